@@ -42,8 +42,8 @@ const cuts = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength:
 // ---- the detach keys -----------------------------------------------------------------------------------------------
 
 describe('the detach keys', () => {
-  const watch = (said = DEFAULT_DETACH_KEYS): DetachKeyWatcher => {
-    const keys = readDetachKeys(said)
+  const watch = (option = DEFAULT_DETACH_KEYS): DetachKeyWatcher => {
+    const keys = readDetachKeys(option)
     if (!keys.ok) throw new Error(keys.refusal.message)
     return new DetachKeyWatcher(keys.value)
   }
@@ -58,8 +58,8 @@ describe('the detach keys', () => {
 
   test.each(['', 'd', 'ctrl-[', 'ctrl-],', 'ctrl-ä', 'strg-a', 'ctrl-1', Array(9).fill('ctrl-a').join()])(
     '%j is refused, with a way to write it',
-    (said) => {
-      expect(readDetachKeys(said)).toMatchObject({
+    (option) => {
+      expect(readDetachKeys(option)).toMatchObject({
         ok: false,
         refusal: { kind: 'invalid', message: expect.stringContaining('write them like ctrl-],d') },
       })
@@ -85,25 +85,25 @@ describe('the detach keys', () => {
   )
 
   test('a sequence with a repeated beginning is found at every position', () => {
-    const one = watch('ctrl-a,ctrl-a,b')
-    expect(one.filter('\x01\x01\x01')).toEqual({ text: '\x01', detach: false })
-    expect(one.filter('b')).toEqual({ text: '', detach: true })
+    const watcher = watch('ctrl-a,ctrl-a,b')
+    expect(watcher.filter('\x01\x01\x01')).toEqual({ text: '\x01', detach: false })
+    expect(watcher.filter('b')).toEqual({ text: '', detach: true })
   })
 
   test('all input except the detach keys passes unchanged', () => {
     const key = fc.constantFrom('\x1d', 'd', 'x', '\x1b[93;5u', '\x1b[A', '\x1b', 'é', '🙂', '\r')
     fc.assert(
       fc.property(fc.array(key, { maxLength: 40 }), (keys) => {
-        const one = watch()
-        const heard: string[] = []
+        const watcher = watch()
+        const typedTexts: string[] = []
         for (const typed of keys) {
-          const { text, detach } = one.filter(typed)
-          heard.push(text)
+          const { text, detach } = watcher.filter(typed)
+          typedTexts.push(text)
           if (detach) return
         }
         const all = keys.join('')
-        expect(all.startsWith(heard.join(''))).toBe(true)
-        expect(['', '\x1d', '\x1b[93;5u']).toContain(all.slice(heard.join('').length))
+        expect(all.startsWith(typedTexts.join(''))).toBe(true)
+        expect(['', '\x1d', '\x1b[93;5u']).toContain(all.slice(typedTexts.join('').length))
       }),
       sure,
     )
@@ -368,14 +368,14 @@ describe('detaching is possible', () => {
       is: 'left',
     })
     const leave = new AbortController()
-    let wish = () => {}
-    const onAnew: AttachmentOptions['onRedrawNeeded'] = (one) => {
-      wish = one
+    let requestRedraw = () => {}
+    const onRedrawNeeded: AttachmentOptions['onRedrawNeeded'] = (onNeeded) => {
+      requestRedraw = onNeeded
       return () => {}
     }
-    const attached = stayAttached(attachmentOptions(find, { leave: leave.signal, onRedrawNeeded: onAnew }))
+    const attached = stayAttached(attachmentOptions(find, { leave: leave.signal, onRedrawNeeded }))
     await until('the line', () => (host.views.at(-1)?.sizes().length ?? 0) > 0)
-    wish()
+    requestRedraw()
     leave.abort()
     expect(await attached).toEqual({ is: 'left' })
   })
@@ -599,16 +599,16 @@ describe('piped output', () => {
 
   test('of a slow reader is limited; after a dropped part a redraw follows', async () => {
     const { stream, output, taken, notes, takeAll } = piping()
-    let wishes = 0
+    let requests = 0
     const forget = output.onRedrawNeeded(() => {
-      wishes += 1
+      requests += 1
     })
     const piece = 'x'.repeat(64 * 1024)
     for (let drawn = 0; drawn < 1_000; drawn += 1) output.draw(piece)
     expect(stream.writableLength).toBeLessThan(9 * 1024 * 1024)
-    expect(wishes).toBe(0)
+    expect(requests).toBe(0)
     await takeAll()
-    expect([wishes, notes.length, taken.length < 200]).toEqual([1, 1, true])
+    expect([requests, notes.length, taken.length < 200]).toEqual([1, 1, true])
     output.draw('the picture')
     await takeAll()
     expect(taken.at(-1)).toBe('the picture')

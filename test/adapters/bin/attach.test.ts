@@ -241,14 +241,14 @@ describe('a lost connection', () => {
   test('a restarted host is found at its new address', async () => {
     const host = await startTerminalHost()
     const { person, view } = await attached(host)
-    const other = await startTerminalHost(host.dataDir)
-    other.onView = (one) => {
-      if (other.views.length > 2) return
-      one.send({ type: 'error', message: 'the worker holding the sandbox is away' })
-      one.close(1008, 'the worker holding the sandbox is away')
+    const nextHost = await startTerminalHost(host.dataDir)
+    nextHost.onView = (view) => {
+      if (nextHost.views.length > 2) return
+      view.send({ type: 'error', message: 'the worker holding the sandbox is away' })
+      view.close(1008, 'the worker holding the sandbox is away')
     }
     view.close(1001, 'the service is stopping')
-    const third = await connectedView(other, 3)
+    const third = await connectedView(nextHost, 3)
     third.print('back')
     third.send({ type: 'exit', code: 0 })
     await expectRestored(person, 0)
@@ -312,8 +312,8 @@ describe('detaching', () => {
 
 describe('before attaching', () => {
   const outcome = async (args: readonly string[], env = {}) => {
-    const one = runCommand(args, '', env)
-    return { code: await one.exit, err: one.err() }
+    const command = runCommand(args, '', env)
+    return { code: await command.exit, err: command.err() }
   }
 
   test('without a terminal the message names --no-tty', async () => {
@@ -363,9 +363,9 @@ describe('before attaching', () => {
 
 test('through the real server a long paste and a flood of output arrive completely', async () => {
   const { hostApi, url } = await openTestServer()
-  const one = fakeRun('run-1', 'completed')
-  hostApi.runsById.set(one.id, one)
-  hostApi.answers.set('releaseRun', yes(one))
+  const run = fakeRun('run-1', 'completed')
+  hostApi.runsById.set(run.id, run)
+  hostApi.answers.set('releaseRun', yes(run))
   const typed: string[] = []
   const sizes: string[] = []
   let link: ViewSender | undefined
@@ -381,7 +381,7 @@ test('through the real server a long paste and a flood of output arrive complete
     }
   }
   const env = { SWITCHYARD_URL: url, SWITCHYARD_TOKEN: TOKEN }
-  const person = runInTerminal(['attach', one.id], env)
+  const person = runInTerminal(['attach', run.id], env)
   await until('the size', () => sizes[0] === '91x27')
   const text = 'a pasted line 🙂\r'.repeat(20_000)
   person.type(text)
@@ -394,7 +394,7 @@ test('through the real server a long paste and a flood of output arrive complete
   await expectRestored(person, 0)
   // The server notices it later.
   await until('the end of the line', () => closed === 1)
-  expect(hostApi.providerCalls).toEqual([{ name: 'releaseRun', args: [one.id] }])
+  expect(hostApi.providerCalls).toEqual([{ name: 'releaseRun', args: [run.id] }])
 })
 
 test('the real host is found by its data directory, and refuses an unknown run', async () => {

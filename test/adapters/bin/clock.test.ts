@@ -35,21 +35,21 @@ test('never goes back, and ignores rounding', async () => {
 
 test('a timer fires when its time is over, asleep or awake', async () => {
   const { base, clock, sleep } = machine()
-  const rang: string[] = []
-  clock.after(10_000, () => rang.push('awake'))
-  clock.after(300_000, () => rang.push('asleep'))
-  clock.after(400_000, () => rang.push('later'))
-  const cancel = clock.after(20_000, () => rang.push('never'))
+  const fired: string[] = []
+  clock.after(10_000, () => fired.push('awake'))
+  clock.after(300_000, () => fired.push('asleep'))
+  clock.after(400_000, () => fired.push('later'))
+  const cancel = clock.after(20_000, () => fired.push('never'))
   await base.advance(9_999)
-  expect(rang).toEqual([])
+  expect(fired).toEqual([])
   await base.advance(1)
-  expect(rang).toEqual(['awake'])
+  expect(fired).toEqual(['awake'])
   cancel()
   sleep(300_000)
   await base.advance(2_100)
-  expect(rang).toEqual(['awake', 'asleep'])
+  expect(fired).toEqual(['awake', 'asleep'])
   await base.advance(200_000)
-  expect(rang).toEqual(['awake', 'asleep', 'later'])
+  expect(fired).toEqual(['awake', 'asleep', 'later'])
   expect(base.timers).toBe(0)
 })
 

@@ -49,8 +49,8 @@ describe('proxies', () => {
       { all_proxy: 'http://p:1', no_proxy: 'a' },
       { http: 'http://p:1', https: 'http://p:1', noProxy: 'a' },
     ],
-  ])('%s', (_what, env, way) => {
-    expect(readProxies(env)).toEqual({ ok: true, value: way })
+  ])('%s', (_what, env, proxies) => {
+    expect(readProxies(env)).toEqual({ ok: true, value: proxies })
   })
 
   test('an invalid proxy URL is refused, and not printed, because it may contain a password', () => {

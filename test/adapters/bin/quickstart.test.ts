@@ -47,15 +47,15 @@ test('printed command lines can be run, also from a checkout in any folder', () 
 
 describe('the repository', () => {
   test('is the same everywhere, and is created once', async () => {
-    const [one, other] = [tempFolder(), tempFolder()]
-    await Promise.all([createSampleRepository(one), createSampleRepository(other)])
-    const head = git(bareRepositoryPath(one), 'rev-parse', 'main')
-    expect(git(bareRepositoryPath(other), 'rev-parse', 'main')).toBe(head)
-    expect(Number(git(bareRepositoryPath(one), 'rev-list', '--count', 'main'))).toBeGreaterThan(1)
-    git(bareRepositoryPath(one), 'branch', 'somebody')
-    await createSampleRepository(one)
-    expect(git(bareRepositoryPath(one), 'branch', '--list', 'somebody')).toBe('somebody')
-    expect(readdirSync(join(one, 'acme'))).toEqual(['greeter.git'])
+    const [folder, secondFolder] = [tempFolder(), tempFolder()]
+    await Promise.all([createSampleRepository(folder), createSampleRepository(secondFolder)])
+    const head = git(bareRepositoryPath(folder), 'rev-parse', 'main')
+    expect(git(bareRepositoryPath(secondFolder), 'rev-parse', 'main')).toBe(head)
+    expect(Number(git(bareRepositoryPath(folder), 'rev-list', '--count', 'main'))).toBeGreaterThan(1)
+    git(bareRepositoryPath(folder), 'branch', 'somebody')
+    await createSampleRepository(folder)
+    expect(git(bareRepositoryPath(folder), 'branch', '--list', 'somebody')).toBe('somebody')
+    expect(readdirSync(join(folder, 'acme'))).toEqual(['greeter.git'])
   })
 
   test('its own tests pass', async () => {
@@ -71,15 +71,15 @@ describe('the repository', () => {
 
 /** Executes a ticket in a clone, like a run, and pushes its branch to the repository. */
 async function executeTicket(code: string, { identifier, text }: ExampleTicket): Promise<void> {
-  const ground = createAgentFolders()
-  git(ground.cwd, 'clone', '--quiet', bareRepositoryPath(code), '.')
-  git(ground.cwd, 'checkout', '--quiet', '-b', identifier)
-  const played = runScriptedAgent(ground, `Instructions.\n\n${text}\n\nNotes.`, HEADLESS)
+  const folders = createAgentFolders()
+  git(folders.cwd, 'clone', '--quiet', bareRepositoryPath(code), '.')
+  git(folders.cwd, 'checkout', '--quiet', '-b', identifier)
+  const played = runScriptedAgent(folders, `Instructions.\n\n${text}\n\nNotes.`, HEADLESS)
   const code_ = await played.ended
   const last = played.lines().at(-1)
   expect([identifier, code_, last?.errors]).toEqual([identifier, 0, undefined])
-  expect(git(ground.cwd, 'status', '--porcelain')).toBe('')
-  git(ground.cwd, 'push', '--quiet', 'origin', identifier)
+  expect(git(folders.cwd, 'status', '--porcelain')).toBe('')
+  git(folders.cwd, 'push', '--quiet', 'origin', identifier)
 }
 
 describe('the tickets', () => {
@@ -211,7 +211,7 @@ describe('the output', () => {
   test('has a line for each change of its own runs', () => {
     const progress = new ProgressOutput(plain)
     progress.setTickets(['GREET-1', 'GREET-2'])
-    const heard = [
+    const updates = [
       runOf('OTHER-1'),
       runOf('GREET-1', { queueReason: 'no workers connected' }),
       runOf('GREET-1', { queueReason: 'no workers connected' }),
@@ -219,7 +219,7 @@ describe('the output', () => {
       runOf('GREET-2', { status: 'failed', error: 'no\u001b[2J luck' }),
       runOf('GREET-1', done),
     ].map((run, at) => [progress.onRunUpdate(run, at * 1500), progress.isOver()])
-    expect(heard).toEqual([
+    expect(updates).toEqual([
       [undefined, false],
       ['   1.5 s  GREET-1   queued: no workers connected', false],
       [undefined, false],

@@ -25,7 +25,7 @@ describe('general routes', () => {
     expect(index).toMatchObject({ service: expect.any(String), docs: 'https://docs.example.test/' })
     const { endpoints } = index as { endpoints: string[] }
     for (const { method, path } of Object.values(helperRoutes))
-      expect(endpoints.some((one) => one.startsWith(`${method} ${path}`))).toBe(true)
+      expect(endpoints.some((endpoint) => endpoint.startsWith(`${method} ${path}`))).toBe(true)
   })
 
   test('the health route answers', async () => {

@@ -19,8 +19,8 @@ describe('settings', () => {
     if (settings.ok) throw new Error('it was taken')
     for (const name of Object.keys(SECRETS)) expect(settings.refusal.message).toContain(name)
     expect(settings.refusal.message).not.toContain('planted')
-    const one = readHelperSettings({ secrets: { ...SECRETS, TRACKER_CLIENT_SECRET: '' } })
-    expect(one.ok ? '' : one.refusal.message).toMatch(/^TRACKER_CLIENT_SECRET: /)
+    const withoutSecret = readHelperSettings({ secrets: { ...SECRETS, TRACKER_CLIENT_SECRET: '' } })
+    expect(withoutSecret.ok ? '' : withoutSecret.refusal.message).toMatch(/^TRACKER_CLIENT_SECRET: /)
   })
 
   test('the addresses of the two services have defaults', () => {

@@ -45,8 +45,8 @@ afterEach(async () => {
 /** Advances the clock until the promise settles. */
 async function answerFor<T>({ clock }: HostWithProviders, asked: Promise<Result<T>>): Promise<Result<T>> {
   let answer: Result<T> | undefined
-  void asked.then((one) => {
-    answer = one
+  void asked.then((result) => {
+    answer = result
   })
   await clock.settle()
   for (let waited = 0; answer === undefined && waited < PATIENCE_SECONDS; waited++) await clock.advance(1_000)

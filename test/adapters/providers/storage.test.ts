@@ -144,8 +144,8 @@ test('an impossible upload is refused before a command runs', async () => {
     { contentType: 'image/png\r\nx: y' },
     { contentType: '' },
   ]
-  for (const one of never)
-    expect(await bucket.upload(uploadRequest('abc', one))).toMatchObject(refusedAs('invalid'))
+  for (const fields of never)
+    expect(await bucket.upload(uploadRequest('abc', fields))).toMatchObject(refusedAs('invalid'))
   expect(wrangler.calls()).toEqual([])
 })
 
@@ -169,8 +169,8 @@ test('the reasons of failed uploads are distinguished', async () => {
   expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('unauthorized'))
   wrangler.setState({ loggedIn: true, buckets: [] })
   expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('invalid'))
-  const other = createBucketBench({}, { CLOUDFLARE_API_TOKEN: 'bad-token-bad-token' })
-  const failed = await other.bucket.upload(uploadRequest('abc'))
+  const withBadToken = createBucketBench({}, { CLOUDFLARE_API_TOKEN: 'bad-token-bad-token' })
+  const failed = await withBadToken.bucket.upload(uploadRequest('abc'))
   expect(failed).toMatchObject(refusedAs('failed'))
   expect(JSON.stringify(failed)).not.toContain('bad-token')
 })
@@ -218,8 +218,8 @@ test('a success without the remote location is a failure', async () => {
 test('a login is started once, shows its page, and ends when the person confirms', async () => {
   const { bucket, wrangler } = createBucketBench()
   const started = await Promise.all([bucket.login(), bucket.login()])
-  for (const one of started) {
-    expect(one).toMatchObject({
+  for (const login of started) {
+    expect(login).toMatchObject({
       ok: true,
       value: expect.stringContaining('https://dash.cloudflare.com/oauth2/auth?'),
     })

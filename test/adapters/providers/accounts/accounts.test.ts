@@ -172,10 +172,10 @@ async function connectByDeviceFlow(
     value: expect.stringContaining('mona'),
   })
   expect(unwrap(await poll())).toMatchObject({ is: 'over' })
-  const other = unwrap(await accounts.startDevice(config))
-  github.device.deny(other.userCode)
+  const denied = unwrap(await accounts.startDevice(config))
+  github.device.deny(denied.userCode)
   clock.jumpWallClock(10_000)
-  expect(unwrap(await accounts.pollDevice(config, other.deviceCode))).toMatchObject({ is: 'over' })
+  expect(unwrap(await accounts.pollDevice(config, denied.deviceCode))).toMatchObject({ is: 'over' })
   const late = unwrap(await accounts.startDevice(config))
   clock.jumpWallClock(901_000)
   expect(unwrap(await accounts.pollDevice(config, late.deviceCode))).toMatchObject({

@@ -227,9 +227,9 @@ describe('a login of Codex', () => {
   test('is found in the folder that CODEX_HOME names', async () => {
     const { program, find } = createHome()
     program('codex', loggedIn)
-    const other = tempFolder()
-    writeFileSync(join(other, 'auth.json'), codexFile(), { mode: 0o600 })
-    expect(await find('agentB', { CODEX_HOME: other })).toMatchObject({ ok: true })
+    const codexHome = tempFolder()
+    writeFileSync(join(codexHome, 'auth.json'), codexFile(), { mode: 0o600 })
+    expect(await find('agentB', { CODEX_HOME: codexHome })).toMatchObject({ ok: true })
   })
 
   test('that holds only a key is used as a key once OpenAI accepts it', async () => {

@@ -201,9 +201,9 @@ describe('against a fake Linear', () => {
   }
 
   test('a consent leads to a working token, and a refresh to a new one', async () => {
-    const one = await bench()
-    const { linear, http, config } = one
-    const { pair, order } = await connected(one)
+    const made = await bench()
+    const { linear, http, config } = made
+    const { pair, order } = await connected(made)
     if (!pair.ok || pair.value.refreshToken === undefined) throw new Error('no tokens')
     const { accessToken, refreshToken } = pair.value
     const pool = createClientPool({ http, clock: realClock, random: realRandom, log: createRecordingLog() })
@@ -217,47 +217,47 @@ describe('against a fake Linear', () => {
     const dead = await refreshLinear(http, realClock, config, refreshToken)
     expect(dead).toMatchObject({ refusal: { kind: 'unauthorized' } })
     pool.close()
-    await one.stop()
+    await made.stop()
   })
 
   test('a lost reply is not requested again', async () => {
-    const one = await bench()
-    const { refreshToken } = one.linear.grant()
-    one.linear.onTokenAnswer = () => 'drop'
-    const lost = await refreshLinear(one.http, realClock, one.config, refreshToken)
+    const made = await bench()
+    const { refreshToken } = made.linear.grant()
+    made.linear.onTokenAnswer = () => 'drop'
+    const lost = await refreshLinear(made.http, realClock, made.config, refreshToken)
     expect(lost).toMatchObject({ refusal: { kind: 'failed' } })
-    expect(one.linear.tokenCalls).toHaveLength(1)
-    await one.stop()
+    expect(made.linear.tokenCalls).toHaveLength(1)
+    await made.stop()
   })
 
   test('a rate limit, an outage and a wrong secret are distinguished', async () => {
-    const one = await bench('not the secret')
-    const { refreshToken } = one.linear.grant()
+    const made = await bench('not the secret')
+    const { refreshToken } = made.linear.grant()
     const kind = async () => {
-      const answer = await refreshLinear(one.http, realClock, one.config, refreshToken)
+      const answer = await refreshLinear(made.http, realClock, made.config, refreshToken)
       return answer.ok ? 'renewed' : answer.refusal.kind
     }
-    one.linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 1 }, { times: 1 })
+    made.linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 1 }, { times: 1 })
     expect(await kind()).toBe('unavailable')
-    one.linear.tokenFaults.add({ kind: 'html', status: 503 }, { times: 1 })
+    made.linear.tokenFaults.add({ kind: 'html', status: 503 }, { times: 1 })
     expect(await kind()).toBe('unavailable')
     expect(await kind()).toBe('failed')
-    expect(one.linear.tokenCalls).toHaveLength(3)
-    await one.stop()
+    expect(made.linear.tokenCalls).toHaveLength(3)
+    await made.stop()
   })
 
   test('a verifier of another flow exchanges nothing', async () => {
-    const one = await bench()
-    const authorization = authorizeLinear(one.config, { state: 's', port: 4400 }, realRandom)
+    const made = await bench()
+    const authorization = authorizeLinear(made.config, { state: 's', port: 4400 }, realRandom)
     const code =
-      one.linear.consent(authorization.ok ? authorization.value.url : '').searchParams.get('code') ?? ''
-    const answer = await exchangeLinear(one.http, realClock, one.config, {
+      made.linear.consent(authorization.ok ? authorization.value.url : '').searchParams.get('code') ?? ''
+    const answer = await exchangeLinear(made.http, realClock, made.config, {
       code,
       port: 4400,
       verifier: 'x'.repeat(43),
     })
     expect(answer).toMatchObject({ refusal: { kind: 'unauthorized' } })
-    await one.stop()
+    await made.stop()
   })
 })
 

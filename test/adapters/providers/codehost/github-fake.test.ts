@@ -170,8 +170,8 @@ describe('caching and rate limits', () => {
     expect(github.counters).toMatchObject({ requests: 2, charged: 1, notModified: 1 })
     await github.openPulls(SHOP, 1)
     expect((await octokit.pulls.list({ ...place, headers })).data).toHaveLength(1)
-    const other = clientOf('ghp_mona_too').pulls.list({ ...place, headers })
-    expect((await other).headers['x-ratelimit-used']).toBe('3')
+    const afterChange = clientOf('ghp_mona_too').pulls.list({ ...place, headers })
+    expect((await afterChange).headers['x-ratelimit-used']).toBe('3')
   })
 
   test('the hourly budget belongs to a person, whatever the token', async () => {
@@ -231,9 +231,9 @@ describe('caching and rate limits', () => {
 
   test('80 creations a minute are the limit', async () => {
     await proposal()
-    const say = () => octokit.issues.createComment({ ...place, issue_number: 1, body: 'again' })
-    for (let n = 0; n < 80; n++) await say()
-    expect(await refusal(say())).toMatch(/^403 You have exceeded a secondary rate limit/)
+    const comment = () => octokit.issues.createComment({ ...place, issue_number: 1, body: 'again' })
+    for (let n = 0; n < 80; n++) await comment()
+    expect(await refusal(comment())).toMatch(/^403 You have exceeded a secondary rate limit/)
   })
 
   test('100 concurrent requests are the limit, and GraphQL reports its own budget with status 200', async () => {
@@ -279,11 +279,11 @@ describe('permissions', () => {
     await github.addRepo({ fullName: 'mona/open', private: false })
     const open = await fetch(`${github.apiUrl}/repos/mona/open`)
     expect([open.status, open.headers.get('x-ratelimit-limit')]).toEqual([200, '60'])
-    const said = await fetch(`${github.apiUrl}/repos/mona/open/issues`, {
+    const anonymous = await fetch(`${github.apiUrl}/repos/mona/open/issues`, {
       method: 'POST',
       body: '{"title":"x"}',
     })
-    expect(said.status).toBe(401)
+    expect(anonymous.status).toBe(401)
     expect(
       (await clientOf('ghp_eve').issues.create({ owner: 'mona', repo: 'open', title: 'x' })).status,
     ).toBe(201)

@@ -119,15 +119,15 @@ describe('GitHub', () => {
       }
       const at = { path: 'file-1.txt', line: 1, author: SOMEBODY }
       const thread = await github.addThread(REMOTE, 1, { ...at, body: 'reply 0' })
-      for (let said = 1; said <= 120; said++)
-        github.addReply(REMOTE, 1, thread, { author: SOMEBODY, body: `reply ${said}` })
+      for (let n = 1; n <= 120; n++)
+        github.addReply(REMOTE, 1, thread, { author: SOMEBODY, body: `reply ${n}` })
       const { conversation } = granted(await hostOn(made).detail({ remote: REMOTE, number: 1 }))
-      const ends = (said: readonly { body: string }[] = []) => [said[0]?.body, said.at(-1)?.body]
+      const ends = (remarks: readonly { body: string }[] = []) => [remarks[0]?.body, remarks.at(-1)?.body]
       // Only whole pages are read.
       expect(ends(conversation.comments)).toEqual(['comment 101', 'comment 1060'])
       // Comments on lines belong to reviews without a text.
-      const said = conversation.reviews.filter(({ body }) => body !== '')
-      expect(ends(said)[1]).toBe('review 1060')
+      const reviews = conversation.reviews.filter(({ body }) => body !== '')
+      expect(ends(reviews)[1]).toBe('review 1060')
       expect(ends(conversation.threads[0]?.comments)).toEqual(['reply 0', 'reply 120'])
       expect(conversation.threads[0]?.diffHunk).toContain('@@')
     }))
@@ -137,8 +137,7 @@ describe('GitHub', () => {
       const { github } = made
       await github.openPulls(REMOTE, 1, SOMEBODY)
       const at = { path: 'file-1.txt', line: 1, author: SOMEBODY }
-      for (let said = 1; said <= 1_020; said++)
-        await github.addThread(REMOTE, 1, { ...at, body: `thread ${said}` })
+      for (let n = 1; n <= 1_020; n++) await github.addThread(REMOTE, 1, { ...at, body: `thread ${n}` })
       const { threads } = granted(await hostOn(made).detail({ remote: REMOTE, number: 1 })).conversation
       const bodies = threads.map(({ comments }) => comments[0]?.body)
       expect(bodies).toEqual(Array.from({ length: 1_000 }, (_, place) => `thread ${place + 21}`))

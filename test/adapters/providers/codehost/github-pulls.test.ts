@@ -31,8 +31,8 @@ const writes = (manual: ManualGithub): string[] =>
   manual.targets().filter((target) => !target.startsWith('GET'))
 
 function page(state: string, number: number, last: number): ManualReply {
-  const at = (one: number) =>
-    `https://api.github.com/repositories/7/pulls?state=${state}&sort=updated&direction=desc&per_page=50&page=${one}`
+  const at = (number: number) =>
+    `https://api.github.com/repositories/7/pulls?state=${state}&sort=updated&direction=desc&per_page=50&page=${number}`
   const items = [1, 2].map((item) => pullJson({ number: number * 1000 + item, state }))
   const link = number < last ? `<${at(number + 1)}>; rel="next", <${at(last)}>; rel="last"` : ''
   return { json: items, headers: link === '' ? {} : { link } }
@@ -319,7 +319,7 @@ describe('one pull request', () => {
       const to = (number: number, rel: string) =>
         `<${below}${path}?per_page=100&page=${number}>; rel="${rel}"`
       const link = at < last ? { link: `${to(at + 1, 'next')}, ${to(last, 'last')}` } : {}
-      return { items: Array.from({ length: 100 }, (_, one) => item(at * 100 + one)), headers: link }
+      return { items: Array.from({ length: 100 }, (_, index) => item(at * 100 + index)), headers: link }
     }
     const shownWith = async (runPages: number, statusPages: number) => {
       const manual = createManualGithub((asked) => {
@@ -352,8 +352,8 @@ describe('one pull request', () => {
       if (!asked.target.endsWith('/pulls/12')) return usualReplies()(asked)
       return { json: pullJson(++lists > 2 ? {} : { mergeable: null, mergeable_state: 'unknown' }) }
     })
-    const detailOf = async (one: ManualGithub) => {
-      const detail = hostOf(one, slow).detail(PLACE)
+    const detailOf = async (manual: ManualGithub) => {
+      const detail = hostOf(manual, slow).detail(PLACE)
       for (let second = 0; second < 4; second++) await slow.advance(1_000)
       return detail
     }

@@ -25,7 +25,7 @@ interface ScriptedReply {
 
 const open: { close(): Promise<void> }[] = []
 afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
+  for (const resource of open.splice(0)) await resource.close()
 })
 
 /** Answers the replies in order, and repeats the last one. */
@@ -125,12 +125,12 @@ describe('finding', () => {
       url: '/repositories/7/pulls',
       headers: { authorization: `Bearer ${TOKEN}` },
     })
-    const other = await github([{ status: 200, json: [pull()] }])
+    const elsewhere = await github([{ status: 200, json: [pull()] }])
     const away = await github([
-      { status: 302, headers: { location: `${other.origin}/repos/ada/lamps/pulls` } },
+      { status: 302, headers: { location: `${elsewhere.origin}/repos/ada/lamps/pulls` } },
     ])
     expect(await find(away.host)).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
-    expect(other.requests).toEqual([])
+    expect(elsewhere.requests).toEqual([])
     const round = await github([{ status: 301, headers: { location: '/again' } }])
     expect(await find(round.host)).toMatchObject({
       refusal: { message: expect.stringMatching(/in circles/) },

@@ -177,7 +177,7 @@ describe('names and contents', () => {
     const name = fc.array(piece, { minLength: 1, maxLength: 4 }).map((parts) => `f${parts.join('')}`)
     const line = fc
       .array(
-        piece.filter((one) => one !== '\n'),
+        piece.filter((text) => text !== '\n'),
         { maxLength: 3 },
       )
       .map((parts) => parts.join(''))
@@ -261,19 +261,19 @@ describe('other hostile pushes', () => {
     const bench = await localBench()
     await bench.push('main', { files: { a: 'a\n' } })
     for (const head of ['one', 'two', 'three']) await bench.push(head, { files: { [head]: 'b\n' } })
-    const [one, two, three] = [
+    const [first, second, third] = [
       await bench.open({ head: 'one' }),
       await bench.open({ head: 'two' }),
       await bench.open({ head: 'three' }),
     ]
-    await git(bench.bare, ['update-ref', `refs/pull/${one}`, 'main'])
+    await git(bench.bare, ['update-ref', `refs/pull/${first}`, 'main'])
     await bench.host.list(REMOTE, 'person')
     await git(bench.bare, ['update-ref', 'refs/heads/main', 'refs/heads/two'])
-    const states = granted(await bench.host.states(REMOTE, [one, two, three], 'person'))
+    const states = granted(await bench.host.states(REMOTE, [first, second, third], 'person'))
     expect([...states]).toEqual([
-      [one, 'open'],
-      [two, 'merged'],
-      [three, 'open'],
+      [first, 'open'],
+      [second, 'merged'],
+      [third, 'open'],
     ])
   })
 
@@ -329,7 +329,7 @@ describe('sizes', () => {
     })
     const detail = await detailOf(bench, await bench.open({ head: 'work' }))
     expect(detail).toMatchObject({ changedFiles: 3, commits: { length: 2 } })
-    const patchOf = (path: string) => detail.files.find((one) => one.path === path)?.patch
+    const patchOf = (path: string) => detail.files.find((file) => file.path === path)?.patch
     expect(patchOf('huge')).toBeUndefined()
     expect(patchOf('control.txt')).toBeUndefined()
     expect(detail.commits[0]?.message).toMatch(/^Long\n\nm+$/)
@@ -341,7 +341,7 @@ describe('sizes', () => {
     const to = await bench.push('work', { files: { a: 'A\n', c: 'c\n' } })
     const run = createGitRunner(bench.clock)(bench.bare)
     const slow: RunGit = async (order) =>
-      order.args.some((one) => /^--(patch|numstat|shortstat)$/.test(one))
+      order.args.some((argument) => /^--(patch|numstat|shortstat)$/.test(argument))
         ? no('failed', 'git diff-tree took more than 20 s, and was ended')
         : run(order)
     expect(await diffTrees(slow, from, to)).toMatchObject({

@@ -24,11 +24,11 @@ describe('repositories', () => {
   test('bare repositories are listed with their descriptions, most recently pushed first', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { 'a.txt': 'a\n' } })
-    const other = join(bench.path, 'bo/desk.git')
+    const deskRepository = join(bench.path, 'bo/desk.git')
     mkdirSync(join(bench.path, 'bo'))
-    await makeBare(other)
-    writeFileSync(join(other, 'description'), 'A desk\nand more')
-    await git(other, ['symbolic-ref', 'HEAD', 'refs/heads/trunk'])
+    await makeBare(deskRepository)
+    writeFileSync(join(deskRepository, 'description'), 'A desk\nand more')
+    await git(deskRepository, ['symbolic-ref', 'HEAD', 'refs/heads/trunk'])
     mkdirSync(join(bench.path, 'bo/empty.git'))
     mkdirSync(join(bench.path, 'bo/.hidden.git'))
     writeFileSync(join(bench.path, 'notes.txt'), 'mine')
@@ -85,7 +85,7 @@ describe('files written by hand', () => {
     const number = await opened(bench, 'one')
     const text = JSON.stringify({ number: 8, ...five, mood: 'good' })
     writeFileSync(bench.fileOf(8), text)
-    for (let looks = 0; looks < 2; looks++) {
+    for (let polls = 0; polls < 2; polls++) {
       expect(granted(await bench.host.list(REMOTE, 'person')).map((pull) => pull.number)).toEqual([number])
     }
     expect(bench.log.lines.map(({ message }) => message)).toEqual([
@@ -186,7 +186,7 @@ describe('merges', () => {
     await bench.push('main', { files: { 'b.txt': 'b\n' } })
     await git(bench.bare, ['update-ref', 'refs/heads/idle', 'refs/heads/main~1'])
     const number = await bench.open({ head: 'idle' })
-    for (let looks = 0; looks < 2; looks++) {
+    for (let polls = 0; polls < 2; polls++) {
       expect(granted(await bench.host.detail(place(number)))).toMatchObject({
         state: 'open',
         mergeableState: 'behind',
@@ -205,7 +205,7 @@ describe('merges', () => {
     const file = readFileSync(bench.fileOf(number))
     await bench.push('next', { files: { 'next.txt': 'n\n' } })
     writeFileSync(bench.fileOf(number), `${file}`.replaceAll('"one"', '"next"').replace('"merged"', '"open"'))
-    for (let looks = 0; looks < 3; looks++) {
+    for (let polls = 0; polls < 3; polls++) {
       expect(granted(await bench.host.detail(place(number)))).toMatchObject({
         state: 'open',
         mergeableState: 'clean',

@@ -202,8 +202,8 @@ test('a process killed during a merge leaves no git lock and no partial merge', 
     const writer = runTypeScript(ENTRY, ['merge', bench.path, REMOTE, '30'])
     await until('it has begun', () => writer.lines.length > 0, 30_000)
     // The moment is short, so poll without a pause, except once in a thousand polls.
-    for (let looks = 0; !isMoving() && writer.lines.length < 6; looks++)
-      if (looks % 1_000 === 999) await new Promise((resolve) => setImmediate(resolve))
+    for (let polls = 0; !isMoving() && writer.lines.length < 6; polls++)
+      if (polls % 1_000 === 999) await new Promise((resolve) => setImmediate(resolve))
     writer.process.kill('SIGKILL')
     await writer.ended
     await until('git to have ended', () => !isAtWork(bench.path))
@@ -211,7 +211,7 @@ test('a process killed during a merge leaves no git lock and no partial merge', 
   }
   const subjects = (await git(bench.bare, ['log', '--format=%s', 'main'])).split('\n')
   const states = granted(await bench.host.states(REMOTE, numbers, 'person'))
-  const cameIn = numbers.filter((number) => subjects.some((one) => one.endsWith(`(#${number})`)))
+  const cameIn = numbers.filter((number) => subjects.some((subject) => subject.endsWith(`(#${number})`)))
   expect(cameIn.length).toBeGreaterThan(3)
   expect(numbers.filter((number) => states.get(number) === 'merged')).toEqual(cameIn)
 }, 120_000)

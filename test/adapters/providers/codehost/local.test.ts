@@ -76,10 +76,12 @@ test('concurrent pull requests get distinct numbers, and one branch keeps only o
   const each = await Promise.all(
     Array.from({ length: 12 }, (_, index) => host().openPull(order({ head: `b${index}` }))),
   )
-  expect(new Set(each.map((one) => one.ok && one.value.number)).size).toBe(12)
+  expect(new Set(each.map((result) => result.ok && result.value.number)).size).toBe(12)
   const same = await Promise.all(Array.from({ length: 6 }, () => host().openPull(order())))
   expect(same.filter(({ ok }) => ok)).toHaveLength(1)
-  expect(same.filter((one) => !one.ok).every((one) => !one.ok && one.refusal.kind === 'conflict')).toBe(true)
+  expect(
+    same.filter((result) => !result.ok).every((result) => !result.ok && result.refusal.kind === 'conflict'),
+  ).toBe(true)
   const heads = readdirSync(pulls).map(
     (name) => JSON.parse(readFileSync(join(pulls, name), 'utf8')).headBranch,
   )

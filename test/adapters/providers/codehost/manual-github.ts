@@ -121,8 +121,8 @@ export const threadsJson = (nodes: readonly unknown[] = [], more = {}) => ({
 /** Replies for an ordinary pull request; `others` overrides replies by the beginning of the target. */
 export function usualReplies(others: Readonly<Record<string, ManualReply>> = {}) {
   return ({ target }: ManualRequest): ManualReply | undefined => {
-    const other = Object.keys(others).find((start) => target.startsWith(start))
-    if (other !== undefined) return others[other]
+    const override = Object.keys(others).find((start) => target.startsWith(start))
+    if (override !== undefined) return others[override]
     if (target.startsWith('POST /graphql')) return { json: threadsJson() }
     if (/\/check-runs/.test(target)) return { json: { total_count: 0, check_runs: [] } }
     if (/\/status\?/.test(target)) return { json: { state: 'pending', total_count: 0, statuses: [] } }

@@ -49,7 +49,7 @@ describe('a folder', () => {
   test('duplicates of a comment are removed, and nothing else', async () => {
     const { host, read, pulls } = folder()
     const ours = `Done.\n\n${MARKER}`
-    const said = (id: string, author: string, body: string) => ({
+    const commentOf = (id: string, author: string, body: string) => ({
       id,
       author,
       body,
@@ -57,12 +57,12 @@ describe('a folder', () => {
       url: 'https://x.example',
     })
     const comments = [
-      said('c1', 'ada', 'Hello'),
-      said('c2', 'switchyard', ours),
-      said('c3', 'ada', ours),
-      said('c4', 'switchyard', `${ours}\n`),
-      said('c5', 'switchyard', `> ${MARKER}`),
-      said('c6', 'switchyard', `Again.\n\n${MARKER}`),
+      commentOf('c1', 'ada', 'Hello'),
+      commentOf('c2', 'switchyard', ours),
+      commentOf('c3', 'ada', ours),
+      commentOf('c4', 'switchyard', `${ours}\n`),
+      commentOf('c5', 'switchyard', `> ${MARKER}`),
+      commentOf('c6', 'switchyard', `Again.\n\n${MARKER}`),
     ]
     writeFileSync(join(pulls, '7.json'), JSON.stringify({ ...read(), comments }))
     expect(await host.dropRepeats(REMOTE, 7, `\n${MARKER}`)).toEqual({ ok: true, value: 2 })
@@ -104,10 +104,10 @@ describe('GitHub', () => {
             : {}
         const usual = { POST: 201, DELETE: drops }[request.method ?? ''] ?? 200
         response.writeHead(status ?? usual, link)
-        const said = (pages[page - 1] ?? []).map((one) =>
-          typeof one === 'string' ? { id: 1, body: one } : one,
+        const comments = (pages[page - 1] ?? []).map((comment) =>
+          typeof comment === 'string' ? { id: 1, body: comment } : comment,
         )
-        response.end(JSON.stringify(said))
+        response.end(JSON.stringify(comments))
       })
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -143,10 +143,15 @@ describe('GitHub', () => {
   })
 
   test('duplicates by the same author after the first comment are removed', async () => {
-    const said = (id: number, by: number, body: string) => ({ id, user: { id: by }, body })
+    const commentOf = (id: number, by: number, body: string) => ({ id, user: { id: by }, body })
     const ours = `Done.\n\n${MARKER}`
-    const page = [said(3, 1, ours), said(4, 2, ours), said(5, 1, `> ${MARKER}`), said(7, 1, `${ours}\r\n`)]
-    const { host, asked } = await github([['old'], [], [said(2, 9, 'x')], page, [said(9, 1, ours)]])
+    const page = [
+      commentOf(3, 1, ours),
+      commentOf(4, 2, ours),
+      commentOf(5, 1, `> ${MARKER}`),
+      commentOf(7, 1, `${ours}\r\n`),
+    ]
+    const { host, asked } = await github([['old'], [], [commentOf(2, 9, 'x')], page, [commentOf(9, 1, ours)]])
     expect(await host.dropRepeats(REMOTE, 7, `\n${MARKER}`)).toEqual({ ok: true, value: 2 })
     const reads = [1, 5, 4, 3].map((number) => `GET ${PATH} ${number}`)
     const gone = [7, 9].map((id) => `DELETE /repos/ada/lamps/issues/comments/${id}`)

@@ -212,7 +212,7 @@ export function pullHostSuite(
       expect(detail).toMatchObject({ additions: 2, deletions: 2, changedFiles: 5, mergeableState: 'clean' })
       expect(detail.commits.map(({ message }) => message)).toEqual(['First\n\nWith words.', 'Second'])
       expect(detail.commits.at(-1)?.sha).toBe(head)
-      const file = (path: string) => detail.files.find((one) => one.path === path)
+      const file = (path: string) => detail.files.find((changed) => changed.path === path)
       expect(file('a.txt')).toMatchObject({ status: 'modified', additions: 1, deletions: 1 })
       expect(file('a.txt')?.patch).toMatch(/^@@ -2,7 \+2,7 @@.*\n 2\n 3\n 4\n-5\n\+five\n 6\n 7\n 8$/)
       expect(file('new.txt')).toMatchObject({ status: 'added', additions: 1, deletions: 0 })
@@ -516,18 +516,18 @@ export function pullHostSuite(
     })
 
     on('replies need a comment of the pull request’s own threads', async (bench) => {
-      const [place, other] = [await pullOf(bench, 'one'), await pullOf(bench, 'two')].map((number) =>
+      const [place, unrelated] = [await pullOf(bench, 'one'), await pullOf(bench, 'two')].map((number) =>
         placeIn(bench, number),
       )
-      if (place === undefined || other === undefined) throw new Error('two were opened')
-      await bench.somebody.thread(other.number, { path: 'two.txt', line: 1 }, 'A remark')
-      const [thread] = (await detailOf(bench, other.number)).conversation.threads
+      if (place === undefined || unrelated === undefined) throw new Error('two were opened')
+      await bench.somebody.thread(unrelated.number, { path: 'two.txt', line: 1 }, 'A remark')
+      const [thread] = (await detailOf(bench, unrelated.number)).conversation.threads
       const commentId = thread?.comments[0]?.id ?? ''
       for (const id of ['4711', 'nonsense', `${commentId}0`]) {
         expect(kindOf(await bench.host.reply(place, { commentId: id, body: 'x' }))).toBe('unknown')
       }
       await bench.host.reply(place, { commentId, body: 'Astray' })
-      expect((await detailOf(bench, other.number)).conversation.threads[0]?.comments).toHaveLength(1)
+      expect((await detailOf(bench, unrelated.number)).conversation.threads[0]?.comments).toHaveLength(1)
     })
 
     on(

@@ -34,7 +34,7 @@ describe('a cached reply', () => {
     )
     const again = client.send(poll('/list'))
     await clock.settle()
-    expect([sent[0], sent[1]].map((one) => one?.request.headers['if-none-match'])).toEqual([
+    expect([sent[0], sent[1]].map((request) => request?.request.headers['if-none-match'])).toEqual([
       undefined,
       'W/"1"',
     ])
@@ -194,7 +194,7 @@ describe('two equal concurrent requests', () => {
 describe('over real connections', () => {
   const open: { close(): unknown }[] = []
   afterEach(async () => {
-    for (const one of open.splice(0)) await one.close()
+    for (const resource of open.splice(0)) await resource.close()
   })
 
   test('an unchanged page transfers no body, and a rate limit stops all requests at once', async () => {

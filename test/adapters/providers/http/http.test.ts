@@ -9,7 +9,7 @@ import { until } from '../../../support/real-files.ts'
 
 const open: { close(): unknown }[] = []
 afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
+  for (const resource of open.splice(0)) await resource.close()
 })
 
 type ReplyHandler = (reply: ServerResponse, asked: IncomingMessage) => void

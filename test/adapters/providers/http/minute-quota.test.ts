@@ -117,11 +117,11 @@ test('in every order of requests no minute exceeds the quota, and every request 
       }
       // Background requests are spread over as many minutes as needed.
       for (let minutes = 0; minutes <= steps.length; minutes++) await clock.advance(60_000)
-      for (const one of sent) await one.reply(200)
+      for (const request of sent) await request.reply(200)
       expect(asked.filter(({ now }) => now === 'waits')).toEqual([])
       for (const [index, { at, path }] of sent.entries()) {
-        const minute = sent.slice(0, index + 1).filter((one) => at - one.at < 60_000)
-        const points = minute.reduce((sum, one) => sum + Number(one.path.split('/')[2]), 0)
+        const minute = sent.slice(0, index + 1).filter((earlier) => at - earlier.at < 60_000)
+        const points = minute.reduce((sum, request) => sum + Number(request.path.split('/')[2]), 0)
         expect(points).toBeLessThanOrEqual(path.startsWith('/person') ? 8 : 5)
       }
     }),

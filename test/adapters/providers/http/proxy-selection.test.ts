@@ -32,7 +32,7 @@ beforeAll(async () => {
 afterAll(() => void service.server.close())
 afterEach(async () => {
   service.seen.length = 0
-  for (const one of open.splice(0)) await one.close()
+  for (const resource of open.splice(0)) await resource.close()
 })
 
 async function listening(server: {
@@ -57,7 +57,7 @@ async function startProxy({
   const server = createServer((coming, reply) => {
     asked.push(`${coming.method} ${coming.url}`)
     const status = refuses(coming.headers['proxy-authorization'])
-    if (status !== 200) return void reply.writeHead(status).end('no way for you')
+    if (status !== 200) return void reply.writeHead(status).end('refused')
     const { port, pathname, search } = new URL(coming.url ?? '')
     const on = {
       port,
@@ -76,7 +76,7 @@ async function startProxy({
       socket.write('HTTP/1.1 200 Yes\r\n\r\n')
       on.pipe(socket).pipe(on)
     })
-    for (const one of [on, socket]) one.on('error', () => one.destroy())
+    for (const end of [on, socket]) end.on('error', () => end.destroy())
   })
   const port = await listening(server)
   open.push({
@@ -143,8 +143,8 @@ describe('through a proxy', () => {
     'a proxy that answers %s is named in the refusal, without its login',
     async (replyStatus) => {
       const { address } = await startProxy({ replyStatus })
-      const way = `http://ada:s%25cret@${address}`
-      const ask = sendThroughProxies({ https: way, http: way })
+      const proxy = `http://ada:s%25cret@${address}`
+      const ask = sendThroughProxies({ https: proxy, http: proxy })
       const encrypted = messageOf(await ask(`https://${NAME}/secret-path?q=1`))
       expect(encrypted).toMatch(
         new RegExp(`^${NAME} could not be reached: the proxy ${address} answered ${replyStatus}; `),
@@ -167,9 +167,9 @@ describe('through a proxy', () => {
 
   test('an untrusted certificate is refused with advice', async () => {
     const { address } = await startProxy()
-    const other = makeCertificate(tempFolder(), NAME).authority
+    const authority = makeCertificate(tempFolder(), NAME).authority
     const message = messageOf(
-      await sendThroughProxies({ https: address }, [other])(`https://${NAME}:${service.port}/`),
+      await sendThroughProxies({ https: address }, [authority])(`https://${NAME}:${service.port}/`),
     )
     expect(message).toMatch(
       /does not trust its certificate; name the certificate authority in NODE_EXTRA_CA_CERTS/,
@@ -215,14 +215,14 @@ async function startSocksProxy() {
 
 describe('proxy selection', () => {
   const around = (noProxy: string) => ({ http: 'http://plain:1', https: 'http://safe:2', noProxy })
-  const way = (url: string, noProxy = '') => {
+  const proxyFor = (url: string, noProxy = '') => {
     const found = selectProxy(new URL(url), around(noProxy))
     if (!found.ok) throw new Error(found.refusal.message)
     return found.value?.url.host ?? 'directly'
   }
 
   test('each scheme has its own proxy, and a scheme without one connects directly', () => {
-    expect([way('http://a.example'), way('https://a.example')]).toEqual(['plain:1', 'safe:2'])
+    expect([proxyFor('http://a.example'), proxyFor('https://a.example')]).toEqual(['plain:1', 'safe:2'])
     const none = selectProxy(new URL('https://a.example'), { http: 'http://plain:1', https: '', noProxy: '' })
     expect(none).toEqual({ ok: true, value: undefined })
   })
@@ -239,7 +239,7 @@ describe('proxy selection', () => {
     'http://[::ffff:127.0.0.1]',
     'http://0.0.0.0',
   ])('%s is on this machine and is contacted directly', (url) => {
-    expect(way(url)).toBe('directly')
+    expect(proxyFor(url)).toBe('directly')
   })
 
   test.each([
@@ -271,7 +271,7 @@ describe('proxy selection', () => {
     [', ,', 'https://a.example', false],
     ['.', 'https://a.example', false],
   ])('except %j: %s', (noProxy, url, isDirect) => {
-    expect(way(url, noProxy)).toBe(isDirect ? 'directly' : 'safe:2')
+    expect(proxyFor(url, noProxy)).toBe(isDirect ? 'directly' : 'safe:2')
   })
 })
 

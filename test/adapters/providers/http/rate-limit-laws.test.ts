@@ -207,7 +207,7 @@ class ClientModel {
       if (word.left <= floor) this.#wrong(sent, `leaves although ${word.left} are left`)
     }
     if (ask.urgency === 'background') {
-      const person = this.requests.find((other) => this.#couldGo(other, sent))
+      const person = this.requests.find((request) => this.#couldGo(request, sent))
       if (person !== undefined) this.#wrong(sent, `leaves although a person waits for ${person.path}`)
     }
     if (!ask.writes) return
@@ -242,10 +242,10 @@ test('in every order: slots, pauses, reserves and blocks are kept, people go fir
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
       const judge = new ClientModel()
-      for (const one of steps) {
-        if (one.is === 'ask') await judge.send(one.urgency, one.resource, one.writes)
-        else if (one.is === 'reply') await judge.reply(one.which, one.how, one.seconds, one.left)
-        else await judge.pass(one.ms)
+      for (const act of steps) {
+        if (act.is === 'ask') await judge.send(act.urgency, act.resource, act.writes)
+        else if (act.is === 'reply') await judge.reply(act.which, act.how, act.seconds, act.left)
+        else await judge.pass(act.ms)
       }
       await judge.serveAll()
       expect(judge.violations).toEqual([])

@@ -25,9 +25,9 @@ describe('the order of requests', () => {
     for (const path of ['/p1', '/p2', '/p3']) sendTracked(client, person(path))
     await clock.settle()
     expect(paths(sent).slice(3)).toEqual(['/p1'])
-    for (const one of sent.slice(0, 3)) await one.reply(200)
+    for (const request of sent.slice(0, 3)) await request.reply(200)
     expect(paths(sent).slice(4)).toEqual(['/p2', '/p3', '/b4'])
-    for (const one of sent.slice(3)) await one.reply(200)
+    for (const request of sent.slice(3)) await request.reply(200)
     expect(paths(sent).slice(7)).toEqual(['/b5'])
   })
 
@@ -145,10 +145,10 @@ describe('a budget', () => {
     await clock.settle()
     await sent[0]?.reply(200, { left: '50', limit: '100', 'more-left': '0', reset: inAnHour(clock) })
     const same = sendTracked(client, person('/2'))
-    const other = sendTracked(client, person('/search'))
+    const search = sendTracked(client, person('/search'))
     await clock.settle()
     await sent[1]?.reply(200)
-    expect([same.now, other.now]).toEqual([expect.stringMatching(/0 \(points\) are left/), '200'])
+    expect([same.now, search.now]).toEqual([expect.stringMatching(/0 \(points\) are left/), '200'])
   })
 
   test('is shared by all callers with this credential, and separate for another one', async () => {
@@ -157,10 +157,10 @@ describe('a budget', () => {
     await clock.settle()
     await sent[0]?.reply(420, { wait: '600000' })
     const same = sendTracked(pool.clientFor(TEST_RULES, `${ORIGIN}/some/path`, 's3cret'), person('/2'))
-    const other = sendTracked(pool.clientFor(TEST_RULES, ORIGIN, 'another'), person('/3'))
+    const another = sendTracked(pool.clientFor(TEST_RULES, ORIGIN, 'another'), person('/3'))
     const none = sendTracked(pool.clientFor(TEST_RULES, ORIGIN, undefined), person('/4'))
     await clock.settle()
-    expect([same.now, other.now, none.now]).toEqual([
+    expect([same.now, another.now, none.now]).toEqual([
       expect.stringMatching(
         /rate limit of Service is reached; no request is sent before 2026-01-01 00:10:00 UTC/,
       ),
@@ -407,7 +407,7 @@ describe('outages', () => {
       sendTracked(client, serviceRequest('/put', 'person', { method: 'PUT' })),
     ]
     await clock.advance(1_000)
-    for (const one of [...sent]) await (one.path === '/change' ? one.fail() : one.reply(502))
+    for (const request of [...sent]) await (request.path === '/change' ? request.fail() : request.reply(502))
     expect([read.now, change.now, put.now]).toEqual([
       'waits',
       expect.stringMatching(/could not be reached/),

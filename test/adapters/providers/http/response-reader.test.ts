@@ -9,50 +9,50 @@ function fakeConnection() {
 }
 
 test('a response has its last head, the first value of each header, and all chunks', async () => {
-  const [reader, one] = [new ResponseReader(), fakeConnection()]
-  reader.onRequestStart(one)
-  reader.onResponseStart(one, 103, { link: '</a>' })
-  reader.onResponseStart(one, 200, { etag: '"1"', via: ['a', 'b'], none: undefined })
+  const [reader, connection] = [new ResponseReader(), fakeConnection()]
+  reader.onRequestStart(connection)
+  reader.onResponseStart(connection, 103, { link: '</a>' })
+  reader.onResponseStart(connection, 200, { etag: '"1"', via: ['a', 'b'], none: undefined })
   // A character may be split between two chunks.
   const bytes = Buffer.from('grün')
-  for (const piece of [bytes.subarray(0, 3), bytes.subarray(3)]) reader.onResponseData(one, piece)
+  for (const piece of [bytes.subarray(0, 3), bytes.subarray(3)]) reader.onResponseData(connection, piece)
   reader.onResponseEnd()
   expect(await reader.reply).toEqual({ status: 200, headers: { etag: '"1"', via: 'a' }, text: 'grün' })
-  expect(one.aborted).toEqual([])
+  expect(connection.aborted).toEqual([])
 })
 
 test('a response without a body has an empty text', async () => {
-  const [reader, one] = [new ResponseReader(), fakeConnection()]
-  reader.onResponseStart(one, 304, {})
+  const [reader, connection] = [new ResponseReader(), fakeConnection()]
+  reader.onResponseStart(connection, 304, {})
   reader.onResponseEnd()
   expect(await reader.reply).toEqual({ status: 304, headers: {}, text: '' })
 })
 
 test('a response that becomes too long is aborted', async () => {
-  const [reader, one] = [new ResponseReader(), fakeConnection()]
-  reader.onRequestStart(one)
-  reader.onResponseStart(one, 200, {})
-  reader.onResponseData(one, Buffer.alloc(HTTP_ANSWER_BYTES_MAX))
-  expect(one.aborted).toEqual([])
-  reader.onResponseData(one, Buffer.alloc(1))
+  const [reader, connection] = [new ResponseReader(), fakeConnection()]
+  reader.onRequestStart(connection)
+  reader.onResponseStart(connection, 200, {})
+  reader.onResponseData(connection, Buffer.alloc(HTTP_ANSWER_BYTES_MAX))
+  expect(connection.aborted).toEqual([])
+  reader.onResponseData(connection, Buffer.alloc(1))
   reader.onResponseEnd()
   expect(await reader.reply).toBeUndefined()
-  expect(one.aborted).toHaveLength(1)
+  expect(connection.aborted).toHaveLength(1)
 })
 
 test('a request aborted before its connection opens is not sent', async () => {
-  const [reader, one] = [new ResponseReader(), fakeConnection()]
+  const [reader, connection] = [new ResponseReader(), fakeConnection()]
   reader.abort()
   await expect(reader.reply).rejects.toThrow('too long')
-  reader.onRequestStart(one)
-  expect(one.aborted).toEqual(['the response took too long'])
+  reader.onRequestStart(connection)
+  expect(connection.aborted).toEqual(['the response took too long'])
 })
 
 test('a response that breaks off rejects', async () => {
-  const [reader, one] = [new ResponseReader(), fakeConnection()]
-  reader.onRequestStart(one)
-  reader.onResponseStart(one, 200, {})
-  reader.onResponseData(one, Buffer.from('half'))
-  reader.onResponseError(one, new Error('other side closed'))
+  const [reader, connection] = [new ResponseReader(), fakeConnection()]
+  reader.onRequestStart(connection)
+  reader.onResponseStart(connection, 200, {})
+  reader.onResponseData(connection, Buffer.from('half'))
+  reader.onResponseError(connection, new Error('other side closed'))
   await expect(reader.reply).rejects.toThrow('other side closed')
 })

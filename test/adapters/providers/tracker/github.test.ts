@@ -27,7 +27,7 @@ const POLL_MS = 30_000
 
 const open: { close(): Promise<void> }[] = []
 afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
+  for (const resource of open.splice(0)) await resource.close()
 })
 
 type RepoMappings = ServiceConfig['repos']

@@ -158,8 +158,8 @@ describe('the real SDK recognizes its refusals', () => {
     })
     expect(await refusal(byKey().issues({ first: 251 }))).toBeInstanceOf(InvalidInputLinearError)
     const issue = linear.world.issue({ title: 'A' })
-    const other = linear.world.team({ key: 'OPS' })
-    const elsewhere = byKey().updateIssue(issue.id, { stateId: other.states[0]?.id ?? '' })
+    const otherTeam = linear.world.team({ key: 'OPS' })
+    const elsewhere = byKey().updateIssue(issue.id, { stateId: otherTeam.states[0]?.id ?? '' })
     expect(await refusal(elsewhere)).toBeInstanceOf(InvalidInputLinearError)
     expect(await refusal(byKey().updateIssue(issue.id, { stateId: 'Done' }))).toBeInstanceOf(
       InvalidInputLinearError,
@@ -209,10 +209,10 @@ describe('filters', () => {
     const grace = world.user({ name: 'Grace Hopper', displayName: 'Grâce', email: 'grace@acme.example' })
     const team = world.team({ key: 'ENG', name: 'Engineering' })
     const project = world.project({ name: 'Launch' })
-    const one = world.issue({ title: 'One', team, labels: ['agent'], assignee: linear.viewer, priority: 1 })
+    const first = world.issue({ title: 'One', team, labels: ['agent'], assignee: linear.viewer, priority: 1 })
     now += 60_000
-    world.issue({ title: 'Two', team, labels: ['Agent', 'ui'], assignee: grace, project, blockedBy: [one] })
-    world.issue({ title: 'Three', team, state: 'In Progress', parent: one })
+    world.issue({ title: 'Two', team, labels: ['Agent', 'ui'], assignee: grace, project, blockedBy: [first] })
+    world.issue({ title: 'Three', team, state: 'In Progress', parent: first })
   })
 
   test.each<[string, (slugId: string) => object, number[]]>([
@@ -254,25 +254,25 @@ describe('filters', () => {
       { state: { type: { eq: 'started' } } },
       { project: { name: { contains: 'aunc' } } },
     )
-    const both = async (one: object, other: object): Promise<void> => {
-      const [first, second] = [await numbers(one), await numbers(other)]
-      expect(await numbers({ and: [one, other] })).toEqual(first.filter((number) => second.includes(number)))
-      expect(await numbers({ or: [one, other] })).toEqual([...new Set([...first, ...second])].sort())
-      expect(await numbers({ ...one, and: [other] })).toEqual(await numbers({ and: [one, other] }))
+    const both = async (left: object, right: object): Promise<void> => {
+      const [first, second] = [await numbers(left), await numbers(right)]
+      expect(await numbers({ and: [left, right] })).toEqual(first.filter((number) => second.includes(number)))
+      expect(await numbers({ or: [left, right] })).toEqual([...new Set([...first, ...second])].sort())
+      expect(await numbers({ ...left, and: [right] })).toEqual(await numbers({ and: [left, right] }))
     }
     await fc.assert(fc.asyncProperty(filter, filter, both), { numRuns: 10 })
   })
 
   test('archived and deleted issues are listed only on request, and readable by id', async () => {
-    const [one, two, three] = linear.world.issues
-    if (!one || !two || !three) throw new Error('there are three')
-    linear.world.archive(one)
-    linear.world.trash(two)
-    linear.world.remove(three)
+    const [archived, trashed, removed] = linear.world.issues
+    if (!archived || !trashed || !removed) throw new Error('there are three')
+    linear.world.archive(archived)
+    linear.world.trash(trashed)
+    linear.world.remove(removed)
     expect(await numbers({})).toEqual([])
     const all = await byKey().issues({ includeArchived: true })
     expect(all.nodes.map(({ identifier }) => identifier).sort()).toEqual(['ENG-1', 'ENG-2'])
-    expect(await byKey().issue(two.id)).toMatchObject({ trashed: true, archivedAt: new Date(now) })
+    expect(await byKey().issue(trashed.id)).toMatchObject({ trashed: true, archivedAt: new Date(now) })
     expect(linear.world.issue({ title: 'Four' }).identifier).toBe('ENG-4')
   })
 

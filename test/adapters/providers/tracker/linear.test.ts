@@ -31,7 +31,7 @@ const only = (wanted: string, nth = 1) => {
 }
 
 const waitsFor = (tickets: readonly TrackedTicket[], issue: IssueRow): string[] => {
-  const byId = new Map(tickets.map((one) => [one.ticket.id, one]))
+  const byId = new Map(tickets.map((tracked) => [tracked.ticket.id, tracked]))
   const tracked = byId.get(issue.id)
   return tracked === undefined ? ['not shown'] : openBlockers(tracked.ticket, byId)
 }
@@ -103,7 +103,7 @@ describe('a ticket', () => {
     const odd = world.issue({ title: 'Odd' })
     Reflect.set(odd, 'identifier', 'ENG-'.repeat(100))
     const fine = world.issue({ title: 'Fine' })
-    for (let looks = 0; looks < 3; looks++) {
+    for (let polls = 0; polls < 3; polls++) {
       const { tickets, problems } = await bench.listTickets({ tickets: [odd.id] })
       expect(namesOf(tickets)).toEqual([fine.identifier])
       expect(problems).toEqual([expect.stringMatching(/^ENG-ENG-.*: \/identifier: /)])
@@ -120,29 +120,34 @@ describe('the eligible filter', () => {
   test('follows the rules, whichever name they use', async () => {
     const { world, viewer } = linear
     const bob = world.user({ name: 'Bob', displayName: 'bobby', email: 'bob@acme.example' })
-    const [lamps, doors] = [world.project({ name: 'Lamps' }), world.project({ name: 'Doors' })]
-    const one = world.issue({ title: 'one', assignee: viewer, project: lamps, labels: ['agent'] }).identifier
-    const two = world.issue({ title: 'two', assignee: bob, project: doors, labels: ['Bug'] }).identifier
+    const [lamps, gates] = [world.project({ name: 'Lamps' }), world.project({ name: 'Gates' })]
+    const first = world.issue({
+      title: 'one',
+      assignee: viewer,
+      project: lamps,
+      labels: ['agent'],
+    }).identifier
+    const second = world.issue({ title: 'two', assignee: bob, project: gates, labels: ['Bug'] }).identifier
     world.issue({ title: 'three', state: 'Backlog' })
-    world.issue({ title: 'four', state: 'Done', assignee: bob, project: doors, labels: ['bug'] })
+    world.issue({ title: 'four', state: 'Done', assignee: bob, project: gates, labels: ['bug'] })
     const rows: [Partial<ServiceConfig['tracker']['eligible']>, string[]][] = [
-      [{ states: [' tODO '] }, [one, two]],
+      [{ states: [' tODO '] }, [first, second]],
       [{ states: ['Backlog'] }, ['ENG-3']],
       [{ states: ['Done'] }, []],
-      [{ states: ['todo', 'backlog'] }, [one, two, 'ENG-3']],
-      [{}, [one, two, 'ENG-3']],
-      [{ labels: ['BUG'] }, [two]],
-      [{ labels: ['agent', 'bug'] }, [one, two]],
-      [{ projects: ['lamps'] }, [one]],
-      [{ projects: [doors.slugId] }, [two]],
-      [{ projects: [doors.id.toUpperCase()] }, [two]],
-      [{ projects: ['lamps', doors.id] }, [one, two]],
-      [{ assignees: ['me'] }, [one]],
-      [{ assignees: ['BOB@acme.example'] }, [two]],
-      [{ assignees: ['Bobby'] }, [two]],
-      [{ assignees: ['bob', 'me'] }, [one, two]],
+      [{ states: ['todo', 'backlog'] }, [first, second, 'ENG-3']],
+      [{}, [first, second, 'ENG-3']],
+      [{ labels: ['BUG'] }, [second]],
+      [{ labels: ['agent', 'bug'] }, [first, second]],
+      [{ projects: ['lamps'] }, [first]],
+      [{ projects: [gates.slugId] }, [second]],
+      [{ projects: [gates.id.toUpperCase()] }, [second]],
+      [{ projects: ['lamps', gates.id] }, [first, second]],
+      [{ assignees: ['me'] }, [first]],
+      [{ assignees: ['BOB@acme.example'] }, [second]],
+      [{ assignees: ['Bobby'] }, [second]],
+      [{ assignees: ['bob', 'me'] }, [first, second]],
       [{ assignees: ['nobody'] }, []],
-      [{ states: ['Todo'], labels: ['agent'], projects: ['Doors'] }, []],
+      [{ states: ['Todo'], labels: ['agent'], projects: ['Gates'] }, []],
     ]
     for (const [rules, expected] of rows) {
       expect([rules, await bench.eligible({ ...NO_RULES, ...rules })]).toEqual([rules, expected])
@@ -157,7 +162,7 @@ describe('the eligible filter', () => {
 
   test('reports more than a thousand tickets as long as there are so many', async () => {
     for (let n = 0; n < 1_040; n++) linear.world.issue({ title: `${n}` })
-    for (let looks = 0; looks < 2; looks++) {
+    for (let polls = 0; polls < 2; polls++) {
       const { tickets, problems } = await bench.listTickets()
       expect(tickets).toHaveLength(1_000)
       expect(problems).toEqual([
@@ -244,7 +249,7 @@ describe('from poll to poll', () => {
     )
     await bench.listTickets()
     linear.forget()
-    for (let looks = 0; looks < 3; looks++) await bench.listTickets()
+    for (let polls = 0; polls < 3; polls++) await bench.listTickets()
     expect(linear.counts).toEqual({ Changes: 3 })
   })
 
@@ -281,9 +286,9 @@ describe('from poll to poll', () => {
     for (let n = 0; n < 50; n++)
       expect(await listTickets()).toMatchObject({ ok: true, value: { tickets: { length: 1 } } })
     expect(linear.calls).toHaveLength(10)
-    const other = linear.world.issue({ title: 'y', state: 'Done' })
-    const polled = await bench.tracker.listTickets({ rules: TODO, tickets: [other.id] })
-    expect(polled.ok && namesOf(polled.value.tickets)).toEqual([issue.identifier, other.identifier])
+    const finished = linear.world.issue({ title: 'y', state: 'Done' })
+    const polled = await bench.tracker.listTickets({ rules: TODO, tickets: [finished.id] })
+    expect(polled.ok && namesOf(polled.value.tickets)).toEqual([issue.identifier, finished.identifier])
   })
 })
 
@@ -369,18 +374,18 @@ describe('blockers', () => {
     await bench.listTickets()
     const relation = world.blocks(blocker, issue)
     relation.archivedAt = linear.now()
-    for (let looks = 0; looks < 3; looks++)
+    for (let polls = 0; polls < 3; polls++)
       expect(waitsFor((await bench.listTickets()).tickets, issue)).toEqual([])
     expect(linear.counts).toEqual({ Eligible: 1, Changes: 3, Issues: 1 })
   })
 
   test('that block each other are listed', async () => {
     const { world } = linear
-    const [one, two] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
-    world.blocks(one, two)
-    world.blocks(two, one)
+    const [first, second] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
+    world.blocks(first, second)
+    world.blocks(second, first)
     const { tickets } = await bench.listTickets()
-    expect([waitsFor(tickets, one), waitsFor(tickets, two)]).toEqual([['ENG-2'], ['ENG-1']])
+    expect([waitsFor(tickets, first), waitsFor(tickets, second)]).toEqual([['ENG-2'], ['ENG-1']])
   })
 })
 
@@ -455,7 +460,7 @@ describe('failures', () => {
     expect(await kindOf()).toBe('unavailable')
     linear.faults.clear()
     linear.forget()
-    for (let looks = 0; looks < 5; looks++) expect(await kindOf()).toBe('unavailable')
+    for (let polls = 0; polls < 5; polls++) expect(await kindOf()).toBe('unavailable')
     expect(await bench.tracker.projects()).toMatchObject({ refusal: { kind: 'unavailable' } })
     expect(linear.calls).toEqual([])
   })
@@ -471,7 +476,7 @@ describe('failures', () => {
 describe('moving a ticket', () => {
   test('takes a state’s name or id of the ticket’s own team, and is visible at once', async () => {
     const { world } = linear
-    const other = world.team({ key: 'OPS', states: [{ name: 'in progress', type: 'started' }] })
+    const otherTeam = world.team({ key: 'OPS', states: [{ name: 'in progress', type: 'started' }] })
     const issue = world.issue({ title: 'x' })
     await bench.listTickets()
     expect(await bench.tracker.moveTicket(issue.id, ' in progress ')).toEqual({ ok: true, value: undefined })
@@ -487,7 +492,7 @@ describe('moving a ticket', () => {
       ticket: { state: 'Done' },
     })
     expect(linear.counts).toMatchObject({ TeamStates: 1, MoveIssue: 3 })
-    const foreign = await bench.tracker.moveTicket(issue.id, other.states[0]?.id ?? '', ['done'])
+    const foreign = await bench.tracker.moveTicket(issue.id, otherTeam.states[0]?.id ?? '', ['done'])
     expect(foreign).toMatchObject({ refusal: { kind: 'invalid' } })
   })
 
@@ -608,10 +613,10 @@ test('an hour of polling stays far below half of the smallest quota', async () =
   await bench.listTickets()
   linear.forget()
   const hours = 1
-  for (let looks = 0; looks < hours * 120; looks++) {
-    if (looks % 3 === 0) world.change(world.issues[looks % 100] as IssueRow, { title: `${looks}` })
-    if (looks % 10 === 0)
-      await bench.tracker.moveTicket(world.issues[(looks / 10) % 100]?.id ?? '', 'In Progress')
+  for (let polls = 0; polls < hours * 120; polls++) {
+    if (polls % 3 === 0) world.change(world.issues[polls % 100] as IssueRow, { title: `${polls}` })
+    if (polls % 10 === 0)
+      await bench.tracker.moveTicket(world.issues[(polls / 10) % 100]?.id ?? '', 'In Progress')
     await bench.listTickets()
   }
   expect(linear.points / hours).toBeLessThan(60_000)
@@ -628,38 +633,40 @@ test('after any sequence of changes, the eligible tickets are correct', async ()
     fc.record({ is: fc.constant('archive' as const), which: fc.nat(20) }),
     fc.record({ is: fc.constant('block' as const), which: fc.nat(20), by: fc.nat(20) }),
     fc.record({ is: fc.constant('fail' as const) }),
-    fc.record({ is: fc.constant('look' as const) }),
+    fc.record({ is: fc.constant('poll' as const) }),
   )
   const rules = { ...TODO, labels: ['AGENT'] }
-  const isSo = (issue: IssueRow) =>
+  const isExpectedEligible = (issue: IssueRow) =>
     issue.archivedAt === null &&
     issue.state.name === 'Todo' &&
     issue.labels.some(({ name }) => name === 'agent')
   const isOver = ({ archivedAt, state }: IssueRow) => archivedAt !== null || state.type === 'completed'
-  const openOnes = ({ relations }: FakeLinear['world'], issue: IssueRow) =>
+  const namesOfOpenBlockers = ({ relations }: FakeLinear['world'], issue: IssueRow) =>
     relations
-      .filter((one) => one.relatedIssue === issue && one.issue !== issue && !isOver(one.issue))
-      .map((one) => one.issue.identifier)
+      .filter(
+        (relation) => relation.relatedIssue === issue && relation.issue !== issue && !isOver(relation.issue),
+      )
+      .map((relation) => relation.issue.identifier)
   await fc.assert(
     fc.asyncProperty(fc.array(act, { minLength: 5, maxLength: 30 }), async (acts) => {
       const own = await linearBench()
       const { world, faults } = own.linear
       world.team({ key: 'ENG' })
       try {
-        for (const one of acts) {
+        for (const step of acts) {
           const issue =
-            'which' in one ? world.issues[one.which % Math.max(1, world.issues.length)] : undefined
+            'which' in step ? world.issues[step.which % Math.max(1, world.issues.length)] : undefined
           own.pass(500)
-          if (one.is === 'make') world.issue({ title: 'x', state: one.state, labels: one.labels })
-          else if (one.is === 'fail') faults.add({ kind: 'internal' }, { times: 1 })
-          else if (one.is === 'look') await own.tracker.listTickets({ rules, tickets: [] })
+          if (step.is === 'make') world.issue({ title: 'x', state: step.state, labels: step.labels })
+          else if (step.is === 'fail') faults.add({ kind: 'internal' }, { times: 1 })
+          else if (step.is === 'poll') await own.tracker.listTickets({ rules, tickets: [] })
           else if (issue === undefined) continue
-          else if (one.is === 'move') world.change(issue, { state: one.state })
-          else if (one.is === 'label') world.change(issue, { labels: one.labels })
-          else if (one.is === 'archive') world.archive(issue)
+          else if (step.is === 'move') world.change(issue, { state: step.state })
+          else if (step.is === 'label') world.change(issue, { labels: step.labels })
+          else if (step.is === 'archive') world.archive(issue)
           // A further blocker of a blocked ticket appears only in the next full read.
           else if (world.relations.every(({ relatedIssue }) => relatedIssue !== issue))
-            world.blocks(world.issues[one.by % world.issues.length] as IssueRow, issue)
+            world.blocks(world.issues[step.by % world.issues.length] as IssueRow, issue)
         }
         faults.clear()
         const cared = world.issues.slice(0, 2)
@@ -667,12 +674,12 @@ test('after any sequence of changes, the eligible tickets are correct', async ()
         const eligible = tickets.filter((tracked) => isEligible(tracked, rules))
         expect(namesOf(eligible)).toEqual(
           world.issues
-            .filter(isSo)
+            .filter(isExpectedEligible)
             .map(({ identifier }) => identifier)
             .sort(),
         )
-        for (const issue of world.issues.filter(isSo))
-          expect(waitsFor(tickets, issue)).toEqual(openOnes(world, issue))
+        for (const issue of world.issues.filter(isExpectedEligible))
+          expect(waitsFor(tickets, issue)).toEqual(namesOfOpenBlockers(world, issue))
         expect(cared.map((issue) => find(tickets, issue)?.closed)).toEqual(cared.map(isOver))
       } finally {
         await own.stop()

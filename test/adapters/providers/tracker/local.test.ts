@@ -62,31 +62,31 @@ async function listTickets({ tracker }: Pick<LocalTrackerBench, 'tracker'>): Pro
   return answer.value
 }
 
-async function idsOf(one: Pick<LocalTrackerBench, 'tracker'>): Promise<string[]> {
-  return (await listTickets(one)).tickets.map(({ ticket }) => ticket.id)
+async function idsOf(bench: Pick<LocalTrackerBench, 'tracker'>): Promise<string[]> {
+  return (await listTickets(bench)).tickets.map(({ ticket }) => ticket.id)
 }
 
 describe('reading', () => {
   test('each file is a ticket with the file’s address and times', async () => {
-    const one = openTracker()
-    one.put('ENG-1.md', fileOf('Todo', 'title: The lamp'))
-    one.put('ENG 2 é.md', fileOf('Done'))
+    const bench = openTracker()
+    bench.put('ENG-1.md', fileOf('Todo', 'title: The lamp'))
+    bench.put('ENG 2 é.md', fileOf('Done'))
     const when = new Date('2020-02-03T04:05:06.789Z')
-    utimesSync(join(one.path, 'ENG-1.md'), when, when)
-    const { tickets, problems } = await listTickets(one)
+    utimesSync(join(bench.path, 'ENG-1.md'), when, when)
+    const { tickets, problems } = await listTickets(bench)
     expect(problems).toEqual([])
     expect(tickets.map(({ ticket, closed }) => [ticket.id, ticket.title, ticket.state, closed])).toEqual([
       ['ENG 2 é', 'ENG 2 é', 'Done', true],
       ['ENG-1', 'The lamp', 'Todo', false],
     ])
-    expect(tickets[0]?.ticket.url).toBe(pathToFileURL(join(one.path, 'ENG 2 é.md')).href)
+    expect(tickets[0]?.ticket.url).toBe(pathToFileURL(join(bench.path, 'ENG 2 é.md')).href)
     expect(tickets[1]?.ticket.updatedAt).toBe(when.toISOString())
     expect(tickets[1]?.ticket.createdAt).toBe(when.toISOString())
   })
 
   test('anything but regular visible Markdown files is ignored silently', async () => {
-    const one = openTracker()
-    one.put('good.md', fileOf('Todo'))
+    const bench = openTracker()
+    bench.put('good.md', fileOf('Todo'))
     for (const name of [
       '.hidden.md',
       '#a.md',
@@ -97,39 +97,39 @@ describe('reading', () => {
       'README.md',
       '4913',
     ]) {
-      one.put(name, 'nothing of ours')
+      bench.put(name, 'nothing of ours')
     }
-    mkdirSync(join(one.path, 'folder.md'))
-    symlinkSync(join(one.path, 'good.md'), join(one.path, 'link.md'))
-    symlinkSync('/nowhere', join(one.path, 'dangling.md'))
-    execFileSync('mkfifo', [join(one.path, 'pipe.md')])
-    expect(await listTickets(one)).toMatchObject({ tickets: [{ ticket: { id: 'good' } }], problems: [] })
+    mkdirSync(join(bench.path, 'folder.md'))
+    symlinkSync(join(bench.path, 'good.md'), join(bench.path, 'link.md'))
+    symlinkSync('/nowhere', join(bench.path, 'dangling.md'))
+    execFileSync('mkfifo', [join(bench.path, 'pipe.md')])
+    expect(await listTickets(bench)).toMatchObject({ tickets: [{ ticket: { id: 'good' } }], problems: [] })
   })
 
   test('an invalid file is reported, logged once, and affects no other', async () => {
-    const one = openTracker()
-    one.put('a.md', fileOf('Todo'))
-    one.put('b.md', fileOf('Todo', 'labels: bug'))
-    one.put('c.md', fileOf('Todo'))
+    const bench = openTracker()
+    bench.put('a.md', fileOf('Todo'))
+    bench.put('b.md', fileOf('Todo', 'labels: bug'))
+    bench.put('c.md', fileOf('Todo'))
     const problem = 'b.md, line 3: labels must be a list, such as [one, two]'
-    for (let looks = 0; looks < 2; looks++) {
-      const { tickets, problems } = await listTickets(one)
+    for (let polls = 0; polls < 2; polls++) {
+      const { tickets, problems } = await listTickets(bench)
       expect(tickets.map(({ ticket }) => ticket.id)).toEqual(['a', 'c'])
       expect(problems).toEqual([problem])
     }
-    expect(one.log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)).toEqual([
+    expect(bench.log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)).toEqual([
       problem,
     ])
-    one.put('b.md', fileOf('Todo', 'labels: [bug]'))
-    expect(await listTickets(one)).toMatchObject({ tickets: { length: 3 }, problems: [] })
+    bench.put('b.md', fileOf('Todo', 'labels: [bug]'))
+    expect(await listTickets(bench)).toMatchObject({ tickets: { length: 3 }, problems: [] })
   })
 
   test('too large files and unprintable names are reported', async () => {
-    const one = openTracker()
-    one.put('large.md', `${fileOf('Todo')}${' '.repeat(TICKET_FILE_BYTES_MAX)}`)
-    one.put('full.md', fileOf('Todo').padEnd(TICKET_FILE_BYTES_MAX, '\n'))
-    one.put('a\nb.md', fileOf('Todo'))
-    const { tickets, problems } = await listTickets(one)
+    const bench = openTracker()
+    bench.put('large.md', `${fileOf('Todo')}${' '.repeat(TICKET_FILE_BYTES_MAX)}`)
+    bench.put('full.md', fileOf('Todo').padEnd(TICKET_FILE_BYTES_MAX, '\n'))
+    bench.put('a\nb.md', fileOf('Todo'))
+    const { tickets, problems } = await listTickets(bench)
     expect(tickets.map(({ ticket }) => ticket.id)).toEqual(['full'])
     expect(problems).toEqual([
       'a\ufffdb.md has characters in its name that do not print; rename it',
@@ -138,48 +138,48 @@ describe('reading', () => {
   })
 
   test('the first of two files with one id is the ticket', async () => {
-    const one = openTracker()
-    one.put('b.md', fileOf('Todo', 'id: x'))
-    one.put('a.md', fileOf('Done', 'id: x'))
-    expect(await listTickets(one)).toMatchObject({
+    const bench = openTracker()
+    bench.put('b.md', fileOf('Todo', 'id: x'))
+    bench.put('a.md', fileOf('Done', 'id: x'))
+    expect(await listTickets(bench)).toMatchObject({
       tickets: [{ ticket: { id: 'x', state: 'Done' } }],
       problems: ['b.md has the id x, as a.md has; change one of them'],
     })
   })
 
   test('the list of problems is limited', async () => {
-    const one = openTracker()
-    for (let n = 0; n < TICKET_PROBLEMS_MAX + 5; n++) one.put(`${n}.md`, 'no')
-    const { problems } = await listTickets(one)
+    const bench = openTracker()
+    for (let n = 0; n < TICKET_PROBLEMS_MAX + 5; n++) bench.put(`${n}.md`, 'no')
+    const { problems } = await listTickets(bench)
     expect(problems).toHaveLength(TICKET_PROBLEMS_MAX + 1)
     expect(problems.at(-1)).toBe('5 more files have problems; fix these first')
   })
 
   test('only changed files are read again', async () => {
     const clock = new ManualClock(Date.now() + 60_000)
-    const one = openTracker(clock)
-    for (let n = 0; n < 600; n++) one.put(`${String(n).padStart(3, '0')}.md`, fileOf('Todo'))
-    const reads = () => one.log.lines.flatMap(({ fields }) => ('read' in fields ? [fields.read] : []))
-    expect(await idsOf(one)).toHaveLength(600)
-    expect(await idsOf(one)).toHaveLength(600)
+    const bench = openTracker(clock)
+    for (let n = 0; n < 600; n++) bench.put(`${String(n).padStart(3, '0')}.md`, fileOf('Todo'))
+    const reads = () => bench.log.lines.flatMap(({ fields }) => ('read' in fields ? [fields.read] : []))
+    expect(await idsOf(bench)).toHaveLength(600)
+    expect(await idsOf(bench)).toHaveLength(600)
     expect(reads()).toEqual([600])
-    one.put('100.md', fileOf('Done'))
-    rmSync(join(one.path, '200.md'))
-    renameSync(join(one.path, '300.md'), join(one.path, 'new.md'))
-    const { tickets } = await listTickets(one)
+    bench.put('100.md', fileOf('Done'))
+    rmSync(join(bench.path, '200.md'))
+    renameSync(join(bench.path, '300.md'), join(bench.path, 'new.md'))
+    const { tickets } = await listTickets(bench)
     expect(reads()).toEqual([600, 2])
     expect(tickets).toHaveLength(599)
     expect(tickets.filter(({ closed }) => closed).map(({ ticket }) => ticket.id)).toEqual(['100'])
   })
 
   test('a second write within the time resolution is not missed', async () => {
-    const one = openTracker()
-    const path = join(one.path, 'a.md')
+    const bench = openTracker()
+    const path = join(bench.path, 'a.md')
     for (let n = 0; n < 30; n++) {
-      one.put('a.md', fileOf(`S${n % 10}a`))
-      await listTickets(one)
-      one.put('a.md', fileOf(`S${n % 10}b`))
-      const { tickets } = await listTickets(one)
+      bench.put('a.md', fileOf(`S${n % 10}a`))
+      await listTickets(bench)
+      bench.put('a.md', fileOf(`S${n % 10}b`))
+      const { tickets } = await listTickets(bench)
       expect(tickets[0]?.ticket.state).toBe(`S${n % 10}b`)
     }
     expect(statSync(path).isFile()).toBe(true)
@@ -187,47 +187,47 @@ describe('reading', () => {
 
   test('a missing folder is reported with its configuration key, until it exists', async () => {
     const path = join(tempFolder(), 'tickets')
-    const one = openTracker(realClock, path)
-    expect(await one.tracker.listTickets(ALL)).toEqual({
+    const bench = openTracker(realClock, path)
+    expect(await bench.tracker.listTickets(ALL)).toEqual({
       ok: false,
       refusal: {
         kind: 'invalid',
         message: `tracker.path: ${path} does not exist; make that folder, or set tracker.path to the folder that holds the tickets`,
       },
     })
-    expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ refusal: { kind: 'invalid' } })
+    expect(await bench.tracker.moveTicket('a', 'Done')).toMatchObject({ refusal: { kind: 'invalid' } })
     mkdirSync(path)
-    expect(await idsOf(one)).toEqual([])
+    expect(await idsOf(bench)).toEqual([])
     rmSync(path, { recursive: true })
     writeFileSync(path, '')
-    expect(await one.tracker.listTickets(ALL)).toMatchObject({
+    expect(await bench.tracker.listTickets(ALL)).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringContaining('is not a folder') },
     })
   })
 
   test('while files are being saved, a ticket is read completely or reported as broken', async () => {
-    const one = openTracker()
+    const bench = openTracker()
     const versions = ['Todo', 'In Progress'].map((state) =>
       fileOf(state, `title: ${state} `.padEnd(5000, 'x')),
     )
-    one.put('still.md', fileOf('Todo'))
+    bench.put('still.md', fileOf('Todo'))
     let isSaving = true
     const saving = (async () => {
       for (let n = 0; isSaving; n++) {
         const text = versions[n % 2] ?? ''
-        one.put('.swap', text)
-        renameSync(join(one.path, '.swap'), join(one.path, 'renamed.md'))
-        one.put('truncated.md', '')
+        bench.put('.swap', text)
+        renameSync(join(bench.path, '.swap'), join(bench.path, 'renamed.md'))
+        bench.put('truncated.md', '')
         await settlePromises()
         for (let at = 0; at < text.length; at += 2000) {
-          appendFileSync(join(one.path, 'truncated.md'), text.slice(at, at + 2000))
+          appendFileSync(join(bench.path, 'truncated.md'), text.slice(at, at + 2000))
           await settlePromises()
         }
       }
     })()
     try {
-      for (let looks = 0; looks < 60; looks++) {
-        const { tickets, problems } = await listTickets(one)
+      for (let polls = 0; polls < 60; polls++) {
+        const { tickets, problems } = await listTickets(bench)
         expect(tickets.map(({ ticket }) => ticket.id)).toContain('still')
         for (const { ticket } of tickets.filter(({ ticket: { id } }) => id !== 'still')) {
           expect(ticket.title.startsWith(ticket.state)).toBe(true)
@@ -238,172 +238,174 @@ describe('reading', () => {
       isSaving = false
     }
     await saving
-    expect(await idsOf(one)).toEqual(['renamed', 'still', 'truncated'])
+    expect(await idsOf(bench)).toEqual(['renamed', 'still', 'truncated'])
   })
 })
 
 describe('moving', () => {
   test('rewrites one line and keeps all other bytes and the mode', async () => {
-    const one = openTracker()
+    const bench = openTracker()
     const before = Buffer.from(
       '---\r\ntitle: é à\r\nstate: "Todo"  # soon\r\n---\r\n\r\nstate: Todo\r\n\ttext \r\n',
     )
-    one.put('a.md', before)
-    chmodSync(join(one.path, 'a.md'), 0o640)
-    expect(await one.tracker.moveTicket('a', 'In Progress')).toEqual({ ok: true, value: undefined })
-    expect(one.text('a.md')).toBe(before.toString().replace('"Todo"', 'In Progress'))
-    expect(statSync(join(one.path, 'a.md')).mode & 0o777).toBe(0o640)
-    expect(readdirSync(one.path)).toEqual(['a.md'])
-    expect((await listTickets(one)).tickets[0]?.ticket.state).toBe('In Progress')
+    bench.put('a.md', before)
+    chmodSync(join(bench.path, 'a.md'), 0o640)
+    expect(await bench.tracker.moveTicket('a', 'In Progress')).toEqual({ ok: true, value: undefined })
+    expect(bench.text('a.md')).toBe(before.toString().replace('"Todo"', 'In Progress'))
+    expect(statSync(join(bench.path, 'a.md')).mode & 0o777).toBe(0o640)
+    expect(readdirSync(bench.path)).toEqual(['a.md'])
+    expect((await listTickets(bench)).tickets[0]?.ticket.state).toBe('In Progress')
   })
 
   test('a ticket that somebody moved elsewhere stays there', async () => {
-    const one = openTracker()
-    one.put('a.md', '---\nstate: Backlog\n---\nb')
-    expect(await one.tracker.moveTicket('a', 'In Progress', ['Todo'])).toMatchObject({
+    const bench = openTracker()
+    bench.put('a.md', '---\nstate: Backlog\n---\nb')
+    expect(await bench.tracker.moveTicket('a', 'In Progress', ['Todo'])).toMatchObject({
       refusal: { kind: 'gone' },
     })
-    expect(one.text('a.md')).toContain('state: Backlog')
-    expect(await one.tracker.moveTicket('a', 'In Progress', ['backlog'])).toMatchObject({ ok: true })
+    expect(bench.text('a.md')).toContain('state: Backlog')
+    expect(await bench.tracker.moveTicket('a', 'In Progress', ['backlog'])).toMatchObject({ ok: true })
   })
 
   test('adds a missing state line', async () => {
-    const one = openTracker()
-    one.put('a.md', '---\ntitle: a\n---\nb')
-    await one.tracker.moveTicket('a', 'Done')
-    expect(one.text('a.md')).toBe('---\ntitle: a\nstate: Done\n---\nb')
+    const bench = openTracker()
+    bench.put('a.md', '---\ntitle: a\n---\nb')
+    await bench.tracker.moveTicket('a', 'Done')
+    expect(bench.text('a.md')).toBe('---\ntitle: a\nstate: Done\n---\nb')
   })
 
   test('a ticket that somebody closed meanwhile stays closed', async () => {
-    const one = openTracker()
-    one.put('a.md', fileOf('Canceled'))
-    expect(await one.tracker.moveTicket('a', 'In Review')).toMatchObject({
+    const bench = openTracker()
+    bench.put('a.md', fileOf('Canceled'))
+    expect(await bench.tracker.moveTicket('a', 'In Review')).toMatchObject({
       refusal: { kind: 'gone', message: 'a was moved to Canceled meanwhile, and stays there' },
     })
-    expect(one.text('a.md')).toBe(fileOf('Canceled'))
-    expect(await one.tracker.moveTicket('a', 'In Review', ['Canceled'])).toMatchObject({ ok: true })
+    expect(bench.text('a.md')).toBe(fileOf('Canceled'))
+    expect(await bench.tracker.moveTicket('a', 'In Review', ['Canceled'])).toMatchObject({ ok: true })
   })
 
   test('a move to the current state writes nothing', async () => {
-    const one = openTracker()
-    one.put('a.md', fileOf('Todo'))
-    const { ino } = statSync(join(one.path, 'a.md'))
-    expect(await one.tracker.moveTicket('a', 'Todo')).toMatchObject({ ok: true })
-    expect(statSync(join(one.path, 'a.md')).ino).toBe(ino)
+    const bench = openTracker()
+    bench.put('a.md', fileOf('Todo'))
+    const { ino } = statSync(join(bench.path, 'a.md'))
+    expect(await bench.tracker.moveTicket('a', 'Todo')).toMatchObject({ ok: true })
+    expect(statSync(join(bench.path, 'a.md')).ino).toBe(ino)
   })
 
   test('missing and unreadable tickets are unknown', async () => {
-    const one = openTracker()
-    one.put('bad.md', 'no')
+    const bench = openTracker()
+    bench.put('bad.md', 'no')
     for (const id of ['nobody', 'bad', '../bad']) {
-      expect(await one.tracker.moveTicket(id, 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+      expect(await bench.tracker.moveTicket(id, 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
     }
   })
 
   test('an impossible state is refused without a write', async () => {
-    const one = openTracker()
-    one.put('a.md', fileOf('Todo'))
-    expect(await one.tracker.moveTicket('a', 'x'.repeat(600))).toMatchObject({ refusal: { kind: 'invalid' } })
-    expect(one.text('a.md')).toBe(fileOf('Todo'))
+    const bench = openTracker()
+    bench.put('a.md', fileOf('Todo'))
+    expect(await bench.tracker.moveTicket('a', 'x'.repeat(600))).toMatchObject({
+      refusal: { kind: 'invalid' },
+    })
+    expect(bench.text('a.md')).toBe(fileOf('Todo'))
   })
 
   test('concurrent moves run one after the other', async () => {
-    const one = openTracker()
-    one.put('a.md', fileOf('Todo'))
+    const bench = openTracker()
+    bench.put('a.md', fileOf('Todo'))
     const answers = await Promise.all(
-      Array.from({ length: 8 }, (_, n) => one.tracker.moveTicket('a', `S${n}`)),
+      Array.from({ length: 8 }, (_, n) => bench.tracker.moveTicket('a', `S${n}`)),
     )
     expect(answers.every(({ ok }) => ok)).toBe(true)
-    expect(one.text('a.md')).toBe(fileOf('S7'))
+    expect(bench.text('a.md')).toBe(fileOf('S7'))
   })
 
   test('a file that changed meanwhile stays unchanged', async () => {
-    const one = openTracker()
-    const path = join(one.path, 'a.md')
+    const bench = openTracker()
+    const path = join(bench.path, 'a.md')
     const whole = async () => {
       const file = await readWholeFile(path)
       if (file === undefined) throw new Error('no file')
       return file
     }
-    one.put('a.md', 'one')
+    bench.put('a.md', 'one')
     const seen = await whole()
-    one.put('a.md', 'two')
+    bench.put('a.md', 'two')
     expect(await replaceIfUnchanged(path, seen, Buffer.from('ours'))).toBe(false)
-    one.put('b.md', 'one')
-    renameSync(join(one.path, 'b.md'), path)
+    bench.put('b.md', 'one')
+    renameSync(join(bench.path, 'b.md'), path)
     expect(await replaceIfUnchanged(path, seen, Buffer.from('ours'))).toBe(false)
-    const other = await whole()
+    const latest = await whole()
     rmSync(path)
-    expect(await replaceIfUnchanged(path, other, Buffer.from('ours'))).toBe(false)
-    expect(readdirSync(one.path)).toEqual([])
+    expect(await replaceIfUnchanged(path, latest, Buffer.from('ours'))).toBe(false)
+    expect(readdirSync(bench.path)).toEqual([])
   })
 
   test('with an editor that saves continuously, each move succeeds or is refused, and no save is lost', async () => {
-    const one = openTracker()
-    one.put('a.md', fileOf('Todo', 'x-save: 0'))
+    const bench = openTracker()
+    bench.put('a.md', fileOf('Todo', 'x-save: 0'))
     let saves = 0
     let isSaving = true
     const saving = (async () => {
       while (isSaving) {
-        const now = one.text('a.md')
+        const now = bench.text('a.md')
         saves += 1
-        one.put('.swap', now.replace(/x-save: \d+/, `x-save: ${saves}`))
-        renameSync(join(one.path, '.swap'), join(one.path, 'a.md'))
+        bench.put('.swap', now.replace(/x-save: \d+/, `x-save: ${saves}`))
+        renameSync(join(bench.path, '.swap'), join(bench.path, 'a.md'))
         await new Promise((resolve) => setTimeout(resolve, saves % 3))
       }
     })()
     const kinds = new Set<string>()
     try {
       for (let n = 0; n < 40; n++) {
-        const answer = await one.tracker.moveTicket('a', `S${n}`)
+        const answer = await bench.tracker.moveTicket('a', `S${n}`)
         kinds.add(answer.ok ? 'made' : answer.refusal.kind)
-        expect(one.text('a.md')).toContain(`x-save: ${saves}\n`)
-        if (answer.ok) expect(one.text('a.md')).toContain(`state: S${n}\n`)
+        expect(bench.text('a.md')).toContain(`x-save: ${saves}\n`)
+        if (answer.ok) expect(bench.text('a.md')).toContain(`state: S${n}\n`)
       }
     } finally {
       isSaving = false
     }
     await saving
     expect(['made', 'conflict']).toEqual(expect.arrayContaining([...kinds]))
-    expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ ok: true })
-    expect(one.text('a.md')).toBe(fileOf('Done', `x-save: ${saves}`))
+    expect(await bench.tracker.moveTicket('a', 'Done')).toMatchObject({ ok: true })
+    expect(bench.text('a.md')).toBe(fileOf('Done', `x-save: ${saves}`))
   })
 
   test('only old drafts of a crash are removed', async () => {
-    const one = openTracker()
-    one.put('a.md', fileOf('Todo'))
+    const bench = openTracker()
+    bench.put('a.md', fileOf('Todo'))
     const [old, young, foreign] = ['.switchyard-1-0.draft', '.switchyard-1-1.draft', '.other.draft'] as const
-    for (const name of [old, young, foreign]) one.put(name, 'half')
+    for (const name of [old, young, foreign]) bench.put(name, 'half')
     const hourAgo = new Date(Date.now() - 3_600_000)
-    for (const name of [old, foreign]) utimesSync(join(one.path, name), hourAgo, hourAgo)
-    expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ ok: true })
-    expect(readdirSync(one.path).sort()).toEqual([foreign, young, 'a.md'])
+    for (const name of [old, foreign]) utimesSync(join(bench.path, name), hourAgo, hourAgo)
+    expect(await bench.tracker.moveTicket('a', 'Done')).toMatchObject({ ok: true })
+    expect(readdirSync(bench.path).sort()).toEqual([foreign, young, 'a.md'])
   })
 
   test('another hard link keeps the old content', async () => {
-    const one = openTracker()
-    one.put('a.md', fileOf('Todo'))
-    linkSync(join(one.path, 'a.md'), join(one.path, 'copy.txt'))
-    await one.tracker.moveTicket('a', 'Done')
-    expect(one.text('copy.txt')).toBe(fileOf('Todo'))
+    const bench = openTracker()
+    bench.put('a.md', fileOf('Todo'))
+    linkSync(join(bench.path, 'a.md'), join(bench.path, 'copy.txt'))
+    await bench.tracker.moveTicket('a', 'Done')
+    expect(bench.text('copy.txt')).toBe(fileOf('Todo'))
   })
 })
 
 describe('projects and other tickets', () => {
   test('projects are those that tickets name, each once and sorted', async () => {
-    const one = openTracker()
-    expect(await one.tracker.projects()).toEqual({ ok: true, value: [] })
+    const bench = openTracker()
+    expect(await bench.tracker.projects()).toEqual({ ok: true, value: [] })
     for (const [name, project] of [
       ['a', 'Lamps'],
       ['b', 'Desks'],
       ['c', 'Lamps'],
       ['d', 'Éclairs'],
     ] as const) {
-      one.put(`${name}.md`, fileOf('Todo', `project: ${project}`))
+      bench.put(`${name}.md`, fileOf('Todo', `project: ${project}`))
     }
-    one.put('e.md', fileOf('Todo'))
-    one.put('broken.md', 'no')
-    const projects = await one.tracker.projects()
+    bench.put('e.md', fileOf('Todo'))
+    bench.put('broken.md', 'no')
+    const projects = await bench.tracker.projects()
     expect(projects).toEqual({
       ok: true,
       value: ['Desks', 'Éclairs', 'Lamps'].map((name) => ({ id: name, name, teams: [] })),
@@ -414,8 +416,8 @@ describe('projects and other tickets', () => {
   })
 
   test('a missing folder refuses projects as it refuses reads', async () => {
-    const one = openTracker(realClock, join(tempFolder(), 'tickets'))
-    expect(await one.tracker.projects()).toMatchObject({ refusal: { kind: 'invalid' } })
+    const bench = openTracker(realClock, join(tempFolder(), 'tickets'))
+    expect(await bench.tracker.projects()).toMatchObject({ refusal: { kind: 'invalid' } })
   })
 
   test('pull requests are not linked, because only states are written to files', () => {
@@ -423,38 +425,38 @@ describe('projects and other tickets', () => {
   })
 
   test('a requested ticket is listed in any state, and missing once its file is gone', async () => {
-    const one = openTracker()
-    one.put('a.md', fileOf('Done'))
-    one.put('b.md', fileOf('Todo'))
+    const bench = openTracker()
+    bench.put('a.md', fileOf('Done'))
+    bench.put('b.md', fileOf('Todo'))
     const query = { rules: { ...ALL.rules, states: ['Todo'] }, tickets: ['a', 'gone'] }
-    expect(await one.tracker.listTickets(query)).toMatchObject({
+    expect(await bench.tracker.listTickets(query)).toMatchObject({
       value: {
         tickets: [{ ticket: { id: 'a', state: 'Done' }, closed: true }, { ticket: { id: 'b' } }],
         problems: [],
       },
     })
-    rmSync(join(one.path, 'a.md'))
-    expect(await one.tracker.listTickets(query)).toMatchObject({
+    rmSync(join(bench.path, 'a.md'))
+    expect(await bench.tracker.listTickets(query)).toMatchObject({
       value: { tickets: [{ ticket: { id: 'b' } }], problems: [] },
     })
-    expect(await one.tracker.moveTicket('a', 'Todo')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(await bench.tracker.moveTicket('a', 'Todo')).toMatchObject({ refusal: { kind: 'unknown' } })
   })
 
   test('a ticket with a broken file is reported and not moved, until the file is repaired', async () => {
-    const one = openTracker()
-    one.put('a.md', fileOf('Todo'))
-    await listTickets(one)
+    const bench = openTracker()
+    bench.put('a.md', fileOf('Todo'))
+    await listTickets(bench)
     const broken = '---\nstate: [Todo\n---\n'
-    one.put('a.md', broken)
-    expect(await listTickets(one)).toMatchObject({
+    bench.put('a.md', broken)
+    expect(await listTickets(bench)).toMatchObject({
       tickets: [],
       problems: [expect.stringContaining('a.md, line 2')],
     })
-    expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
-    expect(one.text('a.md')).toBe(broken)
-    one.put('a.md', fileOf('Todo'))
-    expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ ok: true })
-    expect(await listTickets(one)).toMatchObject({ tickets: [{ ticket: { state: 'Done' } }], problems: [] })
+    expect(await bench.tracker.moveTicket('a', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(bench.text('a.md')).toBe(broken)
+    bench.put('a.md', fileOf('Todo'))
+    expect(await bench.tracker.moveTicket('a', 'Done')).toMatchObject({ ok: true })
+    expect(await listTickets(bench)).toMatchObject({ tickets: [{ ticket: { state: 'Done' } }], problems: [] })
   })
 })
 
@@ -475,19 +477,21 @@ describe('watching', () => {
   async function waitForReport(count: () => number, what: string, act: () => void): Promise<void> {
     const before = count()
     act()
-    await until(`being told of ${what}`, () => count() > before)
+    await until(`a report of ${what}`, () => count() > before)
   }
 
   test('reports created, written, renamed and removed files', async () => {
-    const one = openTracker()
+    const bench = openTracker()
     let changes = 0
-    const stop = one.tracker.watch(() => changes++)
+    const stop = bench.tracker.watch(() => changes++)
     const count = () => changes
-    await waitForReport(count, 'a new file', () => one.put('a.md', fileOf('Todo')))
-    await waitForReport(count, 'an edit', () => one.put('a.md', fileOf('Done')))
-    await waitForReport(count, 'a rename', () => renameSync(join(one.path, 'a.md'), join(one.path, 'b.md')))
-    await waitForReport(count, 'another edit', () => appendFileSync(join(one.path, 'b.md'), 'more'))
-    await waitForReport(count, 'its end', () => rmSync(join(one.path, 'b.md')))
+    await waitForReport(count, 'a new file', () => bench.put('a.md', fileOf('Todo')))
+    await waitForReport(count, 'an edit', () => bench.put('a.md', fileOf('Done')))
+    await waitForReport(count, 'a rename', () =>
+      renameSync(join(bench.path, 'a.md'), join(bench.path, 'b.md')),
+    )
+    await waitForReport(count, 'another edit', () => appendFileSync(join(bench.path, 'b.md'), 'more'))
+    await waitForReport(count, 'its end', () => rmSync(join(bench.path, 'b.md')))
     stop()
   })
 
@@ -498,12 +502,17 @@ describe('watching', () => {
       if (ms <= 50) reported += 1
       return clock.after(ms, run)
     }
-    const one = openTracker({ now: clock.now, monotonic: clock.monotonic, endOfTick: clock.endOfTick, after })
+    const bench = openTracker({
+      now: clock.now,
+      monotonic: clock.monotonic,
+      endOfTick: clock.endOfTick,
+      after,
+    })
     let changes = 0
-    const stop = one.tracker.watch(() => changes++)
+    const stop = bench.tracker.watch(() => changes++)
     const save = async () => {
       const before = reported
-      one.put('a.md', fileOf('Todo'))
+      bench.put('a.md', fileOf('Todo'))
       await until('an event', () => reported > before)
       await quiet(() => reported)
     }
@@ -525,32 +534,32 @@ describe('watching', () => {
 
   test('a folder that appears, vanishes and is replaced is watched each time', async () => {
     const path = join(tempFolder(), 'tickets')
-    const one = openTracker(hasty, path)
+    const bench = openTracker(hasty, path)
     let changes = 0
-    const stop = one.tracker.watch(() => changes++)
+    const stop = bench.tracker.watch(() => changes++)
     const count = () => changes
     await waitForReport(count, 'the folder', () => mkdirSync(path))
-    await waitForReport(count, 'a file', () => one.put('a.md', fileOf('Todo')))
+    await waitForReport(count, 'a file', () => bench.put('a.md', fileOf('Todo')))
     await waitForReport(count, 'its going', () => renameSync(path, `${path}-old`))
     await waitForReport(count, 'its coming back', () => mkdirSync(path))
-    await waitForReport(count, 'a file in it', () => one.put('b.md', fileOf('Todo')))
-    expect(await idsOf(one)).toEqual(['b'])
+    await waitForReport(count, 'a file in it', () => bench.put('b.md', fileOf('Todo')))
+    expect(await idsOf(bench)).toEqual(['b'])
     await waitForReport(count, 'the folder being replaced at once', () => {
       rmSync(path, { recursive: true })
       mkdirSync(path)
-      one.put('c.md', fileOf('Todo'))
+      bench.put('c.md', fileOf('Todo'))
     })
-    await until('the new folder', async () => (await idsOf(one)).join() === 'c')
-    await waitForReport(count, 'a file in that', () => one.put('d.md', fileOf('Todo')))
+    await until('the new folder', async () => (await idsOf(bench)).join() === 'c')
+    await waitForReport(count, 'a file in that', () => bench.put('d.md', fileOf('Todo')))
     stop()
   })
 
   test('a path that is a file is polled until it is a folder', async () => {
     const path = join(tempFolder(), 'tickets')
     writeFileSync(path, '')
-    const one = openTracker(hasty, path)
+    const bench = openTracker(hasty, path)
     let changes = 0
-    const stop = one.tracker.watch(() => changes++)
+    const stop = bench.tracker.watch(() => changes++)
     await waitForReport(
       () => changes,
       'the folder',
@@ -564,10 +573,10 @@ describe('watching', () => {
 
   test('reports nothing after it was stopped', async () => {
     const clock = new ManualClock()
-    const one = openTracker(clock)
+    const bench = openTracker(clock)
     let changes = 0
-    one.tracker.watch(() => changes++)()
-    one.put('a.md', fileOf('Todo'))
+    bench.tracker.watch(() => changes++)()
+    bench.put('a.md', fileOf('Todo'))
     await clock.advance(10_000)
     expect([changes, clock.timers]).toEqual([0, 0])
   })
@@ -576,7 +585,7 @@ describe('watching', () => {
 test('the tracker is the configured one, or none', () => {
   const clients: ClientPool = {
     clientFor: () => {
-      throw new Error('a folder is asked without a courier')
+      throw new Error('a folder needs no client')
     },
   }
   const ports = { clock: new ManualClock(), log: createRecordingLog(), clients }
