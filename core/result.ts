@@ -26,6 +26,9 @@ export type Result<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly refusal: Refusal }
 
+/** The message after a bug: the person who asked learns only where to read more. */
+export const SERVICE_FAILED = 'the service failed; its log says why'
+
 /** A refusal, assignable to every `Result<T>`. */
 export type Refused = { readonly ok: false; readonly refusal: Refusal }
 

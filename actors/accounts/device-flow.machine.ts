@@ -76,7 +76,7 @@ export type DeviceFlowEffect =
 const SLOW_DOWN_STEP_MS = 5_000
 /** The longest interval after failed polls; kept short because a person is waiting. */
 const POLL_FAILED_INTERVAL_MS_MAX = 30_000
-const CODE_EXPIRED = 'the code was not entered in time; connect the code host again'
+export const CODE_EXPIRED = 'the code was not entered in time; connect the code host again'
 
 const { recordEffect, setDeadline, cancelDeadline, endActor } = defineActions<
   DeviceFlowContext,

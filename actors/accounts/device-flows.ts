@@ -19,7 +19,7 @@ const PENDING_POLLS_MAX = 32
 
 const NO_FLOW = 'no device flow is running; start one with POST /api/connect/codehost'
 const REPLACED = 'a newer device flow replaced this one; enter the newest code'
-const FAILED = 'connecting the code host failed; connect it again'
+export const CONNECT_CODEHOST_FAILED = 'connecting the code host failed; connect it again'
 
 export interface DeviceFlowPorts extends DeviceFlowEffectPorts {
   readonly system: Pick<ActorSystem, 'spawn' | 'send'>
@@ -62,7 +62,7 @@ export class DeviceFlows {
     if (flow.pollRequests.size >= PENDING_POLLS_MAX) return { status: 'pending' }
     const { handle, answer } = flow.pollRequests.add(null)
     const isSent = this.#send(flow, { type: 'polled', handle, now: this.#ports.clock.monotonic() })
-    if (!isSent) this.#forget(flow, FAILED)
+    if (!isSent) this.#forget(flow, CONNECT_CODEHOST_FAILED)
     const polled = await answer
     return polled.ok ? polled.value : { status: 'error', detail: polled.refusal.message }
   }
@@ -100,7 +100,7 @@ export class DeviceFlows {
         this.#forget(flow, REPLACED)
         return
       case 'connect.crashed':
-        this.#forget(flow, FAILED)
+        this.#forget(flow, CONNECT_CODEHOST_FAILED)
         return
     }
   }
@@ -125,7 +125,7 @@ export class DeviceFlows {
       attempt,
       startRequests: new PendingRequests(),
       pollRequests: new PendingRequests(),
-      startResult: no('failed', FAILED),
+      startResult: no('failed', CONNECT_CODEHOST_FAILED),
       deviceCode: '',
       token: '',
     }

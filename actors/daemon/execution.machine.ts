@@ -10,7 +10,7 @@
 import { assign, setup } from 'xstate'
 import { deriveOutcome } from '../../core/daemon/outcome.ts'
 import type { AgentOutcome, Progress, StopRequest } from '../../core/daemon/ports.ts'
-import { interruptionError } from '../../core/run/interruption.ts'
+import { daemonEndedError } from '../../core/run/interruption.ts'
 import { ExecutionFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
@@ -222,7 +222,7 @@ const impliedOutputs: NonNullable<ActorKind['impliedOutputs']> = (
   const phase = PHASE_NAMES[String(value)] ?? 'on its way'
   const restarted: ExecutionEvent = {
     type: 'daemon restarted',
-    reason: interruptionError(`the worker daemon ended while the run was ${phase}`),
+    reason: daemonEndedError(phase),
   }
   return [{ is: 'event', to: { kind: EXECUTION, key }, event: restarted }]
 }

@@ -47,6 +47,8 @@ export interface HostConnectionPorts {
 }
 
 const SILENCE_MS = 45_000
+/** The log message after each registration. */
+export const REGISTERED_MESSAGE = 'registered with the host'
 const HOST_SILENT = 'the host has sent nothing for 45 seconds'
 /** The longest pause between attempts is short, so that a worker is back soon after its host. */
 const BACKOFF_MS_FIRST = 1_000
@@ -184,10 +186,7 @@ export class HostConnection {
     timers.cancel(HOST_CONNECTION_TIMER, 'register')
     timers.at(HOST_CONNECTION_TIMER, 'silence', session.receivedAt + SILENCE_MS)
     if (frame.credential !== undefined) void this.#storeCredential(frame.workerId, frame.credential)
-    log.info(
-      { worker: frame.workerId, name: frame.name, host: frame.hostVersion },
-      'registered with the host',
-    )
+    log.info({ worker: frame.workerId, name: frame.name, host: frame.hostVersion }, REGISTERED_MESSAGE)
     sendConnectionEvent({ type: 'registered' })
     this.#ports.onUp()
   }

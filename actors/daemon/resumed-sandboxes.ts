@@ -64,7 +64,8 @@ const CLOSED_RUNS_MAX = 1_024
 const RELEASED = 'the sandbox was closed'
 const CLOSING = 'the session is being closed; attach again to continue it'
 const CLOSED_MEANWHILE = 'the session was closed meanwhile; attach again to continue it'
-const WORKER_RESTARTED =
+/** The reason that people read when a restart of the worker ended their session. */
+export const SESSION_LOST_IN_RESTART =
   'the worker was restarted, and the session ended with it; attach again to continue it'
 const TOO_MANY = `${SANDBOXES_MAX} sandboxes are booted on this worker already; release one of them first`
 
@@ -310,7 +311,7 @@ export class ResumedSandboxes {
   /** The host opens views only after `sandbox-ready`, so the sandbox existed in this daemon or in an earlier one. */
   #missingReason(runId: string): string {
     if (this.has(runId)) return CLOSING
-    return this.#closedRuns.has(runId) ? CLOSED_MEANWHILE : WORKER_RESTARTED
+    return this.#closedRuns.has(runId) ? CLOSED_MEANWHILE : SESSION_LOST_IN_RESTART
   }
 
   /** Shows the final screen of a session that ended while its views were disconnected. */

@@ -4,6 +4,7 @@
  */
 import type { Cancel, Log } from '../../core/ports.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
+import { BUG_MESSAGES } from '../runtime/bug-messages.ts'
 
 export class DashboardBroadcast {
   readonly #log: Log
@@ -29,7 +30,7 @@ export class DashboardBroadcast {
       try {
         listener(push, text)
       } catch (error) {
-        this.#log.error({ err: error, push: push.type }, 'a push could not be delivered')
+        this.#log.error({ err: error, push: push.type }, BUG_MESSAGES.pushFailed)
       }
     }
   }

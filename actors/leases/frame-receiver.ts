@@ -15,7 +15,7 @@ import {
   type LeaseWatermark,
 } from '../../core/lease/watermark.ts'
 import type { Artifacts, Clock, ControlDatabase, Log, Meters, UsageArchive, Write } from '../../core/ports.ts'
-import { usageToArchive } from '../../core/run/usage.ts'
+import { USAGE_NOT_KEPT, usageToArchive } from '../../core/run/usage.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import {
   FRAMES_PENDING_BYTES_MAX,
@@ -391,7 +391,7 @@ export class FrameReceiver implements CommitParticipant {
 
   async #writeUsage({ snapshot }: WorkerFrameOf<'run-usage-snapshot'>): Promise<string | undefined> {
     const usable = usageToArchive(snapshot)
-    if (!usable.ok) return `a usage snapshot was not kept: ${usable.refusal.message}`
+    if (!usable.ok) return `${USAGE_NOT_KEPT}: ${usable.refusal.message}`
     await this.#ports.usage.replace(usable.value.key, usable.value.text)
     return undefined
   }

@@ -8,7 +8,7 @@
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { PullRequestApi } from '../../core/provider-ports.ts'
-import { no, type Result, yes } from '../../core/result.ts'
+import { no, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
 import type { PullDiscussion } from '../../core/run/follow-up.ts'
 import {
   FOLLOW_UP_FRESH_MS,
@@ -42,6 +42,12 @@ export type Readiness = 'ready' | 'held' | 'later'
 
 /** The longest timer for the end of a sandbox's retention. Timers of the platform overflow after 24 days. */
 const RETENTION_CHECK_MS_MAX = 24 * 3_600_000
+
+/** The queue reasons of a follow-up that waits for its pull request. */
+export const FOLLOW_UP_WAIT_REASONS = {
+  reading: 'its pull request is being read',
+  unreadable: (reason: string) => `its pull request cannot be read: ${reason}`,
+} as const
 
 interface PullReading {
   /** `due`: the pull request may be read again. `away`: the last read failed. */
@@ -126,7 +132,7 @@ export class FollowUpReader {
   /** Returns what the follow-up waits for besides a worker. */
   waitingFor(runId: string): string | undefined {
     const reading = this.#readings.get(runId)
-    if (reading?.is === 'reading') return 'its pull request is being read'
+    if (reading?.is === 'reading') return FOLLOW_UP_WAIT_REASONS.reading
     return reading?.is === 'away' ? reading.reason : undefined
   }
 
@@ -200,7 +206,7 @@ export class FollowUpReader {
       return await readPull(pulls.value, place, url, this.#ports.answered(runId, url))
     } catch (error) {
       this.#ports.log.error({ url, err: error }, 'a pull request could not be read')
-      return no('failed', 'the service failed; its log says why')
+      return no('failed', SERVICE_FAILED)
     }
   }
 
@@ -211,7 +217,7 @@ export class FollowUpReader {
 
   #onReadFailed(runId: string, failures: number, reason: string): void {
     const { random, onWaitReasonChanged, clock, log } = this.#ports
-    const waitReason = `its pull request cannot be read: ${reason}`
+    const waitReason = FOLLOW_UP_WAIT_REASONS.unreadable(reason)
     log.debug({ run: runId, reason }, 'the pull request of a follow-up cannot be read')
     this.#setReading(runId, { is: 'away', failures, reason: waitReason })
     const waitMs = backoffMs(failures, FOLLOW_UP_RETRY_MS_FIRST, FOLLOW_UP_RETRY_MS_MAX, random.fraction())

@@ -13,6 +13,7 @@ import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
 import { ActorFactory } from './actor-factory.ts'
 import type { ActorKind, ImpliedOutput } from './actor-kind.ts'
+import { BUG_MESSAGES } from './bug-messages.ts'
 import { CommitLoop, type CommitParticipant } from './commit-loop.ts'
 import { Counter } from './counter.ts'
 import { Deadlines } from './deadlines.ts'
@@ -267,7 +268,7 @@ export class ActorSystem {
     } else if (actor === undefined) {
       if (!this.#halted || this.#kinds.get(kind)?.diskless === true) this.#spawnNow(kind, key, item.input)
     } else {
-      this.#ports.log.error({ kind, key }, 'actor not spawned: one of this kind and key exists')
+      this.#ports.log.error({ kind, key }, BUG_MESSAGES.spawnedTwice)
     }
   }
 
@@ -284,10 +285,7 @@ export class ActorSystem {
     if (actor.lastGood.status === 'error') {
       this.#discardOutput()
       this.#ports.meters.count('actor_crashes_total', { kind: kind.name })
-      this.#ports.log.error(
-        { kind: kind.name, key, err: actor.lastGood.error },
-        'an actor threw while it was spawned',
-      )
+      this.#ports.log.error({ kind: kind.name, key, err: actor.lastGood.error }, BUG_MESSAGES.spawnThrew)
       this.#failedSpawn = actor
       this.#sendFinalOutputs(actor, 'threw while it was spawned')
       if (kind.supervision.finally === 'fatal') this.#ports.onFatal(`${kind.name} threw while it was spawned`)
@@ -358,7 +356,7 @@ export class ActorSystem {
       })
     } catch (error) {
       // Observers would no longer agree with the actors, so the process must stop.
-      this.#ports.log.error({ kind: actor.kind.name, err: error }, 'an observer of a state change threw')
+      this.#ports.log.error({ kind: actor.kind.name, err: error }, BUG_MESSAGES.observerThrew)
       this.#ports.onFatal(errorText(error))
     }
   }
@@ -367,7 +365,7 @@ export class ActorSystem {
     try {
       this.#ports.beforeCommit?.()
     } catch (error) {
-      this.#ports.log.error({ err: error }, 'the step before a commit threw')
+      this.#ports.log.error({ err: error }, BUG_MESSAGES.beforeCommitThrew)
       this.#ports.onFatal(errorText(error))
     }
   }
@@ -384,7 +382,7 @@ export class ActorSystem {
       this.#ports.runEffect(effect)
     } catch (error) {
       // As after a commit: one failed effect, such as a write to a closed connection, must not stop the others.
-      this.#ports.log.error({ err: error, effect: effect.type }, 'an effect failed')
+      this.#ports.log.error({ err: error, effect: effect.type }, BUG_MESSAGES.effectFailed)
       if (kind.supervision.finally === 'fatal') this.#ports.onFatal(errorText(error))
     }
   }
@@ -466,7 +464,7 @@ export class ActorSystem {
 
   /** Crashes of actors are handled elsewhere. An error here comes from the runtime or a kind's definition: fatal. */
   #onDeliveryError(error: unknown): void {
-    this.#ports.log.error({ err: error }, 'an event could not be delivered')
+    this.#ports.log.error({ err: error }, BUG_MESSAGES.deliveryFailed)
     this.#ports.onFatal(errorText(error))
   }
 
@@ -475,7 +473,7 @@ export class ActorSystem {
       const at = this.#ports.clock.now()
       this.#deliverOutputs(kind.supervision.finalOutputs?.(key, lastGood, reason, at) ?? [])
     } catch (error) {
-      this.#ports.log.error({ kind: kind.name, key, err: error }, 'the final outputs of an actor failed')
+      this.#ports.log.error({ kind: kind.name, key, err: error }, BUG_MESSAGES.finalOutputsFailed)
     }
   }
 }

@@ -8,6 +8,7 @@
  */
 import { isNativeError } from 'node:util/types'
 import type { Clock, ControlDatabase, Log, Write } from '../../core/ports.ts'
+import { BUG_MESSAGES } from './bug-messages.ts'
 import type { LiveActor } from './live-actor.ts'
 import type { SnapshotCodec } from './snapshot-codec.ts'
 import type { Effect } from './transition-output.ts'
@@ -150,7 +151,7 @@ export class CommitLoop {
     try {
       contribution.onCommitted()
     } catch (error) {
-      this.#ports.log.error({ err: error }, 'a commit participant threw after its writes were on disk')
+      this.#ports.log.error({ err: error }, BUG_MESSAGES.participantThrew)
     }
   }
 
@@ -159,7 +160,7 @@ export class CommitLoop {
       this.#ports.runEffect(effect)
     } catch (error) {
       // Run the other effects all the same. The actor's state implies the failed effect at the next start.
-      this.#ports.log.error({ err: error, effect: effect.type }, 'an effect failed')
+      this.#ports.log.error({ err: error, effect: effect.type }, BUG_MESSAGES.effectFailed)
     }
   }
 }

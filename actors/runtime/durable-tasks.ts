@@ -8,7 +8,7 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, KeyValues, Log, RandomSource, Write } from '../../core/ports.ts'
-import type { RefusalKind, Result } from '../../core/result.ts'
+import { type RefusalKind, type Result, SERVICE_FAILED } from '../../core/result.ts'
 import type { CommitContribution, CommitParticipant } from './commit-loop.ts'
 
 export interface DurableTaskPorts<T extends object> {
@@ -156,7 +156,7 @@ export class DurableTasks<T extends object> implements CommitParticipant {
       }
     } catch (error) {
       this.#ports.log.error({ key, err: error }, 'a durable task threw; it will be retried')
-      return { is: 'temporary', reason: 'the service failed; its log says why' }
+      return { is: 'temporary', reason: SERVICE_FAILED }
     }
   }
 

@@ -50,19 +50,23 @@ const { recordEffect, endActor } = defineActions<
   TerminalSessionEffect
 >()
 
-const BOOT_FAILED = 'the sandbox could not be booted in time; try again'
-const WORKER_LOST = 'the worker disconnected while it booted the sandbox; try again once it is connected'
-const WORKER_REVOKED = 'the worker that held the sandbox is enrolled no more'
-const WORKER_AWAY = 'the worker did not come back in time; try again once it is connected'
-const UNWATCHED = 'the sandbox was released because no terminal was open; try again'
-const SESSION_ENDED = 'the session has ended'
+/** The reasons that people read when their session ends or does not begin. */
+export const SESSION_END_REASONS = {
+  bootFailed: 'the sandbox could not be booted in time; try again',
+  workerLost: 'the worker disconnected while it booted the sandbox; try again once it is connected',
+  workerRevoked: 'the worker that held the sandbox is enrolled no more',
+  workerAway: 'the worker did not come back in time; try again once it is connected',
+  unwatched: 'the sandbox was released because no terminal was open; try again',
+  released: 'the session was released',
+  ended: 'the session has ended',
+} as const
 
 const withReason = (reason: string) => ({ type: 'setReason', params: { reason } }) as const
 
 const endings = {
   released: { target: 'closed', actions: ['setReasonFromEvent', 'release'] },
   failed: { target: 'closed', actions: ['setReasonFromEvent', 'release'] },
-  'worker removed': { target: 'closed', actions: withReason(WORKER_REVOKED) },
+  'worker removed': { target: 'closed', actions: withReason(SESSION_END_REASONS.workerRevoked) },
 } as const
 
 const viewerChanges = {
@@ -94,7 +98,7 @@ export const terminalSessionMachine = setup({
 }).createMachine({
   id: TERMINAL_SESSION,
   options: { maxIterations: 100 },
-  context: ({ input }) => ({ ...input, watched: false, reason: SESSION_ENDED }),
+  context: ({ input }) => ({ ...input, watched: false, reason: SESSION_END_REASONS.ended }),
   initial: 'booting',
   states: {
     booting: {
@@ -102,8 +106,11 @@ export const terminalSessionMachine = setup({
       entry: 'boot',
       on: {
         ready: 'unwatched',
-        'timed out': { target: 'closed', actions: [withReason(BOOT_FAILED), 'release'] },
-        'connection lost': { target: 'closed', actions: [withReason(WORKER_LOST), 'release'] },
+        'timed out': { target: 'closed', actions: [withReason(SESSION_END_REASONS.bootFailed), 'release'] },
+        'connection lost': {
+          target: 'closed',
+          actions: [withReason(SESSION_END_REASONS.workerLost), 'release'],
+        },
         ...endings,
       },
     },
@@ -111,7 +118,7 @@ export const terminalSessionMachine = setup({
       description: 'the sandbox is booted, but no terminal shows it; it is released after a grace period',
       on: {
         watched: { target: 'watched', actions: 'noteWatched' },
-        'timed out': { target: 'closed', actions: [withReason(UNWATCHED), 'release'] },
+        'timed out': { target: 'closed', actions: [withReason(SESSION_END_REASONS.unwatched), 'release'] },
         'connection lost': 'disconnected',
         exited: 'closed',
         ...endings,
@@ -135,7 +142,7 @@ export const terminalSessionMachine = setup({
           { guard: 'isWatched', target: 'watched', actions: 'reopen' },
           { target: 'unwatched', actions: 'reopen' },
         ],
-        'timed out': { target: 'closed', actions: [withReason(WORKER_AWAY), 'release'] },
+        'timed out': { target: 'closed', actions: [withReason(SESSION_END_REASONS.workerAway), 'release'] },
         ...endings,
       },
     },

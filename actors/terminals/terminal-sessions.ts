@@ -11,7 +11,7 @@ import { parseBootRefusal } from '../../core/daemon/resume-refusal.ts'
 import { uuidv7Hex } from '../../core/ids.ts'
 import type { LeaseTimeouts } from '../../core/lease/deadline.ts'
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
-import { no, type Refusal, type Result, yes } from '../../core/result.ts'
+import { no, type Refusal, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
 import type { AttachData } from '../../protocol/attach-text.ts'
 import type { RunCredentials, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 import {
@@ -26,11 +26,12 @@ import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { WorkerConnections } from '../workers/worker-connections.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
-import type {
-  TerminalSessionContext,
-  TerminalSessionEffect,
-  TerminalSessionEvent,
-  TerminalSessionInput,
+import {
+  SESSION_END_REASONS,
+  type TerminalSessionContext,
+  type TerminalSessionEffect,
+  type TerminalSessionEvent,
+  type TerminalSessionInput,
 } from './terminal-session.machine.ts'
 import { TERMINAL_SESSION } from './terminal-session.names.ts'
 import { type SessionSender, TerminalView } from './terminal-view.ts'
@@ -119,7 +120,7 @@ export class TerminalSessions {
   }
 
   release(runId: string): void {
-    this.#sendEvent(runId, { type: 'released', reason: 'the session was released' })
+    this.#sendEvent(runId, { type: 'released', reason: SESSION_END_REASONS.released })
   }
 
   /** Opens a view. `resume` has the sandbox booted or answers why it cannot be. */
@@ -159,7 +160,7 @@ export class TerminalSessions {
   /** Closes the one view that failed, so that an error in it does not stop the host. */
   #onJoinFailed(view: TerminalView, err: unknown): void {
     this.#ports.log.error({ err, run: view.runId }, 'a terminal could not be opened')
-    view.closeWithError('the service failed; its log says why', CLOSE_FAILED)
+    view.closeWithError(SERVICE_FAILED, CLOSE_FAILED)
   }
 
   #addView(session: ActiveSession, view: TerminalView): void {

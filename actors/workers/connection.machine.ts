@@ -10,6 +10,11 @@ import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
 import { CONNECTION } from './worker.names.ts'
 
+/** The reason in the frame that ends a replaced connection. Workers read its code only. */
+export const CONNECTION_REPLACED = 'replaced by a newer connection'
+/** The close reason of a connection that fell silent. */
+export const CONNECTION_SILENT = 'no frame arrived within the heartbeat timeout'
+
 export interface ConnectionContext {
   readonly number: number
   readonly workerId: string | null
@@ -68,12 +73,12 @@ export const connectionMachine = setup({
       type: 'worker.reject connection',
       connection: context.number,
       code: 'protocol',
-      reason: 'replaced by a newer connection',
+      reason: CONNECTION_REPLACED,
     })),
     closeSilent: recordEffect(({ context }) => ({
       type: 'worker.close connection',
       connection: context.number,
-      reason: 'no frame arrived within the heartbeat timeout',
+      reason: CONNECTION_SILENT,
     })),
     sendRevoked: recordEffect(({ context, event }) => ({
       type: 'worker.send revoked',

@@ -9,7 +9,7 @@
 import { isNativeError } from 'node:util/types'
 import type { Log, UsageArchive, UsageKey } from '../../core/ports.ts'
 import { no } from '../../core/result.ts'
-import { usageToArchive } from '../../core/run/usage.ts'
+import { USAGE_NOT_KEPT, usageToArchive } from '../../core/run/usage.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import {
   UNLEASED_USAGE_BYTES_WAITING_MAX,
@@ -89,6 +89,6 @@ export class UnleasedUsage {
   }
 
   #logDropped(worker: string, reason: string): void {
-    this.#ports.log.warn({ worker, reason }, 'a usage snapshot was not kept')
+    this.#ports.log.warn({ worker, reason }, USAGE_NOT_KEPT)
   }
 }

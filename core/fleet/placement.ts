@@ -122,14 +122,23 @@ function byPreference(a: WorkerFacts, b: WorkerFacts): number {
 
 // ---- all workers -----------------------------------------------------------------------------------------------
 
+/** The queue reasons that hold for all workers. */
+export const FLEET_REASONS = {
+  full: 'fleet at capacity',
+  paused: 'all workers refused a dispatch a moment ago',
+  held: 'all workers are on hold',
+  draining: 'all workers are draining',
+  away: 'no workers connected',
+} as const
+
 /** The obstacle of the worker closest to accepting the run speaks for all workers. */
 function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now: number): string {
   if (request.requiredWorker !== undefined) return `worker ${holderName(request, all)} holds the sandbox`
   const obstacles = new Set(all.map((worker) => obstacleOf(worker, request, now)))
-  if (obstacles.has('full')) return 'fleet at capacity'
-  if (obstacles.has('paused')) return 'all workers refused a dispatch a moment ago'
-  if (obstacles.has('held')) return 'all workers are on hold'
-  return obstacles.has('draining') ? 'all workers are draining' : 'no workers connected'
+  const closest = (['full', 'paused', 'held', 'draining'] as const).find((obstacle) =>
+    obstacles.has(obstacle),
+  )
+  return FLEET_REASONS[closest ?? 'away']
 }
 
 function holderName({ requiredWorker }: PlacementRequest, all: readonly WorkerFacts[]): string | undefined {

@@ -12,6 +12,10 @@ const INTERRUPTED = 'interrupted: '
 
 export const interruptionError = (why: string): string => `${INTERRUPTED}${why}`
 
+/** @param phase the run's status when the daemon ended */
+export const daemonEndedError = (phase: string): string =>
+  interruptionError(`the worker daemon ended while the run was ${phase}`)
+
 export function isInterrupted({ status, error }: Pick<RunOutcome, 'status' | 'error'>): boolean {
   return status === 'failed' && error?.startsWith(INTERRUPTED) === true
 }

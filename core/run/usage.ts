@@ -15,6 +15,8 @@ import { no, type Result, yes } from '../result.ts'
 /** Stricter than the schema: some file systems treat `.JSON` like `.json`. */
 const PATH_PART = /^(?!.*\.json$)[A-Z0-9_-][A-Z0-9._-]{0,199}$/i
 
+export const USAGE_NOT_KEPT = 'a usage snapshot was not kept'
+
 export function usageToArchive(snapshot: UsageSnapshot): Result<{ key: UsageKey; text: string }> {
   const { projectKey, sessionId, subagentId, entries, sha256 } = snapshot
   const key = { projectKey, sessionId, ...(subagentId === undefined ? {} : { subagentId }) }

@@ -7,6 +7,7 @@
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
+import { SERVICE_FAILED } from '../../core/result.ts'
 import {
   ATTACH_BACKLOG_BYTES_MAX,
   ATTACH_FRAME_BYTES_MAX,
@@ -106,7 +107,7 @@ function createGuard(log: Log) {
       run()
     } catch (err) {
       log.error({ err }, 'an attach socket failed')
-      terminal.close(CLOSE.failed, 'the service failed; its log says why')
+      terminal.close(CLOSE.failed, SERVICE_FAILED)
     }
   }
 }

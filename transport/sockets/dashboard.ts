@@ -8,6 +8,7 @@
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
+import { SERVICE_FAILED } from '../../core/result.ts'
 import { type DashboardPush, DashboardRequest } from '../../protocol/dashboard.ts'
 import {
   DASHBOARD_BACKLOG_BYTES_MAX,
@@ -107,7 +108,7 @@ class ServedDashboards implements DashboardSockets {
       if (!dashboard.isLive) this.#awaitingHello.add(dashboard)
     } catch (err) {
       this.#options.log.error({ err }, 'could not send the hello to a dashboard')
-      dashboard.sender.closeAfterDrain(CLOSE.failed, 'the service failed; its log says why')
+      dashboard.sender.closeAfterDrain(CLOSE.failed, SERVICE_FAILED)
     }
   }
 

@@ -7,6 +7,7 @@
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
+import { SERVICE_FAILED } from '../../core/result.ts'
 import {
   WORKER_BACKLOG_BYTES_MAX,
   WORKER_FRAME_BYTES_MAX,
@@ -142,7 +143,7 @@ class WorkerSocketGroup implements SocketGroup {
       run()
     } catch (err) {
       this.#options.log.error({ err }, 'a worker socket failed')
-      workerSocket.close(CLOSE.failed, 'the service failed; its log says why')
+      workerSocket.close(CLOSE.failed, SERVICE_FAILED)
     }
   }
 }
