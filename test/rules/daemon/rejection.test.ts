@@ -21,33 +21,56 @@ test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionF
     { withToken: true, hasCredential: false },
     'end: no-credential',
   ],
-  ['an enrollment that is gone', 'unauthorized', {}, 'end: unauthorized'],
+  ['an enrollment that does not exist any more', 'unauthorized', {}, 'end: unauthorized'],
   [
-    'an enrollment that is gone, heard on a line that was welcome',
+    'an enrollment that does not exist any more, reported on a registered connection',
     'unauthorized',
     { registered: true },
     'end: unauthorized',
   ],
   ['another version', 'protocol', {}, 'end: protocol'],
   ['a host that was updated meanwhile', 'protocol', { everRegistered: true }, 'end: protocol'],
-  ['a newer line of somebody else', 'protocol', { registered: true, everRegistered: true }, 'end: replaced'],
   [
-    'a newer line that may be its own',
+    'a newer connection of another daemon',
+    'protocol',
+    { registered: true, everRegistered: true },
+    'end: replaced',
+  ],
+  [
+    'a newer connection that may be its own',
     'protocol',
     { registered: true, everRegistered: true, abandonedConnection: true },
     'retry',
   ],
-  ['a first frame that is none', 'malformed', {}, 'end: malformed'],
-  ['a first frame that came too late', 'malformed', { afterMs: 10_000 }, 'retry'],
+  ['a first frame that the host cannot read', 'malformed', {}, 'end: malformed'],
+  ['a first frame that arrived too late', 'malformed', { afterMs: 10_000 }, 'retry'],
   [
-    'a frame that the host takes offence at',
+    'a later frame that the host cannot read',
     'malformed',
     { registered: true, everRegistered: true },
     'retry-rarely',
   ],
-  ['the same on the next line', 'malformed', { everRegistered: true }, 'retry-rarely'],
+  ['the same on the next connection', 'malformed', { everRegistered: true }, 'retry-rarely'],
 ])('%s', (_what, code, facts, then) => {
   const verdict = judgeRejection(code, 'because', { ...fresh, ...facts })
   expect(verdict.is === 'end' ? `end: ${verdict.end.is}` : verdict.is).toBe(then)
   if (verdict.is === 'end') expect(verdict.end.detail).not.toBe('')
+})
+
+test.each<readonly [code: RejectionCode, facts: Partial<RejectionFacts>, words: string]>([
+  [
+    'invalid-token',
+    { withToken: true, hasCredential: false },
+    'the pairing token was refused (because); get a new one from the host (POST /api/workers/pairing-tokens)',
+  ],
+  ['unauthorized', {}, 'the host does not know this worker any more (because); pair it again'],
+  ['protocol', {}, 'the host turned this worker away: because'],
+  [
+    'protocol',
+    { registered: true, everRegistered: true },
+    'another worker uses the same credential; give each its own data directory and pair it',
+  ],
+  ['malformed', {}, 'the host does not understand this worker: because; update the older of the two'],
+])('a worker that ends after %s with %j explains the cause and the cure', (code, facts, words) => {
+  expect(judgeRejection(code, 'because', { ...fresh, ...facts })).toMatchObject({ end: { detail: words } })
 })

@@ -1,7 +1,7 @@
 /** Tests of which failures count as interruptions. */
 import { expect, test } from '@jest/globals'
 import { deriveOutcome } from '../../../core/daemon/outcome.ts'
-import { interruptionError, isInterrupted } from '../../../core/run/interruption.ts'
+import { daemonEndedError, interruptionError, isInterrupted } from '../../../core/run/interruption.ts'
 
 test('an outcome is an interruption when it failed for that reason, and for no other', () => {
   expect(isInterrupted({ status: 'failed', error: interruptionError('the worker was stopped') })).toBe(true)
@@ -10,6 +10,12 @@ test('an outcome is an interruption when it failed for that reason, and for no o
   expect(isInterrupted({ status: 'cancelled', error: interruptionError('the worker was stopped') })).toBe(
     false,
   )
+})
+
+test('the error of a run names the phase in which its daemon ended', () => {
+  const error = daemonEndedError('preparing')
+  expect(error).toBe('interrupted: the worker daemon ended while the run was preparing')
+  expect(isInterrupted({ status: 'failed', error })).toBe(true)
 })
 
 test('an execution that ended by itself is no interruption, whatever the agent’s last words are', () => {
