@@ -155,9 +155,9 @@ describe('the rules of language', () => {
   })
 
   test('find a sentence of the product that a test repeats', () => {
-    const sentence = 'the disk takes no writes: '
+    const sentence = 'the printer is out of paper: '
     const sources = new Map([
-      ['core/a.ts', `const a = \`the disk takes no writes: \${reason}\``],
+      ['core/a.ts', `const a = \`the printer is out of paper: \${reason}\``],
       ['test/rules/a.test.ts', `const b = '${sentence}full'`],
       ['test/machines/a.test.ts', `const b = '${sentence}full'`],
     ])

@@ -12,6 +12,8 @@ export const SUBJECT_CHARS_MAX = 60
 
 /** The list of banned words is made of them. */
 const OWN_PATH = 'test/support/language-rules.ts'
+/** The mutants quote the product's source, because each replaces a text in it. */
+const QUOTING_PATH = 'test/simulation/mutants.ts'
 /** Folders whose code people install. */
 const PRODUCT = /^(protocol|core|store|providers|actors|transport|worker|oauth-helper|client|bin)\//
 
@@ -195,7 +197,7 @@ export function repeatedSentences(sources: Sources): string[] {
     .filter((text) => text.length >= SENTENCE_CHARS_MIN && text.split(/\s+/).length >= SENTENCE_WORDS_MIN)
   const known = [...new Set(sentences)]
   return [...sources]
-    .filter(([path]) => /^test\/(?!rules\/)/.test(path))
+    .filter(([path]) => /^test\/(?!rules\/)/.test(path) && path !== QUOTING_PATH)
     .flatMap(([path, text]) =>
       stringsIn(text)
         .filter((found) => found.length >= SENTENCE_CHARS_MIN && known.some((one) => found.includes(one)))
