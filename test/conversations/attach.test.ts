@@ -1,6 +1,9 @@
 /** Resume, attach and release, as the worker and the person's terminal see them. */
+
 import { describe, expect, test } from '@jest/globals'
+import { SESSION_END_REASONS } from '../../actors/terminals/terminal-session.machine.ts'
 import type { Result } from '../../core/result.ts'
+import { SERVICE_FAILED } from '../../core/result.ts'
 import { ATTACH_BOOT_MS_MAX, ATTACH_GRACE_MS, ATTACH_VIEWS_PER_RUN_MAX } from '../../protocol/limits.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
@@ -475,10 +478,7 @@ describe('a lost worker connection', () => {
     await host.advance(119)
     expect(anna.closed).toBeUndefined()
     await host.advance(2)
-    expect(anna.seen.at(-1)).toEqual({
-      type: 'error',
-      message: 'the worker did not come back in time; try again once it is connected',
-    })
+    expect(anna.seen.at(-1)).toEqual({ type: 'error', message: SESSION_END_REASONS.workerAway })
     // The clock may be some seconds further.
     expect((await reconnect(host, worker)).hasReceived('sandbox-release')).toBe(true)
   })
@@ -516,10 +516,7 @@ describe('a lost worker connection', () => {
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
     await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
-    expect(anna.seen.at(-1)).toEqual({
-      type: 'error',
-      message: 'the worker that held the sandbox is enrolled no more',
-    })
+    expect(anna.seen.at(-1)).toEqual({ type: 'error', message: SESSION_END_REASONS.workerRevoked })
     expect(host.census()).toMatchObject({ booted: 0, terminals: 0 })
   })
 })
@@ -536,7 +533,7 @@ test('a record that cannot be read closes one terminal and does not stop the ser
   const anna = await openTerminal(host, runId, 'Anna')
   Object.assign(runs, { get })
   expect(anna.closed?.code).toBe(1011)
-  expect(anna.seen).toEqual([{ type: 'error', message: 'the service failed; its log says why' }])
+  expect(anna.seen).toEqual([{ type: 'error', message: SERVICE_FAILED }])
   expect(host.census().terminals).toBe(0)
 })
 
@@ -546,7 +543,7 @@ describe('release', () => {
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
     expect(await host.succeeded(host.hostApi.releaseRun(runId))).toEqual(host.run(runId))
-    expect(anna.seen).toEqual([{ type: 'error', message: 'the session was released' }])
+    expect(anna.seen).toEqual([{ type: 'error', message: SESSION_END_REASONS.released }])
     await host.succeeded(host.hostApi.releaseRun(runId))
     expect(connection.countReceived('sandbox-release')).toBe(1)
     expect(host.run(runId).sandbox.id).toBe('sb-1')
@@ -574,7 +571,7 @@ describe('release', () => {
     expect(connection.countReceived('sandbox-boot')).toBe(1)
     await reportReady(connection)
     expect([outcomeOf(await first), outcomeOf(await second)]).toEqual([
-      'conflict: the session was released',
+      `conflict: ${SESSION_END_REASONS.released}`,
       'yes',
     ])
   })
@@ -584,7 +581,7 @@ describe('release', () => {
     const asked = host.hostApi.resumeRun(runId)
     await host.settle()
     await host.succeeded(host.hostApi.releaseRun(runId))
-    expect(outcomeOf(await asked)).toBe('conflict: the session was released')
+    expect(outcomeOf(await asked)).toBe(`conflict: ${SESSION_END_REASONS.released}`)
     expect(connection.hasReceived('sandbox-release')).toBe(true)
   })
 

@@ -1,5 +1,7 @@
 /** Pushes to the dashboards: which ones are sent, when, and in which order. */
+
 import { expect, test } from '@jest/globals'
+import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { no, yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import {
@@ -310,7 +312,7 @@ test('`hello` carries every unfinished run, the newest finished ones, tickets, c
   expect(host.hostApi.hello()).toMatchObject({
     type: 'hello',
     runs: [
-      { ticket: { identifier: 'ENG-2' }, status: 'queued', queueReason: 'all workers are draining' },
+      { ticket: { identifier: 'ENG-2' }, status: 'queued', queueReason: FLEET_REASONS.draining },
       { ticket: { identifier: 'ENG-1' }, status: 'completed' },
     ],
     tickets: [{ identifier: 'ENG-1' }, { identifier: 'ENG-2' }],
@@ -339,7 +341,7 @@ test('queued runs are pushed again when the reason they wait for changes', async
   await worker.connection.send(new Work(worker.connection.lastReceived('dispatch')).reject('busy: no'))
   await host.clock.advance(500)
   const reasons = pushes.flatMap((push) => (push.type === 'run-updated' ? [push.run.queueReason] : []))
-  expect(reasons.at(-1)).toBe('all workers refused a dispatch a moment ago')
+  expect(reasons.at(-1)).toBe(FLEET_REASONS.paused)
 })
 
 test('a listener that throws does not keep other listeners from their pushes', async () => {

@@ -1,5 +1,7 @@
 /** How a run is dispatched to a worker: rule 4 of the worker channel, and the consequences of each answer. */
+
 import { expect, test } from '@jest/globals'
+import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
@@ -50,7 +52,7 @@ test('`dispatch-accepted`: preparing; startedAt set, queueReason cleared', async
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
   const { id } = host.runOf('ENG-1')
-  expect(host.run(id).queueReason).toBe('no workers connected')
+  expect(host.run(id).queueReason).toBe(FLEET_REASONS.away)
   const { connection, workerId } = await enroll(host)
   await connection.send(new Work(connection.lastReceived('dispatch')).accept())
   expect(host.run(id)).toMatchObject({
@@ -89,13 +91,13 @@ test('a worker that rejected a dispatch gets no other run for 30 s either', asyn
   host.tracker.put(ticket('ENG-2'))
   await host.settle()
   expect(connection.countReceived('dispatch')).toBe(1)
-  expect(host.runOf('ENG-2').queueReason).toBe('all workers refused a dispatch a moment ago')
+  expect(host.runOf('ENG-2').queueReason).toBe(FLEET_REASONS.paused)
 })
 
 test('a worker that was draining gets a dispatch at once after its restart', async () => {
   const host = await startHost()
   const { worker, connection, work } = await offerRun(host)
-  await connection.send(work.reject('draining: the worker is being stopped'))
+  await connection.send(work.reject('draining: it stops soon'))
   await connection.drop()
   await host.advance(2)
   await reconnect(host, worker)
@@ -187,7 +189,7 @@ test('a worker drained between grant and dispatch gets no dispatch', async () =>
   await host.settle()
   expect(host.transcript).toEqual(['host → worker  worker-state draining'])
   expect(connection.hasReceived('dispatch')).toBe(false)
-  expect(host.runOf('ENG-1')).toMatchObject({ status: 'queued', queueReason: 'all workers are draining' })
+  expect(host.runOf('ENG-1')).toMatchObject({ status: 'queued', queueReason: FLEET_REASONS.draining })
   expect(host.hostApi.fleet().workers[0]?.activeRuns).toBe(0)
 })
 
@@ -289,18 +291,21 @@ test('three `sandbox` or `disk` rejections in 5 minutes put that worker on hold,
   }
   await host.advanceWithHeartbeats(60, [connection])
   expect(connection.countReceived('dispatch')).toBe(3)
-  const hold = 'refused 3 dispatches within 5 minutes, the last with "disk: 100 MB free"'
+  const reason = expect.stringContaining('"disk: 100 MB free"')
   expect(host.log.lines).toContainEqual({
     level: 'warn',
-    fields: { worker: worker.workerId, reason: hold },
-    message: 'a worker is on hold after repeated rejections; enable it to clear the hold',
+    fields: { worker: worker.workerId, reason },
+    message: expect.stringContaining('on hold'),
   })
   const placement = host.hostApi.placement(runId)
   expect(placement).toMatchObject({
     ok: true,
-    value: { reason: 'all workers are on hold', workers: [{ reason: `on hold: ${hold}` }] },
+    value: {
+      reason: FLEET_REASONS.held,
+      workers: [{ reason: expect.stringMatching(/^on hold: .*"disk: 100 MB free"/) }],
+    },
   })
-  expect(host.run(runId).queueReason).toBe('all workers are on hold')
+  expect(host.run(runId).queueReason).toBe(FLEET_REASONS.held)
 })
 
 test('a hold ends by itself after ten minutes', async () => {

@@ -173,7 +173,7 @@ test('placement names the wall clock time at which a worker gets dispatches agai
   await connection.send(work.reject('busy: no'))
   const placed = host.hostApi.placement(runId)
   if (!placed.ok) throw new Error(placed.refusal.message)
-  expect(placed.value.workers[0]?.reason).toBe('refused a dispatch; asked again at 2026-01-01T00:00:31.000Z')
+  expect(placed.value.workers[0]?.reason).toMatch(/ 2026-01-01T00:00:31\.000Z$/)
 })
 
 test('the tracker is polled as often as before when the wall clock is set back', async () => {

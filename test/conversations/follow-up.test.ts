@@ -1,5 +1,7 @@
 /** Follow-ups of pull requests: when they are allowed, where they run, what the worker receives, and how they end. */
+
 import { describe, expect, test } from '@jest/globals'
+import { FOLLOW_UP_WAIT_REASONS } from '../../actors/runs/follow-up-reader.ts'
 import { runMachine } from '../../actors/runs/run.machine.ts'
 import type { PullBranches, PullDetailFacts, PullReference } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -480,7 +482,7 @@ describe('the pull request', () => {
     })
     await followUp()
     await host.settle()
-    expect(host.run(runId).queueReason).toBe('its pull request is being read')
+    expect(host.run(runId).queueReason).toBe(FOLLOW_UP_WAIT_REASONS.reading)
     host.tracker.put(ticket('ENG-2', { priority: 4 }))
     await host.settle()
     expect(jobOn(connection).run.ticket.identifier).toBe('ENG-2')
@@ -524,7 +526,7 @@ describe('the pull request', () => {
     pulls.unreadable = no('unavailable', 'GitHub answered 502')
     await followUp()
     await host.settle()
-    expect(host.run(runId).queueReason).toBe('its pull request cannot be read: GitHub answered 502')
+    expect(host.run(runId).queueReason).toBe(FOLLOW_UP_WAIT_REASONS.unreadable('GitHub answered 502'))
     await host.advanceWithHeartbeats(30, [connection])
     const before = pulls.reads
     expect(before).toBeGreaterThan(2)
@@ -824,7 +826,7 @@ test('a follow-up whose snapshot is lost leaves its run completed', async () => 
   expect(host.run(runId)).toMatchObject({
     status: 'completed',
     result: { summary: 'done before' },
-    error: 'the follow-up failed: its state was lost in a restart',
+    error: expect.stringMatching(/^the follow-up failed: .*restart/),
   })
   const again = await reconnect(host, worker)
   expect(again.hasReceived('dispatch')).toBe(false)

@@ -319,9 +319,7 @@ test('while a code host refuses the comment for hours, the artifacts are not upl
   )
   await scene.host.advance(24 * 3_600)
   expect(scene.bucket.uploads).toHaveLength(12)
-  expect(await scene.host.events(runId)).toContain(
-    'system its artifacts are not in the bucket: come back later',
-  )
+  expect(await scene.host.events(runId)).toContainEqual(expect.stringMatching(/^system .*: come back later$/))
 })
 
 test('a token that was refused is not used again for artifacts', async () => {
@@ -351,8 +349,8 @@ test('an unreachable bucket is given up after a while, and the run says so', asy
     work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
   )
   await scene.host.advance(6 * 3_600)
-  expect(await scene.host.events(runId)).toContain(
-    'system its artifacts are not in the bucket: the bucket does not answer',
+  expect(await scene.host.events(runId)).toContainEqual(
+    expect.stringMatching(/^system .*: the bucket does not answer$/),
   )
 })
 
@@ -365,9 +363,7 @@ test('without a login to the bucket the run says so, and nothing else is affecte
     work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
   )
   await made.host.advance(1)
-  expect(await made.host.events(runId)).toContain(
-    'system its artifacts are not in the bucket: nobody is logged in to the bucket; connect storage',
-  )
+  expect(await made.host.events(runId)).toContainEqual(expect.stringMatching(/^system .*; connect storage$/))
   expect(made.host.run(runId).status).toBe('completed')
 })
 

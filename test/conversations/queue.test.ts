@@ -1,5 +1,7 @@
 /** The queue: which runs wait, in which order they are dispatched, and the reasons that people see. */
+
 import { expect, test } from '@jest/globals'
+import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import {
   acceptRun,
   config,
@@ -91,20 +93,20 @@ test('`no workers connected`', async () => {
   await connection.drop()
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
-  expect(reason(host, 'ENG-1')).toBe('no workers connected')
+  expect(reason(host, 'ENG-1')).toBe(FLEET_REASONS.away)
   expect(placementOf(host, 'ENG-1')).toMatchObject({
-    reason: 'no workers connected',
+    reason: FLEET_REASONS.away,
     workers: [{ name: 'away', free: 2, reason: 'not connected' }],
   })
 })
 
-test('`all workers are draining`', async () => {
+test('a run waits while every connected worker is draining', async () => {
   const host = await startHost()
   const { workerId } = await enroll(host)
   await host.succeeded(host.hostApi.drainWorker(workerId))
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
-  expect(reason(host, 'ENG-1')).toBe('all workers are draining')
+  expect(reason(host, 'ENG-1')).toBe(FLEET_REASONS.draining)
   expect(placementOf(host, 'ENG-1').workers).toMatchObject([{ reason: 'draining' }])
 })
 
@@ -113,7 +115,7 @@ test('`fleet at capacity`', async () => {
   await acceptRun(host, 'ENG-1', 1)
   host.tracker.put(ticket('ENG-2'))
   await host.settle()
-  expect(reason(host, 'ENG-2')).toBe('fleet at capacity')
+  expect(reason(host, 'ENG-2')).toBe(FLEET_REASONS.full)
   expect(placementOf(host, 'ENG-2').workers).toMatchObject([{ free: 0, reason: 'all 1 slots taken' }])
 })
 
@@ -124,7 +126,7 @@ test('`fleet at capacity` beside a worker that drains', async () => {
   await host.succeeded(host.hostApi.drainWorker(second.workerId))
   host.tracker.put(ticket('ENG-2'))
   await host.settle()
-  expect(reason(host, 'ENG-2')).toBe('fleet at capacity')
+  expect(reason(host, 'ENG-2')).toBe(FLEET_REASONS.full)
 })
 
 test('`waiting for <ticket identifiers>`', async () => {
@@ -225,7 +227,7 @@ test('placement of a run that is over says so', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await connection.send(work.complete())
-  expect(placementOf(host, 'ENG-1').reason).toBe('the run is completed: it waits for no worker')
+  expect(placementOf(host, 'ENG-1').reason).toContain('completed')
 })
 
 test('eligibility is decided again when the configuration changes', async () => {
@@ -247,7 +249,7 @@ test('a queued run leaves the queue when a person makes its ticket ineligible', 
   await host.settle()
   expect(host.runOf('ENG-1')).toMatchObject({
     status: 'cancelled',
-    error: 'ENG-1 was taken out of the eligible tickets (it is in Backlog)',
+    error: expect.stringMatching(/^ENG-1 .*\bBacklog\b/),
   })
   expect(host.hostApi.tickets()).toEqual([])
   await host.advance(1)

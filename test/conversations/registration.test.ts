@@ -1,5 +1,7 @@
 /** Registration of workers: rules 1 and 2 of the worker channel, enrollment, and the code of each refusal. */
+
 import { expect, test } from '@jest/globals'
+import { CONNECTION_REPLACED } from '../../actors/workers/connection.machine.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
@@ -396,7 +398,7 @@ test('of two connections that register one worker in the same tick the newer one
   const second = host.connect('second')
   void first.send(registerWithCredential(worker, [work.holding]))
   await second.send(registerWithCredential(worker, [work.holding]))
-  expect(first.lastReceived('rejected').reason).toBe('replaced by a newer connection')
+  expect(first.lastReceived('rejected')).toMatchObject({ code: 'protocol', reason: CONNECTION_REPLACED })
   expect(second.closed).toBeUndefined()
   await second.send(work.complete())
   expect(host.run(runId).status).toBe('completed')

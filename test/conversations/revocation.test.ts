@@ -1,5 +1,7 @@
 /** Draining, enabling and revoking, as the worker sees them: rule 11 of the worker channel. */
+
 import { expect, test } from '@jest/globals'
+import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
@@ -46,7 +48,7 @@ test('a worker that is drained finishes its runs and gets no new ones', async ()
   await connection.send(work.running(), work.complete())
   expectRecorded(host.transcript)
   expect(host.run(runId).status).toBe('completed')
-  expect(host.runOf('ENG-2').queueReason).toBe('all workers are draining')
+  expect(host.runOf('ENG-2').queueReason).toBe(FLEET_REASONS.draining)
   await host.succeeded(host.hostApi.enableWorker(worker.workerId))
   expectRecorded(host.transcript.slice(4))
 })

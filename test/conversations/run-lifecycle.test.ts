@@ -1,5 +1,7 @@
 /** The transitions of a run, row by row: from an eligible ticket to its end, and what people may do with it. */
+
 import { expect, test } from '@jest/globals'
+import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import type { Result } from '../../core/result.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
@@ -24,7 +26,7 @@ test('a ticket becomes eligible: a new run, queued', async () => {
     id: expect.stringMatching(/^run-[0-9a-f]{32}$/),
     ticket: ticket('ENG-1'),
     status: 'queued',
-    queueReason: 'no workers connected',
+    queueReason: FLEET_REASONS.away,
     sandbox: {},
     createdAt: '2026-01-01T00:00:01.000Z',
     queuedAt: '2026-01-01T00:00:01.000Z',
@@ -361,7 +363,7 @@ test('retry: queued; result, error, startedAt, finishedAt, queueReason cleared; 
     id: runId,
     status: 'queued',
     queuedAt: '2026-01-01T00:00:06.000Z',
-    queueReason: 'all workers are draining',
+    queueReason: FLEET_REASONS.draining,
     prUrl,
     prState: 'draft',
     costs: [{ costUsd: 1 }],
@@ -450,7 +452,7 @@ test('a ticket can be run by hand, by its id or its identifier, also when it is 
   host.tracker.put(ticket('ENG-1', { id: 'uuid-1', state: 'Backlog' }))
   await host.settle()
   const run = await host.succeeded(host.hostApi.runTicket('ENG-1'))
-  expect(run).toMatchObject({ status: 'queued', queueReason: 'no workers connected' })
+  expect(run).toMatchObject({ status: 'queued', queueReason: FLEET_REASONS.away })
   await host.succeeded(host.hostApi.cancelRun(run.id))
   expect((await host.succeeded(host.hostApi.runTicket('uuid-1'))).id).not.toBe(run.id)
 })

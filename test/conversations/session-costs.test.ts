@@ -1,5 +1,7 @@
 /** The cost of a person's session appears in its run once, however often it is exported. */
+
 import { describe, expect, test } from '@jest/globals'
+import { USAGE_NOT_KEPT } from '../../core/run/usage.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import {
   cost,
@@ -162,7 +164,7 @@ describe('usage that comes without a lease', () => {
     return entries.map(({ id }: UsageEntry) => id)
   }
   const refusals = (host: HostConversation) =>
-    host.log.lines.filter(({ message }) => message === 'a usage snapshot was not kept').length
+    host.log.lines.filter(({ message }) => message === USAGE_NOT_KEPT).length
 
   test('of a session that was not booted on that worker is not kept and costs nothing', async () => {
     const { host, connection, runId } = await startWithFinishedRun()

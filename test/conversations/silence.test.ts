@@ -1,5 +1,7 @@
 /** A disconnected worker: rules 3, 7 and 9 of the worker channel, and the arithmetic of a lease's deadline. */
+
 import { expect, test } from '@jest/globals'
+import { CONNECTION_SILENT } from '../../actors/workers/connection.machine.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
@@ -21,7 +23,7 @@ test('silence longer than 45 s drops the connection', async () => {
   await host.advance(44)
   await host.advance(1)
   expect(host.transcript).toEqual(['44 s pass', '1 s pass', 'host ✕ worker'])
-  expect(connection.closed?.reason).toBe('no frame arrived within the heartbeat timeout')
+  expect(connection.closed?.reason).toBe(CONNECTION_SILENT)
   expect(host.hostApi.fleet().workers[0]?.connection).toBe('offline')
 })
 
@@ -171,7 +173,7 @@ test('a run interrupted 3 times in a row fails', async () => {
   await host.advance(165)
   expect(host.run(runId)).toMatchObject({
     status: 'failed',
-    error: 'interrupted 3 times in a row, the last time because the worker did not come back in time',
+    error: expect.stringMatching(/^interrupted 3 times in a row, .*worker/),
   })
   await reconnect(host, worker)
   expect(host.run(runId).status).toBe('failed')

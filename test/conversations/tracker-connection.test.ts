@@ -2,7 +2,9 @@
  * The tracker's tokens: refreshed once however many requests were refused, on disk before they are used, and never lost
  * when the provider is unreachable for a while.
  */
+
 import { expect, test } from '@jest/globals'
+import { CONNECT_AGAIN } from '../../actors/accounts/oauth-redirect-effects.ts'
 import type { Tracker } from '../../core/ports.ts'
 import type { TokenPair } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -219,7 +221,7 @@ test('while the credential is known to be refused the tracker gets no request', 
   await host.advance(31)
   provider.used = []
   expect(await host.settled(host.hostApi.trackerProjects())).toMatchObject({
-    refusal: { message: expect.stringContaining('connect the tracker again') },
+    refusal: { message: expect.stringContaining(CONNECT_AGAIN) },
   })
   expect(provider.used).toEqual([])
 })

@@ -43,9 +43,7 @@ test('memories of another repository are not kept, and the run says so', async (
   await connection.sendHeartbeat(work)
   expect(connection.acknowledged(work)).toBe(1)
   expect(host.hostApi.memories()).toEqual({ repos: {} })
-  expect((await host.events(runId)).at(-1)).toBe(
-    'system memories for owner/web were not kept: the run is about another repository',
-  )
+  expect((await host.events(runId)).at(-1)).toMatch(/^system memories for owner\/web were not kept: /)
 })
 
 test('a fact seen again raises hits and updatedAt; white space and case do not tell facts apart', async () => {

@@ -1,6 +1,7 @@
 /** Rule 10 of the worker channel: a minimized copy of each agent session's usage, archived once and never twice. */
+
 import { expect, test } from '@jest/globals'
-import { usageHash } from '../../core/run/usage.ts'
+import { USAGE_NOT_KEPT, usageHash } from '../../core/run/usage.ts'
 import { packUsage, type UsageEntry } from '../../protocol/usage.ts'
 import { acceptRun, enroll, type HostConversation, reconnect, startHost } from './host-conversation.ts'
 import { resumeAndRelease, retainRun, withAgent } from './terminal-conversation.ts'
@@ -112,9 +113,7 @@ test('a name that only some file systems take for another is refused, and the ru
   await connection.send(work.usage(snapshot([entry('a')], { sessionId: 'a.JSON' })))
   await connection.sendHeartbeat(work)
   expect(connection.acknowledged(work)).toBe(1)
-  expect((await host.events(runId)).at(-1)).toBe(
-    'system a usage snapshot was not kept: /snapshot/sessionId: is not safe as the name of a file',
-  )
+  expect((await host.events(runId)).at(-1)).toMatch(/^system .*: \/snapshot\/sessionId: /)
 })
 
 test('a snapshot with a correct content hash is archived', async () => {
@@ -135,7 +134,7 @@ test('a snapshot whose content hash is wrong is not archived; the run says so, a
   expect(connection.hasReceived('run-complete-ack')).toBe(true)
   expect(await archivedEntryIds(host)).toEqual(['a'])
   expect((await host.events(runId)).slice(-2)).toEqual([
-    'system a usage snapshot was not kept: /snapshot/sha256: is not the SHA-256 of the compact JSON of the entries',
+    expect.stringMatching(/^system .*: \/snapshot\/sha256: /),
     'status completed',
   ])
 })
@@ -226,7 +225,7 @@ test('a snapshot without a lease is best effort: what is wrong with it is logged
   })
   expect(connection.closed).toBeUndefined()
   expect(await archivedEntryIds(host)).toBeUndefined()
-  expect(host.log.lines.map(({ message }) => message)).toContain('a usage snapshot was not kept')
+  expect(host.log.lines.map(({ message }) => message)).toContain(USAGE_NOT_KEPT)
 })
 
 test.each([['leaseId'], ['seq']])(

@@ -143,11 +143,10 @@ test('a worker’s credential is admitted, any other pair is not, always with th
     host.hostApi.demand('wk-0'),
     await host.settled(host.hostApi.changeWorkerState('wk-0', 'draining')),
   ]
-  for (const answer of wrong)
-    expect(answer).toEqual({
-      ok: false,
-      refusal: { kind: 'forbidden', message: 'unknown worker, or a missing or wrong credential' },
-    })
+  // One message for all, so that an answer does not tell which part was wrong.
+  const [first] = wrong
+  expect(first).toMatchObject({ ok: false, refusal: { kind: 'forbidden' } })
+  for (const answer of wrong) expect(answer).toEqual(first)
 })
 
 test('demand: work waiting for a worker, work being done, workers connected, and room in the fleet', async () => {

@@ -16,7 +16,7 @@ import type { Log, Meters } from '../../core/ports.ts'
 import type { RunLease, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION } from '../../protocol/limits.ts'
 import { createPlainScreen } from '../support/plain-screen.ts'
-import { BUG_LOG_MESSAGES, BUG_METRICS, randomBytes } from './host-machine.ts'
+import { BUG_METRICS, isBugMessage, randomBytes } from './host-machine.ts'
 import { fieldsOf } from './laws/law.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
 import { type SandboxBoot, SandboxDisk } from './sandbox-boots.ts'
@@ -485,7 +485,7 @@ export class DaemonWorker implements SimWorker {
     const logAt = (level: string) => (fields: object, message: string) => {
       if (process.dead) return
       this.#options.observer.onLog(this, `logs (${level}) ${message} ${JSON.stringify(fields)}`)
-      if (level === 'error' && BUG_LOG_MESSAGES.has(message))
+      if (level === 'error' && isBugMessage(message))
         this.#options.observer.onBugReported(this, message, fields)
     }
     return { debug: () => {}, info: logAt('info'), warn: logAt('warn'), error: logAt('error') }

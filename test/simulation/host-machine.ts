@@ -6,6 +6,7 @@
 
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
+import { BUG_MESSAGES } from '../../actors/runtime/bug-messages.ts'
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
 import type { PullRequestApi } from '../../core/provider-ports.ts'
@@ -276,8 +277,7 @@ export class HostMachine {
     const logAt = (level: string) => (fields: object, message: string) => {
       if (process.dead) return
       this.#options.observer.onLog(level, fields, message)
-      if (level === 'error' && BUG_LOG_MESSAGES.has(message))
-        this.#options.observer.onBugReported(message, fields)
+      if (level === 'error' && isBugMessage(message)) this.#options.observer.onBugReported(message, fields)
     }
     return { debug: () => {}, info: logAt('info'), warn: logAt('warn'), error: logAt('error') }
   }
@@ -293,17 +293,10 @@ export class HostMachine {
   }
 }
 
-/** Messages that the runtime logs for bugs of the product, not for trouble in the world. */
-export const BUG_LOG_MESSAGES = new Set([
-  'an effect failed',
-  'an actor threw while it was spawned',
-  'actor not spawned: one of this kind and key exists',
-  'an event could not be delivered',
-  'a commit participant threw after its writes were on disk',
-  'an observer of a state change threw',
-  'the step before a commit threw',
-  'a push could not be delivered',
-])
+const BUG_TEXTS: ReadonlySet<string> = new Set(Object.values(BUG_MESSAGES))
+
+/** Whether the product logs this message only for its own bugs. */
+export const isBugMessage = (message: string): boolean => BUG_TEXTS.has(message)
 
 export function randomBytes(random: Random, count: number): Uint8Array {
   return Uint8Array.from({ length: count }, () => random.below(256))

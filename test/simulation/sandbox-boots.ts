@@ -148,7 +148,7 @@ class SimBootedSandbox implements BootedSandbox, TerminalSession {
   }
 
   open(_size: object, listener: TerminalSessionListener): TerminalSession {
-    if (this.#listener !== undefined) throw new Error('a booted sandbox has one terminal')
+    if (this.#listener !== undefined) throw new Error('this sandbox has a terminal already')
     this.#listener = listener
     this.#runWithin(800, () => this.#print('hello '))
     return this

@@ -421,8 +421,8 @@ export class SpecWorker implements SimWorker {
 
   #refusalOf(leaseId: string): string | undefined {
     const { random } = this.#options
-    if (this.#disk.endedLeases.has(leaseId)) return 'busy: this lease is over'
-    if (this.#state === 'draining') return 'draining: the worker is draining'
+    if (this.#disk.endedLeases.has(leaseId)) return 'busy: that lease has ended'
+    if (this.#state === 'draining') return 'draining: no new runs'
     if (this.#executions.size >= this.plan.concurrency) return 'busy: no room'
     if (this.#acceptsAll || !random.chance(this.plan.declineShare)) return undefined
     return random.pick(['sandbox: it does not start', 'disk: 200 MB free', 'busy: for no reason'])

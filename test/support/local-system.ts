@@ -5,9 +5,11 @@
  * Each phase of a run has a gate that the test opens: the repository `slow-setup` waits in its setup, an agent waits at
  * `run GATE`, and `slow-push` delays a push. No test sleeps in order to act in time.
  */
+
 import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { REGISTERED_MESSAGE } from '../../actors/daemon/host-connection.ts'
 import type { KeptPull } from '../../protocol/pulls.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
@@ -118,7 +120,7 @@ export class LocalSystem {
     const tokenFile = join(this.folder, `token${this.#workers}`)
     writeFileSync(tokenFile, (body as { token: string }).token, { mode: 0o600 })
     const worker = this.startWorker(dataDir, ['--token-file', tokenFile, ...args], url)
-    await until('the worker is registered', () => worker.err().includes('registered with the host'))
+    await until('the worker is registered', () => worker.err().includes(REGISTERED_MESSAGE))
     await until(
       'the token is redeemed and deleted',
       () => !namesIn(this.folder).includes(basename(tokenFile)),

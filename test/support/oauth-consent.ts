@@ -56,6 +56,6 @@ export async function connectByDevice(system: ProviderSystem): Promise<void> {
     polled = await poll()
     return polled.status !== 'pending'
   }
-  await until('the code host is connected', isOver, SYSTEM_WAIT_MS_MAX, 50)
+  await until('the person’s approval arrives', isOver, SYSTEM_WAIT_MS_MAX, 50)
   expect(polled).toMatchObject({ status: 'connected', detail: expect.stringContaining(OWNER) })
 }

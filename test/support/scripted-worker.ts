@@ -411,8 +411,8 @@ export class ScriptedWorker {
   }
 
   #refusalReason(leaseId: string): string | undefined {
-    if (this.#endedLeases.has(leaseId)) return 'busy: this lease is over'
-    if (this.state === 'draining') return 'draining: the worker is draining'
+    if (this.#endedLeases.has(leaseId)) return 'busy: that lease has ended'
+    if (this.state === 'draining') return 'draining: no new runs'
     return this.executing < (this.#options.concurrency ?? 2) ? undefined : 'busy: no free slot'
   }
 

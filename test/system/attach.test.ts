@@ -4,9 +4,11 @@
  * However the session ends (released, left, exited, disconnected, killed): no input or output is lost or repeated, the
  * session's cost is counted once, no process is left, and no credential is on the retained disk.
  */
+
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
+import { SESSION_LOST_IN_RESTART } from '../../actors/daemon/resumed-sandboxes.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { FleetDemandResponse } from '../../protocol/worker.ts'
 import { GATE, LocalSystem } from '../support/local-system.ts'
@@ -260,10 +262,9 @@ describe('a session with a viewer', () => {
       await settled(at)
       system.startWorker(worker.dataDir)
       await view.closed
-      const why = 'the worker was restarted, and the session ended with it; attach again to continue it'
-      expect(view.endFrame()).toEqual({ type: 'error', message: why })
+      expect(view.endFrame()).toEqual({ type: 'error', message: SESSION_LOST_IN_RESTART })
       expect((await person.waitForEnd()).code).toBe(1)
-      expect(person.text()).toContain(`switchyard: ${why}`)
+      expect(person.text()).toContain(`switchyard: ${SESSION_LOST_IN_RESTART}`)
       expect((await waitForResume(system, run)).status).toBe(200)
       const again = await openView(system, run)
       await again.waitForText('before')

@@ -3,9 +3,11 @@
  * remote browser, and with every kind of failure. New tokens are on disk before they are used; after a crash the host
  * recovers them if the provider allows it.
  */
+
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
+import { CONNECT_AGAIN } from '../../actors/accounts/oauth-redirect-effects.ts'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
 import { SYSTEM_WAIT_MS_MAX } from '../support/dashboard-client.ts'
 import { GATE } from '../support/local-system.ts'
@@ -105,7 +107,7 @@ describe('a browser that comes back from the consent page', () => {
       const address = await decideConsent(system.linear, await begun(system))
       for (const wrong of [refused, forged(address), address.replace(/&?state=[^&]*/, '')]) {
         const page = await fetchPage(wrong)
-        expect([page.status, page.text]).toEqual([400, expect.stringContaining('connect the tracker again')])
+        expect([page.status, page.text]).toEqual([400, expect.stringContaining(CONNECT_AGAIN)])
       }
       await system.killHost()
       await system.startHost()

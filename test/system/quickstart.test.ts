@@ -46,11 +46,11 @@ describe('three tickets become three pull requests', () => {
     expect([await first.exit, first.err()]).toEqual([0, ''])
     for (const ticket of ['GREET-1', 'GREET-2', 'GREET-3']) {
       expect(first.out()).toMatch(new RegExp(`\\d+\\.\\d s {2}${ticket} +queued`))
-      expect(first.out()).toMatch(new RegExp(`\\d+\\.\\d s {2}${ticket} +completed, with a pull request`))
+      expect(first.out()).toMatch(new RegExp(`\\d+\\.\\d s {2}${ticket} +completed\\b.*pull request`))
     }
     expect(first.out().match(/^ {2}pull request {2}\S+/gm)).toHaveLength(3)
     expect(first.out().match(/^ {2}cost +\d+ tokens in, \d+ out/gm)).toHaveLength(3)
-    expect(first.out()).toContain("+  const who = name.trim() || 'stranger'")
+    expect(first.out()).toMatch(/^ *\+.*\|\| 'stranger'$/m)
     expect(first.out()).toContain('What next')
     expect(first.out()).toMatch(/Start it again: node \S+switchyard\.js serve --data-dir \S+/)
     expect(branchesIn(dataDir)).toHaveLength(4)
@@ -115,7 +115,7 @@ describe('an early end', () => {
     await until('the host is there', () => readLaunch(dataDir) !== undefined)
     process.kill(readLaunch(dataDir)?.pid ?? 0, 'SIGKILL')
     expect(await started.exit).toBe(70)
-    expect(started.err()).toContain('the host ended by itself:')
+    expect(started.err()).toMatch(/the host ended/)
   })
 
   test('a killed quickstart stops its host', async () => {

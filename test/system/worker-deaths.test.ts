@@ -5,6 +5,10 @@
  * default lease time; `WORKER_KILLS=200` kills more often, `SEED=…` repeats a failure.
  */
 
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { describe, expect, test } from '@jest/globals'
 /*
  * | what happens                                     | preparing, running, finalizing            | done, unknown  |
  * | ------------------------------------------------ | ----------------------------------------- | -------------- |
@@ -19,10 +23,7 @@
  * | SIGTERM, and the drain takes too long            | queued again, completed when it is back   |                |
  * | cancel                                           | cancelled                                 |                |
  */
-import { existsSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
-import { describe, expect, test } from '@jest/globals'
+import { daemonEndedError } from '../../core/run/interruption.ts'
 import type { Run } from '../../protocol/run.ts'
 import { GATE, isOver, LocalSystem, type RepoName } from '../support/local-system.ts'
 import { drawSeed, Random } from '../support/random.ts'
@@ -130,9 +131,7 @@ const DONE_MS_MAX = 60_000
 const BEGUN_AGAIN_MS_MAX = 120_000
 /** The worker's timers, plus the delay of a busy machine. */
 const STOPPED_MS_MAX = LONG ? 220_000 : 60_000
-const INTERRUPTED = PHASES.map(
-  (phase) => `failed, interrupted: the worker daemon ended while the run was ${phase}`,
-)
+const INTERRUPTED = PHASES.map((phase) => `failed, ${daemonEndedError(phase)}`)
 const COMPLETED = PHASES.map(() => 'completed')
 
 /** Freezes the host during the run's last step, so that it does not learn of the end. */

@@ -2,10 +2,12 @@
  * Tickets, runs and workers with the real command: real processes, files and sockets, and scripted workers. Titles of
  * table rows are those of the specification.
  */
+
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { WebSocket } from 'undici'
+import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { routes } from '../../protocol/routes.ts'
 import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { FleetDemandResponse, FleetResponse } from '../../protocol/worker.ts'
@@ -321,17 +323,17 @@ describe('a ticket dropped into the folder', () => {
     expect((await runOf(at, 'ENG-1', 'completed')).id).not.toBe(first.id)
   })
 
-  test('queue reasons: no workers connected, all workers are draining, fleet at capacity, waiting for a blocker', async () => {
+  test('a waiting run shows why: no worker, no free slot, only draining workers, or a blocker', async () => {
     const at = place()
     put(at, 'ENG-1')
-    await waitsFor(at, 'ENG-1', 'no workers connected')
+    await waitsFor(at, 'ENG-1', FLEET_REASONS.away)
     const { script, release } = held()
     const worker = await enrol(at, 'one', { concurrency: 1, script })
     await runOf(at, 'ENG-1', 'running')
     put(at, 'ENG-2')
-    await waitsFor(at, 'ENG-2', 'fleet at capacity')
+    await waitsFor(at, 'ENG-2', FLEET_REASONS.full)
     await status(at, `POST /api/workers/${worker.workerId}/drain`)
-    await waitsFor(at, 'ENG-2', 'all workers are draining')
+    await waitsFor(at, 'ENG-2', FLEET_REASONS.draining)
     put(at, 'ENG-3', 'state: Todo\nblockedBy: [ENG-1]')
     await waitsFor(at, 'ENG-3', 'waiting for ENG-1')
     release()
@@ -494,7 +496,7 @@ describe('rename, drain, enable, revoke', () => {
     release()
     await runOf(at, 'ENG-1', 'completed')
     expect(worker.executions.map(({ ticket }) => ticket)).toEqual(['ENG-1'])
-    await waitsFor(at, 'ENG-2', 'all workers are draining')
+    await waitsFor(at, 'ENG-2', FLEET_REASONS.draining)
     expect(await status(at, `POST /api/workers/${worker.workerId}/enable`)).toBe(200)
     await runOf(at, 'ENG-2', 'completed')
     expect(worker.refusals).toEqual([])

@@ -1,5 +1,8 @@
 /** Connecting the code host by a device flow, through the whole AccountManager. */
+
 import { describe, expect, test } from '@jest/globals'
+import { CODE_EXPIRED } from '../../../actors/accounts/device-flow.machine.ts'
+import { CONNECT_CODEHOST_FAILED } from '../../../actors/accounts/device-flows.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { ConnectPollResponse } from '../../../protocol/connect.ts'
 import { type AccountsBench, createAccountsBench, DEVICE_START } from './accounts-fixture.ts'
@@ -116,7 +119,7 @@ test('an expired code fails the flow without a call', async () => {
   await b.clock.advance(900_000)
   expect(await b.now(b.manager.pollCodehost())).toEqual({
     status: 'error',
-    detail: 'the code was not entered in time; connect the code host again',
+    detail: CODE_EXPIRED,
   })
   expect(b.providers.count('poll device')).toBe(0)
 })
@@ -366,7 +369,7 @@ describe('pending requests are answered', () => {
     await b.clock.settle()
     expect(await polled).toMatchObject({
       status: 'error',
-      detail: 'connecting the code host failed; connect it again',
+      detail: CONNECT_CODEHOST_FAILED,
     })
     // The reply to its request is dropped.
     await b.providers.answer('poll device', yes({ is: 'token', token: TOKEN }))

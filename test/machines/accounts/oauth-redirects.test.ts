@@ -1,6 +1,8 @@
 /** Connecting the tracker through its consent page, with every honest and forged callback. */
+
 import { describe, expect, test } from '@jest/globals'
-import { type CallbackPage, renderPage } from '../../../actors/accounts/callback-page.ts'
+import { type CallbackPage, createCallbackPage, renderPage } from '../../../actors/accounts/callback-page.ts'
+import { CONNECT_AGAIN } from '../../../actors/accounts/oauth-redirect-effects.ts'
 import type { TokenPair } from '../../../core/provider-ports.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { TrackerCallbackQuery } from '../../../protocol/connect.ts'
@@ -57,11 +59,7 @@ test('the browser leaves with 256 bits of state and returns to a connected track
     tokenExpiresAt: PAIR.expiresAt,
     pollSeconds: 7,
   })
-  expect(await page).toEqual({
-    status: 200,
-    title: 'Connected',
-    message: 'switchyard is connected to the tracker: Ada of Acme. You can close this window.',
-  })
+  expect(await page).toEqual(createCallbackPage(yes('Ada of Acme')))
   // A single change with these fields only.
   expect(b.saves).toEqual([
     {
@@ -112,7 +110,7 @@ describe('an unknown state', () => {
     const b = createAccountsBench()
     const state = await startRedirect(b)
     const page = await openCallback(b, query)
-    expect(page).toMatchObject({ status: 400, message: expect.stringContaining('connect the tracker again') })
+    expect(page).toMatchObject({ status: 400, message: expect.stringContaining(CONNECT_AGAIN) })
     expect(b.providers.count('exchange')).toBe(0)
     // The real flow continues unchanged.
     expect(await returnFromConsent(b, state)).toMatchObject({ status: 200 })
@@ -172,10 +170,9 @@ describe('an old state', () => {
     const first = b.manager.handleTrackerCallback({ code: CODE, state })
     await b.clock.settle()
     await b.providers.answer('exchange', no('invalid', 'the code is wrong'))
-    const why =
-      'The tracker was not connected: the code is wrong; connect the tracker again. You can close this window.'
-    expect(await first).toEqual({ status: 400, title: 'Not connected', message: why })
-    expect(await openCallback(b, { code: CODE, state })).toMatchObject({ status: 400, message: why })
+    const failed = createCallbackPage(no('invalid', `the code is wrong; ${CONNECT_AGAIN}`))
+    expect(await first).toEqual(failed)
+    expect(await openCallback(b, { code: CODE, state })).toEqual(failed)
     expect(b.providers.count('exchange')).toBe(1)
   })
 })
@@ -256,18 +253,17 @@ describe('failures', () => {
     await b.clock.advance(60_000)
     expect(await page).toMatchObject({
       status: 400,
-      message:
-        'The tracker was not connected: the tracker did not answer within 60 seconds; connect the tracker again. You can close this window.',
+      message: expect.stringContaining(`60 seconds; ${CONNECT_AGAIN}`),
     })
   })
 
   test('tokens that cannot be written are not connected', async () => {
     const b = createAccountsBench()
-    b.world.refuseSave = no('failed', 'config.json could not be written')
+    b.world.refuseSave = no('failed', 'the disk is full')
     const state = await startRedirect(b)
     expect(await returnFromConsent(b, state)).toMatchObject({
       status: 400,
-      message: expect.stringContaining('config.json could not be written'),
+      message: expect.stringContaining('the disk is full'),
     })
   })
 

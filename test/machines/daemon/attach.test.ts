@@ -551,21 +551,17 @@ describe('a daemon that ends', () => {
     expectRecorded(conversation.transcript())
   })
 
-  const ways: readonly (readonly [
-    name: string,
-    (conversation: DaemonConversation) => unknown,
-    why: string,
-  ])[] = [
-    ['is stopped', ({ daemon }) => daemon.stopNow(), 'the worker is being stopped'],
-    ['hands back what it has', ({ daemon }) => daemon.handBack(), 'the worker is being stopped'],
+  const stops: readonly (readonly [name: string, stop: (conversation: DaemonConversation) => unknown])[] = [
+    ['is stopped', ({ daemon }) => daemon.stopNow()],
+    ['hands back its executions', ({ daemon }) => daemon.handBack()],
   ]
-  test.each(ways)('closes all sandboxes when it %s, and reports their usage', async (_name, end, why) => {
+  test.each(stops)('closes all sandboxes when it %s, and reports their usage', async (_name, stop) => {
     const conversation = await withViews()
     conversation.sandbox('run-1').usage = [snapshot('agent-1')]
-    end(conversation)
+    stop(conversation)
     await conversation.clock.settle()
     expect(conversation.transcript()).toEqual([
-      `→ attach-error s-1 (${why})`,
+      expect.stringMatching(/^→ attach-error s-1 \(.*stopped\)$/),
       'close run-1',
       '→ run-usage-snapshot of agent-1',
       'ends: stopped (it was asked to stop)',

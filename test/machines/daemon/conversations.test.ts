@@ -1,7 +1,10 @@
 /** Transcripts of a worker daemon and its host: the frames, and what the worker does meanwhile. */
+
 import { describe, expect, test } from '@jest/globals'
+import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { yes } from '../../../core/result.ts'
+import { daemonEndedError } from '../../../core/run/interruption.ts'
 import { StoreClosed } from '../../../store/errors.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { CREDENTIAL, DaemonConversation, jobOf, SECRET } from './daemon-conversation.ts'
@@ -392,33 +395,25 @@ describe('registration', () => {
     expect(conversation.credential).toEqual(CREDENTIAL)
   })
 
+  /** A line of the transcript: the daemon ends for this reason, and its explanation holds a text. */
+  const endsAs = (is: DaemonEnd['is'], text: string): unknown =>
+    expect.stringMatching(new RegExp(`^ends: ${is} \\(.*${text}.*\\)$`))
   const noToken = { token: 'wp-1', credential: undefined }
   test.each([
     [
       'a bad token and no credential',
       noToken,
       'invalid-token',
-      [
-        'drops the token',
-        'ends: no-credential (the pairing token was refused (because); get a new one from the host (POST /api/workers/pairing-tokens))',
-      ],
+      ['drops the token', endsAs('no-credential', 'because')],
     ],
     [
       'an unknown credential',
       {},
       'unauthorized',
-      [
-        'drops the credential',
-        'ends: unauthorized (the host does not know this worker any more (because); pair it again)',
-      ],
+      ['drops the credential', endsAs('unauthorized', 'because')],
     ],
-    ['another version', {}, 'protocol', ['ends: protocol (the host turned this worker away: because)']],
-    [
-      'a register that is none',
-      {},
-      'malformed',
-      ['ends: malformed (the host does not understand this worker: because; update the older of the two)'],
-    ],
+    ['another version', {}, 'protocol', [endsAs('protocol', 'because')]],
+    ['a register that is none', {}, 'malformed', [endsAs('malformed', 'because')]],
   ] as const)('ends the worker with %s', async (_what, identity, code, then) => {
     const conversation = new DaemonConversation()
     Object.assign(conversation, identity)
@@ -434,9 +429,7 @@ describe('registration', () => {
     const conversation = new DaemonConversation()
     conversation.credential = undefined
     await conversation.start()
-    expect(conversation.transcript()).toEqual([
-      'ends: no-credential (this machine is not paired; get a token from the host (POST /api/workers/pairing-tokens) and name its file as --token-file)',
-    ])
+    expect(conversation.transcript()).toEqual([endsAs('no-credential', '--token-file')])
   })
 
   test('a register that arrived too late is tried again', async () => {
@@ -467,7 +460,7 @@ describe('registration', () => {
     await conversation.hostSends({
       type: 'rejected',
       code: 'protocol',
-      reason: 'replaced by a newer connection',
+      reason: 'another connection took over',
     })
     await conversation.clock.settle()
     expectRecorded(conversation.transcript())
@@ -481,7 +474,7 @@ describe('registration', () => {
     await conversation.hostSends({
       type: 'rejected',
       code: 'protocol',
-      reason: 'replaced by a newer connection',
+      reason: 'another connection took over',
     })
     await conversation.clock.advance(1_000)
     expectRecorded(conversation.transcript())
@@ -525,7 +518,7 @@ describe('a daemon that is killed', () => {
     const outcome = {
       sandbox: { id: 'sb-run-1' },
       status: 'failed',
-      error: `interrupted: the worker daemon ended while the run was ${phaseText}`,
+      error: daemonEndedError(phaseText),
       costs: [entry],
     }
     const transcript = conversation.transcript()

@@ -29,7 +29,7 @@ describe('a dispatch that is not answered yet', () => {
   test('is dropped when the host withdraws it: nothing starts under a lost lease', async () => {
     const { conversation, answer } = await withSlowExecutor()
     await conversation.dispatch('ls-1')
-    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'no answer to the dispatch' })
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'it took too long' })
     await answer()
     expect(conversation.transcript()).toEqual(['← dispatch', '← lease-lost ls-1'])
     expect(conversation.daemon.status().executions).toEqual([])

@@ -363,9 +363,7 @@ describe('FrameReceiver', () => {
     expect(receiver.pendingBytes).toBe(0)
     receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
     expect(applied.get('ls-1')).toEqual([1])
-    expect(log.lines.map(({ message }) => message)).toEqual([
-      'a frame could not be applied; the worker will resend it',
-    ])
+    expect(log.lines).toMatchObject([{ level: 'error', fields: { lease: 'ls-1', err: expect.any(Error) } }])
   })
 
   test('a frame that throws repeatedly fails its lease, and later frames have no effect', () => {

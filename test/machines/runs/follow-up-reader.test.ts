@@ -1,8 +1,8 @@
 /** Tests of FollowUpReader: how many reads run at once, what stays in memory, and that nothing leaks. */
 import { expect, test } from '@jest/globals'
-import { FollowUpReader } from '../../../actors/runs/follow-up-reader.ts'
+import { FOLLOW_UP_WAIT_REASONS, FollowUpReader } from '../../../actors/runs/follow-up-reader.ts'
 import type { PullReference } from '../../../core/provider-ports.ts'
-import { yes } from '../../../core/result.ts'
+import { SERVICE_FAILED, yes } from '../../../core/result.ts'
 import {
   FOLLOW_UP_FRESH_MS,
   FOLLOW_UP_READS_AT_ONCE,
@@ -63,7 +63,7 @@ test('a limited number of reads run at once; other follow-ups are scheduled agai
     'later',
     'later',
   ])
-  expect(followUps.waitingFor('run-1')).toBe('its pull request is being read')
+  expect(followUps.waitingFor('run-1')).toBe(FOLLOW_UP_WAIT_REASONS.reading)
   expect(followUps.waitingFor(`run-${FOLLOW_UP_READS_AT_ONCE + 1}`)).toBeUndefined()
   await open()
   expect(calls.filter((line) => line === 'look')).toHaveLength(FOLLOW_UP_READS_AT_ONCE)
@@ -105,9 +105,7 @@ test('a code host that throws counts as a failed read', async () => {
   }
   followUps.readiness(runOf(1))
   await clock.settle()
-  expect(followUps.waitingFor('run-1')).toBe(
-    'its pull request cannot be read: the service failed; its log says why',
-  )
+  expect(followUps.waitingFor('run-1')).toBe(FOLLOW_UP_WAIT_REASONS.unreadable(SERVICE_FAILED))
   expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(1)
 })
 

@@ -48,7 +48,7 @@ const lost: RunMachineEvent = {
   type: 'lease lost',
   leaseId: 'ls-1',
   at: T1,
-  reason: 'the worker did not come back in time',
+  reason: 'the worker is away',
 }
 const seen = (state: 'open' | 'draft' | 'merged' | 'closed') =>
   ({ type: 'pull state reported', at: T1, url: PR, state }) as const

@@ -2,9 +2,11 @@
  * Tests of the commit loop around actors: participants, `beforeCommit`, `onStateChange`, and effects that wait for a
  * commit.
  */
+
 import { describe, expect, test } from '@jest/globals'
 import type { ActorKind } from '../../../actors/runtime/actor-kind.ts'
 import { ActorSystem, type ActorSystemPorts, type StateChange } from '../../../actors/runtime/actor-system.ts'
+import { BUG_MESSAGES } from '../../../actors/runtime/bug-messages.ts'
 import type { CommitContribution, CommitParticipant } from '../../../actors/runtime/commit-loop.ts'
 import type { Write } from '../../../core/ports.ts'
 import {
@@ -120,9 +122,7 @@ describe('commit participants', () => {
     noteWriter.note('with a')
     await flush()
     expect(effectLog).toEqual(['landed with a', 'a=0'])
-    expect(log.lines.map(({ message }) => message)).toContain(
-      'a commit participant threw after its writes were on disk',
-    )
+    expect(log.lines.map(({ message }) => message)).toContain(BUG_MESSAGES.participantThrew)
   })
 
   test('a participant that throws in `contribute` is fatal, because memory would be ahead of the disk', async () => {
@@ -238,7 +238,7 @@ describe('`beforeCommit`', () => {
     spawn('a')
     await clock.settle()
     expect(fatal).toEqual(['undecided'])
-    expect(log.lines.map(({ message }) => message)).toContain('the step before a commit threw')
+    expect(log.lines.map(({ message }) => message)).toContain(BUG_MESSAGES.beforeCommitThrew)
   })
 })
 

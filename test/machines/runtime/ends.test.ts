@@ -253,7 +253,7 @@ describe('an actor whose context is split', () => {
     const again = createSystem([runKind], database)
     expect(again.system.restore()).toMatchObject({
       ok: true,
-      value: { restored: 0, damaged: ['run run-1: the other part of it is missing'] },
+      value: { restored: 0, damaged: [expect.stringMatching(/^run run-1: .*missing$/)] },
     })
     expect(again.system.isDamaged('run', 'run-1')).toBe(true)
     expect(again.system.isDamaged('run', 'run-2')).toBe(false)

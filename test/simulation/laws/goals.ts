@@ -4,6 +4,7 @@
  *
  * The world judges them at the end of the calm part, from the disk and from the workers themselves.
  */
+import { FLEET_REASONS } from '../../../core/fleet/placement.ts'
 import { FAULTS_END_MS, RUN_MS_MAX } from '../plan.ts'
 import { executionRecordsOn } from '../worker-disk.ts'
 import { isTerminal, type Law, type LawView } from './law.ts'
@@ -82,10 +83,9 @@ function contradictionOf(
   reason: string,
 ): string | undefined {
   const online = workers.filter(({ isOn, isRegistered }) => isOn && isRegistered)
-  if (reason.startsWith('no workers')) return online.length === 0 ? undefined : `${online.length} are`
+  if (reason === FLEET_REASONS.away) return online.length === 0 ? undefined : `${online.length} are`
   const active = online.filter(({ workerId }) => view.workerState(workerId ?? '') === 'active')
-  if (reason.startsWith('all workers are draining'))
-    return active.length === 0 ? undefined : 'one of them is active'
+  if (reason === FLEET_REASONS.draining) return active.length === 0 ? undefined : 'one of them is active'
   if (reason.startsWith('waiting for') || reason.startsWith('its pull request ')) return undefined
   const holder = /^worker (\S+) holds the sandbox$/.exec(reason)?.[1]
   const free = active.find(
