@@ -20,10 +20,15 @@ const SANDBOX_FOLDERS = /^\/(work|tmp|run|proc|dev|home\/agent|opt\/switchyard)(
 const folder = resolve(root, process.env[FOLDER_VARIABLE] || folderFor(process.geteuid?.()))
 const packages = join(folder, 'node_modules')
 
-/** `says`: the required output of `--version`, because a newer version may use another protocol. */
+/** `versionText`: the required output of `--version`, because a newer version may use another protocol. */
 const AGENTS = [
-  { name: '@anthropic-ai/claude-code', version: '2.1.329', program: 'claude', says: '2.1.329 (Claude Code)' },
-  { name: '@openai/codex', version: '0.169.0', program: 'codex', says: 'codex-cli 0.169.0' },
+  {
+    name: '@anthropic-ai/claude-code',
+    version: '2.1.329',
+    program: 'claude',
+    versionText: '2.1.329 (Claude Code)',
+  },
+  { name: '@openai/codex', version: '0.169.0', program: 'codex', versionText: 'codex-cli 0.169.0' },
 ]
 /** npm's messages for an unreachable registry. */
 const OFFLINE_ERRORS =
@@ -59,13 +64,13 @@ function makeFolder() {
 
 // ---- the programs ----------------------------------------------------------------------------------------------------
 
-function isInstalled({ program, says }) {
+function isInstalled({ program, versionText }) {
   const path = join(packages, '.bin', program)
   const { status, stdout } = spawnSync(path, ['--version'], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
   })
-  return status === 0 && stdout.trim() === says
+  return status === 0 && stdout.trim() === versionText
 }
 
 function install() {
@@ -77,7 +82,7 @@ function install() {
   linkClaude()
   for (const agent of AGENTS.filter((one) => !isInstalled(one))) {
     stop(
-      `${join(packages, '.bin', agent.program)} --version does not print ${JSON.stringify(agent.says)}: ` +
+      `${join(packages, '.bin', agent.program)} --version does not print ${JSON.stringify(agent.versionText)}: ` +
         `the program does not run on ${process.platform}-${process.arch}, or its package came without it`,
     )
   }

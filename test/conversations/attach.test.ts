@@ -181,7 +181,7 @@ describe('a sandbox that is booted', () => {
 })
 
 describe('attach', () => {
-  test('a terminal resumes by itself, and everything goes back and forth', async () => {
+  test('opening a terminal boots the sandbox; input and output then pass both ways', async () => {
     const { host, connection, runId } = await startWithRetainedRun()
     const anna = await openTerminal(host, runId, 'Anna')
     await reportReady(connection)
@@ -446,7 +446,7 @@ describe('a lost worker connection', () => {
     await anna.type('a')
     await connection.drop()
     const again = await reconnect(host, worker)
-    const unknownWorker = await enroll(host, 'stranger')
+    const unknownWorker = await enroll(host, 'unrelated')
     host.clearTranscript()
     await unknownWorker.connection.send({ type: 'attach-taken', sessionId: sessionOf(again), inputs: 0 })
     await again.send({ type: 'attach-taken', sessionId: 'as-unknown', inputs: 0 })
@@ -505,7 +505,7 @@ describe('a lost worker connection', () => {
     await connection.send({
       type: 'attach-error',
       sessionId: sessionOf(connection),
-      message: 'too many look at it',
+      message: 'too many views',
     })
     expect(ben.closed?.code).toBe(1008)
     expect(anna.closed).toBeUndefined()

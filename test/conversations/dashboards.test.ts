@@ -101,7 +101,7 @@ test('a run that changes fast is pushed at most ten times a second, and its last
 })
 
 inMemoryOnly('the listeners watch from the start, so the rate limit is already in effect')(
-  'what is told of a run that changes fast never goes backwards',
+  'pushes of a run that changes fast never go back to an older state',
   async () => {
     const host = await startHost()
     const { connection, work } = await offerRun(host)

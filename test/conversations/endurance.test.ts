@@ -141,7 +141,7 @@ test('an unknown worker is not refused as unregistered while the disk is full', 
   host.fillDisk()
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
-  const connection = host.connect('stranger')
+  const connection = host.connect('unregistered')
   await connection.send(registerWithCredential({ ...worker, credential: `wc-${'x'.repeat(43)}` }))
   await host.advance(10)
   expect(connection.hasReceived('rejected')).toBe(false)
@@ -151,7 +151,7 @@ test('an unknown worker is not refused as unregistered while the disk is full', 
 test('a worker whose refusal waits for the disk is not examined again', async () => {
   const host = await startHost()
   const worker = await enroll(host)
-  const connection = host.connect('stranger')
+  const connection = host.connect('unregistered')
   const unknownWorker = registerWithCredential({ ...worker, credential: `wc-${'x'.repeat(43)}` })
 
   await connection.send(unknownWorker, registerWithCredential(worker))

@@ -521,7 +521,7 @@ describe('the pull request', () => {
     expect(pulls.reads).toBe(2)
   })
 
-  test('cannot be read while the code host is unreachable: the run says so, and the reading is retried', async () => {
+  test('cannot be read while the code host is unreachable: its queue reason names the cause, and the read is retried', async () => {
     const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
     pulls.unreadable = no('unavailable', 'GitHub answered 502')
     await followUp()
@@ -550,7 +550,7 @@ describe('the pull request', () => {
     expect(isFollowUp(again)).toBe(true)
   })
 
-  test('is merged while the run waits: the run is completed again and says why', async () => {
+  test('is merged while the run waits: the run is completed again, with the reason in its log', async () => {
     const { host, pulls, connection, worker, runId, followUp } = await startWithCompletedRun()
     await connection.drop()
     await followUp()
@@ -576,7 +576,7 @@ describe('the pull request', () => {
   })
 
   test.each(['merged', 'closed'] as const)(
-    '%s while it is worked on: nothing more is spent, and the run says why',
+    '%s while it is worked on: it stops, and the run’s log has the reason',
     async (state) => {
       const { host, pulls, connection, runId, followUp } = await startWithCompletedRun()
       await followUp()
@@ -609,7 +609,7 @@ describe('the pull request', () => {
     expect(host.run(runId)).toMatchObject({ status: 'finalizing', prState: 'merged' })
   })
 
-  test('or its repository is gone: the run is completed again and says why', async () => {
+  test('or its repository is gone: the run is completed again, with the reason in its log', async () => {
     const { host, pulls, runId, followUp } = await startWithCompletedRun()
     pulls.unreadable = no('unknown', 'not found')
     await followUp()

@@ -97,7 +97,7 @@ test("a run's pull request is read at once", async () => {
   expect(host.run(runId).prState).toBe('merged')
 })
 
-test('a pull request that cannot be read says why', async () => {
+test('a pull request that cannot be read is answered with the reason', async () => {
   const { host, pulls, runId } = await startWithFinishedRun()
   expect(await host.settled(host.hostApi.runPull('run-x'))).toMatchObject({ refusal: { kind: 'unknown' } })
   pulls.pulls.clear()
@@ -340,7 +340,7 @@ test('a token that was refused is not used again for artifacts', async () => {
   expect(shown).toBe(0)
 })
 
-test('an unreachable bucket is given up after a while, and the run says so', async () => {
+test('uploads to an unreachable bucket stop after a while, and the run’s log names the cause', async () => {
   const scene = await startWithOpenPull({ storage: STORAGE })
   scene.bucket.refusal = no('unavailable', 'the bucket does not answer')
   const { connection, work, runId } = await acceptRun(scene.host)
@@ -354,7 +354,7 @@ test('an unreachable bucket is given up after a while, and the run says so', asy
   )
 })
 
-test('without a login to the bucket the run says so, and nothing else is affected', async () => {
+test('without a login to the bucket the run’s log names the cure, and the run completes', async () => {
   const made = await startWithOpenPull({ storage: STORAGE })
   made.bucket.state = { installed: true, loggedIn: false }
   const { connection, work, runId } = await acceptRun(made.host)

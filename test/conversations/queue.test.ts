@@ -190,7 +190,7 @@ test('tickets that wait for each other say so', async () => {
   expect(reason(host, 'ENG-1')).toMatch(/^waiting for ENG-2; .*circle/)
 })
 
-test('a ticket without a repository waits with a reason that says what to do, until it is done', async () => {
+test('a ticket without a repository waits with a reason that names the cure, until the cure is applied', async () => {
   const host = await startHost(config.replace('"remote":"owner/name"', '"remote":"owner/name","label":"web"'))
   const { connection } = await enroll(host)
   host.tracker.put(ticket('ENG-1'))
@@ -223,7 +223,7 @@ test('placement of a run that was dispatched names its worker', async () => {
   expect(placementOf(host, 'ENG-1')).not.toHaveProperty('reason')
 })
 
-test('placement of a run that is over says so', async () => {
+test('placement of a finished run names its status', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await connection.send(work.complete())

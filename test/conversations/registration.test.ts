@@ -130,7 +130,7 @@ test.each([
   const host = await startHost()
   const worker = await enroll(host)
   host.clearTranscript()
-  await host.connect('stranger').send(registerWithCredential({ ...worker, ...wrong }))
+  await host.connect('unregistered').send(registerWithCredential({ ...worker, ...wrong }))
   expectRecorded(host.transcript)
 })
 
@@ -210,7 +210,7 @@ test('frames of a rejected connection are ignored', async () => {
 })
 
 inMemoryOnly('the listener refuses the next connection before the host API sees it')(
-  'no more than 64 connections may not have said who they are',
+  'at most 64 connections may be open without a registration',
   async () => {
     const host = await startHost()
     const wires = Array.from({ length: 64 }, (_, at) => host.connect(`w${at}`))

@@ -137,7 +137,7 @@ test('a restored lease is authoritative over the run’s recorded status', async
   const host = await startHost()
   const { worker, work, runId } = await acceptRun(host)
   const record = host.store.database.snapshots.get('run', runId)
-  if (record === undefined) throw new Error('no life of the run on disk')
+  if (record === undefined) throw new Error('no snapshot of the run on disk')
   // An older record: the run is queued, and its lease is unknown.
   const stale = { ...record, s: 'q', c: { ...(record.c as object), lease: null } }
   const { startedAt: _, ...run } = host.run(runId)

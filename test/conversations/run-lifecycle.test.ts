@@ -546,7 +546,7 @@ test('while the disk is full no change is accepted', async () => {
   expect(host.hostApi.mintPairingToken()).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
 })
 
-test('an answer is given only when what it says is on disk', async () => {
+test('a request is answered only after its change is on disk', async () => {
   const host = await startHost()
   const { runId, connection } = await acceptRun(host)
   host.beforeCommit('lease', () => host.fillDisk())

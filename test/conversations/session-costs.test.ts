@@ -188,7 +188,7 @@ describe('usage that comes without a lease', () => {
   test('from another worker is not kept', async () => {
     const { host, connection, runId } = await startWithFinishedRun()
     await resumeAndRelease(host, connection, runId)
-    const unknownWorker = await enroll(host, 'stranger')
+    const unknownWorker = await enroll(host, 'unrelated')
     await exportUsage(unknownWorker.connection, [entry('forged', 10, { costUsd: 1_000 })])
     await exportUsage(unknownWorker.connection, [entry('forged', 10)], 'sub-1')
     expect(unknownWorker.connection.closed).toBeUndefined()

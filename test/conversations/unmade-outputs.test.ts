@@ -34,7 +34,7 @@ test('a run’s memories are kept for its own repository', async () => {
   })
 })
 
-test('memories of another repository are not kept, and the run says so', async () => {
+test('memories of another repository are not kept, and the run’s log names them', async () => {
   const host = await startHost(
     configWith({ repos: { main: { remote: 'owner/name' }, web: { remote: 'owner/web', label: 'web' } } }),
   )
@@ -46,7 +46,7 @@ test('memories of another repository are not kept, and the run says so', async (
   expect((await host.events(runId)).at(-1)).toMatch(/^system memories for owner\/web were not kept: /)
 })
 
-test('a fact seen again raises hits and updatedAt; white space and case do not tell facts apart', async () => {
+test('a fact seen again raises hits and updatedAt; facts that differ in white space or case are the same', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await connection.send(work.memories('owner/name', 'Tests run with make'))
@@ -150,7 +150,7 @@ test.each([['..'], ['.'], ['../run-1/events.jsonl'], ['a/b'], ['a\\b'], ['a\nb']
   },
 )
 
-test('an artifact the store refuses does not hold up the run, which says so', async () => {
+test('an artifact that the store refuses does not hold up the run, and the run’s log names it', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(work.artifact('report.txt', 'late', 3, true), work.complete())

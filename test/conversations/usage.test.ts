@@ -107,7 +107,7 @@ test.each([
   expect(host.run(runId).status).toBe('preparing')
 })
 
-test('a name that only some file systems take for another is refused, and the run says so', async () => {
+test('a session id that some file systems treat like another name is refused, and the run’s log names it', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(work.usage(snapshot([entry('a')], { sessionId: 'a.JSON' })))
@@ -123,7 +123,7 @@ test('a snapshot with a correct content hash is archived', async () => {
   expect(await archivedEntryIds(host)).toEqual(['a'])
 })
 
-test('a snapshot whose content hash is wrong is not archived; the run says so, and goes on', async () => {
+test('a snapshot whose content hash is wrong is not archived; the run’s log names it, and the run continues', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
   await connection.send(

@@ -17,7 +17,7 @@ const CYCLES = Number(process.env.FLEET_CYCLES ?? 240)
 const A_WHILE_MS = 30 * 60_000
 const T = '2026-01-01T00:00:00.000Z'
 
-/** A simple worker: sends what the test says, and remembers its leases. */
+/** A simple worker sends the frames that a test chooses, and remembers its leases. */
 class SimpleWorker {
   readonly #fleet: TestFleet
   readonly #name: string
@@ -232,7 +232,7 @@ test(`memory is flat over ${CYCLES} runs and as many connections`, async () => {
     await cycle(fleet, workers, n, random)
     // Open a connection that sends nothing, and one that sends an invalid frame.
     new SimpleWorker(fleet, 'silent').connect()
-    const unregistered = new SimpleWorker(fleet, 'stranger')
+    const unregistered = new SimpleWorker(fleet, 'unregistered')
     unregistered.connect()
     await unregistered.sendFrames({ type: 'nonsense' })
     await pass(fleet, workers, 15_000)

@@ -35,7 +35,7 @@ describe('a lease', () => {
   const claims: LeaseEvent = { type: 'worker claimed lease', at: T1 }
   const denies: LeaseEvent = { type: 'worker denied lease', at: T1 }
   const late: LeaseEvent = { type: 'lease expired', at: T1 }
-  const untold: LeaseEvent = { type: 'cancel timed out', at: T1 }
+  const timedOut: LeaseEvent = { type: 'cancel timed out', at: T1 }
 
   /** No worker is connected yet: the lease waits for its worker, and nothing is dispatched twice. */
   const after: Readonly<Record<string, readonly [state: string, done: readonly string[]]>> = {
@@ -65,7 +65,7 @@ describe('a lease', () => {
   test.each(leases.map((posed) => [posed.state, posed] as const))(
     '%s, and its worker returns without it, or not at all',
     async (state, posed) => {
-      for (const event of [denies, state === 'cancelling' ? untold : late]) {
+      for (const event of [denies, state === 'cancelling' ? timedOut : late]) {
         const { system, flush, database } = await restarted(posed)
         system.send('lease', 'ls-1', event)
         await flush()

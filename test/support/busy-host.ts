@@ -53,7 +53,7 @@ const actorSystem: ActorSystem = new ActorSystem({
   runEffect: (effect) => {
     const counted = effect as TallyEffect
     if (counted.type !== 'tally.counted') return
-    print(`told ${counted.name} ${counted.n}`)
+    print(`acknowledged ${counted.name} ${counted.n}`)
     setImmediate(() => actorSystem.send('tally', counted.name, { type: 'add' }))
   },
   onFatal: (reason) => fail(reason),
@@ -95,7 +95,7 @@ if (!restored.ok || restored.value.damaged.length > 0) fail(`did not come back: 
 for (const [key, { c }] of actorStore.database.snapshots.all('tally'))
   print(`found ${key} ${(c as TallyContext).n}`)
 host.start()
-for (let n = 0; n < ACTORS; n++) actorSystem.spawn('tally', `life-${n}`, { name: `life-${n}` })
+for (let n = 0; n < ACTORS; n++) actorSystem.spawn('tally', `actor-${n}`, { name: `actor-${n}` })
 
 /** Rewrites the same run again and again; its title counts the writes. */
 async function rewrite(n: number): Promise<void> {
@@ -104,7 +104,7 @@ async function rewrite(n: number): Promise<void> {
   for (let round = Number(found) + 1; ; round++) {
     const run = sampleRun(n, round % 2 === 0 ? 'queued' : 'running')
     await store.database.commit([putRun({ ...run, ticket: { ...run.ticket, title: String(round) } })])
-    print(`told run-${n} ${round}`)
+    print(`acknowledged run-${n} ${round}`)
   }
 }
 for (let n = 0; n < RUNS; n++) void rewrite(n)

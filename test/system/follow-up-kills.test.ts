@@ -7,12 +7,12 @@
 /*
  * The kills and what happens next:
  *
- * | kill −9 of              | and then                                                                              |
+ * | kill −9 of              | what follows                                                                          |
  * | ----------------------- | ------------------------------------------------------------------------------------- |
- * | the worker              | it comes back, tells what it left, and the follow-up is begun again                   |
- * | the host                | its worker goes on without it, and is believed when the host is back                  |
- * | host and worker         | the same as of the worker                                                             |
- * | the worker, for good    | it is revoked, and another one begins again with a checkout of its own                |
+ * | the worker              | it reconnects and reports what it left behind, and the follow-up starts again         |
+ * | the host                | its worker continues without it, and the host accepts its report after the restart    |
+ * | host and worker         | the same as after a kill of the worker                                                |
+ * | the worker, for good    | it is revoked, and another worker starts again with its own checkout                  |
  *
  * A normal run has the first two kills. Each follow-up has its own repository.
  */
@@ -37,16 +37,16 @@ const ALL = process.env.FOLLOW_UP_KILLS === 'all'
 
 /** By repository name: the moment, and how many pushes and comments of the follow-up exist then. */
 const MOMENTS = {
-  'before-fetch': ['before it has asked for the newest commits', 0, 0],
-  'after-fetch': ['when it has fetched them, and nobody was told', 0, 0],
-  'before-rebase': ['when they are there, before its checkout was touched', 0, 0],
-  'after-rebase': ['when the branch is rebased, and the agent at work on it', 0, 0],
-  'before-push': ['when all is done, before the code host has heard of the push', 0, 0],
-  'late-push': ['when the push is on its way, and comes in later than the next one', 0, 0],
-  'after-push': ['when the code host has taken the push, and nobody was told', 1, 0],
-  'before-comment': ['when it is pushed, before the comment is there', 1, 0],
-  'late-comment': ['when the comment is on its way, and comes in when the next one does', 1, 0],
-  'after-comment': ['when the comment is there, and nobody was told', 1, 1],
+  'before-fetch': ['before it requests the newest commits', 0, 0],
+  'after-fetch': ['after it fetched them, before it reported them', 0, 0],
+  'before-rebase': ['after the fetch, before the checkout changes', 0, 0],
+  'after-rebase': ['after the rebase, while the agent works', 0, 0],
+  'before-push': ['after the work, before the code host receives the push', 0, 0],
+  'late-push': ['during a push that arrives later than the next push', 0, 0],
+  'after-push': ['after the code host accepted the push, before the worker knows', 1, 0],
+  'before-comment': ['after the push, before the comment', 1, 0],
+  'late-comment': ['during a comment that arrives together with the next comment', 1, 0],
+  'after-comment': ['after the comment, before the worker knows', 1, 1],
 } as const
 type Moment = keyof typeof MOMENTS
 

@@ -55,11 +55,11 @@ const MOMENTS: readonly `${FrameDirection} ${(HostFrame | WorkerFrame)['type']}`
 /** Kill at the latest after this time, if the awaited frame does not come. */
 const MOMENT_MS_MAX = 700
 
-/** Calls back when a frame has passed the given number of times. */
+/** A trap calls back when the frame of its moment has passed `count` more times. */
 interface Trap {
   readonly moment: string
   count: number
-  readonly spring: (worker: ScriptedWorker) => void
+  readonly onSprung: (worker: ScriptedWorker) => void
 }
 
 /** The duration of a commit: a kill this much later hits the time after it. */
@@ -77,15 +77,15 @@ class Story {
   readonly published = new Map<string, string>()
   readonly publishedEnds = new Map<string, string>()
   /** Runs that the host has acknowledged, by ticket. */
-  readonly promised = new Map<string, string>()
+  readonly acknowledgedRuns = new Map<string, string>()
   /** Violations that were found during the story. */
   readonly faults: string[] = []
   readonly log: string[] = []
   ports: readonly [management: number, fleet: number] = [0, 0]
   #trap: Trap | undefined
-  #slip: Trap | undefined
-  #dropped = 0
-  #watching: WebSocket | undefined
+  #disconnectTrap: Trap | undefined
+  #ticketCount = 0
+  #dashboard: WebSocket | undefined
 
   constructor(seed: number) {
     this.random = new Random(seed)
@@ -110,7 +110,7 @@ class Story {
     writeFileSync(join(this.dataDir, 'config.json'), JSON.stringify(config), { mode: 0o600 })
     this.hosts.push(serve(this.dataDir))
     for (const [n, port] of [fleet, fleet, management].entries()) await this.#enrol(`w${n}`, port)
-    this.#slip = this.#nextSlip()
+    this.#disconnectTrap = this.#nextDisconnectTrap()
   }
 
   async #enrol(name: string, port: number): Promise<void> {
@@ -123,7 +123,7 @@ class Story {
       concurrency: 6,
       heartbeatMs: 200,
       pauseMsMax: 30,
-      onFrame: (direction, frame) => this.#passed(worker, `${direction} ${frame.type}`),
+      onFrame: (direction, frame) => this.#onFramePassed(worker, `${direction} ${frame.type}`),
     })
     this.workers.push(worker)
     worker.start()
@@ -131,32 +131,32 @@ class Story {
   }
 
   end(): void {
-    this.#watching?.close()
+    this.#dashboard?.close()
     for (const worker of this.workers) worker.stop()
     for (const host of this.hosts) host.process.kill('SIGKILL')
   }
 
   // ---- tickets ---------------------------------------------------------------------------------------------------
 
-  /** Some tickets are taken in by polling, some by a person's request. */
-  async dropTickets(count: number): Promise<void> {
-    const asked: string[] = []
-    for (let n = 0; n < count && this.#dropped < RUNS; n++) {
-      const name = `T${String(this.#dropped++).padStart(3, '0')}`
+  /** Writes tickets: most get a run by polling, some by a person's request. */
+  async writeTickets(count: number): Promise<void> {
+    const requested: string[] = []
+    for (let n = 0; n < count && this.#ticketCount < RUNS; n++) {
+      const name = `T${String(this.#ticketCount++).padStart(3, '0')}`
       const byHand = this.random.chance(0.3)
       const text = `---\nstate: ${byHand ? 'Backlog' : 'Todo'}\npriority: ${this.random.below(5)}\n---\n${name}\n`
       writeFileSync(join(this.tickets, `${name}.md`), text)
-      if (byHand) asked.push(name)
+      if (byHand) requested.push(name)
     }
-    await Promise.all(asked.map((name) => this.#askFor(name)))
+    await Promise.all(requested.map((name) => this.#requestRun(name)))
   }
 
   /** Repeats the request until the host confirms a run, like a person without a response. */
-  async #askFor(ticket: string): Promise<void> {
+  async #requestRun(ticket: string): Promise<void> {
     for (;;) {
       const answer = await this.#post(`/api/tickets/${ticket}/run`)
       const { id } = Object(answer?.body)
-      if (answer?.status === 200) this.promised.set(ticket, String(id))
+      if (answer?.status === 200) this.acknowledgedRuns.set(ticket, String(id))
       if (answer?.status === 200 || answer?.status === 409) return
       // 404: the folder was not polled yet. 503 or no response: the host is starting or was killed.
       if (answer !== undefined && ![404, 503].includes(answer.status))
@@ -185,14 +185,14 @@ class Story {
 
   // ---- kills -----------------------------------------------------------------------------------------------------
 
-  async live(): Promise<void> {
+  async waitForHost(): Promise<void> {
     this.#launch = await this.host.waitForLaunch()
-    this.#watch(this.#launch)
+    this.#openDashboard(this.#launch)
   }
 
-  #watch({ url, token }: { readonly url: string; readonly token: string }): void {
+  #openDashboard({ url, token }: { readonly url: string; readonly token: string }): void {
     const socket = new WebSocket(`${url.replace('http:', 'ws:')}/ws?token=${token}`)
-    this.#watching = socket
+    this.#dashboard = socket
     socket.addEventListener('error', () => {})
     socket.addEventListener('message', ({ data }) => {
       const frame = JSON.parse(String(data)) as DashboardFrame
@@ -206,7 +206,7 @@ class Story {
     const place = `${event.runId} ${event.index}`
     const text = JSON.stringify(event)
     const before = this.published.get(place)
-    if (before !== undefined) this.faults.push(`told twice: ${before} and ${text}`)
+    if (before !== undefined) this.faults.push(`one event was pushed twice: ${before} and ${text}`)
     this.published.set(place, text)
   }
 
@@ -218,7 +218,7 @@ class Story {
       await pause(random.below(400))
       return await this.#killNow(host, 'while it started')
     }
-    await this.live()
+    await this.waitForHost()
     if (random.chance(0.3)) {
       const ms = random.below(500)
       await pause(ms)
@@ -227,8 +227,8 @@ class Story {
     const moment = random.pick(MOMENTS)
     const count = 1 + random.below(8)
     await Promise.race([
-      new Promise<void>((spring) => {
-        this.#trap = { moment, count, spring: () => this.#springs(host, spring) }
+      new Promise<void>((resolve) => {
+        this.#trap = { moment, count, onSprung: () => this.#killSoon(host, resolve) }
       }),
       pause(MOMENT_MS_MAX),
     ])
@@ -236,32 +236,33 @@ class Story {
     await this.#killNow(host, `${moment}, ${count} times`)
   }
 
-  #passed(worker: ScriptedWorker, moment: string): void {
-    for (const trap of [this.#slip, this.#trap]) {
+  #onFramePassed(worker: ScriptedWorker, moment: string): void {
+    for (const trap of [this.#disconnectTrap, this.#trap]) {
       if (trap?.moment !== moment) continue
       trap.count -= 1
-      if (trap.count === 0) trap.spring(worker)
+      if (trap.count === 0) trap.onSprung(worker)
     }
   }
 
   /** Independently of kills, connections break or are replaced by new ones. */
-  #nextSlip(): Trap {
+  #nextDisconnectTrap(): Trap {
     const { random } = this
     return {
       moment: random.pick(MOMENTS.filter((moment) => moment.startsWith('sent'))),
       count: 1 + random.below(10),
-      spring: (worker) => {
-        this.#slip = this.#nextSlip()
+      onSprung: (worker) => {
+        this.#disconnectTrap = this.#nextDisconnectTrap()
         if (random.chance(0.5)) worker.dropConnection()
         else worker.connectAgain()
       },
     }
   }
 
-  #springs(host: CommandProcess, spring: () => void): void {
+  /** Kills at once, or a moment later, when the commit may have finished. */
+  #killSoon(host: CommandProcess, onKilled: () => void): void {
     const kill = () => {
       host.process.kill('SIGKILL')
-      spring()
+      onKilled()
     }
     if (this.random.chance(0.5)) kill()
     else setTimeout(kill, this.random.below(COMMIT_MS))
@@ -273,7 +274,7 @@ class Story {
     const exit = await host.exit
     this.log.push(why)
     if (exit !== 'SIGKILL') throw new Error(`the host ended by itself with ${exit}: ${host.err()}`)
-    this.#watching?.close()
+    this.#dashboard?.close()
   }
 
   restart(): void {
@@ -309,34 +310,35 @@ async function judge(story: Story): Promise<string[]> {
   for (const [ticket, of] of byTicket)
     if (of.length !== 1)
       wrong.push(`${ticket} has ${of.length} runs: ${of.map(({ id, status }) => `${id} ${status}`)}`)
-  for (const [ticket, id] of story.promised)
-    if (!runs.some((run) => run.id === id)) wrong.push(`${ticket} was promised ${id}, which is not there`)
+  for (const [ticket, id] of story.acknowledgedRuns)
+    if (!runs.some((run) => run.id === id))
+      wrong.push(`the run ${id} of ${ticket} was acknowledged and does not exist`)
 
   const { repos } = await story.get<MemoriesResponse>('/api/memories')
   const hits = new Map((repos['owner/name'] ?? []).map(({ text, hits }) => [text, hits]))
   const executed = grouped(story.executions, ({ runId }) => runId)
   for (const run of runs) {
     const events = await story.get<RunEvent[]>(`/api/runs/${run.id}/events`)
-    const database = executed.get(run.id) ?? []
+    const executions = executed.get(run.id) ?? []
     const report = (what: string) => wrong.push(`${run.id} of ${run.ticket.id}: ${what}`)
-    for (const what of faultsOf(run, events, database)) report(what)
+    for (const what of faultsOf(run, events, executions)) report(what)
     if (hits.get(`fact of ${run.ticket.id}`) !== 1)
       report(`its fact was recorded ${hits.get(`fact of ${run.ticket.id}`)} times`)
     for (const event of events) {
       const text = story.published.get(`${run.id} ${event.index}`)
       if (text !== undefined && text !== JSON.stringify(event))
-        report(`was told ${text}, has ${JSON.stringify(event)}`)
+        report(`an event was pushed as ${text}, and stored as ${JSON.stringify(event)}`)
       story.published.delete(`${run.id} ${event.index}`)
     }
     const end = story.publishedEnds.get(run.id)
     if (end !== undefined && end !== `${run.status} ${run.finishedAt}`)
-      report(`was told ended as ${end}, is ${run.status} ${run.finishedAt}`)
-    for (const what of await filesOf(story, run, database[0])) report(what)
+      report(`its end was pushed as ${end}, and stored as ${run.status} ${run.finishedAt}`)
+    for (const what of await filesOf(story, run, executions[0])) report(what)
   }
-  for (const text of story.published.values()) wrong.push(`was told of ${text}, which is gone`)
+  for (const text of story.published.values()) wrong.push(`an event was pushed and is not stored: ${text}`)
   for (const { name, refusals, claims } of story.workers) {
     for (const { leaseId, reason } of refusals)
-      wrong.push(`${name} was dispatched ${leaseId} in vain: ${reason}`)
+      wrong.push(`${name} refused the dispatch of ${leaseId}: ${reason}`)
     if (claims.length > 0) wrong.push(`${name} still claims ${claims}`)
   }
   return wrong
@@ -344,17 +346,18 @@ async function judge(story: Story): Promise<string[]> {
 
 const STATUSES = 'queued, preparing, running, finalizing, completed'
 
-function faultsOf(run: Run, events: readonly RunEvent[], database: readonly ScriptedExecution[]): string[] {
+function faultsOf(run: Run, events: readonly RunEvent[], executions: readonly ScriptedExecution[]): string[] {
   const wrong: string[] = []
   if (run.status !== 'completed') wrong.push(`is ${run.status} (${run.error ?? run.queueReason})`)
   // A killed host causes no second execution, because its workers keep their leases.
-  if (database.length !== 1)
+  if (executions.length !== 1)
     wrong.push(
-      `was executed ${database.length} times: ${database.map(({ worker, ending: how }) => `${worker} ${how}`)}`,
+      `was executed ${executions.length} times: ${executions.map(({ worker, ending: how }) => `${worker} ${how}`)}`,
     )
-  const steps = database[0]?.steps ?? []
-  if (database[0]?.ending !== 'completed' || database[0].acknowledgedAt === undefined)
-    wrong.push(`for its worker it ended ${database[0]?.ending}`)
+  const [execution] = executions
+  const steps = execution?.steps ?? []
+  if (execution?.ending !== 'completed' || execution.acknowledgedAt === undefined)
+    wrong.push(`its worker reports the ending ${execution?.ending}`)
 
   const holes = events.findIndex(({ index }, place) => index !== place)
   if (holes >= 0) wrong.push(`event ${holes} has index ${events[holes]?.index}`)
@@ -364,8 +367,8 @@ function faultsOf(run: Run, events: readonly RunEvent[], database: readonly Scri
   const logged = events.flatMap((event) => (event.type === 'log' ? [event.text] : []))
   if (logged.join('\n') !== expectedLog.join('\n'))
     wrong.push(`logged ${logged.join('; ')} in place of ${expectedLog.join('; ')}`)
-  const odd = events.find(({ type }) => !['status', 'log'].includes(type))
-  if (odd !== undefined) wrong.push(`has an event ${JSON.stringify(odd)}`)
+  const unexpected = events.find(({ type }) => !['status', 'log'].includes(type))
+  if (unexpected !== undefined) wrong.push(`has an unexpected event ${JSON.stringify(unexpected)}`)
 
   if (run.costs.length !== 1 || run.costs[0]?.label !== 'run' || run.costs[0].model !== run.id)
     wrong.push(`cost ${JSON.stringify(run.costs)}`)
@@ -412,7 +415,7 @@ async function leftOver(dataDir: string): Promise<string[]> {
   const { snapshots, keyValues } = store.database
   const left = [
     ...[...snapshots.all('lease')].map(([key]) => `the lease ${key}`),
-    ...[...snapshots.all('run')].map(([key]) => `the life of ${key}`),
+    ...[...snapshots.all('run')].map(([key]) => `the actor of ${key}`),
     ...[...keyValues.all('mark')].map(([key]) => `the mark of ${key}`),
   ]
   await store.close()
@@ -434,17 +437,17 @@ async function body(seed: number): Promise<void> {
   const story = new Story(seed)
   current = story
   await story.begin()
-  const asking: Promise<void>[] = []
+  const pendingRequests: Promise<void>[] = []
   const share = Math.ceil(RUNS / KILLS_A_STORY)
   for (let kill = 0; kill < KILLS_A_STORY; kill++) {
-    const drop = story.dropTickets(share)
-    asking.push(drop)
-    drop.catch(() => {})
+    const written = story.writeTickets(share)
+    pendingRequests.push(written)
+    written.catch(() => {})
     await story.kill()
     story.restart()
   }
-  await story.live()
-  await Promise.all(asking)
+  await story.waitForHost()
+  await Promise.all(pendingRequests)
   story.log.push(`${story.acknowledged} runs had ended before the last start`)
   // If some runs do not end, their violations say more than a timeout.
   await until('every run to end', () => story.acknowledged >= RUNS, ALL_MS_MAX).catch(() => {})

@@ -67,7 +67,7 @@ async function cycle(dataDir: string, known: Known, random: Random, round: numbe
   await Promise.all(patching)
   for (const line of host.lines) {
     const [word, bootId = '', n] = line.split(' ')
-    if (word === 'told')
+    if (word === 'acknowledged')
       known.acknowledged.set(bootId, Math.max(known.acknowledged.get(bootId) ?? 0, Number(n)))
     if (word === 'failed') throw new Error(line)
   }
@@ -75,7 +75,7 @@ async function cycle(dataDir: string, known: Known, random: Random, round: numbe
 
 /** `lines`: the output of the running host. */
 function isShareDone(lines: readonly string[], { acknowledged, patched }: Known, cycles: number): boolean {
-  const counts = sum(acknowledged.values()) + lines.filter((line) => line.startsWith('told ')).length
+  const counts = sum(acknowledged.values()) + lines.filter((line) => line.startsWith('acknowledged ')).length
   return counts > cycles * COUNTS_A_CYCLE && patched.size > cycles * PATCHES_A_CYCLE
 }
 
@@ -110,7 +110,7 @@ function judgeStore(found: readonly string[], known: Known): void {
   const counts = new Map(found.map((line) => [line.split(' ')[1] ?? '', Number(line.split(' ')[2])]))
   for (const [bootId, n] of known.acknowledged) {
     if ((counts.get(bootId) ?? -1) < n)
-      throw new Error(`${bootId} was told ${n}, found ${counts.get(bootId)}`)
+      throw new Error(`${bootId} acknowledged ${n}, found ${counts.get(bootId)}`)
   }
 }
 

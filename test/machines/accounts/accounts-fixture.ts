@@ -1,4 +1,4 @@
-/** AccountManager on a manual clock, with its real actor kinds and providers that answer when the test says so. */
+/** AccountManager on a manual clock, with its real actor kinds; a test decides when the providers answer. */
 
 import { type AccountEffect, AccountManager } from '../../../actors/accounts/account-manager.ts'
 import { accountKinds } from '../../../actors/accounts/connect.kinds.ts'
@@ -26,7 +26,7 @@ interface PendingCall {
   readonly fail: (error: Error) => void
 }
 
-/** Providers that record their calls and answer when the test says so. */
+/** Providers record their calls and answer when the test calls `answer`. */
 export class FakeAccountProviders {
   readonly open: PendingCall[] = []
   /** The names of all calls so far. */

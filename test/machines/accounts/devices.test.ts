@@ -285,7 +285,7 @@ describe('refused requests', () => {
     ['failed', 'invalid'],
     // Not 401, because the dashboard would take its own token for invalid.
     ['unauthorized', 'invalid'],
-  ] as const)('a code host that says %s is a refusal: %s', async (kind, kindOfRefusal) => {
+  ] as const)('a code host that refuses with %s becomes the refusal %s', async (kind, kindOfRefusal) => {
     const b = createAccountsBench()
     const answer = b.manager.connect('codehost')
     await b.clock.settle()

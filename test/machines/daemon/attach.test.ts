@@ -500,9 +500,9 @@ describe('a lost connection', () => {
     await conversation.loseConnection()
     await conversation.clock.advance(120_000)
     await reconnect(conversation)
-    const told = conversation.transcript().filter((line) => line.startsWith('→ run-usage-snapshot'))
-    expect(told).toHaveLength(64)
-    expect(told).toContain('→ run-usage-snapshot of agent-1')
+    const snapshots = conversation.transcript().filter((line) => line.startsWith('→ run-usage-snapshot'))
+    expect(snapshots).toHaveLength(64)
+    expect(snapshots).toContain('→ run-usage-snapshot of agent-1')
   })
 
   test('shows the final screen of a session that ended meanwhile', async () => {

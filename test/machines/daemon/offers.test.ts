@@ -5,7 +5,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { DaemonConversation, jobOf } from './daemon-conversation.ts'
 
-/** A worker whose hands take their time to look at a run: `look` lets them answer, oldest first. */
+/** A worker whose executor answers a dispatch only when the test calls `answer`, oldest first. */
 async function withSlowExecutor(
   parts: ConstructorParameters<typeof DaemonConversation>[0] = {},
 ): Promise<{ readonly conversation: DaemonConversation; readonly answer: () => Promise<void> }> {
@@ -44,18 +44,18 @@ describe('a dispatch that is not answered yet', () => {
   })
 
   test('is dropped when this process was suspended for longer than the host waits, because another worker has the run', async () => {
-    const hand = new ManualClock()
+    const manualClock = new ManualClock()
     let stoppedMs = 0
     const clock: Clock = {
-      now: () => hand.now(),
-      monotonic: () => hand.monotonic() + stoppedMs,
-      after: (ms, run) => hand.after(ms, run),
-      endOfTick: (run) => hand.endOfTick(run),
+      now: () => manualClock.now(),
+      monotonic: () => manualClock.monotonic() + stoppedMs,
+      after: (ms, run) => manualClock.after(ms, run),
+      endOfTick: (run) => manualClock.endOfTick(run),
     }
     const { conversation, answer } = await withSlowExecutor({ clock })
     // The disk has its own clock.
     const turn = async () => {
-      for (let n = 0; n < 3; n++) await hand.settle().then(() => conversation.clock.settle())
+      for (let n = 0; n < 3; n++) await manualClock.settle().then(() => conversation.clock.settle())
     }
     await turn()
     await conversation.openConnection()

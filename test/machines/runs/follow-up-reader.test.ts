@@ -31,7 +31,7 @@ function createReader() {
     pullRequestApi: () => yes(pulls),
     answered: () => undefined,
     onWaitReasonChanged: (id) => void calls.push(`changed ${id}`),
-    requestScheduling: () => void calls.push('look'),
+    requestScheduling: () => void calls.push('schedule'),
     onPullState: () => {},
     onPullGone: (id, reason) => void calls.push(`gone ${id}: ${reason}`),
   })
@@ -66,7 +66,7 @@ test('a limited number of reads run at once; other follow-ups are scheduled agai
   expect(followUps.waitingFor('run-1')).toBe(FOLLOW_UP_WAIT_REASONS.reading)
   expect(followUps.waitingFor(`run-${FOLLOW_UP_READS_AT_ONCE + 1}`)).toBeUndefined()
   await open()
-  expect(calls.filter((line) => line === 'look')).toHaveLength(FOLLOW_UP_READS_AT_ONCE)
+  expect(calls.filter((line) => line === 'schedule')).toHaveLength(FOLLOW_UP_READS_AT_ONCE)
   expect(runs.map((run) => followUps.readiness(run)).slice(0, FOLLOW_UP_READS_AT_ONCE)).toEqual(
     many(FOLLOW_UP_READS_AT_ONCE).map(() => 'ready'),
   )
@@ -95,7 +95,7 @@ test('a read of another code host is discarded', async () => {
   followUps.onCodeHostChanged()
   await open()
   expect(followUps.talk('run-1')).toMatchObject({ ok: false })
-  expect(calls).toEqual(['changed run-1', 'look'])
+  expect(calls).toEqual(['changed run-1', 'schedule'])
 })
 
 test('a code host that throws counts as a failed read', async () => {

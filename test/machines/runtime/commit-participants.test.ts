@@ -43,7 +43,7 @@ class NoteWriter implements CommitParticipant {
     return {
       writes,
       onCommitted: () => {
-        this.#log.push(`landed ${text}`)
+        this.#log.push(`committed ${text}`)
         if (this.throwsOnCommitted) throw new Error('no voice')
       },
     }
@@ -112,7 +112,7 @@ describe('commit participants', () => {
     expect(effectLog).toEqual([])
     database.flush()
     await clock.settle()
-    expect(effectLog).toEqual(['landed with a', 'a=0'])
+    expect(effectLog).toEqual(['committed with a', 'a=0'])
   })
 
   test('a participant that throws in `onCommitted` is logged, and the effects still run', async () => {
@@ -121,7 +121,7 @@ describe('commit participants', () => {
     spawn('a')
     noteWriter.note('with a')
     await flush()
-    expect(effectLog).toEqual(['landed with a', 'a=0'])
+    expect(effectLog).toEqual(['committed with a', 'a=0'])
     expect(log.lines.map(({ message }) => message)).toContain(BUG_MESSAGES.participantThrew)
   })
 
@@ -151,7 +151,7 @@ describe('commit participants', () => {
     noteWriter.note('alone')
     system.requestCommit()
     await flush()
-    expect(effectLog).toEqual(['landed alone'])
+    expect(effectLog).toEqual(['committed alone'])
     expect(database.commits).toBe(1)
   })
 
@@ -165,7 +165,7 @@ describe('commit participants', () => {
     expect(database.commits).toBe(1)
     await flush()
     expect(database.commits).toBe(2)
-    expect(effectLog).toEqual(['a=0', 'landed meanwhile'])
+    expect(effectLog).toEqual(['a=0', 'committed meanwhile'])
   })
 
   test('without writes nothing is committed, and `settled` still resolves', async () => {

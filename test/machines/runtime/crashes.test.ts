@@ -41,27 +41,28 @@ function checkEffect(schedule: CrashSchedule, effect: TallyEffect): void {
   const record = schedule.database.snapshotTable.get('tally')?.get(effect.name)
   const n = (record?.c as TallyContext | undefined)?.n ?? -1
   if (effect.type === 'tally.ended' && record !== undefined)
-    schedule.violations.push(`${effect.name} told as ended, but is on disk`)
+    schedule.violations.push(`${effect.name} was published as ended, but is still on disk`)
   // An actor that counted and ended within one commit rightly has nothing on disk.
   const over = record === undefined && schedule.retired.has(effect.name)
   if (effect.type === 'tally.counted' && n < effect.n && !over) {
-    schedule.violations.push(`${effect.name} told ${effect.n}, but ${n} is on disk`)
+    schedule.violations.push(`${effect.name} was published with ${effect.n}, but ${n} is on disk`)
   }
 }
 
 /** Counts commits and checks that each count is on disk when `onCommitted` is called. */
 function createCommitCounter(schedule: CrashSchedule): CommitParticipant {
   let count =
-    (schedule.database.keyValueTable.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
+    (schedule.database.keyValueTable.get('memory')?.get('commits') as { n: number } | undefined)?.n ?? 0
   return {
     contribute: () => {
       const n = ++count
       return {
-        writes: [{ table: 'key-value', collection: 'memory', key: 'cuts', value: { n } }],
+        writes: [{ table: 'key-value', collection: 'memory', key: 'commits', value: { n } }],
         onCommitted: () => {
           const stored =
-            (schedule.database.keyValueTable.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
-          if (stored < n) schedule.violations.push(`cut ${n} landed, but ${stored} is on disk`)
+            (schedule.database.keyValueTable.get('memory')?.get('commits') as { n: number } | undefined)?.n ??
+            0
+          if (stored < n) schedule.violations.push(`commit ${n} was acknowledged, but ${stored} is on disk`)
         },
       }
     },
@@ -113,7 +114,7 @@ function randomEvent(random: Random, { clock, keys, requestedKeys: unborn }: Cra
 let keyCount = 0
 
 function newKey(keys: string[]): string {
-  const key = `life-${++keyCount}`
+  const key = `actor-${++keyCount}`
   keys.push(key)
   return key
 }

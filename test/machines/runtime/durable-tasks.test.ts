@@ -10,7 +10,7 @@ interface NamedTask {
   readonly name: string
 }
 
-/** A disk, and attempts that end when the test says so. */
+/** A disk, and attempts that the test ends. */
 function createHarness() {
   const disk = new Map<string, object>()
   const keyValues: KeyValues = { get: (_, key) => disk.get(key), all: () => disk.entries() }

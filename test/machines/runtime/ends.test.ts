@@ -27,7 +27,7 @@ const counterMachine = setup({
     captureSystem: (args) => {
       xstateSystem = args.system
     },
-    recordCount: recordEffect(({ context }) => ({ type: `said.${context.n}` })),
+    recordCount: recordEffect(({ context }) => ({ type: `count.${context.n}` })),
     sendToOthers: sendEvent(({ context }) =>
       Array.from({ length: context.n }, (_, at) => ({
         to: { kind: 'guest', key: `g${at}` },
@@ -103,7 +103,7 @@ describe('an actor that ends by an action', () => {
     expect(system.send('guest', 'g', { type: 'add' })).toBe(false)
     expect(system.pendingDeadlines()).toBe(0)
     await flush()
-    expect(effectLog).toEqual(['said.0'])
+    expect(effectLog).toEqual(['count.0'])
     expect(database.snapshotTable.get('guest')?.size).toBe(0)
   })
 
@@ -125,7 +125,7 @@ describe('an actor that ends by an action', () => {
     system.spawn('guest', 'g', {})
     system.send('guest', 'g', { type: 'leave' })
     await flush()
-    expect(effectLog).toEqual(['said.0'])
+    expect(effectLog).toEqual(['count.0'])
     expect(database.commits).toBe(0)
   })
 

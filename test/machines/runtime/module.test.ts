@@ -41,7 +41,7 @@ const sums = defineModule<Context>()({
       sum: ({ type }) => void calls.push(`does ${type}`),
     }),
     onStateChange: { run: ({ key }) => void calls.push(`sums saw ${key}`) },
-    onViewChange: ({ view, key }) => void calls.push(`sums hears of ${view} ${key}`),
+    onViewChange: ({ view, key }) => void calls.push(`sums received ${view} ${key}`),
   }),
 })
 
@@ -84,7 +84,7 @@ describe('a list of modules', () => {
     modules.onStateChange({ kind: 'run', key: 'r1' } as StateChange)
     modules.onStateChange({ kind: 'lease', key: 'l1' } as StateChange)
     modules.onViewChange({ view: 'tickets', key: 't1' })
-    expect(calls).toEqual(['numbers saw r1', 'sums saw r1', 'sums hears of tickets t1'])
+    expect(calls).toEqual(['numbers saw r1', 'sums saw r1', 'sums received tickets t1'])
   })
 
   test('knows who needs whose view', () => {

@@ -193,7 +193,7 @@ describe('a machine with quick steps', () => {
       types: {} as { input: { who: string }; context: { who: string } },
     }).createMachine({
       context: ({ input }) => {
-        if (input.who === 'nobody') throw new Error('nobody is born')
+        if (input.who === 'nobody') throw new Error('spawning nobody throws')
         return { who: input.who }
       },
       initial: 'a',

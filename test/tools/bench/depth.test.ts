@@ -1,4 +1,4 @@
-/** How deep requests waited for each other, as the bench of the pull requests' page tells it. */
+/** The depth of requests: the longest chain in which each request began after the previous one ended. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { depthOf, type RequestSpan } from '../../../bench/raw/depth.ts'
@@ -18,7 +18,7 @@ test.each<[string, readonly RequestSpan[], number]>([
   expect(depthOf(spans)).toBe(depth)
 })
 
-test('it is the longest chain there is', () => {
+test('the depth is the length of the longest chain', () => {
   const span = fc.tuple(fc.nat(20), fc.integer({ min: 1, max: 8 })).map(([from, ms]) => at(from, from + ms))
   fc.assert(
     fc.property(fc.array(span, { maxLength: 12 }), (spans) => {

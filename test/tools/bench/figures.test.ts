@@ -23,11 +23,11 @@ test.each([
   expect(spread(of)).toEqual(expected)
 })
 
-test('the spread of nothing is a mistake', () => {
+test('a spread of no measurements is an error', () => {
   expect(() => spread([])).toThrow('nothing was measured')
 })
 
-test('a ratio is taken in each round, so that a slow moment of the machine does not count', () => {
+test('the ratio is the median of the rounds’ ratios, so a slow round does not change it', () => {
   const pairs = [
     { ours: 80, raw: 100 },
     { ours: 8, raw: 10 },
@@ -36,7 +36,7 @@ test('a ratio is taken in each round, so that a slow moment of the machine does 
   expect(compareFigure({ name: 'a', unit: 'b' }, pairs).ratio).toEqual({ median: 0.8, min: 0.8, max: 0.8 })
 })
 
-test('slices that took turns make rounds', () => {
+test('consecutive slices are joined into rounds by their mean', () => {
   const slices = [1, 3, 5, 7].map((ours) => ({ ours, raw: ours * 2 }))
   expect(groupIntoRounds(slices, 2)).toEqual([
     { ours: 2, raw: 4 },
@@ -61,17 +61,17 @@ describe('a verdict', () => {
     expect([verdict(figure), isClose(figure)]).toEqual([expected, close])
   })
 
-  test('may be about ours alone', () => {
+  test('compares the product’s own figure with an absolute target', () => {
     expect(verdict(absoluteFigure({ name: 'a', unit: 'MiB', target: atMost(120) }, [119, 120]))).toBe('pass')
     expect(verdict(absoluteFigure({ name: 'a', unit: 'MiB', target: atMost(120) }, [121]))).toBe('below')
   })
 
-  test('is not given where nothing was promised', () => {
+  test('needs a target', () => {
     expect(verdict(absoluteFigure({ name: 'a', unit: 'ms' }, [1]))).toBe('no target')
   })
 })
 
-test('contestants take turns, and the first turn of each is thrown away', async () => {
+test('contestants are measured in turn, and the first round is discarded', async () => {
   const calls: string[] = []
   let a = 0
   const rounds = await measureInTurn(2, {
@@ -98,7 +98,7 @@ test.each([
   expect(amount(value)).toBe(text)
 })
 
-test('the table', () => {
+test('the table aligns numbers right and words left, with notes below their figure', () => {
   const figures = [
     compareFigure({ name: 'fast', unit: 'a second', target: atLeast(0.7), notes: ['by hand'] }, [
       { ours: 70_000, raw: 90_000 },

@@ -1,4 +1,4 @@
-/** Reading what a generator of load saw. */
+/** The bench reads the reports of its load generators, its responses, and its command line. */
 import { describe, expect, test } from '@jest/globals'
 import { readWrk } from '../../../bench/load.ts'
 import { readOptions } from '../../../bench/options.ts'
@@ -21,34 +21,34 @@ describe("wrk's report", () => {
     expect(readWrk(report(), 200)).toEqual({ perSecond: 72_833.11, p50Ms: 0.52, p99Ms: 1_200 })
   })
 
-  test('may be about refusals, when refusals were expected', () => {
+  test('counts refusals when refusals were expected', () => {
     expect(readWrk(report(allRefused), 401).perSecond).toBe(72_833.11)
   })
 
   test.each([
-    ['refusals nobody expected', report(allRefused), 200],
+    ['unexpected refusals', report(allRefused), 200],
     ['answers where refusals were expected', report(), 401],
     ['some refusals among answers', report('  Non-2xx or 3xx responses: 7\n'), 401],
     ['broken connections', report('  Socket errors: connect 0, read 3, write 0, timeout 0\n'), 200],
     ['something else', 'unable to connect', 200],
-  ])('with %s is no measurement', (_, text, expect_) => {
-    expect(() => readWrk(text, expect_)).toThrow('wrk failed')
+  ])('with %s is refused as a measurement', (_, text, status) => {
+    expect(() => readWrk(text, status)).toThrow('wrk failed')
   })
 })
 
-describe('answers on a connection', () => {
+describe('responses on a connection', () => {
   const response = 'HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 5\r\n\r\nhello'
   const bytes = (text: string): Uint8Array => Buffer.from(text)
 
   test('are separated wherever a chunk of bytes ends', () => {
     for (let end = 1; end < response.length; end++) {
-      const answers = new ResponseSplitter(200)
+      const splitter = new ResponseSplitter(200)
       const parts = [response.slice(0, end), response.slice(end), response.slice(0, end), response.slice(end)]
-      expect(parts.map((part) => answers.isComplete(bytes(part)))).toEqual([false, true, false, true])
+      expect(parts.map((part) => splitter.isComplete(bytes(part)))).toEqual([false, true, false, true])
     }
   })
 
-  test('of another status are not counted', () => {
+  test('of an unexpected status are an error', () => {
     expect(() => new ResponseSplitter(200).isComplete(bytes(response.replace('200', '503')))).toThrow(
       'answered 503, not 200',
     )
@@ -56,7 +56,7 @@ describe('answers on a connection', () => {
 })
 
 describe('the command line', () => {
-  test('asks for everything, with care, when it says nothing', () => {
+  test('selects all entries with five rounds of two seconds by default', () => {
     expect(readOptions([])).toEqual({
       effort: { rounds: 5, roundMs: 2_000, quick: false },
       only: [],
@@ -66,13 +66,13 @@ describe('the command line', () => {
     })
   })
 
-  test('narrows and hurries', () => {
+  test('selects entries by --only, and shortens the rounds by --quick', () => {
     const { effort, only } = readOptions(['--quick', '--rounds', '3', '--only', 'http', '--only', 'memory'])
     expect(effort).toEqual({ rounds: 3, roundMs: 1_000, quick: true })
     expect(only).toEqual(['http', 'memory'])
   })
 
-  test.each(['0', '-1', '1.5', 'many', '101'])('takes no %s rounds', (rounds) => {
+  test.each(['0', '-1', '1.5', 'many', '101'])('refuses %s as the number of rounds', (rounds) => {
     expect(() => readOptions([`--rounds=${rounds}`])).toThrow('--rounds takes a whole number')
   })
 })

@@ -14,7 +14,7 @@ import { Run } from '../../../protocol/run.ts'
 
 const LEASE = `ls-${'0'.repeat(32)}`
 
-test('reporting frames are valid, and all as long as agreed', () => {
+test('reporting frames are valid, and have the length that all parts of the bench expect', () => {
   for (const seq of [1, 999, 10_000]) {
     const text = eventFrame(LEASE, seq)
     expect(text).toHaveLength(EVENT_FRAME_BYTES)
@@ -23,17 +23,18 @@ test('reporting frames are valid, and all as long as agreed', () => {
   expect(readWorkerFrame(completeFrame(LEASE, 7), true)).toMatchObject({ ok: true })
 })
 
-test('a host can read every record that is sown', () => {
+test('a host can read every stored record', () => {
   const kinds: Readonly<Record<string, ActorKind>> = { run: runKind, lease: leaseKind, worker: workerKind }
   const isRun = createChecker(Run)
   for (const write of [...finishedRunWrites(0), ...heldRunWrites(1, 0), ...waitingRunWrites(2)]) {
     if (write.table === 'run') expect(isRun(write.run)).toMatchObject({ ok: true })
-    else if (write.table !== 'snapshot' || write.record === null) throw new Error(`sown in ${write.table}`)
+    else if (write.table !== 'snapshot' || write.record === null)
+      throw new Error(`unexpected write to ${write.table}`)
     else expect(kinds[write.kind]?.codec?.decode(write.record)).toMatchObject({ is: 'snapshot' })
   }
 })
 
-test('a wire carries frames of every length there and back, in order', async () => {
+test('a WebSocket client sends and receives frames of every length, in order', async () => {
   const app = uWS.App().ws('/', {
     maxPayloadLength: 1024 * 1024,
     message: (socket, bytes, isBinary) => void socket.send(bytes, isBinary),
@@ -49,7 +50,7 @@ test('a wire carries frames of every length there and back, in order', async () 
   const echoed = new Promise<void>((resolve) => {
     all = resolve
   })
-  const wire = await WebSocketClient.open({
+  const client = await WebSocketClient.open({
     port: uWS.us_socket_local_port(listening),
     path: '/',
     onText: (bytes) => {
@@ -57,9 +58,9 @@ test('a wire carries frames of every length there and back, in order', async () 
       if (received.length === texts.length) all()
     },
   })
-  for (const text of texts) wire.send(text)
+  for (const text of texts) client.send(text)
   await echoed
-  wire.destroy()
+  client.destroy()
   app.close()
   expect(received).toEqual(texts)
 })

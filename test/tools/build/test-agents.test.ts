@@ -7,7 +7,7 @@ import { tempFolder } from '../../support/real-files.ts'
 
 const root = dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url)))))
 
-test('without a network it says so, and that nothing else needs one', () => {
+test('without a network it names the cause, and that no other command needs a network', () => {
   const env = {
     PATH: process.env.PATH ?? '',
     HOME: tempFolder(),
