@@ -180,11 +180,11 @@ describe.each(factories)('%s', (_name, make) => {
     expect(keyValues.get('mark', 'a')).toBeUndefined()
     await committing
     await database.commit([
-      putKeyValue('memory', 'a', { other: ['ünïcödé'] }),
+      putKeyValue('memory', 'a', { words: ['ünïcödé'] }),
       putKeyValue('errand', 'zz', {}),
     ])
     expect(keyValues.get('mark', 'a')).toEqual({ n: 1 })
-    expect(keyValues.get('memory', 'a')).toEqual({ other: ['ünïcödé'] })
+    expect(keyValues.get('memory', 'a')).toEqual({ words: ['ünïcödé'] })
     const keys = (between?: { after?: string; until?: string }) =>
       [...keyValues.all('mark', between)].map(([key]) => key)
     expect(keys()).toEqual(['a', 'b', 'c', 'd'])

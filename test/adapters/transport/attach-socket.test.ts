@@ -66,14 +66,14 @@ test('frames arrive unchanged in both directions', async () => {
   client.send({ type: 'input', data: 'ls\r' })
   await until('the host is told', () => view.told.length === 2)
   expect(view.told).toEqual(['resize 120×40', 'input ls\r'])
-  const said = [
+  const sent = [
     { type: 'data', data: '\u001b[1mä€😀\u0000' },
     { type: 'exit', code: 3 },
   ] as const
-  for (const frame of said) expect(view.link.send(frame)).toBe(true)
+  for (const frame of sent) expect(view.link.send(frame)).toBe(true)
   expect(view.link.send({ type: 'data', data: 'ä' }, '{"type":"data","data":"\\u00e4"}')).toBe(true)
   view.link.close(1000, 'the session has ended')
-  expect(await client.firstFrames(3)).toEqual([...said, { type: 'data', data: 'ä' }])
+  expect(await client.firstFrames(3)).toEqual([...sent, { type: 'data', data: 'ä' }])
   expect(await client.closed).toEqual({ code: 1000, reason: 'the session has ended' })
   await until('the host is told', () => view.closed === 1)
   expect(view.link.send({ type: 'data', data: 'late' })).toBe(false)

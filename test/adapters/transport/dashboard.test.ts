@@ -76,7 +76,7 @@ test('without subscriptions all run events arrive; with some, only theirs; after
   const { hostApi, port } = await openTestServer()
   const client = connectSocket(port)
   await client.firstFrames(1)
-  const hear = async (): Promise<string[]> => {
+  const receivedRuns = async (): Promise<string[]> => {
     await client.waitUntilCaughtUp()
     const before = client.frames.length
     for (const run of ['run-1', 'run-2', 'run-3']) hostApi.push(event(run, 0))
@@ -86,32 +86,32 @@ test('without subscriptions all run events arrive; with some, only theirs; after
       .slice(before)
       .map((frame) => String(Reflect.get(Object(frame.event), 'runId') ?? frame.type))
   }
-  expect(await hear()).toEqual(['run-1', 'run-2', 'run-3', 'tickets'])
+  expect(await receivedRuns()).toEqual(['run-1', 'run-2', 'run-3', 'tickets'])
   client.send({ type: 'subscribe', runId: 'run-2' })
-  expect(await hear()).toEqual(['run-2', 'tickets'])
+  expect(await receivedRuns()).toEqual(['run-2', 'tickets'])
   client.send({ type: 'subscribe', runId: 'run-3' })
   client.send({ type: 'subscribe', runId: 'run-3' })
-  expect(await hear()).toEqual(['run-2', 'run-3', 'tickets'])
+  expect(await receivedRuns()).toEqual(['run-2', 'run-3', 'tickets'])
   client.send({ type: 'unsubscribe', runId: 'run-2' })
   client.send({ type: 'unsubscribe', runId: 'run-9' })
-  expect(await hear()).toEqual(['run-3', 'tickets'])
+  expect(await receivedRuns()).toEqual(['run-3', 'tickets'])
   client.send({ type: 'unsubscribe', runId: 'run-3' })
-  expect(await hear()).toEqual(['run-1', 'run-2', 'run-3', 'tickets'])
+  expect(await receivedRuns()).toEqual(['run-1', 'run-2', 'run-3', 'tickets'])
 })
 
 test('the subscriptions of one dashboard do not affect another', async () => {
   const { hostApi, port } = await openTestServer()
-  const [one, two] = [connectSocket(port), connectSocket(port)]
-  await Promise.all([one.firstFrames(1), two.firstFrames(1)])
-  one.send({ type: 'subscribe', runId: 'run-1' })
-  two.send({ type: 'subscribe', runId: 'run-1' })
-  await Promise.all([one.waitUntilCaughtUp(), two.waitUntilCaughtUp()])
-  one.close()
-  await one.closed
+  const [first, second] = [connectSocket(port), connectSocket(port)]
+  await Promise.all([first.firstFrames(1), second.firstFrames(1)])
+  first.send({ type: 'subscribe', runId: 'run-1' })
+  second.send({ type: 'subscribe', runId: 'run-1' })
+  await Promise.all([first.waitUntilCaughtUp(), second.waitUntilCaughtUp()])
+  first.close()
+  await first.closed
   hostApi.push(event('run-1', 0))
   hostApi.push(event('run-2', 0))
-  await two.waitUntilCaughtUp()
-  expect(two.frames.slice(1)).toEqual([event('run-1', 0)])
+  await second.waitUntilCaughtUp()
+  expect(second.frames.slice(1)).toEqual([event('run-1', 0)])
 })
 
 test('an invalid frame closes the socket, with a reason that names the field', async () => {
@@ -177,10 +177,10 @@ test('the count of frames starts again after ten seconds', async () => {
   const clock = createSettableClock()
   const { port } = await openTestServer({ clock })
   const client = await connectRawSocket(port)
-  let heard = ''
+  let received = ''
   let ended = false
   client.on('data', (data) => {
-    heard += data.toString('latin1')
+    received += data.toString('latin1')
   })
   client.on('close', () => {
     ended = true
@@ -191,7 +191,7 @@ test('the count of frames starts again after ten seconds', async () => {
     for (let i = 1; i < DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) client.write(unsubscribe)
     // A ping counts as a frame, and its pong confirms that all frames before it were read.
     client.write(encodeClientFrame(9, `round ${round} is read`))
-    await until('the answer to a ping', () => ended || heard.includes(`round ${round} is read`))
+    await until('the answer to a ping', () => ended || received.includes(`round ${round} is read`))
     clock.wind(10_000)
   }
   expect(ended).toBe(false)
@@ -340,14 +340,14 @@ test('a hello larger than the backlog limit is sent, and the pushes meanwhile fo
   const client = connectSocket(port)
   client.opened.then(() => client.send({ type: 'subscribe', runId: 'run-2' }))
   const pushed: DashboardPush[] = []
-  const say = (push: DashboardPush) => {
+  const pushAndKeep = (push: DashboardPush) => {
     pushed.push(push)
     hostApi.push(push)
   }
   while (meters.counts.get('sockets dashboard') !== 1) await new Promise((resolve) => setImmediate(resolve))
   for (let i = 0; i < 500; i++) {
-    say({ ...tracker })
-    say(event('run-2', i))
+    pushAndKeep({ ...tracker })
+    pushAndKeep(event('run-2', i))
     if (i % 10 === 0) await new Promise((resolve) => setImmediate(resolve))
   }
   const [hello, ...rest] = await client.firstFrames(1 + pushed.length)

@@ -29,16 +29,16 @@ async function open() {
 
 type Ask = Awaited<ReturnType<typeof open>>['ask']
 
-const idsOf = (body: unknown): unknown[] => (Array.isArray(body) ? body.map((one) => one.id) : [])
+const idsOf = (body: unknown): unknown[] => (Array.isArray(body) ? body.map((item) => item.id) : [])
 
 async function statuses(ask: Ask, lines: readonly (readonly [string, unknown?])[]): Promise<string[]> {
-  const said: string[] = []
+  const answered: string[] = []
   for (const [line, body] of lines) {
     const { status, body: answer } = await ask(line, body)
     if (status >= 400) expect(Object.keys(Object(answer))).toEqual(['error'])
-    said.push(`${line} ${status}`)
+    answered.push(`${line} ${status}`)
   }
-  return said
+  return answered
 }
 
 function withRuns({ hostApi }: TestServer, count = 5): void {
@@ -215,38 +215,38 @@ test('memories are listed by repository (with a slash in its name), and dropped 
 
 test('workers are listed, renamed, drained, enabled and revoked', async () => {
   const { ask, hostApi } = await open()
-  const one = `/api/workers/${WORKER_ID}`
+  const worker = `/api/workers/${WORKER_ID}`
   hostApi.workersById.set('wk-local', { ...fakeWorker('wk-local'), local: true })
   const workerAfter = async (line: string, body?: unknown) => {
     const { body: fleet } = await ask(line, body)
     return Object(fleet).workers[0]
   }
   expect(await workerAfter('GET /api/workers')).toEqual(fakeWorker(WORKER_ID))
-  expect(await workerAfter(`POST ${one}/rename`, { name: ' cellar ' })).toMatchObject({ name: 'cellar' })
-  expect(await workerAfter(`POST ${one}/drain`)).toMatchObject({ state: 'draining' })
-  expect(await workerAfter(`POST ${one}/enable`)).toMatchObject({ state: 'active' })
+  expect(await workerAfter(`POST ${worker}/rename`, { name: ' cellar ' })).toMatchObject({ name: 'cellar' })
+  expect(await workerAfter(`POST ${worker}/drain`)).toMatchObject({ state: 'draining' })
+  expect(await workerAfter(`POST ${worker}/enable`)).toMatchObject({ state: 'active' })
   expect(
     await statuses(ask, [
-      [`POST ${one}/rename`, { name: '  ' }],
-      [`POST ${one}/rename`, {}],
+      [`POST ${worker}/rename`, { name: '  ' }],
+      [`POST ${worker}/rename`, {}],
       ['POST /api/workers/wk-local/rename', { name: 'x' }],
       ['DELETE /api/workers/wk-local'],
-      [`DELETE ${one}`],
-      [`DELETE ${one}`],
-      [`POST ${one}/rename`, { name: 'x' }],
-      [`POST ${one}/drain`],
-      [`POST ${one}/enable`],
+      [`DELETE ${worker}`],
+      [`DELETE ${worker}`],
+      [`POST ${worker}/rename`, { name: 'x' }],
+      [`POST ${worker}/drain`],
+      [`POST ${worker}/enable`],
     ]),
   ).toEqual([
-    `POST ${one}/rename 400`,
-    `POST ${one}/rename 400`,
+    `POST ${worker}/rename 400`,
+    `POST ${worker}/rename 400`,
     'POST /api/workers/wk-local/rename 400',
     'DELETE /api/workers/wk-local 400',
-    `DELETE ${one} 200`,
-    `DELETE ${one} 404`,
-    `POST ${one}/rename 404`,
-    `POST ${one}/drain 404`,
-    `POST ${one}/enable 404`,
+    `DELETE ${worker} 200`,
+    `DELETE ${worker} 404`,
+    `POST ${worker}/rename 404`,
+    `POST ${worker}/drain 404`,
+    `POST ${worker}/enable 404`,
   ])
 })
 
@@ -262,15 +262,15 @@ test('demand is answered to the worker itself, on both listeners, with any encod
   for (const base of [url, `http://127.0.0.1:${fleetPort}`]) {
     const asking = (query: string, secret = CREDENTIAL) =>
       ask(`GET /api/worker/demand${query}`, undefined, secret, base)
-    const said = await asking(`?workerId=${WORKER_ID}`)
-    expect(said).toMatchObject({ status: 200, body: { queuedRuns: 1, worker: { id: WORKER_ID } } })
+    const answer = await asking(`?workerId=${WORKER_ID}`)
+    expect(answer).toMatchObject({ status: 200, body: { queuedRuns: 1, worker: { id: WORKER_ID } } })
     for (const query of [
       `?workerId=${WORKER_ID.replace('-', '%2D')}`,
       `?x=1&workerId=${WORKER_ID}`,
       `?workerId=${WORKER_ID}&x`,
       `?worker%49d=${WORKER_ID}`,
     ])
-      expect(await asking(query)).toEqual(said)
+      expect(await asking(query)).toEqual(answer)
     for (const [query, secret] of [
       [''],
       ['?'],

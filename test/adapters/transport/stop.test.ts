@@ -31,8 +31,8 @@ test('sockets receive 1001 and a reason, and nothing listens any more', async ()
   await client.firstFrames(1)
   await server.close('the host is stopping')
   expect(await client.closed).toEqual({ code: 1001, reason: 'the host is stopping' })
-  for (const one of [port, fleetPort])
-    await expect(fetch(`http://127.0.0.1:${one}/api/health`)).rejects.toThrow()
+  for (const stopped of [port, fleetPort])
+    await expect(fetch(`http://127.0.0.1:${stopped}/api/health`)).rejects.toThrow()
 })
 
 test('a pending reply is finished, and a new request on an open connection is refused', async () => {
@@ -91,18 +91,18 @@ test('closing twice closes once', async () => {
 
 test('a port in use is refused with its number', async () => {
   const { port } = await openTestServer()
-  const other = createServer().listen(0, '127.0.0.1')
-  closeAfterTest(() => other.close())
-  await new Promise((resolve) => other.once('listening', resolve))
-  const address = other.address()
+  const occupant = createServer().listen(0, '127.0.0.1')
+  closeAfterTest(() => occupant.close())
+  await new Promise((resolve) => occupant.once('listening', resolve))
+  const address = occupant.address()
   const taken = [port, typeof address === 'object' && address !== null ? address.port : 0]
-  for (const one of taken) {
+  for (const takenPort of taken) {
     const again = await openHostServer(
-      serverOptions(createFakeHostApi(), { management: { host: '127.0.0.1', port: one } }),
+      serverOptions(createFakeHostApi(), { management: { host: '127.0.0.1', port: takenPort } }),
     )
     expect(again).toMatchObject({
       ok: false,
-      refusal: { message: expect.stringContaining(`127.0.0.1:${one}`) },
+      refusal: { message: expect.stringContaining(`127.0.0.1:${takenPort}`) },
     })
   }
 })

@@ -100,9 +100,9 @@ describe('the latest session', () => {
 
   test('is searched only in the project folder of the run’s own', async () => {
     const home = homeWith(worked)
-    const other = join(home, '.claude', 'projects', '-elsewhere')
-    mkdirSync(other)
-    writeFileSync(join(other, `${SECOND}.jsonl`), `${JSON.stringify(terminalAnswer(9))}\n`)
+    const folder = join(home, '.claude', 'projects', '-elsewhere')
+    mkdirSync(folder)
+    writeFileSync(join(folder, `${SECOND}.jsonl`), `${JSON.stringify(terminalAnswer(9))}\n`)
     expect(await findLatestSession(openAgentFiles(home), OWN)).toBe(OWN)
   })
 })

@@ -17,18 +17,22 @@ const samples = {
 const checkEvent = createChecker(ReportedEvent)
 
 function checkObservations(observations: readonly AgentObservation[]): void {
-  for (const one of observations) {
-    if (one.is === 'event') expect(checkEvent(one.event)).toMatchObject({ ok: true })
-    if (one.is === 'session') expect(one.id).toMatch(/^[A-Za-z0-9_-]{1,128}$/)
-    if (one.is === 'spent')
-      expect([one.turns, one.costUsd ?? 0].every((n) => n >= 0 && Number.isFinite(n))).toBe(true)
+  for (const observation of observations) {
+    if (observation.is === 'event') expect(checkEvent(observation.event)).toMatchObject({ ok: true })
+    if (observation.is === 'session') expect(observation.id).toMatch(/^[A-Za-z0-9_-]{1,128}$/)
+    if (observation.is === 'spent')
+      expect([observation.turns, observation.costUsd ?? 0].every((n) => n >= 0 && Number.isFinite(n))).toBe(
+        true,
+      )
   }
 }
 
 /** The content of a line that must be reported: its object as an event, or its characters as log text. */
 const textOf = (observations: readonly AgentObservation[]): string =>
   observations
-    .flatMap((one) => (one.is === 'event' && one.event.type === 'log' ? [one.event.text] : []))
+    .flatMap((observation) =>
+      observation.is === 'event' && observation.event.type === 'log' ? [observation.event.text] : [],
+    )
     .join('')
 
 const anything = fc
@@ -102,7 +106,9 @@ describe.each(kinds)('any output of %s', (kind) => {
           const observations = listener.onOutputLine(text, AT)
           checkObservations(observations)
           const object = objectOf(text)
-          const agents = observations.filter((one) => one.is === 'event' && one.event.type === 'agent')
+          const agents = observations.filter(
+            (observation) => observation.is === 'event' && observation.event.type === 'agent',
+          )
           expect(agents).toHaveLength(object === undefined ? 0 : 1)
           if (object === undefined && /\S/.test(text)) expect(observations.length).toBeGreaterThan(0)
         }
@@ -120,7 +126,7 @@ describe.each(kinds)('any output of %s', (kind) => {
 
   test('gives the same result however its bytes are split', () => {
     const stream = Buffer.from(`${samples[kind].flatMap(sample).join('\n')}\nplain\n`)
-    const hear = (chunks: readonly Uint8Array[]) => {
+    const listenTo = (chunks: readonly Uint8Array[]) => {
       const reader = createLineReader()
       const listener = listeners[kind](taskOf())
       const lines = [...chunks.flatMap((chunk) => reader.push(chunk)), ...reader.flush()]
@@ -129,12 +135,12 @@ describe.each(kinds)('any output of %s', (kind) => {
         ending: listener.onExit({ code: 0 }, AT),
       }
     }
-    const whole = hear([stream])
+    const whole = listenTo([stream])
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 5_000 }), (size) => {
         const chunks = []
         for (let at = 0; at < stream.length; at += size) chunks.push(stream.subarray(at, at + size))
-        expect(hear(chunks)).toEqual(whole)
+        expect(listenTo(chunks)).toEqual(whole)
       }),
       { numRuns: 25 },
     )

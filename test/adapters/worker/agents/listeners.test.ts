@@ -152,11 +152,11 @@ describe('agentA', () => {
 
   test('work after a result makes the run undone until the next result', () => {
     const [init = '', words = '', result = ''] = sample('claude-success')
-    const other = words.replaceAll('msg_1', 'msg_2')
-    expect(summarize(runListener('claude', [init, words, result, other], { code: 137 }))[0]).toMatch(
+    const secondWords = words.replaceAll('msg_1', 'msg_2')
+    expect(summarize(runListener('claude', [init, words, result, secondWords], { code: 137 }))[0]).toMatch(
       /^failed: /,
     )
-    const twice = summarize(runListener('claude', [init, words, result, other, result], { code: 0 }))
+    const twice = summarize(runListener('claude', [init, words, result, secondWords, result], { code: 0 }))
     expect(twice.slice(0, 3)).toEqual([
       'done',
       'summary: All done.',

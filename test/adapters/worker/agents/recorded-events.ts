@@ -71,7 +71,9 @@ export function summarize({ observations, report }: ListenerRun): string[] {
         ? `limit of ${event.provider} until ${event.resetsAt ?? '?'}: ${event.message}`
         : event.type,
     ),
-    ...observations.flatMap((one) => (one.is === 'session' ? [`session ${one.id}`] : [])),
+    ...observations.flatMap((observation) =>
+      observation.is === 'session' ? [`session ${observation.id}`] : [],
+    ),
     ...describeSpending(observations),
     `events: ${countEvents(observations)}`,
   ]
@@ -93,16 +95,16 @@ function costLine({
 }
 
 function describeSpending(observations: readonly AgentObservation[]): string[] {
-  const last = observations.findLast((one) => one.is === 'spent')
+  const last = observations.findLast((observation) => observation.is === 'spent')
   if (last?.is !== 'spent') return []
   return [`spent at last: ${last.turns} turns${last.costUsd === undefined ? '' : `, $${last.costUsd}`}`]
 }
 
 function countEvents(observations: readonly AgentObservation[]): string {
   const counts = new Map<string, number>()
-  for (const one of observations) {
-    if (one.is !== 'event') continue
-    const kind = one.event.type === 'log' ? one.event.stream : one.event.type
+  for (const observation of observations) {
+    if (observation.is !== 'event') continue
+    const kind = observation.event.type === 'log' ? observation.event.stream : observation.event.type
     counts.set(kind, (counts.get(kind) ?? 0) + 1)
   }
   return [...counts].map(([kind, count]) => `${count} ${kind}`).join(', ')

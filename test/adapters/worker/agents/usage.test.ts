@@ -569,10 +569,10 @@ describe('the cost from transcripts', () => {
       cacheWriteTokens: 0,
       estimated: false,
     }
-    const other = { ...cost, inputTokens: 2 }
-    expect(bestCost({ cost }, other)).toBe(cost)
-    expect(bestCost({ cost, costIsPartial: true }, other)).toBe(other)
+    const observed = { ...cost, inputTokens: 2 }
+    expect(bestCost({ cost }, observed)).toBe(cost)
+    expect(bestCost({ cost, costIsPartial: true }, observed)).toBe(observed)
     expect(bestCost({ cost, costIsPartial: true }, undefined)).toBe(cost)
-    expect(bestCost({}, other)).toBe(other)
+    expect(bestCost({}, observed)).toBe(observed)
   })
 })

@@ -114,11 +114,11 @@ describe('a tunnel', () => {
   test('closes each half separately', async () => {
     const egress = await openProxy(loopbackAllowed)
     const port = await startServer((socket) => {
-      let heard = ''
+      let received = ''
       socket.on('data', (bytes) => {
-        heard += bytes
+        received += bytes
       })
-      socket.on('end', () => socket.end(`heard ${heard}`))
+      socket.on('end', () => socket.end(`heard ${received}`))
     })
     const client = requestConnect(egress.path, `example.org:${port}`, 'all')
     client.socket.end()
@@ -167,10 +167,10 @@ describe('a tunnel', () => {
     const egress = await openProxy(loopbackAllowed)
     const accepted: Socket[] = []
     const port = await startServer((socket) => void accepted.push(socket))
-    const one = requestConnect(egress.path, `example.org:${port}`)
+    const first = requestConnect(egress.path, `example.org:${port}`)
     await until('a connection', () => accepted.length === 1)
     accepted[0]?.resetAndDestroy()
-    await one.whole()
+    await first.whole()
 
     const two = requestConnect(egress.path, `example.org:${port}`)
     await until('another', () => accepted.length === 2)

@@ -220,8 +220,8 @@ describe('the bridge by itself', () => {
     const port = await freePort()
     const child = spawn(process.execPath, [join(tools, 'egress-bridge.js'), String(port), path])
     cleanups.push(() => child.kill('SIGKILL'))
-    const said = collectText(child.stdout)
-    await until('it listens', () => said() === 'listening')
+    const printed = collectText(child.stdout)
+    await until('it listens', () => printed() === 'listening')
     return port
   }
 
@@ -246,12 +246,12 @@ describe('the bridge by itself', () => {
 
   test('a failing program ends only its own connection', async () => {
     const path = join(tempFolder(), 'socket')
-    let cut = 0
+    let closedSockets = 0
     await listenOn(
       createServer((socket) =>
         socket
           .on('error', () => {})
-          .on('close', () => (cut += 1))
+          .on('close', () => (closedSockets += 1))
           .write('hello'),
       ),
       { path },
@@ -261,7 +261,7 @@ describe('the bridge by itself', () => {
       const client = connect(port, '127.0.0.1')
       await new Promise((resolve) => client.once('data', resolve))
       client.resetAndDestroy()
-      await until('its connection is cut', () => cut === count)
+      await until('its connection is closed', () => closedSockets === count)
     }
   })
 
@@ -403,23 +403,23 @@ describe('programs inside', () => {
     /** Sends each line to the proxy, and prints the status by name. */
     const asker = `
       const net = require('net'), attempts = JSON.parse(process.argv[1])
-      const say = (line) => new Promise((resolve) => {
+      const ask = (line) => new Promise((resolve) => {
         let text = ''
         const socket = net.connect(${EGRESS_PORT}, '127.0.0.1', () => socket.write(line + '\\r\\nHost: example.org\\r\\n\\r\\n', 'latin1'))
         socket.setEncoding('latin1').on('data', (part) => { text += part; if (text.includes('\\r\\n')) socket.destroy() })
         socket.on('close', () => resolve(text.split(' ')[1])).on('error', () => {})
       })
       const main = async () => {
-        const said = {}
-        for (const [name, line] of Object.entries(attempts)) said[name] = await say(line)
-        console.log(JSON.stringify(said))
+        const statuses = {}
+        for (const [name, line] of Object.entries(attempts)) statuses[name] = await ask(line)
+        console.log(JSON.stringify(statuses))
       }
       main()`
 
     test('through the proxy reach only the listed name at its port, spelt as listed', async () => {
       const before = served.bodies
-      const said = Object.fromEntries(Object.entries(attempts).map(([name, line]) => [name, line()]))
-      const { output, complaint } = await asked(['node', '-e', asker, JSON.stringify(said)])
+      const requests = Object.fromEntries(Object.entries(attempts).map(([name, line]) => [name, line()]))
+      const { output, complaint } = await asked(['node', '-e', asker, JSON.stringify(requests)])
       expect(complaint).toBe('')
       const { control, ...others } = JSON.parse(output)
       expect(control).toBe('200')
@@ -441,9 +441,9 @@ describe('programs inside', () => {
       })
       cleanups.push(() => strict.close())
       const inner = { socket: join(folder, 'egress.sock'), environment: shippedEgress.environment }
-      const said = { name: `CONNECT example.org:${site} HTTP/1.1` }
+      const requests = { name: `CONNECT example.org:${site} HTTP/1.1` }
       const done = await awaitEnd(
-        startInSandbox(shippedEgress.wrapCommand(['node', '-e', asker, JSON.stringify(said)]), inner),
+        startInSandbox(shippedEgress.wrapCommand(['node', '-e', asker, JSON.stringify(requests)]), inner),
       )
       expect(JSON.parse(done.output)).toEqual({ name: '403' })
     })

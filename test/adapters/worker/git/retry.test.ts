@@ -228,14 +228,14 @@ describe('a comment that the code host processes late', () => {
     }
     const host: CodeHost = {
       ...codehost,
-      hasComment: (_, __, text) => through(() => yes(comments.some((one) => one.includes(text)))),
+      hasComment: (_, __, text) => through(() => yes(comments.some((comment) => comment.includes(text)))),
       comment: async (_, __, text) => {
         comments.push(text)
         return yes(undefined)
       },
       dropRepeats: (_, __, text) =>
         through(() => {
-          const [first, ...rest] = comments.filter((one) => one.endsWith(text))
+          const [first, ...rest] = comments.filter((comment) => comment.endsWith(text))
           comments.splice(0, comments.length, ...(first === undefined ? [] : [first]))
           return yes(rest.length)
         }),

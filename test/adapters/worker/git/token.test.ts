@@ -15,7 +15,7 @@ import { type GitServer, gitServer } from './git-server.ts'
 const TOKEN = 'ghp_S3cretOfAda+/x=='
 const open: { close(): Promise<void> }[] = []
 afterEach(async () => {
-  for (const one of open.splice(0)) await one.close()
+  for (const server of open.splice(0)) await server.close()
 })
 
 interface Site {

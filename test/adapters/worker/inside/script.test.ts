@@ -104,8 +104,8 @@ describe('errors name the line and the fix', () => {
     ['a port that is none', ['ask-network a:99999'], 'between 1 and 65535'],
     ['a host that is none', ['ask-network a b'], 'ask-network needs a host'],
     ['an exit code that is none', ['crash 256'], 'exit code from 0 to 255'],
-  ])('%s', (_, lines, says) => {
-    expect(read(...lines)).toMatchObject({ is: 'bad', error: expect.stringContaining(says) })
+  ])('%s', (_, lines, words) => {
+    expect(read(...lines)).toMatchObject({ is: 'bad', error: expect.stringContaining(words) })
   })
 
   test('lines are counted within the block', () => {

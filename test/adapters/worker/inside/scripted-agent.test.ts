@@ -236,11 +236,11 @@ describe('the output', () => {
 
   test('the same script costs the same', async () => {
     const script = ['say a', 'run echo hi', 'say b']
-    const [one, other] = [
+    const [first, second] = [
       await runToEnd(createAgentFolders(), script),
       await runToEnd(createAgentFolders(), script),
     ]
-    expect(one.result.modelUsage).toEqual(other.result.modelUsage)
+    expect(first.result.modelUsage).toEqual(second.result.modelUsage)
   })
 
   test('a resumed session continues counting, and its id is in use', async () => {
@@ -282,10 +282,10 @@ describe('the output', () => {
     [['-p', '--output-format', 'stream-json'], 'requires --verbose'],
     [[...HEADLESS, '--session-id', '../x'], '--session-id must be a UUID'],
     [[...HEADLESS, '--max-turns', 'many'], '--max-turns must be a positive number'],
-  ])('%j is wrong use', async (args, says) => {
+  ])('%j is wrong use', async (args, words) => {
     const { code, err, out } = await runToEnd(createAgentFolders(), ['say a'], args)
     expect([code, out]).toEqual([1, []])
-    expect(err).toContain(says)
+    expect(err).toContain(words)
   })
 
   test('unknown flags are ignored with their values', async () => {

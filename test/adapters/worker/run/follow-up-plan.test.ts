@@ -221,11 +221,11 @@ interface Executed {
 async function executed(executor: ClosableExecutor, job: Job): Promise<Executed> {
   const [reports, progress]: [ExecutionReport[], Progress[]] = [[], []]
   const reporter = {
-    report: (one: ExecutionReport) => void reports.push(one),
+    report: (report: ExecutionReport) => void reports.push(report),
     waitForCapacity: async () => {},
   }
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job }
-  const execution = executor.start(order, reporter, (one) => void progress.push(one))
+  const execution = executor.start(order, reporter, (event) => void progress.push(event))
   const { worked, outcome } = await carriedOut(execution)
   expect(isOutcome(outcome)).toMatchObject({ ok: true })
   return { outcome, worked, reports, progress }
@@ -243,7 +243,7 @@ async function carriedOut(execution: Execution) {
 
 const logOf = ({ reports }: Executed) =>
   reports
-    .flatMap((one) => (one.is === 'event' && one.event.type === 'log' ? [one.event.text] : []))
+    .flatMap((report) => (report.is === 'event' && report.event.type === 'log' ? [report.event.text] : []))
     .join('\n')
 
 function onMain(g: GitFixture, file: string, text: string): void {
@@ -334,7 +334,7 @@ test('remarks are handled by the session that did the work, and only the new usa
   expect(shown(y, 'lamp')).toBe('brighter')
   expect(y.pull().comments.map(({ body }) => body)).toEqual([expect.stringContaining('Made it brighter.')])
   const [before, now] = [first.outcome.costs[0], followUp.outcome.costs[0]]
-  const [snapshot] = followUp.reports.flatMap((one) => (one.is === 'usage' ? [one.snapshot] : []))
+  const [snapshot] = followUp.reports.flatMap((report) => (report.is === 'usage' ? [report.snapshot] : []))
   const whole = snapshot?.entries.reduce((sum, { outputTokens }) => sum + outputTokens, 0)
   expect((before?.outputTokens ?? 0) + (now?.outputTokens ?? 0)).toBe(whole)
 })

@@ -13,14 +13,14 @@ import { tempFolder, until } from '../../../support/real-files.ts'
 const CGROUP_ROOT = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified'].find(canMakeOne)
 
 describe('in an imitated cgroup folder', () => {
-  function looksLike(controllers: string): [Cgroups, string] {
+  function imitateCgroupFolder(controllers: string): [Cgroups, string] {
     const base = tempFolder()
     writeFileSync(join(base, 'cgroup.subtree_control'), controllers)
     return [new Cgroups(base), base]
   }
 
   test('processes and memory are limited, and an out-of-memory kill ends the whole group', () => {
-    const [groups, base] = looksLike('cpu memory pids\n')
+    const [groups, base] = imitateCgroupFolder('cpu memory pids\n')
     expect([groups.hasController('pids'), groups.hasController('memory')]).toEqual([true, true])
     groups.create('r-1', { processes: 100, memoryMib: 512 })
     const [name = ''] = readdirSync(base).filter((each) => each.endsWith('r-1'))
@@ -37,7 +37,7 @@ describe('in an imitated cgroup folder', () => {
   })
 
   test('only available controllers get limits', () => {
-    const [groups, base] = looksLike('pids\n')
+    const [groups, base] = imitateCgroupFolder('pids\n')
     expect([groups.hasController('pids'), groups.hasController('memory')]).toEqual([true, false])
     groups.create('r-1', { processes: 1, memoryMib: 1 })
     groups.create('r-2', { processes: 1 })

@@ -192,8 +192,8 @@ describe('a command may not see', () => {
       expect(attempt('setpriv', reader(ORDINARY_UID))).toBe('')
       expect(attempt('setpriv', reader(fixture.sandboxUser.uid + 1))).toBe('')
       // Another sandbox of the same worker and user cannot read it either: /run is owner-only, and /proc is separate.
-      const other = await run(fixture.order(sh('cat /run/cred/token /proc/*/root/run/cred/token')))
-      expect(other.out).toBe('')
+      const second = await run(fixture.order(sh('cat /run/cred/token /proc/*/root/run/cred/token')))
+      expect(second.out).toBe('')
       sandbox.kill()
       await sandbox.ended
       expect(insiders.map((path) => attempt('cat', [path])).join('')).toBe('')
@@ -258,12 +258,12 @@ describe('the end', () => {
 
 describe('limits', () => {
   test('stop a fork bomb, and other sandboxes still start', async () => {
-    const [bombed, other] = [createSandboxSetup(), createSandboxSetup()]
+    const [bombed, second] = [createSandboxSetup(), createSandboxSetup()]
     const bomb = launch(
       bombed.order(sh('b() { b | b & }; echo up; b 2>/dev/null; sleep 300'), { maxProcesses: 64 }),
     )
     await firstOutput(bomb.stdout)
-    for (let each = 0; each < 3; each++) expect((await run(other.order(['true']))).end).toEqual({ code: 0 })
+    for (let each = 0; each < 3; each++) expect((await run(second.order(['true']))).end).toEqual({ code: 0 })
     if (isRoot) expect(processesOf(bombed.sandboxUser.uid).length).toBeLessThan(80)
     bomb.kill()
     await bomb.ended

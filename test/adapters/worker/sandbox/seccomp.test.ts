@@ -122,7 +122,7 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
 
   test('a call of another architecture kills the process', () => {
     const others = [I386, ARM, name === 'x64' ? AUDIT.arm64 : AUDIT.x64, 0, arch ^ 0x80000000]
-    for (const other of others) expect(runFilter(program, { arch: other, nr: 0 })).toBe(KILL)
+    for (const foreign of others) expect(runFilter(program, { arch: foreign, nr: 0 })).toBe(KILL)
   })
 
   const clone = calls.clone as number

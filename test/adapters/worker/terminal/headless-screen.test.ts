@@ -344,9 +344,9 @@ describe('a screen that is repainted repeatedly', () => {
         painting,
         fc.nat(),
         session,
-        async (before, [block, end], cut, after) => {
+        async (before, [block, end], position, after) => {
           const paint = `${block.repeat(Math.ceil((FLOOD_CHARS_MIN * 3) / block.length))}${end}`
-          const at = cut % paint.length
+          const at = position % paint.length
           const pieces = ['\x1b[?1049h', paint.slice(0, at), paint.slice(at)]
           const { original, redrawn, originalAfter, redrawnAfter } = await screensAfter(
             [...before, ...pieces],
