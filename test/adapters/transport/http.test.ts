@@ -106,7 +106,7 @@ test('a route that needs a body refuses an empty one', async () => {
   )
   for (const reply of [empty, none, chunked]) {
     expect(reply.status).toBe(400)
-    expect(errorOf(reply.body)).toBe('this route needs a JSON body, and the body is empty')
+    expect(errorOf(reply.body)).toMatch(/the body is empty$/)
   }
 })
 

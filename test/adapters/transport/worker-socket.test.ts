@@ -86,9 +86,9 @@ test('a closed socket is reported once, and nothing is sent after it', async () 
 test('the host API closes with a code and a reason, after everything sent before', async () => {
   const { client, line } = await connectWorker({ clock: createSettableClock() })
   for (let i = 0; i < 50; i++) line.link.send(JSON.stringify({ type: 'filler', text: 'x'.repeat(60_000), i }))
-  line.link.close(1008, 'replaced by a newer connection')
+  line.link.close(1008, 'a newer connection')
   expect(line.link.send('{"type":"late"}')).toBe(false)
-  expect(await client.closed).toEqual({ code: 1008, reason: 'replaced by a newer connection' })
+  expect(await client.closed).toEqual({ code: 1008, reason: 'a newer connection' })
   expect(client.frames.map(({ i }) => i)).toEqual(Array.from({ length: 50 }, (_, i) => i))
 })
 
@@ -125,8 +125,9 @@ test('a frame far beyond every limit is not read', async () => {
 test('a binary frame is unreadable', async () => {
   const { client, line } = await connectWorker()
   client.sendText(new Uint8Array([123, 125]))
-  expect(await client.closed).toMatchObject({ code: 1008, reason: 'frames are JSON text, not binary' })
-  expect(line.unreadableReasons).toEqual(['frames are JSON text, not binary'])
+  const reason = expect.stringContaining('binary')
+  expect(await client.closed).toMatchObject({ code: 1008, reason })
+  expect(line.unreadableReasons).toEqual([reason])
 })
 
 test('text that is not UTF-8 closes the connection', async () => {
@@ -250,7 +251,7 @@ test('a host API that throws ends one connection, and not the host', async () =>
     throw new Error('another bug')
   }
   client.sendText('{}')
-  expect(await client.closed).toEqual({ code: 1011, reason: 'the service failed; its log says why' })
+  expect(await client.closed).toEqual({ code: 1011, reason: expect.not.stringContaining('bug') })
   expect(log.lines.join()).toMatch(/a bug[\s\S]*another bug/)
   expect((await fetch(`${url}/api/health`)).status).toBe(200)
 })
