@@ -93,7 +93,7 @@ describe('a connection', () => {
     expect(story).toEqual([
       'opened',
       ...[0, 1, 2, 3, 4].map((n) => `heard ${n}`),
-      'closed: the host closed the connection (1008: replaced)',
+      expect.stringMatching(/^closed: .*\(1008: replaced\)$/),
     ])
   })
 
@@ -133,7 +133,7 @@ describe('a connection', () => {
     line.close()
     line.close()
     expect(story).toEqual([])
-    expect(await ended).toBe('closed before it was open')
+    expect(await ended).toMatch(/before it was open/)
     expect(story).toHaveLength(1)
     expect(peers).toHaveLength(0)
   })

@@ -18,6 +18,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import fc from 'fast-check'
 import { realClock } from '../../../../bin/clock.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from '../../../../worker/agents/agent.ts'
+import { cleanupLines } from '../../../../worker/agents/agent-a/command.ts'
 import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import { createOwnedFolder, removeFolderTree } from '../../../../worker/sandbox/folders.ts'
@@ -62,14 +63,7 @@ describe('the command line', () => {
     expect(visibleParts(drivers.agentA.buildCommand(task, found))).toEqual({
       script: [
         'set -e',
-        'if [ -L /home/agent/.claude ] || { [ -e /home/agent/.claude ] && [ ! -d /home/agent/.claude ]; }; then rm -rf /home/agent/.claude; fi',
-        'if [ ! -e /home/agent/.claude ]; then mkdir -m 0700 /home/agent/.claude /home/agent/.claude/projects; else',
-        'chmod -R u+rwX /home/agent/.claude',
-        'find /home/agent/.claude -mindepth 1 -maxdepth 1 ! -name projects -exec rm -rf {} +',
-        'if [ -L /home/agent/.claude/projects ]; then rm -f /home/agent/.claude/projects; fi',
-        'mkdir -p -m 0700 /home/agent/.claude/projects',
-        'find /home/agent/.claude/projects -mindepth 2 -maxdepth 2 -name memory -exec rm -rf {} +',
-        'fi',
+        ...cleanupLines,
         'install -m 0600 /run/agent/settings.json /run/agent/CLAUDE.md /run/agent/.claude.json /home/agent/.claude/',
         'IFS= read -r ANTHROPIC_API_KEY < /run/cred/agent || [ -n "$ANTHROPIC_API_KEY" ]',
         'export ANTHROPIC_API_KEY',

@@ -65,9 +65,9 @@ describe('agentA', () => {
 
   test('a subscription limit reports when it ends', () => {
     expect(summaryOf('claude-usage-limit-oauth', { code: 1 })).toEqual([
-      "limit: You've hit your 5-hour limit · resets 2:17am (UTC)",
+      expect.stringMatching(/^limit: .* resets 2:17am \(UTC\)$/),
       'claude-sonnet-4-5: 0 in, 0 out, 0 read, 0 written, $0 estimated',
-      "limit of agentA until 2026-11-21T02:17:52.000Z: You've hit your 5-hour limit · resets 2:17am (UTC)",
+      expect.stringMatching(/^limit of agentA until 2026-11-21T02:17:52\.000Z: .* resets 2:17am \(UTC\)$/),
       'session e066d7cd-20d0-418e-a760-b82a45739837',
       'spent at last: 0 turns, $0',
       'events: 4 agent',
@@ -88,22 +88,19 @@ describe('agentA', () => {
   })
 
   test.each([
-    ['claude-bad-api-key', 'failed: Invalid API key · Fix external API key'],
-    ['claude-credit-low', 'failed: Credit balance is too low'],
-    ['claude-not-logged-in', 'failed: Not logged in · Please run /login'],
-    ['claude-max-budget', 'failed: Reached maximum budget ($0.005); agent.maxCostUsd allows no more'],
-    ['claude-max-turns', 'failed: Reached maximum number of turns (1); agent.maxTurns allows no more'],
-    [
-      'claude-overloaded',
-      'failed: API Error: 529 Overloaded. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:8081).',
-    ],
+    ['claude-bad-api-key', /^failed: Invalid API key · Fix external API key$/],
+    ['claude-credit-low', /^failed: Credit balance is too low$/],
+    ['claude-not-logged-in', /^failed: Not logged in · Please run \/login$/],
+    ['claude-max-budget', /^failed: .*\(\$0\.005\); agent\.maxCostUsd /],
+    ['claude-max-turns', /^failed: .*\(1\); agent\.maxTurns /],
+    ['claude-overloaded', /^failed: API Error: 529 Overloaded\. .*\(127\.0\.0\.1:8081\)\.$/],
   ])('%s is a failure, whatever its subtype says', (name, first) => {
-    expect(summaryOf(name, { code: 1 })[0]).toBe(first)
+    expect(summaryOf(name, { code: 1 })[0]).toMatch(first)
   })
 
   test('a missing session is not reported as a session', () => {
     expect(summaryOf('claude-resume-unknown', { code: 1 }, { resume: '9' })).toEqual([
-      'failed: No conversation found with session ID: 99999999-2222-4333-8444-555555555555',
+      expect.stringMatching(/^failed: .*: 99999999-2222-4333-8444-555555555555$/),
       'no model: 0 in, 0 out, 0 read, 0 written, $0 estimated',
       'spent at last: 0 turns, $0',
       'events: 1 agent',
@@ -112,7 +109,7 @@ describe('agentA', () => {
 
   test('an interrupted agent still reports its cost', () => {
     expect(summaryOf('claude-sigint', { code: 0 })).toEqual([
-      'interrupted: the agent was interrupted',
+      expect.stringMatching(/^interrupted: /),
       'summary: w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10',
       'claude-sonnet-4-5: 10 in, 9 out, 0 read, 0 written, $0.000165',
       'session d6ef6c5e-f5c0-4b3c-8ea9-494f48677552',
@@ -122,18 +119,15 @@ describe('agentA', () => {
   })
 
   test.each([
-    [{ code: 143 }, 'interrupted: the agent was ended by SIGTERM before it reported a result'],
-    [{ signal: 'SIGTERM' }, 'interrupted: the agent was ended by SIGTERM before it reported a result'],
-    [
-      { code: 137 },
-      'failed: the agent was killed before it reported a result; if nobody stopped it, it used more memory than there is',
-    ],
-    [{ code: 0 }, 'failed: the agent ended with exit code 0 before it reported a result'],
-    [{ code: 1 }, 'failed: the agent ended with exit code 1 before it reported a result'],
+    [{ code: 143 }, /^interrupted: .*SIGTERM before/],
+    [{ signal: 'SIGTERM' }, /^interrupted: .*SIGTERM before/],
+    [{ code: 137 }, /^failed: .*killed before .*memory/],
+    [{ code: 0 }, /^failed: .*exit code 0 before/],
+    [{ code: 1 }, /^failed: .*exit code 1 before/],
   ])('without a result, %j decides the verdict, with the observed usage', (exit, first) => {
     const lines = sample('claude-tool-use').slice(0, -1)
     expect(summarize(runListener('claude', lines, exit))).toEqual([
-      first,
+      expect.stringMatching(first),
       'summary: All done.',
       // Two answers of 100 in, 1 out, 5000 read and 2000 written: 0.0003 + 0.000015 + 0.0015 + 0.0075 dollars each.
       'claude-sonnet-4-5: 200 in, 2 out, 10000 read, 4000 written, $0.01863 estimated, partial',
@@ -145,9 +139,7 @@ describe('agentA', () => {
 
   test('an agent killed after its result is done', () => {
     expect(summaryOf('claude-success', { signal: 'SIGKILL' })[0]).toBe('done')
-    expect(summaryOf('claude-success', { code: 1 })[0]).toBe(
-      'failed: the agent ended with exit code 1 after it had reported a result',
-    )
+    expect(summaryOf('claude-success', { code: 1 })[0]).toMatch(/^failed: .*exit code 1 after/)
   })
 
   test('work after a result makes the run undone until the next result', () => {
@@ -256,11 +248,11 @@ describe('agentB', () => {
   })
 
   test.each([
-    [{ code: 143 }, 'interrupted: the agent was ended by SIGTERM before it reported a result'],
-    [{ code: 1 }, 'failed: the agent ended with exit code 1 before it reported a result: no such model'],
+    [{ code: 143 }, /^interrupted: .*SIGTERM before/],
+    [{ code: 1 }, /^failed: .*exit code 1 before .*: no such model$/],
   ])('without a result, the exit %j decides the verdict', (exit, first) => {
     const lines = sample('codex-tool-use').slice(0, -1)
-    expect(summarize(runListener('codex', lines, exit, {}, ['no such model', '']))[0]).toBe(first)
+    expect(summarize(runListener('codex', lines, exit, {}, ['no such model', '']))[0]).toMatch(first)
   })
 })
 
@@ -293,15 +285,12 @@ describe('agentC', () => {
   })
 
   test.each([
-    [
-      { code: 41 },
-      'failed: the agent has no credential; set one with: switchyard config set agent.agentCApiKey',
-    ],
-    [{ code: 53 }, 'failed: the agent reached its limit of turns'],
-    [{ code: 130 }, 'interrupted: the agent was ended by SIGINT before it reported a result'],
-    [{ code: 173 }, 'limit: the agent ended with exit code 173 before it reported a result'],
+    [{ code: 41 }, /^failed: .*config set agent\.agentCApiKey$/],
+    [{ code: 53 }, /^failed: .*limit of turns$/],
+    [{ code: 130 }, /^interrupted: .*SIGINT before/],
+    [{ code: 173 }, /^limit: .*exit code 173 before/],
   ])('without a result, the exit code %j gives the reason', (exit, first) => {
-    expect(summarize(runListener('gemini', sample('gemini-success').slice(0, 1), exit))[0]).toBe(first)
+    expect(summarize(runListener('gemini', sample('gemini-success').slice(0, 1), exit))[0]).toMatch(first)
   })
 
   test('text in several chunks is one answer', () => {

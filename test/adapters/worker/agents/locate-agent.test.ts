@@ -77,7 +77,10 @@ test('a missing, non-executable or irregular file is not found, and the reason n
   file('a/agent', 'x', 0o644)
   mkdirSync(join(home, 'b/agent'), { recursive: true })
   link('c/agent', 'nowhere')
-  const missing = { is: 'missing', reason: 'agent is not installed; install it with: npm install agent' }
+  const missing = {
+    is: 'missing',
+    reason: expect.stringMatching(/^agent is not installed.*: npm install agent$/),
+  }
   expect(await locateProgram(WANTED, { ...where('a', 'b', 'c'), path: where('a', 'b', 'c').path })).toEqual(
     missing,
   )
@@ -99,7 +102,7 @@ test('a version manager is refused', async () => {
   link('.volta/bin/agent', 'volta-shim')
   expect(await locateProgram(WANTED, where('.volta/bin'))).toMatchObject({
     is: 'missing',
-    reason: 'agent is started by Volta, which does not work in a sandbox; use: npm install agent',
+    reason: expect.stringMatching(/Volta.*; use: npm install agent$/),
   })
 })
 
@@ -118,6 +121,6 @@ test('a folder closed to other users is refused by name where sandboxes run as o
   expect(await locateProgram(WANTED, where('closed/bin'))).toMatchObject({ is: 'found' })
   expect(await locateProgram(WANTED, { ...where('closed/bin'), hasOwnUsers: true })).toMatchObject({
     is: 'missing',
-    reason: `agent cannot be mounted in a sandbox: ${join(home, 'closed')} is not open to other users; use: npm install agent`,
+    reason: expect.stringMatching(`: ${join(home, 'closed')} is not open .*; use: npm install agent$`),
   })
 })

@@ -17,6 +17,7 @@ import {
   openEgressProxy,
 } from '../../../../worker/sandbox/egress/egress-proxy.ts'
 import { HEAD_BYTES_MAX, HEAD_MS_MAX } from '../../../../worker/sandbox/egress/proxy-request.ts'
+import { ESTABLISHED } from '../../../../worker/sandbox/egress/replies.ts'
 import { IDLE_MS_MAX } from '../../../../worker/sandbox/egress/tunnel.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
@@ -106,7 +107,7 @@ describe('a tunnel', () => {
   test('forwards bytes both ways, starting with those sent along with the request', async () => {
     const egress = await openProxy(loopbackAllowed)
     const client = requestConnect(egress.path, `example.org:${await startEchoServer()}`, 'first ')
-    expect(await client.status()).toBe('HTTP/1.1 200 Connection Established')
+    expect(await client.status()).toMatch(/^HTTP\/1\.1 200 /)
     client.socket.end('second')
     expect(await client.whole()).toMatch(/\r\n\r\nfirst second$/)
   })
@@ -158,7 +159,7 @@ describe('a tunnel', () => {
     })
     socket.resume()
     await new Promise((resolve) => socket.on('close', resolve))
-    expect(got).toBe(total + 'HTTP/1.1 200 Connection Established\r\n\r\n'.length)
+    expect(got).toBe(total + ESTABLISHED.length)
     await until('its line', () => egress.lines.length === 1)
     expect(egress.totals()).toMatchObject({ connections: 0, allowed: 1, bytesIn: total })
   })
@@ -226,13 +227,18 @@ describe('refused requests', () => {
       return ['127.0.0.1']
     }
     const egress = await openProxy({ ...allowlist, ...loopbackAllowed, resolve })
-    expect(await requestConnect(egress.path, 'evil.example:443').whole()).toBe(
-      'HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\ncontent-length: 128\r\nconnection: close\r\n\r\n' +
-        'switchyard: cannot connect to evil.example:443: the target is not in sandbox.allowedHosts; add "evil.example" there to allow it\n',
-    )
+    const reply = await requestConnect(egress.path, 'evil.example:443').whole()
+    const [head = '', body = ''] = reply.split('\r\n\r\n')
+    expect(head.split('\r\n')).toEqual([
+      'HTTP/1.1 403 Forbidden',
+      'content-type: text/plain',
+      `content-length: ${body.length}`,
+      'connection: close',
+    ])
+    expect(body).toMatch(/evil\.example:443: .*sandbox\.allowedHosts; add "evil\.example" .*\n$/)
     expect(asked).toEqual([])
     expect(egress.lines).toEqual([
-      'egress: evil.example:443 refused: the target is not in sandbox.allowedHosts; add "evil.example" there to allow it',
+      expect.stringMatching(/^egress: evil\.example:443 refused: .*add "evil\.example" /),
     ])
   })
 
@@ -355,9 +361,9 @@ describe('failed connections', () => {
       expect(await requestConnect(egress.path, `${host}:${free}`).status()).toBe('HTTP/1.1 502 Bad Gateway')
     }
     expect(egress.lines).toEqual([
-      `egress: none.example:${free} failed: no such host`,
-      `egress: lost.example:${free} failed: the name could not be resolved; try again later`,
-      `egress: dead.example:${free} failed: the host refused the connection`,
+      expect.stringMatching(`^egress: none.example:${free} failed: .*no such host`),
+      expect.stringMatching(`^egress: lost.example:${free} failed: .*could not be resolved`),
+      expect.stringMatching(`^egress: dead.example:${free} failed: .*refused`),
     ])
     expect(egress.totals()).toMatchObject({ allowed: 0, refused: 0, failed: 3 })
   })
@@ -460,12 +466,12 @@ describe('hostile clients', () => {
       egress.path,
       `CONNECT example.org:443 HTTP/1.1\r\nx: ${'y'.repeat(HEAD_BYTES_MAX)}`,
     )
-    expect(await client.status()).toBe('HTTP/1.1 431 Request Header Fields Too Large')
+    expect(await client.status()).toMatch(/^HTTP\/1\.1 431 /)
     const whole = connectClient(
       egress.path,
       `CONNECT example.org:443 HTTP/1.1\r\nx: ${'y'.repeat(HEAD_BYTES_MAX)}\r\n\r\n`,
     )
-    expect(await whole.status()).toBe('HTTP/1.1 431 Request Header Fields Too Large')
+    expect(await whole.status()).toMatch(/^HTTP\/1\.1 431 /)
   })
 
   test('a client that closes its half before the request is disconnected', async () => {
@@ -504,7 +510,7 @@ describe('hostile clients', () => {
       requestConnect(egress.path, `example.org:${port}`),
     )
     const statuses = await Promise.all(clients.map((client) => client.status()))
-    expect(new Set(statuses)).toEqual(new Set(['HTTP/1.1 200 Connection Established']))
+    expect(new Set(statuses)).toEqual(new Set([ESTABLISHED.trim()]))
     const beyond = await requestConnect(egress.path, `example.org:${port}`).whole()
     expect(beyond).toContain('there are 256 connections already')
     clients[0]?.socket.destroy()

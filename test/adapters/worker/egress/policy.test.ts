@@ -150,10 +150,8 @@ describe('entries that allow a target', () => {
       const answer = mayAsk({ host, port, isLiteral: false })
       return answer.ok ? '' : answer.refusal.message
     }
-    expect(cure('example.org', 443)).toBe(
-      'the target is not in sandbox.allowedHosts; add "example.org" there to allow it',
-    )
-    expect(cure('example.org', 22)).toContain('add "example.org:22" there')
+    expect(cure('example.org', 443)).toMatch(/sandbox\.allowedHosts; add "example\.org" /)
+    expect(cure('example.org', 22)).toMatch(/sandbox\.allowedHosts; add "example\.org:22" /)
   })
 
   test.each(['127.0.0.1', '10.1.2.3', '2620:fe::fe'])(
@@ -164,9 +162,7 @@ describe('entries that allow a target', () => {
         allowedHosts: ['example.org'],
       })
       expect(mayAsk({ host, port: 443, isLiteral: true })).toMatchObject({
-        refusal: {
-          message: 'sandbox.allowedHosts cannot allow this address; connect to a host by its name',
-        },
+        refusal: { kind: 'forbidden', message: expect.not.stringContaining(host) },
       })
     },
   )

@@ -103,7 +103,8 @@ describe('planted in the checkout', () => {
       GIT_CONFIG_VALUE_0: '*',
       GIT_CONFIG_GLOBAL: join(g.folder, 'safe'),
     }
-    writeFileSync(join(g.folder, 'safe'), '[safe]\n\tdirectory = *\n[user]\n\tname = x\n\temail = x\n')
+    const settings = ['[safe]', 'directory = *', '[user]', 'name = x', 'email = x', '']
+    writeFileSync(join(g.folder, 'safe'), settings.join('\n'))
     execFileSync('sh', ['-c', `${trigger} || true`], { cwd: run.folders.work, env, stdio: 'pipe' })
     expect(existsSync(mark)).toBe(true)
   })

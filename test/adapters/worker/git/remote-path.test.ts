@@ -307,7 +307,7 @@ describe('publishing', () => {
     git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
     const theirs = tipOf(g)
     expect(refusalOf(await publish(g, run, from, work))).toMatch(
-      new RegExp(`^conflict: somebody else changed the branch .*stands at ${theirs.slice(0, 12)}`),
+      new RegExp(`^conflict: .*stands at ${theirs.slice(0, 12)}`),
     )
     expect(tipOf(g)).toBe(theirs)
     expect(existsSync(pullsOf(g))).toBe(false)

@@ -121,7 +121,7 @@ describe('running a script', () => {
       }
     }
     const { lines } = await runToEnd(folders, ['artifact ../x', '  x'])
-    expect(JSON.stringify(lines)).toContain('../x is not a plain file name')
+    expect(JSON.stringify(lines)).toContain('../x is not ')
     expect(readdirSync(folders.home)).toEqual(['.claude'])
     expect(readdirSync(folders.cwd).sort()).toEqual(['in', 'link', 'out'])
   }, 180_000)
@@ -273,7 +273,7 @@ describe('the output', () => {
         subtype: 'error_during_execution',
         is_error: true,
         num_turns: 0,
-        errors: [`No conversation found with session ID: ${SESSION}`],
+        errors: [expect.stringContaining(SESSION)],
       }),
     ])
   })
@@ -281,7 +281,7 @@ describe('the output', () => {
   test.each([
     [['-p', '--output-format', 'stream-json'], 'requires --verbose'],
     [[...HEADLESS, '--session-id', '../x'], '--session-id must be a UUID'],
-    [[...HEADLESS, '--max-turns', 'many'], '--max-turns must be a positive number'],
+    [[...HEADLESS, '--max-turns', 'many'], '--max-turns must be '],
   ])('%j is wrong use', async (args, words) => {
     const { code, err, out } = await runToEnd(createAgentFolders(), ['say a'], args)
     expect([code, out]).toEqual([1, []])
@@ -307,7 +307,7 @@ describe('ends', () => {
       subtype: 'error_max_turns',
       terminal_reason: 'max_turns',
       num_turns: 2,
-      errors: ['Reached maximum number of turns (1)'],
+      errors: [expect.stringMatching(/\(1\)$/)],
     })
     expect(readdirSync(folders.cwd)).toEqual(['a'])
   })
@@ -404,7 +404,9 @@ describe('ends', () => {
     expect(await played.ended).toBe(0)
     const [aborted, user, result] = played.lines().slice(-3)
     expect(aborted).toMatchObject({ type: 'assistant', aborted: true })
-    expect(Object(user?.message).content).toEqual([{ type: 'text', text: '[Request interrupted by user]' }])
+    expect(Object(user?.message).content).toEqual([
+      { type: 'text', text: expect.stringMatching(/^\[.*interrupted.*\]$/) },
+    ])
     expect(result).toMatchObject({ terminal_reason: 'aborted_streaming', is_error: true })
     expect(sum(result?.modelUsage, 'outputTokens')).toBeGreaterThan(0)
   })

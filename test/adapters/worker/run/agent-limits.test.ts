@@ -28,7 +28,7 @@ describe('the limits of an agent', () => {
     await pass(9.9 * MINUTE_MS)
     expect(reasons).toEqual([])
     await pass(0.2 * MINUTE_MS)
-    expect(reasons).toEqual(['the agent printed nothing for 10 minutes, so it counts as stalled'])
+    expect(reasons).toEqual([expect.stringMatching(/10 minutes.*stalled/)])
   })
 
   test('end an agent that takes too long, however much it prints', async () => {
@@ -37,7 +37,7 @@ describe('the limits of an agent', () => {
       agentLimits.recordOutput()
       await pass(1_000)
     }
-    expect(reasons).toEqual(['the agent took longer than sandbox.maxRunMinutes allows: 3 minutes'])
+    expect(reasons).toEqual([expect.stringContaining('sandbox.maxRunMinutes')])
   })
 
   test('are named with a correct unit', async () => {
@@ -48,7 +48,7 @@ describe('the limits of an agent', () => {
     ] as const) {
       const { reasons, pass } = startLimits({ maxMinutes })
       await pass(maxMinutes * MINUTE_MS)
-      expect(reasons).toEqual([`the agent took longer than sandbox.maxRunMinutes allows: ${words}`])
+      expect(reasons).toEqual([expect.stringMatching(`sandbox\\.maxRunMinutes .*: ${words}$`)])
     }
   })
 
@@ -59,14 +59,14 @@ describe('the limits of an agent', () => {
     expect(reasons).toEqual([])
     agentLimits.recordSpending({ costUsd: 0.51, turns: 2 })
     agentLimits.recordSpending({ costUsd: 0.6, turns: 3 })
-    expect(reasons).toEqual(['the agent spent more than agent.maxCostUsd allows: $0.5100 of $0.5'])
+    expect(reasons).toEqual([expect.stringMatching(/agent\.maxCostUsd .*\$0\.5100 of \$0\.5$/)])
   })
 
   test('end an agent that takes too many turns', () => {
     const { agentLimits, reasons } = startLimits({ maxTurns: 2 })
     agentLimits.recordSpending({ turns: 2 })
     agentLimits.recordSpending({ turns: 3 })
-    expect(reasons).toEqual(['the agent took more turns than agent.maxTurns allows, which is 2'])
+    expect(reasons).toEqual([expect.stringMatching(/agent\.maxTurns .* 2$/)])
   })
 
   test('end an agent when its machine cannot go on', async () => {
@@ -85,7 +85,7 @@ describe('the limits of an agent', () => {
     await pass(0.9 * MINUTE_MS)
     expect(reasons).toEqual([])
     await pass(0.2 * MINUTE_MS)
-    expect(reasons).toEqual(['the agent took longer than sandbox.maxRunMinutes allows: 1 minute'])
+    expect(reasons).toEqual([expect.stringContaining('sandbox.maxRunMinutes')])
   })
 
   test('report nothing after the agent has ended', async () => {

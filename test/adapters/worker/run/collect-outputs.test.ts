@@ -78,9 +78,9 @@ describe('artifacts', () => {
     const { artifacts, leftOut } = await collected()
     expect(artifacts).toEqual([])
     expect([...leftOut].sort()).toEqual([
-      'artifact hard is left out: it has several names',
-      'artifact link is left out: it is not a plain file',
-      'artifact pipe is left out: it is not a plain file',
+      expect.stringMatching(/^artifact hard .*: it has several names$/),
+      expect.stringMatching(/^artifact link .* not a plain file$/),
+      expect.stringMatching(/^artifact pipe .* not a plain file$/),
     ])
   })
 
@@ -99,7 +99,7 @@ describe('artifacts', () => {
     const { all, artifacts, leftOut } = await collected()
     await rm(elsewhere, { recursive: true })
     expect({ all, artifacts }).toEqual({ all: [], artifacts: [] })
-    expect(leftOut).toEqual(['no artifacts are taken: their folder was replaced by something else'])
+    expect(leftOut).toEqual([expect.stringContaining('folder was replaced')])
   })
 
   test('one that is too large is left out, and the others arrive', async () => {
@@ -115,7 +115,7 @@ describe('artifacts', () => {
     for (let n = 0; n < 250; n += 1) put(`f${String(n).padStart(3, '0')}`, 'x')
     const { artifacts, leftOut } = await collected()
     expect(artifacts).toHaveLength(200)
-    expect(leftOut).toEqual(['more artifacts than 200 were left; those beyond are left out'])
+    expect(leftOut).toEqual([expect.stringContaining('more artifacts than 200 ')])
   })
 })
 

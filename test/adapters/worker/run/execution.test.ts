@@ -208,24 +208,22 @@ test('a setup that never ends is killed, and the refusal says why', async () => 
   await clock.advance(30 * 60_000)
   expect(await prepared).toMatchObject({
     refusal: {
-      message:
-        "the repository's setup did not end within 30 minutes, and was killed; its output is in the run's log",
+      message: expect.stringMatching(/setup did not end within 30 minutes/),
     },
   })
 })
 
 test.each([
-  ['open', ''],
-  ['allowlist', ' (sandbox.network is allowlist: it reached nothing but sandbox.allowedHosts)'],
-  ['none', ' (sandbox.network is none: it reached no other machine)'],
-])('a setup that fails with network %s says what it could reach', async (network, reach) => {
+  ['open', /exit code 6; [^()]*$/],
+  ['allowlist', /exit code 6; .*\(sandbox\.network is allowlist: .*sandbox\.allowedHosts\)$/],
+  ['none', /exit code 6; .*\(sandbox\.network is none: [^()]*\)$/],
+])('the refusal after a failed setup names its exit code and network %s', async (network, words) => {
   const failing: SandboxLauncher = {
     launch: (order) => ({ ...launcher.launch(order), ended: Promise.resolve({ code: 6 }) }),
   }
   const order = { ...job, repo: setUp, sandbox: { network } } as Job
   const { execution } = await made({ launcher: failing }, order, new ManualClock())
-  const message = `the repository's setup ended with exit code 6; its output is in the run's log${reach}`
-  expect(await execution.prepare()).toMatchObject({ refusal: { message } })
+  expect(await execution.prepare()).toMatchObject({ refusal: { message: expect.stringMatching(words) } })
 })
 
 test('allowlist entries that allow nothing are named in the run’s log', async () => {

@@ -172,21 +172,17 @@ describe('the comment', () => {
     expect(body.endsWith(`\n\n${followUpMarker('fu-1')}`)).toBe(true)
   })
 
-  test.each<[string, Partial<Parameters<typeof followUpText>[0]>, string]>([
+  test.each<[string, Partial<Parameters<typeof followUpText>[0]>, RegExp]>([
     [
       'a conflict',
       { start: { ...start, state: 'conflict', conflictFiles: ['a`b'] } },
-      "The branch was rebased onto the newest `main` (aaaaaaaaaaaa); conflicts in `a'b` were resolved. Pushed as aaaaaaaaaaaa.",
+      /rebased onto .*`main` \(aaaaaaaaaaaa\); conflicts in `a'b` .* aaaaaaaaaaaa\.$/,
     ],
     [
       'a branch that is in the base',
       { pushResult: { ...followed, pushed: undefined, isContained: true } },
-      'All of this branch is in `main` already. Nothing was changed, so nothing was pushed.',
+      /in `main` already\..* nothing was pushed\.$/,
     ],
-    [
-      'an attempt that was cut off',
-      { start: { ...start, state: 'pushed' } },
-      'The branch was brought up to date with `main`.',
-    ],
-  ])('describes %s', (_, more, expected) => expect(text(more)).toBe(expected))
+    ['an attempt that was cut off', { start: { ...start, state: 'pushed' } }, /up to date with `main`\.$/],
+  ])('describes %s', (_, more, expected) => expect(text(more)).toMatch(expected))
 })

@@ -42,7 +42,7 @@ const disk = () => join(folder, 'sandboxes', RUN)
 async function steppedIn() {
   await executeJob(executor)
   const person = openTerminal(await bootSandbox(executor))
-  await person.waitForText('scripted agent · session')
+  await person.waitForText('scripted agent · ')
   await person.waitForText('> ')
   return person
 }
@@ -233,7 +233,7 @@ describe('after closing', () => {
     expect(holding(KEY.slice(-20))).toEqual([])
     executor = await openTestExecutor(folder)
     const again = openTerminal(await bootSandbox(executor))
-    await again.waitForText('scripted agent · session')
+    await again.waitForText('scripted agent · ')
     await again.booted.close()
   })
 })

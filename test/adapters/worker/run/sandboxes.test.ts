@@ -132,7 +132,7 @@ describe('a sandbox on disk', () => {
     const again = await opened()
     await again.waitUntilSettled()
     expect([again.all(), existsSync(root)]).toEqual([[], false])
-    expect(messages).toEqual(['a sandbox folder without a readable record is discarded'])
+    expect(messages).toEqual([expect.stringMatching(/record .*discarded/)])
   })
 
   test('the next start deletes the trash of a daemon that died', async () => {
@@ -174,9 +174,7 @@ describe('disk is reclaimed', () => {
     await ended(sandboxes, 'run-1', 600, true, quotaGib)
     await ended(sandboxes, 'run-2', 600, false, quotaGib)
     expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-2', 'run-1'])
-    expect(messages).toContain(
-      'a sandbox with unpushed work is discarded for the disk quota; raise sandbox.diskQuotaGib to keep more',
-    )
+    expect(messages).toContainEqual(expect.stringMatching(/unpushed work .*raise sandbox\.diskQuotaGib/))
   })
 
   test('but not from a sandbox that becomes busy meanwhile', async () => {

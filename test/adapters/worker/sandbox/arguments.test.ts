@@ -115,7 +115,7 @@ test('the filter follows the argument list, and the status descriptor follows th
 })
 
 test('an architecture without a filter has no sandbox', () => {
-  expect(() => buildSandboxArguments({}, 'riscv64')).toThrow('no system call filter for riscv64')
+  expect(() => buildSandboxArguments({}, 'riscv64')).toThrow('riscv64')
 })
 
 test('the command line shows only the descriptor of the argument list', () => {
