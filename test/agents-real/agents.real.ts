@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import type { ExecutionReport } from '../../core/daemon/ports.ts'
 import type { Job, RunCredentials } from '../../protocol/frames.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
-import { until } from '../support/real-files.ts'
+import { until } from '../support/until.ts'
 import { type Executed, openRig, type Rig } from './executor-fixture.ts'
 import * as anthropic from './fake-anthropic.ts'
 import * as openai from './fake-openai.ts'

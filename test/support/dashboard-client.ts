@@ -2,8 +2,8 @@
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
-import { until } from './real-files.ts'
 import type { ReceivedFrame } from './socket-client.ts'
+import { until } from './until.ts'
 
 /** Generous, because the machine may be busy with other tests. */
 export const SYSTEM_WAIT_MS_MAX = 60_000

@@ -13,9 +13,10 @@ import { REGISTERED_MESSAGE } from '../../actors/daemon/host-connection.ts'
 import type { KeptPull } from '../../protocol/pulls.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
+import { type CommandProcess, runCommand, sandboxFolder, serve } from './command-process.ts'
 import { freePort } from './free-ports.ts'
-import { tempFolder, until } from './real-files.ts'
-import { type CommandProcess, runCommand, sandboxFolder, serve } from './serve.ts'
+import { tempFolder } from './temp-folder.ts'
+import { until } from './until.ts'
 
 /** Secrets that may stand only in the configuration. */
 export const SECRETS = {

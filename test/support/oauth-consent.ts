@@ -8,8 +8,8 @@ import { expect } from '@jest/globals'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
 import { SYSTEM_WAIT_MS_MAX } from './dashboard-client.ts'
 import type { FakeLinear } from './linear/linear.ts'
-import { until } from './real-files.ts'
 import { OWNER, type ProviderSystem } from './system-with-providers.ts'
+import { until } from './until.ts'
 
 export interface BrowserPage {
   readonly status: number

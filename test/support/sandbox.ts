@@ -15,8 +15,8 @@ import type {
 } from '../../worker/sandbox/sandbox-process.ts'
 import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import { runTypeScript, type TestProcess } from './child-process.ts'
-import { tempFolder } from './real-files.ts'
 import type { FinishedSandbox, SandboxChildTask } from './sandbox-child.ts'
+import { tempFolder } from './temp-folder.ts'
 
 export const isRoot = process.geteuid?.() === 0
 /** An unprivileged user of this test file only, because some tests kill all processes of their user. */

@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach } from '@jest/globals'
-import { tempFolder } from './real-files.ts'
+import { tempFolder } from './temp-folder.ts'
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 let bundled: string | undefined

@@ -11,15 +11,22 @@ import { afterEach } from '@jest/globals'
 import type { StoredConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
+import {
+  type CommandProcess,
+  runCommand as command,
+  type LaunchFile,
+  sandboxFolder,
+  serve,
+} from './command-process.ts'
 import { DashboardClient, SYSTEM_WAIT_MS_MAX } from './dashboard-client.ts'
 import { freePort } from './free-ports.ts'
 import { type FakeGithub, startGithub } from './github/github.ts'
 import { type FakeLinear, startLinear } from './linear/linear.ts'
 import type { IssueRow } from './linear/rows.ts'
 import { isOver, openSandboxGate } from './local-system.ts'
-import { tempFolder, until } from './real-files.ts'
-import { type CommandProcess, runCommand as command, type LaunchFile, sandboxFolder, serve } from './serve.ts'
 import { connectSocket } from './socket-client.ts'
+import { tempFolder } from './temp-folder.ts'
+import { until } from './until.ts'
 
 /** OWNER is the account of the service; REVIEWER reviews its pull requests. */
 export const OWNER = 'mona'

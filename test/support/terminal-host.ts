@@ -6,10 +6,11 @@ import { join } from 'node:path'
 import { type IPty, spawn } from '@lydell/node-pty'
 import { Terminal } from '@xterm/headless'
 import type { AttachInput, AttachOutput } from '../../protocol/dashboard.ts'
-import { tempFolder, until } from './real-files.ts'
-import { commandPath } from './serve.ts'
+import { commandPath } from './command-process.ts'
 import { encodeCloseFrame, type SocketPeer, startSocketServer } from './socket-server.ts'
+import { tempFolder } from './temp-folder.ts'
 import { closeAfterTest, TOKEN } from './test-resources.ts'
+import { until } from './until.ts'
 
 export interface TerminalHost {
   readonly dataDir: string

@@ -5,8 +5,8 @@ import { Terminal } from '@xterm/headless'
 import type { AttachInput } from '../../protocol/dashboard.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { LocalSystem } from './local-system.ts'
-import { until } from './real-files.ts'
 import { connectSocket } from './socket-client.ts'
+import { until } from './until.ts'
 
 export const SIZE = { cols: 100, rows: 30 }
 const SEEN_MS_MAX = 30_000

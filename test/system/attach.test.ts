@@ -11,12 +11,12 @@ import { describe, expect, test } from '@jest/globals'
 import { SESSION_LOST_IN_RESTART } from '../../actors/daemon/resumed-sandboxes.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { FleetDemandResponse } from '../../protocol/worker.ts'
+import { type CommandProcess, runCommand } from '../support/command-process.ts'
 import { GATE, LocalSystem } from '../support/local-system.ts'
-import { until } from '../support/real-files.ts'
-import { type CommandProcess, runCommand } from '../support/serve.ts'
 import { TcpRelay } from '../support/tcp-relay.ts'
 import { runInTerminal } from '../support/terminal-host.ts'
 import { openView, requestRunAction, waitForResume } from '../support/terminal-viewers.ts'
+import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
 const DEMAND_MS_MAX = 30_000

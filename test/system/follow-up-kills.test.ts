@@ -24,11 +24,11 @@ import { beforeAll, describe, expect, test } from '@jest/globals'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
+import { type CommandProcess, sandboxFolder } from '../support/command-process.ts'
 import { agentRequest, FollowUpSystem, identifierOf } from '../support/follow-up-system.ts'
 import { GATE, isOver, type LocalSystem } from '../support/local-system.ts'
 import { drawSeed, Random } from '../support/random.ts'
-import { until } from '../support/real-files.ts'
-import { type CommandProcess, sandboxFolder } from '../support/serve.ts'
+import { until } from '../support/until.ts'
 
 const STORY_MS_MAX = 300_000
 const HELD_MS_MAX = 90_000

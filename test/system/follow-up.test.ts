@@ -10,8 +10,8 @@ import type { Run, RunEvent } from '../../protocol/run.ts'
 import { DashboardClient } from '../support/dashboard-client.ts'
 import { agentRequest, FollowUpSystem, identifierOf, REVIEWER } from '../support/follow-up-system.ts'
 import { LocalSystem } from '../support/local-system.ts'
-import { until } from '../support/real-files.ts'
 import { connectSocket } from '../support/socket-client.ts'
+import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
 const MARKER = /^<!-- switchyard:follow-up fu-[0-9a-f]{32} -->$/m

@@ -9,9 +9,10 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
 import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
+import { type CommandProcess, runCommand, serve } from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
-import { tempFolder, until } from '../support/real-files.ts'
-import { type CommandProcess, runCommand, serve } from '../support/serve.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 const ARCHIVES = join(dirname(fileURLToPath(import.meta.url)), 'golden')
 const OVER = ['completed', 'failed', 'cancelled']

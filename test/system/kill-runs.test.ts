@@ -16,9 +16,9 @@ import type { DashboardFrame } from '../../protocol/dashboard.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
 import { openStore } from '../../store/store.ts'
+import { type CommandProcess, serve } from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
 import { Random, seedFromEnvironment } from '../support/random.ts'
-import { tempFolder, until } from '../support/real-files.ts'
 import { createRecordingLog, noMeters } from '../support/recording-log.ts'
 import {
   type FrameDirection,
@@ -26,7 +26,8 @@ import {
   ScriptedWorker,
   USAGE_PROJECT,
 } from '../support/scripted-worker.ts'
-import { type CommandProcess, serve } from '../support/serve.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 const KILLS = Number(process.env.KILL_RUNS ?? 18)
 const KILLS_A_STORY = 15

@@ -10,9 +10,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { readConfig } from '../../core/settings/read.ts'
 import { runTypeScript } from '../support/child-process.ts'
+import { serve } from '../support/command-process.ts'
 import { Random, seedFromEnvironment } from '../support/random.ts'
-import { tempFolder, until } from '../support/real-files.ts'
-import { serve } from '../support/serve.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 const CYCLES = Number(process.env.KILL_CYCLES ?? 25)
 const TOKEN = 'a-launch-token-for-the-one-that-gets-killed'

@@ -9,12 +9,13 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { CONNECT_AGAIN } from '../../actors/accounts/oauth-redirect-effects.ts'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
+import { runCommand as command } from '../support/command-process.ts'
 import { SYSTEM_WAIT_MS_MAX } from '../support/dashboard-client.ts'
 import { GATE } from '../support/local-system.ts'
 import { connectByDevice, decideConsent, fetchPage } from '../support/oauth-consent.ts'
-import { tempFolder, until } from '../support/real-files.ts'
-import { runCommand as command } from '../support/serve.ts'
 import { ProviderSystem } from '../support/system-with-providers.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
 /** The lifetime of tokens that must be refreshed at once: slightly above the refresh lead. */

@@ -7,8 +7,9 @@ import type { StorageStatus } from '../../protocol/connect.ts'
 import type { Run } from '../../protocol/run.ts'
 import { SYSTEM_WAIT_MS_MAX } from '../support/dashboard-client.ts'
 import { FaultMatcher } from '../support/fault-matcher.ts'
-import { tempFolder, until } from '../support/real-files.ts'
 import { ProviderSystem } from '../support/system-with-providers.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 import { createFakeWrangler, type FakeWrangler } from '../support/wrangler.ts'
 
 const TEST_MS_MAX = 300_000

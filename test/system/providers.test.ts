@@ -13,8 +13,8 @@ import type { GraphFault } from '../support/linear/faults.ts'
 import type { IssueRow } from '../support/linear/rows.ts'
 import { GATE, isOver } from '../support/local-system.ts'
 import { connectByDevice } from '../support/oauth-consent.ts'
-import { until } from '../support/real-files.ts'
 import { OWNER, ProviderSystem, REVIEWER } from '../support/system-with-providers.ts'
+import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
 /** Longer than two polls of the tracker. */

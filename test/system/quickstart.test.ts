@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { bareRepositoryPath } from '../../bin/quickstart/sample-repository.ts'
 import type { Run } from '../../protocol/run.ts'
-import { tempFolder, until } from '../support/real-files.ts'
-import { readLaunch, runCommand } from '../support/serve.ts'
+import { readLaunch, runCommand } from '../support/command-process.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 const QUIET: ExecFileSyncOptions = { stdio: ['ignore', 'pipe', 'ignore'] }
 const quickstart = (dataDir: string, ...args: string[]) =>

@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
 import { GATE, LocalSystem } from '../support/local-system.ts'
-import { until } from '../support/real-files.ts'
 import { readFilesBelow } from '../support/secret-sweep.ts'
+import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
 const LONG = process.env.LONG_CUTS === '1'

@@ -18,6 +18,12 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import type { Run } from '../../protocol/run.ts'
+import {
+  type CommandProcess,
+  runCommand as command,
+  sandboxFolder,
+  serve,
+} from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
 import { type FakeGithub, startGithub } from '../support/github/github.ts'
 import { type FakeLinear, startLinear } from '../support/linear/linear.ts'
@@ -31,15 +37,15 @@ import {
   TOKEN_SUFFIX,
 } from '../support/misbehaving-proxy.ts'
 import { drawSeed, Random } from '../support/random.ts'
-import { tempFolder, until } from '../support/real-files.ts'
 import {
   PlantedSecrets,
   ProcessWatcher,
   readFilesBelow,
   type SecretSighting,
 } from '../support/secret-sweep.ts'
-import { type CommandProcess, runCommand as command, sandboxFolder, serve } from '../support/serve.ts'
 import { connectSocket } from '../support/socket-client.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 600_000
 /** Every secret field is set; a key that is set later replaces a login. */

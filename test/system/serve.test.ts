@@ -4,8 +4,9 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
-import { tempFolder, until } from '../support/real-files.ts'
-import { configWithAnyPort, readLaunch, runCommand, serve } from '../support/serve.ts'
+import { configWithAnyPort, readLaunch, runCommand, serve } from '../support/command-process.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 function folder(config?: string): string {
   const dataDir = tempFolder()

@@ -3,8 +3,9 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { WebSocket } from 'undici'
-import { tempFolder, until } from '../support/real-files.ts'
-import { type CommandProcess, serve } from '../support/serve.ts'
+import { type CommandProcess, serve } from '../support/command-process.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 const SECRETS = {
   tracker: {

@@ -25,11 +25,11 @@ import { describe, expect, test } from '@jest/globals'
  */
 import { daemonEndedError } from '../../core/run/interruption.ts'
 import type { Run } from '../../protocol/run.ts'
+import type { CommandProcess } from '../support/command-process.ts'
 import { GATE, isOver, LocalSystem, type RepoName } from '../support/local-system.ts'
 import { drawSeed, Random } from '../support/random.ts'
-import { until } from '../support/real-files.ts'
-import type { CommandProcess } from '../support/serve.ts'
 import { TcpRelay } from '../support/tcp-relay.ts'
+import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 400_000
 const LONG = process.env.LONG_CUTS === '1'

@@ -14,11 +14,18 @@ import {
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { FleetResponse, WorkerView } from '../../protocol/worker.ts'
+import {
+  type CommandProcess,
+  commandPath,
+  configWithAnyPort,
+  runCommand,
+  serve,
+} from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
 import { drawSeed, Random } from '../support/random.ts'
-import { tempFolder, until } from '../support/real-files.ts'
-import { type CommandProcess, commandPath, configWithAnyPort, runCommand, serve } from '../support/serve.ts'
 import { encodeCloseFrame, startSocketServer } from '../support/socket-server.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 const HERE = 'http://127.0.0.1:1'
 /** A failing worker is restarted, and dials, with growing pauses. */

@@ -11,7 +11,7 @@ import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { routes } from '../../protocol/routes.ts'
 import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { FleetDemandResponse, FleetResponse } from '../../protocol/worker.ts'
-import { tempFolder, until } from '../support/real-files.ts'
+import { type CommandProcess, readLaunch, serve } from '../support/command-process.ts'
 import {
   defaultScript,
   type ExecutionScript,
@@ -20,8 +20,9 @@ import {
   type ScriptStep,
   USAGE_PROJECT,
 } from '../support/scripted-worker.ts'
-import { type CommandProcess, readLaunch, serve } from '../support/serve.ts'
 import { connectSocket } from '../support/socket-client.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 const workers: ScriptedWorker[] = []
 

@@ -14,9 +14,9 @@ import { realClock } from '../../../bin/clock.ts'
 import type { AttachInput } from '../../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../../protocol/limits.ts'
 import { drawSeed } from '../../support/random.ts'
-import { until } from '../../support/real-files.ts'
 import { encodeReply, startTerminalHost } from '../../support/terminal-host.ts'
 import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 const SEED = drawSeed()
 const sure = { seed: SEED }

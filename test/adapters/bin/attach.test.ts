@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { ViewSender } from '../../../core/connection-ports.ts'
 import { yes } from '../../../core/result.ts'
+import { commandPath, configWithAnyPort, runCommand, serve } from '../../support/command-process.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
-import { commandPath, configWithAnyPort, runCommand, serve } from '../../support/serve.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
 import {
   type CommandTerminal,
   encodeReply,
@@ -17,6 +17,7 @@ import {
   type TerminalHostView,
 } from '../../support/terminal-host.ts'
 import { openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 const DETACH = '\x1dd'
 /** The modes that a full-screen program switches on. */

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { readAuthorities, readProxies } from '../../../bin/network.ts'
-import { tempFolder } from '../../support/real-files.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
 
 describe('trusted authorities', () => {
   test('are those of Node, of the system, and of the named file', () => {

@@ -24,8 +24,8 @@ import { readConfig } from '../../../core/settings/read.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { readTicket } from '../../../providers/tracker/local/ticket-file.ts'
 import { parsePrompt } from '../../../worker/inside/scripted/script.ts'
-import { tempFolder } from '../../support/real-files.ts'
 import { createAgentFolders, HEADLESS, runScriptedAgent } from '../../support/scripted-agent.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
 
 const plain = createColors({}, {})
 const git = (cwd: string, ...args: string[]): string =>

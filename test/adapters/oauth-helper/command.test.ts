@@ -3,7 +3,8 @@ import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { runTypeScript, type TestProcess } from '../../support/child-process.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
 import { closeAfterTest, SECRETS, startUpstream } from './helper-fixture.ts'
 
 const NONE = { CODEHOST_CLIENT_ID: '', TRACKER_CLIENT_ID: '', TRACKER_CLIENT_SECRET: '' }

@@ -9,7 +9,7 @@ import {
 import { helperRoutes } from '../../../protocol/routes.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRawClient } from '../../support/raw-client.ts'
-import { until } from '../../support/real-files.ts'
+import { until } from '../../support/until.ts'
 import { SECRETS, startHelper } from './helper-fixture.ts'
 
 const EXCHANGE = '/oauth/tracker/token'

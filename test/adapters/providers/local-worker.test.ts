@@ -7,9 +7,10 @@ import type { LocalWorkerOptions, LocalWorkerProcess } from '../../../core/ports
 import { createLocalWorker, type LocalWorkerPorts } from '../../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
 import { openWorkerStore } from '../../../store/worker-store.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
 import { createRecordingLog, noMeters, type RecordingLog } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
 import { closeAfterTest } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 /** A fake worker that logs its arguments and environment, then waits. */
 const SCRIPT = `

@@ -7,8 +7,9 @@ import type { Clock } from '../../../core/ports.ts'
 import type { Bucket, UploadRequest } from '../../../core/provider-ports.ts'
 import { PROGRAM_MS_MAX, UPLOAD_BYTES_MAX, UPLOAD_MS_MAX } from '../../../protocol/limits.ts'
 import { createWranglerBucket } from '../../../providers/storage.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
 import { createFakeWrangler, type FakeWrangler, type WranglerState } from '../../support/wrangler.ts'
 
 interface BucketBench {

@@ -4,8 +4,8 @@ import { expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { compileC, runTypeScript } from '../../support/child-process.ts'
-import { tempFolder } from '../../support/real-files.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
 import { runId } from './samples.ts'
 
 const ENOSPC = 28

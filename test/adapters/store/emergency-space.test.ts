@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { EmergencySpace } from '../../../store/lmdb/emergency-space.ts'
-import { tempFolder } from '../../support/real-files.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
 
 const BYTES = 64 * 1024
 /** Longer than another thread needs to rename a file. */

@@ -25,8 +25,9 @@ import { FORMAT } from '../../../store/lmdb/tables.ts'
 import { openStore } from '../../../store/store.ts'
 import { createFastClock } from '../../support/fast-clock.ts'
 import { Random } from '../../support/random.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
 import { logEvent, logEvents, putEvents, runId } from './samples.ts'
 
 interface EventStore {

@@ -25,8 +25,9 @@ import { ConfigFileOnDisk } from '../../../store/files/config-file.ts'
 import { UsageOnDisk } from '../../../store/files/usage.ts'
 import { MemoryArtifacts } from '../../../store/memory/artifacts.ts'
 import { openStore } from '../../../store/store.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
 import { runId } from './samples.ts'
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)

@@ -5,8 +5,9 @@ import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { openStore } from '../../../store/store.ts'
 import { runTypeScript } from '../../support/child-process.ts'
 import { drawSeed, Random } from '../../support/random.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
 
 const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
 const seed = drawSeed()

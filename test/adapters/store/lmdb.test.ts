@@ -15,8 +15,9 @@ import { PAGE_BYTES, Preallocation } from '../../../store/lmdb/preallocation.ts'
 import { RunIndexChanges } from '../../../store/lmdb/runs.ts'
 import { FORMAT } from '../../../store/lmdb/tables.ts'
 import { measureAsyncCpuMs } from '../../support/cpu-time.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
 import { putRun, putSnapshot, runId, sampleRun, sampleSnapshot } from './samples.ts'
 
 const openDatabase = (folder: string, emergencySpaceBytes = 0) =>

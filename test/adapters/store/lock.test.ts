@@ -6,7 +6,8 @@ import { realRandom } from '../../../bin/clock.ts'
 import { DataDirInUse } from '../../../store/errors.ts'
 import { acquireLock } from '../../../store/lock.ts'
 import { runTypeScript } from '../../support/child-process.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
 
 const ROUNDS = 100
 const RACERS = 4

@@ -9,8 +9,9 @@ import type { Store } from '../../../core/ports.ts'
 import { NotADataDir, StoreFull, StoreTooNew } from '../../../store/errors.ts'
 import { FORMAT } from '../../../store/lmdb/tables.ts'
 import { openStore } from '../../../store/store.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
 import { putSnapshot, sampleSnapshot } from './samples.ts'
 
 const EMERGENCY_SPACE_BYTES = 2 * 1024 * 1024

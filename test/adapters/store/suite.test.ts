@@ -6,8 +6,9 @@ import { createMemoryStore } from '../../../store/memory-store.ts'
 import { openStore } from '../../../store/store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { Random } from '../../support/random.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
 import {
   logEvent,
   logEvents,

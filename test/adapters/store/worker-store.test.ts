@@ -9,8 +9,9 @@ import { openStore } from '../../../store/store.ts'
 import { openWorkerStore } from '../../../store/worker-store.ts'
 import { runTypeScript } from '../../support/child-process.ts'
 import { drawSeed, Random } from '../../support/random.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
 
 const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
 const seed = drawSeed()

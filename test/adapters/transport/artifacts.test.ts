@@ -6,8 +6,8 @@ import { fetch } from 'undici'
 import type { ArtifactFile } from '../../../actors/api/host-api.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
 import { createRawClient, requestText } from '../../support/raw-client.ts'
-import { until } from '../../support/real-files.ts'
 import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 const MIB = 1024 * 1024
 const headers = { authorization: `Bearer ${TOKEN}` }

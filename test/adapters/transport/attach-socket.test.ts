@@ -9,7 +9,6 @@ import {
   ATTACH_INPUT_BYTES_AT_ONCE,
 } from '../../../protocol/limits.ts'
 import { createRawClient } from '../../support/raw-client.ts'
-import { until } from '../../support/real-files.ts'
 import { connectRawSocket, connectSocket, encodeClientFrame } from '../../support/socket-client.ts'
 import {
   closeAfterTest,
@@ -18,6 +17,7 @@ import {
   type TestServer,
   TOKEN,
 } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 const PATH = '/ws/runs/run-1/attach'
 

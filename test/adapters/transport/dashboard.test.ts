@@ -12,9 +12,9 @@ import {
 } from '../../../protocol/limits.ts'
 import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
 import { createRawClient } from '../../support/raw-client.ts'
-import { until } from '../../support/real-files.ts'
 import { connectRawSocket, connectSocket, encodeClientFrame } from '../../support/socket-client.ts'
 import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 const event = (runId: string, index: number): DashboardPush => ({
   type: 'run-event',

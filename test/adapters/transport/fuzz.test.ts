@@ -9,9 +9,9 @@ import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { type Route, routes } from '../../../protocol/routes.ts'
 import { createRawClient, requestText } from '../../support/raw-client.ts'
-import { until } from '../../support/real-files.ts'
 import { connectRawSocket, encodeClientFrame } from '../../support/socket-client.ts'
 import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? 10_000)
 /** The seed is fixed, so that results are comparable; SEED chooses another. */

@@ -9,8 +9,8 @@ import { configDefaults } from '../../../protocol/config.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../../../protocol/limits.ts'
 import { settlePromises } from '../../support/manual-clock.ts'
 import { createRawClient, requestText } from '../../support/raw-client.ts'
-import { until } from '../../support/real-files.ts'
 import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 const AUTH = [`Host: localhost`, `Authorization: Bearer ${TOKEN}`]
 const JSON_AUTH = [...AUTH, 'Content-Type: application/json']

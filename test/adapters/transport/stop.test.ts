@@ -14,7 +14,6 @@ import { openHostServer } from '../../../transport/server.ts'
 import { CREDENTIAL, createFakeHostApi, WORKER_ID } from '../../support/fake-host-api.ts'
 import { freePort } from '../../support/free-ports.ts'
 import { createRawClient, requestText } from '../../support/raw-client.ts'
-import { until } from '../../support/real-files.ts'
 import { connectSocket } from '../../support/socket-client.ts'
 import {
   closeAfterTest,
@@ -24,6 +23,7 @@ import {
   serverOptions,
   TOKEN,
 } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 test('sockets receive 1001 and a reason, and nothing listens any more', async () => {
   const { server, port, fleetPort } = await openTestServer()

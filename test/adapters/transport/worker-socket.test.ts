@@ -12,7 +12,6 @@ import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
 import { formatAddress } from '../../../transport/sockets/worker-socket.ts'
 import type { FakeWorkerReceiver } from '../../support/fake-host-api.ts'
 import { createRawClient, type RawReply } from '../../support/raw-client.ts'
-import { until } from '../../support/real-files.ts'
 import {
   connectRawSocket,
   connectSocket,
@@ -25,6 +24,7 @@ import {
   openTestServer,
   type TestServer,
 } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 const PATH = '/ws/worker'
 

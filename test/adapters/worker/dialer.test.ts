@@ -8,10 +8,11 @@ import { realClock } from '../../../bin/clock.ts'
 import type { DialledConnection } from '../../../core/daemon/ports.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
 import { createDialer, type DialerOptions } from '../../../worker/dialer.ts'
-import { tempFolder, until } from '../../support/real-files.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 import { encodeCloseFrame, type SocketPeer, startSocketServer } from '../../support/socket-server.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
 import { closeAfterTest, openTestServer } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 interface Dialled {
   readonly line: DialledConnection

@@ -13,8 +13,8 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { removeFileDurably, replaceFile } from '../../../store/files/atomic.ts'
 import { type IdentityOptions, openIdentity, type StoredIdentity } from '../../../worker/identity.ts'
-import { tempFolder } from '../../support/real-files.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
 
 const TOKEN = `wp-${'t'.repeat(43)}`
 const NEXT = `wp-${'n'.repeat(43)}`

@@ -5,7 +5,7 @@ import type { UsageKey } from '../../../core/ports.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { UsageEntry } from '../../../protocol/usage.ts'
 import { aRun } from '../../rules/run/runs.ts'
-import { until } from '../../support/real-files.ts'
+import { until } from '../../support/until.ts'
 
 const SESSION = '0e6f2f3a-1111-4222-8333-444455556666'
 const KEY: UsageKey = { projectKey: 'p', sessionId: SESSION }

@@ -7,7 +7,7 @@ import { Octokit } from '@octokit/rest'
 import { validateRequest, validateResponse } from '../../../support/github/description.ts'
 import { type FakeGithub, startGithub } from '../../../support/github/github.ts'
 import { GITHUB_LIMITS, Quotas } from '../../../support/github/quotas.ts'
-import { tempFolder } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 
 const SHOP = 'mona/shop'
 const place = { owner: 'mona', repo: 'shop' }

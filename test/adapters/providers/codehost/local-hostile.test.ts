@@ -9,7 +9,7 @@ import { createChecker } from '../../../../protocol/parse.ts'
 import { PullDetail } from '../../../../protocol/pulls.ts'
 import { diffTrees } from '../../../../providers/codehost/local/git-files.ts'
 import { createGitRunner, type RunGit } from '../../../../providers/codehost/local/git-run.ts'
-import { tempFolder } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 import { type LocalBench, localBench, REMOTE } from './local-fixture.ts'
 import { git, granted, kindOf, tipOf } from './pull-suite.ts'
 

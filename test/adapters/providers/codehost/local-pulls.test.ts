@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { PullReference } from '../../../../core/provider-ports.ts'
 import { createLocalPullHost } from '../../../../providers/codehost/local/pulls.ts'
-import { tempFolder } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 import { type LocalBench, localBench, ME, REMOTE } from './local-fixture.ts'
 import { git, granted, kindOf, logOf, makeBare, pullHostSuite, tipOf } from './pull-suite.ts'
 

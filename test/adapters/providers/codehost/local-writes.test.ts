@@ -10,7 +10,7 @@ import { createGitRunner, type RunGit } from '../../../../providers/codehost/loc
 import { PullFolder } from '../../../../providers/codehost/local/pull-folder.ts'
 import { runTypeScript } from '../../../support/child-process.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { until } from '../../../support/real-files.ts'
+import { until } from '../../../support/until.ts'
 import { type LocalBench, localBench, REMOTE } from './local-fixture.ts'
 import { git, granted, kindOf, tipOf } from './pull-suite.ts'
 

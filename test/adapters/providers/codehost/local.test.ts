@@ -8,7 +8,7 @@ import { createChecker } from '../../../../protocol/parse.ts'
 import { RunPullResponse } from '../../../../protocol/pulls.ts'
 import { createLocalCodeHost } from '../../../../providers/codehost/local/code-host.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { tempFolder } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 
 function openCodeHost() {
   const path = join(tempFolder(), 'code hosts')

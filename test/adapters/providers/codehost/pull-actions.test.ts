@@ -9,7 +9,7 @@ import type { CodeHost } from '../../../../core/ports.ts'
 import { createLocalCodeHost } from '../../../../providers/codehost/local/code-host.ts'
 import { createCodeHost } from '../../../../providers/codehost/registry.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
-import { tempFolder } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 
 const REMOTE = 'ada/lamps'
 const MARKER = '<!-- switchyard:follow-up fu-1 -->'

@@ -6,9 +6,9 @@ import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { createClientPool } from '../../../../providers/http/client-pool.ts'
 import { EtagCache } from '../../../../providers/http/etag-cache.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
-import { until } from '../../../support/real-files.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { createSettableClock } from '../../../support/test-resources.ts'
+import { until } from '../../../support/until.ts'
 import {
   createClientBench,
   ORIGIN,

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { createHttp, type Http, type HttpRequest } from '../../../../providers/http/http.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { until } from '../../../support/real-files.ts'
+import { until } from '../../../support/until.ts'
 
 const open: { close(): unknown }[] = []
 afterEach(async () => {

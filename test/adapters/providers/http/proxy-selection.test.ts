@@ -8,7 +8,7 @@ import { readNetwork, readProxies } from '../../../../bin/network.ts'
 import { createHttp, type ProxySettings } from '../../../../providers/http/http.ts'
 import { selectProxy } from '../../../../providers/http/proxy-selection.ts'
 import { type Certificate, makeCertificate } from '../../../agents-real/certificate.ts'
-import { tempFolder } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 
 /** A name without DNS entry: only the proxy can resolve it. */
 const NAME = 'code.example'

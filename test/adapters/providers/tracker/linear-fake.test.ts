@@ -15,7 +15,7 @@ import fc from 'fast-check'
 import { freePort } from '../../../support/free-ports.ts'
 import { ask, post } from '../../../support/linear/graphql-request.ts'
 import { type FakeLinear, type FakeLinearOptions, startLinear } from '../../../support/linear/linear.ts'
-import { until } from '../../../support/real-files.ts'
+import { until } from '../../../support/until.ts'
 
 const REDIRECT = 'http://localhost:4400/api/connect/tracker/callback'
 const APP = { clientId: 'client-a', clientSecret: 'the-secret', redirectUris: [REDIRECT] }

@@ -29,8 +29,9 @@ import { readWholeFile } from '../../../../providers/tracker/local/folder.ts'
 import { createLocalTracker } from '../../../../providers/tracker/local/tracker.ts'
 import { createTracker } from '../../../../providers/tracker/registry.ts'
 import { ManualClock, settlePromises } from '../../../support/manual-clock.ts'
-import { tempFolder, until } from '../../../support/real-files.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
+import { until } from '../../../support/until.ts'
 
 const ALL = { rules: configDefaults.tracker.eligible, tickets: [] }
 

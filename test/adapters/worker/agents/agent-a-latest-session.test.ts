@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { findLatestSession } from '../../../../worker/agents/agent-a/latest-session.ts'
 import { openAgentFiles } from '../../../../worker/agents/agent-files.ts'
-import { tempFolder } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 
 const id = (digit: string): string => `${digit.repeat(8)}-1111-4222-8333-444455556666`
 const [OWN, SECOND, THIRD] = [id('a'), id('b'), id('c')]

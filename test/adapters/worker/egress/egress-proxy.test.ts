@@ -20,7 +20,8 @@ import { HEAD_BYTES_MAX, HEAD_MS_MAX } from '../../../../worker/sandbox/egress/p
 import { ESTABLISHED } from '../../../../worker/sandbox/egress/replies.ts'
 import { IDLE_MS_MAX } from '../../../../worker/sandbox/egress/tunnel.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { tempFolder, until } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
+import { until } from '../../../support/until.ts'
 
 const cleanups: (() => Promise<void> | void)[] = []
 afterEach(async () => {

@@ -21,7 +21,8 @@ import {
   type SandboxEgress,
 } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
 import { EGRESS_SOCKET } from '../../../../worker/sandbox/inside-paths.ts'
-import { tempFolder, until } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
+import { until } from '../../../support/until.ts'
 
 const root = dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url))))))
 const isRoot = process.geteuid?.() === 0

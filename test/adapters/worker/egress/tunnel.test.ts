@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { runTunnel } from '../../../../worker/sandbox/egress/tunnel.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { tempFolder, until } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
+import { until } from '../../../support/until.ts'
 
 const sockets: Socket[] = []
 afterEach(() => {

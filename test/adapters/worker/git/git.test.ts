@@ -8,8 +8,9 @@ import { isSameHost, passwordPromptFor, protocolOf, withoutUser } from '../../..
 import { createGit, type GitCall } from '../../../../worker/git/git.ts'
 import { explainFailure } from '../../../../worker/git/git-errors.ts'
 import { listInheritableFds } from '../../../../worker/sandbox/descriptors.ts'
-import { tempFolder, until } from '../../../support/real-files.ts'
 import { createRecordingLog, noMeters } from '../../../support/recording-log.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
+import { until } from '../../../support/until.ts'
 import { got, refusalOf } from './git-fixture.ts'
 
 const folder = tempFolder()

@@ -21,7 +21,7 @@ import {
   type MirrorCache,
   type RemoteRepository,
 } from '../../../../worker/git/mirror-cache.ts'
-import { until } from '../../../support/real-files.ts'
+import { until } from '../../../support/until.ts'
 import { aJob, createGitFixture, git, got, never, refusalOf } from './git-fixture.ts'
 
 interface CacheFixture {

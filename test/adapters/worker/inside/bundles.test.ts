@@ -4,7 +4,7 @@ import { chmodSync, cpSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
-import { tempFolder } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 
 const inside = join(
   dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url)))))),

@@ -9,7 +9,6 @@ import type {
   AgentTask,
 } from '../../../../worker/agents/agent.ts'
 import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
-import { until } from '../../../support/real-files.ts'
 import {
   type AgentFolders,
   createAgentFolders,
@@ -18,6 +17,7 @@ import {
   runScriptedAgent,
   type ScriptedAgentProcess,
 } from '../../../support/scripted-agent.ts'
+import { until } from '../../../support/until.ts'
 
 const SESSION = '11111111-2222-4333-8444-555555555555'
 const AT = '2026-01-31T12:00:00.000Z'

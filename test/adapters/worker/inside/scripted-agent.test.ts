@@ -12,7 +12,6 @@ import {
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { until } from '../../../support/real-files.ts'
 import {
   type AgentFolders,
   createAgentFolders,
@@ -23,6 +22,7 @@ import {
   runScriptedAgent,
   type ScriptedAgentProcess,
 } from '../../../support/scripted-agent.ts'
+import { until } from '../../../support/until.ts'
 
 const SESSION = '11111111-2222-4333-8444-555555555555'
 const withSession = [...HEADLESS, '--session-id', SESSION]

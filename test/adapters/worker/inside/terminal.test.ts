@@ -15,7 +15,7 @@ import {
   type PtyFrame,
   PtyFrameReader,
 } from '../../../../worker/inside/terminal/frames.ts'
-import { until } from '../../../support/real-files.ts'
+import { until } from '../../../support/until.ts'
 
 const program = join(
   dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url)))))),

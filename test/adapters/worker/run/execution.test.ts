@@ -17,8 +17,8 @@ import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
 import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
 import type { SandboxLauncher } from '../../../../worker/sandbox/sandbox-process.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { until } from '../../../support/real-files.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
+import { until } from '../../../support/until.ts'
 
 let data = ''
 beforeEach(async () => {

@@ -4,8 +4,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { freeBytes } from '../../../../worker/run/free-disk.ts'
-import { tempFolder } from '../../../support/real-files.ts'
 import { isRoot } from '../../../support/sandbox.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 
 const MIB = 1024 * 1024
 

@@ -9,7 +9,6 @@ import { no, yes } from '../../../../core/result.ts'
 import type { ClosableExecutor } from '../../../../worker/executor.ts'
 import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { runTypeScript } from '../../../support/child-process.ts'
-import { until } from '../../../support/real-files.ts'
 import {
   bootSandbox,
   executeJob,
@@ -23,6 +22,7 @@ import {
   SLOTS_FROM,
 } from '../../../support/resumed-sandbox.ts'
 import { isRoot, ORDINARY_UID } from '../../../support/sandbox.ts'
+import { until } from '../../../support/until.ts'
 
 let folder = ''
 let executor: ClosableExecutor

@@ -8,7 +8,8 @@ import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from '
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { Cgroups } from '../../../../worker/sandbox/cgroup.ts'
-import { tempFolder, until } from '../../../support/real-files.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
+import { until } from '../../../support/until.ts'
 
 const CGROUP_ROOT = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified'].find(canMakeOne)
 

@@ -12,7 +12,6 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { compileC } from '../../../support/child-process.ts'
-import { tempFolder } from '../../../support/real-files.ts'
 import {
   createSandboxSetup,
   isRoot,
@@ -21,6 +20,7 @@ import {
   runAs,
   type SandboxSetup,
 } from '../../../support/sandbox.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 
 const program = compileC('test/support/escape-attempts.c', ['-static', '-O1', '-w'])
 

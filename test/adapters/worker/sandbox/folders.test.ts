@@ -20,8 +20,8 @@ import {
   SANDBOX_USERS_MAX,
   sandboxUserOf,
 } from '../../../../worker/sandbox/sandbox-users.ts'
-import { tempFolder } from '../../../support/real-files.ts'
 import { createSandboxSetup, isRoot, ORDINARY_UID, run, sh } from '../../../support/sandbox.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
 
 const root = { euid: 0, egid: 0 }
 const user = { euid: 1000, egid: 100 }

@@ -14,7 +14,6 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
-import { until } from '../../../support/real-files.ts'
 import {
   createSandboxSetup,
   folder,
@@ -27,6 +26,7 @@ import {
   sh,
   sharedLauncher,
 } from '../../../support/sandbox.ts'
+import { until } from '../../../support/until.ts'
 
 describe('a command', () => {
   const fixture = createSandboxSetup()

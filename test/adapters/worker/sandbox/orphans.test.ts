@@ -5,7 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
-import { until } from '../../../support/real-files.ts'
 import {
   createSandboxSetup,
   isRoot,
@@ -15,6 +14,7 @@ import {
   type SandboxSetup,
   sh,
 } from '../../../support/sandbox.ts'
+import { until } from '../../../support/until.ts'
 
 const DAEMONS =
   '(setsid sleep 300 &) ; (setsid sh -c "trap : TERM INT HUP; sleep 300" &) ; touch /work/up; sleep 300'

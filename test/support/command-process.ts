@@ -6,7 +6,8 @@ import { chmodSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach } from '@jest/globals'
-import { tempFolder, until } from './real-files.ts'
+import { tempFolder } from './temp-folder.ts'
+import { until } from './until.ts'
 
 export const commandPath = join(
   dirname(dirname(dirname(fileURLToPath(import.meta.url)))),

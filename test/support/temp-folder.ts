@@ -1,0 +1,36 @@
+/** Creates temporary folders for tests with real files, and removes them after the test file. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll } from '@jest/globals'
+import { UNTIL_MS_MAX, until } from './until.ts'
+
+const folders: string[] = []
+
+/** Creates an empty folder that is deleted after the test file. */
+export function tempFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
+  folders.push(folder)
+  return folder
+}
+
+afterAll(async () => {
+  for (const folder of folders.splice(0)) await removeTestFolder(folder)
+})
+
+/** Retries the removal, because a process killed a moment ago may still write into the folder. */
+export async function removeTestFolder(folder: string): Promise<void> {
+  let lastError: unknown
+  const isGone = () => {
+    try {
+      rmSync(folder, { recursive: true, force: true })
+      return true
+    } catch (error) {
+      lastError = error
+      return false
+    }
+  }
+  await until(`${folder} to be gone`, isGone, UNTIL_MS_MAX, 50).catch((error) => {
+    throw new Error(`${error.message}: ${lastError}`)
+  })
+}

@@ -1,0 +1,25 @@
+/** Waits for conditions in tests with real processes, files and sockets. */
+
+/** Generous, because only a failing test waits this long and a busy machine is ten times slower. */
+export const UNTIL_MS_MAX = 45_000
+
+/** Pauses for a multiple of the time that the check took, because an expensive check slows down the tested processes. */
+const PAUSE_PER_CHECK = 8
+const PAUSE_MS_MAX = 50
+
+/** Checks the condition every few milliseconds until it holds; fails with `what` after `ms`. */
+export async function until(
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+  ms = UNTIL_MS_MAX,
+  everyMs = 5,
+): Promise<void> {
+  const end = Date.now() + ms
+  for (;;) {
+    const asked = performance.now()
+    if (await isSo()) return
+    if (Date.now() > end) throw new Error(`waited ${ms} ms for: ${what}`)
+    const rest = Math.min(PAUSE_PER_CHECK * (performance.now() - asked), PAUSE_MS_MAX)
+    await new Promise((resolve) => setTimeout(resolve, Math.max(everyMs, rest)))
+  }
+}
