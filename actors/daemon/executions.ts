@@ -5,10 +5,13 @@
  * worker's own clock, is stopped at once, before anything is written. A lease that the worker gives up by itself stays
  * claimed until its processes are gone (at most 60 seconds). Otherwise the host would queue the run again, and another
  * worker would start it while the old processes are still exiting.
+ *
+ * An execution begins when its acceptance has left in time on the connection of its dispatch. Otherwise the host may
+ * have given the run to another worker meanwhile, so the execution waits until the host names the lease again.
  */
 import type { StopRequest } from '../../core/daemon/ports.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
-import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
+import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import { EXECUTION } from './daemon.names.ts'
 import type { ExecutionStatus } from './daemon-dependencies.ts'
@@ -49,12 +52,21 @@ interface LeaseTerm {
   expiresAt: string
 }
 
+/** A dispatch whose acceptance has not been sent yet. */
+interface UnansweredDispatch {
+  readonly arrivedAt: number
+  readonly connectionKey: object | undefined
+}
+
 export class Executions {
   readonly #ports: ExecutionPorts
   readonly #terms = new Map<string, LeaseTerm>()
   /** By lease id, until when a given-up lease is still claimed. */
   readonly #claimedUntil = new Map<string, number>()
   readonly #overLeases = new Set<string>()
+  readonly #unanswered = new Map<string, UnansweredDispatch>()
+  /** By lease id, since when an accepted execution waits for the host to name its lease. */
+  readonly #unconfirmedSince = new Map<string, number>()
 
   constructor(ports: ExecutionPorts) {
     this.#ports = ports
@@ -144,7 +156,7 @@ export class Executions {
 
   /** Starts an execution. Returns false when it could not be recorded; otherwise `dispatch-accepted` follows its commit. */
   begin(lease: GrantedLease, job: Job, workerId: string, arrivedAt: number): boolean {
-    const { system, lookup, outbox, reports, runner } = this.#ports
+    const { system, lookup, outbox, reports, runner, hostSender } = this.#ports
     const { id, runId, expiresAt, remainingMs } = lease
     // The newer lease of a run fences the older one.
     for (const { fields } of lookup.all())
@@ -163,6 +175,7 @@ export class Executions {
       reports.close(id)
       return false
     }
+    this.#unanswered.set(id, { arrivedAt, connectionKey: hostSender.connectionKey })
     outbox.startSending(id)
     this.renew(id, expiresAt, arrivedAt, remainingMs)
     return true
@@ -182,6 +195,7 @@ export class Executions {
     const before = this.#terms.get(leaseId)?.until ?? Number.NEGATIVE_INFINITY
     const until = Math.max(before, since + remainingMs * WORKER_TERM_SHARE)
     this.#terms.set(leaseId, { until, expiresAt })
+    if (since >= (this.#unconfirmedSince.get(leaseId) ?? Number.POSITIVE_INFINITY)) this.#start(leaseId)
     // A finished execution does not expire: only its report is left, and there is nothing to stop.
     if (state !== 'finished' && until > before) this.#ports.timers.at(timerKey(leaseId), 'expiry', until)
   }
@@ -294,6 +308,8 @@ export class Executions {
     outbox.closeLease(leaseId)
     this.#terms.delete(leaseId)
     this.#claimedUntil.delete(leaseId)
+    this.#unanswered.delete(leaseId)
+    this.#unconfirmedSince.delete(leaseId)
     this.#overLeases.add(leaseId)
     for (const oldest of this.#overLeases) {
       if (this.#overLeases.size <= OVER_LEASES_MAX) return
@@ -302,9 +318,20 @@ export class Executions {
   }
 
   #sendAcceptance(leaseId: string): void {
-    const { hostSender, lookup, timers, runner } = this.#ports
+    const { hostSender, lookup, timers } = this.#ports
+    const dispatch = this.#unanswered.get(leaseId)
+    this.#unanswered.delete(leaseId)
     if (lookup.stateOf(leaseId) !== 'accepted') return
-    hostSender.send({ type: 'dispatch-accepted', leaseId })
+    const isSameConnection = hostSender.isUp && hostSender.connectionKey === dispatch?.connectionKey
+    const isInTime = dispatch !== undefined && timers.now() - dispatch.arrivedAt <= DISPATCH_ANSWER_MS
+    if (isSameConnection) hostSender.send({ type: 'dispatch-accepted', leaseId })
+    if (isSameConnection && isInTime) this.#start(leaseId)
+    else this.#unconfirmedSince.set(leaseId, timers.now())
+  }
+
+  #start(leaseId: string): void {
+    const { timers, runner } = this.#ports
+    this.#unconfirmedSince.delete(leaseId)
     timers.in(timerKey(leaseId), 'older', OLDER_GONE_MS_MAX)
     runner.enqueue(leaseId)
   }

@@ -1,12 +1,12 @@
 /**
  * Keeps the worker's connection to the host: dials, registers, sends heartbeats, and gives up a silent host.
  *
- * Late callbacks of a connection that was given up are ignored. Secrets pass through and are stored only by the
+ * Late callbacks of a connection that was given up are ignored, except withdrawals. Secrets pass through and are stored only by the
  * `Identity`. All frames that do not concern the connection itself go to the frame router.
  */
 import { isNativeError } from 'node:util/types'
 import { backoffMs } from '../../core/backoff.ts'
-import type { Dialer, WorkerIdentity } from '../../core/daemon/ports.ts'
+import type { Dialer, DialledConnection, WorkerIdentity } from '../../core/daemon/ports.ts'
 import { judgeRejection } from '../../core/daemon/rejection.ts'
 import type { Log, RandomSource } from '../../core/ports.ts'
 import { encodeFrame } from '../../protocol/frame-budget.ts'
@@ -67,6 +67,8 @@ const REGISTER_CLAIMS_MAX = 256
 export class HostConnection {
   readonly #ports: HostConnectionPorts
   #hasEverRegistered = false
+  /** Closed only before the next dial, so that a withdrawal that waits in it unread is still read. */
+  #silentTransport: DialledConnection | undefined
   #gaveUpAt = Number.NEGATIVE_INFINITY
 
   constructor(ports: HostConnectionPorts) {
@@ -97,6 +99,7 @@ export class HostConnection {
         return
       case 'connection.close':
         timers.cancelAll(HOST_CONNECTION_TIMER)
+        this.#closeSilentTransport()
         this.#release()?.transport?.close()
     }
   }
@@ -130,6 +133,7 @@ export class HostConnection {
       sendConnectionEvent({ type: 'refused for good', end: NOT_PAIRED })
       return
     }
+    this.#closeSilentTransport()
     const now = timers.now()
     const session: HostSession = {
       transport: undefined,
@@ -144,7 +148,7 @@ export class HostConnection {
     const isCurrent = () => hostSender.session === session
     const transport = dialer.dial({
       onOpen: () => isCurrent() && sendConnectionEvent({ type: 'opened' }),
-      onText: (text) => isCurrent() && this.#onText(session, text),
+      onText: (text) => (isCurrent() ? this.#onText(session, text) : this.#onLateText(session, text)),
       onClose: (reason) => isCurrent() && this.#onLost(reason),
     })
     session.transport = transport
@@ -208,7 +212,8 @@ export class HostConnection {
     const now = this.#ports.timers.now()
     // A process that was suspended reads buffered text before its timers fire. By then the host counts as silent.
     if (now - session.receivedAt > SILENCE_MS) {
-      this.#giveUp(HOST_SILENT)
+      this.#giveUpSilent()
+      this.#onLateText(session, text)
       return
     }
     session.receivedAt = now
@@ -219,6 +224,15 @@ export class HostConnection {
     else if (!session.isRegistered) this.#giveUp(`the host sent ${read.value.type} before registered`)
     else if (read.value.type === 'revoked') void this.#onRevoked(read.value.reason)
     else this.#ports.onFrame(read.value)
+  }
+
+  /** On a connection that was given up for its silence, only the words count that take something away. */
+  #onLateText(session: HostSession, text: string): void {
+    if (session.transport !== this.#silentTransport || !session.isRegistered) return
+    const read = readHostFrame(text)
+    if (!read.ok) return
+    if (read.value.type === 'revoked') void this.#onRevoked(read.value.reason)
+    else if (read.value.type === 'lease-lost' || read.value.type === 'cancel') this.#ports.onFrame(read.value)
   }
 
   async #onRejected(session: HostSession, { code, reason }: HostFrameOf<'rejected'>): Promise<void> {
@@ -271,7 +285,7 @@ export class HostConnection {
 
   #checkSilence(): void {
     const until = (this.#ports.hostSender.session?.receivedAt ?? 0) + SILENCE_MS
-    if (this.#ports.timers.now() > until) this.#giveUp(HOST_SILENT)
+    if (this.#ports.timers.now() > until) this.#giveUpSilent()
     else this.#ports.timers.at(HOST_CONNECTION_TIMER, 'silence', until + 1)
   }
 
@@ -280,6 +294,19 @@ export class HostConnection {
     this.#gaveUpAt = timers.now()
     const transport = hostSender.session?.transport
     this.#onLost(reason)
+    transport?.close()
+  }
+
+  #giveUpSilent(): void {
+    const { timers, hostSender } = this.#ports
+    this.#gaveUpAt = timers.now()
+    this.#silentTransport = hostSender.session?.transport
+    this.#onLost(HOST_SILENT)
+  }
+
+  #closeSilentTransport(): void {
+    const transport = this.#silentTransport
+    this.#silentTransport = undefined
     transport?.close()
   }
 
