@@ -210,6 +210,12 @@ const leases: readonly Mutant[] = [
     replace: '',
   },
   {
+    name: 'an execution begins however late its acceptance leaves',
+    file: 'actors/daemon/executions.ts',
+    find: 'if (isSameConnection && isInTime) this.#start(leaseId)',
+    replace: 'if (isSameConnection || !isInTime) this.#start(leaseId)',
+  },
+  {
     name: 'a cancel has no answer deadline',
     file: LEASE_MANAGER,
     find: "timers.set(timerKey(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)",

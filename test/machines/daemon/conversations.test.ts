@@ -308,7 +308,9 @@ describe('a connection', () => {
     // A suspended process first reads what has arrived meanwhile; its timers fire later.
     stoppedMs = 600_000
     await conversation.dispatch('ls-1')
-    expect(conversation.transcript()).toEqual(['← dispatch', 'hangs up'])
+    expect(conversation.transcript()).toEqual(['← dispatch'])
+    await conversation.clock.advance(600)
+    expect(conversation.transcript()).toEqual(['hangs up', 'dials'])
   })
 
   test('to a host that is behind its own acknowledgements reports the gap', async () => {

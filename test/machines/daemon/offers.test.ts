@@ -1,6 +1,7 @@
 /** Frames that arrive while a dispatch is not answered yet. The simulation found each of these cases. */
 import { describe, expect, test } from '@jest/globals'
 import type { Clock } from '../../../core/ports.ts'
+import type { HostFrame } from '../../../protocol/frames.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { DaemonConversation, jobOf } from './daemon-conversation.ts'
@@ -104,6 +105,123 @@ test('a repeated dispatch is accepted only when it is on disk', async () => {
   expect(conversation.transcript()).toEqual(['→ dispatch-accepted ls-1'])
   await conversation.dispatch('ls-1')
   expectRecorded(conversation.transcript())
+})
+
+describe('a dispatch whose acceptance could not leave in time', () => {
+  /** A daemon whose disk writes nothing before the test says so. */
+  async function withHeldDisk() {
+    const conversation = new DaemonConversation()
+    await conversation.start()
+    await conversation.register()
+    const commit = conversation.disk.commit.bind(conversation.disk)
+    const waiting: (() => void)[] = []
+    conversation.disk.commit = (writes) =>
+      new Promise((resolve) => {
+        waiting.push(() => resolve(commit(writes)))
+      })
+    await conversation.dispatch('ls-1')
+    conversation.transcript()
+    const write = async () => {
+      conversation.disk.commit = commit
+      waiting.shift()?.()
+      await conversation.clock.settle()
+    }
+    return { conversation, write }
+  }
+
+  test('begins only when the host names its lease, in answer to a later heartbeat', async () => {
+    const { conversation, write } = await withHeldDisk()
+    await conversation.clock.advance(11_000)
+    await write()
+    expect(conversation.transcript()).toEqual(['→ dispatch-accepted ls-1'])
+    const beforeAcceptance = conversation.clock.monotonic() - 1
+    await conversation.acknowledge({ 'ls-1': 0 }, { echo: beforeAcceptance })
+    expect(conversation.executor.executions.size).toBe(0)
+    await conversation.acknowledge({ 'ls-1': 0 }, { echo: conversation.clock.monotonic() })
+    expect(conversation.executor.executions.has('ls-1')).toBe(true)
+  })
+
+  test('never begins when the host withdraws it', async () => {
+    const { conversation, write } = await withHeldDisk()
+    await conversation.clock.advance(11_000)
+    await write()
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'no answer to the dispatch' })
+    expect(conversation.executor.executions.size).toBe(0)
+    expect(conversation.daemon.status().executions).toEqual([])
+  })
+
+  test('waits on the next connection until the host has answered its claim', async () => {
+    const { conversation, write } = await withHeldDisk()
+    await conversation.loseConnection()
+    await write()
+    expect(conversation.executor.executions.size).toBe(0)
+    await conversation.clock.advance(2_000)
+    await conversation.register({ 'ls-1': 0 })
+    expect(conversation.executor.executions.has('ls-1')).toBe(true)
+  })
+
+  test('ends when the host never names its lease again', async () => {
+    const { conversation, write } = await withHeldDisk()
+    await conversation.loseConnection()
+    await write()
+    await conversation.clock.advance(200_000)
+    expect(conversation.executor.executions.size).toBe(0)
+    expect(conversation.daemon.status().executions).toEqual([])
+  })
+})
+
+describe('a connection that is given up because the host was silent', () => {
+  async function silentWithExecution() {
+    const conversation = new DaemonConversation()
+    await conversation.start()
+    await conversation.register()
+    await conversation.dispatch('ls-1')
+    const { connection } = conversation
+    await conversation.clock.advance(45_001)
+    conversation.transcript()
+    const read = async (frame: HostFrame) => {
+      connection?.listener.onText(JSON.stringify(frame))
+      await conversation.clock.settle()
+    }
+    return { conversation, connection, read }
+  }
+
+  test('still loses a lease that the host has withdrawn there', async () => {
+    const { conversation, read } = await silentWithExecution()
+    await read({ type: 'lease-lost', leaseId: 'ls-1', reason: 'expired' })
+    expect(conversation.transcript()).toContain('kill ls-1 (the lease is lost: expired)')
+  })
+
+  test('still cancels a run that the host has cancelled there', async () => {
+    const { conversation, read } = await silentWithExecution()
+    await read({ type: 'cancel', leaseId: 'ls-1', reason: 'nobody wants it' })
+    expect(conversation.transcript()).toContain('interrupt ls-1 (nobody wants it)')
+  })
+
+  test('still ends a worker that the host has revoked there', async () => {
+    const { conversation, read } = await silentWithExecution()
+    await read({ type: 'revoked', reason: 'unwanted' })
+    expect(conversation.ends).toMatchObject([{ is: 'revoked' }])
+  })
+
+  test('brings nothing else: neither a dispatch nor a longer lease', async () => {
+    const { conversation, read } = await silentWithExecution()
+    await read({
+      type: 'dispatch',
+      lease: { id: 'ls-2', runId: 'run-2', expiresAt: '2026-01-01T00:03:00.000Z', remainingMs: 165_000 },
+      job: jobOf('run-2'),
+    })
+    expect(conversation.executor.executions.has('ls-2')).toBe(false)
+    expect(conversation.transcript()).toEqual([])
+  })
+
+  test('is closed before the next one opens', async () => {
+    const { conversation, connection } = await silentWithExecution()
+    expect(connection?.isOpen).toBe(true)
+    await conversation.clock.advance(2_000)
+    expect(conversation.connection).not.toBe(connection)
+    expect(connection?.isOpen).toBe(false)
+  })
 })
 
 test('a register that was delayed does not end the worker', async () => {

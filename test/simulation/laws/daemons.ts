@@ -13,6 +13,8 @@ import type { Law, LawObserver, LawView } from './law.ts'
 
 /** Allows for rounding of clocks and of times in frames. */
 const TOLERANCE_MS = 10
+/** The fastest clock of a simulated machine, with room for rounding. */
+const CLOCK_RATE_MAX = 1.02
 
 /** The host's latest frames about each worker's leases, as the workers received them. */
 class HostMessages {
@@ -381,6 +383,43 @@ const lostLeasesStop: Law = {
   },
 }
 
+/** How long the host waits for an answer to its dispatch. */
+const DISPATCH_ANSWER_MS = 10_000
+
+const acceptedInTime: Law = {
+  number: '25',
+  sentence:
+    'an execution begins only if its acceptance left in time on the connection of its dispatch, or the host has named its lease since',
+  observe: (view, fail) => {
+    const dispatches = new Map<string, { readonly wire: SimWire; readonly at: number }>()
+    const accepted = new Set<string>()
+    const named = new Set<string>()
+    return {
+      onWorkerReceives: (wire, frame) => {
+        if (frame.type === 'dispatch') dispatches.set(frame.lease.id, { wire, at: view.now() })
+      },
+      onHostSends: (wire, frame) => {
+        if (frame.type !== 'lease-ack') return
+        for (const { leaseId } of frame.leases) {
+          const dispatch = dispatches.get(leaseId)
+          const isLater = dispatch?.wire !== wire || view.now() > dispatch.at + DISPATCH_ANSWER_MS
+          if (isLater) named.add(leaseId)
+        }
+      },
+      onWorkerSends: (_worker, wire, frame) => {
+        if (frame.type !== 'dispatch-accepted') return
+        const dispatch = dispatches.get(frame.leaseId)
+        if (dispatch?.wire === wire && view.now() <= dispatch.at + DISPATCH_ANSWER_MS * CLOCK_RATE_MAX)
+          accepted.add(frame.leaseId)
+      },
+      onExecutionStarted: ({ leaseId, worker }) => {
+        if (view.workerDiskOf(worker) === undefined || accepted.has(leaseId) || named.has(leaseId)) return
+        fail(`${leaseId} begins without an acceptance in time`, { dispatch: dispatches.get(leaseId)?.at })
+      },
+    }
+  },
+}
+
 const noNeedlessResend: Law = {
   number: 'D7',
   sentence: 'a frame is sent again only on a new connection, or when the host repeats a number',
@@ -532,6 +571,7 @@ export const daemonLaws: readonly Law[] = [
   interruptedIsReported,
   stopsInTime,
   lostLeasesStop,
+  acceptedInTime,
   noNeedlessResend,
   reportedIsApplied,
   endsForCause,
