@@ -227,7 +227,7 @@ test('a file that cannot be written delays no other run, and is written once pos
   await put(store, 0, 2)
   await put(store, 0, 2, runId(2))
   await until('the other run is flushed', () => existsSync(fileOf(store, runId(2))))
-  await until('it is told', () =>
+  await until('the failed move is logged', () =>
     store.log.lines.some(({ message }) => message.includes('could not be moved')),
   )
   expect(store.events.nextIndex(runId(1))).toBe(2)
@@ -247,7 +247,9 @@ test('a disk without space for files: events stay in the database, and move once
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k', 'count=240'])
     const all = Array.from({ length: 50 }, (_, n) => logEvent(runId(1), n, 'x'.repeat(10_000)))
     await store.database.commit([putEvents(runId(1), all)])
-    await until('it is told', () => store.log.lines.some(({ message }) => message.includes('no disk space')))
+    await until('the full disk is logged', () =>
+      store.log.lines.some(({ message }) => message.includes('no disk space')),
+    )
     await until('the partial write is cut off', () => statSync(fileOf(store)).size === 0)
     // The flush is retried every second, and logged once.
     await sleep(500)

@@ -37,7 +37,7 @@ test('the database and its emergency space are owner-only', async () => {
   const folder = join(tempFolder(), 'state.d')
   const database = openDatabase(folder, 32 * 1024)
   await database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
-  await until('the ballast is there', () => existsSync(join(folder, 'ballast')))
+  await until('the emergency space exists', () => existsSync(join(folder, 'ballast')))
   expect(modeOf(folder)).toBe('700')
   expect(readdirSync(folder).sort()).toEqual(['ballast', 'data.mdb', 'lock.mdb'])
   for (const name of readdirSync(folder)) expect([name, modeOf(join(folder, name))]).toEqual([name, '600'])
@@ -240,7 +240,7 @@ test('a full disk: no data is lost, commits continue with the emergency space, a
   const filler = join(mounted, 'filler')
   const database = openDatabase(join(mounted, 'state'), 2 * 1024 * 1024)
   try {
-    await until('the ballast is there', () => existsSync(join(mounted, 'state', 'ballast')))
+    await until('the emergency space exists', () => existsSync(join(mounted, 'state', 'ballast')))
     const states: string[] = []
     database.onState(({ is }) => states.push(is))
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'])

@@ -53,7 +53,7 @@ test('a folder with other content keeps its mode', async () => {
   expect(modeOf(folder)).toBe('700')
 })
 
-test('a full disk at the start costs the emergency space, not the start', () =>
+test('a store on a full disk opens without its emergency space', () =>
   onSmallDisk(async (disk) => {
     const dataDir = join(disk, 'data')
     const emergencyFile = join(dataDir, 'state', 'ballast')

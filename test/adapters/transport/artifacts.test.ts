@@ -182,7 +182,7 @@ test('256 MiB for a client that does not read cost few chunks, and a disconnect 
   slow.write(requestText('GET', '/api/runs/run-1/artifacts/huge', AUTH))
   await until('the first pieces have been read', () => reading.pieces > 2)
   let last = -1
-  await until('no more is read', async () => {
+  await until('the server stops reading', async () => {
     const same = reading.pieces === last
     last = reading.pieces
     await sleep(50)
@@ -190,7 +190,7 @@ test('256 MiB for a client that does not read cost few chunks, and a disconnect 
   })
   expect(reading.pieces).toBeLessThan(160)
   slow.resume()
-  await until('it goes on when the client reads', () => reading.pieces > last + 100)
+  await until('the server reads on', () => reading.pieces > last + 100)
   slow.pause()
   expect(reading.ended).toBe(false)
   slow.destroy()
@@ -208,7 +208,7 @@ test('a pending download gets a limited time when the server stops', async () =>
   slow.pause()
   slow.on('error', () => {})
   slow.write(requestText('GET', '/api/runs/run-1/artifacts/huge', AUTH))
-  await until('it has begun', () => reading.pieces > 0)
+  await until('the download has begun', () => reading.pieces > 0)
   await server.close('stop')
   await until('the reading has ended', () => reading.ended)
 })
@@ -242,12 +242,12 @@ test('a client that disconnects before the artifact is found leaves no read open
   }
   const client = connect(port, '127.0.0.1')
   client.write(requestText('GET', '/api/runs/run-1/artifacts/log.txt', AUTH))
-  await until('the artifact is asked for', () => asked)
+  await until('the store is asked for the artifact', () => asked)
   client.destroy()
   // The library notices the disconnect later.
   await sleep(100)
   answer()
-  await until('it is answered', () => answered)
+  await until('the store has answered', () => answered)
   await sleep(50)
   expect([reading.pieces, reading.ended]).not.toEqual([1, false])
 })

@@ -64,7 +64,7 @@ test('frames arrive unchanged in both directions', async () => {
   expect(view.runId).toBe('run-1')
   client.send({ type: 'resize', cols: 120, rows: 40 })
   client.send({ type: 'input', data: 'ls\r' })
-  await until('the host is told', () => view.told.length === 2)
+  await until('the host has both frames', () => view.told.length === 2)
   expect(view.told).toEqual(['resize 120×40', 'input ls\r'])
   const sent = [
     { type: 'data', data: '\u001b[1mä€😀\u0000' },
@@ -75,7 +75,7 @@ test('frames arrive unchanged in both directions', async () => {
   view.link.close(1000, 'the session has ended')
   expect(await client.firstFrames(3)).toEqual([...sent, { type: 'data', data: 'ä' }])
   expect(await client.closed).toEqual({ code: 1000, reason: 'the session has ended' })
-  await until('the host is told', () => view.closed === 1)
+  await until('the host knows that the view is closed', () => view.closed === 1)
   expect(view.link.send({ type: 'data', data: 'late' })).toBe(false)
 })
 
@@ -83,7 +83,7 @@ test('a closed view is reported to the host once', async () => {
   const { client, view, meters } = await opened()
   expect(meters.counts.get('sockets attach')).toBe(1)
   client.close()
-  await until('the host is told', () => view.closed === 1)
+  await until('the host knows that the view is closed', () => view.closed === 1)
   expect(meters.counts.get('sockets attach')).toBe(0)
 })
 
@@ -152,7 +152,7 @@ test('a frame full of characters that JSON escapes stays within the frame limit'
   const { client, view } = await opened()
   const data = '\u0001'.repeat(ATTACH_DATA_CHARS_MAX)
   client.send({ type: 'input', data })
-  await until('the host is told', () => view.told.length === 1)
+  await until('the host has the frame', () => view.told.length === 1)
   expect(view.told[0] === `input ${data}`).toBe(true)
 })
 
@@ -169,7 +169,7 @@ test('a long text may be pasted, up to the byte limit', async () => {
   const data = 'x'.repeat(60_000)
   const atOnce = Math.floor(ATTACH_INPUT_BYTES_AT_ONCE / 61_000)
   for (let at = 0; at < atOnce; at++) client.send({ type: 'input', data })
-  await until('the host is told', () => view.told.length === atOnce)
+  await until('the host has all frames', () => view.told.length === atOnce)
   for (let at = 0; at < 2 * atOnce; at++) client.send({ type: 'input', data })
   expect((await client.closed).code).toBe(1008)
 })
@@ -216,10 +216,10 @@ test('a stop closes every terminal with a reason', async () => {
   const { client, server, view } = await opened()
   void server.close('the service is stopping')
   expect(await client.closed).toEqual({ code: 1001, reason: 'the service is stopping' })
-  await until('the host is told', () => view.closed === 1)
+  await until('the host knows that the view is closed', () => view.closed === 1)
 })
 
-test('a host API that throws costs a terminal, and not the process', async () => {
+test('a host API that throws closes one terminal, and the host continues', async () => {
   const { port, hostApi, log } = await openTestServer()
   hostApi.attachView = () => {
     throw new Error('a bug')

@@ -232,7 +232,7 @@ test('a client that never reads uses only its backlog, and is disconnected', asy
   expect(meters.counts.get('sockets_cut_off_total dashboard')).toBe(1)
   expect(meters.counts.get('sockets dashboard')).toBe(1)
   clock.wind(DRAIN_MS_MAX)
-  await until('it is gone', () => meters.counts.get('sockets dashboard') === 0)
+  await until('no dashboard is connected', () => meters.counts.get('sockets dashboard') === 0)
   slow.resume()
   await ended
 })
@@ -263,7 +263,10 @@ test('a slow client that catches up receives 1013 and a reason', async () => {
     hostApi.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
     if (i % 16 === 15) await new Promise((resolve) => setImmediate(resolve))
   }
-  await until('it is cut off', () => meters.counts.get('sockets_cut_off_total dashboard') === 1)
+  await until(
+    'the dashboard is disconnected',
+    () => meters.counts.get('sockets_cut_off_total dashboard') === 1,
+  )
   slow.resume()
   await ended
   const tail = Buffer.concat(chunks).subarray(-125)

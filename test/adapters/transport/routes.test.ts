@@ -94,7 +94,7 @@ test('a Link header names the next page, and keeps the query', async () => {
   })
 })
 
-test('a ticket in the Link is encoded, whatever it is called', async () => {
+test('a ticket with special characters is encoded in the Link header', async () => {
   const { ask, hostApi } = await open()
   const name = 'ä & "b"\r\n<x>;'
   for (const id of ['run-1', 'run-2']) hostApi.runsById.set(id, fakeRun(id, 'queued', name))
@@ -123,7 +123,7 @@ test('a list is refused with the field that is wrong', async () => {
   ])
 })
 
-test('a run, its events and its placement are answered', async () => {
+test('a run, its events and its placement are returned', async () => {
   const server = await open()
   withRuns(server)
   const at = '2026-03-01T08:30:00.000Z'
@@ -163,7 +163,7 @@ test('a run, its events and its placement are answered', async () => {
   ])
 })
 
-test('cancel, retry and discard answer the run, or a refusal', async () => {
+test('cancel, retry and discard return the run or a refusal', async () => {
   const server = await open()
   withRuns(server)
   expect(await server.ask('POST /api/runs/run-1/cancel')).toMatchObject({ body: { status: 'cancelled' } })
@@ -188,7 +188,7 @@ test('cancel, retry and discard answer the run, or a refusal', async () => {
   ])
 })
 
-test('memories are listed by repository (with a slash in its name), and dropped singly or all at once', async () => {
+test('memories are listed by repository (with a slash in its name), and deleted singly or all at once', async () => {
   const { ask, hostApi } = await open()
   hostApi.memoriesByRepo.set('acme/lamps', [fakeMemory('m-1'), fakeMemory('m-2')])
   expect(await ask('GET /api/memories')).toMatchObject({

@@ -46,7 +46,7 @@ test('a pending reply is finished, and a new request on an open connection is re
   await idle.ask(requestText('GET', '/api/health', ['Host: localhost']))
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`, 'Content-Type: application/json']
   const underWay = busy.ask(requestText('PUT', '/api/settings', headers, '{"patch":{}}'))
-  await until('it is under way', () => hostApi.patches.length === 1)
+  await until('the host handles the request', () => hostApi.patches.length === 1)
   void server.close('stop')
   expect((await idle.ask(requestText('GET', '/api/health', ['Host: localhost']))).status).toBe(503)
   finish()
@@ -60,7 +60,7 @@ test('the wait for a reply that never comes is limited', async () => {
   const client = createRawClient(port)
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`, 'Content-Type: application/json']
   const asked = client.ask(requestText('PUT', '/api/settings', headers, '{"patch":{}}'))
-  await until('it is under way', () => hostApi.patches.length === 1)
+  await until('the host handles the request', () => hostApi.patches.length === 1)
   await server.close('stop')
   expect(await asked).toMatchObject({ status: 0, closed: true })
 })
@@ -76,7 +76,7 @@ test('an upgrade on an open connection is refused while the server stops', async
     requestText('PUT', '/api/settings', [...headers, 'Content-Type: application/json'], '{"patch":{}}'),
   )
   await late.ask(requestText('GET', '/api/config', headers))
-  await until('the other is under way', () => hostApi.patches.length === 1)
+  await until('the host handles the first request', () => hostApi.patches.length === 1)
   void server.close('stop')
   const upgrade = ['Upgrade: websocket', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==']
   expect((await late.ask(requestText('GET', '/ws', [...headers, ...upgrade]))).status).toBe(503)

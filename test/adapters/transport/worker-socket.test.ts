@@ -31,17 +31,17 @@ const PATH = '/ws/worker'
 const dial = (port: number): SocketClient => connectSocket(port, PATH, { authorization: '' })
 
 async function connectedReceiver({ hostApi }: TestServer, nth = 0): Promise<FakeWorkerReceiver> {
-  await until('the desk has been told of the connection', () => hostApi.workerConnections[nth] !== undefined)
-  const line = hostApi.workerConnections[nth]
-  if (line === undefined) throw new Error('no line')
-  return line
+  await until('the host API has the connection', () => hostApi.workerConnections[nth] !== undefined)
+  const receiver = hostApi.workerConnections[nth]
+  if (receiver === undefined) throw new Error('no receiver')
+  return receiver
 }
 
 async function connectWorker(given: Parameters<typeof openTestServer>[0] = {}) {
   const server = await openTestServer(given)
   const client = dial(server.fleetPort)
   await client.opened
-  return { ...server, client, line: await connectedReceiver(server) }
+  return { ...server, client, receiver: await connectedReceiver(server) }
 }
 
 const UPGRADE = [
@@ -57,95 +57,96 @@ async function upgrade(port: number, headers: readonly string[] = [], path = PAT
   return client.ask([`GET ${path} HTTP/1.1`, 'Host: localhost', ...UPGRADE, ...headers, '\r\n'].join('\r\n'))
 }
 
-test('both listeners open it to anybody, and pass frames unchanged', async () => {
+test('both listeners accept any worker, and pass frames unchanged', async () => {
   const server = await openTestServer()
   for (const [nth, port] of [server.port, server.fleetPort].entries()) {
     const client = dial(port)
     await client.opened
-    const line = await connectedReceiver(server, nth)
+    const receiver = await connectedReceiver(server, nth)
     client.sendText('{"type":"x","ü":"💡"}')
     client.sendText('not even JSON')
-    await until('both have come', () => line.frames.length === 2)
-    expect(line.frames).toEqual(['{"type":"x","ü":"💡"}', 'not even JSON'])
-    expect(line.link.address).toBe('127.0.0.1')
-    expect(line.link.send('{"type":"hello","ü":"💡"}')).toBe(true)
+    await until('both frames have arrived', () => receiver.frames.length === 2)
+    expect(receiver.frames).toEqual(['{"type":"x","ü":"💡"}', 'not even JSON'])
+    expect(receiver.link.address).toBe('127.0.0.1')
+    expect(receiver.link.send('{"type":"hello","ü":"💡"}')).toBe(true)
     expect(await client.firstFrames(1)).toEqual([{ type: 'hello', ü: '💡' }])
   }
   expect(server.meters.counts.get('sockets worker')).toBe(2)
 })
 
 test('a closed socket is reported once, and nothing is sent after it', async () => {
-  const { client, line, meters } = await connectWorker()
+  const { client, receiver, meters } = await connectWorker()
   client.close()
-  await until('the desk has been told', () => line.isClosed)
-  expect(line.link.send('x')).toBe(false)
-  line.link.close(1000, 'again')
+  await until('the host API knows that the socket is closed', () => receiver.isClosed)
+  expect(receiver.link.send('x')).toBe(false)
+  receiver.link.close(1000, 'again')
   expect(meters.counts.get('sockets worker')).toBe(0)
 })
 
 test('the host API closes with a code and a reason, after everything sent before', async () => {
-  const { client, line } = await connectWorker({ clock: createSettableClock() })
-  for (let i = 0; i < 50; i++) line.link.send(JSON.stringify({ type: 'filler', text: 'x'.repeat(60_000), i }))
-  line.link.close(1008, 'a newer connection')
-  expect(line.link.send('{"type":"late"}')).toBe(false)
+  const { client, receiver } = await connectWorker({ clock: createSettableClock() })
+  for (let i = 0; i < 50; i++)
+    receiver.link.send(JSON.stringify({ type: 'filler', text: 'x'.repeat(60_000), i }))
+  receiver.link.close(1008, 'a newer connection')
+  expect(receiver.link.send('{"type":"late"}')).toBe(false)
   expect(await client.closed).toEqual({ code: 1008, reason: 'a newer connection' })
   expect(client.frames.map(({ i }) => i)).toEqual(Array.from({ length: 50 }, (_, i) => i))
 })
 
 test('before registration a longer frame is reported as unreadable', async () => {
-  const { client, line } = await connectWorker()
+  const { client, receiver } = await connectWorker()
   client.sendText('x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX))
   client.sendText('x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX + 1))
   expect(await client.closed).toEqual({ code: 1008, reason: 'a frame has at most 65536 bytes' })
   expect(client.frames).toEqual([
     { type: 'rejected', code: 'malformed', reason: 'a frame has at most 65536 bytes' },
   ])
-  expect([line.frames.length, line.unreadableReasons.length]).toEqual([1, 1])
+  expect([receiver.frames.length, receiver.unreadableReasons.length]).toEqual([1, 1])
 })
 
 test('after registration frames may be long, counted in bytes', async () => {
-  const { client, line } = await connectWorker()
-  line.register()
+  const { client, receiver } = await connectWorker()
+  receiver.register()
   client.sendText('ä'.repeat(WORKER_FRAME_BYTES_MAX / 2))
-  await until('it has come', () => line.frames.length === 1)
-  expect(line.frames[0]?.length).toBe(WORKER_FRAME_BYTES_MAX / 2)
+  await until('the frame has arrived', () => receiver.frames.length === 1)
+  expect(receiver.frames[0]?.length).toBe(WORKER_FRAME_BYTES_MAX / 2)
   client.sendText(`${'ä'.repeat(WORKER_FRAME_BYTES_MAX / 2)}x`)
   expect(await client.closed).toMatchObject({ reason: 'a frame has at most 1048576 bytes' })
 })
 
 test('a frame far beyond every limit is not read', async () => {
-  const { client, line } = await connectWorker()
-  line.register()
+  const { client, receiver } = await connectWorker()
+  receiver.register()
   client.sendText('x'.repeat(2 * WORKER_FRAME_BYTES_MAX))
   expect((await client.closed).code).toBe(1006)
-  await until('the desk has been told', () => line.isClosed)
-  expect([line.frames, line.unreadableReasons]).toEqual([[], []])
+  await until('the host API knows that the socket is closed', () => receiver.isClosed)
+  expect([receiver.frames, receiver.unreadableReasons]).toEqual([[], []])
 })
 
 test('a binary frame is unreadable', async () => {
-  const { client, line } = await connectWorker()
+  const { client, receiver } = await connectWorker()
   client.sendText(new Uint8Array([123, 125]))
   const reason = expect.stringContaining('binary')
   expect(await client.closed).toMatchObject({ code: 1008, reason })
-  expect(line.unreadableReasons).toEqual([reason])
+  expect(receiver.unreadableReasons).toEqual([reason])
 })
 
 test('text that is not UTF-8 closes the connection', async () => {
   const server = await openTestServer()
   const socket = await connectRawSocket(server.port, PATH)
-  const line = await connectedReceiver(server)
+  const receiver = await connectedReceiver(server)
   socket.on('error', () => {})
   socket.resume()
   socket.write(encodeClientFrame(1, '{}'))
   socket.write(encodeClientFrame(1, Buffer.from([0x7b, 0xff, 0x7d])))
-  await until('the line is gone', () => line.isClosed)
-  expect(line.frames).toEqual(['{}'])
+  await until('the socket is closed', () => receiver.isClosed)
+  expect(receiver.frames).toEqual(['{}'])
 })
 
 test('a fragmented message is one frame with the length of all fragments', async () => {
   const server = await openTestServer()
   const socket = await connectRawSocket(server.port, PATH)
-  const line = await connectedReceiver(server)
+  const receiver = await connectedReceiver(server)
   socket.on('error', () => {})
   socket.resume()
   socket.write(encodeClientFrame(1, '{"a":', { bits: 0 }))
@@ -153,49 +154,49 @@ test('a fragmented message is one frame with the length of all fragments', async
   const half = 'x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX / 2 + 1)
   socket.write(encodeClientFrame(1, half, { bits: 0 }))
   socket.write(encodeClientFrame(0, half))
-  await until('the second one is refused', () => line.unreadableReasons.length === 1)
-  expect(line.frames).toEqual(['{"a":1}'])
+  await until('the second message is refused', () => receiver.unreadableReasons.length === 1)
+  expect(receiver.frames).toEqual(['{"a":1}'])
 })
 
 /** A client that never reads, so that its backlog grows. */
 async function connectUnreadSocket(
   server: TestServer,
-): Promise<{ socket: Socket; line: FakeWorkerReceiver }> {
+): Promise<{ socket: Socket; receiver: FakeWorkerReceiver }> {
   const socket = await connectRawSocket(server.fleetPort, PATH)
   socket.removeAllListeners('error')
   socket.on('error', () => {})
-  return { socket, line: await connectedReceiver(server) }
+  return { socket, receiver: await connectedReceiver(server) }
 }
 
-function fillBacklog(line: FakeWorkerReceiver): number {
+function fillBacklog(receiver: FakeWorkerReceiver): number {
   const text = 'x'.repeat(64 * 1024)
   let sent = 0
-  while (line.link.send(text)) sent += text.length
+  while (receiver.link.send(text)) sent += text.length
   return sent
 }
 
 test('a worker that does not read is disconnected at the backlog limit', async () => {
   const clock = createSettableClock()
   const server = await openTestServer({ clock })
-  const { line } = await connectUnreadSocket(server)
-  const sent = fillBacklog(line)
+  const { receiver } = await connectUnreadSocket(server)
+  const sent = fillBacklog(receiver)
   expect(sent).toBeGreaterThan(WORKER_BACKLOG_BYTES_MAX)
   expect(sent).toBeLessThan(3 * WORKER_BACKLOG_BYTES_MAX)
-  expect(line.link.send('x')).toBe(false)
+  expect(receiver.link.send('x')).toBe(false)
   expect(server.meters.counts.get('sockets_cut_off_total worker')).toBe(1)
-  expect(line.isClosed).toBe(false)
+  expect(receiver.isClosed).toBe(false)
   clock.wind(DRAIN_MS_MAX)
-  await until('the line is gone', () => line.isClosed)
+  await until('the socket is closed', () => receiver.isClosed)
 })
 
 test('a slow worker that catches up receives 1013 and a reason', async () => {
   const server = await openTestServer({ clock: createSettableClock() })
-  const { socket, line } = await connectUnreadSocket(server)
+  const { socket, receiver } = await connectUnreadSocket(server)
   const chunks: Buffer[] = []
   socket.on('data', (bytes) => chunks.push(bytes))
   socket.pause()
   const ended = new Promise((resolve) => socket.on('close', resolve))
-  fillBacklog(line)
+  fillBacklog(receiver)
   socket.resume()
   await ended
   const tail = Buffer.concat(chunks).subarray(-125)
@@ -207,11 +208,11 @@ test('a slow worker that catches up receives 1013 and a reason', async () => {
 test('frames of a closing socket are ignored', async () => {
   const clock = createSettableClock()
   const server = await openTestServer({ clock })
-  const { socket, line } = await connectUnreadSocket(server)
-  fillBacklog(line)
+  const { socket, receiver } = await connectUnreadSocket(server)
+  fillBacklog(receiver)
   socket.write(encodeClientFrame(1, '{}'))
   await sleep(50)
-  expect(line.frames).toEqual([])
+  expect(receiver.frames).toEqual([])
 })
 
 test('the number of unregistered sockets is limited per listener', async () => {
@@ -243,11 +244,11 @@ test('a refusal of the host API is sent as the close reason', async () => {
 })
 
 test('a host API that throws ends one connection, and not the host', async () => {
-  const { client, line, log, url } = await connectWorker()
-  line.onText = () => {
+  const { client, receiver, log, url } = await connectWorker()
+  receiver.onText = () => {
     throw new Error('a bug')
   }
-  line.onClosed = () => {
+  receiver.onClosed = () => {
     throw new Error('another bug')
   }
   client.sendText('{}')
@@ -315,7 +316,7 @@ test('a silent worker uses little memory', async () => {
       await Promise.all(
         Array.from({ length: Math.min(left, 50) }, () => connectRawSocket(server.fleetPort, PATH)),
       )
-      for (const line of server.hostApi.workerConnections.slice(connected)) line.register()
+      for (const receiver of server.hostApi.workerConnections.slice(connected)) receiver.register()
       connected = server.hostApi.workerConnections.length
     }
   }

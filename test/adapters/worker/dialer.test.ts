@@ -15,27 +15,32 @@ import { closeAfterTest, openTestServer } from '../../support/test-resources.ts'
 import { until } from '../../support/until.ts'
 
 interface Dialled {
-  readonly line: DialledConnection
-  readonly story: string[]
+  readonly connection: DialledConnection
+  readonly events: string[]
   readonly ended: Promise<string>
 }
 
 function dial(url: string, parts: Partial<DialerOptions> = {}): Dialled {
-  const story: string[] = []
+  const events: string[] = []
   let end: (reason: string) => void = () => {}
   const ended = new Promise<string>((resolve) => {
     end = resolve
   })
-  const line = createDialer({ url: () => url, clock: realClock, log: createRecordingLog(), ...parts }).dial({
-    onOpen: () => void story.push('opened'),
-    onText: (text) => void story.push(`heard ${text.length > 50 ? text.length : text}`),
+  const connection = createDialer({
+    url: () => url,
+    clock: realClock,
+    log: createRecordingLog(),
+    ...parts,
+  }).dial({
+    onOpen: () => void events.push('opened'),
+    onText: (text) => void events.push(`received ${text.length > 50 ? text.length : text}`),
     onClose: (reason) => {
-      story.push(`closed: ${reason}`)
+      events.push(`closed: ${reason}`)
       end(reason)
     },
   })
-  closeAfterTest(() => line.close())
-  return { line, story, ended }
+  closeAfterTest(() => connection.close())
+  return { connection, events, ended }
 }
 
 const plain = (port: number): string => `ws://127.0.0.1:${port}/ws/worker`
@@ -60,27 +65,27 @@ describe('a connection', () => {
   test('to a real host carries frames both ways and sends no Origin header', async () => {
     const server = await openTestServer()
     for (const port of [server.port, server.fleetPort]) {
-      const { line, story } = dial(plain(port))
-      await until('the line is open', () => story.includes('opened'))
-      line.send('{"type":"x"}')
+      const { connection, events } = dial(plain(port))
+      await until('the connection is open', () => events.includes('opened'))
+      connection.send('{"type":"x"}')
       const at = () => server.hostApi.workerConnections.at(-1)
-      await until('the frame is there', () => at()?.frames.length === 1)
+      await until('the host has the frame', () => at()?.frames.length === 1)
       expect(at()?.frames).toEqual(['{"type":"x"}'])
       at()?.link.send('{"type":"y"}')
-      await until('the answer is there', () => story.length === 2)
-      expect(story).toEqual(['opened', 'heard {"type":"y"}'])
+      await until('the worker has the reply', () => events.length === 2)
+      expect(events).toEqual(['opened', 'received {"type":"y"}'])
     }
   })
 
   test('carries frames of the maximum size and reports its backlog', async () => {
     const { port, peers } = await startSocketServer(undefined, (peer) => void peer.socket.pause())
-    const { line, story } = dial(plain(port))
-    await until('the line is open', () => story.includes('opened'))
-    for (let n = 0; n < 16; n++) line.send('x'.repeat(WORKER_FRAME_BYTES_MAX))
-    expect(line.backlogBytes()).toBeGreaterThan(8 * WORKER_FRAME_BYTES_MAX)
+    const { connection, events } = dial(plain(port))
+    await until('the connection is open', () => events.includes('opened'))
+    for (let n = 0; n < 16; n++) connection.send('x'.repeat(WORKER_FRAME_BYTES_MAX))
+    expect(connection.backlogBytes()).toBeGreaterThan(8 * WORKER_FRAME_BYTES_MAX)
     peers[0]?.socket.resume()
-    await until('all of it is out', () => line.backlogBytes() === 0)
-    await until('all of it is there', () => peers[0]?.receivedTexts.length === 16)
+    await until('all frames are sent', () => connection.backlogBytes() === 0)
+    await until('all frames have arrived', () => peers[0]?.receivedTexts.length === 16)
   })
 
   test('delivers messages in order, up to the close frame', async () => {
@@ -89,11 +94,11 @@ describe('a connection', () => {
       peer.socket.write(encodeCloseFrame(1008, 'replaced'))
       peer.socket.end()
     })
-    const { story, ended } = dial(plain(port))
+    const { events, ended } = dial(plain(port))
     await ended
-    expect(story).toEqual([
+    expect(events).toEqual([
       'opened',
-      ...[0, 1, 2, 3, 4].map((n) => `heard ${n}`),
+      ...[0, 1, 2, 3, 4].map((n) => `received ${n}`),
       expect.stringMatching(/^closed: .*\(1008: replaced\)$/),
     ])
   })
@@ -109,33 +114,33 @@ describe('a connection', () => {
     ['sends no UTF-8', (peer) => peer.send(Buffer.from([0xff, 0xfe])), /connection broke|1007/],
   ])('to a peer that %s closes once', async (_what, does, reason) => {
     const { port } = await startSocketServer(undefined, does)
-    const { line, story, ended } = dial(plain(port))
+    const { connection, events, ended } = dial(plain(port))
     expect(await ended).toMatch(reason)
-    line.send('into the void')
-    line.close()
+    connection.send('into the void')
+    connection.close()
     await new Promise((resolve) => setTimeout(resolve, 50))
-    expect(story.filter((what) => what.startsWith('closed'))).toHaveLength(1)
-    expect(story.filter((what) => what.startsWith('heard'))).toEqual([])
+    expect(events.filter((what) => what.startsWith('closed'))).toHaveLength(1)
+    expect(events.filter((what) => what.startsWith('received'))).toEqual([])
   })
 
   test('closed by the worker ends soon, even if the peer never answers the close frame', async () => {
     const { port } = await startSocketServer()
-    const { line, story, ended } = dial(plain(port))
-    await until('the line is open', () => story.includes('opened'))
-    line.close()
-    expect(story).toEqual(['opened'])
-    line.send('too late')
+    const { connection, events, ended } = dial(plain(port))
+    await until('the connection is open', () => events.includes('opened'))
+    connection.close()
+    expect(events).toEqual(['opened'])
+    connection.send('too late')
     expect(await ended).toBe('closed')
   })
 
   test('closed while it is being dialled never opens', async () => {
     const { port, peers } = await startSocketServer()
-    const { line, story, ended } = dial(plain(port))
-    line.close()
-    line.close()
-    expect(story).toEqual([])
+    const { connection, events, ended } = dial(plain(port))
+    connection.close()
+    connection.close()
+    expect(events).toEqual([])
     expect(await ended).toMatch(/before it was open/)
-    expect(story).toHaveLength(1)
+    expect(events).toHaveLength(1)
     expect(peers).toHaveLength(0)
   })
 })
@@ -193,10 +198,10 @@ describe('no connection', () => {
 
   test('to a peer that accepts and then stays silent', async () => {
     const port = await listener(() => {})
-    const { story, ended } = dial(plain(port), { connectMsMax: 150 })
+    const { events, ended } = dial(plain(port), { connectMsMax: 150 })
     expect(await ended).toMatch(/no answer within|timeout|Timeout/i)
     await new Promise((resolve) => setTimeout(resolve, 100))
-    expect(story).toHaveLength(1)
+    expect(events).toHaveLength(1)
   })
 
   test('to an invalid address', async () => {
@@ -231,9 +236,9 @@ describe('an encrypted connection', () => {
 
   test('opens to a host that a named authority vouches for', async () => {
     const { port } = await startSocketServer(tls, (peer) => peer.send('hello'))
-    const { story } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert] })
-    await until('the greeting', () => story.length === 2)
-    expect(story).toEqual(['opened', 'heard hello'])
+    const { events } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert] })
+    await until('the greeting has arrived', () => events.length === 2)
+    expect(events).toEqual(['opened', 'received hello'])
   })
 
   test('is refused if the certificate is for another name', async () => {
@@ -255,14 +260,14 @@ describe('an encrypted connection', () => {
       })
     })
     const proxies = { http: '', https: `http://127.0.0.1:${proxy}`, noProxy: '' }
-    const { story } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert], proxies })
-    await until('the greeting', () => story.length === 2)
-    expect(story).toEqual(['opened', 'heard hello'])
+    const { events } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert], proxies })
+    await until('the greeting has arrived', () => events.length === 2)
+    expect(events).toEqual(['opened', 'received hello'])
     expect(asked).toEqual([`CONNECT localhost:${port} HTTP/1.1`])
 
     const direct = { ...proxies, noProxy: 'localhost' }
     const second = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert], proxies: direct })
-    await until('the greeting', () => second.story.length === 2)
+    await until('the greeting has arrived', () => second.events.length === 2)
     expect(asked).toHaveLength(1)
   })
 })

@@ -142,7 +142,7 @@ describe('agentA', () => {
     expect(summaryOf('claude-success', { code: 1 })[0]).toMatch(/^failed: .*exit code 1 after/)
   })
 
-  test('work after a result makes the run undone until the next result', () => {
+  test('an agent that works on after its result is done only with the next result', () => {
     const [init = '', words = '', result = ''] = sample('claude-success')
     const secondWords = words.replaceAll('msg_1', 'msg_2')
     expect(summarize(runListener('claude', [init, words, result, secondWords], { code: 137 }))[0]).toMatch(
@@ -239,7 +239,7 @@ describe('agentB', () => {
       'codex-401',
       'failed: unexpected status 401 Unauthorized: Incorrect API key provided: sk-fake., url: http://127.0.0.1:8082/v1/responses',
     ],
-  ])('%s says why', (name, first) => {
+  ])('%s: the reason is that of the stream', (name, first) => {
     expect(summaryOf(name, { code: 1 })[0]).toBe(first)
   })
 

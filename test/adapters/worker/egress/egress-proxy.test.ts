@@ -93,7 +93,7 @@ function connectClient(path: string, request?: string): TestClient {
   socket.on('end', () => socket.end())
   if (request !== undefined) socket.write(request, 'latin1')
   const status = async () => {
-    await until('an answer', () => text.includes('\r\n'))
+    await until('the first line of the reply is there', () => text.includes('\r\n'))
     return text.split('\r\n')[0] ?? ''
   }
   return { socket, text: () => text, status, whole: async () => closed.then(() => text) }
@@ -161,7 +161,7 @@ describe('a tunnel', () => {
     socket.resume()
     await new Promise((resolve) => socket.on('close', resolve))
     expect(got).toBe(total + ESTABLISHED.length)
-    await until('its line', () => egress.lines.length === 1)
+    await until('the connection is logged', () => egress.lines.length === 1)
     expect(egress.totals()).toMatchObject({ connections: 0, allowed: 1, bytesIn: total })
   })
 
@@ -170,17 +170,17 @@ describe('a tunnel', () => {
     const accepted: Socket[] = []
     const port = await startServer((socket) => void accepted.push(socket))
     const first = requestConnect(egress.path, `example.org:${port}`)
-    await until('a connection', () => accepted.length === 1)
+    await until('the server has accepted the first connection', () => accepted.length === 1)
     accepted[0]?.resetAndDestroy()
     await first.whole()
 
     const two = requestConnect(egress.path, `example.org:${port}`)
-    await until('another', () => accepted.length === 2)
+    await until('the server has accepted a second connection', () => accepted.length === 2)
     const gone = new Promise((resolve) => accepted[1]?.resume().on('end', resolve))
     two.socket.destroy()
     await gone
     accepted[1]?.end()
-    await until('no connections', () => egress.totals().connections === 0)
+    await until('no connection is left', () => egress.totals().connections === 0)
   })
 
   test('is closed after thirty idle seconds; any byte restarts the time', async () => {
@@ -190,12 +190,12 @@ describe('a tunnel', () => {
     await client.status()
     await clock.advance(IDLE_MS_MAX - 1)
     client.socket.write('awake')
-    await until('the echo', () => client.text().endsWith('awake'))
+    await until('the server has echoed', () => client.text().endsWith('awake'))
     await clock.advance(IDLE_MS_MAX - 1)
     expect(client.socket.closed).toBe(false)
     await clock.advance(1)
     await client.whole()
-    await until('its line', () => egress.lines.length === 1)
+    await until('the connection is logged', () => egress.lines.length === 1)
     expect(clock.timers).toBe(0)
   })
 
@@ -209,7 +209,7 @@ describe('a tunnel', () => {
     ]
     await Promise.all(clients.map((client) => client.status()))
     const silent = connectClient(egress.path)
-    await until('three', () => egress.totals().connections === 3)
+    await until('three connections are open', () => egress.totals().connections === 3)
     await Promise.all([egress.close(), egress.close()])
     await Promise.all([...clients, silent].map((client) => client.whole()))
     expect(() => statSync(egress.path)).toThrow('ENOENT')
@@ -271,7 +271,7 @@ describe('refused requests', () => {
     'POST http://example.org/ HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc',
     'GET / HTTP/1.1\r\nHost: example.org\r\n\r\n',
     'OPTIONS * HTTP/1.1\r\n\r\n',
-  ])('whatever is not CONNECT: %j', async (request) => {
+  ])('a method other than CONNECT: %j', async (request) => {
     const egress = await openProxy({ ...allowlist, ...loopbackAllowed })
     const answer = await connectClient(egress.path, request).whole()
     expect(answer).toMatch(/^HTTP\/1\.1 405 Method Not Allowed\r\n/)
@@ -288,7 +288,7 @@ describe('refused requests', () => {
     '\r\n\r\n',
     '\x16\x03\x01\x02\0\x01\0\r\n\r\n',
     'PRI * HTTP/2.0\r\n\r\n',
-  ])('what is not HTTP/1: %j', async (request) => {
+  ])('a request that is not HTTP/1: %j', async (request) => {
     const egress = await openProxy({ ...allowlist, ...loopbackAllowed })
     expect(await connectClient(egress.path, request).status()).toBe('HTTP/1.1 400 Bad Request')
   })
@@ -340,7 +340,7 @@ describe('refused requests', () => {
     expect(answers).toEqual([['10.0.0.1']])
   })
 
-  test('useless entries are logged when the proxy opens', async () => {
+  test('entries of allowedHosts that allow nothing are logged when the proxy opens', async () => {
     const egress = await openProxy({ network: 'allowlist', allowedHosts: ['localhost', 'example.org'] })
     expect(egress.lines).toEqual([
       expect.stringMatching(/^egress: sandbox.allowedHosts has "localhost", which/),
@@ -420,8 +420,8 @@ describe('a server that never answers', () => {
     const egress = await openProxy({ ...loopbackAllowed, clock })
     const port = await deaf()
     const client = requestConnect(egress.path, `example.org:${port}`)
-    await until('it is being dialled', () => clock.timers === 1 && egress.totals().connections === 1)
-    await until('the answer', async () => {
+    await until('the proxy dials the server', () => clock.timers === 1 && egress.totals().connections === 1)
+    await until('the proxy has replied', async () => {
       await clock.advance(1_000)
       return client.text() !== ''
     })
@@ -439,8 +439,11 @@ describe('a server that never answers', () => {
       requestConnect(egress.path, `example.org:${port}`),
       requestConnect(unnamed.path, 'example.org:443'),
     ]
-    await until('both', () => egress.totals().connections + unnamed.totals().connections === 2)
-    await until('it is being dialled', () => clock.timers === 1)
+    await until(
+      'both connections are open',
+      () => egress.totals().connections + unnamed.totals().connections === 2,
+    )
+    await until('the proxy dials the server', () => clock.timers === 1)
     await Promise.all([egress.close(), unnamed.close()])
     await Promise.all(clients.map((client) => client.whole()))
     expect(clock.timers).toBe(0)
@@ -453,7 +456,7 @@ describe('hostile clients', () => {
     const clock = new ManualClock()
     const egress = await openProxy({ ...loopbackAllowed, clock })
     const client = connectClient(egress.path, 'CONNECT exa')
-    await until('it is there', () => egress.totals().connections === 1)
+    await until('the connection is open', () => egress.totals().connections === 1)
     await clock.advance(HEAD_MS_MAX - 1)
     client.socket.write('mple')
     await clock.advance(1)
@@ -480,7 +483,7 @@ describe('hostile clients', () => {
     const client = connectClient(egress.path, 'CONNECT exam')
     client.socket.end()
     expect(await client.whole()).toBe('')
-    await until('none left', () => egress.totals().connections === 0)
+    await until('no connection is left', () => egress.totals().connections === 0)
     expect(egress.lines).toEqual([])
   })
 
@@ -491,9 +494,9 @@ describe('hostile clients', () => {
     cleanups.push(() => void socket.destroy())
     socket.on('error', () => {}).pause()
     socket.write('CONNECT example.org:443 HTTP/1.1\r\n\r\n')
-    await until('the refusal', () => egress.totals().refused === 1)
+    await until('the request is refused', () => egress.totals().refused === 1)
     await clock.advance(1_000)
-    await until('none left', () => egress.totals().connections === 0)
+    await until('no connection is left', () => egress.totals().connections === 0)
   })
 
   test('a refused client that is still sending can read the reason', async () => {
@@ -515,10 +518,10 @@ describe('hostile clients', () => {
     const beyond = await requestConnect(egress.path, `example.org:${port}`).whole()
     expect(beyond).toContain('there are 256 connections already')
     clients[0]?.socket.destroy()
-    await until('room', () => egress.totals().connections < CONNECTIONS_MAX)
+    await until('a connection is free', () => egress.totals().connections < CONNECTIONS_MAX)
     expect(await requestConnect(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
     clients[1]?.socket.write('still here')
-    await until('the echo', () => clients[1]?.text().endsWith('still here') === true)
+    await until('the server has echoed', () => clients[1]?.text().endsWith('still here') === true)
   })
 
   test('a loop of refused requests does not fill the log', async () => {

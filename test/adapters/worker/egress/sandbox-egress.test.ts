@@ -167,7 +167,7 @@ describe('the command behind the bridge', () => {
     const output = collectText(child.stdout)
     const over = new Promise((resolve) => child.on('close', resolve))
     const init = () => Number(/"child-pid": (\d+)/.exec(status())?.[1])
-    await until('it is ready', () => output() === 'ready\n' && init() > 0)
+    await until('the command is ready', () => output() === 'ready\n' && init() > 0)
     const [command = 0] = readFileSync(`/proc/${init()}/task/${init()}/children`, 'utf8')
       .split(' ')
       .map(Number)
@@ -222,7 +222,7 @@ describe('the bridge by itself', () => {
     const child = spawn(process.execPath, [join(tools, 'egress-bridge.js'), String(port), path])
     cleanups.push(() => child.kill('SIGKILL'))
     const printed = collectText(child.stdout)
-    await until('it listens', () => printed() === 'listening')
+    await until('the bridge listens', () => printed() === 'listening')
     return port
   }
 

@@ -47,7 +47,7 @@ test('bytes that a server sent before it closed reach a slow client', async () =
     setTimeout(() => client.resume(), 1)
   })
   await over
-  await until('all of it', () => got === total)
+  await until('all bytes have arrived', () => got === total)
   expect(clock.timers).toBe(0)
 })
 

@@ -102,7 +102,7 @@ describe('git ends', () => {
         return false
       }
     }
-    await until('it is gone', () => !isAlive())
+    await until('the background process is gone', () => !isAlive())
   })
 
   test('after a flood of output, which is truncated', async () => {

@@ -109,7 +109,7 @@ test('an aborted task stops waiting and does not block the others', async () => 
   const stop = new AbortController()
   const second = cache.use(repository, stop.signal, async () => yes('second'))
   const third = cache.use(repository, never, async () => yes('third'))
-  await until('the first has it', () => isHeld)
+  await until('the first task holds the mirror', () => isHeld)
   stop.abort()
   expect(refusalOf(await second)).toMatch(/^conflict: stopped while waiting/)
   release()
@@ -202,13 +202,13 @@ describe('pruning', () => {
     }
     leave()
     await again()
-    await until('the old one is gone', () => !existsSync(old))
+    await until('the old mirror is deleted', () => !existsSync(old))
     leave()
     await again()
     expect(existsSync(old)).toBe(true)
     later = 3_601_000
     await again()
-    await until('it is gone, too', () => !existsSync(old))
+    await until('the new old mirror is deleted', () => !existsSync(old))
   })
 
   const aged = (path: string, ms: number) => {

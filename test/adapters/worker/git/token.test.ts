@@ -227,7 +227,7 @@ test('an aborted fetch leaves no process behind', async () => {
   expect(shown().some((text) => text.includes(server.origin))).toBe(true)
   stop.abort()
   expect(refusalOf(await fetched)).toMatch(/^conflict: git fetch was stopped/)
-  await until('nobody is left', () => !shown().some((text) => text.includes(server.origin)))
+  await until('no git process is left', () => !shown().some((text) => text.includes(server.origin)))
 })
 
 test('an unreachable code host is retried for minutes, which the log says', async () => {

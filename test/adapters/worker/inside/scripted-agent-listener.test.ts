@@ -59,7 +59,7 @@ function filesOf({ home }: AgentFolders): AgentFiles {
 const runScript = (folders: AgentFolders, ...script: string[]) =>
   runScriptedAgent(folders, promptOf(...script), [...HEADLESS, '--session-id', SESSION])
 
-test('done: session, last text, cost of both models, and the same usage in the transcripts', async () => {
+test('a completed agent reports session, last text and cost, and its transcripts hold the same usage', async () => {
   const folders = createAgentFolders()
   const { observations, ending } = await runListener(
     runScript(folders, 'say a', 'run echo hi', 'subagent b', 'say All done.'),
@@ -75,7 +75,7 @@ test('done: session, last text, cost of both models, and the same usage in the t
   expect(entries.reduce((sum, { inputTokens }) => sum + inputTokens, 0)).toBe(ending.cost?.inputTokens)
 })
 
-test('resumed: only new usage is counted', async () => {
+test('a resumed agent reports only its new usage', async () => {
   const folders = createAgentFolders()
   const first = await runListener(runScript(folders, 'say a'))
   const second = await runListener(
@@ -87,7 +87,7 @@ test('resumed: only new usage is counted', async () => {
   expect(second.ending.cost).toEqual(first.ending.cost)
 })
 
-test('failed, at the limit, interrupted, crashed', async () => {
+test('a failure, a usage limit, a crash and an interruption get their verdicts', async () => {
   expect((await runListener(runScript(createAgentFolders(), 'fail no luck'))).ending).toMatchObject({
     verdict: 'failed',
     reason: 'no luck',
@@ -100,7 +100,7 @@ test('failed, at the limit, interrupted, crashed', async () => {
     verdict: 'failed',
   })
   const played = runScript(createAgentFolders(), 'say a', 'wait 600')
-  await until('it speaks', () => played.lines().length > 1)
+  await until('the agent has printed a message', () => played.lines().length > 1)
   played.process.kill('SIGINT')
   expect((await runListener(played)).ending).toMatchObject({ verdict: 'interrupted' })
 })

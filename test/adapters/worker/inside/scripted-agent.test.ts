@@ -56,7 +56,7 @@ const sum = (spent: unknown, key: keyof TokenSums): number =>
   Object.values<TokenSums>(Object(spent)).reduce((total, usage) => total + usage[key], 0)
 
 describe('running a script', () => {
-  test('files, commands, commits', async () => {
+  test('writes, edits and deletes files, runs commands and commits', async () => {
     const folders = createAgentFolders()
     execFileSync('git', ['init', '--quiet'], { cwd: folders.cwd })
     writeFileSync(join(folders.cwd, 'a.js'), 'const a = 1\nconst b = 2\n')
@@ -294,7 +294,7 @@ describe('the output', () => {
   })
 })
 
-describe('ends', () => {
+describe('the agent ends', () => {
   test('at the turn limit, before the next message', async () => {
     const folders = createAgentFolders()
     const { code, result } = await runToEnd(
@@ -349,7 +349,7 @@ describe('ends', () => {
     })
   })
 
-  test('a failure, a crash, a code', async () => {
+  test('with the text of a failure, by a crash, with a given exit code', async () => {
     expect((await runToEnd(createAgentFolders(), ['fail no luck'])).result).toMatchObject({
       errors: ['no luck'],
     })
@@ -358,13 +358,13 @@ describe('ends', () => {
     expect((await runToEnd(createAgentFolders(), ['crash 7'])).code).toBe(7)
   })
 
-  test('without a block, explaining how to write one', async () => {
+  test('at once if the prompt has no block, and explains how to write one', async () => {
     const played = runScriptedAgent(createAgentFolders(), 'Please mend the gate.')
     expect(await played.ended).toBe(1)
     expect(String(Object(resultOf(played).errors)[0])).toContain('```switchyard\n')
   })
 
-  test('with the line of an invalid block', async () => {
+  test('at once if a block is invalid, and names the line', async () => {
     const { code, result } = await runToEnd(createAgentFolders(), ['say a', 'dance'])
     expect(code).toBe(1)
     expect(String(Object(result.errors)[0])).toMatch(/^line 2 of the switchyard block: "dance" is no step/)
@@ -397,9 +397,12 @@ describe('ends', () => {
     ['hangs', ['say a', 'hang']],
     ['is in a command', ['say a', 'run sleep 600']],
     ['babbles', ['say a', 'spam 1000000']],
-  ])('SIGINT while it %s: it says what it has spent, and that it was interrupted', async (_, script) => {
+  ])('on SIGINT while it %s, and reports its cost and that it was interrupted', async (_, script) => {
     const played = runScriptedAgent(createAgentFolders(), promptOf(...script))
-    await until('it speaks', () => assistants(played.lines()).length > 0 && played.out().length > 1)
+    await until(
+      'the agent has printed a message',
+      () => assistants(played.lines()).length > 0 && played.out().length > 1,
+    )
     played.process.kill('SIGINT')
     expect(await played.ended).toBe(0)
     const [aborted, user, result] = played.lines().slice(-3)
@@ -423,7 +426,7 @@ describe('ends', () => {
 
   test('not on signals after `hang deaf`', async () => {
     const played = runScriptedAgent(createAgentFolders(), promptOf('say a', 'hang deaf'))
-    await until('it speaks', () => assistants(played.lines()).length > 0)
+    await until('the agent has printed a message', () => assistants(played.lines()).length > 0)
     await new Promise((resolve) => setTimeout(resolve, 100))
     played.process.kill('SIGINT')
     played.process.kill('SIGTERM')

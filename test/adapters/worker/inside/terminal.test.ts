@@ -133,7 +133,7 @@ describe('the terminal', () => {
       '-c',
       'stty -echo; echo begun; sleep 1; head -n 20000 | md5sum',
     )
-    await until('it has begun', () => text().includes('begun'))
+    await until('the command has begun', () => text().includes('begun'))
     for (let at = 0; at < lines.length; at += 1_000) types(lines.slice(at, at + 1_000).join(''))
     await gone
     const { createHash } = await import('node:crypto')
@@ -185,7 +185,7 @@ describe('the terminal', () => {
       '-c',
       'trap "exit 3" INT; yes nothing else',
     )
-    await until('it prints', () => text().length > 100_000)
+    await until('the command prints', () => text().length > 100_000)
     child.stdout.pause()
     await new Promise((resolve) => setTimeout(resolve, 100))
     types('\u0003')

@@ -204,7 +204,7 @@ test('a setup that never ends is killed, and the refusal says why', async () => 
   const order = { ...job, repo: setUp, sandbox: { network: 'open' } } as Job
   const { execution } = await made({ launcher: deaf }, order, clock)
   const prepared = execution.prepare()
-  await until('the setup is being waited for', () => clock.timers > 0)
+  await until('the execution waits for the setup', () => clock.timers > 0)
   await clock.advance(30 * 60_000)
   expect(await prepared).toMatchObject({
     refusal: {

@@ -78,7 +78,7 @@ describe('the terminal', () => {
     const sleep = `sleep 6${process.pid}`
     session.input(`${sleep}\n`)
     // Wait, because ^Z before that would stop the shell, which then drops unread input.
-    await until('it sleeps', () => commandLines(sleep).length > 0)
+    await until('the command sleeps', () => commandLines(sleep).length > 0)
     session.input('\u001a')
     await sees('Stopped')
     session.input('bg; jobs; kill -9 $$\n')
@@ -135,7 +135,7 @@ describe('the terminal', () => {
     session.input(`flood ${bytes}\r`)
     session.resume()
     for (let pauses = 0; pauses < 5; pauses += 1) {
-      await until('some of it came', () => received > (pauses + 1) * 1024 * 1024)
+      await until('a megabyte more has arrived', () => received > (pauses + 1) * 1024 * 1024)
       session.pause()
       await new Promise((resolve) => setTimeout(resolve, 50))
       const soFar = received
@@ -144,7 +144,7 @@ describe('the terminal', () => {
       most = Math.max(most, held())
       session.resume()
     }
-    await until('all of it came', () => tail.includes(`${bytes} bytes`), 100_000)
+    await until('all output has arrived', () => tail.includes(`${bytes} bytes`), 100_000)
     expect(lines).toBeGreaterThanOrEqual(bytes / 64)
     expect(received).toBeGreaterThanOrEqual(bytes + bytes / 64)
     expect(most - before).toBeLessThan(20 * 1024 * 1024)
@@ -158,7 +158,7 @@ describe('the terminal', () => {
     await sees(`but ${process.pid}\r\nnothing but ${process.pid}`)
     session.pause()
     session.input('\u0003')
-    await until('it is gone', () => commandLines(yes).length === 0)
+    await until('the command is gone', () => commandLines(yes).length === 0)
     session.input('exit 4\n')
     session.resume()
     expect(await ended).toBe(4)
@@ -210,7 +210,7 @@ describe('after closing', () => {
     const left = `(setsid sh -c ': > up; exec ${sleep}' >/dev/null 2>&1 </dev/null &)`
     session.input(`run ${left}; until [ -e up ]; do sleep 0.01; done; echo also\r`)
     await sees(/\r\nalso\r\n/)
-    await until('it sleeps', () => commandLines(sleep).length > 0)
+    await until('the command sleeps', () => commandLines(sleep).length > 0)
     await sandbox.close()
     expect(commandLines(sleep)).toEqual([])
   })
@@ -220,7 +220,7 @@ describe('after closing', () => {
     const child = runTypeScript('test/support/resumed-sandbox-worker.ts', [
       JSON.stringify({ folder, slotsFrom: SLOTS_FROM, does: 'stay' }),
     ])
-    await until('it stays', () => child.lines.includes('staying') || child.errors.length > 0)
+    await until('the worker process waits', () => child.lines.includes('staying') || child.errors.length > 0)
     expect(child.errors).toEqual([])
     // Other tests may run agents at the same time.
     const { agent } = JSON.parse(readFileSync(join(disk(), 'sandbox.json'), 'utf8'))
@@ -228,8 +228,8 @@ describe('after closing', () => {
     expect(commandLines(resumed).length).toBeGreaterThan(0)
     child.process.kill('SIGKILL')
     await child.ended
-    await until('nothing of it is there', () => commandLines(join(disk())).length === 0)
-    await until('no agent is there', () => commandLines(resumed).length === 0)
+    await until('no process of the sandbox is left', () => commandLines(join(disk())).length === 0)
+    await until('no agent is left', () => commandLines(resumed).length === 0)
     expect(holding(KEY.slice(-20))).toEqual([])
     executor = await openTestExecutor(folder)
     const again = openTerminal(await bootSandbox(executor))
@@ -338,7 +338,7 @@ test('a visited sandbox counts as unpushed, even if the worker dies before the p
   expect(isUnpushed()).toBe(false)
   const person = openTerminal(await bootSandbox(there))
   await person.waitForText('> ')
-  await until('it is noted', isUnpushed)
+  await until('the sandbox is recorded as unpushed', isUnpushed)
   await person.booted.close()
   await there.close()
   await removeFolderTree(own)

@@ -53,7 +53,7 @@ describe('in an imitated cgroup folder', () => {
 
 const realTest = CGROUP_ROOT === undefined ? test.skip : test
 realTest(
-  'a real group takes a process with its children, ends them at once and goes (needs a cgroup v2)',
+  'a real group holds a process and its children, kills them at once and is removed (needs a cgroup v2)',
   async () => {
     const base = join(CGROUP_ROOT ?? '', `switchyard-test-${process.pid}`)
     mkdirSync(base)

@@ -69,7 +69,7 @@ describe('a command', () => {
     })
     await until('the first line is read', () => out === 'got early\n')
     sandbox.input?.write('later')
-    await until('and the next', () => out.endsWith('later'))
+    await until('the rest is read', () => out.endsWith('later'))
     sandbox.input?.end(', and last')
     expect((await sandbox.result).end).toEqual({ code: 0 })
     expect(out).toBe('got early\nlater, and last')

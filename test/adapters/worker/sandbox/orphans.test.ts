@@ -40,11 +40,11 @@ asRoot('killed without warning (needs root)', () => {
     await awaitGone(fixture)
   })
 
-  test('at any moment of a start it leaves no agent, and the next worker finds other leftovers', async () => {
+  test('a worker killed while it starts a sandbox leaves no agent, and the next worker ends all other processes', async () => {
     for (let afterMs = 0; afterMs < 20; afterMs += 2) {
       const fixture = createSandboxSetup()
       const child = launchInChild({ orders: [fixture.order(sh(DAEMONS))] })
-      await until('the launch', () => child.lines.includes('started'))
+      await until('the sandbox is launched', () => child.lines.includes('started'))
       await sleep(afterMs)
       child.process.kill('SIGKILL')
       await child.ended
@@ -54,7 +54,7 @@ asRoot('killed without warning (needs root)', () => {
     }
   })
 
-  test('a worker that exits right after it killed a sandbox leaves nothing that the next worker does not find', async () => {
+  test('the next worker ends what a worker left that exited right after it killed a sandbox', async () => {
     for (let killsAfterMs = 0; killsAfterMs < 10; killsAfterMs += 0.5) {
       const fixture = createSandboxSetup()
       const child = launchInChild({ orders: [fixture.order(sh(DAEMONS))], killsAfterMs })

@@ -449,7 +449,7 @@ describe('a headless terminal', () => {
   test.each([
     ['of the usual size', { cols: 80, rows: 24 }, 10_000],
     ['as large as can be', { cols: 1_000, rows: 1_000 }, 20],
-  ])('%s lets others have their turn while it reads', async (_, large, times) => {
+  ])('%s lets other callbacks of the process run while it reads', async (_, large, times) => {
     const screen = makeScreen(large, ignoreReply)
     let turns = 0
     const turn = () => {
@@ -477,7 +477,7 @@ describe('a headless terminal', () => {
   test.each([
     ['erased', '\x1b[1J'],
     ['erased but for what is protected', '\x1b[?1J'],
-  ])('goes on after all of it was %s from its last cell upwards', async (_, erase) => {
+  ])('continues after the whole screen was %s from its last cell upwards', async (_, erase) => {
     const screen = makeScreen(size, ignoreReply)
     await screen.write(`\x1b[?2004hgone\x1b[6;20H${erase}`)
     await screen.write('\x1b[Hafter')
