@@ -292,7 +292,8 @@ export class Executions {
   /** Stops before the commit, because a full disk must not keep a fenced run alive. */
   #stop(leaseId: string, { as, how, reason }: NonNullable<ExecutionContext['stop']>): void {
     const { lookup, timers, runner } = this.#ports
-    if (as !== 'cancelled') timers.cancelAll(timerKey(leaseId))
+    // An interrupted agent may go on for a while, but not beyond the end of its lease.
+    if (how === 'kill' && as !== 'cancelled') timers.cancelAll(timerKey(leaseId))
     if (as === 'cancelled' && how === 'interrupt') timers.in(timerKey(leaseId), 'kill', CANCEL_KILL_MS)
     runner.forgetJob(leaseId)
     const request: StopRequest = { how, reason, ...(as === 'nothing' ? { leaseLost: true } : {}) }

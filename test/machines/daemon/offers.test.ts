@@ -224,6 +224,25 @@ describe('a connection that is given up because the host was silent', () => {
   })
 })
 
+test('an agent that ignores the interrupt of a revoked worker is killed when its lease expires', async () => {
+  const conversation = new DaemonConversation()
+  conversation.executor.endsWhenStopped = false
+  await conversation.start()
+  await conversation.register()
+  await conversation.dispatch('ls-1')
+  for (let n = 0; n < 4; n++) {
+    await conversation.clock.advance(35_000)
+    await conversation.hostSends({ type: 'heartbeat-ack', state: 'active', echo: 0 })
+  }
+  await conversation.hostSends({ type: 'revoked', reason: 'unwanted' })
+  expect(conversation.transcript().at(-1)).toMatch(/^interrupt ls-1 /)
+  // Nine tenths of 165 seconds after the dispatch.
+  await conversation.clock.advance(8_499)
+  expect(conversation.transcript()).toEqual([])
+  await conversation.clock.advance(2)
+  expect(conversation.transcript()).toEqual([expect.stringMatching(/^kill ls-1 /)])
+})
+
 test('a register that was delayed does not end the worker', async () => {
   const conversation = new DaemonConversation()
   await conversation.start()

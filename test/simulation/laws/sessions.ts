@@ -77,6 +77,9 @@ const hostReleasesUnviewed: Law = {
           fail(`${frame.lease.runId} is dispatched while its sandbox is booted`, { worker: wire.worker })
       },
       onHostReceives: (wire, frame) => hostBoots.onHostReceives(view, wire, frame),
+      onResponse: ({ operation, runId = '' }, ok) => {
+        if (operation === 'release' && ok) hostBoots.onReleased(view, runId)
+      },
       onTick: () => {
         for (const boot of hostBoots.boots.values()) {
           const { runId, workerId, requestedAt: orderedAt, isReady } = boot

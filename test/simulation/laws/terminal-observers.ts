@@ -120,6 +120,12 @@ export class HostBoots {
     }
   }
 
+  /** A person gave the sandbox up. A worker that is away receives `sandbox-release` when it returns. */
+  onReleased(view: LawView, runId: string): void {
+    const boot = this.boots.get(runId)
+    if (boot !== undefined && view.currentWire(boot.workerId)?.hostOpen !== true) this.boots.delete(runId)
+  }
+
   #restartIdleTime(workerId: string, at: number): void {
     for (const boot of this.boots.values()) if (boot.workerId === workerId) boot.unviewedSince = at
   }
