@@ -9,17 +9,13 @@
 
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { Urgency } from '../../core/provider-ports.ts'
-import { no, type Refused, type Result, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { RateLimitRules } from './client-types.ts'
 import { MinuteQuotaWindow } from './minute-quota.ts'
-import {
-  type RateLimitEvent,
-  RateLimitState,
-  type ReplyOutcome,
-  type ResourceStop,
-} from './rate-limit-state.ts'
+import { refuseMinuteQuota, refuseStopped } from './rate-limit-refusals.ts'
+import { type RateLimitEvent, RateLimitState, type ReplyOutcome } from './rate-limit-state.ts'
 
 export interface RequestQueuePorts {
   readonly rules: Pick<RateLimitRules, 'name' | 'concurrencyMax' | 'writeIntervalMs' | 'minuteQuota'>
@@ -154,13 +150,13 @@ export class RequestQueue {
     const verdict = this.#rateLimits.verdict(request.resource, request.urgency, now)
     if (verdict.is === 'stop') {
       if (request.urgency === 'person' && verdict.until <= request.patientUntil) return verdict.until
-      settle(this.#stopRefusal(verdict))
+      settle(refuseStopped(this.#ports.rules.name, verdict, this.#formatInstant(verdict.until)))
       return undefined
     }
     if (verdict.is === 'wait' || !this.#hasCapacity(request.urgency)) return Number.POSITIVE_INFINITY
     const quotaFreeAt = this.#minuteWindowOf(request.resource)?.earliestStart(request, now) ?? now
     if (request.urgency === 'person' && quotaFreeAt > Math.max(now, request.patientUntil)) {
-      settle(this.#minuteRefusal(quotaFreeAt))
+      settle(refuseMinuteQuota(this.#ports.rules.name, this.#formatInstant(quotaFreeAt)))
       return undefined
     }
     const startAt = Math.max(
@@ -197,30 +193,7 @@ export class RequestQueue {
     return background < Math.max(1, Math.floor(concurrencyMax * BACKGROUND_SHARE))
   }
 
-  // ---- refusals and log ------------------------------------------------------------------------------------------------
-
-  #stopRefusal({ why, until, resource, limit, remaining }: ResourceStop): Refused {
-    const { name } = this.#ports.rules
-    const at = this.#formatInstant(until)
-    if (why === 'rate-limited')
-      return no('unavailable', `the rate limit of ${name} is reached; no request is sent before ${at}`)
-    const left = `${remaining ?? 0}${limit === undefined ? '' : ` of ${limit}`} (${printable(resource)})`
-    if (why === 'exhausted') {
-      return no(
-        'unavailable',
-        `the request budget of ${name} for this credential is used up: ${left} are left until ${at}`,
-      )
-    }
-    return no('unavailable', `${name}: ${left} are left until ${at}; they are reserved for people's requests`)
-  }
-
-  #minuteRefusal(until: number): Refused {
-    const { name } = this.#ports.rules
-    return no(
-      'unavailable',
-      `the quota of ${name} for this minute is used up; try again after ${this.#formatInstant(until)}`,
-    )
-  }
+  // ---- log -------------------------------------------------------------------------------------------------------------
 
   #logEvent(event: RateLimitEvent): void {
     const { log, rules } = this.#ports
