@@ -1,0 +1,40 @@
+/** The words with which the quickstart shows the state of a run to a person. */
+import { describe, expect, test } from '@jest/globals'
+import { createColors } from '../../../bin/quickstart/colors.ts'
+import { describeFailure, ProgressOutput } from '../../../bin/quickstart/progress-output.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { aRun, aTicket } from '../run/runs.ts'
+
+const plain = createColors({}, {})
+const { identifier } = aTicket
+
+test.each<[Partial<Run>, string]>([
+  [{}, 'queued'],
+  [{ queueReason: 'no workers connected' }, 'queued: no workers connected'],
+  [{ status: 'preparing' }, 'preparing'],
+  [{ status: 'failed', error: 'no\u001b[2J luck' }, 'failed: no\ufffd[2J luck'],
+  [{ status: 'failed' }, 'failed: no reason was given'],
+  [{ status: 'completed', prUrl: 'file:///1.json' }, 'completed, with a pull request'],
+  [{ status: 'completed' }, 'completed'],
+])('the line of a run with %j', (more, text) => {
+  const progress = new ProgressOutput(plain)
+  progress.setTickets([identifier])
+  expect(progress.onRunUpdate(aRun(more), 7_500)).toBe(`   7.5 s  ENG-12    ${text}`)
+  expect(progress.describeState()).toBe(`  ENG-12: ${text}`)
+})
+
+test('a ticket without a run is named, too', () => {
+  const progress = new ProgressOutput(plain)
+  progress.setTickets([identifier])
+  expect(progress.describeState()).toBe('  ENG-12: no run yet')
+})
+
+describe('the reason why a run has no pull request', () => {
+  test.each<[Partial<Run>, string]>([
+    [{ status: 'failed', error: 'it broke' }, 'ENG-12 failed: it broke'],
+    [{ status: 'completed' }, 'ENG-12 completed: no pull request was opened'],
+    [{ status: 'cancelled' }, 'ENG-12 cancelled: cancelled'],
+  ])('of a run with %j', (more, text) => {
+    expect(describeFailure(aRun(more), [], plain)).toBe(text)
+  })
+})
