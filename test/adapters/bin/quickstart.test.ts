@@ -225,11 +225,11 @@ describe('the output', () => {
       [undefined, false],
       ['   4.5 s  GREET-1   preparing', false],
       ['   6.0 s  GREET-2   failed: no\u{fffd}[2J luck', false],
-      ['   7.5 s  GREET-1   completed, with a pull request', true],
+      [expect.stringMatching(/^ {3}7\.5 s {2}GREET-1 {3}completed, /), true],
     ])
     expect(progress.runs().map(isPublished)).toEqual([true, false])
-    expect(progress.describeState()).toBe(
-      '  GREET-1: completed, with a pull request\n  GREET-2: failed: no\u{fffd}[2J luck',
+    expect(progress.describeState()).toMatch(
+      /^ {2}GREET-1: completed, .*\n {2}GREET-2: failed: no\ufffd\[2J luck$/,
     )
   })
 
@@ -277,8 +277,8 @@ describe('the output', () => {
         '    no',
       ].join('\n'),
     )
-    expect(describeFailure(runOf('GREET-1', { status: 'completed' }), [], plain)).toContain(
-      'no pull request was opened',
+    expect(describeFailure(runOf('GREET-1', { status: 'completed' }), [], plain)).toMatch(
+      /^GREET-1 completed: .*pull request/,
     )
   })
 

@@ -71,16 +71,17 @@ function afterTheFirstRefusal(entries: readonly MeterEntry[]): MeterEntry[] {
 }
 
 /** How often a message with these fields was logged. */
-function countLogLines({ log }: HostWithProviders, what: string, about: object = {}): number {
+function countLogLines({ log }: HostWithProviders, what: RegExp, about: object = {}): number {
   return log.lines.filter(
     ({ message, fields }) =>
-      message === what && Object.entries(about).every(([name, value]) => Reflect.get(fields, name) === value),
+      what.test(message) &&
+      Object.entries(about).every(([name, value]) => Reflect.get(fields, name) === value),
   ).length
 }
 
-const BLOCKED_MESSAGE = 'requests to a service are paused'
-const OPEN_MESSAGE = 'requests to a service are allowed again'
-const RESERVED_MESSAGE = 'the remaining budget of a service is reserved for people'
+const BLOCKED_MESSAGE = /^requests .* paused$/
+const OPEN_MESSAGE = /^requests .* allowed again$/
+const RESERVED_MESSAGE = /reserved for people$/
 
 // ---- GitHub ----------------------------------------------------------------------------------------------------------
 

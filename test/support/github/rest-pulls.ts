@@ -18,6 +18,9 @@ import {
   refused,
 } from './replies.ts'
 
+/** GitHub's messages about merging begin with it. */
+const PULL_REQUEST = 'Pull Request'
+
 export const pullRoutes: Readonly<Record<string, RestHandler>> = {
   'GET /repos/{owner}/{repo}/pulls': ofRepo('pull', listPulls),
   'POST /repos/{owner}/{repo}/pulls': ofRepo('say', openPull),
@@ -172,7 +175,7 @@ async function merge(call: AuthenticatedCall, issue: PullIssue): Promise<GithubR
   call.history.merged(issue, sha, login)
   repo.pushedMs = call.world.now()
   await afterMerge(call, issue)
-  return ok({ sha, merged: true, message: 'Pull Request successfully merged' })
+  return ok({ sha, merged: true, message: `${PULL_REQUEST} successfully merged` })
 }
 
 /** Reports permanent reasons before temporary ones. */
@@ -182,12 +185,12 @@ async function mergeRefusal(
   method: MergeMethod,
 ): Promise<GithubReply | undefined> {
   const { pull, repo } = issue
-  if (issue.state === 'closed') return refused(405, 'Pull Request is not mergeable')
+  if (issue.state === 'closed') return refused(405, `${PULL_REQUEST} is not mergeable`)
   if (!repo.allow[method]) return refused(405, METHOD_OFF[method])
-  if (pull.draft) return refused(405, 'Pull Request is still a draft')
+  if (pull.draft) return refused(405, `${PULL_REQUEST} is still a draft`)
   if (call.body.sha !== undefined && call.body.sha !== pull.headSha)
     return refused(409, 'Head branch was modified. Review and try the merge again.')
-  if (!(await call.history.mergesCleanly(issue))) return refused(405, 'Pull Request has merge conflicts')
+  if (!(await call.history.mergesCleanly(issue))) return refused(405, `${PULL_REQUEST} has merge conflicts`)
   const missing = call.history.approvalsMissing(issue)
   if (missing > 0)
     return refused(405, `At least ${missing} approving review is required by reviewers with write access.`)

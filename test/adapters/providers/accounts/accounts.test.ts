@@ -82,7 +82,7 @@ async function expectNoRequestDuringPause(config: ServiceConfig, linear: FakeLin
 }
 
 describe('with the person’s own client id', () => {
-  test('the tracker is connected with PKCE and checked, and its token is renewed', async () => {
+  test('the tracker flow uses PKCE, checks the account, and renews its token', async () => {
     const linear = await startTestLinear()
     const config = configWith({
       tracker: { apiUrl: linear.url },
@@ -116,7 +116,7 @@ describe('with the person’s own client id', () => {
     await expectNoRequestDuringPause(config, linear)
   })
 
-  test('the code host is connected by its device flow', async () => {
+  test('the device flow of the code host gives a token that works', async () => {
     const clock = new ManualClock()
     const github = await startTestGithub(clock)
     const config = configWith({
@@ -185,7 +185,7 @@ async function connectByDeviceFlow(
 }
 
 describe('without a client id, through the helper', () => {
-  test('the tracker is connected, and no secret of the helper is on this machine', async () => {
+  test('the tracker flow gives a token, and no secret of the helper reaches this machine', async () => {
     const [linear, github] = [await startTestLinear(), await startTestGithub()]
     const apiBase = await startTestHelper(linear, github)
     const config = configWith({ tracker: { apiUrl: linear.url }, connect: { apiBase: `${apiBase}/` } })
@@ -227,7 +227,7 @@ describe('without a client id, through the helper', () => {
     expect(await refreshed()).toMatchObject(refusedAs('unavailable', /no request is sent before/))
   })
 
-  test('the code host is connected', async () => {
+  test('the device flow of the code host gives a token', async () => {
     const clock = new ManualClock()
     const [linear, github] = [await startTestLinear(), await startTestGithub(clock)]
     const apiBase = await startTestHelper(linear, github)

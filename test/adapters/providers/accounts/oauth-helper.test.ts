@@ -15,7 +15,7 @@ describe('a refresh token', () => {
     ['the helper reports it as invalid', 401, { error: 'not taken any more' }, 'unauthorized'],
     ['a captive portal answers', 401, '<html>', 'failed'],
     ['a proxy requires a login', 407, '', 'failed'],
-    ['the route does not exist', 404, { error: 'there is nothing at this path' }, 'failed'],
+    ['the route does not exist', 404, { error: 'unknown path' }, 'failed'],
     ['the helper is stopping', 503, { error: 'the service is stopping' }, 'unavailable'],
     ['a gateway has an outage', 502, '<html>', 'unavailable'],
     ['the reply is no JSON', 200, 'ok', 'failed'],

@@ -496,7 +496,7 @@ describe('an unexpected reply', () => {
 })
 
 describe('merging', () => {
-  const merged = { json: { sha: 'b', merged: true, message: 'Pull Request successfully merged' } }
+  const merged = { json: { sha: 'b', merged: true, message: 'GitHub has merged it' } }
   const moved = {
     status: 405,
     json: { message: 'Base branch was modified. Review and try the merge again.' },
@@ -506,7 +506,7 @@ describe('merging', () => {
     const manual = createManualGithub(usualReplies({ [`PUT ${PULL}/merge`]: merged }))
     expect(await host(manual).merge(PLACE, 'squash')).toEqual({
       ok: true,
-      value: 'Pull Request successfully merged',
+      value: 'GitHub has merged it',
     })
     expect(manual.requests.at(-1)).toMatchObject({
       json: { merge_method: 'squash', sha: SHA },

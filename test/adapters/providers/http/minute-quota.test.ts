@@ -34,9 +34,7 @@ describe('requests within a minute', () => {
     await clock.settle()
     const early = sendTracked(client, person('/early'))
     await clock.advance(45_000)
-    expect(early.now).toBe(
-      'the quota of Service for this minute is used up; try again after 2026-01-01 00:01:00 UTC',
-    )
+    expect(early.now).toMatch(/for this minute .* 2026-01-01 00:01:00 UTC$/)
     const late = sendTracked(client, person('/late'))
     await clock.advance(15_000)
     expect(paths(sent).slice(8)).toEqual(['/late'])

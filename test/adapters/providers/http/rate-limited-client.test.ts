@@ -14,6 +14,9 @@ import {
 
 const person = (path: string) => serviceRequest(path, 'person')
 const write = (path: string) => serviceRequest(path, 'person', { method: 'POST', body: '{}' })
+/** The ends of two log messages. */
+const PAUSED = /paused$/
+const ALLOWED_AGAIN = /allowed again$/
 const inAnHour = (clock: ManualClock) => String(clock.now() + 3_600_000)
 
 describe('the order of requests', () => {
@@ -76,9 +79,7 @@ describe('a budget', () => {
     await sent[1]?.reply(200, report(20))
     const poll = sendTracked(client, serviceRequest('/3'))
     await clock.settle()
-    expect(poll.now).toBe(
-      "Service: 20 of 100 (core) are left until 2026-01-01 01:00:00 UTC; they are reserved for people's requests",
-    )
+    expect(poll.now).toMatch(/^Service: 20 of 100 \(core\) .* 2026-01-01 01:00:00 UTC; .* reserved/)
     sendTracked(client, person('/4'))
     await clock.settle()
     await sent[2]?.reply(200, { ...report(0), reset: String(clock.now() + 60_000) })
@@ -99,12 +100,9 @@ describe('a budget', () => {
     expect(paths(sent).slice(4)).toEqual(['/8', '/9'])
     expect(probes[0]?.now).toBe('200')
     expect(log.lines.map(({ message, fields }) => [message, fields])).toEqual([
-      [
-        'the remaining budget of a service is reserved for people',
-        expect.objectContaining({ resource: 'core' }),
-      ],
-      ['requests to a service are paused', expect.objectContaining({ service: 'Service' })],
-      ['requests to a service are allowed again', { service: 'Service', resource: 'core' }],
+      [expect.stringMatching(/reserved for people/), expect.objectContaining({ resource: 'core' })],
+      [expect.stringMatching(PAUSED), expect.objectContaining({ service: 'Service' })],
+      [expect.stringMatching(ALLOWED_AGAIN), { service: 'Service', resource: 'core' }],
     ])
   })
 
@@ -161,9 +159,7 @@ describe('a budget', () => {
     const none = sendTracked(pool.clientFor(TEST_RULES, ORIGIN, undefined), person('/4'))
     await clock.settle()
     expect([same.now, another.now, none.now]).toEqual([
-      expect.stringMatching(
-        /rate limit of Service is reached; no request is sent before 2026-01-01 00:10:00 UTC/,
-      ),
+      expect.stringMatching(/^the rate limit of Service .* 2026-01-01 00:10:00 UTC$/),
       'waits',
       'waits',
     ])
@@ -200,8 +196,8 @@ describe('when a service reports too many requests', () => {
     await sent[5]?.reply(200)
     expect([click.now, late.now]).toEqual(['200', '200'])
     expect(log.lines.map(({ message }) => message)).toEqual([
-      'requests to a service are paused',
-      'requests to a service are allowed again',
+      expect.stringMatching(PAUSED),
+      expect.stringMatching(ALLOWED_AGAIN),
     ])
   })
 
@@ -247,9 +243,7 @@ describe('when a service reports too many requests', () => {
     const click = sendTracked(client, person('/p1'))
     await clock.settle()
     await sent[0]?.reply(420, { wait: '20001' })
-    expect(click.now).toBe(
-      'the rate limit of Service is reached; no request is sent before 2026-01-01 00:00:21 UTC',
-    )
+    expect(click.now).toMatch(/^the rate limit of Service .* 2026-01-01 00:00:21 UTC$/)
     expect(clock.timers).toBe(0)
   })
 

@@ -45,7 +45,7 @@ test('a request aborted before its connection opens is not sent', async () => {
   reader.abort()
   await expect(reader.reply).rejects.toThrow('too long')
   reader.onRequestStart(connection)
-  expect(connection.aborted).toEqual(['the response took too long'])
+  expect(connection.aborted).toEqual([expect.stringMatching(/too long/)])
 })
 
 test('a response that breaks off rejects', async () => {

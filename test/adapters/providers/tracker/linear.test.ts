@@ -507,7 +507,7 @@ describe('moving a ticket', () => {
     expect(await bench.tracker.moveTicket(issue.id, 'In Progress', ['todo', 'In Review'])).toMatchObject({
       refusal: {
         kind: 'gone',
-        message: `${issue.identifier} was moved to Backlog meanwhile, and stays there`,
+        message: expect.stringContaining(`${issue.identifier} was moved to Backlog`),
       },
     })
     expect(issue.state.name).toBe('Backlog')
@@ -519,7 +519,7 @@ describe('moving a ticket', () => {
     expect(await bench.tracker.moveTicket(issue.id, 'In Review')).toMatchObject({
       refusal: {
         kind: 'gone',
-        message: `${issue.identifier} was moved to ${state} meanwhile, and stays there`,
+        message: expect.stringContaining(`${issue.identifier} was moved to ${state}`),
       },
     })
     expect(issue.state.name).toBe(state)

@@ -1,4 +1,4 @@
-/** A Markdown file as a ticket, and the messages for invalid files. */
+/** A Markdown file is read as a ticket, and its state is rewritten. The words about invalid files stand in test/rules. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { CLOSED_STATES, readTicket, replaceState } from '../../../../providers/tracker/local/ticket-file.ts'
@@ -99,42 +99,6 @@ test.each<[string, number]>([
   expect(withFields(`priority: ${word}`)).toMatchObject({ ticket: { priority } })
 })
 
-test.each<[string, string]>([
-  [
-    'priority: 5',
-    'line 2: priority must be urgent, high, medium, low or none, or a number from 1 (urgent) to 4 (low)',
-  ],
-  [
-    'priority: constructor',
-    'line 2: priority must be urgent, high, medium, low or none, or a number from 1 (urgent) to 4 (low)',
-  ],
-  ['labels: bug', 'line 2: labels must be a list, such as [one, two]'],
-  ['title: [a]', 'line 2: title must be one value, not a list'],
-  ['description: x', 'line 2: description is the text below the second ---; put it there'],
-  ['prioritty: 1', 'line 2: prioritty: unknown key, did you mean priority?'],
-  ['__proto__: 1', 'line 2: __proto__: unknown key'],
-  [
-    '# c\nlabels: [""]\nurl: javascript:x',
-    'line 4: url: must be empty, or an address that begins with https, http or file',
-  ],
-  ['id: ""', 'line 2: id: must not be empty'],
-  ['createdAt: 2026-02-31', 'line 2: createdAt must be an instant such as 2026-01-31T12:00:00Z'],
-  ['createdAt: yesterday', 'line 2: createdAt must be an instant such as 2026-01-31T12:00:00Z'],
-  ['createdAt: 2026-01-31T25:00', 'line 2: createdAt must be an instant such as 2026-01-31T12:00:00Z'],
-  ['title: a: b', 'line 2: holds a colon and a space; put the text behind the first colon in quotes'],
-])('%j is refused with file, line and advice', (line, expected) => {
-  expect(withFields(line)).toBe(`ENG-1.md, ${expected}`)
-})
-
-test('files that are no tickets are reported', () => {
-  expect(read('')).toBe('ENG-1.md is empty; write the ticket, or remove the file')
-  expect(read(Buffer.from([0x2d, 0xff]))).toBe('ENG-1.md is not UTF-8 text; save it as UTF-8')
-  expect(read('# Just a note\n')).toMatch(/^ENG-1\.md, line 1: must be ---/)
-  expect(read(`---\n---\n${'x'.repeat(200_000)}`)).toBe(
-    'ENG-1.md description: must have at most 131072 characters',
-  )
-})
-
 // ---- changing the state ---------------------------------------------------------------------------------------------
 
 const moved = (text: string, state: string): string | undefined =>
@@ -176,9 +140,7 @@ test('any state reads back unchanged, and no other byte changes', () => {
 test('an id fits the key limit of the store and is never cut', () => {
   const longest = '課'.repeat(85)
   expect(withFields(`id: ${longest}`)).toMatchObject({ ticket: { id: longest } })
-  expect(withFields('title: x', `id: ${longest}課`)).toBe(
-    'ENG-1.md, line 3: id: has more than 256 bytes; shorten it',
-  )
+  expect(withFields('title: x', `id: ${longest}課`)).toMatch(/^ENG-1\.md, line 3: id: .* 256 bytes/)
   expect(withFields('id: "\\ud83d\\ude00"')).toMatchObject({ ticket: { id: '😀' } })
   expect(withFields('id: "\\ud83d"')).toMatch(/^ENG-1.md, line 2: must end its text/)
 })
