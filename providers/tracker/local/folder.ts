@@ -12,15 +12,22 @@ import { type FileHandle, lstat, open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Clock, TrackedTicket } from '../../../core/ports.ts'
-import { no, type Result, yes } from '../../../core/result.ts'
+import { type Result, yes } from '../../../core/result.ts'
 import {
   TICKET_FILE_BYTES_MAX,
   TICKET_FILES_AT_ONCE,
   TICKET_FILES_MAX,
   TICKET_READS_MAX,
 } from '../../../protocol/limits.ts'
-import { printable } from '../../../protocol/schema-errors.ts'
-import { errorCode, errorText } from './errors.ts'
+import { errorCode } from './errors.ts'
+import {
+  largeFileProblem,
+  manyFilesProblems,
+  refuseUnreadableFolder,
+  repeatedIdProblem,
+  unprintableNameProblem,
+  unreadableFileProblem,
+} from './folder-problems.ts'
 import { readTicket, type TicketReadResult } from './ticket-file.ts'
 
 /** Longer than the time resolution of any file system, including the two seconds of FAT. */
@@ -73,7 +80,11 @@ export class TicketFolder {
     this.#known = known
     const { tickets, problems } = collectTickets(known)
     const read = [...known].filter(([name, file]) => before.get(name) !== file).length
-    return yes({ tickets, problems: [...tooManyFilesProblems(listed.value), ...problems], readCount: read })
+    return yes({
+      tickets,
+      problems: [...manyFilesProblems(listed.value.length), ...problems],
+      readCount: read,
+    })
   }
 
   async #listNames(): Promise<Result<string[]>> {
@@ -82,7 +93,7 @@ export class TicketFolder {
       const files = entries.filter((entry) => entry.isFile()).map(({ name }) => name)
       return yes(files.filter((name) => TICKET_FILE_NAME.test(name) && !README.test(name)).sort())
     } catch (error) {
-      return unreadableFolder(this.#path, error)
+      return refuseUnreadableFolder(this.#path, error)
     }
   }
 
@@ -91,7 +102,12 @@ export class TicketFolder {
     name: string,
     known: KnownTicketFile | undefined,
   ): Promise<KnownTicketFile | undefined> {
-    if (UNPRINTABLE.test(name)) return { fingerprint: '', isSettled: false, result: unprintableName(name) }
+    if (UNPRINTABLE.test(name))
+      return {
+        fingerprint: '',
+        isSettled: false,
+        result: { ok: false, problem: unprintableNameProblem(name) },
+      }
     const path = join(this.#path, name)
     try {
       if (
@@ -102,7 +118,11 @@ export class TicketFolder {
       return await this.#readFile(name, path)
     } catch (error) {
       if (VANISHED_CODES.has(errorCode(error))) return undefined
-      return { fingerprint: '', isSettled: false, result: unreadableFile(name, error) }
+      return {
+        fingerprint: '',
+        isSettled: false,
+        result: { ok: false, problem: unreadableFileProblem(name, error) },
+      }
     }
   }
 
@@ -169,10 +189,7 @@ export function fingerprintOf({ dev, ino, size, mtimeNs, ctimeNs }: ExactStats):
 
 function parseFile(name: string, path: string, stats: ExactStats, bytes: Buffer): TicketReadResult {
   if (bytes.length > TICKET_FILE_BYTES_MAX) {
-    return {
-      ok: false,
-      problem: `${printable(name)} has more than ${TICKET_FILE_BYTES_MAX} bytes; shorten it`,
-    }
+    return { ok: false, problem: largeFileProblem(name) }
   }
   return readTicket(bytes, toFileFacts(name, path, stats))
 }
@@ -204,19 +221,9 @@ function collectTickets(known: ReadonlyMap<string, KnownTicketFile>) {
     if (first === undefined) {
       nameOf.set(id, name)
       tickets.push({ name, tracked: result.tracked })
-    } else
-      problems.push(
-        `${printable(name)} has the id ${printable(id)}, as ${printable(first)} has; change one of them`,
-      )
+    } else problems.push(repeatedIdProblem(name, id, first))
   }
   return { tickets, problems }
-}
-
-function tooManyFilesProblems(names: readonly string[]): string[] {
-  if (names.length <= TICKET_FILES_MAX) return []
-  return [
-    `only the first ${TICKET_FILES_MAX} of ${names.length} files are read; move closed tickets to another folder`,
-  ]
 }
 
 /** Runs at most `TICKET_FILES_AT_ONCE` at a time; results keep the order of the items. */
@@ -228,26 +235,4 @@ async function mapConcurrently<T, R>(items: readonly T[], work: (item: T) => Pro
   }
   await Promise.all(Array.from({ length: TICKET_FILES_AT_ONCE }, worker))
   return results
-}
-
-function unprintableName(name: string): TicketReadResult {
-  return { ok: false, problem: `${printable(name)} has characters in its name that do not print; rename it` }
-}
-
-function unreadableFile(name: string, error: unknown): TicketReadResult {
-  const advice = errorCode(error) === 'EACCES' ? '; give switchyard the right to read it' : ''
-  return { ok: false, problem: `${printable(name)} cannot be read (${printable(errorText(error))})${advice}` }
-}
-
-function unreadableFolder(path: string, error: unknown) {
-  const code = errorCode(error)
-  const shown = printable(path)
-  const advice = 'or set tracker.path to the folder that holds the tickets'
-  if (code === 'ENOENT')
-    return no('invalid', `tracker.path: ${shown} does not exist; make that folder, ${advice}`)
-  if (code === 'ENOTDIR')
-    return no('invalid', `tracker.path: ${shown} is not a folder; make it one, ${advice}`)
-  if (code === 'EACCES')
-    return no('invalid', `tracker.path: ${shown} may not be read; give switchyard the right to, ${advice}`)
-  return no('failed', `tracker.path: ${shown} cannot be read (${printable(errorText(error))})`)
 }

@@ -9,13 +9,14 @@ import { join, resolve } from 'node:path'
 import type { Cancel, Clock, Log, Tracker, TrackerListing } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { isSameName } from '../../../core/tickets/names.ts'
-import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../../protocol/limits.ts'
+import { TICKET_FILE_BYTES_MAX, TRACKER_PROJECTS_MAX } from '../../../protocol/limits.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../../protocol/tracker.ts'
 import { refuseMovedTicket } from '../moved-error.ts'
 import { removeStaleDrafts, replaceIfUnchanged } from './atomic-rewrite.ts'
 import { errorCode, errorText } from './errors.ts'
 import { readWholeFile, TicketFolder, type TicketFolderContents, toFileFacts } from './folder.ts'
+import { limitProblems } from './folder-problems.ts'
 import { watchFolder } from './folder-watch.ts'
 import { readTicket, replaceState } from './ticket-file.ts'
 
@@ -158,10 +159,4 @@ function refuseChangedFile(name: string) {
 
 function refuseUnknownTicket(ticketId: string, path: string) {
   return no('unknown', `no ticket in ${printable(path)} has the id ${printable(ticketId)}`)
-}
-
-function limitProblems(problems: readonly string[]): readonly string[] {
-  const more = problems.length - TICKET_PROBLEMS_MAX
-  if (more <= 0) return problems
-  return [...problems.slice(0, TICKET_PROBLEMS_MAX), `${more} more files have problems; fix these first`]
 }
