@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { rootCertificates } from 'node:tls'
 import { no, type Result, yes } from '../core/result.ts'
-import type { HttpOptions, ProxySettings } from '../providers/http/http.ts'
+import type { HttpOptions, ProxySettings } from '../providers/http/http-types.ts'
 import { parseProxy } from '../providers/http/proxy-selection.ts'
 import { messageOf } from '../store/errors.ts'
 

@@ -14,7 +14,7 @@ import {
   HELPER_UPSTREAM_MS_MAX,
 } from '../protocol/limits.ts'
 import { parseJson } from '../protocol/parse.ts'
-import type { Http, HttpReply, HttpRequest } from '../providers/http/http.ts'
+import type { Http, HttpReply, HttpRequest } from '../providers/http/http-types.ts'
 import { type Headers, type Reply, refusal } from '../transport/reply.ts'
 
 export type UpstreamAnswer =

@@ -10,7 +10,7 @@ import type { SecureContext } from 'node:tls'
 import { isNativeError } from 'node:util/types'
 import { Agent, Dispatcher, EnvHttpProxyAgent } from 'undici'
 import { WORKER_FRAME_BYTES_MAX } from '../protocol/limits.ts'
-import type { ProxySettings } from '../providers/http/http.ts'
+import type { ProxySettings } from '../providers/http/http-types.ts'
 
 const REASON_CHARS_MAX = 300
 const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/

@@ -10,7 +10,7 @@ import { isNativeError } from 'node:util/types'
 import { WebSocket } from 'undici'
 import type { ConnectionListener, Dialer, DialledConnection } from '../core/daemon/ports.ts'
 import type { Cancel, Clock, Log } from '../core/ports.ts'
-import type { ProxySettings } from '../providers/http/http.ts'
+import type { ProxySettings } from '../providers/http/http-types.ts'
 import { DialNetwork } from './dial-network.ts'
 
 export interface DialerOptions {

@@ -15,7 +15,8 @@ import {
   type SecretName,
 } from '../../oauth-helper/settings.ts'
 import { CREDENTIAL_CHARS_MAX, HELPER_DRAIN_MS_MAX, URL_CHARS_MAX } from '../../protocol/limits.ts'
-import { createHttp, type Http } from '../../providers/http/http.ts'
+import { createHttp } from '../../providers/http/http.ts'
+import type { Http } from '../../providers/http/http-types.ts'
 import { realClock, realRandom } from '../clock.ts'
 import { installCrashHandler } from '../crash-handler.ts'
 import { EXIT, ExitError } from '../exit.ts'

@@ -11,7 +11,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { DeviceCode, DeviceToken } from '../../protocol/connect.ts'
 import { createChecker } from '../../protocol/parse.ts'
-import type { Http, HttpReply } from '../http/http.ts'
+import type { Http, HttpReply } from '../http/http-types.ts'
 import {
   fieldsIn,
   isCredential,

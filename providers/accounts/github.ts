@@ -11,7 +11,7 @@ import { createGithubApi, type GithubAccount, parseReply } from '../codehost/git
 import { unexpectedReply } from '../codehost/github/errors.ts'
 import { asInstant, asText, readField } from '../codehost/github/fields.ts'
 import type { ClientPool } from '../http/client-types.ts'
-import type { HttpReply } from '../http/http.ts'
+import type { HttpReply } from '../http/http-types.ts'
 
 const SUBJECT = "this token's account"
 const NEEDED_SCOPE = 'repo'

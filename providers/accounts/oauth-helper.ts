@@ -20,7 +20,7 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import { TrackerTokens } from '../../protocol/connect.ts'
 import { createChecker } from '../../protocol/parse.ts'
 import { type HelperRouteName, helperRoutes } from '../../protocol/routes.ts'
-import type { HttpReply } from '../http/http.ts'
+import type { HttpReply } from '../http/http-types.ts'
 import { readDevicePoll, readDeviceStart } from './device.ts'
 import {
   fieldsIn,

@@ -4,7 +4,8 @@ import { no, type Refused } from '../../core/result.ts'
 import { CREDENTIAL_CHARS_MAX, HTTP_PAUSE_MS } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { type HttpReply, retryAfterMs } from '../http/http.ts'
+import { retryAfterMs } from '../http/http.ts'
+import type { HttpReply } from '../http/http-types.ts'
 
 export type ReplyFields = Readonly<Record<string, unknown>>
 

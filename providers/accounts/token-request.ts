@@ -6,7 +6,7 @@
  */
 import type { Urgency } from '../../core/provider-ports.ts'
 import type { ClientPool, RateLimitRules } from '../http/client-types.ts'
-import type { Http } from '../http/http.ts'
+import type { Http } from '../http/http-types.ts'
 
 export type TokenClient = Pick<Http, 'send'>
 

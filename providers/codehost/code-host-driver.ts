@@ -9,7 +9,7 @@ import type { Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'
 import type { ClientPool } from '../http/client-types.ts'
-import type { Http } from '../http/http.ts'
+import type { Http } from '../http/http-types.ts'
 
 export interface CodeHostDriver {
   /** Creates the code host of a job, with the token that the job carries. */

@@ -10,7 +10,7 @@ import type { Clock, Log, RandomSource } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
 import type { ClientPool, RateLimitedClient, RateLimitRules, ServiceRequest } from './client-types.ts'
 import { EtagCache } from './etag-cache.ts'
-import type { Http, HttpReply } from './http.ts'
+import type { Http, HttpReply } from './http-types.ts'
 import { RateLimitedHttpClient } from './rate-limited-client.ts'
 
 export interface ClientPoolPorts {

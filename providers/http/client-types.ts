@@ -7,7 +7,7 @@
  */
 import type { Urgency } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
-import type { HttpReply, HttpRequest } from './http.ts'
+import type { HttpReply, HttpRequest } from './http-types.ts'
 
 export interface ServiceRequest extends HttpRequest {
   readonly urgency: Urgency

@@ -3,7 +3,7 @@
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { Agent, type buildConnector, Pool, ProxyAgent } from 'undici'
-import type { HttpOptions, HttpRequest } from './http.ts'
+import type { HttpOptions, HttpRequest } from './http-types.ts'
 import type { ProxyAddress } from './proxy-selection.ts'
 import { isLoopbackUrl, publicOnlyLookup } from './public-address-guard.ts'
 import type { ResponseReader } from './response-reader.ts'

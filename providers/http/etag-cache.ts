@@ -5,7 +5,7 @@
  * address nor a credential. Sending the revalidation is left to RateLimitedHttpClient.
  */
 import { createHash } from 'node:crypto'
-import type { HttpReply, HttpRequest } from './http.ts'
+import type { HttpReply, HttpRequest } from './http-types.ts'
 
 const REPLIES_MAX = 4_096
 /** Lists of pull requests are cached as projections. A single pull request with files and comments may take some MiB. */

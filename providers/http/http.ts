@@ -6,9 +6,7 @@
  * Refusals never quote a header, body or query. Replies never repeat the request's credential. Closing the client ends
  * running requests and pending retries. Budgets and request order are left to RateLimitedHttpClient.
  */
-import type { LookupFunction } from 'node:net'
 import { backoffMs } from '../../core/backoff.ts'
-import type { Clock, RandomSource } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import {
   HTTP_ANSWER_BYTES_MAX,
@@ -20,54 +18,11 @@ import {
 } from '../../protocol/limits.ts'
 import { ConnectionPools, mustBePublic } from './connection-pools.ts'
 import { connectionFailure, hostInUrl, proxyRefusal, stoppingRefusal } from './errors.ts'
+import type { Http, HttpOptions, HttpReply, HttpRequest } from './http-types.ts'
 import { type ProxyAddress, selectProxy } from './proxy-selection.ts'
 import { isPrivateLiteral, privateAddressRefusal } from './public-address-guard.ts'
 import { redactReply } from './redact-reply.ts'
 import { ResponseReader } from './response-reader.ts'
-
-export interface HttpRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  readonly url: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
-  /** Secret parts of the body; they are redacted from the reply like a credential in a header. */
-  readonly secrets?: readonly string[]
-  /** Refuses the request when the host resolves to a private address. */
-  readonly publicOnly?: true
-  /** How often the request may be sent; absent or greater: HTTP_TRIES_MAX times. */
-  readonly tries?: number
-}
-
-export interface HttpReply {
-  readonly status: number
-  /** Names in lower case; a repeated header keeps its first value. */
-  readonly headers: Readonly<Record<string, string>>
-  readonly text: string
-}
-
-export interface Http {
-  /** Resolves with a reply of any status. Refuses with `failed` without a reply and with `unavailable` once closed. */
-  send(request: HttpRequest): Promise<Result<HttpReply>>
-  close(): Promise<void>
-}
-
-/** The values of the proxy variables of the environment; empty when unset. */
-export interface ProxySettings {
-  readonly http: string
-  readonly https: string
-  readonly noProxy: string
-}
-
-export interface HttpOptions {
-  readonly clock: Pick<Clock, 'after' | 'now'>
-  readonly random: Pick<RandomSource, 'fraction'>
-  /** Certificates of trusted authorities; absent: those that Node contains. */
-  readonly certificateAuthorities?: readonly string[]
-  /** Proxies to use; absent: all connections are direct. */
-  readonly proxies?: ProxySettings
-  /** Replaces the name resolution of this machine. */
-  readonly lookup?: LookupFunction
-}
 
 const REPEATABLE_METHODS = new Set<string>(['GET', 'PUT', 'DELETE'])
 const OUTAGE_STATUSES = new Set([500, 502, 503, 504])

@@ -7,7 +7,7 @@
  */
 import { BlockList, isIP } from 'node:net'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { ProxySettings } from './http.ts'
+import type { ProxySettings } from './http-types.ts'
 
 export interface ProxyAddress {
   /** The proxy's address without the login. */

@@ -3,7 +3,8 @@
  */
 import type { Result } from '../../core/result.ts'
 import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
-import { type HttpReply, retryAfterMs } from './http.ts'
+import { retryAfterMs } from './http.ts'
+import type { HttpReply } from './http-types.ts'
 
 const OUTAGE_STATUS = 503
 /** The pause after "too many requests" without a stated duration. */

@@ -5,7 +5,7 @@
  * rest of the request, and no caller reads a response before it is complete.
  */
 import { HTTP_ANSWER_BYTES_MAX } from '../../protocol/limits.ts'
-import type { HttpReply } from './http.ts'
+import type { HttpReply } from './http-types.ts'
 
 interface ConnectionController {
   abort(reason: Error): void

@@ -9,7 +9,7 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Result, yes } from '../../core/result.ts'
-import type { ProxySettings } from '../../providers/http/http.ts'
+import type { ProxySettings } from '../../providers/http/http-types.ts'
 import { passwordPromptFor, protocolOf, TOKEN_USER } from './address.ts'
 import type { GitCall, GitOptions, Remote } from './git.ts'
 

@@ -9,7 +9,7 @@ import type { FoundLogin } from '../../../core/provider-ports.ts'
 import type { Result } from '../../../core/result.ts'
 import type { AgentProvider } from '../../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
-import type { Http } from '../../http/http.ts'
+import type { Http } from '../../http/http-types.ts'
 import type { ProgramEnvironment } from '../../run-program.ts'
 
 export interface AgentAccount {

@@ -1,6 +1,6 @@
 /** These functions ask an agent's vendor about a key and translate the reply. */
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
-import type { HttpReply } from '../../http/http.ts'
+import type { HttpReply } from '../../http/http-types.ts'
 import {
   asFields,
   fieldsIn,

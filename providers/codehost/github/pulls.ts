@@ -24,7 +24,7 @@ import type {
   ReviewRequest,
 } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
-import type { HttpReply } from '../../http/http.ts'
+import type { HttpReply } from '../../http/http-types.ts'
 import { isRemote } from '../remote-name.ts'
 import { type GithubApi, parseReply, repoPath } from './api.ts'
 import { type PullReadContext, readDetail, readPull } from './detail.ts'

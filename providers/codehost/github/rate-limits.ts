@@ -7,7 +7,8 @@
  */
 import { parseJson } from '../../../protocol/parse.ts'
 import type { BudgetReport, MinuteQuota, RateLimitRules, ServiceRequest } from '../../http/client-types.ts'
-import { type HttpReply, retryAfterMs } from '../../http/http.ts'
+import { retryAfterMs } from '../../http/http.ts'
+import type { HttpReply } from '../../http/http-types.ts'
 import { isRateLimited } from './errors.ts'
 import { asList, readField } from './fields.ts'
 

@@ -6,7 +6,8 @@
  */
 import { parseJson } from '../../../protocol/parse.ts'
 import type { BudgetReport, RateLimitRules } from '../../http/client-types.ts'
-import { type HttpReply, retryAfterMs } from '../../http/http.ts'
+import { retryAfterMs } from '../../http/http.ts'
+import type { HttpReply } from '../../http/http-types.ts'
 import { readField, readList } from './fields.ts'
 
 /** Each resource has headers of its own. */

@@ -5,7 +5,7 @@
  * the windows that a service counts.
  */
 import type { Clock } from '../../../core/ports.ts'
-import type { Http, HttpReply, HttpRequest } from '../../../providers/http/http.ts'
+import type { Http, HttpReply, HttpRequest } from '../../../providers/http/http-types.ts'
 
 export const MINUTE_MS = 60_000
 export const HOUR_MS = 60 * MINUTE_MS

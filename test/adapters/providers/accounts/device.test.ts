@@ -1,7 +1,7 @@
 /** The address of a code host's device flow, derived from the address of its API. */
 import { expect, test } from '@jest/globals'
 import { no } from '../../../../core/result.ts'
-import type { HttpRequest } from '../../../../providers/http/http.ts'
+import type { HttpRequest } from '../../../../providers/http/http-types.ts'
 import { configWith, createTestAccounts, refusedAs } from './accounts-fixture.ts'
 
 test.each([

@@ -10,7 +10,8 @@ import {
   refreshLinear,
 } from '../../../../providers/accounts/linear-oauth.ts'
 import { createClientPool } from '../../../../providers/http/client-pool.ts'
-import { createHttp, type Http, type HttpReply, type HttpRequest } from '../../../../providers/http/http.ts'
+import { createHttp } from '../../../../providers/http/http.ts'
+import type { Http, HttpReply, HttpRequest } from '../../../../providers/http/http-types.ts'
 import { LINEAR_RATE_LIMITS } from '../../../../providers/tracker/linear/rate-limits.ts'
 import { startLinear } from '../../../support/linear/linear.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'

@@ -4,7 +4,7 @@ import { parseGithubAddress } from '../../../../providers/codehost/github/endpoi
 import { toRefusal } from '../../../../providers/codehost/github/errors.ts'
 import { GITHUB_RATE_LIMITS } from '../../../../providers/codehost/github/rate-limits.ts'
 import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
-import type { HttpReply } from '../../../../providers/http/http.ts'
+import type { HttpReply } from '../../../../providers/http/http-types.ts'
 
 const NOW = 1_700_000_000_000
 const requestTo = (url: string): ServiceRequest => ({ method: 'GET', url, headers: {}, urgency: 'person' })

@@ -9,7 +9,7 @@ import { type Refused, type Result, yes } from '../../../../core/result.ts'
 import { createGithubApi } from '../../../../providers/codehost/github/api.ts'
 import { createGithubPullHost } from '../../../../providers/codehost/github/pulls.ts'
 import type { ClientPool, ServiceRequest } from '../../../../providers/http/client-types.ts'
-import type { HttpReply } from '../../../../providers/http/http.ts'
+import type { HttpReply } from '../../../../providers/http/http-types.ts'
 
 export const TOKEN = 'ghp_planted'
 export const SHA = 'a'.repeat(40)

@@ -7,7 +7,7 @@ import type {
   RateLimitRules,
   ServiceRequest,
 } from '../../../../providers/http/client-types.ts'
-import type { HttpReply, HttpRequest } from '../../../../providers/http/http.ts'
+import type { HttpReply, HttpRequest } from '../../../../providers/http/http-types.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 

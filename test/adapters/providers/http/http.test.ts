@@ -3,7 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
-import { createHttp, type Http, type HttpRequest } from '../../../../providers/http/http.ts'
+import { createHttp } from '../../../../providers/http/http.ts'
+import type { Http, HttpRequest } from '../../../../providers/http/http-types.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { until } from '../../../support/until.ts'
 

@@ -1,7 +1,7 @@
 /** Interpretation of Linear's replies and rate limits: the body decides, whatever the status. */
 import { describe, expect, test } from '@jest/globals'
 import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
-import type { HttpReply } from '../../../../providers/http/http.ts'
+import type { HttpReply } from '../../../../providers/http/http-types.ts'
 import { LinearClient } from '../../../../providers/tracker/linear/client.ts'
 import { parseLinearEndpoint } from '../../../../providers/tracker/linear/endpoint.ts'
 import { PollRateLimiter } from '../../../../providers/tracker/linear/poll-rate-limiter.ts'
