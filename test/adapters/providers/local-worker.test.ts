@@ -92,8 +92,8 @@ test('receives the host, the data directory and the concurrency as arguments, an
   const { start, loggedFields, dataDir, invitations, log } = createLocalWorkerBench()
   await start()
   // Not `pid`, because each log line has the host's `pid` already.
-  const begun = log.lines.map(({ fields }) => fields).filter((fields) => 'workerPid' in fields)
-  expect(begun).toEqual([{ workerPid: expect.any(Number) }])
+  const begun = log.lines.find(({ message }) => /worker was started$/.test(message))
+  expect(begun?.fields).toEqual({ workerPid: expect.any(Number) })
   const tokenFile = join(dataDir, 'token')
   expect(loggedFields('given')).toMatchObject({
     level: 'info',
