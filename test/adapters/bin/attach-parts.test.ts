@@ -68,17 +68,17 @@ describe('the detach keys', () => {
 
   test.each([
     ['\x1dd', '', 'as a byte'],
-    ['\x1b[93;5ud', '', 'as kitty spells it'],
-    ['\x1b[93;133u\x1b[93;5:3ud', '', 'with a lock on, and let go of'],
-    ['\x1b[27;5;93~d', '', 'as xterm spells it'],
+    ['\x1b[93;5ud', '', 'as kitty encodes it'],
+    ['\x1b[93;133u\x1b[93;5:3ud', '', 'with a lock key on, and with the release of the key'],
+    ['\x1b[27;5;93~d', '', 'as xterm encodes it'],
     ['\x1b[93::93;5:1u\x1b[100;1u', '', 'every key in the long form'],
-    ['ab\x1d\x1dd', 'ab\x1d', 'after having been struck once in vain'],
+    ['ab\x1d\x1dd', 'ab\x1d', 'after the first key was pressed twice'],
   ])('%j detaches', (typed, text) => {
     expect(watch().filter(`${typed}never seen`)).toEqual({ text, detach: true })
   })
 
   test.each(['\x1b[93;6ud', '\x1b[93;5:3ud', '\x1dx', ']d', '\x1b]d', '\x1b[93;1ud'])(
-    '%j does not, and passes',
+    '%j does not detach, and passes unchanged',
     (typed) => {
       expect(watch().filter(typed)).toEqual({ text: typed, detach: false })
     },

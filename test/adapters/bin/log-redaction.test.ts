@@ -1,3 +1,4 @@
+/** The log redactor hides secrets in every line of the log. */
 import { describe, expect, test } from '@jest/globals'
 import { LogRedactor } from '../../../bin/log-redaction.ts'
 

@@ -1,3 +1,4 @@
+/** The certificates and proxies that the commands trust and use. */
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

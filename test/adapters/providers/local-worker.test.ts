@@ -114,7 +114,7 @@ test('receives the host, the data directory and the concurrency as arguments, an
   expect(invitations).toHaveLength(1)
 })
 
-test('with a credential it receives no pairing token, unless it starts anew', async () => {
+test('a worker with a credential receives no pairing token, unless it enrolls again', async () => {
   const { start, dataDir, invitations, loggedFields, log } = createLocalWorkerBench()
   const first = await start()
   writeFileSync(join(dataDir, 'credential.json'), '{}')

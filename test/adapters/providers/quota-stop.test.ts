@@ -113,7 +113,7 @@ const RATE_LIMIT_CASES: [string, RateLimitCase][] = [
 ]
 
 describe.each(RATE_LIMIT_CASES)('GitHub says %s', (_, { faults, statedMs, overMs }) => {
-  test.each(['background', 'person'] as const)('first to the %s', async (urgency) => {
+  test.each(['background', 'person'] as const)('first to a request of kind %s', async (urgency) => {
     const place = await startHost(CALM)
     const { clock, github, meter } = place
     Object.assign(github.faults, faults)
@@ -233,7 +233,7 @@ const BLOCKED_BY = 'GET /repos/{owner}/{repo}/issues/{issue_number}/dependencies
 // ---- Linear ----------------------------------------------------------------------------------------------------------
 
 describe.each([400, 200, 429] as const)('Linear says RATELIMITED with status %i', (status) => {
-  test.each(['background', 'person'] as const)('first to the %s', async (urgency) => {
+  test.each(['background', 'person'] as const)('first to a request of kind %s', async (urgency) => {
     const place = await startHost()
     const { clock, linear, meter, host } = place
     const end = linear.faults.add({ kind: 'ratelimited', status, retryAfterSeconds: STATED_SECONDS })
@@ -264,7 +264,7 @@ const LINEAR_UNTIL_WHEN = expect.stringMatching(
 
 describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) => {
   test.each(['requests', 'points'] as const)(
-    '%s that are gone stop everybody until they are there again',
+    'used-up %s stop all requests until the quota is refilled',
     async (what) => {
       const place = await startHost({ ...FEW, tracker })
       const { clock, linear, meter } = place

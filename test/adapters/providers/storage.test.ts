@@ -72,7 +72,7 @@ test('without the command, or with a broken one, the bucket is not installed', a
   })
 })
 
-test('the status names the account as far as the command does', async () => {
+test('the status names the account, or else its e-mail address', async () => {
   const { bucket, wrangler } = createBucketBench()
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
   wrangler.setState({ loggedIn: true })
@@ -83,7 +83,7 @@ test('the status names the account as far as the command does', async () => {
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
 })
 
-test('of several accounts the one named in the environment counts', async () => {
+test('of several accounts the account that the environment names is used', async () => {
   const accounts = [
     { id: 'a', name: 'First' },
     { id: 'b', name: 'Second\u202e' },
@@ -92,7 +92,7 @@ test('of several accounts the one named in the environment counts', async () => 
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'Second�' })
 })
 
-test('an old version without JSON output is run the old way', async () => {
+test('a version without JSON output is read from its text', async () => {
   const { bucket, wrangler } = createBucketBench({ old: true, loggedIn: true })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
   wrangler.setState({ old: true, loggedIn: false })

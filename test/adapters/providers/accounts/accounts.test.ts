@@ -107,7 +107,7 @@ describe('with the person’s own client id', () => {
     })
   })
 
-  test('told to ask later for a token, nobody asks before', async () => {
+  test('no token is requested before the wait is over that the service stated', async () => {
     const linear = await startTestLinear()
     const config = configWith({
       tracker: { apiUrl: linear.url },
@@ -238,7 +238,7 @@ describe('without a client id, through the helper', () => {
     )
   })
 
-  test('told to ask later for a token, nobody asks before', async () => {
+  test('no token is requested before the wait is over that the service stated', async () => {
     const [linear, github] = [await startTestLinear(), await startTestGithub()]
     await expectNoRequestDuringPause(
       configWith({ connect: { apiBase: await startTestHelper(linear, github) } }),

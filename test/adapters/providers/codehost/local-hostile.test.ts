@@ -246,7 +246,7 @@ describe('other hostile pushes', () => {
   })
 
   test.each(['fix\u3000bug', 'fix\u00a0bug', 'fix\u2028bug'])(
-    'a branch %j is one as any other',
+    'a branch %j is opened and merged like any other',
     async (head) => {
       const bench = await localBench()
       await bench.push('main', { files: { a: 'a\n' } })
@@ -297,7 +297,7 @@ describe('other hostile pushes', () => {
   })
 
   test.each(['author X <x@x>', 'author X <x@x> 1 +99999', 'author X <x@x> -5 +0000', 'author '])(
-    'a commit by %j is moved as well as any other',
+    'a commit by %j is rebased like any other',
     async (author) => {
       const bench = await localBench()
       const main = await bench.push('main', { files: { a: 'a\n' } })
@@ -314,7 +314,7 @@ describe('other hostile pushes', () => {
 })
 
 describe('sizes', () => {
-  test('a huge file, patch or message loses its own text only', async () => {
+  test('a huge file, patch or message loses only its own text', async () => {
     const bench = await localBench()
     await bench.push('main', { files: { a: 'a\n' } })
     await bench.push('work', { files: { 'small.txt': 'small\n' }, message: `Long\n\n${'m'.repeat(3 * MIB)}` })

@@ -129,11 +129,14 @@ describe('GitHub', () => {
     ['the last page', [['a'], ['b'], [MARKER]], MARKER, true, ['1', '3']],
     ['a page between', [['a'], [MARKER], ['c']], MARKER, true, ['1', '3', '2']],
     ['none of them', [['a'], ['b'], ['c']], MARKER, false, ['1', '3', '2']],
-  ])('searches from the newest comment on: on %s', async (_, pages, text, value, read) => {
-    const { host, asked } = await github(pages)
-    expect(await host.hasComment(REMOTE, 7, text)).toEqual({ ok: true, value })
-    expect(asked).toEqual(read.map((page) => `GET ${PATH} ${page}`))
-  })
+  ])(
+    'the search begins at the newest comment and finds the text on %s',
+    async (_, pages, text, value, read) => {
+      const { host, asked } = await github(pages)
+      expect(await host.hasComment(REMOTE, 7, text)).toEqual({ ok: true, value })
+      expect(asked).toEqual(read.map((page) => `GET ${PATH} ${page}`))
+    },
+  )
 
   test('only the newest part of an endless conversation is searched', async () => {
     const { host, asked } = await github(Array.from({ length: 400 }, () => ['a']))
@@ -161,7 +164,7 @@ describe('GitHub', () => {
   test.each([
     [404, { ok: true, value: 1 }],
     [403, { ok: false, refusal: { kind: 'forbidden' } }],
-  ])('a duplicate that cannot be deleted, with %i', async (status, expected) => {
+  ])('a duplicate that GitHub refuses to delete with %i', async (status, expected) => {
     const ours = { user: { id: 1 }, body: `Done.\n\n${MARKER}` }
     const { host } = await github(
       [

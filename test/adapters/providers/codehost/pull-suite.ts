@@ -280,7 +280,7 @@ export function pullHostSuite(
 
   describe(`${name}: merging`, () => {
     test.each(['merge', 'squash', 'rebase'] as const)(
-      '%s brings its changes in, and nothing else',
+      'the method %s adds the changes of the branch, and nothing else',
       async (method) => {
         const bench = await open()
         try {
@@ -311,7 +311,7 @@ export function pullHostSuite(
     )
 
     test.each(['merge', 'squash', 'rebase'] as const)(
-      '%s of what has conflicts is refused, and nothing moves',
+      'the method %s is refused for a branch with conflicts, and no branch moves',
       async (method) => {
         const bench = await open()
         try {
@@ -373,7 +373,7 @@ export function pullHostSuite(
     })
 
     on(
-      'one whose branch is pushed to its base by hand is merged',
+      'a pull request counts as merged once its branch is pushed to its base by hand',
       async (bench) => {
         const number = await pullOf(bench, 'one')
         await detailOf(bench, number)
@@ -433,7 +433,7 @@ export function pullHostSuite(
     })
 
     on(
-      'a branch that was made anew meanwhile keeps it closed',
+      'a pull request stays closed when its branch was created again meanwhile',
       async (bench) => {
         const place = placeIn(bench, await pullOf(bench, 'one'))
         await bench.host.close(place)
@@ -459,7 +459,7 @@ export function pullHostSuite(
     })
 
     on(
-      'a comment, a reply and a review that say nothing are invalid',
+      'an empty comment, reply or review is invalid',
       async (bench) => {
         const place = placeIn(bench, await pullOf(bench, 'one'))
         await bench.somebody.thread(place.number, { path: 'one.txt', line: 1 }, 'A remark')
@@ -531,7 +531,7 @@ export function pullHostSuite(
     })
 
     on(
-      'a thread is resolved and unresolved, as often as one likes; one that is not there is unknown',
+      'a thread can be resolved and unresolved repeatedly, and a missing thread is unknown',
       async (bench) => {
         const place = placeIn(bench, await pullOf(bench, 'one'))
         await bench.somebody.thread(place.number, { path: 'one.txt', line: 1 }, 'A remark')

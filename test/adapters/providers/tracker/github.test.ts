@@ -228,7 +228,7 @@ describe('polling', () => {
   })
 
   test.each([{}, [], null, 'gone', { number: '7' }])(
-    'an answer that is no issue (%j) does not say that one is gone',
+    'a reply without an issue (%j) does not mark the issue as gone',
     async (answer) => {
       const at = '2026-01-01T00:00:00Z'
       const issue = { number: 7, title: 'T', state: 'open', created_at: at, updated_at: at, labels: [] }

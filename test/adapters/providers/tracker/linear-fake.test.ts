@@ -39,7 +39,7 @@ const byKey = (): LinearClient => new LinearClient({ apiKey: linear.apiKey, apiU
 const byToken = (accessToken: string): LinearClient =>
   new LinearClient({ accessToken, apiUrl: linear.graphqlUrl })
 
-describe('the real SDK works with it', () => {
+describe('the real SDK works with the fake', () => {
   test('the viewer and the organization, by a key and by a token', async () => {
     expect(await byKey().viewer).toMatchObject({
       name: 'Ada Lovelace',
@@ -130,7 +130,7 @@ describe('the real SDK works with it', () => {
   })
 })
 
-describe('the real SDK recognizes its refusals', () => {
+describe('the real SDK recognizes the refusals of the fake', () => {
   const refusal = async (work: PromiseLike<unknown>): Promise<unknown> => {
     try {
       return await work

@@ -491,7 +491,7 @@ describe('watching', () => {
       renameSync(join(bench.path, 'a.md'), join(bench.path, 'b.md')),
     )
     await waitForReport(count, 'another edit', () => appendFileSync(join(bench.path, 'b.md'), 'more'))
-    await waitForReport(count, 'its end', () => rmSync(join(bench.path, 'b.md')))
+    await waitForReport(count, 'the removal', () => rmSync(join(bench.path, 'b.md')))
     stop()
   })
 
@@ -540,8 +540,8 @@ describe('watching', () => {
     const count = () => changes
     await waitForReport(count, 'the folder', () => mkdirSync(path))
     await waitForReport(count, 'a file', () => bench.put('a.md', fileOf('Todo')))
-    await waitForReport(count, 'its going', () => renameSync(path, `${path}-old`))
-    await waitForReport(count, 'its coming back', () => mkdirSync(path))
+    await waitForReport(count, 'the removal of the folder', () => renameSync(path, `${path}-old`))
+    await waitForReport(count, 'the new folder', () => mkdirSync(path))
     await waitForReport(count, 'a file in it', () => bench.put('b.md', fileOf('Todo')))
     expect(await idsOf(bench)).toEqual(['b'])
     await waitForReport(count, 'the folder being replaced at once', () => {
@@ -550,7 +550,7 @@ describe('watching', () => {
       bench.put('c.md', fileOf('Todo'))
     })
     await until('the new folder', async () => (await idsOf(bench)).join() === 'c')
-    await waitForReport(count, 'a file in that', () => bench.put('d.md', fileOf('Todo')))
+    await waitForReport(count, 'a file in the new folder', () => bench.put('d.md', fileOf('Todo')))
     stop()
   })
 
