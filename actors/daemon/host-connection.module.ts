@@ -41,8 +41,7 @@ export const hostConnectionModule = defineDaemonModule({
       viewCount: () => resumedSandboxes.viewCount,
       onUp: () => publish({ view: 'host connection', key: 'up' }),
       onDown: () => publish({ view: 'host connection', key: 'down' }),
-      onFrame: (frame) => hostFrameRouter.route(frame),
-      onUnknownFrame: (text, error) => hostFrameRouter.handleUnknown(text, error),
+      hostFrameRouter,
     })
     return {
       view: hostConnection,

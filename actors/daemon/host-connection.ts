@@ -10,17 +10,12 @@ import type { Dialer, DialledConnection, WorkerIdentity } from '../../core/daemo
 import { judgeRejection } from '../../core/daemon/rejection.ts'
 import type { Log, RandomSource } from '../../core/ports.ts'
 import { encodeFrame } from '../../protocol/frame-budget.ts'
-import {
-  type HostFrame,
-  type HostFrameOf,
-  type RunLease,
-  readHostFrame,
-  type WorkerAuth,
-} from '../../protocol/frames.ts'
+import { type HostFrameOf, type RunLease, readHostFrame, type WorkerAuth } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
 import type { HostConnectionEffect, HostConnectionEvent } from './host-connection.machine.ts'
+import type { HostFrameRouter } from './host-frame-router.ts'
 import type { HostSender, HostSession } from './host-sender.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
@@ -41,9 +36,7 @@ export interface HostConnectionPorts {
   readonly onUp: () => void
   readonly onDown: () => void
   /** Receives every frame that does not concern the connection itself. */
-  readonly onFrame: (frame: HostFrame) => void
-  /** Receives text that is no frame known to this version. */
-  readonly onUnknownFrame: (text: string, error: string) => void
+  readonly hostFrameRouter: HostFrameRouter
 }
 
 const SILENCE_MS = 45_000
@@ -218,12 +211,12 @@ export class HostConnection {
     }
     session.receivedAt = now
     const read = readHostFrame(text)
-    if (!read.ok) this.#ports.onUnknownFrame(text, read.error)
+    if (!read.ok) this.#ports.hostFrameRouter.handleUnknown(text, read.error)
     else if (read.value.type === 'registered') this.#onRegistered(session, read.value)
     else if (read.value.type === 'rejected') void this.#onRejected(session, read.value)
     else if (!session.isRegistered) this.#giveUp(`the host sent ${read.value.type} before registered`)
     else if (read.value.type === 'revoked') void this.#onRevoked(read.value.reason)
-    else this.#ports.onFrame(read.value)
+    else this.#ports.hostFrameRouter.route(read.value)
   }
 
   /** On a connection that was given up for its silence, only the words count that take something away. */
@@ -232,7 +225,8 @@ export class HostConnection {
     const read = readHostFrame(text)
     if (!read.ok) return
     if (read.value.type === 'revoked') void this.#onRevoked(read.value.reason)
-    else if (read.value.type === 'lease-lost' || read.value.type === 'cancel') this.#ports.onFrame(read.value)
+    else if (read.value.type === 'lease-lost' || read.value.type === 'cancel')
+      this.#ports.hostFrameRouter.route(read.value)
   }
 
   async #onRejected(session: HostSession, { code, reason }: HostFrameOf<'rejected'>): Promise<void> {

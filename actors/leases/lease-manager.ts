@@ -12,10 +12,9 @@ import {
   unansweredLeaseDeadline,
 } from '../../core/lease/deadline.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
-import type { Result } from '../../core/result.ts'
-import type { Job } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
+import type { JobPreparation } from '../runs/job-preparation.ts'
 import type { RunMachineEvent } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -44,8 +43,7 @@ export interface LeaseManagerPorts {
   readonly endedLeases: EndedLeases
   readonly timers: MonotonicTimers
   readonly timeouts: () => LeaseTimeouts
-  /** Prepares the job of the lease's run with everything that it needs, secrets included. */
-  readonly prepareJob: (lease: LeaseContext) => Result<Job>
+  readonly preparation: JobPreparation
   /** Called when a change may let a queued run be placed. */
   readonly requestScheduling: () => void
   readonly onInvariantViolated: (law: 'one live lease a run' | 'durable before dispatch') => void
@@ -188,7 +186,7 @@ export class LeaseManager {
       return 'the worker is draining'
     // Set the timer before anything that could throw, so that an unanswered lease always ends.
     timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)
-    const job = this.#ports.prepareJob(lease)
+    const job = this.#ports.preparation.prepareJob(lease)
     if (!job.ok) {
       log.warn({ run: lease.runId, reason: job.refusal.message }, 'a run could not be dispatched')
       return job.refusal.message

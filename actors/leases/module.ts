@@ -67,7 +67,7 @@ export const leasesModule = defineHostModule({
       dispatchBackoff,
       frameReceiver,
       endedLeases,
-      prepareJob: (lease) => jobs.preparation.prepareJob(lease),
+      preparation: jobs.preparation,
     })
     let cancelPrune = () => {}
     const prune = () => {

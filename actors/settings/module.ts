@@ -29,7 +29,8 @@ declare module '../runtime/module.ts' {
 export const settingsModule = defineHostModule({
   name: 'settings',
   kinds: [settingsKind],
-  create({ store, currentConfig, log, meters, broadcast, system, onConfigChange }) {
+  create(context) {
+    const { store, broadcast, system } = context
     const requests: SettingsRequests = new PendingRequests()
     const sendEvent = (event: SettingsEvent) => system.send(SETTINGS, SETTINGS, event)
     const apply = (request: SettingsRequest) => {
@@ -49,14 +50,11 @@ export const settingsModule = defineHostModule({
       },
       effects: effectHandlers<SettingsEffect>({
         settings: settingsEffects({
+          ...context,
           file: store.config,
-          currentConfig,
           requests,
-          log,
-          meters,
           push: (push) => broadcast.send(push),
           sendEvent,
-          onConfigChange,
         }),
       }),
       stop: () =>

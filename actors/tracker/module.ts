@@ -1,5 +1,4 @@
 /** The tracker module polls tickets, queues runs for them, and carries what runs do back to the tracker. */
-
 import type { Ticket } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
@@ -48,11 +47,7 @@ export const trackerModule = defineHostModule({
       keyValues,
       trackerConnection: connection,
       sendEvent: (event) => void system.send(TRACKER_POLL, TRACKER_POLL, event),
-      activeRunOf: (ticketId) => runs.activeRunOf(ticketId),
-      activeTicketIds: () => runs.activeTickets(),
-      lastFinishedAt: (ticket) => runs.lastFinishedAt(ticket),
-      queueRun: (ticket) => void runs.createRun(ticket),
-      onTicketLeft: (ticket) => runs.onTicketLeft(ticket),
+      runs,
       onTicketsChanged: (eligible) => publishTickets(context, eligible ? intake.eligible() : undefined),
     })
     const pullRequestLinks = new PullRequestLinks({

@@ -5,7 +5,6 @@
  * A stored observation of each ticket keeps a restart, or the host's own move of a ticket, from starting a run again.
  * `ticket-moves.ts` moves tickets and `tracker-poll.machine.ts` decides when the tracker is polled.
  */
-
 import type {
   Cancel,
   Clock,
@@ -35,6 +34,7 @@ import {
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TICKET_ID_BYTES_MAX, TICKET_MOVE_VISIBLE_MS_MAX } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
+import type { RunManager } from '../runs/run-manager.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { type TicketMove, TicketMoves } from './ticket-moves.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
@@ -48,14 +48,7 @@ export interface TicketIntakePorts {
   readonly trackerConnection: TrackerConnection
   readonly config: () => ServiceConfig
   readonly sendEvent: (event: TrackerPollEvent) => void
-  readonly activeRunOf: (ticketId: string) => string | undefined
-  /** Ids of tickets that have an active run. */
-  readonly activeTicketIds: () => Iterable<string>
-  readonly lastFinishedAt: (ticket: Ticket) => string | undefined
-  /** Queues a run of this ticket before it returns. */
-  readonly queueRun: (ticket: Ticket) => void
-  /** A person made this ticket no longer eligible. */
-  readonly onTicketLeft: (ticket: Ticket) => void
+  readonly runs: RunManager
   /** Tickets or their blockers may have changed; `eligible`: the list of eligible tickets has. */
   readonly onTicketsChanged: (eligible: boolean) => void
   readonly requestCommit: () => void
@@ -150,10 +143,10 @@ export class TicketIntake implements CommitParticipant {
   }
 
   async #poll(): Promise<void> {
-    const { activeTicketIds, config, trackerConnection, sendEvent } = this.#ports
+    const { runs, config, trackerConnection, sendEvent } = this.#ports
     const { epoch } = trackerConnection
     this.#movedDuringPoll = new Set()
-    const query = { rules: config().tracker.eligible, tickets: [...activeTicketIds()] }
+    const query = { rules: config().tracker.eligible, tickets: [...runs.activeTickets()] }
     const listing = await trackerConnection.ask((tracker) => tracker.listTickets(query))
     // Another tracker was configured meanwhile, and its own poll is under way.
     if (epoch !== trackerConnection.epoch) return
@@ -205,7 +198,7 @@ export class TicketIntake implements CommitParticipant {
     const isNew = known === undefined
     this.#setObservation(
       ticket.id,
-      isNew ? memory : observedAfter(memory, this.#ports.lastFinishedAt(ticket)),
+      isNew ? memory : observedAfter(memory, this.#ports.runs.lastFinishedAt(ticket)),
     )
   }
 
@@ -216,7 +209,7 @@ export class TicketIntake implements CommitParticipant {
     const memory = observeEligibility(known, isEligible)
     if (memory === known) return
     this.#setObservation(ticket.id, memory)
-    if (!isEligible) this.#ports.onTicketLeft(ticket)
+    if (!isEligible) this.#ports.runs.onTicketLeft(ticket)
   }
 
   #wasMovedByHost(ticket: Ticket): boolean {
@@ -295,9 +288,10 @@ export class TicketIntake implements CommitParticipant {
   #queueRunIfWanted(ticket: Ticket): void {
     const memory = this.#observationOf(ticket.id)
     if (memory === undefined) return
-    const hasActiveRun = this.#ports.activeRunOf(ticket.id) !== undefined
-    const lastFinishedAt = hasActiveRun ? undefined : this.#ports.lastFinishedAt(ticket)
-    if (shouldStartRun({ eligible: true, memory, hasActiveRun, lastFinishedAt })) this.#ports.queueRun(ticket)
+    const hasActiveRun = this.#ports.runs.activeRunOf(ticket.id) !== undefined
+    const lastFinishedAt = hasActiveRun ? undefined : this.#ports.runs.lastFinishedAt(ticket)
+    if (shouldStartRun({ eligible: true, memory, hasActiveRun, lastFinishedAt }))
+      this.#ports.runs.createRun(ticket)
   }
 
   #observationOf(ticketId: string): TicketObservation | undefined {

@@ -139,11 +139,9 @@ export const schedulerModule = defineHostModule({
       monotonicNow: () => timers.now(),
       wallNow: () => clock.now(),
       mayGrant: () => isServing() && store.database.state().is === 'ready',
-      waitingFor: (run) => jobs.preparation.waitingFor(run),
-      requiredWorker: (run) => jobs.preparation.sandboxHolder(run),
-      readiness: (run) => jobs.preparation.readiness(run),
+      preparation: jobs.preparation,
       ticketOf: (run) => tracker.intake.currentTicket(run.ticket),
-      grant: (run, worker) => leases.manager.grantLease(run, worker),
+      leases: leases.manager,
       requestCommit,
     })
     return {

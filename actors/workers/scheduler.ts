@@ -12,6 +12,8 @@ import {
 } from '../../core/fleet/placement.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { Placement } from '../../protocol/worker.ts'
+import type { LeaseManager } from '../leases/lease-manager.ts'
+import type { JobPreparation } from '../runs/job-preparation.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import { RunQueue } from './run-queue.ts'
@@ -25,16 +27,10 @@ export interface SchedulerPorts {
   readonly wallNow: () => number
   /** Whether leases may be granted at all: not while starting, stopping or on a full disk. */
   readonly mayGrant: () => boolean
-  /** The reason besides workers for which the run waits: its blockers or a repository. */
-  readonly waitingFor: (run: Run) => string | undefined
-  /** The only worker that may execute the run, because it retains the sandbox of a follow-up. */
-  readonly requiredWorker: (run: Run) => string | undefined
-  /** Asked when a worker has a free slot. `held`: `waitingFor` gives the reason; `later`: ask again next time. */
-  readonly readiness: (run: Run) => 'ready' | 'held' | 'later'
+  readonly preparation: JobPreparation
   /** The run's ticket as the tracker has it now, so that a changed priority reorders the queue. */
   readonly ticketOf: (run: Run) => Ticket
-  /** Grants the lease before it returns; the dispatch follows the commit. */
-  readonly grant: (run: Run, worker: EnrolledWorker) => void
+  readonly leases: LeaseManager
   /** Requests a commit, because runs are placed right before one. */
   readonly requestCommit: () => void
 }
@@ -59,7 +55,7 @@ export class Scheduler {
 
   /** A run was queued. */
   add(run: Run): void {
-    this.queue.add(run, this.#ports.waitingFor(run), this.#ports.ticketOf(run))
+    this.queue.add(run, this.#ports.preparation.waitingFor(run), this.#ports.ticketOf(run))
     this.requestScheduling()
   }
 
@@ -71,7 +67,7 @@ export class Scheduler {
   /** Re-evaluates every queued run after blockers, repositories or tickets changed. */
   refreshQueue(): void {
     for (const run of [...this.queue.runs()]) {
-      const waitingFor = this.#ports.waitingFor(run)
+      const waitingFor = this.#ports.preparation.waitingFor(run)
       const ticket = this.#ports.ticketOf(run)
       if (waitingFor !== this.queue.blockedBy(run.id) || !this.queue.isInPlace(run.id, ticket))
         this.queue.add(run, waitingFor, ticket)
@@ -103,7 +99,8 @@ export class Scheduler {
       const placed =
         run === undefined ? undefined : placeRun(this.#placementRequest(run, undefined), freeWorkers, now)
       const worker = placed?.is === 'placed' ? workers.get(placed.worker) : undefined
-      const readiness = run === undefined || worker === undefined ? 'later' : this.#ports.readiness(run)
+      const readiness =
+        run === undefined || worker === undefined ? 'later' : this.#ports.preparation.readiness(run)
       if (run === undefined || worker === undefined || readiness === 'later') {
         const restore = this.queue.setAside(runId)
         if (restore !== undefined) restores.push(restore)
@@ -113,7 +110,7 @@ export class Scheduler {
         this.#keepWaiting(run)
         continue
       }
-      this.#ports.grant(run, worker)
+      this.#ports.leases.grantLease(run, worker)
       this.#sharedReason = undefined
       // A run that could not be granted must not be tried for ever.
       if (this.queue.has(runId)) {
@@ -126,9 +123,9 @@ export class Scheduler {
   }
 
   #keepWaiting(run: Run): void {
-    const { ticketOf, waitingFor } = this.#ports
+    const { ticketOf, preparation } = this.#ports
     // Hold the run back even when no reason is known, so that it is not examined over and over.
-    this.queue.add(run, waitingFor(run) ?? 'it is being made ready', ticketOf(run))
+    this.queue.add(run, preparation.waitingFor(run) ?? 'it is being made ready', ticketOf(run))
   }
 
   /** Adds the current wait reason to a queued run, as people see it. */
@@ -186,7 +183,7 @@ export class Scheduler {
   }
 
   #placementRequest(run: Run, waitingFor: string | undefined): PlacementRequest {
-    const on = this.#ports.requiredWorker(run)
+    const on = this.#ports.preparation.sandboxHolder(run)
     return {
       runId: run.id,
       ...(on === undefined ? {} : { requiredWorker: on }),

@@ -145,7 +145,7 @@ describe('a dispatch whose acceptance could not leave in time', () => {
     const { conversation, write } = await withHeldDisk()
     await conversation.clock.advance(11_000)
     await write()
-    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'no answer to the dispatch' })
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'the answer came late' })
     expect(conversation.executor.executions.size).toBe(0)
     expect(conversation.daemon.status().executions).toEqual([])
   })
