@@ -408,7 +408,7 @@ export type MeterName =
   | 'actor_crashes_total'
   | 'actor_transitions_total'
   | 'sockets'
-  | 'sockets_cut_off_total'
+  | 'slow_sockets_closed_total'
   | 'http_requests_total'
   | 'settings_changes_total'
   | 'queue_depth'
