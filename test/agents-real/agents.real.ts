@@ -85,7 +85,7 @@ afterEach(async () => {
 })
 afterAll(() => rig?.close())
 
-async function answering(kind: Kind, ...replies: readonly Reply[]): Promise<ModelApi> {
+async function openAnsweringModel(kind: Kind, ...replies: readonly Reply[]): Promise<ModelApi> {
   api = await openModelApi({ certificate: rig.certificate, path: kind.path, replies })
   rig.point(api.port)
   return api
@@ -108,7 +108,7 @@ describe.each(kinds)('$provider', (kind) => {
       'ls -A / /root /home "$HOME" 2>&1',
       'printenv ANTHROPIC_API_KEY CODEX_API_KEY',
     ].join('; ')
-    const models = await answering(kind, runs(script), replyText('I said hello.'))
+    const models = await openAnsweringModel(kind, runs(script), replyText('I said hello.'))
     const job = jobOf(kind, models)
     const done = await rig.execute(job)
 
@@ -138,7 +138,7 @@ describe.each(kinds)('$provider', (kind) => {
 
   test('a usage limit fails the run and says when it ends', async () => {
     const resetsAt = new Date(Math.floor(Date.now() / 60_000) * 60_000 + 3_600_000)
-    const models = await answering(kind, isAtLimit(resetsAt))
+    const models = await openAnsweringModel(kind, isAtLimit(resetsAt))
     const credential: Credential =
       kind.provider === 'agentA'
         ? { kind: 'oauth-token', value: 'sk-ant-oat01-secret-of-a-person' }
@@ -156,7 +156,7 @@ describe.each(kinds)('$provider', (kind) => {
 
   test('a cancel ends the agent and its processes soon, and its usage is known', async () => {
     const mark = `4815${kind.provider === 'agentA' ? '1' : '2'}`
-    const models = await answering(
+    const models = await openAnsweringModel(
       kind,
       runs(`setsid sleep ${mark} >/dev/null 2>&1 </dev/null & echo started`),
       goesOnForever,
@@ -181,7 +181,7 @@ describe.each(kinds)('$provider', (kind) => {
   })
 
   test('an invalid key fails the run with a message that does not contain the key', async () => {
-    const models = await answering(kind, refusesTheKey)
+    const models = await openAnsweringModel(kind, refusesTheKey)
     const done = await rig.execute(jobOf(kind, models))
 
     expect(done.outcome.status).toBe('failed')
@@ -196,7 +196,7 @@ describe.each(kinds)('$provider', (kind) => {
 
 test('agentA resumes its session in the retained home', async () => {
   const [kind] = kinds as readonly [Kind]
-  const models = await answering(
+  const models = await openAnsweringModel(
     kind,
     kind.replies.replyText('The word is heron.'),
     kind.replies.replyText('Heron, I said.'),
@@ -221,7 +221,7 @@ test('agentA resumes its session in the retained home', async () => {
 
 test('a person resumes the session of agentA without a setup dialog, and no key is left', async () => {
   const [kind] = kinds as readonly [Kind]
-  const models = await answering(
+  const models = await openAnsweringModel(
     kind,
     kind.replies.replyText('The word is heron.'),
     kind.replies.replyText('Bittern, now.'),
@@ -249,7 +249,7 @@ test('a person resumes the session of agentA without a setup dialog, and no key 
 
 test('agentB works with the login of a plan, which is on no disk afterwards', async () => {
   const [, kind] = kinds as readonly [Kind, Kind]
-  const models = await answering(kind, kind.replies.replyText('Done.'))
+  const models = await openAnsweringModel(kind, kind.replies.replyText('Done.'))
   const access = token({ exp: Math.floor(Date.now() / 1000) + 86_400 })
   const credential: Credential = { kind: 'login', value: planLogin(access) }
   const job = jobOf(kind, models, credential)

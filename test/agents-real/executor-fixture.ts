@@ -87,7 +87,7 @@ export async function openRig(): Promise<Rig> {
   const ordered: SandboxOrder[] = []
   const log = createRecordingLog()
   let port = 0
-  const equip = (launcher: SandboxLauncher) => equipped(launcher, ordered, certificate, () => port)
+  const equip = (launcher: SandboxLauncher) => withModelApi(launcher, ordered, certificate, () => port)
   const parts = await executorDependencies(folderIn(folder, 'worker'), log, equip)
   const executor = await openExecutor(parts)
 
@@ -188,7 +188,7 @@ async function execute(
   const reports: ExecutionReport[] = []
   const progress: Progress[] = []
   const order = { leaseId: randomUUID(), workerId: 'wk-1', job }
-  const execution = executor.start(order, tellingTo(reports), (report) => void progress.push(report))
+  const execution = executor.start(order, createReporter(reports), (report) => void progress.push(report))
   try {
     const prepared = await execution.prepare()
     if (!prepared.ok) throw new Error(prepared.refusal.message)
@@ -208,7 +208,7 @@ async function resume(
   prompt: string,
 ): Promise<Resumed> {
   const reports: ExecutionReport[] = []
-  const reporter = tellingTo(reports)
+  const reporter = createReporter(reports)
   const root = join(parts.folder, 'sandboxes', job.run.id)
   const { number } = JSON.parse(readFileSync(join(root, 'sandbox.json'), 'utf8'))
   const at = (name: string) => join(root, name)
@@ -257,7 +257,7 @@ async function resume(
   return { ending, reports }
 }
 
-const tellingTo = (reports: ExecutionReport[]): ExecutionReporter => ({
+const createReporter = (reports: ExecutionReport[]): ExecutionReporter => ({
   report: (report) => void reports.push(report),
   waitForCapacity: async () => {},
 })
@@ -272,7 +272,7 @@ function filesWith(folder: string, text: string): string[] {
 // ---- egress to the fake model APIs ------------------------------------------------------------------------------
 
 /** Adds the model API's address and certificate to an agent's environment. */
-function equipped(
+function withModelApi(
   launcher: SandboxLauncher,
   ordered: SandboxOrder[],
   { authority }: Certificate,

@@ -72,7 +72,7 @@ interface Scene {
 }
 
 /** A finished run with a retained sandbox. */
-async function scene(config: object, ...replies: readonly Reply[]): Promise<Scene> {
+async function startScene(config: object, ...replies: readonly Reply[]): Promise<Scene> {
   const models = await openModelApi({
     certificate: claude.certificate,
     path: anthropic.MESSAGES,
@@ -104,13 +104,13 @@ async function converse(view: SessionView, words: string, answer: string): Promi
   await view.waitForText(answer, SEEN_MS_MAX)
 }
 
-async function arrived(view: SessionView, ...words: readonly string[]): Promise<void> {
+async function waitForText(view: SessionView, ...words: readonly string[]): Promise<void> {
   for (const word of [...words, MODE]) await view.waitForText(word, SEEN_MS_MAX)
   expect((await view.lines()).join('\n')).not.toMatch(QUESTIONS)
 }
 
 /** Files other than the host's configuration that contain the person's key or its last characters. */
-function leaks({ system }: Scene, { value }: Kind): string[] {
+function findLeaks({ system }: Scene, { value }: Kind): string[] {
   const found = filesWith(value.slice(-KEY_END_CHARS), [system.folder, sandboxFolder()])
   return found.filter((path) => basename(path) !== 'config.json')
 }
@@ -149,11 +149,11 @@ const costOf = (label: string, replies: number) => ({
 describe.each(KINDS)('with $title, a person', (kind) => {
   test('resumes the session of a run, by page and by command, and leaves no secret', async () => {
     const { replyText: answer } = anthropic
-    const at = await scene(kind.config, answer('Bittern, now.'), answer('Curlew, then.'))
+    const at = await startScene(kind.config, answer('Bittern, now.'), answer('Curlew, then.'))
     const { system, run, models } = at
     const view = await openView(system, run)
-    await arrived(view, 'heron.')
-    expect(leaks(at, kind)).toEqual([])
+    await waitForText(view, 'heron.')
+    expect(findLeaks(at, kind)).toEqual([])
     await converse(view, 'And now?', 'Bittern, now.')
     const late = await openView(system, run)
     await until(
@@ -168,7 +168,7 @@ describe.each(KINDS)('with $title, a person', (kind) => {
     expect(view.endFrame()).toEqual({ type: 'exit', code: 0 })
     await system.waitForNoProcesses()
     expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 1)])
-    expect(leaks(at, kind)).toEqual([])
+    expect(findLeaks(at, kind)).toEqual([])
 
     const person = runInTerminal(['attach', run.id, '--data-dir', system.dataDir])
     const shows = async () => {
@@ -189,7 +189,7 @@ describe.each(KINDS)('with $title, a person', (kind) => {
     expect([code, after]).toEqual([0, before])
     await system.waitForNoProcesses()
     expect(await attachCosts(at, 2)).toEqual([costOf('attach 1', 1), costOf('attach 2', 1)])
-    expect(leaks(at, kind)).toEqual([])
+    expect(findLeaks(at, kind)).toEqual([])
     expect(models.asked.map(kind.of)).toEqual(Array(4).fill(kind.value))
     expect(JSON.stringify(models.asked[3]?.body)).toContain('The word is heron.')
     expect(models.strays).toEqual([])
@@ -200,10 +200,10 @@ test('usage of a person’s other sessions and of summaries is counted once, too
   const [kind] = KINDS as readonly [Kind]
   const { replyText: answer } = anthropic
   const words = ['One.', 'Two.', 'Three.', 'Four.', 'It was about birds.', 'Five.']
-  const at = await scene(kind.config, ...words.map((word) => answer(word)))
+  const at = await startScene(kind.config, ...words.map((word) => answer(word)))
   const { system, run, models } = at
   const view = await openView(system, run)
-  await arrived(view, 'heron.')
+  await waitForText(view, 'heron.')
   await converse(view, 'First?', 'One.')
   view.type('/clear')
   await view.waitForText('/clear', SEEN_MS_MAX)
@@ -219,7 +219,7 @@ test('usage of a person’s other sessions and of summaries is counted once, too
   expect((await waitForResume(system, run)).status).toBe(200)
   const again = await openView(system, run)
   // The latest session is the branch that was started again.
-  await arrived(again, 'Two.', 'Three.')
+  await waitForText(again, 'Two.', 'Three.')
   expect((await again.lines()).join('\n')).not.toContain('One.')
   await converse(again, 'Fourth?', 'Four.')
   // A summary also uses the model, but no message in the session shows it.
@@ -231,15 +231,15 @@ test('usage of a person’s other sessions and of summaries is counted once, too
   expect(replies).toBeGreaterThan(1)
   expect(await attachCosts(at, 2)).toEqual([costOf('attach 1', 3), costOf('attach 2', replies)])
   await system.waitForNoProcesses()
-  expect(leaks(at, kind)).toEqual([])
+  expect(findLeaks(at, kind)).toEqual([])
 }, 120_000)
 
 test('a killed worker leaves no credentials, and the next worker resumes the session', async () => {
   const [kind] = KINDS as readonly [Kind]
-  const at = await scene(kind.config, anthropic.replyText('One.'), anthropic.replyText('Two.'))
+  const at = await startScene(kind.config, anthropic.replyText('One.'), anthropic.replyText('Two.'))
   const { system, run, worker } = at
   const view = await openView(system, run)
-  await arrived(view, 'heron.')
+  await waitForText(view, 'heron.')
   await converse(view, 'First?', 'One.')
   // The program writes a message to its transcript later than it shows it.
   const home = join(system.sandboxOf(run) ?? '', 'home')
@@ -247,16 +247,16 @@ test('a killed worker leaves no credentials, and the next worker resumes the ses
   worker.process.kill('SIGKILL')
   await worker.exit
   await system.waitForNoProcesses()
-  expect(leaks(at, kind)).toEqual([])
+  expect(findLeaks(at, kind)).toEqual([])
   system.startWorker(worker.dataDir)
   await view.closed
   expect((await waitForResume(system, run)).status).toBe(200)
   const again = await openView(system, run)
-  await arrived(again, 'One.')
+  await waitForText(again, 'One.')
   await converse(again, 'Second?', 'Two.')
   again.disconnect()
   expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
   expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 2)])
   await system.waitForNoProcesses()
-  expect(leaks(at, kind)).toEqual([])
+  expect(findLeaks(at, kind)).toEqual([])
 }, 120_000)

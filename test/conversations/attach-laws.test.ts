@@ -163,7 +163,7 @@ interface Scene {
   typed: number
 }
 
-async function scene(): Promise<Scene> {
+async function createScene(): Promise<Scene> {
   const host = await startHost(withAgent)
   const { worker, runId } = await retainRun(host)
   return { host, runId, worker: new ModelWorker(host, worker), people: [], typed: 0 }
@@ -182,14 +182,14 @@ async function performStep(action: Step, at: Scene): Promise<void> {
   else if (action.is === 'drop') await worker.drop()
   else if (action.is === 'come back') await worker.comeBack()
   else if (action.is === 'die') await worker.die()
-  else if (action.is === 'pass') await passes(at, action.seconds)
+  else if (action.is === 'pass') await advanceSeconds(at, action.seconds)
   await host.settle()
   await worker.obey()
   at.people = people.filter((person) => person.closed === undefined)
 }
 
 /** Lets time pass in steps of a second, so that the worker acts in time and sends heartbeats. */
-async function passes({ host, worker }: Scene, seconds: number): Promise<void> {
+async function advanceSeconds({ host, worker }: Scene, seconds: number): Promise<void> {
   for (let second = 0; second < seconds; second += 1) {
     if (second % 10 === 0) await worker.connection?.sendHeartbeat()
     await host.clock.advance(1000)
@@ -200,7 +200,7 @@ async function passes({ host, worker }: Scene, seconds: number): Promise<void> {
 /** The content of a person's terminal: everything since the last clear sequence. */
 const shownTo = ({ screen }: Person): string => screen.slice(screen.lastIndexOf(CLEAR) + CLEAR.length)
 
-function check({ host, worker, people }: Scene): void {
+function expectSameScreens({ host, worker, people }: Scene): void {
   const { booted, terminals } = host.census()
   expect(terminals).toBe(people.length)
   if (worker.connection === undefined || booted === 0) return
@@ -213,16 +213,16 @@ const RUNS = Number(process.env.ATTACH_RUNS ?? 400)
 test('whatever people and workers do, everyone sees the terminal, and no sandbox stays booted without viewers', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
-      const at = await scene()
+      const at = await createScene()
       for (const action of steps) {
         await performStep(action, at)
-        check(at)
+        expectSameScreens(at)
       }
       for (const person of at.people) await person.leave()
       await at.worker.comeBack()
       await at.host.settle()
       await at.worker.obey()
-      await passes(at, ATTACH_GRACE_MS / 1000 + 60)
+      await advanceSeconds(at, ATTACH_GRACE_MS / 1000 + 60)
       expect(at.host.census()).toMatchObject({ booted: 0, terminals: 0 })
       expect(at.worker.booted).toBe(false)
       expect(at.host.transcript.filter((line) => line.startsWith('!!'))).toEqual([])

@@ -169,7 +169,7 @@ async function execute(
     await worker.sendNumbered(leaseId, { type: 'run-event', event })
   if (draw === 'away') {
     worker.disconnect()
-    await pass(
+    await advanceWithHeartbeats(
       fleet,
       workers.filter((candidate) => candidate !== worker),
       30_000,
@@ -187,7 +187,7 @@ async function execute(
     await worker.sendFrames({ type: 'lease-gap', leaseId, from: own.seq + 1, to: own.seq + 3 })
     own.seq += 3
   }
-  if (draw === 'cancelled') await cancelled(fleet, own.runId)
+  if (draw === 'cancelled') await cancelRun(fleet, own.runId)
   if (draw === 'forgotten') {
     worker.held.delete(leaseId)
     await worker.sendHeartbeat()
@@ -197,14 +197,18 @@ async function execute(
   await worker.sendNumbered(leaseId, { type: 'run-complete', outcome })
 }
 
-async function cancelled(fleet: TestFleet, runId: string): Promise<void> {
+async function cancelRun(fleet: TestFleet, runId: string): Promise<void> {
   const answer = fleet.hostApi.cancelRun(runId)
   await fleet.clock.settle()
   await answer
 }
 
 /** Advances the clock while every worker sends heartbeats. */
-async function pass(fleet: TestFleet, workers: readonly SimpleWorker[], ms: number): Promise<void> {
+async function advanceWithHeartbeats(
+  fleet: TestFleet,
+  workers: readonly SimpleWorker[],
+  ms: number,
+): Promise<void> {
   for (let passed = 0; passed < ms; passed += 15_000) {
     await fleet.clock.advance(15_000)
     for (const worker of workers) await worker.sendHeartbeat()
@@ -218,7 +222,7 @@ test(`memory is flat over ${CYCLES} runs and as many connections`, async () => {
   fleet.hostApi.onPush(() => {})
   const workers = ['anvil', 'hammer', 'tongs'].map((name) => new SimpleWorker(fleet, name))
   for (const worker of workers) await worker.register()
-  await pass(fleet, workers, A_WHILE_MS)
+  await advanceWithHeartbeats(fleet, workers, A_WHILE_MS)
   const census = (): Record<string, number> => ({
     run: 0,
     lease: 0,
@@ -235,18 +239,18 @@ test(`memory is flat over ${CYCLES} runs and as many connections`, async () => {
     const unregistered = new SimpleWorker(fleet, 'unregistered')
     unregistered.connect()
     await unregistered.sendFrames({ type: 'nonsense' })
-    await pass(fleet, workers, 15_000)
+    await advanceWithHeartbeats(fleet, workers, 15_000)
   }
   // Deny leases that are still held, and cancel runs that still wait.
   for (const worker of workers) worker.held.clear()
-  await pass(fleet, workers, 15_000)
+  await advanceWithHeartbeats(fleet, workers, 15_000)
   for (let round = 0; round < 10; round++) {
     const open = fleet.hostApi.runs({ status: ['queued', 'preparing', 'running', 'finalizing'], limit: 500 })
-    for (const { id } of open.ok ? open.value.runs : []) await cancelled(fleet, id)
+    for (const { id } of open.ok ? open.value.runs : []) await cancelRun(fleet, id)
     for (const worker of workers) worker.held.clear()
-    await pass(fleet, workers, 60_000)
+    await advanceWithHeartbeats(fleet, workers, 60_000)
   }
-  await pass(fleet, workers, A_WHILE_MS)
+  await advanceWithHeartbeats(fleet, workers, A_WHILE_MS)
 
   expect(fleet.store.database.runs.count()).toBe(CYCLES)
   expect(fleet.store.database.runs.count('completed')).toBeGreaterThan(CYCLES / 4)

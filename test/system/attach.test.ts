@@ -44,20 +44,20 @@ interface Scene {
 }
 
 /** A finished run with a retained sandbox. */
-async function scene(through?: (system: LocalSystem) => Promise<string>): Promise<Scene> {
+async function startScene(through?: (system: LocalSystem) => Promise<string>): Promise<Scene> {
   const system = await LocalSystem.open()
   const worker = await system.pairWorker([], await through?.(system))
-  return { ...(await done(system)), worker }
+  return { ...(await completeRun(system)), worker }
 }
 
-async function done(system: LocalSystem): Promise<Omit<Scene, 'worker'>> {
+async function completeRun(system: LocalSystem): Promise<Omit<Scene, 'worker'>> {
   system.writeTicket('STEP-1', ['write kept.txt', '  kept', 'commit Keep', 'say The run has said this.'])
   const run = await system.waitForEnd('STEP-1')
   expect(run.status).toBe('completed')
   return { system, run, folder: system.sandboxOf(run) ?? '' }
 }
 
-async function demand({ system, worker }: Scene): Promise<FleetDemandResponse> {
+async function fetchDemand({ system, worker }: Scene): Promise<FleetDemandResponse> {
   const path = join(worker.dataDir, 'credential.json')
   const { workerId, secret } = JSON.parse(readFileSync(path, 'utf8'))
   const url = `http://127.0.0.1:${system.fleetPort}/api/worker/demand?workerId=${workerId}`
@@ -66,15 +66,15 @@ async function demand({ system, worker }: Scene): Promise<FleetDemandResponse> {
   return (await answer.json()) as FleetDemandResponse
 }
 
-async function attached(at: Scene, count: number): Promise<void> {
-  const areThere = async () => (await demand(at)).worker.attachSessions === count
+async function waitForTerminals(at: Scene, count: number): Promise<void> {
+  const areThere = async () => (await fetchDemand(at)).worker.attachSessions === count
   await until(`${count} terminals in demand`, areThere, DEMAND_MS_MAX, POLL_EVERY_MS)
 }
 
 const attachLabels = ({ costs }: Run): string[] =>
   costs.map(({ label }) => label).filter((label) => label.startsWith('attach '))
 
-async function costed({ system }: Pick<Scene, 'system'>, labels: readonly string[]): Promise<Run> {
+async function expectCosts({ system }: Pick<Scene, 'system'>, labels: readonly string[]): Promise<Run> {
   const run = await system.waitForRun(
     'STEP-1',
     `${labels} among the costs`,
@@ -85,20 +85,20 @@ async function costed({ system }: Pick<Scene, 'system'>, labels: readonly string
 }
 
 /** Invariants at the end of each story. */
-async function settled({ system, folder }: Omit<Scene, 'worker'>): Promise<void> {
+async function expectNothingLeft({ system, folder }: Omit<Scene, 'worker'>): Promise<void> {
   await system.waitForNoProcesses()
   expect(readFileSync(join(folder, 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
   expect(system.findLeaks()).toEqual([])
 }
 
-async function killed(process: CommandProcess): Promise<void> {
+async function killProcess(process: CommandProcess): Promise<void> {
   process.process.kill('SIGKILL')
   await process.exit
 }
 
 describe('a finished run', () => {
   story('is resumed, viewed by two people, released with its disk kept, and resumed again', async () => {
-    const at = await scene()
+    const at = await startScene()
     const { system, run, folder } = at
     const answer = await requestRunAction(system, run.id, 'resume')
     expect([answer.status, answer.body]).toMatchObject([
@@ -111,7 +111,7 @@ describe('a finished run', () => {
     expect(await first.runStep(TERMINAL_SIZE)).toBe('30 100')
     first.send({ type: 'resize', cols: 90, rows: 20 })
     await until('the new size', async () => (await first.runStep(TERMINAL_SIZE)) === '20 90')
-    await attached(at, 1)
+    await waitForTerminals(at, 1)
     expect(Number(await first.runStep(KEY_INSIDE))).toBeGreaterThan(0)
     expect(system.findLeaks()).toEqual([])
 
@@ -122,7 +122,7 @@ describe('a finished run', () => {
     for (const view of [first, second]) await view.waitForText('stepped-in.txt has')
     // The terminal has the size of the viewer that typed last.
     await until('his size', async () => (await second.runStep(TERMINAL_SIZE)) === '24 80')
-    await attached(at, 2)
+    await waitForTerminals(at, 2)
     expect((await requestRunAction(system, run.id, 'discard')).status).toBe(409)
 
     expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
@@ -130,22 +130,22 @@ describe('a finished run', () => {
       await view.closed
       expect(view.endFrame()).toMatchObject({ type: 'error' })
     }
-    await settled(at)
+    await expectNothingLeft(at)
     expect(readFileSync(join(folder, 'work', 'stepped-in.txt'), 'utf8')).toBe('by hand\n')
-    const once = await costed(at, ['attach 1'])
+    const once = await expectCosts(at, ['attach 1'])
 
     const again = await openView(system, run)
     await again.waitForText('stepped-in.txt has')
     again.type('exit 3\r')
     await again.closed
     expect(again.endFrame()).toEqual({ type: 'exit', code: 3 })
-    await settled(at)
-    expect((await costed(at, ['attach 1'])).costs).toEqual(once.costs)
+    await expectNothingLeft(at)
+    expect((await expectCosts(at, ['attach 1'])).costs).toEqual(once.costs)
   })
 
   story('is resumed with the command at a terminal; the exit code is the session’s', async () => {
     // This story uses the host's own worker.
-    const at = await done(await LocalSystem.open({ local: true }))
+    const at = await completeRun(await LocalSystem.open({ local: true }))
     const args = ['attach', at.run.id, '--data-dir', at.system.dataDir]
     const leaver = runInTerminal(args)
     await until('the session', () => leaver.text().includes(GREETING))
@@ -153,16 +153,16 @@ describe('a finished run', () => {
     await until('its size', () => leaver.text().includes('27 91'))
     leaver.type(DETACH)
     expect(await leaver.waitForEnd()).toMatchObject({ code: 0 })
-    await settled(at)
-    await costed(at, ['attach 1'])
+    await expectNothingLeft(at)
+    await expectCosts(at, ['attach 1'])
 
     const stayer = runInTerminal(args)
     await until('the session', () => stayer.text().includes(GREETING))
     stayer.type('say two\rexit 7\r')
     const { code, before, after } = await stayer.waitForEnd()
     expect([code, after]).toEqual([7, before])
-    await settled(at)
-    await costed(at, ['attach 1', 'attach 2'])
+    await expectNothingLeft(at)
+    await expectCosts(at, ['attach 1', 'attach 2'])
     const nobody = runInTerminal(['attach', 'run-nobody', '--data-dir', at.system.dataDir])
     expect((await nobody.waitForEnd()).code).toBe(1)
   })
@@ -170,7 +170,7 @@ describe('a finished run', () => {
   story(
     'is refused while the run executes, without an agent session, after a discard, and while its worker is offline',
     async () => {
-      const at = await scene()
+      const at = await startScene()
       const { system, worker, run: kept, folder } = at
       system.writeTicket('BUSY-1', [`run ${GATE}`])
       system.writeTicket('MUTE-1', ['say Nothing.'], { repo: 'slow-setup' })
@@ -203,7 +203,7 @@ describe('a finished run', () => {
       system.openGates(busy)
       await system.waitForEnd('BUSY-1')
 
-      await killed(worker)
+      await killProcess(worker)
       await system.waitForOnlineWorkers(0)
       expect(await refusals([kept.id])).toEqual([409])
       expect(await entered(kept.id)).toEqual([
@@ -211,7 +211,7 @@ describe('a finished run', () => {
         expect.stringMatching(/^switchyard: worker .*is not connected/),
       ])
       expect(existsSync(folder)).toBe(true)
-      await settled(at)
+      await expectNothingLeft(at)
     },
   )
 })
@@ -219,7 +219,7 @@ describe('a finished run', () => {
 describe('a session with a viewer', () => {
   story('continues during a broken connection: nothing is lost and nothing is repeated', async () => {
     let relay: TcpRelay | undefined
-    const at = await scene(async ({ fleetPort }) => {
+    const at = await startScene(async ({ fleetPort }) => {
       relay = await TcpRelay.startFor(fleetPort)
       return relay.url
     })
@@ -244,22 +244,22 @@ describe('a session with a viewer', () => {
     expect(readFileSync(join(folder, 'work', 'typed.txt'), 'utf8')).toBe('once\n')
     view.disconnect()
     expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
-    await settled(at)
-    await costed(at, ['attach 1'])
+    await expectNothingLeft(at)
+    await expectCosts(at, ['attach 1'])
   })
 
   story(
     'ends with its worker and leaves nothing behind; it can be resumed when the worker is back',
     async () => {
-      const at = await scene()
+      const at = await startScene()
       const { system, worker, run } = at
       const view = await openView(system, run)
       await view.runStep('say before')
       const person = runInTerminal(['attach', run.id, '--data-dir', system.dataDir])
       await until('the session', () => person.text().includes(GREETING))
-      await killed(worker)
+      await killProcess(worker)
       await view.waitForText('[the worker is away')
-      await settled(at)
+      await expectNothingLeft(at)
       system.startWorker(worker.dataDir)
       await view.closed
       expect(view.endFrame()).toEqual({ type: 'error', message: SESSION_LOST_IN_RESTART })
@@ -271,13 +271,13 @@ describe('a session with a viewer', () => {
       again.type('exit 4\r')
       await again.closed
       expect(again.endFrame()).toEqual({ type: 'exit', code: 4 })
-      await settled(at)
-      await costed(at, ['attach 1'])
+      await expectNothingLeft(at)
+      await expectCosts(at, ['attach 1'])
     },
   )
 
   story('survives its host, which finds it unchanged', async () => {
-    const at = await scene()
+    const at = await startScene()
     const { system, run } = at
     const view = await openView(system, run)
     const startTime = await view.runStep(START_TIME)
@@ -285,7 +285,7 @@ describe('a session with a viewer', () => {
     await view.waitForText('> half a li')
     const person = runInTerminal(['attach', run.id, '--data-dir', system.dataDir])
     await until('the session', () => person.text().includes('half a li'))
-    await killed(system.host)
+    await killProcess(system.host)
     await view.closed
     await system.startHost()
     expect((await waitForResume(system, run)).status).toBe(200)
@@ -303,7 +303,7 @@ describe('a session with a viewer', () => {
     person.type(DETACH)
     expect((await person.waitForEnd()).code).toBe(0)
     await again.closed
-    await settled(at)
-    await costed(at, ['attach 1'])
+    await expectNothingLeft(at)
+    await expectCosts(at, ['attach 1'])
   })
 })

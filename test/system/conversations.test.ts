@@ -27,7 +27,7 @@ interface Ended {
   readonly err: string
 }
 
-function throughSockets(): Promise<Ended> {
+function runThroughSockets(): Promise<Ended> {
   const topics = TOPICS.map((topic) => `test/conversations/${topic}.test.ts`)
   const args = [...jestCommand(), '--runInBand', '--json', ...topics]
   const env = { ...process.env, TALK: 'sockets', NODE_OPTIONS: '' }
@@ -49,7 +49,7 @@ function throughSockets(): Promise<Ended> {
 test(
   'host and workers exchange the same frames over real sockets',
   async () => {
-    const { code, out, err } = await throughSockets()
+    const { code, out, err } = await runThroughSockets()
     expect({ code, ...(code === 0 ? {} : { err }) }).toEqual({ code: 0 })
     const { numPassedTests, numPassedTestSuites } = JSON.parse(out)
     expect(numPassedTestSuites).toBe(TOPICS.length)

@@ -99,7 +99,7 @@ interface HeldStep {
   release(): void
 }
 
-function held(scene: FollowUpSystem, moment: Moment, run: Run): HeldStep {
+function holdStep(scene: FollowUpSystem, moment: Moment, run: Run): HeldStep {
   const { proxy } = scene
   const git = `/acme/${moment}.git`
   const push = new RegExp(`^POST ${git}/git-receive-pack$`)
@@ -147,7 +147,7 @@ function holdAtIndex(system: LocalSystem, run: Run): HeldStep {
 }
 
 /** Waits until the worker's mirror contains the fetched base. */
-async function fetched(base: string): Promise<void> {
+async function waitForFetch(base: string): Promise<void> {
   const hasArrived = () => copiesOf('after-fetch').some((folder) => tipIn(folder) === base)
   await until('the newest commits are in the copy', hasArrived, HELD_MS_MAX)
 }
@@ -177,7 +177,7 @@ function tipIn(folder: string): string {
 // ---- the kill --------------------------------------------------------------------------------------------------------
 
 /** Brings each follow-up to its moment. The fetching one comes last, because the worker is frozen from then on. */
-async function caught(
+async function holdFollowUps(
   scene: FollowUpSystem,
   runs: ReadonlyMap<Moment, Run>,
 ): Promise<ReadonlyMap<Moment, HeldStep>> {
@@ -185,7 +185,7 @@ async function caught(
   for (const [moment, run] of runs) {
     await scene.commitToBase(moment, { base: 'of main\n' })
     if (ASKED[moment].length > 0) scene.comment(moment, agentRequest(...ASKED[moment]))
-    holds.set(moment, held(scene, moment, run))
+    holds.set(moment, holdStep(scene, moment, run))
     await scene.requestFollowUp(run)
   }
   for (const [moment, hold] of holds)
@@ -195,7 +195,7 @@ async function caught(
   return holds
 }
 
-async function killed({ process, exit }: CommandProcess): Promise<void> {
+async function killProcess({ process, exit }: CommandProcess): Promise<void> {
   process.kill('SIGKILL')
   await exit
 }
@@ -210,7 +210,7 @@ async function letFetch(
   if (fetch === undefined) return
   worker?.process.kill('SIGSTOP')
   fetch.release()
-  await fetched(scene.github.branchSha('acme/after-fetch', 'main') ?? '')
+  await waitForFetch(scene.github.branchSha('acme/after-fetch', 'main') ?? '')
 }
 
 /** A delayed request is processed when the next one is about to arrive. */
@@ -225,13 +225,13 @@ const LATE = {
 type Late = keyof typeof LATE
 const isLate = (moment: Moment): moment is Late => Object.hasOwn(LATE, moment)
 
-function comesLate(scene: FollowUpSystem, moment: Late, late: HeldStep): () => Promise<void> {
+function delayStep(scene: FollowUpSystem, moment: Late, late: HeldStep): () => Promise<void> {
   const [again, which, pattern] = LATE[moment]
   const next = scene.proxy.hold('before', pattern)
   return async () => {
     await until(again, next.hasArrived, HELD_MS_MAX, POLL_EVERY_MS)
     late.release()
-    await until('the first one has come', () => seen(scene, moment)[which] === 1, HELD_MS_MAX)
+    await until('the first one has come', () => countVisibleResults(scene, moment)[which] === 1, HELD_MS_MAX)
     next.release()
   }
 }
@@ -247,31 +247,38 @@ async function afterKillOf(victim: Victim): Promise<ReadonlyMap<Moment, Facts>> 
   const worker = await system.pairWorker()
   const first = await scene.openPulls(moments, LAMP)
   const runs = new Map(moments.map((moment, at) => [moment, first[at] as Run]))
-  const holds = await caught(scene, runs)
+  const holds = await holdFollowUps(scene, runs)
   const { hits, begun } = VICTIMS[victim]
   const isBegunAgain = begun === 2
   await letFetch(scene, holds, isBegunAgain ? worker : undefined)
   for (const moment of moments)
-    expect([moment, ...seen(scene, moment)]).toEqual([moment, ...MOMENTS[moment].slice(1)])
-  await Promise.all(hits.map((hit) => killed(hit === 'worker' ? worker : system.host)))
-  if (isBegunAgain) await deserted(system, holds)
+    expect([moment, ...countVisibleResults(scene, moment)]).toEqual([moment, ...MOMENTS[moment].slice(1)])
+  await Promise.all(hits.map((hit) => killProcess(hit === 'worker' ? worker : system.host)))
+  if (isBegunAgain) await waitForAbandonedRequests(system, holds)
   const late: (() => Promise<void>)[] = []
   for (const [moment, hold] of holds) {
-    if (isLate(moment)) late.push(comesLate(scene, moment, hold))
+    if (isLate(moment)) late.push(delayStep(scene, moment, hold))
     else hold.release()
   }
-  await comesBack(scene, victim, worker)
+  await restartVictim(scene, victim, worker)
   await Promise.all(late.map((comes) => comes()))
-  return ended(scene, runs)
+  return collectFacts(scene, runs)
 }
 
-async function deserted(system: LocalSystem, holds: ReadonlyMap<Moment, HeldStep>): Promise<void> {
+async function waitForAbandonedRequests(
+  system: LocalSystem,
+  holds: ReadonlyMap<Moment, HeldStep>,
+): Promise<void> {
   await system.waitForNoProcesses(HELD_MS_MAX)
   const areLeft = () => [...holds.values()].every(({ isAbandoned }) => isAbandoned?.() ?? true)
   await until('nobody asks the code host for anything', areLeft, HELD_MS_MAX)
 }
 
-async function comesBack({ system }: FollowUpSystem, victim: Victim, worker: CommandProcess): Promise<void> {
+async function restartVictim(
+  { system }: FollowUpSystem,
+  victim: Victim,
+  worker: CommandProcess,
+): Promise<void> {
   if (victim === 'host' || victim === 'both') await system.startHost()
   if (victim === 'worker' || victim === 'both') system.startWorker(worker.dataDir)
   if (victim !== 'for-good') return
@@ -296,12 +303,12 @@ interface Facts {
 }
 
 /** The visible results of a follow-up: pushes and comments. */
-const seen = (scene: FollowUpSystem, moment: Moment): readonly [number, number] => [
+const countVisibleResults = (scene: FollowUpSystem, moment: Moment): readonly [number, number] => [
   scene.branchHistory(moment).length - 1,
   scene.followUpComments(moment).length,
 ]
 
-async function ended(
+async function collectFacts(
   scene: FollowUpSystem,
   runs: ReadonlyMap<Moment, Run>,
 ): Promise<ReadonlyMap<Moment, Facts>> {
@@ -323,7 +330,7 @@ async function factsOf(scene: FollowUpSystem, moment: Moment, before: Run): Prom
   expect(events.map(({ index }) => index)).toEqual(events.map((_, index) => index))
   return {
     run,
-    seen: seen(scene, moment),
+    seen: countVisibleResults(scene, moment),
     commits: scene.commits(moment),
     lamp: scene.fileOnBranch(moment, 'lamp'),
     base: scene.fileOnBranch(moment, 'base'),
@@ -346,7 +353,7 @@ function writtenBy({ dataDir }: LocalSystem, sessions: ReadonlySet<string>): num
 }
 
 /** The agent's summary is on the disk of the lost worker. */
-const areWordsLost = (victim: Victim, moment: Moment): boolean =>
+const isSummaryLost = (victim: Victim, moment: Moment): boolean =>
   victim === 'for-good' && moment === 'after-push'
 
 describe.each(HIT.map((victim) => ({ victim, ...VICTIMS[victim] })))(
@@ -368,7 +375,7 @@ describe.each(HIT.map((victim) => ({ victim, ...VICTIMS[victim] })))(
         const isAgents = ASKED[moment].length > 0
         expect([facts.lamp, facts.base]).toEqual([isAgents ? 'branch\nbrighter' : 'branch', 'of main'])
         expect([facts.commits.length, facts.commits.at(-1)]).toEqual([isAgents ? 2 : 1, 'Mend the lamp'])
-        if (isAgents && !areWordsLost(victim, moment)) expect(comment).toContain('Made it brighter.')
+        if (isAgents && !isSummaryLost(victim, moment)) expect(comment).toContain('Made it brighter.')
         const [first, ...costs] = run.costs.map(({ label }) => label)
         expect(facts.billed).toBe(facts.written)
         expect([first, new Set(costs)]).toEqual(['run', new Set(isAgents ? ['follow-up 1'] : [])])
@@ -386,19 +393,19 @@ const NAMES = ['first', 'second', 'third']
 const many = ALL ? test : test.skip
 
 /** The code host's times have whole seconds: a comment in the second of a follow-up's start counts as new. */
-async function anotherSecond(): Promise<void> {
+async function waitForNextSecond(): Promise<void> {
   const now = new Date().getUTCSeconds()
   await until('the next second has begun', () => new Date().getUTCSeconds() !== now)
 }
 
 /** Each follow-up has something to push; every other one has work for the agent. */
-async function round(scene: FollowUpSystem, runs: readonly Run[], number: number): Promise<void> {
+async function startRound(scene: FollowUpSystem, runs: readonly Run[], number: number): Promise<void> {
   for (const [at, name] of NAMES.entries()) {
     await scene.commitToBase(name, { base: `${number}\n` })
     if ((at + number) % 2 === 0)
       scene.comment(name, agentRequest('append lamp', `  ${number}`, 'say Brighter.'))
   }
-  await anotherSecond()
+  await waitForNextSecond()
   for (const run of runs) await scene.requestFollowUp(run)
 }
 
@@ -418,10 +425,10 @@ describe('kill −9 at any moment', () => {
       let worker = await system.pairWorker()
       const runs = await scene.openPulls(NAMES, LAMP)
       for (let number = 0; number < KILLS; number++) {
-        await round(scene, runs, number)
+        await startRound(scene, runs, number)
         await pause(random.below(KILL_PAUSE_MS_MAX))
         const victims = random.pick([['worker'], ['host'], ['worker', 'host']])
-        await Promise.all(victims.map((victim) => killed(victim === 'worker' ? worker : system.host)))
+        await Promise.all(victims.map((victim) => killProcess(victim === 'worker' ? worker : system.host)))
         if (victims.includes('host')) await system.startHost()
         if (victims.includes('worker')) worker = system.startWorker(worker.dataDir)
         for (const [at, name] of NAMES.entries()) {

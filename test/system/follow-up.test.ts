@@ -27,7 +27,7 @@ const labelsOf = ({ costs }: Run): (string | undefined)[] => costs.map(({ label 
 // ---- on the local code host ------------------------------------------------------------------------------------------
 
 /** Commits and pushes as a person with their own checkout. */
-function onMain(system: LocalSystem, files: Readonly<Record<string, string>>): void {
+function pushToMain(system: LocalSystem, files: Readonly<Record<string, string>>): void {
   const work = join(system.folder, 'draft', 'plain')
   for (const [path, text] of Object.entries(files)) writeFileSync(join(work, path), text)
   const as = ['-c', 'user.name=Bo Example', '-c', 'user.email=bo@example.org']
@@ -37,11 +37,11 @@ function onMain(system: LocalSystem, files: Readonly<Record<string, string>>): v
   git('push', '--quiet', system.bareRepoPath('plain'), 'main')
 }
 
-const followUp = ({ host }: LocalSystem, { id }: Run) =>
+const requestFollowUp = ({ host }: LocalSystem, { id }: Run) =>
   host.request(`/api/runs/${id}/followup`, { method: 'POST' })
 
-async function followedUp(system: LocalSystem, before: Run): Promise<Run> {
-  expect(await followUp(system, before)).toMatchObject({ status: 200, body: { status: 'queued' } })
+async function completeFollowUp(system: LocalSystem, before: Run): Promise<Run> {
+  expect(await requestFollowUp(system, before)).toMatchObject({ status: 200, body: { status: 'queued' } })
   return system.waitForEnd(before.ticket.identifier)
 }
 
@@ -69,12 +69,12 @@ story(
     for (const name of ['DRIFT-1', 'CLASH-1'])
       await until(`${name} is in review`, () => ticketOf(name).includes('state: Review'))
     const tickets = ['DRIFT-1', 'CLASH-1'].map(ticketOf)
-    onMain(system, { 'README.md': 'of main\n', base: 'of main\n' })
-    await isDisconnected(system)
+    pushToMain(system, { 'README.md': 'of main\n', base: 'of main\n' })
+    await disconnectTracker(system)
 
-    await onlyDrifted(system, drift)
-    const resolved = await inConflict(system, clash)
-    await nothingToDo(system, resolved)
+    await expectRebase(system, drift)
+    const resolved = await expectConflictResolved(system, clash)
+    await expectNothingToDo(system, resolved)
 
     expect(['DRIFT-1', 'CLASH-1'].map(ticketOf)).toEqual(tickets)
     expect((await system.host.request('/api/runs')).body).toHaveLength(2)
@@ -84,7 +84,7 @@ story(
 )
 
 /** Switches to a tracker without a key. */
-async function isDisconnected(system: LocalSystem): Promise<void> {
+async function disconnectTracker(system: LocalSystem): Promise<void> {
   const { url, token } = await system.host.waitForLaunch()
   const authorization = `Bearer ${token}`
   const { frames, opened, close } = connectSocket(Number(new URL(url).port), '/ws', { authorization })
@@ -96,8 +96,8 @@ async function isDisconnected(system: LocalSystem): Promise<void> {
   close()
 }
 
-async function onlyDrifted(system: LocalSystem, before: Run): Promise<void> {
-  const run = await followedUp(system, before)
+async function expectRebase(system: LocalSystem, before: Run): Promise<void> {
+  const run = await completeFollowUp(system, before)
   expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
   const branch = run.result?.branch ?? ''
   expect(system.commits('plain', branch)).toEqual(['Add a lamp'])
@@ -108,7 +108,7 @@ async function onlyDrifted(system: LocalSystem, before: Run): Promise<void> {
   expect(comment).toMatch(/^The branch was rebased onto the newest `main` .* without conflicts\. Pushed as /)
 }
 
-async function inConflict(system: LocalSystem, before: Run): Promise<Run> {
+async function expectConflictResolved(system: LocalSystem, before: Run): Promise<Run> {
   const asked = agentRequest(
     'write README.md',
     '  of both',
@@ -122,9 +122,9 @@ async function inConflict(system: LocalSystem, before: Run): Promise<Run> {
     body: { body: asked },
   })
   expect(comment.status).toBe(200)
-  await anotherSecond()
+  await waitForNextSecond()
   const eventsBefore = await system.events(before)
-  const run = await followedUp(system, before)
+  const run = await completeFollowUp(system, before)
   expect([run.status, run.error]).toEqual(['completed', undefined])
   const branch = run.result?.branch ?? ''
   expect(system.git('plain', 'show', `${branch}:README.md`)).toBe('of both')
@@ -136,18 +136,18 @@ async function inConflict(system: LocalSystem, before: Run): Promise<Run> {
   const events = (await system.events(run)).slice(eventsBefore.length)
   expect(events.some(({ type }) => type === 'agent')).toBe(true)
   expect(run.result?.artifacts).toContain('how.md')
-  costsMore(before, run)
+  expectOwnCosts(before, run)
   return run
 }
 
 /** Within the same second, the order of comments is unknown. */
-async function anotherSecond(): Promise<void> {
+async function waitForNextSecond(): Promise<void> {
   const now = new Date().getUTCSeconds()
   await until('the next second has begun', () => new Date().getUTCSeconds() !== now)
 }
 
 /** A follow-up is billed only for its own usage, although it resumes the run's session. */
-function costsMore(before: Run, run: Run): void {
+function expectOwnCosts(before: Run, run: Run): void {
   expect(labelsOf(run)).toEqual(['run', 'follow-up 1'])
   expect(run.agentSessionId).toBe(before.agentSessionId)
   const [first, second] = run.costs
@@ -157,8 +157,8 @@ function costsMore(before: Run, run: Run): void {
 }
 
 /** Our own comments cause no follow-up, and people's remarks are answered. */
-async function nothingToDo(system: LocalSystem, before: Run): Promise<void> {
-  const run = await followedUp(system, before)
+async function expectNothingToDo(system: LocalSystem, before: Run): Promise<void> {
+  const run = await completeFollowUp(system, before)
   expect([run.status, run.error, labelsOf(run)]).toEqual(['completed', undefined, ['run', 'follow-up 1']])
   expect(pushesOf(system, run)).toBe(2)
   expect(logOf(await system.events(run))).toMatch(/nothing for an agent/)
@@ -173,7 +173,7 @@ async function nothingToDo(system: LocalSystem, before: Run): Promise<void> {
 
 const LAMP = ['write lamp', '  one', '  two', 'commit Add a lamp', 'say Added.']
 
-function isCompleted({ status, error, prState }: Run): void {
+function expectCompleted({ status, error, prState }: Run): void {
   expect([status, error, prState]).toEqual(['completed', undefined, 'open'])
 }
 
@@ -187,9 +187,9 @@ story(
     const runOf = (name: string) => runs.get(name) as Run
     for (const name of names) await scene.commitToBase(name, { base: 'of main\n' })
     await Promise.all([
-      toItsFork(scene, runOf('fork')),
-      overtaken(scene, runOf('race')),
-      addressed(scene, runOf('thread')),
+      expectPushToFork(scene, runOf('fork')),
+      expectForeignCommitKept(scene, runOf('race')),
+      expectThreadAddressed(scene, runOf('thread')),
     ])
     await scene.system.waitForNoProcesses()
     expect(scene.system.findLeaks()).toEqual([])
@@ -197,10 +197,10 @@ story(
   },
 )
 
-async function toItsFork(scene: FollowUpSystem, before: Run): Promise<void> {
+async function expectPushToFork(scene: FollowUpSystem, before: Run): Promise<void> {
   const fork = await scene.moveToFork('fork', REVIEWER)
   await scene.requestFollowUp(before)
-  isCompleted(await scene.system.waitForEnd(identifierOf('fork')))
+  expectCompleted(await scene.system.waitForEnd(identifierOf('fork')))
   // The commits from before the fork do not count.
   expect(scene.branchHistory('fork', fork)).toHaveLength(1)
   expect(scene.commits('fork', fork)).toEqual(['Add a lamp'])
@@ -210,14 +210,14 @@ async function toItsFork(scene: FollowUpSystem, before: Run): Promise<void> {
 }
 
 /** Another person pushes right before our push. */
-async function overtaken(scene: FollowUpSystem, before: Run): Promise<void> {
+async function expectForeignCommitKept(scene: FollowUpSystem, before: Run): Promise<void> {
   scene.comment('race', agentRequest('append lamp', '  three', 'say Made it three.'))
   const hold = scene.proxy.hold('before', /^POST \/acme\/race\.git\/git-receive-pack$/)
   await scene.requestFollowUp(before)
   await until('it is about to push', hold.hasArrived, TEST_MS_MAX)
   const theirs = await scene.commitToBranch('race', { theirs: 'theirs\n' })
   hold.release()
-  isCompleted(await scene.system.waitForEnd(identifierOf('race')))
+  expectCompleted(await scene.system.waitForEnd(identifierOf('race')))
   expect(scene.branchHistory('race')).toEqual([expect.any(String), theirs, expect.any(String)])
   expect(scene.commits('race')).toHaveLength(3)
   expect([scene.fileOnBranch('race', 'theirs'), scene.fileOnBranch('race', 'base')]).toEqual([
@@ -228,7 +228,7 @@ async function overtaken(scene: FollowUpSystem, before: Run): Promise<void> {
   expect(scene.followUpComments('race')).toEqual([expect.stringContaining('Made it three.')])
 }
 
-async function addressed(scene: FollowUpSystem, before: Run): Promise<void> {
+async function expectThreadAddressed(scene: FollowUpSystem, before: Run): Promise<void> {
   const { github } = scene
   const at = { path: 'lamp', line: 2, author: REVIEWER }
   const done = await github.addThread('acme/thread', 1, {
@@ -241,7 +241,7 @@ async function addressed(scene: FollowUpSystem, before: Run): Promise<void> {
     body: agentRequest('write lamp', '  one', '  2', 'say Now 2.'),
   })
   await scene.requestFollowUp(before)
-  isCompleted(await scene.system.waitForEnd(identifierOf('thread')))
+  expectCompleted(await scene.system.waitForEnd(identifierOf('thread')))
   expect([scene.branchHistory('thread').length, scene.fileOnBranch('thread', 'lamp')]).toEqual([2, 'one\n2'])
   expect(scene.followUpComments('thread')).toEqual([expect.stringContaining('Now 2.')])
 }
@@ -261,7 +261,7 @@ story('a retained sandbox is reused, its worker is waited for, and a lost sandbo
   scene.comment('home', agentRequest('run test -e ~/of-the-run', 'append lamp', '  three', 'say Three.'))
   await scene.requestFollowUp(first)
   const second = await scene.system.waitForEnd(identifierOf('home'))
-  isCompleted(second)
+  expectCompleted(second)
   expect([second.sandbox.workerId, second.agentSessionId]).toEqual([
     first.sandbox.workerId,
     first.agentSessionId,
@@ -279,7 +279,7 @@ story('a retained sandbox is reused, its worker is waited for, and a lost sandbo
   expect(waits.status).toBe('queued')
   await system.host.request(`/api/workers/${second.sandbox.workerId}`, { method: 'DELETE' })
   const third = await scene.system.waitForEnd(identifierOf('home'))
-  isCompleted(third)
+  expectCompleted(third)
   expect(third.id).toBe(id)
   expect(third.sandbox.workerId).not.toBe(second.sandbox.workerId)
   expect(existsSync(secret)).toBe(true)

@@ -303,10 +303,10 @@ class Story {
 // ---- invariants at the end -------------------------------------------------------------------------------------------
 
 /** Lists each violation by run, so that one failure among hundreds is readable. */
-async function judge(story: Story): Promise<string[]> {
+async function findViolations(story: Story): Promise<string[]> {
   const wrong = [...story.faults]
   const runs = await story.get<Run[]>('/api/runs')
-  const byTicket = grouped(runs, ({ ticket }) => ticket.id)
+  const byTicket = groupBy(runs, ({ ticket }) => ticket.id)
   if (byTicket.size !== RUNS) wrong.push(`${byTicket.size} tickets have runs, not ${RUNS}`)
   for (const [ticket, of] of byTicket)
     if (of.length !== 1)
@@ -317,7 +317,7 @@ async function judge(story: Story): Promise<string[]> {
 
   const { repos } = await story.get<MemoriesResponse>('/api/memories')
   const hits = new Map((repos['owner/name'] ?? []).map(({ text, hits }) => [text, hits]))
-  const executed = grouped(story.executions, ({ runId }) => runId)
+  const executed = groupBy(story.executions, ({ runId }) => runId)
   for (const run of runs) {
     const events = await story.get<RunEvent[]>(`/api/runs/${run.id}/events`)
     const executions = executed.get(run.id) ?? []
@@ -405,7 +405,7 @@ function bytesOf(path: string): Buffer {
 }
 
 /** Leases that are left on disk after the host has ended. */
-async function leftOver(dataDir: string): Promise<string[]> {
+async function findLeftOver(dataDir: string): Promise<string[]> {
   const store = await openStore({
     dataDir,
     clock: realClock,
@@ -423,7 +423,7 @@ async function leftOver(dataDir: string): Promise<string[]> {
   return left
 }
 
-function grouped<T>(all: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+function groupBy<T>(all: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
   const groups = new Map<string, T[]>()
   for (const item of all) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item])
   return groups
@@ -434,7 +434,7 @@ function grouped<T>(all: readonly T[], keyOf: (item: T) => string): Map<string, 
 let current: Story | undefined
 afterEach(() => current?.end())
 
-async function body(seed: number): Promise<void> {
+async function runStory(seed: number): Promise<void> {
   const story = new Story(seed)
   current = story
   await story.begin()
@@ -452,13 +452,13 @@ async function body(seed: number): Promise<void> {
   story.log.push(`${story.acknowledged} runs had ended before the last start`)
   // If some runs do not end, their violations say more than a timeout.
   await until('every run to end', () => story.acknowledged >= RUNS, ALL_MS_MAX).catch(() => {})
-  expect(await judge(story)).toEqual([])
+  expect(await findViolations(story)).toEqual([])
 
   const metrics = await (await fetchMetrics(story)).text()
   expect(/^switchyard_invariant_violations_total\{.*\} [1-9]/m.test(metrics)).toBe(false)
   story.host.process.kill('SIGTERM')
   expect(await story.host.exit).toBe(0)
-  expect(await leftOver(story.dataDir)).toEqual([])
+  expect(await findLeftOver(story.dataDir)).toEqual([])
   const complaints = story.hosts.flatMap((host) =>
     host
       .err()
@@ -479,7 +479,7 @@ for (let n = 0; n < STORIES; n++) {
     `${RUNS} runs are each executed once and completed once, with ${KILLS_A_STORY} kills among them (SEED=${seed})`,
     async () => {
       try {
-        await body(seed)
+        await runStory(seed)
       } catch (error) {
         const how = current?.log.map((why, at) => `  kill ${at + 1}: ${why}`).join('\n')
         throw new Error(`SEED=${seed}: ${error instanceof Error ? error.message : String(error)}\n${how}`)

@@ -34,29 +34,29 @@ function story(title: string, body: () => Promise<void>): void {
 const OWN_CLIENT = { trackerClientId: 'linear-client-id' }
 const AWAY = { worker: { local: false } }
 
-async function begun({ send }: ProviderSystem): Promise<string> {
-  const begun = (await send('POST', '/api/connect/tracker')).body as ConnectResponse
-  if (begun.status !== 'redirect') throw new Error(JSON.stringify(begun))
-  return begun.url
+async function startRedirect({ send }: ProviderSystem): Promise<string> {
+  const response = (await send('POST', '/api/connect/tracker')).body as ConnectResponse
+  if (response.status !== 'redirect') throw new Error(JSON.stringify(response))
+  return response.url
 }
 
-async function pasted({ send }: ProviderSystem, address: string): Promise<ConnectPollResponse> {
+async function pasteAddress({ send }: ProviderSystem, address: string): Promise<ConnectPollResponse> {
   const { status, body } = await send('POST', '/api/connect/tracker/paste', { address })
   expect(status).toBe(200)
   return body as ConnectPollResponse
 }
 
 /** Completes the whole flow as one person. */
-async function connect(system: ProviderSystem): Promise<void> {
-  const page = await fetchPage(await decideConsent(system.linear, await begun(system)))
+async function connectTracker(system: ProviderSystem): Promise<void> {
+  const page = await fetchPage(await decideConsent(system.linear, await startRedirect(system)))
   expect(page).toMatchObject({ status: 200, text: expect.stringContaining('Ada Lovelace in Acme') })
 }
 
-const exchanges = ({ linear }: ProviderSystem): number =>
+const countExchanges = ({ linear }: ProviderSystem): number =>
   linear.tokenCalls.filter(({ grant }) => grant === 'authorization_code').length
 
 /** The callback address with a state of another flow. */
-function forged(address: string): string {
+function forgeState(address: string): string {
   const url = new URL(address)
   url.searchParams.set('state', 'A'.repeat(43))
   return url.href
@@ -67,7 +67,7 @@ describe('a browser that comes back from the consent page', () => {
     const system = await ProviderSystem.open({ connect: OWN_CLIENT, ...AWAY })
     const dashboard = await system.connectDashboard()
     expect(dashboard.tracker.state).toBe('disconnected')
-    const address = await decideConsent(system.linear, await begun(system))
+    const address = await decideConsent(system.linear, await startRedirect(system))
     const page = await fetchPage(address)
     expect([page.status, page.text]).toEqual([200, expect.stringContaining('close this window')])
     const { tracker } = system.storedConfig()
@@ -81,32 +81,32 @@ describe('a browser that comes back from the consent page', () => {
     expect(dashboard.pushes('config').at(-1)).toMatchObject({ config: { tracker: { apiKey: '***' } } })
     // Repeat the request like a browser that restores its windows.
     expect((await fetchPage(address)).text).toContain('this was done already')
-    expect([exchanges(system), system.storedConfig().tracker]).toEqual([1, tracker])
+    expect([countExchanges(system), system.storedConfig().tracker]).toEqual([1, tracker])
   })
 
   story('on another machine works if the person pastes the address', async () => {
     const system = await ProviderSystem.open({ connect: OWN_CLIENT, ...AWAY })
-    const address = await decideConsent(system.linear, await begun(system))
-    expect(await pasted(system, address.replace('http://', ''))).toMatchObject({
+    const address = await decideConsent(system.linear, await startRedirect(system))
+    expect(await pasteAddress(system, address.replace('http://', ''))).toMatchObject({
       status: 'connected',
       detail: 'Ada Lovelace in Acme',
       config: { tracker: { apiKey: '***', refreshToken: '***' } },
     })
-    expect(await pasted(system, address)).toMatchObject({ status: 'connected' })
-    expect(await pasted(system, forged(address))).toMatchObject({ status: 'error' })
+    expect(await pasteAddress(system, address)).toMatchObject({ status: 'connected' })
+    expect(await pasteAddress(system, forgeState(address))).toMatchObject({ status: 'error' })
     const { status } = await system.send('POST', '/api/connect/tracker/paste', {
       address: 'https://x.example',
     })
-    expect([status, exchanges(system)]).toEqual([400, 1])
+    expect([status, countExchanges(system)]).toEqual([400, 1])
   })
 
   story(
     'without consent, with a forged state, or too late changes nothing, and the page says what to do',
     async () => {
       const system = await ProviderSystem.open({ connect: OWN_CLIENT, ...AWAY })
-      const refused = await decideConsent(system.linear, await begun(system), 'refuse')
-      const address = await decideConsent(system.linear, await begun(system))
-      for (const wrong of [refused, forged(address), address.replace(/&?state=[^&]*/, '')]) {
+      const refused = await decideConsent(system.linear, await startRedirect(system), 'refuse')
+      const address = await decideConsent(system.linear, await startRedirect(system))
+      for (const wrong of [refused, forgeState(address), address.replace(/&?state=[^&]*/, '')]) {
         const page = await fetchPage(wrong)
         expect([page.status, page.text]).toEqual([400, expect.stringContaining(CONNECT_AGAIN)])
       }
@@ -114,14 +114,14 @@ describe('a browser that comes back from the consent page', () => {
       await system.startHost()
       const late = await fetchPage(address)
       expect([late.status, late.text]).toEqual([400, expect.stringContaining('restarted')])
-      expect([exchanges(system), system.storedConfig().tracker?.apiKey]).toEqual([0, undefined])
-      await connect(system)
+      expect([countExchanges(system), system.storedConfig().tracker?.apiKey]).toEqual([0, undefined])
+      await connectTracker(system)
     },
   )
 
   story('of an older flow does not win over a newer one, in whatever order they return', async () => {
     const system = await ProviderSystem.open({ connect: OWN_CLIENT, ...AWAY })
-    const [first, second] = [await begun(system), await begun(system)]
+    const [first, second] = [await startRedirect(system), await startRedirect(system)]
     const addresses = [await decideConsent(system.linear, first), await decideConsent(system.linear, second)]
     const [earlier = '', later = ''] = addresses
     const grace = system.linear.world.user({ name: 'Grace Hopper' })
@@ -133,8 +133,8 @@ describe('a browser that comes back from the consent page', () => {
     })
     expect(system.storedConfig().tracker).toEqual(tracker)
 
-    const again = system.linear.consent(await begun(system)).href
-    const byGrace = system.linear.consent(await begun(system), 'approve', grace).href
+    const again = system.linear.consent(await startRedirect(system)).href
+    const byGrace = system.linear.consent(await startRedirect(system), 'approve', grace).href
     expect((await fetchPage(again)).status).toBe(200)
     expect((await fetchPage(byGrace)).text).toContain('Grace Hopper in Acme')
     expect(system.storedConfig().tracker).not.toEqual(tracker)
@@ -144,7 +144,7 @@ describe('a browser that comes back from the consent page', () => {
 // ---- the helper ------------------------------------------------------------------------------------------------------
 
 /** A host without client ids, and a helper with them. */
-async function helped(more: object = AWAY): Promise<ProviderSystem> {
+async function openWithHelper(more: object = AWAY): Promise<ProviderSystem> {
   const system = await ProviderSystem.open({ connect: { codehostClientId: '' }, ...more })
   const { linear, github } = system
   const helper = command(['oauth-helper', '--port', '0', '--log-format', 'json'], tempFolder(), {
@@ -163,14 +163,14 @@ async function helped(more: object = AWAY): Promise<ProviderSystem> {
   const apiBase = urlIn(helper.err() + helper.out()) ?? ''
   const patch = { connect: { apiBase } }
   expect(await system.send('PUT', '/api/settings', { patch })).toMatchObject({ status: 200 })
-  expect(await begun(system)).toContain(`${apiBase}/oauth/tracker/authorize?`)
+  expect(await startRedirect(system)).toContain(`${apiBase}/oauth/tracker/authorize?`)
   return system
 }
 
 const refreshTokenOf = (system: ProviderSystem) => system.storedConfig().tracker?.refreshToken
 
 /** The tokens have expired; the host is killed while it receives the new pair. */
-async function killedWhileRenewing(system: ProviderSystem): Promise<void> {
+async function killDuringRefresh(system: ProviderSystem): Promise<void> {
   const { linear } = system
   await new Promise<void>((resolve) => {
     linear.onTokenAnswer = async () => {
@@ -186,9 +186,9 @@ describe('through the OAuth helper', () => {
   story(
     'both accounts are connected, and a new pair of tokens is on disk before the old one expires',
     async () => {
-      const system = await helped()
+      const system = await openWithHelper()
       system.linear.accounts.accessMs = ACCESS_MS
-      await connect(system)
+      await connectTracker(system)
       const first = refreshTokenOf(system)
       expect(first).toMatch(/^lin_refresh_/)
       await until('the tokens are renewed', () => refreshTokenOf(system) !== first, SYSTEM_WAIT_MS_MAX)
@@ -201,15 +201,15 @@ describe('through the OAuth helper', () => {
   for (const heals of [true, false]) {
     const end = heals ? 'heals where the old token is taken once more' : 'asks for a person where it is not'
     story(`a host that dies between the new pair and its disk ${end}, and work goes on`, async () => {
-      const system = await helped({ ...AWAY, codehost: { token: 'gho_of_mona' } })
+      const system = await openWithHelper({ ...AWAY, codehost: { token: 'gho_of_mona' } })
       system.github.addToken('mona', 'gho_of_mona')
       await system.pairWorker()
       system.linear.accounts.replayMs = heals ? GRACE_MS : 0
-      await connect(system)
+      await connectTracker(system)
       const issue = system.createTicket('Outlive the host', WORK)
       await system.waitForStatus(issue, 'running')
       const before = refreshTokenOf(system)
-      await killedWhileRenewing(system)
+      await killDuringRefresh(system)
       expect(refreshTokenOf(system)).toBe(before)
       await system.startHost()
       const dashboard = await system.connectDashboard()
@@ -221,7 +221,7 @@ describe('through the OAuth helper', () => {
       const run = await system.waitForEnd(issue)
       expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
       if (heals) return
-      await connect(system)
+      await connectTracker(system)
       await dashboard.waitForTracker('connected')
     })
   }

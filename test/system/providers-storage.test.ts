@@ -19,7 +19,7 @@ const COMMENTING = '^POST /repos/acme/app/issues/\\d+/comments$'
 /** The delay of a response during which the host is killed. */
 const LATE_MS = 500
 
-async function withBucket(): Promise<{ system: ProviderSystem; wrangler: FakeWrangler }> {
+async function openWithBucket(): Promise<{ system: ProviderSystem; wrangler: FakeWrangler }> {
   const wrangler = createFakeWrangler(tempFolder(), { loggedIn: true })
   const system = await ProviderSystem.open({
     storage: { bucket: 'shots', publicBaseUrl: 'https://shots.example/' },
@@ -34,7 +34,7 @@ async function withBucket(): Promise<{ system: ProviderSystem; wrangler: FakeWra
 const numberOf = ({ prUrl = '' }: Run): number => Number(prUrl.split('/').at(-1))
 const commentsOf = ({ github }: ProviderSystem, number: number): readonly string[] =>
   github.issue('acme/app', number).comments.map(({ body }) => body)
-const uploads = (wrangler: FakeWrangler): number =>
+const countUploads = (wrangler: FakeWrangler): number =>
   wrangler.calls().filter(({ args }) => args.includes('put')).length
 
 /** The links of a comment as paths in the bucket. */
@@ -44,7 +44,11 @@ function keyIn(comment: string): string {
   return key
 }
 
-async function isDelivered(system: ProviderSystem, wrangler: FakeWrangler, run: Run): Promise<void> {
+async function expectArtifactsDelivered(
+  system: ProviderSystem,
+  wrangler: FakeWrangler,
+  run: Run,
+): Promise<void> {
   expect([run.status, run.prState]).toEqual(['completed', 'open'])
   const comments = () => commentsOf(system, numberOf(run))
   await until('the comment is there', () => comments().length > 0, SYSTEM_WAIT_MS_MAX)
@@ -59,12 +63,12 @@ async function isDelivered(system: ProviderSystem, wrangler: FakeWrangler, run: 
 test(
   'the artifacts are in the bucket and one comment links them, however often the host dies meanwhile',
   async () => {
-    const { system, wrangler } = await withBucket()
+    const { system, wrangler } = await openWithBucket()
     const { faults, counters } = system.github
     const storage = await system.get<StorageStatus>('/api/connect/storage')
     expect(storage).toMatchObject({ installed: true, loggedIn: true, account: 'Dev Account', ready: true })
     const usual = await system.waitForEnd(system.createTicket('All is well', WORK))
-    await isDelivered(system, wrangler, usual)
+    await expectArtifactsDelivered(system, wrangler, usual)
 
     // Kill the host between the upload and the comment.
     Object.assign(faults, { matching: new RegExp(COMMENTING), reset: true })
@@ -73,7 +77,7 @@ test(
     await system.killHost()
     Object.assign(faults, { matching: undefined, reset: false })
     await system.startHost()
-    await isDelivered(system, wrangler, await system.waitForEnd(uploaded))
+    await expectArtifactsDelivered(system, wrangler, await system.waitForEnd(uploaded))
 
     // Kill the host between the comment and its response.
     const arrived = new Promise<void>((resolve) => {
@@ -82,7 +86,7 @@ test(
     const commented = system.createTicket('Commented', WORK)
     await arrived
     await system.killHost()
-    const before = uploads(wrangler)
+    const before = countUploads(wrangler)
     await until(
       'the comment is made all the same',
       () => commentsOf(system, 3).length > 0,
@@ -91,9 +95,13 @@ test(
     Object.assign(faults, { matching: undefined, latencyMs: 0 })
     await system.startHost()
     // The next start finds the comment first: when a second run's comment exists, this one is complete.
-    await isDelivered(system, wrangler, await system.waitForEnd(system.createTicket('Afterwards', WORK)))
-    await isDelivered(system, wrangler, await system.waitForEnd(commented))
-    expect(uploads(wrangler)).toBe(before + 1)
+    await expectArtifactsDelivered(
+      system,
+      wrangler,
+      await system.waitForEnd(system.createTicket('Afterwards', WORK)),
+    )
+    await expectArtifactsDelivered(system, wrangler, await system.waitForEnd(commented))
+    expect(countUploads(wrangler)).toBe(before + 1)
   },
   TEST_MS_MAX,
 )

@@ -29,35 +29,35 @@ function story(title: string, body: () => Promise<void>): void {
 /** The ticket's script for the scripted agent. */
 const WORK = ['write src/hello.txt', '  Hello!', 'commit Say hello', 'say It says hello now.']
 
-async function withKey(system: ProviderSystem, trackerApiKey: string): Promise<void> {
+async function saveTrackerKey(system: ProviderSystem, trackerApiKey: string): Promise<void> {
   const saved = await system.send('PUT', '/api/settings/credentials', { trackerApiKey })
   expect(saved.body).toMatchObject({ results: { tracker: { ok: true, detail: 'Ada Lovelace in Acme' } } })
 }
 
-async function connected(tracker: object = {}): Promise<ProviderSystem> {
+async function openConnected(tracker: object = {}): Promise<ProviderSystem> {
   const system = await ProviderSystem.open({ tracker })
-  await withKey(system, system.linear.apiKey)
+  await saveTrackerKey(system, system.linear.apiKey)
   await connectByDevice(system)
   return system
 }
 
-const isIn = (issue: IssueRow, state: string): Promise<void> =>
+const waitForState = (issue: IssueRow, state: string): Promise<void> =>
   until(`${issue.identifier} is in ${state}`, () => issue.state.name === state, SYSTEM_WAIT_MS_MAX)
 
 describe('a ticket in Linear', () => {
   story('becomes a pull request on GitHub, is reviewed, and merged', async () => {
-    const system = await connected(STATES)
+    const system = await openConnected(STATES)
     const dashboard = await system.connectDashboard()
     const issue = system.createTicket('Say hello', [`run ${GATE}`, ...WORK])
     const running = await system.waitForStatus(issue, 'running')
-    await isIn(issue, 'In Progress')
+    await waitForState(issue, 'In Progress')
     system.openGates(running)
     const run = await system.waitForEnd(issue)
     expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
-    await isIn(issue, 'In Review')
-    await isOnGithub(system, run, issue)
-    await isLinked(system, run, issue)
-    await isReviewed(system)
+    await waitForState(issue, 'In Review')
+    await expectPullOnGithub(system, run, issue)
+    await expectLinkInTicket(system, run, issue)
+    await expectReviewAnswered(system)
     const merged = await system.send('POST', `${PULL}/merge`, { method: 'squash' })
     expect(merged.body).toMatchObject({ merged: true })
     expect(system.github.pull('acme/app', 1).pull.mergedMs).not.toBeNull()
@@ -70,7 +70,7 @@ describe('a ticket in Linear', () => {
   })
 })
 
-async function isOnGithub(
+async function expectPullOnGithub(
   { github, get }: ProviderSystem,
   run: Run,
   { identifier }: IssueRow,
@@ -86,14 +86,14 @@ async function isOnGithub(
   expect(await get(`/api/runs/${run.id}/pr`)).toMatchObject({ url: run.prUrl, number: 1, state: 'open' })
 }
 
-async function isLinked({ linear }: ProviderSystem, run: Run, issue: IssueRow): Promise<void> {
+async function expectLinkInTicket({ linear }: ProviderSystem, run: Run, issue: IssueRow): Promise<void> {
   const links = () => linear.world.attachments.filter((row) => row.issue === issue)
   await until('the pull request is linked in the ticket', () => links().length > 0, SYSTEM_WAIT_MS_MAX)
   expect(links().map(({ url }) => url)).toEqual([run.prUrl])
 }
 
 /** A reviewer requests a change on GitHub, and a follow-up answers. */
-async function isReviewed({ github, send, get }: ProviderSystem): Promise<void> {
+async function expectReviewAnswered({ github, send, get }: ProviderSystem): Promise<void> {
   const at = { path: 'src/hello.txt', line: 1, author: REVIEWER }
   const thread = await github.addThread('acme/app', 1, { ...at, body: 'Why so loud?' })
   const { conversation } = await get<PullDetail>(PULL)
@@ -122,20 +122,20 @@ describe('a run', () => {
   ]
 
   story('completes despite failures of the tracker, which is updated afterwards', async () => {
-    const system = await connected(STATES)
+    const system = await openConnected(STATES)
     const issues: IssueRow[] = []
     for (const [name, fault] of faults) {
       const issue = system.createTicket(`While it ${name}`, [`run ${GATE}`, ...WORK])
       issues.push(issue)
       const running = await system.waitForStatus(issue, 'running')
-      await isIn(issue, 'In Progress')
+      await waitForState(issue, 'In Progress')
       const mend = system.linear.faults.add(fault)
       system.openGates(running)
       const run = await system.waitForEnd(issue)
       expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
       mend()
     }
-    for (const issue of issues) await isIn(issue, 'In Review')
+    for (const issue of issues) await waitForState(issue, 'In Review')
     const linked = () => system.linear.world.attachments.map(({ issue }) => issue.identifier)
     const areLinked = () => issues.every(({ identifier }) => linked().includes(identifier))
     await until('their pull requests are linked in them', areLinked, SYSTEM_WAIT_MS_MAX)
@@ -159,7 +159,7 @@ describe('a run', () => {
   }
 
   story('opens its pull request once, whichever of the first attempts fail', async () => {
-    const system = await connected()
+    const system = await openConnected()
     const { faults } = system.github
     const tries: readonly (readonly [string, Partial<GithubFaults>])[] = [
       ['a gateway’s page', { badGateway: true }],
@@ -181,7 +181,7 @@ describe('a run', () => {
   })
 
   story('continues with an invalid tracker key: polling stops until there is a new key', async () => {
-    const system = await connected()
+    const system = await openConnected()
     const dashboard = await system.connectDashboard()
     const issue = system.createTicket('Outlive the key', [`run ${GATE}`, ...WORK])
     const running = await system.waitForStatus(issue, 'running')
@@ -194,20 +194,20 @@ describe('a run', () => {
     await pause(QUIET_MS)
     expect(system.linear.calls.slice(asked)).toEqual([])
     const next = system.createTicket('With the new key', WORK)
-    await withKey(system, system.linear.accounts.addKey(system.linear.viewer))
+    await saveTrackerKey(system, system.linear.accounts.addKey(system.linear.viewer))
     await dashboard.waitForTracker('connected')
     expect((await system.waitForEnd(next)).status).toBe('completed')
-    await isLinked(system, run, issue)
+    await expectLinkInTicket(system, run, issue)
   })
 
   story(
     'is cancelled when its ticket is withdrawn: always if queued, by configuration if running',
     async () => {
-      const system = await connected({ ...STATES, whenTicketLeaves: 'stop' })
+      const system = await openConnected({ ...STATES, whenTicketLeaves: 'stop' })
       const running = system.createTicket('Begun', [`run ${GATE}`, ...WORK])
       await system.waitForStatus(running, 'running')
       // A status that the host itself set does not count as withdrawn.
-      await isIn(running, 'In Progress')
+      await waitForState(running, 'In Progress')
       const { id } = await system.waitForStatus(running, 'running')
       system.linear.world.change(running, { state: 'Backlog' })
       expect((await system.waitForEnd(running)).status).toBe('cancelled')

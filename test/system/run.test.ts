@@ -28,7 +28,7 @@ async function startSystem(options: Parameters<typeof LocalSystem.open>[0] = {})
 const filesIn = (folder: string): Map<string, string> =>
   new Map(readFilesBelow(folder).map(([path, text]) => [path.slice(folder.length + 1), text]))
 
-async function artifact(system: LocalSystem, { id }: Run, name: string): Promise<Buffer> {
+async function readArtifact(system: LocalSystem, { id }: Run, name: string): Promise<Buffer> {
   const { url, token } = await system.host.waitForLaunch()
   const headers = { authorization: `Bearer ${token}` }
   const response = await fetch(`${url}/api/runs/${id}/artifacts/${name}`, { headers })
@@ -64,15 +64,15 @@ describe('a run with all features', () => {
     const run = await system.waitForEnd('ENG-1')
     expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
     const events = await system.events(run)
-    await pullIsRight(system, run)
-    costsAreRight(system, run, events)
+    await expectPull(system, run)
+    expectCosts(system, run, events)
     expect([...(run.result?.artifacts ?? [])].sort()).toEqual(['noise.bin', 'report.md'])
-    expect((await artifact(system, run, 'report.md')).toString()).toBe('# All is well\n')
+    expect((await readArtifact(system, run, 'report.md')).toString()).toBe('# All is well\n')
     const branch = run.result?.branch ?? ''
     const noise = execFileSync('git', ['-C', system.bareRepoPath('plain'), 'show', `${branch}:noise.bin`], {
       maxBuffer: 2 ** 24,
     })
-    expect((await artifact(system, run, 'noise.bin')).equals(noise)).toBe(true)
+    expect((await readArtifact(system, run, 'noise.bin')).equals(noise)).toBe(true)
     expect(logOf(events)).toMatch(/src\/hello\.txt[\s\S]*\+/)
     expect(typesOf(events)).toEqual(new Set(['status', 'log', 'agent', 'artifact', 'cost']))
     expect(events.flatMap((event) => (event.type === 'status' ? [event.to] : []))).toEqual([
@@ -82,12 +82,12 @@ describe('a run with all features', () => {
       'finalizing',
       'completed',
     ])
-    await nextRunKnows(system)
+    await expectMemoriesInNextRun(system)
     expect(system.findLeaks()).toEqual([])
   })
 })
 
-async function pullIsRight(system: LocalSystem, { result, prUrl }: Run): Promise<void> {
+async function expectPull(system: LocalSystem, { result, prUrl }: Run): Promise<void> {
   const [pull, ...others] = system.pulls('plain')
   expect(others).toEqual([])
   expect(pull).toMatchObject({ headBranch: 'switchyard/eng-1', baseBranch: 'main', state: 'open' })
@@ -102,10 +102,10 @@ async function pullIsRight(system: LocalSystem, { result, prUrl }: Run): Promise
   expect(system.git('plain', 'show', 'switchyard/eng-1:src/hello.txt')).toBe('Hello!')
 }
 
-function costsAreRight(system: LocalSystem, run: Run, events: readonly RunEvent[]): void {
+function expectCosts(system: LocalSystem, run: Run, events: readonly RunEvent[]): void {
   expect(run.costs).toHaveLength(1)
-  const told = events.flatMap((event) => (event.type === 'cost' ? [event.entry] : []))
-  expect(told.map(({ outputTokens }) => outputTokens)).toEqual(
+  const costEntries = events.flatMap((event) => (event.type === 'cost' ? [event.entry] : []))
+  expect(costEntries.map(({ outputTokens }) => outputTokens)).toEqual(
     run.costs.map(({ outputTokens }) => outputTokens),
   )
   expect(run.costTotals?.outputTokens).toBeGreaterThan(0)
@@ -117,7 +117,7 @@ function costsAreRight(system: LocalSystem, run: Run, events: readonly RunEvent[
   for (const text of archived.values()) expect(text).not.toMatch(/hello|squeaks|Please|opinion/i)
 }
 
-async function nextRunKnows(system: LocalSystem): Promise<void> {
+async function expectMemoriesInNextRun(system: LocalSystem): Promise<void> {
   const { repos } = (await system.host.request('/api/memories')).body as MemoriesResponse
   expect(repos['acme/plain']?.map(({ text, ident }) => [text, ident])).toEqual([
     ['The gate squeaks on Mondays', 'ENG-1'],

@@ -82,7 +82,7 @@ interface Providers {
   readonly sink: RequestSink
 }
 
-async function providers(): Promise<Providers> {
+async function startProviders(): Promise<Providers> {
   const plants = new PlantedSecrets()
   const clientSecret = plants.plant('tracker client secret', `lin_client_${hex()}`)
   const linear = await startLinear({ app: { clientSecret } })
@@ -320,10 +320,12 @@ class Witness {
       ...this.town.sink.requests.map((text): [string, string] => ['somebody else', text]),
     ]
     const found = shown.flatMap(([what, text]) =>
-      this.town.plants.findIn(text).map((name) => `${name} in ${what}: ${around(this.town.plants, text)}`),
+      this.town.plants
+        .findIn(text)
+        .map((name) => `${name} in ${what}: ${excerptAround(this.town.plants, text)}`),
     )
     const inProcesses = sightings
-      .filter((sighting) => !isMeant(sighting))
+      .filter((sighting) => !isAllowedSighting(sighting))
       .map(({ name, where }) => `${name} in ${where}`)
     expect(statSync(this.#config).mode & 0o777).toBe(0o600)
     // Positive control: the search must find the secrets where they have to be.
@@ -333,7 +335,7 @@ class Witness {
 }
 
 /** Allowed: an agent's own key in its sandbox, and a process's own start parameters. */
-function isMeant({ name, where, inSandbox }: SecretSighting): boolean {
+function isAllowedSighting({ name, where, inSandbox }: SecretSighting): boolean {
   if (!where.startsWith('environment of ')) return false
   if (name === 'agentA key') return inSandbox
   // A starting process has no arguments yet, and the wrangler stub runs `env` on purpose.
@@ -345,7 +347,7 @@ const lines = (what: string, text: string): [string, string][] =>
   text.split('\n').map((line): [string, string] => [what, line])
 
 /** An excerpt around the secret that shows its origin. */
-function around(plants: PlantedSecrets, text: string): string {
+function excerptAround(plants: PlantedSecrets, text: string): string {
   const line = text.split('\n').find((candidate) => plants.findIn(candidate).length > 0) ?? ''
   return line.slice(0, 400)
 }
@@ -404,7 +406,7 @@ const isForHelpers = (trick: Misbehaviour): boolean =>
   (trick.kind === 'page' && trick.status === 502) ||
   (trick.kind === 'complaint' && trick.status === 400)
 
-async function played(
+async function runWithTrick(
   proxy: MisbehavingProxy,
   trick: Misbehaviour,
   when: RegExp,
@@ -421,7 +423,7 @@ async function played(
 }
 
 /** Triggers every call to the providers; returns how often each was tricked. */
-function everythingDuring(witness: Witness, trick: Misbehaviour): Promise<number[]> {
+function callProvidersDuring(witness: Witness, trick: Misbehaviour): Promise<number[]> {
   const { tracker, codehost } = witness.town
   const reads = async (): Promise<void> => {
     await witness.readEverything()
@@ -437,11 +439,11 @@ function everythingDuring(witness: Witness, trick: Misbehaviour): Promise<number
       () => {},
     )
   }
-  return Promise.all([played(codehost, trick, /./, reads), played(tracker, trick, /./, polls)])
+  return Promise.all([runWithTrick(codehost, trick, /./, reads), runWithTrick(tracker, trick, /./, polls)])
 }
 
 /** A logged-in program whose uploads fail with all that it knows. */
-function bucketThatFails(folder: string): string {
+function writeFailingBucket(folder: string): string {
   const bin = join(folder, 'bucket')
   mkdirSync(bin)
   const identity = '{"loggedIn":true,"email":"dev@example.test","accounts":[{"id":"0","name":"Dev"}]}'
@@ -460,10 +462,10 @@ describe('with everything planted', () => {
   test(
     'a run, its pull request, and every route while providers echo everything',
     async () => {
-      const town = await providers()
+      const town = await startProviders()
       const token = town.plants.plant('own token of the bucket', `cloudflare-${hex()}`)
       const witness = new Witness(town, configOf(town), { CLOUDFLARE_API_TOKEN: token })
-      witness.onPath(bucketThatFails(witness.folder))
+      witness.onPath(writeFailingBucket(witness.folder))
       await witness.open()
       ticket(town, 'All goes well')
       const run = await witness.ends('All goes well')
@@ -472,11 +474,11 @@ describe('with everything planted', () => {
       await until('artifacts are uploaded', () => existsSync(join(witness.folder, 'uploads')), WAIT_MS, 50)
       await witness.readEverything()
       for (const trick of tricksOf(town)) {
-        const met = await everythingDuring(witness, trick)
+        const met = await callProvidersDuring(witness, trick)
         expect([trick, met.every((times) => times > 0)]).toEqual([trick, true])
       }
       // After these failures the host pauses its requests for a while.
-      for (const status of [401, 429]) await everythingDuring(witness, { kind: 'complaint', status })
+      for (const status of [401, 429]) await callProvidersDuring(witness, { kind: 'complaint', status })
       expect(JSON.stringify(witness.answers)).toContain('the rate limit of GitHub is reached')
       expect(await witness.close()).toEqual([])
     },
@@ -486,7 +488,7 @@ describe('with everything planted', () => {
   test(
     'runs whose clone, push or pull request meets a code host that echoes everything',
     async () => {
-      const town = await providers()
+      const town = await startProviders()
       const witness = await new Witness(town, configOf(town)).open()
       const { sink, codehost } = town
       const away: Misbehaviour = { kind: 'redirect', status: 307, to: sink.url }
@@ -503,7 +505,7 @@ describe('with everything planted', () => {
         ['pull headers', /(GET|POST) .*\/pulls/, { kind: 'headers', status: 404 }],
       ]
       for (const [title, when, trick] of cases) {
-        const met = await played(codehost, trick, when, async () => {
+        const met = await runWithTrick(codehost, trick, when, async () => {
           ticket(town, title)
           const { status } = await witness.ends(title)
           expect([title, status]).toEqual([title, 'failed'])
@@ -522,7 +524,7 @@ describe('with everything planted', () => {
 const CALLBACK = '/api/connect/tracker/callback'
 
 /** Invalid keys. */
-function badKeys(plants: PlantedSecrets): Record<string, string> {
+function plantBadKeys(plants: PlantedSecrets): Record<string, string> {
   return {
     trackerApiKey: plants.plant('bad tracker key', `lin_api_${hex()}${TOKEN_SUFFIX}`),
     codehostToken: plants.plant('bad codehost token', `ghp_${hex()}${TOKEN_SUFFIX}`),
@@ -532,7 +534,7 @@ function badKeys(plants: PlantedSecrets): Record<string, string> {
 }
 
 /** Visits the consent page, through the helper if there is one, and returns with the person's decision. */
-async function consented(witness: Witness, decision: 'approve' | 'refuse' = 'approve'): Promise<URL> {
+async function visitConsent(witness: Witness, decision: 'approve' | 'refuse' = 'approve'): Promise<URL> {
   const { linear, plants } = witness.town
   const begun = (await witness.ask('POST', '/api/connect/tracker', undefined, true)).body as { url: string }
   const isOurs = !begun.url.includes('/oauth/tracker/authorize')
@@ -547,7 +549,7 @@ async function consented(witness: Witness, decision: 'approve' | 'refuse' = 'app
 }
 
 /** Programs that print all they know. Codex is logged in with a key. */
-function stubs(folder: string, home: string, plants: PlantedSecrets): string {
+function writeStubs(folder: string, home: string, plants: PlantedSecrets): string {
   const bin = join(folder, 'stubs')
   mkdirSync(bin, { recursive: true })
   for (const name of ['claude', 'codex', 'wrangler'])
@@ -560,7 +562,7 @@ function stubs(folder: string, home: string, plants: PlantedSecrets): string {
   return bin
 }
 
-async function onAPort(town: Providers, config: object): Promise<object> {
+async function withFixedPort(town: Providers, config: object): Promise<object> {
   const port = await freePort()
   const redirectUris = [`http://localhost:${port}${CALLBACK}`]
   Object.assign(town.linear.app, { redirectUris })
@@ -572,27 +574,27 @@ async function everyConnectFlow(witness: Witness): Promise<void> {
   const { plants } = witness.town
   for (const provider of ['agentA', 'agentB', 'agentC', 'storage'])
     await witness.ask('POST', `/api/connect/${provider}`)
-  await witness.ask('PUT', '/api/settings/credentials', badKeys(plants))
-  const back = await consented(witness)
+  await witness.ask('PUT', '/api/settings/credentials', plantBadKeys(plants))
+  const back = await visitConsent(witness)
   const forged = new URL(back)
   forged.searchParams.set('state', 'x'.repeat(43))
   await witness.ask('GET', forged.pathname + forged.search)
   await witness.ask('GET', back.pathname + back.search)
   await witness.ask('POST', '/api/connect/tracker/paste', { address: back.href })
-  const refused = await consented(witness, 'refuse')
+  const refused = await visitConsent(witness, 'refuse')
   refused.searchParams.set('error', `no ${refused.searchParams.get('state')}`)
   await witness.ask('GET', refused.pathname + refused.search)
   await witness.ask('GET', '/api/config')
 }
 
 /** Starts a device code while providers work, and polls it while they fail. */
-async function deviceCode(witness: Witness): Promise<void> {
+async function startDeviceFlow(witness: Witness): Promise<void> {
   const before = witness.town.codehost.requests.length
   await witness.ask('POST', '/api/connect/codehost')
   expect(witness.town.codehost.requests.length).toBeGreaterThan(before)
 }
 
-async function askedAbout(witness: Witness, proxy: MisbehavingProxy): Promise<void> {
+async function pollUntilTricked(witness: Witness, proxy: MisbehavingProxy): Promise<void> {
   const before = proxy.misbehavedCount
   const isAsked = async (): Promise<boolean> => {
     await witness.ask('POST', '/api/connect/codehost/poll')
@@ -612,7 +614,7 @@ function plantWhatWasSent({ plants, codehost, tracker }: Providers): void {
   }
 }
 
-async function tricked(
+async function runDuringTrick(
   witness: Witness,
   mirrors: readonly MisbehavingProxy[],
   trick: Misbehaviour,
@@ -631,21 +633,21 @@ describe('every way to connect', () => {
   test(
     'fails in every way with providers and programs that echo everything',
     async () => {
-      const town = await providers()
+      const town = await startProviders()
       const { plants, tracker, codehost, vendors } = town
-      const config = await onAPort(town, configOf(town, { tracker: hurried(town) }))
+      const config = await withFixedPort(town, configOf(town, { tracker: shortenTokenLifetime(town) }))
       const witness = new Witness(town, config, {
         SWITCHYARD_TOKEN: plants.plant('own launch token', `launch-${hex()}`),
         ANTHROPIC_API_KEY: plants.plant('own key of the vendor', `sk-ant-api03-${hex()}${TOKEN_SUFFIX}`),
         CLOUDFLARE_API_TOKEN: plants.plant('own token of the bucket', `cloudflare-${hex()}`),
       })
-      witness.onPath(stubs(witness.folder, witness.home, plants))
+      witness.onPath(writeStubs(witness.folder, witness.home, plants))
       await witness.open()
       for (const trick of tricksOf(town)) {
-        await deviceCode(witness)
-        await tricked(witness, [tracker, codehost, vendors], trick, async () => {
+        await startDeviceFlow(witness)
+        await runDuringTrick(witness, [tracker, codehost, vendors], trick, async () => {
           await everyConnectFlow(witness)
-          await askedAbout(witness, codehost)
+          await pollUntilTricked(witness, codehost)
         })
       }
       expect(
@@ -659,7 +661,7 @@ describe('every way to connect', () => {
   test(
     'goes through the helper, which reveals neither received nor own secrets',
     async () => {
-      const town = await providers()
+      const town = await startProviders()
       const { plants, linear, tracker, codehost, github } = town
       const secretFile = join(tempFolder(), 'secret')
       writeFileSync(secretFile, linear.app.clientSecret, { mode: 0o600 })
@@ -675,26 +677,29 @@ describe('every way to connect', () => {
           SWITCHYARD_CODEHOST_URL: codehost.url,
         },
       )
-      const told = (): string | undefined => /"url":"([^"]+)"/.exec(helper.err())?.[1]
-      await until('the helper serves', () => told() !== undefined)
-      const front = await startMisbehavingProxy(told() ?? '')
+      const helperUrl = (): string | undefined => /"url":"([^"]+)"/.exec(helper.err())?.[1]
+      await until('the helper serves', () => helperUrl() !== undefined)
+      const front = await startMisbehavingProxy(helperUrl() ?? '')
       endings.push(() => front.close())
       const own = { apiBase: front.url, codehostClientId: '', trackerClientId: '' }
-      const config = await onAPort(town, configOf(town, { connect: own, tracker: hurried(town) }))
+      const config = await withFixedPort(
+        town,
+        configOf(town, { connect: own, tracker: shortenTokenLifetime(town) }),
+      )
       const witness = await new Witness(town, config).open()
       witness.watch.add(helper.process.pid ?? 0)
       const isRefused = { kind: 'oauth', status: 401, error: 'invalid_client' } as const
       for (const trick of [...allTricks(town).filter(isForHelpers), isRefused]) {
-        await deviceCode(witness)
-        await tricked(witness, [tracker, codehost], trick, async () => {
+        await startDeviceFlow(witness)
+        await runDuringTrick(witness, [tracker, codehost], trick, async () => {
           await everyConnectFlow(witness)
-          await askedAbout(witness, codehost)
+          await pollUntilTricked(witness, codehost)
         })
-        await deviceCode(witness)
-        const journey = await consented(witness)
-        await tricked(witness, [front], trick, async () => {
+        await startDeviceFlow(witness)
+        const journey = await visitConsent(witness)
+        await runDuringTrick(witness, [front], trick, async () => {
           await witness.ask('GET', journey.pathname + journey.search)
-          await askedAbout(witness, front)
+          await pollUntilTricked(witness, front)
         })
       }
       expect(front.requests.filter(({ path }) => path.endsWith('/refresh')).length).toBeGreaterThan(1)
@@ -707,9 +712,9 @@ describe('every way to connect', () => {
   test(
     'succeeds but cannot be stored: the error does not contain the secret',
     async () => {
-      const town = await providers()
+      const town = await startProviders()
       const { plants, linear, github } = town
-      const config = await onAPort(town, configOf(town))
+      const config = await withFixedPort(town, configOf(town))
       const witness = new Witness(town, config)
       // The name is so long that no temporary file can be created beside it.
       witness.keepConfigAt('c'.repeat(LONGEST_NAME))
@@ -722,16 +727,16 @@ describe('every way to connect', () => {
       }
       const put = await witness.ask('PUT', '/api/settings/credentials', good)
       expect(put.body).toMatchObject({ results: { tracker: { ok: false }, codehost: { ok: false } } })
-      const back = await consented(witness)
+      const back = await visitConsent(witness)
       expect((await witness.ask('GET', back.pathname + back.search)).status).not.toBe(200)
-      await deviceCode(witness)
+      await startDeviceFlow(witness)
       for (const code of github.device.userCodes) github.device.approve(code, 'mona')
       const isOver = async (): Promise<boolean> =>
         JSON.stringify((await witness.ask('POST', '/api/connect/codehost/poll')).body).includes('"error"')
       await until('the flow fails', isOver, WAIT_MS, 100)
       plantWhatWasSent(town)
       await witness.ask('PUT', '/api/settings', {
-        patch: { agent: { agentAApiKey: badKeys(plants).agentAApiKey } },
+        patch: { agent: { agentAApiKey: plantBadKeys(plants).agentAApiKey } },
       })
       expect(await witness.close()).toEqual([])
     },
@@ -743,7 +748,7 @@ const LONGEST_NAME = 255
 const ACCESS_MS = 4_000
 
 /** The token's lifetime makes the host refresh it all the time. */
-function hurried(town: Providers): object {
+function shortenTokenLifetime(town: Providers): object {
   town.linear.accounts.accessMs = ACCESS_MS
   return { tokenExpiresAt: new Date(Date.now() + ACCESS_MS).toISOString() }
 }

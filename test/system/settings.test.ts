@@ -45,7 +45,7 @@ interface Answer {
 /** These hosts start no worker of their own. */
 const ALONE = { worker: { local: false } }
 
-function host(config: object = {}): CommandProcess {
+function startHost(config: object = {}): CommandProcess {
   const dataDir = tempFolder()
   writeFileSync(join(dataDir, 'config.json'), JSON.stringify({ server: { port: 0 }, ...ALONE, ...config }), {
     mode: 0o600,
@@ -53,25 +53,25 @@ function host(config: object = {}): CommandProcess {
   return serve(dataDir)
 }
 
-const file = (served: CommandProcess) => readFileSync(join(served.dataDir, 'config.json'), 'utf8')
-const stored = (served: CommandProcess) => {
-  const { worker: _, ...rest } = JSON.parse(file(served)) as Record<string, unknown>
+const readStoredText = (served: CommandProcess) => readFileSync(join(served.dataDir, 'config.json'), 'utf8')
+const readStoredConfig = (served: CommandProcess) => {
+  const { worker: _, ...rest } = JSON.parse(readStoredText(served)) as Record<string, unknown>
   return rest
 }
 const patch = async (served: CommandProcess, change: unknown): Promise<Answer> =>
   (await served.request('/api/settings', { method: 'PUT', body: { patch: change } })) as Answer
 
-async function refused(served: CommandProcess, change: unknown, reason: RegExp): Promise<void> {
-  const before = file(served)
+async function expectRefused(served: CommandProcess, change: unknown, reason: RegExp): Promise<void> {
+  const before = readStoredText(served)
   const answer = await patch(served, change)
   expect(answer).toMatchObject({ status: 400, body: { error: expect.stringMatching(reason) } })
   expect(Object.keys(answer.body)).toEqual(['error'])
-  expect(file(served)).toBe(before)
+  expect(readStoredText(served)).toBe(before)
 }
 
 describe('rule 1: merging', () => {
   test('objects merge key by key, arrays and scalars replace, null deletes a key', async () => {
-    const served = host({
+    const served = startHost({
       sandbox: { concurrency: 3, allowedHosts: ['a.example', 'b.example'] },
       repos: { first: { remote: 'o/first', label: 'x' }, second: { remote: 'o/second' } },
     })
@@ -81,7 +81,7 @@ describe('rule 1: merging', () => {
       repos: { first: { label: 'y' }, second: null, third: { remote: 'o/third' } },
     })
     expect(answer.status).toBe(200)
-    expect(stored(served)).toEqual({
+    expect(readStoredConfig(served)).toEqual({
       server: { port: 0 },
       sandbox: { concurrency: 3, retentionHours: 5, allowedHosts: ['c.example'] },
       repos: { first: { remote: 'o/first', label: 'y' }, third: { remote: 'o/third' } },
@@ -89,7 +89,7 @@ describe('rule 1: merging', () => {
   })
 
   test('a deleted key has its default again', async () => {
-    const served = host({ sandbox: { concurrency: 7 } })
+    const served = startHost({ sandbox: { concurrency: 7 } })
     await served.waitForLaunch()
     const answer = await patch(served, { sandbox: { concurrency: null } })
     expect(answer.body.config).toMatchObject({ sandbox: { concurrency: 2 } })
@@ -110,15 +110,15 @@ describe('rule 2: the merged result is validated before anything is written', ()
       /^\/patch\/tracker\/path: /,
     ],
   ])('%s: 400, prefixed by the field path, nothing written', async (_what, change, reason) => {
-    const served = host({ sandbox: { concurrency: 3 } })
+    const served = startHost({ sandbox: { concurrency: 3 } })
     await served.waitForLaunch()
-    await refused(served, change, reason)
+    await expectRefused(served, change, reason)
   })
 
   test('one wrong field in a patch prevents the others from being written', async () => {
-    const served = host()
+    const served = startHost()
     await served.waitForLaunch()
-    await refused(served, { sandbox: { concurrency: 5, retentionHours: -1 } }, /retentionHours/)
+    await expectRefused(served, { sandbox: { concurrency: 5, retentionHours: -1 } }, /retentionHours/)
     expect(await served.request('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 2 } } })
   })
 
@@ -129,22 +129,22 @@ describe('rule 2: the merged result is validated before anything is written', ()
     ['33 levels', `{"patch":${'{"a":'.repeat(33)}1${'}'.repeat(34)}`],
     ['a number that does not come back', '{"patch":{"sandbox":{"retentionHours":1e999}}}'],
   ])('%s is refused', async (_what, body) => {
-    const served = host()
+    const served = startHost()
     const { url, token } = await served.waitForLaunch()
-    const before = file(served)
+    const before = readStoredText(served)
     const answer = await fetch(`${url}/api/settings`, {
       method: 'PUT',
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       body,
     })
     expect(answer.status).toBe(400)
-    expect(file(served)).toBe(before)
+    expect(readStoredText(served)).toBe(before)
   })
 })
 
 describe('rule 3: the file is replaced atomically', () => {
   test('a new file each time, readable by its owner only, without leftovers', async () => {
-    const served = host()
+    const served = startHost()
     await served.waitForLaunch()
     const path = join(served.dataDir, 'config.json')
     const before = statSync(path).ino
@@ -157,13 +157,13 @@ describe('rule 3: the file is replaced atomically', () => {
   })
 
   test('patches at the same moment are applied one after the other: none is lost', async () => {
-    const served = host()
+    const served = startHost()
     await served.waitForLaunch()
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, at) => patch(served, { repos: { [`r${at}`]: { remote: `o/r${at}` } } })),
     )
     expect(answers.map((answer) => answer.status)).toEqual(answers.map(() => 200))
-    expect(Object.keys(stored(served).repos as object)).toHaveLength(30)
+    expect(Object.keys(readStoredConfig(served).repos as object)).toHaveLength(30)
   })
 })
 
@@ -177,48 +177,48 @@ describe('rule 4: credentials', () => {
   )
 
   test.each(credentials)('%s.%s may not be set', async (section, key, value) => {
-    const served = host()
+    const served = startHost()
     await served.waitForLaunch()
-    await refused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
+    await expectRefused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
   })
 
   test.each(credentials)('%s.%s may not be changed, masked, emptied or deleted', async (section, key) => {
-    const served = host(CONFIGURED)
+    const served = startHost(CONFIGURED)
     await served.waitForLaunch()
     for (const value of ['2032-01-01T00:00:00.000Z', '***', '', null]) {
-      await refused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
+      await expectRefused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
     }
   })
 
   test.each(['tracker', 'codehost', 'agent'])(
     'deleting the section %s is refused, because it contains credentials',
     async (section) => {
-      const served = host(CONFIGURED)
+      const served = startHost(CONFIGURED)
       await served.waitForLaunch()
-      await refused(served, { [section]: null }, new RegExp(`^/patch/${section}/`))
+      await expectRefused(served, { [section]: null }, new RegExp(`^/patch/${section}/`))
     },
   )
 
   test('a patch of other fields keeps the credentials', async () => {
-    const served = host(CONFIGURED)
+    const served = startHost(CONFIGURED)
     await served.waitForLaunch()
     expect((await patch(served, { tracker: { pollSeconds: 60 } })).status).toBe(200)
-    expect(stored(served)).toMatchObject(SECRETS)
+    expect(readStoredConfig(served)).toMatchObject(SECRETS)
   })
 
   test('connect.trackerClientSecret may be set and deleted, but not to the mask', async () => {
-    const served = host()
+    const served = startHost()
     await served.waitForLaunch()
     const set = await patch(served, { connect: { trackerClientSecret: 'planted-new-secret' } })
     expect(set).toMatchObject({ status: 200, body: { config: { connect: { trackerClientSecret: '***' } } } })
-    expect(stored(served)).toMatchObject({ connect: { trackerClientSecret: 'planted-new-secret' } })
-    await refused(
+    expect(readStoredConfig(served)).toMatchObject({ connect: { trackerClientSecret: 'planted-new-secret' } })
+    await expectRefused(
       served,
       { connect: { trackerClientSecret: '***' } },
       /^\/patch\/connect\/trackerClientSecret: /,
     )
     expect((await patch(served, { connect: { trackerClientSecret: null } })).status).toBe(200)
-    expect(JSON.stringify(stored(served))).not.toContain('trackerClientSecret')
+    expect(JSON.stringify(readStoredConfig(served))).not.toContain('trackerClientSecret')
   })
 })
 
@@ -233,13 +233,13 @@ describe('rule 5: live or restart', () => {
     [{ fleet: { port: 4401 } }, 'live'],
     [{}, 'live'],
   ])('%j is %s', async (change, applied) => {
-    const served = host()
+    const served = startHost()
     await served.waitForLaunch()
     expect(await patch(served, change)).toMatchObject({ status: 200, body: { applied } })
   })
 
   test('a live setting takes effect at once: a refused origin is accepted', async () => {
-    const served = host()
+    const served = startHost()
     const { url } = await served.waitForLaunch()
     const knock = async () =>
       (await fetch(`${url}/api/health`, { headers: { origin: 'https://dash.example' } })).status
@@ -251,7 +251,7 @@ describe('rule 5: live or restart', () => {
 
 describe('rule 6: hand edits', () => {
   test('are applied without a restart and broadcast; an invalid one is ignored, the next valid one applied', async () => {
-    const served = host(CONFIGURED)
+    const served = startHost(CONFIGURED)
     const { url, token } = await served.waitForLaunch()
     const frames: { type: string; config?: { sandbox: { concurrency: number } } }[] = []
     const socket = new WebSocket(`${url.replace('http', 'ws')}/ws?token=${token}`)
@@ -283,7 +283,7 @@ describe('rule 6: hand edits', () => {
 
 describe('masks', () => {
   test('every secret reads ***, wherever a configuration is shown', async () => {
-    const served = host(CONFIGURED)
+    const served = startHost(CONFIGURED)
     await served.waitForLaunch()
     const shown = [
       (await served.request('/api/config')).body,

@@ -45,22 +45,22 @@ const nameOf = (phase: Phase): string => `${phase.toUpperCase()}-1`
 const EXECUTED = ['run cat /proc/sys/kernel/random/uuid >> executions.txt', 'commit Leave a mark']
 
 /** Starts a run per phase and blocks each in its phase. */
-async function caught(system: LocalSystem, phases: readonly Phase[] = PHASES): Promise<Run[]> {
+async function blockRuns(system: LocalSystem, phases: readonly Phase[] = PHASES): Promise<Run[]> {
   for (const phase of phases) {
     const work = phase === 'running' ? [...EXECUTED, `run ${GATE}`] : EXECUTED
     system.writeTicket(nameOf(phase), work, { repo: REPO_OF[phase] })
   }
-  return Promise.all(phases.map((phase) => caughtIn(system, phase)))
+  return Promise.all(phases.map((phase) => blockRun(system, phase)))
 }
 
-async function caughtIn(system: LocalSystem, phase: Phase): Promise<Run> {
+async function blockRun(system: LocalSystem, phase: Phase): Promise<Run> {
   const run = await system.waitForStatus(nameOf(phase), phase)
   await (phase === 'finalizing' ? system.waitForPush() : system.waitForGate(run))
   return run
 }
 
 /** The newest attempt of each run. */
-async function letGoOn(system: LocalSystem, runs: readonly Run[]): Promise<Run[]> {
+async function finishRuns(system: LocalSystem, runs: readonly Run[]): Promise<Run[]> {
   system.openPushGate()
   return Promise.all(
     runs.map(({ ticket }) =>
@@ -73,7 +73,7 @@ async function letGoOn(system: LocalSystem, runs: readonly Run[]): Promise<Run[]
 }
 
 /** The run is finished on the worker: its sandbox is retained. */
-async function done(system: LocalSystem, run: Run): Promise<void> {
+async function waitUntilRetained(system: LocalSystem, run: Run): Promise<void> {
   const record = () => JSON.parse(readFileSync(join(system.sandboxOf(run) ?? '', 'sandbox.json'), 'utf8'))
   await until(`${run.ticket.identifier} is done`, () => record().retainedUntil !== undefined, DONE_MS_MAX)
   // The outcome is written a moment later; a worker that dies before recovers the same from its record.
@@ -84,21 +84,21 @@ const statuses = (runs: readonly Run[]): string[] =>
   runs.map(({ status, error }) => `${status}${error === undefined ? '' : `, ${error}`}`)
 
 /** The number of executions of each run. */
-async function executions(system: LocalSystem, run: Run): Promise<number> {
+async function countExecutions(system: LocalSystem, run: Run): Promise<number> {
   const events = await system.events(run)
   expect(events.map(({ index }) => index)).toEqual(events.map((_, index) => index))
   return events.filter((event) => event.type === 'status' && event.to === 'preparing').length
 }
 
 /** Invariants at the end of each story. */
-async function settled(system: LocalSystem, runs: readonly Run[]): Promise<void> {
+async function expectNothingLeft(system: LocalSystem, runs: readonly Run[]): Promise<void> {
   await system.waitForNoProcesses()
-  for (const run of runs) published(system, run)
+  for (const run of runs) expectPublication(system, run)
   expect(system.findLeaks()).toEqual([])
 }
 
 /** A completed run has one pull request, one push and one commit; any other run has none. */
-function published(system: LocalSystem, { ticket, status, result, prUrl }: Run): void {
+function expectPublication(system: LocalSystem, { ticket, status, result, prUrl }: Run): void {
   const repo = ticket.repo as RepoName
   const branch = `switchyard/${ticket.identifier.toLowerCase()}`
   const heads = system.pulls(repo).map(({ headBranch }) => headBranch)
@@ -117,7 +117,7 @@ function published(system: LocalSystem, { ticket, status, result, prUrl }: Run):
   ])
 }
 
-async function killed(process: CommandProcess): Promise<void> {
+async function killProcess(process: CommandProcess): Promise<void> {
   process.process.kill('SIGKILL')
   await process.exit
 }
@@ -135,12 +135,12 @@ const INTERRUPTED = PHASES.map((phase) => `failed, ${daemonEndedError(phase)}`)
 const COMPLETED = PHASES.map(() => 'completed')
 
 /** Freezes the host during the run's last step, so that it does not learn of the end. */
-async function doneUntold(system: LocalSystem): Promise<Run> {
+async function finishUnnoticed(system: LocalSystem): Promise<Run> {
   system.writeTicket(nameOf('finalizing'), EXECUTED, { repo: REPO_OF.finalizing })
-  const run = await caughtIn(system, 'finalizing')
+  const run = await blockRun(system, 'finalizing')
   system.host.process.kill('SIGSTOP')
   system.openPushGate()
-  await done(system, run)
+  await waitUntilRetained(system, run)
   return run
 }
 
@@ -154,44 +154,44 @@ describe('kill −9 in the middle of runs', () => {
   story('of their worker: they are interrupted, and reported when it is back', async () => {
     const system = await LocalSystem.open()
     const worker = await system.pairWorker()
-    const runs = await caught(system)
-    await killed(worker)
+    const runs = await blockRuns(system)
+    await killProcess(worker)
     await system.waitForNoProcesses()
     system.startWorker(worker.dataDir)
-    await end(system, runs, INTERRUPTED)
+    await expectEnds(system, runs, INTERRUPTED)
   })
 
   story('of host and worker: the same, once both are back', async () => {
     const system = await LocalSystem.open()
     const worker = await system.pairWorker()
-    const runs = await caught(system)
-    await Promise.all([killed(worker), killed(system.host)])
+    const runs = await blockRuns(system)
+    await Promise.all([killProcess(worker), killProcess(system.host)])
     await system.waitForNoProcesses()
     await system.startHost()
     system.startWorker(worker.dataDir)
-    await end(system, runs, INTERRUPTED)
+    await expectEnds(system, runs, INTERRUPTED)
   })
 
   story('of the local worker: the host starts it again, and it reports them', async () => {
     const system = await LocalSystem.open({ local: true })
     await system.waitForOnlineWorkers(1)
-    const runs = await caught(system)
+    const runs = await blockRuns(system)
     const [, pid] = /"workerPid":(\d+),"msg":"the local worker was started"/.exec(system.host.err()) ?? []
     process.kill(Number(pid), 'SIGKILL')
     await system.waitForNoProcesses()
-    await end(system, runs, INTERRUPTED)
+    await expectEnds(system, runs, INTERRUPTED)
   })
 
   story('of the host alone: its workers continue, and the runs are completed', async () => {
     const system = await LocalSystem.open()
     await system.pairWorker()
-    const runs = await caught(system)
-    await killed(system.host)
+    const runs = await blockRuns(system)
+    await killProcess(system.host)
     system.openPushGate()
     for (const run of runs) system.openGates(run)
-    await Promise.all(runs.map((run) => done(system, run)))
+    await Promise.all(runs.map((run) => waitUntilRetained(system, run)))
     await system.startHost()
-    await end(system, runs, COMPLETED)
+    await expectEnds(system, runs, COMPLETED)
   })
 })
 
@@ -211,8 +211,8 @@ describe('kill −9 at any moment', () => {
         // A random time between its first steps and a few runs later.
         await pause(random.below(KILL_PAUSE_MS_MAX))
         const victims = random.pick([['worker'], ['host'], ['worker', 'host']])
-        if (victims.includes('worker')) await killed(worker)
-        if (victims.includes('host')) await killed(system.host)
+        if (victims.includes('worker')) await killProcess(worker)
+        if (victims.includes('host')) await killProcess(system.host)
         if (victims.includes('host')) await system.startHost()
         if (victims.includes('worker')) worker = system.startWorker(worker.dataDir)
       }
@@ -234,7 +234,7 @@ describe('kill −9 at any moment', () => {
       expect(system.branches('plain')).toEqual(branches)
       for (const { id, result } of ended.filter((run) => !interrupted.includes(run)))
         expect([id, system.commits('plain', result?.branch ?? '')]).toEqual([id, ['Leave a mark']])
-      for (const run of runs) await executions(system, run)
+      for (const run of runs) await countExecutions(system, run)
       await system.waitForNoProcesses()
       expect(system.findLeaks()).toEqual([])
     },
@@ -245,21 +245,21 @@ describe('kill −9 after a run, before the host knows', () => {
   story('of its worker: the run is completed when it is back', async () => {
     const system = await LocalSystem.open()
     const worker = await system.pairWorker()
-    const run = await doneUntold(system)
-    await killed(worker)
+    const run = await finishUnnoticed(system)
+    await killProcess(worker)
     system.host.process.kill('SIGCONT')
     system.startWorker(worker.dataDir)
-    await end(system, [run], ['completed'])
+    await expectEnds(system, [run], ['completed'])
   })
 
   story('of host and worker: the run is completed when both are back', async () => {
     const system = await LocalSystem.open()
     const worker = await system.pairWorker()
-    const run = await doneUntold(system)
-    await Promise.all([killed(worker), killed(system.host)])
+    const run = await finishUnnoticed(system)
+    await Promise.all([killProcess(worker), killProcess(system.host)])
     await system.startHost()
     system.startWorker(worker.dataDir)
-    await end(system, [run], ['completed'])
+    await expectEnds(system, [run], ['completed'])
   })
 })
 
@@ -268,27 +268,27 @@ describe('a broken connection', () => {
     const system = await LocalSystem.open()
     const relay = await TcpRelay.startFor(system.fleetPort)
     await system.pairWorker([], relay.url)
-    const runs = await caught(system)
+    const runs = await blockRuns(system)
     relay.disconnect()
     await system.waitForOnlineWorkers(0)
     system.openPushGate()
     for (const run of runs) system.openGates(run)
-    await Promise.all(runs.map((run) => done(system, run)))
+    await Promise.all(runs.map((run) => waitUntilRetained(system, run)))
     relay.restore()
-    await end(system, runs, COMPLETED)
+    await expectEnds(system, runs, COMPLETED)
   })
 
   long('for a minute, unnoticed by both sides: the same', async () => {
     const system = await LocalSystem.open()
     const relay = await TcpRelay.startFor(system.fleetPort)
     await system.pairWorker([], relay.url)
-    const runs = await caught(system)
+    const runs = await blockRuns(system)
     const frozenAt = Date.now()
     relay.freeze()
     await system.waitForOnlineWorkers(0, 60_000)
     await pause(MINUTE_MS - (Date.now() - frozenAt))
     relay.restore()
-    await end(system, runs, COMPLETED)
+    await expectEnds(system, runs, COMPLETED)
   })
 
   story(
@@ -299,7 +299,7 @@ describe('a broken connection', () => {
       })
       const relay = await TcpRelay.startFor(system.fleetPort)
       const lonely = await system.pairWorker([], relay.url)
-      const [run] = (await caught(system, ['running'])) as [Run]
+      const [run] = (await blockRuns(system, ['running'])) as [Run]
       const place = system.sandboxOf(run) ?? ''
       const itsSandboxes = dirname(dirname(place))
       relay.freeze()
@@ -307,13 +307,13 @@ describe('a broken connection', () => {
       // The other worker starts soon after, so check the first worker's processes right now.
       let isLeftInTime: boolean | undefined
       const isBegunAgain = async () => {
-        const again = (await executions(system, run)) === 2
+        const again = (await countExecutions(system, run)) === 2
         if (again) isLeftInTime ??= system.hasNoProcesses(itsSandboxes)
         return again
       }
       await until('it is begun again', isBegunAgain, STOPPED_MS_MAX)
       expect(isLeftInTime).toBe(true)
-      await until('it says why', () => lonely.err().includes('the lease expired'))
+      await until('the log has the reason', () => lonely.err().includes('the lease expired'))
       await until('its disk is taken back', () => !existsSync(place))
       await system.waitForRun(
         nameOf('running'),
@@ -322,7 +322,7 @@ describe('a broken connection', () => {
         BEGUN_AGAIN_MS_MAX,
       )
       relay.restore()
-      await end(system, [run], ['completed'], 2)
+      await expectEnds(system, [run], ['completed'], 2)
     },
   )
 })
@@ -331,16 +331,16 @@ describe('a worker that is asked to stop', () => {
   const started = async (args: readonly string[] = []) => {
     const system = await LocalSystem.open()
     const worker = await system.pairWorker(args)
-    return { system, worker, runs: await caught(system) }
+    return { system, worker, runs: await blockRuns(system) }
   }
 
   story('once, finishes its runs and accepts no new ones', async () => {
     const { system, worker, runs } = await started()
     worker.process.kill('SIGTERM')
-    await until('it is heard', () => worker.err().includes('SIGTERM'))
+    await until('the worker received the signal', () => worker.err().includes('SIGTERM'))
     system.writeTicket('LATE-1', EXECUTED)
     const late = await system.waitForStatus('LATE-1', 'queued')
-    await end(system, runs, COMPLETED)
+    await expectEnds(system, runs, COMPLETED)
     expect(await worker.exit).toBe(0)
     expect((await system.findRun(late.ticket.identifier))?.status).toBe('queued')
   })
@@ -348,13 +348,13 @@ describe('a worker that is asked to stop', () => {
   story('twice, ends at once, and its runs are interrupted', async () => {
     const { system, worker, runs } = await started()
     worker.process.kill('SIGTERM')
-    await until('the first is heard', () => worker.err().includes('SIGTERM'))
+    await until('the worker received the first signal', () => worker.err().includes('SIGTERM'))
     await pause(SECOND_SIGNAL_MS)
     worker.process.kill('SIGTERM')
     expect([0, 70]).toContain(await worker.exit)
     await system.waitForNoProcesses()
     system.startWorker(worker.dataDir)
-    await end(
+    await expectEnds(
       system,
       runs,
       PHASES.map(() => 'failed, interrupted: the worker was stopped'),
@@ -368,7 +368,7 @@ describe('a worker that is asked to stop', () => {
     await system.waitForNoProcesses()
     for (const run of runs) await system.waitForStatus(run.ticket.identifier, 'queued')
     system.startWorker(worker.dataDir)
-    await end(system, runs, COMPLETED, 2)
+    await expectEnds(system, runs, COMPLETED, 2)
   })
 })
 
@@ -376,10 +376,10 @@ describe('a cancel', () => {
   story('in each phase: its processes end soon, and nothing is published', async () => {
     const system = await LocalSystem.open()
     await system.pairWorker()
-    const runs = await caught(system)
+    const runs = await blockRuns(system)
     for (const { id } of runs) await system.host.request(`/api/runs/${id}/cancel`, { method: 'POST' })
     await system.waitForNoProcesses()
-    await end(
+    await expectEnds(
       system,
       runs,
       PHASES.map(() => 'cancelled'),
@@ -388,14 +388,14 @@ describe('a cancel', () => {
 })
 
 /** For each run: its end, its number of executions, and its remaining processes. */
-async function end(
+async function expectEnds(
   system: LocalSystem,
   runs: readonly Run[],
   expected: readonly string[],
   times = 1,
 ): Promise<void> {
-  const ended = await letGoOn(system, runs)
+  const ended = await finishRuns(system, runs)
   expect(statuses(ended)).toEqual(expected)
-  for (const run of ended) expect(await executions(system, run)).toBe(times)
-  await settled(system, ended)
+  for (const run of ended) expect(await countExecutions(system, run)).toBe(times)
+  await expectNothingLeft(system, ended)
 }

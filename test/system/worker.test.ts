@@ -40,7 +40,7 @@ function hostFolder(config: string): string {
   return dataDir
 }
 
-async function tokenFile(host: CommandProcess): Promise<string> {
+async function createTokenFile(host: CommandProcess): Promise<string> {
   const { body } = await host.request('/api/workers/pairing-tokens', { method: 'POST' })
   const path = join(tempFolder(), 'token')
   writeFileSync(path, `${(body as { token: string }).token}\n`, { mode: 0o600 })
@@ -48,7 +48,7 @@ async function tokenFile(host: CommandProcess): Promise<string> {
 }
 
 /** Starts a worker with its own folder, which dials the running host. */
-async function workerOf(
+async function startWorker(
   host: CommandProcess,
   args: readonly string[] = [],
   dataDir = join(tempFolder(), 'worker'),
@@ -64,7 +64,7 @@ const fleet = async (host: CommandProcess): Promise<readonly WorkerView[]> =>
   ((await host.request('/api/workers')).body as FleetResponse).workers
 
 /** Waits until the only worker matches. */
-async function theOnly(
+async function waitForOnlyWorker(
   host: CommandProcess,
   what: string,
   isSo: (worker: WorkerView) => boolean,
@@ -81,13 +81,13 @@ async function theOnly(
   return seen[0] as WorkerView
 }
 
-const online = ({ connection }: WorkerView): boolean => connection === 'online'
-const offline = ({ connection }: WorkerView): boolean => connection === 'offline'
+const isOnline = ({ connection }: WorkerView): boolean => connection === 'online'
+const isOffline = ({ connection }: WorkerView): boolean => connection === 'offline'
 
-async function enrolled(host: CommandProcess, args: readonly string[] = []) {
-  const token = await tokenFile(host)
-  const worker = await workerOf(host, ['--token-file', token, ...args])
-  const view = await theOnly(host, 'the worker is online', online)
+async function startEnrolledWorker(host: CommandProcess, args: readonly string[] = []) {
+  const token = await createTokenFile(host)
+  const worker = await startWorker(host, ['--token-file', token, ...args])
+  const view = await waitForOnlyWorker(host, 'the worker is online', isOnline)
   await until('it has its credential', () => existsSync(join(worker.dataDir, 'credential.json')))
   return { worker, view, token }
 }
@@ -165,7 +165,7 @@ describe('wrong use ends with 2, the flag and a hint', () => {
 describe('a worker', () => {
   test('enrolls with a token file, which is then deleted; its credential is readable by its owner only', async () => {
     const host = serve(hostFolder(configWithAnyPort()), ['--log-level', 'debug'])
-    const { worker, view, token } = await enrolled(host, ['--name', 'anvil', '--concurrency', '3'])
+    const { worker, view, token } = await startEnrolledWorker(host, ['--name', 'anvil', '--concurrency', '3'])
     expect(view).toMatchObject({ name: 'anvil', state: 'active', activeRuns: 0 })
     expect(view.local).toBeUndefined()
     expect(view.capabilities).toMatchObject({
@@ -187,14 +187,14 @@ describe('a worker', () => {
 
   test('does not load modules of the host', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const { worker } = await enrolled(host)
+    const { worker } = await startEnrolledWorker(host)
     const loaded = (pid: number | undefined) => /uws/i.test(readFileSync(`/proc/${pid}/maps`, 'utf8'))
     expect([loaded(host.process.pid), loaded(worker.process.pid)]).toEqual([true, false])
   })
 
   test('idle, stays under 120 MiB', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const { worker } = await enrolled(host)
+    const { worker } = await startEnrolledWorker(host)
     const kib = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.process.pid}/status`, 'utf8'))?.[1])
     expect(kib).toBeLessThan(120 * 1024)
   })
@@ -203,40 +203,40 @@ describe('a worker', () => {
     'stops on %s, and needs no token the next time',
     async (signal) => {
       const host = serve(hostFolder(configWithAnyPort()))
-      const { worker, view } = await enrolled(host)
+      const { worker, view } = await startEnrolledWorker(host)
       worker.process.kill(signal)
       expect(await worker.exit).toBe(0)
-      await theOnly(host, 'the host notices', offline)
-      await workerOf(host, [], worker.dataDir)
-      expect((await theOnly(host, 'it is back', online)).id).toBe(view.id)
+      await waitForOnlyWorker(host, 'the host notices', isOffline)
+      await startWorker(host, [], worker.dataDir)
+      expect((await waitForOnlyWorker(host, 'it is back', isOnline)).id).toBe(view.id)
     },
   )
 
   test('comes back after kill −9', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const { worker, view } = await enrolled(host)
+    const { worker, view } = await startEnrolledWorker(host)
     worker.process.kill('SIGKILL')
     await worker.exit
-    await workerOf(host, [], worker.dataDir)
-    expect((await theOnly(host, 'it is back', online)).id).toBe(view.id)
+    await startWorker(host, [], worker.dataDir)
+    expect((await waitForOnlyWorker(host, 'it is back', isOnline)).id).toBe(view.id)
   })
 
   test('reconnects after its host stopped or died', async () => {
     const config = configWithAnyPort({ server: { port: await freePort() } })
     let host = serve(hostFolder(config))
-    const { view } = await enrolled(host)
+    const { view } = await startEnrolledWorker(host)
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       host.process.kill(signal)
       await host.exit
       host = serve(host.dataDir)
-      expect((await theOnly(host, 'it is back', online)).id).toBe(view.id)
+      expect((await waitForOnlyWorker(host, 'it is back', isOnline)).id).toBe(view.id)
     }
   })
 
   test('waits for a host that is not running yet', async () => {
     const dataDir = hostFolder(configWithAnyPort({ server: { port: await freePort() } }))
     const first = serve(dataDir)
-    const { worker, view } = await enrolled(first)
+    const { worker, view } = await startEnrolledWorker(first)
     worker.process.kill('SIGTERM')
     await worker.exit
     const { url } = await first.waitForLaunch()
@@ -245,45 +245,53 @@ describe('a worker', () => {
     const early = runCommand(['worker', '--host', url, '--data-dir', worker.dataDir, '--log-level', 'debug'])
     await until('it has tried', () => /ECONNREFUSED/.test(early.err()))
     const second = serve(dataDir)
-    expect((await theOnly(second, 'it is there', online)).id).toBe(view.id)
+    expect((await waitForOnlyWorker(second, 'it is there', isOnline)).id).toBe(view.id)
   })
 
   test('reaches the fleet listener over TLS only with the configured authority', async () => {
     const folder = tempFolder()
     const tls = { certFile: join(folder, 'cert.pem'), keyFile: join(folder, 'key.pem') }
-    const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=yard']
+    const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=host']
     const named = ['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', tls.keyFile, '-out', tls.certFile]
     execFileSync('openssl', [...made, ...named], { stdio: 'ignore' })
     const host = serve(hostFolder(configWithAnyPort({ fleet: { host: '127.0.0.1', port: 0, tls } })))
     const { fleetUrl = '' } = await host.waitForLaunch()
     const dataDir = join(tempFolder(), 'worker')
-    const args = ['worker', '--host', fleetUrl, '--data-dir', dataDir, '--token-file', await tokenFile(host)]
+    const args = [
+      'worker',
+      '--host',
+      fleetUrl,
+      '--data-dir',
+      dataDir,
+      '--token-file',
+      await createTokenFile(host),
+    ]
     const wary = runCommand(args)
-    await until('it says why not', () => wary.err().includes('--ca-file'))
+    await until('the log names the missing option', () => wary.err().includes('--ca-file'))
     wary.process.kill('SIGTERM')
     expect(await wary.exit).toBe(0)
     runCommand([...args, '--ca-file', tls.certFile])
-    await theOnly(host, 'the worker is online', online)
+    await waitForOnlyWorker(host, 'the worker is online', isOnline)
   })
 
   test('stays connected while drained by an operator, until enabled again', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const { view } = await enrolled(host)
+    const { view } = await startEnrolledWorker(host)
     await host.request(`/api/workers/${view.id}/drain`, { method: 'POST' })
-    await theOnly(
+    await waitForOnlyWorker(
       host,
       'draining',
       ({ state, connection }) => state === 'draining' && connection === 'online',
     )
     await host.request(`/api/workers/${view.id}/enable`, { method: 'POST' })
-    await theOnly(host, 'enabled', ({ state }) => state === 'active')
+    await waitForOnlyWorker(host, 'enabled', ({ state }) => state === 'active')
   })
 })
 
 describe('a worker ends', () => {
   test('77, its credential deleted, when it is revoked', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const { worker, view } = await enrolled(host)
+    const { worker, view } = await startEnrolledWorker(host)
     const credential = join(worker.dataDir, 'credential.json')
     await host.request(`/api/workers/${view.id}`, { method: 'DELETE' })
     expect(await worker.exit).toBe(77)
@@ -293,11 +301,11 @@ describe('a worker ends', () => {
 
   test('77 if it was revoked while offline', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const { worker, view } = await enrolled(host)
+    const { worker, view } = await startEnrolledWorker(host)
     worker.process.kill('SIGTERM')
     await worker.exit
     await host.request(`/api/workers/${view.id}`, { method: 'DELETE' })
-    const again = await workerOf(host, [], worker.dataDir)
+    const again = await startWorker(host, [], worker.dataDir)
     expect(await again.exit).toBe(77)
     expect(existsSync(join(worker.dataDir, 'credential.json'))).toBe(false)
   })
@@ -306,7 +314,7 @@ describe('a worker ends', () => {
     const host = serve(hostFolder(configWithAnyPort()))
     const path = join(tempFolder(), 'token')
     writeFileSync(path, `wp-${'x'.repeat(43)}`, { mode: 0o600 })
-    const worker = await workerOf(host, ['--token-file', path])
+    const worker = await startWorker(host, ['--token-file', path])
     expect(await worker.exit).toBe(77)
     expect(existsSync(path)).toBe(true)
     expect(await fleet(host)).toEqual([])
@@ -314,39 +322,39 @@ describe('a worker ends', () => {
 
   test('77 with neither token nor credential', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const worker = await workerOf(host)
+    const worker = await startWorker(host)
     expect(await worker.exit).toBe(77)
     expect(worker.err()).toMatch(/switchyard: .*token/)
   })
 
   test('not with a used token beside a valid credential', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const { worker, view } = await enrolled(host)
+    const { worker, view } = await startEnrolledWorker(host)
     worker.process.kill('SIGTERM')
     await worker.exit
     const path = join(tempFolder(), 'token')
     writeFileSync(path, `wp-${'x'.repeat(43)}`, { mode: 0o600 })
-    await workerOf(host, ['--token-file', path], worker.dataDir)
-    expect((await theOnly(host, 'it is back', online)).id).toBe(view.id)
+    await startWorker(host, ['--token-file', path], worker.dataDir)
+    expect((await waitForOnlyWorker(host, 'it is back', isOnline)).id).toBe(view.id)
   })
 
   test('75 if another worker uses its folder; the other is not affected', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const { worker, view } = await enrolled(host)
-    const second = await workerOf(host, [], worker.dataDir)
+    const { worker, view } = await startEnrolledWorker(host)
+    const second = await startWorker(host, [], worker.dataDir)
     expect(await second.exit).toBe(75)
     expect(second.err()).toContain(`process ${worker.process.pid}`)
-    expect((await theOnly(host, 'the first is there', online)).connectedAt).toBe(view.connectedAt)
+    expect((await waitForOnlyWorker(host, 'the first is there', isOnline)).connectedAt).toBe(view.connectedAt)
   })
 
   test('75 if another worker uses its credential', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const { worker } = await enrolled(host)
+    const { worker } = await startEnrolledWorker(host)
     const stolen = join(tempFolder(), 'worker')
     mkdirSync(stolen, { mode: 0o700 })
     const credential = readFileSync(join(worker.dataDir, 'credential.json'))
     writeFileSync(join(stolen, 'credential.json'), credential, { mode: 0o600 })
-    await workerOf(host, [], stolen)
+    await startWorker(host, [], stolen)
     expect(await worker.exit).toBe(75)
   })
 
@@ -385,7 +393,7 @@ describe('a worker ends', () => {
 
   test('with 70 or 0, but soon, after a second signal', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
-    const { worker } = await enrolled(host)
+    const { worker } = await startEnrolledWorker(host)
     worker.process.kill('SIGTERM')
     await new Promise((resolve) => setTimeout(resolve, 1_100))
     worker.process.kill('SIGTERM')
@@ -423,7 +431,7 @@ describe('the local worker of a host', () => {
       Number(pid),
     )
   const theLocal = async (host: CommandProcess): Promise<WorkerView> => {
-    const view = await theOnly(host, 'the local worker is online', online)
+    const view = await waitForOnlyWorker(host, 'the local worker is online', isOnline)
     const credential = join(host.dataDir, 'worker', 'credential.json')
     const isKept = () => existsSync(credential) && readFileSync(credential, 'utf8').includes(view.id)
     await until('it has its credential', isKept)
@@ -432,7 +440,7 @@ describe('the local worker of a host', () => {
   /** Never returns 0, because `kill 0` signals the whole process group. */
   function lastPid(host: CommandProcess): number {
     const pid = pids(host).at(-1)
-    if (pid === undefined) throw new Error('the host has not said that it started a worker')
+    if (pid === undefined) throw new Error('the host’s log names no started worker')
     return pid
   }
 
@@ -467,7 +475,7 @@ describe('the local worker of a host', () => {
     const first = lastPid(host)
     process.kill(first, 'SIGKILL')
     await until('another process', () => lastPid(host) !== first)
-    expect((await theOnly(host, 'it is back', online)).id).toBe(id)
+    expect((await waitForOnlyWorker(host, 'it is back', isOnline)).id).toBe(id)
   })
 
   test.each(['SIGTERM', 'SIGKILL'] as const)(
@@ -482,7 +490,7 @@ describe('the local worker of a host', () => {
       await until('the worker is gone', () => isGone(pid))
       expect(performance.now() - began).toBeLessThan(ENDED_MS_MAX)
       const next = serve(host.dataDir)
-      expect((await theOnly(next, 'it is back', online)).id).toBe(id)
+      expect((await waitForOnlyWorker(next, 'it is back', isOnline)).id).toBe(id)
     },
   )
 
@@ -491,14 +499,14 @@ describe('the local worker of a host', () => {
     const { id } = await theLocal(host)
     const change = (patch: object) => host.request('/api/settings', { method: 'PUT', body: { patch } })
     await change({ sandbox: { concurrency: 5 } })
-    const wider = (worker: WorkerView) => online(worker) && worker.capabilities?.maxConcurrency === 5
-    expect((await theOnly(host, 'five at once', wider)).id).toBe(id)
+    const wider = (worker: WorkerView) => isOnline(worker) && worker.capabilities?.maxConcurrency === 5
+    expect((await waitForOnlyWorker(host, 'five at once', wider)).id).toBe(id)
     const pid = lastPid(host)
     await change({ worker: { local: false } })
     await until('it is gone', () => isGone(pid))
-    await theOnly(host, 'it is offline', offline)
+    await waitForOnlyWorker(host, 'it is offline', isOffline)
     await change({ worker: { local: true } })
-    expect((await theOnly(host, 'it is back', online)).id).toBe(id)
+    expect((await waitForOnlyWorker(host, 'it is back', isOnline)).id).toBe(id)
   })
 
   test('is enrolled again after losing its credential, and stays the only one', async () => {

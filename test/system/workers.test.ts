@@ -38,7 +38,7 @@ interface Place {
   host: CommandProcess
 }
 
-function place(more: object = {}): Place {
+function createPlace(more: object = {}): Place {
   const dataDir = tempFolder()
   const tickets = tempFolder()
   const config = {
@@ -53,7 +53,7 @@ function place(more: object = {}): Place {
   return { dataDir, tickets, host: serve(dataDir) }
 }
 
-function put({ tickets }: Place, name: string, fields = 'state: Todo'): void {
+function writeTicket({ tickets }: Place, name: string, fields = 'state: Todo'): void {
   writeFileSync(join(tickets, `${name}.md`), `---\n${fields}\n---\nThe text of ${name}.\n`)
 }
 
@@ -76,7 +76,7 @@ async function runOf(at: Place, ticket: string, status?: Run['status']): Promise
 }
 
 /** The queue reason of a run is updated a moment after a change. */
-async function waitsFor(at: Place, ticket: string, reason: string): Promise<void> {
+async function waitForQueueReason(at: Place, ticket: string, reason: string): Promise<void> {
   let seen: string | undefined
   const hasReason = async () => {
     seen = (await runOf(at, ticket, 'queued')).queueReason
@@ -92,7 +92,7 @@ const eventsOf = (at: Place, { id }: Run): Promise<RunEvent[]> => get(at, `/api/
 const fleetOf = async (at: Place) => (await get<FleetResponse>(at, '/api/workers')).workers
 
 /** Sends a request such as `POST /path` and returns its status. */
-async function status({ host }: Place, asks: string, body?: unknown): Promise<number> {
+async function requestStatus({ host }: Place, asks: string, body?: unknown): Promise<number> {
   const [method = 'GET', path = ''] = asks.split(' ')
   const answer = await host.request(path, { method, ...(body === undefined ? {} : { body }) })
   if (answer.status >= 400) expect(Object.keys(Object(answer.body))).toEqual(['error'])
@@ -113,7 +113,7 @@ function workerSocket({ dataDir }: Place, via: Listener): string {
   return `${address ?? 'ws://127.0.0.1:1'}/ws/worker`
 }
 
-async function enrol(
+async function enrollWorker(
   at: Place,
   name: string,
   more: Partial<ScriptedWorkerOptions> & { readonly via?: Listener } = {},
@@ -138,7 +138,7 @@ async function enrol(
 }
 
 /** A script that waits between its start and its end until the test releases it. */
-function held(script: ExecutionScript = defaultScript) {
+function holdScript(script: ExecutionScript = defaultScript) {
   let release = () => {}
   const until = new Promise<void>((resolve) => {
     release = resolve
@@ -151,13 +151,23 @@ function held(script: ExecutionScript = defaultScript) {
   return { script: holding, release: () => release() }
 }
 
-async function demand(at: Place, worker: ScriptedWorker, via: Listener = 'fleet') {
-  const answer = await supervisor(at, via, `GET /api/worker/demand?workerId=${worker.workerId}`, worker)
+async function fetchDemand(at: Place, worker: ScriptedWorker, via: Listener = 'fleet') {
+  const answer = await requestAsSupervisor(
+    at,
+    via,
+    `GET /api/worker/demand?workerId=${worker.workerId}`,
+    worker,
+  )
   expect(answer.status).toBe(200)
   return answer.body as FleetDemandResponse
 }
 
-async function supervisor(at: Place, via: Listener, asks: string, as: ScriptedWorker | string | undefined) {
+async function requestAsSupervisor(
+  at: Place,
+  via: Listener,
+  asks: string,
+  as: ScriptedWorker | string | undefined,
+) {
   const [method = 'GET', path = ''] = asks.split(' ')
   const secret = typeof as === 'object' ? as.credential?.secret : as
   const answer = await fetch(`${await addressOf(at, via)}${path}`, {
@@ -167,7 +177,7 @@ async function supervisor(at: Place, via: Listener, asks: string, as: ScriptedWo
   return { status: answer.status, body: await answer.json() }
 }
 
-async function watch({ host }: Place) {
+async function openDashboard({ host }: Place) {
   const { url, token } = await host.waitForLaunch()
   const client = connectSocket(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
   await client.opened
@@ -184,7 +194,7 @@ const linesOf = (steps: readonly ScriptStep[]) =>
 const statusesOf = (events: readonly RunEvent[]) =>
   events.flatMap((event) => (event.type === 'status' ? [event.to] : []))
 
-async function restarted(at: Place, signal: NodeJS.Signals): Promise<void> {
+async function restartHost(at: Place, signal: NodeJS.Signals): Promise<void> {
   at.host.process.kill(signal)
   await at.host.exit
   at.host = serve(at.dataDir)
@@ -195,9 +205,9 @@ async function restarted(at: Place, signal: NodeJS.Signals): Promise<void> {
 
 describe('a ticket dropped into the folder', () => {
   test('becomes a run, is dispatched and completed, with everything the worker reported', async () => {
-    const at = place()
-    const worker = await enrol(at, 'one')
-    put(at, 'ENG-1', 'title: Mend the gate\nstate: Todo\npriority: high')
+    const at = createPlace()
+    const worker = await enrollWorker(at, 'one')
+    writeTicket(at, 'ENG-1', 'title: Mend the gate\nstate: Todo\npriority: high')
     const run = await runOf(at, 'ENG-1', 'completed')
 
     expect(run).toMatchObject({
@@ -221,7 +231,7 @@ describe('a ticket dropped into the folder', () => {
     )
 
     await isLeft(at, run, execution?.steps ?? [])
-    await until('the worker to be told', () => worker.claims.length === 0)
+    await until('the worker to receive the end of its lease', () => worker.claims.length === 0)
     expect(execution).toMatchObject({ ending: 'completed', acknowledgedAt: expect.any(Number) })
   })
 
@@ -248,19 +258,19 @@ describe('a ticket dropped into the folder', () => {
   }
 
   test('is broadcast to dashboards in order, each event once, the end last', async () => {
-    const at = place()
-    const dashboard = await watch(at)
-    await enrol(at, 'one')
-    put(at, 'ENG-1')
+    const at = createPlace()
+    const dashboard = await openDashboard(at)
+    await enrollWorker(at, 'one')
+    writeTicket(at, 'ENG-1')
     const run = await runOf(at, 'ENG-1', 'completed')
     const isEnd = (frame: object) => 'run' in frame && (frame.run as Run).status === 'completed'
-    await until('the end to be told', () => dashboard.frames.some(isEnd))
+    await until('the end to be pushed', () => dashboard.frames.some(isEnd))
 
-    const told = dashboard.frames.flatMap((frame) =>
+    const pushed = dashboard.frames.flatMap((frame) =>
       frame.type === 'run-event' ? [frame.event as RunEvent] : [],
     )
     const events = await eventsOf(at, run)
-    expect(told).toEqual(events)
+    expect(pushed).toEqual(events)
     const seen = dashboard.frames.flatMap((frame) =>
       frame.type === 'run-updated' ? [(frame.run as Run).status] : [],
     )
@@ -275,19 +285,19 @@ describe('a ticket dropped into the folder', () => {
   })
 
   test('is counted by demand while it waits, runs and is finished', async () => {
-    const at = place()
-    const { script, release } = held()
-    const worker = await enrol(at, 'one', { concurrency: 1, script })
+    const at = createPlace()
+    const { script, release } = holdScript()
+    const worker = await enrollWorker(at, 'one', { concurrency: 1, script })
     const idle = { queuedRuns: 0, activeRuns: 0, connectedWorkers: 1, spareCapacity: 1 }
-    expect(await demand(at, worker)).toMatchObject(idle)
-    put(at, 'ENG-1')
-    put(at, 'ENG-2')
+    expect(await fetchDemand(at, worker)).toMatchObject(idle)
+    writeTicket(at, 'ENG-1')
+    writeTicket(at, 'ENG-2')
     await until('one to run, one to wait', async () => {
       const statuses = (await get<Run[]>(at, '/api/runs')).map(({ status }) => status)
       return statuses.sort().join() === 'queued,running'
     })
     for (const via of ['fleet', 'management'] as const)
-      expect(await demand(at, worker, via)).toEqual({
+      expect(await fetchDemand(at, worker, via)).toEqual({
         queuedRuns: 1,
         activeRuns: 1,
         connectedWorkers: 1,
@@ -303,40 +313,40 @@ describe('a ticket dropped into the folder', () => {
     release()
     await runOf(at, 'ENG-1', 'completed')
     await runOf(at, 'ENG-2', 'completed')
-    expect(await demand(at, worker)).toMatchObject(idle)
+    expect(await fetchDemand(at, worker)).toMatchObject(idle)
   })
 
   test('gets one run, and another one only after it was moved', async () => {
-    const at = place()
-    await enrol(at, 'one')
-    put(at, 'ENG-1')
+    const at = createPlace()
+    await enrollWorker(at, 'one')
+    writeTicket(at, 'ENG-1')
     const first = await runOf(at, 'ENG-1', 'completed')
-    put(at, 'ENG-1', 'state: Todo\ntitle: edited')
+    writeTicket(at, 'ENG-1', 'state: Todo\ntitle: edited')
     await until('the edit to be seen', async () => {
       const [ticket] = await get<Ticket[]>(at, '/api/tickets')
       return ticket?.title === 'edited'
     })
     expect(await get<Run[]>(at, '/api/runs')).toHaveLength(1)
-    put(at, 'ENG-1', 'state: Doing')
+    writeTicket(at, 'ENG-1', 'state: Doing')
     await until('it to leave the queue', async () => (await get<Ticket[]>(at, '/api/tickets')).length === 0)
-    put(at, 'ENG-1')
+    writeTicket(at, 'ENG-1')
     await until('a second run', async () => (await get<Run[]>(at, '/api/runs')).length === 2)
     expect((await runOf(at, 'ENG-1', 'completed')).id).not.toBe(first.id)
   })
 
   test('a waiting run shows why: no worker, no free slot, only draining workers, or a blocker', async () => {
-    const at = place()
-    put(at, 'ENG-1')
-    await waitsFor(at, 'ENG-1', FLEET_REASONS.away)
-    const { script, release } = held()
-    const worker = await enrol(at, 'one', { concurrency: 1, script })
+    const at = createPlace()
+    writeTicket(at, 'ENG-1')
+    await waitForQueueReason(at, 'ENG-1', FLEET_REASONS.away)
+    const { script, release } = holdScript()
+    const worker = await enrollWorker(at, 'one', { concurrency: 1, script })
     await runOf(at, 'ENG-1', 'running')
-    put(at, 'ENG-2')
-    await waitsFor(at, 'ENG-2', FLEET_REASONS.full)
-    await status(at, `POST /api/workers/${worker.workerId}/drain`)
-    await waitsFor(at, 'ENG-2', FLEET_REASONS.draining)
-    put(at, 'ENG-3', 'state: Todo\nblockedBy: [ENG-1]')
-    await waitsFor(at, 'ENG-3', 'waiting for ENG-1')
+    writeTicket(at, 'ENG-2')
+    await waitForQueueReason(at, 'ENG-2', FLEET_REASONS.full)
+    await requestStatus(at, `POST /api/workers/${worker.workerId}/drain`)
+    await waitForQueueReason(at, 'ENG-2', FLEET_REASONS.draining)
+    writeTicket(at, 'ENG-3', 'state: Todo\nblockedBy: [ENG-1]')
+    await waitForQueueReason(at, 'ENG-3', 'waiting for ENG-1')
     release()
   })
 })
@@ -345,15 +355,15 @@ describe('a ticket dropped into the folder', () => {
 
 describe('the two listeners', () => {
   test('workers may connect to either', async () => {
-    const at = place()
-    const { script, release } = held()
-    const near = await enrol(at, 'near', { via: 'management', concurrency: 1, script })
-    const far = await enrol(at, 'far', { via: 'fleet', concurrency: 1, script })
+    const at = createPlace()
+    const { script, release } = holdScript()
+    const near = await enrollWorker(at, 'near', { via: 'management', concurrency: 1, script })
+    const far = await enrollWorker(at, 'far', { via: 'fleet', concurrency: 1, script })
     expect(await fleetOf(at)).toMatchObject([
       { id: near.workerId, name: 'near', connection: 'online', address: '127.0.0.1', activeRuns: 0 },
       { id: far.workerId, name: 'far', connection: 'online', address: '127.0.0.1', activeRuns: 0 },
     ])
-    for (const name of ['A', 'B', 'C', 'D']) put(at, name)
+    for (const name of ['A', 'B', 'C', 'D']) writeTicket(at, name)
     await until('both to have one', () => near.executing + far.executing === 2)
     expect([near.executing, far.executing]).toEqual([1, 1])
     release()
@@ -361,7 +371,7 @@ describe('the two listeners', () => {
   })
 
   test('any request on the fleet listener other than the worker socket, demand and state: 404', async () => {
-    const at = place()
+    const at = createPlace()
     const { token } = await at.host.waitForLaunch()
     const base = await addressOf(at, 'fleet')
     const seen: string[] = []
@@ -376,7 +386,7 @@ describe('the two listeners', () => {
     expect(seen.filter((line) => !line.endsWith(' 404'))).toEqual([])
     const wrongMethods = ['POST /api/worker/demand', 'GET /api/worker/state', 'GET /', 'GET /nowhere']
     for (const asks of wrongMethods)
-      expect(await supervisor(at, 'fleet', asks, token)).toMatchObject({ status: 404 })
+      expect(await requestAsSupervisor(at, 'fleet', asks, token)).toMatchObject({ status: 404 })
 
     const dashboard = new WebSocket(`${base.replace('http:', 'ws:')}/ws?token=${token}`)
     const opened = await new Promise((resolve) => {
@@ -391,12 +401,12 @@ describe('the two listeners', () => {
 
 describe('enrolment', () => {
   test('a pairing token is single-use; a known worker reconnects with its credential', async () => {
-    const at = place()
+    const at = createPlace()
     const { token } = (await at.host.request('/api/workers/pairing-tokens', { method: 'POST' })).body as {
       token: string
     }
     expect(token).toMatch(/^wp-[\w-]{43}$/)
-    const first = await enrol(at, 'one', { token })
+    const first = await enrollWorker(at, 'one', { token })
     expect(first.credential).toMatchObject({
       workerId: expect.stringMatching(/^wk-[0-9a-f]{16}$/),
       secret: expect.stringMatching(/^wc-[\w-]{43}$/),
@@ -425,8 +435,8 @@ describe('enrolment', () => {
 
 describe('rename, drain, enable, revoke', () => {
   test('the statuses of their rows', async () => {
-    const at = place()
-    const { workerId } = await enrol(at, 'one')
+    const at = createPlace()
+    const { workerId } = await enrollWorker(at, 'one')
     const rows: readonly (readonly [string, unknown?])[] = [
       ['POST /api/workers/wk-0000000000000000/rename', { name: 'x' }],
       ['POST /api/workers/wk-0000000000000000/drain'],
@@ -445,7 +455,7 @@ describe('rename, drain, enable, revoke', () => {
     const seen: string[] = []
     for (const [asks, body] of rows)
       seen.push(
-        `${asks.replace(workerId, 'ID').replace('wk-0000000000000000', 'NOBODY')} ${await status(at, asks, body)}`,
+        `${asks.replace(workerId, 'ID').replace('wk-0000000000000000', 'NOBODY')} ${await requestStatus(at, asks, body)}`,
       )
     expect(seen).toEqual([
       'POST /api/workers/NOBODY/rename 404',
@@ -465,8 +475,8 @@ describe('rename, drain, enable, revoke', () => {
   })
 
   test('a name is trimmed, loses its control characters and is capped at 60', async () => {
-    const at = place()
-    const worker = await enrol(at, 'one')
+    const at = createPlace()
+    const worker = await enrollWorker(at, 'one')
     const name = `  big\u0007 box ${'x'.repeat(80)}  `
     const renamed = await at.host.request(`/api/workers/${worker.workerId}/rename`, {
       method: 'POST',
@@ -478,40 +488,40 @@ describe('rename, drain, enable, revoke', () => {
   })
 
   test('a draining worker finishes its runs and gets no new ones, across reconnects and restarts', async () => {
-    const at = place()
-    const { script, release } = held()
-    const worker = await enrol(at, 'one', { concurrency: 2, script })
-    put(at, 'ENG-1')
+    const at = createPlace()
+    const { script, release } = holdScript()
+    const worker = await enrollWorker(at, 'one', { concurrency: 2, script })
+    writeTicket(at, 'ENG-1')
     await runOf(at, 'ENG-1', 'running')
     const drained = await at.host.request(`/api/workers/${worker.workerId}/drain`, { method: 'POST' })
     expect(drained.body).toMatchObject({ workers: [{ state: 'draining', activeRuns: 1 }] })
-    await until('the worker to be told at once', () =>
+    await until('the worker to receive its state', () =>
       worker.recordedFrames.some(({ frame }) => frame.type === 'worker-state'),
     )
     expect(worker.state).toBe('draining')
-    put(at, 'ENG-2')
+    writeTicket(at, 'ENG-2')
     await runOf(at, 'ENG-2', 'queued')
-    await restarted(at, 'SIGTERM')
+    await restartHost(at, 'SIGTERM')
     await until('the worker to be back', () => worker.isRegistered)
     expect(worker.state).toBe('draining')
     release()
     await runOf(at, 'ENG-1', 'completed')
     expect(worker.executions.map(({ ticket }) => ticket)).toEqual(['ENG-1'])
-    await waitsFor(at, 'ENG-2', FLEET_REASONS.draining)
-    expect(await status(at, `POST /api/workers/${worker.workerId}/enable`)).toBe(200)
+    await waitForQueueReason(at, 'ENG-2', FLEET_REASONS.draining)
+    expect(await requestStatus(at, `POST /api/workers/${worker.workerId}/enable`)).toBe(200)
     await runOf(at, 'ENG-2', 'completed')
     expect(worker.refusals).toEqual([])
   })
 
   test('a revoked worker is notified, disconnected, and refused afterwards', async () => {
-    const at = place()
-    const worker = await enrol(at, 'one')
+    const at = createPlace()
+    const worker = await enrollWorker(at, 'one')
     const { secret = '', workerId = '' } = worker.credential ?? {}
-    expect(await status(at, `DELETE /api/workers/${workerId}`)).toBe(200)
-    await until('it to be told', () => worker.isRevoked)
+    expect(await requestStatus(at, `DELETE /api/workers/${workerId}`)).toBe(200)
+    await until('the worker to receive the revocation', () => worker.isRevoked)
     expect(await fleetOf(at)).toEqual([])
     const asks = `GET /api/worker/demand?workerId=${workerId}`
-    expect(await supervisor(at, 'fleet', asks, secret)).toMatchObject({ status: 403 })
+    expect(await requestAsSupervisor(at, 'fleet', asks, secret)).toMatchObject({ status: 403 })
 
     const again = new ScriptedWorker({
       name: 'one',
@@ -530,9 +540,9 @@ describe('rename, drain, enable, revoke', () => {
 
 describe('worker-authenticated routes', () => {
   test('403 for an unknown worker and for a missing or wrong credential, with the same message on both listeners', async () => {
-    const at = place()
-    const first = await enrol(at, 'one')
-    const second = await enrol(at, 'two')
+    const at = createPlace()
+    const first = await enrollWorker(at, 'one')
+    const second = await enrollWorker(at, 'two')
     const { token } = await at.host.waitForLaunch()
     const own = `workerId=${first.workerId}`
     const cases: readonly (readonly [string, string | undefined])[] = [
@@ -552,25 +562,30 @@ describe('worker-authenticated routes', () => {
           `GET /api/worker/demand?${query}`,
           `POST /api/worker/state?${query}&state=draining`,
         ])
-          seen.add(JSON.stringify(await supervisor(at, via, asks, secret)))
+          seen.add(JSON.stringify(await requestAsSupervisor(at, via, asks, secret)))
     expect([...seen]).toHaveLength(1)
     expect(JSON.parse([...seen][0] ?? '')).toMatchObject({ status: 403, body: { error: expect.any(String) } })
     expect((await fleetOf(at)).map(({ state }) => state)).toEqual(['active', 'active'])
   })
 
   test('a drain by the state route is in force before its response; demand also works for an offline worker', async () => {
-    const at = place()
-    const { script, release } = held()
-    const worker = await enrol(at, 'one', { concurrency: 2, script })
-    put(at, 'ENG-1')
+    const at = createPlace()
+    const { script, release } = holdScript()
+    const worker = await enrollWorker(at, 'one', { concurrency: 2, script })
+    writeTicket(at, 'ENG-1')
     await runOf(at, 'ENG-1', 'running')
     const change = async (via: Listener, state: string) =>
-      await supervisor(at, via, `POST /api/worker/state?workerId=${worker.workerId}&state=${state}`, worker)
+      await requestAsSupervisor(
+        at,
+        via,
+        `POST /api/worker/state?workerId=${worker.workerId}&state=${state}`,
+        worker,
+      )
     expect(await change('fleet', 'draining')).toMatchObject({
       status: 200,
       body: { activeRuns: 1, spareCapacity: 0, worker: { state: 'draining', activeRuns: 1 } },
     })
-    put(at, 'ENG-2')
+    writeTicket(at, 'ENG-2')
     await runOf(at, 'ENG-2', 'queued')
     expect(worker.executions).toHaveLength(1)
     expect(await change('management', 'asleep')).toMatchObject({ status: 400 })
@@ -579,8 +594,8 @@ describe('worker-authenticated routes', () => {
     release()
     for (const name of ['ENG-1', 'ENG-2']) await runOf(at, name, 'completed')
     worker.stop()
-    await until('it to be offline', async () => !(await demand(at, worker)).worker.connected)
-    expect(await demand(at, worker)).toMatchObject({
+    await until('it to be offline', async () => !(await fetchDemand(at, worker)).worker.connected)
+    expect(await fetchDemand(at, worker)).toMatchObject({
       connectedWorkers: 0,
       spareCapacity: 0,
       worker: { connected: false, state: 'active', activeRuns: 0, attachSessions: 0 },
@@ -592,12 +607,12 @@ describe('worker-authenticated routes', () => {
 
 describe('tickets and runs', () => {
   test('the statuses of their rows', async () => {
-    const at = place()
-    const { script, release } = held()
-    await enrol(at, 'one', { script })
+    const at = createPlace()
+    const { script, release } = holdScript()
+    await enrollWorker(at, 'one', { script })
     // The host lists only eligible tickets; tickets before a listed one have been read, too.
-    put(at, 'ENG-2', 'state: Backlog')
-    put(at, 'ENG-1')
+    writeTicket(at, 'ENG-2', 'state: Backlog')
+    writeTicket(at, 'ENG-1')
     const { id } = await runOf(at, 'ENG-1', 'running')
     const rows = [
       'POST /api/tickets/ENG-1/run',
@@ -624,7 +639,7 @@ describe('tickets and runs', () => {
       `POST /api/runs/${id}/discard`,
     ]
     const seen: string[] = []
-    for (const asks of rows) seen.push(`${asks.replace(id, 'ID')} ${await status(at, asks)}`)
+    for (const asks of rows) seen.push(`${asks.replace(id, 'ID')} ${await requestStatus(at, asks)}`)
     release()
     expect(seen).toEqual([
       'POST /api/tickets/ENG-1/run 409',
@@ -653,9 +668,9 @@ describe('tickets and runs', () => {
   })
 
   test('lists: newest first, by status and ticket, with a Link to the next page', async () => {
-    const at = place()
+    const at = createPlace()
     for (const name of ['A', 'B', 'C']) {
-      put(at, name)
+      writeTicket(at, name)
       await runOf(at, name)
     }
     const tickets = async (query: string) =>
@@ -672,20 +687,20 @@ describe('tickets and runs', () => {
   })
 
   test('cancel: queued at once; active by the worker, which reports the end; finished unchanged', async () => {
-    const at = place()
-    put(at, 'ENG-1')
+    const at = createPlace()
+    writeTicket(at, 'ENG-1')
     const waiting = await runOf(at, 'ENG-1', 'queued')
     const cancel = ({ id }: Run) => at.host.request(`/api/runs/${id}/cancel`, { method: 'POST' })
     expect((await cancel(waiting)).body).toMatchObject({ status: 'cancelled' })
-    const { script } = held()
-    const worker = await enrol(at, 'one', { script })
-    put(at, 'ENG-2')
+    const { script } = holdScript()
+    const worker = await enrollWorker(at, 'one', { script })
+    writeTicket(at, 'ENG-2')
     const active = await runOf(at, 'ENG-2', 'running')
     expect((await cancel(active)).status).toBe(200)
     const ended = await runOf(at, 'ENG-2', 'cancelled')
     expect(ended.costs).toHaveLength(1)
     expect(worker.executions).toMatchObject([{ ticket: 'ENG-2', ending: 'cancelled' }])
-    await until('the worker to be told', () => worker.claims.length === 0)
+    await until('the worker to receive the end of its lease', () => worker.claims.length === 0)
     expect((await cancel(ended)).body).toEqual(ended)
 
     expect((await at.host.request(`/api/runs/${waiting.id}/retry`, { method: 'POST' })).status).toBe(200)
@@ -693,11 +708,11 @@ describe('tickets and runs', () => {
   })
 
   test('a worker with a breaking connection continues, and reports missed events once and in order', async () => {
-    const at = place()
-    const worker = await enrol(at, 'one', { concurrency: 1 })
+    const at = createPlace()
+    const worker = await enrollWorker(at, 'one', { concurrency: 1 })
     for (const name of ['A', 'B', 'C', 'D', 'E', 'F']) {
       const known = worker.executions.length
-      put(at, name)
+      writeTicket(at, name)
       await until('its dispatch', () => worker.executions.length > known)
       // Three breaks within one run: one frame waits for its file, another for the connection.
       for (let breaks = 0; breaks < 3; breaks++) {
@@ -713,7 +728,7 @@ describe('tickets and runs', () => {
   })
 
   test('a run that finishes while the host is down is accepted later; dropped events are named as lost', async () => {
-    const at = place()
+    const at = createPlace()
     const chatty: ExecutionScript = (job, random) => {
       const [start, ...rest] = defaultScript(job, random)
       const chatter = Array.from(
@@ -722,9 +737,9 @@ describe('tickets and runs', () => {
       )
       return start === undefined ? [] : [start, ...chatter, ...rest]
     }
-    const { script, release } = held(chatty)
-    const worker = await enrol(at, 'one', { script, bufferFramesMax: 40, pauseMsMax: 1 })
-    put(at, 'ENG-1')
+    const { script, release } = holdScript(chatty)
+    const worker = await enrollWorker(at, 'one', { script, bufferFramesMax: 40, pauseMsMax: 1 })
+    writeTicket(at, 'ENG-1')
     await runOf(at, 'ENG-1', 'running')
     at.host.process.kill('SIGTERM')
     expect(await at.host.exit).toBe(0)
@@ -743,23 +758,23 @@ describe('tickets and runs', () => {
   })
 
   test('a discarded sandbox is deleted by its worker, even if the worker is offline meanwhile', async () => {
-    const at = place()
-    const worker = await enrol(at, 'one')
-    put(at, 'ENG-1')
+    const at = createPlace()
+    const worker = await enrollWorker(at, 'one')
+    writeTicket(at, 'ENG-1')
     const { id } = await runOf(at, 'ENG-1', 'completed')
-    await restarted(at, 'SIGTERM')
+    await restartHost(at, 'SIGTERM')
     const answer = await at.host.request(`/api/runs/${id}/discard`, { method: 'POST' })
     expect(answer.status).toBe(200)
     expect((answer.body as Run).sandbox.id).toBeUndefined()
-    await until('the worker to be told', () => worker.discarded.includes(id))
-    expect(await status(at, `POST /api/runs/${id}/discard`)).toBe(410)
+    await until('the worker to receive the discard', () => worker.discarded.includes(id))
+    expect(await requestStatus(at, `POST /api/runs/${id}/discard`)).toBe(410)
   })
 
   test('a worker that no longer claims its lease loses it: the run is queued again as interrupted', async () => {
-    const at = place()
-    const { script } = held()
-    const lost = await enrol(at, 'one', { script, concurrency: 1 })
-    put(at, 'ENG-1')
+    const at = createPlace()
+    const { script } = holdScript()
+    const lost = await enrollWorker(at, 'one', { script, concurrency: 1 })
+    writeTicket(at, 'ENG-1')
     const { id } = await runOf(at, 'ENG-1', 'running')
     // The same machine, started again with only its credential.
     const credential = lost.credential
@@ -784,9 +799,9 @@ describe('tickets and runs', () => {
 
 describe('metrics', () => {
   test('frames by kind, dispatches and ends of leases are in /metrics', async () => {
-    const at = place()
-    await enrol(at, 'anvil')
-    put(at, 'ENG-1')
+    const at = createPlace()
+    await enrollWorker(at, 'anvil')
+    writeTicket(at, 'ENG-1')
     await runOf(at, 'ENG-1', 'completed')
     const { url, token } = await at.host.waitForLaunch()
     const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${token}` } })

@@ -384,7 +384,7 @@ test('a host that restarts within the worker’s grace finds the session unchang
   expect(machine.boots).toHaveLength(1)
 })
 
-describe('what is typed into a line that is dead already', () => {
+describe('input typed on a connection that is already dead', () => {
   /** Waits until both ends have noticed the silence and the worker has reconnected. */
   const MENDED_MS = 90_000
 
@@ -486,22 +486,25 @@ describe('what is typed into a line that is dead already', () => {
 
   const stories = Number(process.env.TYPED_RUNS ?? 20)
 
-  test.each([true, false])('whatever becomes of the line (the worker counts: %s)', async (counts) => {
-    const seed = drawSeed()
-    for (let story = 0; story < stories; story++) {
-      const inputs = await aStory(new Random(seed + story), counts)
-      const at = { seed: seed + story }
-      for (const { typed, arrived } of inputs) {
-        if (counts) expect({ ...at, arrived }).toEqual({ ...at, arrived: typed })
-        // In order and at most once each; only a worker of an earlier release loses input.
-        else
-          expect({ ...at, arrived }).toEqual({
-            ...at,
-            arrived: typed.filter((word) => new Set<string>(arrived).has(word)),
-          })
+  test.each([true, false])(
+    'random breaks repeat no input, and lose none with a worker that counts it (counts: %s)',
+    async (counts) => {
+      const seed = drawSeed()
+      for (let story = 0; story < stories; story++) {
+        const inputs = await aStory(new Random(seed + story), counts)
+        const at = { seed: seed + story }
+        for (const { typed, arrived } of inputs) {
+          if (counts) expect({ ...at, arrived }).toEqual({ ...at, arrived: typed })
+          // In order and at most once each; only a worker of an earlier release loses input.
+          else
+            expect({ ...at, arrived }).toEqual({
+              ...at,
+              arrived: typed.filter((word) => new Set<string>(arrived).has(word)),
+            })
+        }
       }
-    }
-  })
+    },
+  )
 
   async function aStory(random: Random, counts: boolean) {
     const { host, machine, runId } = await startWithRetainedRun()

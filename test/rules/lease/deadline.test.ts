@@ -11,7 +11,7 @@ import { DISPATCH_ANSWER_MS } from '../../../protocol/limits.ts'
 const timeouts = { heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120 }
 const term = leaseTermMs(timeouts)
 
-describe('a lease lives', () => {
+describe('a lease is valid', () => {
   test('for the timeout and the grace after the last sign of its worker', () => {
     expect(heartbeatTimeoutMs(timeouts)).toBe(45_000)
     expect(term).toBe(165_000)
