@@ -252,6 +252,8 @@ export interface ConfigFile {
 }
 
 export interface Store {
+  /** The id of the installation to which the data belongs (`core/installation.ts`). */
+  readonly installation: string
   readonly database: ControlDatabase
   readonly events: EventLogs
   readonly artifacts: Artifacts

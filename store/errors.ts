@@ -23,6 +23,11 @@ export class StoreUnreadable extends Error {
   override readonly name = 'StoreUnreadable'
 }
 
+/** The database is missing, emptied, or of another installation. */
+export class DatabaseLost extends Error {
+  override readonly name = 'DatabaseLost'
+}
+
 /** The disk has no space to create the database. */
 export class StoreFull extends Error {
   override readonly name = 'StoreFull'

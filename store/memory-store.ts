@@ -17,7 +17,10 @@ export interface MemoryStoreOptions {
   readonly clock: Clock
   /** The initial text of the configuration file. */
   readonly config?: string
+  readonly installation?: string
 }
+
+const MEMORY_INSTALLATION = 'in-0000000000000000'
 
 export interface MemoryStore extends Store {
   readonly database: MemoryControlDatabase
@@ -32,6 +35,7 @@ export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
   const usage = new MemoryUsageArchive()
   const config = new MemoryConfigFile(options.clock, options.config)
   return {
+    installation: options.installation ?? MEMORY_INSTALLATION,
     database,
     events,
     artifacts,

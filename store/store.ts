@@ -13,6 +13,7 @@ import { ConfigFileOnDisk } from './files/config-file.ts'
 import { EventLogsOnDisk } from './files/event-log.ts'
 import { migrateEventFiles } from './files/migrate-event-files.ts'
 import { UsageOnDisk } from './files/usage.ts'
+import { Installation } from './installation.ts'
 import { LmdbControlDatabase } from './lmdb/control-database.ts'
 import { acquireLock, type Lock } from './lock.ts'
 
@@ -27,7 +28,10 @@ export interface StoreOptions {
   readonly mapBytes?: number
 }
 
-/** Rejects with DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
+/** Only a host that had a database has written these. */
+const TRACES = ['runs', 'usage', join('worker', 'credential.json')]
+
+/** Rejects with DatabaseLost, DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   await makeOwnerOnly(options.dataDir, ['state', 'config.json'])
   const lock = await withEmergencySpace(options.dataDir, () => acquireLock(options.dataDir, options.random))
@@ -48,7 +52,7 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   await sweepDrafts(dataDir, 'launch.json')
   const artifacts = new ArtifactsOnDisk(runs)
   const usage = new UsageOnDisk(join(dataDir, 'usage'))
-  const database = new LmdbControlDatabase({ ...options, folder: join(dataDir, 'state') })
+  const database = await openDatabase(options)
   const events = await openEvents(options, runs, database)
   const closeSteps = [
     async () => events.stop(),
@@ -61,6 +65,7 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   ]
   let closing: Promise<void> | undefined
   return {
+    installation: database.installation,
     database,
     events,
     artifacts,
@@ -70,6 +75,23 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
       closing ??= closeAll(closeSteps)
       return closing
     },
+  }
+}
+
+async function openDatabase(options: StoreOptions): Promise<LmdbControlDatabase> {
+  const { dataDir, random } = options
+  const installation = new Installation({ dataDir, random, traces: TRACES })
+  const database = new LmdbControlDatabase({
+    ...options,
+    folder: join(dataDir, 'state'),
+    identifyDatabase: (found) => installation.identify(found),
+  })
+  try {
+    await installation.record(database.installation)
+    return database
+  } catch (error) {
+    await database.close()
+    throw error
   }
 }
 

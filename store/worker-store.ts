@@ -10,6 +10,7 @@ import type { Clock, Log, Meters, RandomSource } from '../core/ports.ts'
 import { makeOwnerOnly, withEmergencySpace } from './data-folder.ts'
 import { NotADataDir } from './errors.ts'
 import { namesIn, sweepDrafts } from './files/atomic.ts'
+import { Installation } from './installation.ts'
 import { LmdbControlDatabase } from './lmdb/control-database.ts'
 import { acquireLock, type Lock } from './lock.ts'
 
@@ -32,7 +33,13 @@ const EMERGENCY_BYTES = 4 * 1024 * 1024
 /** Far more than the frames of all leases of a worker. */
 const MAP_BYTES = 16 * 1024 ** 3
 
-/** Rejects with DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
+/** A worker goes on without its database: its credential is elsewhere, and what is lost cannot be waited for. */
+export const EMPTIED =
+  'the database of this worker is missing or empty, but the worker has been in use: reports that the host had not ' +
+  'acknowledged are lost, and runs that were being executed here are handed back as interrupted; to save them, ' +
+  'stop the worker at once and restore the folder state from a backup'
+
+/** Rejects with DatabaseLost, DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
 export async function openWorkerStore(options: WorkerStoreOptions): Promise<OpenWorkerStore> {
   const { dataDir, random } = options
   await makeOwnerOnly(dataDir, ['state', 'credential.json'])
@@ -57,17 +64,29 @@ async function refuseHostDirectory(dataDir: string): Promise<void> {
 }
 
 async function openLocked(options: WorkerStoreOptions, lock: Lock): Promise<OpenWorkerStore> {
-  const { dataDir, clock, log, meters, emergencySpaceBytes = EMERGENCY_BYTES } = options
+  const { dataDir, clock, random, log, meters, emergencySpaceBytes = EMERGENCY_BYTES } = options
   await sweepDrafts(dataDir)
-  const folder = join(dataDir, 'state')
+  const installation = new Installation({
+    dataDir,
+    random,
+    traces: ['credential.json'],
+    acceptEmptied: () => log.error({ dataDir }, EMPTIED),
+  })
   const database = new LmdbControlDatabase({
-    folder,
+    folder: join(dataDir, 'state'),
     clock,
     log,
     meters,
     emergencySpaceBytes,
     mapBytes: MAP_BYTES,
+    identifyDatabase: (found) => installation.identify(found),
   })
+  try {
+    await installation.record(database.installation)
+  } catch (error) {
+    await database.close()
+    throw error
+  }
   const { snapshots, keyValues } = database
   let closing: Promise<void> | undefined
   return {

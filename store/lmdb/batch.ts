@@ -10,8 +10,9 @@ import { requireNextIndex } from '../event-order.ts'
 import type { Structures } from './codec.ts'
 import type { Put, RunPut } from './encode-writes.ts'
 import { type EventBuffer, recordText } from './event-buffer.ts'
+import type { TextTable } from './origin.ts'
 import { type RunCounts, RunIndexChanges } from './runs.ts'
-import type { Table, Tables, TextTable } from './tables.ts'
+import type { Table, Tables } from './tables.ts'
 
 export interface BatchedCommit {
   readonly puts: readonly Put[]

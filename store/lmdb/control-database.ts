@@ -18,7 +18,7 @@ import { LmdbKeyValues } from './key-values.ts'
 import { Preallocation } from './preallocation.ts'
 import { LmdbRunRecords } from './runs.ts'
 import { LmdbSnapshots } from './snapshots.ts'
-import { Tables } from './tables.ts'
+import { Tables, type TablesOptions } from './tables.ts'
 
 const RETRY_MS_FIRST = 250
 const RETRY_MS_MAX = 2_000
@@ -35,6 +35,7 @@ export interface LmdbControlDatabaseOptions {
   readonly meters: Meters
   readonly emergencySpaceBytes?: number
   readonly mapBytes?: number
+  readonly identifyDatabase: TablesOptions['identifyDatabase']
 }
 
 export class LmdbControlDatabase implements ControlDatabase {
@@ -45,6 +46,8 @@ export class LmdbControlDatabase implements ControlDatabase {
   readonly eventBuffer: EventBuffer
   /** The format that was found on disk. The migration of the data directory writes the new format. */
   readonly format: number
+  /** The id of the installation to which the database belongs. */
+  readonly installation: string
   readonly #clock: Clock
   readonly #log: Log
   readonly #meters: Meters
@@ -70,7 +73,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   #whenIdle: (() => void)[] = []
   readonly #backups = new Set<Promise<void>>()
 
-  /** Throws StoreTooNew or StoreUnreadable. */
+  /** Throws DatabaseLost, StoreTooNew or StoreUnreadable. */
   constructor(options: LmdbControlDatabaseOptions) {
     this.#clock = options.clock
     this.#log = options.log
@@ -82,6 +85,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     this.keyValues = new LmdbKeyValues(this.#tables)
     this.eventBuffer = new EventBuffer(this.#tables, this.#clock)
     this.format = this.#tables.format
+    this.installation = this.#tables.installation
     this.#preallocation = new Preallocation(join(options.folder, 'data.mdb'), () => this.#tables.usedBytes())
     this.#emergencySpace = new EmergencySpace(
       join(options.folder, 'ballast'),

@@ -20,6 +20,11 @@ const VERSION_AT = 28
 const DATA_VERSION = 2
 const PAGE_SIZE_AT = 48
 
+/** Tells whether there is no database: LMDB would create a new one here. */
+export function hasNoData(folder: string): boolean {
+  return (statSync(join(folder, 'data.mdb'), { throwIfNoEntry: false })?.size ?? 0) === 0
+}
+
 /** Creates the folder, and returns whether the database is new. */
 export function prepareFolder(folder: string): boolean {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -97,7 +102,7 @@ function hasMetaPages(fd: number): boolean {
 
 function unreadable(folder: string, why: string, cause?: unknown): StoreUnreadable {
   return new StoreUnreadable(
-    `cannot open the database in ${folder}: ${why}; restore the folder from a backup, or move it away to start with a new one`,
+    `cannot open the database in ${folder}: ${why}; restore the folder from a backup, or start with another --data-dir`,
     { cause },
   )
 }

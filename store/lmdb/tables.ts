@@ -8,27 +8,28 @@
 import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Database, RootDatabase } from 'lmdb'
-import { StoreClosed, StoreTooNew, StoreUnreadable } from '../errors.ts'
+import type { FoundDatabase } from '../../core/installation.ts'
+import { StoreClosed } from '../errors.ts'
 import { Codec, codecOptions } from './codec.ts'
-import { openRoot, prepareFolder } from './open-environment.ts'
+import { hasNoData, openRoot, prepareFolder } from './open-environment.ts'
+import { checkFormat, FORMAT, findInstallation, openMeta, type TextTable, writeOrigin } from './origin.ts'
 import { PAGE_BYTES } from './preallocation.ts'
 
-/** The format of the tables. A program refuses a higher number than its own. */
-export const FORMAT = 2
-/** From this format on, event files have records in the database, and bytes beyond a record are no events. */
-export const FORMAT_WITH_EVENT_FILES = 2
 /** Address space only; the file grows as needed. */
 const MAP_BYTES = 64 * 1024 ** 3
-const META = 'meta'
 const SNAPSHOT_PREFIX = 'life:'
 const KEY_BYTES_MAX = 512
 
 export type Table = Database<Uint8Array, string>
-export type TextTable = Database<string, string>
 
 export interface TablesOptions {
   readonly folder: string
   readonly mapBytes?: number
+  /**
+   * Returns the id of the installation to which the database belongs. Throws when the database must not be used;
+   * nothing is created then.
+   */
+  readonly identifyDatabase: (found: FoundDatabase) => string
 }
 
 /** The handles that become invalid when the environment is reopened. */
@@ -49,22 +50,27 @@ export class Tables {
   readonly codec: Codec
   /** The format of the database as it was found; a new database has the current format. */
   readonly format: number
+  /** The id of the installation to which the database belongs. */
+  readonly installation: string
   readonly #mapBytes: number
   #opened: Handles | undefined
   #beforeCommit: (() => void) | undefined
 
-  /** Throws StoreTooNew, StoreUnreadable, StoreFull, or an error of the file system. */
+  /** Throws DatabaseLost, StoreTooNew, StoreUnreadable, StoreFull, or an error of the file system. */
   constructor(options: TablesOptions) {
     this.folder = options.folder
     this.#mapBytes = options.mapBytes ?? MAP_BYTES
+    const { identifyDatabase } = options
+    const newInstallation = hasNoData(this.folder) ? identifyDatabase({ is: 'empty' }) : undefined
     const fresh = prepareFolder(this.folder)
     const root = openRoot(this.folder, this.#mapBytes)
     try {
       // Checked before the tables are created, because newer data may use other names and layouts.
       const format = checkFormat(this.folder, root)
+      this.installation = newInstallation ?? identifyDatabase(findInstallation(root, format))
       this.#opened = openHandles(root)
-      if (format === undefined) this.#handles.meta.putSync('format', String(FORMAT))
       this.format = format ?? FORMAT
+      writeOrigin(root, { format: this.format, installation: this.installation })
       const saved = this.#handles.meta.get('structures')
       this.codec = new Codec(root.openDB({ name: 'codec', ...codecOptions(saved) }), saved)
     } catch (error) {
@@ -186,36 +192,19 @@ function openHandles(root: RootDatabase): Handles {
   for (const name of names) snapshots.set(name.slice(SNAPSHOT_PREFIX.length), openBytes(root, name))
   return {
     root,
-    meta: openText(root, META),
+    meta: openMeta(root),
     runs: openBytes(root, 'runs'),
     byStatus: openBytes(root, 'runs-by-status'),
     byTicket: openBytes(root, 'runs-by-ticket'),
     keyValues: openBytes(root, 'facts'),
     eventChunks: openBytes(root, 'events-tail'),
-    eventFiles: openText(root, 'events-log'),
+    eventFiles: root.openDB<string, string>({ name: 'events-log', encoding: 'string' }),
     snapshots,
   }
 }
 
-function openText(root: RootDatabase, name: string): TextTable {
-  return root.openDB<string, string>({ name, encoding: 'string' })
-}
-
 function openBytes(root: RootDatabase, name: string): Table {
   return root.openDB<Uint8Array, string>({ name, encoding: 'binary' })
-}
-
-/** Returns the stored format; undefined when there is none yet. Only reads. */
-function checkFormat(folder: string, root: RootDatabase): number | undefined {
-  const isMade = [...root.getKeys()].map(String).includes(META)
-  const text = isMade ? openText(root, META).get('format') : undefined
-  if (text === undefined) return undefined
-  const found = Number(text)
-  if (!Number.isInteger(found) || found < 1) {
-    throw new StoreUnreadable(`the database in ${folder} names no format; it was not made by switchyard`)
-  }
-  if (found > FORMAT) throw new StoreTooNew(folder, found, FORMAT)
-  return found
 }
 
 function syncFolder(path: string): void {

@@ -67,6 +67,7 @@ export class SimDisk {
   readonly artifacts = new Map<string, Map<string, StoredArtifact>>()
   readonly usage = new Map<string, { readonly key: UsageKey; readonly text: string }>()
   config: string | undefined
+  readonly installation = 'in-00000000000000aa'
   #newestFirst: string[] | undefined
 
   constructor(config: string | undefined) {

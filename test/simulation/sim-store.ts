@@ -65,6 +65,7 @@ interface PendingCommit {
 }
 
 export class SimStore implements Store {
+  readonly installation: string
   readonly database: ControlDatabase
   readonly events: EventLogs
   readonly artifacts: Artifacts
@@ -80,6 +81,7 @@ export class SimStore implements Store {
 
   constructor(options: SimStoreOptions) {
     this.#options = options
+    this.installation = options.disk.installation
     this.database = this.#database()
     this.events = this.#events()
     this.artifacts = this.#artifacts()

@@ -26,7 +26,14 @@ const print = (line: string) => writeSync(1, `${line}\n`)
 process.on('unhandledRejection', (error) => print(`unhandled ${String(error)}`))
 
 const openDatabase = (folder: string) =>
-  new LmdbControlDatabase({ folder, clock, log, meters, emergencySpaceBytes: 64 * 1024 })
+  new LmdbControlDatabase({
+    folder,
+    clock,
+    log,
+    meters,
+    emergencySpaceBytes: 64 * 1024,
+    identifyDatabase: () => 'in-00000000000000aa',
+  })
 const record = (n: number, bytes = 0) => {
   return { v: 1, s: 'held', c: { n, padding: 'x'.repeat(bytes + (n % 300)), [`key${n % 40}`]: n } }
 }

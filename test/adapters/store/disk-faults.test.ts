@@ -6,7 +6,7 @@ import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { compileC, runTypeScript } from '../../support/child-process.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
-import { runId } from './samples.ts'
+import { identifyDatabase, runId } from './samples.ts'
 
 const ENOSPC = 28
 const EIO = 5
@@ -82,6 +82,7 @@ async function findMissing(folder: string, acks: ChildReport['acks']): Promise<s
       log,
       meters: noMeters,
       emergencySpaceBytes: 0,
+      identifyDatabase,
     })
     const own = acks.filter((each) => each.n === n)
     for (const ack of own) {

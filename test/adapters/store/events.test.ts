@@ -21,14 +21,14 @@ import type { Clock } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { EventLogsOnDisk } from '../../../store/files/event-log.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
-import { FORMAT } from '../../../store/lmdb/tables.ts'
+import { FORMAT } from '../../../store/lmdb/origin.ts'
 import { openStore } from '../../../store/store.ts'
 import { createFastClock } from '../../support/fast-clock.ts'
 import { Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
-import { logEvent, logEvents, putEvents, runId } from './samples.ts'
+import { identifyDatabase, logEvent, logEvents, putEvents, runId } from './samples.ts'
 
 interface EventStore {
   readonly folder: string
@@ -55,6 +55,7 @@ function openEvents(
     log,
     meters: noMeters,
     emergencySpaceBytes: 0,
+    identifyDatabase,
   })
   const events = new EventLogsOnDisk({
     runs,

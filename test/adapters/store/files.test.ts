@@ -305,7 +305,14 @@ test('a store makes its data directory owner-only, refuses a second process, and
   await store.config.replace(undefined, '{}')
   await store.close()
   await store.close()
-  expect(readdirSync(dataDir).sort()).toEqual(['config.json', 'lock.2', 'runs', 'state', 'usage'])
+  expect(readdirSync(dataDir).sort()).toEqual([
+    'config.json',
+    'installation.json',
+    'lock.2',
+    'runs',
+    'state',
+    'usage',
+  ])
   writeFileSync(join(dataDir, '.launch.json.k3.draft'), 'half')
   const again = await openStore(options)
   expect(readdirSync(dataDir)).not.toContain('.launch.json.k3.draft')

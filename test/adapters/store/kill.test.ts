@@ -8,6 +8,7 @@ import { drawSeed, Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
+import { identifyDatabase } from './samples.ts'
 
 const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
 const seed = drawSeed()
@@ -101,6 +102,7 @@ async function findLost(folder: string, known: ReadonlyMap<string, number>): Pro
     log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes: 0,
+    identifyDatabase,
   })
   const lacking: string[] = []
   const countOf = (kind: string, key: number) =>

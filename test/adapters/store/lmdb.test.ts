@@ -11,14 +11,14 @@ import { StoreBroken, StoreTooNew, StoreUnreadable } from '../../../store/errors
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
 import { costOfPuts, payloadOfPuts } from '../../../store/lmdb/encode-writes.ts'
+import { FORMAT } from '../../../store/lmdb/origin.ts'
 import { PAGE_BYTES, Preallocation } from '../../../store/lmdb/preallocation.ts'
 import { RunIndexChanges } from '../../../store/lmdb/runs.ts'
-import { FORMAT } from '../../../store/lmdb/tables.ts'
 import { measureAsyncCpuMs } from '../../support/cpu-time.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
-import { putRun, putSnapshot, runId, sampleRun, sampleSnapshot } from './samples.ts'
+import { identifyDatabase, putRun, putSnapshot, runId, sampleRun, sampleSnapshot } from './samples.ts'
 
 const openDatabase = (folder: string, emergencySpaceBytes = 0) =>
   new LmdbControlDatabase({
@@ -27,6 +27,7 @@ const openDatabase = (folder: string, emergencySpaceBytes = 0) =>
     log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes,
+    identifyDatabase,
   })
 
 const openRaw = (folder: string) => open({ path: folder, noSubdir: false, overlappingSync: false })

@@ -1,0 +1,142 @@
+/**
+ * `installation.json` in the data directory records which installation the directory is.
+ *
+ * The database holds the same id. An emptied, missing or foreign database is refused, so that it is never mistaken for
+ * a new installation. The database is written first: after a crash in between, the file is written from the database.
+ */
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  type FoundDatabase,
+  isInstallationId,
+  judgeDatabase,
+  newInstallationId,
+  type RecordedInstallation,
+} from '../core/installation.ts'
+import type { RandomSource } from '../core/ports.ts'
+import { quoteWord } from '../core/quote-word.ts'
+import { codeOf, DatabaseLost } from './errors.ts'
+import { replaceFile } from './files/atomic.ts'
+
+const FILE = 'installation.json'
+
+export interface InstallationOptions {
+  readonly dataDir: string
+  readonly random: RandomSource
+  /** Paths below the data directory. A file, or a folder with content, shows that a database existed here. */
+  readonly traces: readonly string[]
+  /** Accepts an emptied database as a new one of the same installation. Absent: an emptied database is refused. */
+  readonly acceptEmptied?: () => void
+}
+
+export class Installation {
+  readonly #options: InstallationOptions
+  readonly #recorded: RecordedInstallation
+
+  constructor(options: InstallationOptions) {
+    this.#options = options
+    this.#recorded = readRecorded(options)
+  }
+
+  /** Returns the id for the database. Throws DatabaseLost when it is not the database of this directory. */
+  identify(found: FoundDatabase): string {
+    const { dataDir, acceptEmptied } = this.#options
+    const verdict = judgeDatabase(this.#recorded, found)
+    switch (verdict.is) {
+      case 'own':
+        return verdict.id
+      case 'new':
+        return this.#recordedOrNewId()
+      case 'emptied':
+        if (acceptEmptied === undefined) throw new DatabaseLost(emptiedMessage(dataDir))
+        acceptEmptied()
+        return this.#recordedOrNewId()
+      case 'foreign':
+        throw new DatabaseLost(foreignMessage(dataDir, `belongs to the installation ${verdict.id}`))
+      case 'outdated':
+        throw new DatabaseLost(foreignMessage(dataDir, 'names no installation'))
+    }
+  }
+
+  /** Records the id durably, unless it is recorded already. */
+  async record(id: string): Promise<void> {
+    if (this.#recorded.is === 'known' && this.#recorded.id === id) return
+    await replaceFile(join(this.#options.dataDir, FILE), `${JSON.stringify({ id })}\n`)
+  }
+
+  #recordedOrNewId(): string {
+    return this.#recorded.is === 'known'
+      ? this.#recorded.id
+      : newInstallationId(this.#options.random.bytes(8))
+  }
+}
+
+// ---- reading -----------------------------------------------------------------------------------------------------
+
+function readRecorded({ dataDir, traces }: InstallationOptions): RecordedInstallation {
+  const text = readText(join(dataDir, FILE))
+  if (text === undefined)
+    return { is: 'none', hasHistory: traces.some((name) => isTrace(join(dataDir, name))) }
+  const id = parseId(text)
+  return isInstallationId(id) ? { is: 'known', id } : { is: 'damaged' }
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+function parseId(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? Reflect.get(value, 'id') : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isTrace(path: string): boolean {
+  const stats = statSync(path, { throwIfNoEntry: false })
+  return stats?.isDirectory() === true ? readdirSync(path).length > 0 : stats !== undefined
+}
+
+// ---- messages ------------------------------------------------------------------------------------------------------
+
+function emptiedMessage(dataDir: string): string {
+  return (
+    `the database in ${join(dataDir, 'state')} is missing or empty, but this directory has been in use. ` +
+    `${howToRestore(dataDir)}. To give up its runs and workers instead, move ${dataDir} away and start with a new ` +
+    'directory that holds only its config.json'
+  )
+}
+
+function foreignMessage(dataDir: string, what: string): string {
+  const file = join(dataDir, FILE)
+  return (
+    `the database in ${join(dataDir, 'state')} ${what}, which is not the one that ${file} names. ` +
+    `${howToRestore(dataDir)}. To use this database here from now on, delete ${file} and start again`
+  )
+}
+
+function howToRestore(dataDir: string): string {
+  const backup = findBackup(dataDir)
+  const from = backup === undefined ? 'BACKUP' : quoteWord(backup)
+  const what = backup === undefined ? 'where BACKUP is your backup of the folder state, ' : ''
+  const command = `cp -a ${from}/. ${quoteWord(join(dataDir, 'state'))}`
+  return `Restore it with "${command}", ${what}then start again`
+}
+
+/** Returns the newest folder in the data directory that holds another database file. */
+function findBackup(dataDir: string): string | undefined {
+  const folders = readdirSync(dataDir, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name !== 'state' && entry.name !== 'worker')
+    .flatMap(({ name }) => [join(dataDir, name), join(dataDir, name, 'state')])
+  return folders
+    .map((folder) => ({ folder, file: statSync(join(folder, 'data.mdb'), { throwIfNoEntry: false }) }))
+    .filter(({ file }) => file !== undefined && file.size > 0)
+    .sort((a, b) => Number(b.file?.mtimeMs) - Number(a.file?.mtimeMs))[0]?.folder
+}

@@ -1,0 +1,52 @@
+/**
+ * The origin of a database, in its table `meta`: the format of its tables, and the installation to which it belongs.
+ */
+import type { Database, RootDatabase } from 'lmdb'
+import type { FoundDatabase } from '../../core/installation.ts'
+import { StoreTooNew, StoreUnreadable } from '../errors.ts'
+
+/** The format of the tables. A program refuses a higher number than its own. */
+export const FORMAT = 2
+/** From this format on, event files have records in the database, and bytes beyond a record are no events. */
+export const FORMAT_WITH_EVENT_FILES = 2
+const META = 'meta'
+const INSTALLATION = 'installation'
+
+export type TextTable = Database<string, string>
+
+export function openMeta(root: RootDatabase): TextTable {
+  return root.openDB<string, string>({ name: META, encoding: 'string' })
+}
+
+/** Returns the stored format; undefined when there is none yet. Only reads. */
+export function checkFormat(folder: string, root: RootDatabase): number | undefined {
+  const isMade = [...root.getKeys()].map(String).includes(META)
+  const text = isMade ? openMeta(root).get('format') : undefined
+  if (text === undefined) return undefined
+  const found = Number(text)
+  if (!Number.isInteger(found) || found < 1) {
+    throw new StoreUnreadable(`the database in ${folder} names no format; it was not made by switchyard`)
+  }
+  if (found > FORMAT) throw new StoreTooNew(folder, found, FORMAT)
+  return found
+}
+
+/** Only reads. `format`: undefined for a database that was just created. */
+export function findInstallation(root: RootDatabase, format: number | undefined): FoundDatabase {
+  if (format === undefined) return { is: 'empty' }
+  const id = openMeta(root).get(INSTALLATION)
+  return id === undefined ? { is: 'unnamed' } : { is: 'named', id }
+}
+
+/** Writes what is missing in one transaction, so that no crash leaves a format without an installation. */
+export function writeOrigin(
+  root: RootDatabase,
+  { format, installation }: { readonly format: number; readonly installation: string },
+): void {
+  const meta = openMeta(root)
+  if (meta.get(INSTALLATION) === installation) return
+  root.transactionSync(() => {
+    if (meta.get('format') === undefined) meta.putSync('format', String(format))
+    meta.putSync(INSTALLATION, installation)
+  })
+}
