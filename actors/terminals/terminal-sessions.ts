@@ -5,7 +5,6 @@
  * holds neither a terminal nor a session: both live on the worker. Credentials are read from the configuration when a
  * boot order is sent and are not kept. All state is in memory; `terminal-session.machine.ts` holds the states.
  */
-
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import { parseBootRefusal } from '../../core/daemon/resume-refusal.ts'
 import { uuidv7Hex } from '../../core/ids.ts'
@@ -34,7 +33,7 @@ import {
   type TerminalSessionInput,
 } from './terminal-session.machine.ts'
 import { TERMINAL_SESSION } from './terminal-session.names.ts'
-import { type SessionSender, TerminalView } from './terminal-view.ts'
+import { TerminalView } from './terminal-view.ts'
 
 export interface TerminalSessionsPorts {
   readonly clock: Clock
@@ -60,7 +59,6 @@ export type TerminalFrame = Extract<WorkerFrame, { readonly type: `attach-${stri
 
 interface ActiveSession extends RetainedSandbox {
   readonly requestId: string
-  readonly sender: SessionSender
   readonly views: Set<TerminalView>
   /** Resolves when the session can be shown, or with the reason why it cannot. */
   readonly ready: Promise<Result<void>>
@@ -125,10 +123,11 @@ export class TerminalSessions {
 
   /** Opens a view. `resume` has the sandbox booted or answers why it cannot be. */
   attach(runId: string, link: ViewSender, resume: () => Promise<Result<unknown>>): ViewReceiver {
-    const { random, clock } = this.#ports
+    const { random, clock, connections } = this.#ports
     const sessionId = `as-${uuidv7Hex(clock.now(), random.bytes(10))}`
     const view = new TerminalView(runId, sessionId, link, {
       after: (ms, run) => clock.after(ms, run),
+      connections,
       onLeft: (leftView) => this.#onViewLeft(leftView),
     })
     const limitReached = this.#limitReached(runId)
@@ -166,7 +165,7 @@ export class TerminalSessions {
   #addView(session: ActiveSession, view: TerminalView): void {
     session.views.add(view)
     this.#sendEvent(session.runId, { type: 'watched' })
-    view.join(session.sender)
+    view.join(session.workerId)
   }
 
   #onViewLeft(view: TerminalView): void {
@@ -359,22 +358,16 @@ export class TerminalSessions {
   }
 
   #start(held: RetainedSandbox): ActiveSession {
-    const { random, clock, system, connections, log } = this.#ports
+    const { random, clock, system, log } = this.#ports
     const { runId, workerId } = held
     const requestId = `bt-${uuidv7Hex(clock.now(), random.bytes(10))}`
     let resolveReady: ActiveSession['resolveReady'] = () => {}
     const ready = new Promise<Result<void>>((resolve) => {
       resolveReady = resolve
     })
-    const sender: SessionSender = {
-      runId,
-      workerId,
-      send: (frame) => connections.sendToWorker(workerId, frame),
-    }
     const session: ActiveSession = {
       ...held,
       requestId,
-      sender,
       views: new Set(),
       ready,
       resolveReady,

@@ -6,24 +6,17 @@
  * screen whenever the view is opened, so a reconnect neither loses nor repeats output. After a reconnect the view asks
  * how many input frames arrived and resends the missing ones first.
  */
-
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import type { Cancel } from '../../core/ports.ts'
 import { viewDataText } from '../../protocol/attach-text.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { ATTACH_SIZE_MS_MAX, ATTACH_TYPED_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import type { WorkerConnections } from '../workers/worker-connections.ts'
 import { UnacknowledgedInput } from './unacknowledged-input.ts'
-
-/** Sends the frames of a view to the worker of its session. */
-export interface SessionSender {
-  readonly runId: string
-  readonly workerId: string
-  /** Returns whether the worker connection accepted the frame. */
-  send(frame: HostFrame): boolean
-}
 
 export interface TerminalViewPorts {
   readonly after: (ms: number, run: () => void) => Cancel
+  readonly connections: Pick<WorkerConnections, 'sendToWorker'>
   /** Called once, when the view is closed by either side. */
   readonly onLeft: (view: TerminalView) => void
 }
@@ -41,7 +34,8 @@ export class TerminalView implements ViewReceiver {
   readonly sessionId: string
   readonly #link: ViewSender
   readonly #ports: TerminalViewPorts
-  #sender: SessionSender | undefined
+  /** The worker of the session that this view has joined. */
+  #workerId: string | undefined
   /** `away`: the view is not open at the worker. */
   #state: 'away' | 'open' | 'closed' = 'away'
   #size: { readonly cols: number; readonly rows: number } | undefined
@@ -62,7 +56,7 @@ export class TerminalView implements ViewReceiver {
   }
 
   get workerId(): string | undefined {
-    return this.#sender?.workerId
+    return this.#workerId
   }
 
   get isClosed(): boolean {
@@ -77,31 +71,35 @@ export class TerminalView implements ViewReceiver {
   // ---- called by the session
 
   /** Joins a booted session. A browser sends its size right after connecting, so opening waits briefly for it. */
-  join(sender: SessionSender): void {
-    this.#sender = sender
+  join(workerId: string): void {
+    this.#workerId = workerId
     if (this.#size !== undefined) this.open()
     else this.#cancelOpening = this.#ports.after(ATTACH_SIZE_MS_MAX, () => this.open())
   }
 
   /** Opens the view at the worker; called again after each reconnect of the worker. */
   open(): void {
-    if (this.#state === 'closed' || this.#sender === undefined) return
+    if (this.#state === 'closed' || this.#workerId === undefined) return
     this.#cancelOpening?.()
     this.#cancelOpening = undefined
-    const { runId, send } = this.#sender
     // Ask first: a worker that counts input answers before it sends its screen.
     this.#isAwaitingCount =
-      !this.#unacknowledged.isEmpty && send({ type: 'attach-ask', sessionId: this.sessionId })
-    const opened = send({
+      !this.#unacknowledged.isEmpty && this.#send({ type: 'attach-ask', sessionId: this.sessionId })
+    const opened = this.#send({
       type: 'attach-open',
       sessionId: this.sessionId,
-      runId,
+      runId: this.runId,
       ...(this.#size ?? DEFAULT_SIZE),
     })
     if (!opened) return
     this.#state = 'open'
     this.#isLive = false
     if (!this.#isAwaitingCount) this.#sendBufferedInput()
+  }
+
+  /** Returns whether the worker's connection accepted the frame. */
+  #send(frame: HostFrame): boolean {
+    return this.#workerId !== undefined && this.#ports.connections.sendToWorker(this.#workerId, frame)
   }
 
   /** `json`: `data` as JSON text, when the caller already has it. */
@@ -163,7 +161,7 @@ export class TerminalView implements ViewReceiver {
     this.#size = { cols, rows }
     if (this.#cancelOpening !== undefined) this.open()
     else if (this.#state === 'open')
-      this.#sender?.send({ type: 'attach-resize', sessionId: this.sessionId, cols, rows })
+      this.#send({ type: 'attach-resize', sessionId: this.sessionId, cols, rows })
   }
 
   onClosed(): void {
@@ -190,7 +188,7 @@ export class TerminalView implements ViewReceiver {
   }
 
   #sendInput(data: string): boolean {
-    const sent = this.#sender?.send({ type: 'attach-input', sessionId: this.sessionId, data }) === true
+    const sent = this.#send({ type: 'attach-input', sessionId: this.sessionId, data })
     if (sent) this.#unacknowledged.add(data)
     return sent
   }
@@ -226,7 +224,7 @@ export class TerminalView implements ViewReceiver {
   }
 
   #leave(): void {
-    if (this.#state === 'open') this.#sender?.send({ type: 'attach-close', sessionId: this.sessionId })
+    if (this.#state === 'open') this.#send({ type: 'attach-close', sessionId: this.sessionId })
     this.#dispose()
   }
 
