@@ -410,7 +410,7 @@ export type MeterName =
   | 'actor_crashes_total'
   | 'actor_transitions_total'
   | 'sockets'
-  | 'slow_sockets_closed_total'
+  | 'sockets_cut_off_total'
   | 'http_requests_total'
   | 'settings_changes_total'
   | 'queue_depth'

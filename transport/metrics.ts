@@ -25,7 +25,7 @@ const descriptions: Readonly<Record<MeterName, MetricDescription>> = {
   actor_crashes_total: { is: 'counter', help: 'Actors that crashed.', labels: ['kind'] },
   actor_transitions_total: { is: 'counter', help: 'Events that actors have processed.', labels: ['kind'] },
   sockets: { is: 'gauge', help: 'Open sockets.', labels: ['socket'] },
-  slow_sockets_closed_total: {
+  sockets_cut_off_total: {
     is: 'counter',
     help: 'Sockets closed because their reader was too slow.',
     labels: ['socket'],

@@ -45,7 +45,7 @@ export function serveAttach(
   const terminals = new Set<TerminalSocket>()
   const report = (): void => meters.gauge('sockets', terminals.size, LABELS)
   const guarded = createGuard(log)
-  const onTooSlow = (): void => meters.count('slow_sockets_closed_total', LABELS)
+  const onTooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
 
   const admitSocket: AdmitSocket = (params) => {
     if (terminals.size >= SOCKETS_MAX) return { ok: false, reply: TOO_MANY_TERMINALS }

@@ -176,7 +176,7 @@ class ServedDashboards implements DashboardSockets {
 
   #closeAsTooSlow(dashboard: DashboardSocket): void {
     if (!dashboard.sender.isOpen) return
-    this.#options.meters.count('slow_sockets_closed_total', LABELS)
+    this.#options.meters.count('sockets_cut_off_total', LABELS)
     dashboard.closeAsTooSlow()
   }
 

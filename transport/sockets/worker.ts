@@ -107,7 +107,7 @@ class WorkerSocketGroup implements SocketGroup {
 
   onOpen(socket: WebSocket<WorkerSocketData>): void {
     const { clock, meters } = this.#options
-    const onTooSlow = (): void => meters.count('slow_sockets_closed_total', LABELS)
+    const onTooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
     const workerSocket = new WorkerSocket(socket, clock, onTooSlow)
     socket.getUserData().workerSocket = workerSocket
     this.#sockets.add(workerSocket)

@@ -208,7 +208,7 @@ test('a view that does not read is disconnected, uses little memory, and delays 
   expect(taken * data.length).toBeLessThan(ATTACH_BACKLOG_BYTES_MAX + 16 * 1024 * 1024)
   expect(grownMib).toBeLessThan(96)
   expect(await quick.firstFrames(250)).toHaveLength(250)
-  expect(meters.counts.get('slow_sockets_closed_total attach')).toBe(1)
+  expect(meters.counts.get('sockets_cut_off_total attach')).toBe(1)
   expect(slow.link.send({ type: 'data', data })).toBe(false)
 })
 

@@ -229,7 +229,7 @@ test('a client that never reads uses only its backlog, and is disconnected', asy
   const grownMib = (process.memoryUsage().rss - before) / 1024 / 1024
   process.stdout.write(`slow reader: 512 MiB pushed, the process grew by ${grownMib.toFixed(0)} MiB\n`)
   expect(grownMib).toBeLessThan(128)
-  expect(meters.counts.get('slow_sockets_closed_total dashboard')).toBe(1)
+  expect(meters.counts.get('sockets_cut_off_total dashboard')).toBe(1)
   expect(meters.counts.get('sockets dashboard')).toBe(1)
   clock.wind(DRAIN_MS_MAX)
   await until('no dashboard is connected', () => meters.counts.get('sockets dashboard') === 0)
@@ -265,7 +265,7 @@ test('a slow client that catches up receives 1013 and a reason', async () => {
   }
   await until(
     'the dashboard is disconnected',
-    () => meters.counts.get('slow_sockets_closed_total dashboard') === 1,
+    () => meters.counts.get('sockets_cut_off_total dashboard') === 1,
   )
   slow.resume()
   await ended
@@ -356,7 +356,7 @@ test('a hello larger than the backlog limit is sent, and the pushes meanwhile fo
   const [hello, ...rest] = await client.firstFrames(1 + pushed.length)
   expect(hello?.type).toBe('hello')
   expect(rest).toEqual(pushed)
-  expect(meters.counts.get('slow_sockets_closed_total dashboard')).toBeUndefined()
+  expect(meters.counts.get('sockets_cut_off_total dashboard')).toBeUndefined()
 })
 
 test('a client that does not read its hello is disconnected like any slow client', async () => {
@@ -369,7 +369,7 @@ test('a client that does not read its hello is disconnected like any slow client
   const text = 'x'.repeat(64 * 1024)
   for (let i = 0; i < 128; i++)
     hostApi.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
-  expect(meters.counts.get('slow_sockets_closed_total dashboard')).toBe(1)
+  expect(meters.counts.get('sockets_cut_off_total dashboard')).toBe(1)
   clock.wind(DRAIN_MS_MAX)
   expect(meters.counts.get('sockets dashboard')).toBe(0)
 })

@@ -183,7 +183,7 @@ test('a worker that does not read is disconnected at the backlog limit', async (
   expect(sent).toBeGreaterThan(WORKER_BACKLOG_BYTES_MAX)
   expect(sent).toBeLessThan(3 * WORKER_BACKLOG_BYTES_MAX)
   expect(receiver.link.send('x')).toBe(false)
-  expect(server.meters.counts.get('slow_sockets_closed_total worker')).toBe(1)
+  expect(server.meters.counts.get('sockets_cut_off_total worker')).toBe(1)
   expect(receiver.isClosed).toBe(false)
   clock.wind(DRAIN_MS_MAX)
   await until('the socket is closed', () => receiver.isClosed)
