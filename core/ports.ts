@@ -181,6 +181,8 @@ export interface ControlDatabase {
 export interface EventLogs {
   /** Returns the index of the next event, counting committed events only. Reads no file. */
   nextIndex(runId: string): number
+  /** Returns the bytes of all committed events of a run. Reads no file. */
+  storedBytes(runId: string): number
   /** Returns durable events, oldest first. `after`: only events with a higher index. */
   read(runId: string, query?: { readonly after?: number; readonly limit?: number }): Promise<RunEvent[]>
   /** Deletes all events of a run. */

@@ -169,6 +169,9 @@ export const JobLimits = record('JobLimits', {
   maxMinutes: Type.Optional(Type.Number({ minimum: 0 })),
   maxCostUsd: Type.Optional(Usd),
   maxTurns: Type.Optional(Count),
+  /** The bytes of events, and of artifacts, that this execution may report. */
+  logBytes: Type.Optional(Count),
+  artifactBytes: Type.Optional(Count),
 })
 export type JobLimits = Static<typeof JobLimits>
 

@@ -41,6 +41,11 @@ export const SANDBOX_PROCESSES_MIN = 16
 export const SANDBOX_PROCESSES_MAX = 1_000_000
 export const SANDBOX_DISK_GIB_MAX = 1_000_000
 export const CONFIG_LIST_MAX = 256
+/** The budgets of a run, in MiB: its stored events, and its artifacts. */
+export const RUN_LOG_MIB_MIN = 1
+export const RUN_LOG_MIB_MAX = 4_096
+export const RUN_ARTIFACTS_MIB_MIN = 1
+export const RUN_ARTIFACTS_MIB_MAX = 1024 * 1024
 export const REPOS_MAX = 1_000
 export const REPO_KEY_CHARS_MAX = 200
 export const CREDENTIAL_CHARS_MAX = 8 * 1024
@@ -150,6 +155,11 @@ export const TEXT_CHARS_MAX = 16 * 1024
 export const PROSE_CHARS_MAX = 128 * 1024
 /** Text of a log event; the reader splits longer output. */
 export const LOG_TEXT_CHARS_MAX = 256 * 1024
+/** The end of a log above its budget, which the worker holds back in memory until the execution ends. */
+export const LOG_TAIL_BYTES_MAX = 2 * 1024 * 1024
+export const LOG_TAIL_EVENTS_MAX = 1_000
+/** The part of a log's budget that only records (status, costs, artifacts, sentences of the service) may use. */
+export const LOG_RECORDS_BYTES_MAX = 1024 * 1024
 /** Bytes of a log event as JSON; the sender splits longer output. */
 export const LOG_EVENT_BYTES_MAX = 256 * 1024
 /** A text that is truncated in an oversized frame keeps at least this many bytes of JSON. */

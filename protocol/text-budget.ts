@@ -30,6 +30,14 @@ export function truncateToChars(text: string, charsMax: number): string {
   return `${characters.slice(0, Math.max(0, charsMax - TRUNCATION_MARK.length)).join('')}${TRUNCATION_MARK}`
 }
 
+/** Returns the end of a text, at most this many bytes of JSON. */
+export function keepEnd(text: string, bytesMax: number): string {
+  let kept = text.slice(-Math.max(1, bytesMax))
+  for (let bytes = textBytes(kept); bytes > bytesMax; bytes = textBytes(kept))
+    kept = kept.slice(kept.length - Math.floor((kept.length * bytesMax) / bytes))
+  return isLow(kept.charCodeAt(0)) ? kept.slice(1) : kept
+}
+
 /** Splits output into pieces that each fit into one log event, at line ends where possible. Nothing is lost. */
 export function splitLog(text: string): string[] {
   const pieces: string[] = []

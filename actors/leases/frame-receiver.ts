@@ -26,6 +26,7 @@ import {
 import type { RunEventLog } from '../runs/run-event-log.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LeaseContext, LeaseEvent } from './lease.machine.ts'
+import { LeaseLog } from './lease-log.ts'
 
 export type LeaseFrame =
   | WorkerFrameOf<'run-patch'>
@@ -50,8 +51,11 @@ export interface FrameReceiverPorts {
   /** False while the run's actor recovers from a crash: its frames would be acknowledged before they take effect. */
   readonly acceptsFrames: (runId: string) => boolean
   readonly patchRun: (runId: string, workerId: string, patch: WorkerFrameOf<'run-patch'>['patch']) => void
-  readonly recordMemories: (runId: string, repo: string, facts: readonly string[]) => void
+  /** Returns why the memories were not kept, if they were not. */
+  readonly recordMemories: (runId: string, repo: string, facts: readonly string[]) => string | undefined
   readonly retentionHours: () => number
+  /** The bytes of events that a run may store. */
+  readonly logBudget: () => number
   /** Called when enough frames are on disk since the last acknowledgement to send the next one. */
   readonly onAckDue: (workerId: string, leaseId: string) => void
   readonly requestCommit: () => void
@@ -63,8 +67,12 @@ export interface FrameReceiverPorts {
 const CRASHES_MAX = 3
 const CRASHES_WITHIN_MS = 60_000
 
+/** The watermark as it is stored. `leftOutBytes`: bytes of events that the log does not name as left out yet. */
+type StoredProgress = LeaseWatermark & { readonly leftOutBytes?: number }
+
 interface LeaseProgress {
   readonly leaseId: string
+  readonly log: LeaseLog
   readonly runId: string
   readonly workerId: string
   applied: LeaseWatermark
@@ -110,14 +118,16 @@ export class FrameReceiver implements CommitParticipant {
     }
     // The cast holds because only this class writes to the collection.
     const stored = restored
-      ? (this.#ports.keyValues.get('mark', lease.id) as LeaseWatermark | undefined)
+      ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)
       : undefined
+    const { leftOutBytes = 0, ...watermark } = stored ?? { ...INITIAL_WATERMARK, leftOutBytes: 0 }
     this.#progressByLease.set(lease.id, {
       leaseId: lease.id,
+      log: new LeaseLog(this.#ports, lease.runId, leftOutBytes),
       runId: lease.runId,
       workerId: lease.workerId,
-      applied: stored ?? INITIAL_WATERMARK,
-      durable: stored ?? INITIAL_WATERMARK,
+      applied: watermark,
+      durable: watermark,
       acknowledged: 0,
       isAccepted: accepted,
       isComplete: false,
@@ -141,6 +151,7 @@ export class FrameReceiver implements CommitParticipant {
     this.#dirty.delete(progress)
     this.#pendingBytes -= progress.pendingBytes
     progress.pendingBytes = 0
+    progress.log.end()
     if (progress.isStored) {
       this.#closed.push(progress)
       this.#ports.requestCommit()
@@ -241,17 +252,17 @@ export class FrameReceiver implements CommitParticipant {
     frame: Exclude<LeaseFrame, { type: 'lease-gap' }>,
     bytes: number,
   ): void {
-    const { runEventLog, patchRun, recordMemories, sendToLease, retentionHours } = this.#ports
+    const { patchRun, recordMemories, sendToLease, retentionHours } = this.#ports
     switch (frame.type) {
       case 'run-event':
-        runEventLog.append(progress.runId, frame.event)
+        progress.log.append(frame.event)
         break
       case 'run-patch':
         if (!this.#ports.acceptsFrames(progress.runId)) return
         patchRun(progress.runId, progress.workerId, frame.patch)
         break
       case 'run-memories':
-        recordMemories(progress.runId, frame.repo, frame.facts)
+        this.#appendProblem(progress, recordMemories(progress.runId, frame.repo, frame.facts))
         break
       case 'run-artifact':
         this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeArtifact(progress, frame))
@@ -264,6 +275,7 @@ export class FrameReceiver implements CommitParticipant {
         progress.isComplete = true
         progress.applied = { mark: frame.seq, lost: progress.applied.lost }
         this.#dropWaiting(progress)
+        progress.log.end()
         sendToLease(progress.leaseId, {
           type: 'completed',
           at: this.#ports.instant(),
@@ -273,6 +285,10 @@ export class FrameReceiver implements CommitParticipant {
         return
     }
     this.#advance(progress, frame.seq, bytes)
+  }
+
+  #appendProblem(progress: LeaseProgress, problem: string | undefined): void {
+    if (problem !== undefined) progress.log.appendText(problem)
   }
 
   #advance(progress: LeaseProgress, seq: number, bytes: number): void {
@@ -292,12 +308,7 @@ export class FrameReceiver implements CommitParticipant {
   #applyGap(progress: LeaseProgress, { from, to }: WorkerFrameOf<'lease-gap'>, bytes: number): void {
     const lost = judgeLostRange(progress.applied.mark, from, to)
     if (typeof lost === 'string') return
-    this.#ports.runEventLog.append(progress.runId, {
-      at: this.#ports.instant(),
-      type: 'gap',
-      from: lost[0],
-      to: lost[1],
-    })
+    progress.log.append({ at: this.#ports.instant(), type: 'gap', from: lost[0], to: lost[1] })
     this.#ports.meters.count('frames_lost_total', undefined, lost[1] - lost[0] + 1)
     progress.applied = addLostRange(progress.applied, lost)
     this.#onAdvanced(progress, bytes)
@@ -341,8 +352,7 @@ export class FrameReceiver implements CommitParticipant {
     if (this.#progressByLease.get(progress.leaseId) !== progress) return
     this.#removePendingBytes(progress, bytes)
     if (progress.isComplete) return
-    if (problem !== undefined)
-      this.#ports.runEventLog.appendText(progress.runId, this.#ports.instant(), problem)
+    this.#appendProblem(progress, problem)
     this.#advance(progress, seq, bytes)
     while (!progress.isWritingFile && !progress.isComplete) {
       const next = progress.waiting.shift()
@@ -403,7 +413,12 @@ export class FrameReceiver implements CommitParticipant {
     const writes: Write[] = []
     const taken: { progress: LeaseProgress; at: LeaseWatermark; bytes: number }[] = []
     for (const progress of this.#dirty) {
-      writes.push({ table: 'key-value', collection: 'mark', key: progress.leaseId, value: progress.applied })
+      writes.push({
+        table: 'key-value',
+        collection: 'mark',
+        key: progress.leaseId,
+        value: storedForm(progress),
+      })
       progress.isStored = true
       taken.push({ progress, at: progress.applied, bytes: progress.appliedBytes })
       progress.appliedBytes = 0
@@ -429,4 +444,8 @@ export class FrameReceiver implements CommitParticipant {
         this.#ports.onAckDue(progress.workerId, progress.leaseId)
     }
   }
+}
+
+function storedForm({ applied, log: { leftOutBytes } }: LeaseProgress): StoredProgress {
+  return leftOutBytes === 0 ? applied : { ...applied, leftOutBytes }
 }

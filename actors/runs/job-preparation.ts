@@ -93,7 +93,8 @@ export class JobPreparation {
     const repo = chooseRepo(run.ticket, config.repos)
     if (!repo.ok) return repo
     const memories = this.#ports.memories.latest(repo.value.mapping.remote)
-    return { ok: true, value: buildJob({ kind: 'run', run, config, repo: repo.value, memories }) }
+    const storedLogBytes = this.#ports.runEventLog.storedBytes(runId)
+    return yes(buildJob({ kind: 'run', run, config, repo: repo.value, memories, storedLogBytes }))
   }
 
   #prepareFollowUpJob({ run, interruptions, ...context }: RunContext): Result<Job> {
@@ -109,6 +110,7 @@ export class JobPreparation {
       config: config(),
       repo: repo.value,
       memories: memories.latest(repo.value.mapping.remote),
+      storedLogBytes: this.#ports.runEventLog.storedBytes(run.id),
       discussion: talk.value,
       followUp,
     })
@@ -124,19 +126,17 @@ export class JobPreparation {
     return yes(job)
   }
 
-  recordMemories(runId: string, repo: string, learnt: readonly string[]): void {
-    const { instant, runEventLog, memories } = this.#ports
+  /** Returns why the memories were not kept, if they were not. */
+  recordMemories(runId: string, repo: string, learnt: readonly string[]): string | undefined {
+    const { instant, memories } = this.#ports
     const context = this.#contextOf(runId)
-    if (context === undefined) return
+    if (context === undefined) return undefined
     const own = this.#repoOf(context)
     const ident = context.run.ticket.identifier
-    if (own.ok && own.value.mapping.remote === repo) memories.record(repo, learnt, { ident, now: instant() })
-    else
-      runEventLog.appendText(
-        runId,
-        instant(),
-        `memories for ${repo} were not kept: the run is about another repository`,
-      )
+    if (!own.ok || own.value.mapping.remote !== repo)
+      return `memories for ${repo} were not kept: the run is about another repository`
+    memories.record(repo, learnt, { ident, now: instant() })
+    return undefined
   }
 
   // ---- repositories ------------------------------------------------------------------------------------------------

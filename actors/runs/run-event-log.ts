@@ -9,7 +9,7 @@ import type { ReportedEvent, RunEvent } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
 export interface RunEventLogPorts {
-  readonly events: Pick<EventLogs, 'nextIndex'>
+  readonly events: Pick<EventLogs, 'nextIndex' | 'storedBytes'>
   readonly requestCommit: () => void
   /** Called for each event once it is on disk, with its JSON. */
   readonly publish: (event: RunEvent, json: string) => void
@@ -22,6 +22,14 @@ interface PendingRunEvents {
   inFlight: number
   events: RunEvent[]
   lines: string[]
+  /** Bytes of all events of the run, those that no commit contains yet included. */
+  bytes: number
+}
+
+export interface EventAppend {
+  /** False when the event would exceed the limit, and was left out. */
+  readonly isKept: boolean
+  readonly bytes: number
 }
 
 /** With more runs than this, idle ones are dropped from memory; the store knows their next index. */
@@ -36,23 +44,31 @@ export class RunEventLog implements CommitParticipant {
     this.#ports = ports
   }
 
-  /** Appends an event. Returns the length of its JSON. */
-  append(runId: string, reported: ReportedEvent): number {
+  /** Appends an event, unless the run's log would become larger than `logBytesMax`. */
+  append(runId: string, reported: ReportedEvent, logBytesMax = Number.POSITIVE_INFINITY): EventAppend {
     const pending = this.#pendingOf(runId)
     const index = pending.first + pending.events.length
     const { at, type, ...fields } = reported
     const event = { runId, index, at, type, ...fields } as RunEvent
     const json = JSON.stringify(event)
+    const bytes = Buffer.byteLength(json) + 1
+    if (pending.bytes + bytes > logBytesMax) return { isKept: false, bytes }
+    pending.bytes += bytes
     pending.events.push(event)
     pending.lines.push(json)
     this.#dirty.add(runId)
     this.#ports.requestCommit()
-    return json.length
+    return { isKept: true, bytes }
   }
 
   /** Appends a sentence of the service to the run's log. */
   appendText(runId: string, at: string, text: string): void {
     this.append(runId, { at, type: 'log', stream: 'system', text })
+  }
+
+  /** Bytes of all events of the run. */
+  storedBytes(runId: string): number {
+    return this.#pendingOf(runId).bytes
   }
 
   /** How many runs are in memory. */
@@ -92,7 +108,14 @@ export class RunEventLog implements CommitParticipant {
   #pendingOf(runId: string): PendingRunEvents {
     const known = this.#pending.get(runId)
     if (known !== undefined) return known
-    const pending = { first: this.#ports.events.nextIndex(runId), inFlight: 0, events: [], lines: [] }
+    const { events } = this.#ports
+    const pending = {
+      first: events.nextIndex(runId),
+      inFlight: 0,
+      events: [],
+      lines: [],
+      bytes: events.storedBytes(runId),
+    }
     this.#pending.set(runId, pending)
     return pending
   }

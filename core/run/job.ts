@@ -30,6 +30,7 @@ import { branchFor } from './branch.ts'
 import type { PullDiscussion } from './follow-up.ts'
 import { followUpInstructionsFor, instructionsFor } from './job-instructions.ts'
 import { bytesOf, fitToFrame, takeWithin, withDescription } from './job-size.ts'
+import { artifactBudget, executionLogBytes, logBudget } from './log-budget.ts'
 import { trimDiscussion } from './trim-discussion.ts'
 
 export interface JobFacts {
@@ -38,6 +39,8 @@ export interface JobFacts {
   readonly config: ServiceConfig
   readonly repo: { readonly key: string; readonly mapping: RepoMapping }
   readonly memories: readonly RepoMemory[]
+  /** The bytes of events that earlier executions of the run have left. */
+  readonly storedLogBytes: number
 }
 
 export function buildJob(facts: JobFacts): Job {
@@ -82,7 +85,7 @@ export function buildFollowUpJob(facts: FollowUpJobFacts): Job {
 type CommonJobFields = Omit<Job, 'kind' | 'branch' | 'base' | 'credentials' | 'pull' | 'followUp'>
 
 function commonFields(
-  { run, config, repo, memories }: Omit<JobFacts, 'kind'>,
+  { run, config, repo, memories, storedLogBytes }: Omit<JobFacts, 'kind'>,
   instructions: string,
 ): CommonJobFields {
   const { key, mapping } = repo
@@ -96,7 +99,7 @@ function commonFields(
     },
     codehost: codehostOf(config.codehost, mapping),
     sandbox: sandboxOf(config.sandbox),
-    limits: limitsOf(config),
+    limits: limitsOf(config, storedLogBytes),
     retentionHours: config.sandbox.retentionHours,
   }
 }
@@ -200,10 +203,12 @@ function sandboxOf(sandbox: ServiceConfig['sandbox']): JobSandbox {
   }
 }
 
-function limitsOf({ sandbox, agent }: ServiceConfig): JobLimits {
-  const { maxCostUsd, maxTurns } = agent
+function limitsOf(config: ServiceConfig, storedLogBytes: number): JobLimits {
+  const { maxCostUsd, maxTurns } = config.agent
   return {
-    maxMinutes: sandbox.maxRunMinutes,
+    maxMinutes: config.sandbox.maxRunMinutes,
+    logBytes: executionLogBytes(logBudget(config), storedLogBytes),
+    artifactBytes: artifactBudget(config),
     ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
     ...(maxTurns === undefined ? {} : { maxTurns }),
   }

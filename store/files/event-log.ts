@@ -34,6 +34,11 @@ export class EventLogsOnDisk implements EventLogs {
     return this.#database.eventBuffer.nextIndex(runId)
   }
 
+  storedBytes(runId: string): number {
+    this.#requireOpen()
+    return this.#database.eventBuffer.storedBytes(runId)
+  }
+
   async read(
     runId: string,
     query: { readonly after?: number; readonly limit?: number } = {},

@@ -80,6 +80,11 @@ export class EventBuffer {
     return this.runs.get(runId)?.next ?? this.record(runId).next
   }
 
+  /** Returns the bytes of all events of a run, those in its file included. */
+  storedBytes(runId: string): number {
+    return this.record(runId).bytes + (this.runs.get(runId)?.bytes ?? 0)
+  }
+
   record(runId: string): EventFileRecord {
     const text = this.#tables.eventFiles.get(runId)
     if (text === undefined) return EMPTY_RECORD

@@ -14,6 +14,11 @@ export class MemoryEventLogs implements EventLogs {
     return this.#next(runId)
   }
 
+  storedBytes(runId: string): number {
+    this.#requireOpen()
+    return (this.#logs.get(runId) ?? []).reduce((sum, { lines }) => sum + Buffer.byteLength(lines), 0)
+  }
+
   async read(
     runId: string,
     query: { readonly after?: number; readonly limit?: number } = {},

@@ -247,6 +247,8 @@ export class SimStore implements Store {
     const { disk } = this.#options
     return {
       nextIndex: (runId) => disk.events.get(runId)?.length ?? 0,
+      storedBytes: (runId) =>
+        (disk.events.get(runId) ?? []).reduce((sum, line) => sum + Buffer.byteLength(line) + 1, 0),
       read: async (runId, { after = -1, limit } = {}) =>
         disk
           .eventsOf(runId)

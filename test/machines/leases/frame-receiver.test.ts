@@ -5,7 +5,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { FrameReceiver, type LeaseFrame } from '../../../actors/leases/frame-receiver.ts'
 import type { LeaseContext, LeaseEvent } from '../../../actors/leases/lease.machine.ts'
-import { RunEventLog } from '../../../actors/runs/run-event-log.ts'
+import { type EventAppend, RunEventLog } from '../../../actors/runs/run-event-log.ts'
 import type { KeyValues, Write } from '../../../core/ports.ts'
 import { LEASE_ACK_BYTES, LEASE_ACK_FRAMES, LEASE_PENDING_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'
@@ -47,14 +47,14 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
 
   /** The real log. Each event carries the number of its frame. */
   class ThrowingRunEventLog extends RunEventLog {
-    override append(runId: string, event: ReportedEvent): number {
+    override append(runId: string, event: ReportedEvent, logBytesMax?: number): EventAppend {
       if (trouble.journal && event.type === 'log' && event.stream === 'stdout') throw new Error('no ink')
       if (event.type === 'log' && event.stream === 'stdout') apply(runId, Number(event.text))
-      return super.append(runId, event)
+      return super.append(runId, event, logBytesMax)
     }
   }
   const runEventLog = new ThrowingRunEventLog({
-    events: { nextIndex: () => 0 },
+    events: { nextIndex: () => 0, storedBytes: () => 0 },
     requestCommit: () => {},
     publish: () => {},
   })
@@ -102,8 +102,12 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
       }
     },
     patchRun: (runId, _workerId, patch) => apply(runId, Number(patch.agentSessionId)),
-    recordMemories: (runId, _repo, facts) => apply(runId, Number(facts[0])),
+    recordMemories: (runId, _repo, facts) => {
+      apply(runId, Number(facts[0]))
+      return undefined
+    },
     retentionHours: () => 24,
+    logBudget: () => Number.POSITIVE_INFINITY,
     onAckDue: (_workerId, id) => void acks.push(id),
     requestCommit: () => {},
     onInvariantViolated: () => void leaseEvents.push('a law was broken'),

@@ -32,6 +32,8 @@ describe('defaults', () => {
         allowedHosts: [],
         maxProcesses: 512,
         maxRunMinutes: 120,
+        maxLogMib: 64,
+        maxArtifactsMib: 2048,
         exposeCodehostToken: false,
       },
       agent: { provider: 'agentA', orchestratorModel: '', orchestratorEffort: 'medium', commands: {} },

@@ -210,6 +210,8 @@ export const maskedConfig: ServiceConfig = {
     memoryMib: 2048,
     maxProcesses: 512,
     maxRunMinutes: 120,
+    maxLogMib: 4096,
+    maxArtifactsMib: 1_048_576,
     diskQuotaGib: 10,
     exposeCodehostToken: false,
   },
@@ -305,7 +307,7 @@ export const job: Job = {
     reviews: [review],
     comments: [comment],
   },
-  limits: { maxMinutes: 120, maxCostUsd: 5, maxTurns: 100 },
+  limits: { maxMinutes: 120, maxCostUsd: 5, maxTurns: 100, logBytes: 1024, artifactBytes: 1024 },
   retentionHours: 24,
 }
 

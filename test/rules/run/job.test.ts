@@ -32,6 +32,7 @@ const facts = (more: Partial<JobFacts> = {}): JobFacts => ({
   config: config(),
   repo: { key: 'lamps', mapping: { remote: 'ada/lamps' } },
   memories: [],
+  storedLogBytes: 0,
   ...more,
 })
 

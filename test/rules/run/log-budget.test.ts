@@ -1,0 +1,156 @@
+/** Tests of the budgets of a run: what may be stored, what one execution may use, and how a worker limits a log. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { executionLogBytes, isOutput, logBudget, logBytesMaxFor } from '../../../core/run/log-budget.ts'
+import { describeLeftOut, LogLimiter } from '../../../core/run/log-limiter.ts'
+import { configDefaults } from '../../../protocol/config.ts'
+import { LOG_TAIL_BYTES_MAX, LOG_TAIL_EVENTS_MAX } from '../../../protocol/limits.ts'
+import type { ReportedEvent } from '../../../protocol/run.ts'
+import { keepEnd, textBytes } from '../../../protocol/text-budget.ts'
+
+const T0 = '2026-03-01T08:00:00.000Z'
+const MIB = 1024 * 1024
+const output = (text: string): ReportedEvent => ({ type: 'log', at: T0, stream: 'stdout', text })
+const sentence: ReportedEvent = { type: 'log', at: T0, stream: 'system', text: 'said the service' }
+const message: ReportedEvent = { type: 'agent', at: T0, provider: 'agentA', message: {} }
+const record: ReportedEvent = { type: 'artifact', at: T0, name: 'a.txt', size: 1, contentType: 'text/plain' }
+
+describe('the budget of a run', () => {
+  test('has a default, and the far ends of its setting', () => {
+    expect(logBudget(configDefaults)).toBe(64 * MIB)
+    expect(logBudget({ ...configDefaults, sandbox: { ...configDefaults.sandbox, maxLogMib: 4096 } })).toBe(
+      4096 * MIB,
+    )
+  })
+
+  test('leaves a reserve for records, which output may not use', () => {
+    for (const event of [output('x'), message]) {
+      expect(isOutput(event)).toBe(true)
+      expect(logBytesMaxFor(event, MIB)).toBe(MIB - MIB / 16)
+      expect(logBytesMaxFor(event, 64 * MIB)).toBe(63 * MIB)
+    }
+    for (const event of [sentence, record]) expect(logBytesMaxFor(event, MIB)).toBe(MIB)
+  })
+
+  test('leaves something for every later execution', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: MIB, max: 4096 * MIB }),
+        fc.integer({ min: 0, max: 8 }),
+        (budget, runs) => {
+          let stored = 0
+          for (let run = 0; run < runs; run++) stored += executionLogBytes(budget, stored)
+          expect(stored).toBeLessThanOrEqual(logBytesMaxFor(output('x'), budget))
+        },
+      ),
+    )
+    expect(executionLogBytes(64 * MIB, 0)).toBeGreaterThan(55 * MIB)
+    expect(executionLogBytes(64 * MIB, 56 * MIB)).toBeGreaterThan(6 * MIB)
+    expect(executionLogBytes(MIB, 2 * MIB)).toBe(0)
+  })
+})
+
+/** Passes events through a limiter, and returns what reaches the host before the end and at the end. */
+function limit(bytesMax: number, events: readonly ReportedEvent[]) {
+  const limiter = new LogLimiter(bytesMax)
+  const sent = events.flatMap((event) => limiter.add(event))
+  return { sent, tail: limiter.end(T0) }
+}
+const bytesOf = (events: readonly ReportedEvent[]) =>
+  events.reduce((sum, event) => sum + Buffer.byteLength(JSON.stringify(event)), 0)
+const textsOf = (events: readonly ReportedEvent[]) =>
+  events.map((event) => (event.type === 'log' ? event.text : event.type))
+const numbered = (count: number, length = 0) =>
+  Array.from({ length: count }, (_, i) => output(`${i}${'.'.repeat(length)}`))
+
+describe('a log on the worker', () => {
+  test('that fits is sent unchanged', () => {
+    const events = [...numbered(20), message, record, sentence]
+    expect(limit(MIB, events)).toEqual({ sent: events, tail: [] })
+  })
+
+  test('that does not fit keeps its head and its tail, and names the bytes between them', () => {
+    const events = numbered(10_000, 200)
+    const { sent, tail } = limit(MIB, events)
+    const [notice, ...kept] = tail
+    const head = sent.slice(0, -1)
+    expect(head).toEqual(events.slice(0, head.length))
+    expect(kept).toEqual(events.slice(-kept.length))
+    expect(bytesOf([...sent, ...tail])).toBeLessThan(MIB)
+    expect(bytesOf(head)).toBeGreaterThan(MIB / 3)
+    expect(bytesOf(kept)).toBeGreaterThan(MIB / 10)
+    const [overflow] = textsOf(sent.slice(-1))
+    expect(overflow).toMatch(/^the log has reached \d+ bytes: from here on only its last 262144 bytes are kept/)
+    const [, bytes] =
+      /^(\d+) bytes of the log are left out here/.exec(textsOf([notice as ReportedEvent])[0] ?? '') ?? []
+    const missing = bytesOf(events) - bytesOf(head) - bytesOf(kept)
+    expect(Number(bytes)).toBeGreaterThanOrEqual(missing)
+    expect(Number(bytes)).toBeLessThan(missing * 2)
+  })
+
+  test('sends records at once, between what is held back', () => {
+    const { sent } = limit(MIB, [...numbered(10_000, 200), record])
+    expect(sent.at(-1)).toBe(record)
+  })
+
+  test('has a tail of limited bytes and events, however large its budget is', () => {
+    const { tail } = limit(4096 * MIB, [])
+    expect(tail).toEqual([])
+    const many = limit(MIB / 2, numbered(50_000)).tail
+    expect(many.length - 1).toBeLessThanOrEqual(LOG_TAIL_EVENTS_MAX)
+    const large = limit(64 * MIB, numbered(1_000, 100_000)).tail
+    expect(bytesOf(large)).toBeLessThan(LOG_TAIL_BYTES_MAX + 1024)
+    expect(bytesOf(large)).toBeGreaterThan(LOG_TAIL_BYTES_MAX * 0.9)
+  })
+
+  test('keeps the end of a text that is larger than the whole tail', () => {
+    const { sent, tail } = limit(64 * 1024, [output('a'.repeat(60_000)), output(`${'b'.repeat(60_000)}end`)])
+    expect(textsOf(sent)).toHaveLength(1)
+    expect(textsOf(tail).at(-1)).toMatch(/^b+end$/)
+    expect(bytesOf(tail)).toBeLessThan(64 * 1024)
+  })
+
+  test('that may hold nothing names all of it', () => {
+    const { sent, tail } = limit(0, [output('gone'), message, record])
+    expect(textsOf(sent)).toEqual([expect.stringContaining('reached 0 bytes')])
+    expect(textsOf(tail)).toEqual([expect.stringMatching(/^\d+ bytes of the log are left out here/)])
+  })
+
+  test('never exceeds its budget by more than its tail, whatever is reported', () => {
+    const anyEvent = fc.oneof(
+      fc.integer({ min: 0, max: 3_000 }).map((length) => output('ü'.repeat(length))),
+      fc.constantFrom(message, record, sentence),
+    )
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 20_000 }),
+        fc.array(anyEvent, { maxLength: 60 }),
+        (bytesMax, events) => {
+          const { sent, tail } = limit(bytesMax, events)
+          expect(bytesOf([...sent, ...tail])).toBeLessThanOrEqual(bytesMax * 1.25 + 600)
+          const kept = [...sent, ...tail].filter((event) => events.includes(event))
+          const isWhole = kept.length === events.length
+          expect(textsOf(tail).some((text) => text.includes('left out'))).toBe(!isWhole)
+        },
+      ),
+    )
+  })
+})
+
+test('the end of a text fits, and never begins inside a character', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 0, max: 60 }), (text, bytesMax) => {
+      const kept = keepEnd(text, bytesMax)
+      expect(text.endsWith(kept)).toBe(true)
+      expect(textBytes(kept)).toBeLessThanOrEqual(Math.max(0, bytesMax))
+    }),
+  )
+  expect(keepEnd('abc', 2)).toBe('bc')
+  expect(keepEnd('\u{1f600}', 3)).toBe('')
+})
+
+test('the sentence about what is missing', () => {
+  expect(describeLeftOut(12)).toBe(
+    '12 bytes of the log are left out here: the log was larger than sandbox.maxLogMib allows',
+  )
+})
