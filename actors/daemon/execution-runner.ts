@@ -161,7 +161,10 @@ export class ExecutionRunner {
       },
       onPrepareFailed: (reason) => lookup.send(leaseId, { type: 'preparation failed', reason }),
       onAgentEnded: (agent) => lookup.send(leaseId, { type: 'agent ended', agent }),
-      onEnded: (outcome) => lookup.send(leaseId, { type: 'ended', outcome: fitOutcome(outcome) }),
+      onEnded: (outcome) => {
+        reports.endLog(leaseId, new Date(clock.now()).toISOString())
+        lookup.send(leaseId, { type: 'ended', outcome: fitOutcome(outcome) })
+      },
       onGone: () => {
         this.#handles.delete(leaseId)
         this.#onGone(leaseId)

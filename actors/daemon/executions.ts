@@ -162,7 +162,7 @@ export class Executions {
     for (const { fields } of lookup.all())
       if (fields.runId === runId) this.loseLease(fields.leaseId, 'a newer lease of the same run was granted')
     runner.keepJob(id, job)
-    reports.open(id, job.repo.remote)
+    reports.open(id, job)
     const input: ExecutionInput = {
       leaseId: id,
       runId,

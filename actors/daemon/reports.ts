@@ -1,16 +1,20 @@
 /**
  * Passes the reports of executions to the frame outbox, and stores progress and costs in the execution's snapshot.
  *
+ * The log of an execution is limited to its budget before it reaches the outbox.
  * Everything is checked before it is stored, because an unreadable snapshot would leave its run without a report.
  */
 import { isNativeError } from 'node:util/types'
 import { failedOutcome } from '../../core/daemon/outcome.ts'
 import type { ExecutionReport, Progress } from '../../core/daemon/ports.ts'
 import type { Log } from '../../core/ports.ts'
+import { executionLogBytes, logBudget } from '../../core/run/log-budget.ts'
+import { LogLimiter } from '../../core/run/log-limiter.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
+import { configDefaults } from '../../protocol/config.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import { fitFrame } from '../../protocol/frame-budget.ts'
-import { checkWorkerFrame, type RunOutcome, type RunPatch } from '../../protocol/frames.ts'
+import { checkWorkerFrame, type Job, type RunOutcome, type RunPatch } from '../../protocol/frames.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
@@ -24,9 +28,13 @@ export interface ReportsPorts {
 /** How many costs are stored when they are reported one by one. */
 const RECORDED_COSTS_MAX = 64
 
+/** The budget of a log whose host names none, because it is older. */
+const LOG_BYTES_DEFAULT = executionLogBytes(logBudget(configDefaults), 0)
+
 interface LeaseReports {
   /** The remote of the repository, to which memories belong. */
   readonly remote: string
+  readonly logLimiter: LogLimiter
   /** The execution has reported its costs as a whole list, which contains the single entries. */
   hasWholeCostList: boolean
   /** By progress field, the last value (as JSON) that was sent to the host. */
@@ -41,8 +49,22 @@ export class Reports {
     this.#ports = ports
   }
 
-  open(leaseId: string, remote: string): void {
-    this.#byLease.set(leaseId, { remote, hasWholeCostList: false, sentFields: new Map() })
+  open(leaseId: string, { repo, limits }: Job): void {
+    const logLimiter = new LogLimiter(limits.logBytes ?? LOG_BYTES_DEFAULT)
+    this.#byLease.set(leaseId, {
+      remote: repo.remote,
+      logLimiter,
+      hasWholeCostList: false,
+      sentFields: new Map(),
+    })
+  }
+
+  /** Sends the held-back end of a log. Called before the outcome becomes durable, so that both do in one commit. */
+  endLog(leaseId: string, at: string): void {
+    const reports = this.#byLease.get(leaseId)
+    if (reports === undefined || this.#ports.lookup.stateOf(leaseId) === 'abandoned') return
+    for (const event of reports.logLimiter.end(at))
+      this.#ports.outbox.addReport(leaseId, { is: 'event', event }, reports.remote)
   }
 
   /** Later reports of this lease are ignored. */
@@ -66,12 +88,20 @@ export class Reports {
   #addReport(leaseId: string, report: ExecutionReport): void {
     const reports = this.#byLease.get(leaseId)
     if (reports === undefined || this.#ports.lookup.stateOf(leaseId) === 'abandoned') return
-    if (!this.#ports.outbox.addReport(leaseId, report, reports.remote)) return
+    if (!this.#send(leaseId, report, reports)) return
     if (report.is === 'patch' && report.patch.costs !== undefined) {
       reports.hasWholeCostList = true
       this.#setCosts(leaseId, report.patch.costs)
     } else if (report.is === 'event' && report.event.type === 'cost' && !reports.hasWholeCostList)
       this.#addCost(leaseId, report.event.entry)
+  }
+
+  /** Returns false when the outbox did not accept the report. Events that the log's budget holds back count as sent. */
+  #send(leaseId: string, report: ExecutionReport, { logLimiter, remote }: LeaseReports): boolean {
+    const { outbox } = this.#ports
+    if (report.is !== 'event') return outbox.addReport(leaseId, report, remote)
+    const events = logLimiter.add(report.event)
+    return events.every((event) => outbox.addReport(leaseId, { is: 'event', event }, remote))
   }
 
   patch(leaseId: string, patch: RunPatch): void {

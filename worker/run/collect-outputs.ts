@@ -20,7 +20,8 @@ import {
 } from '../../protocol/limits.ts'
 
 const ARTIFACTS_MAX = 200
-const ARTIFACTS_BYTES_MAX = Math.min(ARTIFACT_BYTES_MAX, 512 * 1024 * 1024)
+/** The artifacts of an execution whose host names no budget, because it is older. */
+const ARTIFACTS_BYTES_DEFAULT = 512 * 1024 * 1024
 const ARTIFACT_DEPTH_MAX = 8
 const ENTRIES_READ_MAX = 10_000
 const MEMORIES_BYTES_MAX = 256 * 1024
@@ -32,18 +33,25 @@ export interface CollectedOutputs {
   readonly leftOut: readonly string[]
 }
 
+export interface OutputCollection {
+  readonly reporter: ExecutionReporter
+  /** The current wall time as an ISO 8601 timestamp. */
+  readonly instant: () => string
+  readonly mayContinue: () => boolean
+  /** Bytes that all artifacts together may have. */
+  readonly artifactBytes: number | undefined
+}
+
 export async function collectOutputs(
   out: string,
-  reporter: ExecutionReporter,
-  instant: () => string,
-  mayContinue: () => boolean,
+  { reporter, instant, mayContinue, artifactBytes = ARTIFACTS_BYTES_DEFAULT }: OutputCollection,
 ): Promise<CollectedOutputs> {
   const facts = await readMemories(join(out, 'memories'))
   if (facts.length > 0) reporter.report({ is: 'memories', facts })
   const found = await findFiles(join(out, 'artifacts'))
   const artifacts: string[] = []
   const leftOut = [...found.leftOut]
-  let bytesLeft = ARTIFACTS_BYTES_MAX
+  let bytesLeft = artifactBytes
   for (const { path, name } of found.files) {
     if (!mayContinue()) break
     const sent = await sendFile(path, name, bytesLeft, reporter, instant)
@@ -183,8 +191,10 @@ async function sendFile(
   if (typeof file === 'string') return file
   const { handle, size } = file
   try {
+    if (size > ARTIFACT_BYTES_MAX)
+      return `it has ${size} bytes, and an artifact at most ${ARTIFACT_BYTES_MAX}`
     if (size > bytesMax)
-      return `it has ${size} bytes, and all artifacts of a run together at most ${ARTIFACTS_BYTES_MAX}`
+      return `it has ${size} bytes, and ${bytesMax} are left of what the artifacts of a run may have (sandbox.maxArtifactsMib)`
     await sendParts(handle, name, size, reporter)
   } finally {
     await handle.close()

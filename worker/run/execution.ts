@@ -283,12 +283,13 @@ export class RunExecution implements Execution {
     const session = this.#session
     if (session === undefined || this.#isKilled()) return NO_OUTPUTS
     await session.waitUntilEmpty()
-    const outputs = await collectOutputs(
-      session.folders.out,
-      this.#options.reporter,
-      () => this.#instant(),
-      this.#startTimeLimit(),
-    )
+    const { reporter, request } = this.#options
+    const outputs = await collectOutputs(session.folders.out, {
+      reporter,
+      instant: () => this.#instant(),
+      mayContinue: this.#startTimeLimit(),
+      artifactBytes: request.job.limits.artifactBytes,
+    })
     if (outputs.leftOut.length > 0) session.log(outputs.leftOut.join('\n'))
     return outputs
   }

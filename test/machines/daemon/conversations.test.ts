@@ -782,6 +782,57 @@ test('an invalid report is not sent, and ends nothing', async () => {
   expectRecorded(conversation.transcript())
 })
 
+describe('a log above its budget', () => {
+  const sentTexts = (conversation: DaemonConversation) =>
+    conversation.frames.flatMap((frame) =>
+      frame.type === 'run-event' && frame.event.type === 'log' ? [frame.event.text] : [],
+    )
+  async function printTooMuch(): Promise<DaemonConversation> {
+    const conversation = await online()
+    await conversation.dispatch('ls-1', 'run-1', jobOf('run-1', { limits: { logBytes: 64 * 1024 } }))
+    await conversation.endPreparation('ls-1')
+    await conversation.acknowledge({ 'ls-1': 1 })
+    for (let n = 0; n < 500; n++) await conversation.printLog('ls-1', `${n} ${'x'.repeat(1_000)}`)
+    return conversation
+  }
+
+  test('is cut: the head at once, the tail behind the missing bytes when the execution ends', async () => {
+    const conversation = await printTooMuch()
+    const head = sentTexts(conversation)
+    expect(head.length).toBeLessThan(60)
+    expect(head[0]).toMatch(/^0 x/)
+    expect(head.at(-1)).toMatch(/^the log has reached \d+ bytes/)
+    await conversation.endAgent('ls-1')
+    await conversation.endFinish('ls-1')
+    const tail = sentTexts(conversation).slice(head.length)
+    expect(tail[0]).toMatch(/^5\d{5} bytes of the log are left out here/)
+    expect(tail.at(-1)).toMatch(/^499 x/)
+    expect(conversation.frames.at(-1)?.type).toBe('run-complete')
+    expect(sentTexts(conversation).join('').length).toBeLessThan(64 * 1024)
+  })
+
+  test('becomes durable together with the outcome', async () => {
+    const conversation = await printTooMuch()
+    await conversation.endAgent('ls-1')
+    await conversation.loseConnection()
+    await conversation.endFinish('ls-1')
+    await conversation.restart()
+    await conversation.register({ 'ls-1': 3 })
+    const texts = sentTexts(conversation)
+    expect(texts.at(-1)).toMatch(/^499 x/)
+    expect(texts.some((text) => text.includes('bytes of the log are left out here'))).toBe(true)
+    expect(conversation.frames.at(-1)?.type).toBe('run-complete')
+  })
+
+  test('sends nothing more once its lease is lost', async () => {
+    const conversation = await printTooMuch()
+    const before = sentTexts(conversation).length
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'it expired' })
+    await conversation.clock.settle()
+    expect(sentTexts(conversation)).toHaveLength(before)
+  })
+})
+
 test('a reader of a stream waits while too many bytes are not on disk', async () => {
   const conversation = await working()
   conversation.disk.fill()

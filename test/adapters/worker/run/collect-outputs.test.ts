@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
-import { ARTIFACT_PART_BYTES_MAX } from '../../../../protocol/limits.ts'
+import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX } from '../../../../protocol/limits.ts'
 import { collectOutputs } from '../../../../worker/run/collect-outputs.ts'
 
 let out = ''
@@ -16,18 +16,18 @@ beforeEach(async () => {
 })
 afterEach(() => rm(out, { recursive: true, force: true }))
 
-async function collected() {
+async function collected(artifactBytes?: number) {
   const all: ExecutionReport[] = []
   const reporter = {
     report: (report: ExecutionReport) => void all.push(report),
     waitForCapacity: () => Promise.resolve(),
   }
-  const left = await collectOutputs(
-    out,
+  const left = await collectOutputs(out, {
     reporter,
-    () => '2026-01-01T00:00:00.000Z',
-    () => true,
-  )
+    instant: () => '2026-01-01T00:00:00.000Z',
+    mayContinue: () => true,
+    artifactBytes,
+  })
   return { all, ...left }
 }
 
@@ -109,6 +109,27 @@ describe('artifacts', () => {
     const { artifacts, leftOut } = await collected()
     expect(artifacts).toEqual(['b.txt'])
     expect(leftOut).toEqual([expect.stringContaining('artifact a.bin is left out: it has 629145600 bytes')])
+  })
+
+  test('those beyond the budget of the run are left out, with the number of bytes', async () => {
+    put('a.txt', 'x'.repeat(600))
+    put('b.txt', 'x'.repeat(600))
+    put('c.txt', 'x'.repeat(400))
+    const { artifacts, leftOut } = await collected(1_000)
+    expect(artifacts).toEqual(['a.txt', 'c.txt'])
+    expect(leftOut).toEqual([
+      expect.stringMatching(
+        /^artifact b\.txt is left out: it has 600 bytes, .*\(sandbox\.maxArtifactsMib\)$/,
+      ),
+    ])
+  })
+
+  test('one above the maximum of a single artifact is left out, however large the budget is', async () => {
+    put('a.bin', '')
+    truncateSync(join(out, 'artifacts', 'a.bin'), ARTIFACT_BYTES_MAX + 1)
+    const { artifacts, leftOut } = await collected(2 * ARTIFACT_BYTES_MAX)
+    expect(artifacts).toEqual([])
+    expect(leftOut).toEqual([expect.stringContaining('and an artifact at most 1073741824')])
   })
 
   test('artifacts beyond the maximum number are left out', async () => {
