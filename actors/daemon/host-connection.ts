@@ -10,7 +10,13 @@ import type { Dialer, DialledConnection, WorkerIdentity } from '../../core/daemo
 import { judgeRejection } from '../../core/daemon/rejection.ts'
 import type { Log, RandomSource } from '../../core/ports.ts'
 import { encodeFrame } from '../../protocol/frame-budget.ts'
-import { type HostFrameOf, type RunLease, readHostFrame, type WorkerAuth } from '../../protocol/frames.ts'
+import {
+  type HostFrame,
+  type HostFrameOf,
+  type RunLease,
+  readHostFrame,
+  type WorkerAuth,
+} from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
@@ -214,19 +220,29 @@ export class HostConnection {
     if (!read.ok) this.#ports.hostFrameRouter.handleUnknown(text, read.error)
     else if (read.value.type === 'registered') this.#onRegistered(session, read.value)
     else if (read.value.type === 'rejected') void this.#onRejected(session, read.value)
-    else if (!session.isRegistered) this.#giveUp(`the host sent ${read.value.type} before registered`)
-    else if (read.value.type === 'revoked') void this.#onRevoked(read.value.reason)
-    else this.#ports.hostFrameRouter.route(read.value)
+    else if (session.isRegistered) this.#onFrame(read.value)
+    else {
+      this.#applyWithdrawal(read.value)
+      this.#giveUp(`the host sent ${read.value.type} before registered`)
+    }
   }
 
-  /** On a connection that was given up for its silence, only the words count that take something away. */
+  /** On a connection that was given up for its silence, only withdrawals count. */
   #onLateText(session: HostSession, text: string): void {
     if (session.transport !== this.#silentTransport || !session.isRegistered) return
     const read = readHostFrame(text)
-    if (!read.ok) return
-    if (read.value.type === 'revoked') void this.#onRevoked(read.value.reason)
-    else if (read.value.type === 'lease-lost' || read.value.type === 'cancel')
-      this.#ports.hostFrameRouter.route(read.value)
+    if (read.ok) this.#applyWithdrawal(read.value)
+  }
+
+  #onFrame(frame: HostFrame): void {
+    if (frame.type === 'revoked') void this.#onRevoked(frame.reason)
+    else this.#ports.hostFrameRouter.route(frame)
+  }
+
+  /** These frames only take something away, so they count on every connection. */
+  #applyWithdrawal(frame: HostFrame): void {
+    if (frame.type === 'lease-lost' || frame.type === 'cancel' || frame.type === 'revoked')
+      this.#onFrame(frame)
   }
 
   async #onRejected(session: HostSession, { code, reason }: HostFrameOf<'rejected'>): Promise<void> {

@@ -204,6 +204,14 @@ describe('a connection that is given up because the host was silent', () => {
     expect(conversation.ends).toMatchObject([{ is: 'revoked' }])
   })
 
+  test('loses a lease that the host withdraws on the next connection, even before it registers the worker', async () => {
+    const { conversation } = await silentWithExecution()
+    await conversation.clock.advance(2_000)
+    await conversation.openConnection()
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'expired' })
+    expect(conversation.transcript()).toContain('kill ls-1 (the lease is lost: expired)')
+  })
+
   test('brings nothing else: neither a dispatch nor a longer lease', async () => {
     const { conversation, read } = await silentWithExecution()
     await read({
