@@ -17,6 +17,7 @@ import type { RandomSource } from '../core/ports.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { codeOf, DatabaseLost } from './errors.ts'
 import { replaceFile } from './files/atomic.ts'
+import { UNFINISHED_COPY } from './lmdb/tables.ts'
 
 const FILE = 'installation.json'
 
@@ -26,7 +27,7 @@ export interface InstallationOptions {
   /** Paths below the data directory. A file, or a folder with content, shows that a database existed here. */
   readonly traces: readonly string[]
   /** Accepts an emptied database as a new one of the same installation. Absent: an emptied database is refused. */
-  readonly acceptEmptied?: () => void
+  readonly acceptEmptied?: (howToRestore: string) => void
 }
 
 export class Installation {
@@ -49,7 +50,7 @@ export class Installation {
         return this.#recordedOrNewId()
       case 'emptied':
         if (acceptEmptied === undefined) throw new DatabaseLost(emptiedMessage(dataDir))
-        acceptEmptied()
+        acceptEmptied(howToRestore(dataDir))
         return this.#recordedOrNewId()
       case 'foreign':
         throw new DatabaseLost(foreignMessage(dataDir, `belongs to the installation ${verdict.id}`))
@@ -130,10 +131,13 @@ function howToRestore(dataDir: string): string {
   return `Restore it with "${command}", ${what}then start again`
 }
 
+const isNoBackup = (name: string): boolean =>
+  name === 'state' || name === 'worker' || name.endsWith(UNFINISHED_COPY)
+
 /** Returns the newest folder in the data directory that holds another database file. */
 function findBackup(dataDir: string): string | undefined {
   const folders = readdirSync(dataDir, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && entry.name !== 'state' && entry.name !== 'worker')
+    .filter((entry) => entry.isDirectory() && !isNoBackup(entry.name))
     .flatMap(({ name }) => [join(dataDir, name), join(dataDir, name, 'state')])
   return folders
     .map((folder) => ({ folder, file: statSync(join(folder, 'data.mdb'), { throwIfNoEntry: false }) }))

@@ -36,8 +36,8 @@ const MAP_BYTES = 16 * 1024 ** 3
 /** A worker goes on without its database: its credential is elsewhere, and what is lost cannot be waited for. */
 export const EMPTIED =
   'the database of this worker is missing or empty, but the worker has been in use: reports that the host had not ' +
-  'acknowledged are lost, and runs that were being executed here are handed back as interrupted; to save them, ' +
-  'stop the worker at once and restore the folder state from a backup'
+  'acknowledged are lost, and the host begins the runs again that this worker was executing; to save them, stop ' +
+  'the worker at once and restore its database'
 
 /** Rejects with DatabaseLost, DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
 export async function openWorkerStore(options: WorkerStoreOptions): Promise<OpenWorkerStore> {
@@ -70,7 +70,7 @@ async function openLocked(options: WorkerStoreOptions, lock: Lock): Promise<Open
     dataDir,
     random,
     traces: ['credential.json'],
-    acceptEmptied: () => log.error({ dataDir }, EMPTIED),
+    acceptEmptied: (howToRestore) => log.error({ dataDir, howToRestore }, EMPTIED),
   })
   const database = new LmdbControlDatabase({
     folder: join(dataDir, 'state'),

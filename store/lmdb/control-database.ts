@@ -6,11 +6,13 @@
  * is kept and written again unchanged until it succeeds. Any other failure breaks the database, because the content
  * of the disk is unknown then.
  */
+import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Cancel, Clock, ControlDatabase, Log, Meters, StoreState, Write } from '../../core/ports.ts'
 import { messageOf, StoreBroken, StoreClosed } from '../errors.ts'
 import { Batch, type BatchedCommit } from './batch.ts'
 import { classifyCommitError } from './commit-error.ts'
+import { DatabaseFile, type FileLoss } from './database-file.ts'
 import { EMERGENCY_SPACE_BYTES, EmergencySpace } from './emergency-space.ts'
 import { costOfPuts, encodeWrites, type Put, payloadOfPuts } from './encode-writes.ts'
 import { EventBuffer } from './event-buffer.ts'
@@ -18,7 +20,7 @@ import { LmdbKeyValues } from './key-values.ts'
 import { Preallocation } from './preallocation.ts'
 import { LmdbRunRecords } from './runs.ts'
 import { LmdbSnapshots } from './snapshots.ts'
-import { Tables, type TablesOptions } from './tables.ts'
+import { Tables, type TablesOptions, UNFINISHED_COPY } from './tables.ts'
 
 const RETRY_MS_FIRST = 250
 const RETRY_MS_MAX = 2_000
@@ -26,6 +28,8 @@ const RETRY_MS_MAX = 2_000
 const SPARE_BYTES = 1024 * 1024
 /** How often the emergency space is tried again after a full disk. */
 const EMERGENCY_SPACE_RETRY_MS = 1_000
+/** How often an idle database checks that its file is still there. */
+const FILE_CHECK_MS = 1_000
 
 export interface LmdbControlDatabaseOptions {
   /** The folder of the LMDB environment: `<data directory>/state`. */
@@ -52,6 +56,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   readonly #log: Log
   readonly #meters: Meters
   readonly #tables: Tables
+  readonly #file: DatabaseFile
   readonly #emergencySpace: EmergencySpace
   readonly #preallocation: Preallocation
   readonly #listeners = new Set<(state: StoreState) => void>()
@@ -67,6 +72,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   #commitsToRetry: readonly BatchedCommit[] | undefined
   #retryMs = RETRY_MS_FIRST
   #timer: Cancel | undefined
+  #fileTimer: Cancel | undefined
   #reopening: Promise<void> | undefined
   #submittedAt = 0
   #closing = false
@@ -86,13 +92,16 @@ export class LmdbControlDatabase implements ControlDatabase {
     this.eventBuffer = new EventBuffer(this.#tables, this.#clock)
     this.format = this.#tables.format
     this.installation = this.#tables.installation
-    this.#preallocation = new Preallocation(join(options.folder, 'data.mdb'), () => this.#tables.usedBytes())
+    const path = join(options.folder, 'data.mdb')
+    this.#file = new DatabaseFile(path)
+    this.#preallocation = new Preallocation(path, () => this.#tables.usedBytes())
     this.#emergencySpace = new EmergencySpace(
       join(options.folder, 'ballast'),
       options.emergencySpaceBytes ?? EMERGENCY_SPACE_BYTES,
     )
     this.#meters.gauge('store_state', 0)
     void this.#emergencySpace.make()
+    this.#watchFile()
   }
 
   commit(writes: readonly Write[]): Promise<void> {
@@ -113,7 +122,9 @@ export class LmdbControlDatabase implements ControlDatabase {
     })
   }
 
+  /** Checks the file too, so that no caller hears that a lost database is ready. */
   state(): StoreState {
+    this.#checkFile()
     return this.#state
   }
 
@@ -136,12 +147,54 @@ export class LmdbControlDatabase implements ControlDatabase {
     if (this.#commitsToRetry !== undefined)
       this.#refuseWaiting(new StoreClosed('the store closed while its disk was full'))
     this.#timer?.()
+    this.#fileTimer?.()
     await this.#reopening
     await this.#idle()
     await Promise.allSettled(this.#backups)
     await this.#emergencySpace.settled()
     this.#preallocation.close()
     await this.#tables.close()
+  }
+
+  #watchFile(): void {
+    this.#fileTimer = this.#clock.after(FILE_CHECK_MS, () => {
+      this.#checkFile()
+      if (this.#state.is !== 'broken') this.#watchFile()
+    })
+  }
+
+  /** Breaks the database when its file is lost, and returns whether it is. */
+  #checkFile(): boolean {
+    if (this.#state.is === 'broken') return false
+    const loss = this.#file.findLoss()
+    if (loss !== undefined) this.#onFileLost(loss)
+    return loss !== undefined
+  }
+
+  #onFileLost({ is, reason }: FileLoss): void {
+    if (is === 'truncated') {
+      // Every further access to the missing pages would end the process with SIGBUS.
+      this.#tables.abandon()
+      this.#break(`${reason}; start again to learn how to restore it`)
+      return
+    }
+    const folder = `${this.#tables.folder}.rescued-${this.#clock.now()}`
+    this.#break(`${reason}; its content is being saved in ${folder}, start again to learn how to restore it`)
+    const saving = this.#rescue(folder)
+    this.#backups.add(saving)
+    void saving.finally(() => this.#backups.delete(saving))
+  }
+
+  /** Copies the content of a removed file, which stays readable until it is closed. */
+  async #rescue(folder: string): Promise<void> {
+    const unfinished = `${folder}${UNFINISHED_COPY}`
+    try {
+      await this.#tables.copy(unfinished)
+      await rename(unfinished, folder)
+      this.#log.info({ folder }, 'the content of the lost database is saved')
+    } catch (error) {
+      this.#log.error({ reason: messageOf(error) }, 'the content of the lost database could not be saved')
+    }
   }
 
   #refusalReason(): Error | undefined {
@@ -201,6 +254,10 @@ export class LmdbControlDatabase implements ControlDatabase {
 
   /** Does everything that can fail on a full disk before anything is written. */
   #prepareBatch(commits: readonly BatchedCommit[]): Batch | undefined {
+    // A broken database rejects the commits that wait for a retry.
+    this.#commitsToRetry = commits
+    if (this.#checkFile()) return undefined
+    this.#commitsToRetry = undefined
     try {
       const cost = commits.reduce((sum, commit) => sum + commit.cost, 0)
       const payload = commits.reduce((sum, commit) => sum + commit.payload, 0)
@@ -282,6 +339,13 @@ export class LmdbControlDatabase implements ControlDatabase {
 
   #onCommitted(batch: Batch): void {
     this.#batchInFlight = undefined
+    this.#checkFile()
+    const refused = this.#state.is === 'broken' ? this.#refusalReason() : undefined
+    if (refused !== undefined) {
+      // The transaction may have gone to a file that no path names any more.
+      for (const commit of batch.commits) commit.reject(refused)
+      return
+    }
     if (batch.counts !== undefined) this.runs.counts = batch.counts
     if (batch.structures !== undefined) this.#tables.codec.onCommitted(batch.structures)
     for (const commit of batch.commits) this.eventBuffer.onCommitted(commit.puts)
@@ -302,6 +366,11 @@ export class LmdbControlDatabase implements ControlDatabase {
     const failure = await classifyCommitError(error, this.#tables.folder)
     this.#batchInFlight = undefined
     this.#commitsToRetry = commits
+    this.#checkFile()
+    if (this.#state.is === 'broken') {
+      this.#refuseWaiting(new StoreBroken(this.#state.reason))
+      return
+    }
     if (failure.is === 'broken') {
       this.#break(failure.reason)
       return
@@ -320,6 +389,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   }
 
   async #retry(): Promise<void> {
+    if (this.#checkFile()) return
     try {
       await Promise.allSettled(this.#backups)
       await this.#tables.reopen()
@@ -351,6 +421,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   }
 
   #break(reason: string): void {
+    this.#timer?.()
     this.#setState({ is: 'broken', reason })
     this.#brokenBatch = this.#openBatch
     this.#openBatch = undefined

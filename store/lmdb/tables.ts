@@ -19,6 +19,8 @@ import { PAGE_BYTES } from './preallocation.ts'
 const MAP_BYTES = 64 * 1024 ** 3
 const SNAPSHOT_PREFIX = 'life:'
 const KEY_BYTES_MAX = 512
+/** The end of the name of a folder with a copy that is not whole yet. */
+export const UNFINISHED_COPY = '.part'
 
 export type Table = Database<Uint8Array, string>
 
@@ -172,6 +174,11 @@ export class Tables {
     chmodSync(file, 0o600)
     syncFolder(file)
     syncFolder(folder)
+  }
+
+  /** Gives the environment up without closing it, because even that would read the file. */
+  abandon(): void {
+    this.#opened = undefined
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,7 @@
 /** Routes of service and configuration, in the order of the specification's table. */
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Meters } from '../../core/ports.ts'
+import type { Refusal } from '../../core/result.ts'
 import { createCachedJson, json, refusalReply, text } from '../reply.ts'
 import type { RequestCounter } from '../request-counter.ts'
 import type { Handlers } from './route-table.ts'
@@ -17,6 +18,11 @@ export interface ServiceRouteOptions {
 
 const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
+const STORE_BROKEN: Refusal = {
+  kind: 'unavailable',
+  message: 'the database is broken or lost, and the service is stopping; its log says why',
+}
+
 type ServiceRoute = 'health' | 'readConfig' | 'changeSettings' | 'readOpenApi' | 'readMetrics'
 
 export function serviceHandlers(options: ServiceRouteOptions): Pick<Handlers, ServiceRoute> {
@@ -26,7 +32,9 @@ export function serviceHandlers(options: ServiceRouteOptions): Pick<Handlers, Se
   const document = createCachedJson()
   const gather = createGaugeUpdater(options)
   return {
-    health: () => health(hostApi.health()),
+    // The route needs no token, so the reason, which may contain paths, is only logged.
+    health: () =>
+      hostApi.storeState().is === 'broken' ? refusalReply(STORE_BROKEN) : health(hostApi.health()),
     readConfig: () => config(hostApi.config()),
     changeSettings: async ({ body }) => {
       const changed = await hostApi.changeSettings(body.patch)

@@ -17,6 +17,18 @@ test('health needs no token', async () => {
   expect(reply.headers.get('uwebsockets')).toBeNull()
 })
 
+test.each([
+  ['ready', 200],
+  ['degraded', 200],
+  ['broken', 503],
+] as const)('health of a host whose store is %s answers %s', async (is, status) => {
+  const { url, hostApi } = await openTestServer()
+  Object.assign(hostApi, { storeState: () => ({ is, reason: '/secret/path is gone' }) })
+  const reply = await fetch(`${url}/api/health`)
+  expect(reply.status).toBe(status)
+  expect(await reply.text()).not.toContain('/secret/path')
+})
+
 test('a cached reply is replaced when its value changes', async () => {
   const { url, hostApi } = await openTestServer()
   await fetch(`${url}/api/health`)

@@ -1,0 +1,134 @@
+/** A host whose database is lost says so and stops, and no start takes the loss for a new installation. */
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { type CommandProcess, configWithAnyPort, serve } from '../support/command-process.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
+
+const BROKEN = 70
+const TICKET = {
+  identifier: 'LOST-1',
+  title: 'Keep me',
+}
+
+const stateOf = (dataDir: string) => join(dataDir, 'state')
+const dataOf = (dataDir: string) => join(stateOf(dataDir), 'data.mdb')
+
+const losses: readonly (readonly [string, (dataDir: string) => void])[] = [
+  ['truncated', (dataDir) => truncateSync(dataOf(dataDir), 0)],
+  ['removed', (dataDir) => rmSync(stateOf(dataDir), { recursive: true })],
+]
+
+/** Creates a data directory with a local tracker that has one ticket. */
+function newDirectory(): string {
+  const dataDir = tempFolder()
+  const tickets = join(dataDir, 'tickets')
+  mkdirSync(tickets)
+  writeFileSync(
+    join(tickets, `${TICKET.identifier}.md`),
+    `---\ntitle: ${TICKET.title}\nstate: Todo\n---\nNothing.\n`,
+  )
+  const config = configWithAnyPort({ tracker: { driver: 'local', path: tickets } })
+  writeFileSync(join(dataDir, 'config.json'), config, { mode: 0o600 })
+  return dataDir
+}
+
+async function runIds(host: CommandProcess): Promise<readonly string[]> {
+  return ((await host.request('/api/runs')).body as { id: string }[]).map(({ id }) => id)
+}
+
+async function serveWithRun(dataDir: string): Promise<{ host: CommandProcess; ids: readonly string[] }> {
+  const host = serve(dataDir)
+  await host.waitForLaunch()
+  await until('the ticket is queued', async () => (await runIds(host)).length === 1)
+  return { host, ids: await runIds(host) }
+}
+
+async function stop(host: CommandProcess): Promise<void> {
+  host.process.kill('SIGTERM')
+  expect(await host.exit).toBe(0)
+}
+
+/** Expects that a start is refused with the command that restores the folder. */
+async function expectRefusal(dataDir: string, ...words: readonly string[]): Promise<void> {
+  const refused = serve(dataDir)
+  expect(await refused.exit).toBe(BROKEN)
+  for (const word of [...words, 'cp -a', stateOf(dataDir)]) expect(refused.err()).toContain(word)
+}
+
+test.each(losses)(
+  'a database that is %s under a running host ends it, and is not begun anew',
+  async (how, lose) => {
+    const dataDir = newDirectory()
+    const { host } = await serveWithRun(dataDir)
+    const { url } = await host.waitForLaunch()
+    lose(dataDir)
+    // Without a connection the host has ended already.
+    const health = await fetch(`${url}/api/health`).then(
+      (response) => response.status,
+      () => 0,
+    )
+    expect([0, 503]).toContain(health)
+    expect(await host.exit).toBe(BROKEN)
+    expect(host.err()).toContain(`${dataOf(dataDir)} was ${how}`)
+    await expectRefusal(dataDir)
+    await expectRefusal(dataDir)
+  },
+)
+
+test('a host whose idle database is removed stops by itself', async () => {
+  const dataDir = newDirectory()
+  const { host } = await serveWithRun(dataDir)
+  rmSync(stateOf(dataDir), { recursive: true })
+  expect(await host.exit).toBe(BROKEN)
+})
+
+test('the saved content of a removed database is restored, and its runs are there again', async () => {
+  const dataDir = newDirectory()
+  const { host, ids } = await serveWithRun(dataDir)
+  rmSync(stateOf(dataDir), { recursive: true })
+  expect(await host.exit).toBe(BROKEN)
+  const [saved = ''] = readdirSync(dataDir).filter((name) => name.startsWith('state.rescued-'))
+  await expectRefusal(dataDir, `cp -a ${join(dataDir, saved)}/. ${stateOf(dataDir)}`)
+  cpSync(join(dataDir, saved), stateOf(dataDir), { recursive: true })
+  const again = serve(dataDir)
+  await again.waitForLaunch()
+  expect(await runIds(again)).toEqual(ids)
+  await stop(again)
+})
+
+test('a database that is lost while the host is stopped is restored from a backup', async () => {
+  const dataDir = newDirectory()
+  const { host, ids } = await serveWithRun(dataDir)
+  await stop(host)
+  const backup = join(tempFolder(), 'backup')
+  cpSync(stateOf(dataDir), backup, { recursive: true })
+  for (const [, lose] of losses) {
+    lose(dataDir)
+    await expectRefusal(dataDir, 'BACKUP')
+    expect(existsSync(join(dataDir, 'launch.json'))).toBe(false)
+    cpSync(backup, stateOf(dataDir), { recursive: true })
+    const again = serve(dataDir)
+    await again.waitForLaunch()
+    expect(await runIds(again)).toEqual(ids)
+    await stop(again)
+  }
+})
+
+test('a foreign database is refused', async () => {
+  const [dataDir, foreign] = [newDirectory(), newDirectory()]
+  for (const each of [dataDir, foreign]) await stop((await serveWithRun(each)).host)
+  cpSync(stateOf(foreign), stateOf(dataDir), { recursive: true })
+  const { id } = JSON.parse(readFileSync(join(foreign, 'installation.json'), 'utf8'))
+  await expectRefusal(dataDir, id, join(dataDir, 'installation.json'))
+})
