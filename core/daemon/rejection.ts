@@ -65,9 +65,12 @@ function replaced({ abandonedConnection }: RejectionFacts): RejectionVerdict {
   )
 }
 
-function malformed(reason: string, { everRegistered, afterMs }: RejectionFacts): RejectionVerdict {
+function malformed(
+  reason: string,
+  { registered, everRegistered, afterMs }: RejectionFacts,
+): RejectionVerdict {
+  if (!registered && afterMs >= TOO_LATE_MS) return { is: 'retry' }
   if (everRegistered) return { is: 'retry-rarely' }
-  if (afterMs >= TOO_LATE_MS) return { is: 'retry' }
   return end('malformed', `the host does not understand this worker: ${reason}; update the older of the two`)
 }
 

@@ -50,6 +50,18 @@ test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionF
     { registered: true, everRegistered: true },
     'retry-rarely',
   ],
+  [
+    'a first frame that arrived too late, of a worker that was registered before',
+    'malformed',
+    { everRegistered: true, afterMs: 10_000 },
+    'retry',
+  ],
+  [
+    'a later frame that the host cannot read, after a while',
+    'malformed',
+    { registered: true, everRegistered: true, afterMs: 60_000 },
+    'retry-rarely',
+  ],
   ['the same on the next connection', 'malformed', { everRegistered: true }, 'retry-rarely'],
 ])('%s', (_what, code, facts, then) => {
   const verdict = judgeRejection(code, 'because', { ...fresh, ...facts })
