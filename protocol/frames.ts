@@ -1,9 +1,9 @@
 /**
  * The frames between worker and host, protocol version 1.
  *
- * Each `type` has a closed record. A frame is checked by its own schema only (`workerFrames[type]`), so a check costs
- * little and an error names the right fields. Reporting frames carry their lease and their number in it; terminal
- * frames carry a session; `worker-state` and `revoked` concern the whole worker.
+ * Each `type` has a closed record: what is written matches it exactly (`checkWorkerFrame`, `checkHostFrame`). A reader
+ * is open (`readWorkerFrame`, `readHostFrame`): it removes unknown keys and names unknown types, so that a peer of
+ * another version stays connected. A frame is checked by its own schema only, so an error names the right fields.
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { AGENT_CREDENTIAL_KINDS } from './agents/agent-definition.ts'
@@ -29,7 +29,7 @@ import {
   WORKER_FRAME_KEYS_MAX,
   WORKER_LEASES_MAX,
 } from './limits.ts'
-import { type Checker, createChecker, type Parsed, parseJson, prefixError } from './parse.ts'
+import { type Checker, createChecker, createOpenChecker, parseJson, prefixError } from './parse.ts'
 import { PullComment, PullReview, PullThread } from './pulls.ts'
 import { PullState, ReportedEvent, Run, RunCosts, RunResult, RunSandbox } from './run.ts'
 import { problemAt } from './schema-errors.ts'
@@ -467,27 +467,49 @@ export const HostFrame = Type.Unsafe<HostFrame>(
   Type.Union(Object.values<TSchema>(hostFrames), { title: 'HostFrame' }),
 )
 
-const checkWorkerShape: Checker<WorkerFrame> = checkByType(workerFrames)
-export const checkWorkerFrame: Checker<WorkerFrame> = (frame) => {
-  const checked = checkWorkerShape(frame)
-  if (!checked.ok) return checked
-  const error = frameProblem(checked.value)
-  if (error !== undefined) return { ok: false, error }
-  return checked.value.type === 'run-usage-snapshot' ? unpacked(checked.value) : checked
-}
-export const checkHostFrame: Checker<HostFrame> = checkByType(hostFrames)
+/** The refusal of an unknown type is told apart, because a reader ignores such a frame. */
+export type FrameCheck<F> =
+  | { readonly ok: true; readonly value: F }
+  | { readonly ok: false; readonly error: string; readonly isUnknownType: boolean }
+
+const malformed = (error: string): FrameCheck<never> => ({ ok: false, error, isUnknownType: false })
+
+/** Checks a frame that is about to be written: unknown keys and unknown types are faults. */
+export const checkWorkerFrame: Checker<WorkerFrame> = withWorkerRules(
+  checkByType(workerFrames, createChecker),
+)
+export const checkHostFrame: Checker<HostFrame> = checkByType(hostFrames, createChecker)
 export const checkRegisterHead = createChecker(RegisterHead)
 
+const readWorkerShape = withWorkerRules(checkByType(workerFrames, createOpenChecker))
+const readHostShape = checkByType(hostFrames, createOpenChecker)
+
 /** Builds a checker that applies only the schema of the frame's type. */
-function checkByType<Table extends Record<string, TSchema>>(table: Table): Checker<FrameOf<Table>> {
-  const checkers = new Map(Object.entries(table).map(([type, schema]) => [type, createChecker(schema)]))
+function checkByType<Table extends Record<string, TSchema>>(
+  table: Table,
+  checkerOf: (schema: TSchema) => Checker<unknown>,
+): (frame: unknown) => FrameCheck<FrameOf<Table>> {
+  const checkers = new Map(Object.entries(table).map(([type, schema]) => [type, checkerOf(schema)]))
   const open = createChecker(Type.Object({ type: stringEnum([...checkers.keys()]) }))
+  const hasType = createChecker(Type.Object({ type: Type.String() }))
   return (frame) => {
     const opened = open(frame)
-    if (!opened.ok) return opened
-    const check = checkers.get(opened.value.type)
+    if (!opened.ok) return { ...opened, isUnknownType: hasType(frame).ok }
+    const checked = checkers.get(opened.value.type)?.(frame) ?? opened
     // The map was built from this table, so its checkers return frames of the table.
-    return (check?.(frame) ?? opened) as Parsed<FrameOf<Table>>
+    return checked.ok ? { ok: true, value: checked.value as FrameOf<Table> } : malformed(checked.error)
+  }
+}
+
+function withWorkerRules(
+  checkShape: (frame: unknown) => FrameCheck<WorkerFrame>,
+): (frame: unknown) => FrameCheck<WorkerFrame> {
+  return (frame) => {
+    const checked = checkShape(frame)
+    if (!checked.ok) return checked
+    const error = frameProblem(checked.value)
+    if (error !== undefined) return malformed(error)
+    return checked.value.type === 'run-usage-snapshot' ? unpacked(checked.value) : checked
   }
 }
 
@@ -511,7 +533,7 @@ export function readRegister(text: string): RegisterRead {
   return checked.ok ? { is: 'register', frame: checked.value } : { is: 'malformed', reason: checked.error }
 }
 
-const checkRegister = createChecker(workerFrames.register)
+const checkRegister = createOpenChecker(workerFrames.register)
 
 function versionMismatch(theirs: number): string {
   const older = theirs < PROTOCOL_VERSION ? 'worker' : 'host'
@@ -520,26 +542,24 @@ function versionMismatch(theirs: number): string {
 
 /**
  * Reads any frame with one parse and one compiled check. The first frame must be `register`, and no later frame may
- * be.
+ * be. Unknown keys are not part of the returned frame.
  */
-export function readWorkerFrame(text: string, registered: boolean): Parsed<WorkerFrame> {
-  if (!registered) return asParsed(readRegister(text))
+export function readWorkerFrame(text: string, registered: boolean): FrameCheck<WorkerFrame> {
+  if (!registered) return firstFrame(readRegister(text))
   const parsed = parseJson(text, WORKER_FRAME_KEYS_MAX)
-  const checked = parsed.ok ? checkWorkerFrame(parsed.value) : parsed
+  const checked = parsed.ok ? readWorkerShape(parsed.value) : malformed(parsed.error)
   if (!checked.ok || checked.value.type !== 'register') return checked
-  return {
-    ok: false,
-    error: problemAt(['type'], 'must not be register: this connection is registered already'),
-  }
+  return malformed(problemAt(['type'], 'must not be register: this connection is registered already'))
 }
 
-export function readHostFrame(text: string): Parsed<HostFrame> {
+/** Reads a frame of the host. Unknown keys are not part of the returned frame. */
+export function readHostFrame(text: string): FrameCheck<HostFrame> {
   const parsed = parseJson(text, WORKER_FRAME_KEYS_MAX)
-  return parsed.ok ? checkHostFrame(parsed.value) : parsed
+  return parsed.ok ? readHostShape(parsed.value) : malformed(parsed.error)
 }
 
-const asParsed = (read: RegisterRead): Parsed<WorkerFrame> =>
-  read.is === 'register' ? { ok: true, value: read.frame } : { ok: false, error: read.reason }
+const firstFrame = (read: RegisterRead): FrameCheck<WorkerFrame> =>
+  read.is === 'register' ? { ok: true, value: read.frame } : malformed(read.reason)
 
 // ---- checks beyond the schema --------------------------------------------------------------------------------------
 
@@ -565,13 +585,13 @@ function entriesProblem({ entries, packed }: SentUsageSnapshot): string | undefi
   return problemAt(['snapshot', 'packed'], 'must not stand beside entries')
 }
 
-function unpacked(frame: WorkerFrameOf<'run-usage-snapshot'>): Parsed<WorkerFrame> {
+function unpacked(frame: WorkerFrameOf<'run-usage-snapshot'>): FrameCheck<WorkerFrame> {
   const { packed, ...snapshot }: SentUsageSnapshot = frame.snapshot
   if (packed === undefined) return { ok: true, value: frame }
   const entries = prefixError('/snapshot/packed', unpackUsage(packed))
   return entries.ok
     ? { ok: true, value: { ...frame, snapshot: { ...snapshot, entries: entries.value } } }
-    : entries
+    : malformed(entries.error)
 }
 
 /** File names are limited in bytes, but a schema counts characters. */

@@ -9,6 +9,7 @@ import type { Static, TObject, TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from './limits.ts'
 import { asShape, explainMismatch, problemAt, type Shape } from './schema-errors.ts'
+import { removeUnknownKeys } from './unknown-keys.ts'
 
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
@@ -131,11 +132,37 @@ export function createChecker<S extends TSchema>(schema: S): Checker<Static<S>> 
 }
 
 function compileChecker(schema: TSchema): Checker<unknown> {
+  const accepts = acceptor(schema)
+  return (value) => (accepts(value) ? { ok: true, value } : refused(explainMismatch(schema, value)))
+}
+
+/**
+ * A checker for readers of the worker channel: keys that the schema does not know are removed instead of refused, at
+ * every depth. A value without such keys costs one check and is not copied.
+ */
+export function createOpenChecker<S extends TSchema>(schema: S): Checker<Static<S>> {
+  const accepts = acceptor(schema)
+  const check = createChecker(schema)
+  return (value) =>
+    // The schema has accepted the value, so it has the schema's type.
+    accepts(value)
+      ? { ok: true, value: value as Static<S> }
+      : check(removeUnknownKeys(asShape(schema), value))
+}
+
+/** Compiled schemas, so that the checkers of one schema share its compiled form. */
+const acceptors = new WeakMap<TSchema, (value: unknown) => boolean>()
+
+function acceptor(schema: TSchema): (value: unknown) => boolean {
+  const made = acceptors.get(schema)
+  if (made !== undefined) return made
   let compiled: Validator | undefined
-  return (value) => {
+  const accepts = (value: unknown): boolean => {
     compiled ??= Compile(schema)
-    return compiled.Check(value) ? { ok: true, value } : refused(explainMismatch(schema, value))
+    return compiled.Check(value)
   }
+  acceptors.set(schema, accepts)
+  return accepts
 }
 
 /** Puts a prefix in front of the path of an error, for a part of a larger value. */

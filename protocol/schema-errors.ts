@@ -179,7 +179,7 @@ function checkRequired(
   return key === undefined ? undefined : { path: [...path, key], message: 'is required' }
 }
 
-function propertyShape(schema: Shape, key: string): Shape | undefined {
+export function propertyShape(schema: Shape, key: string): Shape | undefined {
   if (schema.properties !== undefined && Object.hasOwn(schema.properties, key)) return schema.properties[key]
   for (const [pattern, inner] of Object.entries(schema.patternProperties ?? {})) {
     if (new RegExp(pattern, 'u').test(key)) return inner
@@ -194,6 +194,14 @@ const TAGS = ['type', 'kind', 'status'] as const
 
 function branches(schema: Shape): Shape[] {
   return schema.anyOf === undefined ? [schema] : schema.anyOf.flatMap(branches)
+}
+
+/** Returns the record of a union that a value belongs to; undefined when the value does not say which. */
+export function chooseBranch(schema: Shape, value: unknown): Shape | undefined {
+  if (!isObject(value)) return undefined
+  const union = branches(schema)
+  const tag = TAGS.find((key) => union.every((branch) => tagOf(branch, key) !== undefined))
+  return tag === undefined ? undefined : union.find((branch) => tagOf(branch, tag) === value[tag])
 }
 
 function checkUnion(union: readonly Shape[], value: unknown, path: readonly string[]): MaybeProblem {
@@ -253,7 +261,7 @@ const typeNames: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 

@@ -217,7 +217,7 @@ export class HostConnection {
     }
     session.receivedAt = now
     const read = readHostFrame(text)
-    if (!read.ok) this.#ports.hostFrameRouter.handleUnknown(text, read.error)
+    if (!read.ok) this.#ports.hostFrameRouter.handleUnknown(text, read)
     else if (read.value.type === 'registered') this.#onRegistered(session, read.value)
     else if (read.value.type === 'rejected') void this.#onRejected(session, read.value)
     else if (session.isRegistered) this.#onFrame(read.value)

@@ -1,5 +1,5 @@
 /** Routes the frames of the host, once registered, to the parts of the daemon that handle them. */
-import type { Log } from '../../core/ports.ts'
+import type { Log, Meters } from '../../core/ports.ts'
 import type { HostFrame, HostFrameOf } from '../../protocol/frames.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import type { DispatchAdmission } from './dispatch-admission.ts'
@@ -12,6 +12,7 @@ import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface HostFrameRouterPorts {
   readonly log: Log
+  readonly meters: Meters
   readonly timers: SleepAwareTimers
   readonly hostSender: HostSender
   readonly outbox: FrameOutbox
@@ -19,6 +20,12 @@ export interface HostFrameRouterPorts {
   readonly dispatchAdmission: DispatchAdmission
   readonly runner: ExecutionRunner
   readonly resumedSandboxes: ResumedSandboxes
+}
+
+/** Why a text of the host was not read as a frame. */
+export interface UnreadFrame {
+  readonly error: string
+  readonly isUnknownType: boolean
 }
 
 export class HostFrameRouter {
@@ -91,14 +98,17 @@ export class HostFrameRouter {
    * A host of a later version may send frames that this version does not know, so the connection stays open. A dispatch
    * that cannot be read is rejected, so that its run does not wait. The text is not logged, because it may hold a secret.
    */
-  handleUnknown(text: string, error: string): void {
+  handleUnknown(text: string, { error, isUnknownType }: UnreadFrame): void {
+    const { log, meters, dispatchAdmission } = this.#ports
+    if (isUnknownType) {
+      meters.count('frames_total', { type: 'unknown' })
+      log.debug({ chars: text.length }, 'ignored a frame of the host whose type this version does not know')
+      return
+    }
     const leaseId = readOfferedLeaseId(text)
     if (leaseId === undefined)
-      this.#ports.log.warn(
-        { chars: text.length },
-        'ignored a frame of the host that does not match its schema',
-      )
-    else this.#ports.dispatchAdmission.reject(leaseId, `malformed: ${error}`)
+      log.warn({ chars: text.length }, 'ignored a frame of the host that does not match its schema')
+    else dispatchAdmission.reject(leaseId, `malformed: ${error}`)
   }
 
   #applyLeaseAck({ leases, echo }: HostFrameOf<'lease-ack'>): void {

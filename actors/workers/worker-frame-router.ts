@@ -99,6 +99,11 @@ export class WorkerFrameRouter {
       return
     }
     const read = readWorkerFrame(text, true)
+    // A newer worker may send frames that this version does not know; the line stays open.
+    if (!read.ok && read.isUnknownType) {
+      this.#frameCounts.add('unknown')
+      return
+    }
     if (!read.ok) {
       this.#frameCounts.add('malformed')
       this.#ports.connections.refuse(connection, 'malformed', read.error)

@@ -21,15 +21,16 @@ import type {
 } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
-import type {
-  HostFrame,
-  HostFrameOf,
-  HostFrameType,
-  Job,
-  RunLease,
-  RunOutcome,
-  RunPatch,
-  WorkerFrame,
+import {
+  checkHostFrame,
+  type HostFrame,
+  type HostFrameOf,
+  type HostFrameType,
+  type Job,
+  type RunLease,
+  type RunOutcome,
+  type RunPatch,
+  type WorkerFrame,
 } from '../../protocol/frames.ts'
 import { WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
@@ -205,6 +206,7 @@ export class HostConversation {
   readonly log: RecordingLog
   readonly store: MemoryStore
   transcript: string[] = []
+  readonly counters = new Map<string, number>()
   /** Dependencies of the host that replace the scripted tracker and the absent providers. */
   overrides: Partial<HostDependencies> = {}
   readonly #random = new Random(7)
@@ -228,6 +230,12 @@ export class HostConversation {
     this.log = { ...log, error: (fields, message) => this.write(`!! ${message} ${JSON.stringify(fields)}`) }
   }
 
+  /** The value of a counter, by its name and its label, such as `frames_total heartbeat`. */
+  countOf(counter: string): number {
+    this.hostApi.updateGauges()
+    return this.counters.get(counter) ?? 0
+  }
+
   get hostApi(): HostApi {
     if (this.#hostApi === undefined) throw new Error('the host has not opened its listeners')
     return this.#hostApi
@@ -237,7 +245,9 @@ export class HostConversation {
     this.#hostApi = undefined
     const hostClock = new KillableClock(this.clock)
     const meters: Meters = {
-      count: (name, labels) => {
+      count: (name, labels, by = 1) => {
+        const counter = `${name} ${Object.values(labels ?? {}).join(' ')}`.trim()
+        this.counters.set(counter, (this.counters.get(counter) ?? 0) + by)
         if (name === 'invariant_violations_total') this.write(`!! broken: ${labels?.law}`)
       },
       gauge: () => {},
@@ -477,6 +487,9 @@ export class ScriptedConnection {
       takes: () => this.closed === undefined && this.#mayTake(),
       onText: (text) => {
         const frame = JSON.parse(text) as HostFrame
+        // Writing is closed: a key that no schema knows must not be sent.
+        const checked = checkHostFrame(frame)
+        if (!checked.ok) host.write(`!! the host sent ${text}: ${checked.error}`)
         this.received.push(frame)
         host.labelLease(frame)
         host.write(`host → ${name}  ${describeFrame(host, frame)}`)

@@ -389,6 +389,7 @@ export class DaemonWorker implements SimWorker {
     const wireListener: WireListener = {
       onOpen: () => listener.onOpen(),
       onFrame: (_frame, text) => listener.onText(text),
+      onUnknownFrame: (text) => listener.onText(text),
       onClose: () => {
         observer.onDisconnected(this)
         listener.onClose('the connection is gone')

@@ -56,6 +56,18 @@ const commit: readonly Mutant[] = [
 
 const frames: readonly Mutant[] = [
   {
+    name: 'a frame with an unknown key is refused',
+    file: 'protocol/parse.ts',
+    find: ': check(removeUnknownKeys(asShape(schema), value))',
+    replace: ': check(value)',
+  },
+  {
+    name: 'a frame of an unknown type closes the connection',
+    file: 'actors/workers/worker-frame-router.ts',
+    find: 'if (!read.ok && read.isUnknownType) {',
+    replace: 'if (!read.ok && read.isUnknownType && text === "") {',
+  },
+  {
     name: 'the watermark in memory is acknowledged',
     file: FRAME_RECEIVER,
     find: 'return progress.durable.mark',

@@ -94,6 +94,8 @@ export interface WorkerPlan {
   readonly id: string
   /** The product's daemon, or a script written from the specification alone. */
   readonly implementation: 'daemon' | 'script'
+  /** Whether worker and host send what a later version of the protocol would add. */
+  readonly addsKeys: boolean
   /** When the machine is switched on. */
   readonly at: number
   readonly concurrency: number
@@ -151,7 +153,7 @@ export function drawPlan(seed: number): Plan {
   const many = random.chance(0.1)
   const scripts = DAEMON_FAULTS.has(encounterOf(seed).kind) ? 0 : 0.3
   const workers = times(1 + (many ? random.below(20) : random.below(5)), (at) =>
-    drawWorker(random, `w${at + 1}`, scripts),
+    drawWorker(random, `w${at + 1}`, scripts, randomFor(seed, `version of w${at + 1}`)),
   )
   const count = 2 + (many ? random.below(30) : random.below(10))
   const tickets: TicketPlan[] = []
@@ -168,10 +170,11 @@ export function drawPlan(seed: number): Plan {
 }
 
 /** @param scripts probability that the worker is a script */
-function drawWorker(random: Random, id: string, scripts: number): WorkerPlan {
+function drawWorker(random: Random, id: string, scripts: number, version: Random): WorkerPlan {
   return {
     id,
     implementation: random.chance(scripts) ? 'script' : 'daemon',
+    addsKeys: version.chance(0.25),
     at: random.chance(0.7) ? random.fraction() * 30_000 : random.fraction() * FAULTS_END_MS,
     concurrency: 1 + random.below(4),
     bufferMax: random.chance(0.5) ? 12 + random.below(20) : 1_000,

@@ -8,6 +8,7 @@
  */
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
+import { addUnknownKeys, UNKNOWN_FRAME } from '../support/later-version.ts'
 import type { Random } from '../support/random.ts'
 import type { Process, ScheduledStep, Timeline } from './timeline.ts'
 
@@ -29,9 +30,11 @@ export interface NetworkLink {
   changedAt: number
   /** Whether the link invents frames, which makes the host disconnect again and again. */
   inventsFrames: boolean
+  /** Whether both ends are of a later version, which adds keys and frame types. */
+  readonly addsKeys: boolean
 }
 
-export const createLink = (worker: string, latencyMs: number): NetworkLink => ({
+export const createLink = (worker: string, latencyMs: number, addsKeys: boolean): NetworkLink => ({
   worker,
   latencyMs,
   silentToHostUntil: 0,
@@ -42,12 +45,15 @@ export const createLink = (worker: string, latencyMs: number): NetworkLink => ({
   hostileShare: 0,
   changedAt: 0,
   inventsFrames: false,
+  addsKeys,
 })
 
 /** The worker's end of a connection. */
 export interface WireListener {
   onOpen(): void
   onFrame(frame: HostFrame, text: string): void
+  /** A frame of an unknown type arrived. */
+  onUnknownFrame?(text: string): void
   onClose(): void
 }
 
@@ -150,7 +156,7 @@ export class SimWire {
   }
 
   #transmitToHost(frame: WorkerFrame | undefined, text: string): void {
-    const { time, random, observer } = this.#options
+    const { time, random, observer, link } = this.#options
     if (!this.#workerOpen || this.#broken || this.#host === undefined) return
     const hostile = this.#isHostile()
     if (hostile && random.chance(0.5)) return
@@ -159,7 +165,10 @@ export class SimWire {
       removeFrame(this.#toHost, inFlight)
       if (!this.#hostOpen) return
       observer.onHostReceives(this, frame, text)
-      this.#receiver?.onText(text)
+      if (frame === undefined || !link.addsKeys) this.#receiver?.onText(text)
+      else this.#receiver?.onText(addUnknownKeys(text))
+      // An unknown type is accepted only after `register`, which a hostile link may lose.
+      if (link.addsKeys && frame?.type !== 'register' && !hostile) this.#receiver?.onText(UNKNOWN_FRAME)
     }
     const inFlight = { delivery: time.at(at, deliver, this.#host) }
     this.#toHost.push(inFlight)
@@ -190,7 +199,7 @@ export class SimWire {
   }
 
   #transmitToWorker(frame: HostFrame, text: string): void {
-    const { time, random, observer, worker, listener, isImpostor } = this.#options
+    const { time, random, observer, worker, listener, isImpostor, link } = this.#options
     if (this.#broken) return
     const hostile = this.#isHostile()
     if (hostile && random.chance(0.5)) return
@@ -199,7 +208,8 @@ export class SimWire {
       removeFrame(this.#toWorker, inFlight)
       if (!this.#workerOpen) return
       if (!isImpostor) observer.onWorkerReceives(this, frame)
-      listener.onFrame(frame, text)
+      listener.onFrame(frame, link.addsKeys ? addUnknownKeys(text) : text)
+      if (link.addsKeys && this.#workerOpen) listener.onUnknownFrame?.(UNKNOWN_FRAME)
     }
     const inFlight = { delivery: time.at(at, deliver, worker) }
     this.#toWorker.push(inFlight)

@@ -299,7 +299,7 @@ export class World {
   // ---- workers -----------------------------------------------------------------------------------------------------
 
   addWorker(plan: WorkerPlan): SimWorker {
-    const line = createLink(plan.id, this.plan.latencyMs)
+    const line = createLink(plan.id, this.plan.latencyMs, plan.addsKeys)
     const ownMachine = createMachine(plan.id, this.randomFor(`machine ${plan.id}`))
     const options = {
       plan,

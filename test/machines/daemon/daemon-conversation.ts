@@ -30,7 +30,7 @@ import type { Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import type { HostFrame, Job, RunOutcome, UsageSnapshot, WorkerFrame } from '../../../protocol/frames.ts'
-import { readWorkerFrame } from '../../../protocol/frames.ts'
+import { checkWorkerFrame, readWorkerFrame } from '../../../protocol/frames.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { aTicket, T0 } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -357,6 +357,9 @@ export class DaemonConversation {
   #onWorkerText(text: string): void {
     const read = readWorkerFrame(text, !text.startsWith('{"type":"register"'))
     if (!read.ok) throw new Error(`${read.error}: ${text.slice(0, 200)}`)
+    // Writing is closed: a key that no schema knows must not be sent.
+    const written = checkWorkerFrame(JSON.parse(text))
+    if (!written.ok) throw new Error(`${written.error}: ${text.slice(0, 200)}`)
     this.frames.push(read.value)
     if (!this.hiddenFrames.includes(read.value.type)) this.note(`→ ${describeFrame(read.value)}`)
   }

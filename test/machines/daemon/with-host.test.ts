@@ -30,6 +30,7 @@ import {
   startHost,
   ticket,
 } from '../../conversations/host-conversation.ts'
+import { ADDED_KEY, addUnknownKeys, UNKNOWN_FRAME } from '../../support/later-version.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 import { createPlainScreen } from '../../support/plain-screen.ts'
 import { Random, seedFromEnvironment } from '../../support/random.ts'
@@ -171,7 +172,17 @@ class SimulatedMachine {
   readonly #observer: ExecutionObserver
   #interruptedUntil = 0
 
-  constructor(host: HostConversation, random: Random, observer: ExecutionObserver, pairingToken: string) {
+  /** Whether both ends send what a later version would add: keys in every object, and unknown frame types. */
+  readonly #addsKeys: boolean
+
+  constructor(
+    host: HostConversation,
+    random: Random,
+    observer: ExecutionObserver,
+    pairingToken: string,
+    addsKeys = false,
+  ) {
+    this.#addsKeys = addsKeys
     this.#host = host
     this.#random = random
     this.#observer = observer
@@ -290,9 +301,16 @@ class SimulatedMachine {
     })
     const send = (text: string) => {
       if (wire.losesFrames && text.includes('"seq":') && this.#random.chance(0.3)) return
-      deliver(() => wire.receiver?.onText(text))
+      deliver(() => {
+        wire.receiver?.onText(this.#asLater(text))
+        if (this.#addsKeys && !text.startsWith('{"type":"register"')) wire.receiver?.onText(UNKNOWN_FRAME)
+      })
     }
     return { send, backlogBytes: () => 0, close }
+  }
+
+  #asLater(text: string): string {
+    return this.#addsKeys ? addUnknownKeys(text) : text
   }
 
   #connect(wire: SimulatedConnection, deliver: (run: () => void) => void, close: () => void): boolean {
@@ -300,7 +318,10 @@ class SimulatedMachine {
       const connected = this.#host.hostApi.connectWorker({
         address: 'here',
         send: (text) => {
-          deliver(() => wire.listener.onText(text))
+          deliver(() => {
+            wire.listener.onText(this.#asLater(text))
+            if (this.#addsKeys) wire.listener.onText(UNKNOWN_FRAME)
+          })
           return true
         },
         close: () => {
@@ -321,11 +342,13 @@ class SimulatedMachine {
 
 const FAULTS = ['drop', 'drop', 'leak', 'mute', 'cut off', 'kill', 'host', 'cancel'] as const
 
-async function runScenario(seed: number): Promise<void> {
+async function runScenario(seed: number, addsKeys = false): Promise<void> {
   const random = new Random(seed)
   const world = await startHost(config)
   const observer = new ExecutionObserver()
-  const machines = [0, 1].map(() => new SimulatedMachine(world, random, observer, pairingToken(world)))
+  const machines = [0, 1].map(
+    () => new SimulatedMachine(world, random, observer, pairingToken(world), addsKeys),
+  )
   for (const machine of machines) machine.start()
   await world.clock.advance(2_000)
   world.tracker.put(...[1, 2, 3, 4, 5].map((n) => ticket(`ENG-${n}`)))
@@ -359,6 +382,12 @@ async function runScenario(seed: number): Promise<void> {
     expect([...machine.disk.snapshots.all('execution')]).toEqual([])
   }
   const runs = world.allRuns()
+  const stored = [
+    ...world.store.database.snapshots.all('worker'),
+    ...world.store.database.snapshots.all('run'),
+  ]
+  for (const kept of [runs, world.hostApi.fleet(), stored])
+    expect(JSON.stringify(kept)).not.toContain(ADDED_KEY)
   expect(runs.filter(({ status }) => !['completed', 'failed', 'cancelled'].includes(status))).toEqual([])
   for (const run of runs.filter(({ status }) => status === 'completed')) {
     const printed = (await world.events(run.id))
@@ -381,3 +410,7 @@ test('with random faults every run ends, no report arrives twice, and no disk ke
     }
   }
 }, 300_000)
+
+test('a host and a worker that both add keys and frame types understand each other', async () => {
+  for (let seed = 1; seed <= 5; seed++) await runScenario(seed, true)
+}, 120_000)

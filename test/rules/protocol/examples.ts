@@ -307,6 +307,7 @@ export const job: Job = {
     reviews: [review],
     comments: [comment],
   },
+  followUp: { id: 'fu-1', number: 2 },
   limits: { maxMinutes: 120, maxCostUsd: 5, maxTurns: 100, logBytes: 1024, artifactBytes: 1024 },
   retentionHours: 24,
 }
