@@ -202,6 +202,22 @@ const drainCountsAll: Law = {
   },
 }
 
+const additionsAreIgnored: Law = {
+  number: 'W1',
+  sentence: 'the host understands every frame of its protocol version, whatever a later worker adds',
+  observe: (view, fail) => {
+    const heard = new WeakSet<SimWire>()
+    return {
+      onHostReceives: (wire) => void heard.add(wire),
+      onHostSends: (wire, frame) => {
+        // A connection without any frame is rejected with the same code.
+        if (view.hasHostileLink || !heard.has(wire)) return
+        if (frame.type === 'rejected' && frame.code === 'malformed') fail(`${wire.worker}: ${frame.reason}`)
+      },
+    }
+  },
+}
+
 /** The number of active runs in the response of the worker-state route. */
 function activeRunsIn(value: unknown): number {
   const { worker } = { worker: undefined, ...Object(value) } as {
@@ -218,4 +234,5 @@ export const workerLaws: readonly Law[] = [
   tokenOnce,
   unauthorizedIsTrue,
   drainCountsAll,
+  additionsAreIgnored,
 ]
