@@ -100,6 +100,8 @@ export const ARTIFACT_PART_BYTES_MAX = 256 * 1024
 export const LEASE_ACK_FRAMES = 512
 export const LEASE_ACK_BYTES = 1024 * 1024
 export const DISPATCH_ANSWER_MS = 10_000
+/** How long a worker with a full disk makes room before it answers; its daemon waits half of DISPATCH_ANSWER_MS. */
+export const DISPATCH_RECLAIM_MS_MAX = 3_000
 export const WORKER_BACKOFF_MS = 30_000
 export const CANCEL_ANSWER_MS = 15_000
 export const PAIRING_TOKEN_MS = 10 * 60_000

@@ -16,20 +16,24 @@ import type {
   RecoveredOutputs,
 } from '../core/daemon/ports.ts'
 import type { BootedSandbox, BootRequest } from '../core/daemon/terminal.ts'
-import type { Cancel } from '../core/ports.ts'
+import type { Cancel, Clock } from '../core/ports.ts'
 import { no, type Result } from '../core/result.ts'
 import type { Job } from '../protocol/frames.ts'
+import { DISPATCH_RECLAIM_MS_MAX } from '../protocol/limits.ts'
 import { openAgentFiles } from './agents/agent-files.ts'
 import { readUsageAndCost } from './run/agent-start.ts'
 import { RunExecution } from './run/execution.ts'
 import type { ExecutorDependencies } from './run/executor-dependencies.ts'
 import { resumeSandbox } from './run/resume-sandbox.ts'
 import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
+import { SpaceReclaimer } from './run/space-reclaimer.ts'
 
 export interface ClosableExecutor extends Executor {
   /** Waits briefly for deletions; the next start finishes the rest. */
   close(): Promise<void>
 }
+
+type IsProtected = (runId: string) => boolean
 
 /** How long `close` waits for resumed sandboxes and deletions. */
 const CLOSE_MS_MAX = 2_000
@@ -69,6 +73,7 @@ async function makeFolders(
 class LocalExecutor implements ClosableExecutor {
   readonly #dependencies: ExecutorDependencies
   readonly #sandboxes: Sandboxes
+  readonly #spaceReclaimer: SpaceReclaimer
   readonly #executions = new Map<string, RunExecution>()
   /** Sandboxes from the first step of booting until all their processes have ended. */
   readonly #resumed = new Map<string, Promise<Result<BootedSandbox>>>()
@@ -76,9 +81,11 @@ class LocalExecutor implements ClosableExecutor {
   constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes) {
     this.#dependencies = dependencies
     this.#sandboxes = sandboxes
+    const { freeBytes } = dependencies
+    this.#spaceReclaimer = new SpaceReclaimer({ sandboxes, freeBytes, bytesMin: FREE_BYTES_TO_START_MIN })
   }
 
-  async refusalOf(job: Job): Promise<DispatchRefusal | undefined> {
+  async refusalOf(job: Job, isProtected: IsProtected): Promise<DispatchRefusal | undefined> {
     if (!isRunFolderName(job.run.id))
       return `malformed: ${JSON.stringify(job.run.id)} is no name for a folder`
     if (job.kind === 'follow-up' && (job.pull === undefined || job.followUp === undefined))
@@ -86,9 +93,26 @@ class LocalExecutor implements ClosableExecutor {
     const codehost = this.#dependencies.codehostFor(job)
     if (!codehost.ok) return `malformed: ${codehost.refusal.message}`
     if (this.#resumed.has(job.run.id)) return 'busy: a person is in the sandbox of this run'
-    const free = await this.#dependencies.freeBytes()
+    return this.#findDiskRefusal(isProtected)
+  }
+
+  /** Makes room first if the disk lacks it. A deletion that takes too long goes on after the answer. */
+  async #findDiskRefusal(isProtected: IsProtected): Promise<DispatchRefusal | undefined> {
+    const { clock, freeBytes } = this.#dependencies
+    if ((await freeBytes()) >= FREE_BYTES_TO_START_MIN) return undefined
+    const isMade = await endsWithin(
+      clock,
+      DISPATCH_RECLAIM_MS_MAX,
+      this.#spaceReclaimer.run((runId) => this.#isBusy(runId, isProtected)),
+    )
+    const free = await freeBytes()
     if (free >= FREE_BYTES_TO_START_MIN) return undefined
+    if (!isMade) return 'busy: the disk is full, and retained sandboxes are being deleted to make room'
     return `disk: room for ${Math.floor(free / 1024 / 1024)} MiB, a run needs ${FREE_BYTES_TO_START_MIN / 1024 / 1024}`
+  }
+
+  #isBusy(runId: string, isProtected: IsProtected): boolean {
+    return this.#executions.has(runId) || this.#resumed.has(runId) || isProtected(runId)
   }
 
   start(
@@ -183,24 +207,30 @@ class LocalExecutor implements ClosableExecutor {
     if (booted?.ok === true) await booted.value.close()
   }
 
-  async reclaim(isProtected: (runId: string) => boolean): Promise<void> {
-    await this.#sandboxes.reclaim(
-      (runId) => this.#executions.has(runId) || this.#resumed.has(runId) || isProtected(runId),
-    )
+  async reclaim(isProtected: IsProtected): Promise<void> {
+    await this.#sandboxes.reclaim((runId) => this.#isBusy(runId, isProtected))
   }
 
   async close(): Promise<void> {
-    let cancel: Cancel = () => {}
-    const timeout = new Promise<void>((resolve) => {
-      cancel = this.#dependencies.clock.after(CLOSE_MS_MAX, resolve)
-    })
-    await Promise.race([this.#closeSandboxes(), timeout])
-    cancel()
+    await endsWithin(this.#dependencies.clock, CLOSE_MS_MAX, this.#closeSandboxes())
     await this.#dependencies.onClosed()
   }
 
   async #closeSandboxes(): Promise<void> {
     await Promise.all([...this.#resumed.keys()].map((runId) => this.#closeResumed(runId)))
     await this.#sandboxes.waitUntilSettled()
+  }
+}
+
+/** Waits for `work`, but no longer than `ms`; returns whether it has ended. */
+async function endsWithin(clock: Pick<Clock, 'after'>, ms: number, work: Promise<void>): Promise<boolean> {
+  let cancel: Cancel = () => {}
+  const timeout = new Promise<false>((resolve) => {
+    cancel = clock.after(ms, () => resolve(false))
+  })
+  try {
+    return await Promise.race([work.then(() => true), timeout])
+  } finally {
+    cancel()
   }
 }

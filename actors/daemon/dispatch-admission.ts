@@ -130,7 +130,17 @@ export class DispatchAdmission {
       const cancelTimer = this.#ports.clock.after(OBJECTION_MS_MAX, () =>
         resolve('busy: the worker took too long to check the run'),
       )
-      this.#ports.executor.refusalOf(job).then(resolve, reject).finally(cancelTimer)
+      this.#ports.executor
+        .refusalOf(job, (runId) => this.#isProtected(runId))
+        .then(resolve, reject)
+        .finally(cancelTimer)
     })
+  }
+
+  /** The executor may discard other sandboxes to make room; the disk of a run that is offered just now stays, too. */
+  #isProtected(runId: string): boolean {
+    const { executions, resumedSandboxes } = this.#ports
+    if (executions.claimsRun(runId) || resumedSandboxes.has(runId)) return true
+    return [...this.#pending.values()].some((offer) => offer.runId === runId)
   }
 }

@@ -99,8 +99,11 @@ export interface Execution {
 export type DispatchRefusal = `${'busy' | 'draining' | 'sandbox' | 'disk' | 'malformed'}: ${string}`
 
 export interface Executor {
-  /** Returns why this job cannot be accepted now, or undefined. The check is quick. */
-  refusalOf(job: Job): Promise<DispatchRefusal | undefined>
+  /**
+   * Returns why this job cannot be accepted now, or undefined. The answer is quick. A full disk is refused only if
+   * deleting retained sandboxes gives too little room. `isProtected`: runs whose disk stays.
+   */
+  refusalOf(job: Job, isProtected: (runId: string) => boolean): Promise<DispatchRefusal | undefined>
   /** Starts an execution. The executor calls `onProgress` when facts change that the snapshot must keep. */
   start(
     request: ExecutionRequest,

@@ -519,6 +519,13 @@ const sessions: readonly Mutant[] = [
     quick: true,
   },
   {
+    name: 'a booted sandbox may be discarded to make room',
+    file: 'actors/daemon/dispatch-admission.ts',
+    find: ' || resumedSandboxes.has(runId)) return true',
+    replace: ') return true',
+    quick: true,
+  },
+  {
     name: 'sandboxes are reclaimed only once',
     file: 'actors/daemon/disk-reclaim.ts',
     find: "if (!this.#isStopped) timers.in(DISK_RECLAIM_TIMER, 'again', RECLAIM_MS)",

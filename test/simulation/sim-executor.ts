@@ -21,7 +21,7 @@ import type {
 import type { BootedSandbox, BootRequest } from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
+import type { Job, JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
 import type { RunSandbox } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
 import type { WorkerPlan } from './plan.ts'
@@ -82,8 +82,10 @@ export class SimExecutor implements Executor {
     this.#boots = new SandboxBoots({ ...options, worker: options.plan.id })
   }
 
-  async refusalOf(): Promise<DispatchRefusal | undefined> {
-    const { random, plan, acceptsAll: isContent } = this.#options
+  async refusalOf(_: Job, isClaimed: (runId: string) => boolean): Promise<DispatchRefusal | undefined> {
+    const { random, plan, observer, acceptsAll: isContent } = this.#options
+    // A worker with a full disk looks for sandboxes to discard.
+    observer.onReclaim(isClaimed)
     if (random.chance(0.3)) await this.#sleep(random.chance(0.02) ? SLOW_REFUSAL_MS : 200)
     return isContent() || !random.chance(plan.declineShare) ? undefined : random.pick(REFUSALS)
   }

@@ -11,6 +11,7 @@ import type { Clock, Log } from '../../core/ports.ts'
 import type { RunFolders } from '../git/git-ports.ts'
 import { findFreeNumber } from '../sandbox/sandbox-users.ts'
 import { measureDiskUsage } from './folder-size.ts'
+import { selectBeyondQuota, sortForDiscarding } from './reclaim-order.ts'
 import type { SandboxAgent, SandboxIsolation } from './sandbox-metadata.ts'
 
 export interface SandboxRecord {
@@ -55,7 +56,10 @@ export interface SandboxesOptions {
 
 const RECORD_FILE = 'sandbox.json'
 const NEVER = '9999'
-const GIB = 1024 ** 3
+const DISCARD_REASONS = {
+  quota: { why: 'for the disk quota', cure: 'raise sandbox.diskQuotaGib to keep more' },
+  'full disk': { why: 'because the disk is full', cure: 'free disk space on this machine to keep more' },
+} as const
 const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
 
 export const isRunFolderName = (runId: string): boolean => RUN_ID.test(runId)
@@ -63,8 +67,10 @@ export const isRunFolderName = (runId: string): boolean => RUN_ID.test(runId)
 export class Sandboxes {
   readonly #options: SandboxesOptions
   readonly #records = new Map<string, SandboxRecord>()
-  /** Deletions and measurements that are still running. */
-  readonly #backgroundTasks = new Set<Promise<void>>()
+  /** Measurements that are still running. */
+  readonly #measurements = new Set<Promise<void>>()
+  /** Deletions that are still running. */
+  readonly #deletions = new Set<Promise<void>>()
   readonly #openedAt: string
   #writing: Promise<void> = Promise.resolve()
   #trashCount = 0
@@ -195,8 +201,8 @@ export class Sandboxes {
       })
       // The folder is gone or the disk is full: keep the old value.
       .catch(() => {})
-      .finally(() => this.#backgroundTasks.delete(measuring))
-    this.#backgroundTasks.add(measuring)
+      .finally(() => this.#measurements.delete(measuring))
+    this.#measurements.add(measuring)
   }
 
   async discard(runId: string): Promise<void> {
@@ -220,52 +226,55 @@ export class Sandboxes {
 
   /** Discards expired sandboxes and those beyond the quota, never a busy one. Returns the discarded runs. */
   async reclaim(isBusy: (runId: string) => boolean): Promise<readonly string[]> {
-    const now = this.#instant()
-    const idle = this.all().filter(({ runId }) => !isBusy(runId))
-    const expired = idle.filter((record) => (record.retainedUntil ?? this.#orphanUntil(record)) <= now)
-    const retained = idle.filter((record) => record.retainedUntil !== undefined && !expired.includes(record))
-    const excess = this.#selectBeyondQuota(retained)
+    const { expired, retained } = this.#listIdle(isBusy)
+    const excess = selectBeyondQuota(retained)
     const taken: string[] = []
     for (const record of [...expired, ...excess]) {
       const { runId } = record
       // Each deletion takes a while: meanwhile a person may have resumed the sandbox, or a new attempt begun.
       if (isBusy(runId) || this.#records.get(runId)?.createdAt !== record.createdAt) continue
-      if (excess.includes(record)) this.#logDropped(record)
+      if (excess.includes(record)) this.#logDropped(record, 'quota')
       await this.discard(runId)
       taken.push(runId)
     }
     return taken
   }
 
+  /** Discards the next sandbox that is not busy, to make room on the disk; false: none is left. */
+  async discardNext(isBusy: (runId: string) => boolean): Promise<boolean> {
+    const { expired, retained } = this.#listIdle(isBusy)
+    const [next] = [...expired, ...sortForDiscarding(retained)]
+    if (next === undefined) return false
+    if (!expired.includes(next)) this.#logDropped(next, 'full disk')
+    await this.discard(next.runId)
+    return true
+  }
+
+  #listIdle(isBusy: (runId: string) => boolean) {
+    const now = this.#instant()
+    const idle = this.all().filter(({ runId }) => !isBusy(runId))
+    const expired = idle.filter((record) => (record.retainedUntil ?? this.#orphanUntil(record)) <= now)
+    const retained = idle.filter((record) => record.retainedUntil !== undefined && !expired.includes(record))
+    return { expired, retained }
+  }
+
+  /** Resolves when the deletions that run now have ended, so that their space is free. */
+  async waitForDeletions(): Promise<void> {
+    await Promise.all(this.#deletions)
+  }
+
   /** Resolves when all deletions, measurements and writes are done. */
   async waitUntilSettled(): Promise<void> {
-    while (this.#backgroundTasks.size > 0) await Promise.all(this.#backgroundTasks)
+    while (this.#deletions.size + this.#measurements.size > 0)
+      await Promise.all([...this.#deletions, ...this.#measurements])
     await this.#writing
   }
 
-  // ---- the quota -------------------------------------------------------------------------------------------------
-
-  /** Selects the oldest first; sandboxes with unpushed work come after all others. */
-  #selectBeyondQuota(retained: readonly SandboxRecord[]): SandboxRecord[] {
-    const quotaGib = retained.toSorted(byAge).at(-1)?.quotaGib
-    if (quotaGib === undefined) return []
-    let excess = retained.reduce((sum, { bytes }) => sum + bytes, 0) - quotaGib * GIB
-    const inOrder = retained.toSorted((a, b) => Number(a.unpushed) - Number(b.unpushed) || byAge(a, b))
-    return inOrder.filter(({ bytes }) => {
-      if (excess <= 0) return false
-      excess -= bytes
-      return true
-    })
-  }
-
-  #logDropped({ runId, unpushed, bytes }: SandboxRecord): void {
+  #logDropped({ runId, unpushed, bytes }: SandboxRecord, reason: keyof typeof DISCARD_REASONS): void {
     const fields = { runId, bytes }
-    if (unpushed)
-      this.#options.log.warn(
-        fields,
-        'a sandbox with unpushed work is discarded for the disk quota; raise sandbox.diskQuotaGib to keep more',
-      )
-    else this.#options.log.info(fields, 'the oldest sandbox is discarded for the disk quota')
+    const { why, cure } = DISCARD_REASONS[reason]
+    if (unpushed) this.#options.log.warn(fields, `a sandbox with unpushed work is discarded ${why}; ${cure}`)
+    else this.#options.log.info(fields, `the oldest sandbox is discarded ${why}`)
   }
 
   // ---- the disk --------------------------------------------------------------------------------------------------
@@ -327,8 +336,8 @@ export class Sandboxes {
           'a sandbox could not be deleted completely; the next start of the worker tries again',
         ),
       )
-      .finally(() => this.#backgroundTasks.delete(deleting))
-    this.#backgroundTasks.add(deleting)
+      .finally(() => this.#deletions.delete(deleting))
+    this.#deletions.add(deleting)
   }
 
   /** A sandbox without `retainedUntil` from before this start belongs to a run that died with an earlier daemon. */
@@ -339,10 +348,6 @@ export class Sandboxes {
   #instant(): string {
     return new Date(this.#options.clock.now()).toISOString()
   }
-}
-
-function byAge(a: SandboxRecord, b: SandboxRecord): number {
-  return a.createdAt === b.createdAt ? 0 : a.createdAt < b.createdAt ? -1 : 1
 }
 
 async function readRecord(path: string, runId: string): Promise<SandboxRecord | undefined> {

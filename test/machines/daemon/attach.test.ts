@@ -414,10 +414,17 @@ describe('the end', () => {
     expect(conversation.transcript()).toEqual(['discard run-1'])
   })
 
-  test('a booted sandbox is protected from reclaiming', async () => {
+  test('a booted sandbox is protected from reclaiming, and from a dispatch that makes room', async () => {
     const conversation = await withViews()
     await advanceConnected(conversation, 320_000)
     expect(conversation.executor.protectedRuns.at(-1)).toEqual(['run-1'])
+    const protectedRuns: string[] = []
+    conversation.executor.refusalOf = async (_, isProtected) => {
+      protectedRuns.push(...['run-1', 'run-9'].filter((runId) => isProtected(runId)))
+      return undefined
+    }
+    await conversation.dispatch('ls-8')
+    expect(protectedRuns).toEqual(['run-1'])
   })
 })
 

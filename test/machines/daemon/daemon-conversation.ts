@@ -165,7 +165,7 @@ export class ManualExecutor implements Executor {
     this.#note = note
   }
 
-  async refusalOf() {
+  async refusalOf(..._: Parameters<Executor['refusalOf']>) {
     return this.refusal as Awaited<ReturnType<Executor['refusalOf']>>
   }
   start(order: ExecutionRequest, reporter: ExecutionReporter, progressed: (progress: Progress) => void) {

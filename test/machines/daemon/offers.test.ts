@@ -266,3 +266,17 @@ test('a register that was delayed does not end the worker', async () => {
   expectRecorded(conversation.transcript())
   expect(conversation.ends).toEqual([])
 })
+
+test('an offer protects the disks of executions, booted sandboxes and offered runs while the worker frees its disk', async () => {
+  const conversation = new DaemonConversation({ concurrency: 4 })
+  let isProtected: (runId: string) => boolean = () => false
+  await conversation.start()
+  await conversation.register()
+  await conversation.dispatch('ls-1', 'run-1')
+  conversation.executor.refusalOf = (_, protects) => {
+    isProtected = protects
+    return new Promise(() => {})
+  }
+  await conversation.dispatch('ls-2', 'run-2', jobOf('run-2'))
+  expect(['run-1', 'run-2', 'run-3'].map((runId) => isProtected(runId))).toEqual([true, true, false])
+})

@@ -288,9 +288,9 @@ describe('a sandbox cannot be booted', () => {
     await execution.whenExited()
     const sandbox = await bootSandbox(executor)
     expect(await refusal()).toBe('conflict')
-    expect(await executor.refusalOf(job)).toMatch(/^busy: /)
+    expect(await executor.refusalOf(job, () => false)).toMatch(/^busy: /)
     await sandbox.close()
-    expect(await executor.refusalOf(job)).toBe(undefined)
+    expect(await executor.refusalOf(job, () => false)).toBe(undefined)
   })
 
   test('if its agent cannot be located; a later boot still works', async () => {
