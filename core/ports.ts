@@ -6,7 +6,7 @@
  * test.
  */
 import type { ServiceConfig } from '../protocol/config.ts'
-import type { Run, RunEvent, RunStatus, Ticket } from '../protocol/run.ts'
+import type { Run, RunStatus, Ticket } from '../protocol/run.ts'
 import type { TrackerProject } from '../protocol/tracker.ts'
 import type { Result } from './result.ts'
 
@@ -178,13 +178,24 @@ export interface ControlDatabase {
  * Events become durable with the commit that holds them (`table: 'events'`). The event flusher moves them to the
  * run's own file in the background. Readers see one log, in order and without holes.
  */
+export interface EventQuery {
+  readonly after?: number
+  readonly limit?: number
+}
+
+/** Events as JSON, in batches of limited size. */
+export type EventBatches = AsyncIterable<readonly string[]>
+
 export interface EventLogs {
   /** Returns the index of the next event, counting committed events only. Reads no file. */
   nextIndex(runId: string): number
   /** Returns the bytes of all committed events of a run. Reads no file. */
   storedBytes(runId: string): number
-  /** Returns durable events, oldest first. `after`: only events with a higher index. */
-  read(runId: string, query?: { readonly after?: number; readonly limit?: number }): Promise<RunEvent[]>
+  /**
+   * Reads the events that are durable at the first batch, oldest first. `after`: only events with a higher index. A
+   * batch is read when it is asked for, so a slow reader of a long log costs the memory of one batch.
+   */
+  read(runId: string, query?: EventQuery): EventBatches
   /** Deletes all events of a run. */
   remove(runId: string): Promise<void>
 }

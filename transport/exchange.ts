@@ -8,6 +8,7 @@ import type { HttpResponse } from 'uWebSockets.js'
 import type { Clock } from '../core/ports.ts'
 import { ChunkedBody } from './chunked-body.ts'
 import { type Download, type Headers, type Reply, send, writeHead } from './reply.ts'
+import { StreamedBody } from './streamed-body.ts'
 
 /** How long a client may continue to send a refused body before the connection is closed. */
 export const REFUSED_BODY_MS_MAX = 10_000
@@ -59,21 +60,32 @@ export class Exchange {
     if (first.done === true || reply.size === 0) return this.#sendEmpty(reply)
     this.#isAnswered = true
     this.#response.cork(() => writeHead(this.#response, reply, this.#extra))
-    await this.#sendChunks(reply.size, first.value, pieces)
+    const body =
+      reply.size === undefined
+        ? new StreamedBody(this.#response)
+        : new ChunkedBody(this.#response, reply.size)
+    await this.#sendChunks(body, first.value, pieces)
     return true
   }
 
-  async #sendChunks(size: number, first: Uint8Array, rest: AsyncIterator<Uint8Array>): Promise<void> {
-    const out = new ChunkedBody(this.#response, size)
-    this.onEnd(() => out.abort())
+  async #sendChunks(
+    body: ChunkedBody | StreamedBody,
+    first: Uint8Array,
+    rest: AsyncIterator<Uint8Array>,
+  ): Promise<void> {
+    this.onEnd(() => body.abort())
     try {
       let bytes: Uint8Array | undefined = first
       while (bytes !== undefined && !this.#isEnded) {
-        if ((await out.send(bytes)) === 'all') this.#end()
+        if ((await body.send(bytes)) === 'all') this.#end()
         const next: IteratorResult<Uint8Array> = this.#isEnded
           ? { done: true, value: undefined }
           : await rest.next()
         bytes = next.done === true ? undefined : next.value
+      }
+      if (!this.#isEnded && body instanceof StreamedBody) {
+        body.end()
+        this.#end()
       }
     } finally {
       if (!this.#isEnded) this.#response.close()
@@ -81,7 +93,7 @@ export class Exchange {
   }
 
   #sendEmpty(reply: Download): boolean {
-    if (reply.size > 0) throw new Error(`a body of ${reply.size} bytes ended before its first chunk`)
+    if (reply.size !== 0) throw new Error('a body ended before its first chunk')
     return this.reply({ ...reply, body: '' })
   }
 

@@ -17,11 +17,12 @@ export interface Reply {
   readonly headers?: Headers
 }
 
-/** A body of known size, sent in chunks and never held in memory as a whole. The status is always 200. */
+/** A body that is sent in chunks and never held in memory as a whole. The status is always 200. */
 export interface Download {
   readonly status: 200
   readonly type: string
-  readonly size: number
+  /** `undefined`: known only at the end. */
+  readonly size: number | undefined
   readonly headers: Headers
   read(): AsyncIterable<Uint8Array>
 }
@@ -69,6 +70,21 @@ export function download(file: Omit<Download, 'status' | 'headers'>, headers: He
     headers: checkHeaders(headers),
     read: () => file.read(),
   }
+}
+
+/** A JSON array whose elements arrive in batches, as JSON. */
+export function jsonArrayDownload(batches: AsyncIterable<readonly string[]>): Download {
+  return { status: 200, type: JSON_TYPE, size: undefined, headers: [], read: () => arrayChunks(batches) }
+}
+
+async function* arrayChunks(batches: AsyncIterable<readonly string[]>): AsyncGenerator<Uint8Array> {
+  let separator = '['
+  for await (const batch of batches) {
+    if (batch.length === 0) continue
+    yield Buffer.from(separator + batch.join(','))
+    separator = ','
+  }
+  yield Buffer.from(separator === '[' ? '[]' : ']')
 }
 
 export const isDownload = (reply: Reply | Download): reply is Download => 'read' in reply

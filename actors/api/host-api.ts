@@ -5,7 +5,14 @@
  * because an answer is an effect like any other and runs after the commit of its cause.
  */
 import type { ViewReceiver, ViewSender, WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
-import type { ArtifactLookup, Cancel, RunQuery, StoreState } from '../../core/ports.ts'
+import type {
+  ArtifactLookup,
+  Cancel,
+  EventBatches,
+  EventQuery,
+  RunQuery,
+  StoreState,
+} from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type {
@@ -32,7 +39,7 @@ import type {
   RunPullResponse,
 } from '../../protocol/pulls.ts'
 import type { ResumeRunResponse, SettingsUpdateResponse } from '../../protocol/routes.ts'
-import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run.ts'
+import type { MemoriesResponse, Run, Ticket } from '../../protocol/run.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
 import type {
   FleetDemandResponse,
@@ -57,10 +64,7 @@ export interface HostApi {
   runTicket(ticket: string): Promise<Result<Run>>
   runs(query: RunQuery): Result<RunPage>
   run(id: string): Result<Run>
-  runEvents(
-    id: string,
-    query: { readonly after?: number; readonly limit?: number },
-  ): Promise<Result<RunEvent[]>>
+  runEvents(id: string, query: EventQuery): Result<EventBatches>
   artifact(id: string, name: string): Promise<Result<ArtifactFile>>
   cancelRun(id: string): Promise<Result<Run>>
   retryRun(id: string): Promise<Result<Run>>

@@ -38,8 +38,8 @@ export function createRunsApi(api: ApiDependencies): RunsApi {
     runs: (query) => yes(listRuns(api, query)),
     run: (id) => openRun(api, id),
     runPull: (id) => readPullState(api, id),
-    runEvents: async (id, query) =>
-      durableRun(api, id) === undefined ? unknownRun(id) : yes(await context.store.events.read(id, query)),
+    runEvents: (id, query) =>
+      durableRun(api, id) === undefined ? unknownRun(id) : yes(context.store.events.read(id, query)),
     artifact: (id, name) => findArtifact(api, id, name),
     cancelRun: (id) => cancelRun(api, id),
     retryRun: (id) => retryRun(api, id),

@@ -1,26 +1,30 @@
 /**
  * Reads the events of a run: the valid part of the run's file, then the event buffer.
  *
- * Record and buffer are read in one turn of the event loop, before the file. Events that move meanwhile were already
- * read from the buffer, and the file up to the record never changes. So no event is missing and none occurs twice.
+ * A log is read in slices. Each slice begins at an index and asks the record anew whether that event is in the file or
+ * in the buffer, so no event is missing and none occurs twice while events move. All readers share one queue of slices,
+ * one in a turn of the event loop: however many read, the loop is never blocked for longer than a slice.
  */
 import { rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import type { EventLogs } from '../../core/ports.ts'
-import type { RunEvent } from '../../protocol/run.ts'
+import type { EventBatches, EventLogs, EventQuery } from '../../core/ports.ts'
 import { StoreClosed } from '../errors.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
-import type { Chunk } from '../lmdb/event-buffer.ts'
+import type { EventFileRecord } from '../lmdb/event-buffer.ts'
 import { openForReading } from './event-file.ts'
 import { EventFlusher, type EventFlusherOptions } from './event-flusher.ts'
-import { findOffsetAfter, parseEvent, parseEvents, readLines } from './lines.ts'
+import { findOffsetAfter, parseEvent, readLineSlice } from './lines.ts'
 import { eventsFile } from './run-folder.ts'
+import { TurnQueue } from './turn-queue.ts'
+
+const SLICE_BYTES = 256 * 1024
 
 export class EventLogsOnDisk implements EventLogs {
   readonly #runs: string
   readonly #database: LmdbControlDatabase
   readonly #flusher: EventFlusher
+  readonly #slices = new TurnQueue()
   #closed = false
 
   constructor(options: EventFlusherOptions) {
@@ -39,16 +43,19 @@ export class EventLogsOnDisk implements EventLogs {
     return this.#database.eventBuffer.storedBytes(runId)
   }
 
-  async read(
+  async *read(
     runId: string,
-    query: { readonly after?: number; readonly limit?: number } = {},
-  ): Promise<RunEvent[]> {
-    const { after = -1, limit = Number.POSITIVE_INFINITY } = query
-    if (limit <= 0) return []
-    const found = await this.#read(runId, after, limit)
-    if (!found.isFileShort) return found.events
-    await this.#flusher.repair(runId)
-    return (await this.#read(runId, after, limit)).events
+    { after = -1, limit = Number.POSITIVE_INFINITY }: EventQuery = {},
+  ): EventBatches {
+    const reading: Reading = { runId, path: eventsFile(this.#runs, runId), next: after + 1 }
+    this.#requireOpen()
+    const end = this.nextIndex(runId)
+    let left = limit
+    while (reading.next < end && left > 0) {
+      const lines = await this.#slices.run(() => this.#readSlice(reading, end))
+      if (lines.length > 0) yield lines.slice(0, left)
+      left -= lines.length
+    }
   }
 
   async remove(runId: string): Promise<void> {
@@ -76,15 +83,29 @@ export class EventLogsOnDisk implements EventLogs {
     return this.#flusher.settled()
   }
 
-  async #read(runId: string, after: number, limit: number): Promise<EventsFound> {
-    const path = eventsFile(this.#runs, runId)
+  /** Reads the next slice, and moves `reading` behind it. */
+  async #readSlice(reading: Reading, end: number): Promise<readonly string[]> {
+    const { runId, next } = reading
     this.#requireOpen()
-    const { record, chunks } = this.#database.eventBuffer.read(runId, after, limit)
-    const found = after + 1 < record.next ? await readFromFile(path, record.bytes, after, limit) : NO_EVENTS
-    return {
-      events: [...found.events, ...readFromBuffer(chunks, after)].slice(0, limit),
-      isFileShort: found.isFileShort,
+    const { eventBuffer } = this.#database
+    const record = eventBuffer.record(runId)
+    if (next < record.next) return this.#readFromFile(reading, record, end)
+    const lines = eventBuffer.lines(runId, next, SLICE_BYTES).slice(0, end - next)
+    // No line is left when the run was removed meanwhile.
+    reading.next = lines.length === 0 ? end : next + lines.length
+    return lines
+  }
+
+  async #readFromFile(reading: Reading, record: EventFileRecord, end: number): Promise<readonly string[]> {
+    const found = await readFileSlice(reading, record, end)
+    if (found.isFileShort && reading.isRepaired !== true) {
+      reading.isRepaired = true
+      await this.#flusher.repair(reading.runId)
+      return []
     }
+    reading.next = found.next
+    reading.offset = found.offset
+    return found.lines
   }
 
   #removalOf(runId: string): Put[] {
@@ -101,34 +122,57 @@ export class EventLogsOnDisk implements EventLogs {
   }
 }
 
-interface EventsFound {
-  readonly events: RunEvent[]
+/** How far a reader has read. */
+interface Reading {
+  readonly runId: string
+  readonly path: string
+  /** The index of the next event. */
+  next: number
+  /** The offset in the file from which to read; undefined while it is unknown. */
+  offset?: number
+  /** The file was repaired for this reader. */
+  isRepaired?: boolean
+}
+
+interface FileSlice {
+  readonly lines: readonly string[]
+  readonly next: number
+  readonly offset: number
   /** The file is shorter than its record says. */
   readonly isFileShort: boolean
 }
 
-const NO_EVENTS: EventsFound = { events: [], isFileShort: false }
-
-async function readFromFile(path: string, bytes: number, after: number, limit: number): Promise<EventsFound> {
+/** Opens the file for each slice, so that a slow reader holds no descriptor. */
+async function readFileSlice(
+  { path, next, offset }: Reading,
+  record: EventFileRecord,
+  end: number,
+): Promise<FileSlice> {
   const file = await openForReading(path)
-  if (file === undefined) return { events: [], isFileShort: true }
+  if (file === undefined) return { lines: [], next: record.next, offset: 0, isFileShort: true }
   try {
     const { size } = await file.stat()
-    const end = Math.min(size, bytes)
-    const events: RunEvent[] = []
-    const start = after < 0 ? 0 : await findOffsetAfter(file, after, end)
-    for await (const { text } of readLines(file, start, end)) {
-      const event = parseEvent(text)
-      if (event === undefined || event.index <= after) continue
-      if (events.push(event) >= limit) break
-    }
-    return { events, isFileShort: size < bytes }
+    const bytes = Math.min(size, record.bytes)
+    const isKnown = offset !== undefined && offset <= bytes
+    const start = isKnown ? offset : next === 0 ? 0 : await findOffsetAfter(file, next - 1, bytes)
+    const slice = await readLineSlice(file, start, bytes)
+    const found = eventLines(slice.lines, next, end)
+    const after = slice.end >= bytes ? record.next : found.next
+    return { lines: found.lines, next: after, offset: slice.end, isFileShort: size < record.bytes }
   } finally {
     await file.close()
   }
 }
 
-function readFromBuffer(chunks: readonly Chunk[], after: number): RunEvent[] {
-  const events = chunks.flatMap(({ bytes }) => parseEvents(Buffer.from(bytes).toString('utf8')))
-  return events.filter(({ index }) => index > after)
+/** Returns the lines that are events from index `next` up to `end`, and the index after the last of them. */
+function eventLines(lines: readonly string[], next: number, end: number) {
+  const found: string[] = []
+  let after = next
+  for (const line of lines) {
+    const index = parseEvent(line)?.index
+    if (index === undefined || index < after) continue
+    after = index + 1
+    if (index < end) found.push(line)
+  }
+  return { lines: found, next: after }
 }

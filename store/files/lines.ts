@@ -19,6 +19,24 @@ export interface TextLine {
   readonly end: number
 }
 
+export interface LineSlice {
+  readonly lines: readonly string[]
+  /** The offset of the line after the last one. */
+  readonly end: number
+}
+
+/** Reads whole lines from `start`, the start of a line: about a chunk of them, but at least one before `size`. */
+export async function readLineSlice(file: FileHandle, start: number, size: number): Promise<LineSlice> {
+  for (let bytes = CHUNK_BYTES; start < size; bytes *= 2) {
+    const chunk = Buffer.allocUnsafe(Math.min(bytes, size - start))
+    const { bytesRead } = await file.read(chunk, 0, chunk.length, start)
+    const last = chunk.subarray(0, bytesRead).lastIndexOf(NEWLINE)
+    if (last >= 0) return { lines: chunk.toString('utf8', 0, last).split('\n'), end: start + last + 1 }
+    if (bytesRead < bytes) break
+  }
+  return { lines: [], end: size }
+}
+
 /** Yields whole lines between `start`, which must be the start of a line, and `size`. */
 export async function* readLines(
   file: FileHandle,
@@ -74,11 +92,6 @@ export function parseEvent(text: string): RunEvent | undefined {
   } catch {
     return undefined
   }
-}
-
-/** Returns the events of whole lines. */
-export function parseEvents(text: string): RunEvent[] {
-  return text.split('\n').flatMap((line) => parseEvent(line) ?? [])
 }
 
 /** Returns the offset from which to read events above `index`: the start of a line, at most a little too early. */

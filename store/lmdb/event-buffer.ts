@@ -17,6 +17,7 @@ export const LARGE_RUN_BYTES = 256 * 1024
 const SEPARATOR = '!'
 const AFTER_SEPARATOR = '"'
 const INDEX_DIGITS = 8
+const NEWLINE = 10
 
 /** The valid bytes of a run's file, and the index of the next event. */
 export interface EventFileRecord {
@@ -92,21 +93,18 @@ export class EventBuffer {
     return { bytes: Number(bytes), next: Number(next) }
   }
 
-  /**
-   * Reads record and chunks of one instant: all reads in one turn of the event loop see the same state of the
-   * database. Chunks that end at or before `after` are left out, and so are those after `limit` more events.
-   */
-  read(runId: string, after: number, limit: number): BufferedEvents {
-    const record = this.record(runId)
-    const chunks: Chunk[] = []
-    let count = 0
-    for (const chunk of this.#chunks(runId, record.next)) {
-      if (count >= limit) break
-      if (chunk.first + chunk.count <= after + 1) continue
-      count += chunk.count - Math.max(0, after + 1 - chunk.first)
-      chunks.push(chunk)
+  /** Returns the JSON of events from this index on, about `bytesMax` bytes but at least one event, if there is any. */
+  lines(runId: string, from: number, bytesMax: number): string[] {
+    const lines: string[] = []
+    let bytes = 0
+    for (const chunk of this.#chunks(runId, this.#startOfChunk(runId, from))) {
+      for (const line of linesFrom(chunk, from)) {
+        lines.push(line.toString('utf8'))
+        bytes += line.length
+        if (bytes >= bytesMax) return lines
+      }
     }
-    return { record, chunks }
+    return lines
   }
 
   /** Returns whole committed chunks of about `bytesMax` bytes to flush next. */
@@ -184,6 +182,13 @@ export class EventBuffer {
     this.runs.set(runId, run)
   }
 
+  /** Returns the first index of the chunk that contains this index. */
+  #startOfChunk(runId: string, index: number): number {
+    const range = { start: chunkKey(runId, index), end: runId + SEPARATOR, reverse: true, limit: 1 }
+    for (const key of this.#tables.eventChunks.getKeys(range)) return firstOf(key)
+    return index
+  }
+
   *#chunks(runId: string, from: number, until?: number): Generator<Chunk> {
     const end = until === undefined ? runId + AFTER_SEPARATOR : chunkKey(runId, until)
     for (const { key, value } of this.#tables.eventChunks.getRange({ start: chunkKey(runId, from), end }))
@@ -209,4 +214,14 @@ export const recordText = ({ bytes, next }: EventFileRecord): string => `${bytes
 
 function firstOf(key: string): number {
   return Number.parseInt(key.slice(-INDEX_DIGITS), 16)
+}
+
+function* linesFrom({ first, bytes }: Chunk, index: number): Generator<Buffer> {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  let at = 0
+  for (let line = first; at < text.length; line++) {
+    const end = text.indexOf(NEWLINE, at)
+    if (line >= index) yield text.subarray(at, end)
+    at = end + 1
+  }
 }

@@ -1,9 +1,7 @@
 /** Event logs in memory, as lists of the chunks that commits brought. */
-import type { EventLogs } from '../../core/ports.ts'
-import type { RunEvent } from '../../protocol/run.ts'
+import type { EventBatches, EventLogs, EventQuery } from '../../core/ports.ts'
 import { StoreClosed } from '../errors.ts'
 import { type EventsWrite, requireNextIndex, requireRunId } from '../event-order.ts'
-import { parseEvents } from '../files/lines.ts'
 
 export class MemoryEventLogs implements EventLogs {
   readonly #logs = new Map<string, EventsWrite[]>()
@@ -19,19 +17,19 @@ export class MemoryEventLogs implements EventLogs {
     return (this.#logs.get(runId) ?? []).reduce((sum, { lines }) => sum + Buffer.byteLength(lines), 0)
   }
 
-  async read(
+  async *read(
     runId: string,
-    query: { readonly after?: number; readonly limit?: number } = {},
-  ): Promise<RunEvent[]> {
+    { after = -1, limit = Number.POSITIVE_INFINITY }: EventQuery = {},
+  ): EventBatches {
     requireRunId(runId)
     this.#requireOpen()
-    const { after = -1, limit = Number.POSITIVE_INFINITY } = query
-    const found: RunEvent[] = []
-    for (const { first, count, lines } of this.#logs.get(runId) ?? []) {
-      if (found.length >= limit) break
-      if (first + count > after + 1) found.push(...parseEvents(lines).filter(({ index }) => index > after))
+    let left = limit
+    for (const { first, count, lines } of [...(this.#logs.get(runId) ?? [])]) {
+      if (left <= 0) return
+      const found = lines.split('\n').slice(Math.max(0, after + 1 - first), count)
+      left -= found.length
+      if (found.length > 0) yield left < 0 ? found.slice(0, left) : found
     }
-    return found.slice(0, Math.max(0, limit))
   }
 
   async remove(runId: string): Promise<void> {

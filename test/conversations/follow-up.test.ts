@@ -401,7 +401,7 @@ describe('the retained sandbox', () => {
     expect(second.connection.hasReceived('dispatch')).toBe(false)
     const absence =
       /worker worker holds the sandbox and is not connected: it is waited for until \d{4}-.*Z; to have this done elsewhere sooner, cancel it, discard the sandbox, and follow up again/
-    expect(JSON.stringify(await host.succeeded(host.hostApi.runEvents(runId, {})))).toMatch(absence)
+    expect(JSON.stringify(await host.readEvents(runId))).toMatch(absence)
     const again = await reconnect(host, worker)
     expect(isFollowUp(again)).toBe(true)
     expect(host.run(runId)).not.toHaveProperty('queueReason')
@@ -416,7 +416,7 @@ describe('the retained sandbox', () => {
       await host.advance(130)
       expect(host.run(runId).prState).toBe(state)
     }
-    const events = JSON.stringify(await host.succeeded(host.hostApi.runEvents(runId, {})))
+    const events = JSON.stringify(await host.readEvents(runId))
     expect(events.match(/it is waited for until/g)).toHaveLength(1)
   })
 

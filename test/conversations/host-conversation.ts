@@ -11,6 +11,7 @@ import type { HostDependencies } from '../../actors/root/create-host.ts'
 import type {
   Clock,
   ControlDatabase,
+  EventQuery,
   Meters,
   PullLink,
   StoreState,
@@ -33,9 +34,10 @@ import {
   type WorkerFrame,
 } from '../../protocol/frames.ts'
 import { WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
-import type { Run, Ticket } from '../../protocol/run.ts'
+import type { Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { MemoryControlDatabase } from '../../store/memory/control-database.ts'
 import { createMemoryStore, type MemoryStore } from '../../store/memory-store.ts'
+import { collectEvents } from '../support/event-batches.ts'
 import { createInMemoryHost } from '../support/host-in-memory.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { Random } from '../support/random.ts'
@@ -408,14 +410,19 @@ export class HostConversation {
 
   /** The events of a run, one line each, such as `status preparing`. */
   async events(runId: string): Promise<string[]> {
-    const found = await this.hostApi.runEvents(runId, {})
-    if (!found.ok) throw new Error(found.refusal.message)
-    return found.value.map((event) => {
+    const found = await this.readEvents(runId)
+    return found.map((event) => {
       if (event.type === 'status') return `status ${event.to}`
       if (event.type === 'log') return `${event.stream} ${event.text}`
       if (event.type === 'gap') return `gap ${event.from}–${event.to}`
       return event.type
     })
+  }
+
+  readEvents(runId: string, query: EventQuery = {}): Promise<RunEvent[]> {
+    const found = this.hostApi.runEvents(runId, query)
+    if (!found.ok) throw new Error(found.refusal.message)
+    return collectEvents(found.value)
   }
 
   /** Records what is pushed to the dashboards from now on. */

@@ -14,7 +14,7 @@ const startSmall = () => startHost(configWith({ sandbox: { maxLogMib: 1 } }))
 const LINE = 'x'.repeat(100_000)
 
 async function stored(host: HostConversation, runId: string) {
-  const found = await host.succeeded(host.hostApi.runEvents(runId, {}))
+  const found = await host.readEvents(runId)
   expect(found.map(({ index }) => index)).toEqual(found.map((_, i) => i))
   const texts = found.flatMap((event) => (event.type === 'log' ? [event.text.slice(0, 200)] : []))
   return { found, texts, bytes: Buffer.byteLength(found.map((event) => JSON.stringify(event)).join('\n')) }

@@ -195,7 +195,7 @@ test('an artifact’s event refers to it', async () => {
     contentType: 'text/plain',
   }
   await connection.send(work.artifact('a.txt', 'text'), { ...work.event(), event })
-  const events = await host.succeeded(host.hostApi.runEvents(runId, {}))
+  const events = await host.readEvents(runId)
   expect(events.at(-1)).toEqual({ runId, index: 2, ...event })
 })
 

@@ -249,11 +249,10 @@ export class SimStore implements Store {
       nextIndex: (runId) => disk.events.get(runId)?.length ?? 0,
       storedBytes: (runId) =>
         (disk.events.get(runId) ?? []).reduce((sum, line) => sum + Buffer.byteLength(line) + 1, 0),
-      read: async (runId, { after = -1, limit } = {}) =>
-        disk
-          .eventsOf(runId)
-          .filter(({ index }) => index > after)
-          .slice(0, limit),
+      async *read(runId, { after = -1, limit } = {}) {
+        const found = disk.eventsOf(runId).filter(({ index }) => index > after)
+        yield found.slice(0, limit).map((event) => JSON.stringify(event))
+      },
       remove: async (runId) => void disk.events.delete(runId),
     }
   }

@@ -13,6 +13,7 @@ import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { RepoMemory, Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { HealthResponse, WorkerState, WorkerView } from '../../protocol/worker.ts'
+import { batchesOf } from './event-batches.ts'
 import { createFakeProviderApi, type ProviderAnswers } from './fake-provider-api.ts'
 
 export const WORKER_ID = 'wk-0123456789abcdef'
@@ -190,12 +191,12 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
       return yes({ runs: runs.slice(0, limit), more: limit !== undefined && runs.length > limit })
     },
     run: found,
-    runEvents: async (id, query) => {
+    runEvents: (id, query) => {
       const run = found(id)
       if (!run.ok) return run
       const events = hostApi().eventsById.get(id) ?? []
       const { after = -1, limit } = query
-      return yes(events.filter(({ index }) => index > after).slice(0, limit))
+      return yes(batchesOf(events.filter(({ index }) => index > after).slice(0, limit)))
     },
     artifact: async (id, name) => {
       const run = found(id)

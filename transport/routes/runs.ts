@@ -2,7 +2,15 @@
 import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
 import type { QueryOf } from '../../protocol/routes.ts'
 import type { Run } from '../../protocol/run.ts'
-import { type Download, download, type Headers, json, refusalReply, resultReply } from '../reply.ts'
+import {
+  type Download,
+  download,
+  type Headers,
+  json,
+  jsonArrayDownload,
+  refusalReply,
+  resultReply,
+} from '../reply.ts'
 import type { Handlers } from './route-table.ts'
 
 type RunRoute =
@@ -31,7 +39,10 @@ export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
       return json(runs, 200, more ? nextPage(query, runs.at(-1)) : undefined)
     },
     readRun: ({ params }) => resultReply(hostApi.run(params.id)),
-    readRunEvents: async ({ params, query }) => resultReply(await hostApi.runEvents(params.id, query)),
+    readRunEvents: async ({ params, query }) => {
+      const events = hostApi.runEvents(params.id, query)
+      return events.ok ? jsonArrayDownload(events.value) : refusalReply(events.refusal)
+    },
     readPlacement: ({ params }) => resultReply(hostApi.placement(params.id)),
     readArtifact: async ({ params }) => {
       const found = await hostApi.artifact(params.id, params.name)

@@ -91,7 +91,7 @@ async function findMissing(folder: string, acks: ChildReport['acks']): Promise<s
     }
     for (const i of [0, 1, 2, 3]) {
       const indexes = database.eventBuffer
-        .read(runId(i), -1, Number.POSITIVE_INFINITY)
+        .nextPortion(runId(i), Number.POSITIVE_INFINITY)
         .chunks.map(({ first }) => first)
       const known = own.filter(({ key }) => key.endsWith(`-${i}`)).length
       if (indexes.length < known || indexes.some((index, at) => index !== at))

@@ -1,4 +1,5 @@
 /** Tests how events move from the database to their files, and the effect of crashes, hand edits and full disks. */
+
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -23,6 +24,7 @@ import { EventLogsOnDisk } from '../../../store/files/event-log.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { FORMAT } from '../../../store/lmdb/origin.ts'
 import { openStore } from '../../../store/store.ts'
+import { readEvents } from '../../support/event-batches.ts'
 import { createFastClock } from '../../support/fast-clock.ts'
 import { Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
@@ -113,8 +115,8 @@ test('events are in the database first, and in the file of their run once the ru
   const again = openEvents(store.folder)
   expect(again.events.nextIndex(runId(1))).toBe(3)
   await put(again, 3, 5)
-  expect(await again.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 5))
-  expect(await again.events.read(runId(1), { after: 1, limit: 2 })).toEqual(logEvents(runId(1), 2, 4))
+  expect(await readEvents(again.events, runId(1))).toEqual(logEvents(runId(1), 0, 5))
+  expect(await readEvents(again.events, runId(1), { after: 1, limit: 2 })).toEqual(logEvents(runId(1), 2, 4))
 })
 
 test('events that a process leaves in the buffer are flushed by the next one', async () => {
@@ -136,7 +138,7 @@ test.each([
   const { folder } = await withThreeEvents()
   const store = openFastEvents(folder)
   appendFileSync(fileOf(store), behind)
-  expect(await store.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 3))
+  expect(await readEvents(store.events, runId(1))).toEqual(logEvents(runId(1), 0, 3))
   await put(store, 3, 5)
   await untilFlushed(store)
   expect(readFileSync(fileOf(store), 'utf8')).toBe(linesOf(logEvents(runId(1), 0, 5)))
@@ -155,11 +157,11 @@ test.each<[string, (path: string) => void, number[]]>([
       const store = openFastEvents(folder)
       const { size } = statSync(fileOf(store))
       harm(fileOf(store))
-      if (how === 'read first') await store.events.read(runId(1))
+      if (how === 'read first') await readEvents(store.events, runId(1))
       expect(store.events.nextIndex(runId(1))).toBe(3)
       await put(store, 3, 5)
       await untilFlushed(store)
-      const found = await store.events.read(runId(1))
+      const found = await readEvents(store.events, runId(1))
       expect(found.map(({ index }) => index)).toEqual([...indexes, 3, 4])
       const left = linesOf(found.slice(0, -3)).length
       expect(found.at(-3)).toMatchObject({
@@ -168,7 +170,7 @@ test.each<[string, (path: string) => void, number[]]>([
         text: expect.stringMatching(`^${size - left} bytes .*missing`),
       })
       expect(readFileSync(fileOf(store), 'utf8')).toBe(linesOf(found))
-      expect(await store.events.read(runId(1), { after: 3 })).toEqual(logEvents(runId(1), 4, 5))
+      expect(await readEvents(store.events, runId(1), { after: 3 })).toEqual(logEvents(runId(1), 4, 5))
       await store.close()
     }
   },
@@ -192,7 +194,7 @@ test('a large buffer is flushed while it grows, and any index is found in a larg
     3_999,
     ...Array.from({ length: 40 }, () => random.below(4_000)),
   ]) {
-    const found = await store.events.read(runId(1), { after, limit: 2 })
+    const found = await readEvents(store.events, runId(1), { after, limit: 2 })
     expect(found.map(({ index }) => index)).toEqual([after + 1, after + 2].filter((index) => index < 4_000))
   }
   await untilFlushed(store)
@@ -255,7 +257,7 @@ test('a disk without space for files: events stay in the database, and move once
     // The flush is retried every second, and logged once.
     await sleep(500)
     expect(store.log.lines.filter(({ message }) => message.includes('no disk space'))).toHaveLength(1)
-    expect(await store.events.read(runId(1))).toEqual(all)
+    expect(await readEvents(store.events, runId(1))).toEqual(all)
     expect(store.database.state()).toEqual({ is: 'ready' })
     rmSync(filler)
     await untilFlushed(store)
@@ -275,7 +277,7 @@ test('a run is removed from buffer, record and folder, also during a flush', asy
   expect(readdirSync(store.runs)).toEqual([])
   expect(store.database.eventBuffer.bytes).toBe(0)
   for (const id of ids) {
-    expect(await store.events.read(id)).toEqual([])
+    expect(await readEvents(store.events, id)).toEqual([])
     expect(store.events.nextIndex(id)).toBe(0)
   }
   await store.close()
@@ -285,7 +287,7 @@ test('a run is removed from buffer, record and folder, also during a flush', asy
 test('texts that are no run ids never reach the disk', async () => {
   const { events } = openEvents()
   for (const id of ['..', '../x', 'a/b', '']) {
-    await expect(events.read(id)).rejects.toThrow(TypeError)
+    await expect(readEvents(events, id)).rejects.toThrow(TypeError)
     await expect(events.remove(id)).rejects.toThrow(TypeError)
   }
 })
@@ -315,7 +317,7 @@ test('files of the old format are migrated up to their last whole event', async 
   expect(store.events.nextIndex(runId(1))).toBe(3)
   expect(store.events.nextIndex(runId(2))).toBe(0)
   await store.database.commit([putEvents(runId(1), logEvents(runId(1), 3, 4))])
-  expect(await store.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 4))
+  expect(await readEvents(store.events, runId(1))).toEqual(logEvents(runId(1), 0, 4))
   await until(
     'the event is in the file',
     () => readFileSync(path, 'utf8') === linesOf(logEvents(runId(1), 0, 4)),

@@ -1,9 +1,11 @@
 /** Kills a writing process at any instant: acknowledged data is on disk, and the store opens again. */
+
 import { expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { openStore } from '../../../store/store.ts'
 import { runTypeScript } from '../../support/child-process.ts'
+import { readEvents } from '../../support/event-batches.ts'
 import { drawSeed, Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
@@ -75,7 +77,7 @@ async function findWrongEvents(dataDir: string, known: ReadonlyMap<string, numbe
   })
   const wrong: string[] = []
   for (const [runId, next] of known) {
-    const events = await store.events.read(runId)
+    const events = await readEvents(store.events, runId)
     if (events.some(({ index }, at) => index !== at)) wrong.push(`${runId}: not in order, or not each once`)
     if (events.some(({ type }) => type !== 'log')) wrong.push(`${runId}: something else`)
     if (events.length < next) wrong.push(`${runId}: ${next} acknowledged, ${events.length} found`)

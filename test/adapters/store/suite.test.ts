@@ -1,9 +1,11 @@
 /** Tests of the guarantees that the store on disk and the in-memory store share. */
+
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
 import type { ArtifactLookup, Clock, Store } from '../../../core/ports.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { openStore } from '../../../store/store.ts'
+import { readEvents } from '../../support/event-batches.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
@@ -219,17 +221,17 @@ describe.each(factories)('%s', (_name, make) => {
       await database.commit([putEvents(id, portion)])
       expect(events.nextIndex(id)).toBe((portion.at(-1)?.index ?? 0) + 1)
     }
-    expect(await events.read(id)).toEqual(all)
-    expect(await events.read(id, { after: 248, limit: 3 })).toEqual(all.slice(249, 252))
-    expect(await events.read(id, { after: 0, limit: 1 })).toEqual(all.slice(1, 2))
-    expect(await events.read(id, { after: 299 })).toEqual([])
-    expect(await events.read(id, { limit: 0 })).toEqual([])
-    expect(await events.read(runId(2))).toEqual([])
+    expect(await readEvents(events, id)).toEqual(all)
+    expect(await readEvents(events, id, { after: 248, limit: 3 })).toEqual(all.slice(249, 252))
+    expect(await readEvents(events, id, { after: 0, limit: 1 })).toEqual(all.slice(1, 2))
+    expect(await readEvents(events, id, { after: 299 })).toEqual([])
+    expect(await readEvents(events, id, { limit: 0 })).toEqual([])
+    expect(await readEvents(events, runId(2))).toEqual([])
     await events.remove(id)
-    expect(await events.read(id)).toEqual([])
+    expect(await readEvents(events, id)).toEqual([])
     expect(events.nextIndex(id)).toBe(0)
     await database.commit([putEvents(id, all.slice(0, 2))])
-    expect(await events.read(id)).toEqual(all.slice(0, 2))
+    expect(await readEvents(events, id)).toEqual(all.slice(0, 2))
   })
 
   test('events become visible with the rest of their commit, and not before', async () => {
@@ -238,12 +240,12 @@ describe.each(factories)('%s', (_name, make) => {
     const committing = database.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, 0, 3))])
     const next = database.commit([putEvents(id, logEvents(id, 3, 5)), putEvents(id, logEvents(id, 5, 6))])
     expect(events.nextIndex(id)).toBe(0)
-    const early = events.read(id)
+    const early = readEvents(events, id)
     expect(await early).toEqual([])
     await committing
     await next
     expect(events.nextIndex(id)).toBe(6)
-    expect(await events.read(id)).toEqual(logEvents(id, 0, 6))
+    expect(await readEvents(events, id)).toEqual(logEvents(id, 0, 6))
   })
 
   test('events with a gap, a step back or a repetition in their indexes fail only their commit', async () => {
@@ -258,7 +260,7 @@ describe.each(factories)('%s', (_name, make) => {
     for (const commit of [...bad, twice]) await expect(commit).rejects.toThrow(RangeError)
     await good
     expect(database.runs.get(runId(1))).toBeUndefined()
-    expect(await events.read(id)).toEqual(logEvents(id, 0, 4))
+    expect(await readEvents(events, id)).toEqual(logEvents(id, 0, 4))
     expect(database.state()).toEqual({ is: 'ready' })
   })
 
@@ -298,13 +300,13 @@ describe.each(factories)('%s', (_name, make) => {
       for (const id of ids) {
         const next = events.nextIndex(id)
         const after = Math.floor(next / 2)
-        const seen = await events.read(id, { after })
+        const seen = await readEvents(events, id, { after })
         expect(seen.length).toBeGreaterThanOrEqual(next - after - 1)
         expect(seen.map(({ index }) => index)).toEqual(seen.map((_, n) => after + 1 + n))
       }
     }
     await writing
-    for (const id of ids) expect(await events.read(id)).toHaveLength(events.nextIndex(id))
+    for (const id of ids) expect(await readEvents(events, id)).toHaveLength(events.nextIndex(id))
   })
 
   test('after closing, all writes are refused', async () => {
@@ -317,7 +319,7 @@ describe.each(factories)('%s', (_name, make) => {
       () => store.config.replace(undefined, '{}'),
       () => store.config.saveCopy('{}'),
       () => store.database.commit([putEvents(id, logEvents(id, 0, 1))]),
-      () => store.events.read(id),
+      () => readEvents(store.events, id),
       () => store.events.remove(id),
       () => store.artifacts.write(id, 'a', 0, Buffer.from('x'), true),
       () => store.artifacts.remove(id),

@@ -80,7 +80,9 @@ describe('a log on the worker', () => {
     expect(bytesOf(head)).toBeGreaterThan(MIB / 3)
     expect(bytesOf(kept)).toBeGreaterThan(MIB / 10)
     const [overflow] = textsOf(sent.slice(-1))
-    expect(overflow).toMatch(/^the log has reached \d+ bytes: from here on only its last 262144 bytes are kept/)
+    expect(overflow).toMatch(
+      /^the log has reached \d+ bytes: from here on only its last 262144 bytes are kept/,
+    )
     const [, bytes] =
       /^(\d+) bytes of the log are left out here/.exec(textsOf([notice as ReportedEvent])[0] ?? '') ?? []
     const missing = bytesOf(events) - bytesOf(head) - bytesOf(kept)
