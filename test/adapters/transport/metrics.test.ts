@@ -1,4 +1,5 @@
 /** Metrics in the Prometheus text format. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { createPrometheusMetrics } from '../../../transport/metrics.ts'
 
@@ -24,4 +25,21 @@ test('an undeclared label creates no series', async () => {
   const metrics = createPrometheusMetrics()
   metrics.count('http_requests_total', { route: 'health', status: '2xx', path: '/secret' })
   expect(await metrics.text()).not.toContain('secret')
+})
+
+test('the lag of the event loop is the longest since the last request', async () => {
+  const metrics = createPrometheusMetrics()
+  const lag = async (which: 'max' | 'p99') => {
+    const line = new RegExp(`^nodejs_eventloop_lag_${which}_seconds (.*)$`, 'm').exec(await metrics.text())
+    return Number(line?.[1])
+  }
+  await sleep(50)
+  await lag('max')
+  const until = performance.now() + 300
+  while (performance.now() < until);
+  await sleep(50)
+  expect(await lag('max')).toBeGreaterThan(0.25)
+  await sleep(50)
+  expect(await lag('max')).toBeLessThan(0.25)
+  expect(await lag('p99')).toBeLessThan(0.25)
 })
