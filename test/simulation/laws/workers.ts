@@ -206,12 +206,12 @@ const additionsAreIgnored: Law = {
   number: 'W1',
   sentence: 'the host understands every frame of its protocol version, whatever a later worker adds',
   observe: (view, fail) => {
-    const heard = new WeakSet<SimWire>()
+    const seen = new WeakSet<SimWire>()
     return {
-      onHostReceives: (wire) => void heard.add(wire),
+      onHostReceives: (wire) => void seen.add(wire),
       onHostSends: (wire, frame) => {
         // A connection without any frame is rejected with the same code.
-        if (view.hasHostileLink || !heard.has(wire)) return
+        if (view.hasHostileLink || !seen.has(wire)) return
         if (frame.type === 'rejected' && frame.code === 'malformed') fail(`${wire.worker}: ${frame.reason}`)
       },
     }
