@@ -16,10 +16,18 @@ export type Body =
   /** The rest is still arriving; `rest` calls back once the client has sent it all. */
   | { readonly is: 'too large'; readonly onRestReceived: (sent: () => void) => void }
 
-/** Why the body of this request cannot be read; undefined when it can. */
+const DIGITS = /^[0-9]+$/
+
+/**
+ * Why nobody can say where the body of this request ends; undefined when it is clear. The library reads on behind the
+ * end that it assumes, and another program in between may assume a different one.
+ */
 export function framingError(head: RequestHead): string | undefined {
-  if (head.contentLengths > 1) return 'the request has more than one Content-Length header; send one'
-  if (head.transferEncoding === '' || head.transferEncoding === 'chunked') return undefined
+  const { contentLength, contentLengths, transferEncoding, transferEncodings } = head
+  if (contentLengths > 1) return 'the request has more than one Content-Length header; send one'
+  if (contentLengths === 1 && !DIGITS.test(contentLength)) return 'the Content-Length must be a whole number'
+  if (transferEncodings === 0) return undefined
+  if (transferEncodings === 1 && contentLengths === 0 && transferEncoding === 'chunked') return undefined
   return 'chunked is the only supported transfer encoding; send the body chunked or without an encoding'
 }
 

@@ -121,11 +121,13 @@ export class Exchange {
       this.#response.write(reply.body)
     })
     this.onEnd(clock.after(REFUSED_BODY_MS_MAX, () => this.#response.close()))
-    rest(() => {
+    // End later: while this reply is open, the library closes the connection instead of reading another request.
+    const endReply = (): void => {
       if (this.#isEnded) return
       this.#response.cork(() => this.#response.end())
       this.#end()
-    })
+    }
+    rest(() => this.onEnd(clock.after(0, endReply)))
   }
 
   #end(): void {

@@ -1,7 +1,7 @@
 /**
  * Handles HTTP requests: exactly one reply for each.
  *
- * The order of checks: admission, path and method, parameters and query, body, handler. Replies that are ready within
+ * The order of checks: framing, admission, path and method, parameters and query, body, handler. Replies that are ready within
  * the library's callback are sent there; all others go through an `Exchange`.
  */
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
@@ -18,6 +18,7 @@ import {
   type Reply,
   refusal,
   send,
+  sendAndClose,
   sendWithoutBody,
 } from './reply.ts'
 import { type Admission, type AdmissionCheck, UNKNOWN_PATH } from './request-checks.ts'
@@ -99,6 +100,13 @@ class RoutingHttpHandler implements HttpHandler {
     const head = readHead(request)
     const found = this.#options.route(head.path)
     const row = found?.path.byMethod.get(head.method)
+    const fault = framingError(head)
+    if (fault !== undefined) {
+      const refused = refusal(400, fault)
+      this.#options.counter.count(row, refused.status)
+      sendAndClose(response, refused)
+      return
+    }
     const { reply, cors } = this.#decide(response, request, head, found)
     if (reply === undefined) return
     this.#options.counter.count(row, reply.status)
@@ -157,11 +165,6 @@ class RoutingHttpHandler implements HttpHandler {
     cors: Headers | undefined,
   ): undefined {
     const exchange = new Exchange(response, cors)
-    const fault = framingError(head)
-    if (fault !== undefined) {
-      this.#replyAndClose(exchange, asked.row, refusal(400, fault))
-      return
-    }
     this.#track(exchange)
     const use = asked.row.takesBody ? 'kept' : 'counted'
     readBody(

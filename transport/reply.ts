@@ -128,6 +128,19 @@ export function send(response: HttpResponse, reply: Reply, extra?: Headers): voi
   else response.end(reply.body)
 }
 
+/**
+ * More than the library collects before it sends. A longer reply leaves at once, and then the connection closes before
+ * the library reads on in the bytes that it has already received.
+ */
+const COLLECTED_BYTES_MAX = 16 * 1024
+
+/** Answers a request whose end is unclear, and closes: bytes behind its head are never read as another request. */
+export function sendAndClose(response: HttpResponse, reply: Reply, extra?: Headers): void {
+  writeHead(response, reply, extra)
+  // JSON may end with spaces.
+  response.end(`${String(reply.body)}${' '.repeat(COLLECTED_BYTES_MAX)}`, true)
+}
+
 /** The reply to HEAD: the length of the body without the body, which would corrupt the next reply. */
 export function sendWithoutBody(response: HttpResponse, reply: Reply, extra?: Headers): void {
   writeHead(response, reply, extra)

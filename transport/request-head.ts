@@ -20,6 +20,7 @@ export interface RequestHead {
   contentLength: string
   contentLengths: number
   transferEncoding: string
+  transferEncodings: number
   upgrade: string
   /** Access-Control-Request-Method: the method that a preflight asks about. */
   preflightMethod: string
@@ -38,6 +39,7 @@ const head: RequestHead = {
   contentLength: '',
   contentLengths: 0,
   transferEncoding: '',
+  transferEncodings: 0,
   upgrade: '',
   preflightMethod: '',
 }
@@ -49,7 +51,8 @@ export function readHead(request: HttpRequest): RequestHead {
   head.path = request.getUrl()
   head.host = head.origin = head.authorization = head.contentType = ''
   head.contentLength = head.transferEncoding = head.upgrade = head.preflightMethod = ''
-  head.hosts = head.origins = head.authorizations = head.contentLengths = 0
+  head.hosts = head.origins = head.authorizations = 0
+  head.contentLengths = head.transferEncodings = 0
   request.forEach(readHeader)
   return head
 }
@@ -72,7 +75,7 @@ function readHeader(name: string, value: string): void {
       if (head.contentLengths++ === 0) head.contentLength = value
       return
     case 'transfer-encoding':
-      head.transferEncoding = value.toLowerCase()
+      if (head.transferEncodings++ === 0) head.transferEncoding = value.toLowerCase()
       return
     case 'upgrade':
       head.upgrade = value.toLowerCase()
@@ -84,7 +87,7 @@ function readHeader(name: string, value: string): void {
 
 /** Whether a body follows. */
 export function announcesBody(read: RequestHead): boolean {
-  return read.transferEncoding !== '' || (read.contentLength !== '' && read.contentLength !== '0')
+  return read.transferEncodings > 0 || (read.contentLength !== '' && read.contentLength !== '0')
 }
 
 /** The text after the `?`, still encoded. Without a `?` the library returns undefined instead of an empty text. */

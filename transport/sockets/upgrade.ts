@@ -6,10 +6,11 @@
 import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js'
 import type { Log } from '../../core/ports.ts'
 import type { Parsed } from '../../protocol/parse.ts'
-import { type Headers, type Reply, refusal, send } from '../reply.ts'
+import { framingError } from '../body.ts'
+import { type Headers, type Reply, refusal, send, sendAndClose } from '../reply.ts'
 import type { AdmissionCheck } from '../request-checks.ts'
 import type { RequestCounter } from '../request-counter.ts'
-import { readHead, readQueryText } from '../request-head.ts'
+import { announcesBody, readHead, readQueryText } from '../request-head.ts'
 import { decodeParams, type RouteMatch, type Router } from '../router.ts'
 import type { RouteParameters, ServedRoute } from '../routes/route-table.ts'
 
@@ -36,6 +37,12 @@ export function createUpgrade(
   return (response, request, context) => {
     const head = readHead(request)
     const found = route(head.path)
+    const fault = announcesBody(head) ? 'an upgrade has no body' : framingError(head)
+    if (fault !== undefined) {
+      counter.count(found?.path.byMethod.get(head.method), 400)
+      sendAndClose(response, refusal(400, fault))
+      return
+    }
     const { refused, cors, data } = decide()
     if (data === undefined) {
       counter.count(found?.path.byMethod.get(head.method), refused.status)
