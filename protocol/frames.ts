@@ -396,8 +396,16 @@ export const hostFrames = {
     name: Name,
     state: WorkerState,
     credential: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
+    /** The host's installation. The worker stores it beside its credential. */
+    installation: Type.Optional(Id),
   }),
-  rejected: record('RejectedFrame', { type: Type.Literal('rejected'), code: RejectionCode, reason: Text }),
+  rejected: record('RejectedFrame', {
+    type: Type.Literal('rejected'),
+    code: RejectionCode,
+    reason: Text,
+    /** Present with `unauthorized`: the installation that does not know the worker. */
+    installation: Type.Optional(Id),
+  }),
   'heartbeat-ack': record('HeartbeatAckFrame', {
     type: Type.Literal('heartbeat-ack'),
     state: WorkerState,

@@ -7,7 +7,7 @@
  * environment variable. Restarts are left to the local worker machine.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
@@ -27,6 +27,8 @@ export interface LocalWorkerPorts {
   readonly program: readonly string[]
   /** The worker's data directory. */
   readonly dataDir: string
+  /** The host's installation. A credential of another installation is worthless here. */
+  readonly installation: string
   /** The host's address, read at each start; undefined until the host listens. */
   readonly url: () => string | undefined
   readonly name: string
@@ -87,12 +89,12 @@ async function spawnWorker(
 }
 
 function argumentsFor(ports: LocalWorkerPorts, options: LocalWorkerOptions, url: string): string[] {
-  const { dataDir, name, logLevel } = ports
+  const { dataDir, name, logLevel, installation } = ports
   const [tokenFile, credentialFile] = [join(dataDir, 'token'), join(dataDir, 'credential.json')]
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   rmSync(tokenFile, { force: true })
   if (options.enrollAgain) rmSync(credentialFile, { force: true })
-  const needsToken = !exists(credentialFile)
+  const needsToken = !isCredentialOf(installation, credentialFile)
   if (needsToken) writeFileSync(tokenFile, `${options.createPairingToken()}\n`, { flag: 'wx', mode: 0o600 })
   return [
     ...['worker', '--host', url, '--data-dir', dataDir, `--name=${name}`],
@@ -109,8 +111,11 @@ function stdioCovering(inherited: readonly number[], devNull: number): (number |
   return Array.from({ length: highest - 2 }, (_, index) => (inheritedSet.has(index + 3) ? devNull : 'ignore'))
 }
 
-function exists(file: string): boolean {
-  return statSync(file, { throwIfNoEntry: false }) !== undefined
+/** A credential that names no installation was stored by an earlier version, or cannot be read: its worker decides. */
+function isCredentialOf(installation: string, file: string): boolean {
+  if (statSync(file, { throwIfNoEntry: false }) === undefined) return false
+  const named = /"installation"\s*:\s*"([^"]*)"/.exec(readFileSync(file, 'utf8'))?.[1]
+  return named === undefined || named === installation
 }
 
 // ---- running -------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 import { isNativeError } from 'node:util/types'
 import type { WorkerCredential, WorkerIdentity } from '../core/daemon/ports.ts'
 import { hashSecret, isSameHash } from '../core/fleet/token.ts'
+import { isInstallationId } from '../core/installation.ts'
 import type { Log } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { readSecretFile } from './secret-file.ts'
@@ -79,8 +80,8 @@ class FileIdentity implements StoredIdentity {
 
   credential(): WorkerCredential | undefined {
     if (this.#stored === undefined) return undefined
-    const { workerId, secret } = this.#stored
-    return { workerId, secret }
+    const { workerId, secret, installation } = this.#stored
+    return { workerId, secret, ...(installation === undefined ? {} : { installation }) }
   }
 
   pairingToken(): string | undefined {
@@ -88,15 +89,17 @@ class FileIdentity implements StoredIdentity {
   }
 
   /** Takes effect in memory at once: the connection may break, and the redeemed token is worthless. */
-  saveCredential({ workerId, secret }: WorkerCredential): Promise<void> {
+  saveCredential({ workerId, secret, installation }: WorkerCredential): Promise<void> {
     const token = this.#token
+    const before = this.#stored
+    const redeemed = token === undefined ? before?.redeemed : hashSecret(token)
     const kept: StoredCredential = {
       workerId,
       secret,
       host: this.#options.host,
-      ...(token === undefined ? {} : { redeemed: hashSecret(token) }),
+      ...(installation === undefined ? {} : { installation }),
+      ...(redeemed === undefined ? {} : { redeemed }),
     }
-    const before = this.#stored
     this.#token = undefined
     this.#stored = kept
     return this.#writeInOrder(() => this.#write(kept, before, token))
@@ -204,6 +207,7 @@ function parseCredential(text: string): StoredCredential | undefined {
   const fields = new Map<string, unknown>(Object.entries(parseObject(text)))
   const [workerId, secret] = [fields.get('workerId'), fields.get('secret')]
   const [host, redeemed] = [fields.get('host'), fields.get('redeemed')]
+  const installation = fields.get('installation')
   if (typeof workerId !== 'string' || !WORKER_ID.test(workerId)) return undefined
   if (typeof secret !== 'string' || !SECRET.test(secret)) return undefined
   return {
@@ -211,6 +215,7 @@ function parseCredential(text: string): StoredCredential | undefined {
     secret,
     ...(typeof host === 'string' ? { host } : {}),
     ...(typeof redeemed === 'string' ? { redeemed } : {}),
+    ...(isInstallationId(installation) ? { installation } : {}),
   }
 }
 

@@ -63,12 +63,16 @@ const GIVEN_UP_MS_MAX = 60_000
 /** This many leases fit into the `register` frame, however long their ids are. */
 const REGISTER_CLAIMS_MAX = 256
 
+const LOSS_OF = { retry: 'lost', 'foreign-host': 'lost', 'retry-rarely': 'update needed' } as const
+
 export class HostConnection {
   readonly #ports: HostConnectionPorts
   #hasEverRegistered = false
   /** Closed only before the next dial, so that a withdrawal that waits in it unread is still read. */
   #silentTransport: DialledConnection | undefined
   #gaveUpAt = Number.NEGATIVE_INFINITY
+  /** The last warning about a host of another installation, which is not repeated with every attempt. */
+  #lastForeignHost: string | undefined
 
   constructor(ports: HostConnectionPorts) {
     this.#ports = ports
@@ -160,7 +164,9 @@ export class HostConnection {
     const token = identity.pairingToken()
     if (token !== undefined) return { kind: 'pairing', token }
     const credential = identity.credential()
-    return credential === undefined ? undefined : { kind: 'credential', ...credential }
+    if (credential === undefined) return undefined
+    const { workerId, secret } = credential
+    return { kind: 'credential', workerId, secret }
   }
 
   #register(): void {
@@ -188,20 +194,42 @@ export class HostConnection {
     this.#hasEverRegistered = true
     timers.cancel(HOST_CONNECTION_TIMER, 'register')
     timers.at(HOST_CONNECTION_TIMER, 'silence', session.receivedAt + SILENCE_MS)
-    if (frame.credential !== undefined) void this.#storeCredential(frame.workerId, frame.credential)
+    this.#lastForeignHost = undefined
+    if (frame.credential !== undefined) void this.#storeCredential(frame, frame.credential)
+    else void this.#storeInstallation(frame.installation)
     log.info({ worker: frame.workerId, name: frame.name, host: frame.hostVersion }, REGISTERED_MESSAGE)
     sendConnectionEvent({ type: 'registered' })
     this.#ports.onUp()
   }
 
   /** Without a stored credential the worker could not register after its next start, so end now and name the cause. */
-  async #storeCredential(workerId: string, secret: string): Promise<void> {
+  async #storeCredential(
+    { workerId, installation }: HostFrameOf<'registered'>,
+    secret: string,
+  ): Promise<void> {
     const { identity, sendConnectionEvent } = this.#ports
+    const named = installation === undefined ? {} : { installation }
     try {
-      await identity.saveCredential({ workerId, secret })
+      await identity.saveCredential({ workerId, secret, ...named })
     } catch (error) {
       const detail = `the credential could not be written to disk (${messageOf(error)}); pair this machine again`
       sendConnectionEvent({ type: 'refused for good', end: { is: 'broken', detail } })
+    }
+  }
+
+  /** The host has accepted the credential, so its installation is the worker's own. */
+  async #storeInstallation(installation: string | undefined): Promise<void> {
+    const { identity, log } = this.#ports
+    const credential = identity.credential()
+    if (installation === undefined || credential === undefined) return
+    if (credential.installation === installation) return
+    try {
+      await identity.saveCredential({ ...credential, installation })
+    } catch (error) {
+      log.warn(
+        { reason: messageOf(error) },
+        "the host's installation could not be stored beside the credential",
+      )
     }
   }
 
@@ -245,7 +273,8 @@ export class HostConnection {
       this.#onFrame(frame)
   }
 
-  async #onRejected(session: HostSession, { code, reason }: HostFrameOf<'rejected'>): Promise<void> {
+  async #onRejected(session: HostSession, frame: HostFrameOf<'rejected'>): Promise<void> {
+    const { code, reason, installation } = frame
     const { identity, log, sendConnectionEvent, timers } = this.#ports
     const withToken = session.auth.kind === 'pairing'
     const verdict = judgeRejection(code, reason, {
@@ -255,16 +284,25 @@ export class HostConnection {
       everRegistered: this.#hasEverRegistered,
       afterMs: timers.now() - session.dialledAt,
       abandonedConnection: timers.now() - this.#gaveUpAt < GIVEN_UP_MS_MAX,
+      ownInstallation: identity.credential()?.installation,
+      rejectedBy: installation,
     })
     log.warn({ code, reason }, 'the host rejected this worker')
     this.#release()?.transport?.close()
     if (withToken && (code === 'invalid-token' || code === 'expired-token'))
       await this.#deleteIdentity('the token', () => identity.deletePairingToken())
-    if (code === 'unauthorized' && !withToken)
+    if (verdict.is === 'foreign-host') this.#warnOfForeignHost(verdict.detail)
+    else if (code === 'unauthorized' && !withToken)
       await this.#deleteIdentity('the credential', () => identity.deleteCredential())
     const explanation = `the host rejected this worker (${code}): ${reason}`
     if (verdict.is === 'end') sendConnectionEvent({ type: 'refused for good', end: verdict.end })
-    else sendConnectionEvent({ type: verdict.is === 'retry' ? 'lost' : 'update needed', reason: explanation })
+    else sendConnectionEvent({ type: LOSS_OF[verdict.is], reason: explanation })
+  }
+
+  #warnOfForeignHost(detail: string): void {
+    if (this.#lastForeignHost === detail) return
+    this.#lastForeignHost = detail
+    this.#ports.log.error({}, detail)
   }
 
   async #onRevoked(reason: string): Promise<void> {

@@ -94,6 +94,7 @@ export const workerChannelModule = defineHostModule({
       reconciliation,
       acknowledgements,
       version,
+      installation: store.installation,
       onWorkersChanged,
       onReconnected: (workerId) => manager.onReconnected(workerId),
     })
@@ -103,6 +104,7 @@ export const workerChannelModule = defineHostModule({
       frameReceiver,
       undeliveredDiscards,
       terminals: terminals.sessions,
+      installation: store.installation,
       hasViewers: () => broadcast.hasListeners,
       pushWorkers: () => broadcast.send({ type: 'workers', workers: registry.views() }),
     })

@@ -33,6 +33,7 @@ export interface WorkerManagerPorts {
   readonly frameReceiver: FrameReceiver
   readonly undeliveredDiscards: UndeliveredDiscards
   readonly terminals: TerminalSessions
+  readonly installation: string
   /** Whether a dashboard is connected. */
   readonly hasViewers: () => boolean
   /** Sends the current workers to the dashboards. */
@@ -80,7 +81,9 @@ export class WorkerManager {
         return
       case 'worker.reject connection': {
         const { connection, code, reason } = effect
-        connections.sendLast(connection, { type: 'rejected', code, reason }, reason)
+        const { installation } = this.#ports
+        const named = code === 'unauthorized' ? { installation } : {}
+        connections.sendLast(connection, { type: 'rejected', code, reason, ...named }, reason)
         return
       }
       case 'worker.send revoked':

@@ -33,6 +33,7 @@ export interface WorkerRegistrationPorts {
   readonly reconciliation: LeaseReconciliation
   readonly acknowledgements: LeaseAcknowledgements
   readonly version: string
+  readonly installation: string
   /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
   /** Capabilities or connections of workers changed. */
@@ -175,6 +176,7 @@ export class WorkerRegistration {
       workerId: worker.id,
       name: worker.name,
       state: worker.state,
+      installation: this.#ports.installation,
       ...(credential === undefined ? {} : { credential }),
     })
   }

@@ -81,7 +81,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       configText,
       onConfigChange: know,
       ...(execution.kind === 'local-worker'
-        ? { localWorker: createLocalWorkerLauncher(options, { dataDir, url: () => url, log }) }
+        ? { localWorker: createLocalWorkerLauncher(options, { dataDir, store, url: () => url, log }) }
         : {}),
       ...providers,
       port: () => (url === undefined ? undefined : Number(new URL(url).port)),
@@ -160,13 +160,20 @@ function createLocalWorkerLauncher(
   { logLevel }: ServeOptions,
   {
     dataDir,
+    store,
     url,
     log,
-  }: { readonly dataDir: string; readonly url: () => string | undefined; readonly log: Log },
+  }: {
+    readonly dataDir: string
+    readonly store: Store
+    readonly url: () => string | undefined
+    readonly log: Log
+  },
 ): LocalWorkerLauncher {
   return createLocalWorker({
     program: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
     dataDir: join(dataDir, 'worker'),
+    installation: store.installation,
     url,
     name: hostname(),
     logLevel,

@@ -166,6 +166,8 @@ export interface Dialer {
 export interface WorkerCredential {
   readonly workerId: string
   readonly secret: string
+  /** The installation that knows the worker; absent until its host has named it. */
+  readonly installation?: string
 }
 
 /** The worker's credential and pairing token, in owner-only files on the worker's disk. */

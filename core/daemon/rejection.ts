@@ -5,6 +5,7 @@
  * cure ends the worker, so that a person notices. Two rejections only look permanent: a `register` that arrived after
  * the host's timeout, and a host that first accepted this worker and later calls its frames malformed. In the second
  * case finished work may still need delivery, and an update of the host cures it, so the worker retries rarely.
+ * A host of another installation cannot end an enrollment: its address or its database is wrong.
  */
 import type { RejectionCode } from '../../protocol/frames.ts'
 import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
@@ -21,12 +22,18 @@ export interface RejectionFacts {
   readonly afterMs: number
   /** The worker recently gave up a connection that the host may have accepted only now. */
   readonly abandonedConnection: boolean
+  /** The installation that enrolled the worker; undefined when its host has never named one. */
+  readonly ownInstallation: string | undefined
+  /** The installation that the rejection names. */
+  readonly rejectedBy: string | undefined
 }
 
 export type RejectionVerdict =
   /** `retry`: as after any other lost connection. */
   | { readonly is: 'retry' }
   | { readonly is: 'retry-rarely' }
+  /** Another installation does not know the worker: keep the credential, and retry as after a lost connection. */
+  | { readonly is: 'foreign-host'; readonly detail: string }
   | { readonly is: 'end'; readonly end: RejectionEnd }
 
 export interface RejectionEnd {
@@ -43,7 +50,7 @@ export function judgeRejection(code: RejectionCode, reason: string, facts: Rejec
     case 'expired-token':
       return facts.hasCredential ? { is: 'retry' } : end('no-credential', tokenRefused(reason))
     case 'unauthorized':
-      return end('unauthorized', `the host does not know this worker any more (${reason}); pair it again`)
+      return unauthorized(reason, facts)
     case 'protocol':
       return facts.registered
         ? replaced(facts)
@@ -51,6 +58,13 @@ export function judgeRejection(code: RejectionCode, reason: string, facts: Rejec
     case 'malformed':
       return malformed(reason, facts)
   }
+}
+
+/** Only the installation that enrolled the worker can end the enrollment; a restored database knows the worker again. */
+function unauthorized(reason: string, { ownInstallation, rejectedBy }: RejectionFacts): RejectionVerdict {
+  if (ownInstallation === undefined || ownInstallation === rejectedBy)
+    return end('unauthorized', `the host does not know this worker any more (${reason}); pair it again`)
+  return { is: 'foreign-host', detail: foreignHost(ownInstallation, rejectedBy) }
 }
 
 /**
@@ -76,5 +90,10 @@ function malformed(
 
 const tokenRefused = (reason: string): string =>
   `the pairing token was refused (${reason}); get a new one from the host (POST /api/workers/pairing-tokens)`
+
+const foreignHost = (own: string, rejectedBy: string | undefined): string =>
+  `the host is ${rejectedBy === undefined ? 'an unnamed installation' : `the installation ${rejectedBy}`}, but this ` +
+  `worker was enrolled by ${own}; it keeps its credential and tries again: restore the host's database, correct ` +
+  '--host, or pair this worker with the host by a new --token-file'
 
 const end = (is: RejectionEnd['is'], detail: string): RejectionVerdict => ({ is: 'end', end: { is, detail } })

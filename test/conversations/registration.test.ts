@@ -29,6 +29,7 @@ test('a pairing token enrolls the machine; the answer carries the assigned worke
     workerId,
     name: 'builder',
     state: 'active',
+    installation: host.store.installation,
     credential,
   })
 })
@@ -307,7 +308,10 @@ test('an enrollment whose worker never sent a heartbeat within 10 minutes is rem
   await host.advance(1)
   expect(host.hostApi.fleet().workers).toEqual([])
   const connection = await reconnect(host, worker)
-  expect(connection.lastReceived('rejected').code).toBe('unauthorized')
+  expect(connection.lastReceived('rejected')).toMatchObject({
+    code: 'unauthorized',
+    installation: host.store.installation,
+  })
 })
 
 test('a heartbeat proves an enrollment for good', async () => {

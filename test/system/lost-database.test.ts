@@ -11,7 +11,9 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { type CommandProcess, configWithAnyPort, serve } from '../support/command-process.ts'
+import type { FleetResponse } from '../../protocol/worker.ts'
+import { type CommandProcess, configWithAnyPort, runCommand, serve } from '../support/command-process.ts'
+import { freePort } from '../support/free-ports.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
@@ -20,6 +22,9 @@ const TICKET = {
   identifier: 'LOST-1',
   title: 'Keep me',
 }
+
+const installationOf = (dataDir: string): string =>
+  JSON.parse(readFileSync(join(dataDir, 'installation.json'), 'utf8')).id
 
 const stateOf = (dataDir: string) => join(dataDir, 'state')
 const dataOf = (dataDir: string) => join(stateOf(dataDir), 'data.mdb')
@@ -129,6 +134,41 @@ test('a foreign database is refused', async () => {
   const [dataDir, foreign] = [newDirectory(), newDirectory()]
   for (const each of [dataDir, foreign]) await stop((await serveWithRun(each)).host)
   cpSync(stateOf(foreign), stateOf(dataDir), { recursive: true })
-  const { id } = JSON.parse(readFileSync(join(foreign, 'installation.json'), 'utf8'))
-  await expectRefusal(dataDir, id, join(dataDir, 'installation.json'))
+  await expectRefusal(dataDir, installationOf(foreign), join(dataDir, 'installation.json'))
 })
+
+test('a worker keeps its credential at a host of another installation, and is back when its own returns', async () => {
+  const fleetPort = await freePort()
+  const [dataDir, foreign, workerDir] = [tempFolder(), tempFolder(), tempFolder()]
+  const config = configWithAnyPort({ fleet: { host: '127.0.0.1', port: fleetPort } })
+  for (const each of [dataDir, foreign]) writeFileSync(join(each, 'config.json'), config, { mode: 0o600 })
+  const host = serve(dataDir)
+  const { body } = await host.request('/api/workers/pairing-tokens', { method: 'POST', body: {} })
+  const tokenFile = join(tempFolder(), 'token')
+  writeFileSync(tokenFile, (body as { token: string }).token, { mode: 0o600 })
+  const place = ['--host', `http://127.0.0.1:${fleetPort}`, '--data-dir', workerDir]
+  const worker = runCommand(['worker', ...place, '--token-file', tokenFile], workerDir)
+  const credential = join(workerDir, 'credential.json')
+  await until('the worker is enrolled', () => existsSync(credential))
+  const stored = readFileSync(credential, 'utf8')
+  expect(JSON.parse(stored)).toMatchObject({ installation: installationOf(dataDir) })
+  await stop(host)
+
+  const wrongHost = serve(foreign)
+  await wrongHost.waitForLaunch()
+  await until(
+    'the worker met the wrong host',
+    () => `${worker.out()}${worker.err()}`.includes(installationOf(foreign)),
+    30_000,
+  )
+  await stop(wrongHost)
+  expect(readFileSync(credential, 'utf8')).toBe(stored)
+
+  const again = serve(dataDir)
+  const isOnline = async () =>
+    ((await again.request('/api/workers')).body as FleetResponse).workers.some(
+      ({ connection }) => connection === 'online',
+    )
+  await until('the worker is online', isOnline, 30_000)
+  expect(worker.process.exitCode).toBeNull()
+}, 90_000)

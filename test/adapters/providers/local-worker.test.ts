@@ -1,5 +1,5 @@
 /** The local worker process: its arguments, what it must not inherit, and how it ends. */
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
@@ -30,6 +30,8 @@ process.stdin.resume().on('close', () => { say(20, 'let go of'); process.exit(3)
 writeSync(2, 'ready\\n')
 `
 
+const INSTALLATION = 'in-00000000000000aa'
+
 interface LocalWorkerBench {
   readonly log: RecordingLog
   readonly dataDir: string
@@ -48,6 +50,7 @@ function createLocalWorkerBench(given: Partial<LocalWorkerPorts> = {}): LocalWor
   const port = createLocalWorker({
     program: [process.execPath, script],
     dataDir,
+    installation: INSTALLATION,
     url: () => 'http://127.0.0.1:4400',
     name: '-anvil',
     logLevel: 'debug',
@@ -133,6 +136,17 @@ test('a worker with a credential receives no pairing token, unless it enrolls ag
   expect(existsSync(join(dataDir, 'credential.json'))).toBe(false)
 })
 
+test.each([
+  [INSTALLATION, 0],
+  ['in-00000000000000bb', 1],
+])('a credential of the installation %s needs %s pairing tokens', async (installation, tokens) => {
+  const { start, dataDir, invitations } = createLocalWorkerBench()
+  mkdirSync(dataDir, { mode: 0o700 })
+  writeFileSync(join(dataDir, 'credential.json'), JSON.stringify({ installation }))
+  await start()
+  expect(invitations).toHaveLength(tokens)
+})
+
 test('its log lines are forwarded with their level, and so is other output', async () => {
   const { start, log, loggedFields } = createLocalWorkerBench()
   await start()
@@ -190,6 +204,7 @@ test('a missing program and a host that does not listen yet are refused', async 
   const parts = (more: Partial<LocalWorkerPorts>): LocalWorkerPorts => ({
     program: ['/nowhere/node'],
     dataDir: join(tempFolder(), 'worker'),
+    installation: INSTALLATION,
     url: () => 'http://127.0.0.1:1',
     name: 'x',
     logLevel: 'info',

@@ -163,6 +163,20 @@ describe('a credential', () => {
     expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, credential])
   })
 
+  test('keeps the installation that its host names, at the enrollment or later', async () => {
+    const { open, credentialFile, tokenFile } = place(TOKEN)
+    const first = await open()
+    await first.saveCredential(credential)
+    const known = { ...credential, installation: 'in-0123456789abcdef' }
+    await first.saveCredential(known)
+    writeFileSync(tokenFile, TOKEN)
+    const next = await open()
+    expect([next.credential(), next.pairingToken()]).toEqual([known, undefined])
+    const stored = JSON.parse(readFileSync(credentialFile, 'utf8'))
+    writeFileSync(credentialFile, JSON.stringify({ ...stored, installation: 'nonsense' }))
+    expect((await open()).credential()).toEqual(credential)
+  })
+
   test('that was dropped is deleted from the disk', async () => {
     const { open, credentialFile } = place(TOKEN)
     const identity = await open()

@@ -427,6 +427,36 @@ describe('registration', () => {
     expect(conversation.clock.timers).toBe(0)
   })
 
+  test('a host of another installation does not make the worker delete its credential', async () => {
+    const conversation = new DaemonConversation()
+    await conversation.start()
+    await conversation.register({}, { installation: 'in-1' })
+    expect(conversation.credential).toMatchObject({ installation: 'in-1' })
+    await conversation.loseConnection()
+    const warning = expect.stringMatching(/^error: .*in-1/)
+    for (const [named, ...warnings] of [
+      [{ installation: 'in-2' }, warning],
+      [{ installation: 'in-2' }],
+      [{}, warning],
+    ] as const) {
+      await conversation.clock.advance(20_000)
+      await conversation.openConnection()
+      conversation.transcript()
+      await conversation.hostSends({ type: 'rejected', code: 'unauthorized', reason: 'because', ...named })
+      expect(conversation.transcript()).toEqual(['← rejected', 'hangs up', ...warnings])
+    }
+    await conversation.clock.advance(20_000)
+    await conversation.register({}, { installation: 'in-3' })
+    expect(conversation.credential).toMatchObject({ installation: 'in-3' })
+    await conversation.loseConnection()
+    await conversation.clock.advance(20_000)
+    await conversation.openConnection()
+    const own = { type: 'rejected', code: 'unauthorized', reason: 'because', installation: 'in-3' } as const
+    await conversation.hostSends(own)
+    expect(conversation.ends).toMatchObject([{ is: 'unauthorized' }])
+    expect(conversation.credential).toBeUndefined()
+  })
+
   test('without token and credential the worker does not connect', async () => {
     const conversation = new DaemonConversation()
     conversation.credential = undefined

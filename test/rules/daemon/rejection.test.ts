@@ -10,6 +10,8 @@ const fresh: RejectionFacts = {
   everRegistered: false,
   afterMs: 20,
   abandonedConnection: false,
+  ownInstallation: undefined,
+  rejectedBy: undefined,
 }
 
 test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionFacts>, then: string]>([
@@ -28,6 +30,25 @@ test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionF
     { registered: true },
     'end: unauthorized',
   ],
+  [
+    'an enrollment that is gone at the own installation',
+    'unauthorized',
+    { ownInstallation: 'in-1', rejectedBy: 'in-1' },
+    'end: unauthorized',
+  ],
+  [
+    'an installation that has never named itself to this worker',
+    'unauthorized',
+    { rejectedBy: 'in-1' },
+    'end: unauthorized',
+  ],
+  [
+    'the host of another installation',
+    'unauthorized',
+    { ownInstallation: 'in-1', rejectedBy: 'in-2' },
+    'foreign-host',
+  ],
+  ['an older host, which names no installation', 'unauthorized', { ownInstallation: 'in-1' }, 'foreign-host'],
   ['another version', 'protocol', {}, 'end: protocol'],
   ['a host that was updated meanwhile', 'protocol', { everRegistered: true }, 'end: protocol'],
   [
@@ -67,6 +88,7 @@ test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionF
   const verdict = judgeRejection(code, 'because', { ...fresh, ...facts })
   expect(verdict.is === 'end' ? `end: ${verdict.end.is}` : verdict.is).toBe(then)
   if (verdict.is === 'end') expect(verdict.end.detail).not.toBe('')
+  if (verdict.is === 'foreign-host') expect(verdict.detail).toMatch(/in-1.*--host.*--token-file/)
 })
 
 test.each<readonly [code: RejectionCode, facts: Partial<RejectionFacts>, words: string]>([
