@@ -213,13 +213,17 @@ export type ArtifactLookup =
 
 /** The artifact folder of each run. No name leads out of it. */
 export interface Artifacts {
-  /** Writes part 0, 1, … of one artifact. The file appears under its name only when the final part is on disk. */
+  /**
+   * Writes part 0, 1, … of one artifact. The file appears under its name only when the final part is on disk. A part is
+   * refused when all artifacts of the run, unfinished ones too, would have more than `runBytesMax` bytes.
+   */
   write(
     runId: string,
     name: string,
     part: number,
     data: Uint8Array,
     final: boolean,
+    runBytesMax?: number,
   ): Promise<'kept' | 'repeat' | { readonly refused: string }>
   /** Looks one artifact up by its name. */
   find(runId: string, name: string): Promise<ArtifactLookup>

@@ -26,6 +26,7 @@ import {
 import type { RunEventLog } from '../runs/run-event-log.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LeaseContext, LeaseEvent } from './lease.machine.ts'
+import { LeaseArtifacts } from './lease-artifacts.ts'
 import { LeaseLog } from './lease-log.ts'
 
 export type LeaseFrame =
@@ -56,6 +57,8 @@ export interface FrameReceiverPorts {
   readonly retentionHours: () => number
   /** The bytes of events that a run may store. */
   readonly logBudget: () => number
+  /** The bytes of artifacts that a run may store. */
+  readonly artifactBudget: () => number
   /** Called when enough frames are on disk since the last acknowledgement to send the next one. */
   readonly onAckDue: (workerId: string, leaseId: string) => void
   readonly requestCommit: () => void
@@ -73,6 +76,7 @@ type StoredProgress = LeaseWatermark & { readonly leftOutBytes?: number }
 interface LeaseProgress {
   readonly leaseId: string
   readonly log: LeaseLog
+  readonly artifacts: LeaseArtifacts
   readonly runId: string
   readonly workerId: string
   applied: LeaseWatermark
@@ -124,6 +128,7 @@ export class FrameReceiver implements CommitParticipant {
     this.#progressByLease.set(lease.id, {
       leaseId: lease.id,
       log: new LeaseLog(this.#ports, lease.runId, leftOutBytes),
+      artifacts: new LeaseArtifacts(this.#ports, lease.runId),
       runId: lease.runId,
       workerId: lease.workerId,
       applied: watermark,
@@ -151,7 +156,7 @@ export class FrameReceiver implements CommitParticipant {
     this.#dirty.delete(progress)
     this.#pendingBytes -= progress.pendingBytes
     progress.pendingBytes = 0
-    progress.log.end()
+    this.#endReports(progress)
     if (progress.isStored) {
       this.#closed.push(progress)
       this.#ports.requestCommit()
@@ -265,7 +270,7 @@ export class FrameReceiver implements CommitParticipant {
         this.#appendProblem(progress, recordMemories(progress.runId, frame.repo, frame.facts))
         break
       case 'run-artifact':
-        this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeArtifact(progress, frame))
+        this.#applyAfterWrite(progress, bytes, frame.seq, () => progress.artifacts.write(frame))
         return
       case 'run-usage-snapshot':
         this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeUsage(frame))
@@ -275,7 +280,7 @@ export class FrameReceiver implements CommitParticipant {
         progress.isComplete = true
         progress.applied = { mark: frame.seq, lost: progress.applied.lost }
         this.#dropWaiting(progress)
-        progress.log.end()
+        this.#endReports(progress)
         sendToLease(progress.leaseId, {
           type: 'completed',
           at: this.#ports.instant(),
@@ -285,6 +290,12 @@ export class FrameReceiver implements CommitParticipant {
         return
     }
     this.#advance(progress, frame.seq, bytes)
+  }
+
+  /** Names in the run's log what was left out. */
+  #endReports(progress: LeaseProgress): void {
+    this.#appendProblem(progress, progress.artifacts.end())
+    progress.log.end()
   }
 
   #appendProblem(progress: LeaseProgress, problem: string | undefined): void {
@@ -381,22 +392,6 @@ export class FrameReceiver implements CommitParticipant {
 
   #dropWaiting(progress: LeaseProgress): void {
     for (const { bytes } of progress.waiting.splice(0)) this.#removePendingBytes(progress, bytes)
-  }
-
-  /** Writes a part of an artifact. Returns why it was refused, if it was; the frame counts as applied all the same. */
-  async #writeArtifact(
-    progress: LeaseProgress,
-    frame: WorkerFrameOf<'run-artifact'>,
-  ): Promise<string | undefined> {
-    const { name, part, final, data } = frame
-    const written = await this.#ports.artifacts.write(
-      progress.runId,
-      name,
-      part,
-      Buffer.from(data, 'base64'),
-      final,
-    )
-    return typeof written === 'object' ? `the artifact ${name} was not kept: ${written.refused}` : undefined
   }
 
   async #writeUsage({ snapshot }: WorkerFrameOf<'run-usage-snapshot'>): Promise<string | undefined> {

@@ -1,5 +1,5 @@
 /** The leases module grants leases, receives the frames of their runs, and ends them. */
-import { logBudget } from '../../core/run/log-budget.ts'
+import { artifactBudget, logBudget } from '../../core/run/log-budget.ts'
 import { defineHostModule } from '../host-context.ts'
 import { RUN } from '../runs/run.names.ts'
 import { effectHandlers } from '../runtime/module.ts'
@@ -52,6 +52,7 @@ export const leasesModule = defineHostModule({
       recordMemories: (runId, repo, learnt) => jobs.preparation.recordMemories(runId, repo, learnt),
       retentionHours: () => config().sandbox.retentionHours,
       logBudget: () => logBudget(config()),
+      artifactBudget: () => artifactBudget(config()),
       onAckDue: (workerId, leaseId) => acknowledgements.acknowledgeLease(workerId, leaseId),
       onInvariantViolated: () => onInvariantViolated('acknowledged never falls'),
     })

@@ -82,6 +82,9 @@ function pathOf(folder: string, digest: string, next: number, size: number): str
   return join(folder, `${digest}.${next}.${size}`)
 }
 
+/** Returns the size that the name of a draft file tells. */
+export const sizeOfDraft = (file: string): number => Number(file.split('.')[2] ?? 0) || 0
+
 function parseDraftName(folder: string, file: string): ArtifactDraft {
   const [, next, size] = file.split('.')
   return { path: join(folder, file), next: Number(next), size: Number(size) }

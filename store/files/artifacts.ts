@@ -23,6 +23,7 @@ import {
   writePart,
 } from './artifact-draft.ts'
 import { artifactNameFault } from './artifact-name.ts'
+import { ArtifactSizes, sizeOfFile } from './artifact-sizes.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
 import { runFolder } from './run-folder.ts'
 import { StoreQueue } from './store-queue.ts'
@@ -39,6 +40,7 @@ export class ArtifactsOnDisk implements Artifacts {
   readonly #runs: string
   readonly #bytesMax: number
   readonly #queue = new StoreQueue()
+  readonly #sizes = new ArtifactSizes()
 
   constructor(runs: string, bytesMax = ARTIFACT_BYTES_MAX) {
     this.#runs = runs
@@ -51,11 +53,12 @@ export class ArtifactsOnDisk implements Artifacts {
     part: number,
     data: Uint8Array,
     final: boolean,
+    runBytesMax = Number.POSITIVE_INFINITY,
   ): Promise<ArtifactWriteResult> {
     const fault = artifactNameFault(name) ?? partFault(part, data)
     if (fault !== undefined) return { refused: fault }
     const paths = this.#paths(runId, name)
-    return this.#queue.run(runId, () => this.#write(paths, part, data, final))
+    return this.#queue.run(runId, () => this.#write(paths, part, data, final, runBytesMax))
   }
 
   async find(runId: string, name: string): Promise<ArtifactLookup> {
@@ -78,8 +81,10 @@ export class ArtifactsOnDisk implements Artifacts {
   }
 
   async remove(runId: string): Promise<void> {
-    const { run, artifacts, parts } = this.#paths(runId, '')
+    const paths = this.#paths(runId, '')
+    const { run, artifacts, parts } = paths
     return this.#queue.run(runId, async () => {
+      this.#sizes.forget(paths)
       // rm removes a symbolic link and does not follow it.
       await rm(artifacts, { recursive: true, force: true })
       await rm(parts, { recursive: true, force: true })
@@ -104,17 +109,28 @@ export class ArtifactsOnDisk implements Artifacts {
     part: number,
     data: Uint8Array,
     final: boolean,
+    runBytesMax: number,
   ): Promise<ArtifactWriteResult> {
     const draft = await this.#draftFor(paths, part, data, final)
     if (!isDraft(draft)) return draft
-    if (draft.size + data.length > this.#bytesMax) {
+    const refused = await this.#refusalOf(paths, draft.size, data.length, runBytesMax)
+    if (refused !== undefined) {
       await dropDrafts(paths.parts, paths.name)
-      return { refused: `${paths.name} is larger than ${this.#bytesMax} bytes` }
+      this.#sizes.add(paths, -draft.size)
+      return { refused }
     }
     await writePart(draft, data)
+    const replaced = final ? await sizeOfFile(paths.path) : 0
     if (final) await publish(draft, paths.path)
     else await advance(draft, data.length)
+    this.#sizes.add(paths, data.length - replaced)
     return 'kept'
+  }
+
+  async #refusalOf(paths: ArtifactPaths, draftBytes: number, bytes: number, runBytesMax: number) {
+    if (draftBytes + bytes > this.#bytesMax) return `${paths.name} is larger than ${this.#bytesMax} bytes`
+    const runBytes = await this.#sizes.bytesOf(paths)
+    return runBytes + bytes > runBytesMax ? describeFullBudget(runBytesMax) : undefined
   }
 
   /** Returns the draft for this part, or the result when the part is not to be written. */
@@ -145,9 +161,14 @@ export class ArtifactsOnDisk implements Artifacts {
     if (!(await isBelowArtifactLimit(paths))) {
       return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
     }
+    if (draft !== undefined) this.#sizes.add(paths, -draft.size)
     return beginDraft(paths.parts, paths.name)
   }
 }
+
+/** Why a part is refused that the budget of its run has no space for. */
+export const describeFullBudget = (bytesMax: number): string =>
+  `the artifacts of a run have at most ${bytesMax} bytes together (sandbox.maxArtifactsMib)`
 
 interface ArtifactPaths {
   readonly run: string

@@ -4,6 +4,7 @@ import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { StoreClosed } from '../errors.ts'
 import { artifactNameFault } from '../files/artifact-name.ts'
+import { describeFullBudget } from '../files/artifacts.ts'
 
 type MemoryWriteResult = 'kept' | 'repeat' | { readonly refused: string }
 
@@ -22,6 +23,7 @@ export class MemoryArtifacts implements Artifacts {
     part: number,
     data: Uint8Array,
     final: boolean,
+    runBytesMax = Number.POSITIVE_INFINITY,
   ): Promise<MemoryWriteResult> {
     const fault = artifactNameFault(name)
     if (fault !== undefined) return { refused: fault }
@@ -32,6 +34,7 @@ export class MemoryArtifacts implements Artifacts {
     const artifacts = this.#artifactsOf(runId)
     return (
       this.#earlyResult(artifacts, name, part, data, final) ??
+      refuseAboveBudget(artifacts, name, part, data, runBytesMax) ??
       keepPart(artifacts, name, part, Buffer.from(data), final)
     )
   }
@@ -85,6 +88,22 @@ export class MemoryArtifacts implements Artifacts {
     this.#byRun.set(runId, artifacts)
     return artifacts
   }
+}
+
+function refuseAboveBudget(
+  { whole, drafts }: RunArtifacts,
+  name: string,
+  part: number,
+  data: Uint8Array,
+  runBytesMax: number,
+): MemoryWriteResult | undefined {
+  // A first part replaces an unfinished artifact.
+  if (part === 0) drafts.delete(name)
+  const stored = [...whole.values(), ...[...drafts.values()].flat()]
+  const bytes = stored.reduce((sum, each) => sum + each.length, data.length)
+  if (bytes <= runBytesMax) return undefined
+  drafts.delete(name)
+  return { refused: describeFullBudget(runBytesMax) }
 }
 
 function keepPart(

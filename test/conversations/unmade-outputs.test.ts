@@ -156,7 +156,7 @@ test('an artifact that the store refuses does not hold up the run, and the runâ€
   await connection.send(work.artifact('report.txt', 'late', 3, true), work.complete())
   expect(connection.hasReceived('run-complete-ack')).toBe(true)
   expect((await host.events(runId)).slice(-2)).toEqual([
-    'system the artifact report.txt was not kept: part 3 of report.txt came before part 0',
+    'system the artifact report.txt (4 bytes) was not kept: part 3 of report.txt came before part 0',
     'status completed',
   ])
 })

@@ -177,6 +177,17 @@ test('every way of editing is noticed, repeatedly', async () => {
 
 // ---- artifacts -------------------------------------------------------------------------------------------------
 
+test('the sum of a run’s artifacts is read from the disk again after a restart', async () => {
+  const runs = tempFolder()
+  const write = (name: string, part: number, bytes: number, final: boolean) =>
+    new ArtifactsOnDisk(runs).write(runId(1), name, part, Buffer.alloc(bytes), final, 100)
+  expect(await write('a', 0, 40, true)).toBe('kept')
+  expect(await write('b', 0, 50, false)).toBe('kept')
+  expect(await write('b', 1, 11, true)).toMatchObject({ refused: expect.any(String) })
+  expect(await write('b', 0, 60, true)).toBe('kept')
+  expect(await write('c', 0, 1, true)).toMatchObject({ refused: expect.any(String) })
+})
+
 test('only plain files of the store are returned', async () => {
   const runs = tempFolder()
   const artifacts = new ArtifactsOnDisk(runs)

@@ -405,6 +405,27 @@ describe.each(factories)('%s', (_name, make) => {
     }
   })
 
+  test('the artifacts of a run stay within its budget, unfinished and replaced ones included', async () => {
+    const { artifacts } = await open()
+    const write = (name: string, part: number, bytes: number, final: boolean, run = runId(1)) =>
+      artifacts.write(run, name, part, Buffer.alloc(bytes, bytes), final, 100)
+    expect(await write('a', 0, 40, true)).toBe('kept')
+    expect(await write('b', 0, 40, false)).toBe('kept')
+    expect(await write('c', 0, 21, true)).toMatchObject({ refused: expect.stringContaining('100 bytes') })
+    expect(await write('c', 0, 20, true)).toBe('kept')
+    expect(await write('b', 1, 1, true)).toMatchObject({ refused: expect.any(String) })
+    expect(await write('b', 0, 39, false)).toBe('kept')
+    expect(await write('b', 0, 38, false)).toBe('kept')
+    expect(await write('b', 1, 2, true)).toBe('kept')
+    expect(await write('d', 0, 1, true)).toMatchObject({ refused: expect.any(String) })
+    expect(await write('d', 0, 100, true, runId(2))).toBe('kept')
+    expect(await artifacts.names(runId(1))).toEqual(['a', 'b', 'c'])
+    await artifacts.remove(runId(1))
+    expect(await write('e', 0, 60, true)).toBe('kept')
+    expect(await write('e', 0, 40, true)).toBe('kept')
+    expect(await write('f', 0, 60, true)).toBe('kept')
+  })
+
   test('an oversized part or artifact is refused', async () => {
     const { artifacts } = await open()
     expect(await artifacts.write(runId(1), 'a', 0, Buffer.alloc(256 * 1024 + 1), true)).toMatchObject({

@@ -108,6 +108,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
     },
     retentionHours: () => 24,
     logBudget: () => Number.POSITIVE_INFINITY,
+    artifactBudget: () => Number.POSITIVE_INFINITY,
     onAckDue: (_workerId, id) => void acks.push(id),
     requestCommit: () => {},
     onInvariantViolated: () => void leaseEvents.push('a law was broken'),

@@ -1,4 +1,4 @@
-/** The budget of a run's log on the host: a worker that does not limit its log fills neither disk nor memory. */
+/** The budgets of a run on the host: a worker that does not limit its reports fills neither disk nor memory. */
 import { expect, test } from '@jest/globals'
 import {
   acceptRun,
@@ -83,4 +83,22 @@ test('the worker learns what it may report, and a retry what is left of it', asy
   const second = new Work(connection.lastReceived('dispatch')).job.limits.logBytes ?? 0
   expect(second).toBeGreaterThan(0.3 * MIB)
   expect(second).toBeLessThan(0.5 * MIB)
+})
+
+test('an artifact beyond the budget is named once, with its bytes, and others are kept', async () => {
+  const host = await startHost(configWith({ sandbox: { maxArtifactsMib: 1 } }))
+  const { connection, work, runId } = await acceptRun(host)
+  const part = 'x'.repeat(256 * 1024)
+  await connection.send(work.artifact('small.txt', 'fits'))
+  for (let n = 0; n < 6; n++) await connection.send(work.artifact('large.bin', part, n, n === 5))
+  await connection.send(work.artifact('other.txt', 'fits too'))
+  for (let n = 0; n < 5; n++) await connection.send(work.artifact('unfinished.bin', part, n, false))
+  await connection.send(work.complete())
+  const { texts } = await stored(host, runId)
+  expect(texts.filter((text) => text.includes('was not kept'))).toEqual([
+    expect.stringMatching(/^the artifact large\.bin \(1572864 bytes\) .*\(sandbox\.maxArtifactsMib\)$/),
+    expect.stringMatching(/^the artifact unfinished\.bin \(1310720 bytes\) /),
+  ])
+  expect(await host.store.artifacts.names(runId)).toEqual(['other.txt', 'small.txt'])
+  expect(host.run(runId).status).toBe('completed')
 })
