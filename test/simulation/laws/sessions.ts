@@ -99,14 +99,14 @@ const hostReleasesUnviewed: Law = {
 }
 
 /**
- * Whether the host gave up the booted sandbox because its worker left during the boot or is away too long. The
- * worker receives `sandbox-release` when it returns; until then another worker may get the run.
+ * Whether the host gave up the booted sandbox because its worker left during the boot, is away too long, or is
+ * enrolled no more. The worker receives `sandbox-release` when it returns; until then another worker may get the run.
  */
-function isAbandoned(
-  view: LawView,
-  to: SimWire,
-  { workerId, isReady, workerAwaySince: awaySince }: HostBoot,
-): boolean {
+function isAbandoned(view: LawView, to: SimWire, { workerId, isReady, workerAwaySince }: HostBoot): boolean {
+  if (view.worker(workerId) === undefined) return true
+  // Absence is noted at each tick; a connection may have ended since the last one.
+  const awaySince =
+    view.currentWire(workerId)?.hostOpen === true ? workerAwaySince : (workerAwaySince ?? view.now())
   if (awaySince === undefined || view.registeredAs(to) === workerId) return false
   return !isReady || (view.now() - awaySince + TOLERANCE_MS) * CLOCK_TOLERANCE > RECONNECT_GRACE_MS
 }
