@@ -66,6 +66,9 @@ export const HELLO_FINISHED_RUNS = 200
 /** Shortest interval between two pushes of one run; the last state is always pushed. */
 export const RUN_PUSH_MS = 100
 export const WORKERS_PUSH_MS = 100
+/** Bytes of pushes in one turn of the event loop, and of those that may wait for the next turns. */
+export const PUSH_TURN_BYTES_MAX = 1024 * 1024
+export const PUSH_WAITING_BYTES_MAX = 32 * 1024 * 1024
 /**
  * Queued runs that are pushed again when their queue reason changes; clients read the reason of other runs on
  * request.

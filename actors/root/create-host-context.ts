@@ -43,7 +43,7 @@ export function createHostContext(
     config,
     timeouts,
     onConfigChange: () => modules().onConfigChange(),
-    broadcast: new DashboardBroadcast(log),
+    broadcast: new DashboardBroadcast(log, clock),
     requestCommit: () => system.requestCommit(),
     publish: (change) => modules().onViewChange(change),
     requestScheduling: () => modules().onViewChange({ view: 'placement' }),

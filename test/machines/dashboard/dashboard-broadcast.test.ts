@@ -1,0 +1,61 @@
+/** Tests of the pushes to dashboards: in order, a limited number in a turn, and a limited number that waits. */
+import { expect, test } from '@jest/globals'
+import { DashboardBroadcast } from '../../../actors/dashboard/dashboard-broadcast.ts'
+import type { DashboardPush } from '../../../protocol/dashboard.ts'
+import { PUSH_TURN_BYTES_MAX, PUSH_WAITING_BYTES_MAX } from '../../../protocol/limits.ts'
+import { createRecordingLog } from '../../support/recording-log.ts'
+
+const TEXT_CHARS = 768
+/** How many pushes of the test fit into a turn, and into the queue. */
+const PER_TURN = PUSH_TURN_BYTES_MAX / 1_024
+const WAITING = PUSH_WAITING_BYTES_MAX / 1_024
+
+function open() {
+  const turnEnds: (() => void)[] = []
+  const broadcast = new DashboardBroadcast(createRecordingLog(), {
+    endOfTick: (run) => void turnEnds.push(run),
+  })
+  const received: string[] = []
+  broadcast.listen((_push, text) => void received.push(text?.trim() ?? ''))
+  const push: DashboardPush = { type: 'workers', workers: [] }
+  let next = 0
+  const send = (count: number) => {
+    for (let n = 0; n < count; n++) broadcast.send(push, String(next++).padEnd(TEXT_CHARS))
+  }
+  const endTurn = () => {
+    for (const end of turnEnds.splice(0)) end()
+  }
+  const expectInOrder = () => expect(received).toEqual(received.map((_, i) => String(i)))
+  return { broadcast, received, send, endTurn, expectInOrder }
+}
+
+test('a few pushes are sent at once', () => {
+  const { received, send, endTurn, broadcast } = open()
+  for (let turn = 0; turn < 3; turn++) {
+    send(PER_TURN)
+    expect(received).toHaveLength((turn + 1) * PER_TURN)
+    endTurn()
+  }
+  expect(broadcast.waitingCount).toBe(0)
+})
+
+test('many pushes are sent over several turns, and later ones wait behind them', () => {
+  const { received, send, endTurn, expectInOrder, broadcast } = open()
+  send(3 * PER_TURN)
+  expect(received).toHaveLength(PER_TURN)
+  endTurn()
+  expect(received).toHaveLength(2 * PER_TURN)
+  send(1)
+  expect(broadcast.waitingCount).toBe(PER_TURN + 1)
+  for (let turn = 0; turn < 3; turn++) endTurn()
+  expect(received).toHaveLength(3 * PER_TURN + 1)
+  expectInOrder()
+})
+
+test('the number of waiting pushes is limited: above it they are sent at once', () => {
+  const { received, send, expectInOrder, broadcast } = open()
+  send(PER_TURN + WAITING + 1)
+  expect(broadcast.waitingCount).toBe(0)
+  expect(received).toHaveLength(PER_TURN + WAITING + 1)
+  expectInOrder()
+})
