@@ -27,6 +27,8 @@ const SILENT_SHARE = 0.7
 const FILE_WRITE_MS = 4
 /** A person who cancelled a run may discard it while its processes are still dying. */
 const DISCARD_DELAY_MS_MAX = 20_000
+/** Share of the host's crashes during which a host of another installation answers in its place. */
+const FOREIGN_HOST_SHARE = 0.3
 /** A pause longer than this exceeds the wait for a dispatch's answer. */
 const NOTICEABLE_MS = 4_000
 
@@ -61,6 +63,7 @@ export function endFaults(world: World): void {
     link.hostileUntil = 0
   }
   Object.assign(world.drive, { full: false, broken: false, flushMsMax: world.plan.flushMs })
+  world.foreignHost.until = Number.NEGATIVE_INFINITY
   world.host.cancelCrashTrigger()
   world.host.onDriveChanged()
   world.host.boot()
@@ -105,7 +108,10 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
     if (world.host.process === undefined) return false
     const quiet = fault.size > 0.8
     world.view.isDisturbed ||= quiet
-    world.host.crash(Math.min(ms, 300_000), quiet ? 'power' : 'crash')
+    const downMs = Math.min(ms, 300_000)
+    const isReplaced = randomFor(world.plan.seed, `foreign ${fault.id}`).chance(FOREIGN_HOST_SHARE)
+    if (isReplaced) world.foreignHost.until = world.time.now + downMs
+    world.host.crash(downMs, quiet ? 'power' : 'crash')
     return true
   },
   'host crash before flush': (context) => crashAtCommit(context, 'before flush'),

@@ -265,6 +265,13 @@ const runs: readonly Mutant[] = [
 
 const workers: readonly Mutant[] = [
   {
+    name: 'a foreign host makes a worker delete its credential',
+    file: 'core/daemon/rejection.ts',
+    find: 'if (ownInstallation === undefined || ownInstallation === rejectedBy)',
+    replace: 'if (ownInstallation !== reason)',
+    quick: true,
+  },
+  {
     name: 'a dispatch does not check the worker’s state again',
     file: LEASE_MANAGER,
     find: "if (member.state !== 'active' || durable === undefined || durable.value === 'draining')",

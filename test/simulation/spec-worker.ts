@@ -38,7 +38,9 @@ interface HeldLease {
 
 /** The state that survives a crash. */
 interface ScriptDisk {
-  credential: { readonly workerId: string; readonly secret: string } | undefined
+  credential:
+    | { readonly workerId: string; readonly secret: string; readonly installation: string | undefined }
+    | undefined
   readonly leases: Map<string, HeldLease>
   /** Leases that ended, to refuse repeated dispatches. */
   readonly endedLeases: Set<string>
@@ -268,7 +270,7 @@ export class SpecWorker implements SimWorker {
       protocolVersion: PROTOCOL_VERSION,
       auth:
         connection.token === undefined && credential !== undefined
-          ? { kind: 'credential', ...credential }
+          ? { kind: 'credential', workerId: credential.workerId, secret: credential.secret }
           : { kind: 'pairing', token: connection.token ?? '' },
       name: this.plan.id,
       capabilities: {
@@ -369,8 +371,9 @@ export class SpecWorker implements SimWorker {
 
   #onRegistered(connection: ScriptConnection, frame: HostFrameOf<'registered'>): void {
     if (connection.isRegistered) return
+    const { installation } = frame
     if (frame.credential !== undefined)
-      this.#disk.credential = { workerId: frame.workerId, secret: frame.credential }
+      this.#disk.credential = { workerId: frame.workerId, secret: frame.credential, installation }
     this.#token = undefined
     connection.isRegistered = true
     this.#state = frame.state
@@ -378,8 +381,9 @@ export class SpecWorker implements SimWorker {
     this.#runAfter(WORKER_HEARTBEAT_MS, () => this.#sendHeartbeat(connection.wire))
   }
 
-  #onRejected(connection: ScriptConnection, { code }: HostFrameOf<'rejected'>): void {
-    if (code === 'unauthorized') this.#forgetCredential()
+  #onRejected(connection: ScriptConnection, { code, installation }: HostFrameOf<'rejected'>): void {
+    const isOwn = installation === this.#disk.credential?.installation
+    if (code === 'unauthorized' && isOwn) this.#forgetCredential()
     if (connection.token !== undefined) this.#token = undefined
   }
 

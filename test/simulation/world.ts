@@ -13,6 +13,7 @@ import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import { checkHostFrame, checkWorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
 import { DaemonWorker } from './daemon-worker.ts'
+import { ForeignHost } from './foreign-host.ts'
 import { CONFIG_TEXT, HostMachine } from './host-machine.ts'
 import { laws } from './laws/all-laws.ts'
 import { goals, type JudgedWorker, NO_BUG_LAW, STEP_LIMIT_LAW } from './laws/goals.ts'
@@ -83,6 +84,7 @@ export class World {
   readonly #declines = new Map<string, number[]>()
   readonly codehost: SimCodehost
   readonly outcomes = new Map<string, number>()
+  readonly foreignHost: ForeignHost
   readonly #tracker: SimTracker
   readonly #wires: SimWire[] = []
   /** Called for each lease that enters another state. */
@@ -94,6 +96,7 @@ export class World {
     this.plan = plan
     this.trace = new Trace(keep)
     this.drive = { ...createDrive(), flushMsMax: plan.flushMs }
+    this.foreignHost = new ForeignHost(this.time, () => this.countOutcome('refused by a foreign host'))
     this.codehost = new SimCodehost(this.time, this.randomFor('code host'))
     this.view = new WorldView(this.time, this.disk, {
       isLinkSteady: (worker) => this.#isLinkSteady(worker),
@@ -342,7 +345,10 @@ export class World {
         this.view.executions.delete(execution)
       },
       onOutboxTrimmed: (leaseId, upTo) => all((observer) => observer.onOutboxTrimmed?.(leaseId, upTo)),
-      onCredentialDeleted: (_worker, workerId) => this.note(`${id} deletes the credential of ${workerId}`),
+      onCredentialDeleted: (_worker, workerId) => {
+        this.note(`${id} deletes the credential of ${workerId}`)
+        all((observer) => observer.onCredentialDeleted?.(workerId))
+      },
       onLog: (_worker, text) => {
         this.note(`${id} ${text}`)
         all((observer) => observer.onLog?.(text))
@@ -443,7 +449,7 @@ export class World {
       worker,
       listener,
       isImpostor,
-      accept: (link) => this.host.connectWorker(link),
+      accept: (link) => this.host.connectWorker(link) ?? this.foreignHost.connectWorker(link),
       observer: {
         onHostSends: (each, frame, text) => this.rethrowLater(() => this.#onHostSends(each, frame, text)),
         onHostReceives: (each, frame, text) =>

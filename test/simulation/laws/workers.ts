@@ -1,6 +1,7 @@
 /**
  * Laws about workers: which workers receive runs, whose frames count, and how a worker is enrolled and revoked.
  */
+import { FOREIGN_INSTALLATION } from '../foreign-host.ts'
 import type { SimWire } from '../sim-wire.ts'
 import type { Law } from './law.ts'
 
@@ -141,6 +142,7 @@ const unauthorizedIsTrue: Law = {
       onRequest: ({ operation, workerId = '' }) => void (operation === 'revoke' && revoking.add(workerId)),
       onHostSends: (wire, frame) => {
         if (frame.type !== 'rejected' || frame.code !== 'unauthorized') return
+        if (frame.installation === FOREIGN_INSTALLATION) return
         const auth = view.registerFrameOf(wire)?.auth
         if (auth?.kind !== 'credential') return
         // Simulated workers only present credentials that the host gave them.
@@ -149,6 +151,17 @@ const unauthorizedIsTrue: Law = {
       },
     }
   },
+}
+
+const credentialKept: Law = {
+  number: '30',
+  sentence:
+    'a worker keeps its credential while its own installation knows it, whatever another host answers',
+  observe: (view, fail) => ({
+    onCredentialDeleted: (workerId) => {
+      if (view.worker(workerId) !== undefined) fail(`${workerId} deleted its credential but is enrolled`)
+    },
+  }),
 }
 
 /** A lease whose dispatch is older may have been released in memory and not yet on disk. */
@@ -233,6 +246,7 @@ export const workerLaws: readonly Law[] = [
   oneConnection,
   tokenOnce,
   unauthorizedIsTrue,
+  credentialKept,
   drainCountsAll,
   additionsAreIgnored,
 ]
