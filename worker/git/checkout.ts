@@ -1,5 +1,5 @@
 /**
- * `checkOut` updates the worker's mirror of a repository outside, then clones it and checks the branch out inside.
+ * `checkOut` updates the worker's mirror of a repository outside, then clones one branch of it inside.
  *
  * A branch that already exists on the code host is continued, because an earlier attempt or a person has pushed work
  * there. If the base already contains that work, the branch starts at the base again. The checkout does not refer to
@@ -8,9 +8,17 @@
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { withoutUser } from './address.ts'
+import { type SourceAttempt, type SourceMount, withCheckoutSource } from './checkout-source.ts'
 import type { Git } from './git.ts'
 import { explainFailure } from './git-errors.ts'
-import { CACHE_INSIDE, COMMITTER, failureOf, scriptCommand } from './git-inside-sandbox.ts'
+import {
+  CACHE_INSIDE,
+  COMMITTER,
+  failureOf,
+  HEAD_BUNDLE_INSIDE,
+  HEAD_REF,
+  scriptCommand,
+} from './git-inside-sandbox.ts'
 import type { CheckedOut, LogToRun, RunFolders, SandboxRunner } from './git-ports.ts'
 import type { MirrorCache, RemoteRepository } from './mirror-cache.ts'
 import { whileFetching } from './retry.ts'
@@ -36,10 +44,13 @@ const CHECKOUT_MS_MAX = 15 * 60_000
  */
 const CHECKOUT_SCRIPT = `
 if [ "$7" = again ]; then find /work -mindepth 1 -delete; fi
-git clone --quiet --no-hardlinks --no-checkout --template= --branch "$1" -c user.name="$5" -c user.email="$6" ${CACHE_INSIDE} /work
+git clone --quiet --no-hardlinks --single-branch --no-checkout --template= --branch "$1" -c user.name="$5" -c user.email="$6" ${CACHE_INSIDE} /work
 cd /work
 mkdir -p .git/hooks .git/info
 git config remote.origin.url "$2"
+if [ -e ${HEAD_BUNDLE_INSIDE} ]; then
+  git -c fetch.unpackLimit=1 fetch --quiet --no-tags --no-write-fetch-head --no-auto-maintenance ${HEAD_BUNDLE_INSIDE} "+${HEAD_REF}:refs/remotes/origin/$3"
+fi
 git checkout --quiet --no-track -B "$3" "$4"
 `
 
@@ -50,35 +61,47 @@ export async function checkOut(
   logToRun?: LogToRun,
 ): Promise<Result<CheckedOut>> {
   const { job, repository } = workspace
-  const work = async (folder: string): Promise<Result<CheckedOut>> => {
-    const startPoint = await findStart(git, folder, job)
+  const work = async (mirror: string): Promise<Result<CheckedOut>> => {
+    const startPoint = await findStart(git, mirror, job)
     if (!startPoint.ok) return startPoint
-    const fault = await cloneInside(workspace, folder, startPoint.value.commit, 'first')
-    if (fault === undefined) return yes(startPoint.value.from)
+    const first = await cloneInside(git, workspace, mirror, startPoint.value, 'first', signal)
+    if (first.result.ok) return first.result
     if (signal.aborted) return no('conflict', 'the checkout was stopped')
-    if (explainFailure('', fault).errorKind !== 'corrupt') return checkoutFailed(job, fault)
+    if (!first.isDamaged) return first.result
     // Git notices a damaged mirror only when it reads the damaged object: then fetch everything again, once.
     const renewed = await cache.refetch(repository, signal)
     if (!renewed.ok) return renewed
-    const again = await cloneInside(workspace, folder, startPoint.value.commit, 'again')
-    return again === undefined ? yes(startPoint.value.from) : checkoutFailed(job, again)
+    return (await cloneInside(git, workspace, mirror, startPoint.value, 'again', signal)).result
   }
   return cache.use(repository, signal, work, whileFetching(logToRun))
 }
 
-async function cloneInside(
-  { job, repository, sandbox }: GitWorkspace,
-  folder: string,
-  commit: string,
+function cloneInside(
+  git: Git,
+  { job, repository, folders, sandbox }: GitWorkspace,
+  mirror: string,
+  { commit, baseTip, from }: StartPoint,
   attempt: 'first' | 'again',
-): Promise<string | undefined> {
+  signal: AbortSignal,
+): Promise<SourceAttempt<CheckedOut>> {
   const { name, email } = COMMITTER
   const origin = withoutUser(repository.remote.address)
-  const result = await sandbox.run(
-    scriptCommand(CHECKOUT_SCRIPT, job.base, origin, job.branch, commit, name, email, attempt),
-    { mounts: [{ from: folder, to: CACHE_INSIDE }], timeoutMs: CHECKOUT_MS_MAX },
-  )
-  return failureOf(result)
+  const command = scriptCommand(CHECKOUT_SCRIPT, job.base, origin, job.branch, commit, name, email, attempt)
+  const source = {
+    mirror,
+    headMirror: mirror,
+    branch: job.base,
+    base: baseTip,
+    head: commit,
+    staging: folders.staging,
+    signal,
+  }
+  return withCheckoutSource<CheckedOut>(git, source, async (mounts: readonly SourceMount[]) => {
+    const fault = failureOf(await sandbox.run(command, { mounts, timeoutMs: CHECKOUT_MS_MAX }))
+    if (fault === undefined) return { result: yes(from), isDamaged: false }
+    const isDamaged = explainFailure('', fault).errorKind === 'corrupt'
+    return { result: checkoutFailed(job, fault), isDamaged }
+  })
 }
 
 function checkoutFailed(job: Job, fault: string) {
@@ -90,6 +113,8 @@ function checkoutFailed(job: Job, fault: string) {
 interface StartPoint {
   /** The commit to check out. */
   readonly commit: string
+  /** The newest commit of the base branch. */
+  readonly baseTip: string
   readonly from: CheckedOut
 }
 
@@ -108,7 +133,7 @@ async function findStart(git: Git, folder: string, job: Job): Promise<Result<Sta
       `${job.repo.remote} has no branch ${job.base}; push it, or set defaultBranch to one that is there`,
     )
   }
-  if (before === undefined) return yes({ commit: base, from: { base } })
+  if (before === undefined) return yes({ commit: base, baseTip: base, from: { base } })
   return continueBranch(git, folder, job, base, before)
 }
 
@@ -132,8 +157,8 @@ async function continueBranch(
       `the branch ${job.branch} of ${job.repo.remote} shares no history with ${job.base}; rename or delete it`,
     )
   }
-  if (fork === pushedBefore) return yes({ commit: base, from: { base, pushedBefore } })
-  return yes({ commit: pushedBefore, from: { base: fork, pushedBefore } })
+  if (fork === pushedBefore) return yes({ commit: base, baseTip: base, from: { base, pushedBefore } })
+  return yes({ commit: pushedBefore, baseTip: base, from: { base: fork, pushedBefore } })
 }
 
 const branchRef = (branch: string): string => `refs/heads/${branch}`

@@ -6,9 +6,10 @@ import { createHash } from 'node:crypto'
 import type { Result } from '../../core/result.ts'
 import type { Job, JobPull } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import type { CheckoutSourceRequest } from './checkout-source.ts'
 import type { CollectPorts } from './collect.ts'
-import { ANSWER_PREFIX, HEAD_CACHE_INSIDE } from './follow-up-scripts.ts'
-import { CACHE_INSIDE } from './git-inside-sandbox.ts'
+import type { BranchHeads } from './follow-up-branches.ts'
+import { ANSWER_PREFIX } from './follow-up-scripts.ts'
 import type { LogToRun, RunFolders, SandboxRunner } from './git-ports.ts'
 import type { MirrorCache } from './mirror-cache.ts'
 import type { PullRepositories } from './resolve-remote.ts'
@@ -56,10 +57,24 @@ export interface MirrorFolders {
   readonly head: string
 }
 
-export const mirrorMounts = ({ base, head }: MirrorFolders) => [
-  { from: base, to: CACHE_INSIDE },
-  { from: head, to: HEAD_CACHE_INSIDE },
-]
+/** The source of the checkout: the branch that the pull request targets, and the commits of its own branch. */
+export function describeSource(
+  { pull, folders }: FollowUpContext,
+  mirrors: MirrorFolders,
+  { base, head }: BranchHeads,
+  signal: AbortSignal,
+): CheckoutSourceRequest {
+  const { staging } = folders
+  return {
+    mirror: mirrors.base,
+    headMirror: mirrors.head,
+    branch: pull.baseBranch,
+    base,
+    head,
+    staging,
+    signal,
+  }
+}
 
 /** Updates both mirrors, then lends them. Always locks in the same order, so that two follow-ups cannot deadlock. */
 export function withBothMirrors<T>(

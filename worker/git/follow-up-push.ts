@@ -5,20 +5,21 @@
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobPull } from '../../protocol/frames.ts'
+import { withCheckoutSource } from './checkout-source.ts'
 import { INSIDE_MS_MAX } from './collect.ts'
 import { readBranchHeads } from './follow-up-branches.ts'
 import { collectFollowUp } from './follow-up-collect.ts'
 import {
+  describeSource,
   type FollowUpContext,
   type FollowUpGitPorts,
-  mirrorMounts,
   parseAnswers,
   parseCommit,
   withBothMirrors,
 } from './follow-up-context.ts'
 import { MOVE_ONTO_SCRIPT } from './follow-up-scripts.ts'
 import { COMMITTER, failureOf, scriptCommand } from './git-inside-sandbox.ts'
-import type { FollowUpPushResult, FollowUpStart } from './git-ports.ts'
+import type { FollowUpPushResult, FollowUpStart, SandboxCommandResult } from './git-ports.ts'
 import { pushOnce, readRemoteCommit } from './push.ts'
 import { type Attempt, isTransientRefusal, whilePublishing, withRetries } from './retry.ts'
 
@@ -105,24 +106,27 @@ async function moveOnto(
     if (isPushed) return yes({ ...from, head, state: 'pushed' })
     const { pull, sandbox } = context
     const { name, email } = COMMITTER
-    const result = await sandbox.run(
-      scriptCommand(
-        MOVE_ONTO_SCRIPT,
-        pull.baseBranch,
-        base,
-        from.base,
-        pull.headBranch,
-        head,
-        from.head,
-        from.tip ?? '',
-        name,
-        email,
-      ),
-      { mounts: mirrorMounts(folders), timeoutMs: INSIDE_MS_MAX },
+    const command = scriptCommand(
+      MOVE_ONTO_SCRIPT,
+      pull.baseBranch,
+      base,
+      from.base,
+      pull.headBranch,
+      head,
+      from.head,
+      from.tip ?? '',
+      name,
+      email,
     )
-    const fault = failureOf(result)
+    const source = describeSource(context, folders, { base, head }, signal)
+    const { result } = await withCheckoutSource<SandboxCommandResult>(git, source, async (mounts) => {
+      const ran = await sandbox.run(command, { mounts, timeoutMs: INSIDE_MS_MAX })
+      return { result: yes(ran), isDamaged: false }
+    })
+    if (!result.ok) return result
+    const fault = failureOf(result.value)
     if (fault !== undefined) return no('failed', `going on from what was pushed meanwhile failed: ${fault}`)
-    const answers = parseAnswers(result.output)
+    const answers = parseAnswers(result.value.output)
     if (answers('state')[0] !== 'moved') return branchOvertaken(pull)
     const newBase = parseCommit(answers('base')) === base ? base : from.base
     return yes({ ...from, head, base: newBase, tip: parseCommit(answers('tip')) })

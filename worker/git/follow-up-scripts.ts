@@ -8,10 +8,8 @@
 
 import { OUT_REF } from './bundle-import.ts'
 import { COMMIT_LEFTOVERS, GIT_FUNCTION } from './collect.ts'
-import { CACHE_INSIDE, EXCHANGE_INSIDE } from './git-inside-sandbox.ts'
+import { CACHE_INSIDE, EXCHANGE_INSIDE, HEAD_BUNDLE_INSIDE, HEAD_REF } from './git-inside-sandbox.ts'
 
-/** The mount point of the mirror with the pull request's branch; for a fork it differs from the base's mirror. */
-export const HEAD_CACHE_INSIDE = '/cache-head'
 /** The commit header that names the follow-up which pushed the commit; people do not see it. */
 export const SEAL_HEADER = 'switchyard-follow-up'
 /** The prefix of output lines that are answers of a script. */
@@ -29,8 +27,12 @@ fetch_both() {
   find .git -name '*.lock' -delete
   g fetch --quiet --force --prune --no-tags --no-write-fetch-head --no-auto-maintenance --no-recurse-submodules \\
     ${CACHE_INSIDE} '+refs/heads/*:refs/remotes/origin/*'
-  g fetch --quiet --force --no-tags --no-write-fetch-head --no-auto-maintenance --no-recurse-submodules \\
-    ${HEAD_CACHE_INSIDE} "+refs/heads/$head:refs/switchyard/head"
+  if [ -e ${HEAD_BUNDLE_INSIDE} ]; then
+    g -c fetch.unpackLimit=1 fetch --quiet --force --no-tags --no-write-fetch-head --no-auto-maintenance --no-recurse-submodules \\
+      ${HEAD_BUNDLE_INSIDE} "+${HEAD_REF}:${HEAD_REF}"
+  else
+    g update-ref ${HEAD_REF} "$head_commit"
+  fi
   g cat-file -e "$head_commit^{commit}"
   g cat-file -e "$base_commit^{commit}"
 }
@@ -89,7 +91,7 @@ if [ "$mode" = aside ]; then
 fi
 if [ "$mode" = again ]; then find /work -mindepth 1 -delete; fi
 if [ "$mode" != retained ]; then
-  g clone --quiet --no-hardlinks --no-checkout --template= --branch "$base" -c user.name="$name" -c user.email="$email" ${CACHE_INSIDE} /work
+  g clone --quiet --no-hardlinks --single-branch --no-checkout --template= --branch "$base" -c user.name="$name" -c user.email="$email" ${CACHE_INSIDE} /work
 fi
 cd /work
 [ -d .git ] && [ ! -L .git ]

@@ -7,12 +7,13 @@
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { withoutUser } from './address.ts'
+import { type SourceAttempt, withCheckoutSource } from './checkout-source.ts'
 import { type BranchHeads, readBranchHeads } from './follow-up-branches.ts'
 import {
+  describeSource,
   type FollowUpContext,
   type FollowUpGitPorts,
   type MirrorFolders,
-  mirrorMounts,
   parseAnswers,
   parseCommit,
   type ScriptAnswers,
@@ -48,15 +49,15 @@ export async function beginFollowUp(
     if (isPushed) return yes({ ...commits, ...ALREADY_PUSHED, isNewCheckout: !isRetained })
     const access = await checkForkAccess(git, context, folders, commits, signal)
     if (!access.ok) return access
-    const first = await prepareInside(context, folders, commits, isRetained ? 'retained' : 'fresh')
+    const prepare = (mode: PrepareMode) => prepareInside(git, context, folders, commits, mode, signal)
+    const { result: first, isDamaged } = await prepare(isRetained ? 'retained' : 'fresh')
     if (first.ok) return parseStart(context, { ...commits, isNewCheckout: !isRetained }, first.value)
     if (signal.aborted) return first
     // Either the agent left an unusable checkout, or the worker's mirror is damaged.
-    const isDamaged = explainFailure('', first.refusal.message).errorKind === 'corrupt'
     if (!isRetained && !isDamaged) return first
     const renewed = isDamaged ? await refetchMirrors(cache, context.repositories, signal) : yes(undefined)
     if (!renewed.ok) return renewed
-    const second = await prepareInside(context, folders, commits, isRetained ? 'aside' : 'again')
+    const { result: second } = await prepare(isRetained ? 'aside' : 'again')
     return second.ok ? parseStart(context, { ...commits, isNewCheckout: true }, second.value) : second
   })
 }
@@ -85,33 +86,38 @@ async function refetchMirrors(cache: MirrorCache, { base, head }: PullRepositori
 }
 
 /** Runs the script that prepares the checkout; returns its answers. */
-async function prepareInside(
+function prepareInside(
+  git: FollowUpGitPorts['git'],
   context: FollowUpContext,
   folders: MirrorFolders,
   { base, head }: BranchHeads,
   mode: PrepareMode,
-): Promise<Result<ScriptAnswers>> {
+  signal: AbortSignal,
+): Promise<SourceAttempt<ScriptAnswers>> {
   const { pull, number, repositories } = context
   const origin = withoutUser(repositories.base.remote.address)
   const { name, email } = COMMITTER
-  const result = await context.sandbox.run(
-    scriptCommand(
-      PREPARE_SCRIPT,
-      mode,
-      pull.baseBranch,
-      base,
-      pull.headBranch,
-      head,
-      origin,
-      name,
-      email,
-      String(number),
-    ),
-    { mounts: mirrorMounts(folders), timeoutMs: CHECKOUT_MS_MAX },
+  const command = scriptCommand(
+    PREPARE_SCRIPT,
+    mode,
+    pull.baseBranch,
+    base,
+    pull.headBranch,
+    head,
+    origin,
+    name,
+    email,
+    String(number),
   )
-  const fault = failureOf(result)
-  if (fault === undefined) return yes(parseAnswers(result.output))
-  return no('failed', `checking out ${pull.headBranch} of ${pull.headRemote} failed: ${fault}`)
+  const source = describeSource(context, folders, { base, head }, signal)
+  return withCheckoutSource<ScriptAnswers>(git, source, async (mounts) => {
+    const result = await context.sandbox.run(command, { mounts, timeoutMs: CHECKOUT_MS_MAX })
+    const fault = failureOf(result)
+    if (fault === undefined) return { result: yes(parseAnswers(result.output)), isDamaged: false }
+    const isDamaged = explainFailure('', fault).errorKind === 'corrupt'
+    const message = `checking out ${pull.headBranch} of ${pull.headRemote} failed: ${fault}`
+    return { result: no('failed', message), isDamaged }
+  })
 }
 
 function parseStart(

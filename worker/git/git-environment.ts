@@ -35,6 +35,9 @@ const SETTINGS = configArguments([
   'credential.helper=',
   `credential.username=${TOKEN_USER}`,
   'gc.auto=0',
+  // Without these, fetches and `gc` leave loose objects, one file each.
+  'fetch.unpackLimit=1',
+  'gc.cruftPacks=true',
   'maintenance.auto=false',
   'pack.threads=2',
   'push.recurseSubmodules=no',

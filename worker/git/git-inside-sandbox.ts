@@ -25,9 +25,12 @@ export const GITCONFIG_TEXT = `[safe]
 	detachedHead = false
 `
 
-/** Mount points of the repository's mirror and of the exchange folder while a script of the worker runs. */
+/** Mount points while a script of the worker runs: the branch copy, the bundle of the head, the exchange folder. */
 export const CACHE_INSIDE = '/cache'
+export const HEAD_BUNDLE_INSIDE = '/head.bundle'
 export const EXCHANGE_INSIDE = '/exchange'
+/** The ref in the bundle of the head. */
+export const HEAD_REF = 'refs/switchyard/head'
 
 /** Excludes the agent's git settings, as far as git allows. */
 const SCRIPT_PREAMBLE = `set -eu

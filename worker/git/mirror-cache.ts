@@ -11,11 +11,14 @@ import { readdir, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
+import { deleteUnusedCopies } from './branch-copy.ts'
 import type { Git, Remote } from './git.ts'
 import { explainFailure, type GitErrorKind, type GitFailure } from './git-errors.ts'
 import { KeyedQueue } from './keyed-queue.ts'
 import {
+  countPacks,
   deleteLeftovers,
+  estimateLooseObjects,
   isFolder,
   type MirrorFolder,
   makePassable,
@@ -41,7 +44,7 @@ export interface MirrorCache {
   /** Replaces the mirror by a full fetch; call it only from within `use`. */
   refetch(repository: RemoteRepository, signal: AbortSignal | undefined): Promise<Result<void>>
   folderOf(repository: RemoteRepository): string
-  /** Deletes mirrors that are unused for long, then the longest unused until the rest fits; repacks the others. */
+  /** Deletes mirrors that are unused for long, then the longest unused until the rest fits; packs the others. */
   prune(budget: MirrorCacheLimits): Promise<void>
 }
 
@@ -63,6 +66,8 @@ const LOCAL_MS_MAX = 60_000
 const REPACK_MS_MAX = 30 * 60_000
 /** Each fetch may add a pack, and many packs make git slow: more than this number is repacked. */
 const PACKS_MAX = 40
+/** Loose objects are slow to copy and take an inode each: more than about this number is packed. */
+const LOOSE_OBJECTS_MAX = 1_000
 /** Longer than any run: the objects of a run's base stay, even if the code host drops them. */
 const UNREACHABLE_PRUNED_AFTER = '14.days.ago'
 const NAME_CHARS_MAX = 80
@@ -112,7 +117,7 @@ class FolderMirrorCache implements MirrorCache {
     for (const { folder, bytes, usedAt } of mirrors) {
       const unusedMs = this.#ports.clock.now() - usedAt
       const goes = unusedMs > unusedMsMax || (left > bytesMax && unusedMs >= protectedMs)
-      if (!goes) await this.#inQueue(folder, () => this.#repack(folder))
+      if (!goes) await this.#inQueue(folder, () => this.#maintain(folder, unusedMsMax))
       // `#deleteUnused` spares a mirror that was used since it was measured.
       else if (await this.#deleteUnused(folder, usedAt)) left -= bytes
     }
@@ -231,15 +236,17 @@ class FolderMirrorCache implements MirrorCache {
     return isDropped
   }
 
-  async #repack(folder: string): Promise<void> {
-    const packs = await readdir(join(folder, 'objects/pack')).catch((): string[] => [])
-    if (packs.filter((name) => name.endsWith('.pack')).length <= PACKS_MAX) return
+  async #maintain(folder: string, unusedMsMax: number): Promise<void> {
     const usedAt = (await stat(folder)).mtime
-    await this.#ports.git.run({
-      args: ['gc', '--quiet', `--prune=${UNREACHABLE_PRUNED_AFTER}`],
-      folder,
-      timeoutMs: REPACK_MS_MAX,
-    })
+    await deleteUnusedCopies(folder, this.#ports.clock.now() - unusedMsMax)
+    const isPacked =
+      (await countPacks(folder)) <= PACKS_MAX && (await estimateLooseObjects(folder)) <= LOOSE_OBJECTS_MAX
+    if (!isPacked)
+      await this.#ports.git.run({
+        args: ['gc', '--quiet', `--prune=${UNREACHABLE_PRUNED_AFTER}`],
+        folder,
+        timeoutMs: REPACK_MS_MAX,
+      })
     await utimes(folder, usedAt, usedAt)
   }
 

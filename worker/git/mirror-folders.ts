@@ -24,6 +24,17 @@ async function fileBytesIn(folder: string): Promise<number> {
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0)
 }
 
+export async function countPacks(repository: string): Promise<number> {
+  const names = await readdir(join(repository, 'objects/pack')).catch((): string[] => [])
+  return names.filter((name) => name.endsWith('.pack')).length
+}
+
+/** Estimates the number of loose objects as git does: from one of the 256 folders that share them evenly. */
+export async function estimateLooseObjects(repository: string): Promise<number> {
+  const names = await readdir(join(repository, 'objects/17')).catch((): string[] => [])
+  return names.length * 256
+}
+
 export async function isFolder(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined))?.isDirectory() === true
 }

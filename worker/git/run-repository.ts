@@ -34,6 +34,23 @@ export async function createRunRepository(
   alternate: RemoteRepository = repository,
 ): Promise<Result<string>> {
   const folder = runRepositoryPath(staging)
+  const mirrors = [repository, alternate].map((entry) => cache.folderOf(entry))
+  const made = await initBorrowingRepository(git, folder, mirrors)
+  if (!made.ok) return made
+  if (await isCommit(git, folder, base)) return yes(folder)
+  // The mirror was deleted meanwhile: fetch it again.
+  const refreshed = await cache.use(repository, undefined, async () => yes(undefined))
+  if (!refreshed.ok) return refreshed
+  if (await isCommit(git, folder, base)) return yes(folder)
+  return no('gone', `the commit ${base} that the work started from is not on the code host any more`)
+}
+
+/** Creates an empty bare repository that borrows the objects of these mirrors. */
+export async function initBorrowingRepository(
+  git: Git,
+  folder: string,
+  mirrors: readonly string[],
+): Promise<Result<void>> {
   await rm(folder, { recursive: true, force: true })
   const made = await git.runChecked('making a clean repository', {
     args: ['init', '--quiet', '--bare', '--template=', folder],
@@ -41,14 +58,9 @@ export async function createRunRepository(
   })
   if (!made.ok) return made
   await mkdir(join(folder, 'objects/info'), { recursive: true })
-  const borrowed = new Set([repository, alternate].map((entry) => `${cache.folderOf(entry)}/objects\n`))
+  const borrowed = new Set(mirrors.map((mirror) => `${mirror}/objects\n`))
   await writeFile(join(folder, 'objects/info/alternates'), [...borrowed].join(''))
-  if (await isCommit(git, folder, base)) return yes(folder)
-  // The mirror was deleted meanwhile: fetch it again.
-  const refreshed = await cache.use(repository, undefined, async () => yes(undefined))
-  if (!refreshed.ok) return refreshed
-  if (await isCommit(git, folder, base)) return yes(folder)
-  return no('gone', `the commit ${base} that the work started from is not on the code host any more`)
+  return yes(undefined)
 }
 
 export async function importPack(

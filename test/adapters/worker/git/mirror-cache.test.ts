@@ -1,9 +1,11 @@
 /** The worker's mirrors of repositories: one task at a time, repaired if damaged, deleted if unused. */
+import { execFileSync } from 'node:child_process'
 import {
   existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   truncateSync,
@@ -168,14 +170,26 @@ describe('damage by a crash or a bad disk', () => {
     got(await g.sources.checkOut(aJob(), first.folders, first.sandbox, never))
     const folder = join(g.folder, 'worker/repositories')
     const copy = join(folder, readdirSync(folder)[0] ?? '')
-    const tree = git(copy, 'rev-parse', 'main:dir')
-    const loose = join(copy, 'objects', tree.slice(0, 2), tree.slice(2))
-    expect(existsSync(loose)).toBe(true)
-    rmSync(loose)
+    const copies = join(copy, 'branch-copies')
+    for (const repository of [copy, join(copies, readdirSync(copies)[0] ?? '')]) loseObject(repository)
     const second = g.run()
     got(await g.sources.checkOut(aJob(), second.folders, second.sandbox, never))
     expect(readFileSync(join(second.folders.work, 'dir/shade'), 'utf8')).toBe('two\n')
   })
+
+  /** Removes the tree of `dir` from a packed repository. */
+  function loseObject(repository: string): void {
+    const folder = join(repository, 'objects')
+    const tree = git(repository, 'rev-parse', 'main:dir')
+    for (const name of packs(repository)) {
+      const moved = join(repository, name)
+      renameSync(join(folder, 'pack', name), moved)
+      rmSync(join(folder, 'pack', name.replace(/pack$/, 'idx')))
+      execFileSync('sh', ['-c', `git -C '${repository}' unpack-objects -q < '${moved}'`])
+      rmSync(moved)
+    }
+    rmSync(join(folder, tree.slice(0, 2), tree.slice(2)))
+  }
 
   test('a mirror that was deleted during the run is fetched again for collecting', async () => {
     const g = createGitFixture()
@@ -244,6 +258,23 @@ describe('pruning', () => {
     expect(left()).toEqual(['three'])
     await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1, protectedMs: 0 })
     expect(left()).toEqual([])
+  })
+
+  test('packs loose objects, and deletes branch copies that no checkout used for long', async () => {
+    const { cache, repository } = createCacheFixture()
+    got(await cache.use(repository, never, tip))
+    const mirror = cache.folderOf(repository)
+    execFileSync('sh', [
+      '-c',
+      `for n in $(seq 2000); do echo "blob $n" > "$0/file-$n"; done; find "$0" -name 'file-*' | git -C "$0" hash-object -w --stdin-paths > /dev/null`,
+      mirror,
+    ])
+    const copies = join(mirror, 'branch-copies')
+    for (const name of ['old.git', 'new.git']) mkdirSync(join(copies, name), { recursive: true })
+    aged(join(copies, 'old.git'), 7_200_000)
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1024 ** 3, protectedMs: 0 })
+    expect(git(mirror, 'count-objects')).toMatch(/^0 objects/)
+    expect(readdirSync(copies)).toEqual(['new.git'])
   })
 
   test('repacks many packs into one without losing objects', async () => {

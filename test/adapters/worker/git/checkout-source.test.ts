@@ -1,0 +1,194 @@
+/** The repository inside a sandbox consists of one branch, in few files, and nothing of other runs. */
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import type { Job } from '../../../../protocol/frames.ts'
+import { aJob, createGitFixture, type GitFixture, git, got, never, type RunFixture } from './git-fixture.ts'
+
+const BRANCH = 'switchyard/eng-12'
+const OTHERS = 30
+/** Far below the loose objects of the other branches, which are three for each. */
+const FILES_MAX = 40
+
+const aFollowUp = (headRemote = 'ada/lamps'): Job =>
+  aJob({
+    kind: 'follow-up',
+    followUp: { id: 'fu-1', number: 1 },
+    pull: {
+      number: 1,
+      url: 'https://code.example/1',
+      headBranch: BRANCH,
+      headRemote,
+      baseBranch: 'main',
+      threads: [],
+      reviews: [],
+      comments: [],
+    },
+  })
+
+/** Pushes a commit with a new file on a branch that begins at main; returns its blob. */
+function pushWork(g: GitFixture, branch: string): string {
+  git(g.person, 'checkout', '-q', '-B', branch, 'main')
+  writeFileSync(join(g.person, 'work'), `work on ${branch}\n`)
+  git(g.person, 'add', '-A')
+  git(g.person, 'commit', '-q', '-m', `Work on ${branch}`)
+  git(g.person, 'push', '-q', '--force', 'origin', branch)
+  const blob = git(g.person, 'rev-parse', 'HEAD:work')
+  git(g.person, 'checkout', '-q', 'main')
+  return blob
+}
+
+function moveMain(g: GitFixture, subject: string): void {
+  git(g.person, 'commit', '-q', '--allow-empty', '-m', subject)
+  git(g.person, 'push', '-q', '--force', 'origin', 'main')
+}
+
+async function checkedOut(g: GitFixture): Promise<RunFixture> {
+  const run = g.run()
+  got(await g.sources.checkOut(aJob(), run.folders, run.sandbox, never))
+  return run
+}
+
+async function begun(g: GitFixture, run: RunFixture, isRetained = false, job = aFollowUp()) {
+  const { folders, sandbox } = run
+  return got(await g.sources.followUps.begin({ job, folders, sandbox, isRetained }, never))
+}
+
+const refsOf = (run: RunFixture) => run.sh('git for-each-ref --format="%(refname)"')
+const looseIn = (run: RunFixture) => run.sh('git count-objects')
+const has = async (run: RunFixture, object: string) =>
+  (await run.sh(`git cat-file -e ${object} 2> /dev/null && echo yes || echo no`)) === 'yes'
+const filesIn = (run: RunFixture) =>
+  readdirSync(run.folders.work, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+const mirrorOf = (g: GitFixture) => {
+  const folder = join(g.folder, 'worker/repositories')
+  return join(folder, readdirSync(folder)[0] ?? '')
+}
+
+describe('the repository in a sandbox', () => {
+  test('of the n-th run has one branch, packed, in as few files as that of the first', async () => {
+    const g = createGitFixture()
+    const first = filesIn(await checkedOut(g)).length
+    const blobs: string[] = []
+    for (let n = 0; n < OTHERS; n++) blobs.push(pushWork(g, `switchyard/other-${n}`))
+    const run = await checkedOut(g)
+    expect((await refsOf(run)).split('\n')).toEqual([
+      'refs/heads/main',
+      `refs/heads/${BRANCH}`,
+      'refs/remotes/origin/HEAD',
+      'refs/remotes/origin/main',
+    ])
+    expect(await looseIn(run)).toMatch(/^0 objects/)
+    expect(filesIn(run)).toHaveLength(first)
+    expect(first).toBeLessThan(FILES_MAX)
+    expect(await Promise.all(blobs.map((blob) => has(run, blob)))).toEqual(blobs.map(() => false))
+    expect(await run.sh('git config remote.origin.fetch')).toBe('+refs/heads/main:refs/remotes/origin/main')
+  })
+
+  test('has the tags of its branch, and not those of others', async () => {
+    const g = createGitFixture()
+    git(g.person, 'tag', '-a', '-m', 'One', 'v1', 'main')
+    pushWork(g, 'other')
+    git(g.person, 'tag', 'v2-beta', 'other')
+    git(g.person, 'push', '-q', 'origin', '--tags')
+    const run = await checkedOut(g)
+    expect(await run.sh('git tag; git describe')).toBe('v1\nv1')
+  })
+
+  test('that continues a pushed branch has this branch too, and not those of others', async () => {
+    const g = createGitFixture()
+    const [own, unmerged] = [pushWork(g, BRANCH), pushWork(g, 'switchyard/other')]
+    const run = await checkedOut(g)
+    expect(await refsOf(run)).toContain(`refs/remotes/origin/${BRANCH}`)
+    expect([await has(run, own), await has(run, unmerged)]).toEqual([true, false])
+    expect(await run.sh('cat work; git fsck --full --strict 2>&1')).toBe(`work on ${BRANCH}`)
+    expect(await looseIn(run)).toMatch(/^0 objects/)
+  })
+
+  test('has nothing of a history that its branch does not have any more', async () => {
+    const g = createGitFixture()
+    moveMain(g, 'A mistake')
+    const mistake = git(g.person, 'rev-parse', 'HEAD')
+    expect(await has(await checkedOut(g), mistake)).toBe(true)
+    git(g.person, 'reset', '-q', '--hard', 'HEAD~1')
+    moveMain(g, 'Better')
+    const run = await checkedOut(g)
+    expect([await run.sh('git log -1 --format=%s'), await has(run, mistake)]).toEqual(['Better', false])
+  })
+
+  test('of a follow-up has the branch of its pull request, and not those of others', async () => {
+    const g = createGitFixture()
+    const [own, unmerged] = [pushWork(g, BRANCH), pushWork(g, 'switchyard/other')]
+    moveMain(g, 'Main goes on')
+    const run = g.run()
+    expect(await begun(g, run)).toMatchObject({ state: 'rebased', isNewCheckout: true })
+    expect([await has(run, own), await has(run, unmerged)]).toEqual([true, false])
+    expect(await refsOf(run)).not.toContain('other')
+  })
+
+  test('that a follow-up continues receives nothing of others, and loses their branches', async () => {
+    const g = createGitFixture()
+    const run = await checkedOut(g)
+    await run.sh('git update-ref refs/remotes/origin/switchyard/before HEAD')
+    const [own, unmerged] = [pushWork(g, BRANCH), pushWork(g, 'switchyard/other')]
+    expect(await begun(g, run, true)).toMatchObject({ state: 'current', isNewCheckout: false })
+    expect([await has(run, own), await has(run, unmerged)]).toEqual([true, false])
+    expect(await refsOf(run)).not.toMatch(/other|before/)
+  })
+
+  test('of a follow-up on a fork has one branch of each, and not the fork’s others', async () => {
+    const g = createGitFixture()
+    const fork = join(g.folder, 'codehost/eve/lamps.git')
+    git(g.folder, 'clone', '-q', '--bare', g.remote, fork)
+    git(g.person, 'remote', 'set-url', '--push', 'origin', fork)
+    const [own, unmerged] = [pushWork(g, BRANCH), pushWork(g, 'other')]
+    git(g.person, 'remote', 'set-url', '--push', 'origin', g.remote)
+    moveMain(g, 'Main goes on')
+    const run = g.run()
+    expect(await begun(g, run, false, aFollowUp('eve/lamps'))).toMatchObject({ state: 'rebased' })
+    expect([await has(run, own), await has(run, unmerged)]).toEqual([true, false])
+  })
+})
+
+describe('a mirror', () => {
+  test('and its branch copy stay packed while the remote moves', async () => {
+    const g = createGitFixture()
+    for (let n = 0; n < 14; n++) {
+      moveMain(g, `Step ${n}`)
+      pushWork(g, `switchyard/other-${n}`)
+      await checkedOut(g)
+    }
+    const mirror = mirrorOf(g)
+    const [copy = ''] = readdirSync(join(mirror, 'branch-copies'))
+    for (const folder of [mirror, join(mirror, 'branch-copies', copy)])
+      expect(git(folder, 'count-objects')).toMatch(/^0 objects/)
+    const packs = readdirSync(join(mirror, 'branch-copies', copy, 'objects/pack'))
+    expect(packs.filter((name) => name.endsWith('.pack')).length).toBeLessThanOrEqual(11)
+  }, 120_000)
+
+  test('keeps nothing of a source after the checkout but the copies of base branches', async () => {
+    const g = createGitFixture()
+    pushWork(g, BRANCH)
+    const run = g.run()
+    await begun(g, run)
+    expect(readdirSync(join(mirrorOf(g), 'branch-copies'))).toEqual([
+      expect.stringMatching(/^[0-9a-f]{16}\.git$/),
+    ])
+    expect(existsSync(join(run.folders.staging, 'head.git'))).toBe(false)
+  })
+
+  test.each<[string, (copy: string) => void]>([
+    ['without objects', (copy) => rmSync(join(copy, 'objects'), { recursive: true })],
+    ['of noise', (copy) => writeFileSync(join(copy, 'config'), '\0\0[')],
+    ['with a lock', (copy) => writeFileSync(join(copy, 'packed-refs.lock'), '')],
+    ['with a lock on its branch', (copy) => writeFileSync(join(copy, 'refs/heads/main.lock'), '')],
+  ])('mends a branch copy %s', async (_, damage) => {
+    const g = createGitFixture()
+    await checkedOut(g)
+    const copies = join(mirrorOf(g), 'branch-copies')
+    damage(join(copies, readdirSync(copies)[0] ?? ''))
+    moveMain(g, 'Later')
+    const run = await checkedOut(g)
+    expect(await run.sh('git log -1 --format=%s; git fsck --full --strict 2>&1')).toBe('Later')
+  })
+})

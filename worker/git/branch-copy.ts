@@ -1,0 +1,127 @@
+/**
+ * `updateBranchCopy` keeps, in the folder of a mirror, a bare repository with one branch of it, from which sandboxes
+ * clone.
+ *
+ * A branch copy contains the objects that its branch and the tags on it reach, as packs, and no others: when the branch
+ * was rewritten, a new copy replaces the old one. All users can read it. Call these functions only while the mirror is
+ * in use; whatever replaces or deletes the mirror deletes its copies.
+ */
+import { createHash } from 'node:crypto'
+import { chmod, mkdir, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Result, yes } from '../../core/result.ts'
+import type { Git } from './git.ts'
+import { countPacks, deleteLeftovers, isFolder } from './mirror-folders.ts'
+
+const COPY_MS_MAX = 30 * 60_000
+const LOCAL_MS_MAX = 60_000
+/** Each new base commit adds a pack, and each checkout copies all of them. */
+const PACKS_MAX = 10
+
+export function branchCopiesFolder(mirror: string): string {
+  return join(mirror, 'branch-copies')
+}
+
+/** Returns the folder of the branch's copy, which then has the commit that the mirror has. */
+export async function updateBranchCopy(
+  git: Git,
+  mirror: string,
+  branch: string,
+  signal?: AbortSignal,
+): Promise<Result<string>> {
+  const hash = createHash('sha256').update(branch).digest('hex').slice(0, 16)
+  const folder = join(branchCopiesFolder(mirror), `${hash}.git`)
+  if (await isFolder(folder)) {
+    await deleteLeftovers(folder)
+    const fetched = await fetchBranch(git, folder, mirror, branch, signal)
+    // A copy that is damaged, or whose branch was rewritten, is made anew.
+    if (!fetched.ok && signal?.aborted === true) return fetched
+    if (fetched.ok) return markUsed(git, folder)
+    await rm(folder, { recursive: true, force: true })
+  }
+  const made = await createCopy(git, folder, mirror, branch, signal)
+  return made.ok ? yes(folder) : made
+}
+
+/** Deletes the copies that no checkout has used since then. */
+export async function deleteUnusedCopies(mirror: string, usedSince: number): Promise<void> {
+  const names = await readdir(branchCopiesFolder(mirror)).catch((): string[] => [])
+  for (const name of names) {
+    const folder = join(branchCopiesFolder(mirror), name)
+    const stats = await stat(folder).catch(() => undefined)
+    if (stats !== undefined && stats.mtimeMs < usedSince) await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function createCopy(
+  git: Git,
+  folder: string,
+  mirror: string,
+  branch: string,
+  signal: AbortSignal | undefined,
+): Promise<Result<void>> {
+  const draft = `${folder}.new`
+  await mkdir(branchCopiesFolder(mirror), { recursive: true })
+  // Sandbox users must pass, whatever the umask is.
+  await chmod(branchCopiesFolder(mirror), 0o755)
+  await rm(draft, { recursive: true, force: true })
+  const made = await git.runChecked(`copying ${branch}`, {
+    args: ['init', '--quiet', '--bare', '--shared=0644', '--template=', `--initial-branch=${branch}`, draft],
+    timeoutMs: LOCAL_MS_MAX,
+  })
+  if (!made.ok) return made
+  await packHistory(git, draft, mirror, branch, signal)
+  const fetched = await fetchBranch(git, draft, mirror, branch, signal)
+  if (fetched.ok) await rename(draft, folder)
+  else await rm(draft, { recursive: true, force: true })
+  return fetched
+}
+
+/** Writes the branch's history as one pack, much faster than the fetch that follows could; a failure costs only time. */
+async function packHistory(
+  git: Git,
+  copy: string,
+  mirror: string,
+  branch: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const input = join(copy, 'packed-branch')
+  await writeFile(input, `refs/heads/${branch}\n`)
+  await mkdir(join(copy, 'objects/pack'), { recursive: true })
+  await git.run({
+    args: ['pack-objects', '--quiet', '--revs', '--delta-base-offset', join(copy, 'objects/pack/pack')],
+    folder: mirror,
+    input,
+    timeoutMs: COPY_MS_MAX,
+    ...(signal === undefined ? {} : { signal }),
+  })
+  await rm(input, { force: true })
+}
+
+/** Without force, so that a rewritten branch is refused. Git adds the tags that point to commits of the branch. */
+async function fetchBranch(
+  git: Git,
+  copy: string,
+  mirror: string,
+  branch: string,
+  signal: AbortSignal | undefined,
+): Promise<Result<void>> {
+  const ref = `refs/heads/${branch}`
+  const fetched = await git.runChecked(`copying ${branch}`, {
+    args: ['fetch', '--quiet', '--no-write-fetch-head', '--no-auto-maintenance', mirror, `${ref}:${ref}`],
+    folder: copy,
+    remote: { address: mirror },
+    timeoutMs: COPY_MS_MAX,
+    ...(signal === undefined ? {} : { signal }),
+  })
+  return fetched.ok ? yes(undefined) : fetched
+}
+
+async function markUsed(git: Git, folder: string): Promise<Result<string>> {
+  // Merges small packs only, so that a large history is not written again. A failure only costs time.
+  if ((await countPacks(folder)) > PACKS_MAX)
+    await git.run({ args: ['repack', '-q', '-d', '--geometric=2'], folder, timeoutMs: COPY_MS_MAX })
+  const now = new Date()
+  await utimes(folder, now, now)
+  return yes(folder)
+}

@@ -1,0 +1,109 @@
+/**
+ * `withCheckoutSource` lends a checkout what it may contain: one branch with its tags, and the commits of one head.
+ *
+ * The source has no other branch and no object that only other branches reach, so an agent never sees the unmerged
+ * work of other runs. The branch comes from its branch copy, the head's own commits from a bundle. Call it only while
+ * the mirrors are in use.
+ */
+import { chmod, mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Result, yes } from '../../core/result.ts'
+import { branchCopiesFolder, updateBranchCopy } from './branch-copy.ts'
+import type { Git } from './git.ts'
+import { CACHE_INSIDE, HEAD_BUNDLE_INSIDE, HEAD_REF } from './git-inside-sandbox.ts'
+import { initBorrowingRepository } from './run-repository.ts'
+
+export interface CheckoutSourceRequest {
+  /** The mirror of the repository that the checkout is a clone of. */
+  readonly mirror: string
+  /** The mirror with the head's commits; another one for a fork. */
+  readonly headMirror: string
+  readonly branch: string
+  /** The commit of `branch`. */
+  readonly base: string
+  /** The commit to check out. */
+  readonly head: string
+  /** The worker's own folder of the run. */
+  readonly staging: string
+  readonly signal: AbortSignal
+}
+
+export interface SourceMount {
+  readonly from: string
+  readonly to: string
+}
+
+export interface SourceAttempt<T> {
+  readonly result: Result<T>
+  /** Whether a new fetch of the mirrors may cure the failure. */
+  readonly isDamaged: boolean
+}
+
+const BUNDLE_MS_MAX = 10 * 60_000
+const LOCAL_MS_MAX = 60_000
+
+export async function withCheckoutSource<T>(
+  git: Git,
+  request: CheckoutSourceRequest,
+  work: (mounts: readonly SourceMount[]) => Promise<SourceAttempt<T>>,
+): Promise<SourceAttempt<T>> {
+  const { mirror, branch, signal } = request
+  const copy = await updateBranchCopy(git, mirror, branch, signal)
+  if (!copy.ok) return damagedUnlessFull(copy)
+  const bundle = join(branchCopiesFolder(mirror), 'head.bundle')
+  try {
+    const written = await writeHeadBundle(git, request, bundle)
+    if (!written.ok) return damagedUnlessFull(written)
+    const mounts = [{ from: copy.value, to: CACHE_INSIDE }]
+    return await work(written.value ? [...mounts, { from: bundle, to: HEAD_BUNDLE_INSIDE }] : mounts)
+  } finally {
+    await rm(bundle, { force: true })
+    await rm(headRepositoryPath(request), { recursive: true, force: true })
+  }
+}
+
+/** Git reports a damaged mirror in many ways; only a full disk is certainly something else. */
+function damagedUnlessFull<T>(result: Result<T> & { readonly ok: false }): SourceAttempt<never> {
+  return { result, isDamaged: result.refusal.kind !== 'unavailable' }
+}
+
+const headRepositoryPath = ({ staging }: CheckoutSourceRequest): string => join(staging, 'head.git')
+
+/** Writes the commits that the head has and the branch lacks; returns whether there are any. */
+async function writeHeadBundle(
+  git: Git,
+  request: CheckoutSourceRequest,
+  bundle: string,
+): Promise<Result<boolean>> {
+  const { mirror, headMirror, base, head, staging, signal } = request
+  await rm(bundle, { force: true })
+  if (head === base) return yes(false)
+  const folder = headRepositoryPath(request)
+  await mkdir(staging, { recursive: true, mode: 0o700 })
+  const made = await initBorrowingRepository(git, folder, [mirror, headMirror])
+  if (!made.ok) return made
+  const contained = await git.run({
+    args: ['merge-base', '--is-ancestor', head, base],
+    folder,
+    timeoutMs: LOCAL_MS_MAX,
+    signal,
+  })
+  if (!contained.ok) return contained
+  if (contained.value.code === 0) return yes(false)
+  const steps = [
+    ['update-ref', HEAD_REF, head],
+    ['bundle', 'create', '--quiet', bundle, HEAD_REF, `^${base}`],
+  ]
+  for (const args of steps) {
+    const done = await git.runChecked('reading the branch', {
+      args,
+      folder,
+      timeoutMs: BUNDLE_MS_MAX,
+      signal,
+    })
+    if (!done.ok) return done
+  }
+  // Readable by the sandbox's user, whatever the umask is.
+  await chmod(bundle, 0o644)
+  return yes(true)
+}
