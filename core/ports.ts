@@ -441,3 +441,5 @@ export type MeterName =
   | 'invariant_violations_total'
   | 'workers_connected'
   | 'worker_registrations_total'
+  | 'worker_proofs_total'
+  | 'workers_unregistered'

@@ -120,8 +120,13 @@ export const JOB_MEMORIES_BYTES_MAX = 64 * 1024
 export const JOB_LABELS_BYTES_MAX = 16 * 1024
 /** Pairing tokens that may be valid at once; above this the oldest is removed. */
 export const PAIRING_TOKENS_MAX = 1_000
-/** Connections that have not registered yet. */
+/** Connections that have neither registered nor proved in their upgrade who they are: in all, and of one address. */
 export const WORKERS_UNREGISTERED_MAX = 64
+export const WORKERS_UNREGISTERED_PER_ADDRESS_MAX = 32
+/** After this time without a first frame a newcomer of another address may take the connection's place. */
+export const WORKER_SEAT_MS_MIN = 2_000
+/** Connections of one worker, or with one pairing token, that have proved it and not registered yet. */
+export const WORKERS_PROVEN_UNREGISTERED_MAX = 4
 export const WORKERS_MAX = 10_000
 /** An enrollment without a heartbeat after this time is removed: its worker never received the credential. */
 export const ENROLLMENT_PROOF_MS = 10 * 60_000

@@ -451,7 +451,8 @@ export const routes = {
     frames: { from: WorkerFrame, to: HostFrame },
     response: 'frames',
     errorStatuses: [],
-    summary: 'The worker channel; its first frame must register within ten seconds.',
+    summary:
+      'The worker channel; its first frame must register within ten seconds. A worker may prove itself in the request, with its credential as the bearer and its id in X-Switchyard-Worker.',
   },
 
   // -- connect

@@ -14,6 +14,12 @@ import {
 } from './limits.ts'
 import { Count, Id, Instant, Name, nonEmptyText, record, stringEnum, text } from './schema-helpers.ts'
 
+/**
+ * The header of the worker channel's upgrade request beside `Authorization: Bearer <credential>`. A pairing token as the
+ * bearer needs no id.
+ */
+export const WORKER_ID_HEADER = 'x-switchyard-worker'
+
 export const WorkerCapabilities = record('WorkerCapabilities', {
   os: Name,
   arch: Name,

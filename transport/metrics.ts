@@ -66,6 +66,16 @@ const descriptions: Readonly<Record<MeterName, MetricDescription>> = {
     labels: ['law'],
   },
   workers_connected: { is: 'gauge', help: 'Workers that are online.', labels: [] },
+  worker_proofs_total: {
+    is: 'counter',
+    help: 'Proofs in the upgrade requests of workers, by outcome.',
+    labels: ['outcome'],
+  },
+  workers_unregistered: {
+    is: 'gauge',
+    help: 'Connections of workers that wait for their registration, by the proof of their upgrade.',
+    labels: ['proof'],
+  },
   worker_registrations_total: {
     is: 'counter',
     help: 'Registrations of workers, by outcome.',

@@ -6,6 +6,7 @@
  * request is answered within its callback. Code that answers later copies what it needs.
  */
 import type { HttpRequest } from 'uWebSockets.js'
+import { WORKER_ID_HEADER } from '../protocol/worker.ts'
 
 export interface RequestHead {
   method: string
@@ -16,6 +17,9 @@ export interface RequestHead {
   origins: number
   authorization: string
   authorizations: number
+  /** The worker whose credential stands in `authorization`, on the worker channel. */
+  workerId: string
+  workerIds: number
   contentType: string
   contentLength: string
   contentLengths: number
@@ -35,6 +39,8 @@ const head: RequestHead = {
   origins: 0,
   authorization: '',
   authorizations: 0,
+  workerId: '',
+  workerIds: 0,
   contentType: '',
   contentLength: '',
   contentLengths: 0,
@@ -49,9 +55,9 @@ export function readHead(request: HttpRequest): RequestHead {
   // Read this first: getMethod would convert the method to lower case in place.
   head.method = request.getCaseSensitiveMethod()
   head.path = request.getUrl()
-  head.host = head.origin = head.authorization = head.contentType = ''
+  head.host = head.origin = head.authorization = head.workerId = head.contentType = ''
   head.contentLength = head.transferEncoding = head.upgrade = head.preflightMethod = ''
-  head.hosts = head.origins = head.authorizations = 0
+  head.hosts = head.origins = head.authorizations = head.workerIds = 0
   head.contentLengths = head.transferEncodings = 0
   request.forEach(readHeader)
   return head
@@ -67,6 +73,9 @@ function readHeader(name: string, value: string): void {
       return
     case 'authorization':
       if (head.authorizations++ === 0) head.authorization = value
+      return
+    case WORKER_ID_HEADER:
+      if (head.workerIds++ === 0) head.workerId = value
       return
     case 'content-type':
       head.contentType = value

@@ -188,7 +188,7 @@ function serveWorkerSocket(
 
 const refuseWhileStopping =
   (http: HttpHandler, admitSocket: AdmitSocket): AdmitSocket =>
-  (params) =>
-    http.isRefusing() ? { ok: false, reply: STOPPING_REFUSAL } : admitSocket(params)
+  (params, head, address) =>
+    http.isRefusing() ? { ok: false, reply: STOPPING_REFUSAL } : admitSocket(params, head, address)
 
 // ---- stopping --------------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ import { isNativeError } from 'node:util/types'
 import { WebSocket } from 'undici'
 import type { ConnectionListener, Dialer, DialledConnection } from '../core/daemon/ports.ts'
 import type { Cancel, Clock, Log } from '../core/ports.ts'
+import type { WorkerAuth } from '../protocol/frames.ts'
+import { WORKER_ID_HEADER } from '../protocol/worker.ts'
 import type { ProxySettings } from '../providers/http/http-types.ts'
 import { DialNetwork } from './dial-network.ts'
 
@@ -46,7 +48,7 @@ export function createDialer(options: DialerOptions): Dialer {
     else log.warn({ reason }, 'no connection to the host; dialling again')
     lastReason = reason
   }
-  return { dial: (listener) => new WebSocketConnection(options, trust, listener, logState) }
+  return { dial: (listener, proof) => new WebSocketConnection(options, trust, listener, proof, logState) }
 }
 
 class WebSocketConnection implements DialledConnection {
@@ -65,6 +67,7 @@ class WebSocketConnection implements DialledConnection {
     options: DialerOptions,
     trust: SecureContext | undefined,
     listener: ConnectionListener,
+    proof: WorkerAuth,
     logState: (failure: string | undefined) => void,
   ) {
     this.#logState = logState
@@ -76,7 +79,7 @@ class WebSocketConnection implements DialledConnection {
       this.#abort(`no answer within ${connectMsMax / 1000} s`),
     )
     try {
-      this.#socket = this.#open(options.url())
+      this.#socket = this.#open(options.url(), proof)
     } catch (error) {
       this.#abort(textOf(error))
     }
@@ -104,8 +107,8 @@ class WebSocketConnection implements DialledConnection {
     this.#socket?.close(1000)
   }
 
-  #open(url: string): WebSocket {
-    const socket = new WebSocket(url, { dispatcher: this.#network })
+  #open(url: string, proof: WorkerAuth): WebSocket {
+    const socket = new WebSocket(url, { dispatcher: this.#network, headers: proofHeaders(proof) })
     socket.addEventListener('open', () => this.#onOpen())
     socket.addEventListener('message', ({ data }) => this.#onMessage(data))
     // The close event always follows, and carries the reason.
@@ -154,6 +157,12 @@ class WebSocketConnection implements DialledConnection {
       this.#listener.onClose(reason)
     })
   }
+}
+
+/** A header, because addresses end up in logs. */
+function proofHeaders(proof: WorkerAuth): Record<string, string> {
+  if (proof.kind === 'pairing') return { authorization: `Bearer ${proof.token}` }
+  return { authorization: `Bearer ${proof.secret}`, [WORKER_ID_HEADER]: proof.workerId }
 }
 
 const textOf = (error: unknown): string =>

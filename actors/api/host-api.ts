@@ -122,8 +122,19 @@ export interface HostApi {
   demand(workerId: string): Result<FleetDemandResponse>
   /** Resolves when the change is durable and in effect. */
   changeWorkerState(workerId: string, state: WorkerState): Promise<Result<FleetDemandResponse>>
-  /** Accepts an unregistered connection. Refused while stopping, and when too many connections are unregistered. */
-  connectWorker(sender: WorkerSender): Result<WorkerReceiver>
+  /**
+   * Accepts an unregistered connection. Refused while stopping, and when too many connections are unregistered.
+   *
+   * @param proof what `proveWorker` returned; absent without a valid proof
+   */
+  connectWorker(sender: WorkerSender, proof?: string): Result<WorkerReceiver>
+  /**
+   * Checks the secret of an upgrade request: a credential with its worker's id, or a pairing token without. A wrong
+   * secret counts as none.
+   */
+  proveWorker(workerId: string | undefined, secret: string): string | undefined
+  /** Whether a connection without proof would be accepted now. */
+  hasWorkerSeat(address: string): boolean
 
   /** The first frame of a dashboard, redacted. */
   hello(): HelloFrame

@@ -22,6 +22,8 @@ type WorkersApi = Pick<
   | 'demand'
   | 'changeWorkerState'
   | 'connectWorker'
+  | 'proveWorker'
+  | 'hasWorkerSeat'
   | 'admitWorker'
 >
 
@@ -53,7 +55,9 @@ export function createWorkersApi(api: ApiDependencies): WorkersApi {
       if (changed.ok) return readDemand(api, workerId)
       return changed.refusal.kind === 'unknown' ? NOT_ADMITTED : changed
     },
-    connectWorker: (sender) => workerChannel.connect(sender),
+    connectWorker: (sender, proof) => workerChannel.connect(sender, proof),
+    proveWorker: (workerId, secret) => workers.proofs.check(workerId, secret),
+    hasWorkerSeat: (address) => workers.seats.hasSeat(address),
     admitWorker: (workerId, secret) => admission.admit(workerId, secret),
   }
 }

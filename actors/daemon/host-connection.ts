@@ -6,7 +6,12 @@
  */
 import { isNativeError } from 'node:util/types'
 import { backoffMs } from '../../core/backoff.ts'
-import type { Dialer, DialledConnection, WorkerIdentity } from '../../core/daemon/ports.ts'
+import type {
+  ConnectionListener,
+  Dialer,
+  DialledConnection,
+  WorkerIdentity,
+} from '../../core/daemon/ports.ts'
 import { judgeRejection } from '../../core/daemon/rejection.ts'
 import type { Log, RandomSource } from '../../core/ports.ts'
 import { encodeFrame } from '../../protocol/frame-budget.ts'
@@ -149,11 +154,12 @@ export class HostConnection {
     }
     hostSender.openSession(session)
     const isCurrent = () => hostSender.session === session
-    const transport = dialer.dial({
+    const listener: ConnectionListener = {
       onOpen: () => isCurrent() && sendConnectionEvent({ type: 'opened' }),
       onText: (text) => (isCurrent() ? this.#onText(session, text) : this.#onLateText(session, text)),
       onClose: (reason) => isCurrent() && this.#onLost(reason),
-    })
+    }
+    const transport = dialer.dial(listener, auth)
     session.transport = transport
     if (isCurrent()) timers.in(HOST_CONNECTION_TIMER, 'register', UNREGISTERED_MS_MAX)
   }

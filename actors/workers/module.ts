@@ -14,12 +14,14 @@ import { LOCAL_WORKER, type LocalWorkerEffect, localWorkerKind } from './local-w
 import { LocalWorkerSupervisor } from './local-worker-process.ts'
 import { PairingTokens } from './pairing-tokens.ts'
 import { Scheduler } from './scheduler.ts'
+import { UnregisteredSeats } from './unregistered-seats.ts'
 import { workerKind } from './worker.machine.ts'
 import { CONNECTION, WORKER } from './worker.names.ts'
 import { WorkerConnections } from './worker-connections.ts'
 import type { WorkerEffect } from './worker-effects.ts'
 import { WorkerFrameRouter } from './worker-frame-router.ts'
 import { WorkerManager } from './worker-manager.ts'
+import { WorkerProofs } from './worker-proofs.ts'
 import { WorkerRegistration } from './worker-registration.ts'
 import { WorkerRegistry } from './worker-registry.ts'
 
@@ -29,6 +31,8 @@ export interface WorkersView {
   readonly connections: WorkerConnections
   readonly dispatchBackoff: DispatchBackoff
   readonly pairingTokens: PairingTokens
+  readonly proofs: WorkerProofs
+  readonly seats: UnregisteredSeats
   readonly undeliveredDiscards: UndeliveredDiscards
 }
 
@@ -46,15 +50,19 @@ export const workersModule = defineHostModule({
   create(context) {
     const { clock, random, store, requestCommit, isOpen } = context
     const registry = new WorkerRegistry()
-    const connections = new WorkerConnections({ ...context, workers: registry, mayConnect: isOpen })
+    const seats = new UnregisteredSeats(context.timers)
+    const connections = new WorkerConnections({ ...context, workers: registry, seats, mayConnect: isOpen })
     const dispatchBackoff = new DispatchBackoff({ ...context, workers: registry })
     const undeliveredDiscards = new UndeliveredDiscards(store.database.keyValues, requestCommit)
+    const pairingTokens = new PairingTokens(clock, random)
     return {
       view: {
         registry,
         connections,
         dispatchBackoff,
-        pairingTokens: new PairingTokens(clock, random),
+        pairingTokens,
+        seats,
+        proofs: new WorkerProofs({ ...context, workers: registry, pairingTokens }),
         undeliveredDiscards,
       },
       participants: [undeliveredDiscards],
@@ -66,6 +74,7 @@ export const workersModule = defineHostModule({
       reportGauges(meters) {
         meters.gauge('leases', registry.leaseCount)
         meters.gauge('workers_connected', registry.capacity().connected)
+        seats.reportGauges(meters)
       },
       sizes: () => ({
         connections: connections.size,

@@ -40,6 +40,14 @@ export class PairingTokens {
     return { token, expiresAt: new Date(this.#clock.now() + PAIRING_TOKEN_MS).toISOString() }
   }
 
+  /** Names a valid token without redeeming it; undefined when the token is not valid. */
+  holderOf(token: string): string | undefined {
+    const hash = hashSecret(token)
+    const found = this.#tokens.get(hash)
+    const isValid = found !== undefined && found.expiresAtMonotonic > this.#clock.monotonic()
+    return isValid ? `token ${hash}` : undefined
+  }
+
   redeem(token: string): Redemption {
     const hash = hashSecret(token)
     const found = this.#tokens.get(hash)

@@ -11,10 +11,11 @@ import { heartbeatTimeoutMs, type LeaseTimeouts } from '../../core/lease/deadlin
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { HostFrame, RejectionCode, RunLease } from '../../protocol/frames.ts'
-import { WORKER_FIRST_FRAME_MS, WORKERS_UNREGISTERED_MAX } from '../../protocol/limits.ts'
+import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { ConnectionEvent } from './connection.machine.ts'
+import type { UnregisteredSeats } from './unregistered-seats.ts'
 import { CONNECTION } from './worker.names.ts'
 import type { WorkerEffect } from './worker-effects.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
@@ -44,6 +45,7 @@ export interface WorkerConnectionsPorts {
   readonly system: ActorSystem
   readonly workers: WorkerRegistry
   readonly timers: MonotonicTimers
+  readonly seats: UnregisteredSeats
   readonly timeouts: () => LeaseTimeouts
   /** Whether new connections are accepted. */
   readonly mayConnect: () => boolean
@@ -56,7 +58,6 @@ export class WorkerConnections {
   readonly #ports: WorkerConnectionsPorts
   readonly #connections = new Map<number, WorkerConnection>()
   #nextNumber = 1
-  #unregistered = 0
 
   constructor(ports: WorkerConnectionsPorts) {
     this.#ports = ports
@@ -64,11 +65,14 @@ export class WorkerConnections {
 
   // ---- opening and closing -----------------------------------------------------------------------------------------
 
-  connect(link: WorkerSender): Result<WorkerConnection> {
+  /** @param proof the holder of the secret that the upgrade carried: see `WorkerProofs` */
+  connect(link: WorkerSender, proof?: string): Result<WorkerConnection> {
     if (!this.#ports.mayConnect()) return no('unavailable', 'the service is stopping')
-    if (this.#unregistered >= WORKERS_UNREGISTERED_MAX)
-      return no('unavailable', 'too many connections wait for their registration; try again later')
     const number = this.#nextNumber++
+    const seat = this.#ports.seats.claim(number, link.address, proof)
+    if (seat.is === 'full')
+      return no('unavailable', 'too many connections wait for their registration; try again later')
+    if (seat.is === 'displace') this.#displace(this.#connections.get(seat.number))
     const connection: WorkerConnection = {
       number,
       link,
@@ -80,10 +84,17 @@ export class WorkerConnections {
       refusalPending: false,
     }
     this.#connections.set(number, connection)
-    this.#unregistered += 1
     this.#ports.system.spawn(CONNECTION, keyOf(number), { number })
     this.#ports.timers.set(timerKeyOf(number), 'first frame', connection.lastFrameAt + WORKER_FIRST_FRAME_MS)
     return yes(connection)
+  }
+
+  /** Not logged, because a flood would fill the log. */
+  #displace(connection: WorkerConnection | undefined): void {
+    if (connection === undefined) return
+    this.#ports.meters.count('worker_registrations_total', { outcome: 'displaced' })
+    this.stopReading(connection.number)
+    connection.link.close(CLOSE_TRY_AGAIN, 'another connection needs this place; try again')
   }
 
   /** The connection proved its identity: it becomes the worker's current connection and replaces an older one. */
@@ -92,13 +103,10 @@ export class WorkerConnections {
     const older = workers.get(workerId)?.connection
     if (older !== undefined) this.sendEvent(older.number, { type: 'replaced' })
     connection.workerId = workerId
-    this.#unregistered -= 1
+    this.#ports.seats.leave(connection.number)
     timers.cancelAll(timerKeyOf(connection.number))
-    timers.set(
-      timerKeyOf(connection.number),
-      'silence',
-      connection.lastFrameAt + heartbeatTimeoutMs(timeouts()),
-    )
+    const silentAt = connection.lastFrameAt + heartbeatTimeoutMs(timeouts())
+    timers.set(timerKeyOf(connection.number), 'silence', silentAt)
     this.sendEvent(connection.number, { type: 'registered', workerId, at: this.#ports.instant() })
     const worker = workers.get(workerId)
     if (worker !== undefined) {
@@ -135,7 +143,7 @@ export class WorkerConnections {
     if (connection === undefined || connection.isClosing) return
     connection.isClosing = true
     this.#ports.timers.cancelAll(timerKeyOf(number))
-    if (connection.workerId === undefined) this.#unregistered -= 1
+    this.#ports.seats.leave(number)
   }
 
   /** The socket was closed. */

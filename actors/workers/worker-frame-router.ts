@@ -55,8 +55,8 @@ export class WorkerFrameRouter {
     this.#frameCounts.report(meters)
   }
 
-  connect(link: WorkerSender): Result<WorkerReceiver> {
-    const connected = this.#ports.connections.connect(link)
+  connect(link: WorkerSender, proof?: string): Result<WorkerReceiver> {
+    const connected = this.#ports.connections.connect(link, proof)
     return connected.ok ? yes(new RoutedSocket(this, connected.value)) : connected
   }
 

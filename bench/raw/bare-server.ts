@@ -69,7 +69,14 @@ export function listen(app: TemplatedApp): void {
 export const decodeText = (bytes: ArrayBuffer): string => Buffer.from(bytes).toString('utf8')
 
 const repo = { key: 'main', mapping: { remote: 'owner/name' } }
-const job = buildJob({ kind: 'run', run: waitingRun(1), config: configDefaults, repo, memories: [], storedLogBytes: 0 })
+const job = buildJob({
+  kind: 'run',
+  run: waitingRun(1),
+  config: configDefaults,
+  repo,
+  memories: [],
+  storedLogBytes: 0,
+})
 
 /** Has as many bytes as the product's frame and is serialized as late; the job is prepared once. */
 export function dispatchFrame(id: string, runId: string): string {

@@ -177,15 +177,18 @@ const newIdentity: WorkerIdentity = {
 
 function observeAcks(dialer: Dialer): Dialer {
   return {
-    dial: (listener) =>
-      dialer.dial({
-        onOpen: () => listener.onOpen(),
-        onText: (text) => {
-          listener.onText(text)
-          noteAck(text)
+    dial: (listener, proof) =>
+      dialer.dial(
+        {
+          onOpen: () => listener.onOpen(),
+          onText: (text) => {
+            listener.onText(text)
+            noteAck(text)
+          },
+          onClose: (reason) => listener.onClose(reason),
         },
-        onClose: (reason) => listener.onClose(reason),
-      }),
+        proof,
+      ),
   }
 }
 

@@ -6,7 +6,7 @@
  * never keep it, so no secret reaches a snapshot, a log or the inspector.
  */
 import type { CostEntry } from '../../protocol/cost.ts'
-import type { Job, RunOutcome, RunPatch, UsageSnapshot } from '../../protocol/frames.ts'
+import type { Job, RunOutcome, RunPatch, UsageSnapshot, WorkerAuth } from '../../protocol/frames.ts'
 import type { ReportedEvent, RunSandbox } from '../../protocol/run.ts'
 import type { ControlDatabase } from '../ports.ts'
 import type { Result } from '../result.ts'
@@ -157,8 +157,12 @@ export interface DialledConnection {
 }
 
 export interface Dialer {
-  /** Opens a connection to the host. */
-  dial(listener: ConnectionListener): DialledConnection
+  /**
+   * Opens a connection to the host.
+   *
+   * @param proof sent with the upgrade request, so that the host lets this worker in however many others wait
+   */
+  dial(listener: ConnectionListener, proof: WorkerAuth): DialledConnection
 }
 
 // ---- the identity of the worker ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 import { test } from '@jest/globals'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { HostDependencies } from '../../actors/root/create-host.ts'
+import type { WorkerSender } from '../../core/connection-ports.ts'
 import type {
   Clock,
   ControlDatabase,
@@ -380,13 +381,17 @@ export class HostConversation {
     }
   }
 
-  connect(name = 'worker'): ScriptedConnection {
-    return new ScriptedConnection(this, name)
+  /** @param origin only without sockets: where the connection comes from, and what its upgrade proves */
+  connect(name = 'worker', origin?: ConnectionOrigin): ScriptedConnection {
+    return new ScriptedConnection(this, name, origin)
   }
 
   /** Opens a connection to the host, in memory or through a socket. */
-  dial(listener: ScriptedConnectionListener & { takes(): boolean }): ScriptedConnectionSender {
-    return this.#socketTransport?.dial(listener) ?? connectInMemory(this.hostApi, listener)
+  dial(
+    listener: ScriptedConnectionListener & { takes(): boolean },
+    origin?: ConnectionOrigin,
+  ): ScriptedConnectionSender {
+    return this.#socketTransport?.dial(listener) ?? connectInMemory(this.hostApi, listener, origin)
   }
 
   run(id: string): Run {
@@ -476,6 +481,11 @@ export async function startHost(configText = config): Promise<HostConversation> 
 
 const REFUSED_MAX = 20
 
+export interface ConnectionOrigin {
+  readonly address?: string
+  readonly proof?: string | undefined
+}
+
 /** A connection to the host whose frames the test sends as a worker. */
 export class ScriptedConnection {
   readonly received: HostFrame[] = []
@@ -487,12 +497,12 @@ export class ScriptedConnection {
   readonly #host: HostConversation
   readonly #name: string
 
-  constructor(host: HostConversation, name: string) {
+  constructor(host: HostConversation, name: string, origin?: ConnectionOrigin) {
     this.#host = host
     this.#name = name
-    this.#sender = host.dial({
+    const listener = {
       takes: () => this.closed === undefined && this.#mayTake(),
-      onText: (text) => {
+      onText: (text: string) => {
         const frame = JSON.parse(text) as HostFrame
         // Writing is closed: a key that no schema knows must not be sent.
         const checked = checkHostFrame(frame)
@@ -501,12 +511,13 @@ export class ScriptedConnection {
         host.labelLease(frame)
         host.write(`host → ${name}  ${describeFrame(host, frame)}`)
       },
-      onClose: (code, reason) => {
+      onClose: (code: number, reason: string) => {
         if (this.closed !== undefined) return
         this.closed = { code, reason }
         host.write(`host ✕ ${name}`)
       },
-    })
+    }
+    this.#sender = host.dial(listener, origin)
   }
 
   #mayTake(): boolean {
@@ -575,10 +586,11 @@ export class ScriptedConnection {
 function connectInMemory(
   hostApi: HostApi,
   listener: ScriptedConnectionListener & { takes(): boolean },
+  { address = '127.0.0.1', proof }: ConnectionOrigin = {},
 ): ScriptedConnectionSender {
   let over = false
-  const line = hostApi.connectWorker({
-    address: '127.0.0.1',
+  const sender: WorkerSender = {
+    address,
     send: (text) => {
       if (!listener.takes()) return false
       listener.onText(text)
@@ -590,7 +602,8 @@ function connectInMemory(
       listener.onClose(code, reason)
       hangUp()
     },
-  })
+  }
+  const line = hostApi.connectWorker(sender, proof)
   if (!line.ok) throw new Error(line.refusal.message)
   const hangUp = () => line.value.onClosed()
   return {

@@ -210,19 +210,73 @@ test('frames of a rejected connection are ignored', async () => {
   expect(host.hostApi.fleet().workers).toEqual([])
 })
 
-inMemoryOnly('the listener refuses the next connection before the host API sees it')(
-  'at most 64 connections may be open without a registration',
-  async () => {
-    const host = await startHost()
-    const wires = Array.from({ length: 64 }, (_, at) => host.connect(`w${at}`))
-    expect(() => host.connect()).toThrow('too many connections wait for their registration')
-    await wires[0]?.drop()
-    await wires[1]?.send(registerWithToken(pairingToken(host)))
-    host.connect()
-    host.connect()
-    expect(() => host.connect()).toThrow()
-  },
-)
+const withoutSockets = inMemoryOnly('all sockets of a test come from one address')
+
+withoutSockets('one address holds at most 32 connections without a registration, the newest', async () => {
+  const host = await startHost()
+  const wires = Array.from({ length: 33 }, (_, at) =>
+    host.connect(`w${at}`, { address: `127.0.0.${at + 1}` }),
+  )
+  expect(wires.map(({ closed }) => closed?.code)).toEqual([1013, ...Array(32).fill(undefined)])
+  expect(host.countOf('worker_registrations_total displaced')).toBe(1)
+  const elsewhere = host.connect('elsewhere', { address: '192.0.2.1' })
+  await elsewhere.send(registerWithToken(pairingToken(host)))
+  expect(elsewhere.hasReceived('registered')).toBe(true)
+  await wires[1]?.send(registerWithToken(pairingToken(host)))
+  expect(wires[1]?.hasReceived('registered')).toBe(true)
+  host.connect('w33')
+  expect(wires.filter(({ closed }) => closed !== undefined)).toHaveLength(1)
+})
+
+withoutSockets('of 64 addresses a newcomer displaces the oldest connection after two seconds', async () => {
+  const host = await startHost()
+  const wires = Array.from({ length: 64 }, (_, at) => host.connect(`w${at}`, { address: `192.0.2.${at}` }))
+  const connectNewcomer = () => host.connect('newcomer', { address: '198.51.100.1' })
+  expect(connectNewcomer).toThrow('too many connections wait for their registration')
+  await host.advance(2)
+  const newcomer = connectNewcomer()
+  expect(wires.map(({ closed }) => closed?.code)).toEqual([1013, ...Array(63).fill(undefined)])
+  await newcomer.send(registerWithToken(pairingToken(host)))
+  expect(newcomer.hasReceived('registered')).toBe(true)
+})
+
+withoutSockets('a worker that proves itself in its upgrade gets in whatever others hold', async () => {
+  const host = await startHost()
+  const worker = await enroll(host)
+  await worker.connection.drop()
+  for (let at = 0; at < 200; at++) host.connect(`w${at}`)
+  for (let at = 0; at < 32; at++) host.connect(`v${at}`, { address: `192.0.2.${at}` })
+  const proof = host.hostApi.proveWorker(worker.workerId, worker.credential)
+  expect(proof).toBeDefined()
+  const again = host.connect('proven', { proof })
+  await again.send(registerWithCredential(worker))
+  expect(again.hasReceived('registered')).toBe(true)
+  const token = pairingToken(host)
+  const paired = host.connect('paired', { proof: host.hostApi.proveWorker(undefined, token) })
+  await paired.send(registerWithToken(token))
+  expect(paired.hasReceived('registered')).toBe(true)
+})
+
+test('a wrong proof is none, and is counted', async () => {
+  const host = await startHost()
+  const worker = await enroll(host)
+  const { proveWorker } = host.hostApi
+  expect(proveWorker(worker.workerId, `${worker.credential}x`)).toBeUndefined()
+  expect(proveWorker('wk-unknown', worker.credential)).toBeUndefined()
+  expect(proveWorker(undefined, worker.credential)).toBeUndefined()
+  expect(proveWorker(undefined, 'wp-unknown')).toBeUndefined()
+  expect(host.countOf('worker_proofs_total wrong')).toBe(4)
+  const token = pairingToken(host)
+  await host.advance(601)
+  expect(proveWorker(undefined, token)).toBeUndefined()
+})
+
+withoutSockets('a revoked worker proves nothing', async () => {
+  const host = await startHost()
+  const worker = await enroll(host)
+  await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
+  expect(host.hostApi.proveWorker(worker.workerId, worker.credential)).toBeUndefined()
+})
 
 test('a second live connection with one credential replaces the first', async () => {
   const host = await startHost()

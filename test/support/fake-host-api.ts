@@ -42,6 +42,11 @@ export interface FakeHostApi extends HostApi, ProviderAnswers {
   push(push: DashboardPush, text?: string): void
   /** The refusal of the next worker connection; undefined: it is accepted. */
   workerRefusal: string | undefined
+  /** Whether a connection without proof is accepted. */
+  hasSeat: boolean
+  proofOf(workerId: string | undefined, secret: string): string | undefined
+  /** The proof of each worker connection. */
+  readonly proofs: (string | undefined)[]
   acceptsWork: boolean
   /** The queries about runs. */
   readonly runQueries: unknown[]
@@ -73,6 +78,10 @@ export function createFakeHostApi(): FakeHostApi {
     },
     changed: () => yes({ config: configDefaults, applied: 'live' }),
     workerRefusal: undefined,
+    hasSeat: true,
+    proofOf: (workerId, secret) =>
+      secret === CREDENTIAL && workerId === WORKER_ID ? `worker ${workerId}` : undefined,
+    proofs: [],
     acceptsWork: true,
     runQueries: [],
     patches: [],
@@ -269,6 +278,8 @@ type WorkerMethod =
   | 'demand'
   | 'changeWorkerState'
   | 'connectWorker'
+  | 'proveWorker'
+  | 'hasWorkerSeat'
 
 export const fakeWorker = (id: string): WorkerView => ({
   id,
@@ -317,11 +328,14 @@ function createWorkerApi(hostApi: () => FakeHostApi): HostApiPart<WorkerMethod> 
       turned(id, state)
       return demand(id)
     },
-    connectWorker: (link) => {
+    proveWorker: (workerId, secret) => hostApi().proofOf(workerId, secret),
+    hasWorkerSeat: (address) => hostApi().hasSeat && address !== '',
+    connectWorker: (link, proof) => {
       const { workerRefusal: refusal } = hostApi()
       if (refusal !== undefined) return no('unavailable', refusal)
       const line = createFakeConnection(link)
       hostApi().workerConnections.push(line)
+      hostApi().proofs.push(proof)
       return yes(line)
     },
   }

@@ -10,15 +10,22 @@ import { framingError } from '../body.ts'
 import { type Headers, type Reply, refusal, send, sendAndClose } from '../reply.ts'
 import type { AdmissionCheck } from '../request-checks.ts'
 import type { RequestCounter } from '../request-counter.ts'
-import { announcesBody, readHead, readQueryText } from '../request-head.ts'
+import { announcesBody, type RequestHead, readHead, readQueryText } from '../request-head.ts'
 import { decodeParams, type RouteMatch, type Router } from '../router.ts'
 import type { RouteParameters, ServedRoute } from '../routes/route-table.ts'
 
 export type Upgrade = (response: HttpResponse, request: HttpRequest, context: us_socket_context_t) => void
 
-/** Returns the user data of the new socket, or a refusal. @param params the path's parameters, checked by the route */
+/**
+ * Returns the user data of the new socket, or a refusal.
+ *
+ * @param params the path's parameters, checked by the route
+ * @param address the remote address as the library writes it
+ */
 export type AdmitSocket = (
   params: unknown,
+  head: RequestHead,
+  address: () => ArrayBuffer,
 ) => { readonly ok: true; readonly data: object } | { readonly ok: false; readonly reply: Reply }
 
 export interface UpgradeOptions {
@@ -59,7 +66,7 @@ export function createUpgrade(
         if (refused !== undefined) return { refused, cors }
         const placed = readSocketParameters(found)
         if (!placed.ok) return { refused: refusal(400, placed.error), cors }
-        const seated = admitSocket(placed.value.params)
+        const seated = admitSocket(placed.value.params, head, () => response.getRemoteAddressAsText())
         return seated.ok ? { data: seated.data } : { refused: seated.reply, cors }
       } catch (err) {
         log.error({ err }, 'could not answer an upgrade')

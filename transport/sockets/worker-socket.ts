@@ -9,11 +9,12 @@
 import type { WebSocket } from 'uWebSockets.js'
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Clock } from '../../core/ports.ts'
-import { WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'
 
 /** The library's user data of each socket. */
 export interface WorkerSocketData {
+  /** The result of `HostApi.proveWorker` for the upgrade request. */
+  readonly proof?: string
   workerSocket?: WorkerSocket
 }
 
@@ -74,11 +75,6 @@ export class WorkerSocket implements WorkerSender {
 
   connect(receiver: WorkerReceiver): void {
     this.#receiver = receiver
-  }
-
-  /** Whether the worker has not registered yet. */
-  get isUnregistered(): boolean {
-    return (this.#receiver?.frameBytesMax() ?? 0) <= WORKER_UNREGISTERED_FRAME_BYTES_MAX
   }
 
   /** The library has checked that text frames are valid UTF-8. */

@@ -1,8 +1,8 @@
 /**
  * Serves the worker socket on both listeners: anybody may open it, and the first frame must register a worker.
  *
- * The host API handles the frames. Unregistered sockets are limited twice: by the host API, and per listener before the
- * upgrade, so that many of them cost as little as possible.
+ * The host API handles the frames and limits the unregistered sockets. The limit is asked before the upgrade, so that
+ * many of them cost as little as possible. A worker that proves itself in the upgrade request is outside the limit.
  */
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -13,13 +13,14 @@ import {
   WORKER_FRAME_BYTES_MAX,
   WORKER_SOCKET_IDLE_SECONDS,
   WORKER_UNREGISTERED_FRAME_BYTES_MAX,
-  WORKERS_UNREGISTERED_MAX,
 } from '../../protocol/limits.ts'
+import { readBearer } from '../authentication.ts'
 import { refusal } from '../reply.ts'
+import type { RequestHead } from '../request-head.ts'
 import { CLOSE } from './bounded-sender.ts'
 import type { SocketGroup } from './socket-group.ts'
 import type { AdmitSocket, Upgrade } from './upgrade.ts'
-import { WorkerSocket, type WorkerSocketData } from './worker-socket.ts'
+import { formatAddress, WorkerSocket, type WorkerSocketData } from './worker-socket.ts'
 
 export interface WorkerSocketsOptions {
   readonly hostApi: HostApi
@@ -55,7 +56,7 @@ export class WorkerSockets {
       maxBackpressure: WORKER_BACKLOG_BYTES_MAX,
       idleTimeout: WORKER_SOCKET_IDLE_SECONDS,
       sendPingsAutomatically: true,
-      upgrade: upgradeFor(() => group.admit()),
+      upgrade: upgradeFor((_params, head, address) => group.admit(head, address)),
       open: (socket) => group.onOpen(socket),
       message: (socket, bytes, isBinary) => group.onMessage(socket, bytes, isBinary),
       drain: (socket) => socket.getUserData().workerSocket?.onDrained(),
@@ -75,8 +76,6 @@ class WorkerSocketGroup implements SocketGroup {
   readonly #options: WorkerSocketsOptions
   readonly #onCountChanged: (by: number) => void
   readonly #sockets = new Set<WorkerSocket>()
-  /** Sockets that were unregistered when last checked. */
-  readonly #unregistered = new Set<WorkerSocket>()
 
   constructor(options: WorkerSocketsOptions, onCountChanged: (by: number) => void) {
     this.#options = options
@@ -93,16 +92,21 @@ class WorkerSocketGroup implements SocketGroup {
 
   stop(): void {}
 
-  admit(): ReturnType<AdmitSocket> {
-    if (!this.#options.hostApi.isOpen()) return { ok: false, reply: STOPPING }
-    return this.#hasCapacity() ? { ok: true, data: {} } : { ok: false, reply: TOO_MANY_UNREGISTERED }
+  admit(head: RequestHead, address: () => ArrayBuffer): ReturnType<AdmitSocket> {
+    const { hostApi } = this.#options
+    if (!hostApi.isOpen()) return { ok: false, reply: STOPPING }
+    const proof = this.#proofOf(head)
+    if (proof !== undefined) return { ok: true, data: { proof } }
+    return hostApi.hasWorkerSeat(formatAddress(address()))
+      ? { ok: true, data: {} }
+      : { ok: false, reply: TOO_MANY_UNREGISTERED }
   }
 
-  #hasCapacity(): boolean {
-    if (this.#unregistered.size < WORKERS_UNREGISTERED_MAX) return true
-    for (const workerSocket of this.#unregistered)
-      if (!workerSocket.isUnregistered) this.#unregistered.delete(workerSocket)
-    return this.#unregistered.size < WORKERS_UNREGISTERED_MAX
+  /** A wrong proof and no proof lead to the same answer. */
+  #proofOf({ authorization, authorizations, workerId, workerIds }: RequestHead): string | undefined {
+    const secret = authorizations === 1 && workerIds <= 1 ? readBearer(authorization) : undefined
+    if (secret === undefined) return undefined
+    return this.#options.hostApi.proveWorker(workerIds === 0 ? undefined : workerId, secret)
   }
 
   onOpen(socket: WebSocket<WorkerSocketData>): void {
@@ -111,13 +115,13 @@ class WorkerSocketGroup implements SocketGroup {
     const workerSocket = new WorkerSocket(socket, clock, onTooSlow)
     socket.getUserData().workerSocket = workerSocket
     this.#sockets.add(workerSocket)
-    this.#unregistered.add(workerSocket)
     this.#onCountChanged(1)
-    this.#guard(workerSocket, () => this.#connect(workerSocket))
+    const { proof } = socket.getUserData()
+    this.#guard(workerSocket, () => this.#connect(workerSocket, proof))
   }
 
-  #connect(workerSocket: WorkerSocket): void {
-    const joined = this.#options.hostApi.connectWorker(workerSocket)
+  #connect(workerSocket: WorkerSocket, proof: string | undefined): void {
+    const joined = this.#options.hostApi.connectWorker(workerSocket, proof)
     if (joined.ok) workerSocket.connect(joined.value)
     else workerSocket.close(CLOSE.tryAgainLater, joined.refusal.message)
   }
@@ -132,7 +136,6 @@ class WorkerSocketGroup implements SocketGroup {
     const { workerSocket } = socket.getUserData()
     if (workerSocket === undefined) return
     this.#sockets.delete(workerSocket)
-    this.#unregistered.delete(workerSocket)
     this.#onCountChanged(-1)
     this.#guard(workerSocket, () => workerSocket.onClosed())
   }

@@ -6,11 +6,10 @@ import {
   WORKER_BACKLOG_BYTES_MAX,
   WORKER_FRAME_BYTES_MAX,
   WORKER_UNREGISTERED_FRAME_BYTES_MAX,
-  WORKERS_UNREGISTERED_MAX,
 } from '../../../protocol/limits.ts'
 import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
 import { formatAddress } from '../../../transport/sockets/worker-socket.ts'
-import type { FakeWorkerReceiver } from '../../support/fake-host-api.ts'
+import { CREDENTIAL, type FakeWorkerReceiver, WORKER_ID } from '../../support/fake-host-api.ts'
 import { createRawClient, type RawReply } from '../../support/raw-client.ts'
 import {
   connectRawSocket,
@@ -215,19 +214,36 @@ test('frames of a closing socket are ignored', async () => {
   expect(receiver.frames).toEqual([])
 })
 
-test('the number of unregistered sockets is limited per listener', async () => {
-  const server = await openTestServer()
-  await Promise.all(
-    Array.from({ length: WORKERS_UNREGISTERED_MAX }, () => connectRawSocket(server.fleetPort, PATH)),
-  )
-  expect(server.hostApi.workerConnections).toHaveLength(WORKERS_UNREGISTERED_MAX)
-  expect(await upgrade(server.fleetPort)).toMatchObject({
-    status: 503,
-    body: expect.stringMatching(/have not registered yet/),
-  })
-  expect((await upgrade(server.port)).status).toBe(101)
-  server.hostApi.workerConnections[7]?.register()
-  expect((await upgrade(server.fleetPort)).status).toBe(101)
+const proof = (workerId: string, secret: string): string[] => [
+  `X-Switchyard-Worker: ${workerId}`,
+  `Authorization: Bearer ${secret}`,
+]
+
+test('without a free seat only a worker that proves itself in the upgrade may connect', async () => {
+  const { hostApi, port, fleetPort } = await openTestServer()
+  hostApi.hasSeat = false
+  const refused = await upgrade(fleetPort)
+  expect(refused).toMatchObject({ status: 503, body: expect.stringMatching(/have not registered yet/) })
+  for (const listener of [port, fleetPort]) {
+    expect((await upgrade(listener, proof(WORKER_ID, CREDENTIAL))).status).toBe(101)
+    for (const wrong of [
+      proof(WORKER_ID, 'wc-wrong'),
+      proof('wk-unknown', CREDENTIAL),
+      [`Authorization: Bearer ${CREDENTIAL}`],
+      ['Authorization: Basic x'],
+      [...proof(WORKER_ID, CREDENTIAL), `Authorization: Bearer ${CREDENTIAL}`],
+      [...proof(WORKER_ID, CREDENTIAL), 'X-Switchyard-Worker: wk-unknown'],
+    ])
+      expect(await upgrade(listener, wrong)).toMatchObject({ status: 503, body: refused.body })
+  }
+  expect(hostApi.proofs).toEqual([`worker ${WORKER_ID}`, `worker ${WORKER_ID}`])
+})
+
+test('with a free seat a wrong proof counts as none', async () => {
+  const { hostApi, port } = await openTestServer()
+  expect((await upgrade(port, proof(WORKER_ID, 'wc-wrong'))).status).toBe(101)
+  expect((await upgrade(port)).status).toBe(101)
+  expect(hostApi.proofs).toEqual([undefined, undefined])
 })
 
 test('no worker may connect while the host stops', async () => {

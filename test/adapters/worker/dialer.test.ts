@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
 import type { DialledConnection } from '../../../core/daemon/ports.ts'
+import type { WorkerAuth } from '../../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
 import { createDialer, type DialerOptions } from '../../../worker/dialer.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
@@ -14,13 +15,15 @@ import { tempFolder } from '../../support/temp-folder.ts'
 import { closeAfterTest, openTestServer } from '../../support/test-resources.ts'
 import { until } from '../../support/until.ts'
 
+const PROOF: WorkerAuth = { kind: 'credential', workerId: 'wk-1', secret: 'wc-secret' }
+
 interface Dialled {
   readonly connection: DialledConnection
   readonly events: string[]
   readonly ended: Promise<string>
 }
 
-function dial(url: string, parts: Partial<DialerOptions> = {}): Dialled {
+function dial(url: string, parts: Partial<DialerOptions> = {}, proof = PROOF): Dialled {
   const events: string[] = []
   let end: (reason: string) => void = () => {}
   const ended = new Promise<string>((resolve) => {
@@ -31,14 +34,17 @@ function dial(url: string, parts: Partial<DialerOptions> = {}): Dialled {
     clock: realClock,
     log: createRecordingLog(),
     ...parts,
-  }).dial({
-    onOpen: () => void events.push('opened'),
-    onText: (text) => void events.push(`received ${text.length > 50 ? text.length : text}`),
-    onClose: (reason) => {
-      events.push(`closed: ${reason}`)
-      end(reason)
+  }).dial(
+    {
+      onOpen: () => void events.push('opened'),
+      onText: (text) => void events.push(`received ${text.length > 50 ? text.length : text}`),
+      onClose: (reason) => {
+        events.push(`closed: ${reason}`)
+        end(reason)
+      },
     },
-  })
+    proof,
+  )
   closeAfterTest(() => connection.close())
   return { connection, events, ended }
 }
@@ -156,12 +162,31 @@ describe('no connection', () => {
     expect(await dial(`ws://${address}:${port}/ws/worker`).ended).toMatch(/ECONNREFUSED/)
   })
 
+  test('proves the worker in headers of the upgrade request, and never in the address or the log', async () => {
+    const requests: string[] = []
+    const port = await listener((socket) => socket.once('data', (bytes) => requests.push(bytes.toString())))
+    const log = createRecordingLog()
+    const proofs: WorkerAuth[] = [PROOF, { kind: 'pairing', token: 'wp-token' }]
+    for (const proof of proofs) {
+      const count = requests.length
+      const { connection } = dial(plain(port), { log }, proof)
+      await until('the request arrived', () => requests.length > count)
+      connection.close()
+    }
+    expect(requests.map((text) => text.split('\r\n')[0])).toEqual(Array(2).fill('GET /ws/worker HTTP/1.1'))
+    expect(requests[0]).toMatch(/^authorization: Bearer wc-secret\r$/im)
+    expect(requests[0]).toMatch(/^x-switchyard-worker: wk-1\r$/im)
+    expect(requests[1]).toMatch(/^authorization: Bearer wp-token\r$/im)
+    expect(requests[1]).not.toMatch(/x-switchyard-worker/i)
+    expect(JSON.stringify(log.lines)).not.toMatch(/wc-secret|wp-token/)
+  })
+
   test('is logged once per reason', async () => {
     const log = createRecordingLog()
     const dialer = createDialer({ url: () => 'ws://127.0.0.1:6000/', clock: realClock, log })
     for (let n = 0; n < 3; n++)
       await new Promise<string>((closed) =>
-        dialer.dial({ onOpen: () => {}, onText: () => {}, onClose: closed }),
+        dialer.dial({ onOpen: () => {}, onText: () => {}, onClose: closed }, PROOF),
       )
     expect(log.lines.map(({ level }) => level)).toEqual(['warn', 'debug', 'debug'])
   })
