@@ -15,7 +15,7 @@ import { createAgentDrivers } from '../worker/agents/registry.ts'
 import { type ClosableExecutor, openExecutor } from '../worker/executor.ts'
 import { createGitSources } from '../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
-import { freeBytes } from '../worker/run/free-disk.ts'
+import { diskBytes, freeBytes } from '../worker/run/free-disk.ts'
 import {
   chooseSandboxLocation,
   type SandboxLocation,
@@ -91,6 +91,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     gitconfig: GITCONFIG_TEXT,
     stallMs,
     freeBytes: () => freeBytes(location.folder),
+    diskBytes: () => diskBytes(location.folder),
     onClosed: () => http.close(),
   })
   return { executor, limits }

@@ -40,6 +40,11 @@ export const SANDBOX_MEMORY_MIB_MAX = 16 * 1024 * 1024
 export const SANDBOX_PROCESSES_MIN = 16
 export const SANDBOX_PROCESSES_MAX = 1_000_000
 export const SANDBOX_DISK_GIB_MAX = 1_000_000
+/**
+ * The share of its disk that a worker's retained sandboxes may take without `sandbox.diskQuotaGib`. A share fits every
+ * size of disk, and a quarter leaves room for running sandboxes, mirrors, and a second worker.
+ */
+export const SANDBOX_DISK_SHARE_DEFAULT = 0.25
 export const CONFIG_LIST_MAX = 256
 /** The budgets of a run, in MiB: its stored events, and its artifacts. */
 export const RUN_LOG_MIB_MIN = 1

@@ -52,6 +52,7 @@ export async function openExecutor(dependencies: ExecutorDependencies): Promise<
     log,
     ownerFor: (number) => (dependencies.isRoot ? dependencies.userFor(number) : undefined),
     firstNumber: dependencies.firstNumber,
+    diskBytes: dependencies.diskBytes,
     deleteFolder: dependencies.removeFolder,
   })
   return new LocalExecutor(dependencies, sandboxes)

@@ -155,6 +155,7 @@ async function executorDependencies(
     gitconfig: GITCONFIG_TEXT,
     stallMs: 60_000,
     freeBytes: async () => 64 * 1024 ** 3,
+    diskBytes: async () => 2 ** 42,
     onClosed: () => http.close(),
   }
 }

@@ -75,6 +75,7 @@ export async function openTestExecutor(
     gitconfig: '',
     stallMs: 60_000,
     freeBytes: async () => 2 ** 40,
+    diskBytes: async () => 2 ** 42,
     onClosed: async () => {},
     ...changes,
   } satisfies ExecutorDependencies)

@@ -232,7 +232,7 @@ export class RunExecution implements Execution {
   async #findMachineProblem(): Promise<string | undefined> {
     const free = await this.#options.dependencies.freeBytes()
     if (free >= FREE_BYTES_MIN) return undefined
-    return `the worker's disk is nearly full (room for ${Math.floor(free / 1024 / 1024)} MiB); make room or set sandbox.diskQuotaGib`
+    return `the worker's disk is nearly full (room for ${Math.floor(free / 1024 / 1024)} MiB); make room or lower sandbox.diskQuotaGib`
   }
 
   /** If this process dies, the next one uses this record to find out what the agent has spent. */

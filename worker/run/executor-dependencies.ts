@@ -36,6 +36,8 @@ export interface ExecutorDependencies {
   readonly gitconfig: string
   readonly stallMs: number
   readonly freeBytes: () => Promise<number>
+  /** The size of the disk with the sandboxes; undefined: unknown. */
+  readonly diskBytes: () => Promise<number | undefined>
   /** Called last, when the executor uses none of these dependencies any more. */
   readonly onClosed: () => Promise<void>
 }

@@ -50,6 +50,8 @@ export interface SandboxesOptions {
   readonly ownerFor: (number: number) => { readonly uid: number; readonly gid: number } | undefined
   /** The number at which the search for a free sandbox number begins. */
   readonly firstNumber: number
+  /** The size of this disk; undefined: unknown. */
+  readonly diskBytes: () => Promise<number | undefined>
   /** Deletes a folder with untrusted content. */
   readonly deleteFolder: (folder: string) => Promise<void>
 }
@@ -226,8 +228,9 @@ export class Sandboxes {
 
   /** Discards expired sandboxes and those beyond the quota, never a busy one. Returns the discarded runs. */
   async reclaim(isBusy: (runId: string) => boolean): Promise<readonly string[]> {
+    const diskBytes = await this.#options.diskBytes()
     const { expired, retained } = this.#listIdle(isBusy)
-    const excess = selectBeyondQuota(retained)
+    const excess = selectBeyondQuota(retained, diskBytes)
     const taken: string[] = []
     for (const record of [...expired, ...excess]) {
       const { runId } = record

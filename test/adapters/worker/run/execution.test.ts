@@ -116,6 +116,7 @@ function executorDependencies(
     gitconfig: '',
     stallMs: 60_000,
     freeBytes: async () => 2 ** 40,
+    diskBytes: async () => 2 ** 42,
     onClosed: async () => {},
     ...changes,
   } as unknown as ExecutorDependencies
@@ -135,6 +136,7 @@ async function made(
     log: dependencies.log,
     ownerFor: () => undefined,
     firstNumber: 0,
+    diskBytes: dependencies.diskBytes,
     deleteFolder: dependencies.removeFolder,
   })
   const execution = new RunExecution({

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { freeBytes } from '../../../../worker/run/free-disk.ts'
+import { diskBytes, freeBytes } from '../../../../worker/run/free-disk.ts'
 import { isRoot } from '../../../support/sandbox.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 
@@ -26,6 +26,7 @@ asRoot('a file reduces the free space (needs root)', async () => {
     expect(await freeBytes(folder)).toBe(8 * MIB)
     writeFileSync(join(folder, 'file'), Buffer.alloc(MIB))
     expect(await freeBytes(folder)).toBe(7 * MIB)
+    expect(await diskBytes(folder)).toBe(8 * MIB)
   })
 })
 

@@ -39,7 +39,7 @@ const log: Log = {
   error: (_fields, message) => void messages.push(message),
 }
 
-const opened = (): Promise<Sandboxes> =>
+const opened = (diskBytes?: number): Promise<Sandboxes> =>
   Sandboxes.open({
     folder: join(data, 'sandboxes'),
     trash: join(data, 'trash'),
@@ -47,6 +47,7 @@ const opened = (): Promise<Sandboxes> =>
     log,
     ownerFor: () => undefined,
     firstNumber: 0,
+    diskBytes: async () => diskBytes,
     deleteFolder: (folder) => rm(folder, { recursive: true, force: true }),
   })
 
@@ -166,6 +167,23 @@ describe('disk is reclaimed', () => {
     for (const runId of ['run-1', 'run-2', 'run-3']) await ended(sandboxes, runId, 400, false, quotaGib)
     expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-1'])
     expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual([])
+  })
+
+  test('beyond a quarter of the disk without a quota, also after a restart', async () => {
+    const sandboxes = await opened(4 * 1024 * 1024)
+    for (const runId of ['run-1', 'run-2', 'run-3']) await ended(sandboxes, runId, 400)
+    expect(await (await opened()).reclaim(nobodyIsBusy)).toEqual([])
+    expect(await (await opened(4 * 1024 * 1024)).reclaim(nobodyIsBusy)).toEqual(['run-1'])
+    expect(await (await opened(4 * 1024 * 1024)).reclaim(nobodyIsBusy)).toEqual([])
+  })
+
+  test('beyond a tiny quota altogether, but for the sandbox in use', async () => {
+    const sandboxes = await opened(2 ** 40)
+    for (const runId of ['run-1', 'run-2', 'run-3'])
+      await ended(sandboxes, runId, 400, runId === 'run-1', 0.001 / 1024)
+    expect(await sandboxes.reclaim((runId) => runId === 'run-2')).toEqual(['run-3', 'run-1'])
+    await sandboxes.waitUntilSettled()
+    expect(readdirSync(join(data, 'sandboxes'))).toEqual(['run-2'])
   })
 
   test('unpushed work last, and the log says so', async () => {

@@ -55,6 +55,7 @@ function openOn(bytes: number, more: Partial<ExecutorDependencies> = {}) {
     removeFolder: (folder: string) => rm(folder, { recursive: true, force: true }),
     codehostFor: () => yes({}),
     freeBytes: async () => bytes - SANDBOX_BYTES * (folders('sandboxes').length + folders('trash').length),
+    diskBytes: async () => undefined,
     onClosed: async () => {},
     ...more,
   } as unknown as ExecutorDependencies)
