@@ -12,12 +12,14 @@ import {
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import type { FleetResponse } from '../../protocol/worker.ts'
+import { EMPTIED } from '../../store/worker-store.ts'
 import { type CommandProcess, configWithAnyPort, runCommand, serve } from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
 const BROKEN = 70
+const START_MS_MAX = 30_000
 const TICKET = {
   identifier: 'LOST-1',
   title: 'Keep me',
@@ -57,6 +59,16 @@ async function serveWithRun(dataDir: string): Promise<{ host: CommandProcess; id
   await host.waitForLaunch()
   await until('the ticket is queued', async () => (await runIds(host)).length === 1)
   return { host, ids: await runIds(host) }
+}
+
+async function pairingToken(host: CommandProcess): Promise<string> {
+  const { body } = await host.request('/api/workers/pairing-tokens', { method: 'POST', body: {} })
+  return (body as { token: string }).token
+}
+
+async function isOnline(host: CommandProcess): Promise<boolean> {
+  const { workers } = (await host.request('/api/workers')).body as FleetResponse
+  return workers.some(({ connection }) => connection === 'online')
 }
 
 async function stop(host: CommandProcess): Promise<void> {
@@ -137,15 +149,34 @@ test('a foreign database is refused', async () => {
   await expectRefusal(dataDir, installationOf(foreign), join(dataDir, 'installation.json'))
 })
 
+test('a worker whose database is emptied while it works stops, and goes on with a word about what is lost', async () => {
+  const [dataDir, workerDir] = [tempFolder(), tempFolder()]
+  const config = configWithAnyPort()
+  writeFileSync(join(dataDir, 'config.json'), config, { mode: 0o600 })
+  const host = serve(dataDir)
+  const { url } = await host.waitForLaunch()
+  const tokenFile = join(tempFolder(), 'token')
+  writeFileSync(tokenFile, await pairingToken(host), { mode: 0o600 })
+  const command = ['worker', '--host', url, '--data-dir', workerDir, '--token-file', tokenFile]
+  const first = runCommand(command, workerDir)
+  await until('the worker is online', () => isOnline(host), START_MS_MAX)
+  truncateSync(dataOf(workerDir), 0)
+  expect(await first.exit).toBe(BROKEN)
+  expect(first.err()).toContain(dataOf(workerDir))
+  const again = runCommand(command, workerDir)
+  const isWarned = () => `${again.out()}${again.err()}`.includes(EMPTIED)
+  await until('the worker reports its loss', isWarned, START_MS_MAX)
+  await until('the worker is back', () => isOnline(host), START_MS_MAX)
+}, 90_000)
+
 test('a worker keeps its credential at a host of another installation, and is back when its own returns', async () => {
   const fleetPort = await freePort()
   const [dataDir, foreign, workerDir] = [tempFolder(), tempFolder(), tempFolder()]
   const config = configWithAnyPort({ fleet: { host: '127.0.0.1', port: fleetPort } })
   for (const each of [dataDir, foreign]) writeFileSync(join(each, 'config.json'), config, { mode: 0o600 })
   const host = serve(dataDir)
-  const { body } = await host.request('/api/workers/pairing-tokens', { method: 'POST', body: {} })
   const tokenFile = join(tempFolder(), 'token')
-  writeFileSync(tokenFile, (body as { token: string }).token, { mode: 0o600 })
+  writeFileSync(tokenFile, await pairingToken(host), { mode: 0o600 })
   const place = ['--host', `http://127.0.0.1:${fleetPort}`, '--data-dir', workerDir]
   const worker = runCommand(['worker', ...place, '--token-file', tokenFile], workerDir)
   const credential = join(workerDir, 'credential.json')
@@ -165,10 +196,6 @@ test('a worker keeps its credential at a host of another installation, and is ba
   expect(readFileSync(credential, 'utf8')).toBe(stored)
 
   const again = serve(dataDir)
-  const isOnline = async () =>
-    ((await again.request('/api/workers')).body as FleetResponse).workers.some(
-      ({ connection }) => connection === 'online',
-    )
-  await until('the worker is online', isOnline, 30_000)
+  await until('the worker is online', () => isOnline(again), START_MS_MAX)
   expect(worker.process.exitCode).toBeNull()
 }, 90_000)
