@@ -10,7 +10,7 @@ import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { PUSH_TURN_BYTES_MAX, PUSH_WAITING_BYTES_MAX } from '../../protocol/limits.ts'
 import { BUG_MESSAGES } from '../runtime/bug-messages.ts'
 
-/** What a push costs besides its text, in bytes. */
+/** The bytes that a push counts besides its text. */
 const PUSH_BYTES_MIN = 256
 
 interface WaitingPush {
