@@ -34,6 +34,7 @@ export const CONFIG_TEXT = renderConfig({
     reviewState: REVIEW,
   },
   codehost: { driver: 'local', path: '/code' },
+  sandbox: { maxLogMib: 1 },
   agent: { agentAApiKey: SECRET },
   repos: { web: { remote: 'o/web' } },
   worker: { local: false },

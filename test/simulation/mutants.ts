@@ -15,6 +15,7 @@ export interface Mutant {
 const COMMIT_LOOP = 'actors/runtime/commit-loop.ts'
 const ACTOR_SYSTEM = 'actors/runtime/actor-system.ts'
 const FRAME_RECEIVER = 'actors/leases/frame-receiver.ts'
+const LEASE_LOG = 'actors/leases/lease-log.ts'
 const LEASE_MACHINE = 'actors/leases/lease.machine.ts'
 const LEASE_MANAGER = 'actors/leases/lease-manager.ts'
 const RUN_MACHINE = 'actors/runs/run.machine.ts'
@@ -113,8 +114,8 @@ const frames: readonly Mutant[] = [
   {
     name: 'an artifact counts before it is on disk',
     file: FRAME_RECEIVER,
-    find: 'this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeArtifact(progress, frame))\n        return',
-    replace: 'void this.#writeArtifact(progress, frame)\n        break',
+    find: 'this.#applyAfterWrite(progress, bytes, frame.seq, () => progress.artifacts.write(frame))\n        return',
+    replace: 'void progress.artifacts.write(frame)\n        break',
     quick: true,
   },
   {
@@ -122,6 +123,18 @@ const frames: readonly Mutant[] = [
     file: FRAME_RECEIVER,
     find: 'this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeUsage(frame))\n        return',
     replace: 'void this.#writeUsage(frame)\n        break',
+  },
+  {
+    name: 'the log of a run has no budget',
+    file: LEASE_LOG,
+    find: 'logBytesMaxFor(event, logBudget())',
+    replace: 'Number.POSITIVE_INFINITY + 0 * logBytesMaxFor(event, logBudget())',
+  },
+  {
+    name: 'what the budget leaves out is not named',
+    file: LEASE_LOG,
+    find: 'this.#appendNotice(describeLeftOut(this.#leftOutBytes))',
+    replace: 'describeLeftOut(this.#leftOutBytes)',
   },
   {
     name: 'memories are dropped',
@@ -138,8 +151,8 @@ const frames: readonly Mutant[] = [
   {
     name: 'a restart forgets the watermarks',
     file: FRAME_RECEIVER,
-    find: "const stored = restored\n      ? (this.#ports.keyValues.get('mark', lease.id) as LeaseWatermark | undefined)\n      : undefined",
-    replace: 'const stored = undefined as LeaseWatermark | undefined',
+    find: "const stored = restored\n      ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)\n      : undefined",
+    replace: 'const stored = undefined as StoredProgress | undefined',
   },
   {
     name: 'the event log does not advance its end',

@@ -71,6 +71,13 @@ interface ScriptConnection {
   readonly token: string | undefined
 }
 
+/** Together more than the budget of a run's log in the configuration of the simulation, 1 MiB. */
+const FLOOD_EVENTS = 12
+const FLOOD_PADDING = 'x'.repeat(100_000)
+
+/** Chooses one execution in sixteen by its lease id, so that the choice uses up no random number. */
+const isFlooding = (leaseId: string): boolean => leaseId.endsWith('0')
+
 export class SpecWorker implements SimWorker {
   readonly plan: WorkerPlan
   readonly #options: SimWorkerOptions
@@ -585,6 +592,7 @@ export class SpecWorker implements SimWorker {
     for (let n = random.below(3); n > 0; n--)
       add(anywhere(), () => this.#reportUsage(leaseId, random.below(3)))
     for (let n = random.below(3); n > 0; n--) this.#addArtifact(add, leaseId, n)
+    if (isFlooding(leaseId)) add(0.5, () => this.#reportFlood(leaseId))
     if (random.chance(0.3)) add(anywhere(), () => this.#reportMemories(leaseId, execution.remote))
     if (random.chance(0.5))
       add(anywhere(), () => this.#reportPatch(leaseId, { costs: [executionCost(leaseId, 500)] }))
@@ -622,6 +630,23 @@ export class SpecWorker implements SimWorker {
       seq,
       event: { type: 'log', at, stream: 'stdout', text: `${leaseId} ${seq}` },
     }))
+  }
+
+  /** Reports more output than the budget of a run allows, as an old or hostile worker does. */
+  #reportFlood(leaseId: string): void {
+    const at = this.#instant()
+    for (let n = 0; n < FLOOD_EVENTS; n++)
+      this.#report(leaseId, (seq) => ({
+        type: 'run-event',
+        leaseId,
+        seq,
+        event: {
+          type: 'agent',
+          at,
+          provider: 'agentA',
+          message: { report: `${leaseId} ${seq}`, padding: FLOOD_PADDING },
+        },
+      }))
   }
 
   #reportMemories(leaseId: string, repo: string): void {

@@ -1,4 +1,5 @@
 /** All laws that observe a simulation while it runs. */
+import { budgetLaws } from './budgets.ts'
 import { daemonLaws } from './daemons.ts'
 import { followUpLaws } from './follow-ups.ts'
 import { frameLaws } from './frames.ts'
@@ -11,6 +12,7 @@ export const laws: readonly Law[] = [
   ...leaseLaws,
   ...workerLaws,
   ...frameLaws,
+  ...budgetLaws,
   ...daemonLaws,
   ...sessionLaws,
   ...followUpLaws,

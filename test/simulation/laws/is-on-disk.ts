@@ -22,6 +22,7 @@ export type UnnumberedFrame = NumberedFrame extends infer F
 export function reportIdOf(report: UnnumberedFrame): string | undefined {
   switch (report.type) {
     case 'run-event':
+      if (report.event.type === 'agent') return String(report.event.message.report)
       return report.event.type === 'log' ? report.event.text : undefined
     case 'run-artifact':
       return Buffer.from(report.data, 'base64').toString().slice(0, -1)
@@ -46,7 +47,8 @@ export function isOnDisk(
   const reportId = reportIdOf(report) ?? ''
   switch (report.type) {
     case 'run-event':
-      return seen.has(reportId)
+      // Only a flood consists of these events, and the run's budget may leave them out.
+      return report.event.type === 'agent' || seen.has(reportId)
     case 'run-artifact':
       return artifactContains(view, runId, report.name, `${reportId};`) || report.part > 0
     case 'run-memories':
