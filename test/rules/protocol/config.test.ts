@@ -184,6 +184,9 @@ describe('refusals name the field', () => {
     ],
     [{ sandbox: { concurrency: 0 } }, '/sandbox/concurrency: must be at least 1, not 0'],
     [{ sandbox: { concurrency: 65 } }, '/sandbox/concurrency: must be at most 64, not 65'],
+    [{ sandbox: { maxLogMib: 0 } }, '/sandbox/maxLogMib: must be at least 1, not 0'],
+    [{ sandbox: { maxLogMib: 4097 } }, '/sandbox/maxLogMib: must be at most 4096, not 4097'],
+    [{ sandbox: { maxArtifactsMib: 0 } }, '/sandbox/maxArtifactsMib: must be at least 1, not 0'],
     [{ sandbox: { provider: 'docker' } }, '/sandbox/provider: must be "bwrap", not "docker"'],
     [
       { sandbox: { allowedHosts: ['http://x'] } },
