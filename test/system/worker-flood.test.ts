@@ -25,6 +25,10 @@ const UPGRADE = [
   'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
 ].join('\r\n')
 
+/** Only Linux has all of 127.0.0.0/8 without configuration. */
+const sourceOf = (number: number): string =>
+  process.platform === 'linux' ? `127.0.0.${1 + (number % 8)}` : '127.0.0.1'
+
 /** Holds many silent sockets and opens each again as soon as the host closes it. Returns how often it opened one. */
 function startFlood(port: number, headers = ''): { readonly opened: () => number; stop(): void } {
   const sockets = new Set<Socket>()
@@ -46,7 +50,7 @@ function startFlood(port: number, headers = ''): { readonly opened: () => number
       setTimeout(open, 5, source)
     })
   }
-  for (let number = 0; number < FLOOD_SOCKETS; number++) open(`127.0.0.${1 + (number % 8)}`)
+  for (let number = 0; number < FLOOD_SOCKETS; number++) open(sourceOf(number))
   const stop = (): void => {
     isOver = true
     for (const socket of sockets) socket.destroy()
