@@ -8,6 +8,7 @@
 import Type, { type Static, type TProperties } from 'typebox'
 import { AGENT_PROVIDERS, AGENTS, type AgentCredentialField, type AgentProvider } from './agents/registry.ts'
 import { CODE_HOST_DRIVERS, CODE_HOST_FACTS, TRACKER_DRIVERS, TRACKER_FACTS } from './drivers.ts'
+import { parseGitAddress } from './git-address.ts'
 import {
   CONFIG_LIST_MAX,
   CREDENTIAL_CHARS_MAX,
@@ -41,7 +42,7 @@ import {
   WORKER_CONCURRENCY_MAX,
 } from './limits.ts'
 import { createChecker, type Parsed } from './parse.ts'
-import { asShape, type Shape } from './schema-errors.ts'
+import { asShape, problemAt, type Shape } from './schema-errors.ts'
 import {
   boundedList,
   LOOPBACK_IPV4,
@@ -400,7 +401,21 @@ function withDefaults(stored: StoredConfig): ServiceConfig {
 
 /** Returns the first problem of a configuration that matches its schema, as `/path: message`. */
 export function configProblems(config: ServiceConfig): string | undefined {
-  return originProblem(config.server.allowedOrigins) ?? addressProblem(config) ?? driverProblem(config)
+  return (
+    originProblem(config.server.allowedOrigins) ??
+    addressProblem(config) ??
+    driverProblem(config) ??
+    cloneUrlProblem(config.repos)
+  )
+}
+
+/** The worker's own parser decides, so the configuration has no address that every worker refuses. */
+function cloneUrlProblem(repos: ServiceConfig['repos']): string | undefined {
+  for (const [key, { cloneUrl }] of Object.entries(repos)) {
+    const parsed = cloneUrl === undefined ? undefined : parseGitAddress(cloneUrl)
+    if (parsed?.ok === false) return problemAt(['repos', key, 'cloneUrl'], parsed.error)
+  }
+  return undefined
 }
 
 /** Origins are compared as text, so a form that no browser sends would never match. */
