@@ -25,6 +25,7 @@ import { createAgentDrivers } from '../../worker/agents/registry.ts'
 import { type ClosableExecutor, openExecutor } from '../../worker/executor.ts'
 import { createGitSources } from '../../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../../worker/git/git-inside-sandbox.ts'
+import { RemotePolicy } from '../../worker/git/remote-policy.ts'
 import { AgentWatch } from '../../worker/run/agent-watch.ts'
 import type { ExecutorDependencies } from '../../worker/run/executor-dependencies.ts'
 import { chooseSandboxLocation } from '../../worker/run/sandbox-location.ts'
@@ -88,7 +89,7 @@ export async function openRig(): Promise<Rig> {
   const log = createRecordingLog()
   let port = 0
   const equip = (launcher: SandboxLauncher) => withModelApi(launcher, ordered, certificate, () => port)
-  const parts = await executorDependencies(folderIn(folder, 'worker'), log, equip)
+  const parts = await executorDependencies(folderIn(folder, 'worker'), code, log, equip)
   const executor = await openExecutor(parts)
 
   return {
@@ -120,6 +121,7 @@ export async function openRig(): Promise<Rig> {
 /** The same dependencies as in `switchyard worker`, except for the egress to the model APIs. */
 async function executorDependencies(
   dataDir: string,
+  code: string,
   log: RecordingLog,
   equip: (launcher: SandboxLauncher) => SandboxLauncher,
 ): Promise<ExecutorDependencies> {
@@ -148,7 +150,13 @@ async function executorDependencies(
     firstNumber: 0,
     isRoot,
     removeFolder: removeFolderTree,
-    gitSources: createGitSources({ folder: sources, clock: realClock, random: realRandom, codehostFor }),
+    gitSources: createGitSources({
+      folder: sources,
+      clock: realClock,
+      random: realRandom,
+      codehostFor,
+      policy: new RemotePolicy({ localRepositories: { allowedFolders: [code], ownFolders: [dataDir] } }),
+    }),
     codehostFor,
     drivers: createAgentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', hasOwnUsers: isRoot }),
     openEgress: (order) => openSandboxEgress(resolveToLoopback(order)),

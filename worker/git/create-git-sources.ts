@@ -19,6 +19,7 @@ import type { FollowUpPushRequest, FollowUpSources, GitSources, LogToRun } from 
 import { createMirrorCache, type MirrorCache, type MirrorCacheLimits } from './mirror-cache.ts'
 import { makePassable } from './mirror-folders.ts'
 import { publish } from './publish.ts'
+import type { RemotePolicy } from './remote-policy.ts'
 import { resolvePullRepositories, resolveRepository } from './resolve-remote.ts'
 
 export interface GitSourcesOptions {
@@ -33,6 +34,8 @@ export interface GitSourcesOptions {
   readonly gitProgram?: string
   readonly sshAgent?: string
   readonly proxies?: ProxySettings
+  /** Absent: only hosts at public addresses. */
+  readonly policy?: Pick<RemotePolicy, 'check'>
   readonly bundleBytesMax?: number
 }
 
@@ -154,13 +157,14 @@ function commentTarget(
   return yes({ codehost: codehost.value, remote: job.repo.remote, number: job.pull.number, logToRun })
 }
 
-function createGitFor({ folder, clock, gitProgram, sshAgent, proxies }: GitSourcesOptions): Git {
+function createGitFor({ folder, clock, gitProgram, sshAgent, proxies, policy }: GitSourcesOptions): Git {
   return createGit({
     folder: join(folder, 'git'),
     clock,
     ...(gitProgram === undefined ? {} : { program: gitProgram }),
     ...(sshAgent === undefined ? {} : { sshAgent }),
     ...(proxies === undefined ? {} : { proxies }),
+    ...(policy === undefined ? {} : { policy }),
   })
 }
 

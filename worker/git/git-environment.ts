@@ -4,14 +4,16 @@
  * Git configuration can contain commands, so git gets none: no system or user settings, hooks or credential helpers.
  * Only the protocol of the call's address is allowed. A token goes through a file descriptor, because arguments and
  * environment are readable in /proc. The askpass script passes the token on only if git's prompt names the host that
- * the token is for, so a redirect to another host receives nothing.
+ * the token is for.
  */
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
+import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
-import { type Result, yes } from '../../core/result.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
-import { passwordPromptFor, protocolOf, TOKEN_USER } from './address.ts'
+import { passwordPromptFor, TOKEN_USER } from './address.ts'
 import type { GitCall, GitOptions, Remote } from './git.ts'
+import { serviceOptionFor } from './local-git-service.ts'
+import type { RemoteAccess } from './remote-policy.ts'
 
 export type EnvironmentVariables = Readonly<Record<string, string>>
 
@@ -25,6 +27,7 @@ const PATH = '/usr/local/bin:/usr/bin:/bin'
 const PRLIMIT = '/usr/bin/prlimit'
 const SHELL = '/bin/sh'
 const UNTRUSTED_MEMORY_BYTES_MAX = 4 * 1024 ** 3
+const SSH_PORT = 22
 const SSH_COMMAND =
   'ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20 -o ForwardAgent=no -o PermitLocalCommand=no'
 
@@ -42,6 +45,8 @@ const SETTINGS = configArguments([
   'pack.threads=2',
   'push.recurseSubmodules=no',
   'fetch.recurseSubmodules=no',
+  // The policy checked this address, not those that a server names.
+  'http.followRedirects=false',
   'http.lowSpeedLimit=1',
   'http.lowSpeedTime=60',
 ])
@@ -65,11 +70,38 @@ const LIVENESS_SCRIPT = [
   `exec "$@" ${LIVENESS_FD}<&-`,
 ].join('\n')
 
-export function gitCommandLine(program: string, { folder, isUntrusted = false, args }: GitCall): string[] {
+/** @param access how git reaches the call's remote; absent for a call without one */
+export function gitCommandLine(program: string, call: GitCall, access: RemoteAccess | undefined): string[] {
+  const { folder, isUntrusted = false } = call
   const gitDir = folder === undefined ? [] : [`--git-dir=${folder}`]
+  const [command = '', ...rest] = call.args
+  const args = [
+    command,
+    ...(access?.protocol === 'file' ? serviceOptionFor(program, command, access) : []),
+    ...rest,
+  ]
   const limits = isUntrusted ? [PRLIMIT, `--as=${UNTRUSTED_MEMORY_BYTES_MAX}`, '--core=0:0', '--'] : []
   const settings = isUntrusted ? [...SETTINGS, ...UNTRUSTED_SETTINGS] : SETTINGS
-  return [SHELL, '-c', LIVENESS_SCRIPT, 'git', ...limits, program, ...settings, ...gitDir, ...args]
+  const pins = configArguments(pinsOf(access))
+  return [SHELL, '-c', LIVENESS_SCRIPT, 'git', ...limits, program, ...settings, ...pins, ...gitDir, ...args]
+}
+
+/** Makes curl connect to the checked addresses. */
+function pinsOf(access: RemoteAccess | undefined): string[] {
+  if (access === undefined || access.protocol === 'file' || access.protocol === 'ssh') return []
+  const { host, port, addresses = [] } = access
+  if (addresses.length === 0) return []
+  const list = addresses.map((address) => (isIPv6(address) ? `[${address}]` : address)).join(',')
+  return [`http.curloptResolve=${host}:${port}:${list}`]
+}
+
+/** Makes ssh connect to the checked address, and look the host's key up under its name. */
+function sshCommandFor(access: RemoteAccess | undefined): string {
+  if (access?.protocol !== 'ssh') return SSH_COMMAND
+  const { host, port, addresses: [address] = [] } = access
+  if (address === undefined) return SSH_COMMAND
+  const alias = port === SSH_PORT ? host : `[${host}]:${port}`
+  return `${SSH_COMMAND} -o HostName=${address} -o 'HostKeyAlias=${alias}'`
 }
 
 type GitEnvironmentOptions = Pick<GitOptions, 'folder' | 'sshAgent' | 'proxies'>
@@ -82,19 +114,22 @@ export class GitEnvironment {
     this.#options = options
   }
 
-  async variablesFor(remote: Remote | undefined): Promise<Result<EnvironmentVariables>> {
+  /** @param access how git reaches `remote` */
+  async variablesFor(
+    remote: Remote | undefined,
+    access: RemoteAccess | undefined,
+  ): Promise<EnvironmentVariables> {
     const base = this.#baseVariables()
-    if (remote === undefined) return yes(base)
-    const protocol = protocolOf(remote.address)
-    if (!protocol.ok) return protocol
+    if (remote === undefined || access === undefined) return base
     const { sshAgent, proxies } = this.#options
-    return yes({
+    return {
       ...base,
-      GIT_ALLOW_PROTOCOL: protocol.value,
+      GIT_ALLOW_PROTOCOL: access.protocol,
+      GIT_SSH_COMMAND: sshCommandFor(access),
       ...(await this.#askpassVariables(remote)),
-      ...(protocol.value === 'ssh' && sshAgent !== undefined ? { SSH_AUTH_SOCK: sshAgent } : {}),
-      ...(/^https?$/.test(protocol.value) && proxies !== undefined ? proxyVariables(proxies) : {}),
-    })
+      ...(access.protocol === 'ssh' && sshAgent !== undefined ? { SSH_AUTH_SOCK: sshAgent } : {}),
+      ...(/^https?$/.test(access.protocol) && proxies !== undefined ? proxyVariables(proxies) : {}),
+    }
   }
 
   #baseVariables(): EnvironmentVariables {
@@ -107,6 +142,8 @@ export class GitEnvironment {
       GIT_ATTR_NOSYSTEM: '1',
       GIT_TERMINAL_PROMPT: '0',
       GIT_ALLOW_PROTOCOL: 'none',
+      // A repository may name a place for its missing objects; git would fetch them from there.
+      GIT_NO_LAZY_FETCH: '1',
       GIT_SSH_COMMAND: SSH_COMMAND,
       GIT_SSH_VARIANT: 'ssh',
     }

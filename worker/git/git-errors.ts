@@ -97,6 +97,18 @@ const KNOWN_ERRORS: readonly KnownError[] = [
     hint: 'there is no such repository, or the token may not see it; correct remote or cloneUrl, or give the token access',
   },
   {
+    pattern: /returned error: 30[1278]/,
+    kind: 'invalid',
+    errorKind: 'permanent',
+    hint: 'the code host answers with a redirect, which git does not follow here; set remote or cloneUrl to the repository’s present address',
+  },
+  {
+    pattern: /configures hooks/,
+    kind: 'forbidden',
+    errorKind: 'permanent',
+    hint: 'this repository’s own configuration has commands that git cannot switch off; remove its sections hook.*',
+  },
+  {
     pattern: /transport '[^']*' not allowed/,
     kind: 'invalid',
     errorKind: 'permanent',

@@ -3,21 +3,21 @@
  *
  * Git runs in its own process group. The whole group is killed on timeout, on abort, when git ends but leaves a child
  * behind, and when the worker dies. Output is limited, and tokens in it are redacted. `git-environment.ts` decides
- * which environment git gets.
+ * which environment git gets, `remote-policy.ts` which addresses it contacts.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import type { Readable, Writable } from 'node:stream'
+import type { Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type { Clock } from '../../core/ports.ts'
-import { createRedactor } from '../../core/redact-secrets.ts'
-import { no, type Result, yes } from '../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
 import { coverInheritedFds, listInheritableFds } from '../sandbox/descriptors.ts'
-import { TOKEN_USER } from './address.ts'
 import { ASKER_VARIABLE, GitEnvironment, gitCommandLine, LIVENESS_FD, TOKEN_FD } from './git-environment.ts'
 import { explainFailure, lastLines } from './git-errors.ts'
+import { keepEnd, keepStart, redactorFor, watchFor } from './git-output.ts'
+import { type RemoteAccess, RemotePolicy } from './remote-policy.ts'
 
 export interface Remote {
   readonly address: string
@@ -52,7 +52,10 @@ export interface GitResult {
 }
 
 export interface Git {
-  /** Refuses only if git was stopped or could not start; the caller judges an exit code other than 0. */
+  /**
+   * Refuses only if git was stopped, could not start, or may not contact the remote; the caller judges an exit code
+   * other than 0.
+   */
   run(call: GitCall): Promise<Result<GitResult>>
   /** Like `run`, but refuses every exit code other than 0. */
   runChecked(doing: string, call: GitCall): Promise<Result<GitResult>>
@@ -68,15 +71,17 @@ export interface GitOptions {
   readonly sshAgent?: string
   /** The proxies for http and https; this machine is always reached directly. */
   readonly proxies?: ProxySettings
+  /** Absent: only hosts at public addresses. */
+  readonly policy?: Pick<RemotePolicy, 'check'>
 }
 
 export const GIT_PROGRAM = '/usr/bin/git'
-const OUTPUT_CHARS_MAX = 256 * 1024
-const STDERR_CHARS_MAX = 16 * 1024
 /** The token is written this many times: git asks once per connection, and one command opens few connections. */
 const TOKEN_LINES = 4
 /** Exit codes of the shell if it cannot start git; git itself never uses them. */
 const NOT_STARTED_CODES: readonly number[] = [126, 127]
+/** Git's own exit code for a remote that it cannot reach. */
+const UNREACHABLE_CODE = 128
 
 export function createGit(options: GitOptions): Git {
   return new LocalGit(options)
@@ -85,9 +90,11 @@ export function createGit(options: GitOptions): Git {
 class LocalGit implements Git {
   readonly #options: GitOptions
   readonly #environment: GitEnvironment
+  readonly #policy: Pick<RemotePolicy, 'check'>
 
   constructor(options: GitOptions) {
     this.#options = options
+    this.#policy = options.policy ?? new RemotePolicy()
     this.#environment = new GitEnvironment(options)
   }
 
@@ -95,10 +102,11 @@ class LocalGit implements Git {
     if (call.signal?.aborted === true) return stopped(call)
     let input: FileHandle | undefined
     try {
-      const environment = await this.#environment.variablesFor(call.remote)
-      if (!environment.ok) return environment
+      const checked = await this.#checkRemote(call)
+      if (!checked.ok) return answerForUnreachable(checked)
+      const environment = await this.#environment.variablesFor(call.remote, checked.value)
       input = call.input === undefined ? undefined : await open(call.input, 'r')
-      return await this.#runProcess(call, environment.value, input?.fd)
+      return await this.#runProcess(call, checked.value, environment, input?.fd)
     } catch (error) {
       return notStarted(isNativeError(error) ? error.message : String(error))
     } finally {
@@ -112,9 +120,18 @@ class LocalGit implements Git {
     return explainFailure(doing, ran.value.stderr || ran.value.output).refused
   }
 
-  async #runProcess(call: GitCall, env: Record<string, string>, input: number | undefined) {
+  async #checkRemote({ remote }: GitCall): Promise<Result<RemoteAccess | undefined>> {
+    return remote === undefined ? yes(undefined) : this.#policy.check(remote.address)
+  }
+
+  async #runProcess(
+    call: GitCall,
+    access: RemoteAccess | undefined,
+    env: Record<string, string>,
+    input: number | undefined,
+  ) {
     const { program = GIT_PROGRAM, clock } = this.#options
-    const [first = program, ...rest] = gitCommandLine(program, call)
+    const [first = program, ...rest] = gitCommandLine(program, call, access)
     const child = spawnIsolated(first, rest, env, input ?? 'ignore')
     // This pipe is only held open; an error when git ends is expected.
     child.stdio[LIVENESS_FD]?.on('error', () => {})
@@ -193,43 +210,15 @@ function killGroup({ pid }: ChildProcess): void {
   }
 }
 
-// ---- output ------------------------------------------------------------------------------------------------------
-
-function keepStart(stream: Readable | null): () => string {
-  let text = ''
-  stream?.setEncoding('utf8').on('data', (part: string) => {
-    if (text.length < OUTPUT_CHARS_MAX) text = (text + part).slice(0, OUTPUT_CHARS_MAX)
-  })
-  return () => text
-}
-
-/** A match may span two chunks, so the end of one chunk is searched together with the next. */
-function watchFor(stream: Readable | null, text: string): () => boolean {
-  let hasFound = false
-  let end = ''
-  stream?.on('data', (part: string) => {
-    const seen = end + part
-    hasFound ||= seen.includes(text)
-    end = seen.slice(1 - text.length)
-  })
-  return () => hasFound
-}
-
-function keepEnd(stream: Readable | null): () => string {
-  let text = ''
-  stream?.setEncoding('utf8').on('data', (part: string) => {
-    text = (text + part).slice(-STDERR_CHARS_MAX)
-  })
-  return () => text
-}
-
-/** Git hides passwords in addresses, but the server's response may contain the token. */
-function redactorFor(token: string | undefined): (text: string) => string {
-  // Also redact the Basic header: base64 of `user:token` differs from base64 of the token alone.
-  return createRedactor([Buffer.from(`${TOKEN_USER}:${token}`).toString('base64'), token])
-}
-
 // ---- refusals ----------------------------------------------------------------------------------------------------
+
+/** A name that does not resolve now may do so later; the caller tries again, as after git's own message. */
+function answerForUnreachable(checked: Refused): Result<GitResult> {
+  const { kind, message } = checked.refusal
+  return kind === 'unavailable'
+    ? yes({ code: UNREACHABLE_CODE, output: '', stderr: `fatal: ${message}` })
+    : checked
+}
 
 const commandNameOf = ({ args }: GitCall): string => `git ${args[0] ?? ''}`
 

@@ -1,15 +1,17 @@
 /**
- * Resolves a job's repositories: validates names and addresses, and decides which address gets the token.
+ * Resolves a job's repositories: validates names, and decides which address gets the token.
  *
- * The host is trusted, but a wrong value in a job must not become a path or a command line option here.
+ * The host is trusted, but a wrong value in a job must not become a path or a command line option here. Git's own
+ * policy (`remote-policy.ts`) checks the address again at each call.
  */
 import type { CodeHost } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
+import { parseGitAddress } from '../../protocol/git-address.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { isRemote } from '../../providers/codehost/remote-name.ts'
-import { isSameHost, protocolOf } from './address.ts'
+import { isSameHost, withoutUser } from './address.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
 
 export function resolveRepository(job: Job, codehost: CodeHost): Result<RemoteRepository> {
@@ -66,8 +68,9 @@ function resolveAddress(
 ): Result<RemoteRepository> {
   const hostAddress = codehost.gitAddress(job.repo.remote)
   const address = cloneUrl ?? hostAddress
-  const protocol = protocolOf(address)
-  if (!protocol.ok) return protocol
+  const parsed = parseGitAddress(address)
+  if (!parsed.ok)
+    return no('invalid', `cloneUrl: ${printable(withoutUser(address)).slice(0, 200)} ${parsed.error}`)
   const token = job.credentials.codehost
   const mayShow = token !== undefined && isSameHost(address, hostAddress)
   return yes({ name: job.repo.remote, remote: { address, ...(mayShow ? { token } : {}) } })

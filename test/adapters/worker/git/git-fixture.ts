@@ -17,6 +17,7 @@ import type {
   SandboxCommandResult,
   SandboxRunner,
 } from '../../../../worker/git/git-ports.ts'
+import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
@@ -60,6 +61,8 @@ export function git(folder: string, ...args: readonly string[]): string {
 export interface GitFixture {
   readonly folder: string
   readonly codehost: CodeHost
+  /** Allows the folder of the code host. */
+  readonly policy: RemotePolicy
   /** The bare repository of the code host. */
   readonly remote: string
   /** A person's checkout of it. */
@@ -97,16 +100,21 @@ export function createGitFixture(
   git(person, 'commit', '-q', '-m', 'Lamps')
   git(person, 'push', '-q', 'origin', 'main')
   const { codehost = createLocalCodeHost({ path: hostPath, clock: realClock }), ...parts } = more
+  const policy = new RemotePolicy({
+    localRepositories: { allowedFolders: [hostPath], ownFolders: [join(folder, 'worker')] },
+  })
   const sources = createGitSources({
     folder: join(folder, 'worker'),
     clock: realClock,
     random: realRandom,
     codehostFor: (): Result<CodeHost> => yes(codehost),
+    policy,
     ...parts,
   })
   return {
     folder,
     codehost,
+    policy,
     remote,
     person,
     sources,

@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { openWorkerStore } from '../../../../store/worker-store.ts'
-import { isSameHost, passwordPromptFor, protocolOf, withoutUser } from '../../../../worker/git/address.ts'
+import { isSameHost, passwordPromptFor, withoutUser } from '../../../../worker/git/address.ts'
 import { createGit, type GitCall } from '../../../../worker/git/git.ts'
 import { explainFailure } from '../../../../worker/git/git-errors.ts'
+import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
 import { listInheritableFds } from '../../../../worker/sandbox/descriptors.ts'
 import { createRecordingLog, noMeters } from '../../../support/recording-log.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
@@ -66,7 +67,8 @@ describe('git’s environment', () => {
   })
 
   test('has an ssh agent for ssh addresses only', async () => {
-    const own = createGit({ folder, clock: realClock, sshAgent: '/run/agent.sock' })
+    const policy = new RemotePolicy({ privateHosts: ['code.example'] })
+    const own = createGit({ folder, clock: realClock, sshAgent: '/run/agent.sock', policy })
     const env = async (address: string) =>
       got(await own.run({ args: ['-c', 'alias.x=!env', 'x'], remote: { address }, timeoutMs: 20_000 })).output
     expect(await env('git@code.example:ada/lamps.git')).toMatch(/SSH_AUTH_SOCK=\/run\/agent\.sock/)
@@ -120,29 +122,6 @@ describe('git ends', () => {
 })
 
 describe('addresses', () => {
-  test.each([
-    ['https://code.example/ada/lamps.git', 'https'],
-    ['http://127.0.0.1:99/ada/lamps.git', 'http'],
-    ['ssh://git@code.example/ada/lamps.git', 'ssh'],
-    ['git@code.example:ada/lamps.git', 'ssh'],
-    ['/srv/my code/lamps.git', 'file'],
-    ['file:///srv/lamps.git', 'file'],
-    ['ext::sh -c touch% x', undefined],
-    ['ext::sh', undefined],
-    ['git://code.example/x', undefined],
-    ['--upload-pack=x', undefined],
-    ['-oProxyCommand=x', undefined],
-    ['ssh://-oProxyCommand=x/y', undefined],
-    ['a@b::c', undefined],
-    ['lamps', undefined],
-    ['', undefined],
-    ['https://code.example/a\nb', undefined],
-    ['/srv/a\nb', undefined],
-  ])('%j uses protocol %s', (address, protocol) => {
-    const answer = protocolOf(address)
-    expect(answer.ok ? answer.value : undefined).toBe(protocol)
-  })
-
   test('only some addresses may receive a token', () => {
     expect(passwordPromptFor('https://code.example/x')).toBe('https://x-access-token@code.example')
     expect(passwordPromptFor('https://ada@code.example:8443/x')).toBe(

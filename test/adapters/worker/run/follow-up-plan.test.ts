@@ -73,7 +73,7 @@ function createFollowUpFixture(): FollowUpFixture {
         clock,
         random: realRandom,
         codehostFor,
-        git: faultyGit(createGit({ folder: join(folder, 'git'), clock: realClock }), fault),
+        git: faultyGit(createGit({ folder: join(folder, 'git'), clock: realClock, policy: g.policy }), fault),
       })
       const launcher = faultyLauncher(fault)
       const executor = await openTestExecutor(folder, {

@@ -1,0 +1,28 @@
+/** `guardCodeHost` lets a job's code host act only while the worker's policy allows its folder or its API address. */
+import type { CodeHost } from '../../core/ports.ts'
+import { type Result, yes } from '../../core/result.ts'
+import type { JobCodehost } from '../../protocol/frames.ts'
+import type { RemotePolicy } from './remote-policy.ts'
+
+export function guardCodeHost(
+  codehost: CodeHost,
+  { path, apiUrl }: Pick<JobCodehost, 'path' | 'apiUrl'>,
+  policy: RemotePolicy,
+): CodeHost {
+  const check = async (): Promise<Result<unknown>> => {
+    if (path !== undefined) return policy.localRepositories.findFolder(path)
+    return apiUrl === undefined ? yes(undefined) : policy.check(`${new URL(apiUrl).origin}/`)
+  }
+  const guarded = async <T>(act: () => Promise<Result<T>>): Promise<Result<T>> => {
+    const checked = await check()
+    return checked.ok ? act() : checked
+  }
+  return {
+    gitAddress: (remote) => codehost.gitAddress(remote),
+    findPull: (...call) => guarded(() => codehost.findPull(...call)),
+    openPull: (...call) => guarded(() => codehost.openPull(...call)),
+    hasComment: (...call) => guarded(() => codehost.hasComment(...call)),
+    comment: (...call) => guarded(() => codehost.comment(...call)),
+    dropRepeats: (...call) => guarded(() => codehost.dropRepeats(...call)),
+  }
+}
