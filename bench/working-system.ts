@@ -155,7 +155,7 @@ async function startWorker(
   const program = join(resources.root, 'dist', 'bin', 'switchyard.js')
   const url = `http://127.0.0.1:${served.port}`
   const dataArgs = ['--data-dir', join(folder, 'worker'), '--token-file', tokenFile]
-  const workerArgs = ['--concurrency', '1', '--log-level', 'warn']
+  const workerArgs = ['--concurrency', '1', '--log-level', 'warn', '--local-repos', join(folder, 'code')]
   const env = { ...process.env, SWITCHYARD_SANDBOX_DIR: join(folder, 'sandboxes') }
   const worker = resources.start(
     process.execPath,

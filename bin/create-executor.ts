@@ -6,6 +6,7 @@ import { realpathSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Clock, Log } from '../core/ports.ts'
+import { yes } from '../core/result.ts'
 import type { Job } from '../protocol/frames.ts'
 import { createCodeHost } from '../providers/codehost/registry.ts'
 import { createHttp } from '../providers/http/http.ts'
@@ -15,6 +16,8 @@ import { createAgentDrivers } from '../worker/agents/registry.ts'
 import { type ClosableExecutor, openExecutor } from '../worker/executor.ts'
 import { createGitSources } from '../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
+import { guardCodeHost } from '../worker/git/guarded-code-host.ts'
+import { RemotePolicy } from '../worker/git/remote-policy.ts'
 import { diskBytes, freeBytes } from '../worker/run/free-disk.ts'
 import {
   chooseSandboxLocation,
@@ -34,6 +37,10 @@ export interface CreateExecutorOptions {
   readonly dataDir: string
   readonly sandboxDir?: string
   readonly sandbox: AvailableSandbox
+  /** Absolute folders below which git may use local repositories. */
+  readonly localRepos: readonly string[]
+  /** Code hosts that git may contact at private addresses and other ports. */
+  readonly privateCodeHosts: readonly string[]
   readonly stallMs: number
   /** Proxies and trusted authorities of this network. */
   readonly network: Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>
@@ -62,7 +69,11 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
   const limits = launcher.limitsEnforcedBy()
   log.info({ folder: location.folder, limits }, 'runs are executed in this folder')
   const http = createHttp({ clock, random: realRandom, ...network })
-  const codehostFor = (job: Job) => createCodeHost(job.codehost, job.credentials.codehost, { http, clock })
+  const policy = await createPolicy(options, location.folder)
+  const codehostFor = (job: Job) => {
+    const created = createCodeHost(job.codehost, job.credentials.codehost, { http, clock })
+    return created.ok ? yes(guardCodeHost(created.value, job.codehost ?? {}, policy)) : created
+  }
   const executor = await openExecutor({
     folder: location.folder,
     clock,
@@ -80,6 +91,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
       random: realRandom,
       log,
       codehostFor,
+      policy,
       ...(network.proxies === undefined ? {} : { proxies: network.proxies }),
       ...(process.env.SSH_AUTH_SOCK === undefined ? {} : { sshAgent: process.env.SSH_AUTH_SOCK }),
     }),
@@ -95,6 +107,21 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     onClosed: () => http.close(),
   })
   return { executor, limits }
+}
+
+/** Logs folders that allow nothing, because a run that fails of them starts much later. */
+async function createPolicy(
+  { dataDir, localRepos, privateCodeHosts, network, log }: CreateExecutorOptions,
+  sandboxFolder: string,
+): Promise<RemotePolicy> {
+  const policy = new RemotePolicy({
+    localRepositories: { allowedFolders: localRepos, ownFolders: [dataDir, sandboxFolder] },
+    privateHosts: privateCodeHosts,
+    ...(network.proxies === undefined ? {} : { proxies: network.proxies }),
+  })
+  for (const problem of await policy.localRepositories.findUselessFolders())
+    log.warn({ problem }, 'a folder of --local-repos allows no repository')
+  return policy
 }
 
 async function chooseLocation(parts: SandboxLocationOptions): Promise<SandboxLocation> {

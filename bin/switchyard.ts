@@ -1,7 +1,9 @@
 /**
  * The command line: parses the arguments, starts the command, and turns errors into messages and exit codes.
  */
+import { isAbsolute } from 'node:path'
 import { Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
+import { originsOfHostEntry } from '../protocol/git-address.ts'
 import {
   HELPER_PORT,
   HELPER_PROXIES_MAX,
@@ -33,6 +35,21 @@ const logFormat = () =>
     .choices(LOG_FORMATS)
     .default('auto' as const)
 
+const localRepos = (whose: string) =>
+  new Option(
+    '--local-repos <path>',
+    `a folder below which git ${whose} may use repositories of this machine; repeatable (default: none)`,
+  )
+    .default([] as readonly string[], 'none')
+    .argParser((text, earlier: readonly string[]) => [...earlier, parseFolder(text)])
+const privateCodeHost = (whose: string) =>
+  new Option(
+    '--private-code-host <host[:port]>',
+    `a code host that git ${whose} may contact at a private address or another port; repeatable (default: none)`,
+  )
+    .default([] as readonly string[], 'none')
+    .argParser((text, earlier: readonly string[]) => [...earlier, parsePrivateHost(text)])
+
 program
   .command('serve')
   .description('run the host: queue, leases, management API and dashboard socket on this machine')
@@ -42,6 +59,8 @@ program
       'where everything is kept (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
     ),
   )
+  .addOption(localRepos('of the host’s own worker'))
+  .addOption(privateCodeHost('of the host’s own worker'))
   .addOption(new Option('--end-with-stdin').hideHelp())
   .addOption(logLevel())
   .addOption(logFormat())
@@ -75,6 +94,8 @@ program
     '--sandbox-dir <path>',
     'where sandboxes and copies of repositories lie (default: SWITCHYARD_SANDBOX_DIR, else the data directory; for root below /var/lib/switchyard when no other user can pass to that)',
   )
+  .addOption(localRepos('outside sandboxes'))
+  .addOption(privateCodeHost('outside sandboxes'))
   .option('--ca-file <path>', 'certificate (PEM) of an authority to trust besides those of the system')
   .option('--insecure', 'allow a line without encryption to another machine')
   .addOption(
@@ -187,6 +208,18 @@ function parseWholeNumber(text: string, least: number, most: number): number {
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
   if (value >= least && value <= most) return value
   throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`)
+}
+
+function parseFolder(text: string): string {
+  if (isAbsolute(text)) return text
+  throw new InvalidArgumentError('It must be an absolute path.')
+}
+
+function parsePrivateHost(text: string): string {
+  if (originsOfHostEntry(text).length > 0) return text
+  throw new InvalidArgumentError(
+    'It must be a host name or an address, with a port or none, like git.corp.example:8443.',
+  )
 }
 
 function reportError(error: unknown): number {

@@ -374,8 +374,16 @@ export interface CodeHost {
 
 // ---- the worker on this machine ----------------------------------------------------------------------------------
 
-export interface LocalWorkerOptions {
+/** The part of the local worker that the configuration decides. Another value takes a new process. */
+export interface LocalWorkerSettings {
   readonly concurrency: number
+  /** The folder of the local code host, which the worker's git may use. */
+  readonly codeHostFolder: string | null
+  /** `host:port` of the configured code host, which may be at a private address. */
+  readonly codeHostOrigin: string | null
+}
+
+export interface LocalWorkerOptions extends LocalWorkerSettings {
   /** The host no longer accepts the worker's credential, so the worker must register with a new pairing token. */
   readonly enrollAgain: boolean
   /** Creates a pairing token. Called only when the worker has no valid credential. */

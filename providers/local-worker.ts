@@ -8,7 +8,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type {
@@ -32,6 +32,9 @@ export interface LocalWorkerPorts {
   /** The host's address, read at each start; undefined until the host listens. */
   readonly url: () => string | undefined
   readonly name: string
+  /** Folders and hosts that git may use besides those of the configuration, see `switchyard worker`. */
+  readonly localRepos: readonly string[]
+  readonly privateCodeHosts: readonly string[]
   readonly logLevel: string
   readonly environment: Readonly<Record<string, string | undefined>>
   /** Descriptors of this process that a child would inherit and must not. */
@@ -101,6 +104,23 @@ function argumentsFor(ports: LocalWorkerPorts, options: LocalWorkerOptions, url:
     ...['--concurrency', String(options.concurrency), '--end-with-stdin'],
     ...['--log-level', logLevel, '--log-format', 'json'],
     ...(needsToken ? ['--token-file', tokenFile] : []),
+    ...reachArguments(ports, options),
+  ]
+}
+
+/** A relative path starts at the host's working directory, which is not the worker's. */
+function reachArguments(ports: LocalWorkerPorts, options: LocalWorkerOptions): string[] {
+  const folders = [
+    ...ports.localRepos,
+    ...(options.codeHostFolder === null ? [] : [resolve(options.codeHostFolder)]),
+  ]
+  const hosts = [
+    ...ports.privateCodeHosts,
+    ...(options.codeHostOrigin === null ? [] : [options.codeHostOrigin]),
+  ]
+  return [
+    ...folders.map((folder) => `--local-repos=${folder}`),
+    ...hosts.map((host) => `--private-code-host=${host}`),
   ]
 }
 

@@ -7,12 +7,14 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import { classifyExit, describeExit } from '../../core/fleet/local-worker-exit.ts'
+import { localWorkerSettings } from '../../core/fleet/local-worker-settings.ts'
 import type {
   Cancel,
   Clock,
   LocalWorkerExit,
   LocalWorkerLauncher,
   LocalWorkerProcess,
+  LocalWorkerSettings,
   Log,
   RandomSource,
 } from '../../core/ports.ts'
@@ -48,12 +50,12 @@ export class LocalWorkerSupervisor {
     this.#ports = ports
   }
 
-  /** Reports to the actor whether the configuration wants a local worker, and with how many slots. */
+  /** Reports to the actor whether the configuration wants a local worker, and with which settings. */
   onConfigChange(): void {
     const { config, launcher, sendEvent } = this.#ports
-    const { sandbox, worker } = config()
-    if (launcher !== undefined && worker.local && !this.#isStopped)
-      sendEvent({ type: 'wanted', concurrency: sandbox.concurrency })
+    const effective = config()
+    if (launcher !== undefined && effective.worker.local && !this.#isStopped)
+      sendEvent({ type: 'wanted', settings: localWorkerSettings(effective) })
     else sendEvent({ type: 'unwanted' })
   }
 
@@ -61,7 +63,7 @@ export class LocalWorkerSupervisor {
     this.#timer()
     switch (effect.type) {
       case 'local.start':
-        void this.#start(effect.concurrency, effect.enrollAgain)
+        void this.#start(effect.settings, effect.enrollAgain)
         return
       case 'local.drain':
         this.#process?.drain()
@@ -89,11 +91,11 @@ export class LocalWorkerSupervisor {
     this.#process?.stop()
   }
 
-  async #start(concurrency: number, enrollAgain: boolean): Promise<void> {
+  async #start(settings: LocalWorkerSettings, enrollAgain: boolean): Promise<void> {
     const { pairingTokens, log, launcher, sendEvent } = this.#ports
     if (launcher === undefined || this.#isStopped) return
     const started = await launcher.start({
-      concurrency,
+      ...settings,
       enrollAgain,
       createPairingToken: () => pairingTokens.issue(true).token,
     })

@@ -2,28 +2,30 @@
  * The local worker machine decides when the host's own worker process is started, restarted and drained.
  *
  * The local worker is an ordinary worker with its own process and credential; this machine only keeps one running while
- * the configuration wants it. A changed concurrency takes a new process, which starts after the old one has finished
- * its runs.
+ * the configuration wants it. Changed settings take a new process, which starts after the old one has finished its
+ * runs.
  */
 import { assign, setup } from 'xstate'
 import type { LocalWorkerExitKind } from '../../core/fleet/local-worker-exit.ts'
+import type { LocalWorkerSettings } from '../../core/ports.ts'
+import { isJsonEqual } from '../../core/settings/json-equal.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 
 export const LOCAL_WORKER = 'local-worker'
 
 export interface LocalWorkerContext {
-  /** Concurrent runs, as configured now; null when no local worker is wanted. */
-  readonly wanted: number | null
-  /** Concurrency that the process was started with. */
-  readonly startedWith: number | null
+  /** As configured now; null when no local worker is wanted. */
+  readonly wanted: LocalWorkerSettings | null
+  /** The settings that the process was started with. */
+  readonly startedWith: LocalWorkerSettings | null
   /** Consecutive starts that ended before the process was steady. */
   readonly failures: number
   readonly ending: LocalWorkerExitKind
 }
 
 export type LocalWorkerEvent =
-  | { readonly type: 'wanted'; readonly concurrency: number }
+  | { readonly type: 'wanted'; readonly settings: LocalWorkerSettings }
   | { readonly type: 'unwanted' }
   | { readonly type: 'started' }
   | { readonly type: 'not started' }
@@ -33,7 +35,11 @@ export type LocalWorkerEvent =
   | { readonly type: 'pause over' }
 
 export type LocalWorkerEffect =
-  | { readonly type: 'local.start'; readonly concurrency: number; readonly enrollAgain: boolean }
+  | {
+      readonly type: 'local.start'
+      readonly settings: LocalWorkerSettings
+      readonly enrollAgain: boolean
+    }
   | { readonly type: 'local.drain' }
   | { readonly type: 'local.wait to restart'; readonly failures: number; readonly hopeless: boolean }
 
@@ -44,10 +50,10 @@ export const localWorkerMachine = setup({
   guards: {
     isWanted: ({ context }) => context.wanted !== null,
     isUnwanted: ({ context }) => context.wanted === null,
-    isOutdated: ({ context }) => context.wanted !== context.startedWith,
+    isOutdated: ({ context }) => !isJsonEqual(context.wanted, context.startedWith),
   },
   actions: {
-    setWanted: assign(({ event }) => (event.type === 'wanted' ? { wanted: event.concurrency } : {})),
+    setWanted: assign(({ event }) => (event.type === 'wanted' ? { wanted: event.settings } : {})),
     setUnwanted: assign({ wanted: null }),
     noteStart: assign(({ context }) => ({ startedWith: context.wanted })),
     noteEnd: assign(({ context, event }) => ({
@@ -60,7 +66,7 @@ export const localWorkerMachine = setup({
         ? []
         : {
             type: 'local.start',
-            concurrency: context.startedWith,
+            settings: context.startedWith,
             enrollAgain: context.ending === 'unauthorized',
           },
     ),

@@ -35,6 +35,9 @@ export interface ServeOptions {
   readonly dataDir?: string
   /** End when standard input is closed, that is when the parent process has ended. */
   readonly endWithStdin?: true
+  /** For the local worker, as for `switchyard worker`. */
+  readonly localRepos: readonly string[]
+  readonly privateCodeHost: readonly string[]
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
 }
@@ -157,7 +160,7 @@ async function probeHostExecution(log: Log): Promise<HostExecution> {
 
 /** The local worker connects like any other worker; its data directory lies below the host's. */
 function createLocalWorkerLauncher(
-  { logLevel }: ServeOptions,
+  { logLevel, localRepos, privateCodeHost }: ServeOptions,
   {
     dataDir,
     store,
@@ -176,6 +179,8 @@ function createLocalWorkerLauncher(
     installation: store.installation,
     url,
     name: hostname(),
+    localRepos,
+    privateCodeHosts: privateCodeHost,
     logLevel,
     environment: process.env,
     inheritable: inheritableDescriptors,

@@ -38,6 +38,10 @@ export interface WorkerOptions {
   readonly concurrency: number
   readonly dataDir?: string
   readonly sandboxDir?: string
+  /** Folders below which git may use local repositories. */
+  readonly localRepos: readonly string[]
+  /** Code hosts that git may contact at private addresses and other ports. */
+  readonly privateCodeHost: readonly string[]
   readonly caFile?: string
   readonly insecure?: true
   readonly drainSeconds?: number
@@ -170,6 +174,8 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
     dataDir,
     ...where,
     sandbox: place.sandbox,
+    localRepos: options.localRepos,
+    privateCodeHosts: options.privateCodeHost,
     stallMs,
     network: unwrapOrExit(readNetwork(process.env)),
     clock,

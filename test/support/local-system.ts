@@ -7,7 +7,18 @@
  */
 
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  cpSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { REGISTERED_MESSAGE } from '../../actors/daemon/host-connection.ts'
 import type { KeptPull } from '../../protocol/pulls.ts'
@@ -137,7 +148,8 @@ export class LocalSystem {
   ): CommandProcess {
     const concurrency = ['--concurrency', String(this.#options.concurrency ?? 4)]
     const always = ['worker', '--host', url, '--data-dir', dataDir, '--log-level', 'debug']
-    return runCommand([...always, ...concurrency, ...args], dataDir, this.#options.workerEnv)
+    const reach = [`--local-repos=${this.code}`, ...privateCodeHosts(this.#options.codehost)]
+    return runCommand([...always, ...concurrency, ...reach, ...args], dataDir, this.#options.workerEnv)
   }
 
   async waitForOnlineWorkers(count: number, ms?: number): Promise<void> {
@@ -222,7 +234,15 @@ export class LocalSystem {
   }
 
   openPushGate(): void {
-    writeFileSync(join(this.code, 'go'), '')
+    const [pipe, open] = [`${this.#pushGate}.pipe`, `${this.#pushGate}.open`]
+    writeFileSync(open, '')
+    renameSync(open, this.#pushGate)
+    try {
+      // Pushes that are held at the pipe read its end.
+      closeSync(openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENXIO') throw error
+    }
   }
 
   /** Waits until a push is held at the gate. */
@@ -253,9 +273,10 @@ export class LocalSystem {
     return this.git(repo, 'log', '--format=%s', `main..${branch}`).split('\n').filter(Boolean)
   }
 
-  /** Returns the ref of every accepted push. */
+  /** Returns the ref of every accepted push, from the log of each branch. */
   pushes(repo: RepoName): string[] {
-    return linesOf(join(this.bareRepoPath(repo), 'pushes'))
+    const refs = this.git(repo, 'for-each-ref', '--format=%(refname)', 'refs/heads').split('\n')
+    return refs.flatMap((ref) => linesOf(join(this.bareRepoPath(repo), 'logs', ref)).map(() => ref))
   }
 
   pulls(repo: RepoName): KeptPull[] {
@@ -327,18 +348,20 @@ export class LocalSystem {
     const work = join(this.folder, 'draft', name)
     cpSync(templateOf(name), work, { recursive: true })
     gitIn(work, 'clone', '--quiet', '--bare', '--template=', work, this.bareRepoPath(name))
-    const note = '#!/bin/sh\nwhile read -r old new ref; do echo "$ref" >> pushes; done\n'
-    this.#writeHook(name, 'post-receive', note)
-    if (name !== 'slow-push') return
-    const gate = `#!/bin/sh\nwhile [ -d ${this.code} ] && [ ! -e ${this.code}/go ]; do sleep 0.05; done\n`
-    this.#writeHook(name, 'pre-receive', gate)
+    this.git(name, 'config', 'core.logAllRefUpdates', 'always')
+    if (name === 'slow-push') this.#holdPushes(name)
   }
 
-  #writeHook(repo: RepoName, name: string, text: string): void {
-    const folder = join(this.bareRepoPath(repo), 'hooks')
-    mkdirSync(folder, { recursive: true })
-    writeFileSync(join(folder, name), text)
-    chmodSync(join(folder, name), 0o755)
+  /** Git reads a list of exceptions before it takes a push; the list is a pipe. Workers run no hooks of a repository. */
+  #holdPushes(name: RepoName): void {
+    execFileSync('mkfifo', [this.#pushGate])
+    linkSync(this.#pushGate, `${this.#pushGate}.pipe`)
+    this.git(name, 'config', 'receive.fsckObjects', 'true')
+    this.git(name, 'config', 'receive.fsck.skipList', this.#pushGate)
+  }
+
+  get #pushGate(): string {
+    return join(this.folder, 'push-gate')
   }
 
   #sandboxesOf(runId: string): string[] {
@@ -353,10 +376,14 @@ export class LocalSystem {
   }
 
   #heldPushes(): number[] {
-    return pids().filter(
-      (pid) => commandOf(pid).includes('hooks/pre-receive') && cwdOf(pid) === this.bareRepoPath('slow-push'),
-    )
+    return pids().filter((pid) => commandOf(pid).includes(`skiplist=${this.#pushGate}`))
   }
+}
+
+/** A fake code host listens on loopback, which workers must be told. */
+function privateCodeHosts(codehost: object = {}): string[] {
+  const { apiUrl } = codehost as { readonly apiUrl?: string }
+  return apiUrl === undefined ? [] : [`--private-code-host=${new URL(apiUrl).host}`]
 }
 
 const templates = new Map<RepoName, string>()
@@ -395,14 +422,6 @@ const pids = (): number[] => readdirSync('/proc').map(Number).filter(Number.isIn
 const belongsTo = (place: string, pid: number): boolean =>
   `${textOf(`/proc/${pid}/mountinfo`)}${commandOf(pid)}`.includes(place)
 const commandOf = (pid: number): string => textOf(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
-
-function cwdOf(pid: number): string {
-  try {
-    return readlinkSync(`/proc/${pid}/cwd`)
-  } catch {
-    return ''
-  }
-}
 
 /** Returns '' when the file does not exist. */
 function textOf(path: string): string {

@@ -79,6 +79,9 @@ test.each(readdirSync(ARCHIVES).filter((name) => name.endsWith('.tgz')))(
         join(folder, 'worker1'),
         '--concurrency',
         '1',
+        // The worker's repositories lie here; a worker of today uses only folders that it is told.
+        '--local-repos',
+        join(folder, 'code'),
       ],
       join(folder, 'worker1'),
     )

@@ -1,6 +1,6 @@
 /** The local worker process: its arguments, what it must not inherit, and how it ends. */
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
 import type { LocalWorkerOptions, LocalWorkerProcess } from '../../../core/ports.ts'
@@ -53,6 +53,8 @@ function createLocalWorkerBench(given: Partial<LocalWorkerPorts> = {}): LocalWor
     installation: INSTALLATION,
     url: () => 'http://127.0.0.1:4400',
     name: '-anvil',
+    localRepos: [],
+    privateCodeHosts: [],
     logLevel: 'debug',
     environment: {
       ...process.env,
@@ -79,6 +81,8 @@ function createLocalWorkerBench(given: Partial<LocalWorkerPorts> = {}): LocalWor
     start: async (order = {}) => {
       const started = await port.start({
         concurrency: 3,
+        codeHostFolder: null,
+        codeHostOrigin: null,
         enrollAgain: false,
         createPairingToken: invite,
         ...order,
@@ -199,14 +203,38 @@ test('drain sends a signal, stop closes its input, kill ends it', async () => {
   killed.stop()
 })
 
+test('receives the folders and hosts that git may use: those of the command line, and the code host’s', async () => {
+  const { start, loggedFields } = createLocalWorkerBench({
+    localRepos: ['/srv/more'],
+    privateCodeHosts: ['git.corp.example'],
+  })
+  await start({ codeHostFolder: 'code', codeHostOrigin: '10.0.0.5:8443' })
+  const { args } = Object(loggedFields('given')).fields
+  expect(args.filter((arg: string) => /local-repos|private-code-host/.test(arg))).toEqual([
+    '--local-repos=/srv/more',
+    // A relative path of the configuration starts at the host's working directory.
+    `--local-repos=${resolve('code')}`,
+    '--private-code-host=git.corp.example',
+    '--private-code-host=10.0.0.5:8443',
+  ])
+})
+
 test('a missing program and a host that does not listen yet are refused', async () => {
-  const order: LocalWorkerOptions = { concurrency: 1, enrollAgain: false, createPairingToken: () => 'wp-' }
+  const order: LocalWorkerOptions = {
+    concurrency: 1,
+    codeHostFolder: null,
+    codeHostOrigin: null,
+    enrollAgain: false,
+    createPairingToken: () => 'wp-',
+  }
   const parts = (more: Partial<LocalWorkerPorts>): LocalWorkerPorts => ({
     program: ['/nowhere/node'],
     dataDir: join(tempFolder(), 'worker'),
     installation: INSTALLATION,
     url: () => 'http://127.0.0.1:1',
     name: 'x',
+    localRepos: [],
+    privateCodeHosts: [],
     logLevel: 'info',
     environment: {},
     inheritable: () => [],

@@ -3,8 +3,10 @@ import { type LocalWorkerEvent, localWorkerMachine } from '../../../actors/worke
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
 
-const wanted: LocalWorkerEvent = { type: 'wanted', concurrency: 2 }
-const wider: LocalWorkerEvent = { type: 'wanted', concurrency: 5 }
+const settings = { concurrency: 2, codeHostFolder: null, codeHostOrigin: null }
+const wanted: LocalWorkerEvent = { type: 'wanted', settings }
+const wider: LocalWorkerEvent = { type: 'wanted', settings: { ...settings, concurrency: 5 } }
+const elsewhere: LocalWorkerEvent = { type: 'wanted', settings: { ...settings, codeHostFolder: '/srv/git' } }
 const unwanted: LocalWorkerEvent = { type: 'unwanted' }
 const started: LocalWorkerEvent = { type: 'started' }
 const failed: LocalWorkerEvent = { type: 'not started' }
@@ -49,9 +51,15 @@ const stories: readonly Story<LocalWorkerEvent>[] = [
     events: [wanted, started, wider, died, started],
   },
   {
+    title:
+      'another folder of the code host takes a new process, because a worker learns it at its start only',
+    input,
+    events: [wanted, started, elsewhere, died, started],
+  },
+  {
     title: 'the same configuration again changes nothing',
     input,
-    events: [wanted, started, wanted],
+    events: [wanted, started, { ...wanted, settings: { ...settings } }],
     onlyLastLine: true,
   },
   {
