@@ -87,7 +87,6 @@ async function packHistory(
 ): Promise<void> {
   const input = join(copy, 'packed-branch')
   await writeFile(input, `refs/heads/${branch}\n`)
-  await mkdir(join(copy, 'objects/pack'), { recursive: true })
   await git.run({
     args: ['pack-objects', '--quiet', '--revs', '--delta-base-offset', join(copy, 'objects/pack/pack')],
     folder: mirror,

@@ -136,6 +136,18 @@ describe('the repository in a sandbox', () => {
     expect(await refsOf(run)).not.toMatch(/other|before/)
   })
 
+  test('is made whatever the umask of the worker is', async () => {
+    const g = createGitFixture()
+    pushWork(g, BRANCH)
+    const before = process.umask(0o077)
+    try {
+      const run = await checkedOut(g)
+      expect(await run.sh('cat work')).toBe(`work on ${BRANCH}`)
+    } finally {
+      process.umask(before)
+    }
+  })
+
   test('of a follow-up on a fork has one branch of each, and not the fork’s others', async () => {
     const g = createGitFixture()
     const fork = join(g.folder, 'codehost/eve/lamps.git')
