@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -521,14 +522,24 @@ describe('the local worker of a host', () => {
     expect(fresh.local).toBe(true)
   })
 
-  test('is enrolled again if the host forgot it', async () => {
-    const host = serve(hostFolder(alone()))
+  test('is enrolled again if the host was restored from a backup that does not know it', async () => {
+    const dataDir = hostFolder(alone({ worker: { local: false } }))
+    const [state, backup] = [join(dataDir, 'state'), join(dataDir, 'backup')]
+    const endHost = async (host: CommandProcess): Promise<void> => {
+      host.process.kill('SIGTERM')
+      expect(await host.exit).toBe(0)
+    }
+    const before = serve(dataDir)
+    await until('the host serves', () => before.err().includes('switchyard is serving'))
+    await endHost(before)
+    cpSync(state, backup, { recursive: true })
+    writeFileSync(join(dataDir, 'config.json'), alone())
+    const host = serve(dataDir)
     const { id } = await theLocal(host)
-    host.process.kill('SIGTERM')
-    await host.exit
-    rmSync(join(host.dataDir, 'state'), { recursive: true })
-    const next = serve(host.dataDir)
-    const fresh = await theLocal(next)
+    await endHost(host)
+    rmSync(state, { recursive: true })
+    cpSync(backup, state, { recursive: true })
+    const fresh = await theLocal(serve(dataDir))
     expect(fresh.id).not.toBe(id)
     expect(fresh.local).toBe(true)
   })
