@@ -109,7 +109,7 @@ async function fetchBranch(
   const fetched = await git.runChecked(`copying ${branch}`, {
     args: ['fetch', '--quiet', '--no-write-fetch-head', '--no-auto-maintenance', mirror, `${ref}:${ref}`],
     folder: copy,
-    remote: { address: mirror },
+    ownRemote: mirror,
     timeoutMs: COPY_MS_MAX,
     ...(signal === undefined ? {} : { signal }),
   })

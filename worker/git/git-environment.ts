@@ -120,13 +120,13 @@ export class GitEnvironment {
     access: RemoteAccess | undefined,
   ): Promise<EnvironmentVariables> {
     const base = this.#baseVariables()
-    if (remote === undefined || access === undefined) return base
+    if (access === undefined) return base
     const { sshAgent, proxies } = this.#options
     return {
       ...base,
       GIT_ALLOW_PROTOCOL: access.protocol,
       GIT_SSH_COMMAND: sshCommandFor(access),
-      ...(await this.#askpassVariables(remote)),
+      ...(remote === undefined ? {} : await this.#askpassVariables(remote)),
       ...(access.protocol === 'ssh' && sshAgent !== undefined ? { SSH_AUTH_SOCK: sshAgent } : {}),
       ...(/^https?$/.test(access.protocol) && proxies !== undefined ? proxyVariables(proxies) : {}),
     }

@@ -30,6 +30,8 @@ export interface GitCall {
   readonly folder?: string
   /** The remote that this call contacts, if any; `args` contains its address, too. */
   readonly remote?: Remote
+  /** A bare repository of the worker that the call contacts instead of a remote; no policy applies to it. */
+  readonly ownRemote?: string
   /** Whether git reads data that an agent made; limits git's memory, because small objects can expand to huge ones. */
   readonly isUntrusted?: boolean
   /** A text to search for in the whole standard output, of which only the beginning is kept. */
@@ -120,7 +122,8 @@ class LocalGit implements Git {
     return explainFailure(doing, ran.value.stderr || ran.value.output).refused
   }
 
-  async #checkRemote({ remote }: GitCall): Promise<Result<RemoteAccess | undefined>> {
+  async #checkRemote({ remote, ownRemote }: GitCall): Promise<Result<RemoteAccess | undefined>> {
+    if (ownRemote !== undefined) return yes({ protocol: 'file', gitDir: ownRemote })
     return remote === undefined ? yes(undefined) : this.#policy.check(remote.address)
   }
 
