@@ -5,7 +5,7 @@
 import type { createIds } from '../core/ids.ts'
 import type { LeaseTimeouts } from '../core/lease/deadline.ts'
 import type { Clock, LocalWorkerLauncher, Log, Meters, RandomSource, Store, Tracker } from '../core/ports.ts'
-import type { Accounts, Bucket, PullRequestApi } from '../core/provider-ports.ts'
+import type { Accounts, Bucket, PullReference, PullRequestApi } from '../core/provider-ports.ts'
 import type { Result } from '../core/result.ts'
 import type { ServiceConfig } from '../protocol/config.ts'
 import type { DashboardBroadcast } from './dashboard/dashboard-broadcast.ts'
@@ -45,6 +45,8 @@ export interface HostContext {
   readonly bucket: Bucket
   /** Refused while no code host is connected. */
   readonly pullRequestApi: () => Result<PullRequestApi>
+  /** The pull request that a URL points to at the configured code host, connected or not. */
+  readonly parsePullUrl: (url: string) => PullReference | undefined
   /** Absent where this machine can't execute runs. */
   readonly localWorkerLauncher: LocalWorkerLauncher | undefined
   /** The port of the management listener, once it is open. */

@@ -7,7 +7,7 @@ import type { Clock, Log } from '../core/ports.ts'
 import { AGENT_PROVIDERS, type AgentProvider } from '../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../protocol/config.ts'
 import { createAccounts } from '../providers/accounts/accounts.ts'
-import { createPullHost } from '../providers/codehost/registry.ts'
+import { createPullHost, parsePullUrl } from '../providers/codehost/registry.ts'
 import { createClientPool } from '../providers/http/client-pool.ts'
 import { createHttp } from '../providers/http/http.ts'
 import { createWranglerBucket } from '../providers/storage.ts'
@@ -24,7 +24,10 @@ export interface HostProviderOptions {
   readonly inheritable: () => readonly number[]
 }
 
-export type HostProviders = Pick<HostDependencies, 'tracker' | 'accounts' | 'bucket' | 'pulls'> & {
+export type HostProviders = Pick<
+  HostDependencies,
+  'tracker' | 'accounts' | 'bucket' | 'pulls' | 'parsePullUrl'
+> & {
   /** Aborts all requests and ends all child processes. */
   close(): Promise<void>
 }
@@ -52,6 +55,7 @@ export function createHostProviders({
   return {
     tracker: (config: ServiceConfig) => createTracker(config, { clock, log, clients }),
     pulls: (config: ServiceConfig) => createPullHost(config, { clients, clock, log }),
+    parsePullUrl,
     accounts: createAccounts({
       http,
       clients,

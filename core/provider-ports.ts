@@ -49,6 +49,15 @@ export interface PullBranches {
   readonly baseBranch: string
 }
 
+/** The facts that tell whose pull request it is. */
+export interface PullIdentity extends PullBranches {
+  /** The address of the pull request, as the code host writes it. */
+  readonly url: string
+  readonly state: PullState
+  /** The description, in which the run that opened the pull request has left its marker. */
+  readonly body: string
+}
+
 /**
  * The pull request operations that people use, and that the host uses on their behalf. The driver holds its own
  * credential.
@@ -62,6 +71,8 @@ export interface PullRequestApi {
   detail(pull: PullReference): Promise<Result<PullDetailFacts>>
   /** Returns the branches of a pull request. */
   branches(pull: PullReference): Promise<Result<PullBranches>>
+  /** Returns the facts that tell whose pull request it is. */
+  identity(pull: PullReference): Promise<Result<PullIdentity>>
   /** Returns the state of each pull request; leaves out those that do not exist. */
   states(
     remote: string,

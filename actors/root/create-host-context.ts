@@ -55,6 +55,7 @@ export function createHostContext(
     accounts: dependencies.accounts,
     bucket: dependencies.bucket,
     pullRequestApi: () => dependencies.pulls(config()),
+    parsePullUrl: (url) => dependencies.parsePullUrl(config(), url),
     localWorkerLauncher: dependencies.localWorker,
     managementPort: dependencies.port,
     version: dependencies.health.version,

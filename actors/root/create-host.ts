@@ -12,7 +12,7 @@ import type {
   StoreState,
   Tracker,
 } from '../../core/ports.ts'
-import type { Accounts, Bucket, PullRequestApi } from '../../core/provider-ports.ts'
+import type { Accounts, Bucket, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
@@ -45,6 +45,8 @@ export interface HostDependencies {
   readonly bucket: Bucket
   /** The code host of a configuration; refused while none is connected. */
   readonly pulls: (config: ServiceConfig) => Result<PullRequestApi>
+  /** The pull request that a URL points to at the code host of a configuration, connected or not. */
+  readonly parsePullUrl: (config: ServiceConfig, url: string) => PullReference | undefined
   /** The port of the management listener, once it is open. */
   readonly port: () => number | undefined
   /** Absent where this machine cannot execute runs itself. */

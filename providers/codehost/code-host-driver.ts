@@ -4,7 +4,12 @@
  * Each driver has a folder here with its definition in `driver.ts`; `registry.ts` lists the definitions.
  */
 import type { Clock, CodeHost, Log } from '../../core/ports.ts'
-import type { DeviceAuthorization, DevicePollResult, PullRequestApi } from '../../core/provider-ports.ts'
+import type {
+  DeviceAuthorization,
+  DevicePollResult,
+  PullReference,
+  PullRequestApi,
+} from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'
@@ -16,6 +21,8 @@ export interface CodeHostDriver {
   createCodeHost(codehost: JobCodehost, token: string | undefined, ports: CodeHostPorts): Result<CodeHost>
   /** Creates the code host for the pull requests that people see. */
   createPullHost(codehost: ServiceConfig['codehost'], ports: PullHostPorts): Result<PullRequestApi>
+  /** Returns the pull request that this URL points to; needs neither a token nor a request. */
+  parsePullUrl(codehost: ServiceConfig['codehost'], url: string): PullReference | undefined
   /** Checks the code host's token and returns its owner. */
   checkAccount(codehost: ServiceConfig['codehost'], clients: ClientPool): Promise<Result<string>>
   /** The OAuth device flow, or why this code host has none. */

@@ -1,6 +1,6 @@
 /** The code host registry lists the drivers, and creates the code host that a job or the configuration names. */
 import type { CodeHost } from '../../core/ports.ts'
-import type { PullRequestApi } from '../../core/provider-ports.ts'
+import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { CodeHostDriverName } from '../../protocol/drivers.ts'
@@ -29,4 +29,9 @@ export function createCodeHost(
 /** Creates the code host that the configuration names, for the pull request pages of the dashboard. */
 export function createPullHost({ codehost }: ServiceConfig, ports: PullHostPorts): Result<PullRequestApi> {
   return CODE_HOST_REGISTRY[codehost.driver].createPullHost(codehost, ports)
+}
+
+/** Returns the pull request that a URL points to at the code host that the configuration names, connected or not. */
+export function parsePullUrl({ codehost }: ServiceConfig, url: string): PullReference | undefined {
+  return CODE_HOST_REGISTRY[codehost.driver].parsePullUrl(codehost, url)
 }

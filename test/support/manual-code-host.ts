@@ -5,6 +5,7 @@ import type {
   PullBranches,
   PullDetailFacts,
   PullFacts,
+  PullIdentity,
   PullReference,
   PullRequestApi,
   UploadRequest,
@@ -18,9 +19,20 @@ const SITE = 'https://codehost.example'
 
 export const manualPullUrl = (remote: string, number: number): string => `${SITE}/${remote}/pull/${number}`
 
+/** The branch of a run on ENG-1. */
+const RUN_BRANCH = 'switchyard/eng-1'
+
+export interface ManualPullOrigin {
+  readonly branch?: string
+  readonly headRemote?: string
+  readonly body?: string
+}
+
 export class ManualPullRequests implements PullRequestApi {
   /** The state of each pull request by URL. */
   readonly pulls = new Map<string, PullState>()
+  /** Where pull requests come from, by URL; the others are of the branch of ENG-1, and have no marker. */
+  readonly origins = new Map<string, ManualPullOrigin>()
   readonly comments: string[] = []
   /** Requests in order, such as `states owner/name 1,2 background`. */
   requests: string[] = []
@@ -69,6 +81,16 @@ export class ManualPullRequests implements PullRequestApi {
       this.refusal ??
       yes({ headRemote: remote, headBranch: `branch-${number}`, headSha: 'abc', baseBranch: 'main' })
     )
+  }
+
+  async identity({ remote, number }: PullReference): Promise<Result<PullIdentity>> {
+    this.requests.push(`identity ${remote} ${number}`)
+    if (this.refusal !== undefined) return this.refusal
+    const url = manualPullUrl(remote, number)
+    const state = this.pulls.get(url)
+    if (state === undefined) return no('unknown', 'there is no such pull request')
+    const { branch = RUN_BRANCH, body = '', headRemote = remote } = this.origins.get(url) ?? {}
+    return yes({ headRemote, headBranch: branch, headSha: 'abc', baseBranch: 'main', url, state, body })
   }
 
   async states(remote: string, numbers: readonly number[], urgency: string) {

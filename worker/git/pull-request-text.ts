@@ -4,6 +4,7 @@
  * The message is untrusted: it can neither hide the text after it nor imitate the marker at the end, by which the
  * service recognises its own pull requests.
  */
+import { runMarker } from '../../core/run/run-marker.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 
@@ -24,10 +25,6 @@ export function pullBody(
 ): string {
   const text = truncate(neutralizeMarkup(summary).trim(), SUMMARY_CHARS_MAX)
   return [...(text === '' ? [] : [text]), `Ticket: ${ticketLink(ticket)}`, runMarker(run)].join('\n\n')
-}
-
-export function runMarker({ runId, leaseId }: { readonly runId: string; readonly leaseId: string }): string {
-  return `<!-- switchyard run=${runId} lease=${leaseId} -->`
 }
 
 /** Links only http(s) addresses; other addresses, such as files on the host, are useless to readers. */

@@ -5,7 +5,8 @@ import { checkGithub } from '../../accounts/github.ts'
 import type { CodeHostDriver } from '../code-host-driver.ts'
 import { createGithubApi } from './api.ts'
 import { createGithubCodeHost } from './code-host.ts'
-import { createGithubPullHost } from './pulls.ts'
+import { parseGithubAddress } from './endpoint.ts'
+import { createGithubPullHost, parseGithubPullUrl } from './pulls.ts'
 
 const NOT_CONNECTED = no(
   'invalid',
@@ -24,6 +25,10 @@ export const githubCodeHostDriver: CodeHostDriver = {
     if (token === undefined || token === '') return NOT_CONNECTED
     const api = createGithubApi({ apiUrl, token }, clients)
     return api.ok ? yes(createGithubPullHost(api.value, clock)) : api
+  },
+  parsePullUrl({ apiUrl }, url) {
+    const address = parseGithubAddress(apiUrl)
+    return address.ok ? parseGithubPullUrl(address.value, url) : undefined
   },
   checkAccount: ({ apiUrl, token = '' }, clients) =>
     checkGithub(clients, { apiUrl, token, apiUrlField: 'codehost.apiUrl' }),

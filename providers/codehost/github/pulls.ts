@@ -10,12 +10,13 @@ import type {
   PullBranches,
   PullDetailFacts,
   PullFacts,
+  PullIdentity,
   PullReference,
   PullRequestApi,
   Urgency,
 } from '../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
-import { TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
+import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
 import type {
   CodehostRepo,
   MergeRequest,
@@ -28,6 +29,7 @@ import type { HttpReply } from '../../http/http-types.ts'
 import { isRemote } from '../remote-name.ts'
 import { type GithubApi, parseReply, repoPath } from './api.ts'
 import { type PullReadContext, readDetail, readPull } from './detail.ts'
+import type { GithubAddress } from './endpoint.ts'
 import { errorMessage, unexpectedReply } from './errors.ts'
 import { asText, readField } from './fields.ts'
 import { listPulls, listRepos, readPullStates } from './lists.ts'
@@ -74,6 +76,13 @@ class GithubPullHost implements PullRequestApi {
     return pull.ok ? yes(toPullOrigin(pull.value)) : pull
   }
 
+  async identity(place: PullReference): Promise<Result<PullIdentity>> {
+    const reader = this.#createContext(place)
+    if (!reader.ok) return reader
+    const pull = await readPull(reader.value, 'background')
+    return pull.ok ? yes(toPullIdentity(pull.value)) : pull
+  }
+
   states(
     remote: string,
     numbers: readonly number[],
@@ -83,11 +92,7 @@ class GithubPullHost implements PullRequestApi {
   }
 
   parseUrl(url: string): PullReference | undefined {
-    if (!URL.canParse(url)) return undefined
-    const { origin, pathname } = new URL(url)
-    if (origin !== new URL(this.#api.address.site).origin) return undefined
-    const [, remote = '', digits] = /^\/([^/]+\/[^/]+)\/pull\/(\d{1,15})(?:\/|$)/.exec(pathname) ?? []
-    return isRemote(remote) && Number(digits) >= 1 ? { remote, number: Number(digits) } : undefined
+    return parseGithubPullUrl(this.#api.address, url)
   }
 
   // ---- state --------------------------------------------------------------------------------------------------------
@@ -212,6 +217,24 @@ class GithubPullHost implements PullRequestApi {
     if (!isUncertain || !context.ok) return false
     const now = await readPull(context.value)
     return now.ok && readState(now.value) === 'merged' && readField(now.value, 'head', 'sha') === sha
+  }
+}
+
+/** Needs no token, unlike all requests. */
+export function parseGithubPullUrl({ site }: GithubAddress, url: string): PullReference | undefined {
+  if (!URL.canParse(url)) return undefined
+  const { origin, pathname } = new URL(url)
+  if (origin !== new URL(site).origin) return undefined
+  const [, remote = '', digits] = /^\/([^/]+\/[^/]+)\/pull\/(\d{1,15})(?:\/|$)/.exec(pathname) ?? []
+  return isRemote(remote) && Number(digits) >= 1 ? { remote, number: Number(digits) } : undefined
+}
+
+function toPullIdentity(pull: unknown): PullIdentity {
+  return {
+    ...toPullOrigin(pull),
+    url: asText(readField(pull, 'html_url')),
+    state: readState(pull),
+    body: asText(readField(pull, 'body'), PROSE_CHARS_MAX),
   }
 }
 

@@ -1,8 +1,9 @@
 /** The driver of bare repositories in a folder. */
+import { resolve } from 'node:path'
 import { no, yes } from '../../../core/result.ts'
 import type { CodeHostDriver } from '../code-host-driver.ts'
 import { createLocalCodeHost } from './code-host.ts'
-import { createLocalPullHost } from './pulls.ts'
+import { createLocalPullHost, parseLocalPullUrl } from './pulls.ts'
 
 const NO_FOLDER = no(
   'invalid',
@@ -19,6 +20,7 @@ export const localCodeHostDriver: CodeHostDriver = {
     path === '' ? NO_FOLDER : yes(createLocalCodeHost({ path, clock })),
   createPullHost: ({ path = '' }, { clock, log }) =>
     path === '' ? NOT_CONNECTED : yes(createLocalPullHost({ path, clock, log })),
+  parsePullUrl: ({ path = '' }, url) => (path === '' ? undefined : parseLocalPullUrl(resolve(path), url)),
   checkAccount: async () => NO_ACCOUNT,
   deviceFlow: NO_ACCOUNT,
 }

@@ -12,6 +12,7 @@ import type {
   PullBranches,
   PullDetailFacts,
   PullFacts,
+  PullIdentity,
   PullReference,
   PullRequestApi,
   Urgency,
@@ -133,17 +134,21 @@ class LocalPullHost implements PullRequestApi {
     return readPullDetail(repository.run, pull, this.#toFacts(repository, pull, found.value), refs)
   }
 
-  /** The local code host has no forks, so head and base branch share a repository. */
   async branches(place: PullReference): Promise<Result<PullBranches>> {
     const found = await this.#locate(place)
+    return found.ok ? yes(toBranches(place, found.value)) : found
+  }
+
+  async identity(place: PullReference): Promise<Result<PullIdentity>> {
+    const found = await this.#locate(place)
     if (!found.ok) return found
-    const { pull, refs } = found.value
-    const { baseBranch, headBranch } = pull
+    const { repository, pull } = found.value
+    const { body = '', number } = pull
     return yes({
-      headRemote: place.remote,
-      headBranch,
-      headSha: resolveBranchShas(pull, refs).head ?? '',
-      baseBranch,
+      ...toBranches(place, found.value),
+      url: repository.urlOf(number),
+      state: readState(pull),
+      body,
     })
   }
 
@@ -163,12 +168,7 @@ class LocalPullHost implements PullRequestApi {
   }
 
   parseUrl(url: string): PullReference | undefined {
-    const parts = relative(this.#path, pathInUrl(url) ?? sep).split(sep)
-    const [owner = '', pulls = '', file = ''] = parts
-    const number = pullNumberOf(file)
-    const remote = `${owner}/${pulls.replace(/\.pulls$/, '')}`
-    if (parts.length !== 3 || !pulls.endsWith('.pulls') || number === undefined) return undefined
-    return isRemote(remote) ? { remote, number } : undefined
+    return parseLocalPullUrl(this.#path, url)
   }
 
   // ---- state --------------------------------------------------------------------------------------------------------
@@ -295,6 +295,22 @@ class LocalPullHost implements PullRequestApi {
       this.#reportedProblems.add(message)
     }
   }
+}
+
+/** The local code host has no forks, so head and base branch share a repository. */
+function toBranches({ remote }: PullReference, { pull, refs }: LocatedPull): PullBranches {
+  const { baseBranch, headBranch } = pull
+  return { headRemote: remote, headBranch, headSha: resolveBranchShas(pull, refs).head ?? '', baseBranch }
+}
+
+/** @param path the folder of the repositories, as an absolute path */
+export function parseLocalPullUrl(path: string, url: string): PullReference | undefined {
+  const parts = relative(path, pathInUrl(url) ?? sep).split(sep)
+  const [owner = '', pulls = '', file = ''] = parts
+  const number = pullNumberOf(file)
+  const remote = `${owner}/${pulls.replace(/\.pulls$/, '')}`
+  if (parts.length !== 3 || !pulls.endsWith('.pulls') || number === undefined) return undefined
+  return isRemote(remote) ? { remote, number } : undefined
 }
 
 function toStates(pulls: readonly DatedPull[]): ReadonlyMap<number, PullState> {

@@ -8,7 +8,7 @@ import type { Host } from '../../../actors/root/create-host.ts'
 import { realClock, realRandom } from '../../../bin/clock.ts'
 import { renderConfig } from '../../../core/settings/change.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { createPullHost } from '../../../providers/codehost/registry.ts'
+import { createPullHost, parsePullUrl } from '../../../providers/codehost/registry.ts'
 import { createClientPool } from '../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../providers/http/http.ts'
 import { createTracker } from '../../../providers/tracker/registry.ts'
@@ -89,6 +89,7 @@ export async function startHostWithProviders(options: HostWithProvidersOptions):
     log,
     tracker: (now) => createTracker(now, { clock, log, clients: pool }),
     pulls: (now) => createPullHost(now, { clients: pool, clock, log }),
+    parsePullUrl,
   })
   const runs = finishedRunsFor(github, remotes)
   const committed = store.database.commit(runs.map(putRun))
