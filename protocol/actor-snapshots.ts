@@ -37,6 +37,12 @@ export const RunFields = record('RunFields', {
   interruptions: Count,
   /** The current lease has reported a pull request. */
   opened: Type.Boolean(),
+  /** The repository and the branch of the job that the lease's worker received; null before the first lease. */
+  place: OrNull(record('JobPlace', { remote: Name, branch: Name })),
+  /** Whether the code host says that a lease of this run opened the pull request; null until it has answered. */
+  opener: OrNull(stringEnum(['run', 'other'])),
+  /** Set while the run, whose worker is lost, waits for the code host to confirm its pull request. */
+  adoption: OrNull(record('Adoption', { since: Instant, startedAt: OrNull(Instant), reason: OrNull(Text) })),
   /** The result before a follow-up, restored when the follow-up fails. */
   earlier: OrNull(
     record('EarlierResult', {

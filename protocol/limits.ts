@@ -265,6 +265,12 @@ export const TOKEN_REFRESH_RETRY_MS_MAX = 5 * 60_000
 /** Interval of the poll of pull request states, and the number of recent runs it covers. */
 export const PULL_POLL_MS = 2 * 60_000
 export const PULL_POLL_RUNS_MAX = 200
+/** Pauses between two questions whether a pull request is the run's, and how many are asked at once. */
+export const PULL_CONFIRM_RETRY_MS_FIRST = 2_000
+export const PULL_CONFIRM_RETRY_MS_MAX = 2 * 60_000
+export const PULLS_CONFIRMED_AT_ONCE = 4
+/** A run whose worker is lost waits this long for the code host to confirm its pull request, and then fails. */
+export const PULL_ANSWER_MS_MAX = 60 * 60_000
 /** Repositories that are listed at once. */
 export const PULL_REPOS_AT_ONCE = 25
 /** Pull requests listed per repository: open ones and closed ones. */

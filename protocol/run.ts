@@ -88,6 +88,16 @@ export type RunSandbox = Static<typeof RunSandbox>
 
 export const RunCosts = boundedList(CostEntry, RUN_COSTS_MAX)
 
+export const RunPull = record('RunPull', {
+  remote: nonEmptyText(256, 'The repository as owner/name.'),
+  number: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+  branch: Name,
+  confirmed: Type.Boolean({
+    description: 'Whether the code host confirmed that it is a pull request of the branch.',
+  }),
+})
+export type RunPull = Static<typeof RunPull>
+
 export const Run = record('Run', {
   id: Id,
   ticket: Ticket,
@@ -105,6 +115,7 @@ export const Run = record('Run', {
   costTotals: Type.Optional(CostTotals),
   prUrl: Type.Optional(Link),
   prState: Type.Optional(PullState),
+  pull: Type.Optional(RunPull),
 })
 export type Run = Static<typeof Run>
 

@@ -101,16 +101,16 @@ async function readPullState(api: ApiDependencies, id: string): Promise<Result<R
   if (url === undefined) return no('unknown', `${id} has no pull request`)
   const codeHost = api.context.pullRequestApi()
   if (!codeHost.ok) return toApiResult(codeHost)
-  const pull = codeHost.value.parseUrl(url)
-  if (pull === undefined)
-    return no('invalid', `the pull request of ${id} is not at the code host that is connected now`)
-  const states = await codeHost.value.states(pull.remote, [pull.number], 'person')
+  const pull = api.views.jobs.runPulls.confirmedAt(run, codeHost.value)
+  if (!pull.ok) return toApiResult(pull)
+  const { remote, number } = pull.value
+  const states = await codeHost.value.states(remote, [number], 'person')
   if (!states.ok) return toApiResult(states)
-  const state = states.value.get(pull.number)
+  const state = states.value.get(number)
   if (state === undefined)
     return no('unknown', `the code host does not know the pull request of ${id} any more`)
   api.views.runs.onPullState(id, url, state)
-  return yes({ url, number: pull.number, state })
+  return yes({ url, number, state })
 }
 
 // ---- changing ----------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ export class EndedLeases implements CommitParticipant {
   readonly #keyValues: KeyValues
   readonly #requestCommit: () => void
   #toWrite = new Map<string, EndedLease>()
-  readonly #uncommitted = new Set<string>()
+  readonly #uncommitted = new Map<string, EndedLease>()
   #toPrune: string[] = []
   #now = 0
 
@@ -33,16 +33,26 @@ export class EndedLeases implements CommitParticipant {
   }
 
   recordEnd({ id, runId, workerId, end }: LeaseContext, now: number): void {
-    this.#toWrite.set(id, { runId, workerId, how: end ?? 'lost', at: now })
-    this.#uncommitted.add(id)
+    const ended: EndedLease = { runId, workerId, how: end ?? 'lost', at: now }
+    this.#toWrite.set(id, ended)
+    this.#uncommitted.set(id, ended)
     this.#requestCommit()
   }
 
   /** Returns how a lease ended. `uncommitted`: the end is not on disk yet, its effects are about to run. */
   endOf(leaseId: string): LeaseEnd | 'uncommitted' | undefined {
     if (this.#uncommitted.has(leaseId)) return 'uncommitted'
+    return this.#stored(leaseId)?.how
+  }
+
+  /** Returns the run of an ended lease; undefined when the lease ended too long ago. */
+  runOf(leaseId: string): string | undefined {
+    return (this.#uncommitted.get(leaseId) ?? this.#stored(leaseId))?.runId
+  }
+
+  #stored(leaseId: string): EndedLease | undefined {
     // The cast holds because only this class writes to the collection.
-    return (this.#keyValues.get('ended-lease', leaseId) as EndedLease | undefined)?.how
+    return this.#keyValues.get('ended-lease', leaseId) as EndedLease | undefined
   }
 
   /** Deletes records that no worker can ask for any more, by age: a lease id begins with its time of creation. */

@@ -23,7 +23,9 @@ import {
   LEASE_ACK_FRAMES,
   LEASE_PENDING_BYTES_MAX,
 } from '../../protocol/limits.ts'
+import type { RunPull } from '../../protocol/run.ts'
 import type { RunEventLog } from '../runs/run-event-log.ts'
+import type { RunPulls } from '../runs/run-pulls.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LeaseContext, LeaseEvent } from './lease.machine.ts'
 import { LeaseArtifacts } from './lease-artifacts.ts'
@@ -51,7 +53,14 @@ export interface FrameReceiverPorts {
   readonly sendToLease: (leaseId: string, event: LeaseEvent) => void
   /** False while the run's actor recovers from a crash: its frames would be acknowledged before they take effect. */
   readonly acceptsFrames: (runId: string) => boolean
-  readonly patchRun: (runId: string, workerId: string, patch: WorkerFrameOf<'run-patch'>['patch']) => void
+  readonly patchRun: (
+    runId: string,
+    workerId: string,
+    patch: WorkerFrameOf<'run-patch'>['patch'],
+    pull: RunPull | undefined,
+  ) => void
+  /** Takes the addresses out of a report that are not of the run's pull request. */
+  readonly screenReport: RunPulls['screen']
   /** Returns why the memories were not kept, if they were not. */
   readonly recordMemories: (runId: string, repo: string, facts: readonly string[]) => string | undefined
   readonly retentionHours: () => number
@@ -257,14 +266,14 @@ export class FrameReceiver implements CommitParticipant {
     frame: Exclude<LeaseFrame, { type: 'lease-gap' }>,
     bytes: number,
   ): void {
-    const { patchRun, recordMemories, sendToLease, retentionHours } = this.#ports
+    const { recordMemories } = this.#ports
     switch (frame.type) {
       case 'run-event':
         progress.log.append(frame.event)
         break
       case 'run-patch':
         if (!this.#ports.acceptsFrames(progress.runId)) return
-        patchRun(progress.runId, progress.workerId, frame.patch)
+        this.#applyPatch(progress, frame)
         break
       case 'run-memories':
         this.#appendProblem(progress, recordMemories(progress.runId, frame.repo, frame.facts))
@@ -280,13 +289,7 @@ export class FrameReceiver implements CommitParticipant {
         progress.isComplete = true
         progress.applied = { mark: frame.seq, lost: progress.applied.lost }
         this.#dropWaiting(progress)
-        this.#endReports(progress)
-        sendToLease(progress.leaseId, {
-          type: 'completed',
-          at: this.#ports.instant(),
-          outcome: frame.outcome,
-          retentionHours: retentionHours(),
-        })
+        this.#completeRun(progress, frame)
         return
     }
     this.#advance(progress, frame.seq, bytes)
@@ -300,6 +303,25 @@ export class FrameReceiver implements CommitParticipant {
 
   #appendProblem(progress: LeaseProgress, problem: string | undefined): void {
     if (problem !== undefined) progress.log.appendText(problem)
+  }
+
+  #applyPatch(progress: LeaseProgress, frame: WorkerFrameOf<'run-patch'>): void {
+    const { report, pull, refusal } = this.#ports.screenReport(progress.runId, frame.patch)
+    this.#appendProblem(progress, refusal)
+    this.#ports.patchRun(progress.runId, progress.workerId, report, pull)
+  }
+
+  #completeRun(progress: LeaseProgress, frame: WorkerFrameOf<'run-complete'>): void {
+    const { report, pull, refusal } = this.#ports.screenReport(progress.runId, frame.outcome)
+    this.#appendProblem(progress, refusal)
+    this.#endReports(progress)
+    this.#ports.sendToLease(progress.leaseId, {
+      type: 'completed',
+      at: this.#ports.instant(),
+      outcome: report,
+      retentionHours: this.#ports.retentionHours(),
+      ...(pull === undefined ? {} : { pull }),
+    })
   }
 
   #advance(progress: LeaseProgress, seq: number, bytes: number): void {

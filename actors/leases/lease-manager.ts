@@ -112,7 +112,12 @@ export class LeaseManager {
       termMs: leaseTermMs(timeouts()),
       grantedAt: instant(),
     })
-    const granted: RunMachineEvent = { type: 'granted', leaseId: id }
+    const place = this.#ports.preparation.placeOf(run)
+    const granted: RunMachineEvent = {
+      type: 'granted',
+      leaseId: id,
+      ...(place === undefined ? {} : { place }),
+    }
     if (spawned.ok) system.send(RUN, run.id, granted)
   }
 

@@ -7,6 +7,7 @@
 import { assign, setup } from 'xstate'
 import { LeaseFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
+import type { RunPull } from '../../protocol/run.ts'
 import type { RunMachineEvent } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import { defineActions } from '../runtime/actions.ts'
@@ -43,6 +44,8 @@ export type LeaseEvent =
       readonly at: string
       readonly outcome: RunOutcome
       readonly retentionHours: number
+      /** The pull request that the outcome names. */
+      readonly pull?: RunPull
     }
   | { readonly type: 'cancel requested'; readonly reason: string }
   | { readonly type: 'cancel timed out'; readonly at: string }
@@ -142,6 +145,7 @@ export const leaseMachine = setup({
               at: event.at,
               outcome: event.outcome,
               retentionHours: event.retentionHours,
+              ...(event.pull === undefined ? {} : { pull: event.pull }),
               // Only a cancel request sets `why` on a lease that can still complete.
               ...(context.why === null ? {} : { unwanted: true as const }),
             },

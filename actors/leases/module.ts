@@ -42,12 +42,13 @@ export const leasesModule = defineHostModule({
       runEventLog: runRecords.eventLog,
       sendToLease: (leaseId, event) => void system.send(LEASE, leaseId, event),
       acceptsFrames: (runId) => system.isRunning(RUN, runId),
-      patchRun: (runId, workerId, patch) => {
+      screenReport: (runId, reported) => jobs.runPulls.screen(runId, reported),
+      patchRun: (runId, workerId, patch, pull) => {
         const type =
           patch.status === 'running' || patch.status === 'finalizing'
             ? (`patched to ${patch.status}` as const)
             : 'patched'
-        runs.send(runId, { type, workerId, patch })
+        runs.send(runId, { type, workerId, patch, ...(pull === undefined ? {} : { pull }) })
       },
       recordMemories: (runId, repo, learnt) => jobs.preparation.recordMemories(runId, repo, learnt),
       retentionHours: () => config().sandbox.retentionHours,

@@ -31,6 +31,8 @@ export interface ArtifactUploadPorts
   readonly artifacts: Artifacts
   readonly bucket: Bucket
   readonly pullRequestApi: () => Result<PullRequestApi>
+  /** Returns where the run's confirmed pull request is; refused while there is none. */
+  readonly placeOf: (run: Run, codeHost: PullRequestApi) => Result<PullReference>
   /** Appends a sentence to the run's log. */
   readonly appendToRunLog: (runId: string, text: string) => void
 }
@@ -43,6 +45,7 @@ const ATTEMPTS_MAX = 12
 /** Refusals that do not count as attempts: before the upload, waiting for the code host costs nothing. */
 const UNREACHABLE_KINDS = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 const UPLOADS_MAX = 200
+const UNCONFIRMED = no('unavailable', 'the code host has not confirmed its pull request')
 
 export class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
   readonly #ports: ArtifactUploadPorts
@@ -74,9 +77,11 @@ export class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
     if (run === undefined || run.finishedAt !== finishedAt || run.prUrl === undefined) return yes(undefined)
     const pulls = this.#ports.pullRequestApi()
     if (!pulls.ok) return pulls
-    const place = pulls.value.parseUrl(run.prUrl)
-    if (place === undefined)
-      return no('invalid', 'its pull request is not at the code host that is connected')
+    // The code host may confirm the pull request later; a pull request that is not the run's loses its address.
+    if (run.pull?.confirmed === false) return UNCONFIRMED
+    const found = this.#ports.placeOf(run, pulls.value)
+    if (!found.ok) return found
+    const place = found.value
     // Ask in the background: the client then skips a token that the code host has refused before.
     const states = await pulls.value.states(place.remote, [place.number], 'background')
     if (!states.ok) return states

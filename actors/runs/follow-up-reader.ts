@@ -7,7 +7,7 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
-import type { PullRequestApi } from '../../core/provider-ports.ts'
+import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
 import type { PullDiscussion } from '../../core/run/follow-up.ts'
 import {
@@ -18,7 +18,7 @@ import {
   FOLLOW_UP_RETRY_MS_MAX,
 } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
-import { ELSEWHERE, type PullReadResult, readPull } from './read-pull.ts'
+import { type PullReadResult, readPull } from './read-pull.ts'
 
 export interface FollowUpReaderPorts {
   readonly clock: Clock
@@ -26,6 +26,7 @@ export interface FollowUpReaderPorts {
   readonly log: Log
   /** Refused while no code host is connected. */
   readonly pullRequestApi: () => Result<PullRequestApi>
+  readonly placeOf: (run: Run, codeHost: PullRequestApi) => Result<PullReference>
   /** Called when the reason why this run waits may have changed. */
   readonly onWaitReasonChanged: (runId: string) => void
   /** Called when a finished read may let a follow-up be placed. */
@@ -137,14 +138,14 @@ export class FollowUpReader {
   }
 
   /** Called when a worker has a free slot. Returns whether the follow-up may be dispatched; starts a read if needed. */
-  readiness({ id, prUrl }: Pick<Run, 'id' | 'prUrl'>): Readiness {
-    const reading = this.#readings.get(id)
+  readiness(run: Run): Readiness {
+    const reading = this.#readings.get(run.id)
     if (reading?.is === 'reading' || reading?.is === 'away') return 'held'
     const isFresh =
       this.#ports.clock.monotonic() - (reading?.readAt ?? Number.NEGATIVE_INFINITY) < FOLLOW_UP_FRESH_MS
     if (reading?.is === 'ready' && isFresh) return 'ready'
     if (this.#readsRunning >= FOLLOW_UP_READS_AT_ONCE) return 'later'
-    void this.#read(id, prUrl ?? '', reading?.is === 'due' ? reading.failures : 0)
+    void this.#read(run, run.prUrl ?? '', reading?.is === 'due' ? reading.failures : 0)
     return 'held'
   }
 
@@ -160,15 +161,15 @@ export class FollowUpReader {
 
   // ---- reading -----------------------------------------------------------------------------------------------------
 
-  async #read(runId: string, url: string, failures: number): Promise<void> {
+  async #read(run: Run, url: string, failures: number): Promise<void> {
     const reading: PullReading = { is: 'reading', failures }
-    this.#setReading(runId, reading)
+    this.#setReading(run.id, reading)
     this.#readsRunning += 1
-    const result = await this.#fetch(runId, url)
+    const result = await this.#fetch(run, url)
     this.#readsRunning -= 1
     if (this.#isStopped) return
     // The follow-up may have ended meanwhile, or the code host may have changed.
-    if (this.#readings.get(runId) === reading) this.#onRead(runId, url, failures, result)
+    if (this.#readings.get(run.id) === reading) this.#onRead(run.id, url, failures, result)
     this.#ports.requestScheduling()
   }
 
@@ -197,13 +198,13 @@ export class FollowUpReader {
     this.#ports.onWaitReasonChanged(runId)
   }
 
-  async #fetch(runId: string, url: string): Promise<Result<PullReadResult>> {
+  async #fetch(run: Run, url: string): Promise<Result<PullReadResult>> {
     try {
       const pulls = this.#ports.pullRequestApi()
       if (!pulls.ok) return pulls
-      const place = pulls.value.parseUrl(url)
-      if (place === undefined) return ELSEWHERE
-      return await readPull(pulls.value, place, url, this.#ports.answered(runId, url))
+      const place = this.#ports.placeOf(run, pulls.value)
+      if (!place.ok) return place
+      return await readPull(pulls.value, place.value, url, this.#ports.answered(run.id, url))
     } catch (error) {
       this.#ports.log.error({ url, err: error }, 'a pull request could not be read')
       return no('failed', SERVICE_FAILED)
@@ -221,10 +222,8 @@ export class FollowUpReader {
     log.debug({ run: runId, reason }, 'the pull request of a follow-up cannot be read')
     this.#setReading(runId, { is: 'away', failures, reason: waitReason })
     const waitMs = backoffMs(failures, FOLLOW_UP_RETRY_MS_FIRST, FOLLOW_UP_RETRY_MS_MAX, random.fraction())
-    this.#cancelRetries.set(
-      runId,
-      clock.after(waitMs, () => this.#markDue(runId, failures)),
-    )
+    const cancel = clock.after(waitMs, () => this.#markDue(runId, failures))
+    this.#cancelRetries.set(runId, cancel)
     onWaitReasonChanged(runId)
   }
 

@@ -10,6 +10,7 @@ import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts
 import { no, type Result, yes } from '../../core/result.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
 import { buildFollowUpJob, buildJob } from '../../core/run/job.ts'
+import type { JobPlace } from '../../core/run/run-pull.ts'
 import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
@@ -23,6 +24,7 @@ import type { Memories } from './memories.ts'
 import type { RunContext } from './run.machine.ts'
 import { RUN } from './run.names.ts'
 import type { RunEventLog } from './run-event-log.ts'
+import type { RunPulls } from './run-pulls.ts'
 
 export interface JobPreparationPorts {
   readonly clock: Clock
@@ -39,7 +41,11 @@ export interface JobPreparationPorts {
   readonly blockedBy: (ticket: Ticket) => string | undefined
   /** Refused while no code host is connected. */
   readonly pullRequestApi: () => Result<PullRequestApi>
+  readonly runPulls: RunPulls
 }
+
+/** The queue reason of a run whose worker is lost and whose pull request is not confirmed. */
+const ADOPTION_REASON = 'its worker opened a pull request, and the code host has not confirmed it'
 
 export class JobPreparation {
   readonly #ports: JobPreparationPorts
@@ -52,6 +58,9 @@ export class JobPreparation {
 
   /** Returns what a run waits for besides a worker. A follow-up does not wait for blockers of its ticket. */
   waitingFor(run: Run): string | undefined {
+    const adoption = this.#contextOf(run.id)?.adoption ?? null
+    if (adoption !== null)
+      return adoption.reason === null ? ADOPTION_REASON : `${ADOPTION_REASON}: ${adoption.reason}`
     if (this.#isFollowUp(run.id)) {
       const repo = this.#repoOfFollowUp(run)
       return repo.ok ? this.#ports.followUpReader.waitingFor(run.id) : repo.refusal.message
@@ -71,6 +80,7 @@ export class JobPreparation {
   }
 
   readiness(run: Run): Readiness {
+    if ((this.#contextOf(run.id)?.adoption ?? null) !== null) return 'held'
     return this.#isFollowUp(run.id) ? this.#ports.followUpReader.readiness(run) : 'ready'
   }
 
@@ -79,6 +89,12 @@ export class JobPreparation {
     const place = this.#pullOf(run)
     const repo = place.ok ? this.#repoAt(place.value, run) : place
     return repo.ok ? place : repo
+  }
+
+  /** The repository and the branch that the job of a queued run will name; undefined for a follow-up. */
+  placeOf(run: Run): JobPlace | undefined {
+    const place = this.#isFollowUp(run.id) ? undefined : this.#ports.runPulls.placeOf(run)
+    return place?.ok === true ? place.value : undefined
   }
 
   // ---- the job -----------------------------------------------------------------------------------------------------
@@ -94,7 +110,12 @@ export class JobPreparation {
     if (!repo.ok) return repo
     const memories = this.#ports.memories.latest(repo.value.mapping.remote)
     const storedLogBytes = this.#ports.runEventLog.storedBytes(runId)
-    return yes(buildJob({ kind: 'run', run, config, repo: repo.value, memories, storedLogBytes }))
+    const job = buildJob({ kind: 'run', run, config, repo: repo.value, memories, storedLogBytes })
+    const { place } = context
+    // The pull request is judged by the place that was stored with the lease.
+    if (place !== null && (place.remote !== job.repo.remote || place.branch !== job.branch))
+      return no('conflict', 'the configuration of its repository changed meanwhile')
+    return yes(job)
   }
 
   #prepareFollowUpJob({ run, interruptions, ...context }: RunContext): Result<Job> {
@@ -156,14 +177,10 @@ export class JobPreparation {
     return chooseRepoOfPull(remote, ticket, this.#ports.config().repos)
   }
 
-  #pullOf({ id, prUrl }: Run): Result<PullReference> {
-    if (prUrl === undefined) return no('invalid', `${id} has no pull request`)
+  #pullOf(run: Run): Result<PullReference> {
+    if (run.prUrl === undefined) return no('invalid', `${run.id} has no pull request`)
     const pulls = this.#ports.pullRequestApi()
-    if (!pulls.ok) return pulls
-    const place = pulls.value.parseUrl(prUrl)
-    return place === undefined
-      ? no('invalid', `the pull request of ${id} is not at the code host that is connected now`)
-      : yes(place)
+    return pulls.ok ? this.#ports.runPulls.confirmedAt(run, pulls.value) : pulls
   }
 
   #isFollowUp(runId: string): boolean {

@@ -13,11 +13,14 @@ import { FollowUpObserver } from './follow-up-observer.ts'
 import { FollowUpReader } from './follow-up-reader.ts'
 import { JobPreparation } from './job-preparation.ts'
 import { Memories } from './memories.ts'
+import { applyPullAnswer } from './pull-answers.ts'
+import { PullConfirmer } from './pull-confirmer.ts'
 import { PullStatePoller } from './pull-state-poller.ts'
 import { type RunContext, runKind } from './run.machine.ts'
 import { RUN } from './run.names.ts'
 import { RunEventLog } from './run-event-log.ts'
 import { type RunEffect, RunManager } from './run-manager.ts'
+import { RunPulls } from './run-pulls.ts'
 
 export interface RunRecordsView {
   readonly eventLog: RunEventLog
@@ -27,6 +30,7 @@ export interface RunRecordsView {
 export interface JobsView {
   readonly preparation: JobPreparation
   readonly followUpReader: FollowUpReader
+  readonly runPulls: RunPulls
   /** The run, while it is in the queue without a lease. */
   waitingRun(runId: string): Run | undefined
 }
@@ -103,8 +107,10 @@ export const jobsModule = defineHostModule({
   create(context, { runRecords, memories, runs, tracker, workers }) {
     const { store, system, instant, publish, requestCommit } = context
     const answeredRemarks = new AnsweredRemarks({ keyValues: store.database.keyValues, requestCommit })
+    const runPulls = new RunPulls(context)
     const followUpReader = new FollowUpReader({
       ...context,
+      placeOf: (run, codeHost) => runPulls.confirmedAt(run, codeHost),
       answered: (runId, url) => answeredRemarks.answered(runId, url),
       onWaitReasonChanged: (runId) => publish({ view: 'wait reason', key: runId }),
       onPullState: (runId, url, state) => runs.onPullState(runId, url, state),
@@ -116,6 +122,7 @@ export const jobsModule = defineHostModule({
       runEventLog: runRecords.eventLog,
       followUpReader,
       answeredRemarks,
+      runPulls,
     }
     const preparation = new JobPreparation({
       ...shared,
@@ -127,6 +134,7 @@ export const jobsModule = defineHostModule({
       view: {
         preparation,
         followUpReader,
+        runPulls,
         waitingRun(runId) {
           const run = system.peek(RUN, runId)?.context as RunContext | undefined
           return run?.run.status === 'queued' && run.lease === null ? run.run : undefined
@@ -144,7 +152,7 @@ export const jobsModule = defineHostModule({
 /** Artifacts of completed runs, in the bucket. */
 export const artifactUploadModule = defineHostModule({
   name: 'artifactUpload',
-  create(context, { runRecords }) {
+  create(context, { runRecords, runs, jobs }) {
     const { store, bucket, instant } = context
     const upload = new ArtifactUpload({
       ...context,
@@ -152,6 +160,7 @@ export const artifactUploadModule = defineHostModule({
       runs: store.database.runs,
       artifacts: store.artifacts,
       bucket,
+      placeOf: (run, codeHost) => jobs.runPulls.confirmedAt(run, codeHost),
       appendToRunLog: (runId, text) => runRecords.eventLog.appendText(runId, instant(), text),
     })
     return {
@@ -161,6 +170,10 @@ export const artifactUploadModule = defineHostModule({
           if (over) upload.onRunEnded((after.context as RunContext).run)
         },
       },
+      onViewChange({ view, key = '' }) {
+        const run = view === 'pull confirmed' ? runs.latest(key) : undefined
+        if (run !== undefined) upload.onRunEnded(run)
+      },
       start: () => upload.start(),
       stop: () => upload.stop(),
       sizes: () => ({ artifactUploads: upload.size }),
@@ -168,26 +181,56 @@ export const artifactUploadModule = defineHostModule({
   },
 })
 
-/** The state of runs' pull requests at the code host. */
+/** The pull requests of runs: what the code host confirms, and their state. */
 export const pullStatesModule = defineHostModule({
   name: 'pullStates',
-  create(context, { runs }) {
-    const poller = new PullStatePoller({
+  create(context, { runRecords, runs, jobs, leases, workers }) {
+    const { store, system } = context
+    const { runPulls } = jobs
+    const shared = {
       ...context,
-      runs: context.store.database.runs,
-      latestRun: (id) => runs.latest(id),
+      runs: store.database.runs,
+      latestRun: (id: string) => runs.latest(id),
+    }
+    const { eventLog: runEventLog, finishedRuns } = runRecords
+    const answerPorts = { ...context, runs, finishedRuns, runEventLog }
+    const confirmer = new PullConfirmer({
+      ...shared,
+      runPulls,
+      contextOf: (id) => system.peek(RUN, id)?.context as RunContext | undefined,
+      isLeaseOf: (runId, leaseId) =>
+        (workers.registry.lease(leaseId)?.runId ?? leases.endedLeases.runOf(leaseId)) === runId,
+      onAnswer: (runId, event) => applyPullAnswer(answerPorts, runId, event),
+    })
+    const poller = new PullStatePoller({
+      ...shared,
+      placeOf: (run, codeHost) => runPulls.confirmedAt(run, codeHost),
+      onUnconfirmed: (runId) => confirmer.consider(runId),
       onPullState: (runId, url, state) => runs.onPullState(runId, url, state),
     })
     return {
       view: poller,
       onStateChange: {
-        [RUN]: ({ after, over }) => {
+        [RUN]: ({ key, after, over }) => {
           const { run, job } = after.context as RunContext
+          confirmer.consider(key)
           if (over && job === 'follow-up') poller.pollRun(run)
         },
       },
-      start: () => poller.start(),
-      stop: () => poller.stop(),
+      onViewChange({ view, key = '' }) {
+        const run = view === 'pull state hint' ? runs.latest(key) : undefined
+        if (run !== undefined) poller.pollRun(run)
+      },
+      onConfigChange: () => confirmer.onCodeHostChanged(),
+      start() {
+        poller.start()
+        confirmer.start()
+      },
+      stop() {
+        poller.stop()
+        confirmer.stop()
+      },
+      sizes: () => ({ unconfirmedPulls: confirmer.size }),
     }
   },
 })

@@ -8,7 +8,7 @@
 import type { Cancel, Clock, ControlDatabase, Log } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi, Urgency } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
-import { isSameName } from '../../core/tickets/names.ts'
+import { isSamePull } from '../../core/run/run-pull.ts'
 import { PULL_POLL_MS, PULL_POLL_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
 
@@ -19,6 +19,10 @@ export interface PullStatePollerPorts {
   /** Refused while no code host is connected. */
   readonly pullRequestApi: () => Result<PullRequestApi>
   readonly latestRun: (id: string) => Run | undefined
+  /** Returns where the run's confirmed pull request is; refused while there is none. */
+  readonly placeOf: (run: Run, codeHost: PullRequestApi) => Result<PullReference>
+  /** Called with recent runs whose pull request the code host has not confirmed. */
+  readonly onUnconfirmed: (runId: string) => void
   readonly onPullState: (runId: string, url: string, state: PullState) => void
 }
 
@@ -67,12 +71,12 @@ export class PullStatePoller {
   pollPull(place: PullReference): void {
     const pulls = this.#ports.pullRequestApi()
     if (!pulls.ok) return
-    const isSamePull = ({ prUrl }: Run): boolean => {
-      const found = prUrl === undefined ? undefined : pulls.value.parseUrl(prUrl)
+    const isOfPull = (run: Run): boolean => {
+      const found = this.#ports.placeOf(run, pulls.value)
       // The configuration may spell the repository in another case than the code host.
-      return found?.number === place.number && isSameName(found.remote, place.remote)
+      return found.ok && isSamePull(found.value, place)
     }
-    void this.#poll(() => this.#recent().filter(isSamePull), 'person')
+    void this.#poll(() => this.#recent().filter(isOfPull), 'person')
   }
 
   async #pollUnfinished(): Promise<void> {
@@ -87,7 +91,9 @@ export class PullStatePoller {
   }
 
   #unfinished(): Run[] {
-    return this.#recent()
+    const recent = this.#recent()
+    for (const { id, pull } of recent) if (pull?.confirmed === false) this.#ports.onUnconfirmed(id)
+    return recent
       .filter(({ prUrl, prState }) => prUrl !== undefined && prState !== 'merged' && prState !== 'closed')
       .slice(0, PULL_POLL_RUNS_MAX)
   }
@@ -98,7 +104,7 @@ export class PullStatePoller {
       const pulls = this.#ports.pullRequestApi()
       const runs = pulls.ok ? selectRuns() : []
       if (!pulls.ok || runs.length === 0) return
-      const byRemote = groupByRemote(toWatchedPulls(runs, pulls.value))
+      const byRemote = groupByRemote(this.#watchedPulls(runs, pulls.value))
       const polls = [...byRemote].map(([remote, watched]) =>
         this.#pollRemote(pulls.value, remote, watched, urgency),
       )
@@ -106,6 +112,13 @@ export class PullStatePoller {
     } catch (error) {
       this.#ports.log.error({ err: error }, 'pull requests of runs could not be polled')
     }
+  }
+
+  #watchedPulls(runs: readonly Run[], codeHost: PullRequestApi): WatchedPull[] {
+    return runs.flatMap((run) => {
+      const place = this.#ports.placeOf(run, codeHost)
+      return run.prUrl === undefined || !place.ok ? [] : [{ run, url: run.prUrl, place: place.value }]
+    })
   }
 
   async #pollRemote(
@@ -129,14 +142,6 @@ export class PullStatePoller {
       if (state !== undefined && state !== run.prState) this.#ports.onPullState(run.id, url, state)
     }
   }
-}
-
-function toWatchedPulls(runs: readonly Run[], pulls: PullRequestApi): WatchedPull[] {
-  return runs.flatMap((run) => {
-    const url = run.prUrl
-    const place = url === undefined ? undefined : pulls.parseUrl(url)
-    return url === undefined || place === undefined ? [] : [{ run, url, place }]
-  })
 }
 
 function groupByRemote(all: readonly WatchedPull[]): Map<string, WatchedPull[]> {

@@ -11,8 +11,6 @@ export interface PullReadResult {
   readonly talk: Result<PullDiscussion>
 }
 
-export const ELSEWHERE = no('invalid', 'it is not at the code host that is connected now')
-
 export async function readPull(
   pulls: PullRequestApi,
   place: PullReference,

@@ -9,6 +9,7 @@ import { assign, setup } from 'xstate'
 import type { ActorSnapshot, Write } from '../../core/ports.ts'
 import { labelFor } from '../../core/run/cost.ts'
 import { interruptionError, isInterrupted } from '../../core/run/interruption.ts'
+import { confirmPull, dropPull } from '../../core/run/run-pull.ts'
 import {
   acceptRun,
   cancelRun,
@@ -23,7 +24,7 @@ import {
 import { RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
-import type { PullState, Run } from '../../protocol/run.ts'
+import type { PullState, Run, RunPull } from '../../protocol/run.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind, SnapshotSplit } from '../runtime/actor-kind.ts'
@@ -54,15 +55,31 @@ interface RunEndReport {
   readonly retentionHours: number
   /** A person cancelled the run meanwhile. */
   readonly unwanted?: true
+  /** The pull request that the outcome names. */
+  readonly pull?: RunPull
+}
+
+/** A report of the current lease's worker. `pull`: the pull request that the patch names. */
+interface RunPatchReport {
+  readonly workerId: string
+  readonly patch: RunPatch
+  readonly pull?: RunPull
+}
+
+/** An answer of the code host about the address that a worker reported. */
+interface PullAnswer {
+  readonly at: string
+  /** The address that was asked about. */
+  readonly asked: string
 }
 
 export type RunMachineEvent =
-  | { readonly type: 'granted'; readonly leaseId: string }
+  | { readonly type: 'granted'; readonly leaseId: string; readonly place?: RunFields['place'] }
   | { readonly type: 'declined'; readonly leaseId: string; readonly at: string }
   | { readonly type: 'accepted'; readonly leaseId: string; readonly workerId: string; readonly at: string }
-  | { readonly type: 'patched'; readonly workerId: string; readonly patch: RunPatch }
-  | { readonly type: 'patched to running'; readonly workerId: string; readonly patch: RunPatch }
-  | { readonly type: 'patched to finalizing'; readonly workerId: string; readonly patch: RunPatch }
+  | ({ readonly type: 'patched' } & RunPatchReport)
+  | ({ readonly type: 'patched to running' } & RunPatchReport)
+  | ({ readonly type: 'patched to finalizing' } & RunPatchReport)
   | ({ readonly type: 'ended completed' } & RunEndReport)
   | ({ readonly type: 'ended failed' } & RunEndReport)
   | ({ readonly type: 'ended cancelled' } & RunEndReport)
@@ -76,11 +93,26 @@ export type RunMachineEvent =
       readonly url: string
       readonly state: PullState
     }
+  | ({
+      readonly type: 'pull confirmed'
+      readonly pull: RunPull
+      readonly url: string
+      readonly state: PullState
+      readonly opener: 'run' | 'other'
+    } & PullAnswer)
+  /** The pull request is not the run's. */
+  | ({ readonly type: 'pull refuted'; readonly reason: string } & PullAnswer)
+  /** The code host could not be asked. */
+  | ({ readonly type: 'pull unanswered'; readonly reason: string } & PullAnswer)
+  /** The run has waited for the code host for as long as a run may. */
+  | ({ readonly type: 'pull answer overdue'; readonly reason: string } & PullAnswer)
   | { readonly type: 'cancel enforced'; readonly leaseId: string; readonly at: string }
   /** The pull request can't be followed up any more. */
   | { readonly type: 'pull gone'; readonly at: string; readonly reason: string }
   /** The lease's actor was given up because of a bug. */
   | { readonly type: 'lease actor failed'; readonly at: string; readonly reason: string }
+
+export type PullAnswerEvent = Extract<RunMachineEvent, PullAnswer>
 
 const { sendEvent, endActor } = defineActions<RunContext, RunMachineEvent, never>()
 
@@ -96,20 +128,69 @@ function reasonOf(event: RunMachineEvent): string {
 
 function afterPatch({ context, event }: RunActionFacts): Partial<RunContext> {
   if (!('patch' in event)) return {}
-  const { patch, workerId } = event
+  const { patch, workerId, pull } = event
   const run = patchRun(context.run, patch, {
     workerId,
     costsBefore: context.costsBefore,
     label: label(context),
+    ...(pull === undefined ? {} : { pull }),
   })
-  return { run, opened: context.opened || patch.prUrl !== undefined }
+  return {
+    run,
+    opened: context.opened || patch.prUrl !== undefined,
+    opener: run.prUrl === context.run.prUrl ? context.opener : null,
+  }
 }
+
+// ---- adoption ------------------------------------------------------------------------------------------------------
+
+/** The run waits in the queue, and the scheduler leaves it there, until the code host has answered. */
+function afterLostWithPull({ context, event }: RunActionFacts): Partial<RunContext> {
+  const since = instantOf(event)
+  const startedAt = context.run.startedAt ?? null
+  return {
+    run: requeueRun(context.run, interruptionError(reasonOf(event)), since),
+    lease: null,
+    interruptions: context.interruptions + 1,
+    adoption: { since, startedAt, reason: null },
+  }
+}
+
+function afterAdopted({ context, event }: RunActionFacts): Partial<RunContext> {
+  const startedAt = context.adoption?.startedAt ?? context.run.startedAt
+  const { queueReason: _, ...run } = completeWithPull(context.run, instantOf(event))
+  return { run: startedAt === undefined ? run : { ...run, startedAt }, lease: null, adoption: null }
+}
+
+function isAboutPull({ context, event }: RunActionFacts): boolean {
+  return 'asked' in event && event.asked === context.run.prUrl
+}
+
+function afterConfirmed(facts: RunActionFacts): Partial<RunContext> {
+  const { context, event } = facts
+  if (event.type !== 'pull confirmed' || !isAboutPull(facts)) return {}
+  return { run: confirmPull(context.run, event.pull, event), opener: event.opener }
+}
+
+function afterRefuted(facts: RunActionFacts): Partial<RunContext> {
+  return isAboutPull(facts) ? { run: dropPull(facts.context.run), opened: false, opener: null } : {}
+}
+
+/** The code host confirms that the waiting run's pull request was opened by the run. */
+const adoptsPull = (facts: RunActionFacts): boolean =>
+  facts.context.adoption !== null &&
+  isAboutPull(facts) &&
+  facts.event.type === 'pull confirmed' &&
+  facts.event.opener === 'run'
+
+const isInterruptedTooOften = (facts: RunActionFacts): boolean =>
+  facts.context.adoption !== null && isAboutPull(facts) && facts.context.interruptions >= INTERRUPTIONS_MAX
 
 function afterEnd({ context, event }: RunActionFacts): Partial<RunContext> {
   if (!('outcome' in event)) return {}
-  const { workerId, at, outcome, retentionHours } = event
+  const { workerId, at, outcome, retentionHours, pull } = event
   const by = { workerId, costsBefore: context.costsBefore, label: label(context), now: at, retentionHours }
-  const run = finishRun(context.run, outcome, by)
+  const run = finishRun(context.run, outcome, pull === undefined ? by : { ...by, pull })
   return { run: context.job === 'follow-up' ? addEarlierArtifacts(run, context) : run, lease: null }
 }
 
@@ -193,6 +274,7 @@ const activeTransitions = {
   ],
   'lease lost': [
     { guard: 'hasOpenedPull', target: 'completed', actions: 'adopt' },
+    { guard: 'awaitsPullAnswer', target: 'queued', actions: 'awaitPullAnswer' },
     { guard: 'mayTryAgain', target: 'queued', actions: 'requeue' },
     { guard: 'isFollowUp', target: 'completed', actions: 'giveUpFollowUp' },
     { target: 'failed', actions: 'giveUp' },
@@ -214,12 +296,19 @@ export const runMachine = setup({
     isFollowUp: ({ context }) => context.job === 'follow-up',
     endsFollowUp,
     hasOpenedPull: ({ context }) =>
-      context.job === 'run' && context.opened && context.run.prUrl !== undefined,
+      context.job === 'run' && context.opened && context.opener === 'run' && context.run.prUrl !== undefined,
+    awaitsPullAnswer: ({ context }) =>
+      context.job === 'run' && context.opened && context.opener === null && context.run.prUrl !== undefined,
+    adoptsPull,
+    isInterruptedTooOften,
+    awaitsAdoption: (facts) => facts.context.adoption !== null && isAboutPull(facts),
     mayTryAgain,
     beginsAgain,
   },
   actions: {
-    grant: assign(({ event }) => (event.type === 'granted' ? { lease: event.leaseId } : {})),
+    grant: assign(({ event }) =>
+      event.type === 'granted' ? { lease: event.leaseId, place: event.place ?? null, adoption: null } : {},
+    ),
     release: assign({ lease: null }),
     accept: assign(({ context, event }) =>
       event.type === 'accepted'
@@ -236,10 +325,16 @@ export const runMachine = setup({
     finish: assign(afterEnd),
     finishFollowUp: assign(afterFollowUpFailed),
     requeueFollowUp: assign(afterFollowUpInterrupted),
-    adopt: assign(({ context, event }) => ({
-      run: completeWithPull(context.run, instantOf(event)),
-      lease: null,
-    })),
+    adopt: assign(afterAdopted),
+    awaitPullAnswer: assign(afterLostWithPull),
+    confirmPull: assign(afterConfirmed),
+    dropPull: assign(afterRefuted),
+    stopWaitingForPull: assign({ adoption: null }),
+    recordPullProblem: assign(({ context, event }) =>
+      context.adoption !== null && 'reason' in event
+        ? { adoption: { ...context.adoption, reason: event.reason } }
+        : {},
+    ),
     requeue: assign(({ context, event }) => ({
       run: requeueRun(
         context.run,
@@ -256,6 +351,13 @@ export const runMachine = setup({
         instantOf(event),
       ),
       lease: null,
+    })),
+    giveUpWaiting: assign(({ context, event }) => ({
+      run: failRun(
+        context.run,
+        `interrupted ${INTERRUPTIONS_MAX} times in a row, and the pull request is not its own`,
+        instantOf(event),
+      ),
     })),
     giveUpFollowUp: assign((facts) => ({
       run: restoreEarlierEnd(facts, facts.context.run, `interrupted ${INTERRUPTIONS_MAX} times in a row`),
@@ -310,12 +412,19 @@ export const runMachine = setup({
     costsBefore: input.run.costs.length,
     interruptions: 0,
     opened: false,
+    place: null,
+    opener: null,
+    adoption: null,
     earlier: input.earlier,
     woken: input.woken,
     followUp: input.followUp ?? null,
   }),
   initial: 'queued',
-  on: { 'pull state reported': { actions: 'recordPullState' } },
+  on: {
+    'pull state reported': { actions: 'recordPullState' },
+    'pull confirmed': { actions: 'confirmPull' },
+    'pull refuted': { actions: 'dropPull' },
+  },
   states: {
     queued: {
       description: 'the run waits for a free slot; with a lease, for its worker to accept the dispatch',
@@ -336,6 +445,19 @@ export const runMachine = setup({
           },
           { actions: 'recordPullState' },
         ],
+        'pull confirmed': [
+          { guard: 'adoptsPull', target: 'completed', actions: ['confirmPull', 'adopt'] },
+          { guard: 'isInterruptedTooOften', target: 'failed', actions: ['confirmPull', 'giveUpWaiting'] },
+          { guard: 'awaitsAdoption', actions: ['confirmPull', 'stopWaitingForPull'] },
+          { actions: 'confirmPull' },
+        ],
+        'pull refuted': [
+          { guard: 'isInterruptedTooOften', target: 'failed', actions: ['dropPull', 'giveUpWaiting'] },
+          { guard: 'awaitsAdoption', actions: ['dropPull', 'stopWaitingForPull'] },
+          { actions: 'dropPull' },
+        ],
+        'pull unanswered': { guard: 'awaitsAdoption', actions: 'recordPullProblem' },
+        'pull answer overdue': { guard: 'awaitsAdoption', target: 'failed', actions: 'fail' },
         'pull gone': {
           guard: 'isFollowUp',
           target: 'completed',
@@ -398,11 +520,16 @@ function liftFromV1({ c, ...record }: ActorSnapshot): ActorSnapshot {
   return { ...record, v: 2, c: { ...fields, earlier: before, followUp: null } }
 }
 
+/** Version 2 remembered neither the job's place nor what the code host says of the pull request. */
+function liftFromV2({ c, ...record }: ActorSnapshot): ActorSnapshot {
+  return { ...record, v: 3, c: { ...(c as object), place: null, opener: null, adoption: null } }
+}
+
 export const runKind: ActorKind = {
   name: RUN,
   logic: runMachine,
   codec: createSnapshotCodec({
-    version: 2,
+    version: 3,
     states: {
       queued: 'q',
       preparing: 'p',
@@ -413,7 +540,7 @@ export const runKind: ActorKind = {
       cancelled: 'X',
     },
     schema: snapshotShape(RunFields),
-    lifts: { 1: liftFromV1 },
+    lifts: { 1: liftFromV1, 2: liftFromV2 },
   }),
   split,
   supervision: {

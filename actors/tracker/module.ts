@@ -80,6 +80,10 @@ export const trackerModule = defineHostModule({
           if (status !== undefined) broadcast.send({ type: 'linear-status', linearStatus: status })
         },
       },
+      onViewChange({ view, key = '' }) {
+        const run = view === 'pull confirmed' ? runs.latest(key) : undefined
+        if (run !== undefined) progress.onPullConfirmed(run)
+      },
       start() {
         connection.onConfigChange()
         intake.moves.start()

@@ -25,23 +25,22 @@ export class TicketProgress {
   }
 
   onRunChange({ before, after, over, restored }: StateChange): void {
-    const { run, job, woken } = after.context as RunContext
+    const { run, job } = after.context as RunContext
     if (job !== 'run') return
     const runBefore = (before?.context as RunContext | undefined)?.run
     if (!restored && run.status !== runBefore?.status) this.#moveTicket(run)
-    // A run that is woken has had its pull request before.
-    if (!restored && run.prUrl !== runBefore?.prUrl && woken === null) this.#linkPull(run)
     if (over) this.#ports.intake.onRunEnded(run)
+  }
+
+  /** The code host confirmed that the pull request is the run's. */
+  onPullConfirmed({ prUrl, ticket }: Run): void {
+    if (prUrl !== undefined && this.#ports.trackerConnection.linksPulls)
+      this.#ports.pullRequestLinks.addLink(ticket, prUrl)
   }
 
   #moveTicket({ status, ticket }: Run): void {
     const { startedState, reviewState } = this.#ports.config().tracker
     const state = status === 'preparing' ? startedState : status === 'completed' ? reviewState : undefined
     if (state !== undefined) this.#ports.intake.moveTicket(ticket.id, state)
-  }
-
-  #linkPull({ prUrl, ticket }: Run): void {
-    if (prUrl !== undefined && this.#ports.trackerConnection.linksPulls)
-      this.#ports.pullRequestLinks.addLink(ticket, prUrl)
   }
 }

@@ -116,13 +116,16 @@ function runWrites(run: Run, s: string, lease: string | null): Write[] {
     costsBefore: 0,
     interruptions: 0,
     opened: false,
+    place: null,
+    opener: null,
+    adoption: null,
     earlier: null,
     woken: null,
     followUp: null,
   }
   return [
     { table: 'run', id: run.id, run },
-    { table: 'snapshot', kind: 'run', key: run.id, record: { v: 2, s, c } },
+    { table: 'snapshot', kind: 'run', key: run.id, record: { v: 3, s, c } },
   ]
 }
 

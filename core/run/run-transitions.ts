@@ -7,7 +7,7 @@
 import { DEFAULT_SANDBOX_PROVIDER } from '../../protocol/config.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import type { PullState, Run, RunResult, RunSandbox, RunStatus, Ticket } from '../../protocol/run.ts'
+import type { PullState, Run, RunPull, RunResult, RunSandbox, RunStatus, Ticket } from '../../protocol/run.ts'
 import { truncate } from '../safe-text.ts'
 import { foldExcessCosts, replaceLeaseCosts, totalsOf } from './cost.ts'
 import { retainedSandbox } from './sandbox-retention.ts'
@@ -60,6 +60,8 @@ export interface LeaseReporter {
   readonly workerId: string
   readonly costsBefore: number
   readonly label: string
+  /** The pull request that the report names. */
+  readonly pull?: RunPull
 }
 
 /** Applies a patch. The retention of a sandbox is decided when the run ends, so a patch cannot change it. */
@@ -172,6 +174,7 @@ type ClearableField =
   | 'agentSessionId'
   | 'costTotals'
   | 'prState'
+  | 'pull'
 
 function omitFields(run: Run, keys: readonly ClearableField[]): Run {
   const kept = { ...run }
@@ -206,7 +209,7 @@ function furthestStatus(current: RunStatus, reported: RunStatus | undefined): Ru
 /** Applies the fields that patches and outcomes share. */
 function applyReport(run: Run, report: RunPatch | RunOutcome, by: LeaseReporter): Run {
   const { agentSessionId, costs } = report
-  const known = withPull(run, report)
+  const known = withPull(run, report, by.pull)
   return {
     ...(costs === undefined
       ? known
@@ -215,15 +218,15 @@ function applyReport(run: Run, report: RunPatch | RunOutcome, by: LeaseReporter)
   }
 }
 
-/** The known state of one pull request says nothing about another. */
-function withPull(run: Run, report: RunPatch | RunOutcome): Run {
-  const prUrl = report.prUrl ?? ('result' in report ? report.result?.prUrl : undefined) ?? run.prUrl
-  const { prState } = report
-  return {
-    ...(prUrl === run.prUrl ? run : omitFields(run, ['prState'])),
-    ...(prUrl === undefined ? {} : { prUrl }),
-    ...(prState === undefined ? {} : { prState }),
-  }
+/**
+ * The known state of one pull request says nothing about another. A new one counts as open until the code host answers:
+ * a worker does not decide about the state.
+ */
+function withPull(run: Run, report: RunPatch | RunOutcome, pull: RunPull | undefined): Run {
+  const prUrl = report.prUrl ?? ('result' in report ? report.result?.prUrl : undefined)
+  if (prUrl === undefined || (prUrl === run.prUrl && run.pull !== undefined)) return run
+  const known = prUrl === run.prUrl ? run : { ...omitFields(run, ['pull']), prUrl, prState: 'open' as const }
+  return pull === undefined ? known : { ...known, pull }
 }
 
 function resultOf({ status, result, prUrl }: RunOutcome): RunResult | undefined {

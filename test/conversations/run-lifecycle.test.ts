@@ -117,7 +117,7 @@ test('`run-patch` reports session, pull request, sandbox and costs', async () =>
   expect(host.run(runId)).toMatchObject({
     agentSessionId: 's-1',
     prUrl,
-    prState: 'draft',
+    prState: 'open',
     sandbox: { provider: 'bwrap', id: 'box-1', workerId: worker.workerId },
     costs: [{ label: 'run', costUsd: 1 }],
     costTotals: { costUsd: 1, inputTokens: 10 },
@@ -365,7 +365,7 @@ test('retry: queued; result, error, startedAt, finishedAt, queueReason cleared; 
     queuedAt: '2026-01-01T00:00:06.000Z',
     queueReason: FLEET_REASONS.draining,
     prUrl,
-    prState: 'draft',
+    prState: 'open',
     costs: [{ costUsd: 1 }],
   })
   for (const gone of ['result', 'error', 'startedAt', 'finishedAt']) expect(run).not.toHaveProperty(gone)

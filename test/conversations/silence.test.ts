@@ -2,11 +2,16 @@
 
 import { expect, test } from '@jest/globals'
 import { CONNECTION_SILENT } from '../../actors/workers/connection.machine.ts'
+import { yes } from '../../core/result.ts'
+import { runMarker } from '../../core/run/run-marker.ts'
+import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
+  config,
   configWith,
   enroll,
+  HostConversation,
   heartbeat,
   offerRun,
   reconnect,
@@ -15,6 +20,21 @@ import {
   ticket,
   Work,
 } from './host-conversation.ts'
+
+/** A host with a code host, on which a run can open its pull request. */
+async function startWithCodeHost() {
+  const host = new HostConversation(config)
+  const codeHost = new ManualPullRequests()
+  host.overrides = { pulls: () => yes(codeHost) }
+  await host.start()
+  const openPull = ({ id, runId }: Work): string => {
+    const url = manualPullUrl('owner/name', 7)
+    codeHost.pulls.set(url, 'open')
+    codeHost.origins.set(url, { body: runMarker({ runId, leaseId: id }) })
+    return url
+  }
+  return { host, openPull }
+}
 
 test('silence longer than 45 s drops the connection', async () => {
   const host = await startHost()
@@ -205,9 +225,9 @@ test('a retry resets the count of interruptions', async () => {
 })
 
 test('lease lost, the worker had already opened a pull request: completed, result adopted from it', async () => {
-  const host = await startHost()
+  const { host, openPull } = await startWithCodeHost()
   const { connection, work, runId } = await acceptRun(host)
-  const prUrl = 'https://example.com/owner/name/pull/7'
+  const prUrl = openPull(work)
   await connection.send(work.running(), work.patch({ prUrl, prState: 'open', status: 'finalizing' }))
   await host.advance(165)
   expect(host.run(runId)).toMatchObject({
@@ -215,14 +235,14 @@ test('lease lost, the worker had already opened a pull request: completed, resul
     prUrl,
     prState: 'open',
     result: { prUrl, artifacts: [] },
-    finishedAt: '2026-01-01T00:02:46.000Z',
+    finishedAt: '2026-01-01T00:02:45.000Z',
   })
 })
 
 test('after an adoption the reconnecting worker receives `lease-lost`', async () => {
-  const host = await startHost()
+  const { host, openPull } = await startWithCodeHost()
   const { worker, connection, work, runId } = await acceptRun(host)
-  await connection.send(work.patch({ prUrl: 'https://example.com/owner/name/pull/7' }))
+  await connection.send(work.patch({ prUrl: openPull(work) }))
   await host.advance(165)
   const again = await reconnect(host, worker, work)
   await again.send(work.complete({ status: 'failed', error: 'too late' }))

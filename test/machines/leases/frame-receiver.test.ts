@@ -76,6 +76,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
     log,
     meters: noMeters,
     acceptsFrames: () => true,
+    screenReport: (_, report) => ({ report }),
     keyValues: { get: (_collection, key) => stored[key], all: () => [] } satisfies KeyValues,
     artifacts: {
       write: (runId, name) =>

@@ -29,6 +29,7 @@ function createReader() {
     log,
     random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
     pullRequestApi: () => yes(pulls),
+    placeOf: ({ prUrl = '' }) => yes(pulls.parseUrl(prUrl) ?? { remote: 'nobody/nothing', number: 1 }),
     answered: () => undefined,
     onWaitReasonChanged: (id) => void calls.push(`changed ${id}`),
     requestScheduling: () => void calls.push('schedule'),

@@ -27,6 +27,8 @@ test('a disk that can’t be read costs one round, and fails no caller', async (
     runs: { list, get: () => run, count: () => 1 },
     pullRequestApi: () => yes(pulls),
     latestRun: () => run,
+    placeOf: () => yes({ remote: 'owner/name', number: 1 }),
+    onUnconfirmed: () => {},
     onPullState: (_, url, state) => seen.push(`${url} ${state}`),
   })
   watch.start()

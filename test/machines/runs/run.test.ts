@@ -2,6 +2,7 @@
 import { type RunInput, type RunMachineEvent, runMachine } from '../../../actors/runs/run.machine.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { INTERRUPTIONS_MAX } from '../../../protocol/limits.ts'
+import type { PullState, RunPull } from '../../../protocol/run.ts'
 import { aTicket, T0, T1 } from '../../rules/run/runs.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
@@ -30,6 +31,20 @@ const declined: RunMachineEvent = { type: 'declined', leaseId: 'ls-1', at: T1 }
 const accepted: RunMachineEvent = { type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T1 }
 const patched: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { agentSessionId: 'session-1' } }
 const pulled: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { prUrl: PR } }
+const pull: RunPull = { remote: 'owner/name', number: 1, branch: 'switchyard/eng-12', confirmed: false }
+const reported: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { prUrl: PR }, pull }
+const answer = { at: T1, asked: PR }
+const confirmedBy = (opener: 'run' | 'other', state: PullState = 'open'): RunMachineEvent => ({
+  ...answer,
+  type: 'pull confirmed',
+  pull,
+  url: PR,
+  state,
+  opener,
+})
+const refuted: RunMachineEvent = { ...answer, type: 'pull refuted', reason: 'its branch is main' }
+const unanswered: RunMachineEvent = { ...answer, type: 'pull unanswered', reason: 'GitHub answered 502' }
+const overdue: RunMachineEvent = { ...answer, type: 'pull answer overdue', reason: 'GitHub answered 502' }
 const runs: RunMachineEvent = { type: 'patched to running', workerId: 'wk-1', patch: { status: 'running' } }
 const finalizes: RunMachineEvent = {
   type: 'patched to finalizing',
@@ -177,9 +192,68 @@ const stories: readonly Story<RunMachineEvent>[] = [
     events: [granted, accepted, runs, runs, finalizes, finalizes],
   },
   {
-    title: 'a run that lost its lease is completed by a pull request of that lease',
+    title: 'a run that lost its lease is completed by a confirmed pull request of that lease',
     input,
-    events: [granted, accepted, pulled, lost],
+    events: [granted, accepted, reported, confirmedBy('run', 'merged'), lost],
+  },
+  {
+    title: 'a run that lost its lease waits until the code host confirms its pull request',
+    input,
+    events: [granted, accepted, reported, lost, unanswered, confirmedBy('run')],
+  },
+  {
+    title: 'a run that waits for the code host is queued again when the pull request is not its own',
+    input,
+    events: [granted, accepted, reported, lost, refuted, granted],
+  },
+  {
+    title: 'a run that waits for the code host is queued again when somebody else opened the pull request',
+    input,
+    events: [granted, accepted, reported, lost, confirmedBy('other'), granted],
+  },
+  {
+    title: 'a run that lost its lease is queued again when somebody else opened its pull request',
+    input,
+    events: [granted, accepted, reported, confirmedBy('other'), lost],
+  },
+  {
+    title: 'a queued run loses a pull request of an earlier worker that is not its own',
+    input: pulledBefore,
+    events: [refuted],
+  },
+  {
+    title: 'an answer about another pull request changes nothing',
+    input,
+    events: [
+      granted,
+      accepted,
+      reported,
+      lost,
+      { ...confirmedBy('run'), asked: `${PR}0` } as RunMachineEvent,
+    ],
+  },
+  {
+    title: 'a run that waits too long for the code host fails',
+    input,
+    events: [granted, accepted, reported, lost, overdue],
+    onlyLastLine: true,
+  },
+  {
+    title: 'a run interrupted too often fails when its pull request is not its own',
+    input,
+    events: [...interruptions, granted, accepted, reported, lost, refuted],
+    onlyLastLine: true,
+  },
+  {
+    title: 'a run interrupted too often fails when somebody else opened its pull request',
+    input,
+    events: [...interruptions, granted, accepted, reported, lost, confirmedBy('other')],
+    onlyLastLine: true,
+  },
+  {
+    title: 'a pull request that is not the run’s is dropped while the worker works',
+    input,
+    events: [granted, accepted, reported, refuted, lost],
   },
   {
     title: 'a pull request of an earlier lease does not complete a run that lost its lease',
@@ -214,6 +288,7 @@ const endsInEveryState: readonly (readonly [
   ['failed', input, [], [ended('failed', 'tests fail')]],
   ['cancelled', input, [], [ended('cancelled')]],
   ['lease lost', input, [], [lost]],
+  ['lease lost with a confirmed pull request', input, [], [reported, confirmedBy('run'), lost]],
   ['lease lost with a pull request', input, [], [pulled, lost]],
   ['lease lost once too often', input, interruptions, [lost]],
   ['cancel requested', input, [], [cancel]],

@@ -75,6 +75,7 @@ export const run: Run = {
   costTotals,
   prUrl: 'https://code.example/1',
   prState: 'open',
+  pull: { remote: 'ada/engine', number: 1, branch: 'switchyard/eng-12', confirmed: true },
 }
 
 const place = { runId, index: 0, at }

@@ -94,12 +94,12 @@ describe('patched', () => {
   })
 
   test('the state of one pull request is dropped for another', () => {
-    const opened = patchRun(running, { prUrl: url, prState: 'draft' }, by)
+    const opened: Run = { ...patchRun(running, { prUrl: url }, by), prState: 'draft' }
     expect(opened).toMatchObject({ prUrl: url, prState: 'draft' })
     expect(patchRun(opened, { prUrl: url }, by)).toMatchObject({ prUrl: url, prState: 'draft' })
     const moved = patchRun(opened, { prUrl: otherUrl }, by)
     expect(moved.prUrl).toBe(otherUrl)
-    expect(moved).not.toHaveProperty('prState')
+    expect(moved.prState).toBe('open')
   })
 })
 

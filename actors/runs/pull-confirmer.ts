@@ -1,0 +1,221 @@
+/**
+ * PullConfirmer asks the code host whether the pull request that a worker reported is the run's.
+ *
+ * A run is asked about as soon as its worker names a pull request, and again with backoff until the code host answers,
+ * across restarts too. A run that waits in the queue for the answer shows why, and fails after `PULL_ANSWER_MS_MAX`.
+ */
+import { backoffMs } from '../../core/backoff.ts'
+import type { Cancel, Clock, ControlDatabase, Log, RandomSource } from '../../core/ports.ts'
+import type { PullIdentity, PullRequestApi } from '../../core/provider-ports.ts'
+import { no, type Result, SERVICE_FAILED } from '../../core/result.ts'
+import { findPullMismatch, isOpenedByRun, isSamePull } from '../../core/run/run-pull.ts'
+import {
+  PULL_ANSWER_MS_MAX,
+  PULL_CONFIRM_RETRY_MS_FIRST,
+  PULL_CONFIRM_RETRY_MS_MAX,
+  PULLS_CONFIRMED_AT_ONCE,
+} from '../../protocol/limits.ts'
+import type { Run, RunPull } from '../../protocol/run.ts'
+import type { PullAnswerEvent, RunContext } from './run.machine.ts'
+import type { RunPulls } from './run-pulls.ts'
+
+export interface PullConfirmerPorts {
+  readonly clock: Clock
+  readonly random: RandomSource
+  readonly log: Log
+  readonly instant: () => string
+  readonly runs: ControlDatabase['runs']
+  readonly runPulls: RunPulls
+  /** Refused while no code host is connected. */
+  readonly pullRequestApi: () => Result<PullRequestApi>
+  readonly latestRun: (id: string) => Run | undefined
+  /** The state of a run that is queued or with a worker. */
+  readonly contextOf: (runId: string) => RunContext | undefined
+  readonly isLeaseOf: (runId: string, leaseId: string) => boolean
+  readonly onAnswer: (runId: string, event: PullAnswerEvent) => void
+}
+
+/** How many of the latest runs are searched for unconfirmed pull requests after a start. */
+const RUNS_SCANNED_MAX = 2_000
+/** A new pull request may be missing from the code host's answers for a moment. */
+const UNKNOWN_ANSWERS_MAX = 3
+
+interface Question {
+  readonly runId: string
+  /** The address that the worker reported. */
+  readonly url: string
+  failures: number
+  unknownAnswers: number
+  cancelRetry: Cancel
+}
+
+export class PullConfirmer {
+  readonly #ports: PullConfirmerPorts
+  readonly #questions = new Map<string, Question>()
+  #waiting: Question[] = []
+  #running = 0
+  #isStarted = false
+
+  constructor(ports: PullConfirmerPorts) {
+    this.#ports = ports
+  }
+
+  get size(): number {
+    return this.#questions.size
+  }
+
+  /** Asks about every recent run whose pull request an earlier process left unconfirmed. */
+  start(): void {
+    this.#isStarted = true
+    for (const { id } of this.#ports.runs.list({ limit: RUNS_SCANNED_MAX })) this.consider(id)
+  }
+
+  stop(): void {
+    this.#isStarted = false
+    for (const { cancelRetry } of this.#questions.values()) cancelRetry()
+    this.#questions.clear()
+    this.#waiting = []
+  }
+
+  /** Asks all open questions again now, because the code host may be another one. */
+  onCodeHostChanged(): void {
+    for (const question of this.#questions.values()) {
+      question.cancelRetry()
+      this.#enqueue(question)
+    }
+  }
+
+  /** Asks the code host when the run's pull request has no answer yet. Returns at once. */
+  consider(runId: string): void {
+    if (!this.#isStarted) return
+    const url = this.#unansweredUrl(runId)
+    const asked = this.#questions.get(runId)
+    if (asked?.url === url) return
+    asked?.cancelRetry()
+    this.#questions.delete(runId)
+    if (url === undefined) return
+    const question: Question = { runId, url, failures: 0, unknownAnswers: 0, cancelRetry: () => {} }
+    this.#questions.set(runId, question)
+    this.#enqueue(question)
+  }
+
+  #unansweredUrl(runId: string): string | undefined {
+    const run = this.#ports.latestRun(runId)
+    const context = this.#ports.contextOf(runId)
+    const isUnadoptable = context?.job === 'run' && context.opened && context.opener === null
+    return isUnadoptable || run?.pull?.confirmed === false ? run?.prUrl : undefined
+  }
+
+  // ---- asking ------------------------------------------------------------------------------------------------------
+
+  #enqueue(question: Question): void {
+    if (this.#waiting.includes(question)) return
+    this.#waiting.push(question)
+    this.#askNext()
+  }
+
+  #askNext(): void {
+    while (this.#isStarted && this.#running < PULLS_CONFIRMED_AT_ONCE) {
+      const question = this.#waiting.shift()
+      if (question === undefined) return
+      if (this.#isOpen(question)) void this.#ask(question)
+    }
+  }
+
+  #isOpen(question: Question): boolean {
+    return this.#questions.get(question.runId) === question
+  }
+
+  async #ask(question: Question): Promise<void> {
+    this.#running += 1
+    const pull = this.#pullOf(question)
+    const identity = pull.ok ? await this.#fetch(question, pull.value) : pull
+    this.#running -= 1
+    if (this.#isStarted && this.#isOpen(question)) this.#onAnswer(question, pull, identity)
+    this.#askNext()
+  }
+
+  #pullOf({ runId }: Question): Result<RunPull> {
+    const { latestRun, contextOf, runPulls } = this.#ports
+    const run = latestRun(runId)
+    if (run === undefined) return no('unavailable', 'the run is no more')
+    return runPulls.reported({ run, place: contextOf(runId)?.place ?? null })
+  }
+
+  async #fetch({ url }: Question, { remote, number }: RunPull): Promise<Result<PullIdentity>> {
+    try {
+      const codeHost = this.#ports.pullRequestApi()
+      if (!codeHost.ok) return codeHost
+      const place = codeHost.value.parseUrl(url)
+      if (place === undefined || !isSamePull(place, { remote, number }))
+        return no('invalid', 'it is not at the code host that is connected now')
+      return await codeHost.value.identity({ remote, number })
+    } catch (error) {
+      this.#ports.log.error({ url, err: error }, 'a pull request could not be confirmed')
+      return no('failed', SERVICE_FAILED)
+    }
+  }
+
+  // ---- answers -----------------------------------------------------------------------------------------------------
+
+  #onAnswer(question: Question, pull: Result<RunPull>, identity: Result<PullIdentity>): void {
+    if (!pull.ok) this.#onUnanswered(question, pull.refusal.message)
+    else if (identity.ok) this.#judge(question, pull.value, identity.value)
+    else if (identity.refusal.kind === 'unknown' && ++question.unknownAnswers >= UNKNOWN_ANSWERS_MAX)
+      this.#settle(question, { ...this.#answer(question), type: 'pull refuted', reason: UNKNOWN_PULL })
+    else this.#onUnanswered(question, identity.refusal.message)
+  }
+
+  #judge(question: Question, pull: RunPull, identity: PullIdentity): void {
+    const { isLeaseOf } = this.#ports
+    const { runId } = question
+    const mismatch = findPullMismatch(pull, identity)
+    if (mismatch !== undefined) {
+      this.#settle(question, { ...this.#answer(question), type: 'pull refuted', reason: mismatch })
+      return
+    }
+    const isOwn = isOpenedByRun(runId, identity, (leaseId) => isLeaseOf(runId, leaseId))
+    const { url, state } = identity
+    const opener = isOwn ? 'run' : 'other'
+    this.#settle(question, { ...this.#answer(question), type: 'pull confirmed', pull, url, state, opener })
+  }
+
+  #settle(question: Question, event: PullAnswerEvent): void {
+    question.cancelRetry()
+    this.#questions.delete(question.runId)
+    this.#ports.onAnswer(question.runId, event)
+  }
+
+  #onUnanswered(question: Question, reason: string): void {
+    const { clock, random, log, contextOf, onAnswer } = this.#ports
+    const { runId } = question
+    log.debug({ run: runId, reason }, 'the pull request of a run cannot be confirmed')
+    question.failures += 1
+    const waitMs = backoffMs(
+      question.failures,
+      PULL_CONFIRM_RETRY_MS_FIRST,
+      PULL_CONFIRM_RETRY_MS_MAX,
+      random.fraction(),
+    )
+    question.cancelRetry = clock.after(waitMs, () => this.#enqueue(question))
+    const adoption = contextOf(runId)?.adoption ?? null
+    if (adoption === null) return
+    if (clock.now() - Date.parse(adoption.since) >= PULL_ANSWER_MS_MAX)
+      this.#settle(question, {
+        ...this.#answer(question),
+        type: 'pull answer overdue',
+        reason: overdue(reason),
+      })
+    else if (reason !== adoption.reason)
+      onAnswer(runId, { ...this.#answer(question), type: 'pull unanswered', reason })
+  }
+
+  #answer({ url }: Question) {
+    return { at: this.#ports.instant(), asked: url }
+  }
+}
+
+const UNKNOWN_PULL = 'there is no such pull request at the code host'
+
+const overdue = (reason: string): string =>
+  `its worker was lost after it had opened a pull request, and the code host could not be asked about it: ${reason}; retry the run once the code host answers`
