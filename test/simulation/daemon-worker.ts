@@ -190,6 +190,10 @@ export class DaemonWorker implements SimWorker {
     time.in(random.fraction() * IMPOSTOR_MS_MAX, () => wire.workerCloses())
   }
 
+  reportFalsePull(): boolean {
+    return false
+  }
+
   reportForeignLeases(foreign: readonly ForeignLease[]): void {
     const current = this.#current
     if (current?.wire === undefined) return

@@ -256,6 +256,23 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
     worker.reportForeignLeases(foreign)
     return foreign.length > 0
   },
+  'false pull': ({ world, fault, worker, ms }) => {
+    const urls = [
+      'file:///etc/passwd',
+      world.codehost.openForeignPull(),
+      world.codehost.unmadePull(),
+      'https://code.example/o/other/pull/1',
+    ]
+    const hadEffect = worker?.reportFalsePull(urls[Math.floor(fault.size * urls.length)] ?? '', ms) === true
+    // The worker lies and vanishes, so that its lease is lost.
+    if (hadEffect && fault.target < 0.7)
+      world.time.in(2_000, () => {
+        if (world.time.now >= FAULTS_END_MS || worker?.isOn !== true) return
+        worker.crash(true)
+        world.time.in(ms, () => worker.switchOn())
+      })
+    return hadEffect
+  },
   cancel: (context) => {
     const { world, fault } = context
     const runId = runFor(context, ['queued', 'preparing', 'running', 'finalizing'])
@@ -351,6 +368,7 @@ const WORKER_TARGETED: ReadonlySet<PlannedFaultKind> = new Set([
   'slow line',
   'second socket',
   'hostile line',
+  'false pull',
   'drain',
   'enable',
   'revoke',

@@ -145,7 +145,7 @@ const frames: readonly Mutant[] = [
   {
     name: 'patches are dropped',
     file: FRAME_RECEIVER,
-    find: 'patchRun(progress.runId, progress.workerId, frame.patch)',
+    find: 'this.#ports.patchRun(progress.runId, progress.workerId, report, pull)',
     replace: '',
   },
   {
@@ -426,6 +426,24 @@ const executions: readonly Mutant[] = [
     file: 'core/daemon/outcome.ts',
     find: 'if (prUrl === undefined) return {',
     replace: 'if (prUrl !== null) return {',
+  },
+  {
+    name: 'a run is completed by an unconfirmed pull request',
+    file: 'actors/runs/run.machine.ts',
+    find: "context.opened && context.opener === 'run' &&",
+    replace: 'context.opened &&',
+  },
+  {
+    name: 'an address of another repository is kept',
+    file: 'core/run/run-pull.ts',
+    find: 'if (isSameName(found.remote, place.remote))',
+    replace: "if (found.remote !== '')",
+  },
+  {
+    name: 'a pull request of another branch is confirmed',
+    file: 'core/run/run-pull.ts',
+    find: 'if (headBranch !== branch)',
+    replace: "if (headBranch === '')",
   },
   {
     name: 'finished leases are not claimed',

@@ -48,6 +48,7 @@ export const WORKER_FAULTS = [
   'second socket',
   'hostile line',
   'foreign claim',
+  'false pull',
 ] as const
 export const OPERATOR_FAULTS = [
   'cancel',
@@ -86,6 +87,9 @@ const DAEMON_FAULTS: ReadonlySet<PlannedFaultKind> = new Set([
   'worker disk slow',
   'worker disk broken',
 ])
+
+/** Faults that only a script supports: the product's daemon reports no pull request that it has not opened. */
+const SCRIPT_FAULTS: ReadonlySet<PlannedFaultKind> = new Set(['false pull'])
 
 export type CommitPoint = 'before flush' | 'after flush'
 
@@ -151,7 +155,8 @@ export function randomFor(seed: number, concern: string): Random {
 export function drawPlan(seed: number): Plan {
   const random = randomFor(seed, 'plan')
   const many = random.chance(0.1)
-  const scripts = DAEMON_FAULTS.has(encounterOf(seed).kind) ? 0 : 0.3
+  const { kind } = encounterOf(seed)
+  const scripts = DAEMON_FAULTS.has(kind) ? 0 : SCRIPT_FAULTS.has(kind) ? 1 : 0.3
   const workers = times(1 + (many ? random.below(20) : random.below(5)), (at) =>
     drawWorker(random, `w${at + 1}`, scripts, randomFor(seed, `version of w${at + 1}`)),
   )

@@ -4,7 +4,13 @@
  * Answers come late and sometimes not at all. A push must name the commit that the branch is at. Comments are
  * always accepted: the caller must avoid duplicates.
  */
-import type { PullDetailFacts, PullFacts, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
+import type {
+  PullDetailFacts,
+  PullFacts,
+  PullIdentity,
+  PullReference,
+  PullRequestApi,
+} from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { PullState } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
@@ -18,9 +24,16 @@ const EPOCH = Date.UTC(2026, 0, 1)
 /** The marker that the specification defines. */
 const followUpMarker = (id: string): string => `<!-- switchyard:follow-up ${id} -->`
 
+const runMarker = (runId: string, leaseId: string): string =>
+  `<!-- switchyard run=${runId} lease=${leaseId} -->`
+
 interface SimPull {
   readonly number: number
+  readonly branch: string
+  readonly body: string
   state: PullState
+  /** The states in which it ever was. */
+  readonly states: Set<string>
   /** The follow-up id of each push; the number of pushes is the branch's position. */
   readonly pushes: string[]
   readonly comments: { readonly author: string; readonly body: string; readonly at: number }[]
@@ -38,11 +51,45 @@ export class SimCodehost {
   }
 
   /** The pull request of a run; the same one every time. */
-  pullOf(runId: string): string {
-    const url = this.#byRun.get(runId) ?? `${SITE}${this.#pulls.size + 1}`
-    if (!this.#byRun.has(runId))
-      this.#pulls.set(url, { number: this.#pulls.size + 1, state: 'open', pushes: [], comments: [] })
+  pullOf(runId: string, opened: { readonly branch: string; readonly leaseId: string }): string {
+    const known = this.#byRun.get(runId)
+    if (known !== undefined) return known
+    const url = this.#open(opened.branch, runMarker(runId, opened.leaseId))
     this.#byRun.set(runId, url)
+    return url
+  }
+
+  findPull(runId: string): string | undefined {
+    return this.#byRun.get(runId)
+  }
+
+  /** A pull request of somebody else, on a branch that no run works on. */
+  openForeignPull(): string {
+    return this.#open('a-branch-of-bo', 'A change by bo.')
+  }
+
+  /** The address of a pull request that nobody has opened. */
+  unmadePull(): string {
+    return `${SITE}${900_000 + this.#pulls.size}`
+  }
+
+  /** The run whose pull request this is; undefined for a foreign or unmade one. */
+  runOf(url: string): string | undefined {
+    return [...this.#byRun].find(([, own]) => own === url)?.[0]
+  }
+
+  #open(branch: string, body: string): string {
+    const number = this.#pulls.size + 1
+    const url = `${SITE}${number}`
+    this.#pulls.set(url, {
+      number,
+      branch,
+      body,
+      state: 'open',
+      states: new Set(['open']),
+      pushes: [],
+      comments: [],
+    })
     return url
   }
 
@@ -51,6 +98,7 @@ export class SimCodehost {
     const pull = this.#pulls.get(url)
     if (pull === undefined || pull.state === 'merged') return
     pull.state = pull.state === 'closed' ? 'open' : merges ? 'merged' : 'closed'
+    pull.states.add(pull.state)
   }
 
   // ---- used by workers ---------------------------------------------------------------------------------------------
@@ -77,6 +125,10 @@ export class SimCodehost {
 
   comment(url: string, body: string, author = 'bo'): void {
     this.#pulls.get(url)?.comments.push({ author, body, at: this.#time.now })
+  }
+
+  wasIn(url: string, state: string): boolean {
+    return this.#pulls.get(url)?.states.has(state) === true
   }
 
   // ---- used by laws ------------------------------------------------------------------------------------------------
@@ -110,6 +162,7 @@ export class SimCodehost {
         url.startsWith(SITE) ? { remote: REMOTE, number: Number(url.slice(SITE.length)) } : undefined,
       states: (_remote, numbers) => later(() => yes(this.#states(numbers))),
       detail: (place) => later(() => this.#detail(place)),
+      identity: ({ number }) => later(() => this.#identity(number)),
       branches: ({ number }) =>
         later(() =>
           yes({ headRemote: REMOTE, headBranch: `branch-${number}`, headSha: 'abc', baseBranch: 'main' }),
@@ -130,6 +183,22 @@ export class SimCodehost {
   #states(numbers: readonly number[]): ReadonlyMap<number, PullState> {
     const found = [...this.#pulls.values()].filter(({ number }) => numbers.includes(number))
     return new Map(found.map(({ number, state }) => [number, state]))
+  }
+
+  #identity(number: number): Result<PullIdentity> {
+    const pull = this.#pulls.get(`${SITE}${number}`)
+    if (pull === undefined) return no('unknown', 'there is no pull request with this number')
+    const { state, branch, body } = pull
+    const url = `${SITE}${number}`
+    return yes({
+      headRemote: REMOTE,
+      headBranch: branch,
+      headSha: 'abc',
+      baseBranch: 'main',
+      url,
+      state,
+      body,
+    })
   }
 
   #detail({ number }: PullReference): Result<PullDetailFacts> {

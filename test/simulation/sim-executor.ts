@@ -184,7 +184,7 @@ class SimExecution implements Execution, DaemonExecution {
     this.#followUp = job.followUp
     this.#pullUrl =
       options.random.chance(0.6) || job.followUp !== undefined
-        ? options.codehost.pullOf(this.runId)
+        ? options.codehost.pullOf(this.runId, { branch: job.branch, leaseId })
         : undefined
     this.#exited = new Promise((resolve) => {
       this.#resolveExited = resolve

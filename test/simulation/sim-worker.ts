@@ -64,6 +64,11 @@ export interface SimWorker {
   connectWithCopiedCredential(): void
   /** Sends frames for leases of other workers, as only a compromised worker does. */
   reportForeignLeases(foreignLeases: readonly ForeignLease[]): void
+  /**
+   * Reports a pull request, as merged, that it has not opened, for every run that it executes within the time. Returns
+   * whether it lies at all.
+   */
+  reportFalsePull(url: string, ms: number): boolean
   /** Repairs everything; from now on the worker declines nothing without need. */
   endFaults(): void
   /** Changes its wall clock, on which nothing may depend. */

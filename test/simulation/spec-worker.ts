@@ -6,7 +6,7 @@
  * that survives crashes. A frame is sent only after it is on that disk, so a number never stands for two frames.
  * Every report carries its lease and number, so the host's disk shows which reports were applied.
  */
-import type { HostFrame, HostFrameOf, RunOutcome, RunPatch, WorkerFrame } from '../../protocol/frames.ts'
+import type { HostFrame, HostFrameOf, Job, RunOutcome, RunPatch, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { WorkerState } from '../../protocol/worker.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
@@ -48,6 +48,7 @@ interface ScriptDisk {
 
 interface RunningExecution extends ObservedExecution {
   stopAt: number
+  readonly branch: string
   readonly steps: TimedStep[]
   /** On the worker's own monotonic clock. */
   deadline: number
@@ -90,6 +91,8 @@ export class SpecWorker implements SimWorker {
   #attempts = 0
   #state: WorkerState = 'active'
   #isSaving = false
+  /** The pull request that the worker falsely reports until a time. */
+  #falsePull: { readonly url: string; readonly until: number } | undefined
   /** Set after `revoked`: the worker stays off until a person enrolls it again. */
   #isRevoked = false
   /** Whether the worker declines nothing without need. */
@@ -195,6 +198,20 @@ export class SpecWorker implements SimWorker {
 
   connectWithCopiedCredential(): void {
     if (this.#process !== undefined) this.#connect()
+  }
+
+  reportFalsePull(url: string, ms: number): boolean {
+    this.#falsePull = { url, until: this.#options.time.now + ms }
+    for (const { leaseId } of this.#executions.values())
+      this.#reportPatch(leaseId, { prUrl: url, prState: 'merged' })
+    return true
+  }
+
+  #drawPull(execution: RunningExecution): string | undefined {
+    const { random, codehost, time } = this.#options
+    const opens = random.chance(0.5)
+    if (this.#falsePull !== undefined && time.now < this.#falsePull.until) return this.#falsePull.url
+    return opens ? codehost.pullOf(execution.runId, execution) : undefined
   }
 
   reportForeignLeases(foreign: readonly ForeignLease[]): void {
@@ -426,7 +443,7 @@ export class SpecWorker implements SimWorker {
     const outbox = new ReferenceOutbox(id, this.plan.bufferMax)
     this.#disk.leases.set(id, { id, runId, expiresAt: lease.expiresAt, outbox })
     connection.sentSeq.set(id, 0)
-    this.#startExecution(id, runId, lease.remainingMs, job.repo.remote)
+    this.#startExecution(id, runId, lease.remainingMs, job)
     this.#send({ type: 'dispatch-accepted', leaseId: id })
   }
 
@@ -500,7 +517,7 @@ export class SpecWorker implements SimWorker {
 
   // ---- executions ------------------------------------------------------------------------------------------------
 
-  #startExecution(leaseId: string, runId: string, remainingMs: number, remote: string): void {
+  #startExecution(leaseId: string, runId: string, remainingMs: number, job: Job): void {
     const { observer } = this.#options
     const clock = this.#clock
     const process = this.#process
@@ -510,7 +527,8 @@ export class SpecWorker implements SimWorker {
       leaseId,
       runId,
       worker: this.plan.id,
-      remote,
+      remote: job.repo.remote,
+      branch: job.branch,
       deadline,
       stopAt: clock.trueTimeOf(deadline),
       process,
@@ -596,7 +614,7 @@ export class SpecWorker implements SimWorker {
     if (random.chance(0.3)) add(anywhere(), () => this.#reportMemories(leaseId, execution.remote))
     if (random.chance(0.5))
       add(anywhere(), () => this.#reportPatch(leaseId, { costs: [executionCost(leaseId, 500)] }))
-    const prUrl = random.chance(0.5) ? this.#options.codehost.pullOf(execution.runId) : undefined
+    const prUrl = this.#drawPull(execution)
     if (prUrl !== undefined) add(0.9, () => this.#reportPatch(leaseId, { prUrl, prState: 'open' }))
     add(0.96, () => this.#reportPatch(leaseId, { status: 'finalizing' }))
     const failed = random.chance(0.1)

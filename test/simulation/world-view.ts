@@ -39,7 +39,7 @@ const DRAINING_STATE = 'd'
 /** Queries that only the world can answer. */
 export type WorldQueries = Pick<
   LawView,
-  'isLinkSteady' | 'isHostAwake' | 'countUsageOf' | 'countFollowUpSteps'
+  'isLinkSteady' | 'isHostAwake' | 'countUsageOf' | 'countFollowUpSteps' | 'runOfPull' | 'wasPullIn'
 >
 
 export class WorldView implements LawView {
@@ -84,6 +84,14 @@ export class WorldView implements LawView {
   }
 
   readonly secret = SECRET
+
+  runOfPull(url: string) {
+    return this.#queries.runOfPull(url)
+  }
+
+  wasPullIn(url: string, state: string) {
+    return this.#queries.wasPullIn(url, state)
+  }
 
   countFollowUpSteps(runId: string, followUpId: string) {
     return this.#queries.countFollowUpSteps(runId, followUpId)

@@ -102,6 +102,8 @@ export class World {
       isLinkSteady: (worker) => this.#isLinkSteady(worker),
       isHostAwake: () => this.#isHostAwake(),
       countUsageOf: (runId) => this.#countUsageOf(runId),
+      runOfPull: (url) => this.codehost.runOf(url),
+      wasPullIn: (url, state) => this.codehost.wasIn(url, state),
       countFollowUpSteps: (runId, followUpId) => this.#countFollowUpSteps(runId, followUpId),
     })
     this.#observers = laws.map(({ number, sentence, observe }) =>
@@ -197,7 +199,7 @@ export class World {
   }
 
   #countFollowUpSteps(runId: string, followUpId: string) {
-    const url = this.codehost.pullOf(runId)
+    const url = this.codehost.findPull(runId) ?? ''
     return {
       pushes: this.codehost.countPushes(url, followUpId),
       summaries: this.codehost.countSummaries(url, followUpId),

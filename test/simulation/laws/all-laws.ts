@@ -5,6 +5,7 @@ import { followUpLaws } from './follow-ups.ts'
 import { frameLaws } from './frames.ts'
 import type { Law } from './law.ts'
 import { leaseLaws } from './leases.ts'
+import { pullLaws } from './pulls.ts'
 import { sessionLaws } from './sessions.ts'
 import { workerLaws } from './workers.ts'
 
@@ -16,4 +17,5 @@ export const laws: readonly Law[] = [
   ...daemonLaws,
   ...sessionLaws,
   ...followUpLaws,
+  ...pullLaws,
 ]

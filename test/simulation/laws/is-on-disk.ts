@@ -101,5 +101,6 @@ function isPatchApplied(
   if (run?.status === 'queued' || view.wasDiscarded(runId)) return true
   if (run === undefined || STATUS_ORDER.indexOf(run.status) < STATUS_ORDER.indexOf(status)) return false
   if (sandbox?.id !== undefined && run.sandbox.id !== sandbox.id) return false
-  return prUrl === undefined || run.prUrl === prUrl
+  // The host drops a pull request that is not the run's.
+  return prUrl === undefined || run.prUrl === prUrl || view.runOfPull(prUrl) !== runId
 }

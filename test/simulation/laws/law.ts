@@ -89,6 +89,10 @@ export interface LawView {
   countUsageOf(runId: string): number
   /** The credential that only a sandbox may see. */
   readonly secret: string
+  /** The run that opened the pull request of this address; undefined for a foreign or unmade one. */
+  runOfPull(url: string): string | undefined
+  /** Whether the pull request was ever in this state at the code host. */
+  wasPullIn(url: string, state: string): boolean
   /** How often a follow-up pushed and posted its summary. */
   countFollowUpSteps(
     runId: string,
