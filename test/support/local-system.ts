@@ -72,6 +72,10 @@ export interface LocalSystemOptions {
   readonly codehost?: object
   /** Additional repositories. */
   readonly repos?: object
+  /** What git of the test's workers may reach; absent: this system's repositories. */
+  readonly reach?: readonly string[]
+  /** Additional arguments of the host. */
+  readonly hostArgs?: readonly string[]
   /** Additional environment variables of workers. */
   readonly workerEnv?: NodeJS.ProcessEnv
 }
@@ -119,7 +123,7 @@ export class LocalSystem {
   }
 
   async startHost(): Promise<CommandProcess> {
-    this.#host = serve(this.dataDir, ['--log-level', 'debug'])
+    this.#host = serve(this.dataDir, ['--log-level', 'debug', ...(this.#options.hostArgs ?? [])])
     await this.#host.waitForLaunch()
     return this.#host
   }
@@ -148,7 +152,8 @@ export class LocalSystem {
   ): CommandProcess {
     const concurrency = ['--concurrency', String(this.#options.concurrency ?? 4)]
     const always = ['worker', '--host', url, '--data-dir', dataDir, '--log-level', 'debug']
-    const reach = [`--local-repos=${this.code}`, ...privateCodeHosts(this.#options.codehost)]
+    const ownReach = [`--local-repos=${this.code}`, ...privateCodeHosts(this.#options.codehost)]
+    const { reach = ownReach } = this.#options
     return runCommand([...always, ...concurrency, ...reach, ...args], dataDir, this.#options.workerEnv)
   }
 

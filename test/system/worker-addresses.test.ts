@@ -1,0 +1,82 @@
+/** Addresses of jobs in the whole system: a worker uses only what it was started with, and a refused run names the cure. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { EXIT } from '../../bin/exit.ts'
+import { runCommand } from '../support/command-process.ts'
+import { LocalSystem } from '../support/local-system.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+
+const WORK = ['run echo more > more', 'commit Add more']
+
+/** A repository outside the code host's folder, with a hook that leaves a mark. */
+function createOutsideRepository(): {
+  readonly folder: string
+  readonly path: string
+  readonly mark: string
+} {
+  const folder = tempFolder()
+  const [path, draft, mark] = [join(folder, 'outside.git'), join(folder, 'draft'), join(folder, 'mark')]
+  mkdirSync(draft)
+  writeFileSync(join(draft, 'README.md'), '# outside\n')
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.org', ...args], {
+      cwd: draft,
+      stdio: 'pipe',
+    })
+  git('init', '--quiet', '--initial-branch=main')
+  git('add', '--all')
+  git('commit', '--quiet', '--message', 'Begin')
+  git('clone', '--quiet', '--bare', draft, path)
+  for (const hook of ['pre-receive', 'reference-transaction'])
+    writeFileSync(join(path, 'hooks', hook), `#!/bin/sh\ntouch ${mark}\n`, { mode: 0o755 })
+  git('--git-dir', path, 'config', 'core.alternateRefsCommand', `touch ${mark}; true`)
+  return { folder, path, mark }
+}
+
+test('a worker that was started with no folder refuses the repositories of its machine', async () => {
+  const system = await LocalSystem.open({ reach: [] })
+  await system.pairWorker()
+  system.writeTicket('ADR-1', WORK)
+  expect(await system.waitForEnd('ADR-1')).toMatchObject({
+    status: 'failed',
+    error: expect.stringMatching(/--local-repos/),
+  })
+}, 120_000)
+
+test('the host’s own worker uses a clone URL outside the code host only when the host was told, and runs no hook of it', async () => {
+  const { folder, path, mark } = createOutsideRepository()
+  const repos = {
+    outside: { remote: 'acme/outside', cloneUrl: path },
+    loopback: { remote: 'acme/loopback', cloneUrl: 'http://127.0.0.1:9/acme/loopback.git' },
+  }
+  const refusing = await LocalSystem.open({ local: true, repos })
+  refusing.writeTicket('ADR-2', WORK, { repo: 'outside' })
+  refusing.writeTicket('ADR-3', WORK, { repo: 'loopback' })
+  const [outside, loopback] = [await refusing.waitForEnd('ADR-2'), await refusing.waitForEnd('ADR-3')]
+  expect(outside).toMatchObject({ status: 'failed', error: expect.stringMatching(/--local-repos/) })
+  expect(loopback).toMatchObject({ status: 'failed', error: expect.stringMatching(/--private-code-host/) })
+
+  const allowing = await LocalSystem.open({ local: true, repos, hostArgs: ['--local-repos', folder] })
+  allowing.writeTicket('ADR-4', WORK, { repo: 'outside' })
+  expect(await allowing.waitForEnd('ADR-4')).toMatchObject({ status: 'completed' })
+  const branches = execFileSync('git', [
+    '--git-dir',
+    path,
+    'for-each-ref',
+    '--format=%(refname)',
+    'refs/heads',
+  ])
+  expect(branches.toString().trim().split('\n')).toHaveLength(2)
+  expect(existsSync(mark)).toBe(false)
+}, 240_000)
+
+test.each([
+  ['worker', '--local-repos', 'relative/folder'],
+  ['worker', '--private-code-host', 'https://git.corp.example'],
+  ['serve', '--local-repos', 'relative/folder'],
+  ['serve', '--private-code-host', 'git.corp.example:0'],
+])('%s refuses %s %s as wrong usage', async (...args) => {
+  expect(await runCommand(args).exit).toBe(EXIT.usage)
+})
