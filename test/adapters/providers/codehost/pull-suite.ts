@@ -278,6 +278,24 @@ export function pullHostSuite(
     })
   })
 
+  describe(`${name}: identity`, () => {
+    on('tells branch, state and description, also of a merged pull request', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      const place = placeIn(bench, number)
+      const [listed] = await listOf(bench)
+      const { body } = granted(await bench.host.detail(place))
+      const expected = { headRemote: bench.remote, headBranch: 'one', url: listed?.url, body }
+      expect(granted(await bench.host.identity(place))).toMatchObject({ ...expected, state: 'open' })
+      granted(await bench.host.merge(place, 'merge'))
+      expect(granted(await bench.host.identity(place))).toMatchObject({ ...expected, state: 'merged' })
+    })
+
+    on('of a number that nobody has used is unknown', async (bench) => {
+      await pullOf(bench, 'one')
+      expect(await bench.host.identity(placeIn(bench, 999))).toMatchObject({ refusal: { kind: 'unknown' } })
+    })
+  })
+
   describe(`${name}: merging`, () => {
     test.each(['merge', 'squash', 'rebase'] as const)(
       'the method %s adds the changes of the branch, and nothing else',
