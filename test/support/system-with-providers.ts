@@ -108,7 +108,18 @@ export class ProviderSystem {
     writeFileSync(tokenFile, (body as { token: string }).token, { mode: 0o600 })
     const url = `http://127.0.0.1:${this.#fleetPort}`
     const dataDir = join(this.folder, 'worker')
-    const worker = command(['worker', '--host', url, '--data-dir', dataDir, '--token-file', tokenFile])
+    // The fake code host listens on loopback, which workers must be told.
+    const codeHost = `--private-code-host=${new URL(this.github.origin).host}`
+    const worker = command([
+      'worker',
+      '--host',
+      url,
+      '--data-dir',
+      dataDir,
+      '--token-file',
+      tokenFile,
+      codeHost,
+    ])
     await this.waitForOnlineWorker()
     return worker
   }
