@@ -239,7 +239,7 @@ const leases: readonly Mutant[] = [
     name: 'an execution begins however late its acceptance leaves',
     file: 'actors/daemon/executions.ts',
     find: 'if (isSameConnection && isInTime) this.#start(leaseId)',
-    replace: 'if (isSameConnection || !isInTime) this.#start(leaseId)',
+    replace: 'if (leaseId) this.#start(leaseId)',
   },
   {
     name: 'a cancel has no answer deadline',
