@@ -428,12 +428,6 @@ const executions: readonly Mutant[] = [
     replace: 'if (prUrl !== null) return {',
   },
   {
-    name: 'a run is completed by an unconfirmed pull request',
-    file: 'actors/runs/run.machine.ts',
-    find: "context.opened && context.opener === 'run' &&",
-    replace: 'context.opened &&',
-  },
-  {
     name: 'an address of another repository is kept',
     file: 'core/run/run-pull.ts',
     find: 'if (isSameName(found.remote, place.remote))',
