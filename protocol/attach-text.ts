@@ -5,7 +5,6 @@
  * has exactly the form that `attachDataText` produces, its `data` is copied as it stands; it must be a single JSON
  * string within the schema's limits, so nothing else can pass. Other frames are parsed like any frame.
  */
-
 import { ATTACH_DATA_CHARS_MAX } from './limits.ts'
 import { createChecker } from './parse.ts'
 import { Id } from './schema-helpers.ts'

@@ -6,7 +6,6 @@
  * are shortened, oldest comments and last names first. Ids, links, numbers, credentials and scripts are never
  * truncated. A valid frame costs one check and one serialization.
  */
-
 import {
   checkHostFrame,
   checkWorkerFrame,

@@ -452,7 +452,7 @@ export const routes = {
     response: 'frames',
     errorStatuses: [],
     summary:
-      'The worker channel; its first frame must register within ten seconds. A worker may prove itself in the request, with its credential as the bearer and its id in X-Switchyard-Worker.',
+      'The worker channel; the request may carry proof, the first frame must register within ten seconds.',
   },
 
   // -- connect

@@ -4,7 +4,6 @@
  * Works on a copy that the caller owns. Only keys named here are changed, so no id, link, number, credential or
  * script is ever cut in half, whatever frames are added later.
  */
-
 import { TRUNCATED_TEXT_BYTES_MIN, WORKER_FRAME_BYTES_MAX } from './limits.ts'
 import { TRUNCATION_MARK } from './safe-json.ts'
 import type { Shape } from './schema-errors.ts'

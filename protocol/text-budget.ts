@@ -4,7 +4,6 @@
  * A control character is one character and six bytes, so sizes are measured as the frame will be written. A text is
  * never cut inside a surrogate pair.
  */
-
 import { LOG_EVENT_BYTES_MAX } from './limits.ts'
 import { TRUNCATION_MARK } from './safe-json.ts'
 

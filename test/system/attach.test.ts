@@ -4,7 +4,6 @@
  * However the session ends (released, left, exited, disconnected, killed): no input or output is lost or repeated, the
  * session's cost is counted once, no process is left, and no credential is on the retained disk.
  */
-
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
@@ -235,6 +234,7 @@ describe('a session with a viewer', () => {
     relay?.restore()
     await view.waitForText(`${FLOOD_BYTES} bytes`)
     await until('what was typed', () => existsSync(join(folder, 'work', 'typed.txt')))
+    await view.waitForText('typed.txt has 5 bytes more')
     expect(await view.runStep(START_TIME)).toBe(startTime)
     const numbers = (await view.lines()).flatMap((line) =>
       /^\d+ \.{20}/.test(line) ? [Number.parseInt(line, 10)] : [],
