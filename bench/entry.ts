@@ -1,7 +1,6 @@
 /**
  * Defines an entry of the bench, and how much time it may take.
  */
-
 import type { BenchResources } from './bench-resources.ts'
 import type { Figure } from './figures.ts'
 

@@ -1,7 +1,6 @@
 /**
  * WorkerLoad is a process with many simulated workers; it connects them to a host.
  */
-
 import type { BenchProcess, BenchResources } from './bench-resources.ts'
 import type { DispatchWaits, Enrollment, LoadTiming, WorkerLoadCommand } from './raw/worker-load-protocol.ts'
 

@@ -5,7 +5,6 @@
  * passed on with its `Retry-After`. Sent and received data is never stored, logged or quoted, except the OAuth error
  * code.
  */
-
 import type { Clock } from '../core/ports.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import {

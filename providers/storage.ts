@@ -5,7 +5,6 @@
  * apply project settings found in its working directory. Without `--remote` wrangler writes to a local folder and
  * reports success, so an upload counts only when the output states that the location was remote.
  */
-
 import type { Clock, Log } from '../core/ports.ts'
 import type { Bucket, BucketState, UploadRequest } from '../core/provider-ports.ts'
 import { no, type Refused, type Result } from '../core/result.ts'

@@ -4,7 +4,6 @@
  * All sent credentials are checked with their providers in parallel. The valid ones are saved in one change; each
  * refused one returns its reason. Fields that were not sent stay as they are.
  */
-
 import type { Log } from '../../core/ports.ts'
 import type { Accounts, CredentialChange } from '../../core/provider-ports.ts'
 import { type Result, yes } from '../../core/result.ts'

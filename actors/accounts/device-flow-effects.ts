@@ -4,7 +4,6 @@
  * The device code and the token stay in the flow's record from one reply to the next request, and no longer. The
  * order of requests is left to the device flow machine.
  */
-
 import type { Clock, Log } from '../../core/ports.ts'
 import type { Accounts, DeviceAuthorization, DevicePollResult } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'

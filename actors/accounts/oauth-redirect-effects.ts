@@ -4,7 +4,6 @@
  * The verifier and the tokens stay in the flow's record from one reply to the next request, and no longer. The order
  * of requests is left to the redirect machine.
  */
-
 import type { Log } from '../../core/ports.ts'
 import type { Accounts, TokenPair } from '../../core/provider-ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'

@@ -5,7 +5,6 @@
  * Repeating a task is harmless: an upload replaces the object, and the comment is found again by its marker. A failure
  * is reported in the run's log and holds up nothing else.
  */
-
 import type { Artifacts, ControlDatabase } from '../../core/ports.ts'
 import type { Bucket, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type RefusalKind, type Result, yes } from '../../core/result.ts'

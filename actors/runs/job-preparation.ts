@@ -4,7 +4,6 @@
  * The ticket of a run determines its repository. The pull request of a follow-up determines the repository instead: the
  * ticket and the tracker do not matter to it.
  */
-
 import type { Clock } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'

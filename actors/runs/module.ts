@@ -2,7 +2,6 @@
  * The modules about runs: their records and events, the runs themselves, what stands between a queued run and a worker,
  * and what is done for a run at its code host and its bucket.
  */
-
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule } from '../host-context.ts'
 import { effectHandlers } from '../runtime/module.ts'

@@ -4,7 +4,6 @@
  *
  * A state that the code host does not return, because it is unreachable or its budget is used up, stays as it was.
  */
-
 import type { Cancel, Clock, ControlDatabase, Log } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi, Urgency } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'

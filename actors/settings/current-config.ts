@@ -4,7 +4,6 @@
  * Actors never hold the configuration: effects and the host API read it from here. Only the `redacted` form may leave
  * the process.
  */
-
 import { redactConfig } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 

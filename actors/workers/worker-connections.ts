@@ -5,7 +5,6 @@
  * replaces it. Once a connection is closing, its further frames are ignored. Reading frames is left to the worker frame
  * router, and the life cycle of a connection to `connection.machine.ts`.
  */
-
 import type { WorkerSender } from '../../core/connection-ports.ts'
 import { heartbeatTimeoutMs, type LeaseTimeouts } from '../../core/lease/deadline.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'

@@ -4,7 +4,6 @@
  * The first frame of a connection goes to the worker registration, numbered reports go to the frame receiver. Only the
  * current connection of a worker is read; frames on a closing connection are ignored.
  */
-
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Log, Meters, UsageArchive } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'

@@ -5,7 +5,6 @@
  * The product is compared with the same program in a local terminal, with and without the same frames. The program
  * itself echoes, as agents do; nothing else is typed or printed.
  */
-
 import { type Entry, measureInTurn } from '../entry.ts'
 import { absoluteFigure, compareFigure, type Figure } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'

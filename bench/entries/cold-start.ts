@@ -5,7 +5,6 @@
  * Every start is a new process; after the first round its files are in the system's memory. `node -e 0` is the
  * floor, because no Node program starts faster.
  */
-
 import type { BenchResources } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
 import { absoluteFigure, compareFigure, spread } from '../figures.ts'

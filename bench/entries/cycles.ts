@@ -6,7 +6,6 @@
  * not measured holds a run in every slot and rests. Postponed work (the host moves events into files) ends before
  * the other's round; its processor time counts, its duration does not.
  */
-
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
 import { type BenchResources, cpuMs, waitUntilIdle } from '../bench-resources.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'

@@ -4,7 +4,6 @@
  * The only worker is enrolled and holds a run, so all other runs wait. Every request proves the worker's
  * credential. For comparison a minimal server answers with as many bytes.
  */
-
 import { type ProductHost, startProductHost } from '../bench-hosts.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Figure, groupIntoRounds, spread } from '../figures.ts'

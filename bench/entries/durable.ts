@@ -8,7 +8,6 @@
  * `hot` and `spread` are the workloads below. Each caller waits for its answer, so the number of callers is the
  * size of a batch.
  */
-
 import type { BenchResources } from '../bench-resources.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Figure, groupIntoRounds, type Target } from '../figures.ts'

@@ -7,7 +7,6 @@
  * server built by hand from the raw parts (`ladder`) and to one that only counts them (`sink`). `replay`: a worker
  * reconnects and sends all kept frames of a lease, with the run's completion last.
  */
-
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
 import { type BenchProcess, type BenchResources, cpuMs, waitUntilIdle } from '../bench-resources.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'

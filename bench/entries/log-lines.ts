@@ -5,7 +5,6 @@
  * The floor is `cat` of the same lines through a pipe into a process that splits them and writes them to disk. The
  * product's time includes the agent's start, collecting the work and completing the run.
  */
-
 import { spawn } from 'node:child_process'
 import { closeSync, fdatasyncSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'

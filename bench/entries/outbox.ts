@@ -5,7 +5,6 @@
  * For comparison a process writes the same texts by hand into LMDB and sends them over the same kind of socket.
  * Both send to a server that only counts.
  */
-
 import { type BenchHost, startBareHost } from '../bench-hosts.ts'
 import type { BenchProcess, BenchResources } from '../bench-resources.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'

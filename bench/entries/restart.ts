@@ -5,7 +5,6 @@
  * Every start finds held leases with absent workers and ends before they expire, so the next start finds the same.
  * The floor is the same program with an empty data directory.
  */
-
 import { createDataDir, WORKING_CONFIG } from '../bench-hosts.ts'
 import type { BenchResources } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'

@@ -4,7 +4,6 @@
  * The proxy has no limits, deadlines, checks or secrets. Argument: the port of the upstream. Prints its own port
  * when it listens.
  */
-
 import uWS, { type HttpResponse } from 'uWebSockets.js'
 import { Agent } from 'undici'
 

@@ -6,7 +6,6 @@
  * than the client reads, and does nothing else. Prints its port. `alone`: this process itself types and reads; it
  * prints `open` and then runs commands.
  */
-
 import uWS from 'uWebSockets.js'
 import { createInterface } from 'node:readline'
 import { type IPty, spawn } from '@lydell/node-pty'

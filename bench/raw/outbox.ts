@@ -7,7 +7,6 @@
  * they are on disk, and removes them when they are acknowledged. For each number on its input it sends that many
  * frames, and prints the elapsed time after the last acknowledgement.
  */
-
 import { createInterface } from 'node:readline'
 import { WebSocket } from 'undici'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'

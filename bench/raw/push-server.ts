@@ -5,7 +5,6 @@
  * Argument: `ours` or `raw`. Prints its port. For each number on its input it publishes that many events of one
  * busy run, a batch per turn of the event loop, and prints `done`.
  */
-
 import uWS from 'uWebSockets.js'
 import { createInterface } from 'node:readline'
 import type { HostApi } from '../../actors/api/host-api.ts'

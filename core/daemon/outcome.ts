@@ -5,7 +5,6 @@
  * pull request means that the run is completed, whatever happened to its worker afterwards. A run that a person
  * cancelled is cancelled, and keeps its results.
  */
-
 import type { ExecutionFields } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'

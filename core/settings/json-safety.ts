@@ -4,7 +4,6 @@
  * Refused are keys that reach into a prototype, too much nesting, too many keys, numbers that JSON cannot express
  * (`1e999` parses as infinity and is written back as `null`), and lone surrogates, which do not survive UTF-8.
  */
-
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from '../../protocol/limits.ts'
 import { problemAt } from '../../protocol/schema-errors.ts'
 import { no, type Result, yes } from '../result.ts'

@@ -5,7 +5,6 @@
  * that wait for each other in a cycle keep waiting, because only a person can decide which comes first; the reason
  * shows the cycle.
  */
-
 import { BLOCKERS_WALKED_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { TrackedTicket } from '../ports.ts'

@@ -3,7 +3,6 @@
  *
  * A state is `Todo` in the tracker and `todo` in a configuration, so case and outer spaces are ignored.
  */
-
 import { NAMES_LISTED_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 

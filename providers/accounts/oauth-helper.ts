@@ -6,7 +6,6 @@
  * captive portal's, must not disconnect the tracker. Requests are never repeated: a grant used up by a lost reply would
  * be refused.
  */
-
 import type { Clock } from '../../core/ports.ts'
 import type {
   DeviceAuthorization,

@@ -6,7 +6,6 @@
  * requests, background requests are refused at once, and a person's request when the wait would be long. Sending and
  * retrying are left to RateLimitedHttpClient.
  */
-
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { Urgency } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'

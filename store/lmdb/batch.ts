@@ -4,7 +4,6 @@
  * Everything that can fail is checked before the first put of a commit, so that a bad commit fails alone. Reads
  * within a transaction do not see its writes, so the batch remembers what its later commits depend on.
  */
-
 import { messageOf } from '../errors.ts'
 import { requireNextIndex } from '../event-order.ts'
 import type { Structures } from './codec.ts'

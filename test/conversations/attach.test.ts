@@ -1,5 +1,4 @@
 /** Resume, attach and release, as the worker and the person's terminal see them. */
-
 import { describe, expect, test } from '@jest/globals'
 import { SESSION_END_REASONS } from '../../actors/terminals/terminal-session.machine.ts'
 import type { Result } from '../../core/result.ts'

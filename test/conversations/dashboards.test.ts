@@ -1,5 +1,4 @@
 /** Pushes to the dashboards: which ones are sent, when, and in which order. */
-
 import { expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { no, yes } from '../../core/result.ts'

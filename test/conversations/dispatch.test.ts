@@ -1,5 +1,4 @@
 /** How a run is dispatched to a worker: rule 4 of the worker channel, and the consequences of each answer. */
-
 import { expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'

@@ -1,5 +1,4 @@
 /** Follow-ups of pull requests: when they are allowed, where they run, what the worker receives, and how they end. */
-
 import { describe, expect, test } from '@jest/globals'
 import { FOLLOW_UP_WAIT_REASONS } from '../../actors/runs/follow-up-reader.ts'
 import { runMachine } from '../../actors/runs/run.machine.ts'

@@ -1,5 +1,4 @@
 /** The queue: which runs wait, in which order they are dispatched, and the reasons that people see. */
-
 import { expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import {

@@ -1,5 +1,4 @@
 /** Registration of workers: rules 1 and 2 of the worker channel, enrollment, and the code of each refusal. */
-
 import { expect, test } from '@jest/globals'
 import { CONNECTION_REPLACED } from '../../actors/workers/connection.machine.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'

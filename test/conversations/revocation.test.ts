@@ -1,5 +1,4 @@
 /** Draining, enabling and revoking, as the worker sees them: rule 11 of the worker channel. */
-
 import { expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'

@@ -1,5 +1,4 @@
 /** The transitions of a run, row by row: from an eligible ticket to its end, and what people may do with it. */
-
 import { expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import type { Result } from '../../core/result.ts'

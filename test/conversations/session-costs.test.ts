@@ -1,5 +1,4 @@
 /** The cost of a person's session appears in its run once, however often it is exported. */
-
 import { describe, expect, test } from '@jest/globals'
 import { USAGE_NOT_KEPT } from '../../core/run/usage.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'

@@ -1,5 +1,4 @@
 /** A disconnected worker: rules 3, 7 and 9 of the worker channel, and the arithmetic of a lease's deadline. */
-
 import { expect, test } from '@jest/globals'
 import { CONNECTION_SILENT } from '../../actors/workers/connection.machine.ts'
 import { yes } from '../../core/result.ts'

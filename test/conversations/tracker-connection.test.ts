@@ -2,7 +2,6 @@
  * The tracker's tokens: refreshed once however many requests were refused, on disk before they are used, and never lost
  * when the provider is unreachable for a while.
  */
-
 import { expect, test } from '@jest/globals'
 import { CONNECT_AGAIN } from '../../actors/accounts/oauth-redirect-effects.ts'
 import type { Tracker } from '../../core/ports.ts'

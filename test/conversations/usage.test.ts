@@ -1,5 +1,4 @@
 /** Rule 10 of the worker channel: a minimized copy of each agent session's usage, archived once and never twice. */
-
 import { expect, test } from '@jest/globals'
 import { USAGE_NOT_KEPT, usageHash } from '../../core/run/usage.ts'
 import { packUsage, type UsageEntry } from '../../protocol/usage.ts'

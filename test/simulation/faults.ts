@@ -4,7 +4,6 @@
  * A fault that waits for a lease state hits the worker of the first lease that enters the state. The other faults
  * choose their target by the plan's fraction. Every effect of a fault ends before the calm part begins.
  */
-
 import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
 import type { LiveLease } from './laws/law.ts'
 import {

@@ -3,7 +3,6 @@
  *
  * The host is the product itself, created by `createHost` with this world's clock, disk, tracker and connections.
  */
-
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
 import { BUG_MESSAGES } from '../../actors/runtime/bug-messages.ts'

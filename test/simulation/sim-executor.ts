@@ -6,7 +6,6 @@
  *
  * Each report has an id (`<lease> <ordinal>`), so that the host's disk shows which reports were applied.
  */
-
 import type {
   AgentOutcome,
   DispatchRefusal,

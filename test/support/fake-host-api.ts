@@ -3,7 +3,6 @@
  *
  * The fake fulfils the contract that the listeners rely on, and nothing else of the real host.
  */
-
 import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'

@@ -5,7 +5,6 @@
  * Each phase of a run has a gate that the test opens: the repository `slow-setup` waits in its setup, an agent waits at
  * `run GATE`, and `slow-push` delays a push. No test sleeps in order to act in time.
  */
-
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   closeSync,

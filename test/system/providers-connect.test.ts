@@ -3,7 +3,6 @@
  * remote browser, and with every kind of failure. New tokens are on disk before they are used; after a crash the host
  * recovers them if the provider allows it.
  */
-
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'

@@ -4,7 +4,6 @@
  * request with each commit once; events have no gap; no process and no secret is left. `LONG_CUTS=1` disconnects for the
  * default lease time; `WORKER_KILLS=200` kills more often, `SEED=…` repeats a failure.
  */
-
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'

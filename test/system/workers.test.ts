@@ -2,7 +2,6 @@
  * Tickets, runs and workers with the real command: real processes, files and sockets, and scripted workers. Titles of
  * table rows are those of the specification.
  */
-
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'

@@ -1,5 +1,4 @@
 /** Computes the size of a change and lists its first files. Runs outside the sandbox, so that the numbers are true. */
-
 import { type Result, yes } from '../../core/result.ts'
 import { truncate } from '../../core/safe-text.ts'
 import { printable } from '../../protocol/schema-errors.ts'

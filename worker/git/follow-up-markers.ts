@@ -2,7 +2,6 @@
  * `filesWithMarkers` finds files in which the work left conflict markers. Markers that the pull request or its base
  * already contained do not count, because some files are about markers. Runs outside, in the run repository.
  */
-
 import type { Git } from './git.ts'
 import { runRepositoryPath } from './run-repository.ts'
 

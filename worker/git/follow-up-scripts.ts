@@ -5,7 +5,6 @@
  * A retained checkout may be in any state. Work in it that exists nowhere else is saved on a branch before anything
  * changes. A checkout that cannot be used is moved aside, never deleted.
  */
-
 import { OUT_REF } from './bundle-import.ts'
 import { COMMIT_LEFTOVERS, GIT_FUNCTION } from './collect.ts'
 import { CACHE_INSIDE, EXCHANGE_INSIDE, HEAD_BUNDLE_INSIDE, HEAD_REF } from './git-inside-sandbox.ts'

@@ -3,7 +3,6 @@
  *
  * Scripts are constants: variable values are positional parameters and are never parsed as shell code.
  */
-
 import { lastLines } from './git-errors.ts'
 import type { SandboxCommandResult } from './git-ports.ts'
 

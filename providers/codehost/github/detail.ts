@@ -4,7 +4,6 @@
  * All parts are requested at once; only the checks wait for the head commit. GitHub computes mergeability on request,
  * so the pull request is read again as long as a person may wait.
  */
-
 import type { Clock } from '../../../core/ports.ts'
 import type { PullDetailFacts, PullReference, Urgency } from '../../../core/provider-ports.ts'
 import { type Result, yes } from '../../../core/result.ts'

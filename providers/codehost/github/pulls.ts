@@ -4,7 +4,6 @@
  * Each action first reads the pull request, so that a refusal names the actual state. GitHub's own refusals keep
  * GitHub's words. A merge names the head commit that was just read.
  */
-
 import type { Clock } from '../../../core/ports.ts'
 import type {
   PullBranches,

@@ -7,7 +7,6 @@
  *
  * Only `user.name` and `user.email` are read from the person's git configuration.
  */
-
 import { NAME_CHARS_MAX } from '../../../protocol/limits.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { GitIdentity } from './git-merge.ts'

@@ -8,7 +8,6 @@
  *
  * In a read-only repository nothing is recorded; everything else still works.
  */
-
 import type { Clock } from '../../../core/ports.ts'
 import type { PullDetailFacts, PullFacts } from '../../../core/provider-ports.ts'
 import { type Result, yes } from '../../../core/result.ts'

@@ -1,5 +1,4 @@
 /** Tests how events move from the database to their files, and the effect of crashes, hand edits and full disks. */
-
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   appendFileSync,

@@ -1,5 +1,4 @@
 /** Kills a writing process at any instant: acknowledged data is on disk, and the store opens again. */
-
 import { expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'

@@ -1,5 +1,4 @@
 /** Tests of the guarantees that the store on disk and the in-memory store share. */
-
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
 import type { ArtifactLookup, Clock, Store } from '../../../core/ports.ts'

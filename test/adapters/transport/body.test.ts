@@ -1,5 +1,4 @@
 /** Request bodies: kept for routes that read them, and only counted for all others. */
-
 import type { HttpResponse } from 'uWebSockets.js'
 import { expect, test } from '@jest/globals'
 import { HTTP_BODY_BYTES_MAX } from '../../../protocol/limits.ts'

@@ -1,5 +1,4 @@
 /** The dashboard socket: pushes, subscriptions and limits. */
-
 import { expect, test } from '@jest/globals'
 import { configDefaults } from '../../../protocol/config.ts'
 import type { DashboardPush } from '../../../protocol/dashboard.ts'

@@ -3,7 +3,6 @@
  *
  * `FUZZ_ROUNDS=100000 npm run jest -- test/adapters/transport/fuzz` for a long run, `SEED=…` to repeat one.
  */
-
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'

@@ -1,5 +1,4 @@
 /** HTTP requests and replies: bodies, deadlines, disconnects and invalid requests. */
-
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'

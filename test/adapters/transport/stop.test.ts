@@ -1,5 +1,4 @@
 /** Opening and stopping the server. */
-
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'

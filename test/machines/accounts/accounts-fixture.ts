@@ -1,5 +1,4 @@
 /** AccountManager on a manual clock, with its real actor kinds; a test decides when the providers answer. */
-
 import { type AccountEffect, AccountManager } from '../../../actors/accounts/account-manager.ts'
 import { accountKinds } from '../../../actors/accounts/connect.kinds.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'

@@ -1,5 +1,4 @@
 /** Connecting the code host by a device flow, through the whole AccountManager. */
-
 import { describe, expect, test } from '@jest/globals'
 import { CODE_EXPIRED } from '../../../actors/accounts/device-flow.machine.ts'
 import { CONNECT_CODEHOST_FAILED } from '../../../actors/accounts/device-flows.ts'

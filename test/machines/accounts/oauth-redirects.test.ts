@@ -1,5 +1,4 @@
 /** Connecting the tracker through its consent page, with every honest and forged callback. */
-
 import { describe, expect, test } from '@jest/globals'
 import { type CallbackPage, createCallbackPage, renderPage } from '../../../actors/accounts/callback-page.ts'
 import { CONNECT_AGAIN } from '../../../actors/accounts/oauth-redirect-effects.ts'

@@ -1,5 +1,4 @@
 /** Transcripts of a worker daemon and its host: the frames, and what the worker does meanwhile. */
-
 import { describe, expect, test } from '@jest/globals'
 import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type { Clock } from '../../../core/ports.ts'

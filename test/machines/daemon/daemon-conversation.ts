@@ -2,7 +2,6 @@
  * A worker daemon on a manual clock, with a disk in memory, an executor and a host that the test controls. All frames and
  * actions are recorded as a transcript.
  */
-
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonDependencies, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type {

@@ -2,7 +2,6 @@
  * Tests of the commit loop around actors: participants, `beforeCommit`, `onStateChange`, and effects that wait for a
  * commit.
  */
-
 import { describe, expect, test } from '@jest/globals'
 import type { ActorKind } from '../../../actors/runtime/actor-kind.ts'
 import { ActorSystem, type ActorSystemPorts, type StateChange } from '../../../actors/runtime/actor-system.ts'

@@ -4,7 +4,6 @@
  * Every report of a simulated worker contains an id of its own. So the laws read from the disk which frames were
  * applied: from event lines, artifacts, memories, usage files and the run's record.
  */
-
 import { isDroppable } from '../reference-outbox.ts'
 import type { DiskBatch } from '../sim-disk.ts'
 import type { SimWire } from '../sim-wire.ts'

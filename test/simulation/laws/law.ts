@@ -4,7 +4,6 @@
  * A law sees the world from outside: the host's disk, the frames, the processes on workers, and the requests of
  * people. A law shares no code with the product except the protocol's types. To report a violation, it throws.
  */
-
 import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type { ExecutionReport, StopRequest } from '../../../core/daemon/ports.ts'
 import type { ActorSnapshot } from '../../../core/ports.ts'

@@ -4,7 +4,6 @@
  *
  * The laws observe booted sandboxes on the workers, and viewers through frames and terminals.
  */
-
 import type { SandboxBoot } from '../sandbox-boots.ts'
 import type { SimWire } from '../sim-wire.ts'
 import type { TerminalViewer } from '../terminal-viewers.ts'

@@ -1,5 +1,4 @@
 /** Resolves GraphQL fields into views of the records, computed on request. */
-
 import { reviewCommentPage } from './comment-shapes.ts'
 import { connection, type GithubPageArguments, type GraphqlView, typedError } from './graphql-connections.ts'
 import type { History } from './history.ts'

@@ -1,5 +1,4 @@
 /** Routes of issues, labels and comments. Pull requests are issues too. */
-
 import { commentJson } from './comment-shapes.ts'
 import { issueJson } from './pull-shapes.ts'
 import { type Comment, type Issue, isPull, type Repo } from './records.ts'

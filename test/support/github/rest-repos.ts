@@ -1,5 +1,4 @@
 /** Routes of the account, repositories, branches, statuses and checks. */
-
 import { checkJson, combinedStatusJson, refJson, statusJson } from './check-shapes.ts'
 import { branchesOf, branchTip, fullSha, git } from './plumbing.ts'
 import type { CheckRun, Repo, Status } from './records.ts'

@@ -1,5 +1,4 @@
 /** Routes of reviews and review comments. */
-
 import { reviewCommentJson, reviewJson } from './comment-shapes.ts'
 import type { History } from './history.ts'
 import {

@@ -4,7 +4,6 @@
  * Ctrl-C interrupts a running step or discards the typed line; on an empty line it prints how to exit. Everything is
  * recorded in the session's transcript and counted as usage.
  */
-
 import { createInterface, type Interface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { writeFlood } from './flood.ts'

@@ -5,7 +5,6 @@
  * written to the transcript when it is complete, and then its tool runs. Limits are checked where agentA checks them:
  * turns before the next message, the budget before a tool runs.
  */
-
 import type { RunnerContext } from './runner-context.ts'
 import type { ContentBlock, ExecutionEnd, MessageHeader, StreamLine } from './stream-lines.ts'
 import { MODEL, type Usage } from './usage-meter.ts'

@@ -3,7 +3,6 @@
  *
  * Interruptions are checked between steps; long steps end early when the signal aborts.
  */
-
 import { MessageWriter } from './message-writer.ts'
 import type { RunnerContext } from './runner-context.ts'
 import type { ScriptStep } from './script.ts'

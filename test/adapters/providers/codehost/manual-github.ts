@@ -2,7 +2,6 @@
  * Scripted GitHub API: a function answers each request in the next turn of the event loop, so tests see which requests
  * ran concurrently.
  */
-
 import type { Clock } from '../../../../core/ports.ts'
 import type { PullRequestApi } from '../../../../core/provider-ports.ts'
 import { type Refused, type Result, yes } from '../../../../core/result.ts'

@@ -1,5 +1,4 @@
 /** Tests of the order in which two joined sockets close. */
-
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
