@@ -196,6 +196,7 @@ export const pullStatesModule = defineHostModule({
     const confirmer = new PullConfirmer({
       ...shared,
       runPulls,
+      activeRuns: () => system.keys(RUN),
       contextOf: (id) => system.peek(RUN, id)?.context as RunContext | undefined,
       isLeaseOf: (runId, leaseId) =>
         (workers.registry.lease(leaseId)?.runId ?? leases.endedLeases.runOf(leaseId)) === runId,

@@ -21,14 +21,16 @@ import type { RunPulls } from './run-pulls.ts'
 
 export interface PullConfirmerPorts {
   readonly clock: Clock
-  readonly random: RandomSource
+  readonly random: Pick<RandomSource, 'fraction'>
   readonly log: Log
   readonly instant: () => string
   readonly runs: ControlDatabase['runs']
-  readonly runPulls: RunPulls
+  readonly runPulls: Pick<RunPulls, 'reported'>
   /** Refused while no code host is connected. */
   readonly pullRequestApi: () => Result<PullRequestApi>
   readonly latestRun: (id: string) => Run | undefined
+  /** Ids of the runs that are queued or with a worker. */
+  readonly activeRuns: () => Iterable<string>
   /** The state of a run that is queued or with a worker. */
   readonly contextOf: (runId: string) => RunContext | undefined
   readonly isLeaseOf: (runId: string, leaseId: string) => boolean
@@ -64,9 +66,11 @@ export class PullConfirmer {
     return this.#questions.size
   }
 
-  /** Asks about every recent run whose pull request an earlier process left unconfirmed. */
+  /** Asks about every active or recent run whose pull request an earlier process left unconfirmed. */
   start(): void {
     this.#isStarted = true
+    // A run that waits in the queue for the answer leaves the queue only through a question, however old the run is.
+    for (const id of this.#ports.activeRuns()) this.consider(id)
     for (const { id } of this.#ports.runs.list({ limit: RUNS_SCANNED_MAX })) this.consider(id)
   }
 
