@@ -7,7 +7,7 @@
  * the token is for.
  */
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
-import { isIPv6 } from 'node:net'
+import { isIP, isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
 import { passwordPromptFor, TOKEN_USER } from './address.ts'
@@ -95,13 +95,18 @@ function pinsOf(access: RemoteAccess | undefined): string[] {
   return [`http.curloptResolve=${host}:${port}:${list}`]
 }
 
-/** Makes ssh connect to the checked address, and look the host's key up under its name. */
+/**
+ * Makes ssh connect to the checked address and port, and look the host's key up under its name. The name of a private
+ * host stays with ssh, because this machine's settings of ssh may give it another address and port.
+ */
 function sshCommandFor(access: RemoteAccess | undefined): string {
   if (access?.protocol !== 'ssh') return SSH_COMMAND
   const { host, port, addresses: [address] = [] } = access
-  if (address === undefined) return SSH_COMMAND
+  if (address === undefined && isIP(host) === 0) return SSH_COMMAND
+  const target = `${SSH_COMMAND} -o HostName=${address ?? host} -o Port=${port}`
+  if (address === undefined) return target
   const alias = port === SSH_PORT ? host : `[${host}]:${port}`
-  return `${SSH_COMMAND} -o HostName=${address} -o 'HostKeyAlias=${alias}'`
+  return `${target} -o 'HostKeyAlias=${alias}'`
 }
 
 type GitEnvironmentOptions = Pick<GitOptions, 'folder' | 'sshAgent' | 'proxies'>

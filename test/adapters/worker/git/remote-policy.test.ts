@@ -235,7 +235,7 @@ describe('git', () => {
   })
 
   test('lets ssh connect to the checked address, under the host’s own key', async () => {
-    const policy = new RemotePolicy({ resolve: async () => [PUBLIC] })
+    const policy = hosts({ privateHosts: ['private.example'] })
     const worker = createGit({ folder: tempFolder(), clock: realClock, policy })
     const commandFor = async (address: string) => {
       const call = {
@@ -246,9 +246,13 @@ describe('git', () => {
       return got(await worker.run(call)).output.trim()
     }
     expect(await commandFor('git@code.example:x')).toMatch(
-      `-o HostName=${PUBLIC} -o 'HostKeyAlias=code.example'`,
+      `-o HostName=${PUBLIC} -o Port=22 -o 'HostKeyAlias=code.example'`,
     )
-    expect(await commandFor('ssh://git@code.example:443/x')).toMatch("-o 'HostKeyAlias=[code.example]:443'")
+    expect(await commandFor('ssh://git@code.example:443/x')).toMatch(
+      "-o Port=443 -o 'HostKeyAlias=[code.example]:443'",
+    )
+    expect(await commandFor(`ssh://git@${PUBLIC}:443/x`)).toMatch(`-o HostName=${PUBLIC} -o Port=443`)
+    expect(await commandFor('git@private.example:x')).not.toMatch(/HostName|Port/)
   })
 
   test('is not started for an address that the policy refuses', async () => {
