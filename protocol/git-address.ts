@@ -37,8 +37,12 @@ const IPV4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}$`)
 const IPV6_CHARS = /^[0-9a-f:.]+$/i
 const PATH = /^\/[^\0\r\n]*$/
 const URL_FORM =
-  /^(?<protocol>https?|ssh):\/\/(?:[A-Za-z0-9_][\w.~+-]*@)?(?:\[(?<ipv6>[0-9a-f:.]+)\]|(?<host>[\w.-]+))(?::(?<port>\d{1,5}))?\/[^\s\p{Cc}\\]*$/iu
-const SCP_FORM = /^[A-Za-z0-9_][\w.-]*@(?<host>[\w.-]+):(?![:-])[^\s\p{Cc}]+$/u
+  /^(?<protocol>https?|ssh):\/\/(?:(?<user>(?:[\w.~+-]|%[0-9A-Fa-f]{2})+)@)?(?:\[(?<ipv6>[0-9A-Fa-f:.]+)\]|(?<host>[\w.-]+))(?::(?<port>\d{1,5}))?(?<path>\/[^\s\p{Cc}\\]*)$/u
+const SCP_FORM = /^(?<user>[A-Za-z0-9_][\w.-]*)@(?<host>[\w.-]+):(?<path>(?![:-])[^\s\p{Cc}]+)$/u
+/** A decoded user name. Git decodes it before it looks for the host, so it has none of the separators `/`, `:` and `[`. */
+const USER_NAME = /^[\p{L}\p{N}_][\p{L}\p{N}\w.~+@=,\\-]*$/u
+/** For ssh, git takes what follows `@[` anywhere in the decoded address for the host. */
+const BRACKET = /[[\]]|%5[BDbd]/
 /** The last label begins with a letter, so no program takes the name for a number, that is for an address. */
 const HOST_NAME = /^(?:[a-z0-9_](?:[\w-]*\w)?\.)*[a-z_](?:[\w-]*\w)?$/
 
@@ -46,12 +50,14 @@ export function parseGitAddress(address: string): Parsed<GitAddress> {
   if (address.startsWith('/'))
     return PATH.test(address) ? local(address) : refused('is not a path that git can use')
   if (address.startsWith('file:')) return parseFileUrl(address)
-  const scp = SCP_FORM.exec(address)?.groups
-  if (scp !== undefined) return network('ssh', scp.host ?? '', undefined)
-  const { protocol, ipv6, host, port } = URL_FORM.exec(address)?.groups ?? {}
-  if (protocol === undefined) return refused('is no address that git can use')
-  if (ipv6 !== undefined && !isIPv6(ipv6)) return refused(`names a host that is no IPv6 address`)
-  return network(protocol.toLowerCase() as NetworkGitAddress['protocol'], ipv6 ?? host ?? '', port)
+  const parts = SCP_FORM.exec(address)?.groups ?? URL_FORM.exec(address)?.groups
+  if (parts === undefined) return refused('is no address that git can use')
+  const { protocol, user = '_', ipv6, host, port, path = '' } = parts
+  if (!USER_NAME.test(decoded(user) ?? '')) return refused('names a user that ssh could misread')
+  if (ipv6 !== undefined && !isIPv6(ipv6)) return refused('names a host that is no IPv6 address')
+  const isHttp = protocol === 'http' || protocol === 'https'
+  if (!isHttp && BRACKET.test(path)) return refused('has a bracket in its path, which git takes for a host')
+  return network(isHttp ? protocol : 'ssh', ipv6 ?? host ?? '', port)
 }
 
 /** The origins (`host:port`) that an entry of `--private-code-host` stands for; none when it is no host. */
@@ -71,11 +77,16 @@ export function originOf(host: string, port: number): string {
 /** Git reads `file://host/path` as a path too, but a person who writes it means another machine. */
 function parseFileUrl(address: string): Parsed<GitAddress> {
   if (!address.startsWith('file:///')) return refused('names a host in a file address; write file:///path')
+  const path = decoded(address.slice('file://'.length))
+  if (path === undefined) return refused('has a % that is no encoded character')
+  return PATH.test(path) ? local(path) : refused('is not a path that git can use')
+}
+
+function decoded(text: string): string | undefined {
   try {
-    const path = decodeURIComponent(address.slice('file://'.length))
-    return PATH.test(path) ? local(path) : refused('is not a path that git can use')
+    return decodeURIComponent(text)
   } catch {
-    return refused('has a % that is no encoded character')
+    return undefined
   }
 }
 

@@ -15,6 +15,10 @@ describe('addresses', () => {
     ['ssh://git@code.example:2222/ada', { protocol: 'ssh', host: 'code.example', port: 2222 }],
     ['git@code.example:ada/lamps.git', { protocol: 'ssh', host: 'code.example', port: 22 }],
     ['git@code_host:ada/lamps.git', { protocol: 'ssh', host: 'code_host', port: 22 }],
+    ['ssh://git@[2620:fe::fe]:2222/x', { protocol: 'ssh', host: '2620:fe::fe', port: 2222 }],
+    ['git@code.example:v3/ada/My%20Lamps', { protocol: 'ssh', host: 'code.example', port: 22 }],
+    ['ssh://first.last%40corp@code.example/x', { protocol: 'ssh', host: 'code.example', port: 22 }],
+    ['ssh://corp%5cada@code.example/x', { protocol: 'ssh', host: 'code.example', port: 22 }],
     ['/srv/my code/lamps.git', { protocol: 'file', path: '/srv/my code/lamps.git' }],
     ['file:///srv/my%20code/lamps.git', { protocol: 'file', path: '/srv/my code/lamps.git' }],
   ])('%j is accepted', (address, value) => {
@@ -37,6 +41,22 @@ describe('addresses', () => {
     '-x@code.example:y',
     'git@code.example:-oProxyCommand=x',
     'a@b::c',
+    // Addresses in which git finds another host or user.
+    'ssh://git@1.1.1.1/a@[127.0.0.1]:2222/x',
+    'git@1.1.1.1:a@[127.0.0.1]:x',
+    'ssh://git@1.1.1.1/%40%5B127.0.0.1%5D/x',
+    'ssh://git@1.1.1.1/@%5b127.0.0.1%5d/x',
+    'ssh://127.0.0.1%2Fx@code.example/x',
+    'ssh://127.0.0.1%3A2222@code.example/x',
+    'ssh://a%40%5B127.0.0.1%5D@code.example/x',
+    'ssh://%2DoProxyCommand@code.example/x',
+    'ssh://a%0Ab@code.example/x',
+    'ssh://a%24b@code.example/x',
+    'ssh://a%c3@code.example/x',
+    // Protocols in another case, which git does not know.
+    'HTTPS://code.example/x',
+    'http\u017f://code.example/x',
+    '\u017f\u017fh://git@code.example/x',
     // Hosts that programs read differently.
     'http://2130706433/x',
     'http://0x7f000001/x',
