@@ -48,6 +48,8 @@ interface Question {
   readonly url: string
   failures: number
   unknownAnswers: number
+  /** The code host is answering now. */
+  isAsking: boolean
   cancelRetry: Cancel
 }
 
@@ -83,10 +85,7 @@ export class PullConfirmer {
 
   /** Asks all open questions again now, because the code host may be another one. */
   onCodeHostChanged(): void {
-    for (const question of this.#questions.values()) {
-      question.cancelRetry()
-      this.#enqueue(question)
-    }
+    for (const question of this.#questions.values()) this.#enqueue(question)
   }
 
   /** Asks the code host when the run's pull request has no answer yet. Returns at once. */
@@ -98,7 +97,14 @@ export class PullConfirmer {
     asked?.cancelRetry()
     this.#questions.delete(runId)
     if (url === undefined) return
-    const question: Question = { runId, url, failures: 0, unknownAnswers: 0, cancelRetry: () => {} }
+    const question: Question = {
+      runId,
+      url,
+      failures: 0,
+      unknownAnswers: 0,
+      isAsking: false,
+      cancelRetry: () => {},
+    }
     this.#questions.set(runId, question)
     this.#enqueue(question)
   }
@@ -112,6 +118,7 @@ export class PullConfirmer {
 
   // ---- asking ------------------------------------------------------------------------------------------------------
 
+  /** A question that the code host is answering waits for that answer, so each question has one retry at most. */
   #enqueue(question: Question): void {
     if (this.#waiting.includes(question)) return
     this.#waiting.push(question)
@@ -120,8 +127,9 @@ export class PullConfirmer {
 
   #askNext(): void {
     while (this.#isStarted && this.#running < PULLS_CONFIRMED_AT_ONCE) {
-      const question = this.#waiting.shift()
+      const question = this.#waiting.find(({ isAsking }) => !isAsking)
       if (question === undefined) return
+      this.#waiting = this.#waiting.filter((waiting) => waiting !== question)
       if (this.#isOpen(question)) void this.#ask(question)
     }
   }
@@ -132,8 +140,11 @@ export class PullConfirmer {
 
   async #ask(question: Question): Promise<void> {
     this.#running += 1
+    question.isAsking = true
+    question.cancelRetry()
     const pull = this.#pullOf(question)
     const identity = pull.ok ? await this.#fetch(question, pull.value) : pull
+    question.isAsking = false
     this.#running -= 1
     if (this.#isStarted && this.#isOpen(question)) this.#onAnswer(question, pull, identity)
     this.#askNext()
@@ -201,6 +212,7 @@ export class PullConfirmer {
       PULL_CONFIRM_RETRY_MS_MAX,
       random.fraction(),
     )
+    question.cancelRetry()
     question.cancelRetry = clock.after(waitMs, () => this.#enqueue(question))
     const adoption = contextOf(runId)?.adoption ?? null
     if (adoption === null) return
