@@ -560,6 +560,17 @@ export function readWorkerFrame(text: string, registered: boolean): FrameCheck<W
   return malformed(problemAt(['type'], 'must not be register: this connection is registered already'))
 }
 
+/** A numbered frame of an unknown type is a gap: without its number every later frame of its lease would wait. */
+export function gapOfUnknownFrame(text: string): WorkerFrameOf<'lease-gap'> | undefined {
+  const parsed = parseJson(text, WORKER_FRAME_KEYS_MAX)
+  const numbered = parsed.ok ? checkNumbered(parsed.value) : parsed
+  if (!numbered.ok) return undefined
+  const { leaseId, seq } = numbered.value
+  return { type: 'lease-gap', leaseId, from: seq, to: seq }
+}
+
+const checkNumbered = createOpenChecker(record('NumberedFrame', numberedFields))
+
 /** Reads a frame of the host. Unknown keys are not part of the returned frame. */
 export function readHostFrame(text: string): FrameCheck<HostFrame> {
   const parsed = parseJson(text, WORKER_FRAME_KEYS_MAX)

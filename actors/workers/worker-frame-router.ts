@@ -8,7 +8,12 @@ import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.t
 import type { Log, Meters, UsageArchive } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import { readAttachData } from '../../protocol/attach-text.ts'
-import { readWorkerFrame, type WorkerFrame, type WorkerFrameOf } from '../../protocol/frames.ts'
+import {
+  gapOfUnknownFrame,
+  readWorkerFrame,
+  type WorkerFrame,
+  type WorkerFrameOf,
+} from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import { Counter } from '../runtime/counter.ts'
@@ -101,6 +106,9 @@ export class WorkerFrameRouter {
     // A newer worker may send frames that this version does not know; the line stays open.
     if (!read.ok && read.isUnknownType) {
       this.#frameCounts.add('unknown')
+      const skipped = gapOfUnknownFrame(text)
+      if (skipped !== undefined && worker.leases.has(skipped.leaseId))
+        this.#dispatch(connection, worker, skipped, text.length)
       return
     }
     if (!read.ok) {

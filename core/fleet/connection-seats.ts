@@ -2,8 +2,8 @@
  * Decides which connections may wait for their registration, so that no flood of silent connections keeps workers out.
  *
  * A connection without proof has a seat of its address. An address at its maximum displaces its own oldest connection at
- * once: a flood from one address then competes only with itself, and a newcomer of that address always has time for its
- * first frame. When all seats are taken, the oldest connection gives way after two seconds. Before that, only the
+ * once: a flood from one address then competes only with itself, and a newcomer of that address has the time in which
+ * others take all of its seats. A worker behind such an address needs proof. When all seats are taken, the oldest connection gives way after two seconds. Before that, only the
  * address that holds the most gives way. Proven connections have seats apart, which connections without proof cannot take.
  */
 import {

@@ -310,11 +310,13 @@ test('a connection that was replaced by a newer one does not take the worker off
 test('a frame of an unknown type after registration is ignored and counted', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
-  const running = work.running()
-  await connection.send({ type: 'run-poem' }, { ...running, type: 'run-later', poem: 'x' }, running)
+  const numbered = { ...work.running(), type: 'run-later', poem: 'x' }
+  await connection.send({ type: 'run-poem' }, numbered, work.running())
   expect(connection.closed).toBeUndefined()
   expect(host.run(runId).status).toBe('running')
   expect(host.countOf('frames_total unknown')).toBe(2)
+  // The number of the unknown frame is a gap, so the frames after it are applied and acknowledged.
+  expect(await host.events(runId)).toContain('gap 1–1')
 })
 
 test.each([
