@@ -194,7 +194,7 @@ function createLocalWorkerLauncher(
 // ---- the end ---------------------------------------------------------------------------------------------------
 
 /** The process ends even if the store cannot be closed in time, because its disk hangs. */
-const CLOSE_STORE_MS_MAX = 1_000
+const CLOSE_STORE_MS_MAX = 5_000
 
 async function finish(ending: {
   exitCode: number

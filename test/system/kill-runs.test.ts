@@ -429,6 +429,9 @@ function groupBy<T>(all: readonly T[], keyOf: (item: T) => string): Map<string, 
   return groups
 }
 
+/** How many lines of the last host's log a failure shows. */
+const LAST_LINES = 20
+
 // ---- the stories -----------------------------------------------------------------------------------------------------
 
 let current: Story | undefined
@@ -482,7 +485,10 @@ for (let n = 0; n < STORIES; n++) {
         await runStory(seed)
       } catch (error) {
         const how = current?.log.map((why, at) => `  kill ${at + 1}: ${why}`).join('\n')
-        throw new Error(`SEED=${seed}: ${error instanceof Error ? error.message : String(error)}\n${how}`)
+        const last = current?.host.err().split('\n').slice(-LAST_LINES).join('\n')
+        throw new Error(
+          `SEED=${seed}: ${error instanceof Error ? error.message : String(error)}\n${how}\n${last}`,
+        )
       }
     },
     STORY_MS_MAX,
