@@ -19,7 +19,7 @@ export interface LocalGitAddress {
 
 export interface NetworkGitAddress {
   readonly protocol: 'https' | 'http' | 'ssh'
-  /** A name in lower case, or an address without brackets. */
+  /** A name in lower case without a final dot, or an address without brackets. */
   readonly host: string
   readonly port: number
 }
@@ -96,11 +96,12 @@ function network(
   digits: string | undefined,
 ): Parsed<GitAddress> {
   const port = digits === undefined ? DEFAULT_PORTS[protocol] : Number(digits)
-  const name = host.toLowerCase()
+  const written = host.toLowerCase()
+  const name = written.replace(/\.$/, '')
   if (port < 1 || port > PORT_MAX) return refused('names a port that does not exist')
-  if (!IPV4.test(name) && !isIPv6(name) && !HOST_NAME.test(name))
-    return refused('names a host that is no host name')
-  return { ok: true, value: { protocol, host: name, port } }
+  if (HOST_NAME.test(name)) return { ok: true, value: { protocol, host: name, port } }
+  if (!IPV4.test(written) && !isIPv6(written)) return refused('names a host that is no host name')
+  return { ok: true, value: { protocol, host: written, port } }
 }
 
 function isIPv6(host: string): boolean {

@@ -86,13 +86,13 @@ export function gitCommandLine(program: string, call: GitCall, access: RemoteAcc
   return [SHELL, '-c', LIVENESS_SCRIPT, 'git', ...limits, program, ...settings, ...pins, ...gitDir, ...args]
 }
 
-/** Makes curl connect to the checked addresses. */
+/** Makes curl connect to the checked addresses, also where the address has a final dot after the name. */
 function pinsOf(access: RemoteAccess | undefined): string[] {
   if (access === undefined || access.protocol === 'file' || access.protocol === 'ssh') return []
   const { host, port, addresses = [] } = access
   if (addresses.length === 0) return []
   const list = addresses.map((address) => (isIPv6(address) ? `[${address}]` : address)).join(',')
-  return [`http.curloptResolve=${host}:${port}:${list}`]
+  return [host, `${host}.`].map((name) => `http.curloptResolve=${name}:${port}:${list}`)
 }
 
 /**

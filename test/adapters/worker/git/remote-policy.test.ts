@@ -229,9 +229,11 @@ describe('git', () => {
         yes({ protocol: 'http' as const, host: 'code.example', port, addresses: ['127.0.0.1'] }),
     }
     const worker = createGit({ folder: tempFolder(), clock: realClock, policy })
-    const address = `http://code.example:${port}/ada/lamps.git`
-    got(await worker.run({ args: ['ls-remote', address], remote: { address }, timeoutMs: 20_000 }))
-    expect(seen).toEqual([`code.example:${port}`])
+    for (const name of ['code.example', 'code.example.']) {
+      const address = `http://${name}:${port}/ada/lamps.git`
+      got(await worker.run({ args: ['ls-remote', address], remote: { address }, timeoutMs: 20_000 }))
+    }
+    expect(seen).toEqual([`code.example:${port}`, expect.stringMatching(/^code\.example\.?:/)])
   })
 
   test('lets ssh connect to the checked address, under the host’s own key', async () => {
