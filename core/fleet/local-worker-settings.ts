@@ -4,6 +4,7 @@
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { CODE_HOST_FACTS } from '../../protocol/drivers.ts'
+import { originsOfHostEntry } from '../../protocol/git-address.ts'
 import type { LocalWorkerSettings } from '../ports.ts'
 
 export function localWorkerSettings({ sandbox, codehost }: ServiceConfig): LocalWorkerSettings {
@@ -12,11 +13,13 @@ export function localWorkerSettings({ sandbox, codehost }: ServiceConfig): Local
   return {
     concurrency: sandbox.concurrency,
     codeHostFolder: isFolder ? (path ?? null) : null,
-    codeHostOrigin: isFolder || apiUrl === undefined ? null : hostAndPort(apiUrl),
+    codeHostOrigin: isFolder || apiUrl === undefined ? null : codeHostOriginOf(apiUrl),
   }
 }
 
-function hostAndPort(url: string): string {
+/** Null for a host that git's addresses cannot name: the worker would refuse to start with it. */
+function codeHostOriginOf(url: string): string | null {
   const { protocol, hostname, port } = new URL(url)
-  return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`
+  const [origin] = originsOfHostEntry(`${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`)
+  return origin ?? null
 }
