@@ -61,8 +61,7 @@ export class LocalRepositories {
     const checks = this.#options.allowedFolders.map(async (folder) => {
       const real = await realPathOf(folder)
       if (real === undefined) return `${folder} does not exist, or the worker may not pass to it`
-      if (overlapsAny(real, own)) return `${folder} contains the worker's own folders, or lies in them`
-      return undefined
+      return overlapProblem(real, own)
     })
     return (await Promise.all(checks)).filter((problem) => problem !== undefined)
   }
@@ -94,7 +93,9 @@ export class LocalRepositories {
   async #allowedFolders(): Promise<string[]> {
     const own = await this.#ownFolders()
     const real = await Promise.all(this.#options.allowedFolders.map(realPathOf))
-    return real.filter((folder) => folder !== undefined).filter((folder) => !overlapsAny(folder, own))
+    return real
+      .filter((folder) => folder !== undefined)
+      .filter((folder) => overlapProblem(folder, own) === undefined)
   }
 
   async #ownFolders(): Promise<string[]> {
@@ -104,12 +105,21 @@ export class LocalRepositories {
 
   async #describeAllowed(): Promise<string> {
     const allowed = await this.#allowedFolders()
-    return allowed.length === 0 ? 'none is allowed' : `allowed: ${allowed.map(printable).join(', ')}`
+    const useless = await this.findUselessFolders()
+    const described =
+      allowed.length === 0 ? 'none is allowed' : `allowed: ${allowed.map(printable).join(', ')}`
+    return [described, ...useless.map(printable)].join('; ')
   }
 }
 
-function overlapsAny(folder: string, own: readonly string[]): boolean {
-  return own.some((ownFolder) => isWithin(folder, ownFolder) || isWithin(ownFolder, folder))
+function overlapProblem(folder: string, own: readonly string[]): string | undefined {
+  for (const ownFolder of own) {
+    if (isWithin(folder, ownFolder))
+      return `${folder} lies in the worker's own folder ${ownFolder}, so nothing there is allowed; name another folder`
+    if (isWithin(ownFolder, folder))
+      return `${folder} contains the worker's own folder ${ownFolder}, so nothing there is allowed; name a folder that does not`
+  }
+  return undefined
 }
 
 function isWithin(path: string, folder: string): boolean {
