@@ -92,7 +92,7 @@ export class RemotePolicy {
       return isAllowed ? yes({ ...target, addresses: sortIpv4First(addresses) }) : refuse(target, NOT_PUBLIC)
     }
     // Behind a proxy, names may resolve only there; the proxy then decides what it connects to.
-    return this.#hasProxy(target) ? yes(target) : no('unavailable', `Could not resolve host: ${host}`)
+    return this.#hasProxy(target) ? yes(target) : refuseUnresolved(target)
   }
 
   #hasProxy({ protocol, host, port }: NetworkGitAddress): boolean {
@@ -108,8 +108,18 @@ function refuse({ host, port }: NetworkGitAddress, reason: string): Result<never
   const origin = originOf(host, port)
   return no(
     'forbidden',
-    `this worker does not let git contact ${origin}: ${reason}; if this is your code host, start the worker, or the host for its own worker, with ${PRIVATE_HOST_OPTION} ${origin}`,
+    `this worker does not let git contact ${origin}: ${reason}; if this is your code host, ${cureFor(origin)}`,
   )
+}
+
+/** Only the name servers are asked, so an alias of ssh or a name in /etc/hosts is not found. */
+function refuseUnresolved({ host, port }: NetworkGitAddress): Result<never> {
+  const cure = cureFor(originOf(host, port))
+  return no('unavailable', `Could not resolve host: ${host}; if only this machine knows the name, ${cure}`)
+}
+
+function cureFor(origin: string): string {
+  return `start the worker, or the host for its own worker, with ${PRIVATE_HOST_OPTION} ${origin}`
 }
 
 /** A missing protocol fails at once, but a broken one, usually IPv6, would cost a timeout. */

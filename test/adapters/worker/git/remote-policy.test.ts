@@ -94,8 +94,9 @@ describe('a folder', () => {
       expect(await refused(policy([folder]), planted)).toMatch(OUTSIDE)
       expect(await refused(policy([folder]), beside)).toMatch(OUTSIDE)
       expect(await policy([folder]).localRepositories.findUselessFolders()).toEqual([
-        expect.stringMatching(/own folders/),
+        expect.stringContaining(`the worker's own folder ${own}`),
       ])
+      expect(await refused(policy([folder]), beside)).toContain(`the worker's own folder ${own}`)
     }
     expect(await policy().localRepositories.findUselessFolders()).toEqual([])
     expect(await policy([join(root, 'absent')]).localRepositories.findUselessFolders()).toEqual([
@@ -201,7 +202,12 @@ describe('a host', () => {
   })
 
   test('without an address is tried again later, and left to the proxy where there is one', async () => {
-    expect(await refused(hosts(), 'https://absent.example/x')).toMatch(/^unavailable: Could not resolve host/)
+    expect(await refused(hosts(), 'https://absent.example/x')).toMatch(
+      /^unavailable: Could not resolve host.*--private-code-host absent.example:443$/,
+    )
+    expect(await refused(hosts(), 'git@code.example-work:x')).toMatch(
+      /--private-code-host code.example-work:22$/,
+    )
     const broken = hosts({ resolve: () => Promise.reject(new Error('no name server')) })
     expect(await refused(broken, 'https://code.example/x')).toMatch(/^unavailable/)
     const proxies = { http: '', https: 'http://proxy.example:3128', noProxy: 'direct.example' }
