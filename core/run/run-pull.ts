@@ -63,6 +63,22 @@ function isPlainAddress(url: string): boolean {
   return username === '' && password === '' && search === '' && hash === ''
 }
 
+/** Whether a report names the pull request that the run has already, perhaps with another spelling of the address. */
+export function isKnownPull(
+  run: Pick<Run, 'prUrl' | 'pull'>,
+  url: string,
+  pull: RunPull | undefined,
+): boolean {
+  if (run.pull === undefined || run.prUrl === undefined) return false
+  if (url === run.prUrl) return true
+  return pull !== undefined && isSamePull(pull, run.pull) && isSameSite(url, run.prUrl)
+}
+
+/** After a move to another code host the same repository and number are another pull request. */
+function isSameSite(left: string, right: string): boolean {
+  return URL.canParse(left) && URL.canParse(right) && new URL(left).origin === new URL(right).origin
+}
+
 // ---- the answer of the code host ---------------------------------------------------------------------------------
 
 /** Returns why the pull request is not of the run's branch; undefined when it is. */

@@ -10,6 +10,7 @@ import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunPull, RunResult, RunSandbox, RunStatus, Ticket } from '../../protocol/run.ts'
 import { truncate } from '../safe-text.ts'
 import { foldExcessCosts, replaceLeaseCosts, totalsOf } from './cost.ts'
+import { isKnownPull } from './run-pull.ts'
 import { retainedSandbox } from './sandbox-retention.ts'
 
 /** The order of statuses. A worker's report alone reaches only the three in the middle. */
@@ -80,10 +81,11 @@ export function finishRun(
   outcome: RunOutcome,
   by: LeaseReporter & { readonly now: string; readonly retentionHours: number },
 ): Run {
-  const result = resultOf(outcome) ?? run.result
+  const reported = applyReport(run, outcome, by)
+  const result = resultOf(outcome, by.pull === undefined ? undefined : reported.prUrl) ?? run.result
   const error = outcome.error ?? (outcome.status === 'failed' ? 'the worker gave no reason' : undefined)
   return {
-    ...omitFields(applyReport(run, outcome, by), ['queueReason', 'error']),
+    ...omitFields(reported, ['queueReason', 'error']),
     status: outcome.status,
     finishedAt: by.now,
     sandbox: retainedSandbox({ ...run.sandbox, ...outcome.sandbox, workerId: by.workerId }, outcome, by),
@@ -220,18 +222,22 @@ function applyReport(run: Run, report: RunPatch | RunOutcome, by: LeaseReporter)
 
 /**
  * The known state of one pull request says nothing about another. A new one counts as open until the code host answers:
- * a worker does not decide about the state.
+ * a worker does not decide about the state. Another spelling of the known address changes nothing.
  */
 function withPull(run: Run, report: RunPatch | RunOutcome, pull: RunPull | undefined): Run {
   const prUrl = report.prUrl ?? ('result' in report ? report.result?.prUrl : undefined)
-  if (prUrl === undefined || (prUrl === run.prUrl && run.pull !== undefined)) return run
+  if (prUrl === undefined || isKnownPull(run, prUrl, pull)) return run
   const known = prUrl === run.prUrl ? run : { ...omitFields(run, ['pull']), prUrl, prState: 'open' as const }
   return pull === undefined ? known : { ...known, pull }
 }
 
-function resultOf({ status, result, prUrl }: RunOutcome): RunResult | undefined {
-  if (result === undefined) {
-    return status === 'completed' && prUrl !== undefined ? { prUrl, artifacts: [] } : undefined
-  }
-  return result.prUrl !== undefined || prUrl === undefined ? result : { ...result, prUrl }
+/** `known`: the run's own spelling of the address that the outcome names. */
+function resultOf(
+  { status, result, prUrl: named }: RunOutcome,
+  known: string | undefined,
+): RunResult | undefined {
+  const prUrl = known ?? result?.prUrl ?? named
+  if (prUrl === undefined) return result
+  if (result === undefined) return status === 'completed' ? { prUrl, artifacts: [] } : undefined
+  return { ...result, prUrl }
 }

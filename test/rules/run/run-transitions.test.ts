@@ -17,13 +17,14 @@ import {
 } from '../../../core/run/run-transitions.ts'
 import type { RunOutcome, RunPatch } from '../../../protocol/frames.ts'
 import { createChecker } from '../../../protocol/parse.ts'
-import { RUN_STATUSES, Run } from '../../../protocol/run.ts'
+import { RUN_STATUSES, Run, type RunPull } from '../../../protocol/run.ts'
 import { aCost, anyCost, aRun, aTicket, dense, T0, T1 } from './runs.ts'
 
 const by = { workerId: 'wk-1', costsBefore: 0, label: 'run' }
 const end = { ...by, now: T1, retentionHours: 24 }
 const url = 'https://code.example/1'
 const otherUrl = 'https://code.example/2'
+const pull: RunPull = { remote: 'owner/name', number: 1, branch: 'ada/eng-12', confirmed: false }
 
 test('every status is queued, active or terminal', () => {
   expect(RUN_STATUSES.filter(isActive)).toEqual(['preparing', 'running', 'finalizing'])
@@ -101,6 +102,16 @@ describe('patched', () => {
     expect(moved.prUrl).toBe(otherUrl)
     expect(moved.prState).toBe('open')
   })
+
+  test('another spelling of the known pull request’s address changes nothing', () => {
+    const known: Run = { ...running, prUrl: url, prState: 'merged', pull: { ...pull, confirmed: true } }
+    const files = { ...by, pull: { ...pull, remote: 'Owner/Name' } }
+    expect(patchRun(known, { prUrl: `${url}/files` }, files)).toEqual(patchRun(known, {}, by))
+    const moved = patchRun(known, { prUrl: otherUrl }, { ...by, pull: { ...pull, number: 2 } })
+    expect(moved).toMatchObject({ prUrl: otherUrl, prState: 'open', pull: { number: 2, confirmed: false } })
+    const elsewhere = patchRun(known, { prUrl: 'https://other.example/1' }, files)
+    expect(elsewhere).toMatchObject({ prUrl: 'https://other.example/1', pull: { confirmed: false } })
+  })
 })
 
 describe('finished', () => {
@@ -145,6 +156,17 @@ describe('finished', () => {
     const bare = finishRun(run, { status: 'completed', prUrl: url, costs: [] }, end)
     expect(bare.result).toEqual({ prUrl: url, artifacts: [] })
     expect(finishRun(run, { status: 'failed', prUrl: url, costs: [] }, end)).not.toHaveProperty('result')
+    // The code host's answer replaces the address of the result only when it is the run's, letter for letter.
+    const known: Run = { ...run, prUrl: url, prState: 'open', pull: { ...pull, confirmed: true } }
+    const files = `${url}/files`
+    for (const result of [undefined, { prUrl: files, artifacts: [] }])
+      expect(
+        finishRun(
+          known,
+          { status: 'completed', prUrl: files, costs: [], ...(result && { result }) },
+          { ...end, pull },
+        ),
+      ).toMatchObject({ prUrl: url, pull: { confirmed: true }, result: { prUrl: url } })
   })
 
   test('a failure without a reason gets one, a success has no error', () => {
