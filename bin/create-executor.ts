@@ -16,7 +16,7 @@ import { createAgentDrivers } from '../worker/agents/registry.ts'
 import { type ClosableExecutor, openExecutor } from '../worker/executor.ts'
 import { createGitSources } from '../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
-import { guardCodeHost } from '../worker/git/guarded-code-host.ts'
+import { guardCodeHost, guardHttp } from '../worker/git/guarded-code-host.ts'
 import { RemotePolicy } from '../worker/git/remote-policy.ts'
 import { diskBytes, freeBytes } from '../worker/run/free-disk.ts'
 import {
@@ -71,8 +71,10 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
   const http = createHttp({ clock, random: realRandom, ...network })
   const policy = await createPolicy(options, location.folder)
   const codehostFor = (job: Job) => {
-    const created = createCodeHost(job.codehost, job.credentials.codehost, { http, clock })
-    return created.ok ? yes(guardCodeHost(created.value, job.codehost ?? {}, policy)) : created
+    const { codehost = {} } = job
+    const ports = { http: guardHttp(http, codehost, policy), clock }
+    const created = createCodeHost(job.codehost, job.credentials.codehost, ports)
+    return created.ok ? yes(guardCodeHost(created.value, codehost, policy)) : created
   }
   const executor = await openExecutor({
     folder: location.folder,

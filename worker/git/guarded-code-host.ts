@@ -1,7 +1,12 @@
-/** `guardCodeHost` lets a job's code host act only while the worker's policy allows its folder or its API address. */
+/**
+ * `guardCodeHost` lets a job's code host act only while the worker's policy allows its folder or its API address.
+ *
+ * `guardHttp` applies the policy again to each connection of the code host's requests.
+ */
 import type { CodeHost } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'
+import type { Http } from '../../providers/http/http-types.ts'
 import type { RemotePolicy } from './remote-policy.ts'
 
 export function guardCodeHost(
@@ -24,5 +29,15 @@ export function guardCodeHost(
     hasComment: (...call) => guarded(() => codehost.hasComment(...call)),
     comment: (...call) => guarded(() => codehost.comment(...call)),
     dropRepeats: (...call) => guarded(() => codehost.dropRepeats(...call)),
+  }
+}
+
+/** Keeps requests to `apiUrl` at public addresses, because after the check its name may resolve to private ones. */
+export function guardHttp(http: Http, { apiUrl }: Pick<JobCodehost, 'apiUrl'>, policy: RemotePolicy): Http {
+  if (apiUrl === undefined) return http
+  if (URL.canParse(apiUrl) && policy.isPrivateHost(new URL(apiUrl))) return http
+  return {
+    send: (request) => http.send({ ...request, publicOnly: true }),
+    close: () => http.close(),
   }
 }

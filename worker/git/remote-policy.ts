@@ -73,6 +73,13 @@ export class RemotePolicy {
     return gitDir.ok ? yes({ protocol: 'file', gitDir: gitDir.value }) : gitDir
   }
 
+  /** Whether the operator named the host and port of the URL. */
+  isPrivateHost(url: URL): boolean {
+    const parsed = parseGitAddress(`${url.origin}/`)
+    if (!parsed.ok || parsed.value.protocol === 'file') return false
+    return this.#privateHosts.has(originOf(parsed.value.host, parsed.value.port))
+  }
+
   async #checkNetwork(target: NetworkGitAddress): Promise<Result<RemoteAccess>> {
     const { host, port } = target
     if (this.#privateHosts.has(originOf(host, port))) return yes(target)

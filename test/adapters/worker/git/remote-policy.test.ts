@@ -7,8 +7,9 @@ import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { yes } from '../../../../core/result.ts'
+import type { Http } from '../../../../providers/http/http-types.ts'
 import { createGit } from '../../../../worker/git/git.ts'
-import { guardCodeHost } from '../../../../worker/git/guarded-code-host.ts'
+import { guardCodeHost, guardHttp } from '../../../../worker/git/guarded-code-host.ts'
 import { RemotePolicy, type RemotePolicyOptions } from '../../../../worker/git/remote-policy.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { closeAfterTest } from '../../../support/test-resources.ts'
@@ -307,5 +308,20 @@ describe('a code host', () => {
       'https://code.example:9200/',
     ])
       expect(refusalOf(await guard(apiUrl).findPull('a/b', 'x', 'main'))).toMatch(/^forbidden/)
+  })
+
+  test('is asked at public addresses only, unless the operator named it', async () => {
+    const policy = hosts({ privateHosts: ['127.0.0.1:3000', 'inside.example'] })
+    const http: Http = {
+      send: async ({ publicOnly = false }) => yes({ status: 200, headers: {}, text: String(publicOnly) }),
+      close: async () => {},
+    }
+    const isPublicOnly = async (url: string) =>
+      got(await guardHttp(http, { apiUrl: url }, policy).send({ method: 'GET', url, headers: {} })).text
+    expect(await isPublicOnly('https://code.example/api/v3')).toBe('true')
+    expect(await isPublicOnly('http://127.0.0.1:3001/')).toBe('true')
+    expect(await isPublicOnly('no address')).toBe('true')
+    expect(await isPublicOnly('http://127.0.0.1:3000/')).toBe('false')
+    expect(await isPublicOnly('https://inside.example./api')).toBe('false')
   })
 })
