@@ -1,7 +1,7 @@
 /**
  * `guardCodeHost` lets a job's code host act only while the worker's policy allows its folder or its API address.
  *
- * `guardHttp` applies the policy again to each connection of the code host's requests.
+ * `guardHttp` makes each connection of its requests stay at public addresses, unless the operator named the host.
  */
 import type { CodeHost } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
