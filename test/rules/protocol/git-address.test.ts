@@ -94,6 +94,15 @@ describe('addresses', () => {
     expect(parseGitAddress(address)).toMatchObject({ ok: false })
   })
 
+  test.each(['ssh://first.last%40corp@code.example/x', 'ssh://git@code.example.:22/x'])(
+    'the configuration accepts %j',
+    (cloneUrl) => {
+      expect(completeConfig({ repos: { lamps: { remote: 'ada/lamps', cloneUrl } } })).toMatchObject({
+        ok: true,
+      })
+    },
+  )
+
   test.each(['file://host/srv/lamps.git', 'http://127.1/x', 'git@-x:y', 'https://code.example:99999/x'])(
     'the configuration refuses %j too, with the key and the cure',
     (cloneUrl) => {
