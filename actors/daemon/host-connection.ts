@@ -1,8 +1,9 @@
 /**
  * Keeps the worker's connection to the host: dials, registers, sends heartbeats, and gives up a silent host.
  *
- * Late callbacks of a connection that was given up are ignored, except withdrawals. Secrets pass through and are stored only by the
- * `Identity`. All frames that do not concern the connection itself go to the frame router.
+ * Late callbacks of a connection that was given up are ignored, except frames that take something away: `lease-lost`,
+ * `cancel` and `revoked`. Secrets pass through and are stored only by the `Identity`. All frames that do not concern the
+ * connection itself go to the frame router.
  */
 import { isNativeError } from 'node:util/types'
 import { backoffMs } from '../../core/backoff.ts'
@@ -256,7 +257,8 @@ export class HostConnection {
     else if (read.value.type === 'rejected') void this.#onRejected(session, read.value)
     else if (session.isRegistered) this.#onFrame(read.value)
     else {
-      this.#applyWithdrawal(read.value)
+      // A host that has not registered this worker may be another one, which must not take the credential.
+      if (read.value.type !== 'revoked') this.#applyWithdrawal(read.value)
       this.#giveUp(`the host sent ${read.value.type} before registered`)
     }
   }

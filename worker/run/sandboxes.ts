@@ -59,7 +59,7 @@ export interface SandboxesOptions {
 const RECORD_FILE = 'sandbox.json'
 const NEVER = '9999'
 const DISCARD_REASONS = {
-  quota: { why: 'for the disk quota', cure: 'raise sandbox.diskQuotaGib to keep more' },
+  quota: { why: 'for the disk quota', cure: 'set or raise sandbox.diskQuotaGib to keep more' },
   'full disk': { why: 'because the disk is full', cure: 'free disk space on this machine to keep more' },
 } as const
 const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/

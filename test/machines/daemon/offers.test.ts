@@ -212,6 +212,15 @@ describe('a connection that is given up because the host was silent', () => {
     expect(conversation.transcript()).toContain('kill ls-1 (the lease is lost: expired)')
   })
 
+  test('keeps its credential when a host revokes it that has not registered it', async () => {
+    const { conversation } = await silentWithExecution()
+    await conversation.clock.advance(2_000)
+    await conversation.openConnection()
+    await conversation.hostSends({ type: 'revoked', reason: 'unwanted' })
+    expect(conversation.credential).toBeDefined()
+    expect(conversation.ends).toEqual([])
+  })
+
   test('brings nothing else: neither a dispatch nor a longer lease', async () => {
     const { conversation, read } = await silentWithExecution()
     await read({
