@@ -7,6 +7,8 @@ const someTestsOnly =
 
 export default {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
+  // Data directories hold checkouts of repositories, with tests and packages of their own.
+  modulePathIgnorePatterns: ['<rootDir>/\\.data', '<rootDir>/\\.agents'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {
     '^.+\\.ts$': [

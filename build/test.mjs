@@ -2,7 +2,8 @@
  * `npm test`: checks everything that must hold before a change is accepted.
  *
  * System, build, types, lint, then the tests; a failure does not skip the later checks. The last line counts each
- * check as one: `N passed, N failed`. Arguments go to Jest (`npm test -- test/rules`).
+ * check as one: `N passed, N failed, N skipped`; the lines before it say why tests were skipped. Arguments go to Jest
+ * (`npm test -- test/rules`).
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -10,15 +11,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { root } from './bundle.mjs'
 import { checkSystem } from './check-system.mjs'
+import { readSkips, skipProblems } from './skips.mjs'
 
-const tally = { passed: 0, failed: 0 }
+const tally = { passed: 0, failed: 0, skipped: 0 }
 
 await checkSystem({ forTests: true })
 check('build', 'build/build.mjs')
 check('types', 'node_modules/typescript/bin/tsc', '--noEmit')
 check('lint', 'node_modules/@biomejs/biome/bin/biome', 'check', '--error-on-warnings', '.')
 test(process.argv.slice(2))
-console.log(`${tally.passed} passed, ${tally.failed} failed`)
+console.log(`${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped`)
 process.exitCode = tally.failed === 0 ? 0 : 1
 
 function check(name, ...script) {
@@ -37,20 +39,32 @@ function test(args) {
     '--disable-warning=ExperimentalWarning',
   ]
   const good = runNode([...flags, jest, '--json', `--outputFile=${report}`, ...args])
-  const { passed, failed } = countsIn(report)
+  const results = readReport(report)
   rmSync(folder, { recursive: true })
-  tally.passed += passed
+  tally.passed += results.numPassedTests
+  // A file that cannot be loaded has no failing test but counts as failed.
+  const failed = results.numFailedTests + results.numRuntimeErrorTestSuites
   // Jest can also fail without a failing test: no test found, a crash, a threshold.
   tally.failed += good ? failed : Math.max(failed, 1)
+  // A run that picks tests by name leaves the others out without a reason.
+  if (!args.some((arg) => /^(-t|--testNamePattern)/.test(arg))) judgeSkips(results)
 }
 
-/** A file that cannot be loaded has no failing test but counts as failed. */
-function countsIn(report) {
+function judgeSkips(results) {
+  const skips = readSkips(results)
+  for (const [reason, names] of skips) console.log(`skipped ${names.length}: ${reason}`)
+  tally.skipped = [...skips.values()].flat().length
+  const allowed = JSON.parse(readFileSync(join(root, 'test/skips-in-ci.json'), 'utf8'))
+  const problems = skipProblems(skips, process.env.CI ? allowed : undefined)
+  for (const problem of problems) console.log(`FAILED ${problem}`)
+  tally.failed += problems.length
+}
+
+function readReport(path) {
   try {
-    const counts = JSON.parse(readFileSync(report, 'utf8'))
-    return { passed: counts.numPassedTests, failed: counts.numFailedTests + counts.numRuntimeErrorTestSuites }
+    return JSON.parse(readFileSync(path, 'utf8'))
   } catch {
-    return { passed: 0, failed: 1 }
+    return { numPassedTests: 0, numFailedTests: 1, numRuntimeErrorTestSuites: 0, testResults: [] }
   }
 }
 

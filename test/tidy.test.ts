@@ -229,6 +229,8 @@ describe('a violation is reported', () => {
     ['core/a.ts', '// @ts-ignore\nfoo()', 'a switched-off type check without a reason'],
     ['core/a.ts', '// biome-ignore lint/a/b:\nfoo()', 'biome-ignore without a reason'],
     ['core/a.ts', '// @ts-nocheck because\n', '@ts-nocheck is never right'],
+    ['test/a.ts', "test.skip('a', b)", 'test.skip: use testIf'],
+    ['test/a.ts', "describe.only('a', b)", 'describe.only: use testIf'],
   ])('%s: %j', (path, text, violation) => {
     expect(violations(new Map([[path, text]]))).toContainEqual(expect.stringContaining(violation))
   })

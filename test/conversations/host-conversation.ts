@@ -5,7 +5,6 @@
  * invariant or an error in the host's log also appears in the transcript, so that the test fails. With TALK=sockets in
  * the environment the workers connect to the production listeners of the same host through real sockets.
  */
-import { test } from '@jest/globals'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { HostDependencies } from '../../actors/root/create-host.ts'
 import type { WorkerSender } from '../../core/connection-ports.ts'
@@ -43,6 +42,7 @@ import { createInMemoryHost } from '../support/host-in-memory.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { Random } from '../support/random.ts'
 import { createRecordingLog, type RecordingLog } from '../support/recording-log.ts'
+import { testIf } from '../support/skips.ts'
 import type {
   ScriptedConnectionListener,
   ScriptedConnectionSender,
@@ -53,8 +53,7 @@ import type {
 const sockets = process.env.TALK === 'sockets' ? await import('./socket-conversation.ts') : undefined
 
 /** A test that only works with connections in memory; with sockets it is skipped, for the reason given. */
-export const inMemoryOnly = (_reason: string): typeof test | typeof test.skip =>
-  sockets === undefined ? test : test.skip
+export const inMemoryOnly = (reason: string) => testIf(sockets === undefined, reason)
 
 export const capabilities = {
   os: 'linux',

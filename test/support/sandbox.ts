@@ -16,9 +16,9 @@ import type {
 import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import { runTypeScript, type TestProcess } from './child-process.ts'
 import type { FinishedSandbox, SandboxChildTask } from './sandbox-child.ts'
+import { isRoot } from './skips.ts'
 import { tempFolder } from './temp-folder.ts'
 
-export const isRoot = process.geteuid?.() === 0
 /** An unprivileged user of this test file only, because some tests kill all processes of their user. */
 export const ORDINARY_UID = isRoot ? 100_000 + (process.pid % 100_000) : (process.geteuid?.() ?? 0)
 

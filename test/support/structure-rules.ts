@@ -106,7 +106,17 @@ const INSTALL_SCRIPTS: Readonly<Record<string, string>> = {
 // ---- the rules ---------------------------------------------------------------------------------------------------
 
 export function violations(sources: Sources): string[] {
-  const rules = [layers, actorLayers, libraries, pureBuiltins, ambient, barrels, exceptions, folderNames]
+  const rules = [
+    layers,
+    actorLayers,
+    libraries,
+    pureBuiltins,
+    ambient,
+    barrels,
+    exceptions,
+    skips,
+    folderNames,
+  ]
   const perFile = [...sources].flatMap(([path, text]) => rules.flatMap((rule) => rule(path, text)))
   return [...perFile, ...cycles(sources)]
 }
@@ -188,6 +198,13 @@ function exceptions(path: string, text: string): string[] {
     const complaint = exceptionViolation(line, bare[at] ?? '', `${lines[at - 1] ?? ''}${line}`)
     return complaint === undefined ? [] : [`${path}:${at + 1}: ${complaint}`]
   })
+}
+
+/** A skipped test has a reason, which `skips.ts` puts into its name. */
+function skips(path: string, text: string): string[] {
+  if (path === 'test/support/skips.ts') return []
+  const found = /\b(?:test|it|describe)\.(?:skip|todo|only)\b/.exec(withoutTexts(text))?.[0]
+  return found === undefined ? [] : [`${path}: ${found}: use testIf or describeIf of test/support/skips.ts`]
 }
 
 function exceptionViolation(line: string, code: string, nearby: string): string | undefined {

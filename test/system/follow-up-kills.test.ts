@@ -28,6 +28,7 @@ import { type CommandProcess, sandboxFolder } from '../support/command-process.t
 import { agentRequest, FollowUpSystem, identifierOf } from '../support/follow-up-system.ts'
 import { GATE, isOver, type LocalSystem } from '../support/local-system.ts'
 import { drawSeed, Random } from '../support/random.ts'
+import { testIf } from '../support/skips.ts'
 import { until } from '../support/until.ts'
 
 const STORY_MS_MAX = 300_000
@@ -390,7 +391,7 @@ const KILLS = 8
 const KILL_PAUSE_MS_MAX = 5_000
 const seed = drawSeed()
 const NAMES = ['first', 'second', 'third']
-const many = ALL ? test : test.skip
+const many = testIf(ALL, 'a long round, run by FOLLOW_UP_KILLS=all')
 
 /** The code host's times have whole seconds: a comment in the second of a follow-up's start counts as new. */
 async function waitForNextSecond(): Promise<void> {

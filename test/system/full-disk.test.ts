@@ -1,19 +1,17 @@
 /** A worker whose disk is full of retained sandboxes still executes runs. Real processes, on a small file system. */
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { expect, test } from '@jest/globals'
+import { expect } from '@jest/globals'
 import { LocalSystem } from '../support/local-system.ts'
-import { isRoot } from '../support/sandbox.ts'
+import { testAsRoot } from '../support/skips.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
 /** Enough for one run beside the sandbox of the first, but not for the GiB that a dispatch needs. */
 const DISK = 'size=1400M'
 const FILLER_BYTES = 600_000_000
 
-const asRoot = isRoot ? test : test.skip
-
-asRoot(
-  'a run is executed although retained sandboxes fill the disk (needs root)',
+testAsRoot(
+  'a run is executed although retained sandboxes fill the disk',
   async () => {
     const sandboxDir = tempFolder()
     execFileSync('mount', ['-t', 'tmpfs', '-o', `${DISK},mode=755`, 'none', sandboxDir])

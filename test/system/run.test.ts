@@ -9,6 +9,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
 import { GATE, LocalSystem } from '../support/local-system.ts'
 import { readFilesBelow } from '../support/secret-sweep.ts'
+import { testIf } from '../support/skips.ts'
 import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
@@ -176,7 +177,8 @@ describe('an agent that does not succeed', () => {
     await system.waitForNoProcesses()
   })
 
-  const long: typeof story = (title, body) => (LONG ? story(title, body) : test.skip(title, body))
+  const long: typeof story = (title, body) =>
+    testIf(LONG, 'a long round, run by LONG_CUTS=1')(title, body, TEST_MS_MAX)
   long('because it prints nothing any more and counts as stalled', async () => {
     const system = await LocalSystem.open()
     await system.pairWorker(['--stall-minutes', '1'])

@@ -27,6 +27,7 @@ import type { Run } from '../../protocol/run.ts'
 import type { CommandProcess } from '../support/command-process.ts'
 import { GATE, isOver, LocalSystem, type RepoName } from '../support/local-system.ts'
 import { drawSeed, Random } from '../support/random.ts'
+import { testIf } from '../support/skips.ts'
 import { TcpRelay } from '../support/tcp-relay.ts'
 import { until } from '../support/until.ts'
 
@@ -147,7 +148,8 @@ function story(title: string, body: () => Promise<void>): void {
   test(title, body, TEST_MS_MAX)
 }
 
-const long: typeof story = (title, body) => (LONG ? story(title, body) : test.skip(title, body))
+const long: typeof story = (title, body) =>
+  testIf(LONG, 'a long round, run by LONG_CUTS=1')(title, body, TEST_MS_MAX)
 
 describe('kill −9 in the middle of runs', () => {
   story('of their worker: they are interrupted, and reported when it is back', async () => {

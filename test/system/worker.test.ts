@@ -24,6 +24,7 @@ import {
 } from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
 import { drawSeed, Random } from '../support/random.ts'
+import { testAsRoot } from '../support/skips.ts'
 import { encodeCloseFrame, startSocketServer } from '../support/socket-server.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
@@ -401,9 +402,8 @@ describe('a worker ends', () => {
     expect([0, 70]).toContain(await worker.exit)
   })
 
-  const isRoot = process.getuid?.() === 0
   // Only root can hide a program.
-  ;(isRoot ? test : test.skip)('69 where there is no sandbox, with the reason', async () => {
+  testAsRoot('69 where there is no sandbox, with the reason', async () => {
     const script = `mount --bind /dev/null /usr/bin/bwrap && exec "$@"`
     const args = [
       process.execPath,

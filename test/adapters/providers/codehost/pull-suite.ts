@@ -58,9 +58,6 @@ export interface PushedCommit {
   readonly force?: boolean
 }
 
-/** Behaviour that a driver or its fake service lacks. */
-export type Lack = 'merges by hand' | 'its own clock' | 'recreated branches' | 'blank comments'
-
 const BASE = {
   'a.txt': lines(1, 30),
   'b.txt': 'b\n',
@@ -68,18 +65,9 @@ const BASE = {
   'raw.bin': Buffer.from([0, 1, 2]),
 }
 
-export function pullHostSuite(
-  name: string,
-  open: () => Promise<PullBench>,
-  lacks: readonly Lack[] = [],
-): void {
-  const has = (lack: Lack) => (lacks.includes(lack) ? test.skip : test)
-  const on = (
-    sentence: string,
-    story: (bench: PullBench) => Promise<void>,
-    run: typeof test | typeof test.skip = test,
-  ) =>
-    run(sentence, async () => {
+export function pullHostSuite(name: string, open: () => Promise<PullBench>): void {
+  const on = (sentence: string, story: (bench: PullBench) => Promise<void>) =>
+    test(sentence, async () => {
       const bench = await open()
       try {
         await bench.push('main', { files: BASE, message: 'Begin' })
@@ -124,21 +112,17 @@ export function pullHostSuite(
       expect(listed[2]).toMatchObject({ title: 'Second', baseBranch: 'main', headBranch: 'two' })
     })
 
-    on(
-      'a push to its branch brings a pull request to the top',
-      async (bench) => {
-        const first = await pullOf(bench, 'one')
-        const second = await pullOf(bench, 'two')
-        const before = (await listOf(bench)).map(({ number }) => number)
-        await bench.push('one', { files: { 'more.txt': 'more\n' } })
-        await bench.later()
-        expect([before, (await listOf(bench)).map(({ number }) => number)]).toEqual([
-          [second, first],
-          [first, second],
-        ])
-      },
-      has('its own clock'),
-    )
+    on('a push to its branch brings a pull request to the top', async (bench) => {
+      const first = await pullOf(bench, 'one')
+      const second = await pullOf(bench, 'two')
+      const before = (await listOf(bench)).map(({ number }) => number)
+      await bench.push('one', { files: { 'more.txt': 'more\n' } })
+      await bench.later()
+      expect([before, (await listOf(bench)).map(({ number }) => number)]).toEqual([
+        [second, first],
+        [first, second],
+      ])
+    })
 
     on('its URL resolves to it, and no other URL does', async (bench) => {
       const number = await pullOf(bench, 'one')
@@ -390,20 +374,16 @@ export function pullHostSuite(
       expect(detail.files.map(({ path }) => path)).toEqual(['one.txt'])
     })
 
-    on(
-      'a pull request counts as merged once its branch is pushed to its base by hand',
-      async (bench) => {
-        const number = await pullOf(bench, 'one')
-        await detailOf(bench, number)
-        await bench.later()
-        const head = (await tipOf(bench.bare, 'one')) ?? ''
-        await bench.push('main', { files: {}, from: head, force: true, message: 'On top' })
-        const states = granted(await bench.host.states(bench.remote, [number], 'background'))
-        expect([...states]).toEqual([[number, 'merged']])
-        expect(await detailOf(bench, number)).toMatchObject({ mergedAt: expect.any(String), changedFiles: 1 })
-      },
-      has('merges by hand'),
-    )
+    on('a pull request counts as merged once its branch is pushed to its base by hand', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      await detailOf(bench, number)
+      await bench.later()
+      const head = (await tipOf(bench.bare, 'one')) ?? ''
+      await bench.push('main', { files: {}, from: head, force: true, message: 'On top' })
+      const states = granted(await bench.host.states(bench.remote, [number], 'background'))
+      expect([...states]).toEqual([[number, 'merged']])
+      expect(await detailOf(bench, number)).toMatchObject({ mergedAt: expect.any(String), changedFiles: 1 })
+    })
   })
 
   describe(`${name}: its state`, () => {
@@ -450,16 +430,12 @@ export function pullHostSuite(
       expect(kindOf(await bench.host.reopen(place))).toBe('conflict')
     })
 
-    on(
-      'a pull request stays closed when its branch was created again meanwhile',
-      async (bench) => {
-        const place = placeIn(bench, await pullOf(bench, 'one'))
-        await bench.host.close(place)
-        await bench.push('one', { files: { 'other.txt': 'o\n' }, from: 'main', force: true })
-        expect(kindOf(await bench.host.reopen(place))).toBe('conflict')
-      },
-      has('recreated branches'),
-    )
+    on('a pull request stays closed when its branch was created again meanwhile', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one'))
+      await bench.host.close(place)
+      await bench.push('one', { files: { 'other.txt': 'o\n' }, from: 'main', force: true })
+      expect(kindOf(await bench.host.reopen(place))).toBe('conflict')
+    })
   })
 
   describe(`${name}: conversation`, () => {
@@ -476,18 +452,14 @@ export function pullHostSuite(
       expect((await listOf(bench)).map(({ number }) => number)).toEqual([first, second])
     })
 
-    on(
-      'an empty comment, reply or review is invalid',
-      async (bench) => {
-        const place = placeIn(bench, await pullOf(bench, 'one'))
-        await bench.somebody.thread(place.number, { path: 'one.txt', line: 1 }, 'A remark')
-        const [thread] = (await detailOf(bench, place.number)).conversation.threads
-        const commentId = thread?.comments[0]?.id ?? ''
-        expect(kindOf(await bench.host.comment(place, ' \n'))).toBe('invalid')
-        expect(kindOf(await bench.host.reply(place, { commentId, body: ' ' }))).toBe('invalid')
-      },
-      has('blank comments'),
-    )
+    on('an empty comment, reply or review is invalid', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one'))
+      await bench.somebody.thread(place.number, { path: 'one.txt', line: 1 }, 'A remark')
+      const [thread] = (await detailOf(bench, place.number)).conversation.threads
+      const commentId = thread?.comments[0]?.id ?? ''
+      expect(kindOf(await bench.host.comment(place, ' \n'))).toBe('invalid')
+      expect(kindOf(await bench.host.reply(place, { commentId, body: ' ' }))).toBe('invalid')
+    })
 
     on('another person’s pull request accepts all three kinds of review', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one'))

@@ -21,11 +21,11 @@ import {
   type SandboxEgress,
 } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
 import { EGRESS_SOCKET } from '../../../../worker/sandbox/inside-paths.ts'
+import { isRoot, testIf } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { until } from '../../../support/until.ts'
 
 const root = dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url))))))
-const isRoot = process.geteuid?.() === 0
 const sandboxUser = isRoot ? { uid: 61_001, gid: 61_001 } : undefined
 const owner = sandboxUser === undefined ? {} : { owner: sandboxUser }
 
@@ -293,7 +293,7 @@ test('closing logs the totals', async () => {
 
 describe('programs inside', () => {
   // Without curl, the Node probes below still test the same.
-  const withCurl = existsSync('/usr/bin/curl') ? test : test.skip
+  const withCurl = testIf(existsSync('/usr/bin/curl'), 'needs curl')
   const served = { bodies: 0 }
   let site = 0
   let socket = ''

@@ -4,6 +4,7 @@ import { chmodSync, cpSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
+import { testAsRoot } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 
 const inside = join(
@@ -30,8 +31,7 @@ test('a command works alone, wherever it is mounted, with the given Node', () =>
   expect(out.toString()).toBe('from afar\n')
 })
 
-const asRoot = process.getuid?.() === 0 ? test : test.skip
-asRoot('also for another user', () => {
+testAsRoot('also for another user', () => {
   const home = tempFolder()
   chmodSync(home, 0o777)
   const copy = join(home, 'inside')

@@ -2,9 +2,9 @@
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from '@jest/globals'
+import { expect } from '@jest/globals'
 import { diskBytes, freeBytes } from '../../../../worker/run/free-disk.ts'
-import { isRoot } from '../../../support/sandbox.ts'
+import { testAsRoot } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 
 const MIB = 1024 * 1024
@@ -19,9 +19,7 @@ async function withFileSystem(options: string, check: (folder: string) => Promis
   }
 }
 
-const asRoot = isRoot ? test : test.skip
-
-asRoot('a file reduces the free space (needs root)', async () => {
+testAsRoot('a file reduces the free space', async () => {
   await withFileSystem('size=8M,nr_inodes=20k', async (folder) => {
     expect(await freeBytes(folder)).toBe(8 * MIB)
     writeFileSync(join(folder, 'file'), Buffer.alloc(MIB))
@@ -30,10 +28,10 @@ asRoot('a file reduces the free space (needs root)', async () => {
   })
 })
 
-asRoot('a disk nearly without inodes counts as full, whatever its bytes (needs root)', async () => {
+testAsRoot('a disk nearly without inodes counts as full, whatever its bytes', async () => {
   await withFileSystem('size=8M,nr_inodes=9k', async (folder) => expect(await freeBytes(folder)).toBe(0))
 })
 
-asRoot('a file system that does not count inodes is judged by its bytes (needs root)', async () => {
+testAsRoot('a file system that does not count inodes is judged by its bytes', async () => {
   await withFileSystem('size=8M,nr_inodes=0', async (folder) => expect(await freeBytes(folder)).toBe(8 * MIB))
 })

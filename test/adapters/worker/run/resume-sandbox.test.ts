@@ -21,7 +21,8 @@ import {
   SIZE,
   SLOTS_FROM,
 } from '../../../support/resumed-sandbox.ts'
-import { isRoot, ORDINARY_UID } from '../../../support/sandbox.ts'
+import { ORDINARY_UID } from '../../../support/sandbox.ts'
+import { isRoot, testAsRoot } from '../../../support/skips.ts'
 import { until } from '../../../support/until.ts'
 
 let folder = ''
@@ -362,7 +363,7 @@ test('the disk of a booted sandbox is not reclaimed', async () => {
   await removeFolderTree(late)
 })
 
-;(isRoot ? test : test.skip)('a worker that is an ordinary user does the same', async () => {
+testAsRoot('a worker that is an ordinary user does the same', async () => {
   const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
   chmodSync(own, 0o700)
   chownSync(own, ORDINARY_UID, ORDINARY_UID)

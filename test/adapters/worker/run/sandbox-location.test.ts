@@ -5,10 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { chooseSandboxLocation } from '../../../../worker/run/sandbox-location.ts'
+import { testAsRoot } from '../../../support/skips.ts'
 
 const GID = 1_900_000_000
-const isRoot = process.geteuid?.() === 0
-const forRoot = isRoot ? test : test.skip
 
 let top = ''
 beforeEach(async () => {
@@ -33,7 +32,7 @@ describe('the sandbox location', () => {
     })
   })
 
-  forRoot(
+  testAsRoot(
     'is the data directory for root, if other users can enter its parents; they may pass through it only',
     async () => {
       const [dataDir, insidePrograms] = [join(top, 'data'), join(top, 'inside')]
@@ -48,7 +47,7 @@ describe('the sandbox location', () => {
     },
   )
 
-  forRoot('is below the configured folder; new parent folders can be passed through', async () => {
+  testAsRoot('is below the configured folder; new parent folders can be passed through', async () => {
     const umask = process.umask(0o077)
     const chosenFolder = join(top, 'far/away')
     const dataDir = join(top, 'closed/data')
@@ -71,7 +70,7 @@ describe('the sandbox location', () => {
     )
   })
 
-  forRoot('has copies of the programs and of Node if other users cannot reach them', async () => {
+  testAsRoot('has copies of the programs and of Node if other users cannot reach them', async () => {
     const closedNode = join(top, 'closed/node')
     writeFileSync(closedNode, '#!/bin/sh\n', { mode: 0o755 })
     const parts = {

@@ -8,6 +8,7 @@ import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from '
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { Cgroups } from '../../../../worker/sandbox/cgroup.ts'
+import { testIf } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { until } from '../../../support/until.ts'
 
@@ -51,9 +52,8 @@ describe('in an imitated cgroup folder', () => {
   })
 })
 
-const realTest = CGROUP_ROOT === undefined ? test.skip : test
-realTest(
-  'a real group holds a process and its children, kills them at once and is removed (needs a cgroup v2)',
+testIf(CGROUP_ROOT !== undefined, 'needs a cgroup v2')(
+  'a real group holds a process and its children, kills them at once and is removed',
   async () => {
     const base = join(CGROUP_ROOT ?? '', `switchyard-test-${process.pid}`)
     mkdirSync(base)

@@ -12,14 +12,8 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { compileC } from '../../../support/child-process.ts'
-import {
-  createSandboxSetup,
-  isRoot,
-  ORDINARY_UID,
-  run,
-  runAs,
-  type SandboxSetup,
-} from '../../../support/sandbox.ts'
+import { createSandboxSetup, ORDINARY_UID, run, runAs, type SandboxSetup } from '../../../support/sandbox.ts'
+import { describeIf, isRoot, testAsRoot } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 
 const program = compileC('test/support/escape-attempts.c', ['-static', '-O1', '-w'])
@@ -143,10 +137,9 @@ interface AttemptResults {
 }
 
 describe('outside', () => {
-  const shown = isRoot ? test : test.skip
   let outside: AttemptResults
 
-  shown('every way that this machine has leads somewhere, and there are more than a hundred', () => {
+  testAsRoot('every way that this machine has leads somewhere, and there are more than a hundred', () => {
     const fixture = createSandboxSetup()
     plantPrograms(fixture)
     const work = join(fixture.root, 'work')
@@ -165,9 +158,10 @@ describe('outside', () => {
   })
 })
 
-const launching = isRoot ? (['root', 'an ordinary user'] as const) : (['an ordinary user'] as const)
+describeIf(isRoot, 'needs root')('inside, launched by root', () => insideSuite('root'))
+describe('inside, launched by an ordinary user', () => insideSuite('an ordinary user'))
 
-describe.each(launching)('inside, launched by %s', (who) => {
+function insideSuite(who: 'root' | 'an ordinary user'): void {
   let inside: AttemptResults
   let fixture: SandboxSetup
 
@@ -192,7 +186,7 @@ describe.each(launching)('inside, launched by %s', (who) => {
   test('every shell attempt fails', () => {
     expect(inside.shell).toEqual(Object.keys(SHELL).map((name) => `${name}: refused`))
   })
-})
+}
 
 /** Copies two programs into the workspace: the one that tries the calls, and a root-owned one that prints its user. */
 function plantPrograms({ root, sandboxUser }: SandboxSetup): void {

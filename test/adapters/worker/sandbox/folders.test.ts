@@ -20,7 +20,8 @@ import {
   SANDBOX_USERS_MAX,
   sandboxUserOf,
 } from '../../../../worker/sandbox/sandbox-users.ts'
-import { createSandboxSetup, isRoot, ORDINARY_UID, run, sh } from '../../../support/sandbox.ts'
+import { createSandboxSetup, ORDINARY_UID, run, sh } from '../../../support/sandbox.ts'
+import { isRoot, testAsRoot } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 
 const root = { euid: 0, egid: 0 }
@@ -59,8 +60,6 @@ describe('sandbox users', () => {
 })
 
 describe('a folder', () => {
-  const asRoot = isRoot ? test : test.skip
-
   test('is created with mode 0700 and accepted for its user', async () => {
     const fixture = createSandboxSetup()
     const path = join(fixture.root, 'more')
@@ -72,7 +71,7 @@ describe('a folder', () => {
     expect(findFolderProblem(path, fixture.sandboxUser)).toBeUndefined()
   })
 
-  asRoot('that its user could not reach is refused with a fix (needs root)', async () => {
+  testAsRoot('that its user could not reach is refused with a fix', async () => {
     const fixture = createSandboxSetup()
     const closed = join(fixture.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
@@ -99,7 +98,10 @@ open('deep', 'w').close(); os.symlink(os.environ['OUTSIDE'], 'link')
 os.chmod('.', 0)
 EOF`
 
-  test.each(isRoot ? ['root', 'an ordinary user'] : ['an ordinary user'])('by %s', async (who) => {
+  testAsRoot('by root', () => deletesPlanted(undefined))
+  test('by an ordinary user', () => deletesPlanted(ORDINARY_UID))
+
+  async function deletesPlanted(uid: number | undefined): Promise<void> {
     const fixture = createSandboxSetup()
     const kept = join(tempFolder(), 'kept')
     mkdirSync(kept)
@@ -107,10 +109,10 @@ EOF`
     const ran = await run(fixture.order(sh(planted), { environment: { OUTSIDE: kept } }))
     expect(ran).toMatchObject({ end: { code: 0 } })
     const work = join(fixture.root, 'work')
-    await actAs(who === 'root' ? undefined : ORDINARY_UID, work, () => removeFolderTree(work))
+    await actAs(uid, work, () => removeFolderTree(work))
     expect(existsSync(work)).toBe(false)
     expect(readFileSync(join(kept, 'file'), 'utf8')).toBe('kept')
-  })
+  }
 
   test('also below the maximum depth, and with more names than one batch reads', async () => {
     const fixture = tempFolder()

@@ -17,7 +17,6 @@ import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import {
   createSandboxSetup,
   folder,
-  isRoot,
   launch,
   ORDINARY_UID,
   processesOf,
@@ -26,6 +25,7 @@ import {
   sh,
   sharedLauncher,
 } from '../../../support/sandbox.ts'
+import { isRoot, testAsRoot, testIf } from '../../../support/skips.ts'
 import { until } from '../../../support/until.ts'
 
 describe('a command', () => {
@@ -180,26 +180,22 @@ describe('a command may not see', () => {
     expect((await sandbox.result).out).toBe(`${secret}400\n`)
   })
 
-  const asRoot = isRoot ? test : test.skip
-  asRoot(
-    'a credential can’t be read by another user, nor by anybody after the end (needs root)',
-    async () => {
-      const fixture = createSandboxSetup()
-      const sandbox = launch(fixture.order(sh('echo up; sleep 300'), { files }))
-      await until('the command runs', () => processesOf(fixture.sandboxUser.uid).length >= 4)
-      const insiders = processesOf(fixture.sandboxUser.uid).map((pid) => `/proc/${pid}/root/run/cred/token`)
-      const reader = (uid: number) => ['--reuid', String(uid), '--clear-groups', 'cat', ...insiders]
-      expect(attempt('setpriv', reader(ORDINARY_UID))).toBe('')
-      expect(attempt('setpriv', reader(fixture.sandboxUser.uid + 1))).toBe('')
-      // Another sandbox of the same worker and user cannot read it either: /run is owner-only, and /proc is separate.
-      const second = await run(fixture.order(sh('cat /run/cred/token /proc/*/root/run/cred/token')))
-      expect(second.out).toBe('')
-      sandbox.kill()
-      await sandbox.ended
-      expect(insiders.map((path) => attempt('cat', [path])).join('')).toBe('')
-      expect(attempt('grep', ['-rl', secret, fixture.root])).toBe('')
-    },
-  )
+  testAsRoot('a credential can’t be read by another user, nor by anybody after the end', async () => {
+    const fixture = createSandboxSetup()
+    const sandbox = launch(fixture.order(sh('echo up; sleep 300'), { files }))
+    await until('the command runs', () => processesOf(fixture.sandboxUser.uid).length >= 4)
+    const insiders = processesOf(fixture.sandboxUser.uid).map((pid) => `/proc/${pid}/root/run/cred/token`)
+    const reader = (uid: number) => ['--reuid', String(uid), '--clear-groups', 'cat', ...insiders]
+    expect(attempt('setpriv', reader(ORDINARY_UID))).toBe('')
+    expect(attempt('setpriv', reader(fixture.sandboxUser.uid + 1))).toBe('')
+    // Another sandbox of the same worker and user cannot read it either: /run is owner-only, and /proc is separate.
+    const second = await run(fixture.order(sh('cat /run/cred/token /proc/*/root/run/cred/token')))
+    expect(second.out).toBe('')
+    sandbox.kill()
+    await sandbox.ended
+    expect(insiders.map((path) => attempt('cat', [path])).join('')).toBe('')
+    expect(attempt('grep', ['-rl', secret, fixture.root])).toBe('')
+  })
 })
 
 describe('the end', () => {
@@ -270,8 +266,11 @@ describe('limits', () => {
     if (isRoot) expect(processesOf(bombed.sandboxUser.uid)).toEqual([])
   })
 
-  const counted = sharedLauncher().limitsEnforcedBy() === 'cgroup' ? test : test.skip
-  counted('end a memory bomb completely (needs a control group with a memory controller)', async () => {
+  const counted = testIf(
+    sharedLauncher().limitsEnforcedBy() === 'cgroup',
+    'needs a control group with a memory controller',
+  )
+  counted('end a memory bomb completely', async () => {
     const bomb = createSandboxSetup().order(sh('tail /dev/zero'), { memoryMib: 64 })
     expect((await run(bomb)).end).toEqual({ signal: 'SIGKILL' })
   })
@@ -305,15 +304,14 @@ describe('no sandbox is created', () => {
     )
   })
 
-  const asRoot = isRoot ? test : test.skip
-  asRoot('for folders that the sandbox’s own user could rename (needs root)', async () => {
+  testAsRoot('for folders that the sandbox’s own user could rename', async () => {
     const inside = join(fixture.root, 'work', 'inner')
     mkdirSync(inside)
     chownSync(inside, fixture.sandboxUser.uid, fixture.sandboxUser.gid)
     expect(await failureOf({ workFolder: inside })).toContain('is writable by others')
   })
 
-  asRoot('for folders that its user cannot reach, and the message has a fix (needs root)', async () => {
+  testAsRoot('for folders that its user cannot reach, and the message has a fix', async () => {
     const closed = join(fixture.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
     folder(join(closed, 'work'), fixture.sandboxUser)

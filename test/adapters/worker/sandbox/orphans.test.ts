@@ -2,31 +2,29 @@
 import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, test } from '@jest/globals'
+import { test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import {
   createSandboxSetup,
-  isRoot,
   launchInChild,
   ORDINARY_UID,
   processesOf,
   type SandboxSetup,
   sh,
 } from '../../../support/sandbox.ts'
+import { describeIf, isRoot } from '../../../support/skips.ts'
 import { until } from '../../../support/until.ts'
 
 const DAEMONS =
   '(setsid sleep 300 &) ; (setsid sh -c "trap : TERM INT HUP; sleep 300" &) ; touch /work/up; sleep 300'
-
-const asRoot = isRoot ? describe : describe.skip
 
 /** Waits less time than any of the daemons would run by itself. */
 const awaitGone = ({ sandboxUser }: SandboxSetup): Promise<void> =>
   until('every process is gone', () => processesOf(sandboxUser.uid).length === 0)
 
 // Only under root each sandbox has a user of its own, by which leftover processes are found.
-asRoot('killed without warning (needs root)', () => {
+describeIf(isRoot, 'needs root')('killed without warning', () => {
   test.each(['root', 'an ordinary user'])('a worker of %s leaves nothing of a running agent', async (who) => {
     const uid = who === 'root' ? undefined : ORDINARY_UID
     const fixture = createSandboxSetup(uid)
