@@ -16,9 +16,18 @@ export type RecordedInstallation =
   | { readonly is: 'damaged' }
   | { readonly is: 'known'; readonly id: string }
 
+/** A database file that has fewer bytes than its content needs, so that it must not be opened. */
+export interface TruncatedDatabase {
+  readonly is: 'truncated'
+  readonly path: string
+  readonly bytes: number
+  readonly bytesMin: number
+}
+
 export type FoundDatabase =
   /** The file is missing, has no bytes, or holds nothing of ours. */
   | { readonly is: 'empty' }
+  | TruncatedDatabase
   /** An earlier version created the database and gave it no id. */
   | { readonly is: 'unnamed' }
   | { readonly is: 'named'; readonly id: string }
@@ -29,6 +38,7 @@ export type DatabaseVerdict =
   | { readonly is: 'new' }
   /** The installation had a database whose content is gone. */
   | { readonly is: 'emptied' }
+  | TruncatedDatabase
   /** The database belongs to another installation. */
   | { readonly is: 'foreign'; readonly id: string }
   /** The database is older than the recorded id: a foreign database or an old backup. */
@@ -41,6 +51,8 @@ export function judgeDatabase(recorded: RecordedInstallation, found: FoundDataba
       return { is: 'own', id: found.id }
     case 'unnamed':
       return recorded.is === 'none' ? { is: 'new' } : { is: 'outdated' }
+    case 'truncated':
+      return found
     case 'empty':
       return recorded.is === 'none' && !recorded.hasHistory ? { is: 'new' } : { is: 'emptied' }
   }

@@ -1,10 +1,11 @@
 /**
  * `installation.json` in the data directory records which installation the directory is.
  *
- * The database holds the same id. An emptied, missing or foreign database is refused, so that it is never mistaken for
- * a new installation. The database is written first: after a crash in between, the file is written from the database.
+ * The database holds the same id. An emptied, missing, truncated or foreign database is refused, so that it is never
+ * mistaken for a new installation. The database is written first: after a crash in between, the file is written from
+ * the database.
  */
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type FoundDatabase,
@@ -12,11 +13,13 @@ import {
   judgeDatabase,
   newInstallationId,
   type RecordedInstallation,
+  type TruncatedDatabase,
 } from '../core/installation.ts'
 import type { RandomSource } from '../core/ports.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { codeOf, DatabaseLost } from './errors.ts'
 import { replaceFile } from './files/atomic.ts'
+import { inspectDataFile } from './lmdb/data-file.ts'
 import { UNFINISHED_COPY } from './lmdb/tables.ts'
 
 const FILE = 'installation.json'
@@ -52,6 +55,8 @@ export class Installation {
         if (acceptEmptied === undefined) throw new DatabaseLost(emptiedMessage(dataDir))
         acceptEmptied(howToRestore(dataDir))
         return this.#recordedOrNewId()
+      case 'truncated':
+        throw new DatabaseLost(truncatedMessage(dataDir, verdict, acceptEmptied !== undefined))
       case 'foreign':
         throw new DatabaseLost(foreignMessage(dataDir, `belongs to the installation ${verdict.id}`))
       case 'outdated':
@@ -110,8 +115,28 @@ function isTrace(path: string): boolean {
 function emptiedMessage(dataDir: string): string {
   return (
     `the database in ${join(dataDir, 'state')} is missing or empty, but this directory has been in use. ` +
-    `${howToRestore(dataDir)}. To give up its runs and workers instead, move ${dataDir} away and start with a new ` +
-    'directory that holds only its config.json'
+    `${howToRestore(dataDir)}. ${howToGiveUp(dataDir)}`
+  )
+}
+
+function truncatedMessage(
+  dataDir: string,
+  { path, bytes, bytesMin }: TruncatedDatabase,
+  mayBeEmptied: boolean,
+): string {
+  return (
+    `the database file ${path} is truncated: it has ${bytes} bytes, but its content needs ${bytesMin}. ` +
+    `${howToReplace(dataDir)}. ` +
+    (mayBeEmptied
+      ? `To go on without its content instead, move ${join(dataDir, 'state')} away and start again`
+      : howToGiveUp(dataDir))
+  )
+}
+
+function howToGiveUp(dataDir: string): string {
+  return (
+    `To give up its runs and workers instead, move ${dataDir} away and start with a new directory that holds only ` +
+    'its config.json'
   )
 }
 
@@ -123,24 +148,55 @@ function foreignMessage(dataDir: string, what: string): string {
   )
 }
 
+/** For a missing or empty database: the command overwrites nothing. */
 function howToRestore(dataDir: string): string {
+  return restoreWith(dataDir, (copy) => copy)
+}
+
+/** For a database with content, which the command keeps beside the restored one. */
+function howToReplace(dataDir: string): string {
+  const state = join(dataDir, 'state')
+  return restoreWith(
+    dataDir,
+    (copy) => `mv ${quoteWord(state)} ${quoteWord(`${state}${SET_ASIDE}`)} && ${copy}`,
+  )
+}
+
+function restoreWith(dataDir: string, commandOf: (copy: string) => string): string {
   const backup = findBackup(dataDir)
   const from = backup === undefined ? 'BACKUP' : quoteWord(backup)
   const what = backup === undefined ? 'where BACKUP is your backup of the folder state, ' : ''
-  const command = `cp -a ${from}/. ${quoteWord(join(dataDir, 'state'))}`
+  const command = commandOf(`cp -a ${from}/. ${quoteWord(join(dataDir, 'state'))}`)
   return `Restore it with "${command}", ${what}then start again`
 }
 
-const isNoBackup = (name: string): boolean =>
-  name === 'state' || name === 'worker' || name.endsWith(UNFINISHED_COPY)
+/** The end of the name of a folder with a database that was replaced. */
+const SET_ASIDE = '.set-aside'
 
-/** Returns the newest folder in the data directory that holds another database file. */
+const isNoBackup = (name: string): boolean =>
+  name === 'state' || name === 'worker' || name.endsWith(UNFINISHED_COPY) || name.endsWith(SET_ASIDE)
+
+/** Returns the newest folder in the data directory that holds another whole database file. */
 function findBackup(dataDir: string): string | undefined {
   const folders = readdirSync(dataDir, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && !isNoBackup(entry.name))
     .flatMap(({ name }) => [join(dataDir, name), join(dataDir, name, 'state')])
   return folders
-    .map((folder) => ({ folder, file: statSync(join(folder, 'data.mdb'), { throwIfNoEntry: false }) }))
-    .filter(({ file }) => file !== undefined && file.size > 0)
-    .sort((a, b) => Number(b.file?.mtimeMs) - Number(a.file?.mtimeMs))[0]?.folder
+    .map((folder) => ({ folder, writtenAt: writtenAtOf(join(folder, 'data.mdb')) }))
+    .filter(({ writtenAt }) => writtenAt > 0)
+    .sort((a, b) => b.writtenAt - a.writtenAt)[0]?.folder
+}
+
+/** Returns when a database file was last written; 0 when it cannot be restored. */
+function writtenAtOf(path: string): number {
+  try {
+    const fd = openSync(path, 'r')
+    try {
+      return inspectDataFile(fd).is === 'whole' ? fstatSync(fd).mtimeMs : 0
+    } finally {
+      closeSync(fd)
+    }
+  } catch {
+    return 0
+  }
 }

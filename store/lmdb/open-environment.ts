@@ -1,10 +1,12 @@
 /**
  * Opens the LMDB environment in a folder, after it has checked everything that would crash lmdb-js.
  */
-import { chmodSync, closeSync, existsSync, fstatSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
+import type { FoundDatabase } from '../../core/installation.ts'
 import { codeOf, messageOf, StoreFull, StoreUnreadable } from '../errors.ts'
+import { inspectDataFile } from './data-file.ts'
 import { freeBytesIn } from './emergency-space.ts'
 
 const TABLES_MAX = 64
@@ -12,17 +14,18 @@ const FILES = ['data.mdb', 'lock.mdb']
 /** Enough space for both files and the first tables. */
 const FREE_BYTES_NEEDED = 1024 * 1024
 
-// Positions in LMDB's meta page: the mark, the version of the layout, the size of a page.
-const META_BYTES = 64
-const MARK_AT = 24
-const MARK = 0xbeefc0de
-const VERSION_AT = 28
-const DATA_VERSION = 2
-const PAGE_SIZE_AT = 48
-
-/** Tells whether there is no database: LMDB would create a new one here. */
-export function hasNoData(folder: string): boolean {
-  return (statSync(join(folder, 'data.mdb'), { throwIfNoEntry: false })?.size ?? 0) === 0
+/**
+ * Returns what the file alone says of a database: LMDB would create a new one here, or the file is truncated.
+ * Undefined: only the opened database says more. Throws StoreUnreadable.
+ */
+export function findUnopened(folder: string): FoundDatabase | undefined {
+  const path = join(folder, 'data.mdb')
+  // No permission to read the file is needed to see that it is missing.
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return { is: 'empty' }
+  const file = withFile(folder, path, inspectDataFile)
+  return file?.is === 'truncated'
+    ? { is: 'truncated', path, bytes: file.bytes, bytesMin: file.bytesMin }
+    : undefined
 }
 
 /** Creates the folder, and returns whether the database is new. */
@@ -56,13 +59,25 @@ export function openRoot(folder: string, mapSize: number): RootDatabase {
 
 /** lmdb-js 3.5.6 crashes the process when LMDB refuses to open a database, so the reasons are checked before. */
 function checkFiles(folder: string): void {
-  for (const file of FILES) {
+  const data = withFile(folder, join(folder, 'data.mdb'), inspectDataFile)
+  if (data?.is === 'unknown') throw unreadable(folder, 'data.mdb is not an LMDB database of this version')
+  if (data?.is === 'truncated')
+    throw unreadable(folder, `data.mdb is truncated: it has ${data.bytes} of ${data.bytesMin} bytes`)
+  withFile(folder, join(folder, 'lock.mdb'), () => undefined)
+}
+
+/** Returns undefined when the file is missing. Throws StoreUnreadable when it cannot be read and written. */
+function withFile<T>(folder: string, path: string, inspect: (fd: number) => T): T | undefined {
+  try {
+    const fd = openSync(path, 'r+')
     try {
-      checkFile(folder, join(folder, file), file === 'data.mdb')
-    } catch (error) {
-      if (codeOf(error) === 'ENOENT') continue
-      throw error instanceof StoreUnreadable ? error : unreadable(folder, messageOf(error), error)
+      return inspect(fd)
+    } finally {
+      closeSync(fd)
     }
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw unreadable(folder, messageOf(error), error)
   }
 }
 
@@ -74,29 +89,6 @@ function checkFreeSpace(folder: string): void {
   if (isMade || freeBytesIn(folder) >= FREE_BYTES_NEEDED) return
   throw new StoreFull(
     `no space on the disk of ${folder} to create the database; free some, then start again, or start with another --data-dir`,
-  )
-}
-
-function checkFile(folder: string, path: string, isData: boolean): void {
-  const fd = openSync(path, 'r+')
-  try {
-    if (isData && fstatSync(fd).size > 0 && !hasMetaPages(fd)) {
-      throw unreadable(folder, 'data.mdb is not an LMDB database of this version')
-    }
-  } finally {
-    closeSync(fd)
-  }
-}
-
-/** Both meta pages have LMDB's mark and version; the first page says where the second is. */
-function hasMetaPages(fd: number): boolean {
-  const first = Buffer.alloc(META_BYTES)
-  readSync(fd, first, 0, META_BYTES, 0)
-  const second = Buffer.alloc(META_BYTES)
-  readSync(fd, second, 0, META_BYTES, first.readUInt32LE(PAGE_SIZE_AT))
-  return [first, second].every(
-    (meta) =>
-      meta.readUInt32LE(MARK_AT) === MARK && (meta.readUInt32LE(VERSION_AT) & 0xffff) === DATA_VERSION,
   )
 }
 

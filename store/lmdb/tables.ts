@@ -11,7 +11,7 @@ import type { Database, RootDatabase } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
 import { StoreClosed } from '../errors.ts'
 import { Codec, codecOptions } from './codec.ts'
-import { hasNoData, openRoot, prepareFolder } from './open-environment.ts'
+import { findUnopened, openRoot, prepareFolder } from './open-environment.ts'
 import { checkFormat, FORMAT, findInstallation, openMeta, type TextTable, writeOrigin } from './origin.ts'
 import { PAGE_BYTES } from './preallocation.ts'
 
@@ -63,7 +63,8 @@ export class Tables {
     this.folder = options.folder
     this.#mapBytes = options.mapBytes ?? MAP_BYTES
     const { identifyDatabase } = options
-    const newInstallation = hasNoData(this.folder) ? identifyDatabase({ is: 'empty' }) : undefined
+    const unopened = findUnopened(this.folder)
+    const newInstallation = unopened === undefined ? undefined : identifyDatabase(unopened)
     const fresh = prepareFolder(this.folder)
     const root = openRoot(this.folder, this.#mapBytes)
     try {

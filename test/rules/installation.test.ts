@@ -16,6 +16,12 @@ const damaged: RecordedInstallation = { is: 'damaged' }
 const known: RecordedInstallation = { is: 'known', id: own }
 const empty: FoundDatabase = { is: 'empty' }
 const unnamed: FoundDatabase = { is: 'unnamed' }
+const truncated: FoundDatabase = {
+  is: 'truncated',
+  path: '/data/state/data.mdb',
+  bytes: 8192,
+  bytesMin: 12288,
+}
 const named = (id: string): FoundDatabase => ({ is: 'named', id })
 
 test.each<readonly [string, RecordedInstallation, FoundDatabase, object]>([
@@ -25,6 +31,8 @@ test.each<readonly [string, RecordedInstallation, FoundDatabase, object]>([
   ['a directory of an earlier version without its database', used, empty, { is: 'emptied' }],
   ['an installation without its database', known, empty, { is: 'emptied' }],
   ['an installation whose record is damaged, without its database', damaged, empty, { is: 'emptied' }],
+  ['an installation whose database is truncated', known, truncated, truncated],
+  ['a database that is truncated where nothing is recorded', fresh, truncated, truncated],
   ['an installation with its database', known, named(own), { is: 'own', id: own }],
   ['an installation with the database of another', known, named(foreign), { is: 'foreign', id: foreign }],
   ['an installation with a database from before ids', known, unnamed, { is: 'outdated' }],

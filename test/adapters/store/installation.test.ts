@@ -1,5 +1,15 @@
 /** Tests of opening a data directory whose database is missing, emptied, foreign, restored or of an earlier version. */
-import { cpSync, existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { open as openLmdb } from 'lmdb'
@@ -91,6 +101,28 @@ test.each(losses)('%s is refused after a damaged record too', async (_what, lose
   await messageOf(open(dataDir))
 })
 
+/** Removes the end of the file, but not what LMDB reads first. */
+const truncate = (dataDir: string) => truncateSync(dataOf(dataDir), 3 * 4096)
+
+const commandIn = (message: string): string => /"([^"]+)"/.exec(message)?.[1] ?? ''
+
+test('a database file that is truncated is refused, and its backup opens with the command of the message', async () => {
+  const dataDir = await usedDirectory()
+  const id = recordedId(dataDir)
+  cpSync(stateOf(dataDir), join(dataDir, 'backup'), { recursive: true })
+  truncate(dataDir)
+  const message = await messageOf(open(dataDir))
+  expect(message).toContain(`${dataOf(dataDir)} is truncated: it has 12288 bytes`)
+  expect(await messageOf(open(dataDir))).toBe(message)
+  execFileSync('sh', ['-c', commandIn(message)])
+  expect(await expectRun(dataDir)).toBe(id)
+  truncate(dataDir)
+  // Neither the database that was set aside nor another truncated one is a backup.
+  mkdirSync(join(dataDir, 'older'))
+  cpSync(dataOf(dataDir), join(dataDir, 'older', 'data.mdb'))
+  expect(commandIn(await messageOf(open(dataDir)))).toContain(`cp -a ${join(dataDir, 'backup')}/. `)
+})
+
 test('a database that LMDB created and never filled is refused', async () => {
   const dataDir = await usedDirectory()
   rmSync(stateOf(dataDir), { recursive: true })
@@ -173,4 +205,13 @@ test('a worker refuses the database of another worker', async () => {
   for (const each of [dataDir, foreign]) await (await openWorker(each)).close()
   cpSync(stateOf(foreign), stateOf(dataDir), { recursive: true })
   await messageOf(openWorker(dataDir))
+})
+
+test('a worker whose database file is truncated refuses it, and goes on once the folder is moved away', async () => {
+  const dataDir = tempFolder()
+  await (await openWorker(dataDir)).close()
+  truncate(dataDir)
+  expect(await messageOf(openWorker(dataDir))).toContain(`move ${stateOf(dataDir)} away and start again`)
+  renameSync(stateOf(dataDir), `${stateOf(dataDir)}.old`)
+  await (await openWorker(dataDir)).close()
 })

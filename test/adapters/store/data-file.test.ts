@@ -1,0 +1,115 @@
+/** Tests of inspecting real database files: new, grown, copied, compacted, with preallocated space, and truncated. */
+import { closeSync, copyFileSync, mkdirSync, openSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { beforeAll, expect, test } from '@jest/globals'
+import { open, type RootDatabase } from 'lmdb'
+import { inspectDataFile } from '../../../store/lmdb/data-file.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+
+const PAGE_BYTES = 4096
+const META_BYTES = 2 * PAGE_BYTES
+
+interface SampleFile {
+  readonly path: string
+  /** The end of the last page, as LMDB itself reports it. */
+  readonly bytesMin: number
+}
+
+const samples = new Map<string, SampleFile>()
+const sampleNames = ['new', 'with a table', 'grown', 'copied', 'compacted', 'preallocated'] as const
+
+const openRoot = (folder: string): RootDatabase =>
+  open({ path: folder, noSubdir: false, maxDbs: 8, overlappingSync: false, encoding: 'binary' })
+
+function endOf(root: RootDatabase): number {
+  const { env } = root as unknown as { readonly env: { info(): { lastPageNumber: number } } }
+  return (env.info().lastPageNumber + 1) * PAGE_BYTES
+}
+
+/** Keeps a copy of the file as it is now. */
+function keep(name: (typeof sampleNames)[number], file: string, bytesMin: number): void {
+  const path = join(tempFolder(), 'data.mdb')
+  copyFileSync(file, path)
+  samples.set(name, { path, bytesMin })
+}
+
+async function copyTo(root: RootDatabase, isCompact: boolean): Promise<string> {
+  const folder = join(tempFolder(), 'copy')
+  mkdirSync(folder)
+  await root.backup(folder, isCompact)
+  return join(folder, 'data.mdb')
+}
+
+async function endOfCopy(file: string): Promise<number> {
+  const root = openRoot(dirname(file))
+  const bytes = endOf(root)
+  await root.close()
+  return bytes
+}
+
+beforeAll(async () => {
+  const folder = tempFolder()
+  const file = join(folder, 'data.mdb')
+  const root = openRoot(folder)
+  keep('new', file, endOf(root))
+  const table = root.openDB<Uint8Array, string>({ name: 'runs', encoding: 'binary' })
+  keep('with a table', file, endOf(root))
+  for (let round = 0; round < 20; round++)
+    await Promise.all(
+      Array.from({ length: 30 }, (_, n) =>
+        (n + round) % 4 === 0 ? table.remove(`k${n}`) : table.put(`k${n}`, Buffer.alloc(n * 300 + round)),
+      ),
+    )
+  keep('grown', file, endOf(root))
+  const copied = await copyTo(root, false)
+  keep('copied', copied, await endOfCopy(copied))
+  const compacted = await copyTo(root, true)
+  keep('compacted', compacted, await endOfCopy(compacted))
+  keep('preallocated', file, endOf(root))
+  await root.close()
+  const { path, bytesMin } = sampleOf('preallocated')
+  truncateSync(path, bytesMin + 1024 * 1024)
+})
+
+function sampleOf(name: string): SampleFile {
+  const sample = samples.get(name)
+  if (sample === undefined) throw new Error(`no sample ${name}`)
+  return sample
+}
+
+function inspect(path: string) {
+  const fd = openSync(path, 'r')
+  try {
+    return inspectDataFile(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+test.each(sampleNames)('a file that is %s is whole', (name) => {
+  const { path, bytesMin } = sampleOf(name)
+  expect(inspect(path)).toEqual({ is: 'whole' })
+  expect(statSync(path).size).toBeGreaterThanOrEqual(bytesMin)
+})
+
+test.each(sampleNames)('a file that is %s is truncated when a byte of its last page is missing', (name) => {
+  const { path, bytesMin } = sampleOf(name)
+  const shortened = join(tempFolder(), 'data.mdb')
+  copyFileSync(path, shortened)
+  truncateSync(shortened, bytesMin)
+  expect(inspect(shortened)).toEqual({ is: 'whole' })
+  truncateSync(shortened, bytesMin - 1)
+  expect(inspect(shortened)).toEqual({ is: 'truncated', bytes: bytesMin - 1, bytesMin })
+  truncateSync(shortened, META_BYTES - 1)
+  expect(inspect(shortened)).toMatchObject({ is: 'truncated', bytes: META_BYTES - 1 })
+  truncateSync(shortened, 0)
+  expect(inspect(shortened)).toEqual({ is: 'empty' })
+})
+
+test('a file of another program is unknown', () => {
+  const path = join(tempFolder(), 'data.mdb')
+  for (const text of ['x', 'x'.repeat(PAGE_BYTES * 4)]) {
+    writeFileSync(path, text)
+    expect(inspect(path)).toEqual({ is: 'unknown' })
+  }
+})
