@@ -107,7 +107,7 @@ program
   .addOption(
     new Option('--stall-minutes <n>', 'end an agent that says nothing for so long')
       .default(30)
-      .argParser((text) => parseWholeNumber(text, 1, WORKER_STALL_MINUTES_MAX)),
+      .argParser((text) => parsePositive(text, WORKER_STALL_MINUTES_MAX)),
   )
   .addOption(new Option('--end-with-stdin').hideHelp())
   .addOption(logLevel())
@@ -208,6 +208,12 @@ function parseWholeNumber(text: string, least: number, most: number): number {
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
   if (value >= least && value <= most) return value
   throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`)
+}
+
+function parsePositive(text: string, most: number): number {
+  const value = /^\d{1,9}(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
+  if (value > 0 && value <= most) return value
+  throw new InvalidArgumentError(`It must be a number above 0, up to ${most}.`)
 }
 
 function parseFolder(text: string): string {

@@ -32,6 +32,24 @@ test('does not start without its secrets, and names the missing ones', async () 
   expect(child.all()).not.toContain('planted-codehost-id')
 })
 
+test('obeys its options: the balancers before it, the requests of one address, the link of its index', async () => {
+  const child = start(SECRETS, [
+    ...['--host', '127.0.0.2', '--trust-proxy', '1', '--requests-per-minute', '1'],
+    ...['--docs-url', 'https://docs.example/helper'],
+  ])
+  const url = await urlOf(child)
+  expect(url).toContain('//127.0.0.2:')
+  const get = (from: string) => fetch(url, { headers: { 'x-forwarded-for': from } })
+  const first = await get('198.51.100.1')
+  expect([first.status, await first.text()]).toEqual([
+    200,
+    expect.stringContaining('https://docs.example/helper'),
+  ])
+  expect((await get('198.51.100.2')).status).toBe(200)
+  // What stands left of the balancer's own entry is the client's claim.
+  expect((await get('203.0.113.9, 198.51.100.1')).status).toBe(429)
+})
+
 test('serves with secrets from the environment or from files, and never shows them', async () => {
   const upstream = await startUpstream()
   upstream.answer = { body: { access_token: 'planted-access' } }

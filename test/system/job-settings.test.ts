@@ -1,0 +1,58 @@
+/**
+ * What the settings of a job do where the agent works: a real host, worker, sandbox and git. The agent's command leaves
+ * its own arguments and its prompt among the artifacts.
+ */
+import { expect, test } from '@jest/globals'
+import type { Run } from '../../protocol/run.ts'
+import { LocalSystem } from '../support/local-system.ts'
+
+const TEST_MS_MAX = 300_000
+const COMMAND = `sh -c 'printf "%s\\n" "$@" > "$SWITCHYARD_ARTIFACTS/arguments"; tee "$SWITCHYARD_ARTIFACTS/prompt" | scripted-agent "$@"' agent`
+/** More processes than the setting allows, and fewer than the default. */
+const FORKS = `run sh -c 'for i in $(seq 200); do sleep 5 & done' 2> /out/forks || true; grep -qi fork /out/forks`
+
+async function readArtifact(system: LocalSystem, { id }: Run, name: string): Promise<string> {
+  const { url, token } = await system.host.waitForLaunch()
+  const headers = { authorization: `Bearer ${token}` }
+  return (await fetch(`${url}/api/runs/${id}/artifacts/${name}`, { headers })).text()
+}
+
+test(
+  'model, effort, command, setup, instructions, processes, branch and drafts are as configured',
+  async () => {
+    const system = await LocalSystem.open({
+      local: true,
+      sandbox: { maxProcesses: 80 },
+      agent: {
+        orchestratorModel: 'far-model',
+        orchestratorEffort: 'high',
+        commands: { agentA: COMMAND },
+      },
+      repos: {
+        far: {
+          remote: 'acme/plain',
+          defaultBranch: 'next',
+          setup: 'echo prepared > prepared.txt',
+          instructions: 'Speak of lamps.',
+          draftPulls: true,
+        },
+      },
+    })
+    system.git('plain', 'branch', 'next', 'main')
+    system.writeTicket(
+      'FAR-1',
+      ['run cat prepared.txt', FORKS, 'write a.txt', '  a', 'commit Add a', 'say Done.'],
+      {
+        repo: 'far',
+      },
+    )
+    const run = await system.waitForEnd('FAR-1')
+    expect([run.status, run.error]).toEqual(['completed', undefined])
+    expect(system.pulls('plain')).toEqual([expect.objectContaining({ draft: true, baseBranch: 'next' })])
+    const given = await readArtifact(system, run, 'arguments')
+    expect(given).toMatch(/^--model\nfar-model$/m)
+    expect(given).toMatch(/^--effort\nhigh$/m)
+    expect(await readArtifact(system, run, 'prompt')).toContain('Speak of lamps.')
+  },
+  TEST_MS_MAX,
+)
