@@ -1,5 +1,5 @@
 /**
- * What the settings of a job do where the agent works: a real host, worker, sandbox and git. The agent's command leaves
+ * The settings of a job have their effect where the agent works: a real host, worker, sandbox and git. The agent's command leaves
  * its own arguments and its prompt among the artifacts.
  */
 import { expect, test } from '@jest/globals'
