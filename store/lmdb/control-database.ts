@@ -9,7 +9,7 @@
 import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Cancel, Clock, ControlDatabase, Log, Meters, StoreState, Write } from '../../core/ports.ts'
-import { messageOf, StoreBroken, StoreClosed } from '../errors.ts'
+import { DatabaseLost, messageOf, StoreBroken, StoreClosed } from '../errors.ts'
 import { Batch, type BatchedCommit } from './batch.ts'
 import { classifyCommitError } from './commit-error.ts'
 import { DatabaseFile, type FileLoss } from './database-file.ts'
@@ -389,18 +389,26 @@ export class LmdbControlDatabase implements ControlDatabase {
   }
 
   async #retry(): Promise<void> {
-    if (this.#checkFile()) return
+    await Promise.allSettled(this.#backups)
+    // A copy that saves a lost file needs the open database.
+    if (this.#checkFile() || this.#state.is === 'broken') return
     try {
-      await Promise.allSettled(this.#backups)
-      await this.#tables.reopen()
+      await this.#tables.reopen(() => this.#refuseLostFile())
     } catch (error) {
-      this.#break(`the database could not be opened again: ${messageOf(error)}`)
+      if (this.#state.is === 'degraded')
+        this.#break(`the database could not be opened again: ${messageOf(error)}`)
       return
     }
     const commits = this.#commitsToRetry
     if (commits === undefined) return
     this.#commitsToRetry = undefined
     this.#begin(commits)
+  }
+
+  /** Throws when the file was lost while the database was closed, so that its content is gone. */
+  #refuseLostFile(): void {
+    const loss = this.#file.findLoss()
+    if (loss !== undefined) throw new DatabaseLost(`${loss.reason}; start again to learn how to restore it`)
   }
 
   /** The state becomes ready only when the emergency space exists again, which the next full disk will need. */

@@ -141,10 +141,12 @@ export class Tables {
     this.#handles.root.on('beforecommit', run)
   }
 
-  async reopen(): Promise<void> {
+  /** `checkFile` throws when the file must not be opened. LMDB would create a new database where it is missing. */
+  async reopen(checkFile: () => void): Promise<void> {
     const { root } = this.#handles
     this.#opened = undefined
     await root.close()
+    checkFile()
     this.#opened = openHandles(openRoot(this.folder, this.#mapBytes))
     if (this.#beforeCommit !== undefined) this.#handles.root.on('beforecommit', this.#beforeCommit)
   }

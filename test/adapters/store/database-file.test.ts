@@ -1,4 +1,5 @@
-/** Tests of a database whose file is removed, replaced or truncated while it is open. */
+/** Tests of a database whose file is removed, replaced or truncated while it is open or opened again. */
+import { execFileSync, spawnSync } from 'node:child_process'
 import {
   copyFileSync,
   cpSync,
@@ -13,17 +14,23 @@ import {
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
+import type { Clock } from '../../../core/ports.ts'
+import { DatabaseLost } from '../../../store/errors.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { DatabaseFile } from '../../../store/lmdb/database-file.ts'
+import { Tables } from '../../../store/lmdb/tables.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { testAsRoot } from '../../support/skips.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import { identifyDatabase, putSnapshot, sampleSnapshot } from './samples.ts'
 
-const openDatabase = (folder: string) =>
+const FILE_CHECK_MS = 1_000
+
+const openDatabase = (folder: string, clock = realClock) =>
   new LmdbControlDatabase({
     folder,
-    clock: realClock,
+    clock,
     log: createRecordingLog(),
     meters: noMeters,
     emergencySpaceBytes: 0,
@@ -128,4 +135,66 @@ test('no new database appears where the file was removed', async () => {
   await expect(database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])).rejects.toThrow('removed')
   await database.close()
   expect(existsSync(at.folder)).toBe(false)
+})
+
+/** Runs the test with a small disk of its own. */
+async function onSmallDisk(run: (disk: string) => Promise<void>): Promise<void> {
+  const disk = tempFolder()
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk])
+  try {
+    await run(disk)
+  } finally {
+    execFileSync('umount', [disk])
+  }
+}
+
+testAsRoot(
+  'a file that is removed while a database is being opened again is saved, and none is created',
+  () =>
+    onSmallDisk(async (disk) => {
+      const [folder, filler] = [join(disk, 'state'), join(disk, 'filler')]
+      const file = join(folder, 'data.mdb')
+      let onRetry = () => {}
+      const clock: Clock = {
+        ...realClock,
+        after: (ms, run) =>
+          realClock.after(ms, () => {
+            run()
+            if (ms < FILE_CHECK_MS) onRetry()
+          }),
+      }
+      const database = openDatabase(folder, clock)
+      await database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
+      database.onState(({ is }) => {
+        if (is !== 'degraded') return
+        onRetry = () => {
+          for (const path of [filler, file]) rmSync(path)
+          onRetry = () => {}
+        }
+      })
+      spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'])
+      const text = 'x'.repeat(8 * 1024 * 1024)
+      const commit = database.commit([putSnapshot('lease', 'b', { ...sampleSnapshot(2), c: { text } })])
+      const [result] = await Promise.allSettled([commit])
+      await database.close()
+      expect(result).toMatchObject({
+        reason: { message: expect.stringContaining('removed while it was in use') },
+      })
+      expect(existsSync(file)).toBe(false)
+      const [saved = ''] = readdirSync(disk).filter((name) => name.startsWith('state.rescued-'))
+      const again = openDatabase(join(disk, saved))
+      expect(again.snapshots.get('lease', 'a')).toEqual(sampleSnapshot(1))
+      await again.close()
+    }),
+)
+
+test('an environment that is opened again creates no database where the file is missing', async () => {
+  const { folder, file } = place()
+  const tables = new Tables({ folder, identifyDatabase })
+  const reopening = tables.reopen(() => {
+    if (!existsSync(file)) throw new DatabaseLost('removed')
+  })
+  rmSync(file)
+  await expect(reopening).rejects.toThrow('removed')
+  expect(existsSync(file)).toBe(false)
 })
