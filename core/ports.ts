@@ -115,7 +115,14 @@ export type KeyValueCollection =
 export type StoreState =
   | { readonly is: 'ready' }
   | { readonly is: 'degraded'; readonly reason: string }
-  | { readonly is: 'broken'; readonly reason: string }
+  | { readonly is: 'broken'; readonly reason: string; readonly rescue?: RescueCopy }
+
+/** The copy that saves the content of a database whose file was removed or replaced while it was open. */
+export interface RescueCopy {
+  readonly bytes: number
+  /** Resolves at the end of the copy, to the part of a sentence that says whether and where the content is saved. */
+  readonly ended: Promise<string>
+}
 
 export interface Snapshots {
   /** Returns the snapshot of one actor, or undefined when there is none. */

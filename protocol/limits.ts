@@ -219,6 +219,11 @@ export const TICKET_PROBLEMS_MAX = 100
 // ---- host ------------------------------------------------------------------------------------------------------
 /** Time from the signal to the end of the process. */
 export const STOP_MS_MAX = 5_000
+/** Time from the end of all actors until the store is closed, in case its disk hangs. */
+export const CLOSE_STORE_MS_MAX = 5_000
+/** Further time for a copy that saves a lost database: at least, and by its size. */
+export const RESCUE_MS_MIN = 30_000
+export const RESCUE_BYTES_PER_SECOND_MIN = 1024 * 1024
 /** The part of that time in which the listeners close. */
 export const DRAIN_MS_MAX = 3_000
 export const LAUNCH_TOKEN_CHARS_MIN = 32

@@ -11,6 +11,7 @@ import type { LocalWorkerLauncher, Log, Meters, Store } from '../../core/ports.t
 import { readConfig } from '../../core/settings/read.ts'
 import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
+import { CLOSE_STORE_MS_MAX } from '../../protocol/limits.ts'
 import type { HostExecution } from '../../protocol/worker.ts'
 import { createLocalWorker } from '../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
@@ -26,6 +27,7 @@ import { removeLaunch } from '../launch-file.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { openServer } from '../open-server.ts'
+import { watchRescue } from '../rescue.ts'
 import { StopSignals } from '../signals.ts'
 import { storeExitError } from '../store-exit-code.ts'
 import { launchToken } from '../token.ts'
@@ -193,9 +195,6 @@ function createLocalWorkerLauncher(
 
 // ---- the end ---------------------------------------------------------------------------------------------------
 
-/** The process ends even if the store cannot be closed in time, because its disk hangs. */
-const CLOSE_STORE_MS_MAX = 5_000
-
 async function finish(ending: {
   exitCode: number
   reason: string
@@ -205,10 +204,17 @@ async function finish(ending: {
   providers: HostProviders
 }): Promise<void> {
   const { exitCode, reason, dataDir, store, log, providers } = ending
-  realClock.after(CLOSE_STORE_MS_MAX, () => process.exit(exitCode === EXIT.done ? EXIT.broken : exitCode))
+  const rescue = watchRescue(store.database.state())
+  realClock.after(CLOSE_STORE_MS_MAX + rescue.msMax, () =>
+    end(log, exitCode === EXIT.done ? EXIT.broken : exitCode, rescue.describe(reason)),
+  )
   const inOrder = [() => removeLaunch(dataDir), () => providers.close(), () => store.close()]
   for (const step of inOrder)
     await step().catch((error) => log.error({ err: error }, 'could not close everything in order'))
+  end(log, exitCode, rescue.describe(reason))
+}
+
+function end(log: Log, exitCode: number, reason: string): never {
   if (exitCode === EXIT.done) log.info({ reason }, 'stopped')
   else {
     log.error({ exitCode, reason }, 'stopped')

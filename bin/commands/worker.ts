@@ -26,6 +26,7 @@ import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
+import { watchRescue } from '../rescue.ts'
 import { resolveHost } from '../resolve-host.ts'
 import { StopSignals } from '../signals.ts'
 import { storeExitError } from '../store-exit-code.ts'
@@ -210,8 +211,9 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
   return end
 }
 
-function handleStopSignals(daemon: Daemon, { options, signals, log }: WorkerCommandContext): void {
-  const inTime = () => realClock.after(STOP_NOW_MS_MAX, () => process.exit(EXIT.broken))
+function handleStopSignals(daemon: Daemon, { options, signals, log, store }: WorkerCommandContext): void {
+  const exitLate = () => realClock.after(watchRescue(store.state()).msMax, () => process.exit(EXIT.broken))
+  const inTime = () => realClock.after(STOP_NOW_MS_MAX, exitLate)
   const stopNow = () => {
     inTime()
     daemon.stopNow()
@@ -236,8 +238,9 @@ async function finish(
   redactor: LogRedactor,
 ): Promise<void> {
   const code = EXIT_OF[end.is]
-  const reason = redactor.redact(end.detail)
+  const rescue = watchRescue(store.state())
   await store.close().catch((error) => log.error({ err: error }, 'could not close everything in order'))
+  const reason = rescue.describe(redactor.redact(end.detail))
   if (code === EXIT.done) log.info({ reason }, 'stopped')
   else {
     log.error({ exitCode: code, end: end.is, reason }, 'stopped')

@@ -8,7 +8,16 @@
  */
 import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Cancel, Clock, ControlDatabase, Log, Meters, StoreState, Write } from '../../core/ports.ts'
+import type {
+  Cancel,
+  Clock,
+  ControlDatabase,
+  Log,
+  Meters,
+  RescueCopy,
+  StoreState,
+  Write,
+} from '../../core/ports.ts'
 import { DatabaseLost, messageOf, StoreBroken, StoreClosed } from '../errors.ts'
 import { Batch, type BatchedCommit } from './batch.ts'
 import { classifyCommitError } from './commit-error.ts'
@@ -77,7 +86,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   #submittedAt = 0
   #closing = false
   #whenIdle: (() => void)[] = []
-  readonly #backups = new Set<Promise<void>>()
+  readonly #backups = new Set<Promise<unknown>>()
 
   /** Throws DatabaseLost, StoreTooNew or StoreUnreadable. */
   constructor(options: LmdbControlDatabaseOptions) {
@@ -171,29 +180,35 @@ export class LmdbControlDatabase implements ControlDatabase {
     return loss !== undefined
   }
 
-  #onFileLost({ is, reason }: FileLoss): void {
-    if (is === 'truncated') {
-      // Every further access to the missing pages would end the process with SIGBUS.
-      this.#tables.abandon()
-      this.#break(`${reason}; start again to learn how to restore it`)
-      return
-    }
+  #onFileLost(loss: FileLoss): void {
+    const reason = `${loss.reason}; start again to learn how to restore it`
+    // Every further access to the missing pages would end the process with SIGBUS.
+    if (loss.is === 'truncated') this.#tables.abandon()
+    if (this.#tables.isOpen) this.#break(reason, this.#beginRescue())
+    else this.#break(reason)
+  }
+
+  #beginRescue(): RescueCopy {
     const folder = `${this.#tables.folder}.rescued-${this.#clock.now()}`
-    this.#break(`${reason}; its content is being saved in ${folder}, start again to learn how to restore it`)
-    const saving = this.#rescue(folder)
-    this.#backups.add(saving)
-    void saving.finally(() => this.#backups.delete(saving))
+    const bytes = this.#tables.usedBytes()
+    this.#log.info({ folder, bytes }, 'the content of the lost database is being saved')
+    const ended = this.#rescue(folder)
+    this.#backups.add(ended)
+    return { bytes, ended }
   }
 
   /** Copies the content of a removed file, which stays readable until it is closed. */
-  async #rescue(folder: string): Promise<void> {
+  async #rescue(folder: string): Promise<string> {
     const unfinished = `${folder}${UNFINISHED_COPY}`
     try {
       await this.#tables.copy(unfinished)
       await rename(unfinished, folder)
       this.#log.info({ folder }, 'the content of the lost database is saved')
+      return `its content is saved in ${folder}`
     } catch (error) {
-      this.#log.error({ reason: messageOf(error) }, 'the content of the lost database could not be saved')
+      const reason = messageOf(error)
+      this.#log.error({ reason }, 'the content of the lost database could not be saved')
+      return `its content could not be saved: ${reason}`
     }
   }
 
@@ -428,9 +443,11 @@ export class LmdbControlDatabase implements ControlDatabase {
     }
   }
 
-  #break(reason: string): void {
+  #break(reason: string, rescue?: RescueCopy): void {
     this.#timer?.()
-    this.#setState({ is: 'broken', reason })
+    // The first reason is the cause of later ones.
+    if (this.#state.is !== 'broken')
+      this.#setState({ is: 'broken', reason, ...(rescue === undefined ? {} : { rescue }) })
     this.#brokenBatch = this.#openBatch
     this.#openBatch = undefined
     this.#batchInFlight = undefined

@@ -89,6 +89,10 @@ export class Tables {
     throw new StoreClosed('the database is closed, or just being opened again; ask again in a moment')
   }
 
+  get isOpen(): boolean {
+    return this.#opened !== undefined
+  }
+
   get meta(): TextTable {
     return this.#handles.meta
   }

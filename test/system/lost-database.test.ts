@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import type { FleetResponse } from '../../protocol/worker.ts'
 import { EMPTIED } from '../../store/worker-store.ts'
+import { compileC } from '../support/child-process.ts'
 import { type CommandProcess, configWithAnyPort, runCommand, serve } from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
 import { tempFolder } from '../support/temp-folder.ts'
@@ -123,6 +124,19 @@ test('the saved content of a removed database is restored, and its runs are ther
   expect(await runIds(again)).toEqual(ids)
   await stop(again)
 })
+
+test('a host does not end before the content of a removed database is saved, and says where it is', async () => {
+  const dataDir = newDirectory()
+  // LMDB writes the copy in two parts, so the copy takes longer than closing the store may.
+  const LD_PRELOAD = compileC('test/support/slow-copy.c', ['-shared', '-fPIC', '-O1'])
+  const host = serve(dataDir, [], { LD_PRELOAD, SLOW_COPY_SECONDS: '4' })
+  await host.waitForLaunch()
+  rmSync(stateOf(dataDir), { recursive: true })
+  expect(await host.exit).toBe(BROKEN)
+  const [saved = ''] = readdirSync(dataDir).filter((name) => name.startsWith('state.rescued-'))
+  expect(saved).not.toContain('.part')
+  expect(host.err()).toContain(`its content is saved in ${join(dataDir, saved)}`)
+}, 60_000)
 
 test('a database that is lost while the host is stopped is restored from a backup', async () => {
   const dataDir = newDirectory()

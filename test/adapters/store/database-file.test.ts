@@ -128,6 +128,32 @@ test.each(['removed', 'replaced'] as const)('the content of a %s file is saved b
   await again.close()
 })
 
+test('the state of a lost database says how its content was saved', async () => {
+  const at = place()
+  const database = openDatabase(at.folder, { ...realClock, now: () => 7 })
+  lose('removed', at)
+  const state = database.state()
+  const saved = `${at.folder}.rescued-7`
+  expect(state.is === 'broken' && (await state.rescue?.ended)).toBe(`its content is saved in ${saved}`)
+  await database.close()
+  const again = openDatabase(at.folder, { ...realClock, now: () => 7 })
+  lose('removed', at)
+  const next = again.state()
+  expect(next.is === 'broken' && (await next.rescue?.ended)).toMatch(
+    /^its content could not be saved: .*rescued-7/,
+  )
+  expect(next).toBe(again.state())
+  await again.close()
+})
+
+test('a truncated database has no copy', async () => {
+  const at = place()
+  const database = openDatabase(at.folder)
+  lose('truncated', at)
+  expect(database.state()).toEqual({ is: 'broken', reason: expect.stringContaining('truncated') })
+  await database.close()
+})
+
 test('no new database appears where the file was removed', async () => {
   const at = place()
   const database = openDatabase(at.folder)
