@@ -116,14 +116,18 @@ export type CredentialsResponse = Static<typeof CredentialsResponse>
 
 /**
  * The query that the browser brings back. A refusal of the tracker arrives as `error` without a code. The limits are
- * those of a URL, because a person sees the response, whoever made the URL.
+ * those of a URL, because a person sees the response, whoever made the URL. Other parameters are allowed, because OAuth
+ * (RFC 6749, section 4.1.2) lets a server add its own.
  */
-export const TrackerCallbackQuery = Type.Object({
-  code: Type.Optional(Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })),
-  state: Type.Optional(Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })),
-  error: Type.Optional(text(CREDENTIAL_CHARS_MAX)),
-  error_description: Type.Optional(text(CREDENTIAL_CHARS_MAX)),
-})
+export const TrackerCallbackQuery = Type.Object(
+  {
+    code: Type.Optional(Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })),
+    state: Type.Optional(Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })),
+    error: Type.Optional(text(CREDENTIAL_CHARS_MAX)),
+    error_description: Type.Optional(text(CREDENTIAL_CHARS_MAX)),
+  },
+  { additionalProperties: true },
+)
 export type TrackerCallbackQuery = Static<typeof TrackerCallbackQuery>
 
 /** The URL that the browser could not open, as it stands in its address bar. */

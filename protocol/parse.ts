@@ -175,15 +175,18 @@ export function prefixError<T>(prefix: string, parsed: Parsed<T>): Parsed<T> {
 /** A single pair of unreserved characters, which needs no query parser. */
 const PLAIN_PAIR = /^([A-Za-z]+)=([A-Za-z0-9_-]*)$/
 
-/** Unknown keys belong to others (a token, a cache key) and are ignored. */
+/** Refuses parameters that the schema does not name, unless it allows others with `additionalProperties: true`. */
 export function readQuery<S extends TObject>(schema: S, given: URLSearchParams | string): Parsed<Static<S>> {
   const plain = typeof given === 'string' ? PLAIN_PAIR.exec(given) : null
   if (plain !== null) return readPlain(schema, plain[1] ?? '', plain[2] ?? '')
   const query = new URLSearchParams(given)
+  const unknown = [...query.keys()].find((key) => !mayBeGiven(schema, key))
+  if (unknown !== undefined) return refuseParameter(schema, unknown)
   return readTexts(schema, (key) => query.getAll(key), '/query')
 }
 
 function readPlain<S extends TObject>(schema: S, key: string, text: string): Parsed<Static<S>> {
+  if (!mayBeGiven(schema, key)) return refuseParameter(schema, key)
   const field = Object.hasOwn(schema.properties, key) ? schema.properties[key] : undefined
   const { type, items } = field === undefined ? NO_FIELD : asShape(field)
   const value = type === 'array' ? [convertText(items?.type, text)] : convertText(type, text)
@@ -191,6 +194,15 @@ function readPlain<S extends TObject>(schema: S, key: string, text: string): Par
 }
 
 const NO_FIELD: Shape = {}
+
+const mayBeGiven = (schema: TObject, key: string): boolean =>
+  Object.hasOwn(schema.properties, key) || asShape(schema).additionalProperties === true
+
+function refuseParameter(schema: TObject, key: string): Parsed<never> {
+  const known = Object.keys(schema.properties)
+  const expected = known.length === 0 ? 'this path takes none' : `this path takes ${known.join(', ')}`
+  return refused(problemAt(['query', key], `is no parameter of this path; ${expected}`))
+}
 
 /** `given`: percent-decoded texts by name. */
 export function readParams<S extends TObject>(

@@ -131,6 +131,11 @@ const RunEventsQuery = Type.Object({ after: Type.Optional(After), limit: Type.Op
 const WorkerQuery = Type.Object({ workerId: nonEmptyText(256) })
 const WorkerStateQuery = Type.Object({ workerId: nonEmptyText(256), state: WorkerState })
 
+/** The query of routes that take no parameters. */
+export const NoQuery = Type.Object({})
+/** A browser can't set headers on a WebSocket, so its token may stand in the query. */
+const SocketQuery = Type.Object({ token: Type.Optional(Type.String({ 'x-secret': true })) })
+
 const ById = Type.Object({ id: nonEmptyText(256) })
 const Artifact = Type.Object({ id: nonEmptyText(256), name: nonEmptyText(1024) })
 const Pull = Type.Object({
@@ -197,6 +202,7 @@ export const routes = {
     ...service,
     method: 'GET',
     path: '/ws',
+    query: SocketQuery,
     socket: true,
     frames: { from: DashboardRequest, to: DashboardFrame },
     response: 'frames',
@@ -354,6 +360,7 @@ export const routes = {
     method: 'GET',
     path: '/ws/runs/:id/attach',
     params: ById,
+    query: SocketQuery,
     socket: true,
     frames: { from: AttachInput, to: AttachOutput },
     response: 'frames',

@@ -9,6 +9,7 @@ import {
   type BodyOf,
   type HelperRouteName,
   type ListenerName,
+  NoQuery,
   type ParamsOf,
   type QueryOf,
   type Route,
@@ -93,7 +94,7 @@ export function serveRoute(name: ServedRoute['name'], route: Route, run: ServedR
     readParameters: (params, query) =>
       combine(
         route.params === undefined ? NO_VALUE : readParams(route.params, params),
-        route.query === undefined ? NO_VALUE : readQuery(route.query, query),
+        readRouteQuery(route, query),
       ),
     readBody: route.body === undefined ? noBody : createChecker(route.body),
     run,
@@ -112,6 +113,12 @@ function runHandler<N extends RouteName>(handler: Handler<N>): ServedRoute['run'
 function replyWithoutHandler(name: RouteName): Reply {
   if (!isUnbuilt(name)) return UPGRADE_REQUIRED
   return refusal(501, `${routes[name].method} ${routes[name].path} is not built yet in this version`)
+}
+
+function readRouteQuery(route: Route, query: string): Parsed<unknown> {
+  if (route.query !== undefined) return readQuery(route.query, query)
+  const read = query === '' ? NO_VALUE : readQuery(NoQuery, query)
+  return read.ok ? NO_VALUE : read
 }
 
 function combine(params: Parsed<unknown>, query: Parsed<unknown>): Parsed<RouteParameters> {

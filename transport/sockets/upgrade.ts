@@ -11,7 +11,7 @@ import { type Headers, type Reply, refusal, send, sendAndClose } from '../reply.
 import type { AdmissionCheck } from '../request-checks.ts'
 import type { RequestCounter } from '../request-counter.ts'
 import { announcesBody, type RequestHead, readHead, readQueryText } from '../request-head.ts'
-import { decodeParams, type RouteMatch, type Router } from '../router.ts'
+import { decodeParams, percentDecode, type RouteMatch, type Router } from '../router.ts'
 import type { RouteParameters, ServedRoute } from '../routes/route-table.ts'
 
 export type Upgrade = (response: HttpResponse, request: HttpRequest, context: us_socket_context_t) => void
@@ -50,6 +50,11 @@ export function createUpgrade(
       sendAndClose(response, refusal(400, fault))
       return
     }
+    let readText: string | undefined
+    const query = (): string => {
+      readText ??= readQueryText(request)
+      return readText
+    }
     const { refused, cors, data } = decide()
     if (data === undefined) {
       counter.count(found?.path.byMethod.get(head.method), refused.status)
@@ -62,9 +67,9 @@ export function createUpgrade(
     /** Never throws, because the library ends the process when a callback throws. */
     function decide(): UpgradeDecision {
       try {
-        const { refused, cors } = admit(head, found, () => readQueryText(request))
+        const { refused, cors } = admit(head, found, query)
         if (refused !== undefined) return { refused, cors }
-        const placed = readSocketParameters(found)
+        const placed = readSocketParameters(found, query())
         if (!placed.ok) return { refused: refusal(400, placed.error), cors }
         const seated = admitSocket(placed.value.params, head, () => response.getRemoteAddressAsText())
         return seated.ok ? { data: seated.data } : { refused: seated.reply, cors }
@@ -76,13 +81,15 @@ export function createUpgrade(
   }
 }
 
-/** Checks the path's parameters; the query of a socket carries only its token. */
-function readSocketParameters(found: RouteMatch<ServedRoute> | undefined): Parsed<RouteParameters> {
+function readSocketParameters(
+  found: RouteMatch<ServedRoute> | undefined,
+  query: string,
+): Parsed<RouteParameters> {
   const row = found?.path.byMethod.get('GET')
   const params = found === undefined ? undefined : decodeParams(found)
-  if (row === undefined || params === undefined)
-    return { ok: false, error: 'the path is not percent-encoded UTF-8' }
-  return row.readParameters(params, '')
+  if (row === undefined || params === undefined || percentDecode(query) === undefined)
+    return { ok: false, error: 'the path or the query is not valid percent-encoded UTF-8' }
+  return row.readParameters(params, query)
 }
 
 type UpgradeDecision =

@@ -83,7 +83,7 @@ function target(roll: RandomFraction, route: Route): string {
     ])
   const path = roll() < 0.9 ? route.path.replaceAll(/:\w+/g, segment) : `/${segment()}/${segment()}`
   const query = pick(roll, [
-    '',
+    ...Array.from({ length: 8 }, () => ''),
     '?',
     '?limit=0',
     '?limit=x&after=-2',

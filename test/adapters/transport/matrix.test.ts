@@ -85,11 +85,16 @@ const values: Readonly<Record<string, string>> = { number: '7', provider: 'track
 const filled = (path: string): string => path.replaceAll(/:(\w+)/g, (_, name: string) => values[name] ?? 'x')
 const known = [...new Set(table.map((route) => filled(route.path)))]
 const paths = [...known, '/', '/api', '/api/health/', '/api/nothing', '/ws/', '/ws/nothing', '/api/%68ealth']
-const QUERY = `workerId=${WORKER_ID}&state=active&code=c0de`
+/** Parameters that a path takes; every other path takes none. */
+const PARAMETERS: Readonly<Record<string, string>> = {
+  '/api/worker/demand': `workerId=${WORKER_ID}`,
+  '/api/worker/state': `workerId=${WORKER_ID}&state=active`,
+  '/api/connect/tracker/callback': 'code=c0de',
+}
 
 function textOf({ path, method, presentation, host, origin }: MatrixRequest): string {
   const verb = method === 'PREFLIGHT' ? 'OPTIONS' : method === 'UPGRADE' ? 'GET' : method
-  const query = presentation.query === undefined ? QUERY : `${QUERY}&${presentation.query}`
+  const query = [PARAMETERS[path] ?? [], presentation.query ?? []].flat().join('&')
   const ofOrigin = origin.origin === undefined ? [] : [`Origin: ${origin.origin}`]
   const extra = {
     PREFLIGHT: ['Access-Control-Request-Method: GET'],
@@ -108,7 +113,7 @@ function textOf({ path, method, presentation, host, origin }: MatrixRequest): st
     ...presentation.headers,
     ...(extra ?? []),
   ]
-  return `${verb} ${path}?${query} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
+  return `${verb} ${path}${query === '' ? '' : `?${query}`} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
 }
 
 // ---- expected replies ----------------------------------------------------------------------------------------------
@@ -169,8 +174,14 @@ function statusOf(asked: MatrixRequest): number {
   const closed = authenticationStatus(route, presentation)
   if (closed !== undefined) return closed
   if (!known.includes(path)) return 404
-  return route === undefined ? 405 : servedStatus(route, path, method)
+  if (route === undefined) return 405
+  return isTokenUnknown(path, presentation) ? 400 : servedStatus(route, path, method)
 }
+
+/** The token is a parameter of two sockets; the callback takes any parameter. */
+const TAKES_TOKEN = ['/ws', '/ws/runs/x/attach', '/api/connect/tracker/callback']
+const isTokenUnknown = (path: string, { query }: SecretPresentation): boolean =>
+  query !== undefined && !TAKES_TOKEN.includes(path)
 
 function authenticationStatus(
   route: Route | undefined,
@@ -193,7 +204,9 @@ function statusAtFleet({ path, method, presentation, host, origin }: MatrixReque
   if (origin.origin !== undefined) return 403
   const route = routeAt(path, method === 'UPGRADE' ? 'GET' : method)
   if (route === undefined || !route.listeners.includes('fleet')) return 404
-  return authenticationStatus(route, presentation) ?? servedStatus(route, path, method)
+  const closed = authenticationStatus(route, presentation)
+  if (closed !== undefined) return closed
+  return isTokenUnknown(path, presentation) ? 400 : servedStatus(route, path, method)
 }
 
 interface ExpectedReply {

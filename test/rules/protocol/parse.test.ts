@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { RegisterHead } from '../../../protocol/frames.ts'
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX } from '../../../protocol/limits.ts'
 import { createChecker, parseJson, prefixError, readParams, readQuery } from '../../../protocol/parse.ts'
-import { routes } from '../../../protocol/routes.ts'
+import { helperRoutes, NoQuery, type Route, routes } from '../../../protocol/routes.ts'
 
 const nested = (depth: number, inner = '') => '['.repeat(depth) + inner + ']'.repeat(depth)
 const refusal = (text: string) => {
@@ -101,7 +101,7 @@ describe('a URL', () => {
   const query = (text: string) => readQuery(routes.listRuns.query, text)
 
   test('numbers become numbers and repeated parameters a list', () => {
-    expect(query('limit=10&status=queued&status=failed&ticket=7&token=x')).toEqual({
+    expect(query('limit=10&status=queued&status=failed&ticket=7')).toEqual({
       ok: true,
       value: { limit: 10, status: ['queued', 'failed'], ticket: '7' },
     })
@@ -124,6 +124,15 @@ describe('a URL', () => {
       '/query/status/0: must be one of "queued", "preparing", "running", "finalizing", "completed", "failed", "cancelled", not "open"',
     ],
     ['before=', '/query/before: must not be empty'],
+    ['limti=1', '/query/limti: is no parameter of this path; this path takes limit, before, status, ticket'],
+    [
+      'limit=1&%1b[2J=1',
+      '/query/\ufffd[2J: is no parameter of this path; this path takes limit, before, status, ticket',
+    ],
+    [
+      'toString=1&limit=1',
+      '/query/toString: is no parameter of this path; this path takes limit, before, status, ticket',
+    ],
   ])('%s', (text, error) => {
     expect(query(text)).toEqual({ ok: false, error })
   })
@@ -146,9 +155,30 @@ describe('a URL', () => {
     )
     fc.assert(
       fc.property(fc.constantFrom(...schemas), name, value, (schema, key, text) => {
-        expect(readQuery(schema, `${key}=${text}`)).toEqual(readQuery(schema, `${key}=${text}&other`))
+        expect(readQuery(schema, `${key}=${text}`)).toEqual(
+          readQuery(schema, new URLSearchParams(`${key}=${text}`)),
+        )
       }),
     )
+  })
+
+  test('a path without parameters takes none', () => {
+    expect(readQuery(NoQuery, '')).toEqual({ ok: true, value: {} })
+    expect(readQuery(NoQuery, 'a=1')).toEqual({
+      ok: false,
+      error: '/query/a: is no parameter of this path; this path takes none',
+    })
+  })
+
+  test('only the page that a tracker sends the browser back to takes parameters of others', () => {
+    const open = [...Object.values(routes), ...Object.values(helperRoutes)].filter(
+      (route: Route) => route.query !== undefined && readQuery(route.query, 'other=1&more=2').ok,
+    )
+    expect(open.map(({ path }) => path)).toEqual(['/api/connect/tracker/callback'])
+    expect(readQuery(routes.trackerCallback.query, 'code=c&iss=x')).toEqual({
+      ok: true,
+      value: { code: 'c' },
+    })
   })
 
   test('a missing parameter is named', () => {
