@@ -37,10 +37,16 @@ const ORIGIN_REFUSED: Admission = {
 const FLEET_ORIGIN_REFUSED: Admission = {
   refused: refusal(403, 'browsers may not ask here; the dashboard uses the management listener'),
 }
-const TOKEN_REFUSED = refusal(
+/** Clients tell the two refusals apart by the challenge, as RFC 6750 (section 3.1) defines it. */
+const TOKEN_MISSING = refusal(
   401,
-  'send the launch token as "Authorization: Bearer …"; launch.json holds it',
+  'the launch token is missing: send it in one header "Authorization: Bearer …"; launch.json in the data directory holds it',
   [['www-authenticate', 'Bearer']],
+)
+const TOKEN_WRONG = refusal(
+  401,
+  'this is not the launch token of the running host, which gets a new one at each start: read launch.json in its data directory again',
+  [['www-authenticate', 'Bearer error="invalid_token"']],
 )
 const WORKER_REFUSED = refusal(
   403,
@@ -88,8 +94,11 @@ function identify(
   const row = found?.path.byMethod.get(head.method)
   const who = row?.who ?? 'launch-token'
   if (who === 'worker') return admitWorker(hostApi, head, query(), cors)
-  if (who === 'launch-token' && !isToken(presentedToken(head, row, query)))
-    return withCors({ refused: TOKEN_REFUSED }, cors)
+  if (who === 'launch-token') {
+    const presented = presentedToken(head, row, query)
+    if (!isToken(presented))
+      return withCors({ refused: presented === undefined ? TOKEN_MISSING : TOKEN_WRONG }, cors)
+  }
   return cors === undefined ? ADMITTED : { cors }
 }
 
@@ -139,7 +148,7 @@ const isPreflight = (head: RequestHead): boolean => head.method === 'OPTIONS' &&
 function corsHeaders(origin: string): Headers {
   return checkHeaders([
     ['access-control-allow-origin', origin],
-    ['access-control-expose-headers', 'Allow, Link, Retry-After'],
+    ['access-control-expose-headers', 'Allow, Link, Retry-After, WWW-Authenticate'],
     ['vary', 'Origin'],
   ])
 }

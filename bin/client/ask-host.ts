@@ -23,6 +23,8 @@ export interface HostRequest {
 export interface HostReply {
   readonly status: number
   readonly text: string
+  /** The header `WWW-Authenticate`, which tells a wrong token from a missing one. */
+  readonly challenge?: string
 }
 
 /** Returns the parsed answer; throws an `ExitError` with the message for the person. */
@@ -37,18 +39,24 @@ export async function askHost(
 }
 
 /** The message for the person about a reply that is not a success. */
-export function formatRefusal(at: HostAddress, { status, text }: HostReply): string {
-  if (status === 401)
-    return `the host at ${at.url} does not accept the token of ${at.tokenFrom}; ${adviceFor(at)}`
+export function formatRefusal(at: HostAddress, { status, text, challenge }: HostReply): string {
+  if (status === 401) return formatTokenRefusal(at, challenge)
   const parsed = parseJson(text, Number.POSITIVE_INFINITY)
   const error: unknown = parsed.ok ? Reflect.get(Object(parsed.value), 'error') : undefined
   const message = typeof error === 'string' ? removeControls(error).slice(0, SENTENCE_CHARS_MAX) : undefined
   return message ?? `${at.url} answered ${status} in a form that a host does not use`
 }
 
+/** Every request of this command carries a token, so a missing one was lost on the way. */
+function formatTokenRefusal(at: HostAddress, challenge: string | undefined): string {
+  if (challenge?.toLowerCase() === 'bearer')
+    return `the token of ${at.tokenFrom} did not reach the host at ${at.url}; let the proxy in front of it pass on the Authorization header`
+  return `the host at ${at.url} does not accept the token of ${at.tokenFrom}, because that is not its present one; ${adviceFor(at)}`
+}
+
 const adviceFor = ({ isFromEnvironment }: HostAddress): string =>
   isFromEnvironment === true
-    ? 'a restarted host has a new token: take it from the launch.json in its data directory'
+    ? 'a host gets a new token at each start: unset SWITCHYARD_URL and SWITCHYARD_TOKEN to read launch.json, or take the token from the launch.json in its data directory'
     : 'another host may use its port: restart this one, or name the right one with --data-dir'
 
 async function sendRequest(at: HostAddress, method: string, path: string, ms: number): Promise<HostReply> {
@@ -60,7 +68,12 @@ async function sendRequest(at: HostAddress, method: string, path: string, ms: nu
       redirect: 'manual',
       signal: AbortSignal.timeout(ms),
     })
-    return { status: response.status, text: await readLimited(response) }
+    const challenge = response.headers.get('www-authenticate')
+    return {
+      status: response.status,
+      text: await readLimited(response),
+      ...(challenge === null ? {} : { challenge }),
+    }
   } catch (error) {
     throw new ExitError(EXIT.unavailable, `no host answers at ${at.url} (${errorReason(error)})`)
   }

@@ -18,13 +18,17 @@ export class DialHandshake extends Dispatcher {
   readonly #body: Buffer[] = []
   #bytes = 0
   #status: number | undefined
+  #challenge: string | undefined
   #failure: string | undefined
 
   /** The HTTP reply instead of a WebSocket, as far as it has arrived. */
   get reply(): HostReply | undefined {
-    return this.#status === undefined
-      ? undefined
-      : { status: this.#status, text: Buffer.concat(this.#body).toString() }
+    if (this.#status === undefined) return undefined
+    return {
+      status: this.#status,
+      text: Buffer.concat(this.#body).toString(),
+      ...(this.#challenge === undefined ? {} : { challenge: this.#challenge }),
+    }
   }
 
   /** The network error, when there was no reply. */
@@ -44,9 +48,10 @@ export class DialHandshake extends Dispatcher {
       },
       onHeaders: {
         value: (...headers: Parameters<NonNullable<DispatchHandler['onHeaders']>>) => {
-          const [status] = headers
+          const [status, raw] = headers
           if (status < 200) return handler.onHeaders?.(...headers) ?? true
           this.#status = status
+          this.#challenge = findChallenge(raw)
           return true
         },
       },
@@ -73,6 +78,13 @@ export class DialHandshake extends Dispatcher {
     this.#body.push(Buffer.from(bytes))
     return true
   }
+}
+
+/** Names and values alternate. */
+function findChallenge(raw: readonly Buffer[]): string | undefined {
+  const texts = raw.map((part) => part.toString('latin1'))
+  const at = texts.findIndex((text, index) => index % 2 === 0 && text.toLowerCase() === 'www-authenticate')
+  return at < 0 ? undefined : texts[at + 1]
 }
 
 /** The message of the innermost cause: the outer errors only state that the connection failed. */

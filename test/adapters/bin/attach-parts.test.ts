@@ -440,11 +440,13 @@ describe('a refused connection', () => {
     const file = await refused(reply)
     expect(file.end).toEqual({
       is: 'refused',
-      message: expect.stringMatching(/does not accept the token of this test; .*--data-dir/),
+      message: expect.stringMatching(/does not accept the token of this test, .*--data-dir/),
     })
     const named = await refused(reply, {}, true)
     expect(named.end).toEqual({ is: 'refused', message: expect.stringContaining('launch.json') })
     expect([file.host.refusedViews, named.host.refusedViews]).toEqual([1, 1])
+    const lost = await refused(reply.replace('\r\n', '\r\nwww-authenticate: Bearer\r\n'))
+    expect(lost.end).toEqual({ is: 'refused', message: expect.stringMatching(/did not reach the host/) })
   })
 
   test('by the real server ends with its message', async () => {

@@ -76,7 +76,7 @@ test('runs come newest first, all of them without a limit', async () => {
 test('a Link header names the next page, and keeps the query', async () => {
   const server = await open()
   withRuns(server, 9)
-  const path = '/api/runs?status=queued&limit=2&status=completed&cache=1'
+  const path = '/api/runs?status=queued&limit=2&status=completed'
   const first = await server.ask(`GET ${path}`)
   expect(first.link).toBe('</api/runs?limit=2&status=queued&status=completed&before=run-8>; rel="next"')
   const seen = idsOf(first.body)
@@ -92,6 +92,17 @@ test('a Link header names the next page, and keeps the query', async () => {
     status: ['queued', 'completed'],
     before: 'run-2',
   })
+})
+
+test('a path without parameters names each that it does not take', async () => {
+  const { ask } = await open()
+  const error = expect.stringMatching(/^\/query\/verbose: /)
+  for (const line of [
+    'GET /api/health?verbose',
+    'GET /metrics?verbose=1',
+    'POST /api/runs/run-1/cancel?verbose=1',
+  ])
+    expect([line, await ask(line)]).toEqual([line, { status: 400, link: null, body: { error } }])
 })
 
 test('a ticket with special characters is encoded in the Link header', async () => {
@@ -250,6 +261,27 @@ test('workers are listed, renamed, drained, enabled and revoked', async () => {
   ])
 })
 
+test('a missing launch token and an outdated one have refusals of their own', async () => {
+  const { url } = await open()
+  const refusalOf = async (headers: Record<string, string>, path = '/api/config') => {
+    const reply = await fetch(`${url}${path}`, { headers })
+    const { error } = (await reply.json()) as { error: string }
+    return [reply.status, reply.headers.get('www-authenticate'), error]
+  }
+  const missing = [401, 'Bearer', expect.stringMatching(/^the launch token is missing/)]
+  const outdated = [
+    401,
+    'Bearer error="invalid_token"',
+    expect.stringMatching(/^this is not the launch token/),
+  ]
+  expect(await refusalOf({})).toEqual(missing)
+  expect(await refusalOf({ authorization: `Basic ${TOKEN}` })).toEqual(missing)
+  expect(await refusalOf({}, `/api/config?token=${TOKEN}`)).toEqual(missing)
+  expect(await refusalOf({}, '/ws')).toEqual(missing)
+  expect(await refusalOf({ authorization: 'Bearer of-an-earlier-start' })).toEqual(outdated)
+  expect(await refusalOf({}, '/ws?token=of-an-earlier-start')).toEqual(outdated)
+})
+
 test('a pairing token is issued with the launch token', async () => {
   const { ask } = await open()
   const token = await ask('POST /api/workers/pairing-tokens')
@@ -266,11 +298,15 @@ test('demand is answered to the worker itself, on both listeners, with any encod
     expect(answer).toMatchObject({ status: 200, body: { queuedRuns: 1, worker: { id: WORKER_ID } } })
     for (const query of [
       `?workerId=${WORKER_ID.replace('-', '%2D')}`,
-      `?x=1&workerId=${WORKER_ID}`,
-      `?workerId=${WORKER_ID}&x`,
+      `?&workerId=${WORKER_ID}`,
       `?worker%49d=${WORKER_ID}`,
     ])
       expect(await asking(query)).toEqual(answer)
+    expect(await asking(`?workerId=${WORKER_ID}&x`)).toEqual({
+      status: 400,
+      link: null,
+      body: { error: expect.stringMatching(/^\/query\/x: /) },
+    })
     for (const [query, secret] of [
       [''],
       ['?'],

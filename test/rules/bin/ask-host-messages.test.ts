@@ -10,14 +10,14 @@ test.each([
     at,
     401,
     '',
-    'the host at http://h.example does not accept the token of launch.json; another host may use its port: restart this one, or name the right one with --data-dir',
+    'the host at http://h.example does not accept the token of launch.json, because that is not its present one; another host may use its port: restart this one, or name the right one with --data-dir',
   ],
   [
     'a wrong token of the environment',
     { ...at, tokenFrom: 'SWITCHYARD_TOKEN', isFromEnvironment: true as const },
     401,
     '',
-    'the host at http://h.example does not accept the token of SWITCHYARD_TOKEN; a restarted host has a new token: take it from the launch.json in its data directory',
+    'the host at http://h.example does not accept the token of SWITCHYARD_TOKEN, because that is not its present one; a host gets a new token at each start: unset SWITCHYARD_URL and SWITCHYARD_TOKEN to read launch.json, or take the token from the launch.json in its data directory',
   ],
   ['the words of the host', at, 409, '{"error":"run-1 is running\\u001b"}', 'run-1 is running\ufffd'],
   [
@@ -29,4 +29,10 @@ test.each([
   ],
 ])('the message for %s', (_, address, status, text, expected) => {
   expect(formatRefusal(address, { status, text })).toBe(expected)
+})
+
+test('a token that was lost on the way is not called wrong', () => {
+  expect(formatRefusal(at, { status: 401, text: '', challenge: 'Bearer' })).toBe(
+    'the token of launch.json did not reach the host at http://h.example; let the proxy in front of it pass on the Authorization header',
+  )
 })
