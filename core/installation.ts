@@ -39,15 +39,16 @@ export type DatabaseVerdict =
   /** The installation had a database whose content is gone. */
   | { readonly is: 'emptied' }
   | TruncatedDatabase
-  /** The database belongs to another installation. */
-  | { readonly is: 'foreign'; readonly id: string }
+  /** The database belongs to another installation than the recorded one. */
+  | { readonly is: 'foreign'; readonly id: string; readonly recordedId: string }
   /** The database is older than the recorded id: a foreign database or an old backup. */
   | { readonly is: 'outdated' }
 
 export function judgeDatabase(recorded: RecordedInstallation, found: FoundDatabase): DatabaseVerdict {
   switch (found.is) {
     case 'named':
-      if (recorded.is === 'known' && recorded.id !== found.id) return { is: 'foreign', id: found.id }
+      if (recorded.is === 'known' && recorded.id !== found.id)
+        return { is: 'foreign', id: found.id, recordedId: recorded.id }
       return { is: 'own', id: found.id }
     case 'unnamed':
       return recorded.is === 'none' ? { is: 'new' } : { is: 'outdated' }

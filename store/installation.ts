@@ -13,10 +13,17 @@ import {
   judgeDatabase,
   newInstallationId,
   type RecordedInstallation,
-  type TruncatedDatabase,
 } from '../core/installation.ts'
+import {
+  type DatabasePlaces,
+  emptiedMessage,
+  foreignMessage,
+  howToRestore,
+  outdatedMessage,
+  SET_ASIDE,
+  truncatedMessage,
+} from '../core/lost-database-messages.ts'
 import type { RandomSource } from '../core/ports.ts'
-import { quoteWord } from '../core/quote-word.ts'
 import { codeOf, DatabaseLost } from './errors.ts'
 import { replaceFile } from './files/atomic.ts'
 import { inspectDataFile } from './lmdb/data-file.ts'
@@ -52,15 +59,15 @@ export class Installation {
       case 'new':
         return this.#recordedOrNewId()
       case 'emptied':
-        if (acceptEmptied === undefined) throw new DatabaseLost(emptiedMessage(dataDir))
-        acceptEmptied(howToRestore(dataDir))
+        if (acceptEmptied === undefined) throw new DatabaseLost(emptiedMessage(placesIn(dataDir)))
+        acceptEmptied(howToRestore(placesIn(dataDir)))
         return this.#recordedOrNewId()
       case 'truncated':
-        throw new DatabaseLost(truncatedMessage(dataDir, verdict, acceptEmptied !== undefined))
+        throw new DatabaseLost(truncatedMessage(placesIn(dataDir), verdict, acceptEmptied !== undefined))
       case 'foreign':
-        throw new DatabaseLost(foreignMessage(dataDir, `belongs to the installation ${verdict.id}`))
+        throw new DatabaseLost(foreignMessage(placesIn(dataDir), verdict.id, verdict.recordedId))
       case 'outdated':
-        throw new DatabaseLost(foreignMessage(dataDir, 'names no installation'))
+        throw new DatabaseLost(outdatedMessage(placesIn(dataDir), this.#recorded))
     }
   }
 
@@ -110,68 +117,17 @@ function isTrace(path: string): boolean {
   return stats?.isDirectory() === true ? readdirSync(path).length > 0 : stats !== undefined
 }
 
-// ---- messages ------------------------------------------------------------------------------------------------------
+// ---- backups -------------------------------------------------------------------------------------------------------
 
-function emptiedMessage(dataDir: string): string {
-  return (
-    `the database in ${join(dataDir, 'state')} is missing or empty, but this directory has been in use. ` +
-    `${howToRestore(dataDir)}. ${howToGiveUp(dataDir)}`
-  )
-}
-
-function truncatedMessage(
-  dataDir: string,
-  { path, bytes, bytesMin }: TruncatedDatabase,
-  mayBeEmptied: boolean,
-): string {
-  return (
-    `the database file ${path} is truncated: it has ${bytes} bytes, but its content needs ${bytesMin}. ` +
-    `${howToReplace(dataDir)}. ` +
-    (mayBeEmptied
-      ? `To go on without its content instead, move ${join(dataDir, 'state')} away and start again`
-      : howToGiveUp(dataDir))
-  )
-}
-
-function howToGiveUp(dataDir: string): string {
-  return (
-    `To give up its runs and workers instead, move ${dataDir} away and start with a new directory that holds only ` +
-    'its config.json'
-  )
-}
-
-function foreignMessage(dataDir: string, what: string): string {
-  const file = join(dataDir, FILE)
-  return (
-    `the database in ${join(dataDir, 'state')} ${what}, which is not the one that ${file} names. ` +
-    `${howToRestore(dataDir)}. To use this database here from now on, delete ${file} and start again`
-  )
-}
-
-/** For a missing or empty database: the command overwrites nothing. */
-function howToRestore(dataDir: string): string {
-  return restoreWith(dataDir, (copy) => copy)
-}
-
-/** For a database with content, which the command keeps beside the restored one. */
-function howToReplace(dataDir: string): string {
-  const state = join(dataDir, 'state')
-  return restoreWith(
-    dataDir,
-    (copy) => `mv ${quoteWord(state)} ${quoteWord(`${state}${SET_ASIDE}`)} && ${copy}`,
-  )
-}
-
-function restoreWith(dataDir: string, commandOf: (copy: string) => string): string {
+function placesIn(dataDir: string): DatabasePlaces {
   const backup = findBackup(dataDir)
-  const from = backup === undefined ? 'BACKUP' : quoteWord(backup)
-  const what = backup === undefined ? 'where BACKUP is your backup of the folder state, ' : ''
-  const command = commandOf(`cp -a ${from}/. ${quoteWord(join(dataDir, 'state'))}`)
-  return `Restore it with "${command}", ${what}then start again`
+  return {
+    dataDir,
+    state: join(dataDir, 'state'),
+    record: join(dataDir, FILE),
+    ...(backup === undefined ? {} : { backup }),
+  }
 }
-
-/** The end of the name of a folder with a database that was replaced. */
-const SET_ASIDE = '.set-aside'
 
 const isNoBackup = (name: string): boolean =>
   name === 'state' || name === 'worker' || name.endsWith(UNFINISHED_COPY) || name.endsWith(SET_ASIDE)

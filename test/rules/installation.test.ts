@@ -34,7 +34,12 @@ test.each<readonly [string, RecordedInstallation, FoundDatabase, object]>([
   ['an installation whose database is truncated', known, truncated, truncated],
   ['a database that is truncated where nothing is recorded', fresh, truncated, truncated],
   ['an installation with its database', known, named(own), { is: 'own', id: own }],
-  ['an installation with the database of another', known, named(foreign), { is: 'foreign', id: foreign }],
+  [
+    'an installation with the database of another',
+    known,
+    named(foreign),
+    { is: 'foreign', id: foreign, recordedId: own },
+  ],
   ['an installation with a database from before ids', known, unnamed, { is: 'outdated' }],
   ['a damaged record with a database from before ids', damaged, unnamed, { is: 'outdated' }],
   ['a database whose record was not written', fresh, named(own), { is: 'own', id: own }],

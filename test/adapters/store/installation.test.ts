@@ -150,11 +150,30 @@ test('the database of another installation is refused, and accepted once the rec
   expect(recordedId(dataDir)).toBe(foreignId)
 })
 
-test('a database from before ids is refused where an id is recorded', async () => {
-  const [dataDir, foreign] = [await usedDirectory(), await usedDirectory()]
-  await forgetId(foreign)
-  cpSync(stateOf(foreign), stateOf(dataDir), { recursive: true })
-  expect(await messageOf(open(dataDir))).toContain(fileOf(dataDir))
+/** Replaces the database by one from before ids. */
+async function swapForEarlier(dataDir: string): Promise<void> {
+  const earlier = await usedDirectory()
+  await forgetId(earlier)
+  cpSync(stateOf(earlier), stateOf(dataDir), { recursive: true })
+}
+
+test('a database from before ids is refused where an id is recorded, with the command that keeps it', async () => {
+  const dataDir = await usedDirectory()
+  await swapForEarlier(dataDir)
+  const message = await messageOf(open(dataDir))
+  expect(message).toContain(`names ${recordedId(dataDir)}`)
+  expect(commandIn(message)).toContain(`mv ${stateOf(dataDir)} ${stateOf(dataDir)}.set-aside && cp -a `)
+})
+
+test('a database from before ids is accepted once the record is deleted, whether or not the record is damaged', async () => {
+  for (const isDamaged of [false, true]) {
+    const dataDir = await usedDirectory()
+    await swapForEarlier(dataDir)
+    if (isDamaged) writeFileSync(fileOf(dataDir), '')
+    await messageOf(open(dataDir))
+    rmSync(fileOf(dataDir))
+    expect(await expectRun(dataDir)).toBe(recordedId(dataDir))
+  }
 })
 
 test('a backup is named, and opens once it is restored with the command of the message', async () => {
