@@ -17,6 +17,8 @@ interface LaunchOptions {
   readonly token: string
   readonly startedAt: string
   readonly configuration: CompletedConfig
+  /** The ports of the command line, which beat those of the configuration. */
+  readonly ports: { readonly management?: number; readonly fleet?: number }
   readonly log: Log
   readonly metrics: Metrics
 }
@@ -31,8 +33,10 @@ export async function openServer(
   launching: LaunchOptions,
   onUrl: (url: string) => void,
 ): Promise<Result<OpenServer>> {
-  const { dataDir, token, startedAt, configuration, log, metrics } = launching
+  const { dataDir, token, startedAt, configuration, ports, log, metrics } = launching
   const { server, fleet } = configuration.effective
+  if (ports.fleet !== undefined && (fleet.host ?? '') === '')
+    log.warn({}, '--fleet-port has no effect, because fleet.host is not set')
   const opened = await openHostServer({
     hostApi,
     token,
@@ -42,13 +46,13 @@ export async function openServer(
     meters: metrics,
     metricsText: () => metrics.text(),
     openApi: openApiDocument,
-    management: { host: server.host, port: server.port },
+    management: { host: server.host, port: ports.management ?? server.port },
     ...(fleet.host === undefined || fleet.host === ''
       ? {}
       : {
           fleet: {
             host: fleet.host,
-            port: fleet.port,
+            port: ports.fleet ?? fleet.port,
             ...(fleet.tls === undefined ? {} : { tls: fleet.tls }),
           },
         }),

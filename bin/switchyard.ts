@@ -35,6 +35,10 @@ const logFormat = () =>
     .choices(LOG_FORMATS)
     .default('auto' as const)
 
+const port = <Flags extends string>(flags: Flags, what: string, key: string) =>
+  new Option(flags, `${what}; 0 picks a free one (default: ${key})`).argParser((text) =>
+    parseWholeNumber(text, 0, PORT_MAX),
+  )
 const localRepos = (whose: string) =>
   new Option(
     '--local-repos <path>',
@@ -59,6 +63,8 @@ program
       'where everything is kept (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
     ),
   )
+  .addOption(port('--port <n>', 'the port of the API for this start', 'server.port'))
+  .addOption(port('--fleet-port <n>', 'the port for workers of other machines for this start', 'fleet.port'))
   .addOption(localRepos('of the host’s own worker'))
   .addOption(privateCodeHost('of the host’s own worker'))
   .addOption(new Option('--end-with-stdin').hideHelp())

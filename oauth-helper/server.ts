@@ -64,7 +64,7 @@ export function startHelperServer(options: HelperServerOptions): Result<HelperSe
     bodyBytesMax: HELPER_BODY_BYTES_MAX,
   })
   app.value.any('/*', limitRequests(handler, counter, options))
-  const listening = listen(app.value, address)
+  const listening = listen(app.value, address, '--port')
   if (!listening.ok) return listening
   const stopReporting = startReporting(counter, options)
   const finish = (): void => {

@@ -36,14 +36,18 @@ export function createApp(tls?: TlsFiles): Result<TemplatedApp> {
   return yes(uWS.SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile }))
 }
 
-/** Binds exactly this address, exclusively. Port 0 picks a free port. */
-export function listen(app: TemplatedApp, { host, port }: Address): Result<Listening> {
+/**
+ * Binds exactly this address, exclusively. Port 0 picks a free port.
+ *
+ * @param portSettings names what sets the port, for the message about a port that is taken
+ */
+export function listen(app: TemplatedApp, { host, port }: Address, portSettings: string): Result<Listening> {
   let socket: us_listen_socket | false = false
   const bare = host.replace(/^\[(.*)\]$/, '$1')
   listenExclusively(app, bare, port, (got) => {
     socket = got
   })
-  return toListening(socket, host, port)
+  return toListening(socket, { host, port }, portSettings)
 }
 
 /** `LIBUS_LISTEN_EXCLUSIVE_PORT`: the library declares it in an enum that does not exist at run time. */
@@ -64,10 +68,17 @@ function listenExclusively(
   widened.listen(host, port, EXCLUSIVE_PORT, done)
 }
 
-function toListening(socket: us_listen_socket | false, host: string, port: number): Result<Listening> {
+function toListening(
+  socket: us_listen_socket | false,
+  { host, port }: Address,
+  portSettings: string,
+): Result<Listening> {
   if (socket === false) {
     const why = 'another program listens there, or this machine has no such address'
-    return no('conflict', `cannot listen on ${host}:${port}: ${why}; stop it, or configure another port`)
+    return no(
+      'conflict',
+      `cannot listen on ${host}:${port}: ${why}; stop it, or choose another port with ${portSettings}`,
+    )
   }
   let open: us_listen_socket | undefined = socket
   return yes({

@@ -129,6 +129,7 @@ function openManagement(shared: SharedParts): Result<OpenListener> {
   return startListening(
     { app: made.value, http, socketGroups: Object.values(socketGroups) },
     options.management,
+    '--port or server.port',
   )
 }
 
@@ -143,12 +144,16 @@ function openFleet(
   const checks = { ...options, admit: createFleetCheck(options.hostApi), route, counter: requestCounter }
   const http = createHttpHandler(checks)
   const socketGroups = [serveWorkerSocket(made.value, shared, checks, http)]
-  return startListening({ app: made.value, http, socketGroups }, fleet)
+  return startListening({ app: made.value, http, socketGroups }, fleet, '--fleet-port or fleet.port')
 }
 
-function startListening(listener: Omit<OpenListener, 'listening'>, address: Address): Result<OpenListener> {
+function startListening(
+  listener: Omit<OpenListener, 'listening'>,
+  address: Address,
+  portSettings: string,
+): Result<OpenListener> {
   listener.app.any('/*', (response, request) => listener.http.handle(response, request))
-  const listening = listen(listener.app, address)
+  const listening = listen(listener.app, address, portSettings)
   if (!listening.ok) for (const group of listener.socketGroups) group.stop()
   return listening.ok ? yes({ ...listener, listening: listening.value }) : listening
 }

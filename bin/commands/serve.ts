@@ -35,6 +35,9 @@ import { VERSION } from '../version.ts'
 
 export interface ServeOptions {
   readonly dataDir?: string
+  /** The ports for this start, instead of `server.port` and `fleet.port`. */
+  readonly port?: number
+  readonly fleetPort?: number
   /** End when standard input is closed, that is when the parent process has ended. */
   readonly endWithStdin?: true
   /** For the local worker, as for `switchyard worker`. */
@@ -98,7 +101,11 @@ export async function serve(options: ServeOptions): Promise<void> {
         hostExecution: execution,
       },
       openListeners: async (hostApi) => {
-        const launching = { dataDir, token, startedAt, configuration, log, metrics }
+        const ports = {
+          ...(options.port === undefined ? {} : { management: options.port }),
+          ...(options.fleetPort === undefined ? {} : { fleet: options.fleetPort }),
+        }
+        const launching = { dataDir, token, startedAt, configuration, ports, log, metrics }
         return openServer(hostApi, launching, (bound) => {
           url = bound
         })

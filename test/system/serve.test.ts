@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import { configWithAnyPort, readLaunch, runCommand, serve } from '../support/command-process.ts'
+import { freePort } from '../support/free-ports.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
@@ -12,6 +13,13 @@ function folder(config?: string): string {
   const dataDir = tempFolder()
   if (config !== undefined) writeFileSync(join(dataDir, 'config.json'), config, { mode: 0o600 })
   return dataDir
+}
+
+async function occupyPort() {
+  const taken = createServer()
+  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+  const address = taken.address()
+  return { taken, port: typeof address === 'object' && address !== null ? address.port : 0 }
 }
 
 /** Takes five seconds on an idle machine. */
@@ -182,16 +190,43 @@ describe('exit codes', () => {
     expect(readFileSync(join(dataDir, 'config.json'), 'utf8')).toBe('{"server":{"port":"x"}} ')
   })
 
-  test('69: a port in use, by its number', async () => {
-    const taken = createServer()
-    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
-    const address = taken.address()
-    const port = typeof address === 'object' && address !== null ? address.port : 0
-    const host = serve(folder(JSON.stringify({ server: { port } })))
+  test('69: a port in use, by its number and the options that choose another', async () => {
+    const { taken, port } = await occupyPort()
+    const host = serve(folder(JSON.stringify({ server: { port }, worker: { local: false } })))
     expect(await host.exit).toBe(69)
     expect(host.err()).toContain(String(port))
+    expect(host.err()).toContain('--port or server.port')
     expect(existsSync(join(host.dataDir, 'launch.json'))).toBe(false)
+    const fleet = serve(folder(configWithAnyPort({ fleet: { host: '127.0.0.1' } })), [
+      '--fleet-port',
+      `${port}`,
+    ])
+    expect(await fleet.exit).toBe(69)
+    expect(fleet.err()).toContain('--fleet-port or fleet.port')
     taken.close()
+  })
+
+  test('--port and --fleet-port beat the configured ports for one start', async () => {
+    const { taken, port } = await occupyPort()
+    const config = JSON.stringify({
+      server: { port },
+      fleet: { host: '127.0.0.1', port },
+      worker: { local: false },
+    })
+    const chosen = await freePort()
+    const host = serve(folder(config), ['--port', `${chosen}`, '--fleet-port=0'])
+    const { url, fleetUrl } = await host.waitForLaunch()
+    expect(url).toBe(`http://127.0.0.1:${chosen}`)
+    expect((await host.request('/api/config')).body).toMatchObject({ server: { port }, fleet: { port } })
+    expect(fleetUrl).toMatch(/^ws:\/\/127\.0\.0\.1:[1-9]\d*$/)
+    expect((await fetch(`${fleetUrl?.replace('ws:', 'http:')}/api/worker/demand`)).status).toBe(403)
+    expect(readFileSync(join(host.dataDir, 'config.json'), 'utf8')).toBe(config)
+    taken.close()
+    const wrong = runCommand(['serve', '--port', '65536'])
+    expect(await wrong.exit).toBe(2)
+    const idle = serve(folder(configWithAnyPort()), ['--fleet-port', '0'])
+    expect((await idle.waitForLaunch()).fleetUrl).toBeUndefined()
+    expect(idle.err()).toContain('fleet.host is not set')
   })
 
   test('2: wrong use, naming the wrong argument', async () => {
