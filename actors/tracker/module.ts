@@ -7,6 +7,7 @@ import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers } from '../runtime/module.ts'
 import { PullRequestLinks } from './pull-request-links.ts'
 import { TicketIntake } from './ticket-intake.ts'
+import { TicketObservations } from './ticket-observations.ts'
 import { TicketProgress } from './ticket-progress.ts'
 import {
   TRACKER_CONNECTION,
@@ -42,9 +43,11 @@ export const trackerModule = defineHostModule({
       sendEvent: (event) => void system.send(TRACKER_CONNECTION, TRACKER_CONNECTION, event),
       onTrackerReplaced: (tracker) => intake.onTrackerReplaced(tracker),
     })
+    const observations = new TicketObservations(keyValues, context.requestCommit)
     const intake: TicketIntake = new TicketIntake({
       ...context,
       keyValues,
+      observations,
       trackerConnection: connection,
       sendEvent: (event) => void system.send(TRACKER_POLL, TRACKER_POLL, event),
       runs,
@@ -71,7 +74,7 @@ export const trackerModule = defineHostModule({
         intake: (effect) => intake.runEffect(effect),
         tracker: (effect) => connection.runEffect(effect),
       }),
-      participants: [intake, intake.moves, pullRequestLinks],
+      participants: [observations, intake.moves, pullRequestLinks],
       onStateChange: {
         [RUN]: (change) => progress.onRunChange(change),
         [TRACKER_CONNECTION]({ before, after }) {

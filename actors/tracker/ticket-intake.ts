@@ -2,8 +2,8 @@
  * TicketIntake holds the tickets of the last listing and derives from them which are eligible, which wait for others,
  * and which become runs.
  *
- * A stored observation of each ticket keeps a restart, or the host's own move of a ticket, from starting a run again.
- * `ticket-moves.ts` moves tickets and `tracker-poll.machine.ts` decides when the tracker is polled.
+ * The observation of each ticket (`ticket-observations.ts`) keeps a restart, or the host's own move of a ticket, from
+ * starting a run again. `ticket-moves.ts` moves tickets and `tracker-poll.machine.ts` decides when the tracker is polled.
  */
 import type {
   Cancel,
@@ -14,7 +14,6 @@ import type {
   TrackedTicket,
   Tracker,
   TrackerListing,
-  Write,
 } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import { openBlockers, waitingCycle, waitingReason } from '../../core/tickets/blockers.ts'
@@ -29,14 +28,13 @@ import {
   recordHostMove,
   recordHostState,
   shouldStartRun,
-  type TicketObservation,
 } from '../../core/tickets/run-trigger.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TICKET_ID_BYTES_MAX, TICKET_MOVE_VISIBLE_MS_MAX } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { RunManager } from '../runs/run-manager.ts'
-import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { type TicketMove, TicketMoves } from './ticket-moves.ts'
+import type { TicketObservations } from './ticket-observations.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 import type { TrackerPollEffect, TrackerPollEvent } from './tracker-poll.machine.ts'
 
@@ -45,6 +43,7 @@ export interface TicketIntakePorts {
   readonly random: RandomSource
   readonly log: Log
   readonly keyValues: KeyValues
+  readonly observations: TicketObservations
   readonly trackerConnection: TrackerConnection
   readonly config: () => ServiceConfig
   readonly sendEvent: (event: TrackerPollEvent) => void
@@ -54,7 +53,7 @@ export interface TicketIntakePorts {
   readonly requestCommit: () => void
 }
 
-export class TicketIntake implements CommitParticipant {
+export class TicketIntake {
   readonly moves: TicketMoves
   readonly #ports: TicketIntakePorts
   /** Tickets moved while the current poll was under way: their states in its listing may be outdated. */
@@ -68,9 +67,6 @@ export class TicketIntake implements CommitParticipant {
   #hasListing = false
   #eligible: readonly Ticket[] = []
   #fingerprint = '[]'
-  /** Changed observations that are not on disk yet. */
-  readonly #observations = new Map<string, TicketObservation>()
-  #toWrite = new Map<string, TicketObservation>()
 
   constructor(ports: TicketIntakePorts) {
     this.#ports = ports
@@ -192,11 +188,11 @@ export class TicketIntake implements CommitParticipant {
   #remember(ticket: Ticket): void {
     if (this.moves.isMoving(ticket.id) || this.#movedDuringPoll.has(ticket.id)) return
     if (this.#isOutdatedState(ticket)) return
-    const known = this.#observationOf(ticket.id)
+    const known = this.#ports.observations.get(ticket.id)
     const memory = observeTicket(known, ticket, new Date(this.#ports.clock.now()).toISOString())
     if (memory === known) return
     const isNew = known === undefined
-    this.#setObservation(
+    this.#ports.observations.set(
       ticket.id,
       isNew ? memory : observedAfter(memory, this.#ports.runs.lastFinishedAt(ticket)),
     )
@@ -204,11 +200,11 @@ export class TicketIntake implements CommitParticipant {
 
   /** Records whether the ticket is eligible. A ticket that the host itself moved does not count as withdrawn. */
   #updateEligibility(ticket: Ticket, isEligible: boolean): void {
-    const known = this.#observationOf(ticket.id)
+    const known = this.#ports.observations.get(ticket.id)
     if (known === undefined || (!isEligible && this.#wasMovedByHost(ticket))) return
     const memory = observeEligibility(known, isEligible)
     if (memory === known) return
-    this.#setObservation(ticket.id, memory)
+    this.#ports.observations.set(ticket.id, memory)
     if (!isEligible) this.#ports.runs.onTicketLeft(ticket)
   }
 
@@ -219,13 +215,13 @@ export class TicketIntake implements CommitParticipant {
       this.#statesLeft.has(ticket.id)
     )
       return true
-    const put = this.#observationOf(ticket.id)?.put
+    const put = this.#ports.observations.get(ticket.id)?.put
     return put !== undefined && isSameName(put, ticket.state)
   }
 
   /** Moves the ticket on behalf of the host, and remembers the new state so that it does not count as a change. */
   moveTicket(ticketId: string, state: string): void {
-    const known = this.#observationOf(ticketId)
+    const known = this.#ports.observations.get(ticketId)
     if (known === undefined) return
     // A ticket that is missing from the listing was withdrawn by a person, so do not move it. Before the first listing,
     // the tracker itself refuses unknown tickets.
@@ -236,10 +232,10 @@ export class TicketIntake implements CommitParticipant {
 
   /** Dates what was seen of the ticket before the run's end, even when the wall clock was set back in between. */
   onRunEnded({ ticket, finishedAt }: Run): void {
-    const known = this.#observationOf(ticket.id)
+    const known = this.#ports.observations.get(ticket.id)
     if (known === undefined || finishedAt === undefined) return
     const memory = observedBefore(known, finishedAt)
-    if (memory !== known) this.#setObservation(ticket.id, memory)
+    if (memory !== known) this.#ports.observations.set(ticket.id, memory)
   }
 
   /**
@@ -254,8 +250,9 @@ export class TicketIntake implements CommitParticipant {
 
   /** Remembers the move's outcome. Otherwise a ticket seen in its old state would count as changed and run again. */
   #onMoveAnswered({ ticketId, state, from }: TicketMove, how: 'moved' | 'refused'): void {
-    const known = this.#observationOf(ticketId)
-    if (how === 'moved' && known !== undefined) this.#setObservation(ticketId, recordHostState(known, state))
+    const known = this.#ports.observations.get(ticketId)
+    if (how === 'moved' && known !== undefined)
+      this.#ports.observations.set(ticketId, recordHostState(known, state))
     if (from === undefined) return
     if (how === 'refused') {
       this.#rememberState(ticketId, from)
@@ -279,48 +276,19 @@ export class TicketIntake implements CommitParticipant {
   }
 
   #rememberState(ticketId: string, state: string): void {
-    const known = this.#observationOf(ticketId)
+    const known = this.#ports.observations.get(ticketId)
     if (known === undefined) return
     const memory = recordHostMove(known, state)
-    if (memory !== known) this.#setObservation(ticketId, memory)
+    if (memory !== known) this.#ports.observations.set(ticketId, memory)
   }
 
   #queueRunIfWanted(ticket: Ticket): void {
-    const memory = this.#observationOf(ticket.id)
+    const memory = this.#ports.observations.get(ticket.id)
     if (memory === undefined) return
     const hasActiveRun = this.#ports.runs.activeRunOf(ticket.id) !== undefined
     const lastFinishedAt = hasActiveRun ? undefined : this.#ports.runs.lastFinishedAt(ticket)
     if (shouldStartRun({ eligible: true, memory, hasActiveRun, lastFinishedAt }))
       this.#ports.runs.createRun(ticket)
-  }
-
-  #observationOf(ticketId: string): TicketObservation | undefined {
-    // Only this class writes to the collection, so the stored value has this type.
-    return (
-      this.#observations.get(ticketId) ??
-      (this.#ports.keyValues.get('ticket', ticketId) as TicketObservation | undefined)
-    )
-  }
-
-  #setObservation(ticketId: string, memory: TicketObservation): void {
-    this.#observations.set(ticketId, memory)
-    this.#toWrite.set(ticketId, memory)
-    this.#ports.requestCommit()
-  }
-
-  contribute(): CommitContribution | undefined {
-    if (this.#toWrite.size === 0) return undefined
-    const written = this.#toWrite
-    this.#toWrite = new Map()
-    return {
-      writes: [...written].map(
-        ([key, value]): Write => ({ table: 'key-value', collection: 'ticket', key, value }),
-      ),
-      onCommitted: () => {
-        for (const [id, memory] of written)
-          if (this.#observations.get(id) === memory) this.#observations.delete(id)
-      },
-    }
   }
 }
 
