@@ -191,6 +191,8 @@ const tracker = {
   eligible: record('EligibleTickets', eligible, 'Which tickets may become runs; an empty list allows all.'),
   startedState: Type.Optional(Name),
   reviewState: Type.Optional(Name),
+  doneState: Type.Optional(Name),
+  releasedState: Type.Optional(Name),
   whenTicketLeaves: stringEnum(
     ['finish', 'stop'],
     'A running run whose ticket somebody takes out of the eligible ones.',

@@ -11,14 +11,18 @@ import type { CommitContribution, CommitParticipant } from '../runtime/commit-lo
 export class FinishedRuns implements CommitParticipant {
   readonly #runs: ControlDatabase['runs']
   readonly #requestCommit: () => void
-  readonly #onUpdated: (run: Run) => void
+  readonly #onUpdated: (run: Run, before: Run | undefined) => void
   /** Records of ended or changed runs that are not on disk yet. */
   readonly #uncommitted = new Map<string, Run>()
   #toWrite = new Map<string, Run>()
   #ended = new Map<string, Run>()
 
   /** @param onUpdated called with each record that is changed here, before it is on disk */
-  constructor(runs: ControlDatabase['runs'], requestCommit: () => void, onUpdated: (run: Run) => void) {
+  constructor(
+    runs: ControlDatabase['runs'],
+    requestCommit: () => void,
+    onUpdated: (run: Run, before: Run | undefined) => void,
+  ) {
     this.#runs = runs
     this.#requestCommit = requestCommit
     this.#onUpdated = onUpdated
@@ -52,10 +56,11 @@ export class FinishedRuns implements CommitParticipant {
   }
 
   update(run: Run): void {
+    const before = this.latest(run.id)
     this.#uncommitted.set(run.id, run)
     this.#toWrite.set(run.id, run)
     this.#requestCommit()
-    this.#onUpdated(run)
+    this.#onUpdated(run, before)
   }
 
   contribute(): CommitContribution | undefined {

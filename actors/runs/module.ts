@@ -56,9 +56,10 @@ export const runRecordsModule = defineHostModule({
           broadcast.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
       },
     })
-    const finishedRuns = new FinishedRuns(store.database.runs, requestCommit, ({ id }) =>
-      publish({ view: 'finished run', key: id }),
-    )
+    const finishedRuns = new FinishedRuns(store.database.runs, requestCommit, ({ id, prState }, before) => {
+      publish({ view: 'finished run', key: id })
+      if (prState === 'merged' && before?.prState !== 'merged') publish({ view: 'pull merged', key: id })
+    })
     return {
       view: { eventLog, finishedRuns },
       // Publish events first, so that a dashboard receives all events of a run before its end.

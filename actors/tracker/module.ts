@@ -3,8 +3,9 @@ import type { Ticket } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import { RUN } from '../runs/run.names.ts'
+import type { RunManager } from '../runs/run-manager.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
-import { effectHandlers } from '../runtime/module.ts'
+import { effectHandlers, type ViewChange } from '../runtime/module.ts'
 import { PullRequestLinks } from './pull-request-links.ts'
 import { TicketIntake } from './ticket-intake.ts'
 import { TicketObservations } from './ticket-observations.ts'
@@ -33,8 +34,8 @@ declare module '../runtime/module.ts' {
 export const trackerModule = defineHostModule({
   name: 'tracker',
   kinds: [trackerPollKind, trackerConnectionKind],
-  create(context, { settings, runs }) {
-    const { system, store, accounts, broadcast, config } = context
+  create(context, { settings, runRecords, runs }) {
+    const { system, store, accounts, config, instant } = context
     const { keyValues } = store.database
     const connection: TrackerConnection = new TrackerConnection({
       ...context,
@@ -61,15 +62,14 @@ export const trackerModule = defineHostModule({
     const progress = new TicketProgress({
       config,
       intake,
+      observations,
+      runs,
       trackerConnection: connection,
       pullRequestLinks,
+      appendToRunLog: (runId, text) => runRecords.eventLog.appendText(runId, instant(), text),
     })
     return {
-      view: {
-        connection,
-        intake,
-        status: () => currentStatus(system),
-      },
+      view: { connection, intake, status: () => currentStatus(system) },
       effects: effectHandlers<TrackerPollEffect | TrackerConnectionEffect>({
         intake: (effect) => intake.runEffect(effect),
         tracker: (effect) => connection.runEffect(effect),
@@ -79,14 +79,10 @@ export const trackerModule = defineHostModule({
         [RUN]: (change) => progress.onRunChange(change),
         [TRACKER_CONNECTION]({ before, after }) {
           connection.onStateChange(after.value)
-          const status = before === undefined ? undefined : changedStatus(before, after)
-          if (status !== undefined) broadcast.send({ type: 'linear-status', linearStatus: status })
+          if (before !== undefined) publishChangedStatus(context, before, after)
         },
       },
-      onViewChange({ view, key = '' }) {
-        const run = view === 'pull confirmed' ? runs.latest(key) : undefined
-        if (run !== undefined) progress.onPullConfirmed(run)
-      },
+      onViewChange: (change) => applyRunView(change, progress, runs),
       start() {
         connection.onConfigChange()
         intake.moves.start()
@@ -107,6 +103,15 @@ export const trackerModule = defineHostModule({
   },
 })
 
+function applyRunView({ view, key = '' }: ViewChange, progress: TicketProgress, runs: RunManager): void {
+  if (view !== 'pull confirmed' && view !== 'pull merged' && view !== 'finished run') return
+  const run = runs.latest(key)
+  if (run === undefined) return
+  if (view === 'pull confirmed') progress.onPullConfirmed(run)
+  else if (view === 'pull merged') progress.onPullMerged(run)
+  else progress.onFinishedRunChange(run)
+}
+
 type StateSnapshot = Pick<StateChange['after'], 'value' | 'context'>
 
 const statusOf = ({ value, context }: StateSnapshot): TrackerStatus =>
@@ -117,10 +122,11 @@ function currentStatus(system: ActorSystem): TrackerStatus {
   return actor === undefined ? { state: 'disconnected' } : statusOf(actor)
 }
 
-/** Returns the new status if dashboards show it differently from the old one. */
-function changedStatus(before: StateSnapshot, after: StateSnapshot): TrackerStatus | undefined {
+/** Publishes the new status if dashboards show it differently from the old one. */
+function publishChangedStatus({ broadcast }: HostContext, before: StateSnapshot, after: StateSnapshot): void {
   const [known, status] = [statusOf(before), statusOf(after)]
-  return known.state !== status.state || known.error !== status.error ? status : undefined
+  if (known.state !== status.state || known.error !== status.error)
+    broadcast.send({ type: 'linear-status', linearStatus: status })
 }
 
 /** @param eligible the new eligible tickets; undefined when only other tickets changed */

@@ -53,6 +53,13 @@ export interface TicketIntakePorts {
   readonly requestCommit: () => void
 }
 
+interface TicketMoveOptions {
+  /** The only states from which the ticket may be moved. */
+  readonly only?: readonly string[]
+  /** The ticket's work is done, so its run may have ended long ago. */
+  readonly isDone?: boolean
+}
+
 export class TicketIntake {
   readonly moves: TicketMoves
   readonly #ports: TicketIntakePorts
@@ -220,14 +227,14 @@ export class TicketIntake {
   }
 
   /** Moves the ticket on behalf of the host, and remembers the new state so that it does not count as a change. */
-  moveTicket(ticketId: string, state: string): void {
+  moveTicket(ticketId: string, state: string, { only, isDone = false }: TicketMoveOptions = {}): void {
     const known = this.#ports.observations.get(ticketId)
     if (known === undefined) return
     // A ticket that is missing from the listing was withdrawn by a person, so do not move it. Before the first listing,
-    // the tracker itself refuses unknown tickets.
-    if (this.#hasListing && !this.#listed.has(ticketId)) return
+    // the tracker itself refuses unknown tickets. A ticket without a run may be missing because it is not eligible.
+    if (!isDone && this.#hasListing && !this.#listed.has(ticketId)) return
     this.#rememberState(ticketId, state)
-    this.moves.request(ticketId, state, known.state)
+    this.moves.request(ticketId, state, known.state, only)
   }
 
   /** Dates what was seen of the ticket before the run's end, even when the wall clock was set back in between. */
@@ -242,7 +249,8 @@ export class TicketIntake {
    * The states from which a ticket may be moved when work on it starts; undefined allows any. A person may have moved
    * the ticket since the last poll: from any other state it is not moved but polled again.
    */
-  #allowedOrigins({ state, from }: TicketMove): readonly string[] | undefined {
+  #allowedOrigins({ state, from, only }: TicketMove): readonly string[] | undefined {
+    if (only !== undefined) return only
     const { startedState, reviewState, eligible } = this.#ports.config().tracker
     if (from === undefined || startedState === undefined || !isSameName(state, startedState)) return undefined
     return [from, startedState, ...(reviewState === undefined ? [] : [reviewState]), ...eligible.states]

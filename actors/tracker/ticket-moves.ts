@@ -1,5 +1,5 @@
 /**
- * TicketMoves moves tickets to another state in the tracker when work on them starts and when it is up for review.
+ * TicketMoves moves tickets to another state in the tracker, as their runs require.
  *
  * A requested move is on disk with the commit that caused it and stays there until the tracker has answered, so neither
  * a restart nor an outage of the tracker loses it. Moving a ticket twice to the same state is harmless. Each ticket has
@@ -17,6 +17,8 @@ export interface TicketMove {
   readonly state: string
   /** The state in which the ticket stays when the move fails. Absent in records of earlier versions. */
   readonly from?: string
+  /** The only states from which the ticket may be moved: in any other it was put by somebody else. */
+  readonly only?: readonly string[]
 }
 
 export interface TicketMovesPorts {
@@ -74,8 +76,13 @@ export class TicketMoves implements CommitParticipant {
   }
 
   /** Requests a move. A newer one replaces an earlier one that has not been made. */
-  request(ticketId: string, state: string, from: string): void {
-    const move = { ticketId, state, from: this.#pending.get(ticketId)?.from ?? from }
+  request(ticketId: string, state: string, from: string, only?: readonly string[]): void {
+    const move: TicketMove = {
+      ticketId,
+      state,
+      from: this.#pending.get(ticketId)?.from ?? from,
+      ...(only === undefined ? {} : { only }),
+    }
     this.#retryTimers.get(ticketId)?.()
     this.#retryTimers.delete(ticketId)
     this.#pending.set(ticketId, move)

@@ -1,20 +1,36 @@
 /**
- * Ticket progress carries what a run does back to its ticket: the state that work has begun or is up for review, the
- * link to the pull request, and the instant at which the run ended. A follow-up leaves its ticket alone.
+ * Ticket progress carries what a run does back to its ticket: the state that work has begun, is up for review, is merged
+ * or was given up, the link to the pull request, and the instant at which the run ended. A follow-up leaves its ticket
+ * alone.
  */
+
+import { isSameName } from '../../core/tickets/names.ts'
+import {
+  endHold,
+  holdTicket,
+  nextTicketStep,
+  releaseTicket,
+  stateOfStep,
+  unchangedRunText,
+} from '../../core/tickets/run-progress.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { RunContext } from '../runs/run.machine.ts'
+import type { RunManager } from '../runs/run-manager.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { PullRequestLinks } from './pull-request-links.ts'
 import type { TicketIntake } from './ticket-intake.ts'
+import type { TicketObservations } from './ticket-observations.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 
 export interface TicketProgressPorts {
   readonly config: () => ServiceConfig
-  readonly intake: TicketIntake
-  readonly trackerConnection: TrackerConnection
+  readonly intake: Pick<TicketIntake, 'moveTicket' | 'onRunEnded'>
+  readonly observations: TicketObservations
+  readonly runs: Pick<RunManager, 'activeRunOf'>
+  readonly trackerConnection: Pick<TrackerConnection, 'linksPulls'>
   readonly pullRequestLinks: PullRequestLinks
+  readonly appendToRunLog: (runId: string, text: string) => void
 }
 
 export class TicketProgress {
@@ -26,10 +42,21 @@ export class TicketProgress {
 
   onRunChange({ before, after, over, restored }: StateChange): void {
     const { run, job } = after.context as RunContext
-    if (job !== 'run') return
     const runBefore = (before?.context as RunContext | undefined)?.run
-    if (!restored && run.status !== runBefore?.status) this.#moveTicket(run)
+    if (job !== 'run') {
+      if (runBefore !== undefined && isMerge(runBefore, run)) this.onPullMerged(run)
+      return
+    }
+    if (runBefore === undefined && !restored) this.#hold(run)
+    if (!restored && run.status !== runBefore?.status) this.#followRun(run)
     if (over) this.#ports.intake.onRunEnded(run)
+  }
+
+  /** The record of a run without an actor has changed: perhaps its actor was given up, and the run has failed. */
+  onFinishedRunChange(run: Run): void {
+    const { status, id, ticket } = run
+    const active = this.#ports.runs.activeRunOf(ticket.id)
+    if (status === 'failed' && (active === undefined || active === id)) this.#release(run)
   }
 
   /** The code host confirmed that the pull request is the run's. */
@@ -38,9 +65,55 @@ export class TicketProgress {
       this.#ports.pullRequestLinks.addLink(ticket, prUrl)
   }
 
-  #moveTicket({ status, ticket }: Run): void {
-    const { startedState, reviewState } = this.#ports.config().tracker
-    const state = status === 'preparing' ? startedState : status === 'completed' ? reviewState : undefined
-    if (state !== undefined) this.#ports.intake.moveTicket(ticket.id, state)
+  /** The pull request of a finished run, or of a follow-up, was merged. A new run of the ticket decides at its end. */
+  onPullMerged({ id, ticket }: Run): void {
+    const { config, intake, runs } = this.#ports
+    const { doneState } = config().tracker
+    const active = runs.activeRunOf(ticket.id)
+    if (doneState === undefined || (active !== undefined && active !== id)) return
+    intake.moveTicket(ticket.id, doneState, { isDone: true })
+  }
+
+  #followRun(run: Run): void {
+    const step = nextTicketStep(run)
+    if (step === undefined) return
+    if (step === 'released') {
+      this.#release(run)
+      return
+    }
+    const { config, intake } = this.#ports
+    if (step !== 'started') this.#endHold(run)
+    const state = stateOfStep(step, config().tracker)
+    if (state !== undefined) intake.moveTicket(run.ticket.id, state)
+  }
+
+  // ---- held tickets ------------------------------------------------------------------------------------------------
+
+  #hold(run: Run): void {
+    const { observations, config } = this.#ports
+    const known = observations.get(run.ticket.id)
+    const held = known === undefined ? undefined : holdTicket(known, run, config().tracker)
+    if (held !== undefined && held !== known) observations.set(run.ticket.id, held)
+  }
+
+  #endHold({ ticket }: Run): void {
+    const { observations } = this.#ports
+    const known = observations.get(ticket.id)
+    const free = known === undefined ? undefined : endHold(known)
+    if (free !== undefined && free !== known) observations.set(ticket.id, free)
+  }
+
+  #release(run: Run): void {
+    const { config, intake, observations, appendToRunLog } = this.#ports
+    const { id, identifier } = run.ticket
+    const known = observations.get(id)
+    const release = known === undefined ? undefined : releaseTicket(known, run, config().tracker)
+    this.#endHold(run)
+    if (release === undefined || known === undefined || isSameName(release.state, known.state)) return
+    if (run.status === 'completed') appendToRunLog(run.id, unchangedRunText(identifier, release.state))
+    intake.moveTicket(id, release.state, { only: release.from })
   }
 }
+
+const isMerge = (before: Run, after: Run): boolean =>
+  before.prState !== 'merged' && after.prState === 'merged'

@@ -101,8 +101,9 @@ export class TrackerConnection {
   /** Replaces the client when the tracker or its credential changed; other settings do not matter. */
   onConfigChange(): void {
     const { tracker } = this.#ports.config()
-    const { eligible: _, startedState: __, reviewState: ___, whenTicketLeaves: ____, ...connection } = tracker
-    const { apiKey, refreshToken, tokenExpiresAt, ...settings } = connection
+    const { apiKey, refreshToken, tokenExpiresAt, ...connection } = tracker
+    const { eligible: _, startedState: __, reviewState: ___, ...others } = connection
+    const { doneState: ____, releasedState: _____, whenTicketLeaves: ______, ...settings } = others
     const isOurs = apiKey !== undefined && apiKey === this.#savingToken
     const settingsKey = JSON.stringify([settings, issueSettings(this.#ports.config())])
     const credentialKey = JSON.stringify([apiKey, refreshToken, tokenExpiresAt])
@@ -364,9 +365,9 @@ const isRefused = (answer: Result<unknown>): boolean => !answer.ok && answer.ref
  * the repositories are tickets, repositories, code host account and the host's own target states all matter.
  */
 function issueSettings({ tracker, repos, codehost }: ServiceConfig): unknown {
-  const { startedState, reviewState } = tracker
+  const { startedState, reviewState, doneState, releasedState } = tracker
   const { listsRepositoryIssues } = TRACKER_FACTS[tracker.driver]
-  return listsRepositoryIssues ? [repos, codehost, startedState, reviewState] : []
+  return listsRepositoryIssues ? [repos, codehost, startedState, reviewState, doneState, releasedState] : []
 }
 
 /** The status that people see. */

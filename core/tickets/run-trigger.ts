@@ -16,6 +16,8 @@ export type TicketObservation = {
   readonly eligible?: true
   /** The state that the host set. A person may set the same state later, which counts as a change. */
   readonly put?: string
+  /** The state from which an unfinished run took the ticket; absent once somebody else has moved the ticket. */
+  readonly origin?: string
 }
 
 /** Returns the same object when nothing has changed. */
@@ -26,7 +28,7 @@ export function observeTicket(
 ): TicketObservation {
   if (known === undefined) return { state: ticket.state, since: earlier(ticket.createdAt, nowIso) }
   if (isSameName(known.state, ticket.state)) return known
-  const { put: _, ...rest } = known
+  const { put: _, origin: __, ...rest } = known
   return { ...rest, state: ticket.state, since: nowIso }
 }
 

@@ -1,6 +1,7 @@
 /** How the host moves tickets: in order, once, and without treating its own moves as changes. */
 import { expect, test } from '@jest/globals'
 import { no, yes } from '../../core/result.ts'
+import { manualPullUrl } from '../support/manual-code-host.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
@@ -17,6 +18,9 @@ const movingConfig = configWith({
 const reviewingConfig = configWith({
   tracker: { driver: 'local', path: '/nowhere', reviewState: 'In Review' },
 })
+
+/** The outcome of a run that has opened a pull request. */
+const OPENED = { prUrl: manualPullUrl('owner/name', 1), prState: 'open' } as const
 
 /** Records the requested moves, such as `ENG-1 → In Review`. */
 function movesOf(host: HostConversation): string[] {
@@ -37,7 +41,7 @@ test('starting work does not move a ticket that a person has just withdrawn', as
   }
   const { connection, work } = await acceptRun(host)
   await host.advance(5)
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advance(5)
   // At the end of a run the ticket goes to review from any state but a closed one, so that a person sees the result.
   expect(asked).toEqual([['Todo', 'In Progress', 'In Review', 'Todo'], undefined])
@@ -54,7 +58,7 @@ test('a ticket that a person closes during its run stays closed, and reopened it
   const { connection, work } = await acceptRun(host)
   host.tracker.close(ticket('ENG-1', { state: 'Done' }))
   await host.settle()
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advanceWithHeartbeats(300, [connection])
   expect(asked).toEqual(['In Progress', 'In Review'])
   expect(host.allRuns().map(({ status }) => status)).toEqual(['completed'])
@@ -66,7 +70,7 @@ test('a ticket that a person closes during its run stays closed, and reopened it
 test('a ticket that a person moves back runs again, also when the wall clock was set back since its run', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advance(5)
   host.clock.jumpWallClock(-3_600_000)
   host.tracker.close(ticket('ENG-1', { state: 'Done' }))
@@ -82,7 +86,7 @@ test('setting the wall clock back during a run does not run its ticket again', a
   await host.advance(5)
   const { connection, work } = await acceptRun(host)
   host.clock.jumpWallClock(-3_600_000)
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advanceWithHeartbeats(60, [connection])
   expect(host.allRuns().map(({ status }) => status)).toEqual(['completed'])
   await host.restart()
@@ -98,7 +102,7 @@ test('a state that the tracker does not know does not run the ticket again', asy
     return no('invalid', 'there is no state In Review')
   }
   const { connection, work } = await acceptRun(host)
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advance(1)
   for (const answer of answers) answer()
   await host.advanceWithHeartbeats(120, [connection])
@@ -113,7 +117,7 @@ test('the same when the host restarts before it polls', async () => {
   host.tracker.moveTicket = async () => no('invalid', 'there is no state In Review')
   const { connection, work } = await acceptRun(host)
   host.tracker.answer = no('unavailable', 'no route to it')
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.restart()
   host.tracker.answer = undefined
   await host.advance(120)
@@ -127,7 +131,7 @@ test('a run that ends before the first poll after a restart still moves its tick
   host.tracker.answer = no('unavailable', 'no route to it')
   await host.restart()
   const connection = await reconnect(host, worker, work)
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   host.tracker.answer = undefined
   await host.advance(120)
   expect(moves).toEqual(['ENG-1 → In Review'])
@@ -144,7 +148,7 @@ test('a ticket is moved by one move at a time: a slow one does not overtake the 
     return yes(undefined)
   }
   const { connection, work } = await acceptRun(host)
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advance(1)
   for (let at = 0; at < 3; at++) {
     answers.shift()?.()
@@ -161,7 +165,7 @@ test('a newer move replaces one that waits for a retry', async () => {
     return state === 'In Progress' ? no('unavailable', 'no route to it') : yes(undefined)
   }
   const { connection, work } = await acceptRun(host)
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advance(300)
   expect(asked).toEqual(['In Progress', 'In Review'])
 })
@@ -174,7 +178,7 @@ test('a move that the account may not make is not retried', async () => {
     return no('forbidden', 'the key may only read')
   }
   const { connection, work } = await acceptRun(host)
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advance(3_600)
   expect(asked).toEqual(['In Progress', 'In Review'])
   expect(host.allRuns()).toHaveLength(1)
@@ -189,7 +193,7 @@ test('a tracker that shows a move only a while later gets no second run of the t
     return yes(undefined)
   }
   const { connection, work } = await acceptRun(host)
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advanceWithHeartbeats(60, [connection])
   host.tracker.put(ticket('ENG-1', { state: 'In Review' }))
   await host.advanceWithHeartbeats(240, [connection])
@@ -207,7 +211,7 @@ test('nor does one that shows neither of two moves, when the work between them w
   }
   const { connection, work } = await acceptRun(host)
   await host.advanceWithHeartbeats(5, [connection, work])
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advanceWithHeartbeats(60, [connection])
   expect(host.allRuns()).toHaveLength(1)
   host.tracker.put(ticket('ENG-1', { state: 'In Review' }))
@@ -225,7 +229,7 @@ test('a ticket that a person moves back right after the host’s move runs again
     return yes(undefined)
   }
   const { connection, work } = await acceptRun(host)
-  await connection.send(work.complete())
+  await connection.send(work.complete(OPENED))
   await host.advanceWithHeartbeats(180, [connection])
   expect(host.allRuns()).toHaveLength(2)
 })

@@ -95,6 +95,8 @@ export interface StateNameSources {
   readonly rules: ServiceConfig['tracker']['eligible']
   readonly startedState?: string | undefined
   readonly reviewState?: string | undefined
+  readonly doneState?: string | undefined
+  readonly releasedState?: string | undefined
   readonly moveTargets?: readonly string[]
 }
 
@@ -106,9 +108,12 @@ export function listStateNames({
   rules,
   startedState,
   reviewState,
+  doneState,
+  releasedState,
   moveTargets = [],
 }: StateNameSources): readonly string[] {
-  const configured = [reviewState, startedState, ...rules.states].map((name) => normalizeName(name ?? ''))
+  const targets = [doneState, reviewState, startedState, releasedState]
+  const configured = [...targets, ...rules.states].map((name) => normalizeName(name ?? ''))
   const others = moveTargets.map(normalizeName).filter((name) => !configured.includes(name))
   return [...new Set([...others, ...configured])].filter(
     (name) => name !== '' && name !== normalizeName(OPEN_STATE),

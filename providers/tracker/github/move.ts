@@ -32,7 +32,12 @@ export async function moveIssue(
   stateNames: readonly string[],
 ): Promise<Result<void>> {
   const labels = findStateLabels(issue, stateNames)
-  if (isClosingState(state)) return closeIssue(api, issue, state, labels)
+  const current = labels[0] ?? OPEN_STATE
+  const isAllowed = from === undefined || isOneOf(current, from)
+  if (isClosingState(state)) {
+    if (issue.isOpen && !isAllowed) return refuseMovedIssue(issue, current)
+    return closeIssue(api, issue, state, labels)
+  }
   if (!issue.isOpen) {
     const { number, remote } = issue
     return no(
@@ -41,10 +46,7 @@ export async function moveIssue(
     )
   }
   const hasLabel = issue.labels.some((label) => isSameName(label, state))
-  const current = labels[0] ?? OPEN_STATE
-  if (!hasLabel && from !== undefined && !isOneOf(current, from)) {
-    return refuseMovedTicket(`issue ${issue.number} of ${issue.remote}`, current)
-  }
+  if (!hasLabel && !isAllowed) return refuseMovedIssue(issue, current)
   if (!hasLabel && !isSameName(state, OPEN_STATE)) {
     const added = await writeIssue(api, issue, 'POST', '/labels', { labels: [state.trim()] })
     if (!added.ok) return added
@@ -55,6 +57,9 @@ export async function moveIssue(
     labels.filter((label) => !isSameName(label, state)),
   )
 }
+
+const refuseMovedIssue = ({ number, remote }: GithubIssue, state: string) =>
+  refuseMovedTicket(`issue ${number} of ${remote}`, state)
 
 async function closeIssue(
   api: GithubApi,

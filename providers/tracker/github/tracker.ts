@@ -106,8 +106,16 @@ class GithubTracker implements Tracker {
   }
 
   #stateNames(): readonly string[] {
-    const moveTargets = [...this.#moveTargets].filter((state) => !isClosingState(state))
-    return listStateNames({ ...this.#tracker, rules: this.#rules, moveTargets })
+    const { startedState, reviewState, doneState = '', releasedState = '' } = this.#tracker
+    const [done, released] = [doneState, releasedState].map((name) => (isClosingState(name) ? '' : name))
+    return listStateNames({
+      rules: this.#rules,
+      startedState,
+      reviewState,
+      doneState: done,
+      releasedState: released,
+      moveTargets: [...this.#moveTargets].filter((state) => !isClosingState(state)),
+    })
   }
 
   // ---- reading ------------------------------------------------------------------------------------------------------

@@ -241,6 +241,8 @@ export const maskedConfig: ServiceConfig = {
     eligible: { states: ['Todo'], labels: ['bot'], projects: ['Lamps'], assignees: ['ada'] },
     startedState: 'In Progress',
     reviewState: 'In Review',
+    doneState: 'Done',
+    releasedState: 'Backlog',
     path: '/srv/tickets',
   },
   codehost: { driver: 'github', apiUrl: 'https://api.code.example', token: '***', path: '/srv/repos' },

@@ -313,7 +313,21 @@ describe('moving', () => {
       refusal: { message: expect.stringContaining('was moved to Open meanwhile') },
     })
     expect(issue.labels).toEqual(['bug'])
+    expect(await tracker.moveTicket('ada/lamps#1', 'Canceled', ['Todo'])).toMatchObject({
+      refusal: { message: expect.stringContaining('was moved to Open meanwhile') },
+    })
+    expect(issue.state).toBe('open')
     expect(await tracker.moveTicket('ada/lamps#1', 'In Progress', ['Open'])).toMatchObject({ ok: true })
+  })
+
+  test('the labels doneState and releasedState are states unless they close the issue', async () => {
+    const { github, states } = await bench(
+      { web: { remote: REMOTE } },
+      { doneState: 'Shipped', releasedState: 'Stuck' },
+    )
+    for (const label of ['Shipped', 'Stuck', 'Done'])
+      github.addIssue(REMOTE, { title: label, author: SOMEBODY, labels: [label] })
+    expect((await states()).sort()).toEqual(['ada/lamps#1 Shipped', 'ada/lamps#2 Stuck', 'ada/lamps#3 Open'])
   })
 
   async function moved(labels: string[], state: string, more: object = {}) {

@@ -1,0 +1,107 @@
+/** Tests of where a run's ticket goes. */
+import { describe, expect, test } from '@jest/globals'
+import {
+  endHold,
+  holdTicket,
+  nextTicketStep,
+  releaseTicket,
+  stateOfStep,
+  unchangedRunText,
+} from '../../../core/tickets/run-progress.ts'
+import { observeTicket, type TicketObservation } from '../../../core/tickets/run-trigger.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { sampleTicket } from './samples.ts'
+
+const AT = '2026-01-01T00:00:00.000Z'
+const ticket = sampleTicket({ state: 'Todo' })
+const run: Run = { id: 'run-1', ticket, status: 'queued', sandbox: {}, createdAt: AT, costs: [] }
+const states = { startedState: 'Doing', reviewState: 'Review', doneState: 'Done' }
+const seen = (more: Partial<TicketObservation> = {}): TicketObservation => ({
+  state: 'Todo',
+  since: AT,
+  ...more,
+})
+const result = { prUrl: 'https://example.org/o/n/pull/1', artifacts: [] }
+
+describe('a run with', () => {
+  test.each<[string, Partial<Run>, string | undefined]>([
+    ['the status queued', { status: 'queued' }, undefined],
+    ['the status preparing', { status: 'preparing' }, 'started'],
+    ['the status running', { status: 'running' }, undefined],
+    ['the status finalizing', { status: 'finalizing' }, undefined],
+    ['the status failed', { status: 'failed' }, 'released'],
+    ['the status cancelled', { status: 'cancelled' }, 'released'],
+    ['a pull request', { status: 'completed', result, prState: 'open' }, 'review'],
+    ['a pull request of an unknown state', { status: 'completed', result }, 'review'],
+    ['a merged pull request', { status: 'completed', result, prState: 'merged' }, 'done'],
+    ['no pull request', { status: 'completed', result: { artifacts: [] } }, 'released'],
+    ['no result', { status: 'completed' }, 'released'],
+    ['the open pull request of an earlier attempt', { status: 'completed', prState: 'draft' }, 'review'],
+    ['the merged pull request of an earlier attempt', { status: 'completed', prState: 'merged' }, 'released'],
+  ])('%s', (_, more, step) => {
+    expect(nextTicketStep({ ...run, ...more })).toBe(step)
+  })
+})
+
+test('each step has its setting, and a merged ticket goes to review without doneState', () => {
+  expect(stateOfStep('started', states)).toBe('Doing')
+  expect(stateOfStep('review', states)).toBe('Review')
+  expect(stateOfStep('done', states)).toBe('Done')
+  expect(stateOfStep('done', { reviewState: 'Review' })).toBe('Review')
+  expect(stateOfStep('started', {})).toBeUndefined()
+})
+
+describe('a held ticket', () => {
+  test('goes back to the state that it had', () => {
+    const held = holdTicket(seen({ state: 'In Review' }), run, states)
+    expect(releaseTicket({ ...held, state: 'Doing', put: 'Doing' }, run, states)).toEqual({
+      state: 'In Review',
+      from: ['Doing'],
+    })
+  })
+
+  test('may still be in that state when the move was not confirmed', () => {
+    const held = holdTicket(seen(), run, states)
+    expect(releaseTicket({ ...held, state: 'Doing' }, run, states)?.from).toEqual(['Doing', 'Todo'])
+  })
+
+  test('goes to releasedState if that is set', () => {
+    const held = holdTicket(seen(), run, states)
+    expect(releaseTicket(held, run, { ...states, releasedState: 'Stuck' })?.state).toBe('Stuck')
+  })
+
+  test('that an earlier run left in the started state goes back to where that run took it', () => {
+    const held = holdTicket(seen({ state: 'doing' }), run, states)
+    expect(releaseTicket(held, run, states)?.state).toBe('Todo')
+  })
+
+  test('stays held by the first hold', () => {
+    const held = holdTicket(seen(), run, states)
+    expect(holdTicket({ ...held, state: 'Doing' }, run, states).origin).toBe('Todo')
+  })
+
+  test('is free once a person has moved it', () => {
+    const held = { ...holdTicket(seen(), run, states), state: 'Doing', put: 'Doing' }
+    const moved = observeTicket(held, { ...ticket, state: 'Blocked' }, AT)
+    expect(releaseTicket(moved, run, { ...states, releasedState: 'Stuck' })).toBeUndefined()
+  })
+
+  test('is free once its run is over', () => {
+    const free = endHold(holdTicket(seen(), run, states))
+    expect(free).toEqual(seen())
+    expect(endHold(free)).toBe(free)
+    expect(releaseTicket(free, run, states)).toBeUndefined()
+  })
+})
+
+test('a ticket that an earlier version has started is released too', () => {
+  const stored = seen({ state: 'Doing', put: 'Doing' })
+  expect(releaseTicket(stored, run, states)).toEqual({ state: 'Todo', from: ['Doing'] })
+  expect(releaseTicket(seen({ state: 'Doing' }), run, states)).toBeUndefined()
+})
+
+test('the log of a run without changes names the ticket and its new state', () => {
+  expect(unchangedRunText('ENG-1', 'Todo')).toBe(
+    'the run changed nothing, so ENG-1 goes to Todo without a review',
+  )
+})
