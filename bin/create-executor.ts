@@ -18,7 +18,7 @@ import { createGitSources } from '../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
 import { guardCodeHost, guardHttp } from '../worker/git/guarded-code-host.ts'
 import { RemotePolicy } from '../worker/git/remote-policy.ts'
-import { diskBytes, freeBytes } from '../worker/run/free-disk.ts'
+import { diskBytes, freeSpace } from '../worker/run/free-disk.ts'
 import {
   chooseSandboxLocation,
   type SandboxLocation,
@@ -104,7 +104,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     node: location.node,
     gitconfig: GITCONFIG_TEXT,
     stallMs,
-    freeBytes: () => freeBytes(location.folder),
+    freeSpace: () => freeSpace(location.folder),
     diskBytes: () => diskBytes(location.folder),
     onClosed: () => http.close(),
   })

@@ -24,6 +24,7 @@ import { openAgentFiles } from './agents/agent-files.ts'
 import { readUsageAndCost } from './run/agent-start.ts'
 import { RunExecution } from './run/execution.ts'
 import type { ExecutorDependencies } from './run/executor-dependencies.ts'
+import { describeShortage } from './run/free-disk.ts'
 import { resumeSandbox } from './run/resume-sandbox.ts'
 import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
 import { SpaceReclaimer } from './run/space-reclaimer.ts'
@@ -82,8 +83,8 @@ class LocalExecutor implements ClosableExecutor {
   constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes) {
     this.#dependencies = dependencies
     this.#sandboxes = sandboxes
-    const { freeBytes } = dependencies
-    this.#spaceReclaimer = new SpaceReclaimer({ sandboxes, freeBytes, bytesMin: FREE_BYTES_TO_START_MIN })
+    const { freeSpace } = dependencies
+    this.#spaceReclaimer = new SpaceReclaimer({ sandboxes, freeSpace, bytesMin: FREE_BYTES_TO_START_MIN })
   }
 
   async refusalOf(job: Job, isProtected: IsProtected): Promise<DispatchRefusal | undefined> {
@@ -99,17 +100,18 @@ class LocalExecutor implements ClosableExecutor {
 
   /** Makes room first if the disk lacks it. A deletion that takes too long goes on after the answer. */
   async #findDiskRefusal(isProtected: IsProtected): Promise<DispatchRefusal | undefined> {
-    const { clock, freeBytes } = this.#dependencies
-    if ((await freeBytes()) >= FREE_BYTES_TO_START_MIN) return undefined
-    const isMade = await endsWithin(
-      clock,
-      DISPATCH_RECLAIM_MS_MAX,
-      this.#spaceReclaimer.run((runId) => this.#isBusy(runId, isProtected)),
-    )
-    const free = await freeBytes()
-    if (free >= FREE_BYTES_TO_START_MIN) return undefined
-    if (!isMade) return 'busy: the disk is full, and retained sandboxes are being deleted to make room'
-    return `disk: room for ${Math.floor(free / 1024 / 1024)} MiB, a run needs ${FREE_BYTES_TO_START_MIN / 1024 / 1024}`
+    if ((await this.#findShortage()) === undefined) return undefined
+    const pass = this.#spaceReclaimer.run((runId) => this.#isBusy(runId, isProtected))
+    const isOver = await endsWithin(this.#dependencies.clock, DISPATCH_RECLAIM_MS_MAX, pass)
+    const shortage = await this.#findShortage()
+    if (shortage === undefined) return undefined
+    if (!isOver) return 'busy: the disk is full, and retained sandboxes are being deleted to make room'
+    const reason = await pass
+    return `disk: ${shortage}${reason === undefined ? '' : `; ${reason}`}`
+  }
+
+  async #findShortage(): Promise<string | undefined> {
+    return describeShortage(await this.#dependencies.freeSpace(), FREE_BYTES_TO_START_MIN)
   }
 
   #isBusy(runId: string, isProtected: IsProtected): boolean {
@@ -224,7 +226,7 @@ class LocalExecutor implements ClosableExecutor {
 }
 
 /** Waits for `work`, but no longer than `ms`; returns whether it has ended. */
-async function endsWithin(clock: Pick<Clock, 'after'>, ms: number, work: Promise<void>): Promise<boolean> {
+async function endsWithin(clock: Pick<Clock, 'after'>, ms: number, work: Promise<unknown>): Promise<boolean> {
   let cancel: Cancel = () => {}
   const timeout = new Promise<false>((resolve) => {
     cancel = clock.after(ms, () => resolve(false))

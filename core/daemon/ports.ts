@@ -101,7 +101,7 @@ export type DispatchRefusal = `${'busy' | 'draining' | 'sandbox' | 'disk' | 'mal
 export interface Executor {
   /**
    * Returns why this job cannot be accepted now, or undefined. The answer is quick. A full disk is refused only if
-   * deleting retained sandboxes gives too little room. `isProtected`: runs whose disk stays.
+   * deleting retained sandboxes does not make room. `isProtected`: runs whose disk stays.
    */
   refusalOf(job: Job, isProtected: (runId: string) => boolean): Promise<DispatchRefusal | undefined>
   /** Starts an execution. The executor calls `onProgress` when facts change that the snapshot must keep. */

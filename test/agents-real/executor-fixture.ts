@@ -162,7 +162,7 @@ async function executorDependencies(
     openEgress: (order) => openSandboxEgress(resolveToLoopback(order)),
     gitconfig: GITCONFIG_TEXT,
     stallMs: 60_000,
-    freeBytes: async () => 64 * 1024 ** 3,
+    freeSpace: async () => ({ bytes: 64 * 1024 ** 3, files: 2 ** 30 }),
     diskBytes: async () => 2 ** 42,
     onClosed: () => http.close(),
   }

@@ -26,6 +26,7 @@ import { AgentWatch } from './agent-watch.ts'
 import { type CollectedOutputs, collectOutputs } from './collect-outputs.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { FollowUpPlan } from './follow-up-plan.ts'
+import { describeShortage } from './free-disk.ts'
 import { NewRunPlan } from './new-run-plan.ts'
 import { isolationOf, sandboxAgentOf } from './sandbox-metadata.ts'
 import { SandboxSession, type ScriptEnd } from './sandbox-session.ts'
@@ -230,9 +231,9 @@ export class RunExecution implements Execution {
   // ---- working ---------------------------------------------------------------------------------------------------
 
   async #findMachineProblem(): Promise<string | undefined> {
-    const free = await this.#options.dependencies.freeBytes()
-    if (free >= FREE_BYTES_MIN) return undefined
-    return `the worker's disk is nearly full (room for ${Math.floor(free / 1024 / 1024)} MiB); make room or lower sandbox.diskQuotaGib`
+    const shortage = describeShortage(await this.#options.dependencies.freeSpace(), FREE_BYTES_MIN)
+    if (shortage === undefined) return undefined
+    return `the worker's disk is nearly full (${shortage}); make room or lower sandbox.diskQuotaGib`
   }
 
   /** If this process dies, the next one uses this record to find out what the agent has spent. */

@@ -8,6 +8,7 @@ import type { AgentDriver } from '../agents/agent.ts'
 import type { GitSources } from '../git/git-ports.ts'
 import type { SandboxEgress, SandboxEgressOptions } from '../sandbox/egress/sandbox-egress.ts'
 import type { SandboxLauncher, SandboxUser } from '../sandbox/sandbox-process.ts'
+import type { DiskSpace } from './free-disk.ts'
 
 export interface ExecutorDependencies {
   /** The folder that holds all sandboxes, see `sandbox-location.ts`. */
@@ -35,7 +36,7 @@ export interface ExecutorDependencies {
   readonly node: { readonly program: string; readonly readOnlyPaths: readonly string[] }
   readonly gitconfig: string
   readonly stallMs: number
-  readonly freeBytes: () => Promise<number>
+  readonly freeSpace: () => Promise<DiskSpace>
   /** The size of the disk with the sandboxes; undefined: unknown. */
   readonly diskBytes: () => Promise<number | undefined>
   /** Called last, when the executor uses none of these dependencies any more. */

@@ -1,5 +1,5 @@
 /**
- * `measureDiskUsage` returns how many bytes on disk a folder takes whose content an agent chose.
+ * `measureDiskUsage` returns how many bytes on disk and how many files a folder takes whose content an agent chose.
  *
  * Links are counted but not followed. Only blocks on disk count. An agent cannot hide files: unreadable folders are made
  * readable, names may be any bytes, and paths may be longer than the kernel's limit. The caller makes sure that no
@@ -7,6 +7,7 @@
  */
 import { constants } from 'node:fs'
 import { chmod, lstat, open, opendir } from 'node:fs/promises'
+import type { DiskSpace } from './free-disk.ts'
 
 /** Counting stops after this many entries. */
 const FILES_MAX = 500_000
@@ -19,8 +20,9 @@ const OWNER_READ_EXECUTE = 0o500
 const RAW_NAMES = 'buffer' as BufferEncoding
 const SLASH = Buffer.from('/')
 
-export async function measureDiskUsage(folder: string): Promise<number> {
+export async function measureDiskUsage(folder: string): Promise<DiskSpace> {
   let bytes = 0
+  let files = 0
   let entriesLeft = FILES_MAX
   const visit = async (path: Buffer): Promise<void> => {
     await makeReadable(path).catch(() => {})
@@ -29,6 +31,7 @@ export async function measureDiskUsage(folder: string): Promise<number> {
     for await (const entry of entries) {
       entriesLeft -= 1
       if (entriesLeft < 0) return
+      files += 1
       // With encoding `buffer` the name is a Buffer, which Node's types do not say.
       const child = Buffer.concat([path, SLASH, entry.name as unknown as Buffer])
       bytes += await diskBytesOf(child)
@@ -48,7 +51,7 @@ export async function measureDiskUsage(folder: string): Promise<number> {
     }
   }
   await visit(Buffer.from(folder))
-  return bytes
+  return { bytes, files }
 }
 
 /** An agent that runs as the worker's own user could have removed the worker's access. */

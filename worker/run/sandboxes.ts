@@ -27,6 +27,8 @@ export interface SandboxRecord {
   /** Whether the folder holds work that exists nowhere else. */
   readonly unpushed: boolean
   readonly bytes: number
+  /** The number of inodes. */
+  readonly files?: number
   readonly quotaGib?: number
   readonly sessionId?: string
   /** Recorded before the agent starts. */
@@ -73,6 +75,8 @@ export class Sandboxes {
   readonly #measurements = new Set<Promise<void>>()
   /** Deletions that are still running. */
   readonly #deletions = new Set<Promise<void>>()
+  /** Folders in the trash whose deletion failed. */
+  readonly #undeleted = new Set<string>()
   readonly #openedAt: string
   #writing: Promise<void> = Promise.resolve()
   #trashCount = 0
@@ -197,9 +201,9 @@ export class Sandboxes {
   /** Runs in the background, because a large tree takes long. */
   #measureInBackground(runId: string): void {
     const measuring: Promise<void> = measureDiskUsage(this.foldersOf(runId).root)
-      .then(async (bytes) => {
+      .then(async (usage) => {
         const record = this.#records.get(runId)
-        if (record?.retainedUntil !== undefined) await this.#write({ ...record, bytes })
+        if (record?.retainedUntil !== undefined) await this.#write({ ...record, ...usage })
       })
       // The folder is gone or the disk is full: keep the old value.
       .catch(() => {})
@@ -207,8 +211,9 @@ export class Sandboxes {
     this.#measurements.add(measuring)
   }
 
-  async discard(runId: string): Promise<void> {
-    if (!isRunFolderName(runId)) return
+  /** Returns whether the folder is in the trash now. */
+  async discard(runId: string): Promise<boolean> {
+    if (!isRunFolderName(runId)) return false
     const { root } = this.foldersOf(runId)
     // Delete the record first, so that nothing opens a folder that is about to be deleted.
     this.#records.delete(runId)
@@ -224,6 +229,7 @@ export class Sandboxes {
       },
     )
     if (moved) this.#deleteInBackground(name)
+    return moved
   }
 
   /** Discards expired sandboxes and those beyond the quota, never a busy one. Returns the discarded runs. */
@@ -243,14 +249,15 @@ export class Sandboxes {
     return taken
   }
 
-  /** Discards the next sandbox that is not busy, to make room on the disk; false: none is left. */
-  async discardNext(isBusy: (runId: string) => boolean): Promise<boolean> {
-    const { expired, retained } = this.#listIdle(isBusy)
-    const [next] = [...expired, ...sortForDiscarding(retained)]
-    if (next === undefined) return false
-    if (!expired.includes(next)) this.#logDropped(next, 'full disk')
-    await this.discard(next.runId)
-    return true
+  /** The retained sandboxes that are not busy, in the order in which a full disk takes them. */
+  listDiscardable(isBusy: (runId: string) => boolean): readonly SandboxRecord[] {
+    return sortForDiscarding(this.#listIdle(isBusy).retained)
+  }
+
+  /** Discards a retained sandbox to make room on the disk; returns whether its folder is in the trash now. */
+  async discardForSpace(record: SandboxRecord): Promise<boolean> {
+    this.#logDropped(record, 'full disk')
+    return this.discard(record.runId)
   }
 
   #listIdle(isBusy: (runId: string) => boolean) {
@@ -261,9 +268,14 @@ export class Sandboxes {
     return { expired, retained }
   }
 
-  /** Resolves when the deletions that run now have ended, so that their space is free. */
-  async waitForDeletions(): Promise<void> {
-    await Promise.all(this.#deletions)
+  /**
+   * Tries the failed deletions again, and waits for all deletions and measurements, so that freed space and recorded
+   * sizes are up to date. Returns whether every deletion succeeded.
+   */
+  async emptyTrash(): Promise<boolean> {
+    for (const path of [...this.#undeleted]) this.#deleteInBackground(path)
+    await this.waitUntilSettled()
+    return this.#undeleted.size === 0
   }
 
   /** Resolves when all deletions, measurements and writes are done. */
@@ -332,13 +344,15 @@ export class Sandboxes {
 
   #deleteInBackground(path: string): void {
     const { log, deleteFolder } = this.#options
+    this.#undeleted.delete(path)
     const deleting: Promise<void> = deleteFolder(path)
-      .catch((error) =>
+      .catch((error) => {
+        this.#undeleted.add(path)
         log.warn(
           { err: error, path },
-          'a sandbox could not be deleted completely; the next start of the worker tries again',
-        ),
-      )
+          'a sandbox could not be deleted completely; a dispatch to a full disk or the next start of the worker tries again',
+        )
+      })
       .finally(() => this.#deletions.delete(deleting))
     this.#deletions.add(deleting)
   }

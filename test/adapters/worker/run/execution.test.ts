@@ -115,7 +115,7 @@ function executorDependencies(
     node: { program: '/usr/bin/node', readOnlyPaths: [] },
     gitconfig: '',
     stallMs: 60_000,
-    freeBytes: async () => 2 ** 40,
+    freeSpace: async () => ({ bytes: 2 ** 40, files: 2 ** 30 }),
     diskBytes: async () => 2 ** 42,
     onClosed: async () => {},
     ...changes,
