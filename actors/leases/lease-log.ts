@@ -6,7 +6,7 @@
  * is stored with the watermark, so it survives a restart. LeaseLog leaves the order of frames to FrameReceiver.
  */
 import { logBytesMaxFor } from '../../core/run/log-budget.ts'
-import { describeLeftOut } from '../../core/run/log-limiter.ts'
+import { describeLeftOut, LOG_IS_FULL } from '../../core/run/log-limiter.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
 import type { RunEventLog } from '../runs/run-event-log.ts'
 
@@ -38,8 +38,7 @@ export class LeaseLog {
     const { runEventLog, logBudget } = this.#ports
     const { isKept, bytes } = runEventLog.append(this.#runId, event, logBytesMaxFor(event, logBudget()))
     if (isKept) return
-    if (this.#leftOutBytes === 0)
-      this.#appendNotice('the log of this run is as large as sandbox.maxLogMib allows: the rest is left out')
+    if (this.#leftOutBytes === 0) this.#appendNotice(LOG_IS_FULL)
     this.#leftOutBytes += bytes
   }
 

@@ -33,6 +33,15 @@ export function executionLogBytes(budgetBytes: number, storedBytes: number): num
   return Math.max(0, Math.floor((outputBytesMax(budgetBytes) - storedBytes) * EXECUTION_SHARE))
 }
 
+/**
+ * Returns the bytes of output that an execution may report besides its records. Records first use the part of the rest
+ * that the execution leaves to later ones, because the host counts them towards the limit of output.
+ */
+export function executionOutputBytes(executionBytes: number, recordBytes: number): number {
+  const restBytes = Math.floor(executionBytes / EXECUTION_SHARE)
+  return Math.max(0, Math.min(executionBytes, restBytes - recordBytes))
+}
+
 function outputBytesMax(budgetBytes: number): number {
   return budgetBytes - Math.min(LOG_RECORDS_BYTES_MAX, Math.floor(budgetBytes * RECORDS_SHARE))
 }

@@ -1,8 +1,14 @@
 /** Tests of the budgets of a run: what may be stored, what one execution may use, and how a worker limits a log. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { executionLogBytes, isOutput, logBudget, logBytesMaxFor } from '../../../core/run/log-budget.ts'
-import { describeLeftOut, LogLimiter } from '../../../core/run/log-limiter.ts'
+import {
+  executionLogBytes,
+  executionOutputBytes,
+  isOutput,
+  logBudget,
+  logBytesMaxFor,
+} from '../../../core/run/log-budget.ts'
+import { describeLeftOut, LOG_IS_FULL, LogLimiter } from '../../../core/run/log-limiter.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { LOG_TAIL_BYTES_MAX, LOG_TAIL_EVENTS_MAX } from '../../../protocol/limits.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'
@@ -47,6 +53,14 @@ describe('the budget of a run', () => {
     expect(executionLogBytes(64 * MIB, 0)).toBeGreaterThan(55 * MIB)
     expect(executionLogBytes(64 * MIB, 56 * MIB)).toBeGreaterThan(6 * MIB)
     expect(executionLogBytes(MIB, 2 * MIB)).toBe(0)
+  })
+
+  test('gives records first the part that an execution leaves to later ones', () => {
+    expect(executionOutputBytes(7 * MIB, 0)).toBe(7 * MIB)
+    expect(executionOutputBytes(7 * MIB, MIB)).toBe(7 * MIB)
+    expect(executionOutputBytes(7 * MIB, MIB + 1)).toBe(7 * MIB - 1)
+    expect(executionOutputBytes(7 * MIB, 9 * MIB)).toBe(0)
+    expect(executionOutputBytes(0, 0)).toBe(0)
   })
 })
 
@@ -112,32 +126,78 @@ describe('a log on the worker', () => {
     expect(bytesOf(tail)).toBeLessThan(64 * 1024)
   })
 
-  test('that may hold nothing names all of it', () => {
-    const { sent, tail } = limit(0, [output('gone'), message, record])
-    expect(textsOf(sent)).toEqual([expect.stringContaining('reached 0 bytes')])
+  test('that may hold nothing keeps its records and names all output', () => {
+    const { sent, tail } = limit(0, [record, output('gone'), message, sentence])
+    expect(textsOf(sent)).toEqual(['artifact', LOG_IS_FULL, 'said the service'])
     expect(textsOf(tail)).toEqual([expect.stringMatching(/^\d+ bytes of the log are left out here/)])
   })
 
-  test('never exceeds its budget by more than its tail, whatever is reported', () => {
-    const anyEvent = fc.oneof(
-      fc.integer({ min: 0, max: 3_000 }).map((length) => output('ü'.repeat(length))),
-      fc.constantFrom(message, record, sentence),
-    )
+  test('whose first event exceeds the head says what is kept', () => {
+    const { sent, tail } = limit(64 * 1024, [output(`${'b'.repeat(70_000)}end`)])
+    expect(textsOf(sent)).toEqual([expect.stringContaining('only the last 16384 bytes are kept')])
+    expect(textsOf(tail).at(-1)).toMatch(/^b+end$/)
+  })
+
+  test('loses no record, and no output that the host would keep, whatever is reported', () => {
     fc.assert(
       fc.property(
-        fc.integer({ min: 0, max: 20_000 }),
-        fc.array(anyEvent, { maxLength: 60 }),
-        (bytesMax, events) => {
+        fc.record({
+          budget: fc.integer({ min: 20_000, max: 120_000 }),
+          storedShare: fc.integer({ min: 0, max: 110 }),
+          events: fc.array(anyEvent, { maxLength: 120 }),
+        }),
+        ({ budget, storedShare, events }) => {
+          const before = Math.floor((budget * storedShare) / 100)
+          const bytesMax = executionLogBytes(budget, before)
           const { sent, tail } = limit(bytesMax, events)
-          expect(bytesOf([...sent, ...tail])).toBeLessThanOrEqual(bytesMax * 1.25 + 600)
-          const kept = [...sent, ...tail].filter((event) => events.includes(event))
-          const isWhole = kept.length === events.length
-          expect(textsOf(tail).some((text) => text.includes('left out'))).toBe(!isWhole)
+          const texts = textsOf([...sent, ...tail])
+          expect(texts.filter((text) => /\b0 bytes/.test(text))).toEqual([])
+
+          const records = events.filter((event) => !isOutput(event))
+          expect([...sent, ...tail].filter((event) => records.includes(event))).toEqual(records)
+
+          const leftOutByHost = storeOnHost(budget, before, [...sent, ...tail])
+          expect(leftOutByHost.filter(isOutput)).toEqual([])
+
+          const outputs = events.filter(isOutput)
+          const kept = [...sent, ...tail].filter((event) => outputs.includes(event))
+          const isWhole = kept.length === outputs.length
+          expect(texts.some((text) => /^[1-9]\d* bytes of the log are left out/.test(text))).toBe(!isWhole)
+          if (isWhole) return
+          const outputMax = executionOutputBytes(bytesMax, weightOf(records) + NOTICES_BYTES_MAX)
+          expect(weightOf(outputs)).toBeGreaterThan(
+            outputMax - Math.max(...outputs.map((event) => weightOf([event]))),
+          )
         },
       ),
     )
   })
 })
+
+/** Events of all kinds; few are large. */
+const anyEvent = fc.oneof(
+  fc.integer({ min: 0, max: 3_000 }).map((length) => output('ü'.repeat(length))),
+  fc.integer({ min: 0, max: 200 }).map((length) => output('x'.repeat(length))),
+  fc.integer({ min: 0, max: 4 }).map(() => ({ ...message })),
+  fc.integer({ min: 0, max: 4 }).map(() => ({ ...record })),
+  fc.integer({ min: 0, max: 4 }).map(() => ({ ...sentence })),
+)
+/** Two sentences of the limiter. */
+const NOTICES_BYTES_MAX = 1_000
+/** The size of events as the limiter counts them. */
+const weightOf = (events: readonly ReportedEvent[]) => bytesOf(events) + 128 * events.length
+
+/** Stores events as the host does. Returns what the host leaves out. */
+function storeOnHost(budget: number, before: number, events: readonly ReportedEvent[]): ReportedEvent[] {
+  let stored = before
+  return events.filter((event, index) => {
+    const line = JSON.stringify({ runId: 'r'.repeat(36), index: 1_000_000 + index, ...event })
+    const bytes = Buffer.byteLength(line) + 1
+    if (stored + bytes > logBytesMaxFor(event, budget)) return true
+    stored += bytes
+    return false
+  })
+}
 
 test('the end of a text fits, and never begins inside a character', () => {
   fc.assert(
