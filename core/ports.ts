@@ -222,7 +222,8 @@ export type ArtifactLookup =
 export interface Artifacts {
   /**
    * Writes part 0, 1, … of one artifact. The file appears under its name only when the final part is on disk. A part is
-   * refused when all artifacts of the run, unfinished ones too, would have more than `runBytesMax` bytes.
+   * refused when all artifacts of the run, unfinished ones too, would have more than `runBytesMax` bytes. An artifact
+   * that this one replaces does not count.
    */
   write(
     runId: string,

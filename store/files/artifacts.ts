@@ -129,8 +129,9 @@ export class ArtifactsOnDisk implements Artifacts {
 
   async #refusalOf(paths: ArtifactPaths, draftBytes: number, bytes: number, runBytesMax: number) {
     if (draftBytes + bytes > this.#bytesMax) return `${paths.name} is larger than ${this.#bytesMax} bytes`
-    const runBytes = await this.#sizes.bytesOf(paths)
-    return runBytes + bytes > runBytesMax ? describeFullBudget(runBytesMax) : undefined
+    // The earlier artifact of this name is gone once this one is complete.
+    const keptBytes = (await this.#sizes.bytesOf(paths)) - (await sizeOfFile(paths.path))
+    return keptBytes + bytes > runBytesMax ? describeFullBudget(runBytesMax) : undefined
   }
 
   /** Returns the draft for this part, or the result when the part is not to be written. */

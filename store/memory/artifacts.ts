@@ -100,7 +100,8 @@ function refuseAboveBudget(
   // A first part replaces an unfinished artifact.
   if (part === 0) drafts.delete(name)
   const stored = [...whole.values(), ...[...drafts.values()].flat()]
-  const bytes = stored.reduce((sum, each) => sum + each.length, data.length)
+  const replacedBytes = whole.get(name)?.length ?? 0
+  const bytes = stored.reduce((sum, each) => sum + each.length, data.length - replacedBytes)
   if (bytes <= runBytesMax) return undefined
   drafts.delete(name)
   return { refused: describeFullBudget(runBytesMax) }

@@ -425,6 +425,27 @@ describe.each(factories)('%s', (_name, make) => {
     expect(await write('f', 0, 60, true)).toBe('kept')
   })
 
+  test('an artifact that replaces another one counts in its place', async () => {
+    const { artifacts } = await open()
+    const id = runId(1)
+    const write = (name: string, part: number, bytes: number, final: boolean) =>
+      artifacts.write(id, name, part, Buffer.alloc(bytes, bytes), final, 100)
+    const refused = { refused: expect.stringContaining('100 bytes') }
+    expect(await write('other', 0, 20, true)).toBe('kept')
+    for (const bytes of [60, 80, 70]) expect(await write('a', 0, bytes, true)).toBe('kept')
+    expect(await write('a', 0, 40, false)).toBe('kept')
+    expect(await write('a', 1, 41, false)).toMatchObject(refused)
+    // A refused attempt leaves the earlier artifact.
+    expect(await artifacts.find(id, 'a')).toMatchObject({ is: 'file', size: 70 })
+    expect(await write('a', 0, 40, false)).toBe('kept')
+    expect(await write('a', 1, 40, true)).toBe('kept')
+    expect(await artifacts.find(id, 'a')).toMatchObject({ is: 'file', size: 80 })
+    expect(await write('more', 0, 1, true)).toMatchObject(refused)
+    expect(await write('a', 0, 30, true)).toBe('kept')
+    expect(await write('more', 0, 50, true)).toBe('kept')
+    expect(await write('even more', 0, 1, true)).toMatchObject(refused)
+  })
+
   test('an oversized part or artifact is refused', async () => {
     const { artifacts } = await open()
     expect(await artifacts.write(runId(1), 'a', 0, Buffer.alloc(256 * 1024 + 1), true)).toMatchObject({
