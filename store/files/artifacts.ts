@@ -4,13 +4,11 @@
  * Agents choose the names and the bytes. A file appears under its name only when its last part is on disk, and is
  * returned only when it is a plain file with one link in a folder that is no symbolic link.
  */
-import { constants, type Stats } from 'node:fs'
-import { type FileHandle, lstat, open, readFile, rm, rmdir } from 'node:fs/promises'
+import { lstat, rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ArtifactLookup, Artifacts } from '../../core/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
-import { codeOf } from '../errors.ts'
 import {
   type ArtifactDraft,
   advance,
@@ -25,14 +23,9 @@ import {
 import { artifactNameFault } from './artifact-name.ts'
 import { ArtifactSizes, sizeOfFile } from './artifact-sizes.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
+import { bytesOf, isFile, isSameContent, plainFile } from './plain-file.ts'
 import { runFolder } from './run-folder.ts'
 import { StoreQueue } from './store-queue.ts'
-
-const CHUNK_BYTES = 64 * 1024
-/** Opening a FIFO must not wait for a writer. */
-const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-/** Error codes of opening a link, socket or device. These codes concern the name; other errors concern the system. */
-const NOT_PLAIN_CODES = new Set<unknown>(['ELOOP', 'EMLINK', 'ENXIO', 'ENODEV', 'ENOTDIR'])
 
 type ArtifactWriteResult = 'kept' | 'repeat' | { readonly refused: string }
 
@@ -197,53 +190,4 @@ function partFault(part: number, data: Uint8Array): string | undefined {
   return data.length > ARTIFACT_PART_BYTES_MAX
     ? `a part is at most ${ARTIFACT_PART_BYTES_MAX} bytes`
     : undefined
-}
-
-async function isFile(path: string): Promise<boolean> {
-  const stats = await plainFile(path)
-  return stats !== undefined && stats !== 'odd'
-}
-
-async function isSameContent(path: string, size: number, data: Uint8Array): Promise<boolean> {
-  const stats = await plainFile(path)
-  if (stats === undefined || stats === 'odd' || size !== data.length || stats.size !== size) return false
-  return (await readFile(path)).equals(data)
-}
-
-/** Returns undefined when there is no file, and `odd` for something that this class would not create. */
-async function plainFile(path: string): Promise<Stats | 'odd' | undefined> {
-  let handle: FileHandle
-  try {
-    handle = await open(path, READ)
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
-    if (NOT_PLAIN_CODES.has(codeOf(error))) return 'odd'
-    throw error
-  }
-  try {
-    const stats = await handle.stat()
-    if (stats.isDirectory()) return undefined
-    return stats.isFile() && stats.nlink === 1 ? stats : 'odd'
-  } finally {
-    await handle.close()
-  }
-}
-
-/** Opens the file on the first read, so that an unused result holds no descriptor. */
-async function* bytesOf(path: string, expected: Stats): AsyncGenerator<Uint8Array> {
-  const handle = await open(path, READ)
-  try {
-    const { dev, ino } = await handle.stat()
-    if (dev !== expected.dev || ino !== expected.ino)
-      throw new Error('the artifact was replaced meanwhile; ask again')
-    for (let at = 0; at < expected.size; ) {
-      const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, expected.size - at))
-      const { bytesRead } = await handle.read(chunk, 0, chunk.length, at)
-      if (bytesRead === 0) throw new Error('the artifact became shorter while it was read')
-      at += bytesRead
-      yield chunk.subarray(0, bytesRead)
-    }
-  } finally {
-    await handle.close()
-  }
 }
