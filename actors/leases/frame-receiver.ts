@@ -15,6 +15,7 @@ import {
   type LeaseWatermark,
 } from '../../core/lease/watermark.ts'
 import type { Artifacts, Clock, ControlDatabase, Log, Meters, UsageArchive, Write } from '../../core/ports.ts'
+import type { ArrivingArtifact } from '../../core/run/arriving-artifact.ts'
 import { USAGE_NOT_KEPT, usageToArchive } from '../../core/run/usage.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import {
@@ -79,8 +80,12 @@ export interface FrameReceiverPorts {
 const CRASHES_MAX = 3
 const CRASHES_WITHIN_MS = 60_000
 
-/** The watermark as it is stored. `leftOutBytes`: bytes of events that the log does not name as left out yet. */
-type StoredProgress = LeaseWatermark & { readonly leftOutBytes?: number }
+/** The watermark as it is stored. */
+type StoredProgress = LeaseWatermark & {
+  /** Bytes of events that the log does not name as left out yet. */
+  readonly leftOutBytes?: number
+  readonly arriving?: ArrivingArtifact
+}
 
 interface LeaseProgress {
   readonly leaseId: string
@@ -89,6 +94,8 @@ interface LeaseProgress {
   readonly runId: string
   readonly workerId: string
   applied: LeaseWatermark
+  /** The artifact whose last part is above `applied`. */
+  arriving: ArrivingArtifact | undefined
   /** The watermark on disk. */
   durable: LeaseWatermark
   /** The highest frame number that was acknowledged to the worker. */
@@ -133,11 +140,12 @@ export class FrameReceiver implements CommitParticipant {
     const stored = restored
       ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)
       : undefined
-    const { leftOutBytes = 0, ...watermark } = stored ?? { ...INITIAL_WATERMARK, leftOutBytes: 0 }
+    const { leftOutBytes = 0, arriving, ...watermark }: StoredProgress = stored ?? INITIAL_WATERMARK
     this.#progressByLease.set(lease.id, {
       leaseId: lease.id,
       log: new LeaseLog(this.#ports, lease.runId, leftOutBytes),
-      artifacts: new LeaseArtifacts(this.#ports, lease.runId),
+      artifacts: new LeaseArtifacts(this.#ports, lease.runId, arriving),
+      arriving,
       runId: lease.runId,
       workerId: lease.workerId,
       applied: watermark,
@@ -297,12 +305,16 @@ export class FrameReceiver implements CommitParticipant {
 
   /** Names in the run's log what was left out. */
   #endReports(progress: LeaseProgress): void {
-    this.#appendProblem(progress, progress.artifacts.end())
+    this.#appendProblems(progress, progress.artifacts.end())
     progress.log.end()
   }
 
   #appendProblem(progress: LeaseProgress, problem: string | undefined): void {
     if (problem !== undefined) progress.log.appendText(problem)
+  }
+
+  #appendProblems({ log }: LeaseProgress, problems: readonly string[]): void {
+    for (const problem of problems) log.appendText(problem)
   }
 
   #applyPatch(progress: LeaseProgress, frame: WorkerFrameOf<'run-patch'>): void {
@@ -368,24 +380,25 @@ export class FrameReceiver implements CommitParticipant {
     progress: LeaseProgress,
     bytes: number,
     seq: number,
-    write: () => Promise<string | undefined>,
+    write: () => Promise<readonly string[]>,
   ): void {
     progress.isWritingFile = true
     this.#addPendingBytes(progress, bytes)
     write()
       .then(
-        (problem) => this.#onFileWritten(progress, bytes, seq, problem),
+        (problems) => this.#onFileWritten(progress, bytes, seq, problems),
         (error: unknown) => this.#onFileFailed(progress, bytes, error),
       )
       .catch((error: unknown) => this.#onApplyError(progress, error))
   }
 
-  #onFileWritten(progress: LeaseProgress, bytes: number, seq: number, problem: string | undefined): void {
+  #onFileWritten(progress: LeaseProgress, bytes: number, seq: number, problems: readonly string[]): void {
     progress.isWritingFile = false
     if (this.#progressByLease.get(progress.leaseId) !== progress) return
     this.#removePendingBytes(progress, bytes)
     if (progress.isComplete) return
-    this.#appendProblem(progress, problem)
+    this.#appendProblems(progress, problems)
+    progress.arriving = progress.artifacts.arriving
     this.#advance(progress, seq, bytes)
     while (!progress.isWritingFile && !progress.isComplete) {
       const next = progress.waiting.shift()
@@ -416,11 +429,11 @@ export class FrameReceiver implements CommitParticipant {
     for (const { bytes } of progress.waiting.splice(0)) this.#removePendingBytes(progress, bytes)
   }
 
-  async #writeUsage({ snapshot }: WorkerFrameOf<'run-usage-snapshot'>): Promise<string | undefined> {
+  async #writeUsage({ snapshot }: WorkerFrameOf<'run-usage-snapshot'>): Promise<readonly string[]> {
     const usable = usageToArchive(snapshot)
-    if (!usable.ok) return `${USAGE_NOT_KEPT}: ${usable.refusal.message}`
+    if (!usable.ok) return [`${USAGE_NOT_KEPT}: ${usable.refusal.message}`]
     await this.#ports.usage.replace(usable.value.key, usable.value.text)
-    return undefined
+    return []
   }
 
   // ---- commits -----------------------------------------------------------------------------------------------------
@@ -463,6 +476,10 @@ export class FrameReceiver implements CommitParticipant {
   }
 }
 
-function storedForm({ applied, log: { leftOutBytes } }: LeaseProgress): StoredProgress {
-  return leftOutBytes === 0 ? applied : { ...applied, leftOutBytes }
+function storedForm({ applied, arriving, log: { leftOutBytes } }: LeaseProgress): StoredProgress {
+  return {
+    ...applied,
+    ...(leftOutBytes === 0 ? {} : { leftOutBytes }),
+    ...(arriving === undefined ? {} : { arriving }),
+  }
 }

@@ -3,9 +3,15 @@
  *
  * An artifact arrives in parts. After a refusal its remaining parts are counted and not written, and one sentence
  * names the artifact, its bytes and the reason. LeaseArtifacts leaves the order of frames to FrameReceiver, which
- * repeats a part whose write failed.
+ * repeats a part whose write failed and stores the unfinished artifact with the watermark.
  */
 import type { Artifacts } from '../../core/ports.ts'
+import {
+  type ArrivingArtifact,
+  addPart,
+  describeRefused,
+  isContinued,
+} from '../../core/run/arriving-artifact.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 
 export interface LeaseArtifactsPorts {
@@ -14,47 +20,46 @@ export interface LeaseArtifactsPorts {
   readonly artifactBudget: () => number
 }
 
-interface ArrivingArtifact {
-  readonly name: string
-  bytes: number
-  /** Why the artifact is not kept. */
-  refused: string | undefined
-}
-
 export class LeaseArtifacts {
   readonly #ports: LeaseArtifactsPorts
   readonly #runId: string
-  #current: ArrivingArtifact | undefined
+  #arriving: ArrivingArtifact | undefined
 
-  constructor(ports: LeaseArtifactsPorts, runId: string) {
+  constructor(ports: LeaseArtifactsPorts, runId: string, arriving: ArrivingArtifact | undefined) {
     this.#ports = ports
     this.#runId = runId
+    this.#arriving = arriving
   }
 
-  /** Writes a part. Returns a sentence for the run's log when an artifact is not kept. */
-  async write({ name, part, final, data }: WorkerFrameOf<'run-artifact'>): Promise<string | undefined> {
-    const bytes = Buffer.from(data, 'base64')
-    const isNext = this.#current?.name === name && part > 0
-    const refused = isNext ? this.#current?.refused : undefined
-    const result = refused === undefined ? await this.#writePart(name, part, bytes, final) : { refused }
-    const unnamed = isNext ? undefined : this.end()
-    this.#current = {
-      name,
-      bytes: (isNext ? (this.#current?.bytes ?? 0) : 0) + bytes.length,
-      refused: typeof result === 'object' ? result.refused : undefined,
-    }
-    return (final ? this.end() : undefined) ?? unnamed
+  /** The artifact whose last part has not arrived. */
+  get arriving(): ArrivingArtifact | undefined {
+    return this.#arriving
+  }
+
+  /** Writes a part. Returns sentences for the run's log about artifacts that are not kept. */
+  async write(frame: WorkerFrameOf<'run-artifact'>): Promise<readonly string[]> {
+    const bytes = Buffer.from(frame.data, 'base64')
+    const isRefused = isContinued(this.#arriving, frame) && this.#arriving?.refused !== undefined
+    const result = isRefused ? 'repeat' : await this.#writePart(frame, bytes)
+    const refused = typeof result === 'object' ? result.refused : undefined
+    const { name, part, final } = frame
+    const { arriving, problems } = addPart(
+      this.#arriving,
+      { name, part, final, bytes: bytes.length },
+      refused,
+    )
+    this.#arriving = arriving
+    return problems
   }
 
   /** Returns the sentence about an artifact that was refused and whose last part has not arrived. */
-  end(): string | undefined {
-    const current = this.#current
-    this.#current = undefined
-    if (current?.refused === undefined) return undefined
-    return `the artifact ${current.name} (${current.bytes} bytes) was not kept: ${current.refused}`
+  end(): readonly string[] {
+    const arriving = this.#arriving
+    this.#arriving = undefined
+    return describeRefused(arriving)
   }
 
-  #writePart(name: string, part: number, bytes: Uint8Array, final: boolean) {
+  #writePart({ name, part, final }: WorkerFrameOf<'run-artifact'>, bytes: Uint8Array) {
     const { artifacts, artifactBudget } = this.#ports
     return artifacts.write(this.#runId, name, part, bytes, final, artifactBudget())
   }

@@ -11,13 +11,14 @@ import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import {
   type ArtifactDraft,
+  type ArtifactProgress,
   advance,
   beginDraft,
   digestOf,
   draftDigests,
-  dropDrafts,
-  findDraft,
+  findProgress,
   publish,
+  refuseDraft,
   writePart,
 } from './artifact-draft.ts'
 import { artifactNameFault } from './artifact-name.ts'
@@ -107,17 +108,21 @@ export class ArtifactsOnDisk implements Artifacts {
     const draft = await this.#draftFor(paths, part, data, final)
     if (!isDraft(draft)) return draft
     const refused = await this.#refusalOf(paths, draft.size, data.length, runBytesMax)
-    if (refused !== undefined) {
-      await dropDrafts(paths.parts, paths.name)
-      this.#sizes.add(paths, -draft.size)
-      return { refused }
-    }
+    if (refused !== undefined) return this.#refuse(paths, draft, refused)
     await writePart(draft, data)
     const replaced = final ? await sizeOfFile(paths.path) : 0
     if (final) await publish(draft, paths.path)
     else await advance(draft, data.length)
     this.#sizes.add(paths, data.length - replaced)
     return 'kept'
+  }
+
+  /** Refuses a part and drops what its artifact has so far. The refusal holds until a first part comes again. */
+  async #refuse(paths: ArtifactPaths, draft: ArtifactDraft, refused: string): Promise<ArtifactWriteResult> {
+    // A first part is judged anew when it is repeated.
+    if (draft.next > 0) await refuseDraft(draft, refused)
+    this.#sizes.add(paths, -draft.size)
+    return { refused }
   }
 
   async #refusalOf(paths: ArtifactPaths, draftBytes: number, bytes: number, runBytesMax: number) {
@@ -134,23 +139,31 @@ export class ArtifactsOnDisk implements Artifacts {
     data: Uint8Array,
     final: boolean,
   ): Promise<ArtifactDraft | ArtifactWriteResult> {
-    const draft = await findDraft(paths.parts, paths.name)
-    if (draft !== undefined && part === draft.next) return draft
-    if (part === 0) return this.#startOver(paths, draft, data, final)
-    if (draft !== undefined && part < draft.next) return 'repeat'
+    const progress = await findProgress(paths.parts, paths.name)
+    if (part === 0) return this.#startOver(paths, progress, data, final)
+    const { draft, refusal } = progress
+    if (draft !== undefined) {
+      if (refusal !== undefined) return this.#refuse(paths, draft, refusal)
+      if (part === draft.next) return draft
+      return part < draft.next
+        ? 'repeat'
+        : this.#refuse(paths, draft, describeEarlyPart(paths.name, part, draft.next))
+    }
+    if (refusal !== undefined) return { refused: refusal }
     // After a crash behind the last part, the worker sends the end of the file again.
-    if (draft === undefined && (await isFile(paths.path))) return 'repeat'
-    return { refused: `part ${part} of ${paths.name} came before part ${draft?.next ?? 0}` }
+    return (await isFile(paths.path)) ? 'repeat' : { refused: describeEarlyPart(paths.name, part, 0) }
   }
 
   /** Handles a first part: a repetition, or a new attempt, which replaces the earlier file. */
   async #startOver(
     paths: ArtifactPaths,
-    draft: ArtifactDraft | undefined,
+    { draft, refusal }: ArtifactProgress,
     data: Uint8Array,
     final: boolean,
   ): Promise<ArtifactDraft | ArtifactWriteResult> {
-    if (!final && draft?.next === 1 && (await isSameContent(draft.path, draft.size, data))) return 'repeat'
+    const isSameDraft = async () =>
+      draft?.next === 1 && refusal === undefined && isSameContent(draft.path, draft.size, data)
+    if (!final && (await isSameDraft())) return 'repeat'
     if (final && draft === undefined && (await isSameContent(paths.path, data.length, data))) return 'repeat'
     if (!(await isBelowArtifactLimit(paths))) {
       return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
@@ -163,6 +176,10 @@ export class ArtifactsOnDisk implements Artifacts {
 /** Why a part is refused that the budget of its run has no space for. */
 export const describeFullBudget = (bytesMax: number): string =>
   `the artifacts of a run have at most ${bytesMax} bytes together (sandbox.maxArtifactsMib)`
+
+/** Why a part is refused before which parts are missing. */
+export const describeEarlyPart = (name: string, part: number, next: number): string =>
+  `part ${part} of ${name} came before part ${next}`
 
 interface ArtifactPaths {
   readonly run: string

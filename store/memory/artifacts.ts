@@ -4,13 +4,15 @@ import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { StoreClosed } from '../errors.ts'
 import { artifactNameFault } from '../files/artifact-name.ts'
-import { describeFullBudget } from '../files/artifacts.ts'
+import { describeEarlyPart, describeFullBudget } from '../files/artifacts.ts'
 
 type MemoryWriteResult = 'kept' | 'repeat' | { readonly refused: string }
 
 interface RunArtifacts {
   readonly whole: Map<string, Buffer>
   readonly drafts: Map<string, Buffer[]>
+  /** Why an unfinished artifact was refused, by name, until its part 0 comes again. */
+  readonly refusals: Map<string, string>
 }
 
 export class MemoryArtifacts implements Artifacts {
@@ -32,11 +34,13 @@ export class MemoryArtifacts implements Artifacts {
       return { refused: `a part is at most ${ARTIFACT_PART_BYTES_MAX} bytes` }
     if (this.#closed) throw new StoreClosed('the store is closed')
     const artifacts = this.#artifactsOf(runId)
-    return (
+    const result =
       this.#earlyResult(artifacts, name, part, data, final) ??
       refuseAboveBudget(artifacts, name, part, data, runBytesMax) ??
       keepPart(artifacts, name, part, Buffer.from(data), final)
-    )
+    if (typeof result === 'object' && artifacts.drafts.delete(name) && part > 0)
+      artifacts.refusals.set(name, result.refused)
+    return result
   }
 
   async find(runId: string, name: string): Promise<ArtifactLookup> {
@@ -62,7 +66,7 @@ export class MemoryArtifacts implements Artifacts {
 
   /** Returns the result when the part is not to be stored; undefined otherwise. */
   #earlyResult(
-    { whole, drafts }: RunArtifacts,
+    { whole, drafts, refusals }: RunArtifacts,
     name: string,
     part: number,
     data: Uint8Array,
@@ -71,40 +75,47 @@ export class MemoryArtifacts implements Artifacts {
     const draft = drafts.get(name)
     if (draft?.length === part) return undefined
     if (part > 0) {
+      const refused = refusals.get(name)
+      if (refused !== undefined) return { refused }
       if (draft !== undefined && part < draft.length) return 'repeat'
       if (draft === undefined && whole.has(name)) return 'repeat'
-      return { refused: `part ${part} of ${name} came before part ${draft?.length ?? 0}` }
+      return { refused: describeEarlyPart(name, part, draft?.length ?? 0) }
     }
     if (!final && draft?.length === 1 && draft[0]?.equals(data)) return 'repeat'
     if (final && draft === undefined && whole.get(name)?.equals(data)) return 'repeat'
-    if (whole.size + drafts.size < RUN_ARTIFACTS_MAX) return undefined
-    const all = new Set([...whole.keys(), ...drafts.keys()])
+    if (whole.size + drafts.size + refusals.size < RUN_ARTIFACTS_MAX) return undefined
+    const all = new Set([...whole.keys(), ...drafts.keys(), ...refusals.keys()])
     if (all.size < RUN_ARTIFACTS_MAX || all.has(name)) return undefined
     return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
   }
 
   #artifactsOf(runId: string): RunArtifacts {
-    const artifacts = this.#byRun.get(runId) ?? { whole: new Map(), drafts: new Map() }
+    const artifacts = this.#byRun.get(runId) ?? {
+      whole: new Map(),
+      drafts: new Map(),
+      refusals: new Map(),
+    }
     this.#byRun.set(runId, artifacts)
     return artifacts
   }
 }
 
 function refuseAboveBudget(
-  { whole, drafts }: RunArtifacts,
+  { whole, drafts, refusals }: RunArtifacts,
   name: string,
   part: number,
   data: Uint8Array,
   runBytesMax: number,
 ): MemoryWriteResult | undefined {
   // A first part replaces an unfinished artifact.
-  if (part === 0) drafts.delete(name)
+  if (part === 0) {
+    drafts.delete(name)
+    refusals.delete(name)
+  }
   const stored = [...whole.values(), ...[...drafts.values()].flat()]
   const replacedBytes = whole.get(name)?.length ?? 0
   const bytes = stored.reduce((sum, each) => sum + each.length, data.length - replacedBytes)
-  if (bytes <= runBytesMax) return undefined
-  drafts.delete(name)
-  return { refused: describeFullBudget(runBytesMax) }
+  return bytes <= runBytesMax ? undefined : { refused: describeFullBudget(runBytesMax) }
 }
 
 function keepPart(
@@ -115,12 +126,13 @@ function keepPart(
   final: boolean,
 ): MemoryWriteResult {
   const parts = [...(part === 0 ? [] : (drafts.get(name) ?? [])), data]
-  drafts.delete(name)
   if (parts.reduce((sum, each) => sum + each.length, 0) > ARTIFACT_BYTES_MAX) {
     return { refused: `${name} is larger than ${ARTIFACT_BYTES_MAX} bytes` }
   }
-  if (final) whole.set(name, Buffer.concat(parts))
-  else drafts.set(name, parts)
+  if (final) {
+    whole.set(name, Buffer.concat(parts))
+    drafts.delete(name)
+  } else drafts.set(name, parts)
   return 'kept'
 }
 

@@ -228,14 +228,39 @@ test('an artifact continues after a restart at any point of a part', async () =>
   expect(readdirSync(parts)).toEqual([])
 })
 
-test('an artifact that grows too large is refused and leaves no file', async () => {
+test('an artifact stays refused after a restart at any point of its refusal', async () => {
+  const runs = tempFolder()
+  const parts = join(runs, runId(1), 'parts')
+  const write = (part: number, bytes: number, final = false) =>
+    new ArtifactsOnDisk(runs).write(runId(1), 'a', part, Buffer.alloc(bytes), final, 100)
+  const refused = { refused: expect.stringContaining('100 bytes') }
+  await write(0, 60)
+  const [draft = ''] = readdirSync(parts)
+  expect(await write(1, 50)).toMatchObject(refused)
+  const [refusal = '', ...others] = readdirSync(parts)
+  expect(others).toEqual([])
+  expect(await write(1, 50)).toMatchObject(refused)
+  // Simulates a crash before the draft was removed.
+  writeFileSync(join(parts, draft), Buffer.alloc(60))
+  expect(await write(1, 40)).toMatchObject(refused)
+  expect(readdirSync(parts)).toEqual([refusal])
+  // Simulates a crash before the reason was written.
+  writeFileSync(join(parts, draft), Buffer.alloc(60))
+  writeFileSync(join(parts, refusal), '')
+  expect(await write(1, 50)).toMatchObject(refused)
+  expect(await write(2, 1, true)).toMatchObject(refused)
+  expect(await write(0, 100, true)).toBe('kept')
+  expect(readdirSync(parts)).toEqual([])
+})
+
+test('an artifact that grows too large is refused and leaves only the refusal', async () => {
   const runs = tempFolder()
   const artifacts = new ArtifactsOnDisk(runs, 10)
   expect(await artifacts.write(runId(1), 'a', 0, Buffer.from('12345678'), false)).toBe('kept')
   expect(await artifacts.write(runId(1), 'a', 1, Buffer.from('345'), true)).toMatchObject({
     refused: expect.stringContaining('larger'),
   })
-  expect(readdirSync(join(runs, runId(1), 'parts'))).toEqual([])
+  expect(readdirSync(join(runs, runId(1), 'parts'))).toEqual([expect.stringMatching(/\.1\.refused$/)])
 })
 
 test('a system error is not mistaken for an unusual file', async () => {

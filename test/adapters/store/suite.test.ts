@@ -337,7 +337,6 @@ describe.each(factories)('%s', (_name, make) => {
       artifacts.write(id, 'out.txt', part, parts[part] ?? Buffer.of(), part === 2)
     expect(await write(0)).toBe('kept')
     expect(await write(0)).toBe('repeat')
-    expect(await write(2)).toEqual({ refused: expect.stringContaining('before part 1') })
     expect(await write(1)).toBe('kept')
     expect(await write(1)).toBe('repeat')
     expect(await artifacts.find(id, 'out.txt')).toEqual({ is: 'missing' })
@@ -423,6 +422,26 @@ describe.each(factories)('%s', (_name, make) => {
     expect(await write('e', 0, 60, true)).toBe('kept')
     expect(await write('e', 0, 40, true)).toBe('kept')
     expect(await write('f', 0, 60, true)).toBe('kept')
+  })
+
+  test('a refused artifact stays refused, also when a part is repeated, until its first part comes again', async () => {
+    const { artifacts } = await open()
+    const write = (part: number, bytes: number, final = false) =>
+      artifacts.write(runId(1), 'a', part, Buffer.alloc(bytes, bytes), final, 100)
+    const refused = { refused: expect.stringContaining('100 bytes') }
+    expect(await write(0, 10, true)).toBe('kept')
+    expect(await write(0, 60)).toBe('kept')
+    expect(await write(1, 50)).toMatchObject(refused)
+    expect(await write(1, 50)).toMatchObject(refused)
+    expect(await write(2, 1, true)).toMatchObject(refused)
+    expect(await artifacts.find(runId(1), 'a')).toMatchObject({ is: 'file', size: 10 })
+    expect(await write(0, 60)).toBe('kept')
+    expect(await write(1, 40, true)).toBe('kept')
+    expect(await write(1, 40, true)).toBe('repeat')
+    expect(await artifacts.find(runId(1), 'a')).toMatchObject({ is: 'file', size: 100 })
+    expect(await write(0, 7)).toBe('kept')
+    expect(await write(2, 1)).toMatchObject({ refused: 'part 2 of a came before part 1' })
+    expect(await write(1, 1)).toMatchObject({ refused: 'part 2 of a came before part 1' })
   })
 
   test('an artifact that replaces another one counts in its place', async () => {
