@@ -222,9 +222,9 @@ export type ArtifactLookup =
 export interface Artifacts {
   /**
    * Writes part 0, 1, … of one artifact. The file appears under its name only when the final part is on disk. A part is
-   * refused when all artifacts of the run, unfinished ones too, would have more than `runBytesMax` bytes. An artifact
-   * that this one replaces does not count. After a refusal every later part is refused, also a repeated one, until a
-   * part 0 begins the artifact anew.
+   * refused when all artifacts of the run, unfinished ones too, would have more than `runBytesMax` bytes. An unfinished
+   * artifact and the one that it replaces count as the larger of the two. After a refusal every later part is refused,
+   * also a repeated one, until a part 0 begins the artifact anew.
    */
   write(
     runId: string,

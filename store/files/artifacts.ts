@@ -22,7 +22,7 @@ import {
   writePart,
 } from './artifact-draft.ts'
 import { artifactNameFault } from './artifact-name.ts'
-import { ArtifactSizes, sizeOfFile } from './artifact-sizes.ts'
+import { ArtifactSizes, countedBytes, sizeOfFile } from './artifact-sizes.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
 import { bytesOf, isFile, isSameContent, plainFile } from './plain-file.ts'
 import { runFolder } from './run-folder.ts'
@@ -107,13 +107,16 @@ export class ArtifactsOnDisk implements Artifacts {
   ): Promise<ArtifactWriteResult> {
     const draft = await this.#draftFor(paths, part, data, final)
     if (!isDraft(draft)) return draft
-    const refused = await this.#refusalOf(paths, draft.size, data.length, runBytesMax)
+    const fileBytes = await sizeOfFile(paths.path)
+    const bytes = draft.size + data.length
+    const before = countedBytes(fileBytes, draft.size)
+    const otherBytes = (await this.#sizes.bytesOf(paths)) - before
+    const refused = this.#refusalOf(paths.name, bytes, otherBytes, runBytesMax)
     if (refused !== undefined) return this.#refuse(paths, draft, refused)
     await writePart(draft, data)
-    const replaced = final ? await sizeOfFile(paths.path) : 0
     if (final) await publish(draft, paths.path)
     else await advance(draft, data.length)
-    this.#sizes.add(paths, data.length - replaced)
+    this.#sizes.add(paths, (final ? bytes : countedBytes(fileBytes, bytes)) - before)
     return 'kept'
   }
 
@@ -121,15 +124,20 @@ export class ArtifactsOnDisk implements Artifacts {
   async #refuse(paths: ArtifactPaths, draft: ArtifactDraft, refused: string): Promise<ArtifactWriteResult> {
     // A first part is judged anew when it is repeated.
     if (draft.next > 0) await refuseDraft(draft, refused)
-    this.#sizes.add(paths, -draft.size)
+    await this.#uncount(paths, draft)
     return { refused }
   }
 
-  async #refusalOf(paths: ArtifactPaths, draftBytes: number, bytes: number, runBytesMax: number) {
-    if (draftBytes + bytes > this.#bytesMax) return `${paths.name} is larger than ${this.#bytesMax} bytes`
-    // The earlier artifact of this name is gone once this one is complete.
-    const keptBytes = (await this.#sizes.bytesOf(paths)) - (await sizeOfFile(paths.path))
-    return keptBytes + bytes > runBytesMax ? describeFullBudget(runBytesMax) : undefined
+  /** Counts an artifact without its draft. */
+  async #uncount(paths: ArtifactPaths, draft: ArtifactDraft): Promise<void> {
+    const fileBytes = await sizeOfFile(paths.path)
+    this.#sizes.add(paths, fileBytes - countedBytes(fileBytes, draft.size))
+  }
+
+  /** @param bytes of the artifact with the new part, beside `otherBytes` of all other artifacts */
+  #refusalOf(name: string, bytes: number, otherBytes: number, runBytesMax: number): string | undefined {
+    if (bytes > this.#bytesMax) return `${name} is larger than ${this.#bytesMax} bytes`
+    return otherBytes + bytes > runBytesMax ? describeFullBudget(runBytesMax) : undefined
   }
 
   /** Returns the draft for this part, or the result when the part is not to be written. */
@@ -168,7 +176,7 @@ export class ArtifactsOnDisk implements Artifacts {
     if (!(await isBelowArtifactLimit(paths))) {
       return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
     }
-    if (draft !== undefined) this.#sizes.add(paths, -draft.size)
+    if (draft !== undefined) await this.#uncount(paths, draft)
     return beginDraft(paths.parts, paths.name)
   }
 }

@@ -112,9 +112,11 @@ function refuseAboveBudget(
     drafts.delete(name)
     refusals.delete(name)
   }
-  const stored = [...whole.values(), ...[...drafts.values()].flat()]
-  const replacedBytes = whole.get(name)?.length ?? 0
-  const bytes = stored.reduce((sum, each) => sum + each.length, data.length - replacedBytes)
+  const draftBytes = (each: string) => (drafts.get(each) ?? []).reduce((sum, { length }) => sum + length, 0)
+  let bytes = draftBytes(name) + data.length
+  // A draft and the artifact that it replaces do not both remain.
+  for (const stored of new Set([...whole.keys(), ...drafts.keys()]))
+    if (stored !== name) bytes += Math.max(whole.get(stored)?.length ?? 0, draftBytes(stored))
   return bytes <= runBytesMax ? undefined : { refused: describeFullBudget(runBytesMax) }
 }
 

@@ -6,12 +6,15 @@ import { describe, expect, test } from '@jest/globals'
 import { FrameReceiver, type LeaseFrame } from '../../../actors/leases/frame-receiver.ts'
 import { RunEventLog } from '../../../actors/runs/run-event-log.ts'
 import type { Artifacts, KeyValues, Write } from '../../../core/ports.ts'
-import { ArtifactsOnDisk } from '../../../store/files/artifacts.ts'
+import { describeRefused } from '../../../core/run/arriving-artifact.ts'
+import { ArtifactsOnDisk, describeFullBudget } from '../../../store/files/artifacts.ts'
 import { MemoryArtifacts } from '../../../store/memory/artifacts.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { Random, seedFromEnvironment } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 
+const SCHEDULES = Number(process.env.ARTIFACT_SCHEDULES ?? 600)
 const T0 = '2026-03-01T08:00:00.000Z'
 const RUN = '01890000-0000-7000-8000-000000000001'
 const LEASE = { id: 'ls-1', runId: RUN, workerId: 'wk-1', termMs: 1, grantedAt: T0, end: null, why: null }
@@ -23,6 +26,7 @@ class Host {
   /** What the commits have written: watermarks by lease, and the lines of the run's log. */
   readonly marks = new Map<string, object>()
   readonly lines: string[] = []
+  #writing: Promise<unknown> = Promise.resolve()
   #receiver!: FrameReceiver
   #runEventLog!: RunEventLog
 
@@ -46,7 +50,16 @@ class Host {
       acceptsFrames: () => true,
       screenReport: (_, report) => ({ report }),
       keyValues: { get: (_collection, key) => this.marks.get(key), all: () => [] } satisfies KeyValues,
-      artifacts: this.artifacts,
+      artifacts: {
+        write: (...part) => {
+          const writing = this.artifacts.write(...part)
+          this.#writing = writing
+          return writing
+        },
+        find: async () => ({ is: 'missing' }),
+        names: async () => [],
+        remove: async () => {},
+      },
       usage: { replace: async () => {}, read: async () => undefined, list: async () => [] },
       runEventLog: this.#runEventLog,
       sendToLease: () => {},
@@ -68,6 +81,7 @@ class Host {
   async send(frame: LeaseFrame): Promise<void> {
     const before = this.#receiver.countUncommittedFrames()
     this.#receiver.receiveFrame('wk-1', frame, 10)
+    await this.#writing
     while (this.#receiver.countUncommittedFrames() === before) await new Promise(setImmediate)
   }
 
@@ -126,9 +140,9 @@ function framesOf(artifacts: readonly { readonly name: string; readonly parts: r
 }
 
 describe.each([
-  ['in files', () => new ArtifactsOnDisk(tempFolder())],
-  ['in memory', () => new MemoryArtifacts()],
-])('artifacts %s', (_, create) => {
+  ['in files', SCHEDULES / 20, () => new ArtifactsOnDisk(tempFolder())],
+  ['in memory', SCHEDULES, () => new MemoryArtifacts()],
+])('artifacts %s', (_, schedules, create) => {
   const large = { name: 'large', parts: ['a', 'b', 'c', 'd', 'e'].map((text) => text.repeat(300)) }
   const REFUSAL = /^the artifact large \(1500 bytes\) was not kept: the artifacts of a run have at most 1000/
 
@@ -176,4 +190,47 @@ describe.each([
       'the artifact small',
     ])
   })
+
+  test('random artifacts are kept whole or named once, over restarts at random instants', async () => {
+    const seed = seedFromEnvironment(1)
+    for (let schedule = 0; schedule < schedules; schedule++) await runSchedule(seed + schedule)
+  }, 60_000)
+
+  async function runSchedule(seed: number): Promise<void> {
+    const random = new Random(seed)
+    const host = new Host(create())
+    const names = ['a', 'b', 'c', 'd', 'e']
+    const old = new Map(
+      names.filter(() => random.chance(0.5)).map((name) => [name, `old ${name}`.repeat(20)]),
+    )
+    for (const [name, text] of old) await host.artifacts.write(RUN, name, 0, Buffer.from(text), true)
+    const artifacts = names.map((name) => ({
+      name,
+      parts: Array.from({ length: 1 + random.below(4) }, (_part, n) =>
+        `${name}${n}`.repeat(random.below(100)),
+      ),
+    }))
+    const frames = framesOf(artifacts)
+    for (let restarts = 3; ; ) {
+      const frame = frames[Math.max(host.acknowledged, 0)]
+      if (frame === undefined) break
+      const round = frames.slice(frame.seq - 1, frame.seq + random.below(frames.length))
+      for (const each of round) {
+        await host.send(each)
+        if (random.chance(0.4)) host.commit()
+      }
+      if (restarts-- > 0) host.start()
+      else host.commit()
+    }
+    host.commit()
+    const notKept: string[] = []
+    for (const { name, parts } of artifacts) {
+      const text = parts.join('')
+      const stored = await host.textOf(name)
+      if (stored === text) continue
+      expect({ seed, name, stored }).toEqual({ seed, name, stored: old.get(name) })
+      notKept.push(...describeRefused({ name, bytes: text.length, refused: describeFullBudget(BUDGET) }))
+    }
+    expect({ seed, refusals: host.refusals }).toEqual({ seed, refusals: notKept })
+  }
 })
