@@ -20,16 +20,23 @@ const TRACKERS = {
   local: { folderHolds: 'the tickets' },
 } as const satisfies Readonly<Record<string, TrackerFacts>>
 
+interface CodeHostFacts extends DriverFacts {
+  /** The address that an absent `apiUrl` means. */
+  readonly publicApiUrl?: string
+}
+
+export const GITHUB_API = 'https://api.github.com'
+
 const CODE_HOSTS = {
-  github: {},
+  github: { publicApiUrl: GITHUB_API },
   local: { folderHolds: 'the bare repositories' },
-} as const satisfies Readonly<Record<string, DriverFacts>>
+} as const satisfies Readonly<Record<string, CodeHostFacts>>
 
 export type TrackerDriverName = keyof typeof TRACKERS
 export type CodeHostDriverName = keyof typeof CODE_HOSTS
 
 export const TRACKER_FACTS: Readonly<Record<TrackerDriverName, TrackerFacts>> = TRACKERS
-export const CODE_HOST_FACTS: Readonly<Record<CodeHostDriverName, DriverFacts>> = CODE_HOSTS
+export const CODE_HOST_FACTS: Readonly<Record<CodeHostDriverName, CodeHostFacts>> = CODE_HOSTS
 
 export const TRACKER_DRIVERS = Object.keys(TRACKERS) as TrackerDriverName[]
 export const CODE_HOST_DRIVERS = Object.keys(CODE_HOSTS) as CodeHostDriverName[]

@@ -121,6 +121,13 @@ export const JobCodehost = record('JobCodehost', {
   apiUrl: Type.Optional(Url),
   path: Type.Optional(text(PATH_CHARS_MAX)),
   draftPulls: Type.Optional(Type.Boolean()),
+  closesIssue: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'The issue of the repository that the pull request closes.',
+    }),
+  ),
 })
 export type JobCodehost = Static<typeof JobCodehost>
 

@@ -28,6 +28,7 @@ import type { RepoMemory, Run } from '../../protocol/run.ts'
 import { agentCredential } from '../settings/agent-credentials.ts'
 import { branchFor } from './branch.ts'
 import type { PullDiscussion } from './follow-up.ts'
+import { issueToClose } from './issue-to-close.ts'
 import { followUpInstructionsFor, instructionsFor } from './job-instructions.ts'
 import { bytesOf, fitToFrame, takeWithin, withDescription } from './job-size.ts'
 import { artifactBudget, executionLogBytes, logBudget } from './log-budget.ts'
@@ -97,7 +98,7 @@ function commonFields(
       instructions,
       memories: textsOf(memories),
     },
-    codehost: codehostOf(config.codehost, mapping),
+    codehost: codehostOf(config.codehost, mapping, issueToClose(run.ticket, mapping.remote, config)),
     sandbox: sandboxOf(config.sandbox),
     limits: limitsOf(config, storedLogBytes),
     retentionHours: config.sandbox.retentionHours,
@@ -182,12 +183,14 @@ function repoOf(key: string, { remote, cloneUrl, setup }: RepoMapping, defaultBr
 function codehostOf(
   { driver, apiUrl, path }: ServiceConfig['codehost'],
   { draftPulls }: RepoMapping,
+  closesIssue: number | undefined,
 ): JobCodehost {
   return {
     driver,
     ...(apiUrl === undefined ? {} : { apiUrl }),
     ...(path === undefined ? {} : { path }),
     ...(draftPulls === undefined ? {} : { draftPulls }),
+    ...(closesIssue === undefined ? {} : { closesIssue }),
   }
 }
 

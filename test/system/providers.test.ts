@@ -46,7 +46,7 @@ const waitForState = (issue: IssueRow, state: string): Promise<void> =>
 
 describe('a ticket in Linear', () => {
   story('becomes a pull request on GitHub, is reviewed, and merged', async () => {
-    const system = await openConnected(STATES)
+    const system = await openConnected({ ...STATES, doneState: 'Done' })
     const dashboard = await system.connectDashboard()
     const issue = system.createTicket('Say hello', [`run ${GATE}`, ...WORK])
     const running = await system.waitForStatus(issue, 'running')
@@ -64,6 +64,7 @@ describe('a ticket in Linear', () => {
     const isShown = () => dashboard.run(run.id)?.prState === 'merged'
     await until('dashboards hear that it is merged', isShown, SYSTEM_WAIT_MS_MAX)
     expect(await system.findRun(issue)).toMatchObject({ prState: 'merged', status: 'completed' })
+    await waitForState(issue, 'Done')
     // The host's own status changes must not start the ticket again.
     expect(await system.get<Run[]>('/api/runs')).toHaveLength(1)
     expect([system.github.counters.bugs, system.github.violations]).toEqual([[], []])

@@ -154,7 +154,7 @@ function newPullRequest({ job, leaseId, summary }: PublishContext): NewPullReque
     head: job.branch,
     base: job.base,
     title: pullTitle(ticket),
-    body: pullBody(ticket, summary, { runId: id, leaseId }),
+    body: pullBody(ticket, summary, { runId: id, leaseId }, job.codehost?.closesIssue),
     draft: job.codehost?.draftPulls ?? false,
   }
 }

@@ -18,13 +18,16 @@ export function pullTitle({ identifier, title }: PullSubject): string {
   return truncate(toSingleLine(`${identifier}: ${title}`), TITLE_CHARS_MAX)
 }
 
+/** @param closesIssue the number of the ticket's issue, which the code host closes when the pull request is merged */
 export function pullBody(
   ticket: PullSubject,
   summary: string,
   run: { readonly runId: string; readonly leaseId: string },
+  closesIssue?: number,
 ): string {
   const text = truncate(neutralizeMarkup(summary).trim(), SUMMARY_CHARS_MAX)
-  return [...(text === '' ? [] : [text]), `Ticket: ${ticketLink(ticket)}`, runMarker(run)].join('\n\n')
+  const subject = closesIssue === undefined ? `Ticket: ${ticketLink(ticket)}` : `Closes #${closesIssue}`
+  return [...(text === '' ? [] : [text]), subject, runMarker(run)].join('\n\n')
 }
 
 /** Links only http(s) addresses; other addresses, such as files on the host, are useless to readers. */

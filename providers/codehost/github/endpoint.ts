@@ -4,6 +4,7 @@
  * The token goes to this address, so plain http is allowed for this machine only.
  */
 import { no, type Result, yes } from '../../../core/result.ts'
+import { GITHUB_API } from '../../../protocol/drivers.ts'
 
 export interface GithubAddress {
   /** Without a trailing slash. */
@@ -13,7 +14,6 @@ export interface GithubAddress {
   readonly site: string
 }
 
-export const GITHUB_API = 'https://api.github.com'
 const GITHUB_SITE = 'https://github.com'
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 /** Enterprise Server has REST at `/api/v3` and GraphQL at `/api/graphql`. */

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
+import type { Job } from '../../../../protocol/frames.ts'
 import type { CheckedOut, CollectedWork } from '../../../../worker/git/git-ports.ts'
 import {
   aJob,
@@ -30,6 +31,7 @@ interface Publishing {
   readonly fence?: () => boolean
   readonly summary?: string
   readonly leaseId?: string
+  readonly job?: Job
 }
 
 function publish(
@@ -39,8 +41,8 @@ function publish(
   work: CollectedWork,
   more: Publishing = {},
 ) {
-  const { fence = () => true, summary = 'Mended.', leaseId = 'ls-1' } = more
-  const order = { job: aJob(), leaseId, folders: run.folders, from, collected: work, summary }
+  const { fence = () => true, summary = 'Mended.', leaseId = 'ls-1', job = aJob() } = more
+  const order = { job, leaseId, folders: run.folders, from, collected: work, summary }
   return g.sources.publish(order, g.codehost, fence, never)
 }
 
@@ -76,6 +78,16 @@ test('a run goes from the base to a pull request', async () => {
   expect(pull.body).toBe(
     'Mended.\n\nTicket: [ENG-12](https://t.example/ENG-12)\n\n<!-- switchyard run=run-1 lease=ls-1 -->',
   )
+})
+
+test('the pull request of an issue of its repository closes the issue', async () => {
+  const g = createGitFixture()
+  const { run, from } = await checkedOut(g)
+  await run.sh('echo three >> lamp; git commit -qam "Mend it"')
+  const job = aJob({ codehost: { driver: 'local', closesIssue: 12 } })
+  const published = got(await publish(g, run, from, await collected(g, run, from), { job }))
+  const pull = JSON.parse(readFileSync(fileURLToPath(published.prUrl), 'utf8'))
+  expect(pull.body).toBe('Mended.\n\nCloses #12\n\n<!-- switchyard run=run-1 lease=ls-1 -->')
 })
 
 describe('the checkout', () => {
