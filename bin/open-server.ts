@@ -18,7 +18,7 @@ interface LaunchOptions {
   readonly startedAt: string
   readonly configuration: CompletedConfig
   /** The ports of the command line, which beat those of the configuration. */
-  readonly ports: { readonly management?: number; readonly fleet?: number }
+  readonly ports: { readonly port?: number; readonly fleetPort?: number }
   readonly log: Log
   readonly metrics: Metrics
 }
@@ -35,7 +35,7 @@ export async function openServer(
 ): Promise<Result<OpenServer>> {
   const { dataDir, token, startedAt, configuration, ports, log, metrics } = launching
   const { server, fleet } = configuration.effective
-  if (ports.fleet !== undefined && (fleet.host ?? '') === '')
+  if (ports.fleetPort !== undefined && (fleet.host ?? '') === '')
     log.warn({}, '--fleet-port has no effect, because fleet.host is not set')
   const opened = await openHostServer({
     hostApi,
@@ -46,13 +46,13 @@ export async function openServer(
     meters: metrics,
     metricsText: () => metrics.text(),
     openApi: openApiDocument,
-    management: { host: server.host, port: ports.management ?? server.port },
+    management: { host: server.host, port: ports.port ?? server.port },
     ...(fleet.host === undefined || fleet.host === ''
       ? {}
       : {
           fleet: {
             host: fleet.host,
-            port: ports.fleet ?? fleet.port,
+            port: ports.fleetPort ?? fleet.port,
             ...(fleet.tls === undefined ? {} : { tls: fleet.tls }),
           },
         }),

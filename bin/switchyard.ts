@@ -1,9 +1,7 @@
 /**
  * The command line: parses the arguments, starts the command, and turns errors into messages and exit codes.
  */
-import { isAbsolute } from 'node:path'
-import { Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
-import { originsOfHostEntry } from '../protocol/git-address.ts'
+import { Command, Option } from '@commander-js/extra-typings'
 import {
   HELPER_PORT,
   HELPER_PROXIES_MAX,
@@ -18,6 +16,7 @@ import { DEFAULT_DETACH_KEYS } from './client/detach-keys.ts'
 import { EXIT, ExitError } from './exit.ts'
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
 import { LogRedactor } from './log-redaction.ts'
+import { parseFolder, parsePositive, parsePrivateHost, parseWholeNumber } from './parse-option.ts'
 import { VERSION } from './version.ts'
 
 // Set this first: lmdb ignores file modes, and other users must not read our files.
@@ -208,30 +207,6 @@ try {
   await program.parseAsync()
 } catch (error) {
   process.exitCode = reportError(error)
-}
-
-function parseWholeNumber(text: string, least: number, most: number): number {
-  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-  if (value >= least && value <= most) return value
-  throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`)
-}
-
-function parsePositive(text: string, most: number): number {
-  const value = /^\d{1,9}(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
-  if (value > 0 && value <= most) return value
-  throw new InvalidArgumentError(`It must be a number above 0, up to ${most}.`)
-}
-
-function parseFolder(text: string): string {
-  if (isAbsolute(text)) return text
-  throw new InvalidArgumentError('It must be an absolute path.')
-}
-
-function parsePrivateHost(text: string): string {
-  if (originsOfHostEntry(text).length > 0) return text
-  throw new InvalidArgumentError(
-    'It must be a host name or an address, with a port or none, like git.corp.example:8443.',
-  )
 }
 
 function reportError(error: unknown): number {

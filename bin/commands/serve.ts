@@ -101,11 +101,7 @@ export async function serve(options: ServeOptions): Promise<void> {
         hostExecution: execution,
       },
       openListeners: async (hostApi) => {
-        const ports = {
-          ...(options.port === undefined ? {} : { management: options.port }),
-          ...(options.fleetPort === undefined ? {} : { fleet: options.fleetPort }),
-        }
-        const launching = { dataDir, token, startedAt, configuration, ports, log, metrics }
+        const launching = { dataDir, token, startedAt, configuration, ports: options, log, metrics }
         return openServer(hostApi, launching, (bound) => {
           url = bound
         })

@@ -1,0 +1,28 @@
+/** Parses the values of command-line options; a wrong value is refused with what the option takes. */
+import { isAbsolute } from 'node:path'
+import { InvalidArgumentError } from '@commander-js/extra-typings'
+import { originsOfHostEntry } from '../protocol/git-address.ts'
+
+export function parseWholeNumber(text: string, least: number, most: number): number {
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+  if (value >= least && value <= most) return value
+  throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`)
+}
+
+export function parsePositive(text: string, most: number): number {
+  const value = /^\d{1,9}(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
+  if (value > 0 && value <= most) return value
+  throw new InvalidArgumentError(`It must be a number above 0, up to ${most}.`)
+}
+
+export function parseFolder(text: string): string {
+  if (isAbsolute(text)) return text
+  throw new InvalidArgumentError('It must be an absolute path.')
+}
+
+export function parsePrivateHost(text: string): string {
+  if (originsOfHostEntry(text).length > 0) return text
+  throw new InvalidArgumentError(
+    'It must be a host name or an address, with a port or none, like git.corp.example:8443.',
+  )
+}
