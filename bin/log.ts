@@ -39,7 +39,8 @@ function createPrettyStream(out: NodeJS.WriteStream, redactor: LogRedactor) {
     destination: createRedactingStream(out, redactor),
     sync: true,
     colorize: out.isTTY && !process.env.NO_COLOR,
-    ignore: 'pid,hostname',
+    // The message of a transition says all that its fields say.
+    ignore: 'pid,hostname,transition',
     translateTime: 'SYS:HH:MM:ss',
   })
 }

@@ -447,6 +447,8 @@ export type MeterName =
   | 'sockets_cut_off_total'
   | 'http_requests_total'
   | 'settings_changes_total'
+  | 'runs_ended_total'
+  | 'run_costs_usd_total'
   | 'queue_depth'
   | 'queue_wait_seconds'
   | 'dispatches_total'

@@ -36,6 +36,16 @@ const descriptions: Readonly<Record<MeterName, MetricDescription>> = {
     help: 'Changes of the configuration that took effect.',
     labels: [],
   },
+  runs_ended_total: {
+    is: 'counter',
+    help: 'Runs and follow-ups that ended, by status and kind of failure.',
+    labels: ['job', 'status', 'failure'],
+  },
+  run_costs_usd_total: {
+    is: 'counter',
+    help: 'Known costs of runs in US dollars, by repository.',
+    labels: ['repo', 'estimated'],
+  },
   queue_depth: { is: 'gauge', help: 'Runs that wait for a worker.', labels: [] },
   queue_wait_seconds: {
     is: 'histogram',

@@ -20,10 +20,12 @@ import { RUN } from './run.names.ts'
 import { RunEventLog } from './run-event-log.ts'
 import { type RunEffect, RunManager } from './run-manager.ts'
 import { RunPulls } from './run-pulls.ts'
+import { RunReport } from './run-report.ts'
 
 export interface RunRecordsView {
   readonly eventLog: RunEventLog
   readonly finishedRuns: FinishedRuns
+  readonly report: RunReport
 }
 
 export interface JobsView {
@@ -47,7 +49,9 @@ declare module '../runtime/module.ts' {
 /** Events of runs, and records without an actor. */
 export const runRecordsModule = defineHostModule({
   name: 'runRecords',
-  create({ store, broadcast, requestCommit, publish }) {
+  create(context) {
+    const { store, broadcast, requestCommit, publish } = context
+    const report = new RunReport(context)
     const eventLog = new RunEventLog({
       events: store.events,
       requestCommit,
@@ -56,15 +60,17 @@ export const runRecordsModule = defineHostModule({
           broadcast.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
       },
     })
-    const finishedRuns = new FinishedRuns(store.database.runs, requestCommit, ({ id, prState }, before) => {
+    const finishedRuns = new FinishedRuns(store.database.runs, requestCommit, (run, before) => {
+      const { id, prState } = run
       publish({ view: 'finished run', key: id })
+      if (before !== undefined) report.onCosts(before, run)
       if (prState === 'merged' && before?.prState !== 'merged') publish({ view: 'pull merged', key: id })
     })
     return {
-      view: { eventLog, finishedRuns },
+      view: { eventLog, finishedRuns, report },
       // Publish events first, so that a dashboard receives all events of a run before its end.
-      participants: [eventLog, finishedRuns],
-      sizes: () => ({ runsInLog: eventLog.size }),
+      participants: [eventLog, finishedRuns, report],
+      sizes: () => ({ runsInLog: eventLog.size, runReports: report.size }),
     }
   },
 })
@@ -90,6 +96,7 @@ export const runsModule = defineHostModule({
       runs: context.store.database.runs,
       runEventLog: runRecords.eventLog,
       finishedRuns: runRecords.finishedRuns,
+      report: runRecords.report,
       workers: workers.registry,
     })
     return {

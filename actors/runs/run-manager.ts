@@ -16,7 +16,7 @@ import {
 } from '../../core/run/run-transitions.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
-import type { PullState, Run, RunStatus, Ticket } from '../../protocol/run.ts'
+import type { PullState, Run, Ticket } from '../../protocol/run.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -25,6 +25,7 @@ import type { FinishedRuns } from './finished-runs.ts'
 import type { RunContext, RunInput, RunMachineEvent } from './run.machine.ts'
 import { RUN } from './run.names.ts'
 import type { RunEventLog } from './run-event-log.ts'
+import type { RunReport, RunTransition } from './run-report.ts'
 
 /** Effects that belong to no single lease or connection. */
 export type RunEffect = { readonly type: 'run.mark failed'; readonly runId: string }
@@ -41,8 +42,11 @@ export interface RunManagerPorts {
   readonly runs: ControlDatabase['runs']
   readonly runEventLog: RunEventLog
   readonly finishedRuns: FinishedRuns
-  readonly workers: Pick<WorkerRegistry, 'leaseOf'>
+  readonly report: RunReport
+  readonly workers: Pick<WorkerRegistry, 'get' | 'leaseOf'>
 }
+
+type StatusChange = Pick<RunTransition, 'run' | 'from' | 'job'>
 
 export class RunManager {
   readonly #ports: RunManagerPorts
@@ -162,9 +166,11 @@ export class RunManager {
 
   onRunChanged({ key, before, after, over, restored }: StateChange): void {
     const { finishedRuns } = this.#ports
-    const { run, lease, woken } = after.context as RunContext
+    const { run, lease, woken, job } = after.context as RunContext
     const was = before?.context as RunContext | undefined
-    if (!restored) this.#logStatus(run, was?.run.status ?? woken ?? undefined, was === undefined)
+    if (!restored)
+      this.#logStatus({ run, from: was?.run.status ?? woken ?? undefined, job }, was === undefined)
+    if (was !== undefined) this.#ports.report.onCosts(was.run, run)
     if (run.status === 'preparing' && was?.run.status === 'queued') this.#measureWait(run)
     if (over) {
       this.#onRunFinished(key, run)
@@ -178,8 +184,12 @@ export class RunManager {
     else this.#waiting.delete(key)
   }
 
-  #logStatus(run: Run, from: RunStatus | undefined, isNew: boolean): void {
+  #logStatus({ run, from, job }: StatusChange, isNew: boolean): void {
     if (!isNew && from === run.status) return
+    const { report, workers } = this.#ports
+    const { workerId } = run.sandbox
+    const workerName = workerId === undefined ? undefined : workers.get(workerId)?.name
+    report.onTransition({ run, from, job, workerName })
     const reason = run.error ?? run.queueReason
     this.#ports.runEventLog.append(run.id, {
       at: this.#ports.instant(),
@@ -233,7 +243,7 @@ export class RunManager {
 
   #finishWithoutActor(before: Run, run: Run): void {
     const { finishedRuns } = this.#ports
-    this.#logStatus(run, before.status, false)
+    this.#logStatus({ run, from: before.status, job: before.result ? 'follow-up' : 'run' }, false)
     finishedRuns.update(run)
     this.#removeActive(run)
   }

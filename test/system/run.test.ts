@@ -81,10 +81,27 @@ describe('a run with all features', () => {
       'finalizing',
       'completed',
     ])
+    expectLogLines(system, run)
     await expectMemoriesInNextRun(system)
     expect(system.findLeaks()).toEqual([])
   })
 })
+
+/** The host's log has one line for each status, and the last names costs and pull request. */
+function expectLogLines(system: LocalSystem, run: Run): void {
+  const lines = system.host
+    .err()
+    .split('\n')
+    .filter((line) => line.includes('"transition"') && line.includes(run.id))
+    .map((line) => JSON.parse(line))
+  const statuses = ['queued', 'preparing', 'running', 'finalizing', 'completed']
+  expect(lines.map(({ transition }) => transition.to)).toEqual(statuses)
+  expect(lines.at(-1)).toMatchObject({
+    level: 30,
+    transition: { ticket: 'ENG-1', prUrl: run.prUrl, costUsd: run.costTotals?.costUsd },
+  })
+  expect(lines.at(-1).msg).toContain(run.prUrl)
+}
 
 async function expectPull(system: LocalSystem, { result, prUrl }: Run): Promise<void> {
   const [pull, ...others] = system.pulls('plain')
