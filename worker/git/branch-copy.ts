@@ -9,9 +9,10 @@
 import { createHash } from 'node:crypto'
 import { chmod, mkdir, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Result, yes } from '../../core/result.ts'
+import { yes } from '../../core/result.ts'
 import type { Git } from './git.ts'
 import { countPacks, deleteLeftovers, isFolder } from './mirror-folders.ts'
+import { type MirrorReading, readMirror } from './read-mirror.ts'
 
 const COPY_MS_MAX = 30 * 60_000
 const LOCAL_MS_MAX = 60_000
@@ -28,15 +29,18 @@ export async function updateBranchCopy(
   mirror: string,
   branch: string,
   signal?: AbortSignal,
-): Promise<Result<string>> {
+): Promise<MirrorReading<string>> {
   const hash = createHash('sha256').update(branch).digest('hex').slice(0, 16)
   const folder = join(branchCopiesFolder(mirror), `${hash}.git`)
   if (await isFolder(folder)) {
     await deleteLeftovers(folder)
     const fetched = await fetchBranch(git, folder, mirror, branch, signal)
-    // A copy that is damaged, or whose branch was rewritten, is made anew.
-    if (!fetched.ok && signal?.aborted === true) return fetched
     if (fetched.ok) return markUsed(git, folder)
+    // A copy that is damaged, or whose branch was rewritten, is made anew.
+    if (fetched.isDamaged !== true) {
+      await deleteLeftovers(folder)
+      return fetched
+    }
     await rm(folder, { recursive: true, force: true })
   }
   const made = await createCopy(git, folder, mirror, branch, signal)
@@ -59,7 +63,7 @@ async function createCopy(
   mirror: string,
   branch: string,
   signal: AbortSignal | undefined,
-): Promise<Result<void>> {
+): Promise<MirrorReading<void>> {
   const draft = `${folder}.new`
   await mkdir(branchCopiesFolder(mirror), { recursive: true })
   // Sandbox users must pass, whatever the umask is.
@@ -104,9 +108,9 @@ async function fetchBranch(
   mirror: string,
   branch: string,
   signal: AbortSignal | undefined,
-): Promise<Result<void>> {
+): Promise<MirrorReading<void>> {
   const ref = `refs/heads/${branch}`
-  const fetched = await git.runChecked(`copying ${branch}`, {
+  const fetched = await readMirror(git, `copying ${branch}`, {
     args: ['fetch', '--quiet', '--no-write-fetch-head', '--no-auto-maintenance', mirror, `${ref}:${ref}`],
     folder: copy,
     ownRemote: mirror,
@@ -116,7 +120,7 @@ async function fetchBranch(
   return fetched.ok ? yes(undefined) : fetched
 }
 
-async function markUsed(git: Git, folder: string): Promise<Result<string>> {
+async function markUsed(git: Git, folder: string): Promise<MirrorReading<string>> {
   // Merges small packs only, so that a large history is not written again. A failure only costs time.
   if ((await countPacks(folder)) > PACKS_MAX)
     await git.run({ args: ['repack', '-q', '-d', '--geometric=2'], folder, timeoutMs: COPY_MS_MAX })

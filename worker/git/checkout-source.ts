@@ -7,10 +7,13 @@
  */
 import { chmod, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Result, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { branchCopiesFolder, updateBranchCopy } from './branch-copy.ts'
 import type { Git } from './git.ts'
-import { CACHE_INSIDE, HEAD_BUNDLE_INSIDE, HEAD_REF } from './git-inside-sandbox.ts'
+import { explainFailure } from './git-errors.ts'
+import { CACHE_INSIDE, failureOf, HEAD_BUNDLE_INSIDE, HEAD_REF } from './git-inside-sandbox.ts'
+import type { SandboxCommandResult } from './git-ports.ts'
+import { type MirrorReading, readMirror } from './read-mirror.ts'
 import { initBorrowingRepository } from './run-repository.ts'
 
 export interface CheckoutSourceRequest {
@@ -35,8 +38,8 @@ export interface SourceMount {
 
 export interface SourceAttempt<T> {
   readonly result: Result<T>
-  /** Whether a new fetch of the mirrors may cure the failure. */
-  readonly isDamaged: boolean
+  /** The part to make anew before another attempt. Absent: another attempt would fail, too. */
+  readonly damaged?: 'mirror' | 'checkout' | undefined
 }
 
 const BUNDLE_MS_MAX = 10 * 60_000
@@ -49,22 +52,38 @@ export async function withCheckoutSource<T>(
 ): Promise<SourceAttempt<T>> {
   const { mirror, branch, signal } = request
   const copy = await updateBranchCopy(git, mirror, branch, signal)
-  if (!copy.ok) return damagedUnlessFull(copy)
+  if (!copy.ok) return sourceFailed(branch, copy)
   const bundle = join(branchCopiesFolder(mirror), 'head.bundle')
   try {
     const written = await writeHeadBundle(git, request, bundle)
-    if (!written.ok) return damagedUnlessFull(written)
+    if (!written.ok) return sourceFailed(branch, written)
     const mounts = [{ from: copy.value, to: CACHE_INSIDE }]
     return await work(written.value ? [...mounts, { from: bundle, to: HEAD_BUNDLE_INSIDE }] : mounts)
   } finally {
-    await rm(bundle, { force: true })
+    await deleteBundle(bundle)
     await rm(headRepositoryPath(request), { recursive: true, force: true })
   }
 }
 
-/** Git reports a damaged mirror in many ways; only a full disk is certainly something else. */
-function damagedUnlessFull<T>(result: Result<T> & { readonly ok: false }): SourceAttempt<never> {
-  return { result, isDamaged: result.refusal.kind !== 'unavailable' }
+/** Judges a git script that failed inside. Damage of the source shows only when git reads the damaged object. */
+export function findDamage(result: SandboxCommandResult): 'mirror' | 'checkout' | undefined {
+  const fault = failureOf(result)
+  if (fault === undefined || result.startFailure !== undefined) return undefined
+  const isCorrupt = result.code !== undefined && explainFailure('', fault).errorKind === 'corrupt'
+  return isCorrupt ? 'mirror' : 'checkout'
+}
+
+function sourceFailed(
+  branch: string,
+  { refusal, isDamaged }: MirrorReading<unknown> & { readonly ok: false },
+): SourceAttempt<never> {
+  const result = no(refusal.kind, `checking out ${branch} failed: ${refusal.message}`)
+  return isDamaged === true ? { result, damaged: 'mirror' } : { result }
+}
+
+/** A killed git leaves a lock behind, which would refuse every later bundle. */
+async function deleteBundle(bundle: string): Promise<void> {
+  for (const path of [bundle, `${bundle}.lock`]) await rm(path, { force: true })
 }
 
 const headRepositoryPath = ({ staging }: CheckoutSourceRequest): string => join(staging, 'head.git')
@@ -74,9 +93,9 @@ async function writeHeadBundle(
   git: Git,
   request: CheckoutSourceRequest,
   bundle: string,
-): Promise<Result<boolean>> {
+): Promise<MirrorReading<boolean>> {
   const { mirror, headMirror, base, head, staging, signal } = request
-  await rm(bundle, { force: true })
+  await deleteBundle(bundle)
   if (head === base) return yes(false)
   const folder = headRepositoryPath(request)
   await mkdir(staging, { recursive: true, mode: 0o700 })
@@ -95,7 +114,7 @@ async function writeHeadBundle(
     ['bundle', 'create', '--quiet', bundle, HEAD_REF, `^${base}`],
   ]
   for (const args of steps) {
-    const done = await git.runChecked('reading the branch', {
+    const done = await readMirror(git, 'reading the branch', {
       args,
       folder,
       timeoutMs: BUNDLE_MS_MAX,

@@ -8,9 +8,8 @@
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { withoutUser } from './address.ts'
-import { type SourceAttempt, type SourceMount, withCheckoutSource } from './checkout-source.ts'
+import { findDamage, type SourceAttempt, type SourceMount, withCheckoutSource } from './checkout-source.ts'
 import type { Git } from './git.ts'
-import { explainFailure } from './git-errors.ts'
 import {
   CACHE_INSIDE,
   COMMITTER,
@@ -67,7 +66,7 @@ export async function checkOut(
     const first = await cloneInside(git, workspace, mirror, startPoint.value, 'first', signal)
     if (first.result.ok) return first.result
     if (signal.aborted) return no('conflict', 'the checkout was stopped')
-    if (!first.isDamaged) return first.result
+    if (first.damaged !== 'mirror') return first.result
     // Git notices a damaged mirror only when it reads the damaged object: then fetch everything again, once.
     const renewed = await cache.refetch(repository, signal)
     if (!renewed.ok) return renewed
@@ -97,10 +96,10 @@ function cloneInside(
     signal,
   }
   return withCheckoutSource<CheckedOut>(git, source, async (mounts: readonly SourceMount[]) => {
-    const fault = failureOf(await sandbox.run(command, { mounts, timeoutMs: CHECKOUT_MS_MAX }))
-    if (fault === undefined) return { result: yes(from), isDamaged: false }
-    const isDamaged = explainFailure('', fault).errorKind === 'corrupt'
-    return { result: checkoutFailed(job, fault), isDamaged }
+    const ran = await sandbox.run(command, { mounts, timeoutMs: CHECKOUT_MS_MAX })
+    const fault = failureOf(ran)
+    if (fault === undefined) return { result: yes(from) }
+    return { result: checkoutFailed(job, fault), damaged: findDamage(ran) }
   })
 }
 

@@ -121,7 +121,7 @@ async function moveOnto(
     const source = describeSource(context, folders, { base, head }, signal)
     const { result } = await withCheckoutSource<SandboxCommandResult>(git, source, async (mounts) => {
       const ran = await sandbox.run(command, { mounts, timeoutMs: INSIDE_MS_MAX })
-      return { result: yes(ran), isDamaged: false }
+      return { result: yes(ran) }
     })
     if (!result.ok) return result
     const fault = failureOf(result.value)

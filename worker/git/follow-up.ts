@@ -7,7 +7,7 @@
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { withoutUser } from './address.ts'
-import { type SourceAttempt, withCheckoutSource } from './checkout-source.ts'
+import { findDamage, type SourceAttempt, withCheckoutSource } from './checkout-source.ts'
 import { type BranchHeads, readBranchHeads } from './follow-up-branches.ts'
 import {
   describeSource,
@@ -20,7 +20,6 @@ import {
   withBothMirrors,
 } from './follow-up-context.ts'
 import { PREPARE_SCRIPT } from './follow-up-scripts.ts'
-import { explainFailure } from './git-errors.ts'
 import { COMMITTER, failureOf, scriptCommand } from './git-inside-sandbox.ts'
 import type { FollowUpStart } from './git-ports.ts'
 import type { MirrorCache } from './mirror-cache.ts'
@@ -50,12 +49,13 @@ export async function beginFollowUp(
     const access = await checkForkAccess(git, context, folders, commits, signal)
     if (!access.ok) return access
     const prepare = (mode: PrepareMode) => prepareInside(git, context, folders, commits, mode, signal)
-    const { result: first, isDamaged } = await prepare(isRetained ? 'retained' : 'fresh')
+    const { result: first, damaged } = await prepare(isRetained ? 'retained' : 'fresh')
     if (first.ok) return parseStart(context, { ...commits, isNewCheckout: !isRetained }, first.value)
     if (signal.aborted) return first
     // Either the agent left an unusable checkout, or the worker's mirror is damaged.
-    if (!isRetained && !isDamaged) return first
-    const renewed = isDamaged ? await refetchMirrors(cache, context.repositories, signal) : yes(undefined)
+    if (damaged === undefined || (damaged === 'checkout' && !isRetained)) return first
+    const renewed =
+      damaged === 'mirror' ? await refetchMirrors(cache, context.repositories, signal) : yes(undefined)
     if (!renewed.ok) return renewed
     const { result: second } = await prepare(isRetained ? 'aside' : 'again')
     return second.ok ? parseStart(context, { ...commits, isNewCheckout: true }, second.value) : second
@@ -113,10 +113,9 @@ function prepareInside(
   return withCheckoutSource<ScriptAnswers>(git, source, async (mounts) => {
     const result = await context.sandbox.run(command, { mounts, timeoutMs: CHECKOUT_MS_MAX })
     const fault = failureOf(result)
-    if (fault === undefined) return { result: yes(parseAnswers(result.output)), isDamaged: false }
-    const isDamaged = explainFailure('', fault).errorKind === 'corrupt'
+    if (fault === undefined) return { result: yes(parseAnswers(result.output)) }
     const message = `checking out ${pull.headBranch} of ${pull.headRemote} failed: ${fault}`
-    return { result: no('failed', message), isDamaged }
+    return { result: no('failed', message), damaged: findDamage(result) }
   })
 }
 

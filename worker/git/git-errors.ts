@@ -5,11 +5,13 @@
  */
 import { no, type RefusalKind, type Refused } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import type { GitResult } from './git.ts'
 
 export type GitErrorKind =
   | 'network' // temporary
   | 'corrupt' // the worker's mirror is damaged and must be fetched again
   | 'locked' // a killed git left a lock behind
+  | 'machine' // this machine lacks disk or memory, or git was killed; a new fetch cures nothing
   | 'permanent'
   | 'unknown' // no pattern matches
 
@@ -72,8 +74,16 @@ const KNOWN_ERRORS: readonly KnownError[] = [
   {
     pattern: /No space left on device|Disk quota exceeded|ENOSPC/,
     kind: 'unavailable',
-    errorKind: 'permanent',
+    errorKind: 'machine',
     hint: 'the disk is full; make room in the worker’s data directory',
+  },
+  {
+    // Lines of the code host begin with `remote:`; its machine is not meant.
+    pattern:
+      /^(error|fatal): .*(out of memory|cannot allocate memory|cannot fork|cannot create (async )?thread|died of signal|Too many open files|Read-only file system)/im,
+    kind: 'failed',
+    errorKind: 'machine',
+    hint: 'git lacked memory, processes or files, or was killed; raise the limits of the worker’s machine',
   },
   {
     pattern: /\.lock': File exists|Another git process seems to be running/,
@@ -139,6 +149,16 @@ export function explainFailure(activity: string, stderr: string): GitFailure {
     errorKind: known.errorKind,
     refused: no(known.kind, `${activity}: ${known.hint}${quoted === '' ? '' : ` (git says: ${quoted})`}`),
   }
+}
+
+/** Explains the end of a git that did not exit with 0. */
+export function explainEnd(
+  activity: string,
+  { code, output, stderr }: Pick<GitResult, 'code' | 'output' | 'stderr'>,
+): GitFailure {
+  if (code !== undefined) return explainFailure(activity, stderr || output)
+  const reason = 'git was killed by a signal; see that the worker’s machine has enough memory'
+  return { errorKind: 'machine', refused: no('failed', `${activity}: ${reason}`) }
 }
 
 /** The last lines of git's output, without hints, for messages to people. */

@@ -44,8 +44,14 @@ export function scriptCommand(script: string, ...parameters: readonly string[]):
 }
 
 /** Why the command failed; undefined: it succeeded. */
-export function failureOf({ code, output, startFailure }: SandboxCommandResult): string | undefined {
+export function failureOf({
+  code,
+  output,
+  startFailure,
+  timedOutMinutes,
+}: SandboxCommandResult): string | undefined {
   if (startFailure !== undefined) return `no sandbox could be made: ${startFailure}`
   if (code === 0) return undefined
+  if (timedOutMinutes !== undefined) return `it took longer than ${timedOutMinutes} minutes and was killed`
   return lastLines(output) || (code === undefined ? 'it was ended by a signal' : `exit code ${code}`)
 }

@@ -14,6 +14,8 @@ export interface SandboxCommandResult {
   /** The last part of both output streams, of limited size. */
   readonly output: string
   readonly startFailure?: string
+  /** Set when the command was killed, because it did not end within this many minutes. */
+  readonly timedOutMinutes?: number
 }
 
 /** Runs one command in a sandbox with the run's /work and home, without network and credentials. */

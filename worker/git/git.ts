@@ -15,7 +15,7 @@ import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
 import { coverInheritedFds, listInheritableFds } from '../sandbox/descriptors.ts'
 import { ASKER_VARIABLE, GitEnvironment, gitCommandLine, LIVENESS_FD, TOKEN_FD } from './git-environment.ts'
-import { explainFailure, lastLines } from './git-errors.ts'
+import { explainEnd, lastLines } from './git-errors.ts'
 import { keepEnd, keepStart, redactorFor, watchFor } from './git-output.ts'
 import { type RemoteAccess, RemotePolicy } from './remote-policy.ts'
 
@@ -119,7 +119,7 @@ class LocalGit implements Git {
   async runChecked(doing: string, call: GitCall): Promise<Result<GitResult>> {
     const ran = await this.run(call)
     if (!ran.ok || ran.value.code === 0) return ran
-    return explainFailure(doing, ran.value.stderr || ran.value.output).refused
+    return explainEnd(doing, ran.value).refused
   }
 
   async #checkRemote({ remote, ownRemote }: GitCall): Promise<Result<RemoteAccess | undefined>> {

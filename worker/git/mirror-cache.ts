@@ -13,7 +13,7 @@ import type { Clock } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import { deleteUnusedCopies } from './branch-copy.ts'
 import type { Git, Remote } from './git.ts'
-import { explainFailure, type GitErrorKind, type GitFailure } from './git-errors.ts'
+import { explainEnd, type GitErrorKind, type GitFailure } from './git-errors.ts'
 import { KeyedQueue } from './keyed-queue.ts'
 import {
   countPacks,
@@ -205,7 +205,7 @@ class FolderMirrorCache implements MirrorCache {
     })
     if (!ran.ok) return { ok: false, errorKind: 'permanent', refused: ran }
     if (ran.value.code === 0) return { ok: true }
-    return { ok: false, ...explainFailure(`fetching ${name}`, ran.value.stderr) }
+    return { ok: false, ...explainEnd(`fetching ${name}`, ran.value) }
   }
 
   // ---- maintenance -------------------------------------------------------------------------------------------------

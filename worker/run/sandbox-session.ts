@@ -117,6 +117,7 @@ export class SandboxSession implements SandboxRunner {
       output: tail.text(),
       ...(end.code === undefined ? {} : { code: end.code }),
       ...(end.startFailure === undefined ? {} : { startFailure: end.startFailure }),
+      ...(end.timedOutMinutes === undefined ? {} : { timedOutMinutes: end.timedOutMinutes }),
     }
   }
 

@@ -1,0 +1,174 @@
+/** Only damage makes the worker fetch a mirror again, not a command that was stopped, timed out or never started. */
+import { chmodSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { type Result, yes } from '../../../../core/result.ts'
+import type { Job } from '../../../../protocol/frames.ts'
+import { checkOut } from '../../../../worker/git/checkout.ts'
+import { createGit, type Git, type GitCall, type GitResult } from '../../../../worker/git/git.ts'
+import { explainEnd } from '../../../../worker/git/git-errors.ts'
+import type { SandboxCommandResult } from '../../../../worker/git/git-ports.ts'
+import { createMirrorCache } from '../../../../worker/git/mirror-cache.ts'
+import { aJob, createGitFixture, git, got, never, type RunFixture, refusalOf } from './git-fixture.ts'
+
+const BRANCH = 'switchyard/eng-12'
+const COPIED = 'fetch'
+const BUNDLED = 'bundle'
+
+type RunGit = Git['run']
+type Fault = (real: RunGit, call: GitCall) => Promise<Result<GitResult>>
+
+/** A worker whose git suffers the fault when it reads the mirror by this command. */
+function createFaultyFixture() {
+  const { folder, remote, person, policy, run } = createGitFixture()
+  const real = createGit({ folder: join(folder, 'git'), clock: realClock, policy })
+  let fault: { readonly command: string; readonly suffer: Fault } | undefined
+  let remoteFetches = 0
+  const runGit: RunGit = async (call) => {
+    if (call.remote !== undefined) remoteFetches += 1
+    else if (fault !== undefined && call.args[0] === fault.command)
+      return fault.suffer(real.run.bind(real), call)
+    return real.run(call)
+  }
+  const faulty: Git = {
+    run: runGit,
+    runChecked: async (activity, call) => {
+      const ran = await runGit(call)
+      return !ran.ok || ran.value.code === 0 ? ran : explainEnd(activity, ran.value).refused
+    },
+  }
+  const cache = createMirrorCache({
+    folder: join(folder, 'repositories'),
+    git: faulty,
+    clock: realClock,
+    random: realRandom,
+  })
+  const repository = { name: 'ada/lamps', remote: { address: remote } }
+  const startCheckout = ({ folders, sandbox }: Pick<RunFixture, 'folders' | 'sandbox'>, signal = never) =>
+    checkOut({ git: faulty, cache }, { job: aJob(), repository, folders, sandbox }, signal)
+  return {
+    person,
+    run,
+    startCheckout,
+    mirror: () => cache.folderOf(repository),
+    remoteFetches: () => remoteFetches,
+    setFault: (command: string, suffer: Fault) => {
+      fault = { command, suffer }
+    },
+  }
+}
+
+/** Pushes the branch of the run, so that its commits come from a bundle. */
+function pushBranch(person: string): void {
+  git(person, 'checkout', '-q', '-b', BRANCH)
+  git(person, 'commit', '-q', '--allow-empty', '-m', 'Before')
+  git(person, 'push', '-q', 'origin', BRANCH)
+}
+
+const faults: readonly [name: string, suffer: Fault, reason: RegExp][] = [
+  ['takes too long', (real, call) => real({ ...call, timeoutMs: 1 }), /took longer than 0.001 s/],
+  [
+    'cannot be started',
+    (_, call) => createGit({ folder: '/tmp', clock: realClock, program: '/nowhere/git' }).run(call),
+    /git could not be started/,
+  ],
+  [
+    'is killed',
+    (real) => real({ args: ['-c', 'alias.x=!kill -9 $PPID', 'x'], timeoutMs: 20_000 }),
+    /git was killed by a signal/,
+  ],
+  [
+    'lacks memory',
+    async () => yes({ code: 128, output: '', stderr: 'fatal: Out of memory, malloc failed' }),
+    /lacked memory/,
+  ],
+]
+
+describe.each(faults)('a git that %s', (_, suffer, reason) => {
+  test.each([COPIED, BUNDLED])(
+    'during a %s from the mirror fails the checkout and keeps the mirror',
+    async (command) => {
+      const f = createFaultyFixture()
+      pushBranch(f.person)
+      got(await f.startCheckout(f.run()))
+      const [inode, fetches] = [statSync(f.mirror()).ino, f.remoteFetches()]
+      f.setFault(command, suffer)
+      const refusal = refusalOf(await f.startCheckout(f.run()))
+      expect(refusal).toMatch(/^failed: checking out main failed: /)
+      expect(refusal).toMatch(reason)
+      expect(f.remoteFetches()).toBe(fetches + 1)
+      expect(statSync(f.mirror()).ino).toBe(inode)
+      expect(readdirSync(join(f.mirror(), 'branch-copies'))).toEqual([
+        expect.stringMatching(/^[0-9a-f]{16}\.git$/),
+      ])
+    },
+  )
+})
+
+test('a stop during the copying stops the checkout and keeps the mirror', async () => {
+  const f = createFaultyFixture()
+  const stop = new AbortController()
+  f.setFault(COPIED, (real, call) => {
+    stop.abort()
+    return real(call)
+  })
+  expect(refusalOf(await f.startCheckout(f.run(), stop.signal))).toMatch(/^conflict: /)
+  expect(f.remoteFetches()).toBe(1)
+})
+
+test('a sandbox that cannot be made or takes too long keeps the mirror', async () => {
+  const f = createFaultyFixture()
+  const { folders } = f.run()
+  const ends: readonly [SandboxCommandResult, RegExp][] = [
+    [{ output: '', startFailure: 'a pipe is broken' }, /no sandbox could be made: a pipe is broken/],
+    [{ output: 'error: unable to read', timedOutMinutes: 15 }, /took longer than 15 minutes/],
+  ]
+  for (const [end, reason] of ends)
+    expect(refusalOf(await f.startCheckout({ folders, sandbox: { run: async () => end } }))).toMatch(reason)
+  expect(f.remoteFetches()).toBe(ends.length)
+})
+
+test('a mirror that lost an object is fetched again', async () => {
+  const f = createFaultyFixture()
+  got(await f.startCheckout(f.run()))
+  rmSync(join(f.mirror(), 'branch-copies'), { recursive: true })
+  const packs = join(f.mirror(), 'objects/pack')
+  for (const name of readdirSync(packs).filter((pack) => pack.endsWith('.pack'))) {
+    chmodSync(join(packs, name), 0o644)
+    writeFileSync(join(packs, name), 'noise', { flag: 'r+' })
+  }
+  const run = f.run()
+  got(await f.startCheckout(run))
+  expect(await run.sh('cat lamp')).toBe('one')
+})
+
+test('a follow-up whose git cannot be started leaves its retained checkout as it is', async () => {
+  const program = join(createGitFixture().folder, 'git')
+  const flag = `${program}.broken`
+  const script = `#!/bin/sh\nif [ -e '${flag}' ]; then case "$*" in *refs/heads/main:refs/heads/main) exit 127;; esac; fi\nexec /usr/bin/git "$@"\n`
+  writeFileSync(program, script, { mode: 0o755 })
+  const g = createGitFixture({ gitProgram: program })
+  const { folders, sandbox, sh } = g.run()
+  got(await g.sources.checkOut(aJob(), folders, sandbox, never))
+  pushBranch(g.person)
+  await sh('echo mine > notes')
+  writeFileSync(flag, '')
+  const pull: NonNullable<Job['pull']> = {
+    number: 1,
+    url: 'https://code.example/1',
+    headBranch: BRANCH,
+    headRemote: 'ada/lamps',
+    baseBranch: 'main',
+    threads: [],
+    reviews: [],
+    comments: [],
+  }
+  const job = aJob({ kind: 'follow-up', followUp: { id: 'fu-1', number: 1 }, pull })
+  const begin = () => g.sources.followUps.begin({ job, folders, sandbox, isRetained: true }, never)
+  expect(refusalOf(await begin())).toMatch(/^failed: checking out main failed: git could not be started/)
+  expect(await sh('cat notes; ls ~')).toBe('mine')
+  rmSync(flag)
+  expect(got(await begin())).toMatchObject({ isNewCheckout: false })
+  expect(existsSync(flag)).toBe(false)
+})
