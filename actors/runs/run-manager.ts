@@ -71,15 +71,16 @@ export class RunManager {
   createRun(ticket: Ticket): Result<string> {
     const space = this.checkQueueLimit()
     if (!space.ok) return space
-    const id = this.#ports.newId()
+    const { newId, config, instant, system } = this.#ports
+    const id = newId()
     const input: RunInput = {
-      run: newRun(id, ticket, this.#ports.instant()),
+      run: newRun(id, ticket, config().sandbox.provider, instant()),
       job: 'run',
       woken: null,
       earlier: null,
       attempts: 0,
     }
-    const spawned = this.#ports.system.spawn(RUN, id, input)
+    const spawned = system.spawn(RUN, id, input)
     return spawned.ok ? { ok: true, value: id } : spawned
   }
 

@@ -4,7 +4,7 @@
  * Every function returns a new record and leaves its argument unchanged. A field that no longer applies is removed.
  * Whether the change is allowed is decided elsewhere (`permission.ts`, the machines).
  */
-import { DEFAULT_SANDBOX_PROVIDER } from '../../protocol/config.ts'
+import { DEFAULT_SANDBOX_PROVIDER, type SandboxProvider } from '../../protocol/config.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunPull, RunResult, RunSandbox, RunStatus, Ticket } from '../../protocol/run.ts'
@@ -33,8 +33,9 @@ export function isActive(status: RunStatus): boolean {
   return !isTerminal(status) && status !== 'queued'
 }
 
-export function newRun(id: string, ticket: Ticket, now: string): Run {
-  return { id, ticket, status: 'queued', sandbox: {}, createdAt: now, queuedAt: now, costs: [] }
+/** `provider`: the sandbox provider that the configuration chooses; the worker that accepts the run may report another. */
+export function newRun(id: string, ticket: Ticket, provider: SandboxProvider, now: string): Run {
+  return { id, ticket, status: 'queued', sandbox: { provider }, createdAt: now, queuedAt: now, costs: [] }
 }
 
 /**

@@ -26,7 +26,7 @@ test('a ticket becomes eligible: a new run, queued', async () => {
     ticket: ticket('ENG-1'),
     status: 'queued',
     queueReason: FLEET_REASONS.away,
-    sandbox: {},
+    sandbox: { provider: 'bwrap' },
     createdAt: '2026-01-01T00:00:01.000Z',
     queuedAt: '2026-01-01T00:00:01.000Z',
     costs: [],

@@ -11,6 +11,7 @@ import type { ActorKind } from '../../actors/runtime/actor-kind.ts'
 import { ActorSystem, type ActorSystemPorts } from '../../actors/runtime/actor-system.ts'
 import { type WorkerEvent, type WorkerInput, workerKind } from '../../actors/workers/worker.machine.ts'
 import { newRun } from '../../core/run/run-transitions.ts'
+import { DEFAULT_SANDBOX_PROVIDER } from '../../protocol/config.ts'
 import { aTicket, T0, T1 } from '../rules/run/runs.ts'
 import { CrashDatabase } from '../support/crash-database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -33,7 +34,7 @@ const LEASE_INPUT: LeaseInput = {
   grantedAt: T0,
 }
 const RUN_INPUT: RunInput = {
-  run: newRun('run-1', aTicket, T0),
+  run: newRun('run-1', aTicket, DEFAULT_SANDBOX_PROVIDER, T0),
   job: 'run',
   woken: null,
   earlier: null,

@@ -28,6 +28,7 @@ import type {
 import type { Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
+import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import type { HostFrame, Job, RunOutcome, UsageSnapshot, WorkerFrame } from '../../../protocol/frames.ts'
 import { checkWorkerFrame, readWorkerFrame } from '../../../protocol/frames.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
@@ -43,7 +44,7 @@ const LEASE_EXPIRES_AT = '2026-01-01T00:03:00.000Z'
 export function jobOf(runId: string, more: Partial<Job> = {}): Job {
   return {
     kind: 'run',
-    run: newRun(runId, aTicket, T0),
+    run: newRun(runId, aTicket, DEFAULT_SANDBOX_PROVIDER, T0),
     repo: { key: 'main', remote: 'owner/name', defaultBranch: 'main' },
     branch: `switchyard/${runId}`,
     base: 'main',

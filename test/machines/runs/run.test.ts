@@ -1,6 +1,7 @@
 /** Trails of a run from its ticket to each of its ends, in each of its active states. */
 import { type RunInput, type RunMachineEvent, runMachine } from '../../../actors/runs/run.machine.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
+import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import { INTERRUPTIONS_MAX } from '../../../protocol/limits.ts'
 import type { PullState, RunPull } from '../../../protocol/run.ts'
 import { aTicket, T0, T1 } from '../../rules/run/runs.ts'
@@ -9,7 +10,7 @@ import { testTrails } from '../trail-tests.ts'
 
 const PR = 'https://codehost.example/pr/1'
 const input: RunInput = {
-  run: newRun('run-1', aTicket, T0),
+  run: newRun('run-1', aTicket, DEFAULT_SANDBOX_PROVIDER, T0),
   job: 'run',
   woken: null,
   earlier: null,

@@ -10,6 +10,7 @@ import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
 import { createSnapshotCodec } from '../../../actors/runtime/snapshot-codec.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
+import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import { aTicket, T0 } from '../../rules/run/runs.ts'
 import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -183,7 +184,7 @@ test('an action may send to no actor, one, or many, in order and within the tick
 
 describe('an actor whose context is split', () => {
   const input: RunInput = {
-    run: newRun('run-1', aTicket, T0),
+    run: newRun('run-1', aTicket, DEFAULT_SANDBOX_PROVIDER, T0),
     job: 'run',
     woken: null,
     earlier: null,

@@ -15,6 +15,7 @@ import {
   queueRetry,
   requeueRun,
 } from '../../../core/run/run-transitions.ts'
+import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import type { RunOutcome, RunPatch } from '../../../protocol/frames.ts'
 import { createChecker } from '../../../protocol/parse.ts'
 import { RUN_STATUSES, Run, type RunPull } from '../../../protocol/run.ts'
@@ -31,8 +32,10 @@ test('every status is queued, active or terminal', () => {
   expect(RUN_STATUSES.filter(isTerminal)).toEqual(['completed', 'failed', 'cancelled'])
 })
 
-test('a new run is queued', () => {
-  expect(newRun('run-1', aTicket, T0)).toEqual(aRun())
+test('a new run is queued, and has the sandbox provider of the configuration', () => {
+  expect(newRun('run-1', aTicket, DEFAULT_SANDBOX_PROVIDER, T0)).toEqual(
+    aRun({ sandbox: { provider: DEFAULT_SANDBOX_PROVIDER } }),
+  )
 })
 
 describe('accepted', () => {
@@ -346,7 +349,7 @@ const frozen = (value: unknown): void => {
 test('any sequence of changes keeps the record valid and changes no argument', () => {
   fc.assert(
     fc.property(fc.array(anyChange, { maxLength: 12 }), (changes) => {
-      let run = newRun('run-1', aTicket, T0)
+      let run = newRun('run-1', aTicket, DEFAULT_SANDBOX_PROVIDER, T0)
       for (const change of changes) {
         frozen(run)
         run = change(run)
