@@ -6,7 +6,12 @@
  */
 import Type, { type Static } from 'typebox'
 import { ServiceConfig } from './config.ts'
-import { ATTACH_DATA_CHARS_MAX, TERMINAL_COLUMNS_MAX, TERMINAL_ROWS_MAX } from './limits.ts'
+import {
+  ATTACH_DATA_CHARS_MAX,
+  ATTACH_FRAME_BYTES_MAX,
+  TERMINAL_COLUMNS_MAX,
+  TERMINAL_ROWS_MAX,
+} from './limits.ts'
 import { Run, RunEvent, Ticket } from './run.ts'
 import { Id, record, Text, text } from './schema-helpers.ts'
 import { TrackerStatus } from './tracker.ts'
@@ -73,7 +78,7 @@ export type AttachOutput = Static<typeof AttachOutput>
 /** From a terminal view to the service. */
 export const AttachInput = Type.Union(
   [
-    record('AttachKeys', { type: Type.Literal('input'), data: TerminalData }),
+    record('AttachKeys', { type: Type.Literal('input'), data: text(ATTACH_FRAME_BYTES_MAX) }),
     record('AttachResize', { type: Type.Literal('resize'), cols: Columns, rows: Rows }),
   ],
   { title: 'AttachInput' },

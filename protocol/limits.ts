@@ -158,6 +158,7 @@ export const RUN_MEMORIES_FACTS_MAX = 100
 /** The host truncates a longer fact to MEMORY_CHARS_MAX instead of closing the worker's connection. */
 export const RUN_MEMORIES_FACT_CHARS_MAX = 4_096
 export const USAGE_ENTRIES_MAX = 20_000
+/** Characters of terminal data in one frame; longer data is split into several frames. */
 export const ATTACH_DATA_CHARS_MAX = 64 * 1024
 export const TERMINAL_COLUMNS_MAX = 1_000
 export const TERMINAL_ROWS_MAX = 1_000
@@ -339,19 +340,18 @@ export const ATTACH_VIEWS_PER_RUN_MAX = 16
 export const ATTACH_GRACE_MS = 20_000
 /** Time limit for booting a sandbox. */
 export const ATTACH_BOOT_MS_MAX = 60_000
+/** Releases that wait for a disconnected worker, per worker; more than a worker can have booted sandboxes. */
+export const RELEASES_UNSENT_MAX = 256
 /** Time from the end of a session until all viewers are notified. */
 export const ATTACH_EXIT_MS_MAX = 5_000
 /** Time in which a new view must report its size; after that a default size is used. */
 export const ATTACH_SIZE_MS_MAX = 200
-/** Typed characters that are buffered while the worker cannot receive them. */
-export const ATTACH_TYPED_CHARS_MAX = ATTACH_DATA_CHARS_MAX
-/**
- * Typed characters kept after sending, in case the worker's connection was already dead. A full frame is more than a
- * person types until that is noticed.
- */
-export const ATTACH_HANDED_OVER_CHARS_MAX = ATTACH_DATA_CHARS_MAX
-/** Size of an `input` frame with every character escaped, and its other fields. */
-export const ATTACH_FRAME_BYTES_MAX = 6 * ATTACH_DATA_CHARS_MAX + 1024
+/** Size of a frame of a view. A paste is one `input` frame; the host splits it for the worker. */
+export const ATTACH_FRAME_BYTES_MAX = 1024 * 1024
+/** Typed characters that are buffered while the worker cannot receive them: at least one paste. */
+export const ATTACH_TYPED_CHARS_MAX = ATTACH_FRAME_BYTES_MAX
+/** Typed characters kept after sending, in case the worker's connection was already dead: at least one paste. */
+export const ATTACH_HANDED_OVER_CHARS_MAX = ATTACH_FRAME_BYTES_MAX
 /** Bytes that may wait for a view that does not read; above this it is disconnected. */
 export const ATTACH_BACKLOG_BYTES_MAX = 4 * 1024 * 1024
 /** Input of one view: average rate and burst. A person may paste a long text or hold a key down. */

@@ -4,7 +4,7 @@
  */
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { mayRelease, mayResume } from '../../core/run/permission.ts'
+import { mayResume } from '../../core/run/permission.ts'
 import type { ResumeRunResponse } from '../../protocol/routes.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { ApiDependencies } from './api-dependencies.ts'
@@ -54,11 +54,10 @@ async function resumeRun(api: ApiDependencies, id: string): Promise<Result<Resum
   return yes({ run: showDurable(api, run), attach: { kind: 'worker', workerId, workerName } })
 }
 
+/** Answers for every run: whether its sandbox is booted only the worker knows, for example after a restart of the host. */
 async function releaseRun(api: ApiDependencies, id: string): Promise<Result<Run>> {
   const run = latestRun(api, id, mayJoin(api))
   if (!run.ok) return run
-  const may = mayRelease(run.value)
-  if (!may.ok) return may
-  api.views.terminals.sessions.release(id)
+  api.views.terminals.sessions.release(id, run.value.sandbox.workerId)
   return yes(showDurable(api, run.value))
 }

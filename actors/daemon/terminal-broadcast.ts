@@ -15,7 +15,7 @@ import type {
 } from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
 import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'
-import { ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
+import { ATTACH_INPUT_BYTES_AT_ONCE, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
 import type { HostSender } from './host-sender.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 import { type EncodedChunk, encodeChunks } from './terminal-frames.ts'
@@ -53,8 +53,11 @@ const ECHO_BACKLOG_BYTES_MAX = 2 * 1024 * 1024
 const WAITING_CHARS_MAX = 4 * 1024 * 1024
 /** Resizes are collected for this long, because dragging a window causes a hundred of them a second. */
 const RESIZE_MS = 50
-/** The limit of input from all views together, because input that the session does not read stays in memory. */
-const INPUT_CHARS_BURST_MAX = 1024 * 1024
+/**
+ * The limit of input from all views together, because input that the session does not read stays in memory. The burst
+ * is what the host lets one view type at once.
+ */
+const INPUT_CHARS_BURST_MAX = ATTACH_INPUT_BYTES_AT_ONCE
 const INPUT_CHARS_PER_SECOND_MAX = ATTACH_INPUT_BYTES_PER_SECOND
 /** The terminal's own answers have a separate limit, so that a session that queries without end can still be interrupted. */
 const ANSWER_CHARS_BURST_MAX = 64 * 1024

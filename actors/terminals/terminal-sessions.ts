@@ -19,6 +19,7 @@ import {
   ATTACH_GRACE_MS,
   ATTACH_VIEWS_MAX,
   ATTACH_VIEWS_PER_RUN_MAX,
+  RELEASES_UNSENT_MAX,
 } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -79,7 +80,10 @@ export class TerminalSessions {
   readonly #sessions = new Map<string, ActiveSession>()
   /** Every open view by its session id, including those that still wait for their sandbox to boot. */
   readonly #views = new Map<string, TerminalView>()
-  /** By worker: runs whose release could not be sent while the worker was disconnected. */
+  /**
+   * By worker: runs whose release could not be sent while the worker was disconnected. A restart forgets them, because
+   * a worker that is disconnected for longer than its own grace period closes its sandboxes by itself.
+   */
   readonly #unsentReleases = new Map<string, Set<string>>()
 
   constructor(ports: TerminalSessionsPorts) {
@@ -117,8 +121,14 @@ export class TerminalSessions {
     return Promise.resolve(no('conflict', `the session of ${held.runId} has just ended; try again`))
   }
 
-  release(runId: string): void {
-    this.#sendEvent(runId, { type: 'released', reason: SESSION_END_REASONS.released })
+  /**
+   * Ends the session, if there is one. The worker is told in any case: it may have booted the sandbox for an earlier
+   * process of the host, and ignores a release of a sandbox that is not booted.
+   */
+  release(runId: string, workerId: string | undefined): void {
+    if (this.isBooted(runId))
+      this.#sendEvent(runId, { type: 'released', reason: SESSION_END_REASONS.released })
+    else if (workerId !== undefined) this.#sendRelease({ runId, workerId })
   }
 
   /** Opens a view. `resume` has the sandbox booted or answers why it cannot be. */
@@ -346,8 +356,10 @@ export class TerminalSessions {
     const { workers, connections } = this.#ports
     if (connections.sendToWorker(workerId, { type: 'sandbox-release', runId })) return
     if (workers.get(workerId) === undefined) return
-    const unsent = this.#unsentReleases.get(workerId) ?? new Set()
+    const unsent = this.#unsentReleases.get(workerId) ?? new Set<string>()
     this.#unsentReleases.set(workerId, unsent.add(runId))
+    const [oldest] = unsent
+    if (unsent.size > RELEASES_UNSENT_MAX && oldest !== undefined) unsent.delete(oldest)
   }
 
   /** Closes all views. The sessions continue on their workers, so a person who returns soon finds them unchanged. */

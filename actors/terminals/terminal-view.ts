@@ -1,13 +1,14 @@
 /**
  * TerminalView is one person's terminal: it relays input and output between the browser and the session's worker.
  *
- * Input goes to the worker connection at once, without a commit. While the worker cannot take it (sandbox booting,
+ * Input goes to the worker connection at once, without a commit, and a long input in several frames. While the worker cannot take it (sandbox booting,
  * worker disconnected), the view buffers a bounded amount and sends it in order later. The worker sends the serialized
  * screen whenever the view is opened, so a reconnect neither loses nor repeats output. After a reconnect the view asks
  * how many input frames arrived and resends the missing ones first.
  */
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import type { Cancel } from '../../core/ports.ts'
+import { splitTerminalData } from '../../core/terminal-data.ts'
 import { viewDataText } from '../../protocol/attach-text.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { ATTACH_SIZE_MS_MAX, ATTACH_TYPED_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
@@ -115,7 +116,7 @@ export class TerminalView implements ViewReceiver {
     if (!this.#isAwaitingCount || this.#state !== 'open') return
     const missed = this.#unacknowledged.takeMissed(received)
     this.#bufferedInput = [...missed, ...this.#bufferedInput]
-    this.#bufferedChars += missed.reduce((chars, data) => chars + data.length, 0)
+    this.#bufferedChars += countChars(missed)
     this.#resumeInput()
   }
 
@@ -151,9 +152,10 @@ export class TerminalView implements ViewReceiver {
     // Ignore empty input: it has no size, so the buffer limit would never stop it.
     if (this.#state === 'closed' || data === '') return
     if (this.#cancelOpening !== undefined) this.open()
-    const mayGo = this.#state === 'open' && !this.#isAwaitingCount
-    const taken = mayGo && this.#sendBufferedInput() && this.#sendInput(data)
-    if (!taken) this.#bufferInput(data)
+    const pieces = splitTerminalData(data)
+    const mayGo = this.#state === 'open' && !this.#isAwaitingCount && this.#sendBufferedInput()
+    while (mayGo && pieces[0] !== undefined && this.#sendInput(pieces[0])) pieces.shift()
+    this.#bufferInput(pieces)
   }
 
   onResize(cols: number, rows: number): void {
@@ -203,13 +205,15 @@ export class TerminalView implements ViewReceiver {
     return true
   }
 
-  #bufferInput(data: string): void {
-    if (this.#bufferedChars + data.length > ATTACH_TYPED_CHARS_MAX) {
+  /** Keeps all pieces of one input or none, so that no part of a text is missing. */
+  #bufferInput(pieces: readonly string[]): void {
+    const chars = countChars(pieces)
+    if (this.#bufferedChars + chars > ATTACH_TYPED_CHARS_MAX) {
       this.#print(BELL)
       return
     }
-    this.#bufferedInput.push(data)
-    this.#bufferedChars += data.length
+    this.#bufferedInput.push(...pieces)
+    this.#bufferedChars += chars
   }
 
   /** Leaves when the browser does not read fast enough: the listener closes such sockets. */
@@ -237,3 +241,6 @@ export class TerminalView implements ViewReceiver {
     this.#ports.onLeft(this)
   }
 }
+
+const countChars = (pieces: readonly string[]): number =>
+  pieces.reduce((chars, { length }) => chars + length, 0)

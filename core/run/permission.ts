@@ -88,11 +88,6 @@ function isReclaimed({ id, retainedUntil }: Run['sandbox'], { booted, now }: Res
 const goneReason = ({ id }: Run['sandbox']): string =>
   id === undefined ? 'it was discarded, or its worker took the disk back' : 'it is kept no longer'
 
-export function mayRelease(run: Run): Result<void> {
-  if (isTerminal(run.status)) return yes(undefined)
-  return no('conflict', `${run.id} is ${run.status}: there is no session of it to release`)
-}
-
 function inUse({ id }: Run): Refused {
   return no('conflict', `the sandbox of ${id} is in use: close its terminals or release it first`)
 }

@@ -3,7 +3,13 @@ import { describe, expect, test } from '@jest/globals'
 import { SESSION_END_REASONS } from '../../actors/terminals/terminal-session.machine.ts'
 import type { Result } from '../../core/result.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
-import { ATTACH_BOOT_MS_MAX, ATTACH_GRACE_MS, ATTACH_VIEWS_PER_RUN_MAX } from '../../protocol/limits.ts'
+import {
+  ATTACH_BOOT_MS_MAX,
+  ATTACH_DATA_CHARS_MAX,
+  ATTACH_GRACE_MS,
+  ATTACH_TYPED_CHARS_MAX,
+  ATTACH_VIEWS_PER_RUN_MAX,
+} from '../../protocol/limits.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
@@ -12,6 +18,7 @@ import {
   registerWithCredential,
   type ScriptedConnection,
   startHost,
+  ticket,
 } from './host-conversation.ts'
 import {
   openTerminal,
@@ -26,6 +33,20 @@ import {
 
 const GRACE_S = ATTACH_GRACE_MS / 1000
 const AWAY_NOTICE = '"\\r\\n\\u001b[0;2m[the worker is away; waiting for it to come back]\\u001b[0m\\r\\n"'
+
+/** What was typed, by frame, as the worker received it on this connection. */
+const typedOn = (connection: ScriptedConnection): string[] =>
+  connection.received.flatMap((frame) => (frame.type === 'attach-input' ? [frame.data] : []))
+
+/** A paste of several frames; the first border between two of them would fall inside a surrogate pair. */
+const PASTE = `x${'😀'.repeat(2 * ATTACH_DATA_CHARS_MAX)}y`
+
+const expectWholePieces = (pieces: readonly string[]): void => {
+  for (const piece of pieces) {
+    expect(piece.length).toBeLessThanOrEqual(ATTACH_DATA_CHARS_MAX)
+    expect(piece).not.toMatch(/^[\udc00-\udfff]|[\ud800-\udbff]$/)
+  }
+}
 
 const outcomeOf = (answer: Result<unknown>): string =>
   answer.ok ? 'yes' : `${answer.refusal.kind}: ${answer.refusal.message}`
@@ -202,6 +223,42 @@ describe('attach', () => {
     host.clearTranscript()
     void anna.type('x')
     expect(host.transcript).toEqual(['host → worker  attach-input "x"'])
+  })
+
+  test('a long paste is split into several frames, in order and without torn characters', async () => {
+    const { host, connection, runId } = await startWithRetainedRun()
+    const anna = await openTerminal(host, runId, 'Anna')
+    await reportReady(connection)
+    for (const data of ['before,', PASTE, ',after']) await anna.type(data)
+    const typed = typedOn(connection)
+    expectWholePieces(typed)
+    expect(typed).toHaveLength(2 + Math.ceil(PASTE.length / ATTACH_DATA_CHARS_MAX))
+    expect(typed.join('') === `before,${PASTE},after`).toBe(true)
+    expect(anna.closed).toBeUndefined()
+  })
+
+  test('a long paste while the sandbox boots waits for it, whole', async () => {
+    const { host, connection, runId } = await startWithRetainedRun()
+    const anna = await openTerminal(host, runId, 'Anna')
+    await anna.type('before,')
+    await anna.type(PASTE)
+    await reportReady(connection)
+    await anna.type(',after')
+    expectWholePieces(typedOn(connection))
+    expect(typedOn(connection).join('') === `before,${PASTE},after`).toBe(true)
+  })
+
+  test('of pastes that do not fit into the buffer none is cut: the bell rings for each', async () => {
+    const { host, connection, runId } = await startWithRetainedRun()
+    const anna = await openTerminal(host, runId, 'Anna')
+    const pastes = ['1', '2', '3', '4', '5'].map((name) => name + PASTE)
+    for (const data of pastes) await anna.type(data)
+    await reportReady(connection)
+    const fitting = Math.floor(ATTACH_TYPED_CHARS_MAX / (PASTE.length + 1))
+    expect(fitting).toBeGreaterThan(0)
+    expect(fitting).toBeLessThan(pastes.length)
+    expect(typedOn(connection).join('') === pastes.slice(0, fitting).join('')).toBe(true)
+    expect(anna.screen).toBe('\u0007'.repeat(pastes.length - fitting))
   })
 
   test('input typed while the sandbox boots is not lost', async () => {
@@ -415,9 +472,20 @@ describe('a lost worker connection', () => {
     await third.drop()
     const fourth = await reconnect(host, worker)
     await fourth.send({ type: 'attach-taken', sessionId: sessionOf(fourth), inputs: 2 })
-    const typedOn = (line: ScriptedConnection) =>
-      line.received.flatMap((frame) => (frame.type === 'attach-input' ? [frame.data] : []))
     expect([connection, second, third, fourth].map(typedOn)).toEqual([['a', 'b'], [], ['b', 'c'], ['c']])
+  })
+
+  test('during a long paste resends exactly the pieces that are missing', async () => {
+    const { host, connection, worker, runId } = await startWithRetainedRun()
+    const anna = await openTerminal(host, runId, 'Anna')
+    await reportReady(connection)
+    await anna.type(PASTE)
+    const pieces = typedOn(connection)
+    await connection.drop()
+    const again = await reconnect(host, worker)
+    await again.send({ type: 'attach-taken', sessionId: sessionOf(again), inputs: 2 })
+    expect(pieces.length).toBeGreaterThan(3)
+    expect(typedOn(again).join('') === pieces.slice(2).join('')).toBe(true)
   })
 
   test('with a worker that does not count input delays no view and repeats no input', async () => {
@@ -544,7 +612,7 @@ describe('release', () => {
     expect(await host.succeeded(host.hostApi.releaseRun(runId))).toEqual(host.run(runId))
     expect(anna.seen).toEqual([{ type: 'error', message: SESSION_END_REASONS.released }])
     await host.succeeded(host.hostApi.releaseRun(runId))
-    expect(connection.countReceived('sandbox-release')).toBe(1)
+    expect(anna.seen).toHaveLength(1)
     expect(host.run(runId).sandbox.id).toBe('sb-1')
   })
 
@@ -594,15 +662,46 @@ describe('release', () => {
     expect(host.census()).toMatchObject({ booted: 0, terminals: 0 })
   })
 
-  test('of an unknown run is refused, and so is that of an unfinished one', async () => {
+  test('reaches the worker after the host was killed, which has forgotten the session', async () => {
+    const { host, worker, runId } = await startWithRetainedRun()
+    await openTerminal(host, runId, 'Anna')
+    await host.crash()
+    const again = await reconnect(host, worker)
+    expect(await host.succeeded(host.hostApi.releaseRun(runId))).toEqual(host.run(runId))
+    expect(again.lastReceived('sandbox-release')).toEqual({ type: 'sandbox-release', runId })
+  })
+
+  test('reaches the worker that reconnects after a killed host and a release', async () => {
+    const { host, worker, runId } = await startWithRetainedRun()
+    await openTerminal(host, runId, 'Anna')
+    await host.crash()
+    await host.succeeded(host.hostApi.releaseRun(runId))
+    expect((await reconnect(host, worker)).countReceived('sandbox-release')).toBe(1)
+  })
+
+  test('answers for every known run: unfinished, queued again, and without a sandbox', async () => {
     const host = await startHost()
-    const { runId } = await acceptRun(host)
+    host.tracker.put(ticket('ENG-1'))
+    await host.settle()
+    const { id: runId } = host.runOf('ENG-1')
+    expect(await host.succeeded(host.hostApi.releaseRun(runId))).toEqual(host.run(runId))
+    const { connection, work } = await acceptRun(host)
+    expect(await host.succeeded(host.hostApi.releaseRun(runId))).toEqual(host.run(runId))
+    expect(connection.countReceived('sandbox-release')).toBe(1)
+    await connection.send(work.complete({ status: 'failed', error: 'no' }))
+    expect(await host.succeeded(host.hostApi.releaseRun(runId))).toEqual(host.run(runId))
+    await host.succeeded(host.hostApi.retryRun(runId))
+    expect(await host.succeeded(host.hostApi.releaseRun(runId))).toMatchObject({ id: runId })
     expect(outcomeOf(await host.settled(host.hostApi.releaseRun('run-1')))).toBe(
       'unknown: there is no run run-1',
     )
-    expect(outcomeOf(await host.settled(host.hostApi.releaseRun(runId)))).toMatch(
-      /^conflict: .* is preparing/,
-    )
+  })
+
+  test('is kept for a limited number of runs of a disconnected worker', async () => {
+    const { host, worker, connection, runId } = await startWithRetainedRun()
+    await connection.drop()
+    for (let n = 0; n < 3; n++) await host.succeeded(host.hostApi.releaseRun(runId))
+    expect((await reconnect(host, worker)).countReceived('sandbox-release')).toBe(1)
   })
 })
 

@@ -514,6 +514,12 @@ const sessions: readonly Mutant[] = [
     replace: '    const session',
   },
   {
+    name: 'a release is sent only for a sandbox that this host has booted',
+    file: TERMINAL_SESSIONS,
+    find: 'else if (workerId !== undefined) this.#sendRelease({ runId, workerId })',
+    replace: '',
+  },
+  {
     name: 'a release is ignored',
     file: HOST_FRAME_ROUTER,
     find: '        resumedSandboxes.release(frame.runId)\n',

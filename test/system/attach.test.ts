@@ -8,6 +8,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { SESSION_LOST_IN_RESTART } from '../../actors/daemon/resumed-sandboxes.ts'
+import { ATTACH_DATA_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { FleetDemandResponse } from '../../protocol/worker.ts'
 import { type CommandProcess, runCommand } from '../support/command-process.ts'
@@ -20,6 +21,8 @@ import { until } from '../support/until.ts'
 const TEST_MS_MAX = 300_000
 const DEMAND_MS_MAX = 30_000
 const POLL_EVERY_MS = 50
+/** The worker reconnects within seconds; without a release it keeps the sandbox for two minutes. */
+const RELEASE_MS_MAX = 60_000
 const story = (title: string, body: () => Promise<void>) => test(title, body, TEST_MS_MAX)
 
 /** A process's start time, which identifies it. */
@@ -187,7 +190,7 @@ describe('a finished run', () => {
       const view = await openView(system, busy)
       await view.closed
       expect(view.endFrame()).toEqual({ type: 'error', message: expect.stringContaining('is running') })
-      expect((await requestRunAction(system, busy.id, 'release')).status).toBe(409)
+      expect((await requestRunAction(system, busy.id, 'release')).status).toBe(200)
       const entered = async (id: string) => {
         const { exit, err } = runCommand(['attach', id, '--no-tty', '--data-dir', system.dataDir])
         return [await exit, err()]
@@ -246,6 +249,41 @@ describe('a session with a viewer', () => {
     expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
     await expectNothingLeft(at)
     await expectCosts(at, ['attach 1'])
+  })
+
+  story('takes a paste that is longer than a frame of the worker, whole and in order', async () => {
+    const at = await startScene()
+    const { system, run, folder } = at
+    const view = await openView(system, run)
+    await view.waitForPrompt()
+    const text = Array.from({ length: 3_000 }, (_, line) => `${line} ${'ä😀'.repeat(12)}`).join('\n')
+    const paste = `write pasted.txt <<END\n${text}\nEND\n`
+    expect(paste.length).toBeGreaterThan(ATTACH_DATA_CHARS_MAX)
+    view.type(paste.replaceAll('\n', '\r'))
+    await view.waitForText('pasted.txt has')
+    expect(readFileSync(join(folder, 'work', 'pasted.txt'), 'utf8') === `${text}\n`).toBe(true)
+    view.disconnect()
+    expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
+    await expectNothingLeft(at)
+  })
+
+  story('is released after its host was killed, whether the worker is back already or not', async () => {
+    const at = await startScene()
+    const { system, run } = at
+    const releaseAfterKill = async (isWorkerBack: boolean) => {
+      const view = await openView(system, run)
+      await view.runStep('say here')
+      await killProcess(system.host)
+      await view.closed
+      await system.startHost()
+      if (isWorkerBack) await system.waitForOnlineWorkers(1)
+      expect((await requestRunAction(system, run.id, 'release')).status).toBe(200)
+      // Much sooner than the worker would close the sandbox by itself.
+      await system.waitForNoProcesses(RELEASE_MS_MAX)
+    }
+    await releaseAfterKill(true)
+    await releaseAfterKill(false)
+    await expectNothingLeft(at)
   })
 
   story(

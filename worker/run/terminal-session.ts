@@ -7,6 +7,7 @@
  */
 import { StringDecoder } from 'node:string_decoder'
 import type { TerminalSession, TerminalSessionListener, TerminalSize } from '../../core/daemon/terminal.ts'
+import { ATTACH_INPUT_BYTES_AT_ONCE } from '../../protocol/limits.ts'
 import { toPrintable } from '../agents/printable-output.ts'
 import {
   decodeExitCode,
@@ -17,8 +18,8 @@ import {
 } from '../inside/terminal/frames.ts'
 import type { SandboxEnd, SandboxProcess } from '../sandbox/sandbox-process.ts'
 
-/** Limit of input that the sandbox has not read yet; further input is dropped. */
-const INPUT_BYTES_MAX = 1024 * 1024
+/** Limit of input that the sandbox has not read yet; further input is dropped. Twice what a view may type at once. */
+const INPUT_BYTES_MAX = 2 * ATTACH_INPUT_BYTES_AT_ONCE
 const INPUT_PIECE_BYTES_MAX = 64 * 1024
 const STDERR_CHARS_MAX = 4_096
 const FAILED = 70

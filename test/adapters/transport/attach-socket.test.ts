@@ -29,6 +29,8 @@ interface ObservedView {
   closed: number
 }
 
+const EMPTY_INPUT_BYTES = JSON.stringify({ type: 'input', data: '' }).length
+
 type ServerOverrides = Parameters<typeof openTestServer>[0]
 
 async function openServerWithViews(
@@ -129,11 +131,6 @@ test.each([
   ['no JSON', 'hello', 1008],
   ['a terminal without columns', '{"type":"resize","cols":0,"rows":1}', 1008],
   [
-    'more text than a frame may hold',
-    JSON.stringify({ type: 'input', data: 'x'.repeat(ATTACH_DATA_CHARS_MAX + 1) }),
-    1008,
-  ],
-  [
     'more bytes than a frame may have',
     `{"type":"input","data":"${' '.repeat(ATTACH_FRAME_BYTES_MAX)}"}`,
     1009,
@@ -148,9 +145,12 @@ test.each([
   expect(view.closed).toBe(1)
 })
 
-test('a frame full of characters that JSON escapes stays within the frame limit', async () => {
+test.each([
+  ['plain characters', 'x'.repeat(ATTACH_FRAME_BYTES_MAX - EMPTY_INPUT_BYTES)],
+  ['characters that JSON escapes', '\u0001'.repeat((ATTACH_FRAME_BYTES_MAX - EMPTY_INPUT_BYTES) / 6)],
+  ['characters outside the basic plane', '😀'.repeat((ATTACH_FRAME_BYTES_MAX - EMPTY_INPUT_BYTES) / 4)],
+])('a paste as large as a frame may be arrives whole: %s', async (_, data) => {
   const { client, view } = await opened()
-  const data = '\u0001'.repeat(ATTACH_DATA_CHARS_MAX)
   client.send({ type: 'input', data })
   await until('the host has the frame', () => view.told.length === 1)
   expect(view.told[0] === `input ${data}`).toBe(true)

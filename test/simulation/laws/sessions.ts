@@ -145,6 +145,45 @@ const noCredentialOutlives: Law = {
   },
 }
 
+const releaseReachesHolder: Law = {
+  number: 'S10',
+  sentence:
+    'a release is sent to the worker that has the sandbox booted, also when an earlier host booted it',
+  observe: (view, fail) => {
+    /** Runs for which this host has sent a release and no boot order since. */
+    const released = new Set<string>()
+    /** By run: when a person was told that it is released. */
+    const promised = new Map<string, number>()
+    const isReachable = (boot: SandboxBoot): boolean => {
+      const { workerId = '' } = view.run(boot.runId)?.sandbox ?? {}
+      const wire = view.currentWire(workerId)
+      return wire?.hostOpen === true && view.registeredAs(wire) === workerId && wire.worker === boot.worker
+    }
+    return {
+      onHostStarting: () => {
+        released.clear()
+        promised.clear()
+      },
+      onHostSends: (_wire, frame) => {
+        if (frame.type !== 'sandbox-release' && frame.type !== 'sandbox-boot') return
+        promised.delete(frame.runId)
+        if (frame.type === 'sandbox-release') released.add(frame.runId)
+        else released.delete(frame.runId)
+      },
+      onResponse: ({ operation, runId = '' }, ok) => {
+        if (operation === 'release' && ok && !released.has(runId)) promised.set(runId, view.now())
+      },
+      onTick: () => {
+        for (const boot of view.isHostAwake() ? view.boots : []) {
+          const at = promised.get(boot.runId) ?? view.now()
+          if (view.now() - at > TOLERANCE_MS && boot.stage !== 'closing' && isReachable(boot))
+            fail(`${boot.runId} was released, but ${boot.worker} does not receive it`, { stage: boot.stage })
+        }
+      },
+    }
+  },
+}
+
 const oneBootAtATime: Law = {
   number: 'S4',
   sentence: 'a sandbox is booted once, and no execution or discard of its run happens meanwhile',
@@ -318,6 +357,7 @@ export const sessionLaws: readonly Law[] = [
   viewedOrEndsSoon,
   hostReleasesUnviewed,
   noCredentialOutlives,
+  releaseReachesHolder,
   oneBootAtATime,
   noReclaimWhileBooted,
   viewersSeeEverything,
