@@ -1,8 +1,9 @@
 /**
- * EndedLeases stores how each lease ended, so that late frames of a worker get the right answer.
+ * EndedLeases stores how each lease ended, so that late frames of a worker get the right answer, also after a restart.
  *
- * A repeated completion may be acknowledged only when the first one is on disk. While the end is being written it
- * counts as `uncommitted` and gets no answer, because the acknowledgement follows the commit anyway.
+ * A late frame of a completed lease may be acknowledged only when the completion is on disk. While the end is being
+ * written it counts as `uncommitted` and gets no answer, because the acknowledgement follows the commit anyway. An end
+ * is forgotten after `ENDED_LEASES_KEPT_MS`.
  */
 import type { KeyValues, Write } from '../../core/ports.ts'
 import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
@@ -55,13 +56,14 @@ export class EndedLeases implements CommitParticipant {
     return this.#keyValues.get('ended-lease', leaseId) as EndedLease | undefined
   }
 
-  /** Deletes records that no worker can ask for any more, by age: a lease id begins with its time of creation. */
+  /** Deletes old ends. A lease id begins with its time of creation, so newer leases need not be read. */
   prune(now: number): void {
     this.#now = now
-    const until = `ls-${Math.max(0, now - ENDED_LEASES_KEPT_MS)
-      .toString(16)
-      .padStart(12, '0')}`
-    for (const [key] of this.#keyValues.all('ended-lease', { until })) {
+    const keptSince = Math.max(0, now - ENDED_LEASES_KEPT_MS)
+    const until = `ls-${keptSince.toString(16).padStart(12, '0')}`
+    for (const [key, ended] of this.#keyValues.all('ended-lease', { until })) {
+      // The run of a lease may take as long as an end is kept.
+      if ((ended as EndedLease).at >= keptSince) continue
       this.#toPrune.push(key)
       if (this.#toPrune.length >= PRUNED_PER_COMMIT_MAX) break
     }

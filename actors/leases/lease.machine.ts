@@ -15,7 +15,7 @@ import type { ActorKind, ImpliedOutput } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
 import { LEASE } from './lease.names.ts'
 
-/** How a lease ended. Only a lease that ended `completed` gets its repeated completion acknowledged. */
+/** How a lease ended. Late frames of a lease that ended `completed` are answered with `run-complete-ack`. */
 export type LeaseEnd = NonNullable<LeaseFields['end']>
 
 /** `termMs`: how long the lease lives without a frame of its worker, as promised when it was granted. */

@@ -1,9 +1,9 @@
 /**
  * LeaseReconciliation compares the leases a worker claims with the leases it holds, and refuses frames of other leases.
  *
- * A live lease of the worker receives an event for each claim or answer. For any other lease the worker receives
- * `lease-lost` once per connection. While the end of a lease is being committed, no answer is sent: it follows the
- * commit.
+ * A live lease of the worker receives an event for each claim or answer. A frame of a completed lease is answered with
+ * `run-complete-ack`, and for any other lease the worker receives `lease-lost` once per connection. While the end of a
+ * lease is being committed, no answer is sent: it follows the commit.
  */
 import type { RunLease } from '../../protocol/frames.ts'
 import type { EndedLeases } from '../leases/ended-leases.ts'
@@ -38,7 +38,7 @@ export class LeaseReconciliation {
       claimed.add(id)
       if (worker.leases.has(id))
         this.#sendEvent(id, { type: 'worker claimed lease', at: this.#ports.instant() })
-      else this.refuseStale(connection, id, 'claim')
+      else this.answerStale(connection, id)
     }
     for (const id of [...worker.leases])
       if (!claimed.has(id)) this.#sendEvent(id, { type: 'worker denied lease', at: this.#ports.instant() })
@@ -52,14 +52,14 @@ export class LeaseReconciliation {
     event: LeaseEvent,
   ): void {
     if (worker.leases.has(leaseId)) this.#sendEvent(leaseId, event)
-    else this.refuseStale(connection, leaseId, event.type)
+    else this.answerStale(connection, leaseId)
   }
 
   /** Answers a frame for a lease that has ended or belongs to another worker. */
-  refuseStale(connection: WorkerConnection, leaseId: string, frameType: string): void {
+  answerStale(connection: WorkerConnection, leaseId: string): void {
     const howItEnded = this.#ports.ended.endOf(leaseId)
     if (howItEnded === 'uncommitted') return
-    if (howItEnded === 'completed' && (frameType === 'run-complete' || frameType === 'claim')) {
+    if (howItEnded === 'completed') {
       this.#ports.connections.send(connection, { type: 'run-complete-ack', leaseId })
       return
     }

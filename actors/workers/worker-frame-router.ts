@@ -129,7 +129,7 @@ export class WorkerFrameRouter {
       case 'run-complete':
       case 'lease-gap':
         if (!this.#ports.frameReceiver.receiveFrame(worker.id, frame, bytes))
-          this.#ports.reconciliation.refuseStale(connection, frame.leaseId, frame.type)
+          this.#ports.reconciliation.answerStale(connection, frame.leaseId)
         return
       case 'run-usage-snapshot':
         this.#onUsage(connection, worker, frame, bytes)
@@ -188,7 +188,7 @@ export class WorkerFrameRouter {
     const { leaseId, seq } = frame
     if (leaseId !== undefined && seq !== undefined) {
       if (!this.#ports.frameReceiver.receiveFrame(worker.id, { ...frame, leaseId, seq }, bytes))
-        this.#ports.reconciliation.refuseStale(connection, leaseId, frame.type)
+        this.#ports.reconciliation.answerStale(connection, leaseId)
       return
     }
     this.#unleasedUsage.receive(worker.id, frame.snapshot)

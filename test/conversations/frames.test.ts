@@ -1,5 +1,6 @@
 /** A run's numbered frames: rules 5 to 8 of the worker channel. */
 import { expect, test } from '@jest/globals'
+import { LOG_TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
@@ -236,17 +237,28 @@ test('a late run-complete of a lease that completed is answered with `run-comple
   expect(host.run(runId)).toEqual(before)
 })
 
-test('any other late frame of a lease that completed is answered with `lease-lost`, once', async () => {
+test('any late frame of a lease that completed is answered with `run-complete-ack`, without effect', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
-  await connection.send(work.complete())
-  host.clearTranscript()
-  await connection.send(work.event(), work.event(), work.running())
-  expect(host.transcript.filter((line) => line.startsWith('host'))).toEqual([
-    'host → worker  lease-lost ENG-1: this lease has ended: completed',
-  ])
+  await connection.send(work.event(), work.complete())
+  const before = [host.run(runId), await host.events(runId)]
+  const late = [
+    work.at(1).event('repeated'),
+    work.at(3).event('after the end'),
+    work.running(),
+    work.memories('owner/name', 'late'),
+    work.artifact('late.txt', 'late'),
+    work.gap(5, 9),
+    work.accept(),
+    work.reject('busy: late'),
+  ]
+  for (const [index, frame] of late.entries()) {
+    await connection.send(frame)
+    expect(connection.countReceived('run-complete-ack')).toBe(2 + index)
+  }
+  expect(connection.hasReceived('lease-lost')).toBe(false)
   expect(connection.closed).toBeUndefined()
-  expect(host.run(runId).status).toBe('completed')
+  expect([host.run(runId), await host.events(runId)]).toEqual(before)
 })
 
 test('a late run-complete of a lease that ended otherwise is answered with `lease-lost`', async () => {
@@ -356,6 +368,25 @@ test('frames behind one that is being written to a file are applied in order', a
     'stdout after',
     'status completed',
   ])
+})
+
+test('a log text that its worker did not split is split by the host: nothing is lost, and nothing requested again', async () => {
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  const text = `${'ä😀'.repeat(LOG_TEXT_CHARS_MAX / 2)}end`
+  await connection.send(work.event(text), work.event('after'))
+  expect(connection.closed).toBeUndefined()
+  await connection.sendHeartbeat(work)
+  expect(connection.acknowledged(work)).toBe(2)
+  await connection.drop()
+  const again = await reconnect(host, worker, work)
+  await again.send(work.at(3).complete())
+  const events = await host.readEvents(runId)
+  const texts = events.flatMap((event) => (event.type === 'log' ? [event.text] : []))
+  expect(Math.max(...texts.map(({ length }) => length))).toBeLessThanOrEqual(LOG_TEXT_CHARS_MAX)
+  expect(texts.join('') === `${text}after`).toBe(true)
+  expect(events.map(({ index }) => index)).toEqual(events.map((_, index) => index))
+  expect(host.run(runId).status).toBe('completed')
 })
 
 test('a number of zero is malformed', async () => {

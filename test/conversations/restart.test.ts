@@ -248,7 +248,19 @@ test('a completion is acknowledged again after a restart', async () => {
   expect(host.run(runId).status).toBe('completed')
 })
 
-test('late frames of a lease that ended before a restart are answered with `lease-lost`', async () => {
+test('a late frame of a lease that completed before a restart is answered with `run-complete-ack`', async () => {
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.send(work.event('one'), work.complete())
+  await host.crash()
+  const again = await reconnect(host, worker)
+  await again.send(work.at(1).event('one'))
+  expect(again.countReceived('run-complete-ack')).toBe(1)
+  expect(again.hasReceived('lease-lost')).toBe(false)
+  expect(host.run(runId).status).toBe('completed')
+})
+
+test('late frames of a lease that ended otherwise before a restart are answered with `lease-lost`', async () => {
   const host = await startHost()
   const { worker, connection, work } = await acceptRun(host)
   await connection.sendHeartbeat()

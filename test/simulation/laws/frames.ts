@@ -256,6 +256,17 @@ const completionAckIsDurable: Law = {
   }),
 }
 
+const completedIsNeverLost: Law = {
+  number: '16',
+  sentence: 'a late frame of a completed lease is never answered with `lease-lost`',
+  observe: (view, fail) => ({
+    onHostSends: (wire, frame) => {
+      if (frame.type === 'lease-lost' && view.howEnded(frame.leaseId) === 'completed')
+        fail(`${frame.leaseId} is completed, but ${wire.worker} receives that it is lost`)
+    },
+  }),
+}
+
 const endedLeasesHaveNoEffect: Law = {
   number: '17',
   sentence: 'no frame of an ended lease, of a foreign worker or of a replaced connection has an effect',
@@ -343,6 +354,7 @@ export const frameLaws: readonly Law[] = [
   watermarkIsTrue,
   trimmedAfterAcknowledgement,
   completionAckIsDurable,
+  completedIsNeverLost,
   endedLeasesHaveNoEffect,
   logsHaveNoHoles,
 ]
