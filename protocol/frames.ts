@@ -2,8 +2,8 @@
  * The frames between worker and host, protocol version 1.
  *
  * Each `type` has a closed record: what is written matches it exactly (`checkWorkerFrame`, `checkHostFrame`). A reader
- * is open (`readWorkerFrame`, `readHostFrame`): it removes unknown keys and names unknown types, so that a peer of
- * another version stays connected. A frame is checked by its own schema only, so an error names the right fields.
+ * is open (`readWorkerFrame`, `readHostFrame`): it removes unknown keys, names unknown types and accepts longer logs, so
+ * that a peer of another version stays connected. A frame is checked by its own schema only, so an error names the right fields.
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { AGENT_CREDENTIAL_KINDS } from './agents/agent-definition.ts'
@@ -31,7 +31,7 @@ import {
 } from './limits.ts'
 import { type Checker, createChecker, createOpenChecker, parseJson, prefixError } from './parse.ts'
 import { PullComment, PullReview, PullThread } from './pulls.ts'
-import { PullState, ReportedEvent, Run, RunCosts, RunResult, RunSandbox } from './run.ts'
+import { PullState, ReceivedEvent, ReportedEvent, Run, RunCosts, RunResult, RunSandbox } from './run.ts'
 import { problemAt } from './schema-errors.ts'
 import {
   boundedList,
@@ -380,6 +380,16 @@ export const workerFrames = {
   }),
 } as const
 
+/** The same frames as the host reads them: some limits of what is written do not limit what is read. */
+const receivedFrames = {
+  ...workerFrames,
+  'run-event': record('ReceivedRunEventFrame', {
+    type: Type.Literal('run-event'),
+    ...numberedFields,
+    event: ReceivedEvent,
+  }),
+} as const
+
 // ---- frames of the host ------------------------------------------------------------------------------------------
 
 export const REJECTION_CODES = [
@@ -496,7 +506,7 @@ export const checkWorkerFrame: Checker<WorkerFrame> = withWorkerRules(
 export const checkHostFrame: Checker<HostFrame> = checkByType(hostFrames, createChecker)
 export const checkRegisterHead = createChecker(RegisterHead)
 
-const readWorkerShape = withWorkerRules(checkByType(workerFrames, createOpenChecker))
+const readWorkerShape = withWorkerRules(checkByType(receivedFrames, createOpenChecker))
 const readHostShape = checkByType(hostFrames, createOpenChecker)
 
 /** Builds a checker that applies only the schema of the frame's type. */

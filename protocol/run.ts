@@ -16,6 +16,7 @@ import {
   RUN_ARTIFACTS_MAX,
   RUN_COSTS_MAX,
   TEXT_CHARS_MAX,
+  WORKER_FRAME_BYTES_MAX,
 } from './limits.ts'
 import {
   AnyObject,
@@ -161,20 +162,33 @@ export const RunEvent = Type.Union(
 )
 export type RunEvent = Static<typeof RunEvent>
 
+const reportedEvents = [
+  event('ReportedStatusEvent', reportedEventFields, 'status', eventFields.status),
+  event('ReportedAgentEvent', reportedEventFields, 'agent', eventFields.agent),
+  event('ReportedArtifactEvent', reportedEventFields, 'artifact', eventFields.artifact),
+  event('ReportedCostEvent', reportedEventFields, 'cost', eventFields.cost),
+  event('ReportedLimitEvent', reportedEventFields, 'limit', eventFields.limit),
+  event('ReportedGapEvent', reportedEventFields, 'gap', eventFields.gap),
+] as const
+
 /** An event as a worker reports it, before the host assigns its run and index. */
 export const ReportedEvent = Type.Union(
-  [
-    event('ReportedStatusEvent', reportedEventFields, 'status', eventFields.status),
-    event('ReportedLogEvent', reportedEventFields, 'log', eventFields.log),
-    event('ReportedAgentEvent', reportedEventFields, 'agent', eventFields.agent),
-    event('ReportedArtifactEvent', reportedEventFields, 'artifact', eventFields.artifact),
-    event('ReportedCostEvent', reportedEventFields, 'cost', eventFields.cost),
-    event('ReportedLimitEvent', reportedEventFields, 'limit', eventFields.limit),
-    event('ReportedGapEvent', reportedEventFields, 'gap', eventFields.gap),
-  ],
+  [event('ReportedLogEvent', reportedEventFields, 'log', eventFields.log), ...reportedEvents],
   { title: 'ReportedEvent' },
 )
 export type ReportedEvent = Static<typeof ReportedEvent>
+
+/** A reported event as the host reads it: a worker may not have split a long log text, so the host does. */
+export const ReceivedEvent = Type.Union(
+  [
+    event('ReceivedLogEvent', reportedEventFields, 'log', {
+      ...eventFields.log,
+      text: text(WORKER_FRAME_BYTES_MAX),
+    }),
+    ...reportedEvents,
+  ],
+  { title: 'ReceivedEvent' },
+)
 
 // ---- memory ----------------------------------------------------------------------------------------------------
 

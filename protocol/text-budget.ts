@@ -56,7 +56,7 @@ function breakAtLineEnd(text: string, from: number, end: number): number {
 }
 
 /** The most bytes that one UTF-16 unit can become. */
-const UNIT_BYTES_MAX = 6
+export const UNIT_BYTES_MAX = 6
 
 /** Returns the end of the longest piece from `from` with at most `bytesMax` bytes of JSON, at least one character. */
 function fittingEnd(text: string, from: number, bytesMax: number): number {

@@ -1,7 +1,7 @@
 /**
  * Passes the reports of executions to the frame outbox, and stores progress and costs in the execution's snapshot.
  *
- * The log of an execution is limited to its budget before it reaches the outbox.
+ * The log of an execution is split into events and limited to its budget before it reaches the outbox.
  * Everything is checked before it is stored, because an unreadable snapshot would leave its run without a report.
  */
 import { isNativeError } from 'node:util/types'
@@ -10,6 +10,7 @@ import type { ExecutionReport, Progress } from '../../core/daemon/ports.ts'
 import type { Log } from '../../core/ports.ts'
 import { executionLogBytes, logBudget } from '../../core/run/log-budget.ts'
 import { LogLimiter } from '../../core/run/log-limiter.ts'
+import { splitLogEvent } from '../../core/run/split-log-event.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
@@ -100,7 +101,7 @@ export class Reports {
   #send(leaseId: string, report: ExecutionReport, { logLimiter, remote }: LeaseReports): boolean {
     const { outbox } = this.#ports
     if (report.is !== 'event') return outbox.addReport(leaseId, report, remote)
-    const events = logLimiter.add(report.event)
+    const events = splitLogEvent(report.event).flatMap((event) => logLimiter.add(event))
     return events.every((event) => outbox.addReport(leaseId, { is: 'event', event }, remote))
   }
 

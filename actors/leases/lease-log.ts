@@ -1,12 +1,14 @@
 /**
  * LeaseLog appends what one lease reports to the log of its run, as far as the run's budget allows.
  *
- * A worker limits its log itself. LeaseLog guards against one that does not: what exceeds the budget is counted and left
- * out, and the run's log says so at the first event and, with the number of bytes, at the end of the lease. The count
- * is stored with the watermark, so it survives a restart. LeaseLog leaves the order of frames to FrameReceiver.
+ * A worker splits long texts and limits its log itself. LeaseLog guards against one that does not: it splits texts, and
+ * counts and leaves out what exceeds the budget. The run's log says so at the first event and, with the number of bytes,
+ * at the end of the lease. The count is stored with the watermark, so it survives a restart. LeaseLog leaves the order
+ * of frames to FrameReceiver.
  */
 import { logBytesMaxFor } from '../../core/run/log-budget.ts'
 import { describeLeftOut, LOG_IS_FULL } from '../../core/run/log-limiter.ts'
+import { splitLogEvent } from '../../core/run/split-log-event.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
 import type { RunEventLog } from '../runs/run-event-log.ts'
 
@@ -35,6 +37,10 @@ export class LeaseLog {
   }
 
   append(event: ReportedEvent): void {
+    for (const part of splitLogEvent(event)) this.#appendPart(part)
+  }
+
+  #appendPart(event: ReportedEvent): void {
     const { runEventLog, logBudget } = this.#ports
     const { isKept, bytes } = runEventLog.append(this.#runId, event, logBytesMaxFor(event, logBudget()))
     if (isKept) return

@@ -70,6 +70,25 @@ const frames: readonly Mutant[] = [
     replace: 'if (!read.ok && read.isUnknownType && text === "") {',
   },
   {
+    name: 'a log text that its worker did not split is refused',
+    file: 'protocol/frames.ts',
+    find: 'checkByType(receivedFrames, createOpenChecker)',
+    replace: 'checkByType(workerFrames, createOpenChecker)',
+    quick: true,
+  },
+  {
+    name: 'a long log text is stored as one event',
+    file: LEASE_LOG,
+    find: 'for (const part of splitLogEvent(event)) this.#appendPart(part)',
+    replace: 'this.#appendPart(event)',
+  },
+  {
+    name: 'late frames of a completed lease are answered as lost',
+    file: 'actors/workers/lease-reconciliation.ts',
+    find: "if (howItEnded === 'completed') {",
+    replace: "if (howItEnded === 'completed' && leaseId === '') {",
+  },
+  {
     name: 'the watermark in memory is acknowledged',
     file: FRAME_RECEIVER,
     find: 'return progress.durable.mark',

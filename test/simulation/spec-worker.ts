@@ -7,7 +7,12 @@
  * Every report carries its lease and number, so the host's disk shows which reports were applied.
  */
 import type { HostFrame, HostFrameOf, Job, RunOutcome, RunPatch, WorkerFrame } from '../../protocol/frames.ts'
-import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
+import {
+  LOG_EVENT_BYTES_MAX,
+  PROTOCOL_VERSION,
+  WORKER_FIRST_FRAME_MS,
+  WORKER_HEARTBEAT_MS,
+} from '../../protocol/limits.ts'
 import type { WorkerState } from '../../protocol/worker.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
 import { type NumberedFrame, ReferenceOutbox } from './reference-outbox.ts'
@@ -78,6 +83,12 @@ const FLOOD_PADDING = 'x'.repeat(100_000)
 
 /** Chooses one execution in sixteen by its lease id, so that the choice uses up no random number. */
 const isFlooding = (leaseId: string): boolean => leaseId.endsWith('0')
+
+/** The largest text of one log event, without its last line. */
+const LONG_LINE = `${'x'.repeat(LOG_EVENT_BYTES_MAX - 12)}\n`
+
+/** Chooses another one in sixteen. */
+const isVerbose = (leaseId: string): boolean => leaseId.endsWith('1')
 
 export class SpecWorker implements SimWorker {
   readonly plan: WorkerPlan
@@ -610,6 +621,7 @@ export class SpecWorker implements SimWorker {
     for (let n = random.below(3); n > 0; n--)
       add(anywhere(), () => this.#reportUsage(leaseId, random.below(3)))
     for (let n = random.below(3); n > 0; n--) this.#addArtifact(add, leaseId, n)
+    if (isVerbose(leaseId)) add(0.4, () => this.#reportLog(leaseId, LONG_LINE))
     if (isFlooding(leaseId)) add(0.5, () => this.#reportFlood(leaseId))
     if (random.chance(0.3)) add(anywhere(), () => this.#reportMemories(leaseId, execution.remote))
     if (random.chance(0.5))
@@ -640,13 +652,14 @@ export class SpecWorker implements SimWorker {
     }))
   }
 
-  #reportLog(leaseId: string): void {
+  /** @param before text in front of the report's id; a worker of another version does not split it */
+  #reportLog(leaseId: string, before = ''): void {
     const at = this.#instant()
     this.#report(leaseId, (seq) => ({
       type: 'run-event',
       leaseId,
       seq,
-      event: { type: 'log', at, stream: 'stdout', text: `${leaseId} ${seq}` },
+      event: { type: 'log', at, stream: 'stdout', text: `${before}${leaseId} ${seq}` },
     }))
   }
 

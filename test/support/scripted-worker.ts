@@ -255,6 +255,11 @@ export class ScriptedWorker {
     socket.addEventListener('close', () => this.#onDisconnected(connection))
   }
 
+  /** Sends a frame beside the script. */
+  sendFrame(frame: WorkerFrame): void {
+    if (this.#connection !== undefined) this.#send(this.#connection, frame)
+  }
+
   #register(connection: FleetConnection): void {
     if (this.#connection !== connection) return
     connection.registerSentAt = now()

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { WebSocket } from 'undici'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
+import { LOG_TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { routes } from '../../protocol/routes.ts'
 import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { FleetDemandResponse, FleetResponse } from '../../protocol/worker.ts'
@@ -754,6 +755,52 @@ describe('tickets and runs', () => {
     expect(kept).toEqual(all.filter((line) => kept.includes(line)))
     expect(run).toMatchObject({ result: { summary: 'done with ENG-1' }, costs: [{ model: run.id }] })
     expect(worker.executions).toHaveLength(1)
+  })
+
+  test('a worker that does not split a long log line stays connected, and the line is whole', async () => {
+    const at = createPlace()
+    const line = `${'ä😀'.repeat(150_000)}end`
+    expect(line.length).toBeGreaterThan(LOG_TEXT_CHARS_MAX)
+    const verbose: ExecutionScript = (job, random) => {
+      const [start, ...rest] = defaultScript(job, random)
+      return start === undefined ? [] : [start, { does: 'log', text: line }, ...rest]
+    }
+    const worker = await enrollWorker(at, 'one', { script: verbose })
+    writeTicket(at, 'ENG-1')
+    const events = await eventsOf(at, await runOf(at, 'ENG-1', 'completed'))
+    const texts = logsOf(events)
+    expect(Math.max(...texts.map(({ length }) => length))).toBeLessThanOrEqual(LOG_TEXT_CHARS_MAX)
+    expect(texts.join('').startsWith(line)).toBe(true)
+    expect(worker.executions).toHaveLength(1)
+    expect(worker.recordedFrames.filter(({ frame }) => frame.type === 'registered')).toHaveLength(1)
+  })
+
+  test('a late frame of a completed lease is answered with run-complete-ack, after a restart too', async () => {
+    const at = createPlace()
+    const worker = await enrollWorker(at, 'one')
+    writeTicket(at, 'ENG-1')
+    const run = await runOf(at, 'ENG-1', 'completed')
+    const [execution] = worker.executions
+    await until('the acknowledgement', () => execution?.acknowledgedAt !== undefined)
+    const leaseId = execution?.leaseId ?? ''
+    const event = { type: 'log', at: run.createdAt, stream: 'stdout', text: 'late' } as const
+    const answers = () =>
+      worker.recordedFrames
+        .filter(({ direction, frame }) => direction === 'received' && 'leaseId' in frame)
+        .map(({ frame }) => frame.type)
+    for (const restarts of [false, true]) {
+      if (restarts) {
+        at.host.process.kill('SIGKILL')
+        await at.host.exit
+        at.host = serve(at.dataDir)
+        await until('the worker to be back', async () => worker.isRegistered)
+      }
+      worker.recordedFrames.length = 0
+      worker.sendFrame({ type: 'run-event', leaseId, seq: 1, event })
+      await until('an answer', () => answers().length > 0)
+      expect(answers()).toEqual(['run-complete-ack'])
+    }
+    expect(logsOf(await eventsOf(at, run))).toEqual(linesOf(execution?.steps ?? []))
   })
 
   test('a discarded sandbox is deleted by its worker, even if the worker is offline meanwhile', async () => {

@@ -4,6 +4,7 @@ import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { yes } from '../../../core/result.ts'
 import { daemonEndedError } from '../../../core/run/interruption.ts'
+import { LOG_EVENT_BYTES_MAX } from '../../../protocol/limits.ts'
 import { StoreClosed } from '../../../store/errors.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { CREDENTIAL, DaemonConversation, jobOf, SECRET } from './daemon-conversation.ts'
@@ -811,11 +812,24 @@ test('an invalid report is not sent, and ends nothing', async () => {
   expectRecorded(conversation.transcript())
 })
 
+const sentTexts = (conversation: DaemonConversation) =>
+  conversation.frames.flatMap((frame) =>
+    frame.type === 'run-event' && frame.event.type === 'log' ? [frame.event.text] : [],
+  )
+
+test('a log text that is longer than an event may be is sent in several events, whole', async () => {
+  const conversation = await working()
+  await conversation.acknowledge({ 'ls-1': 1 })
+  const text = `${'ä😀\u0001'.repeat(100_000)}\nend`
+  await conversation.printLog('ls-1', text)
+  const texts = sentTexts(conversation)
+  expect(texts.length).toBeGreaterThan(1)
+  for (const part of texts)
+    expect(Buffer.byteLength(JSON.stringify(part))).toBeLessThanOrEqual(LOG_EVENT_BYTES_MAX + 2)
+  expect(texts.join('') === text).toBe(true)
+})
+
 describe('a log above its budget', () => {
-  const sentTexts = (conversation: DaemonConversation) =>
-    conversation.frames.flatMap((frame) =>
-      frame.type === 'run-event' && frame.event.type === 'log' ? [frame.event.text] : [],
-    )
   async function printTooMuch(): Promise<DaemonConversation> {
     const conversation = await online()
     await conversation.dispatch('ls-1', 'run-1', jobOf('run-1', { limits: { logBytes: 64 * 1024 } }))

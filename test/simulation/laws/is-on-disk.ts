@@ -23,7 +23,7 @@ export function reportIdOf(report: UnnumberedFrame): string | undefined {
   switch (report.type) {
     case 'run-event':
       if (report.event.type === 'agent') return String(report.event.message.report)
-      return report.event.type === 'log' ? report.event.text : undefined
+      return report.event.type === 'log' ? lastLineOf(report.event.text) : undefined
     case 'run-artifact':
       return Buffer.from(report.data, 'base64').toString().slice(0, -1)
     case 'run-memories':
@@ -36,6 +36,9 @@ export function reportIdOf(report: UnnumberedFrame): string | undefined {
       return undefined
   }
 }
+
+/** A long text ends with its id on a line of its own, so that the id is an event of its own once the text is split. */
+const lastLineOf = (text: string): string => text.slice(text.lastIndexOf('\n') + 1)
 
 /** @param seen report ids in event logs */
 export function isOnDisk(
