@@ -2,8 +2,9 @@
  * The tracker connection machine tracks whether the tracker accepts the host's credential, and refreshes its token.
  *
  * The top-level states are the ones people see. A token is refreshed some time before it expires, and once after a
- * refusal; a token that is refused right after a refresh needs a person. Temporary failures are retried without end,
- * and the polling is paused once the token has expired. `tracker-connection.ts` holds the tokens.
+ * refusal; a token that is refused right after a refresh needs a person. Temporary failures are retried without end.
+ * An expired token is never used: the polling is paused until a refresh succeeds. `tracker-connection.ts` holds the
+ * tokens.
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
@@ -32,8 +33,11 @@ export type TrackerConnectionEvent =
       readonly pollMs: number
       readonly refreshable: boolean
       readonly refreshAt: number | null
+      readonly isExpired: boolean
     }
   | { readonly type: 'unconfigured' }
+  /** A request was not sent, because the token has expired. */
+  | { readonly type: 'expired' }
   /** The tracker answered; `problem` is what it reported with the answer. */
   | { readonly type: 'answered'; readonly problem: string | null }
   /** The tracker refused the credential. */
@@ -67,9 +71,19 @@ const refreshOutcomes = {
   'refresh denied': { target: '#tracker.auth-error', actions: 'noteProblem' },
 } as const
 
+/** What people read while the token has expired. */
+export const TOKEN_EXPIRED = {
+  refreshing: 'the token has expired and is being refreshed',
+  dead: 'the token has expired; connect the tracker again',
+} as const
+
 export const trackerConnectionMachine = setup({
   types: {} as { context: TrackerConnectionContext; events: TrackerConnectionEvent },
   guards: {
+    isExpired: ({ event }) => event.type === 'configured' && event.isExpired,
+    isExpiredAndRefreshable: ({ event }) =>
+      event.type === 'configured' && event.isExpired && event.refreshable,
+    isRefreshable: ({ context }) => context.refreshable,
     mayRefresh: ({ context }) => context.refreshable && context.isAccepted,
     isStillValid: ({ event }) => event.type === 'refresh failed' && event.isStillValid,
   },
@@ -90,6 +104,8 @@ export const trackerConnectionMachine = setup({
       event.type === 'answered' ? { error: event.problem, isAccepted: true } : {},
     ),
     noteProblem: assign(({ event }) => ('problem' in event ? { error: event.problem } : {})),
+    noteExpiry: assign({ error: TOKEN_EXPIRED.refreshing }),
+    noteDeadToken: assign({ error: TOKEN_EXPIRED.dead }),
     noteFailure: assign(({ context }) => ({ failures: context.failures + 1 })),
     noteRefresh: assign(({ event }) =>
       event.type === 'refreshed'
@@ -124,7 +140,21 @@ export const trackerConnectionMachine = setup({
   },
   initial: 'disconnected',
   on: {
-    configured: { target: '.connected', reenter: true, actions: 'applyConfiguration' },
+    configured: [
+      {
+        guard: 'isExpiredAndRefreshable',
+        target: '.refresh-failing.refreshing',
+        reenter: true,
+        actions: ['applyConfiguration', 'noteExpiry'],
+      },
+      {
+        guard: 'isExpired',
+        target: '.auth-error',
+        reenter: true,
+        actions: ['applyConfiguration', 'noteDeadToken'],
+      },
+      { target: '.connected', reenter: true, actions: 'applyConfiguration' },
+    ],
     unconfigured: { target: '.disconnected', actions: 'reset' },
     refused: { actions: 'resumeWaiting' },
   },
@@ -136,7 +166,13 @@ export const trackerConnectionMachine = setup({
     connected: {
       description: 'the tracker accepted the credential, or has not been asked yet',
       entry: 'resumePolling',
-      on: { answered: { actions: 'noteAnswer' } },
+      on: {
+        answered: { actions: 'noteAnswer' },
+        expired: [
+          { guard: 'isRefreshable', target: '#tracker.refresh-failing.refreshing', actions: 'noteExpiry' },
+          { target: '#tracker.auth-error', actions: 'noteDeadToken' },
+        ],
+      },
       initial: 'valid',
       states: {
         valid: {
@@ -173,7 +209,8 @@ export const trackerConnectionMachine = setup({
       },
     },
     'refresh-failing': {
-      description: 'the token has expired and its refresh fails for a temporary reason',
+      description:
+        'the token has expired; it is being refreshed, or its refresh fails for a temporary reason',
       entry: 'pausePolling',
       initial: 'waiting',
       states: {
@@ -183,7 +220,7 @@ export const trackerConnectionMachine = setup({
           on: { 'refresh due': 'refreshing' },
         },
         refreshing: {
-          description: 'another attempt is under way',
+          description: 'an attempt is under way',
           entry: 'refresh',
           on: {
             ...refreshOutcomes,

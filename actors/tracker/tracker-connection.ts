@@ -2,7 +2,7 @@
  * TrackerConnection sends the host's requests to the tracker and keeps its access token valid.
  *
  * A request that the tracker refuses waits for the one refresh that follows, together with all others, and is then sent
- * once more. A new pair of tokens is on disk before it is used, because issuing it may invalidate the old pair. A pair
+ * once more. No request is sent with an expired token. A new pair of tokens is on disk before it is used, because issuing it may invalidate the old pair. A pair
  * that cannot be saved is kept in memory and saved later, instead of asking for another one.
  */
 import { backoffMs } from '../../core/backoff.ts'
@@ -70,6 +70,8 @@ export class TrackerConnection {
   #settingsKey = ''
   #credentialKey: string | undefined
   #unsaved: UnsavedTokens | undefined
+  /** When the current token was issued to this process, in monotonic milliseconds. */
+  #issuedAt = Number.NEGATIVE_INFINITY
   /** Access token that is being saved: its arrival in the configuration is not a change made by a person. */
   #savingToken: string | undefined
   #refreshing: RefreshInProgress | undefined
@@ -145,6 +147,7 @@ export class TrackerConnection {
       pollMs: pollSeconds * 1000,
       refreshable: refreshToken !== undefined && refreshToken !== '',
       refreshAt: this.#refreshAt(),
+      isExpired: this.#isExpired(),
     })
   }
 
@@ -171,11 +174,24 @@ export class TrackerConnection {
     return refreshToken === undefined || refreshToken === '' || Number.isNaN(at) ? undefined : at
   }
 
+  /** A token that was just issued is used whatever its expiry says, or two clocks that differ would cause a refresh loop. */
+  #isExpired(): boolean {
+    const { clock, config } = this.#ports
+    const { apiKey, tokenExpiresAt } = config().tracker
+    if (apiKey === undefined || apiKey === '') return false
+    const isNew = clock.monotonic() - this.#issuedAt < TOKEN_REFRESH_RETRY_MS_FIRST
+    return !isNew && clock.now() >= Date.parse(tokenExpiresAt ?? '')
+  }
+
   // ---- requests ----------------------------------------------------------------------------------------------------
 
   /** Sends a request. When the tracker refuses the credential, the request is sent once more with a new one. */
   async ask<T>(request: (tracker: Tracker) => Promise<Result<T>>): Promise<Result<T>> {
     if (this.#refusal !== undefined) return this.#refusal
+    if (this.#tracker !== undefined && this.#isExpired()) {
+      this.#ports.sendEvent({ type: 'expired' })
+      return EXPIRED
+    }
     const first = await this.#attempt(request)
     if (!isRefused(first.answer)) return first.answer
     if (first.generation === this.#clientGeneration) await this.#waitForRefresh(first)
@@ -311,6 +327,7 @@ export class TrackerConnection {
   async #save(unsaved: UnsavedTokens, isStillValid: boolean): Promise<TrackerConnectionEvent> {
     const { accessToken, refreshToken, expiresAt } = unsaved.pair
     this.#unsaved = unsaved
+    this.#issuedAt = this.#ports.clock.monotonic()
     this.#savingToken = accessToken
     const change = {
       tracker: {
@@ -391,6 +408,8 @@ function refusalIn(state: TrackerStatus['state']): Refused | undefined {
 const CREDENTIAL_REFUSED = 'the tracker refuses its credential; connect the tracker again'
 const REFRESH_FAILING =
   'the token of the tracker has expired and cannot be refreshed just now; try again in a while'
+
+const EXPIRED = no('unavailable', REFRESH_FAILING)
 
 const isRefreshing = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.values(value).includes('refreshing')

@@ -4,6 +4,7 @@
  */
 import { expect, test } from '@jest/globals'
 import { CONNECT_AGAIN } from '../../actors/accounts/oauth-redirect-effects.ts'
+import { TOKEN_EXPIRED } from '../../actors/tracker/tracker-connection.machine.ts'
 import type { Tracker } from '../../core/ports.ts'
 import type { TokenPair } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -14,6 +15,7 @@ import { configWith, HostConversation, ScriptedTracker, ticket } from './host-co
 
 const HOUR_MS = 3_600_000
 const IN_AN_HOUR = new Date(new ManualClock().now() + HOUR_MS).toISOString()
+const AN_HOUR_AGO = new Date(new ManualClock().now() - HOUR_MS).toISOString()
 
 /** Issues tokens `a-n` and `r-n`. Only the newest of each is valid, and each refresh invalidates both. */
 class ScriptedTokenProvider {
@@ -59,13 +61,18 @@ class ScriptedTokenProvider {
   }
 }
 
-async function startWithTracker(tracker: object = {}) {
+/** @param prepare called before the host starts */
+async function startWithTracker(
+  tracker: object = {},
+  prepare: (provider: ScriptedTokenProvider) => void = () => {},
+) {
   const host = new HostConversation(
     configWith({
       tracker: { driver: 'linear', apiKey: 'a-0', refreshToken: 'r-0', pollSeconds: 30, ...tracker },
     }),
   )
   const provider = new ScriptedTokenProvider()
+  prepare(provider)
   host.overrides = {
     tracker: (config) => provider.tracker(config),
     accounts: {
@@ -82,6 +89,9 @@ async function startWithTracker(tracker: object = {}) {
 const storedTracker = async (host: HostConversation) =>
   JSON.parse((await host.store.config.read()) ?? '{}').tracker
 const status = (host: HostConversation) => host.hostApi.hello().linearStatus
+const statesOf = (pushes: ReturnType<HostConversation['recordPushes']>) =>
+  pushes.flatMap((push) => (push.type === 'linear-status' ? [push.linearStatus.state] : []))
+
 /** A promise and the function that resolves it. */
 function gate() {
   let open = () => {}
@@ -195,10 +205,74 @@ test('polling pauses when the token has expired, and continues once a refresh su
   await host.advance(600)
   expect(status(host)).toEqual({ state: 'connected' })
   expect(provider.tickets.polls).toBeGreaterThan(pollsBefore)
-  expect(pushes.flatMap((push) => (push.type === 'linear-status' ? [push.linearStatus.state] : []))).toEqual([
+  expect(statesOf(pushes).filter((state, at, all) => state !== all[at - 1])).toEqual([
     'refresh-failing',
     'connected',
   ])
+})
+
+test('a token that has expired before the start is refreshed before anything is asked with it', async () => {
+  const { open, opened } = gate()
+  const { host, provider } = await startWithTracker({ tokenExpiresAt: AN_HOUR_AGO }, (tokens) => {
+    tokens.hold = opened
+  })
+  await host.advance(60)
+  expect([provider.used, provider.refreshes]).toEqual([[], 1])
+  expect(status(host)).toEqual({ state: 'refresh-failing', error: TOKEN_EXPIRED.refreshing })
+  const pushes = host.recordPushes()
+  provider.tickets.put(ticket('ENG-1'))
+  provider.expiresAt = () => new Date(host.clock.now() + HOUR_MS).toISOString()
+  open()
+  await host.settle()
+  expect(status(host)).toEqual({ state: 'connected' })
+  expect(new Set(provider.used)).toEqual(new Set(['a-1']))
+  expect(statesOf(pushes)).toEqual(['connected'])
+  expect(host.runOf('ENG-1').status).toBe('queued')
+})
+
+test('a token that has expired before the start is not used while it cannot be refreshed', async () => {
+  const { host, provider } = await startWithTracker({ tokenExpiresAt: AN_HOUR_AGO }, (tokens) => {
+    tokens.refusal = no('unavailable', 'Linear did not answer')
+  })
+  await host.advance(300)
+  expect(status(host)).toEqual({ state: 'refresh-failing', error: 'Linear did not answer' })
+  expect((await host.settled(host.hostApi.trackerProjects())).ok).toBe(false)
+  expect(provider.used).toEqual([])
+  provider.refusal = undefined
+  await host.advance(600)
+  expect(status(host)).toEqual({ state: 'connected' })
+  expect(new Set(provider.used)).toEqual(new Set(['a-1']))
+})
+
+test('an expired token without a refresh token is not used: a person has to connect again', async () => {
+  const { host, provider } = await startWithTracker({ tokenExpiresAt: AN_HOUR_AGO, refreshToken: undefined })
+  await host.advance(300)
+  expect(status(host)).toEqual({ state: 'auth-error', error: TOKEN_EXPIRED.dead })
+  expect([provider.used, provider.refreshes]).toEqual([[], 0])
+})
+
+test('a token that expired while the computer slept is refreshed before the next request', async () => {
+  const { host, provider } = await startWithTracker({ tokenExpiresAt: IN_AN_HOUR })
+  await host.advance(60)
+  provider.used = []
+  provider.good = undefined
+  host.clock.jumpWallClock(8 * HOUR_MS)
+  await host.advance(60)
+  expect(status(host)).toEqual({ state: 'connected' })
+  expect(new Set(provider.used)).toEqual(new Set(['a-1']))
+  expect(provider.refreshes).toBe(1)
+})
+
+test('a provider whose tokens have expired when they arrive is not asked in a loop', async () => {
+  const { host, provider } = await startWithTracker(
+    { tokenExpiresAt: AN_HOUR_AGO, pollSeconds: 300 },
+    (tokens) => {
+      tokens.expiresAt = () => AN_HOUR_AGO
+    },
+  )
+  await host.advance(60)
+  expect(provider.refreshes).toBeLessThanOrEqual(13)
+  expect(provider.used.length).toBeGreaterThan(0)
 })
 
 test('a refused refresh token stops the polling until a person connects again', async () => {

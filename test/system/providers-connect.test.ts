@@ -3,7 +3,7 @@
  * remote browser, and with every kind of failure. New tokens are on disk before they are used; after a crash the host
  * recovers them if the provider allows it.
  */
-import { statSync } from 'node:fs'
+import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { CONNECT_AGAIN } from '../../actors/accounts/oauth-redirect-effects.ts'
@@ -139,6 +139,40 @@ describe('a browser that comes back from the consent page', () => {
     expect(system.storedConfig().tracker).not.toEqual(tracker)
   })
 })
+
+/** Makes the stored access token one that has expired while the host was off. */
+function expireStoredToken(system: ProviderSystem): void {
+  const config = system.storedConfig()
+  const tokenExpiresAt = new Date(Date.now() - 60_000).toISOString()
+  const text = JSON.stringify({ ...config, tracker: { ...config.tracker, tokenExpiresAt } })
+  writeFileSync(join(system.dataDir, 'config.json'), text)
+  system.linear.advance(DAY_MS)
+}
+
+story(
+  'a host that starts with an expired token asks nothing with it, and does not call it connected',
+  async () => {
+    const system = await ProviderSystem.open({ connect: OWN_CLIENT, ...AWAY })
+    const { linear } = system
+    await connectTracker(system)
+    const before = refreshTokenOf(system)
+    await system.killHost()
+    expireStoredToken(system)
+    linear.calls.length = 0
+    const states: string[] = []
+    linear.onTokenAnswer = async () => {
+      states.push((await system.connectDashboard()).tracker.state)
+    }
+    await system.startHost()
+    const issue = system.createTicket('After the night', WORK)
+    await system.waitForStatus(issue, 'queued')
+    expect(states).toEqual(['refresh-failing'])
+    expect((await system.connectDashboard()).tracker.state).toBe('connected')
+    expect(refreshTokenOf(system)).not.toBe(before)
+    expect(linear.calls.length).toBeGreaterThan(0)
+    expect(new Set(linear.calls.map(({ status }) => status))).toEqual(new Set([200]))
+  },
+)
 
 // ---- the helper ------------------------------------------------------------------------------------------------------
 

@@ -11,13 +11,18 @@ const byKey: TrackerConnectionEvent = {
   pollMs: 1_000,
   refreshable: false,
   refreshAt: null,
+  isExpired: false,
 }
 const byToken: TrackerConnectionEvent = {
   type: 'configured',
   pollMs: 1_000,
   refreshable: true,
   refreshAt: 50,
+  isExpired: false,
 }
+const byOldKey: TrackerConnectionEvent = { ...byKey, isExpired: true }
+const byOldToken: TrackerConnectionEvent = { ...byToken, isExpired: true }
+const expired: TrackerConnectionEvent = { type: 'expired' }
 const unconfigured: TrackerConnectionEvent = { type: 'unconfigured' }
 const answered: TrackerConnectionEvent = { type: 'answered', problem: null }
 const partly: TrackerConnectionEvent = { type: 'answered', problem: 'ENG-3 could not be read' }
@@ -65,6 +70,27 @@ const stories: readonly Story<TrackerConnectionEvent>[] = [
     title: 'an expired token pauses the polling, and its refresh is retried until it succeeds',
     input,
     events: [byToken, due, late, refused, due, refused, late, due, refreshed],
+  },
+  {
+    title: 'a token that has expired before the start is refreshed before the first poll',
+    input,
+    events: [byOldToken, refreshed, answered],
+  },
+  {
+    title: 'a token that has expired before the start and cannot be refreshed needs a person',
+    input,
+    events: [byOldKey, expired, byKey],
+  },
+  {
+    title: 'a token that has expired unnoticed is refreshed before the next request',
+    input,
+    events: [byToken, expired, refreshed, due, expired, late, expired, due, refreshed],
+  },
+  {
+    title: 'a token that has expired unnoticed and cannot be refreshed needs a person',
+    input,
+    events: [byKey, expired],
+    onlyLastLine: true,
   },
   {
     title: 'a refused refresh token needs a person',
