@@ -188,8 +188,8 @@ const frames: readonly Mutant[] = [
   {
     name: 'every late completion is acknowledged',
     file: 'actors/workers/lease-reconciliation.ts',
-    find: "if (howItEnded === 'completed' && (frameType",
-    replace: 'if (howItEnded !== undefined && (frameType',
+    find: "if (howItEnded === 'completed') {",
+    replace: 'if (howItEnded !== undefined) {',
   },
 ]
 
