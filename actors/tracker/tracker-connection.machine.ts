@@ -71,7 +71,7 @@ const refreshOutcomes = {
   'refresh denied': { target: '#tracker.auth-error', actions: 'noteProblem' },
 } as const
 
-/** What people read while the token has expired. */
+/** The problem that people read while the token has expired. */
 export const TOKEN_EXPIRED = {
   refreshing: 'the token has expired and is being refreshed',
   dead: 'the token has expired; connect the tracker again',
