@@ -2,6 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
 import type { UsageSnapshot } from '../../../protocol/frames.ts'
+import { ATTACH_DATA_CHARS_MAX, ATTACH_INPUT_BYTES_AT_ONCE } from '../../../protocol/limits.ts'
 import { CURSOR_QUERY, CURSOR_REPLY, createPlainScreen } from '../../support/plain-screen.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { DaemonConversation, ManualPromise, SECRET } from './daemon-conversation.ts'
@@ -318,11 +319,13 @@ describe('output', () => {
   test('rings the bell when an endless paste is dropped', async () => {
     const conversation = await withViews('s-1', 's-2')
     conversation.hiddenFrames = [...conversation.hiddenFrames, 'attach-input']
-    for (let n = 0; n < 17; n++) await conversation.hostSends(input('s-1', 'x'.repeat(64 * 1024)))
+    const accepted = ATTACH_INPUT_BYTES_AT_ONCE / ATTACH_DATA_CHARS_MAX
+    for (let n = 0; n <= accepted; n++)
+      await conversation.hostSends(input('s-1', 'x'.repeat(ATTACH_DATA_CHARS_MAX)))
     await conversation.clock.advance(1_000)
     await conversation.hostSends(input('s-2', 'y'))
     await conversation.hostSends(input('s-1', 'z'))
-    expectRecorded(conversation.transcript().slice(16))
+    expectRecorded(conversation.transcript().slice(accepted))
   })
 
   test('of a session that queries without end does not block an interrupt', async () => {
