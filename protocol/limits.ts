@@ -22,6 +22,10 @@ export const CONFIG_BYTES_MAX = 1024 * 1024
 export const SETTINGS_CHANGES_WAITING_MAX = 64
 /** How often a patch is decided again because a hand edit changed the file meanwhile. */
 export const SETTINGS_TRIES_MAX = 5
+/** How long an invalid text of the configuration file must stay before it counts as an edit and not as half of one. */
+export const CONFIG_SETTLE_MS = 1_000
+/** How often an invalid text may be replaced by another before the last of them counts. */
+export const CONFIG_SETTLE_TRIES_MAX = 10
 export const PORT_MAX = 65_535
 /** More than the workers' heartbeat interval of 15 s, or every worker would count as lost between two heartbeats. */
 export const HEARTBEAT_TIMEOUT_SECONDS_MIN = 20

@@ -5,15 +5,19 @@
  * Applying a change and reading the file each end with one event to the settings actor, also after a failure.
  */
 import { isNativeError } from 'node:util/types'
-import type { ConfigFile, Log, Meters } from '../../core/ports.ts'
+import type { Clock, ConfigFile, Log, Meters } from '../../core/ports.ts'
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
 import { type DecidedChange, decideChange, decideCredentials } from '../../core/settings/change.ts'
-import { adoptEdit } from '../../core/settings/edit.ts'
+import { type AdoptedEdit, adoptEdit } from '../../core/settings/edit.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
-import { SETTINGS_CHANGES_WAITING_MAX } from '../../protocol/limits.ts'
+import {
+  CONFIG_SETTLE_MS,
+  CONFIG_SETTLE_TRIES_MAX,
+  SETTINGS_CHANGES_WAITING_MAX,
+} from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { PendingRequests } from '../runtime/pending-requests.ts'
 import type { CurrentConfig } from './current-config.ts'
@@ -35,6 +39,7 @@ export type SettingsRequest =
 export type SettingsRequests = PendingRequests<SettingsRequest, SettingsUpdateResponse>
 
 export interface SettingsEffectsPorts {
+  readonly clock: Pick<Clock, 'after'>
   readonly file: ConfigFile
   readonly currentConfig: CurrentConfig
   readonly requests: SettingsRequests
@@ -132,11 +137,11 @@ function decideRequest(current: CompletedConfig, request: SettingsRequest): Resu
   return no('conflict', 'the configuration was changed meanwhile; nothing was saved')
 }
 
-async function readFile({ file, currentConfig, log }: SettingsEffectsPorts): Promise<SettingsEvent> {
+async function readFile(ports: SettingsEffectsPorts): Promise<SettingsEvent> {
+  const { currentConfig, log } = ports
   try {
-    const text = await file.read()
+    const { text, edit } = await readSettledEdit(ports)
     if (text === currentConfig.fileText) return { type: 'file unchanged' }
-    const edit = adoptEdit(currentConfig.configuration, text)
     if (!edit.ok) {
       currentConfig.rejectFile(text)
       log.error(
@@ -153,4 +158,29 @@ async function readFile({ file, currentConfig, log }: SettingsEffectsPorts): Pro
     log.error({ err: error }, 'config.json could not be read; the last valid configuration stays in force')
     return { type: 'file unchanged' }
   }
+}
+
+interface FileEdit {
+  readonly text: string | undefined
+  readonly edit: Result<AdoptedEdit>
+}
+
+/**
+ * An editor may empty the file or rename it away before it writes the new text. So an invalid text is final only when the
+ * file still holds it a moment later, and meanwhile no requested change overwrites the file.
+ */
+async function readSettledEdit({ clock, file, currentConfig }: SettingsEffectsPorts): Promise<FileEdit> {
+  const judge = (text: string | undefined): FileEdit => ({
+    text,
+    edit: adoptEdit(currentConfig.configuration, text),
+  })
+  let found = judge(await file.read())
+  for (let tries = 0; tries < CONFIG_SETTLE_TRIES_MAX; tries++) {
+    if (found.edit.ok || found.text === currentConfig.fileText) return found
+    await new Promise<void>((resolve) => void clock.after(CONFIG_SETTLE_MS, resolve))
+    const text = await file.read()
+    if (text === found.text) return found
+    found = judge(text)
+  }
+  return found
 }

@@ -1,6 +1,7 @@
 /** The settings rules, one by one, through a real socket of a real host. */
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import { WebSocket } from 'undici'
 import { type CommandProcess, serve } from '../support/command-process.ts'
@@ -278,6 +279,23 @@ describe('rule 6: hand edits', () => {
     for (const secret of Object.values(SECRETS).flatMap((section) => Object.values(section))) {
       expect(JSON.stringify(frames)).not.toContain(secret)
     }
+  })
+})
+
+describe('an editor that empties the file before it writes', () => {
+  test('causes no error in the log, and the new configuration takes effect', async () => {
+    const served = startHost(CONFIGURED)
+    await served.waitForLaunch()
+    const path = join(served.dataDir, 'config.json')
+    const text = JSON.stringify({ server: { port: 0 }, ...ALONE, ...CONFIGURED, sandbox: { concurrency: 8 } })
+    writeFileSync(path, '')
+    await pause(300)
+    writeFileSync(path, text.slice(0, 40))
+    await pause(300)
+    writeFileSync(path, text)
+    await until('the edit', () => served.err().includes('the new configuration is in force'))
+    expect(await served.request('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 8 } } })
+    expect(served.err()).not.toContain('"level":50')
   })
 })
 

@@ -4,7 +4,11 @@
 import { describe, expect, test } from '@jest/globals'
 import type { ConfigFile } from '../../../core/ports.ts'
 import type { DashboardPush } from '../../../protocol/dashboard.ts'
-import { SETTINGS_CHANGES_WAITING_MAX } from '../../../protocol/limits.ts'
+import {
+  CONFIG_SETTLE_MS,
+  CONFIG_SETTLE_TRIES_MAX,
+  SETTINGS_CHANGES_WAITING_MAX,
+} from '../../../protocol/limits.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -167,23 +171,57 @@ describe('a hand edit', () => {
   test('that is invalid is logged with its field and ignored; the last valid configuration stays', async () => {
     const { file, clock, live, pushes, log } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit('{"sandbox":{"concurrency":"many"}}')
-    await clock.settle()
+    await clock.advance(CONFIG_SETTLE_MS)
     expect(live().sandbox.concurrency).toBe(7)
     expect(pushes).toEqual([])
     expect(JSON.stringify(log.lines)).toContain('/sandbox/concurrency')
   })
 
+  test.each([
+    ['', 'emptied'],
+    ['{"sandbox":{"concur', 'half written'],
+    [undefined, 'moved away'],
+  ])(
+    'for which the file is %j (%#) for a moment takes effect without a word about the moment: %s',
+    async (moment, _name) => {
+      const { file, clock, live, log, change } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
+      file.edit(moment)
+      await clock.advance(CONFIG_SETTLE_MS / 2)
+      expect(live().sandbox.concurrency).toBe(7)
+      const patched = change({ agent: { maxTurns: 9 } })
+      file.edit('{"sandbox":{"concurrency":8}}')
+      await clock.advance(CONFIG_SETTLE_MS)
+      expect(await patched).toMatchObject({ ok: true })
+      expect(stored(file)).toEqual({ sandbox: { concurrency: 8 }, agent: { maxTurns: 9 } })
+      expect(live().sandbox.concurrency).toBe(8)
+      expect(log.lines.filter(({ level }) => level === 'error')).toEqual([])
+    },
+  )
+
+  test('that stays broken is logged once, and one that changes all the time too', async () => {
+    const { file, clock, log } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
+    const errors = () => log.lines.filter(({ level }) => level === 'error').length
+    file.edit('')
+    await clock.advance(CONFIG_SETTLE_MS * 3)
+    expect(errors()).toBe(1)
+    for (let part = 0; part <= CONFIG_SETTLE_TRIES_MAX; part++) {
+      file.edit(`{${' '.repeat(part)}`, part === 0)
+      await clock.advance(CONFIG_SETTLE_MS)
+    }
+    expect(errors()).toBe(2)
+  })
+
   test('that is not JSON does not put the file’s text into the log', async () => {
     const { file, clock, log } = await startHostWithFile()
     file.edit('{"tracker":{"apiKey":"planted_secret_value"')
-    await clock.settle()
+    await clock.advance(CONFIG_SETTLE_MS)
     expect(JSON.stringify(log.lines)).not.toContain('planted_secret_value')
   })
 
   test('that is invalid and then patched: the patch applies to the last valid configuration, and the edit is saved as a copy', async () => {
     const { file, clock, change } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit('{ broken')
-    await clock.settle()
+    await clock.advance(CONFIG_SETTLE_MS)
     expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({ ok: true })
     expect(stored(file)).toEqual({ sandbox: { concurrency: 7 }, agent: { maxTurns: 9 } })
     expect(file.copies).toEqual(['{ broken'])
@@ -228,10 +266,10 @@ describe('a hand edit', () => {
   test('a deleted file is ignored until it is back', async () => {
     const { file, clock, live } = await startHostWithFile('{"sandbox":{"concurrency":7}}')
     file.edit(undefined)
-    await clock.settle()
+    await clock.advance(CONFIG_SETTLE_MS)
     expect(live().sandbox.concurrency).toBe(7)
     file.edit('{"sandbox":{"concurrency":8}}')
-    await clock.settle()
+    await clock.advance(CONFIG_SETTLE_MS)
     expect(live().sandbox.concurrency).toBe(8)
   })
 })
