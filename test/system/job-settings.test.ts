@@ -2,9 +2,12 @@
  * The settings of a job have their effect where the agent works: a real host, worker, sandbox and git. The agent's command leaves
  * its own arguments and its prompt among the artifacts.
  */
+import { existsSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
 import type { Run } from '../../protocol/run.ts'
 import { LocalSystem } from '../support/local-system.ts'
+import { testIf } from '../support/skips.ts'
+import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
 const COMMAND = `sh -c 'printf "%s\\n" "$@" > "$SWITCHYARD_ARTIFACTS/arguments"; tee "$SWITCHYARD_ARTIFACTS/prompt" | scripted-agent "$@"' agent`
@@ -53,6 +56,34 @@ test(
     expect(given).toMatch(/^--model\nfar-model$/m)
     expect(given).toMatch(/^--effort\nhigh$/m)
     expect(await readArtifact(system, run, 'prompt')).toContain('Speak of lamps.')
+  },
+  TEST_MS_MAX,
+)
+
+const ASK = 'curl -s -o /dev/null --max-time 20'
+
+testIf(existsSync('/usr/bin/curl'), 'needs curl')(
+  'the network, its hosts and the disk quota are as configured',
+  async () => {
+    const system = await LocalSystem.open({
+      sandbox: { network: 'allowlist', allowedHosts: ['allowed.invalid'], diskQuotaGib: 0.05 },
+    })
+    const worker = await system.pairWorker()
+    system.writeTicket('NET-1', [
+      `run ${ASK} https://allowed.invalid; ${ASK} https://other.invalid; true`,
+      'run head -c 80000000 /dev/zero > "$HOME/filler"',
+      'say Done.',
+    ])
+    const first = await system.waitForEnd('NET-1')
+    expect([first.status, first.error]).toEqual(['completed', undefined])
+    const said = (await system.events(first)).flatMap((event) => (event.type === 'log' ? [event.text] : []))
+    const refused = said.filter((text) => /^egress: \S+ refused/.test(text)).map((text) => text.split(' ')[1])
+    expect(refused).toEqual(['other.invalid:443'])
+    worker.process.kill('SIGTERM')
+    await worker.exit
+    // Disk space is reclaimed at the start and every few minutes.
+    system.startWorker(worker.dataDir)
+    await until('the sandbox over the quota is gone', () => system.sandboxOf(first) === undefined)
   },
   TEST_MS_MAX,
 )

@@ -84,6 +84,19 @@ test('the mapping’s settings override the configuration’s', () => {
   expect(job.agent.instructions.endsWith('Be brief.')).toBe(true)
 })
 
+test('the sandbox’s settings are carried', () => {
+  const set = {
+    network: 'allowlist' as const,
+    allowedHosts: ['example.org'],
+    memoryMib: 64,
+    maxProcesses: 16,
+    diskQuotaGib: 0.5,
+    exposeCodehostToken: true,
+  }
+  const own = config({}, { sandbox: { ...configDefaults.sandbox, ...set } })
+  expect(buildJob(facts({ config: own })).sandbox).toEqual(set)
+})
+
 test('memories newest first, within their budget', () => {
   expect(buildJob(facts({ memories: [memory('old'), memory('new', T1)] })).agent.memories).toEqual([
     'new',
