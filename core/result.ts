@@ -4,6 +4,8 @@
  * A rule returns a result and throws only for bugs. A refusal has a kind, which the HTTP layer turns into a status,
  * and one sentence for the person: what was wrong, and what cures it. A refusal never contains a secret.
  */
+import type { FailureKind } from '../protocol/frames.ts'
+
 export type RefusalKind =
   | 'invalid' //      the request itself is wrong; asking again unchanged is pointless
   | 'unauthorized' // who is asking is not known
@@ -20,6 +22,8 @@ export interface Refusal {
   readonly message: string
   /** The shortest wait after which a retry can succeed. */
   readonly retryAfterMs?: number
+  /** The kind of failure of a run that ends with this refusal. */
+  readonly failure?: FailureKind
 }
 
 export type Result<T> =

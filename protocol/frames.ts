@@ -226,8 +226,21 @@ export const RunPatch = record('RunPatch', {
 })
 export type RunPatch = Static<typeof RunPatch>
 
+/** The kinds of failures. A newer worker may name other kinds, so the field is any word. */
+export const FAILURE_KINDS = [
+  'network',
+  'agent',
+  'checkout',
+  'credentials',
+  'configuration',
+  'verification',
+  'limit',
+] as const
+export type FailureKind = (typeof FAILURE_KINDS)[number]
+
 export const RunOutcome = record('RunOutcome', {
   status: stringEnum(['completed', 'failed', 'cancelled']),
+  failure: Type.Optional(Type.Unsafe<FailureKind>(Name)),
   result: Type.Optional(RunResult),
   error: Type.Optional(Text),
   costs: RunCosts,

@@ -8,14 +8,14 @@ import { isNativeError } from 'node:util/types'
 import { failedOutcome } from '../../core/daemon/outcome.ts'
 import type { AgentOutcome, Execution, Progress, StopRequest } from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
-import { no, type Result } from '../../core/result.ts'
+import { no, type Refusal, type Result } from '../../core/result.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 
 export interface ExecutionHandlePorts {
   readonly clock: Pick<Clock, 'after'>
   readonly log: Log
   readonly onPrepared: (progress: Progress) => void
-  readonly onPrepareFailed: (reason: string) => void
+  readonly onPrepareFailed: (refusal: Refusal) => void
   readonly onAgentEnded: (agent: AgentOutcome) => void
   readonly onEnded: (outcome: RunOutcome) => void
   /** Every process of the execution is gone: called once, maybe long after `onEnded`. */
@@ -46,7 +46,7 @@ export class ExecutionHandle {
     void this.#runPhase(() => this.#execution.prepare(), onError).then((answer) => {
       if (this.#stopOrder !== undefined) void this.#end(stoppedBy(this.#stopOrder))
       else if (answer.ok) this.#ports.onPrepared(answer.value)
-      else this.#ports.onPrepareFailed(answer.refusal.message)
+      else this.#ports.onPrepareFailed(answer.refusal)
     })
   }
 

@@ -159,7 +159,12 @@ export class ExecutionRunner {
         reports.recordProgress(leaseId, progress)
         lookup.send(leaseId, { type: 'prepared', progress: {} })
       },
-      onPrepareFailed: (reason) => lookup.send(leaseId, { type: 'preparation failed', reason }),
+      onPrepareFailed: ({ message: reason, failure }) =>
+        lookup.send(leaseId, {
+          type: 'preparation failed',
+          reason,
+          ...(failure === undefined ? {} : { failure }),
+        }),
       onAgentEnded: (agent) => lookup.send(leaseId, { type: 'agent ended', agent }),
       onEnded: (outcome) => {
         reports.endLog(leaseId, new Date(clock.now()).toISOString())

@@ -13,7 +13,7 @@ import type { AgentOutcome, Progress, StopRequest } from '../../core/daemon/port
 import { daemonEndedError } from '../../core/run/interruption.ts'
 import { ExecutionFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import type { RunOutcome } from '../../protocol/frames.ts'
+import type { FailureKind, RunOutcome } from '../../protocol/frames.ts'
 import type { RunSandbox } from '../../protocol/run.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind, ImpliedOutput } from '../runtime/actor-kind.ts'
@@ -34,7 +34,7 @@ export type ExecutionEvent =
   /** No older execution of the same run is left on this machine. */
   | { readonly type: 'older execution gone' }
   | { readonly type: 'prepared'; readonly progress: Progress }
-  | { readonly type: 'preparation failed'; readonly reason: string }
+  | { readonly type: 'preparation failed'; readonly reason: string; readonly failure?: FailureKind }
   | { readonly type: 'agent ended'; readonly agent: AgentOutcome }
   | { readonly type: 'progressed'; readonly progress: Progress }
   /** All costs of this lease so far. */
@@ -199,7 +199,8 @@ const reasonOf = (event: ExecutionEvent): string => ('reason' in event ? event.r
 
 function agentOutcomeOf(event: ExecutionEvent): AgentOutcome {
   if (event.type === 'agent ended') return event.agent
-  return { verdict: 'failed', reason: reasonOf(event) }
+  const failure = event.type === 'preparation failed' ? event.failure : undefined
+  return { verdict: 'failed', reason: reasonOf(event), ...(failure === undefined ? {} : { failure }) }
 }
 
 // ---- after a restart ---------------------------------------------------------------------------------------------
@@ -231,7 +232,7 @@ export const executionKind: ActorKind = {
   name: EXECUTION,
   logic: executionMachine,
   codec: createSnapshotCodec({
-    version: 1,
+    version: 2,
     states: {
       accepted: 'a',
       preparing: 'p',
@@ -244,7 +245,8 @@ export const executionKind: ActorKind = {
       over: 'x',
     },
     schema: snapshotShape(ExecutionFields),
-    lifts: {},
+    // Version 2: an outcome may say of what kind the failure is.
+    lifts: { 1: (record) => ({ ...record, v: 2 }) },
   }),
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],

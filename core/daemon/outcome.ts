@@ -30,7 +30,8 @@ export const failedOutcome = (error: string): RunOutcome => ({
 
 function interruptedOutcome({ progress }: ExecutionFacts, whole: RunOutcome, reason: string): RunOutcome {
   const { prUrl, branch } = progress
-  if (prUrl === undefined) return { ...whole, status: 'failed', error: truncate(reason, TEXT_CHARS_MAX) }
+  const error = truncate(reason, TEXT_CHARS_MAX)
+  if (prUrl === undefined) return { ...withoutFailure(whole), status: 'failed', error }
   const result = { prUrl, ...(branch === undefined ? {} : { branch }), artifacts: [] }
   return { ...withoutError(whole), status: 'completed', result: whole.result ?? result }
 }
@@ -48,5 +49,9 @@ function fillFromProgress({ progress, costs }: ExecutionFacts, reported: RunOutc
 }
 
 function withoutError({ error: _, ...rest }: RunOutcome): RunOutcome {
+  return withoutFailure(rest)
+}
+
+function withoutFailure({ failure: _, ...rest }: RunOutcome): RunOutcome {
   return rest
 }

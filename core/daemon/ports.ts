@@ -6,7 +6,14 @@
  * never keep it, so no secret reaches a snapshot, a log or the inspector.
  */
 import type { CostEntry } from '../../protocol/cost.ts'
-import type { Job, RunOutcome, RunPatch, UsageSnapshot, WorkerAuth } from '../../protocol/frames.ts'
+import type {
+  FailureKind,
+  Job,
+  RunOutcome,
+  RunPatch,
+  UsageSnapshot,
+  WorkerAuth,
+} from '../../protocol/frames.ts'
 import type { ReportedEvent, RunSandbox } from '../../protocol/run.ts'
 import type { ControlDatabase } from '../ports.ts'
 import type { Result } from '../result.ts'
@@ -64,6 +71,8 @@ export interface AgentOutcome {
   readonly verdict: 'done' | 'failed' | 'stopped'
   /** The reason in one sentence, unless the verdict is `done`. */
   readonly reason?: string
+  /** The kind of the failure, when it is known. */
+  readonly failure?: FailureKind
 }
 
 /** Why an execution has to end before it is done. */
