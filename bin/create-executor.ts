@@ -4,14 +4,17 @@
 import { randomUUID } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
+import { arch, platform } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import type { Clock, Log } from '../core/ports.ts'
 import { yes } from '../core/result.ts'
 import type { Job } from '../protocol/frames.ts'
+import type { WorkerAgents, WorkerCapabilities } from '../protocol/worker.ts'
 import { createCodeHost } from '../providers/codehost/registry.ts'
 import { createHttp } from '../providers/http/http.ts'
 import type { HttpOptions } from '../providers/http/http-types.ts'
 import { messageOf } from '../store/errors.ts'
+import { probeAgents } from '../worker/agents/probe-agent.ts'
 import { createAgentDrivers } from '../worker/agents/registry.ts'
 import { type ClosableExecutor, openExecutor } from '../worker/executor.ts'
 import { createGitSources } from '../worker/git/create-git-sources.ts'
@@ -32,6 +35,7 @@ import { SANDBOX_GID, SANDBOX_USERS_MAX, sandboxUserOf } from '../worker/sandbox
 import { realRandom } from './clock.ts'
 import { homeFolder } from './data-dir.ts'
 import { EXIT, ExitError } from './exit.ts'
+import { probeInTime } from './probe-in-time.ts'
 
 export interface CreateExecutorOptions {
   readonly dataDir: string
@@ -50,8 +54,10 @@ export interface CreateExecutorOptions {
 
 export interface CreatedExecutor {
   readonly executor: ClosableExecutor
-  /** The mechanism that limits a run's memory and processes on this machine. */
-  readonly limits: 'cgroup' | 'rlimit'
+  /** The capabilities of this machine. */
+  readonly capabilities: Omit<WorkerCapabilities, 'maxConcurrency' | 'version'>
+  /** Looks for the agents on this machine. */
+  readonly probeAgents: () => Promise<WorkerAgents>
 }
 
 export async function createExecutor(options: CreateExecutorOptions): Promise<CreatedExecutor> {
@@ -76,6 +82,12 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     const created = createCodeHost(job.codehost, job.credentials.codehost, ports)
     return created.ok ? yes(guardCodeHost(created.value, codehost, policy)) : created
   }
+  const drivers = createAgentDrivers({
+    path: process.env.PATH ?? '',
+    home: homeFolder(),
+    hasOwnUsers: isRoot,
+    environment: process.env,
+  })
   const executor = await openExecutor({
     folder: location.folder,
     clock,
@@ -98,7 +110,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
       ...(process.env.SSH_AUTH_SOCK === undefined ? {} : { sshAgent: process.env.SSH_AUTH_SOCK }),
     }),
     codehostFor,
-    drivers: createAgentDrivers({ path: process.env.PATH ?? '', home: homeFolder(), hasOwnUsers: isRoot }),
+    drivers,
     openEgress: openSandboxEgress,
     insidePrograms: location.insidePrograms,
     node: location.node,
@@ -108,7 +120,10 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     diskBytes: () => diskBytes(location.folder),
     onClosed: () => http.close(),
   })
-  return { executor, limits }
+  const probe = () => probeAgents(drivers)
+  const agents = await probeInTime(probe, log)
+  const capabilities = { os: platform(), arch: arch(), provider: sandbox.provider, limits, ...agents }
+  return { executor, capabilities, probeAgents: probe }
 }
 
 /** Logs folders that allow nothing, because a run that fails of them starts much later. */

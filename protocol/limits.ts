@@ -117,6 +117,13 @@ export const DISPATCH_ANSWER_MS = 10_000
 /** How long a worker with a full disk makes room before it answers; its daemon waits half of DISPATCH_ANSWER_MS. */
 export const DISPATCH_RECLAIM_MS_MAX = 3_000
 export const WORKER_BACKOFF_MS = 30_000
+/** After this long the host tries again what a worker could not use, such as a remote or a key. */
+export const SETBACK_RECHECK_MS = 15 * 60_000
+export const SETBACKS_PER_WORKER_MAX = 1_000
+/** How often a worker looks for the agents on its machine, and how long one look may take. */
+export const AGENT_PROBE_MS = 10_000
+export const AGENT_PROBE_MS_MAX = 5_000
+export const AGENT_PROBLEM_CHARS_MAX = 500
 export const CANCEL_ANSWER_MS = 15_000
 export const PAIRING_TOKEN_MS = 10 * 60_000
 /** This many dispatches refused because of the machine within the window put a worker on hold for WORKER_HOLD_MS. */

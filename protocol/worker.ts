@@ -5,7 +5,9 @@
  * credential. A pairing token is returned once, to the person who asked for it.
  */
 import Type, { type Static } from 'typebox'
+import { AGENT_PROVIDERS, type AgentProvider } from './agents/registry.ts'
 import {
+  AGENT_PROBLEM_CHARS_MAX,
   PATH_CHARS_MAX,
   PORT_MAX,
   PROSE_CHARS_MAX,
@@ -20,6 +22,27 @@ import { Count, Id, Instant, Name, nonEmptyText, record, stringEnum, text } from
  */
 export const WORKER_ID_HEADER = 'x-switchyard-worker'
 
+export const WorkerAgent = record('WorkerAgent', {
+  found: Type.Boolean({ description: 'Whether the worker can run the agent.' }),
+  version: Type.Optional(Name),
+  loggedIn: Type.Optional(
+    Type.Boolean({
+      description: 'The machine has a login of the agent. Runs use the credentials of the host.',
+    }),
+  ),
+  problem: Type.Optional(text(AGENT_PROBLEM_CHARS_MAX, 'Why the agent cannot be run, and what to do.')),
+})
+export type WorkerAgent = Static<typeof WorkerAgent>
+
+/** The agents of a worker. An agent that is not named counts as not found. */
+export type WorkerAgents = Readonly<Partial<Record<AgentProvider, WorkerAgent>>>
+const WorkerAgents = Type.Unsafe<WorkerAgents>(
+  record(
+    'WorkerAgents',
+    Object.fromEntries(AGENT_PROVIDERS.map((provider) => [provider, Type.Optional(WorkerAgent)])),
+  ),
+)
+
 export const WorkerCapabilities = record('WorkerCapabilities', {
   os: Name,
   arch: Name,
@@ -28,6 +51,8 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
   version: Name,
   /** How a run's memory and processes are limited: by a control group, or only by limits of single processes. */
   limits: Type.Optional(stringEnum(['cgroup', 'rlimit'])),
+  /** Workers of an earlier version name none; they count as having every agent and its credential. */
+  agents: Type.Optional(WorkerAgents),
 })
 export type WorkerCapabilities = Static<typeof WorkerCapabilities>
 

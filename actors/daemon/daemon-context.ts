@@ -15,6 +15,7 @@ export interface DaemonContext extends Omit<DaemonDependencies, 'capabilities' |
   readonly timers: SleepAwareTimers
   /** Frames go out to the host here. */
   readonly hostSender: HostSender
+  /** The capabilities that the worker reports at its start. */
   readonly capabilities: WorkerCapabilities
   readonly storeState: () => StoreState
   readonly requestCommit: () => void

@@ -3,7 +3,7 @@ import type { Dialer, Executor, WorkerDatabase, WorkerIdentity } from '../../cor
 import type { CreateScreen } from '../../core/daemon/terminal.ts'
 import type { Clock, Log, Meters, RandomSource } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
-import type { WorkerCapabilities } from '../../protocol/worker.ts'
+import type { WorkerAgents, WorkerCapabilities } from '../../protocol/worker.ts'
 
 export interface DaemonDependencies {
   /** `monotonic` must include the time that the machine sleeps, because leases expire by it. */
@@ -16,7 +16,10 @@ export interface DaemonDependencies {
   readonly identity: WorkerIdentity
   readonly executor: Executor
   readonly makeScreen: CreateScreen
+  /** The capabilities that the worker reports at its start. */
   readonly capabilities: Omit<WorkerCapabilities, 'maxConcurrency' | 'version'>
+  /** Looks for the agents on this machine. Absent: the reported agents never change. */
+  readonly probeAgents?: () => Promise<WorkerAgents>
   /** The display name. The host shortens it or replaces characters that it does not allow. */
   readonly name: string
   readonly concurrency: number

@@ -32,10 +32,11 @@ export const hostFrameRouterModule = defineDaemonModule({
 export const hostConnectionModule = defineDaemonModule({
   name: 'hostConnection',
   kinds: [hostConnectionKind],
-  create(context, { executions: { executions }, resumedSandboxes, hostFrameRouter }) {
+  create(context, { executions: { executions }, resumedSandboxes, agentProbe, hostFrameRouter }) {
     const { system, publish } = context
     const hostConnection = new HostConnection({
       ...context,
+      capabilities: () => agentProbe.capabilities,
       sendConnectionEvent: (event) => void system.send(HOST_CONNECTION, HOST_CONNECTION, event),
       claims: () => executions.claims(),
       viewCount: () => resumedSandboxes.viewCount,
@@ -49,6 +50,9 @@ export const hostConnectionModule = defineDaemonModule({
         connection: (effect) => hostConnection.runEffect(effect),
       }),
       onTimer: { [HOST_CONNECTION_TIMER]: (_, name) => hostConnection.onTimer(name) },
+      onViewChange({ view }) {
+        if (view === 'capabilities') hostConnection.onCapabilitiesChanged()
+      },
     }
   },
 })

@@ -22,6 +22,7 @@ import {
   type RunLease,
   readHostFrame,
   type WorkerAuth,
+  type WorkerFrameOf,
 } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
@@ -39,7 +40,7 @@ export interface HostConnectionPorts {
   readonly identity: WorkerIdentity
   readonly hostSender: HostSender
   readonly name: string
-  readonly capabilities: WorkerCapabilities
+  readonly capabilities: () => WorkerCapabilities
   readonly sendConnectionEvent: (event: HostConnectionEvent) => void
   readonly claims: () => RunLease[]
   /** How many terminal views are open. */
@@ -115,6 +116,15 @@ export class HostConnection {
 
   /** Sends a heartbeat with the leases that this worker claims now. */
   sendHeartbeat(): void {
+    this.#sendHeartbeatWith({})
+  }
+
+  /** The capabilities have changed. Without a connection the next registration reports them. */
+  onCapabilitiesChanged(): void {
+    this.#sendHeartbeatWith({ capabilities: this.#ports.capabilities() })
+  }
+
+  #sendHeartbeatWith(more: Pick<WorkerFrameOf<'heartbeat'>, 'capabilities'>): void {
     const { hostSender, claims, viewCount, timers } = this.#ports
     if (!hostSender.isUp) return
     hostSender.send({
@@ -122,6 +132,7 @@ export class HostConnection {
       leases: claims(),
       attachSessions: viewCount(),
       sentAt: Math.floor(timers.now()),
+      ...more,
     })
   }
 
@@ -187,7 +198,7 @@ export class HostConnection {
         protocolVersion: PROTOCOL_VERSION,
         auth: session.auth,
         name,
-        capabilities,
+        capabilities: capabilities(),
         activeLeases: claims().slice(0, REGISTER_CLAIMS_MAX),
       }),
     )

@@ -4,6 +4,7 @@
  */
 import type { ActorKind } from '../runtime/actor-kind.ts'
 import type { ModuleDefinition } from '../runtime/module.ts'
+import { agentProbeModule } from './agent-probe.module.ts'
 import { daemonModule, diskReclaimModule } from './daemon.module.ts'
 import type { DaemonContext } from './daemon-context.ts'
 import { executionsModule, frameOutboxModule } from './executions.module.ts'
@@ -14,6 +15,7 @@ export const daemonModules: readonly ModuleDefinition<DaemonContext>[] = [
   frameOutboxModule,
   executionsModule,
   resumedSandboxesModule,
+  agentProbeModule,
   hostFrameRouterModule,
   hostConnectionModule,
   daemonModule,

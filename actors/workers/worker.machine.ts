@@ -86,11 +86,11 @@ export const workerKind: ActorKind = {
   name: WORKER,
   logic: workerMachine,
   codec: createSnapshotCodec({
-    version: 2,
+    version: 3,
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
     schema: snapshotShape(WorkerFields),
-    // Version 2: capabilities may name what confines a run; older workers did not report that.
-    lifts: { 1: (record) => ({ ...record, v: 2 }) },
+    // Version 2: capabilities may name what confines a run. Version 3: capabilities may name the agents.
+    lifts: { 1: (record) => ({ ...record, v: 2 }), 2: (record) => ({ ...record, v: 3 }) },
   }),
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],

@@ -5,7 +5,7 @@
  * Every expected failure has an exit code and a message that says what to do. A stop signal drains the worker; a second
  * one ends it at once.
  */
-import { arch, hostname, platform } from 'node:os'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonEnd, DaemonEndKind } from '../../actors/daemon/daemon-dependencies.ts'
@@ -171,7 +171,7 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
   const stallMs = options.stallMinutes * 60_000
   const sandboxDir = options.sandboxDir ?? process.env.SWITCHYARD_SANDBOX_DIR
   const where = sandboxDir === undefined || sandboxDir === '' ? {} : { sandboxDir }
-  const { executor, limits } = await createExecutor({
+  const { executor, ...machine } = await createExecutor({
     dataDir,
     ...where,
     sandbox: place.sandbox,
@@ -193,7 +193,7 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
       identity: place.identity,
       executor,
       makeScreen,
-      capabilities: { os: platform(), arch: arch(), provider: place.sandbox.provider, limits },
+      ...machine,
       name,
       concurrency: options.concurrency,
       version: VERSION,

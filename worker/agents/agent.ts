@@ -8,6 +8,7 @@ import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobAgent, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
+import type { WorkerAgent } from '../../protocol/worker.ts'
 import type { SandboxFile } from '../sandbox/sandbox-process.ts'
 
 export interface AgentTask {
@@ -65,6 +66,8 @@ export interface AgentExitReport {
   readonly verdict: 'done' | 'failed' | 'limit' | 'interrupted'
   /** A sentence that explains the verdict; absent for `done`. */
   readonly reason?: string
+  /** The vendor refused the agent's credential, or the agent has none. */
+  readonly isCredentialRefused?: true
   /** The agent's final text, which becomes the run's summary. */
   readonly summary?: string
   /** The cost entry with label `run`, which the host replaces. Absent when no usage is known. */
@@ -108,6 +111,8 @@ export interface AgentDriver {
   readonly provider: AgentProvider
   /** Locates the program on this machine. Not called when the job overrides the command. */
   locate(): Promise<LocatedAgent>
+  /** Tells whether the machine can run the agent. Reads a few small files and starts no process. */
+  probe(): Promise<WorkerAgent>
   buildCommand(task: AgentTask, found: LocatedAgent): AgentCommand
   /** Builds the command that continues a session at a terminal. Absent when the agent cannot continue sessions. */
   buildTerminalCommand?(task: TerminalTask, found: LocatedAgent): AgentCommand

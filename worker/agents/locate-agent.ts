@@ -8,6 +8,7 @@
 import { constants } from 'node:fs'
 import { access, open, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join } from 'node:path'
+import { AGENT_PROBLEM_CHARS_MAX } from '../../protocol/limits.ts'
 import type { LocatedAgent } from './agent.ts'
 import { toSentence } from './printable-output.ts'
 
@@ -18,6 +19,8 @@ export interface SearchPlace {
   readonly home: string
   /** Sandboxes run as other users, so mounted paths must be accessible to all users. */
   readonly hasOwnUsers: boolean
+  /** The worker's own environment, in which an agent may find a login. */
+  readonly environment?: Readonly<Record<string, string | undefined>>
 }
 
 export interface AgentProgram {
@@ -57,10 +60,9 @@ export async function locateProgram(
   }
 }
 
-const REASON_CHARS_MAX = 500
 const notFound = (reason: string): LocatedAgent => ({
   is: 'missing',
-  reason: toSentence(reason, REASON_CHARS_MAX),
+  reason: toSentence(reason, AGENT_PROBLEM_CHARS_MAX),
 })
 
 /** Version managers: one program under many names that chooses the real one by its own files. */

@@ -103,7 +103,14 @@ export const memory: RepoMemory = {
   ident: 'ENG-12',
 }
 
-const capabilities = { os: 'linux', arch: 'x64', provider: 'bwrap', maxConcurrency: 2, version: '0.1.0' }
+const capabilities = {
+  os: 'linux',
+  arch: 'x64',
+  provider: 'bwrap',
+  maxConcurrency: 2,
+  version: '0.1.0',
+  agents: { agentA: { found: true, version: '2.1.0', loggedIn: false }, agentB: { found: false } },
+}
 
 export const worker: WorkerView = {
   id: workerId,

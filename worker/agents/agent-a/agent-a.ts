@@ -2,6 +2,7 @@
 import type { PriceTable } from '../../../core/run/price.ts'
 import type { AgentDriver } from '../agent.ts'
 import { locateProgram, type SearchPlace } from '../locate-agent.ts'
+import { probeAgent } from '../probe-agent.ts'
 import { withRedaction } from '../redacting-listener.ts'
 import { buildAgentACommand } from './command.ts'
 import { findLatestSession } from './latest-session.ts'
@@ -12,12 +13,15 @@ import { readAgentAUsage } from './usage.ts'
 const AGENT_A_PROGRAM = {
   program: 'claude',
   installCommand: 'sudo npm install --global --prefix /usr/local @anthropic-ai/claude-code',
+  loginFiles: ['.claude/.credentials.json'],
+  loginVariables: ['CLAUDE_CODE_OAUTH_TOKEN', 'ANTHROPIC_API_KEY'],
 }
 
 export function createAgentA(where: SearchPlace, prices: PriceTable): AgentDriver {
   return {
     provider: 'agentA',
     locate: () => locateProgram(AGENT_A_PROGRAM, where),
+    probe: () => probeAgent(AGENT_A_PROGRAM, where),
     buildCommand: buildAgentACommand,
     buildTerminalCommand: buildAgentATerminalCommand,
     findLatestSession,

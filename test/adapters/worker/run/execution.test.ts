@@ -68,6 +68,7 @@ const launcher: SandboxLauncher = {
 const driver: AgentDriver = {
   provider: 'agentA',
   locate: async () => ({ is: 'found', program: '/usr/bin/agent', readOnlyPaths: [] }),
+  probe: async () => ({ found: true }),
   buildCommand: () => ({ command: ['agent'], environment: {}, files: [], seeds: [], readOnlyPaths: [] }),
   createListener: () => ({
     onOutputLine: () => [],
