@@ -19,10 +19,7 @@ export interface RepoChoice {
 export function chooseRepo(ticket: Ticket, repos: ServiceConfig['repos']): Result<RepoChoice> {
   const all = Object.entries(repos).map(([key, mapping]) => ({ key, mapping }))
   if (all.length === 0) {
-    return no(
-      'invalid',
-      'no repository is configured; add one under repos, such as {"web": {"remote": "owner/web"}}',
-    )
+    return refuseNone(ticket, 'add one under repos, such as {"web": {"remote": "owner/web"}}')
   }
   if (ticket.repo !== undefined) return chooseNamed(ticket, ticket.repo, all)
   const found = [matchingLabels(ticket, all), matchingProject(ticket, all), matchingEverything(all)].find(
@@ -38,9 +35,9 @@ export function chooseRepo(ticket: Ticket, repos: ServiceConfig['repos']): Resul
 function chooseNamed(ticket: Ticket, key: string, all: readonly RepoChoice[]): Result<RepoChoice> {
   const choice = all.find((candidate) => candidate.key === key)
   if (choice !== undefined) return yes(choice)
-  return no(
-    'invalid',
-    `${nameOf(ticket)} names the repository ${printable(key)}, which is not a key under repos; use one of ${formatKeys(all)}, or add it`,
+  return refuseNone(
+    ticket,
+    `the ticket names ${printable(key)}, which is not a key under repos; use one of ${formatKeys(all)}, or add it`,
   )
 }
 
@@ -87,15 +84,15 @@ function refuseUnmatched(ticket: Ticket, all: readonly RepoChoice[]): Refused {
     ...(projects.length === 0 ? [] : [`put it into a project (${formatNames(projects)})`]),
     'leave label and trackerProject out of the one mapping under repos that is for everything else',
   ]
-  return no('invalid', `no repository is for ${nameOf(ticket)}: ${cures.join(', or ')}`)
+  return refuseNone(ticket, cures.join(', or '))
+}
+
+function refuseNone(ticket: Ticket, cure: string): Refused {
+  return no('invalid', `no repository is for ${nameOf(ticket)}: ${cure}`)
 }
 
 function refuseAmbiguous(ticket: Ticket, found: readonly RepoChoice[]): Refused {
-  return no(
-    'invalid',
-    `${nameOf(ticket)} fits more than one repository (${formatKeys(found)}): ` +
-      'name one in the ticket (repo), or tell them apart by label or trackerProject under repos',
-  )
+  return no('invalid', `${found.length} repositories fit ${nameOf(ticket)}: ${formatKeys(found)}`)
 }
 
 const formatKeys = (choices: readonly RepoChoice[]): string => formatNames(choices.map(({ key }) => key))

@@ -37,14 +37,14 @@ test('the choice contains the mapping and its key', () => {
 test('an unknown key is refused', () => {
   for (const repo of ['wbe', 'toString', '__proto__']) {
     expect(choiceOrRefusal({ repo }, repos)).toBe(
-      `invalid: ENG-t-1 names the repository ${repo}, which is not a key under repos; use one of web, api, rest, or add it`,
+      `invalid: no repository is for ENG-t-1: the ticket names ${repo}, which is not a key under repos; use one of web, api, rest, or add it`,
     )
   }
 })
 
 test('without any configured repository the ticket is refused', () => {
   expect(choiceOrRefusal({ repo: 'web' }, {})).toBe(
-    'invalid: no repository is configured; add one under repos, such as {"web": {"remote": "owner/web"}}',
+    'invalid: no repository is for ENG-t-1: add one under repos, such as {"web": {"remote": "owner/web"}}',
   )
 })
 
@@ -65,11 +65,8 @@ test('of two matches the better one is chosen; if none is better, both are refus
   expect(choiceOrRefusal({ project: 'P' }, split)).toBe('main')
   expect(choiceOrRefusal({ project: 'P', labels: ['docs'] }, split)).toBe('docs')
   expect(choiceOrRefusal({ project: 'Q', labels: ['docs'] }, split)).toBe('site')
-  expect(choiceOrRefusal({ labels: ['docs'] }, split)).toBe(
-    'invalid: ENG-t-1 fits more than one repository (docs, site): ' +
-      'name one in the ticket (repo), or tell them apart by label or trackerProject under repos',
-  )
-  expect(choiceOrRefusal({}, { a: { remote: 'o/a' }, b: { remote: 'o/b' } })).toMatch(
-    /more than one repository \(a, b\)/,
+  expect(choiceOrRefusal({ labels: ['docs'] }, split)).toBe('invalid: 2 repositories fit ENG-t-1: docs, site')
+  expect(choiceOrRefusal({}, { a: { remote: 'o/a' }, b: { remote: 'o/b' } })).toBe(
+    'invalid: 2 repositories fit ENG-t-1: a, b',
   )
 })
