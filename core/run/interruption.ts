@@ -17,8 +17,10 @@ export const daemonEndedError = (phase: string): string =>
   interruptionError(`the worker daemon ended while the run was ${phase}`)
 
 export function isInterrupted({ status, error }: Pick<RunOutcome, 'status' | 'error'>): boolean {
-  return status === 'failed' && error?.startsWith(INTERRUPTED) === true
+  return status === 'failed' && error !== undefined && isInterruption(error)
 }
+
+export const isInterruption = (reason: string): boolean => reason.startsWith(INTERRUPTED)
 
 /** Removes the meaning of the prefix from the error of an execution that ended by itself. */
 export function disclaimInterruption(outcome: RunOutcome): RunOutcome {

@@ -21,6 +21,7 @@ import {
 import type { CheckedOut, LogToRun, RunFolders, SandboxRunner } from './git-ports.ts'
 import type { MirrorCache, RemoteRepository } from './mirror-cache.ts'
 import { whileFetching } from './retry.ts'
+import { unreadableRemote } from './unreadable-remote.ts'
 
 export interface CheckoutPorts {
   readonly git: Git
@@ -127,10 +128,8 @@ async function findStart(git: Git, folder: string, job: Job): Promise<Result<Sta
   const commits = new Map(refs.value.output.split('\n').map((line) => parseRefLine(line)))
   const [base, before] = [commits.get(branchRef(job.base)), commits.get(branchRef(job.branch))]
   if (base === undefined) {
-    return no(
-      'unknown',
-      `${job.repo.remote} has no branch ${job.base}; push it, or set defaultBranch to one that is there`,
-    )
+    const cure = `it has no branch ${job.base}; push it, or set defaultBranch to one that is there`
+    return unreadableRemote(job.repo.remote, cure, 'unknown')
   }
   if (before === undefined) return yes({ commit: base, baseTip: base, from: { base } })
   return continueBranch(git, folder, job, base, before)

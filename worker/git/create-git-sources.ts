@@ -21,6 +21,7 @@ import { makePassable } from './mirror-folders.ts'
 import { publish } from './publish.ts'
 import type { RemotePolicy } from './remote-policy.ts'
 import { resolvePullRepositories, resolveRepository } from './resolve-remote.ts'
+import { refusedCodeHostToken } from './unreadable-remote.ts'
 
 export interface GitSourcesOptions {
   /** Created here, with `git` and `repositories` below it; other users must be able to enter its parent folders. */
@@ -137,7 +138,10 @@ function buildFollowUpSources(
       }),
     hasComment: async (job, marker, signal, logToRun) => {
       const target = commentTarget(options, job, logToRun)
-      return target.ok ? hasFollowUpComment(ports, target.value, marker, signal) : target
+      if (!target.ok) return target
+      const found = await hasFollowUpComment(ports, target.value, marker, signal)
+      if (found.ok || found.refusal.kind !== 'unauthorized' || job.codehost === undefined) return found
+      return refusedCodeHostToken(job.codehost.driver, found)
     },
     postComment: async ({ job, logToRun, ...words }, mayContinue, signal) => {
       const target = commentTarget(options, job, logToRun)

@@ -26,11 +26,14 @@ import {
   replaceFolder,
 } from './mirror-folders.ts'
 import { type Attempt, type LongRetry, type RetryPorts, withRetries } from './retry.ts'
+import { explainUnreadable } from './unreadable-remote.ts'
 
 export interface RemoteRepository {
   /** owner/name */
   readonly name: string
   readonly remote: Remote
+  /** The provider whose credential the remote asks for; absent where no credential of the configuration is used. */
+  readonly credentialOf?: string
 }
 
 export interface MirrorCache {
@@ -177,7 +180,8 @@ class FolderMirrorCache implements MirrorCache {
       return { result: once.refused, isTransient: errorKind === 'network' || errorKind === 'locked' }
     }
     const fetched = await withRetries(this.#ports, signal, attempt, longRetry)
-    return fetched.ok ? { ok: true } : { ok: false, errorKind, refused: fetched }
+    if (fetched.ok) return { ok: true }
+    return { ok: false, errorKind, refused: explainUnreadable(repository, fetched, errorKind) }
   }
 
   async #fetchOnce(

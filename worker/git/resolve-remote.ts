@@ -6,6 +6,7 @@
  */
 import type { CodeHost } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { CODE_HOST_FACTS, isFolder } from '../../protocol/drivers.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { parseGitAddress } from '../../protocol/git-address.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
@@ -13,6 +14,7 @@ import { printable } from '../../protocol/schema-errors.ts'
 import { isRemote } from '../../providers/codehost/remote-name.ts'
 import { isSameHost, withoutUser } from './address.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
+import { unreadableRemote } from './unreadable-remote.ts'
 
 export function resolveRepository(job: Job, codehost: CodeHost): Result<RemoteRepository> {
   const { remote } = job.repo
@@ -53,12 +55,15 @@ export function resolvePullRepositories(job: Job, codehost: CodeHost): Result<Pu
 
 function nameProblem(remote: string, branches: readonly string[]) {
   if (!isRemote(remote))
-    return no('invalid', `${printable(remote)} is no repository as owner/name; correct remote`)
+    return unreadableRemote(printable(remote), 'this is no repository as owner/name; correct remote')
   const invalidBranch = branches.find((name) => !isGitBranch(name))
   return invalidBranch === undefined
     ? undefined
     : no('invalid', `${printable(invalidBranch)} is no branch name that git takes`)
 }
+
+/** The code host of jobs that name none. */
+const DEFAULT_CODE_HOST = { driver: 'github' } as const
 
 /** The token belongs to the code host, so an address on another host is used without it. */
 function resolveAddress(
@@ -70,10 +75,18 @@ function resolveAddress(
   const address = cloneUrl ?? hostAddress
   const parsed = parseGitAddress(address)
   if (!parsed.ok)
-    return no('invalid', `cloneUrl: ${printable(withoutUser(address)).slice(0, 200)} ${parsed.error}`)
+    return unreadableRemote(
+      job.repo.remote,
+      `cloneUrl: ${printable(withoutUser(address)).slice(0, 200)} ${parsed.error}`,
+    )
   const token = job.credentials.codehost
-  const mayShow = token !== undefined && isSameHost(address, hostAddress)
-  return yes({ name: job.repo.remote, remote: { address, ...(mayShow ? { token } : {}) } })
+  const { driver } = job.codehost ?? DEFAULT_CODE_HOST
+  const asksForToken = parsed.value.protocol !== 'ssh' && isSameHost(address, hostAddress)
+  return yes({
+    name: job.repo.remote,
+    remote: { address, ...(asksForToken && token !== undefined ? { token } : {}) },
+    ...(asksForToken && !isFolder(CODE_HOST_FACTS[driver]) ? { credentialOf: driver } : {}),
+  })
 }
 
 /** Whether git accepts the name as a branch and cannot mistake it for an option. */

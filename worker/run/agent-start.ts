@@ -5,10 +5,17 @@
  * home folder from outside: an earlier session may have left links there, and the worker may run as root.
  */
 import type { ExecutionReporter } from '../../core/daemon/ports.ts'
-import { no, type Result, yes } from '../../core/result.ts'
+import { type Refused, type Result, yes } from '../../core/result.ts'
+import { missingAgentCure } from '../../core/run/job-needs.ts'
 import { PRICES } from '../../core/run/price-table.ts'
+import {
+  agentSubject,
+  missingCredentialSubject,
+  refusedCredentialSubject,
+  withCure,
+} from '../../core/run/queue-reasons.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import type { Job, UsageSnapshot } from '../../protocol/frames.ts'
+import type { FailureKind, Job, UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver, AgentFiles, AgentListener, AgentTask } from '../agents/agent.ts'
 import { costFromUsage } from '../agents/cost.ts'
 import type { SandboxFile } from '../sandbox/sandbox-process.ts'
@@ -32,12 +39,27 @@ export async function prepareAgent(
   const driver = dependencies.drivers[job.agent.provider]
   const found = await driver.locate()
   // A configured command line may name a program that the driver cannot locate.
-  if (found.is === 'missing' && job.agent.command === undefined) return no('failed', found.reason)
+  if (found.is === 'missing' && job.agent.command === undefined)
+    return refuse('configuration', withCure(agentSubject(driver.provider), found.reason))
   const task = buildTask(job, agentRequest, dependencies.uuid())
   const made = driver.buildCommand(task, found)
   const command = withSeedFiles(made, codehostTokenFiles(job))
   const environment = { ...command.environment, ...agentRequest.environment }
   return yes({ driver, task, command: { ...command, environment }, listener: driver.createListener(task) })
+}
+
+const refuse = (failure: FailureKind, message: string): Refused => ({
+  ok: false,
+  refusal: { kind: 'failed', message, failure },
+})
+
+/** Words the failure of an agent whose credential its vendor refused. `reason`: what the agent says. */
+export function explainRefusedCredential({ agent, credentials }: Job, reason: string): string {
+  const { provider } = agent
+  const cure = missingAgentCure(provider)
+  return credentials.agent === undefined
+    ? withCure(missingCredentialSubject(provider), `${cure} (the agent says: ${reason})`)
+    : withCure(refusedCredentialSubject(provider), `${cure} to a valid one (the agent says: ${reason})`)
 }
 
 function buildTask(job: Job, { prompt, resume }: AgentRequest, uuid: string): AgentTask {

@@ -151,7 +151,12 @@ export class AgentWatch {
     if (endCause !== undefined) return { verdict: 'failed', reason: endCause.reason }
     if (end.startFailure !== undefined) return { verdict: 'failed', reason: end.startFailure }
     if (exitReport.verdict === 'done') return { verdict: 'done' }
-    return { verdict: 'failed', reason: exitReport.reason ?? 'the agent failed without saying why' }
+    const reason = exitReport.reason ?? 'the agent failed without saying why'
+    return {
+      verdict: 'failed',
+      reason,
+      ...(exitReport.isCredentialRefused ? { failure: 'credentials' } : {}),
+    }
   }
 
   #instant(): string {

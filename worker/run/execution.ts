@@ -13,7 +13,7 @@ import type {
   Progress,
   StopRequest,
 } from '../../core/daemon/ports.ts'
-import { no, type Result, yes } from '../../core/result.ts'
+import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
@@ -21,7 +21,7 @@ import { truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentExitReport } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import { bestCost } from '../agents/cost.ts'
-import { type PreparedAgent, prepareAgent, reportUsage } from './agent-start.ts'
+import { explainRefusedCredential, type PreparedAgent, prepareAgent, reportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
 import { type CollectedOutputs, collectOutputs } from './collect-outputs.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
@@ -111,7 +111,7 @@ export class RunExecution implements Execution {
           this.#options.request.job,
           agentRequest,
         )
-        if (!started.ok) return { verdict: 'failed', reason: started.refusal.message }
+        if (!started.ok) return failedBy(started.refusal)
         this.#preparedAgent = started.value
         if (agentRequest.resume !== undefined) this.#resumedSince = this.#instant()
         this.#recordAgent(started.value)
@@ -133,7 +133,7 @@ export class RunExecution implements Execution {
         const { agentOutcome, exitReport } = await this.#agentWatch.waitForEnd()
         this.#agentWatch = undefined
         this.#exitReport = exitReport
-        return agentOutcome
+        return this.#explainCredential(agentOutcome)
       },
       (reason) => ({ verdict: 'failed', reason }),
     )
@@ -245,6 +245,12 @@ export class RunExecution implements Execution {
       sandboxAgentOf(agent, task.sessionId, this.#resumedSince),
       isolationOf(sandbox),
     )
+  }
+
+  #explainCredential(agentOutcome: AgentOutcome): AgentOutcome {
+    if (agentOutcome.failure !== 'credentials') return agentOutcome
+    const { job } = this.#options.request
+    return { ...agentOutcome, reason: explainRefusedCredential(job, agentOutcome.reason ?? '') }
   }
 
   #onSessionId(id: string): void {
@@ -427,13 +433,20 @@ function statusOf(
   agentOutcome: AgentOutcome,
   published: Result<unknown>,
   stop: StopRequest | undefined,
-): Pick<RunOutcome, 'status' | 'error'> {
+): Pick<RunOutcome, 'status' | 'error' | 'failure'> {
   if (agentOutcome.verdict === 'stopped')
     return { status: 'cancelled', error: reasonText(agentOutcome.reason) }
-  if (agentOutcome.verdict === 'failed') return { status: 'failed', error: reasonText(agentOutcome.reason) }
+  if (agentOutcome.verdict === 'failed') {
+    const { reason, failure } = agentOutcome
+    return { status: 'failed', error: reasonText(reason), ...(failure === undefined ? {} : { failure }) }
+  }
   if (published.ok) return { status: 'completed' }
   if (stop !== undefined) return { status: 'cancelled', error: reasonText(stop.reason) }
   return { status: 'failed', error: reasonText(published.refusal.message) }
+}
+
+function failedBy({ message, failure }: Refusal): AgentOutcome {
+  return { verdict: 'failed', reason: message, ...(failure === undefined ? {} : { failure }) }
 }
 
 const reasonText = (reason: string | undefined): string =>

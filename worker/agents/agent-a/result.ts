@@ -35,6 +35,8 @@ export interface AgentAResult {
   readonly text: string
   readonly isAborted: boolean
   readonly isLimit: boolean
+  /** The API refused the credential, or the agent has none. */
+  readonly isCredentialRefused: boolean
 }
 
 export interface LimitRejection {
@@ -45,6 +47,8 @@ export interface LimitRejection {
 // ---- results -----------------------------------------------------------------------------------------------------
 
 const TOO_MANY_REQUESTS = 429
+const UNAUTHORIZED = 401
+const NO_LOGIN = /^(Not logged in|Invalid API key)/
 /** The agent names its own flags in its messages; these name our configuration keys. */
 const BUDGET_MESSAGES: ReadonlyMap<unknown, string> = new Map([
   ['error_max_turns', 'agent.maxTurns allows no more'],
@@ -56,11 +60,14 @@ export function readResult(message: JsonObject): AgentAResult {
   const budget = BUDGET_MESSAGES.get(field(message, 'subtype'))
   const errors = [...listAt(message, 'errors'), budget].filter((error) => typeof error === 'string')
   const isTooManyRequests = isError && field(message, 'api_error_status') === TOO_MANY_REQUESTS
+  const text = textAt(message, 'result') ?? errors.join('; ')
+  const isUnauthorized = field(message, 'api_error_status') === UNAUTHORIZED || NO_LOGIN.test(text)
   return {
     isError,
-    text: textAt(message, 'result') ?? errors.join('; '),
+    text,
     isAborted: textAt(message, 'terminal_reason')?.startsWith('aborted') === true,
     isLimit: isTooManyRequests || textAt(message, 'api_error') === 'usage_limit_reached',
+    isCredentialRefused: isError && isUnauthorized,
   }
 }
 
@@ -74,11 +81,15 @@ export function buildOutcome(state: AgentAState, exit: AgentExit, at: string): A
   return {
     verdict,
     ...(reason === undefined ? {} : { reason }),
+    ...(verdict === 'failed' && isCredentialRefused(state) ? { isCredentialRefused: true } : {}),
     ...(summary === undefined ? {} : { summary }),
     ...costSoFar(state),
     events: verdict === 'limit' ? [toLimitEvent(PROVIDER, reason ?? '', at, state.rejection?.resetsAt)] : [],
   }
 }
+
+const isCredentialRefused = ({ lastResult, hasWorkedSinceResult }: AgentAState): boolean =>
+  !hasWorkedSinceResult && lastResult?.isCredentialRefused === true
 
 function judgeVerdict(
   { lastResult, hasWorkedSinceResult, rejection }: AgentAState,

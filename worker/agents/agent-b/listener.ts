@@ -101,6 +101,8 @@ function observeUsage(
 
 // ---- the end -----------------------------------------------------------------------------------------------------
 
+/** The API refuses the key or the login. */
+const UNAUTHORIZED = /\b401 Unauthorized\b|invalid_api_key|Not logged in/i
 /** Messages about plan limits, quotas and persistent rate limiting. */
 const LIMIT = /usage limit|quota exceeded|insufficient_quota|\b429\b|too many requests/i
 
@@ -128,6 +130,7 @@ function buildOutcome(
   return {
     verdict,
     ...(reason === undefined ? {} : { reason }),
+    ...(verdict === 'failed' && UNAUTHORIZED.test(state.failure ?? '') ? { isCredentialRefused: true } : {}),
     ...(summary === undefined ? {} : { summary }),
     ...buildCost(state, task, prices),
     events: limits,

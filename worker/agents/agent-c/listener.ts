@@ -140,6 +140,10 @@ const LIMIT = /quota|rate limit|resource_exhausted|too many requests|\b429\b/i
 /** The HTTP status 429, truncated to the 8 bits of an exit code. */
 const EXIT_TOO_MANY_REQUESTS = 429 & 0xff
 
+/** The API refuses the key or the login. */
+const UNAUTHORIZED = /API key not valid|API_KEY_INVALID|UNAUTHENTICATED|\b401\b/
+const EXIT_NO_CREDENTIAL = 41
+
 const REASON_BY_EXIT_CODE: Readonly<Record<number, string>> = {
   41: 'the agent has no credential; set one with: switchyard config set agent.agentCApiKey',
   42: 'the agent does not understand how it was started',
@@ -157,11 +161,15 @@ function buildOutcome(state: AgentCState, exit: AgentExit, at: string): AgentExi
   return {
     verdict,
     ...(reason === undefined ? {} : { reason }),
+    ...(verdict === 'failed' && isCredentialRefused(state, exit) ? { isCredentialRefused: true } : {}),
     ...(summary === undefined ? {} : { summary }),
     ...(state.result === undefined ? {} : { cost: costEntryOf(PROVIDER, state.result.rows, true) }),
     events: verdict === 'limit' ? [toLimitEvent(PROVIDER, reason ?? '', at, undefined)] : [],
   }
 }
+
+const isCredentialRefused = ({ result }: AgentCState, exit: AgentExit): boolean =>
+  exit.code === EXIT_NO_CREDENTIAL || UNAUTHORIZED.test(result?.error ?? '')
 
 function judgeVerdict({ result, lastErrorLine }: AgentCState, exit: AgentExit): AgentExitReport['verdict'] {
   if (exit.code === 0 && result?.isError === false) return 'done'

@@ -256,6 +256,24 @@ describe('agentB', () => {
   })
 })
 
+test.each([
+  ['claude', 'claude-bad-api-key', { code: 1 }],
+  ['claude', 'claude-not-logged-in', { code: 1 }],
+  ['codex', 'codex-401', { code: 1 }],
+  ['gemini', 'gemini-bad-key', { code: 144 }],
+] as const)('%s: %s means that the credential is refused', (agent, name, exit) => {
+  expect(runListener(agent, sample(name), exit).report.isCredentialRefused).toBe(true)
+})
+
+test.each([
+  ['claude', 'claude-credit-low', { code: 1 }],
+  ['claude', 'claude-success', { code: 0 }],
+  ['codex', 'codex-quota', { code: 1 }],
+  ['gemini', 'gemini-quota', { code: 1 }],
+] as const)('%s: %s says nothing against the credential', (agent, name, exit) => {
+  expect(runListener(agent, sample(name), exit).report).not.toHaveProperty('isCredentialRefused')
+})
+
 describe('agentC', () => {
   test('thinking counts as output, and cached tokens do not count as input', () => {
     expect(summaryOf('gemini-tool-use', { code: 0 })).toEqual([

@@ -171,7 +171,7 @@ describe('the checkout', () => {
       /^conflict: the branch switchyard\/eng-12 of ada\/lamps shares no history with main/,
     )
     expect(await refusal({ base: 'absent' })).toMatch(
-      /^unknown: ada\/lamps has no branch absent; push it, or set defaultBranch/,
+      /^unknown: ada\/lamps can't be read: it has no branch absent; push it, or set defaultBranch/,
     )
     expect(await refusal({ branch: 'main' })).toMatch(/^invalid: a run never works on main itself/)
     expect(await refusal({ branch: '--upload-pack=x' })).toMatch(/^invalid: .* is no branch name/)

@@ -1,0 +1,61 @@
+/**
+ * Tells what a run's job needs besides a free slot: an agent on the worker, credentials in the configuration.
+ *
+ * Runs with equal needs wait for the same, so the needs have a key.
+ */
+import { AGENTS, type AgentProvider } from '../../protocol/agents/registry.ts'
+import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
+import { CODE_HOST_FACTS, isFolder } from '../../protocol/drivers.ts'
+import { agentCredential } from '../settings/agent-credentials.ts'
+import {
+  agentSubject,
+  missingCredentialSubject,
+  refusedCredentialSubject,
+  remoteSubject,
+  withCure,
+} from './queue-reasons.ts'
+
+export interface JobNeeds {
+  readonly key: string
+  /** The agent that the worker must have. Absent: the configuration has another command for it. */
+  readonly agent?: AgentProvider
+  /** The queue reason for a credential that the configuration lacks. */
+  readonly missingCredential?: string
+  /** Things that a worker may report as unusable for the job: the beginnings of queue reasons. */
+  readonly subjects: readonly string[]
+}
+
+export function jobNeeds(mapping: RepoMapping, config: ServiceConfig): JobNeeds {
+  const provider = mapping.agent ?? config.agent.provider
+  const agent = config.agent.commands[provider] === undefined ? provider : undefined
+  const missingCredential = findMissingCredential(agent, config)
+  const subjects = [
+    remoteSubject(mapping.remote),
+    refusedCredentialSubject(config.codehost.driver),
+    missingCredentialSubject(config.codehost.driver),
+    refusedCredentialSubject(provider),
+    missingCredentialSubject(provider),
+    agentSubject(provider),
+  ]
+  return {
+    key: [mapping.remote, config.codehost.driver, provider, agent ?? '', missingCredential ?? ''].join('\n'),
+    ...(agent === undefined ? {} : { agent }),
+    ...(missingCredential === undefined ? {} : { missingCredential }),
+    subjects,
+  }
+}
+
+/** A command of the operator's own brings its credential along. */
+function findMissingCredential(agent: AgentProvider | undefined, config: ServiceConfig): string | undefined {
+  const { driver, token = '' } = config.codehost
+  if (!isFolder(CODE_HOST_FACTS[driver]) && token === '')
+    return withCure(missingCredentialSubject(driver), `connect ${driver}, or set codehost.token`)
+  if (agent === undefined || agentCredential(agent, config.agent) !== undefined) return undefined
+  return withCure(missingCredentialSubject(agent), missingAgentCure(agent))
+}
+
+/** The cure for an agent without a credential; hosts and workers write the same words. */
+export function missingAgentCure(agent: AgentProvider): string {
+  const fields = AGENTS[agent].credentials.map(({ field }) => `agent.${field}`)
+  return `connect ${agent}, or set ${fields.join(' or ')}`
+}

@@ -1,0 +1,17 @@
+/**
+ * The queue reasons for what no run can change, word for word: the configuration or a machine lacks something.
+ *
+ * Each begins with its subject, such as `acme/web can't be read`, and ends with the cure. Hosts and workers write the
+ * same words, so the host finds out which other runs wait for the same. Agents and providers have their wire names.
+ */
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
+
+export const remoteSubject = (remote: string): string => `${remote} can't be read`
+export const agentSubject = (agent: AgentProvider): string => `no worker has ${agent}`
+export const missingCredentialSubject = (provider: string): string => `credential of ${provider} is missing`
+export const refusedCredentialSubject = (provider: string): string => `credential of ${provider} is refused`
+
+export const withCure = (subject: string, cure: string): string => `${subject}: ${cure}`
+
+/** Whether the reason is about the subject. */
+export const isAbout = (reason: string, subject: string): boolean => reason.startsWith(`${subject}: `)
