@@ -147,6 +147,7 @@ async function retryRun(api: ApiDependencies, id: string): Promise<Result<Run>> 
   const { context, views } = api
   const run = runToChange(api, id)
   if (!run.ok) return run
+  if (run.value.status === 'queued' && releaseSetback(api, run.value)) return showCommittedRun(api, id)
   const activeRun = views.runs.activeRunOf(run.value.ticket.id)
   const competingRun = activeRun === id ? undefined : activeRun
   const may = mayRetry(run.value, { competingRun, booted: views.terminals.sessions.isBooted(id) })
@@ -162,6 +163,12 @@ async function retryRun(api: ApiDependencies, id: string): Promise<Result<Run>> 
   }
   const spawned = context.system.spawn(RUN, id, input)
   return spawned.ok ? showCommittedRun(api, id) : spawned
+}
+
+/** A retry of a run that a worker gave back is one more try, whatever has changed. */
+function releaseSetback({ views }: ApiDependencies, run: Run): boolean {
+  const needs = views.jobs.preparation.needsOf(run)
+  return needs !== undefined && views.workers.setbacks.release(run.id, needs)
 }
 
 async function discardRun(api: ApiDependencies, id: string): Promise<Result<Run>> {

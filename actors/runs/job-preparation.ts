@@ -9,6 +9,7 @@ import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts
 import { no, type Result, yes } from '../../core/result.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
 import { buildFollowUpJob, buildJob } from '../../core/run/job.ts'
+import { type JobNeeds, jobNeeds } from '../../core/run/job-needs.ts'
 import type { JobPlace } from '../../core/run/run-pull.ts'
 import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -94,6 +95,13 @@ export class JobPreparation {
   placeOf(run: Run): JobPlace | undefined {
     const place = this.#isFollowUp(run.id) ? undefined : this.#ports.runPulls.placeOf(run)
     return place?.ok === true ? place.value : undefined
+  }
+
+  /** Returns the needs of the run's job; undefined while it has no repository. */
+  needsOf(run: Run): JobNeeds | undefined {
+    const config = this.#ports.config()
+    const repo = this.#isFollowUp(run.id) ? this.#repoOfFollowUp(run) : chooseRepo(run.ticket, config.repos)
+    return repo.ok ? jobNeeds(repo.value.mapping, config) : undefined
   }
 
   // ---- the job -----------------------------------------------------------------------------------------------------

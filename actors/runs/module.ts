@@ -148,7 +148,12 @@ export const jobsModule = defineHostModule({
         },
       },
       participants: [answeredRemarks],
-      onStateChange: { [RUN]: (change) => observer.onRunChange(change) },
+      onStateChange: {
+        [RUN](change) {
+          observer.onRunChange(change)
+          workers.setbacks.onRunChange(change, (run) => preparation.needsOf(run))
+        },
+      },
       onConfigChange: () => followUpReader.onCodeHostChanged(),
       stop: () => followUpReader.stop(),
       sizes: () => ({ followUps: followUpReader.size }),

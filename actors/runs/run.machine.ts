@@ -21,6 +21,7 @@ import {
   revertFollowUp,
   updatePullState,
 } from '../../core/run/run-transitions.ts'
+import { isSetback } from '../../core/run/setback.ts'
 import { RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
@@ -210,11 +211,16 @@ function afterFollowUpFailed(facts: RunActionFacts): Partial<RunContext> {
 
 /** The worker ended during the follow-up: keeps the costs and queues the same follow-up again. */
 function afterFollowUpInterrupted(facts: RunActionFacts): Partial<RunContext> {
+  return { ...afterSetback(facts), interruptions: facts.context.interruptions + 1 }
+}
+
+/** The worker gave the run back: keeps the costs and queues the run again, with the worker's reason. */
+function afterSetback(facts: RunActionFacts): Partial<RunContext> {
   const { context, event } = facts
   const { error, result: _, ...ended } = afterEnd(facts).run ?? context.run
   const { result } = context.run
   const run = requeueRun(result === undefined ? ended : { ...ended, result }, error, instantOf(event))
-  return { run, lease: null, interruptions: context.interruptions + 1 }
+  return { run, lease: null }
 }
 
 function restoreEarlierEnd(
@@ -247,6 +253,10 @@ const beginsAgain = ({ context, event }: RunActionFacts): boolean =>
   isInterrupted(event.outcome) &&
   mayTryAgain({ context })
 
+/** The run failed of something that no run can change. */
+const meetsSetback = ({ event }: RunActionFacts): boolean =>
+  'outcome' in event && event.unwanted !== true && isSetback(event.outcome)
+
 const patchTransitions = {
   patched: { actions: 'patch' },
   'patched to running': { actions: 'patch' },
@@ -264,6 +274,7 @@ const pullStateTransitions = {
 const activeTransitions = {
   'ended completed': { target: 'completed', actions: 'finish' },
   'ended failed': [
+    { guard: 'meetsSetback', target: 'queued', actions: 'giveBack' },
     { guard: 'beginsAgain', target: 'queued', actions: 'requeueFollowUp' },
     { guard: 'isFollowUp', target: 'completed', actions: 'finishFollowUp' },
     { target: 'failed', actions: 'finish' },
@@ -304,6 +315,7 @@ export const runMachine = setup({
     awaitsAdoption: (facts) => facts.context.adoption !== null && isAboutPull(facts),
     mayTryAgain,
     beginsAgain,
+    meetsSetback,
   },
   actions: {
     grant: assign(({ event }) =>
@@ -325,6 +337,7 @@ export const runMachine = setup({
     finish: assign(afterEnd),
     finishFollowUp: assign(afterFollowUpFailed),
     requeueFollowUp: assign(afterFollowUpInterrupted),
+    giveBack: assign(afterSetback),
     adopt: assign(afterAdopted),
     awaitPullAnswer: assign(afterLostWithPull),
     confirmPull: assign(afterConfirmed),

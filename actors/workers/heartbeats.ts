@@ -8,6 +8,7 @@ import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
+import type { Setbacks } from './setbacks.ts'
 import type { WorkerEvent } from './worker.machine.ts'
 import { WORKER } from './worker.names.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
@@ -21,6 +22,7 @@ export interface HeartbeatsPorts {
   readonly acknowledgements: LeaseAcknowledgements
   readonly connections: WorkerConnections
   readonly reconciliation: LeaseReconciliation
+  readonly setbacks: Setbacks
   /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
   /** Capabilities of a worker changed. */
@@ -43,7 +45,7 @@ export class Heartbeats {
       const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities }
       system.send(WORKER, worker.id, seen)
       this.#ports.onWorkersChanged()
-      this.#ports.requestScheduling()
+      this.#ports.setbacks.clear(worker)
     }
     if (!worker.context.proven) {
       const proven: WorkerEvent = { type: 'proven' }

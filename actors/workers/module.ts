@@ -14,6 +14,7 @@ import { LOCAL_WORKER, type LocalWorkerEffect, localWorkerKind } from './local-w
 import { LocalWorkerSupervisor } from './local-worker-process.ts'
 import { PairingTokens } from './pairing-tokens.ts'
 import { Scheduler } from './scheduler.ts'
+import { Setbacks } from './setbacks.ts'
 import { UnregisteredSeats } from './unregistered-seats.ts'
 import { workerKind } from './worker.machine.ts'
 import { CONNECTION, WORKER } from './worker.names.ts'
@@ -30,6 +31,7 @@ export interface WorkersView {
   /** Frames go out to workers here. */
   readonly connections: WorkerConnections
   readonly dispatchBackoff: DispatchBackoff
+  readonly setbacks: Setbacks
   readonly pairingTokens: PairingTokens
   readonly proofs: WorkerProofs
   readonly seats: UnregisteredSeats
@@ -53,6 +55,7 @@ export const workersModule = defineHostModule({
     const seats = new UnregisteredSeats(context.timers)
     const connections = new WorkerConnections({ ...context, workers: registry, seats, mayConnect: isOpen })
     const dispatchBackoff = new DispatchBackoff({ ...context, workers: registry })
+    const setbacks = new Setbacks({ ...context, workers: registry })
     const undeliveredDiscards = new UndeliveredDiscards(store.database.keyValues, requestCommit)
     const pairingTokens = new PairingTokens(clock, random)
     return {
@@ -60,6 +63,7 @@ export const workersModule = defineHostModule({
         registry,
         connections,
         dispatchBackoff,
+        setbacks,
         pairingTokens,
         seats,
         proofs: new WorkerProofs({ ...context, workers: registry, pairingTokens }),
@@ -69,8 +73,12 @@ export const workersModule = defineHostModule({
       onTimer: {
         connection: (key, name) => connections.onTimer(key, name),
         worker: (key, name) => dispatchBackoff.onTimer(key, name),
+        setback: (key, name) => setbacks.onTimer(key, name),
       },
-      onConfigChange: () => connections.onConfigChange(),
+      onConfigChange() {
+        connections.onConfigChange()
+        setbacks.clearAll()
+      },
       reportGauges(meters) {
         meters.gauge('leases', registry.leaseCount)
         meters.gauge('workers_connected', registry.capacity().connected)
@@ -91,9 +99,9 @@ export const workerChannelModule = defineHostModule({
   kinds: [workerKind, connectionKind],
   create(context, { workers, leases, terminals }) {
     const { broadcast, store, version } = context
-    const { registry, connections, dispatchBackoff, pairingTokens, undeliveredDiscards } = workers
+    const { registry, connections, dispatchBackoff, setbacks, pairingTokens, undeliveredDiscards } = workers
     const { frameReceiver, endedLeases, acknowledgements } = leases
-    const shared = { ...context, workers: registry, connections, dispatchBackoff }
+    const shared = { ...context, workers: registry, connections, dispatchBackoff, setbacks }
     const onWorkersChanged = () => manager.schedulePush()
     const reconciliation = new LeaseReconciliation({ ...shared, ended: endedLeases })
     const heartbeats = new Heartbeats({ ...shared, acknowledgements, reconciliation, onWorkersChanged })

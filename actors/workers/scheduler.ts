@@ -10,12 +10,15 @@ import {
   placeRun,
   type WorkerFacts,
 } from '../../core/fleet/placement.ts'
+import { isInterruption } from '../../core/run/interruption.ts'
+import type { JobNeeds } from '../../core/run/job-needs.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { Placement } from '../../protocol/worker.ts'
 import type { LeaseManager } from '../leases/lease-manager.ts'
 import type { JobPreparation } from '../runs/job-preparation.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
+import { FleetGaps } from './fleet-gaps.ts'
 import { RunQueue } from './run-queue.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
@@ -38,11 +41,14 @@ export interface SchedulerPorts {
 export class Scheduler {
   readonly queue = new RunQueue()
   readonly #ports: SchedulerPorts
+  readonly #gaps: FleetGaps
   #isStale = false
-  #sharedReason: { readonly text: string | undefined } | undefined
+  /** By the key of the needs. */
+  readonly #sharedReasons = new Map<string, string | undefined>()
 
   constructor(ports: SchedulerPorts) {
     this.#ports = ports
+    this.#gaps = new FleetGaps(() => ports.workers.all())
   }
 
   /** Keeps the queue in step with the runs: a queued run without a lease waits in it. */
@@ -55,36 +61,51 @@ export class Scheduler {
 
   /** A run was queued. */
   add(run: Run): void {
-    this.queue.add(run, this.#ports.preparation.waitingFor(run), this.#ports.ticketOf(run))
+    this.#gaps.setNeeds(run.id, this.#ports.preparation.needsOf(run))
+    this.queue.add(run, this.#waitingFor(run), this.#ports.ticketOf(run))
     this.requestScheduling()
   }
 
   /** A run is no longer queued. */
   remove(runId: string): void {
+    this.#gaps.forget(runId)
     this.queue.remove(runId)
+  }
+
+  /** Returns the reason besides a missing free slot. */
+  #waitingFor(run: Run): string | undefined {
+    return this.#ports.preparation.waitingFor(run) ?? this.#gaps.reasonFor(run.id)
   }
 
   /** Re-evaluates every queued run after blockers, repositories or tickets changed. */
   refreshQueue(): void {
+    const { preparation } = this.#ports
+    for (const run of this.queue.runs()) this.#gaps.setNeeds(run.id, preparation.needsOf(run))
+    this.#gaps.refresh()
+    this.#sortQueue()
+    this.requestScheduling()
+  }
+
+  #sortQueue(): void {
     for (const run of [...this.queue.runs()]) {
-      const waitingFor = this.#ports.preparation.waitingFor(run)
+      const waitingFor = this.#waitingFor(run)
       const ticket = this.#ports.ticketOf(run)
       if (waitingFor !== this.queue.blockedBy(run.id) || !this.queue.isInPlace(run.id, ticket))
         this.queue.add(run, waitingFor, ticket)
     }
-    this.requestScheduling()
   }
 
   /** Something changed that may let a run be placed. */
   requestScheduling(): void {
     this.#isStale = true
-    this.#sharedReason = undefined
+    this.#sharedReasons.clear()
     this.#ports.requestCommit()
   }
 
   /** Called before each commit. */
   placeRuns(): void {
     if (!this.#isStale) return
+    if (this.#gaps.refresh()) this.#sortQueue()
     if (!this.#ports.mayGrant()) return
     this.#isStale = false
     const { workers } = this.#ports
@@ -92,12 +113,17 @@ export class Scheduler {
     const freeWorkers = new Set<EnrolledWorker>()
     for (const worker of workers.all()) if (isAvailable(worker, now)) freeWorkers.add(worker)
     const restores: (() => void)[] = []
+    /** Keys of needs that no free worker meets. */
+    const unmet = new Set<string>()
     while (freeWorkers.size > 0) {
       const runId = this.queue.first()
       if (runId === undefined) break
       const run = this.#run(runId)
-      const placed =
-        run === undefined ? undefined : placeRun(this.#placementRequest(run, undefined), freeWorkers, now)
+      const request = run === undefined ? undefined : this.#placementRequest(run, undefined)
+      const needsKey = request?.requiredWorker === undefined ? request?.needs?.key : undefined
+      const isUnmet = needsKey !== undefined && unmet.has(needsKey)
+      const placed = request === undefined || isUnmet ? undefined : placeRun(request, freeWorkers, now)
+      if (placed?.is === 'waits' && needsKey !== undefined) unmet.add(needsKey)
       const worker = placed?.is === 'placed' ? workers.get(placed.worker) : undefined
       const readiness =
         run === undefined || worker === undefined ? 'later' : this.#ports.preparation.readiness(run)
@@ -111,7 +137,7 @@ export class Scheduler {
         continue
       }
       this.#ports.leases.grantLease(run, worker)
-      this.#sharedReason = undefined
+      this.#sharedReasons.clear()
       // A run that could not be granted must not be tried for ever.
       if (this.queue.has(runId)) {
         const restore = this.queue.setAside(runId)
@@ -123,23 +149,27 @@ export class Scheduler {
   }
 
   #keepWaiting(run: Run): void {
-    const { ticketOf, preparation } = this.#ports
+    const { ticketOf } = this.#ports
     // Hold the run back even when no reason is known, so that it is not examined over and over.
-    this.queue.add(run, preparation.waitingFor(run) ?? 'it is being made ready', ticketOf(run))
+    this.queue.add(run, this.#waitingFor(run) ?? 'it is being made ready', ticketOf(run))
   }
 
   /** Adds the current wait reason to a queued run, as people see it. */
   withWaitReason(run: Run): Run {
     const reason = run.status === 'queued' ? this.reasonFor(run) : undefined
     if (reason === undefined) return run
-    // The stored reason says why the run was queued again, the other why it still waits.
-    return { ...run, queueReason: run.queueReason === undefined ? reason : `${run.queueReason}; ${reason}` }
+    // The stored reason says why the run was queued again, the other why it still waits. What a worker lacked at its
+    // last attempt may be there by now, so only the present reason counts.
+    const stored = run.queueReason
+    const isHistory = stored !== undefined && isInterruption(stored)
+    return { ...run, queueReason: isHistory ? `${stored}; ${reason}` : reason }
   }
 
   /** Why the run waits; undefined when it is not queued. */
   reasonFor(run: Run): string | undefined {
     if (!this.queue.has(run.id)) return undefined
-    return this.queue.blockedBy(run.id) ?? this.#reasonOfRequiredWorker(run) ?? this.sharedReason()
+    const blocked = this.queue.blockedBy(run.id)
+    return blocked ?? this.#reasonOfRequiredWorker(run) ?? this.sharedReason(this.#gaps.needsOf(run.id))
   }
 
   #reasonOfRequiredWorker(run: Run): string | undefined {
@@ -149,13 +179,20 @@ export class Scheduler {
     return placed.is === 'waits' ? placed.reason : undefined
   }
 
-  /** Why runs wait that wait for a worker only. The reason is the same for all of them, so it is cached. */
-  sharedReason(): string | undefined {
-    if (this.#sharedReason === undefined) {
-      const placed = placeRun({ runId: 'any' }, this.#ports.workers.all(), this.#ports.monotonicNow())
-      this.#sharedReason = { text: placed.is === 'waits' ? placed.reason : undefined }
+  /** Why runs with these needs wait that wait for a worker only. The reason is the same for all, so it is cached. */
+  sharedReason(needs?: JobNeeds): string | undefined {
+    const key = needs?.key ?? ''
+    if (!this.#sharedReasons.has(key)) {
+      const request = needs === undefined ? { runId: 'any' } : { runId: 'any', needs }
+      const placed = placeRun(request, this.#ports.workers.all(), this.#ports.monotonicNow())
+      this.#sharedReasons.set(key, placed.is === 'waits' ? placed.reason : undefined)
     }
-    return this.#sharedReason.text
+    return this.#sharedReasons.get(key)
+  }
+
+  /** Changes whenever runs begin or cease to wait for an agent, a credential or a remote. */
+  get gapsVersion(): number {
+    return this.#gaps.version
   }
 
   placement(run: Run): Placement {
@@ -184,8 +221,10 @@ export class Scheduler {
 
   #placementRequest(run: Run, waitingFor: string | undefined): PlacementRequest {
     const on = this.#ports.preparation.sandboxHolder(run)
+    const needs = this.#gaps.needsOf(run.id)
     return {
       runId: run.id,
+      ...(needs === undefined ? {} : { needs }),
       ...(on === undefined ? {} : { requiredWorker: on }),
       ...(waitingFor === undefined ? {} : { waitingFor }),
     }
@@ -194,9 +233,10 @@ export class Scheduler {
 
 /** A worker's facts for people: its pause ends at an instant of the wall clock. */
 function inWallTime(worker: EnrolledWorker, offsetMs: number): WorkerFacts {
-  const { id, name, state, online, max, used, hold } = worker
+  const { id, name, state, online, max, used, hold, agents, setbacks } = worker
   const pausedUntil = worker.pausedUntil + offsetMs
-  return { id, name, state, online, max, used, pausedUntil, ...(hold === undefined ? {} : { hold }) }
+  const facts = { id, name, state, online, max, used, agents, setbacks, pausedUntil }
+  return hold === undefined ? facts : { ...facts, hold }
 }
 
 const isAvailable = (worker: EnrolledWorker, now: number): boolean =>

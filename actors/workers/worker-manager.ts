@@ -15,6 +15,7 @@ import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
 import type { ConnectionContext } from './connection.machine.ts'
 import type { DispatchBackoff } from './dispatch-backoff.ts'
+import type { Setbacks } from './setbacks.ts'
 import type { WorkerContext, WorkerEvent } from './worker.machine.ts'
 import { WORKER } from './worker.names.ts'
 import type { WorkerConnections } from './worker-connections.ts'
@@ -30,6 +31,7 @@ export interface WorkerManagerPorts {
   readonly connections: WorkerConnections
   readonly registration: WorkerRegistration
   readonly dispatchBackoff: DispatchBackoff
+  readonly setbacks: Setbacks
   readonly frameReceiver: FrameReceiver
   readonly undeliveredDiscards: UndeliveredDiscards
   readonly terminals: TerminalSessions
@@ -109,14 +111,17 @@ export class WorkerManager {
       this.#onWorkerRemoved(key, after.value === 'revoked')
       return
     }
-    const { workers, dispatchBackoff, system, requestScheduling } = this.#ports
+    const { workers, dispatchBackoff, setbacks, system, requestScheduling } = this.#ports
     const state = after.value === 'draining' ? 'draining' : 'active'
     const stateBefore = before === undefined ? undefined : before.value === 'draining' ? 'draining' : 'active'
     const worker = workers.updateWorker(context, state)
     this.#watchProof(key, context.proven, before === undefined)
     const nameBefore = (before?.context as WorkerContext | undefined)?.name
     if (stateBefore !== undefined && stateBefore !== state) {
-      if (state === 'active') dispatchBackoff.clear(worker)
+      if (state === 'active') {
+        dispatchBackoff.clear(worker)
+        setbacks.clear(worker)
+      }
       const sendState: WorkerEffect = { type: 'worker.send state', workerId: key }
       system.runAfterCommit(sendState)
       requestScheduling()
@@ -156,6 +161,7 @@ export class WorkerManager {
     } else connections.closeWorker(id, 'the record of this worker failed; reconnect')
     workers.removeWorker(id)
     dispatchBackoff.remove(id)
+    this.#ports.setbacks.remove(id)
     terminals.onWorkerRemoved(id)
     timers.cancelAll(timerKeyOf(id))
     this.#reportWorkerLost(leases)
@@ -195,9 +201,12 @@ export class WorkerManager {
 
   /** Sends a reconnected worker everything that waited for it. */
   onReconnected(workerId: string): void {
-    const { workers, dispatchBackoff } = this.#ports
+    const { workers, dispatchBackoff, setbacks } = this.#ports
     const worker = workers.get(workerId)
-    if (worker !== undefined) dispatchBackoff.onReconnected(worker)
+    if (worker !== undefined) {
+      dispatchBackoff.onReconnected(worker)
+      setbacks.onReconnected(worker)
+    }
     for (const { runId } of this.#ports.undeliveredDiscards.storedFor(workerId))
       this.sendDiscard(workerId, runId)
     this.#ports.terminals.onConnectionRestored(workerId)

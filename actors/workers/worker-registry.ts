@@ -5,8 +5,9 @@
  * drift. The registry may be ahead of the disk by the commit that is under way.
  */
 import type { WorkerFacts } from '../../core/fleet/placement.ts'
-import type { FleetDemandResponse, WorkerState, WorkerView } from '../../protocol/worker.ts'
+import type { FleetDemandResponse, WorkerAgents, WorkerState, WorkerView } from '../../protocol/worker.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
+import type { Setback } from './setbacks.ts'
 import type { WorkerContext } from './worker.machine.ts'
 
 /** An enrolled worker: its stored context and what is known in memory only. */
@@ -23,6 +24,7 @@ export interface EnrolledWorker extends WorkerFacts {
   /** Monotonic instant of the worker's last frame. */
   lastFrameAt: number
   readonly refusals: { readonly at: number; readonly class: string; readonly detail: string }[]
+  readonly setbacks: Map<string, Setback>
 }
 
 /** The current connection of a worker. */
@@ -43,6 +45,7 @@ class RegistryEntry implements EnrolledWorker {
   hold?: string
   lastFrameAt = 0
   readonly refusals: { at: number; class: string; detail: string }[] = []
+  readonly setbacks = new Map<string, Setback>()
 
   constructor(context: WorkerContext, state: WorkerState) {
     this.context = context
@@ -60,6 +63,9 @@ class RegistryEntry implements EnrolledWorker {
   }
   get max(): number {
     return this.context.capabilities?.maxConcurrency ?? 0
+  }
+  get agents(): WorkerAgents | undefined {
+    return this.context.capabilities?.agents
   }
   get used(): number {
     return this.leases.size

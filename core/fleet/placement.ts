@@ -6,7 +6,9 @@
  * fewest used slots, then the smallest id; equal facts give equal decisions.
  */
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import type { Placement, WorkerState } from '../../protocol/worker.ts'
+import type { Placement, WorkerAgents, WorkerState } from '../../protocol/worker.ts'
+import type { JobNeeds } from '../run/job-needs.ts'
+import { agentSubject, withCure } from '../run/queue-reasons.ts'
 import { truncate } from '../safe-text.ts'
 
 export interface WorkerFacts {
@@ -20,6 +22,10 @@ export interface WorkerFacts {
   readonly pausedUntil?: number
   /** Why the worker gets no dispatch until the hold ends. */
   readonly hold?: string
+  /** The agents of the worker; absent for a worker that does not report them and counts as having all. */
+  readonly agents?: WorkerAgents | undefined
+  /** Things that the worker could not use a moment ago, such as a remote or a key, with their queue reasons. */
+  readonly setbacks?: ReadonlyMap<string, { readonly reason: string }>
 }
 
 export interface PlacementRequest {
@@ -28,6 +34,8 @@ export interface PlacementRequest {
   readonly requiredWorker?: string
   /** The condition that the run waits for, independent of workers: a whole sentence. */
   readonly waitingFor?: string
+  /** The needs of the run's job, from a worker and from the configuration. */
+  readonly needs?: JobNeeds
 }
 
 export type PlacementDecision =
@@ -44,8 +52,22 @@ export function exclusionReason(
   now: number,
   holder: string | undefined = request.requiredWorker,
 ): string | undefined {
-  const obstacle = obstacleOf(worker, request, now)
+  const lasting = worker.online ? lastingObstacle(worker, request) : undefined
+  if (lasting !== undefined) return lasting.reason
+  const obstacle = passingObstacle(worker, request, now)
   return obstacle === undefined ? undefined : sentences[obstacle](worker, holder)
+}
+
+/** Returns why no connected worker can take such a run until a worker or the configuration changes. */
+export function lastingReason(request: PlacementRequest, workers: Iterable<WorkerFacts>): string | undefined {
+  let clearest: LastingObstacle | undefined
+  for (const worker of workers) {
+    if (!worker.online) continue
+    const obstacle = lastingObstacle(worker, request)
+    if (obstacle === undefined) return undefined
+    if (clearest === undefined || obstacle.rank < clearest.rank) clearest = obstacle
+  }
+  return clearest?.reason
 }
 
 export function placeRun(
@@ -57,7 +79,7 @@ export function placeRun(
   if (request.waitingFor !== undefined)
     return { is: 'waits', reason: truncate(request.waitingFor, TEXT_CHARS_MAX) }
   const best = all
-    .filter((worker) => obstacleOf(worker, request, now) === undefined)
+    .filter((worker) => exclusionReason(worker, request, now) === undefined)
     .toSorted(byPreference)[0]
   if (best !== undefined) return { is: 'placed', worker: best.id }
   return { is: 'waits', reason: waitReason(request, all, now) }
@@ -88,9 +110,11 @@ export function explainPlacement(
 
 // ---- one worker ------------------------------------------------------------------------------------------------
 
-type Obstacle = 'away' | 'draining' | 'held' | 'paused' | 'full' | 'elsewhere'
+type PassingObstacle = 'away' | 'draining' | 'held' | 'paused' | 'full' | 'elsewhere'
 
-const sentences: Readonly<Record<Obstacle, (worker: WorkerFacts, holder: string | undefined) => string>> = {
+const sentences: Readonly<
+  Record<PassingObstacle, (worker: WorkerFacts, holder: string | undefined) => string>
+> = {
   away: () => 'not connected',
   draining: () => 'draining',
   held: ({ hold }) => `on hold: ${hold}`,
@@ -100,7 +124,11 @@ const sentences: Readonly<Record<Obstacle, (worker: WorkerFacts, holder: string 
   elsewhere: (_, holder) => `worker ${holder} holds the sandbox`,
 }
 
-function obstacleOf(worker: WorkerFacts, request: PlacementRequest, now: number): Obstacle | undefined {
+function passingObstacle(
+  worker: WorkerFacts,
+  request: PlacementRequest,
+  now: number,
+): PassingObstacle | undefined {
   if (!worker.online) return 'away'
   if (worker.state === 'draining') return 'draining'
   if (worker.hold !== undefined) return 'held'
@@ -110,6 +138,35 @@ function obstacleOf(worker: WorkerFacts, request: PlacementRequest, now: number)
     ? undefined
     : 'elsewhere'
 }
+
+interface LastingObstacle {
+  /** The smallest rank among the workers speaks for all. */
+  readonly rank: number
+  readonly reason: string
+}
+
+/** An obstacle that time does not remove: the worker has tried in vain, or the run lacks a credential or an agent. */
+function lastingObstacle(
+  { agents, setbacks }: WorkerFacts,
+  { runId, needs }: PlacementRequest,
+): LastingObstacle | undefined {
+  if (needs === undefined) return undefined
+  if (setbacks !== undefined && setbacks.size > 0) {
+    for (const subject of [...needs.subjects, runSubject(runId)]) {
+      const setback = setbacks.get(subject)
+      if (setback !== undefined) return { rank: 0, reason: setback.reason }
+    }
+  }
+  if (agents === undefined) return undefined
+  const { missingCredential, agent } = needs
+  if (missingCredential !== undefined) return { rank: 1, reason: missingCredential }
+  if (agent === undefined || agents[agent]?.found === true) return undefined
+  const cure = agents[agent]?.problem ?? `install ${agent} on a worker, on the PATH of the worker`
+  return { rank: 2, reason: withCure(agentSubject(agent), cure) }
+}
+
+/** The subject of a setback that concerns no other run. */
+export const runSubject = (runId: string): string => `run ${runId}`
 
 /** The maximum may be lower than the number of used slots. */
 function freeSlots({ max, used }: WorkerFacts): number {
@@ -133,12 +190,17 @@ export const FLEET_REASONS = {
 
 /** The obstacle of the worker closest to accepting the run speaks for all workers. */
 function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now: number): string {
-  if (request.requiredWorker !== undefined) return `worker ${holderName(request, all)} holds the sandbox`
-  const obstacles = new Set(all.map((worker) => obstacleOf(worker, request, now)))
+  if (request.requiredWorker !== undefined) {
+    const holder = all.filter(({ id }) => id === request.requiredWorker)
+    return lastingReason(request, holder) ?? `worker ${holderName(request, all)} holds the sandbox`
+  }
+  const fit = all.filter((worker) => lastingObstacle(worker, request) === undefined)
+  const obstacles = new Set(fit.map((worker) => passingObstacle(worker, request, now)))
   const closest = (['full', 'paused', 'held', 'draining'] as const).find((obstacle) =>
     obstacles.has(obstacle),
   )
-  return FLEET_REASONS[closest ?? 'away']
+  if (closest !== undefined) return FLEET_REASONS[closest]
+  return lastingReason(request, all) ?? FLEET_REASONS.away
 }
 
 function holderName({ requiredWorker }: PlacementRequest, all: readonly WorkerFacts[]): string | undefined {

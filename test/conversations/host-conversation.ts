@@ -700,12 +700,17 @@ export function pairingToken(host: HostConversation): string {
   return minted.value.token
 }
 
-export const registerWithToken = (pairingToken: string, name = 'worker', concurrency = 2) => ({
+export const registerWithToken = (
+  pairingToken: string,
+  name = 'worker',
+  concurrency = 2,
+  moreCapabilities: object = {},
+) => ({
   type: 'register',
   protocolVersion: 1,
   auth: { kind: 'pairing', token: pairingToken },
   name,
-  capabilities: { ...capabilities, maxConcurrency: concurrency },
+  capabilities: { ...capabilities, maxConcurrency: concurrency, ...moreCapabilities },
   activeLeases: [],
 })
 
@@ -713,9 +718,10 @@ export async function enroll(
   host: HostConversation,
   name = 'worker',
   concurrency = 2,
+  moreCapabilities: object = {},
 ): Promise<EnrolledScriptedWorker> {
   const connection = host.connect(name)
-  await connection.send(registerWithToken(pairingToken(host), name, concurrency))
+  await connection.send(registerWithToken(pairingToken(host), name, concurrency, moreCapabilities))
   const { workerId, credential } = connection.lastReceived('registered')
   if (credential === undefined) throw new Error('no credential')
   return { connection, workerId, credential, concurrency, name }

@@ -2,6 +2,7 @@
 import { type RunInput, type RunMachineEvent, runMachine } from '../../../actors/runs/run.machine.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
+import type { FailureKind } from '../../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX } from '../../../protocol/limits.ts'
 import type { PullState, RunPull } from '../../../protocol/run.ts'
 import { aTicket, T0, T1 } from '../../rules/run/runs.ts'
@@ -52,12 +53,21 @@ const finalizes: RunMachineEvent = {
   workerId: 'wk-1',
   patch: { status: 'finalizing' },
 }
-const ended = (status: 'completed' | 'failed' | 'cancelled', error?: string): RunMachineEvent => ({
+const ended = (
+  status: 'completed' | 'failed' | 'cancelled',
+  error?: string,
+  failure?: FailureKind,
+): RunMachineEvent => ({
   type: `ended ${status}`,
   leaseId: 'ls-1',
   workerId: 'wk-1',
   at: T1,
-  outcome: { status, costs: [], ...(error === undefined ? {} : { error }) },
+  outcome: {
+    status,
+    costs: [],
+    ...(error === undefined ? {} : { error }),
+    ...(failure === undefined ? {} : { failure }),
+  },
   retentionHours: 24,
 })
 const lost: RunMachineEvent = {
@@ -287,6 +297,16 @@ const endsInEveryState: readonly (readonly [
 ])[] = [
   ['completed', input, [], [ended('completed')]],
   ['failed', input, [], [ended('failed', 'tests fail')]],
+  ['given back for its remote', input, [], [ended('failed', 'the remote is wrong', 'configuration')]],
+  ['given back for its key', input, [], [ended('failed', 'the key is refused', 'credentials')]],
+  ['failed for its tests', input, [], [ended('failed', 'tests fail', 'verification')]],
+  [
+    'given back after a person cancelled it',
+    input,
+    [],
+    [{ ...ended('failed', 'the remote is wrong', 'configuration'), unwanted: true } as RunMachineEvent],
+  ],
+  ['a follow-up given back', followUp, [], [ended('failed', 'the remote is wrong', 'configuration')]],
   ['cancelled', input, [], [ended('cancelled')]],
   ['lease lost', input, [], [lost]],
   ['lease lost with a confirmed pull request', input, [], [reported, confirmedBy('run'), lost]],

@@ -4,10 +4,12 @@ import fc from 'fast-check'
 import {
   exclusionReason,
   explainPlacement,
+  lastingReason,
   type PlacementRequest,
   placeRun,
   type WorkerFacts,
 } from '../../../core/fleet/placement.ts'
+import type { JobNeeds } from '../../../core/run/job-needs.ts'
 import { createChecker } from '../../../protocol/parse.ts'
 import { Placement } from '../../../protocol/worker.ts'
 
@@ -151,4 +153,77 @@ test('a run is placed exactly when some worker has no obstacle; the order of wor
       expect(explanation.reason).toBe(found.is === 'waits' ? found.reason : undefined)
     }),
   )
+})
+
+// ---- what a job needs ----------------------------------------------------------------------------------------------
+
+const needs: JobNeeds = { key: 'a', agent: 'agentA', subjects: ["acme/web can't be read"] }
+const wanting: PlacementRequest = { runId: 'run-1', needs }
+const lacking = { agents: { agentA: { found: false, problem: 'install it' } } }
+const having = { agents: { agentA: { found: true } } }
+const tried = {
+  ...having,
+  setbacks: new Map([["acme/web can't be read", { reason: "acme/web can't be read: x" }]]),
+}
+
+test('a run goes to a worker that has its agent, and to one that reports no agents', () => {
+  expect(placed([worker('wk-1', lacking), worker('wk-2', { ...having, used: 1 })], wanting)).toBe('wk-2')
+  expect(placed([worker('wk-1', lacking), worker('wk-2', { used: 1 })], wanting)).toBe('wk-2')
+  expect(
+    placed([worker('wk-1', { agents: {} })], { ...wanting, needs: { ...needs, agent: 'agentB' } }),
+  ).toMatch(/^no worker has agentB: install agentB/)
+  expect(placed([worker('wk-1', lacking)], { runId: 'run-1', needs: { key: 'b', subjects: [] } })).toBe(
+    'wk-1',
+  )
+})
+
+test.each<[title: string, workers: WorkerFacts[], reason: string]>([
+  ['no agent', [worker('wk-1', lacking)], 'no worker has agentA: install it'],
+  [
+    'the agent is busy elsewhere',
+    [worker('wk-1', lacking), worker('wk-2', { ...having, ...full })],
+    'fleet at capacity',
+  ],
+  [
+    'the one with the agent is away',
+    [worker('wk-1', lacking), worker('wk-2', { ...having, ...away })],
+    'no worker has agentA: install it',
+  ],
+  ['tried in vain', [worker('wk-1', tried), worker('wk-2', lacking)], "acme/web can't be read: x"],
+  ['nobody is connected', [worker('wk-1', { ...lacking, ...away })], 'no workers connected'],
+  ['draining, and has the agent', [worker('wk-1', { ...having, ...draining })], 'all workers are draining'],
+])('the reason to wait: %s', (_, workers, reason) => {
+  expect(placed(workers, wanting)).toBe(reason)
+})
+
+test('a missing credential keeps a run from workers that report their agents', () => {
+  const keyless = {
+    runId: 'run-1',
+    needs: { ...needs, missingCredential: 'credential of agentA is missing: x' },
+  }
+  expect(placed([worker('wk-1', having)], keyless)).toBe('credential of agentA is missing: x')
+  expect(placed([worker('wk-1')], keyless)).toBe('wk-1')
+})
+
+test('a required worker without the agent is the reason', () => {
+  const required = { ...wanting, requiredWorker: 'wk-1' }
+  expect(placed([worker('wk-1', lacking), worker('wk-2', having)], required)).toBe(
+    'no worker has agentA: install it',
+  )
+})
+
+test('a setback of one run concerns no other run', () => {
+  const own = { ...having, setbacks: new Map([['run run-1', { reason: 'its branch is taken' }]]) }
+  expect(placed([worker('wk-1', own)], wanting)).toBe('its branch is taken')
+  expect(placed([worker('wk-1', own)], { ...wanting, runId: 'run-2' })).toBe('wk-1')
+})
+
+test('only a lasting obstacle of every connected worker is a lasting reason', () => {
+  expect(
+    lastingReason(wanting, [worker('wk-1', lacking), worker('wk-2', { ...having, ...full })]),
+  ).toBeUndefined()
+  expect(lastingReason(wanting, [worker('wk-1', lacking), worker('wk-2', { ...having, ...away })])).toBe(
+    'no worker has agentA: install it',
+  )
+  expect(lastingReason(wanting, [worker('wk-1', { ...lacking, ...away })])).toBeUndefined()
 })

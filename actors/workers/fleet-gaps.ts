@@ -1,0 +1,98 @@
+/**
+ * FleetGaps knows which queued runs no connected worker can take, however many slots are free, and why.
+ *
+ * Runs with equal needs share one answer, so thousands of runs that wait for one agent cost one check. A run whose needs
+ * only some workers meet is no gap: the scheduler places it as soon as one of those workers has a free slot.
+ */
+import { lastingReason, runSubject, type WorkerFacts } from '../../core/fleet/placement.ts'
+import type { JobNeeds } from '../../core/run/job-needs.ts'
+
+interface NeedsGroup {
+  readonly needs: JobNeeds
+  readonly runs: Set<string>
+  reason: string | undefined
+}
+
+export class FleetGaps {
+  readonly #workers: () => Iterable<WorkerFacts>
+  readonly #groups = new Map<string, NeedsGroup>()
+  readonly #groupOfRun = new Map<string, NeedsGroup>()
+  /** The reasons of runs that have a setback of their own. */
+  #ownReasons = new Map<string, string>()
+  #version = 0
+
+  constructor(workers: () => Iterable<WorkerFacts>) {
+    this.#workers = workers
+  }
+
+  get version(): number {
+    return this.#version
+  }
+
+  setNeeds(runId: string, needs: JobNeeds | undefined): void {
+    if (this.#groupOfRun.get(runId)?.needs.key === needs?.key) return
+    this.forget(runId)
+    if (needs === undefined) return
+    const group = this.#groups.get(needs.key) ?? this.#createGroup(needs)
+    group.runs.add(runId)
+    this.#groupOfRun.set(runId, group)
+  }
+
+  forget(runId: string): void {
+    const group = this.#groupOfRun.get(runId)
+    this.#groupOfRun.delete(runId)
+    group?.runs.delete(runId)
+    if (group?.runs.size === 0) this.#groups.delete(group.needs.key)
+  }
+
+  needsOf(runId: string): JobNeeds | undefined {
+    return this.#groupOfRun.get(runId)?.needs
+  }
+
+  /** Why no connected worker can take the run; undefined when one can, or when none is connected. */
+  reasonFor(runId: string): string | undefined {
+    return this.#groupOfRun.get(runId)?.reason ?? this.#ownReasons.get(runId)
+  }
+
+  /** Asks the workers again. Returns whether a reason has changed. */
+  refresh(): boolean {
+    let isChanged = false
+    for (const group of this.#groups.values()) {
+      const reason = lastingReason({ runId: '', needs: group.needs }, this.#workers())
+      if (reason === group.reason) continue
+      group.reason = reason
+      isChanged = true
+    }
+    const ownReasons = this.#findOwnReasons()
+    if (JSON.stringify([...ownReasons]) !== JSON.stringify([...this.#ownReasons])) isChanged = true
+    this.#ownReasons = ownReasons
+    if (isChanged) this.#version += 1
+    return isChanged
+  }
+
+  #createGroup(needs: JobNeeds): NeedsGroup {
+    const reason = lastingReason({ runId: '', needs }, this.#workers())
+    const group: NeedsGroup = { needs, runs: new Set(), reason }
+    this.#groups.set(needs.key, group)
+    return group
+  }
+
+  #findOwnReasons(): Map<string, string> {
+    const reasons = new Map<string, string>()
+    for (const { setbacks } of this.#workers())
+      for (const subject of setbacks?.keys() ?? []) this.#addOwnReason(reasons, subject)
+    return reasons
+  }
+
+  #addOwnReason(reasons: Map<string, string>, subject: string): void {
+    const runId = runIdOf(subject)
+    const needs = runId === undefined ? undefined : this.needsOf(runId)
+    if (runId === undefined || needs === undefined) return
+    const reason = lastingReason({ runId, needs }, this.#workers())
+    if (reason !== undefined) reasons.set(runId, reason)
+  }
+}
+
+const RUN_SUBJECT = runSubject('')
+const runIdOf = (subject: string): string | undefined =>
+  subject.startsWith(RUN_SUBJECT) ? subject.slice(RUN_SUBJECT.length) : undefined

@@ -1,0 +1,111 @@
+/**
+ * Setbacks keeps runs from workers that could not use what the runs need, such as a remote, a key or an agent.
+ *
+ * A setback has a subject, so one failed run holds back every run that needs the same. It ends when the configuration
+ * or the worker's agents change, when a person retries a run or enables the worker, when the worker has reconnected,
+ * and after SETBACK_RECHECK_MS, because a repository may be created or a key be paid for without any notice. The state
+ * is in memory only: after a restart each subject is tried once more.
+ */
+import { runSubject } from '../../core/fleet/placement.ts'
+import type { Log } from '../../core/ports.ts'
+import type { JobNeeds } from '../../core/run/job-needs.ts'
+import { isAbout } from '../../core/run/queue-reasons.ts'
+import { setbackReason } from '../../core/run/setback.ts'
+import { SETBACK_RECHECK_MS, SETBACKS_PER_WORKER_MAX, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { RunContext } from '../runs/run.machine.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
+import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
+import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
+
+/** A thing that a worker could not use. */
+export interface Setback {
+  /** The queue reason. */
+  readonly reason: string
+  /** Monotonic instant of the report. */
+  readonly at: number
+}
+
+export interface SetbacksPorts {
+  readonly log: Log
+  readonly workers: WorkerRegistry
+  readonly timers: MonotonicTimers
+  /** Something changed that may let a run be placed. */
+  readonly requestScheduling: () => void
+}
+
+const timerKeyOf = (workerId: string): string => `setback ${workerId}`
+
+export class Setbacks {
+  readonly #ports: SetbacksPorts
+
+  constructor(ports: SetbacksPorts) {
+    this.#ports = ports
+  }
+
+  /** Records the setback of a run that its worker has just given back. */
+  onRunChange({ before, after }: StateChange, needsOf: (run: Run) => JobNeeds | undefined): void {
+    const { run } = after.context as RunContext
+    const reason = setbackReason((before?.context as RunContext | undefined)?.run, run)
+    const { workerId } = run.sandbox
+    if (reason !== undefined && workerId !== undefined) this.#record(workerId, run.id, needsOf(run), reason)
+  }
+
+  #record(workerId: string, runId: string, needs: JobNeeds | undefined, reason: string): void {
+    const { workers, timers, log, requestScheduling } = this.#ports
+    const worker = workers.get(workerId)
+    if (worker === undefined) return
+    const subject = needs?.subjects.find((candidate) => isAbout(reason, candidate)) ?? runSubject(runId)
+    const at = timers.now()
+    worker.setbacks.delete(subject)
+    worker.setbacks.set(subject, { reason, at })
+    for (const oldest of worker.setbacks.keys()) {
+      if (worker.setbacks.size <= SETBACKS_PER_WORKER_MAX) break
+      worker.setbacks.delete(oldest)
+    }
+    timers.set(timerKeyOf(workerId), subject, at + SETBACK_RECHECK_MS)
+    log.warn({ worker: workerId, run: runId, reason }, 'a run waits for what it needs')
+    requestScheduling()
+  }
+
+  /** The subject may be tried again. */
+  onTimer(key: string, subject: string): void {
+    this.#ports.workers.get(key.slice('setback '.length))?.setbacks.delete(subject)
+    this.#ports.requestScheduling()
+  }
+
+  /** The worker may have been started with other options. A connection that comes and goes must not repeat a run. */
+  onReconnected(worker: EnrolledWorker): void {
+    const { timers } = this.#ports
+    for (const [subject, { at }] of worker.setbacks)
+      timers.set(timerKeyOf(worker.id), subject, Math.max(timers.now(), at + WORKER_BACKOFF_MS))
+  }
+
+  /** The worker may use now what it could not use before. */
+  clear(worker: EnrolledWorker): void {
+    worker.setbacks.clear()
+    this.#ports.timers.cancelAll(timerKeyOf(worker.id))
+    this.#ports.requestScheduling()
+  }
+
+  /** A person wants the run tried again. Returns whether a setback kept the run from a worker. */
+  release(runId: string, needs: JobNeeds): boolean {
+    const { workers, requestScheduling } = this.#ports
+    let isReleased = false
+    for (const { setbacks } of workers.all())
+      for (const subject of [...needs.subjects, runSubject(runId)])
+        if (setbacks.delete(subject)) isReleased = true
+    if (isReleased) requestScheduling()
+    return isReleased
+  }
+
+  /** The configuration has changed. */
+  clearAll(): void {
+    for (const worker of this.#ports.workers.all()) if (worker.setbacks.size > 0) this.clear(worker)
+  }
+
+  /** The worker is no longer enrolled. */
+  remove(workerId: string): void {
+    this.#ports.timers.cancelAll(timerKeyOf(workerId))
+  }
+}

@@ -1,0 +1,181 @@
+/** Setbacks: a worker gives a run back that lacks something, and the run waits until something has changed. */
+import { expect, test } from '@jest/globals'
+import { SETBACK_RECHECK_MS, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
+import {
+  capabilities,
+  configWith,
+  type EnrolledScriptedWorker,
+  enroll,
+  type HostConversation,
+  reconnect,
+  startHost,
+  ticket,
+  Work,
+} from './host-conversation.ts'
+
+const UNREADABLE = "owner/name can't be read: there is no such repository; correct remote"
+const credentials = { agent: { agentAApiKey: 'key-of-agent-a' }, codehost: { token: 'token-of-github' } }
+
+const dispatchesOf = ({ connection }: EnrolledScriptedWorker) =>
+  connection.received.flatMap((frame) => (frame.type === 'dispatch' ? [frame] : []))
+
+/** The worker accepts its last dispatch and gives the run back. */
+async function giveBack(
+  { connection }: EnrolledScriptedWorker,
+  error = UNREADABLE,
+  failure: 'configuration' | 'credentials' | 'agent' = 'configuration',
+): Promise<void> {
+  const work = new Work(connection.lastReceived('dispatch'))
+  await connection.send(work.accept(), work.running(), work.complete({ status: 'failed', failure, error }))
+}
+
+async function startWithSetback(): Promise<{ host: HostConversation; worker: EnrolledScriptedWorker }> {
+  const host = await startHost(configWith(credentials))
+  const worker = await enroll(host, 'worker', 1)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  await giveBack(worker)
+  return { host, worker }
+}
+
+test('a run that its worker gives back waits with the reason, and so does every run that needs the same', async () => {
+  const { host, worker } = await startWithSetback()
+  host.tracker.put(ticket('ENG-1'), ticket('ENG-2'))
+  await host.settle()
+  for (const identifier of ['ENG-1', 'ENG-2'])
+    expect(host.runOf(identifier)).toMatchObject({ status: 'queued', queueReason: UNREADABLE })
+  await host.advanceWithHeartbeats(10 * 60, [worker.connection])
+  expect(dispatchesOf(worker)).toHaveLength(1)
+  const placement = host.hostApi.placement(host.runOf('ENG-1').id)
+  expect(placement).toMatchObject({ value: { reason: UNREADABLE, workers: [{ reason: UNREADABLE }] } })
+})
+
+test('a run that fails for another reason fails', async () => {
+  const host = await startHost(configWith(credentials))
+  const worker = await enroll(host, 'worker', 1)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  await giveBack(worker, 'the agent gave up', 'agent')
+  expect(host.runOf('ENG-1')).toMatchObject({ status: 'failed', error: 'the agent gave up' })
+})
+
+test('another worker tries the run once', async () => {
+  const { host } = await startWithSetback()
+  const secondWorker = await enroll(host, 'second', 1)
+  await giveBack(secondWorker)
+  expect(dispatchesOf(secondWorker)).toHaveLength(1)
+  expect(host.runOf('ENG-1').queueReason).toBe(UNREADABLE)
+})
+
+test('a changed configuration lets the run go to the worker again', async () => {
+  const { host, worker } = await startWithSetback()
+  await host.succeeded(host.hostApi.changeSettings({ repos: { main: { remote: 'owner/other' } } }))
+  await host.settle()
+  expect(dispatchesOf(worker)).toHaveLength(2)
+})
+
+test('a retry by a person tries the run once more', async () => {
+  const { host, worker } = await startWithSetback()
+  await host.succeeded(host.hostApi.retryRun(host.runOf('ENG-1').id))
+  await host.settle()
+  expect(dispatchesOf(worker)).toHaveLength(2)
+  expect(await host.hostApi.retryRun(host.runOf('ENG-1').id)).toMatchObject({ refusal: { kind: 'conflict' } })
+})
+
+test('changed capabilities of the worker let the run go to the worker again', async () => {
+  const { host, worker } = await startWithSetback()
+  const agents = { agentA: { found: true } }
+  const seen = { ...capabilities, maxConcurrency: 1, agents }
+  await worker.connection.send({
+    type: 'heartbeat',
+    leases: [],
+    attachSessions: 0,
+    sentAt: 1,
+    capabilities: seen,
+  })
+  await host.settle()
+  expect(dispatchesOf(worker)).toHaveLength(2)
+})
+
+test('a worker that reconnects gets the run again, but not more often than every 30 seconds', async () => {
+  const { host, worker } = await startWithSetback()
+  const again = await reconnect(host, worker)
+  await host.settle()
+  expect(again.hasReceived('dispatch')).toBe(false)
+  await host.advanceWithHeartbeats(WORKER_BACKOFF_MS / 1_000 + 1, [again])
+  expect(again.hasReceived('dispatch')).toBe(true)
+})
+
+test('after a while the host tries again by itself', async () => {
+  const { host, worker } = await startWithSetback()
+  await host.advanceWithHeartbeats(SETBACK_RECHECK_MS / 1_000 + 1, [worker.connection])
+  expect(dispatchesOf(worker)).toHaveLength(2)
+})
+
+test('after a restart the host tries once more', async () => {
+  const { host, worker } = await startWithSetback()
+  await host.restart()
+  const again = await reconnect(host, worker)
+  await host.settle()
+  expect(again.hasReceived('dispatch')).toBe(true)
+})
+
+test('a run whose reason names nothing that others need holds back no other run', async () => {
+  const host = await startHost(configWith(credentials))
+  const worker = await enroll(host, 'worker', 1)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  await giveBack(worker, 'its branch is protected')
+  host.tracker.put(ticket('ENG-1'), ticket('ENG-2'))
+  await host.settle()
+  expect(host.runOf('ENG-1').queueReason).toBe('its branch is protected')
+  expect(worker.connection.lastReceived('dispatch').job.run.ticket.identifier).toBe('ENG-2')
+})
+
+const MISSING = { agents: { agentA: { found: false, problem: 'install it' } } }
+
+/** Enrolls a worker that reports no agent; returns the worker and the reason for which the run waits. */
+async function reasonWith(settings: object) {
+  const host = await startHost(configWith(settings))
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const worker = await enroll(host, 'worker', 1, MISSING)
+  return { host, worker, reason: () => host.runOf('ENG-1').queueReason }
+}
+
+test('a run waits for the credentials that the configuration lacks', async () => {
+  const { codehost, agent } = credentials
+  expect((await reasonWith({ agent })).reason()).toMatch(/^credential of github is missing: /)
+  expect((await reasonWith({ codehost })).reason()).toMatch(
+    /^credential of agentA is missing: .*agent\.agentAApiKey/,
+  )
+})
+
+test('a run waits for its agent until the worker reports it', async () => {
+  const { host, worker, reason } = await reasonWith(credentials)
+  expect(reason()).toBe('no worker has agentA: install it')
+  expect(dispatchesOf(worker)).toEqual([])
+  const found = { ...capabilities, maxConcurrency: 1, agents: { agentA: { found: true } } }
+  await worker.connection.send({
+    type: 'heartbeat',
+    leases: [],
+    attachSessions: 0,
+    sentAt: 1,
+    capabilities: found,
+  })
+  await host.settle()
+  expect(dispatchesOf(worker)).toHaveLength(1)
+})
+
+test('a command of the operator needs neither the agent nor its credential', async () => {
+  const { codehost } = credentials
+  const { worker } = await reasonWith({ codehost, agent: { commands: { agentA: 'my-agent' } } })
+  expect(dispatchesOf(worker)).toHaveLength(1)
+})
+
+test('a worker of an earlier version, which reports no agents, gets every run', async () => {
+  const host = await startHost(configWith({}))
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  expect(dispatchesOf(await enroll(host, 'old', 1))).toHaveLength(1)
+})
