@@ -316,6 +316,13 @@ const workers: readonly Mutant[] = [
     replace: 'return Math.max(0, this.leases.size - 1)',
   },
   {
+    name: 'a run goes at once to the worker that gave it back',
+    file: 'actors/workers/setbacks.ts',
+    find: 'worker.setbacks.set(subject, { reason, at })',
+    replace: 'void [reason, at]',
+    quick: true,
+  },
+  {
     name: 'a pairing token stays valid',
     file: 'actors/workers/pairing-tokens.ts',
     find: 'this.#tokens.delete(hash)\n    return found',

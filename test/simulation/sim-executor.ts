@@ -19,7 +19,7 @@ import type {
 } from '../../core/daemon/ports.ts'
 import type { BootedSandbox, BootRequest } from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
-import { no, type Result, yes } from '../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { Job, JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
 import type { RunSandbox } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
@@ -62,6 +62,8 @@ export interface SimExecutorOptions {
   readonly acceptsAll: () => boolean
 }
 
+/** The reason with which a run is given back; it concerns no other run. */
+export const GIVEN_BACK_REASON = 'the branch has no valid name'
 /** Tries to push to a branch that others push to as well. */
 const PUSH_TRIES_MAX = 3
 /** Longer than the daemon waits for an answer. */
@@ -145,6 +147,11 @@ function retainSandbox({ clock, random, sandboxes }: SimExecutorOptions, runId: 
   return { provider: 'bwrap', id: `sb-${runId}`, retainedUntil: new Date(until).toISOString() }
 }
 
+const GIVEN_BACK: Refused = {
+  ok: false,
+  refusal: { kind: 'invalid', message: `${GIVEN_BACK_REASON}: rename it`, failure: 'configuration' },
+}
+
 interface TimedAct {
   readonly at: number
   readonly act: () => void
@@ -208,6 +215,7 @@ class SimExecution implements Execution, DaemonExecution {
     await this.#pause(200 + random.fraction() * 8_000)
     if (this.#isStopping) return no('failed', 'it was stopped')
     if (random.chance(0.02)) return no('failed', 'the branch is gone')
+    if (random.chance(0.03) && !this.#options.acceptsAll()) return GIVEN_BACK
     return yes({ sandbox: { id: `sb-${this.runId}` } })
   }
 
@@ -224,7 +232,7 @@ class SimExecution implements Execution, DaemonExecution {
     return random.chance(0.1) ? { verdict: 'failed', reason: 'the agent gave up' } : { verdict: 'done' }
   }
 
-  async finish({ verdict, reason }: AgentOutcome): Promise<RunOutcome> {
+  async finish({ verdict, reason, failure }: AgentOutcome): Promise<RunOutcome> {
     const { random } = this.#options
     if (!this.killed) {
       await this.#pause(random.fraction() * 2_000)
@@ -236,7 +244,10 @@ class SimExecution implements Execution, DaemonExecution {
     this.#exitSoon()
     const costs = [executionCost(this.leaseId, 1_000)]
     const sandbox = retainSandbox(this.#options, this.runId)
-    if (verdict !== 'done') return { status: 'failed', error: reason ?? verdict, costs, sandbox }
+    if (verdict !== 'done') {
+      const kind = failure === undefined ? {} : { failure }
+      return { status: 'failed', error: reason ?? verdict, ...kind, costs, sandbox }
+    }
     if (this.#followUp !== undefined && pull.prUrl === undefined)
       return { status: 'failed', error: 'it could not be pushed', costs, sandbox }
     return { status: 'completed', result: { artifacts: [], ...pull }, costs, sandbox }

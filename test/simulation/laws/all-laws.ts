@@ -7,10 +7,12 @@ import type { Law } from './law.ts'
 import { leaseLaws } from './leases.ts'
 import { pullLaws } from './pulls.ts'
 import { sessionLaws } from './sessions.ts'
+import { setbackLaws } from './setbacks.ts'
 import { workerLaws } from './workers.ts'
 
 export const laws: readonly Law[] = [
   ...leaseLaws,
+  ...setbackLaws,
   ...workerLaws,
   ...frameLaws,
   ...budgetLaws,

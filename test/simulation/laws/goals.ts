@@ -6,6 +6,7 @@
  */
 import { FLEET_REASONS } from '../../../core/fleet/placement.ts'
 import { FAULTS_END_MS, RUN_MS_MAX } from '../plan.ts'
+import { GIVEN_BACK_REASON } from '../sim-executor.ts'
 import { executionRecordsOn } from '../worker-disk.ts'
 import { isTerminal, type Law, type LawView } from './law.ts'
 import { sessionTokens, TOKENS_PER_ENTRY } from './sessions.ts'
@@ -86,6 +87,7 @@ function contradictionOf(
   if (reason === FLEET_REASONS.away) return online.length === 0 ? undefined : `${online.length} are`
   const active = online.filter(({ workerId }) => view.workerState(workerId ?? '') === 'active')
   if (reason === FLEET_REASONS.draining) return active.length === 0 ? undefined : 'one of them is active'
+  if (reason.includes(GIVEN_BACK_REASON)) return undefined
   if (reason.startsWith('waiting for') || reason.startsWith('its pull request ')) return undefined
   const holder = /^worker (\S+) holds the sandbox$/.exec(reason)?.[1]
   const free = active.find(
