@@ -230,6 +230,8 @@ const connect = {
 
 const worker = { local: Type.Boolean({ description: 'The host runs a worker itself where it can.' }) }
 
+const policy = { paused: Type.Boolean({ description: 'No run is dispatched; running work continues.' }) }
+
 export const RepoMapping = record('RepoMapping', repo)
 export type RepoMapping = Static<typeof RepoMapping>
 
@@ -250,6 +252,7 @@ export const ServiceConfig = record('ServiceConfig', {
   repos: Repos,
   connect: record('ConnectConfig', connect),
   worker: record('WorkerConfig', worker),
+  policy: record('PolicyConfig', policy),
 })
 /** The form that the service uses, with defaults filled in. */
 export type ServiceConfig = Static<typeof ServiceConfig>
@@ -275,6 +278,7 @@ export const StoredConfig = record('StoredConfig', {
   repos: Type.Optional(Repos),
   connect: optionalSection('StoredConnect', connect),
   worker: optionalSection('StoredWorker', worker),
+  policy: optionalSection('StoredPolicy', policy),
 })
 export type StoredConfig = Static<typeof StoredConfig>
 
@@ -353,6 +357,7 @@ export const configDefaults: ServiceConfig = {
   repos: {},
   connect: {},
   worker: { local: true },
+  policy: { paused: false },
 }
 
 /** The two forms of one configuration. */
@@ -396,6 +401,7 @@ function withDefaults(stored: StoredConfig): ServiceConfig {
     repos: own.repos ?? {},
     connect: { ...own.connect },
     worker: { ...defaults.worker, ...own.worker },
+    policy: { ...defaults.policy, ...own.policy },
   }
 }
 

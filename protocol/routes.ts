@@ -105,6 +105,9 @@ export const SettingsUpdateResponse = record('SettingsUpdateResponse', {
 })
 export type SettingsUpdateResponse = Static<typeof SettingsUpdateResponse>
 
+export const PauseResponse = record('PauseResponse', { paused: Type.Boolean() })
+export type PauseResponse = Static<typeof PauseResponse>
+
 export const ResumeRunResponse = record('ResumeRunResponse', {
   run: Run,
   attach: record('AttachTarget', {
@@ -197,6 +200,22 @@ export const routes = {
     errorStatuses: [400],
     summary:
       'Checks each credential sent with its provider and keeps those that work; an empty one disconnects.',
+  },
+  pauseDispatch: {
+    ...service,
+    method: 'POST',
+    path: '/api/pause',
+    response: PauseResponse,
+    errorStatuses: [],
+    summary: 'Dispatches no more runs until it is resumed; running work continues. Sets policy.paused.',
+  },
+  resumeDispatch: {
+    ...service,
+    method: 'POST',
+    path: '/api/resume',
+    response: PauseResponse,
+    errorStatuses: [],
+    summary: 'Dispatches queued runs again. Unsets policy.paused.',
   },
   dashboardSocket: {
     ...service,

@@ -4,6 +4,7 @@
 import type { ControlDatabase } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
+import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import type { HostContext } from '../host-context.ts'
@@ -33,6 +34,10 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
     mayChange: () => mayChange(context),
     whenCommitted: () => views.commitWaiters.whenCommitted(),
   }
+  async function applyPatch(patch: Record<string, unknown>): Promise<Result<SettingsUpdateResponse>> {
+    const may = api.mayChange()
+    return may.ok ? views.settings.apply({ is: 'patch', patch }) : may
+  }
   return {
     ...createRunsApi(api),
     ...createMemoriesApi(api),
@@ -43,9 +48,10 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
     ...createPullRequestsApi(api),
     health: () => health,
     config: () => currentConfig.redacted,
-    async changeSettings(patch) {
-      const may = api.mayChange()
-      return may.ok ? views.settings.apply({ is: 'patch', patch }) : may
+    changeSettings: applyPatch,
+    async setPaused(paused) {
+      const changed = await applyPatch({ policy: { paused } })
+      return changed.ok ? yes({ paused: changed.value.config.policy.paused }) : changed
     },
     hello: () => ({
       type: 'hello',

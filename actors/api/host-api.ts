@@ -38,7 +38,7 @@ import type {
   ReviewRequest,
   RunPullResponse,
 } from '../../protocol/pulls.ts'
-import type { ResumeRunResponse, SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type { PauseResponse, ResumeRunResponse, SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { MemoriesResponse, Run, Ticket } from '../../protocol/run.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
 import type {
@@ -56,6 +56,8 @@ export interface HostApi {
   config(): ServiceConfig
   /** @param patch parsed and checked against the route's schema */
   changeSettings(patch: Record<string, unknown>): Promise<Result<SettingsUpdateResponse>>
+  /** Stores whether dispatching is paused. Resolves when the change is in force. */
+  setPaused(paused: boolean): Promise<Result<PauseResponse>>
 
   // ---- tickets and runs
   /** The eligible tickets, in the order in which they will be queued. */

@@ -100,7 +100,7 @@ const revokeEvent = (worker: EnrolledWorker): Result<WorkerEvent> =>
 // ---- demand ------------------------------------------------------------------------------------------------------
 
 function readDemand({ views }: ApiDependencies, workerId: string): Result<FleetDemandResponse> {
-  const demand = views.workers.registry.demand(workerId, views.scheduler.queue.readyCount)
+  const demand = views.workers.registry.demand(workerId, views.scheduler.readyCount)
   if (demand === undefined) return NOT_ADMITTED
   const { worker } = demand
   // A terminal that was opened since the last heartbeat counts too: a shutdown would end it.

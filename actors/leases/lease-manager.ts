@@ -43,6 +43,8 @@ export interface LeaseManagerPorts {
   readonly endedLeases: EndedLeases
   readonly timers: MonotonicTimers
   readonly timeouts: () => LeaseTimeouts
+  /** Whether an operator has paused dispatching. */
+  readonly isPaused: () => boolean
   readonly preparation: JobPreparation
   /** Called when a change may let a queued run be placed. */
   readonly requestScheduling: () => void
@@ -189,6 +191,7 @@ export class LeaseManager {
     const durable = system.peekDurable(WORKER, lease.workerId)
     if (member.state !== 'active' || durable === undefined || durable.value === 'draining')
       return 'the worker is draining'
+    if (this.#ports.isPaused()) return 'dispatching is paused'
     // Set the timer before anything that could throw, so that an unanswered lease always ends.
     timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)
     const job = this.#ports.preparation.prepareJob(lease)

@@ -71,6 +71,7 @@ export const leasesModule = defineHostModule({
       dispatchBackoff,
       frameReceiver,
       endedLeases,
+      isPaused: () => config().policy.paused,
       preparation: jobs.preparation,
     })
     let cancelPrune = () => {}

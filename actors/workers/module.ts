@@ -152,12 +152,13 @@ export const workerChannelModule = defineHostModule({
 /** Chooses the worker for the next run. */
 export const schedulerModule = defineHostModule({
   name: 'scheduler',
-  create({ store, timers, clock, requestCommit, isServing }, { workers, jobs, tracker, leases }) {
+  create({ store, timers, clock, config, requestCommit, isServing }, { workers, jobs, tracker, leases }) {
     const scheduler = new Scheduler({
       workers: workers.registry,
       monotonicNow: () => timers.now(),
       wallNow: () => clock.now(),
       mayGrant: () => isServing() && store.database.state().is === 'ready',
+      isPaused: () => config().policy.paused,
       preparation: jobs.preparation,
       ticketOf: (run) => tracker.intake.currentTicket(run.ticket),
       leases: leases.manager,

@@ -6,6 +6,7 @@
  */
 import {
   explainPlacement,
+  PAUSED_REASON,
   type PlacementRequest,
   placeRun,
   type WorkerFacts,
@@ -30,6 +31,8 @@ export interface SchedulerPorts {
   readonly wallNow: () => number
   /** Whether leases may be granted at all: not while starting, stopping or on a full disk. */
   readonly mayGrant: () => boolean
+  /** Whether an operator has paused dispatching. */
+  readonly isPaused: () => boolean
   readonly preparation: JobPreparation
   /** The run's ticket as the tracker has it now, so that a changed priority reorders the queue. */
   readonly ticketOf: (run: Run) => Ticket
@@ -108,6 +111,7 @@ export class Scheduler {
     if (this.#gaps.refresh()) this.#sortQueue()
     if (!this.#ports.mayGrant()) return
     this.#isStale = false
+    if (this.#ports.isPaused()) return
     const { workers } = this.#ports
     const now = this.#ports.monotonicNow()
     const freeWorkers = new Set<EnrolledWorker>()
@@ -168,6 +172,7 @@ export class Scheduler {
   /** Why the run waits; undefined when it is not queued. */
   reasonFor(run: Run): string | undefined {
     if (!this.queue.has(run.id)) return undefined
+    if (this.#ports.isPaused()) return PAUSED_REASON
     const blocked = this.queue.blockedBy(run.id)
     return blocked ?? this.#reasonOfRequiredWorker(run) ?? this.sharedReason(this.#gaps.needsOf(run.id))
   }
@@ -181,6 +186,7 @@ export class Scheduler {
 
   /** Why runs with these needs wait that wait for a worker only. The reason is the same for all, so it is cached. */
   sharedReason(needs?: JobNeeds): string | undefined {
+    if (this.#ports.isPaused()) return PAUSED_REASON
     const key = needs?.key ?? ''
     if (!this.#sharedReasons.has(key)) {
       const request = needs === undefined ? { runId: 'any' } : { runId: 'any', needs }
@@ -203,7 +209,7 @@ export class Scheduler {
       inWallTime(worker, wall - this.#ports.monotonicNow()),
     )
     const explanation = explainPlacement(
-      this.#placementRequest(run, this.queue.blockedBy(run.id)),
+      this.#placementRequest(run, this.#ports.isPaused() ? PAUSED_REASON : this.queue.blockedBy(run.id)),
       candidates,
       wall,
     )
@@ -213,6 +219,11 @@ export class Scheduler {
     }
     if (this.queue.has(run.id)) return explanation
     return { runId: run.id, reason: `the run is ${run.status}: it waits for no worker`, workers: [] }
+  }
+
+  /** Number of runs that one more worker could take now. */
+  get readyCount(): number {
+    return this.#ports.isPaused() ? 0 : this.queue.readyCount
   }
 
   #run(runId: string): Run | undefined {

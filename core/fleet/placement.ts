@@ -179,6 +179,9 @@ function byPreference(a: WorkerFacts, b: WorkerFacts): number {
 
 // ---- all workers -----------------------------------------------------------------------------------------------
 
+/** The queue reason of every run while an operator has paused dispatching. */
+export const PAUSED_REASON = 'paused'
+
 /** The queue reasons that hold for all workers. */
 export const FLEET_REASONS = {
   full: 'fleet at capacity',

@@ -102,6 +102,10 @@ export function createFakeHostApi(): FakeHostApi {
       hostApi.patches.push(patch)
       return hostApi.changed(patch)
     },
+    setPaused: async (paused) => {
+      hostApi.patches.push({ policy: { paused } })
+      return yes({ paused })
+    },
     hello: () => hostApi.helloAnswer,
     onPush: (listener) => {
       hostApi.listeners.add(listener)

@@ -67,6 +67,7 @@ export interface LocalSystemOptions {
   readonly agent?: object
   readonly concurrency?: number
   readonly tracker?: object
+  readonly policy?: object
   /** Replaces the local code host. */
   readonly codehost?: object
   /** Additional repositories. */
@@ -330,7 +331,7 @@ export class LocalSystem {
   #config(port: number) {
     const { local = false, fleet = {}, sandbox = {}, agent = {}, concurrency = 4 } = this.#options
     const folder = { driver: 'local', path: this.code, token: SECRETS.codehost }
-    const { tracker, codehost = folder, repos } = this.#options
+    const { tracker, codehost = folder, repos, policy = {} } = this.#options
     return {
       server: { port },
       fleet: { host: '127.0.0.1', port: this.#fleetPort, ...fleet },
@@ -339,6 +340,7 @@ export class LocalSystem {
       agent: { commands: { agentA: 'scripted-agent' }, agentAApiKey: SECRETS.agent, ...agent },
       tracker: { driver: 'local', path: this.tickets, pollSeconds: 1, ...tracker },
       codehost,
+      policy,
       repos: {
         plain: { remote: 'acme/plain' },
         'slow-setup': { remote: 'acme/slow-setup', setup: GATE },

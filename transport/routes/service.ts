@@ -2,7 +2,7 @@
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Meters } from '../../core/ports.ts'
 import type { Refusal } from '../../core/result.ts'
-import { createCachedJson, json, refusalReply, text } from '../reply.ts'
+import { createCachedJson, json, refusalReply, resultReply, text } from '../reply.ts'
 import type { RequestCounter } from '../request-counter.ts'
 import type { Handlers } from './route-table.ts'
 
@@ -23,7 +23,14 @@ const STORE_BROKEN: Refusal = {
   message: 'the database is broken or lost, and the service is stopping; its log says why',
 }
 
-type ServiceRoute = 'health' | 'readConfig' | 'changeSettings' | 'readOpenApi' | 'readMetrics'
+type ServiceRoute =
+  | 'health'
+  | 'readConfig'
+  | 'changeSettings'
+  | 'pauseDispatch'
+  | 'resumeDispatch'
+  | 'readOpenApi'
+  | 'readMetrics'
 
 export function serviceHandlers(options: ServiceRouteOptions): Pick<Handlers, ServiceRoute> {
   const { hostApi, openApi, metricsText } = options
@@ -40,6 +47,8 @@ export function serviceHandlers(options: ServiceRouteOptions): Pick<Handlers, Se
       const changed = await hostApi.changeSettings(body.patch)
       return changed.ok ? json(changed.value) : refusalReply(changed.refusal)
     },
+    pauseDispatch: async () => resultReply(await hostApi.setPaused(true)),
+    resumeDispatch: async () => resultReply(await hostApi.setPaused(false)),
     readOpenApi: () => document(openApi()),
     readMetrics: async () => {
       gather()

@@ -127,6 +127,8 @@ const WORKS: Readonly<Record<string, number>> = {
   'GET /api/config': 200,
   'GET /api/openapi.json': 200,
   'GET /metrics': 200,
+  'POST /api/pause': 200,
+  'POST /api/resume': 200,
   'GET /api/tickets': 200,
   'POST /api/tickets/x/run': 404,
   'GET /api/runs': 200,

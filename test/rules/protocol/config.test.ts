@@ -48,6 +48,7 @@ describe('defaults', () => {
       repos: {},
       connect: {},
       worker: { local: true },
+      policy: { paused: false },
     })
     expect(createChecker(ServiceConfig)(configDefaults).ok).toBe(true)
   })

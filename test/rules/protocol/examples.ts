@@ -274,6 +274,7 @@ export const maskedConfig: ServiceConfig = {
     apiBase: 'https://helper.example',
   },
   worker: { local: true },
+  policy: { paused: true },
 }
 
 export const job: Job = {

@@ -63,6 +63,8 @@ POST /api/memories/:repo/forget
 POST /api/memories/:repo/clear`
 const extra = `
 GET /api/openapi.json
+POST /api/pause
+POST /api/resume
 GET /metrics
 GET /api/runs/:id/placement
 POST /api/workers/pairing-tokens
@@ -90,7 +92,7 @@ const named = (test: (route: Route) => boolean) =>
     .sort()
 
 describe('the table', () => {
-  test('has every documented route, the six extras, and nothing else', () => {
+  test('has every documented route, the eight extras, and nothing else', () => {
     expect(addresses(routes)).toEqual(lines(`${documented.trim()}\n${extra.trim()}`))
     expect(addresses(helperRoutes)).toEqual(lines(helper))
   })
