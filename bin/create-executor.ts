@@ -6,6 +6,7 @@ import { realpathSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { arch, platform } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { explainOldGit, isGitTooOld } from '../core/git-version.ts'
 import type { Clock, Log } from '../core/ports.ts'
 import { yes } from '../core/result.ts'
 import type { Job } from '../protocol/frames.ts'
@@ -19,6 +20,7 @@ import { createAgentDrivers } from '../worker/agents/registry.ts'
 import { type ClosableExecutor, openExecutor } from '../worker/executor.ts'
 import { createGitSources } from '../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
+import { readGitVersion } from '../worker/git/git-version.ts'
 import { guardCodeHost, guardHttp } from '../worker/git/guarded-code-host.ts'
 import { RemotePolicy } from '../worker/git/remote-policy.ts'
 import { diskBytes, freeSpace } from '../worker/run/free-disk.ts'
@@ -62,6 +64,7 @@ export interface CreatedExecutor {
 
 export async function createExecutor(options: CreateExecutorOptions): Promise<CreatedExecutor> {
   const { dataDir, sandboxDir, sandbox, stallMs, network, clock, log } = options
+  const gitVersion = await requireGit(log)
   const machine = thisMachine()
   const isRoot = machine.euid === 0
   const location = await chooseLocation({
@@ -73,7 +76,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
   })
   const launcher = sandbox.createLauncher(clock)
   const limits = launcher.limitsEnforcedBy()
-  log.info({ folder: location.folder, limits }, 'runs are executed in this folder')
+  log.info({ folder: location.folder, limits, gitVersion }, 'runs are executed in this folder')
   const http = createHttp({ clock, random: realRandom, ...network })
   const policy = await createPolicy(options, location.folder)
   const codehostFor = (job: Job) => {
@@ -122,8 +125,19 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
   })
   const probe = () => probeAgents(drivers)
   const agents = await probeInTime(probe, log)
-  const capabilities = { os: platform(), arch: arch(), provider: sandbox.provider, limits, ...agents }
+  const git = gitVersion === undefined ? {} : { gitVersion }
+  const capabilities = { os: platform(), arch: arch(), provider: sandbox.provider, limits, ...agents, ...git }
   return { executor, capabilities, probeAgents: probe }
+}
+
+/** Throws when git is missing or too old, before a run fails of it. */
+async function requireGit(log: Log): Promise<string | undefined> {
+  const version = await readGitVersion()
+  if (!version.ok) throw new ExitError(EXIT.unavailable, version.refusal.message)
+  const pinning = 'connecting to exactly the checked address of an https host'
+  if (version.value !== undefined && isGitTooOld(version.value, 'pinnedHosts'))
+    log.warn({}, explainOldGit(pinning, version.value, 'pinnedHosts'))
+  return version.value
 }
 
 /** Logs folders that allow nothing, because a run that fails of them starts much later. */

@@ -12,8 +12,17 @@ import { pathToFileURL } from 'node:url'
 const EXIT_UNAVAILABLE = 69
 const NODE_MIN = '20.11.0'
 const NODE_MAJOR = 20
+/** The commands for a machine without a version manager and for one with nvm. */
+const NODE_INSTALL =
+  'Install it with: curl -fsSL https://deb.nodesource.com/setup_20.x | sudo -E bash - && sudo apt-get install -y nodejs (or: nvm install 20), then run npm ci --ignore-scripts again'
 /** The glibc version that the Node 20 binary of uWebSockets.js needs. */
 const GLIBC_MIN = '2.27'
+
+/** The git versions of core/git-version.ts, which is not built yet: for runs, and for merges in a local code host. */
+const GIT_MIN = '2.29'
+const GIT_FOR_MERGES = '2.38'
+const GIT_UPDATE =
+  'Debian 12 and Ubuntu 24.04 have a newer one. For an older Ubuntu: sudo add-apt-repository ppa:git-core/ppa && sudo apt-get update && sudo apt-get install git'
 
 /** Debian package → a program that shows that it is installed. */
 const PACKAGES = {
@@ -32,6 +41,7 @@ export async function checkSystem({ forTests = false } = {}) {
   const packages = forTests ? TEST_PACKAGES : PACKAGES
   checkNode()
   install(missingPackages(packages), packages)
+  checkGit()
   await checkBinaries()
 }
 
@@ -45,7 +55,7 @@ export function missingPackages(packages = PACKAGES, folders = FOLDERS) {
 function checkNode() {
   if (!isSupportedNode(process.versions.node)) {
     stop(
-      `switchyard runs on Node ${NODE_MAJOR}, ${NODE_MIN} or newer; this is ${process.version}. Install it with: nvm install ${NODE_MAJOR} && nvm use ${NODE_MAJOR}`,
+      `switchyard runs on Node ${NODE_MAJOR}, ${NODE_MIN} or newer, and this is ${process.version}. ${NODE_INSTALL}`,
     )
   }
 }
@@ -53,6 +63,26 @@ function checkNode() {
 /** The add-ons are built for one major version, and the product needs functions of Node 20.11. */
 export function isSupportedNode(version) {
   return Number(version.split('.')[0]) === NODE_MAJOR && !isOlder(version, NODE_MIN)
+}
+
+function checkGit() {
+  const answer = spawnSync('git', ['version'], { encoding: 'utf8' }).stdout ?? ''
+  const { problem, warning } = judgeGit(answer)
+  if (warning !== undefined) console.error(warning)
+  if (problem !== undefined) stop(problem)
+}
+
+/** An answer without a version is left to git's own errors. */
+export function judgeGit(answer) {
+  const version = /^git version (\d+(?:\.\d+)+)/.exec(answer)?.[1]
+  if (version === undefined) return {}
+  if (isOlder(version, GIT_MIN))
+    return { problem: `switchyard needs git ${GIT_MIN} or newer, and this is ${version}. ${GIT_UPDATE}` }
+  if (isOlder(version, GIT_FOR_MERGES))
+    return {
+      warning: `note: merging the example's pull requests needs git ${GIT_FOR_MERGES}, and this is ${version}. ${GIT_UPDATE}`,
+    }
+  return {}
 }
 
 function install(missing, packages) {

@@ -53,6 +53,8 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
   limits: Type.Optional(stringEnum(['cgroup', 'rlimit'])),
   /** Workers of an earlier version name none; they count as having every agent and its credential. */
   agents: Type.Optional(WorkerAgents),
+  /** The git outside the sandboxes, such as `2.39.5`. */
+  gitVersion: Type.Optional(Name),
 })
 export type WorkerCapabilities = Static<typeof WorkerCapabilities>
 

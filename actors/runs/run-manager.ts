@@ -243,9 +243,8 @@ export class RunManager {
   }
 
   #finishWithoutActor(before: Run, run: Run): void {
-    const { finishedRuns } = this.#ports
     this.#logStatus({ run, from: before.status, job: before.result ? 'follow-up' : 'run' }, false)
-    finishedRuns.update(run)
+    this.#ports.finishedRuns.update(run)
     this.#removeActive(run)
   }
 }

@@ -171,6 +171,7 @@ describe('a worker', () => {
     expect(view).toMatchObject({ name: 'anvil', state: 'active', activeRuns: 0 })
     expect(view.local).toBeUndefined()
     expect(view.capabilities).toMatchObject({
+      gitVersion: expect.stringMatching(/^\d+\.\d+/),
       os: 'linux',
       provider: 'bwrap',
       maxConcurrency: 3,

@@ -6,7 +6,8 @@
  *
  * Merge drivers of the repository never run. A repository that configures one has to be merged by its owner.
  */
-import { no, type Result, yes } from '../../../core/result.ts'
+import { explainOldGit, isGitTooOld, parseGitVersion } from '../../../core/git-version.ts'
+import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import {
   ANY_SHA,
   type GitCommit,
@@ -90,7 +91,19 @@ export async function tryMerge(run: RunGit, into: string, from: string): Promise
   const command = { args: ['merge-tree', '--write-tree', '-z', '--name-only', '--no-messages', into, from] }
   const done = await run(command)
   if (!done.ok) return done
-  return parseTrialMerge(command, done.value)
+  const old = done.value.code === USAGE_CODE ? await refuseOldGit(run) : undefined
+  return old ?? parseTrialMerge(command, done.value)
+}
+
+/** Git's exit code for an option that it does not know. */
+const USAGE_CODE = 129
+
+/** Undefined when git is new enough. */
+async function refuseOldGit(run: RunGit): Promise<Refused | undefined> {
+  const answer = await runGitForText(run, { args: ['version'] })
+  const version = answer.ok ? parseGitVersion(answer.value) : undefined
+  if (version === undefined || !isGitTooOld(version, 'merges')) return undefined
+  return no('conflict', explainOldGit('merging in a local code host', version, 'merges'))
 }
 
 function parseTrialMerge(command: { readonly args: readonly string[] }, done: GitExit): Result<TrialMerge> {

@@ -1,0 +1,2 @@
+export function isSupportedNode(version: string): boolean
+export function judgeGit(answer: string): { readonly problem?: string; readonly warning?: string }
