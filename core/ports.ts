@@ -87,14 +87,16 @@ export type Write =
 /**
  * The collections of the key-value store.
  *
- * On the host: `ended-lease`: how a lease ended, by lease id, for frames that arrive late. `mark`: the watermark of a
+ * On the host: `ended-lease`: how a lease ended, by lease id, for frames that arrive late. `settled-lease`: the
+ * costs of an ended lease are in its run, by lease id. `mark`: the watermark of a
  * live lease, by lease id. `memory`: the facts that runs recorded, by repository. `ticket`: since when a ticket is in
  * its state. `errand`: discards that an absent worker has not received yet, by worker and run. `session`: known costs
  * of a session that a person resumed, by session id. `told`: the pull request remarks that follow-ups of a run
  * received, by run id.
  *
  * On a worker: `frame`: frames that the host has not acknowledged, by lease and number. `outbox`: the highest
- * acknowledged frame of a lease, by lease id.
+ * acknowledged frame of a lease, by lease id. `settlement`: the costs of executions whose lease ended before the host
+ * had them, by lease id.
  */
 export type KeyValueCollection =
   | 'ended-lease'
@@ -106,6 +108,8 @@ export type KeyValueCollection =
   | 'outbox'
   | 'session'
   | 'told'
+  | 'settlement'
+  | 'settled-lease'
 
 /**
  * `ready`: writes succeed. `degraded`: the disk is full; commits wait, nothing is acknowledged, and the commits

@@ -352,6 +352,8 @@ export const workerFrames = {
     type: Type.Literal('run-usage-snapshot'),
     leaseId: Type.Optional(Id),
     seq: Type.Optional(Seq),
+    /** The lease of an execution whose usage arrives after the lease's end, outside its numbered frames. */
+    endedLeaseId: Type.Optional(Id),
     // A checked frame is always unpacked; the packed form exists only between `encodeFrame` and `checkWorkerFrame`.
     snapshot: Type.Unsafe<UsageSnapshot>(SentUsageSnapshot),
   }),
@@ -361,6 +363,12 @@ export const workerFrames = {
     outcome: RunOutcome,
   }),
   'lease-gap': record('LeaseGapFrame', { type: Type.Literal('lease-gap'), leaseId: Id, from: Seq, to: Seq }),
+  /** All costs of an execution whose lease this worker does not claim any more. */
+  'lease-costs': record('LeaseCostsFrame', {
+    type: Type.Literal('lease-costs'),
+    leaseId: Id,
+    costs: RunCosts,
+  }),
   'sandbox-ready': record('SandboxReadyFrame', { type: Type.Literal('sandbox-ready'), requestId: Id }),
   'sandbox-failed': record('SandboxFailedFrame', {
     type: Type.Literal('sandbox-failed'),
@@ -448,6 +456,8 @@ export const hostFrames = {
     echo: Type.Optional(Milliseconds),
   }),
   'run-complete-ack': record('RunCompleteAckFrame', { type: Type.Literal('run-complete-ack'), leaseId: Id }),
+  /** The costs of the lease are on disk, or belong to no run any more. */
+  'lease-costs-ack': record('LeaseCostsAckFrame', { type: Type.Literal('lease-costs-ack'), leaseId: Id }),
   'lease-lost': record('LeaseLostFrame', { type: Type.Literal('lease-lost'), leaseId: Id, reason: Text }),
   cancel: record('CancelFrame', { type: Type.Literal('cancel'), leaseId: Id, reason: Text }),
   discard: record('DiscardFrame', { type: Type.Literal('discard'), runId: Id }),

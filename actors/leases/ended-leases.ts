@@ -1,20 +1,24 @@
 /**
- * EndedLeases stores how each lease ended, so that late frames of a worker get the right answer, also after a restart.
+ * EndedLeases stores how each lease ended, so that late frames of a worker get the right answer, also after a restart,
+ * and whether the costs of its execution are settled.
  *
  * A late frame of a completed lease may be acknowledged only when the completion is on disk. While the end is being
  * written it counts as `uncommitted` and gets no answer, because the acknowledgement follows the commit anyway. An end
  * is forgotten after `ENDED_LEASES_KEPT_MS`.
  */
 import type { KeyValues, Write } from '../../core/ports.ts'
+import type { LeaseShare } from '../../core/run/settle-costs.ts'
 import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LeaseContext, LeaseEnd } from './lease.machine.ts'
 
-interface EndedLease {
+export interface EndedLease {
   readonly runId: string
   readonly workerId: string
   readonly how: LeaseEnd
   readonly at: number
+  /** The costs that the lease had reported. Absent: unknown, or the lease completed. */
+  readonly share?: LeaseShare
 }
 
 /** How many old records are deleted with one commit. */
@@ -23,21 +27,56 @@ const PRUNED_PER_COMMIT_MAX = 1_000
 export class EndedLeases implements CommitParticipant {
   readonly #keyValues: KeyValues
   readonly #requestCommit: () => void
+  readonly #onSettled: (leaseId: string, workerId: string) => void
   #toWrite = new Map<string, EndedLease>()
   readonly #uncommitted = new Map<string, EndedLease>()
+  /** By lease id, the worker of a settlement that is not on disk yet. */
+  readonly #settled = new Map<string, string>()
+  #toSettle = new Set<string>()
   #toPrune: string[] = []
   #now = 0
 
-  constructor(keyValues: KeyValues, requestCommit: () => void) {
+  /** @param onSettled called when the settlement of a lease's costs is on disk */
+  constructor(
+    keyValues: KeyValues,
+    requestCommit: () => void,
+    onSettled: (leaseId: string, workerId: string) => void,
+  ) {
     this.#keyValues = keyValues
     this.#requestCommit = requestCommit
+    this.#onSettled = onSettled
   }
 
-  recordEnd({ id, runId, workerId, end }: LeaseContext, now: number): void {
-    const ended: EndedLease = { runId, workerId, how: end ?? 'lost', at: now }
+  /** @param share the lease's part of its run's costs, if the run knows the lease */
+  recordEnd({ id, runId, workerId, end }: LeaseContext, now: number, share?: LeaseShare): void {
+    const how = end ?? 'lost'
+    const isOpen = how !== 'completed' && share !== undefined
+    const ended: EndedLease = { runId, workerId, how, at: now, ...(isOpen ? { share } : {}) }
     this.#toWrite.set(id, ended)
     this.#uncommitted.set(id, ended)
     this.#requestCommit()
+  }
+
+  /** Records with the next commit that the worker has reported all costs of this lease. */
+  recordSettlement(leaseId: string, workerId: string): void {
+    this.#settled.set(leaseId, workerId)
+    this.#toSettle.add(leaseId)
+    this.#requestCommit()
+  }
+
+  /** Returns whether everything about the lease is on disk. */
+  isStored(leaseId: string): boolean {
+    return !this.#uncommitted.has(leaseId) && !this.#settled.has(leaseId)
+  }
+
+  /** Returns whether the worker has reported all costs of this lease; the record may not be on disk yet. */
+  isSettled(leaseId: string): boolean {
+    return this.#settled.has(leaseId) || this.#keyValues.get('settled-lease', leaseId) !== undefined
+  }
+
+  /** The record of an ended lease, on disk or not; undefined when the lease ended too long ago. */
+  find(leaseId: string): EndedLease | undefined {
+    return this.#uncommitted.get(leaseId) ?? this.#stored(leaseId)
   }
 
   /** Returns how a lease ended. `uncommitted`: the end is not on disk yet, its effects are about to run. */
@@ -48,7 +87,7 @@ export class EndedLeases implements CommitParticipant {
 
   /** Returns the run of an ended lease; undefined when the lease ended too long ago. */
   runOf(leaseId: string): string | undefined {
-    return (this.#uncommitted.get(leaseId) ?? this.#stored(leaseId))?.runId
+    return this.find(leaseId)?.runId
   }
 
   #stored(leaseId: string): EndedLease | undefined {
@@ -71,7 +110,7 @@ export class EndedLeases implements CommitParticipant {
   }
 
   contribute(): CommitContribution | undefined {
-    if (this.#toWrite.size === 0 && this.#toPrune.length === 0) return undefined
+    if (this.#toWrite.size + this.#toSettle.size + this.#toPrune.length === 0) return undefined
     const written = this.#toWrite
     this.#toWrite = new Map()
     const writes: Write[] = [...written].map(([key, value]) => ({
@@ -82,13 +121,26 @@ export class EndedLeases implements CommitParticipant {
     }))
     const pruned = this.#toPrune
     this.#toPrune = []
-    for (const key of pruned) writes.push({ table: 'key-value', collection: 'ended-lease', key, value: null })
+    for (const key of pruned)
+      for (const collection of ['ended-lease', 'settled-lease'] as const)
+        writes.push({ table: 'key-value', collection, key, value: null })
+    const settled = this.#toSettle
+    this.#toSettle = new Set()
+    for (const key of settled)
+      writes.push({ table: 'key-value', collection: 'settled-lease', key, value: {} })
     return {
       writes,
       onCommitted: () => {
         for (const id of written.keys()) this.#uncommitted.delete(id)
+        for (const id of settled) this.#onSettlementStored(id)
         if (pruned.length >= PRUNED_PER_COMMIT_MAX) this.prune(this.#now)
       },
     }
+  }
+
+  #onSettlementStored(leaseId: string): void {
+    const workerId = this.#settled.get(leaseId)
+    this.#settled.delete(leaseId)
+    if (workerId !== undefined) this.#onSettled(leaseId, workerId)
   }
 }

@@ -24,7 +24,8 @@ import {
   LEASE_ACK_FRAMES,
   LEASE_PENDING_BYTES_MAX,
 } from '../../protocol/limits.ts'
-import type { RunPull } from '../../protocol/run.ts'
+import type { ReportedEvent, RunPull } from '../../protocol/run.ts'
+import type { LeaseShares } from '../runs/lease-shares.ts'
 import type { RunEventLog } from '../runs/run-event-log.ts'
 import type { RunPulls } from '../runs/run-pulls.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
@@ -51,6 +52,7 @@ export interface FrameReceiverPorts {
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
   readonly runEventLog: RunEventLog
+  readonly leaseShares: Pick<LeaseShares, 'labelOf'>
   readonly sendToLease: (leaseId: string, event: LeaseEvent) => void
   /** False while the run's actor recovers from a crash: its frames would be acknowledged before they take effect. */
   readonly acceptsFrames: (runId: string) => boolean
@@ -277,7 +279,7 @@ export class FrameReceiver implements CommitParticipant {
     const { recordMemories } = this.#ports
     switch (frame.type) {
       case 'run-event':
-        progress.log.append(frame.event)
+        progress.log.append(this.#labelled(progress, frame.event))
         break
       case 'run-patch':
         if (!this.#ports.acceptsFrames(progress.runId)) return
@@ -301,6 +303,15 @@ export class FrameReceiver implements CommitParticipant {
         return
     }
     this.#advance(progress, frame.seq, bytes)
+  }
+
+  /** Workers do not know which execution of the run theirs is. */
+  #labelled({ runId }: LeaseProgress, event: ReportedEvent): ReportedEvent {
+    if (event.type !== 'cost') return event
+    return {
+      ...event,
+      entry: { ...event.entry, label: this.#ports.leaseShares.labelOf(runId) ?? event.entry.label },
+    }
   }
 
   /** Names in the run's log what was left out. */

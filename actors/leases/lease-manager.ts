@@ -15,6 +15,7 @@ import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { JobPreparation } from '../runs/job-preparation.ts'
+import type { LeaseShares } from '../runs/lease-shares.ts'
 import type { RunMachineEvent } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -46,6 +47,7 @@ export interface LeaseManagerPorts {
   /** Whether an operator has paused dispatching. */
   readonly isPaused: () => boolean
   readonly preparation: JobPreparation
+  readonly leaseShares: LeaseShares
   /** Called when a change may let a queued run be placed. */
   readonly requestScheduling: () => void
   readonly onInvariantViolated: (law: 'one live lease a run' | 'durable before dispatch') => void
@@ -137,13 +139,13 @@ export class LeaseManager {
   }
 
   #onLeaseEnded(lease: LeaseContext): void {
-    const { timers, frameReceiver, clock, endedLeases, workers, requestScheduling } = this.#ports
+    const { timers, frameReceiver, clock, endedLeases, leaseShares, workers, requestScheduling } = this.#ports
     workers.removeLease(lease)
     frameReceiver.closeLease(lease.id)
     timers.cancelAll(timerKey(lease.id))
     this.#sentAt.delete(lease.id)
     this.#cancelSent.delete(lease.id)
-    endedLeases.recordEnd(lease, clock.now())
+    endedLeases.recordEnd(lease, clock.now(), leaseShares.take(lease.runId, lease.id))
     this.#endCounter.add(lease.end ?? 'lost')
     requestScheduling()
   }

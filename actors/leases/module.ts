@@ -9,37 +9,68 @@ import { type LeaseEffect, leaseKind } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
 import { LeaseAcknowledgements } from './lease-acknowledgements.ts'
 import { LeaseManager } from './lease-manager.ts'
+import { LeaseSettlements } from './lease-settlements.ts'
 import { reconcileAfterRestart } from './restart-reconciliation.ts'
 
 export interface LeasesView {
   readonly manager: LeaseManager
   readonly frameReceiver: FrameReceiver
   readonly endedLeases: EndedLeases
+  readonly settlements: LeaseSettlements
   readonly acknowledgements: LeaseAcknowledgements
 }
 
 declare module '../runtime/module.ts' {
   interface ModuleViews {
     readonly leases: LeasesView
+    readonly endedLeases: Pick<LeasesView, 'endedLeases' | 'settlements'>
   }
 }
 
 const PRUNE_MS = 6 * 3_600_000
 
+/** The endedLeases module remembers leases that have ended, and accepts the costs that their workers still report. */
+export const endedLeasesModule = defineHostModule({
+  name: 'endedLeases',
+  create(context, { workers: { connections }, leaseShares }) {
+    const { clock, store, requestCommit } = context
+    const acknowledge = (workerId: string, leaseId: string) =>
+      connections.sendToWorker(workerId, { type: 'lease-costs-ack', leaseId })
+    const endedLeases = new EndedLeases(store.database.keyValues, requestCommit, (leaseId, workerId) =>
+      acknowledge(workerId, leaseId),
+    )
+    const settlements = new LeaseSettlements({ ...context, endedLeases, leaseShares, acknowledge })
+    let cancelPrune = () => {}
+    const prune = () => {
+      endedLeases.prune(clock.now())
+      cancelPrune = clock.after(PRUNE_MS, prune)
+    }
+    return {
+      view: { endedLeases, settlements },
+      participants: [endedLeases],
+      start: prune,
+      stop: () => cancelPrune(),
+    }
+  },
+})
+
 export const leasesModule = defineHostModule({
   name: 'leases',
   kinds: [leaseKind],
-  create(context, { workers, runs, jobs, runRecords }) {
-    const { clock, store, system, ids, config, requestCommit, onInvariantViolated } = context
+  create(
+    context,
+    { workers, runs, endedLeases: { endedLeases, settlements }, leaseShares, jobs, runRecords },
+  ) {
+    const { store, system, ids, config, onInvariantViolated } = context
     const { keyValues } = store.database
     const { registry, connections, dispatchBackoff } = workers
-    const endedLeases = new EndedLeases(keyValues, requestCommit)
     const frameReceiver = new FrameReceiver({
       ...context,
       keyValues,
       artifacts: store.artifacts,
       usage: store.usage,
       runEventLog: runRecords.eventLog,
+      leaseShares,
       sendToLease: (leaseId, event) => void system.send(LEASE, leaseId, event),
       acceptsFrames: (runId) => system.isRunning(RUN, runId),
       screenReport: (runId, reported) => jobs.runPulls.screen(runId, reported),
@@ -73,21 +104,15 @@ export const leasesModule = defineHostModule({
       endedLeases,
       isPaused: () => config().policy.paused,
       preparation: jobs.preparation,
+      leaseShares,
     })
-    let cancelPrune = () => {}
-    const prune = () => {
-      endedLeases.prune(clock.now())
-      cancelPrune = clock.after(PRUNE_MS, prune)
-    }
     return {
-      view: { manager, frameReceiver, endedLeases, acknowledgements },
+      view: { manager, frameReceiver, endedLeases, settlements, acknowledgements },
       effects: effectHandlers<LeaseEffect>({ lease: (effect) => manager.runEffect(effect) }),
-      participants: [endedLeases, frameReceiver],
+      participants: [frameReceiver],
       onStateChange: { [LEASE]: (change) => manager.onLeaseChanged(change) },
       onTimer: { lease: (key, name) => manager.onTimer(key, name) },
       onRestored: () => reconcileAfterRestart({ ...context, workers: registry, runs }),
-      start: prune,
-      stop: () => cancelPrune(),
       reportGauges(meters) {
         meters.gauge('watermark_lag_frames', frameReceiver.countUncommittedFrames())
         manager.reportCounts(meters)

@@ -6,7 +6,8 @@ import { accountsModule } from '../accounts/module.ts'
 import { commitWaitersModule } from '../api/commit-waiters.module.ts'
 import { dashboardModule } from '../dashboard/module.ts'
 import type { HostContext } from '../host-context.ts'
-import { leasesModule } from '../leases/module.ts'
+import { endedLeasesModule, leasesModule } from '../leases/module.ts'
+import { leaseSharesModule } from '../runs/lease-shares.module.ts'
 import {
   artifactUploadModule,
   jobsModule,
@@ -30,8 +31,10 @@ export const hostModules: readonly ModuleDefinition<HostContext>[] = [
   memoriesModule,
   workersModule,
   runsModule,
+  leaseSharesModule,
   trackerModule,
   jobsModule,
+  endedLeasesModule,
   leasesModule,
   terminalsModule,
   workerChannelModule,

@@ -16,13 +16,16 @@ import {
   completeWithPull,
   failRun,
   finishRun,
+  isActive,
   patchRun,
   requeueRun,
   revertFollowUp,
   updatePullState,
 } from '../../core/run/run-transitions.ts'
 import { isSetback } from '../../core/run/setback.ts'
+import { type LeaseShare, settleCosts } from '../../core/run/settle-costs.ts'
 import { RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunPull } from '../../protocol/run.ts'
@@ -110,6 +113,8 @@ export type RunMachineEvent =
   | { readonly type: 'cancel enforced'; readonly leaseId: string; readonly at: string }
   /** The pull request can't be followed up any more. */
   | { readonly type: 'pull gone'; readonly at: string; readonly reason: string }
+  /** The worker of an ended lease has reported what the lease's execution cost. */
+  | { readonly type: 'costs settled'; readonly share: LeaseShare; readonly costs: readonly CostEntry[] }
   /** The lease's actor was given up because of a bug. */
   | { readonly type: 'lease actor failed'; readonly at: string; readonly reason: string }
 
@@ -120,6 +125,28 @@ const { sendEvent, endActor } = defineActions<RunContext, RunMachineEvent, never
 type RunActionFacts = { readonly context: RunContext; readonly event: RunMachineEvent }
 
 const label = ({ job, attempts, followUp }: RunContext): string => labelFor(job, followUp?.number ?? attempts)
+
+/** The label of the current lease's costs. A lease that was never accepted counts as the next attempt. */
+export function costLabelOf(context: RunContext): string {
+  const { run, attempts } = context
+  return label(run.status === 'queued' ? { ...context, attempts: attempts + 1 } : context)
+}
+
+/** The entries of the current lease among the run's costs. */
+export function leaseShareOf(context: RunContext): LeaseShare {
+  const from = costsBefore(context)
+  return { label: costLabelOf(context), from, entries: context.run.costs.slice(from) }
+}
+
+/** A queued run has no costs of a current lease. */
+const costsBefore = ({ run, costsBefore: before }: RunContext): number =>
+  isActive(run.status) ? before : run.costs.length
+
+function afterSettled({ context, event }: RunActionFacts): Partial<RunContext> {
+  if (event.type !== 'costs settled') return {}
+  return settleCosts(context.run, costsBefore(context), event.share, event.costs)
+}
+
 const instantOf = (event: RunMachineEvent): string => ('at' in event ? event.at : '')
 
 function reasonOf(event: RunMachineEvent): string {
@@ -334,6 +361,7 @@ export const runMachine = setup({
         : {},
     ),
     patch: assign(afterPatch),
+    settleCosts: assign(afterSettled),
     finish: assign(afterEnd),
     finishFollowUp: assign(afterFollowUpFailed),
     requeueFollowUp: assign(afterFollowUpInterrupted),
@@ -437,6 +465,7 @@ export const runMachine = setup({
     'pull state reported': { actions: 'recordPullState' },
     'pull confirmed': { actions: 'confirmPull' },
     'pull refuted': { actions: 'dropPull' },
+    'costs settled': { actions: 'settleCosts' },
   },
   states: {
     queued: {

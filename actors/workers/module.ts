@@ -100,7 +100,7 @@ export const workerChannelModule = defineHostModule({
   create(context, { workers, leases, terminals }) {
     const { broadcast, store, version } = context
     const { registry, connections, dispatchBackoff, setbacks, pairingTokens, undeliveredDiscards } = workers
-    const { frameReceiver, endedLeases, acknowledgements } = leases
+    const { frameReceiver, endedLeases, acknowledgements, settlements } = leases
     const shared = { ...context, workers: registry, connections, dispatchBackoff, setbacks }
     const onWorkersChanged = () => manager.schedulePush()
     const reconciliation = new LeaseReconciliation({ ...shared, ended: endedLeases })
@@ -134,6 +134,7 @@ export const workerChannelModule = defineHostModule({
       usage: store.usage,
       terminals: terminals.sessions,
       sessionCosts: terminals.sessionCosts,
+      settlements,
     })
     return {
       view: frameRouter,

@@ -1,10 +1,11 @@
 /**
- * UnleasedUsage accounts and archives usage snapshots that arrive outside any lease, after a person's terminal session.
+ * UnleasedUsage archives usage snapshots that arrive outside the numbered frames of a lease: after a person's terminal
+ * session, and of an execution whose lease has ended.
  *
- * Only snapshots of sessions that the worker booted for a person are kept; otherwise a worker could overwrite usage of
- * others. A session exports its subagents at the same time, so a bounded number of snapshots waits to be stored. Each
- * is accounted before it replaces the archived one, which still says how far usage was accounted. Delivery is best
- * effort.
+ * Only snapshots of sessions that the worker booted for a person, and of leases whose costs the worker owes, are kept;
+ * otherwise a worker could overwrite usage of others. A session exports its subagents at the same time, so a bounded
+ * number of snapshots waits to be stored. A person's session is accounted before its snapshot replaces the archived
+ * one, which still says how far usage was accounted. Delivery is best effort.
  */
 import { isNativeError } from 'node:util/types'
 import type { Log, UsageArchive, UsageKey } from '../../core/ports.ts'
@@ -17,12 +18,15 @@ import {
   UNLEASED_USAGE_SNAPSHOTS_WAITING_MAX,
 } from '../../protocol/limits.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
+import type { LeaseSettlements } from '../leases/lease-settlements.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
+import type { EnrolledWorker } from './worker-registry.ts'
 
 export interface UnleasedUsagePorts {
   readonly log: Log
   readonly usage: UsageArchive
   readonly sessionCosts: SessionCosts
+  readonly settlements: Pick<LeaseSettlements, 'isOpen'>
 }
 
 interface WaitingUsage {
@@ -30,9 +34,12 @@ interface WaitingUsage {
   readonly key: UsageKey
   readonly text: string
   readonly entries: readonly UsageEntry[]
+  /** The costs of the snapshot's execution are reported by themselves. */
+  readonly isOfLease: boolean
 }
 
 const NOT_ITS_SESSION = no('conflict', 'this worker did not boot such a session for a person')
+const NOT_ITS_LEASE = no('conflict', 'this worker owes no costs of such a lease')
 
 export class UnleasedUsage {
   readonly #ports: UnleasedUsagePorts
@@ -44,16 +51,24 @@ export class UnleasedUsage {
     this.#ports = ports
   }
 
-  receive(workerId: string, snapshot: UsageSnapshot): void {
-    const checked = this.#check(workerId, snapshot)
-    if (!checked.ok) this.#logDropped(workerId, checked.refusal.message)
-    else if (this.#isFull(checked.value.text.length)) this.#logDropped(workerId, 'too many at once')
-    else this.#enqueue({ workerId, ...checked.value, entries: snapshot.entries })
+  /** @param leaseId the ended lease of the snapshot's execution; undefined for a person's session */
+  receive(worker: EnrolledWorker, snapshot: UsageSnapshot, leaseId: string | undefined): void {
+    const checked = this.#check(worker, snapshot, leaseId)
+    const { entries } = snapshot
+    if (!checked.ok) this.#logDropped(worker.id, checked.refusal.message)
+    else if (this.#isFull(checked.value.text.length)) this.#logDropped(worker.id, 'too many at once')
+    else this.#enqueue({ workerId: worker.id, ...checked.value, entries, isOfLease: leaseId !== undefined })
   }
 
-  #check(workerId: string, snapshot: UsageSnapshot): ReturnType<typeof usageToArchive> {
-    const isItsOwn = this.#ports.sessionCosts.hasSession(workerId, snapshot.sessionId)
-    return isItsOwn ? usageToArchive(snapshot) : NOT_ITS_SESSION
+  #check(
+    worker: EnrolledWorker,
+    snapshot: UsageSnapshot,
+    leaseId: string | undefined,
+  ): ReturnType<typeof usageToArchive> {
+    const { sessionCosts, settlements } = this.#ports
+    if (leaseId !== undefined)
+      return settlements.isOpen(worker, leaseId) ? usageToArchive(snapshot) : NOT_ITS_LEASE
+    return sessionCosts.hasSession(worker.id, snapshot.sessionId) ? usageToArchive(snapshot) : NOT_ITS_SESSION
   }
 
   #isFull(bytes: number): boolean {
@@ -79,9 +94,9 @@ export class UnleasedUsage {
     })
   }
 
-  async #store({ workerId, key, text, entries }: WaitingUsage): Promise<void> {
+  async #store({ workerId, key, text, entries, isOfLease }: WaitingUsage): Promise<void> {
     try {
-      await this.#ports.sessionCosts.addExport(workerId, key, entries)
+      if (!isOfLease) await this.#ports.sessionCosts.addExport(workerId, key, entries)
       await this.#ports.usage.replace(key, text)
     } catch (error) {
       this.#logDropped(workerId, isNativeError(error) ? error.message : String(error))

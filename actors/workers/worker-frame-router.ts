@@ -16,6 +16,7 @@ import {
 } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
+import type { LeaseSettlements } from '../leases/lease-settlements.ts'
 import { Counter } from '../runtime/counter.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
@@ -43,6 +44,7 @@ export interface WorkerFrameRouterPorts {
   readonly usage: UsageArchive
   readonly terminals: TerminalSessions
   readonly sessionCosts: SessionCosts
+  readonly settlements: LeaseSettlements
 }
 
 export class WorkerFrameRouter {
@@ -134,6 +136,9 @@ export class WorkerFrameRouter {
       case 'run-usage-snapshot':
         this.#onUsage(connection, worker, frame, bytes)
         return
+      case 'lease-costs':
+        this.#ports.settlements.receive(worker, frame)
+        return
       case 'heartbeat':
         this.#ports.heartbeats.onHeartbeat(connection, worker, frame)
         return
@@ -185,13 +190,13 @@ export class WorkerFrameRouter {
     frame: WorkerFrameOf<'run-usage-snapshot'>,
     bytes: number,
   ): void {
-    const { leaseId, seq } = frame
+    const { leaseId, seq, endedLeaseId } = frame
     if (leaseId !== undefined && seq !== undefined) {
       if (!this.#ports.frameReceiver.receiveFrame(worker.id, { ...frame, leaseId, seq }, bytes))
         this.#ports.reconciliation.answerStale(connection, leaseId)
       return
     }
-    this.#unleasedUsage.receive(worker.id, frame.snapshot)
+    this.#unleasedUsage.receive(worker, frame.snapshot, endedLeaseId)
   }
 }
 

@@ -68,7 +68,7 @@ export function foldExcessCosts(costs: readonly CostEntry[]): CostEntry[] {
 }
 
 /** Keeps the earliest entries and sums up the rest in the last one. */
-function foldTo(costs: readonly CostEntry[], max: number): CostEntry[] {
+export function foldTo(costs: readonly CostEntry[], max: number): CostEntry[] {
   if (costs.length <= max) return [...costs]
   return [...costs.slice(0, max - 1), foldedEntry(costs.slice(max - 1))]
 }

@@ -22,6 +22,8 @@ const COLLECTION_CODE: Readonly<Record<KeyValueCollection, string>> = {
   outbox: 'o',
   session: 's',
   told: 'd',
+  settlement: 'c',
+  'settled-lease': 'x',
 }
 
 export const keyValueKey = (collection: KeyValueCollection, key: string): string =>

@@ -234,7 +234,11 @@ test('undelivered discards are deleted together with their worker', async () => 
 test('however many leases end, none is kept for much longer than a week', async () => {
   const clock = new ManualClock()
   const store = createMemoryStore({ clock })
-  const ended = new EndedLeases(store.database.keyValues, () => {})
+  const ended = new EndedLeases(
+    store.database.keyValues,
+    () => {},
+    () => {},
+  )
   const commit = async () => {
     const share = ended.contribute()
     if (share === undefined) return

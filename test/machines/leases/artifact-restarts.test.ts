@@ -62,6 +62,7 @@ class Host {
       },
       usage: { replace: async () => {}, read: async () => undefined, list: async () => [] },
       runEventLog: this.#runEventLog,
+      leaseShares: { labelOf: () => undefined },
       sendToLease: () => {},
       patchRun: () => {},
       recordMemories: () => undefined,

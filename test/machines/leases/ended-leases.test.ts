@@ -15,7 +15,11 @@ class Scene {
   ended = this.restarted()
 
   restarted(): EndedLeases {
-    return new EndedLeases(this.database.keyValues, () => {})
+    return new EndedLeases(
+      this.database.keyValues,
+      () => {},
+      () => {},
+    )
   }
 
   end(id: string): void {

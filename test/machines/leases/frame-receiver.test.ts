@@ -94,6 +94,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
       list: async () => [],
     },
     runEventLog,
+    leaseShares: { labelOf: () => undefined },
     sendToLease: (id: string, event: LeaseEvent) => {
       leaseEvents.push(`${id} ${event.type}`)
       // The host does the same when the lease has ended.

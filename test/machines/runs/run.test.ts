@@ -5,7 +5,7 @@ import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import type { FailureKind } from '../../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX } from '../../../protocol/limits.ts'
 import type { PullState, RunPull } from '../../../protocol/run.ts'
-import { aTicket, T0, T1 } from '../../rules/run/runs.ts'
+import { aCost, aTicket, T0, T1 } from '../../rules/run/runs.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
 
@@ -33,6 +33,16 @@ const declined: RunMachineEvent = { type: 'declined', leaseId: 'ls-1', at: T1 }
 const accepted: RunMachineEvent = { type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T1 }
 const patched: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { agentSessionId: 'session-1' } }
 const pulled: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { prUrl: PR } }
+const charged: RunMachineEvent = {
+  type: 'patched',
+  workerId: 'wk-1',
+  patch: { costs: [aCost({ outputTokens: 7 })] },
+}
+const settled: RunMachineEvent = {
+  type: 'costs settled',
+  share: { label: 'run', from: 0, entries: [] },
+  costs: [aCost({ outputTokens: 5 })],
+}
 const pull: RunPull = { remote: 'owner/name', number: 1, branch: 'switchyard/eng-12', confirmed: false }
 const reported: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { prUrl: PR }, pull }
 const answer = { at: T1, asked: PR }
@@ -280,6 +290,16 @@ const stories: readonly Story<RunMachineEvent>[] = [
     title: 'a follow-up that lost its lease too often leaves its run completed',
     input: followUp,
     events: [...interruptions, granted, accepted, lost],
+  },
+  {
+    title: 'the costs of an ended lease come in front of those of the current one',
+    input,
+    events: [granted, accepted, lost, granted, accepted, charged, settled],
+  },
+  {
+    title: 'the costs of an ended lease reach a run in the queue',
+    input,
+    events: [granted, accepted, charged, lost, settled],
   },
   {
     title: 'no event after the end has an effect',

@@ -1,0 +1,66 @@
+/**
+ * LeaseSettlements adds the costs of executions to their runs when a worker reports them after the end of the lease.
+ *
+ * The costs of one lease count once, however often they are reported: a record of the lease says that they are
+ * settled, and is written in one commit with the run. A worker that reports costs does not claim the lease, so a
+ * lease that is still live ends first. The acknowledgement follows the commit.
+ */
+import type { Log } from '../../core/ports.ts'
+import type { WorkerFrameOf } from '../../protocol/frames.ts'
+import type { LeaseShares } from '../runs/lease-shares.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { EnrolledWorker } from '../workers/worker-registry.ts'
+import type { EndedLease, EndedLeases } from './ended-leases.ts'
+import type { LeaseEvent } from './lease.machine.ts'
+import { LEASE } from './lease.names.ts'
+
+export interface LeaseSettlementsPorts {
+  /** The current wall time as an ISO 8601 timestamp. */
+  readonly instant: () => string
+  readonly log: Log
+  readonly system: ActorSystem
+  readonly endedLeases: EndedLeases
+  readonly leaseShares: LeaseShares
+  readonly acknowledge: (workerId: string, leaseId: string) => void
+}
+
+export class LeaseSettlements {
+  readonly #ports: LeaseSettlementsPorts
+
+  constructor(ports: LeaseSettlementsPorts) {
+    this.#ports = ports
+  }
+
+  /** Whether the worker may still report costs and usage of this lease. */
+  isOpen(worker: EnrolledWorker, leaseId: string): boolean {
+    if (worker.leases.has(leaseId)) return true
+    const ended = this.#ports.endedLeases.find(leaseId)
+    return ended !== undefined && this.#isOwed(worker, leaseId, ended)
+  }
+
+  receive(worker: EnrolledWorker, { leaseId, costs }: WorkerFrameOf<'lease-costs'>): void {
+    const { instant, system, endedLeases, leaseShares } = this.#ports
+    const denied: LeaseEvent = { type: 'worker denied lease', at: instant() }
+    if (worker.leases.has(leaseId)) system.send(LEASE, leaseId, denied)
+    // The worker repeats the report, and a lease that could not end now will have ended by then.
+    if (worker.leases.has(leaseId)) return
+    const ended = endedLeases.find(leaseId)
+    if (ended === undefined || !this.#isOwed(worker, leaseId, ended))
+      this.#acknowledgeStored(worker, leaseId, ended)
+    else if (leaseShares.settle(ended.runId, ended.share, costs))
+      endedLeases.recordSettlement(leaseId, worker.id)
+  }
+
+  /** Records that are not on disk yet get no answer: the acknowledgement follows the commit, or the next report. */
+  #acknowledgeStored({ id }: EnrolledWorker, leaseId: string, ended: EndedLease | undefined): void {
+    const { acknowledge, endedLeases, log } = this.#ports
+    if (!endedLeases.isStored(leaseId)) return
+    if (ended?.workerId !== id)
+      log.warn({ worker: id, lease: leaseId }, 'ignored the costs of a lease that this worker never had')
+    acknowledge(id, leaseId)
+  }
+
+  #isOwed({ id }: EnrolledWorker, leaseId: string, { workerId, how }: EndedLease): boolean {
+    return workerId === id && how !== 'completed' && !this.#ports.endedLeases.isSettled(leaseId)
+  }
+}
