@@ -13,6 +13,8 @@ import type { RunOutcome } from '../../protocol/frames.ts'
 
 export interface ExecutionHandlePorts {
   readonly clock: Pick<Clock, 'after'>
+  /** Resolves when everything that was reported so far is on disk. */
+  readonly whenStored: () => Promise<void>
   readonly log: Log
   readonly onPrepared: (progress: Progress) => void
   readonly onPrepareFailed: (refusal: Refusal) => void
@@ -24,6 +26,8 @@ export interface ExecutionHandlePorts {
 
 /** `onEnded` waits at most this long for the processes to exit. */
 const CONFIRM_GONE_MS_MAX = 60_000
+/** A full disk must not keep the processes of an execution from being confirmed gone. */
+const STORED_MS_MAX = 2_000
 
 export class ExecutionHandle {
   readonly #leaseId: string
@@ -80,8 +84,10 @@ export class ExecutionHandle {
     if (this.#isEnding) return
     this.#isEnding = true
     const outcome = await this.#runPhase(() => this.#execution.finish(agent), failedOutcome)
+    // The sandbox of an abandoned execution is deleted next, and its costs could not be read again.
+    if (this.#stopOrder?.leaseLost === true) await this.#waitAtMost(STORED_MS_MAX, this.#ports.whenStored())
     const gone = this.#confirmGone()
-    await this.#waitAtMost(gone)
+    await this.#waitAtMost(CONFIRM_GONE_MS_MAX, gone)
     this.#ports.onEnded(outcome)
     await gone
     this.#ports.onGone()
@@ -99,10 +105,10 @@ export class ExecutionHandle {
     }
   }
 
-  #waitAtMost(gone: Promise<void>): Promise<void> {
+  #waitAtMost(ms: number, done: Promise<void>): Promise<void> {
     return new Promise((resolve) => {
-      const cancelTimer = this.#ports.clock.after(CONFIRM_GONE_MS_MAX, resolve)
-      void gone.then(() => {
+      const cancelTimer = this.#ports.clock.after(ms, resolve)
+      void done.then(() => {
         cancelTimer()
         resolve()
       })

@@ -15,6 +15,7 @@ import type {
 } from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { ExecutionContext } from './execution.machine.ts'
 import { ExecutionHandle, type ExecutionHandlePorts } from './execution-handle.ts'
@@ -29,6 +30,7 @@ export interface ExecutionRunnerPorts {
   readonly lookup: ExecutionLookup
   readonly reports: Reports
   readonly outbox: FrameOutbox
+  readonly whenStored: ExecutionHandlePorts['whenStored']
   /** Called when the processes of an execution are gone. */
   readonly onChange: () => void
 }
@@ -151,9 +153,10 @@ export class ExecutionRunner {
   }
 
   #callbacks(leaseId: string): ExecutionHandlePorts {
-    const { clock, lookup, log, reports } = this.#ports
+    const { clock, lookup, log, reports, whenStored } = this.#ports
     return {
       clock,
+      whenStored,
       log,
       onPrepared: (progress) => {
         reports.recordProgress(leaseId, progress)
@@ -195,10 +198,16 @@ export class ExecutionRunner {
     const { sandbox, costs = [], usage = [] } = await this.#tryRecover(fields)
     for (const snapshot of usage) outbox.addReport(leaseId, { is: 'usage', snapshot }, '')
     // Costs that were reported before the daemon died are in the stored execution already.
-    if (fields.costs.length === 0 && costs.length > 0)
-      lookup.send(leaseId, { type: 'costs reported', costs: [...costs] })
+    if (fields.costs.length === 0 && costs.length > 0) this.#reportRecovered(leaseId, costs)
     lookup.send(leaseId, { type: 'recovered', sandbox })
     this.#onGone(leaseId)
+  }
+
+  #reportRecovered(leaseId: string, costs: readonly CostEntry[]): void {
+    const { clock, lookup, outbox } = this.#ports
+    const event = { type: 'cost', at: new Date(clock.now()).toISOString() } as const
+    for (const entry of costs) outbox.addReport(leaseId, { is: 'event', event: { ...event, entry } }, '')
+    lookup.send(leaseId, { type: 'costs reported', costs: [...costs] })
   }
 
   async #tryRecover({ runId, progress, retentionHours }: ExecutionContext): Promise<RecoveredOutputs> {

@@ -73,6 +73,10 @@ const activeTransitions = {
 
 export const executionMachine = setup({
   types: {} as { context: ExecutionContext; events: ExecutionEvent; input: ExecutionInput },
+  guards: {
+    isLeaseLost: ({ context }) => isLeaseLost(context),
+    isLeaseHeld: ({ context }) => !isLeaseLost(context),
+  },
   actions: {
     accept: recordEffect(({ context }) => ({ type: 'execution.accept', leaseId: context.leaseId })),
     start: recordEffect(({ context }) => ({ type: 'execution.start', leaseId: context.leaseId })),
@@ -111,9 +115,17 @@ export const executionMachine = setup({
         ? { progress: { ...context.progress, sandbox: event.sandbox } }
         : {},
     ),
-    noteOutcome: assign(({ context, event }) => ({
-      outcome: deriveOutcome(context, event.type === 'ended' ? event.outcome : null),
-    })),
+    noteOutcome: assign(({ context, event }) => {
+      const outcome = deriveOutcome(context, event.type === 'ended' ? event.outcome : null)
+      return { outcome, costs: outcome.costs }
+    }),
+    noteLastCosts: assign(({ event }) =>
+      event.type === 'ended' && event.outcome !== null && event.outcome.costs.length > 0
+        ? { costs: event.outcome.costs }
+        : {},
+    ),
+    // The host has them, so there is nothing to settle.
+    forgetCosts: assign({ costs: [] }),
     end: endActor(),
   },
 }).createMachine({
@@ -165,35 +177,43 @@ export const executionMachine = setup({
       },
     },
     abandoned: {
-      description: 'the lease is lost; the processes are being ended, and nothing is reported',
+      description: 'the lease is lost; the processes are being ended, and only the costs are reported',
       on: {
         'lease lost': { target: 'abandoned', reenter: true, actions: 'noteLoss' },
         'stop requested': { target: 'abandoned', reenter: true, actions: 'noteLoss' },
-        ended: 'over',
-        'daemon restarted': 'over',
+        'costs reported': { actions: 'noteCosts' },
+        ended: { target: 'over', actions: 'noteLastCosts' },
+        'daemon restarted': 'recovering',
       },
     },
     recovering: {
       description: 'the daemon died during the execution; the outputs that are left are being recovered',
       entry: 'recover',
       on: {
-        recovered: { target: 'finished', actions: ['noteSandbox', 'noteOutcome'] },
+        recovered: [
+          { guard: 'isLeaseLost', target: 'over' },
+          { target: 'finished', actions: ['noteSandbox', 'noteOutcome'] },
+        ],
         'costs reported': { actions: 'noteCosts' },
-        'cancel requested': { actions: 'noteCancel' },
-        'lease lost': 'over',
+        'cancel requested': { guard: 'isLeaseHeld', actions: 'noteCancel' },
+        'lease lost': { actions: 'noteLoss' },
       },
     },
     finished: {
       description: 'the completion is on disk until the host has acknowledged it',
       entry: 'report',
-      on: { 'completion acknowledged': 'over', 'lease lost': 'over' },
+      on: { 'completion acknowledged': { target: 'over', actions: 'forgetCosts' }, 'lease lost': 'over' },
     },
     over: {
-      description: 'deleted from disk, together with its frames',
+      description:
+        'deleted from disk, together with its frames; costs that the host lacks become a settlement',
       entry: 'end',
     },
   },
 })
+
+/** The host accepts no outcome of this execution any more, and the worker does not claim its lease. */
+export const isLeaseLost = ({ stop }: ExecutionContext): boolean => stop?.as === 'nothing'
 
 const reasonOf = (event: ExecutionEvent): string => ('reason' in event ? event.reason : 'stopped')
 

@@ -8,6 +8,7 @@ import { ExecutionRunner } from './execution-runner.ts'
 import { Executions } from './executions.ts'
 import { FRAME_OUTBOX_TIMER, FrameOutbox } from './frame-outbox.ts'
 import { Reports } from './reports.ts'
+import { Settlements } from './settlements.ts'
 
 export interface ExecutionsView {
   readonly executions: Executions
@@ -17,6 +18,7 @@ export interface ExecutionsView {
 declare module '../runtime/module.ts' {
   interface ModuleViews {
     readonly frameOutbox: FrameOutbox
+    readonly settlements: Settlements
     readonly executions: ExecutionsView
   }
 }
@@ -37,17 +39,40 @@ export const frameOutboxModule = defineDaemonModule({
   },
 })
 
+/** The settlements module reports what executions have spent whose lease ended before the host knew. */
+export const settlementsModule = defineDaemonModule({
+  name: 'settlements',
+  create(context) {
+    const settlements = new Settlements({ ...context, keyValues: context.database.keyValues })
+    return {
+      view: settlements,
+      participants: [settlements],
+      onRestored: () => settlements.restore(),
+      onViewChange({ view, key }) {
+        if (view === 'host connection' && key === 'up') settlements.sendAll()
+      },
+    }
+  },
+})
+
 /** The executions module runs one execution for each lease, after the outbox has restored the frames of that lease. */
 export const executionsModule = defineDaemonModule({
   name: 'executions',
   kinds: [executionKind],
-  create(context, { frameOutbox: outbox }) {
+  create(context, { frameOutbox: outbox, settlements }) {
     const { log, system, publish } = context
     const onChange = () => publish({ view: 'executions' })
     const lookup = new ExecutionLookup(system)
     const reports = new Reports({ log, lookup, outbox })
-    const runner = new ExecutionRunner({ ...context, lookup, reports, outbox, onChange })
-    const executions = new Executions({ ...context, lookup, outbox, reports, runner, onChange })
+    const runner = new ExecutionRunner({
+      ...context,
+      lookup,
+      reports,
+      outbox,
+      whenStored: () => system.settled(),
+      onChange,
+    })
+    const executions = new Executions({ ...context, lookup, outbox, reports, runner, settlements, onChange })
     return {
       view: { executions, runner },
       effects: effectHandlers<ExecutionEffect>({ execution: (effect) => executions.runEffect(effect) }),

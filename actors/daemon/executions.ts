@@ -15,12 +15,18 @@ import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import { EXECUTION } from './daemon.names.ts'
 import type { ExecutionStatus } from './daemon-dependencies.ts'
-import type { ExecutionContext, ExecutionEffect, ExecutionInput } from './execution.machine.ts'
+import {
+  type ExecutionContext,
+  type ExecutionEffect,
+  type ExecutionInput,
+  isLeaseLost,
+} from './execution.machine.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
 import type { ExecutionRunner } from './execution-runner.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
 import type { HostSender } from './host-sender.ts'
 import type { Reports } from './reports.ts'
+import type { Settlements } from './settlements.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface ExecutionPorts {
@@ -31,6 +37,7 @@ export interface ExecutionPorts {
   readonly outbox: FrameOutbox
   readonly reports: Reports
   readonly runner: ExecutionRunner
+  readonly settlements: Settlements
   /** Called when the number of executions may have changed. */
   readonly onChange: () => void
 }
@@ -99,9 +106,9 @@ export class Executions {
 
   /** The leases that this worker claims, unfinished ones first. */
   claims(): RunLease[] {
-    const isClaimed = (leaseId: string, state: string) =>
-      state !== 'abandoned' || this.#isStillClaimed(leaseId)
-    const claimed = this.#ports.lookup.all().filter(({ fields, state }) => isClaimed(fields.leaseId, state))
+    const isClaimed = (fields: ExecutionContext) =>
+      !isLeaseLost(fields) || this.#isStillClaimed(fields.leaseId)
+    const claimed = this.#ports.lookup.all().filter(({ fields }) => isClaimed(fields))
     claimed.sort((a, b) => Number(a.state === 'finished') - Number(b.state === 'finished'))
     return claimed.map(({ fields: { leaseId, runId, expiresAt } }) => ({
       id: leaseId,
@@ -147,9 +154,9 @@ export class Executions {
 
   /** `over`: this worker had the lease once. */
   leaseStanding(leaseId: string): 'held' | 'over' | undefined {
-    const state = this.#ports.lookup.stateOf(leaseId)
-    if (state === undefined) return this.#overLeases.has(leaseId) ? 'over' : undefined
-    return state === 'abandoned' ? 'over' : 'held'
+    const fields = this.#ports.lookup.fieldsOf(leaseId)
+    if (fields === undefined) return this.#overLeases.has(leaseId) ? 'over' : undefined
+    return isLeaseLost(fields) ? 'over' : 'held'
   }
 
   // ---- frames of the host ------------------------------------------------------------------------------------------
@@ -190,8 +197,9 @@ export class Executions {
 
   /** @param since when this worker sent the heartbeat or `register` that the host has answered */
   renew(leaseId: string, expiresAt: string, since: number, remainingMs: number): void {
-    const state = this.#ports.lookup.stateOf(leaseId)
-    if (state === undefined || state === 'abandoned') return
+    const found = this.#ports.lookup.find(leaseId)
+    if (found === undefined || isLeaseLost(found.fields)) return
+    const { state } = found
     const before = this.#terms.get(leaseId)?.until ?? Number.NEGATIVE_INFINITY
     const until = Math.max(before, since + remainingMs * WORKER_TERM_SHARE)
     this.#terms.set(leaseId, { until, expiresAt })
@@ -209,7 +217,8 @@ export class Executions {
   /** Ends a lease by the worker's own decision; the host still counts it as held by this worker. */
   #giveUp(leaseId: string, reason: string): void {
     const { lookup, timers } = this.#ports
-    if (lookup.stateOf(leaseId) !== 'abandoned')
+    const fields = lookup.fieldsOf(leaseId)
+    if (fields !== undefined && !isLeaseLost(fields))
       this.#claimedUntil.set(leaseId, timers.now() + GIVEN_UP_CLAIM_MS_MAX)
     lookup.send(leaseId, { type: 'lease lost', how: 'kill', reason })
   }
@@ -285,13 +294,14 @@ export class Executions {
     // A restored execution has no processes, so there is nothing to stop.
     if (!restored && stop !== null && stop !== stoppedBefore) this.#stop(key, stop)
     if (after.value === 'finished') timers.cancelAll(timerKey(key))
-    if (over) this.#cleanUp(key)
+    if (over) this.#cleanUp(after.context as ExecutionContext)
     this.#ports.onChange()
   }
 
   /** Stops before the commit, because a full disk must not keep a fenced run alive. */
   #stop(leaseId: string, { as, how, reason }: NonNullable<ExecutionContext['stop']>): void {
-    const { lookup, timers, runner } = this.#ports
+    const { lookup, outbox, timers, runner } = this.#ports
+    if (as === 'nothing') outbox.stopSending(leaseId)
     // An interrupted agent may go on for a while, but not beyond the end of its lease.
     if (how === 'kill' && as !== 'cancelled') timers.cancelAll(timerKey(leaseId))
     if (as === 'cancelled' && how === 'interrupt') timers.in(timerKey(leaseId), 'kill', CANCEL_KILL_MS)
@@ -300,8 +310,10 @@ export class Executions {
     if (!runner.stop(leaseId, request)) lookup.send(leaseId, { type: 'ended', outcome: null })
   }
 
-  #cleanUp(leaseId: string): void {
-    const { outbox, reports, timers, runner } = this.#ports
+  /** Ends an execution for good. Costs that the host has not acknowledged are settled, however the execution ended. */
+  #cleanUp({ leaseId, costs }: ExecutionContext): void {
+    const { outbox, reports, settlements, timers, runner } = this.#ports
+    if (costs.length > 0) settlements.add(leaseId, costs, outbox.unacknowledgedUsage(leaseId))
     runner.forgetJob(leaseId)
     runner.stop(leaseId, { how: 'kill', reason: 'the lease is over' })
     timers.cancelAll(timerKey(leaseId))

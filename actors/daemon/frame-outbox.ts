@@ -19,6 +19,8 @@ import { encodeFrame } from '../../protocol/frame-budget.ts'
 import {
   checkWorkerFrame,
   type RunOutcome,
+  readWorkerFrame,
+  type UsageSnapshot,
   type WorkerFrame,
   type WorkerFrameOf,
 } from '../../protocol/frames.ts'
@@ -58,6 +60,8 @@ const CAPACITY_WAIT_MS_MAX = 30_000
 /** Frames count as lost only after this time: a repeated acknowledgement may have crossed them. */
 const RESEND_MS_MIN = 1_000
 const SEQ_DIGITS = 10
+/** How the text of every usage frame begins. */
+const USAGE_BEGIN = '{"type":"run-usage-snapshot"'
 
 interface LeaseSendState {
   readonly leaseId: string
@@ -120,6 +124,12 @@ export class FrameOutbox implements CommitParticipant {
     if (lease !== undefined && this.#ports.hostSender.isUp) lease.sentSeq = 0
   }
 
+  /** The host accepts frames of this lease no more. */
+  stopSending(leaseId: string): void {
+    const lease = this.#leases.get(leaseId)
+    if (lease !== undefined) lease.sentSeq = undefined
+  }
+
   /** The lease has ended: its frames are deleted from disk together with its actor. */
   closeLease(leaseId: string): void {
     const lease = this.#leases.get(leaseId)
@@ -166,6 +176,17 @@ export class FrameOutbox implements CommitParticipant {
 
   hasCompletion(leaseId: string): boolean {
     return this.#leases.get(leaseId)?.outbox.completion !== undefined
+  }
+
+  /** The usage of a lease's execution that the host has not acknowledged. */
+  unacknowledgedUsage(leaseId: string): UsageSnapshot[] {
+    const texts = this.#leases.get(leaseId)?.outbox.undroppableTexts() ?? []
+    const snapshots: UsageSnapshot[] = []
+    for (const text of texts) {
+      const read = text.startsWith(USAGE_BEGIN) ? readWorkerFrame(text, true) : undefined
+      if (read?.ok === true && read.value.type === 'run-usage-snapshot') snapshots.push(read.value.snapshot)
+    }
+    return snapshots
   }
 
   /** Resolves when the lease may add more frames, usually at once. */

@@ -17,8 +17,8 @@ declare module '../runtime/module.ts' {
 /** The hostFrameRouter module answers dispatches and passes all other frames to the modules above it. */
 export const hostFrameRouterModule = defineDaemonModule({
   name: 'hostFrameRouter',
-  create(context, { frameOutbox, executions: { executions, runner }, resumedSandboxes }) {
-    const shared = { ...context, outbox: frameOutbox, executions, runner, resumedSandboxes }
+  create(context, { frameOutbox, settlements, executions: { executions, runner }, resumedSandboxes }) {
+    const shared = { ...context, outbox: frameOutbox, settlements, executions, runner, resumedSandboxes }
     const isStopping = () => !context.isServing()
     const dispatchAdmission = new DispatchAdmission({ ...shared, isStopping })
     return { view: new HostFrameRouter({ ...shared, dispatchAdmission }) }

@@ -8,6 +8,7 @@ import type { Executions } from './executions.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
 import type { HostSender } from './host-sender.ts'
 import type { ResumedSandboxes } from './resumed-sandboxes.ts'
+import type { Settlements } from './settlements.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface HostFrameRouterPorts {
@@ -16,6 +17,7 @@ export interface HostFrameRouterPorts {
   readonly timers: SleepAwareTimers
   readonly hostSender: HostSender
   readonly outbox: FrameOutbox
+  readonly settlements: Settlements
   readonly executions: Executions
   readonly dispatchAdmission: DispatchAdmission
   readonly runner: ExecutionRunner
@@ -36,9 +38,12 @@ export class HostFrameRouter {
   }
 
   route(frame: HostFrame): void {
-    const { resumedSandboxes, executions, hostSender } = this.#ports
+    const { resumedSandboxes, executions, hostSender, settlements } = this.#ports
     switch (frame.type) {
       case 'heartbeat-ack':
+        hostSender.workerState = frame.state
+        settlements.repeat()
+        return
       case 'worker-state':
         hostSender.workerState = frame.state
         return
@@ -50,6 +55,9 @@ export class HostFrameRouter {
         return
       case 'run-complete-ack':
         executions.acknowledgeCompletion(frame.leaseId)
+        return
+      case 'lease-costs-ack':
+        settlements.acknowledge(frame.leaseId)
         return
       case 'lease-lost':
         this.#ports.dispatchAdmission.withdraw(frame.leaseId)

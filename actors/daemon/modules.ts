@@ -7,12 +7,13 @@ import type { ModuleDefinition } from '../runtime/module.ts'
 import { agentProbeModule } from './agent-probe.module.ts'
 import { daemonModule, diskReclaimModule } from './daemon.module.ts'
 import type { DaemonContext } from './daemon-context.ts'
-import { executionsModule, frameOutboxModule } from './executions.module.ts'
+import { executionsModule, frameOutboxModule, settlementsModule } from './executions.module.ts'
 import { hostConnectionModule, hostFrameRouterModule } from './host-connection.module.ts'
 import { resumedSandboxesModule } from './resumed-sandboxes.module.ts'
 
 export const daemonModules: readonly ModuleDefinition<DaemonContext>[] = [
   frameOutboxModule,
+  settlementsModule,
   executionsModule,
   resumedSandboxesModule,
   agentProbeModule,

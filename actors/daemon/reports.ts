@@ -17,6 +17,7 @@ import type { CostEntry } from '../../protocol/cost.ts'
 import { fitFrame } from '../../protocol/frame-budget.ts'
 import { checkWorkerFrame, type Job, type RunOutcome, type RunPatch } from '../../protocol/frames.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
+import { isLeaseLost } from './execution.machine.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
 
@@ -88,8 +89,15 @@ export class Reports {
 
   #addReport(leaseId: string, report: ExecutionReport): void {
     const reports = this.#byLease.get(leaseId)
-    if (reports === undefined || this.#ports.lookup.stateOf(leaseId) === 'abandoned') return
-    if (!this.#send(leaseId, report, reports)) return
+    if (reports === undefined) return
+    const fields = this.#ports.lookup.fieldsOf(leaseId)
+    // Only the usage and the costs of an execution without a lease count.
+    const isOwed = report.is === 'usage' || (fields !== undefined && !isLeaseLost(fields))
+    if (isOwed && !this.#send(leaseId, report, reports)) return
+    this.#noteCosts(leaseId, report, reports)
+  }
+
+  #noteCosts(leaseId: string, report: ExecutionReport, reports: LeaseReports): void {
     if (report.is === 'patch' && report.patch.costs !== undefined) {
       reports.hasWholeCostList = true
       this.#setCosts(leaseId, report.patch.costs)

@@ -156,7 +156,7 @@ export class Outbox {
   next(after: number): Sendable | undefined {
     const seq = Math.max(after, this.#acked) + 1
     if (seq > this.#savedSeq) return undefined
-    if (this.#kept.has(seq)) return { is: 'frame', seq, text: this.#cache.get(seq) ?? this.#read(seq) }
+    if (this.#kept.has(seq)) return { is: 'frame', seq, text: this.#textOf(seq) }
     const gap = this.#lostRanges.find(seq)
     if (gap === undefined) throw new Error(`frame ${seq} is neither kept nor lost`)
     if (this.#isUnsaved(gap)) return undefined
@@ -233,6 +233,18 @@ export class Outbox {
   /** Returns the numbers of all entries that may be stored, so that the caller can delete them. */
   storedNumbers(): number[] {
     return [...this.#kept.keys(), ...this.#lostRanges.all.map(({ to }) => to), ...this.#changes.keys()]
+  }
+
+  /** Yields the texts of the unacknowledged frames that are never dropped. */
+  *undroppableTexts(): Iterable<string> {
+    for (const [seq, { droppable }] of this.#kept) {
+      const unsaved = this.#changes.get(seq) ?? this.#committing.get(seq) ?? undefined
+      if (!droppable) yield unsaved !== undefined && 'text' in unsaved ? unsaved.text : this.#textOf(seq)
+    }
+  }
+
+  #textOf(seq: number): string {
+    return this.#cache.get(seq) ?? this.#read(seq)
   }
 
   // ---- keeping -----------------------------------------------------------------------------------------------------

@@ -273,7 +273,11 @@ export class RunExecution implements Execution {
     if (preparedAgent === undefined || this.#session === undefined) return []
     await this.#session.waitUntilEmpty()
     const sessionId = this.#sessionId ?? preparedAgent.task.sessionId
-    const files = openAgentFiles(this.#session.folders.home, this.#startTimeLimit(), dependencies.clock.now())
+    const files = openAgentFiles(
+      this.#session.folders.home,
+      this.#startUsageTimeLimit(),
+      dependencies.clock.now(),
+    )
     const usageCost = await this.#orFallback(
       reportUsage(preparedAgent, files, sessionId, reporter, this.#resumedSince),
       () => undefined,
@@ -399,11 +403,15 @@ export class RunExecution implements Execution {
 
   /** The returned function tells whether work may go on: without limit, or briefly once the run has to stop. */
   #startTimeLimit(): () => boolean {
+    const mayReadUsage = this.#startUsageTimeLimit()
+    return () => !this.#isKilled() && mayReadUsage()
+  }
+
+  /** Usage is read after a kill, too. */
+  #startUsageTimeLimit(): () => boolean {
     const { clock } = this.#options.dependencies
     const startedAt = clock.monotonic()
-    const isLate = () =>
-      this.#stopRequest !== undefined && clock.monotonic() - startedAt > STOPPED_OUTPUTS_MS_MAX
-    return () => !this.#isKilled() && !isLate()
+    return () => this.#stopRequest === undefined || clock.monotonic() - startedAt <= STOPPED_OUTPUTS_MS_MAX
   }
 
   #isKilled(): boolean {

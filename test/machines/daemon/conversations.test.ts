@@ -578,7 +578,9 @@ describe('a daemon that is killed', () => {
     await conversation.restart()
     await conversation.register({ 'ls-1': 1 })
     const transcript = conversation.transcript()
-    expect(transcript.at(-2)).toMatch(/^→ run-usage-snapshot ls-1/)
+    expect(transcript.at(-3)).toMatch(/^→ run-usage-snapshot ls-1/)
+    expect(transcript.at(-2)).toBe('→ run-event #3')
+    expect(conversation.frames.at(-2)).toMatchObject({ event: { type: 'cost', entry } })
     expect(transcript.at(-1)).toContain(`"costs":[${JSON.stringify(entry)}]`)
   })
 
@@ -625,6 +627,62 @@ describe('a daemon that is killed', () => {
     await conversation.restart()
     await conversation.register({ 'ls-1': 1 })
     expectRecorded(conversation.transcript())
+  })
+})
+
+describe('an execution that loses its lease', () => {
+  const bill = {
+    label: 'run',
+    provider: 'agentA',
+    inputTokens: 1,
+    outputTokens: 2,
+    cacheReadTokens: 0,
+    cacheWriteTokens: 0,
+    estimated: true,
+  }
+  const snapshot = { projectKey: 'project', sessionId: 'session-1', entries: [] }
+  const spend = async (conversation: DaemonConversation) => {
+    const { reporter } = conversation.executor.execution('ls-1')
+    reporter.report({ is: 'usage', snapshot })
+    reporter.report({ is: 'patch', patch: { costs: [bill] } })
+    await conversation.clock.settle()
+  }
+
+  test('reports its usage and its costs on each connection until the host has them', async () => {
+    const conversation = await working()
+    conversation.executor.execution('ls-1').endsWhenStopped = false
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'expired' })
+    await conversation.endAgent('ls-1', { verdict: 'stopped' })
+    await spend(conversation)
+    await conversation.endFinish('ls-1', { status: 'failed', costs: [bill] })
+    await conversation.loseConnection()
+    await conversation.clock.advance(1_000)
+    await conversation.register()
+    await conversation.hostSends({ type: 'heartbeat-ack', state: 'active', echo: 1 })
+    await conversation.restart()
+    await conversation.register()
+    await conversation.hostSends({ type: 'lease-costs-ack', leaseId: 'ls-1' })
+    await conversation.hostSends({ type: 'heartbeat-ack', state: 'active', echo: 1 })
+    expectRecorded(conversation.transcript())
+    expect(conversation.storedText()).toBe('[[[]],[],[]]')
+  })
+
+  test('after its end reports the usage and the costs that the host has not acknowledged', async () => {
+    const conversation = await working()
+    await conversation.endAgent('ls-1')
+    await spend(conversation)
+    await conversation.endFinish('ls-1', { status: 'completed', costs: [bill] })
+    await conversation.restart()
+    await conversation.register()
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'expired' })
+    expectRecorded(conversation.transcript())
+  })
+
+  test('that has spent nothing reports nothing', async () => {
+    const conversation = await working()
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'expired' })
+    await conversation.clock.advance(15_000)
+    expect(conversation.frames.some(({ type }) => type === 'lease-costs')).toBe(false)
   })
 })
 

@@ -4,6 +4,7 @@ import {
   type ExecutionInput,
   executionMachine,
 } from '../../../actors/daemon/execution.machine.ts'
+import type { CostEntry } from '../../../protocol/cost.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
 
@@ -21,6 +22,18 @@ const unprepared: ExecutionEvent = { type: 'preparation failed', reason: 'no suc
 const worked: ExecutionEvent = { type: 'agent ended', agent: { verdict: 'done' } }
 const progressed: ExecutionEvent = { type: 'progressed', progress: { branch: 'b' } }
 const spent: ExecutionEvent = { type: 'costs reported', costs: [] }
+const bill: CostEntry[] = [
+  {
+    label: 'run',
+    provider: 'agentA',
+    inputTokens: 1,
+    outputTokens: 1,
+    cacheReadTokens: 0,
+    cacheWriteTokens: 0,
+    estimated: true,
+  },
+]
+const billed: ExecutionEvent = { type: 'costs reported', costs: bill }
 const ended: ExecutionEvent = { type: 'ended', outcome: { status: 'completed', costs: [] } }
 const silent: ExecutionEvent = { type: 'ended', outcome: null }
 const cancel: ExecutionEvent = { type: 'cancel requested', reason: 'changed my mind' }
@@ -133,7 +146,22 @@ const stories: readonly Story<ExecutionEvent>[] = [
   {
     title: 'the daemon dies while the execution is abandoned',
     input,
-    events: [cleared, lost, restarted],
+    events: [cleared, lost, restarted, billed, salvaged],
+  },
+  {
+    title: 'what an abandoned execution has spent is known before its processes are gone',
+    input,
+    events: [cleared, prepared, lost, billed, silent],
+  },
+  {
+    title: 'what an abandoned execution has spent is in its last word',
+    input,
+    events: [cleared, prepared, lost, { type: 'ended', outcome: { status: 'failed', costs: bill } }],
+  },
+  {
+    title: 'a cancel comes too late for a lost lease',
+    input,
+    events: [cleared, restarted, lost, cancel, salvaged],
   },
   {
     title: 'recovered with an opened pull request',

@@ -1,0 +1,112 @@
+/**
+ * Settlements keeps the costs and the usage of executions whose lease ended before the host had them, and reports them
+ * until the host acknowledges.
+ *
+ * A settlement is written in the commit that ends its execution, so it survives a crash of the daemon. It is sent once
+ * it is on disk, on every new connection, and its costs with every heartbeat. The host counts the costs of a lease once.
+ */
+import type { KeyValues, Log, Write } from '../../core/ports.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
+import type { UsageSnapshot } from '../../protocol/frames.ts'
+import { SETTLEMENTS_KEPT_MAX } from '../../protocol/limits.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import type { HostSender } from './host-sender.ts'
+
+export interface SettlementsPorts {
+  readonly keyValues: KeyValues
+  readonly log: Log
+  readonly hostSender: Pick<HostSender, 'send'>
+  readonly requestCommit: () => void
+}
+
+/** As stored on disk. */
+interface Settlement {
+  readonly costs: readonly CostEntry[]
+  readonly usage: readonly UsageSnapshot[]
+}
+
+export class Settlements implements CommitParticipant {
+  readonly #ports: SettlementsPorts
+  /** Ids of leases whose settlement is on disk. */
+  readonly #stored = new Set<string>()
+  #toWrite = new Map<string, Settlement | null>()
+
+  constructor(ports: SettlementsPorts) {
+    this.#ports = ports
+  }
+
+  /** Finds the settlements of earlier processes. */
+  restore(): void {
+    for (const [leaseId] of this.#ports.keyValues.all('settlement')) this.#stored.add(leaseId)
+  }
+
+  /** How many leases the host has not acknowledged yet. */
+  get size(): number {
+    return this.#stored.size
+  }
+
+  add(leaseId: string, costs: readonly CostEntry[], usage: readonly UsageSnapshot[]): void {
+    this.#write(leaseId, { costs, usage })
+    this.#dropOldest()
+  }
+
+  acknowledge(leaseId: string): void {
+    if (this.#stored.has(leaseId)) this.#write(leaseId, null)
+  }
+
+  /** Sends everything again, on a new connection. */
+  sendAll(): void {
+    for (const leaseId of this.#stored) this.#send(leaseId, true)
+  }
+
+  /** Repeats what the host has not acknowledged on this connection. */
+  repeat(): void {
+    for (const leaseId of this.#stored) this.#send(leaseId, false)
+  }
+
+  #send(leaseId: string, withUsage: boolean): void {
+    const { hostSender, keyValues } = this.#ports
+    // Only this class writes to the collection.
+    const settlement = keyValues.get('settlement', leaseId) as Settlement | undefined
+    if (settlement === undefined) return
+    if (withUsage)
+      for (const snapshot of settlement.usage)
+        hostSender.send({ type: 'run-usage-snapshot', endedLeaseId: leaseId, snapshot })
+    hostSender.send({ type: 'lease-costs', leaseId, costs: [...settlement.costs] })
+  }
+
+  /** A host that never acknowledges, because it is older, must not fill this disk. */
+  #dropOldest(): void {
+    const [oldest] = this.#stored
+    if (oldest === undefined || this.#stored.size < SETTLEMENTS_KEPT_MAX) return
+    this.#ports.log.warn(
+      { lease: oldest },
+      'dropped the costs of an execution that the host never acknowledged',
+    )
+    this.#write(oldest, null)
+  }
+
+  #write(leaseId: string, settlement: Settlement | null): void {
+    if (settlement === null) this.#stored.delete(leaseId)
+    this.#toWrite.set(leaseId, settlement)
+    this.#ports.requestCommit()
+  }
+
+  contribute(): CommitContribution | undefined {
+    if (this.#toWrite.size === 0) return undefined
+    const written = this.#toWrite
+    this.#toWrite = new Map()
+    const writes = [...written].map(
+      ([key, value]): Write => ({ table: 'key-value', collection: 'settlement', key, value }),
+    )
+    return { writes, onCommitted: () => this.#onCommitted(written) }
+  }
+
+  #onCommitted(written: ReadonlyMap<string, Settlement | null>): void {
+    for (const [leaseId, settlement] of written) {
+      if (settlement === null) continue
+      this.#stored.add(leaseId)
+      this.#send(leaseId, true)
+    }
+  }
+}
