@@ -19,7 +19,7 @@ import { createPlainScreen } from '../support/plain-screen.ts'
 import { BUG_METRICS, isBugMessage, randomBytes } from './host-machine.ts'
 import { fieldsOf } from './laws/law.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
-import { type SandboxBoot, SandboxDisk } from './sandbox-boots.ts'
+import { type SandboxBoot, SandboxDisk, type Spending } from './sandbox-boots.ts'
 import { type DiskBatch, SimDisk } from './sim-disk.ts'
 import { SimExecutor } from './sim-executor.ts'
 import { createDrive, type Drive, SimStore } from './sim-store.ts'
@@ -49,7 +49,6 @@ const TOKEN_WAIT_MS_MAX = 60_000
 const IMPOSTOR_MS_MAX = 20_000
 const VERSION = '0.1.0'
 const CAPABILITIES = { os: 'linux', arch: 'x64', provider: 'bwrap' } as const
-const ABANDONED_STATE = 'l'
 
 interface DaemonProcess {
   readonly process: Process
@@ -117,6 +116,10 @@ export class DaemonWorker implements SimWorker {
       ({ runId, until }) => until !== undefined && until <= current.clock.now() && !busy.has(runId),
     )
     return over.map(({ runId }) => runId)
+  }
+
+  get spendings(): readonly Spending[] {
+    return this.#sandboxes.spendings
   }
 
   countUsageOf(runId: string): number {
@@ -481,8 +484,9 @@ export class DaemonWorker implements SimWorker {
   #claimedLeases({ clock }: DaemonProcess): RunLease[] {
     const expiresAt = new Date(clock.now()).toISOString()
     return [...(this.#disk.snapshots.get('execution') ?? [])].flatMap(([id, { value }]) => {
-      const { runId } = fieldsOf(value)
-      return value.s === ABANDONED_STATE ? [] : [{ id, runId: String(runId), expiresAt, lastSeq: 0 }]
+      const { runId, stop } = fieldsOf(value)
+      const { as } = { as: undefined, ...Object(stop) }
+      return as === 'nothing' ? [] : [{ id, runId: String(runId), expiresAt, lastSeq: 0 }]
     })
   }
 

@@ -399,6 +399,26 @@ const reports: readonly Mutant[] = [
 
 const executions: readonly Mutant[] = [
   {
+    name: 'the costs of a lost lease are forgotten',
+    file: 'actors/daemon/executions.ts',
+    find: 'if (costs.length > 0) settlements.add(',
+    replace: 'if (costs.length < 0) settlements.add(',
+    quick: true,
+  },
+  {
+    name: 'the costs of an execution that dies with its daemon are forgotten',
+    file: 'actors/daemon/execution-runner.ts',
+    find: 'if (fields.costs.length === 0 && costs.length > 0) this.#reportRecovered(leaseId, costs)',
+    replace: '',
+  },
+  {
+    name: 'costs that are reported again count again',
+    file: 'actors/leases/ended-leases.ts',
+    find: "return this.#settled.has(leaseId) || this.#keyValues.get('settled-lease', leaseId) !== undefined",
+    replace:
+      "return this.#settled.has(leaseId) && this.#keyValues.get('settled-lease', leaseId) !== undefined",
+  },
+  {
     name: 'a dispatch is accepted before its execution is on disk',
     file: DISPATCH_ADMISSION,
     find: 'else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)',
@@ -468,14 +488,15 @@ const executions: readonly Mutant[] = [
   {
     name: 'finished leases are not claimed',
     file: EXECUTIONS,
-    find: "state !== 'abandoned' || this.#isStillClaimed(leaseId)",
-    replace: "state !== 'abandoned' && state !== 'finished'",
+    find: 'const claimed = this.#ports.lookup.all().filter(({ fields }) => isClaimed(fields))',
+    replace:
+      "const claimed = this.#ports.lookup.all().filter(({ fields, state }) => state !== 'finished' && isClaimed(fields))",
   },
   {
     name: 'abandoned leases are not claimed while their processes exit',
     file: EXECUTIONS,
-    find: "state !== 'abandoned' || this.#isStillClaimed(leaseId)",
-    replace: "state !== 'abandoned'",
+    find: '!isLeaseLost(fields) || this.#isStillClaimed(fields.leaseId)',
+    replace: '!isLeaseLost(fields)',
   },
   {
     name: 'a sandbox is discarded during an execution',

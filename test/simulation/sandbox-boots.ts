@@ -33,6 +33,15 @@ export interface SimSandbox {
   until: number | undefined
   /** Usage of its executions and of people's later sessions. */
   readonly usage: { readonly subagent: boolean; readonly entry: UsageEntry }[]
+  /** The execution that has spent something in it most recently. */
+  spentBy?: string | undefined
+}
+
+/** An execution that has spent something. */
+export interface Spending {
+  readonly leaseId: string
+  readonly runId: string
+  readonly workerId: string
 }
 
 export class SandboxDisk {
@@ -40,11 +49,19 @@ export class SandboxDisk {
   /** By run: usage entries that people caused, also in sandboxes that were reclaimed since. */
   readonly usageCounts = new Map<string, number>()
 
+  /** All executions of this machine that have spent something. */
+  readonly spendings: Spending[] = []
+
   markInUse(runId: string): SimSandbox {
     const record = this.records.get(runId) ?? { runId, until: undefined, usage: [] }
     this.records.set(runId, record)
     record.until = undefined
     return record
+  }
+
+  recordSpending(spending: Spending): void {
+    this.markInUse(spending.runId).spentBy = spending.leaseId
+    this.spendings.push(spending)
   }
 
   recordUsage(record: SimSandbox, subagent: boolean, at: string): void {

@@ -66,6 +66,8 @@ export interface SimExecutorOptions {
 export const GIVEN_BACK_REASON = 'the branch has no valid name'
 /** Tries to push to a branch that others push to as well. */
 const PUSH_TRIES_MAX = 3
+/** The tokens that every execution spends once its agent has started. */
+export const SPENT_TOKENS = 1_000
 /** Longer than the daemon waits for an answer. */
 const SLOW_REFUSAL_MS = 6_000
 const REFUSALS: readonly DispatchRefusal[] = [
@@ -96,15 +98,17 @@ export class SimExecutor implements Executor {
     reporter: ExecutionReporter,
     progressed: (progress: Progress) => void,
   ): Execution {
-    this.#options.sandboxes.markInUse(request.job.run.id)
+    this.#options.sandboxes.markInUse(request.job.run.id).spentBy = undefined
     return new SimExecution(this.#options, request, reporter, progressed)
   }
 
   async recover(runId: string) {
     const { random, sandboxes } = this.#options
     await this.#sleep(random.fraction() * 2_000)
-    if (random.chance(0.5) || !sandboxes.records.has(runId)) return {}
-    return { sandbox: retainSandbox(this.#options, runId) }
+    const spentBy = sandboxes.records.get(runId)?.spentBy
+    const spent = spentBy === undefined ? {} : { costs: [executionCost(spentBy, SPENT_TOKENS)] }
+    if (random.chance(0.5) || !sandboxes.records.has(runId)) return spent
+    return { ...spent, sandbox: retainSandbox(this.#options, runId) }
   }
 
   boot(request: BootRequest): Promise<Result<BootedSandbox>> {
@@ -173,16 +177,19 @@ class SimExecution implements Execution, DaemonExecution {
   #isInterrupted = false
   #endPause: () => void = () => {}
   #reportCount = 0
+  readonly #workerId: string
+  #hasSpent = false
   #sessionId: string | undefined
 
   constructor(
     options: SimExecutorOptions,
-    { leaseId, job }: ExecutionRequest,
+    { leaseId, workerId, job }: ExecutionRequest,
     reporter: ExecutionReporter,
     progressed: (progress: Progress) => void,
   ) {
     this.#options = options
     this.leaseId = leaseId
+    this.#workerId = workerId
     this.runId = job.run.id
     this.remote = job.repo.remote
     this.#reporter = reporter
@@ -220,7 +227,10 @@ class SimExecution implements Execution, DaemonExecution {
   }
 
   async runAgent(): Promise<AgentOutcome> {
-    const { random } = this.#options
+    const { random, sandboxes } = this.#options
+    if (this.#isStopping) return { verdict: 'stopped', reason: 'it was stopped' }
+    sandboxes.recordSpending({ leaseId: this.leaseId, runId: this.runId, workerId: this.#workerId })
+    this.#hasSpent = true
     let before = 0
     for (const { at, act } of this.#script()) {
       await this.#pause(at - before)
@@ -234,6 +244,10 @@ class SimExecution implements Execution, DaemonExecution {
 
   async finish({ verdict, reason, failure }: AgentOutcome): Promise<RunOutcome> {
     const { random } = this.#options
+    const costs = this.#hasSpent ? [executionCost(this.leaseId, SPENT_TOKENS)] : []
+    // The costs are read from the disk, so a kill delays them and does not prevent them.
+    await this.#pause(random.fraction() * 500)
+    if (this.#hasSpent) this.#report(() => ({ is: 'patch', patch: { costs } }))
     if (!this.killed) {
       await this.#pause(random.fraction() * 2_000)
       this.#reportUsage(0)
@@ -242,7 +256,6 @@ class SimExecution implements Execution, DaemonExecution {
     }
     const pull = verdict === 'done' ? await this.#deliver() : {}
     this.#exitSoon()
-    const costs = [executionCost(this.leaseId, 1_000)]
     const sandbox = retainSandbox(this.#options, this.runId)
     if (verdict !== 'done') {
       const kind = failure === undefined ? {} : { failure }
@@ -349,9 +362,9 @@ class SimExecution implements Execution, DaemonExecution {
     if (random.chance(0.3)) add(anywhere(), () => this.#reportMemories())
     // Sometimes more undroppable reports than the buffer may hold.
     const patches = random.chance(0.1) ? 40 : random.below(3)
-    for (let n = patches; n > 0; n--) add(anywhere(), () => this.#reportCosts())
+    for (let n = patches; n > 0; n--) add(anywhere(), () => this.#reportSession())
     // Most agents report their session id.
-    if (random.chance(0.8)) add(0, () => this.#reportCosts())
+    if (random.chance(0.8)) add(0, () => this.#reportSession())
     add(1, () => {})
     return acts.sort((a, b) => a.at - b.at)
   }
@@ -367,12 +380,11 @@ class SimExecution implements Execution, DaemonExecution {
     this.#report((text, at) => ({ is: 'event', event: { type: 'log', at, stream: 'stdout', text } }))
   }
 
-  #reportCosts(): void {
-    const costs = [executionCost(this.leaseId, 500)]
+  #reportSession(): void {
     // Session ids contain no space.
     this.#report((word) => {
       this.#sessionId = word.replace(' ', '_')
-      return { is: 'patch', patch: { agentSessionId: this.#sessionId, costs } }
+      return { is: 'patch', patch: { agentSessionId: this.#sessionId } }
     })
   }
 

@@ -11,7 +11,7 @@ import type { RunLease, RunOutcome, WorkerFrame } from '../../protocol/frames.ts
 import type { Random } from '../support/random.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
 import type { NumberedFrame } from './reference-outbox.ts'
-import type { BootObserver } from './sandbox-boots.ts'
+import type { BootObserver, Spending } from './sandbox-boots.ts'
 import type { SimCodehost } from './sim-codehost.ts'
 import type { DiskBatch, SimDisk } from './sim-disk.ts'
 import type { SimWire, WireListener } from './sim-wire.ts'
@@ -44,6 +44,8 @@ export interface SimWorker {
   readonly isRegistered: boolean
   /** Runs whose sandboxes the worker could have reclaimed by now, because nothing uses them. */
   readonly reclaimableRunIds: readonly string[]
+  /** The executions of the product's daemon that have spent something. */
+  readonly spendings: readonly Spending[]
   /** Usage entries that people caused in its sandbox of a run. */
   countUsageOf(runId: string): number
   /** Gives the worker a pairing token; two machines may receive the same one. */

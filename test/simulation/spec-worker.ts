@@ -146,6 +146,10 @@ export class SpecWorker implements SimWorker {
     return []
   }
 
+  get spendings(): readonly [] {
+    return []
+  }
+
   countUsageOf(): number {
     return 0
   }

@@ -44,13 +44,15 @@ export interface ExecutionRecord {
 
 export function executionRecordsOn(disk: SimDisk): ExecutionRecord[] {
   return [...(disk.snapshots.get('execution') ?? [])].map(([leaseId, { value }]) => {
-    const { runId, progress } = fieldsOf(value)
+    const { runId, progress, stop } = fieldsOf(value)
+    const { as } = { as: undefined, ...Object(stop) }
     const { prUrl } = { prUrl: undefined, ...Object(progress) }
     return {
       leaseId,
       runId: String(runId),
       isFinished: value.s === FINISHED_STATE,
-      isRunning: RUNNING_STATES.has(value.s),
+      // After the loss of its lease only the costs of an execution are recovered.
+      isRunning: RUNNING_STATES.has(value.s) && as !== 'nothing',
       prUrl,
     }
   })

@@ -78,6 +78,7 @@ export class World {
   readonly #observers: readonly LawObserver[]
   readonly #grantedAt = new Map<string, number>()
   readonly #finishedAt = new Map<string, number>()
+  readonly #endedAt = new Map<string, number>()
   readonly #leaseTerms = new LeaseTerms()
   readonly #machines = new Map<string, SimMachine>()
   readonly #lastDispatch = new Map<string, number>()
@@ -212,12 +213,14 @@ export class World {
       workerId: worker.workerId,
       isOn: worker.isOn,
       isRegistered: worker.isRegistered,
+      spendings: worker.spendings,
       concurrency: worker.plan.concurrency,
     }))
     for (const { number, sentence, judge } of goals) {
       const problem = judge(this.view, judgedWorkers, {
         grantedAt: this.#grantedAt,
         finishedAt: this.#finishedAt,
+        endedAt: this.#endedAt,
         queueReason: (runId) => this.#queueReason(runId),
         lastDispatchAt: (workerId) => this.#lastDispatch.get(workerId) ?? 0,
         countDeclines: (workerId, since) =>
@@ -560,6 +563,9 @@ export class World {
 
   #onCommitted(batch: DiskBatch): void {
     for (const change of batch.changes) this.note(`disk ${batch.number}: ${describeChange(change)}`)
+    for (const change of batch.changes)
+      if (change.is === 'key-value' && change.collection === 'ended-lease')
+        this.#endedAt.set(change.key, this.time.now)
     const changedLeases = this.view.onCommitted(batch)
     for (const observer of this.#observers) observer.onCommitted?.(batch)
     for (const lease of changedLeases) {

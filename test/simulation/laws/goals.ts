@@ -6,7 +6,8 @@
  */
 import { FLEET_REASONS } from '../../../core/fleet/placement.ts'
 import { FAULTS_END_MS, RUN_MS_MAX } from '../plan.ts'
-import { GIVEN_BACK_REASON } from '../sim-executor.ts'
+import type { Spending } from '../sandbox-boots.ts'
+import { GIVEN_BACK_REASON, SPENT_TOKENS } from '../sim-executor.ts'
 import { executionRecordsOn } from '../worker-disk.ts'
 import { isTerminal, type Law, type LawView } from './law.ts'
 import { sessionTokens, TOKENS_PER_ENTRY } from './sessions.ts'
@@ -25,6 +26,7 @@ export interface JudgedWorker {
   readonly isOn: boolean
   readonly isRegistered: boolean
   readonly concurrency: number
+  readonly spendings: readonly Spending[]
 }
 
 /** A condition that is judged once at the end instead of being observed. */
@@ -39,6 +41,8 @@ export interface GoalQueries {
   readonly grantedAt: ReadonlyMap<string, number>
   /** When the end of an execution reached its daemon's disk, by lease. */
   readonly finishedAt: ReadonlyMap<string, number>
+  /** When the end of a lease reached the host's disk. */
+  readonly endedAt: ReadonlyMap<string, number>
   readonly queueReason: (runId: string) => string | undefined
   /** The time of the last dispatch to a worker. */
   readonly lastDispatchAt: (workerId: string) => number
@@ -188,7 +192,38 @@ function typedEntriesIn(text: string, runId: string, since: string): readonly un
   return entries.filter(({ id, at }) => id.startsWith(`${runId} typed `) && at > since)
 }
 
+const everySpendingCounts: Goal = {
+  number: '31',
+  sentence: 'the costs of a run contain what each of its executions has spent, interrupted ones included',
+  judge: (view, workers, { endedAt }) => {
+    // A hostile link loses and invents single frames.
+    if (view.hasHostileLink) return undefined
+    for (const { worker, workerId, isOn, isRegistered, spendings } of workers) {
+      const workerDisk = view.workerDiskOf(worker)
+      if (!isOn || !isRegistered || workerDisk === undefined) continue
+      const unfinished = new Set(executionRecordsOn(workerDisk).map(({ leaseId }) => leaseId))
+      const missing = spendings.find(
+        (spending) =>
+          // A worker that was enrolled again reports nothing under its old id.
+          spending.workerId === workerId &&
+          !unfinished.has(spending.leaseId) &&
+          view.now() - Math.max(FAULTS_END_MS, endedAt.get(spending.leaseId) ?? view.now()) > REPORT_MS_MAX &&
+          !isCounted(view, spending),
+      )
+      if (missing !== undefined) return `run ${missing.runId} lacks the costs of ${missing.leaseId}`
+    }
+    return undefined
+  },
+}
+
+function isCounted(view: LawView, { leaseId, runId }: Spending): boolean {
+  const costs = view.run(runId)?.costs ?? []
+  const counted = costs.filter(({ model }) => model === leaseId)
+  return counted.length === 1 && counted[0]?.inputTokens === SPENT_TOKENS
+}
+
 export const goals: readonly Goal[] = [
+  everySpendingCounts,
   everyRunEnds,
   everyWorkerOnline,
   finishedReachesHost,

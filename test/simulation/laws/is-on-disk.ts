@@ -50,6 +50,8 @@ export function isOnDisk(
   const reportId = reportIdOf(report) ?? ''
   switch (report.type) {
     case 'run-event':
+      // The goal about spendings judges costs.
+      if (report.event.type === 'cost') return true
       // Only a flood consists of these events, and the run's budget may leave them out.
       return report.event.type === 'agent' || seen.has(reportId)
     case 'run-artifact':
