@@ -2,14 +2,13 @@
  * `updateBranchCopy` keeps, in the folder of a mirror, a bare repository with one branch of it, from which sandboxes
  * clone.
  *
- * A branch copy contains the objects that its branch and the tags on it reach, as packs, and no others: when the branch
- * was rewritten, a new copy replaces the old one. All users can read it. Call these functions only while the mirror is
- * in use; whatever replaces or deletes the mirror deletes its copies.
+ * A branch copy contains the objects that its branch and the tags on it reach, as packs, and no others but deleted tag
+ * objects: when the branch was rewritten, a new copy replaces the old one. All users can read it. Call these functions
+ * only while the mirror is in use; whatever replaces or deletes the mirror deletes its copies.
  */
 import { createHash } from 'node:crypto'
 import { chmod, mkdir, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { yes } from '../../core/result.ts'
 import type { Git } from './git.ts'
 import { countPacks, deleteLeftovers, isFolder } from './mirror-folders.ts'
 import { type MirrorReading, readMirror } from './read-mirror.ts'
@@ -18,12 +17,15 @@ const COPY_MS_MAX = 30 * 60_000
 const LOCAL_MS_MAX = 60_000
 /** Each new base commit adds a pack, and each checkout copies all of them. */
 const PACKS_MAX = 10
+/** Enough for some hundred thousand tags. */
+const TAG_LIST_CHARS_MAX = 32 * 1024 * 1024
+const DONE = { ok: true, value: undefined } as const
 
 export function branchCopiesFolder(mirror: string): string {
   return join(mirror, 'branch-copies')
 }
 
-/** Returns the folder of the branch's copy, which then has the commit that the mirror has. */
+/** Returns the folder of the branch's copy, which then has the commit and the tags that the mirror has. */
 export async function updateBranchCopy(
   git: Git,
   mirror: string,
@@ -34,7 +36,7 @@ export async function updateBranchCopy(
   const folder = join(branchCopiesFolder(mirror), `${hash}.git`)
   if (await isFolder(folder)) {
     await deleteLeftovers(folder)
-    const fetched = await fetchBranch(git, folder, mirror, branch, signal)
+    const fetched = await updateCopy(git, folder, mirror, branch, signal)
     if (fetched.ok) return markUsed(git, folder)
     // A copy that is damaged, or whose branch was rewritten, is made anew.
     if (fetched.isDamaged !== true) {
@@ -44,7 +46,7 @@ export async function updateBranchCopy(
     await rm(folder, { recursive: true, force: true })
   }
   const made = await createCopy(git, folder, mirror, branch, signal)
-  return made.ok ? yes(folder) : made
+  return made.ok ? { ok: true, value: folder } : made
 }
 
 /** Deletes the copies that no checkout has used since then. */
@@ -55,6 +57,60 @@ export async function deleteUnusedCopies(mirror: string, usedSince: number): Pro
     const stats = await stat(folder).catch(() => undefined)
     if (stats !== undefined && stats.mtimeMs < usedSince) await rm(folder, { recursive: true, force: true })
   }
+}
+
+async function updateCopy(
+  git: Git,
+  folder: string,
+  mirror: string,
+  branch: string,
+  signal: AbortSignal | undefined,
+): Promise<MirrorReading<void>> {
+  const deleted = await deleteStaleTags(git, folder, mirror, signal)
+  return deleted.ok ? fetchBranch(git, folder, mirror, branch, signal) : deleted
+}
+
+/** Git adds no tag that exists, and deletes none. The next fetch adds those that moved on the branch. */
+async function deleteStaleTags(
+  git: Git,
+  copy: string,
+  mirror: string,
+  signal: AbortSignal | undefined,
+): Promise<MirrorReading<void>> {
+  const copied = await listTags(git, copy, signal)
+  if (!copied.ok) return copied
+  const current = await listTags(git, mirror, signal)
+  if (!current.ok) return current
+  const stale = [...copied.value].filter((tag) => !current.value.has(tag))
+  if (stale.length === 0) return DONE
+  const input = join(copy, 'stale-tags')
+  await writeFile(input, stale.map((tag) => `delete ${tag.slice(tag.indexOf(' ') + 1)}\n`).join(''))
+  const deleted = await readMirror(git, 'deleting old tags', {
+    args: ['update-ref', '--no-deref', '--stdin'],
+    folder: copy,
+    input,
+    timeoutMs: LOCAL_MS_MAX,
+    ...(signal === undefined ? {} : { signal }),
+  })
+  await rm(input, { force: true })
+  return deleted.ok ? DONE : deleted
+}
+
+/** Returns each tag as its object and its full name. */
+async function listTags(
+  git: Git,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<MirrorReading<ReadonlySet<string>>> {
+  const listed = await readMirror(git, 'reading the tags', {
+    args: ['for-each-ref', '--format=%(objectname) %(refname)', 'refs/tags'],
+    folder,
+    outputCharsMax: TAG_LIST_CHARS_MAX,
+    timeoutMs: LOCAL_MS_MAX,
+    ...(signal === undefined ? {} : { signal }),
+  })
+  if (!listed.ok) return listed
+  return { ok: true, value: new Set(listed.value.output.split('\n').filter((line) => line !== '')) }
 }
 
 async function createCopy(
@@ -117,7 +173,7 @@ async function fetchBranch(
     timeoutMs: COPY_MS_MAX,
     ...(signal === undefined ? {} : { signal }),
   })
-  return fetched.ok ? yes(undefined) : fetched
+  return fetched.ok ? DONE : fetched
 }
 
 async function markUsed(git: Git, folder: string): Promise<MirrorReading<string>> {
@@ -126,5 +182,5 @@ async function markUsed(git: Git, folder: string): Promise<MirrorReading<string>
     await git.run({ args: ['repack', '-q', '-d', '--geometric=2'], folder, timeoutMs: COPY_MS_MAX })
   const now = new Date()
   await utimes(folder, now, now)
-  return yes(folder)
+  return { ok: true, value: folder }
 }

@@ -39,6 +39,12 @@ rebase() {
   g -c rerere.enabled=false -c rebase.updateRefs=false rebase --merge --quiet --no-fork-point --no-autosquash \\
     --no-autostash --no-verify --no-rerere-autoupdate "$@" > /tmp/.switchyard-rebase-output 2>&1
 }
+# A retained checkout follows the tags of its base. A tag on other commits may be the agent's work, so it stays.
+refresh_tags() {
+  g for-each-ref --merged="$base_commit" --format='delete %(refname)' refs/tags | g update-ref --no-deref --stdin
+  g fetch --quiet --no-write-fetch-head --no-auto-maintenance --no-recurse-submodules \\
+    ${CACHE_INSIDE} "+refs/heads/$base:refs/remotes/origin/$base"
+}
 merges() { g rev-list --merges --max-count=${MERGES_LISTED_MAX} "$1..$head_commit"; }
 # A rebase drops merge commits, and manual changes in them. If both sides merge without a conflict, the merged tree is
 # restored. Otherwise the script cannot tell whether a change is lost, and sets lost=maybe.
@@ -99,6 +105,7 @@ g config remote.origin.url "$origin"
 here=
 if [ "$mode" = retained ]; then here=$(current_work); fi
 fetch_both
+if [ "$mode" = retained ]; then refresh_tags; fi
 if [ -n "$here" ] && ! is_known "$here"; then preserve "$here"; fi
 other=$(g rev-parse --verify --quiet "refs/heads/$head^{commit}") || other=
 if [ "$mode" = retained ] && [ -n "$other" ] && ! is_known "$other" && ! g merge-base --is-ancestor "$other" "\${here:-$head_commit}"; then preserve "$other"; fi

@@ -6,10 +6,10 @@ import { TOKEN_USER } from './address.ts'
 const OUTPUT_CHARS_MAX = 256 * 1024
 const STDERR_CHARS_MAX = 16 * 1024
 
-export function keepStart(stream: Readable | null): () => string {
+export function keepStart(stream: Readable | null, charsMax = OUTPUT_CHARS_MAX): () => string {
   let text = ''
   stream?.setEncoding('utf8').on('data', (part: string) => {
-    if (text.length < OUTPUT_CHARS_MAX) text = (text + part).slice(0, OUTPUT_CHARS_MAX)
+    if (text.length < charsMax) text = (text + part).slice(0, charsMax)
   })
   return () => text
 }

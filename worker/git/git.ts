@@ -36,6 +36,8 @@ export interface GitCall {
   readonly isUntrusted?: boolean
   /** A text to search for in the whole standard output, of which only the beginning is kept. */
   readonly searchFor?: string
+  /** How much of the beginning of standard output is kept, if not the default. */
+  readonly outputCharsMax?: number
   /** The path of a file that becomes standard input. */
   readonly input?: string
   readonly timeoutMs: number
@@ -173,7 +175,7 @@ async function waitForEnd(
   clock: GitOptions['clock'],
 ): Promise<Result<GitResult>> {
   const redact = redactorFor(call.remote?.token)
-  const [output, stderr] = [keepStart(child.stdout), keepEnd(child.stderr)]
+  const [output, stderr] = [keepStart(child.stdout, call.outputCharsMax), keepEnd(child.stderr)]
   const hasFound = call.searchFor === undefined ? undefined : watchFor(child.stdout, call.searchFor)
   let stopReason: Result<GitResult> | undefined
   const stop = (reason: Result<GitResult>) => {

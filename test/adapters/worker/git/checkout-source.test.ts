@@ -1,4 +1,5 @@
 /** The repository inside a sandbox consists of one branch, in few files, and nothing of other runs. */
+import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
@@ -94,6 +95,42 @@ describe('the repository in a sandbox', () => {
     const run = await checkedOut(g)
     expect(await run.sh('git tag; git describe')).toBe('v1\nv1')
   })
+
+  test.each<[string, readonly string[], string, string]>([
+    ['moved on the branch', ['tag', '-f', 'v1', 'main'], 'v1', 'main'],
+    ['was made anew with another message', ['tag', '-f', '-a', '-m', 'New', 'v1', 'main~1'], 'v1', 'main~1'],
+    ['moved to another branch', ['tag', '-f', 'v1', 'other'], '', ''],
+    ['was deleted', ['tag', '-d', 'v1'], '', ''],
+  ])('has no tag as it was before it %s', async (_, change, tags, commit) => {
+    const g = createGitFixture()
+    git(g.person, 'tag', '-a', '-m', 'Old', 'v1', 'main~1')
+    pushWork(g, 'other')
+    git(g.person, 'push', '-q', 'origin', '--tags')
+    const before = await checkedOut(g)
+    expect(await before.sh('git tag')).toBe('v1')
+    git(g.person, ...change)
+    git(g.person, 'push', '-q', '--force', '--prune', 'origin', 'refs/tags/*:refs/tags/*')
+    const expected =
+      tags === '' ? '' : `${git(g.person, 'rev-parse', tags)} ${git(g.person, 'rev-parse', commit)}`
+    const tagsOf = (run: RunFixture) =>
+      run.sh('for tag in $(git tag); do echo $(git rev-parse $tag $tag^{commit}); done')
+    expect(await tagsOf(await checkedOut(g))).toBe(expected)
+    pushWork(g, BRANCH)
+    await before.sh('git tag mine "$(echo My work | git commit-tree HEAD^{tree} -p HEAD)"')
+    await begun(g, before, true)
+    await before.sh('git rev-parse mine; git tag -d mine')
+    expect(await tagsOf(before)).toBe(expected)
+  })
+
+  test('has each of many tags once, also when they stay', async () => {
+    const g = createGitFixture()
+    const names = Array.from({ length: 6_000 }, (_, n) => `create refs/tags/a-long-name-of-a-tag-${n} main\n`)
+    execFileSync('git', ['-C', g.remote, 'update-ref', '--stdin'], { input: names.join('') })
+    await checkedOut(g)
+    git(g.remote, 'update-ref', '-d', 'refs/tags/a-long-name-of-a-tag-5999')
+    const run = await checkedOut(g)
+    expect(await run.sh('git tag | wc -l; git tag -l a-long-name-of-a-tag-5999')).toBe('5999')
+  }, 120_000)
 
   test('that continues a pushed branch has this branch too, and not those of others', async () => {
     const g = createGitFixture()
