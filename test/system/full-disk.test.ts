@@ -15,7 +15,8 @@ testAsRoot(
   async () => {
     const sandboxDir = tempFolder()
     execFileSync('mount', ['-t', 'tmpfs', '-o', `${DISK},mode=755`, 'none', sandboxDir])
-    const system = await LocalSystem.open()
+    // Without a quota a share of this small disk counts as one, and nothing is left for a full disk.
+    const system = await LocalSystem.open({ sandbox: { diskQuotaGib: 100 } })
     const worker = await system.pairWorker(['--sandbox-dir', sandboxDir])
     try {
       system.writeTicket('ENG-1', [`run head -c ${FILLER_BYTES} /dev/zero > "$HOME/filler"`, 'say Done.'])
