@@ -9,7 +9,6 @@ import {
   PAUSED_REASON,
   type PlacementRequest,
   placeRun,
-  type WorkerFacts,
 } from '../../core/fleet/placement.ts'
 import { isInterruption } from '../../core/run/interruption.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
@@ -21,6 +20,7 @@ import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import { FleetGaps } from './fleet-gaps.ts'
 import { RunQueue } from './run-queue.ts'
+import { inWallTime, isAvailable, isUnmetByAll } from './worker-availability.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
 export interface SchedulerPorts {
@@ -127,7 +127,8 @@ export class Scheduler {
       const needsKey = request?.requiredWorker === undefined ? request?.needs?.key : undefined
       const isUnmet = needsKey !== undefined && unmet.has(needsKey)
       const placed = request === undefined || isUnmet ? undefined : placeRun(request, freeWorkers, now)
-      if (placed?.is === 'waits' && needsKey !== undefined) unmet.add(needsKey)
+      if (needsKey !== undefined && placed?.is === 'waits' && isUnmetByAll(request?.needs, freeWorkers, now))
+        unmet.add(needsKey)
       const worker = placed?.is === 'placed' ? workers.get(placed.worker) : undefined
       const readiness =
         run === undefined || worker === undefined ? 'later' : this.#ports.preparation.readiness(run)
@@ -241,20 +242,5 @@ export class Scheduler {
     }
   }
 }
-
-/** A worker's facts for people: its pause ends at an instant of the wall clock. */
-function inWallTime(worker: EnrolledWorker, offsetMs: number): WorkerFacts {
-  const { id, name, state, online, max, used, hold, agents, setbacks } = worker
-  const pausedUntil = worker.pausedUntil + offsetMs
-  const facts = { id, name, state, online, max, used, agents, setbacks, pausedUntil }
-  return hold === undefined ? facts : { ...facts, hold }
-}
-
-const isAvailable = (worker: EnrolledWorker, now: number): boolean =>
-  worker.online &&
-  worker.state === 'active' &&
-  worker.used < worker.max &&
-  worker.pausedUntil <= now &&
-  worker.hold === undefined
 
 const isWaiting = ({ run, lease }: RunContext): boolean => run.status === 'queued' && lease === null

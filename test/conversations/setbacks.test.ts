@@ -132,6 +132,21 @@ test('a run whose reason names nothing that others need holds back no other run'
   expect(worker.connection.lastReceived('dispatch').job.run.ticket.identifier).toBe('ENG-2')
 })
 
+test('a run that one free worker gave back keeps no run with the same needs from that worker', async () => {
+  const host = await startHost(configWith(credentials))
+  const free = await enroll(host, 'free', 1)
+  host.tracker.put(ticket('ENG-1', { priority: 1 }))
+  await host.settle()
+  const busy = await enroll(host, 'busy', 1)
+  host.tracker.put(ticket('ENG-1', { priority: 1 }), ticket('ENG-2'))
+  await host.settle()
+  await busy.connection.send(new Work(busy.connection.lastReceived('dispatch')).accept())
+  await giveBack(free, 'its branch is protected')
+  host.tracker.put(ticket('ENG-1', { priority: 1 }), ticket('ENG-2'), ticket('ENG-3'))
+  await host.settle()
+  expect(dispatchesOf(free).map(({ job }) => job.run.ticket.identifier)).toEqual(['ENG-1', 'ENG-3'])
+})
+
 const MISSING = { agents: { agentA: { found: false, problem: 'install it' } } }
 
 /** Enrolls a worker that reports no agent; returns the worker and the reason for which the run waits. */
