@@ -2,6 +2,7 @@
 import { PassThrough } from 'node:stream'
 import { expect, test } from '@jest/globals'
 import type { TerminalSessionListener } from '../../../../core/daemon/terminal.ts'
+import { ATTACH_INPUT_BYTES_AT_ONCE } from '../../../../protocol/limits.ts'
 import { encodeExit, encodeFrame, PtyFrameReader } from '../../../../worker/inside/terminal/frames.ts'
 import { SandboxTerminal } from '../../../../worker/run/terminal-session.ts'
 import type { SandboxEnd } from '../../../../worker/sandbox/sandbox-process.ts'
@@ -88,7 +89,7 @@ test('no output arrives while paused or after hanging up, and hanging up closes 
   expect([events, input.writableEnded]).toEqual([['one'], true])
 })
 
-test('input is framed, and unread input is limited', async () => {
+test('input is framed, and unread input is limited to more than a view may type at once', async () => {
   const { session, input } = openTerminal()
   session.input('x'.repeat(100_000))
   session.resize({ cols: 80, rows: 24 })
@@ -101,5 +102,7 @@ test('input is framed, and unread input is limited', async () => {
     ['resize', 4],
   ])
   for (let n = 0; n < 100; n += 1) session.input('x'.repeat(60_000))
-  expect(input.readableLength + input.writableLength).toBeLessThan(1_200_000)
+  const unread = input.readableLength + input.writableLength
+  expect(unread).toBeGreaterThan(ATTACH_INPUT_BYTES_AT_ONCE)
+  expect(unread).toBeLessThan(2.1 * ATTACH_INPUT_BYTES_AT_ONCE)
 })
