@@ -34,10 +34,11 @@ import { openSandboxEgress } from '../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../worker/sandbox/folders.ts'
 import { thisMachine } from '../worker/sandbox/local-machine.ts'
 import { SANDBOX_GID, SANDBOX_USERS_MAX, sandboxUserOf } from '../worker/sandbox/sandbox-users.ts'
-import { realRandom } from './clock.ts'
+import { realClock, realRandom } from './clock.ts'
 import { homeFolder } from './data-dir.ts'
 import { EXIT, ExitError } from './exit.ts'
 import { probeInTime } from './probe-in-time.ts'
+import { sweepSandboxFolders } from './sweep-sandbox-folders.ts'
 
 export interface CreateExecutorOptions {
   readonly dataDir: string
@@ -74,6 +75,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     ...(sandboxDir === undefined ? {} : { chosenFolder: resolve(sandboxDir) }),
     ...(isRoot ? { gid: SANDBOX_GID } : {}),
   })
+  if (isRoot && location.folder !== (await realpath(dataDir))) sweep(location.folder, log)
   const launcher = sandbox.createLauncher(clock)
   const limits = launcher.limitsEnforcedBy()
   log.info({ folder: location.folder, limits, gitVersion }, 'runs are executed in this folder')
@@ -128,6 +130,13 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
   const git = gitVersion === undefined ? {} : { gitVersion }
   const capabilities = { os: platform(), arch: arch(), provider: sandbox.provider, limits, ...agents, ...git }
   return { executor, capabilities, probeAgents: probe }
+}
+
+/** Runs beside the worker, because a deletion may take minutes. */
+function sweep(folder: string, log: Log): void {
+  sweepSandboxFolders({ folder, random: realRandom, now: realClock.now(), log }).catch((error) =>
+    log.warn({ reason: messageOf(error) }, 'folders of deleted data directories could not be looked for'),
+  )
 }
 
 /** Throws when git is missing or too old, before a run fails of it. */

@@ -25,6 +25,12 @@ process.umask(0o077)
 const program = new Command('switchyard')
   .description('A local orchestrator for coding agents: tickets roll in, runs are sorted onto workers.')
   .version(VERSION)
+  .addHelpText(
+    'after',
+    `
+To uninstall: stop the host and all workers, then delete the data directories, /var/lib/switchyard (of workers that
+run as root) and the checkout. docs/host.md has the steps in full.`,
+  )
   .exitOverride()
   .configureOutput({ outputError: (text, write) => write(text) })
 

@@ -1,5 +1,6 @@
 /** `switchyard worker` as a person uses it, and the host's local worker: real processes, files and signals. */
 import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import {
   chmodSync,
   cpSync,
@@ -10,9 +11,10 @@ import {
   readlinkSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { FleetResponse, WorkerView } from '../../protocol/worker.ts'
 import {
@@ -20,6 +22,7 @@ import {
   commandPath,
   configWithAnyPort,
   runCommand,
+  sandboxFolder,
   serve,
 } from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
@@ -186,6 +189,17 @@ describe('a worker', () => {
     expect(output).not.toMatch(/w[pc]-[\w-]{20}/)
     for (const part of ['cmdline', 'environ'])
       expect(readFileSync(`/proc/${worker.process.pid}/${part}`, 'utf8')).not.toMatch(/w[pc]-[\w-]{20}/)
+  })
+
+  testAsRoot('deletes the sandboxes of a data directory that was deleted days ago', async () => {
+    const gone = join(tempFolder(), 'gone')
+    const folder = join(sandboxFolder(), createHash('sha256').update(gone).digest('hex').slice(0, 16))
+    mkdirSync(join(folder, 'sandboxes/run-1'), { recursive: true })
+    const record = join(folder, 'belongs-to')
+    writeFileSync(record, `${gone}\n${statSync(dirname(gone)).dev}\n`)
+    utimesSync(record, 1_700_000_000, 1_700_000_000)
+    await startEnrolledWorker(serve(hostFolder(configWithAnyPort())))
+    await until('the folder is deleted', () => !existsSync(folder))
   })
 
   test('does not load modules of the host', async () => {

@@ -42,8 +42,7 @@ export async function chooseSandboxLocation(options: SandboxLocationOptions): Pr
     ownFolder ??
     ((await isPassable(dirname(dataDir))) ? dataDir : join(FALLBACK_FOLDER, folderNameFor(dataDir)))
   await makePassableForGroup(folder, gid)
-  // The folder's name is a hash; this file tells people which data directory it belongs to.
-  if (folder !== dataDir) await writeFile(join(folder, 'belongs-to'), `${dataDir}\n`, { mode: 0o600 })
+  if (folder !== dataDir) await writeRecord(folder, dataDir)
   return {
     folder,
     insidePrograms: (await isPassable(insidePrograms))
@@ -53,6 +52,15 @@ export async function chooseSandboxLocation(options: SandboxLocationOptions): Pr
       (await isPassable(dirname(nodeProgram))) ? nodeProgram : await copyNode(nodeProgram, folder, gid),
     ),
   }
+}
+
+/** The folder's name is a hash; this file tells people and later workers which data directory it belongs to. */
+export const RECORD_FILE = 'belongs-to'
+
+/** The second line is the file system of the data directory, by which an unmounted disk differs from a deletion. */
+async function writeRecord(folder: string, dataDir: string): Promise<void> {
+  const device = (await stat(dirname(dataDir))).dev
+  await writeFile(join(folder, RECORD_FILE), `${dataDir}\n${device}\n`, { mode: 0o600 })
 }
 
 function nodeLocation(program: string): SandboxLocation['node'] {
@@ -69,7 +77,7 @@ async function isPassable(path: string): Promise<boolean> {
 }
 
 /** The same data directory always gets the same name, so that its sandboxes are found again. */
-function folderNameFor(dataDir: string): string {
+export function folderNameFor(dataDir: string): string {
   return createHash('sha256').update(dataDir).digest('hex').slice(0, 16)
 }
 

@@ -1,0 +1,43 @@
+/**
+ * Deletes the sandbox folders of data directories that were deleted, and locks this worker's own folder against other
+ * workers that do the same.
+ *
+ * The deletion runs beside the worker and may be cut off at any time: the record that finds a folder is deleted last.
+ */
+import { readdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Log, RandomSource } from '../core/ports.ts'
+import { DataDirInUse, messageOf } from '../store/errors.ts'
+import { acquireLock } from '../store/lock.ts'
+import { findAbandonedLocations } from '../worker/run/abandoned-locations.ts'
+import { RECORD_FILE } from '../worker/run/sandbox-location.ts'
+import { removeFolderTree } from '../worker/sandbox/folders.ts'
+
+export interface SweepOptions {
+  /** The sandbox folder of this worker, outside of its data directory. */
+  readonly folder: string
+  readonly random: RandomSource
+  readonly now: number
+  readonly log: Log
+}
+
+/** Throws DataDirInUse while another worker uses the folder. */
+export async function sweepSandboxFolders({ folder, random, now, log }: SweepOptions): Promise<void> {
+  acquireLock(folder, random)
+  for (const abandoned of await findAbandonedLocations(dirname(folder), now)) {
+    if (abandoned.folder === folder) continue
+    try {
+      acquireLock(abandoned.folder, random)
+      log.info({ ...abandoned }, 'deleting the sandboxes of a data directory that was deleted')
+      for (const name of await readdir(abandoned.folder))
+        if (name !== RECORD_FILE) await removeFolderTree(join(abandoned.folder, name))
+      await removeFolderTree(abandoned.folder)
+    } catch (error) {
+      if (error instanceof DataDirInUse) continue
+      log.warn(
+        { ...abandoned, reason: messageOf(error) },
+        'the sandboxes of a deleted data directory could not be deleted',
+      )
+    }
+  }
+}
