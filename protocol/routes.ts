@@ -44,7 +44,7 @@ import {
 } from './pulls.ts'
 import { MemoriesResponse, Run, RunEvent, RunStatus, Ticket } from './run.ts'
 import { AnyObject, boundedList, Id, nonEmptyText, record, stringEnum, Text } from './schema-helpers.ts'
-import { TrackerProject } from './tracker.ts'
+import { TrackerProject, TrackerStatus } from './tracker.ts'
 import {
   FleetDemandResponse,
   FleetResponse,
@@ -637,6 +637,15 @@ export const routes = {
     response: DoneResponse,
     errorStatuses: [400, 404, 409],
     summary: 'Marks a review thread resolved, or open again.',
+  },
+  readTrackerStatus: {
+    ...pulls,
+    method: 'GET',
+    path: '/api/tracker/status',
+    response: TrackerStatus,
+    errorStatuses: [],
+    summary:
+      "The tracker's connection, when it was and will be polled, and how many tickets the last poll found.",
   },
   listTrackerProjects: {
     ...pulls,

@@ -1,7 +1,17 @@
 /** The issue tracker as the dashboard sees it: its connection state and its projects. */
 import Type, { type Static } from 'typebox'
 import { LABELS_MAX } from './limits.ts'
-import { boundedList, ForeignId, Link, Name, record, stringEnum, Text } from './schema-helpers.ts'
+import {
+  boundedList,
+  Count,
+  ForeignId,
+  Instant,
+  Link,
+  Name,
+  record,
+  stringEnum,
+  Text,
+} from './schema-helpers.ts'
 
 export const TrackerStatus = record('TrackerStatus', {
   state: stringEnum(
@@ -9,6 +19,13 @@ export const TrackerStatus = record('TrackerStatus', {
     'auth-error needs a person to reconnect; refresh-failing cures itself.',
   ),
   error: Type.Optional(Text),
+  /** When the tracker last answered with its tickets. */
+  lastPollAt: Type.Optional(Instant),
+  /** Absent while a poll is under way and while polling is paused. */
+  nextPollAt: Type.Optional(Instant),
+  /** How many tickets the last poll listed, and how many of them are eligible. */
+  seen: Type.Optional(Count),
+  eligible: Type.Optional(Count),
 })
 export type TrackerStatus = Static<typeof TrackerStatus>
 

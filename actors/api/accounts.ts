@@ -17,6 +17,7 @@ type AccountsApi = Pick<
   | 'pasteTrackerAddress'
   | 'storage'
   | 'connectStorage'
+  | 'trackerStatus'
   | 'trackerProjects'
 >
 
@@ -41,6 +42,7 @@ export function createAccountsApi({ views, mayChange }: ApiDependencies): Accoun
     pasteTrackerAddress: (address) => ifChangeable(() => accounts.handlePastedCallback(address)),
     storage: () => accounts.storageStatus(),
     connectStorage: () => ifChangeable(async () => yes(await accounts.connectStorage())),
+    trackerStatus: () => tracker.status(),
     async trackerProjects() {
       if (!tracker.connection.isConnected) return no('invalid', 'no tracker is connected; connect one first')
       return toApiResult(await tracker.connection.ask((tracker) => tracker.projects()))

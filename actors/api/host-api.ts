@@ -40,7 +40,7 @@ import type {
 } from '../../protocol/pulls.ts'
 import type { PauseResponse, ResumeRunResponse, SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { MemoriesResponse, Run, Ticket } from '../../protocol/run.ts'
-import type { TrackerProject } from '../../protocol/tracker.ts'
+import type { TrackerProject, TrackerStatus } from '../../protocol/tracker.ts'
 import type {
   FleetDemandResponse,
   FleetResponse,
@@ -106,6 +106,7 @@ export interface HostApi {
   reviewPull(repo: string, number: number, review: ReviewRequest): Promise<Result<void>>
   replyPull(repo: string, number: number, reply: ReplyRequest): Promise<Result<void>>
   resolveThread(repo: string, number: number, request: ResolveThreadRequest): Promise<Result<void>>
+  trackerStatus(): TrackerStatus
   trackerProjects(): Promise<Result<readonly TrackerProject[]>>
 
   // ---- memories

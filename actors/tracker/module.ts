@@ -4,7 +4,6 @@ import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { RunManager } from '../runs/run-manager.ts'
-import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers, type ViewChange } from '../runtime/module.ts'
 import { PullRequestLinks } from './pull-request-links.ts'
 import { TicketIntake } from './ticket-intake.ts'
@@ -12,12 +11,12 @@ import { TicketObservations } from './ticket-observations.ts'
 import { TicketProgress } from './ticket-progress.ts'
 import {
   TRACKER_CONNECTION,
-  type TrackerConnectionContext,
   type TrackerConnectionEffect,
   trackerConnectionKind,
 } from './tracker-connection.machine.ts'
-import { TrackerConnection, trackerStatusOf } from './tracker-connection.ts'
+import { TrackerConnection } from './tracker-connection.ts'
 import { TRACKER_POLL, type TrackerPollEffect, trackerPollKind } from './tracker-poll.machine.ts'
+import { TrackerStatusReporter } from './tracker-status.ts'
 
 export interface TrackerView {
   readonly connection: TrackerConnection
@@ -54,6 +53,7 @@ export const trackerModule = defineHostModule({
       runs,
       onTicketsChanged: (eligible) => publishTickets(context, eligible ? intake.eligible() : undefined),
     })
+    const reporter = new TrackerStatusReporter({ ...context, pollRecord: () => intake.pollRecord() })
     const pullRequestLinks = new PullRequestLinks({
       ...context,
       keyValues,
@@ -69,7 +69,7 @@ export const trackerModule = defineHostModule({
       appendToRunLog: (runId, text) => runRecords.eventLog.appendText(runId, instant(), text),
     })
     return {
-      view: { connection, intake, status: () => currentStatus(system) },
+      view: { connection, intake, status: () => reporter.current() },
       effects: effectHandlers<TrackerPollEffect | TrackerConnectionEffect>({
         intake: (effect) => intake.runEffect(effect),
         tracker: (effect) => connection.runEffect(effect),
@@ -79,7 +79,7 @@ export const trackerModule = defineHostModule({
         [RUN]: (change) => progress.onRunChange(change),
         [TRACKER_CONNECTION]({ before, after }) {
           connection.onStateChange(after.value)
-          if (before !== undefined) publishChangedStatus(context, before, after)
+          if (before !== undefined) reporter.onConnectionChange(before, after)
         },
       },
       onViewChange: (change) => applyRunView(change, progress, runs),
@@ -110,23 +110,6 @@ function applyRunView({ view, key = '' }: ViewChange, progress: TicketProgress, 
   if (view === 'pull confirmed') progress.onPullConfirmed(run)
   else if (view === 'pull merged') progress.onPullMerged(run)
   else progress.onFinishedRunChange(run)
-}
-
-type StateSnapshot = Pick<StateChange['after'], 'value' | 'context'>
-
-const statusOf = ({ value, context }: StateSnapshot): TrackerStatus =>
-  trackerStatusOf(value, context as TrackerConnectionContext)
-
-function currentStatus(system: ActorSystem): TrackerStatus {
-  const actor = system.peek(TRACKER_CONNECTION, TRACKER_CONNECTION)
-  return actor === undefined ? { state: 'disconnected' } : statusOf(actor)
-}
-
-/** Publishes the new status if dashboards show it differently from the old one. */
-function publishChangedStatus({ broadcast }: HostContext, before: StateSnapshot, after: StateSnapshot): void {
-  const [known, status] = [statusOf(before), statusOf(after)]
-  if (known.state !== status.state || known.error !== status.error)
-    broadcast.send({ type: 'linear-status', linearStatus: status })
 }
 
 /** @param eligible the new eligible tickets; undefined when only other tickets changed */

@@ -53,6 +53,15 @@ export interface TicketIntakePorts {
   readonly requestCommit: () => void
 }
 
+/** When the tracker was and will be polled, and how many tickets it listed. */
+export interface PollRecord {
+  /** The wall time of the last answer with tickets, in milliseconds. */
+  readonly lastPollAt: number | undefined
+  readonly nextPollInMs: number | undefined
+  readonly seen: number
+  readonly eligible: number
+}
+
 interface TicketMoveOptions {
   /** The only states from which the ticket may be moved. */
   readonly only?: readonly string[]
@@ -69,6 +78,10 @@ export class TicketIntake {
   readonly #statesLeft = new Map<string, { readonly states: readonly string[]; readonly until: number }>()
   #cancelWatch: Cancel = () => {}
   #cancelWait: Cancel = () => {}
+  /** Wall time, for people. */
+  #lastPollAt: number | undefined
+  /** Monotonic time. */
+  #nextPollAt: number | undefined
   #listed: ReadonlyMap<string, TrackedTicket> = new Map()
   /** Whether the current tracker has been listed. */
   #hasListing = false
@@ -115,6 +128,17 @@ export class TicketIntake {
     return blockers.length === 0 ? undefined : waitingReason(blockers, waitingCycle(current, this.#listed))
   }
 
+  pollRecord(): PollRecord {
+    const nextPollAt = this.#nextPollAt
+    return {
+      lastPollAt: this.#lastPollAt,
+      nextPollInMs:
+        nextPollAt === undefined ? undefined : Math.max(0, nextPollAt - this.#ports.clock.monotonic()),
+      seen: this.#listed.size,
+      eligible: this.#eligible.length,
+    }
+  }
+
   // ---- the tracker -------------------------------------------------------------------------------------------------
 
   /** Applies new eligibility rules. */
@@ -127,6 +151,7 @@ export class TicketIntake {
     this.#cancelWatch()
     this.#cancelWatch = tracker?.watch(() => this.#ports.sendEvent({ type: 'tracker changed' })) ?? (() => {})
     this.#hasListing = false
+    this.#lastPollAt = undefined
     if (tracker === undefined) this.#applyListing({ tickets: [], problems: [] })
   }
 
@@ -138,11 +163,13 @@ export class TicketIntake {
 
   runEffect(effect: TrackerPollEffect): void {
     this.#cancelWait()
-    if (effect.type === 'intake.poll') void this.#poll()
-    else
-      this.#cancelWait = this.#ports.clock.after(effect.ms, () =>
-        this.#ports.sendEvent({ type: 'interval passed' }),
-      )
+    if (effect.type === 'intake.poll') {
+      void this.#poll()
+      return
+    }
+    const { clock, sendEvent } = this.#ports
+    this.#cancelWait = clock.after(effect.ms, () => sendEvent({ type: 'interval passed' }))
+    this.#nextPollAt = clock.monotonic() + effect.ms
   }
 
   async #poll(): Promise<void> {
@@ -153,7 +180,10 @@ export class TicketIntake {
     const listing = await trackerConnection.ask((tracker) => tracker.listTickets(query))
     // Another tracker was configured meanwhile, and its own poll is under way.
     if (epoch !== trackerConnection.epoch) return
-    if (listing.ok) this.#applyListing(listing.value)
+    if (listing.ok) {
+      this.#lastPollAt = this.#ports.clock.now()
+      this.#applyListing(listing.value)
+    }
     // The tracker connection already knows about a refused credential.
     if (listing.ok || listing.refusal.kind !== 'unauthorized')
       trackerConnection.reportAnswer(problemOf(listing))

@@ -35,6 +35,7 @@ import {
 } from '../../protocol/frames.ts'
 import { WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { Run, RunEvent, Ticket } from '../../protocol/run.ts'
+import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { MemoryControlDatabase } from '../../store/memory/control-database.ts'
 import { createMemoryStore, type MemoryStore } from '../../store/memory-store.ts'
 import { collectEvents } from '../support/event-batches.ts'
@@ -466,6 +467,12 @@ export class HostConversation {
     this.#leases.set(frame.lease.id, times === 1 ? identifier : `${identifier} (${times})`)
     this.#runs.set(frame.lease.runId, identifier)
   }
+}
+
+/** The tracker's status without the times and counts of its polls. */
+export function trackerConnectionOf(host: HostConversation): TrackerStatus {
+  const { state, error } = host.hostApi.hello().linearStatus
+  return error === undefined ? { state } : { state, error }
 }
 
 export async function startHost(configText = config): Promise<HostConversation> {

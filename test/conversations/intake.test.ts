@@ -1,7 +1,13 @@
 /** How tickets come in: when the tracker is polled, and what a failing tracker changes. */
 import { expect, test } from '@jest/globals'
 import { no } from '../../core/result.ts'
-import { configWith, type HostConversation, startHost, ticket } from './host-conversation.ts'
+import {
+  configWith,
+  type HostConversation,
+  startHost,
+  ticket,
+  trackerConnectionOf,
+} from './host-conversation.ts'
 
 async function pollsDuring(host: HostConversation, seconds: number): Promise<number> {
   const before = host.tracker.polls
@@ -39,12 +45,12 @@ test('`auth-error`: the stored credential is dead, polling paused until reconnec
   const host = await startHost()
   host.tracker.answer = no('unauthorized', 'the key is dead')
   await host.advance(30)
-  expect(host.hostApi.hello().linearStatus).toEqual({ state: 'auth-error', error: 'the key is dead' })
+  expect(trackerConnectionOf(host)).toEqual({ state: 'auth-error', error: 'the key is dead' })
   expect(await pollsDuring(host, 600)).toBe(0)
   host.tracker.answer = undefined
   await host.succeeded(host.hostApi.changeSettings({ tracker: { apiUrl: 'https://example.com' } }))
   await host.settle()
-  expect(host.hostApi.hello().linearStatus).toEqual({ state: 'connected' })
+  expect(trackerConnectionOf(host)).toEqual({ state: 'connected' })
   expect(await pollsDuring(host, 60)).toBe(2)
 })
 
@@ -54,11 +60,11 @@ test('the tickets of an unreachable tracker stay, and it is polled again', async
   await host.settle()
   host.tracker.answer = no('unavailable', 'no route to it')
   await host.advance(60)
-  expect(host.hostApi.hello().linearStatus).toEqual({ state: 'connected', error: 'no route to it' })
+  expect(trackerConnectionOf(host)).toEqual({ state: 'connected', error: 'no route to it' })
   expect(host.hostApi.tickets()).toHaveLength(1)
   host.tracker.answer = undefined
   await host.advance(30)
-  expect(host.hostApi.hello().linearStatus).toEqual({ state: 'connected' })
+  expect(trackerConnectionOf(host)).toEqual({ state: 'connected' })
   expect(host.allRuns()).toHaveLength(1)
 })
 
@@ -115,4 +121,36 @@ test('a tracker that never answers is polled again', async () => {
   host.tracker.listTickets = listTickets
   await host.advance(60)
   expect(host.hostApi.tickets().map(({ id }) => id)).toEqual(['ENG-1'])
+})
+
+test('the tracker’s status says when it was and will be polled, and what the last poll found', async () => {
+  const host = await startHost()
+  const startedAt = host.clock.now() - 1_000
+  const at = (seconds: number) => new Date(startedAt + seconds * 1_000).toISOString()
+  expect(host.hostApi.trackerStatus()).toEqual({
+    state: 'connected',
+    lastPollAt: at(0),
+    nextPollAt: at(30),
+    seen: 0,
+    eligible: 0,
+  })
+  await host.advance(9)
+  host.tracker.put(ticket('ENG-1'), ticket('ENG-2', { state: 'Backlog' }))
+  await host.settle()
+  const found = { lastPollAt: at(10), seen: 2, eligible: 1 }
+  expect(host.hostApi.trackerStatus()).toEqual({ state: 'connected', ...found, nextPollAt: at(40) })
+  host.tracker.answer = no('unavailable', 'no route to it')
+  await host.advance(45)
+  expect(host.hostApi.trackerStatus()).toEqual({
+    state: 'connected',
+    error: 'no route to it',
+    ...found,
+    nextPollAt: at(70),
+  })
+  host.tracker.answer = no('unauthorized', 'the key is dead')
+  await host.advance(20)
+  expect(host.hostApi.trackerStatus()).toEqual({ state: 'auth-error', error: 'the key is dead', ...found })
+  host.overrides = { tracker: () => undefined }
+  await host.restart()
+  expect(host.hostApi.trackerStatus()).toEqual({ state: 'disconnected' })
 })

@@ -11,7 +11,13 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { noProviders } from '../support/no-providers.ts'
-import { configWith, HostConversation, ScriptedTracker, ticket } from './host-conversation.ts'
+import {
+  configWith,
+  HostConversation,
+  ScriptedTracker,
+  ticket,
+  trackerConnectionOf,
+} from './host-conversation.ts'
 
 const HOUR_MS = 3_600_000
 const IN_AN_HOUR = new Date(new ManualClock().now() + HOUR_MS).toISOString()
@@ -88,7 +94,7 @@ async function startWithTracker(
 
 const storedTracker = async (host: HostConversation) =>
   JSON.parse((await host.store.config.read()) ?? '{}').tracker
-const status = (host: HostConversation) => host.hostApi.hello().linearStatus
+const status = trackerConnectionOf
 const statesOf = (pushes: ReturnType<HostConversation['recordPushes']>) =>
   pushes.flatMap((push) => (push.type === 'linear-status' ? [push.linearStatus.state] : []))
 

@@ -106,6 +106,7 @@ export function createFakeHostApi(): FakeHostApi {
       hostApi.patches.push({ policy: { paused } })
       return yes({ paused })
     },
+    trackerStatus: () => hostApi.helloAnswer.linearStatus,
     hello: () => hostApi.helloAnswer,
     onPush: (listener) => {
       hostApi.listeners.add(listener)

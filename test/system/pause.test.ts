@@ -50,6 +50,12 @@ async function expectQueued(system: LocalSystem): Promise<void> {
   for (const name of NAMES)
     await system.waitForRun(name, 'paused', ({ queueReason }) => queueReason === 'paused')
   await pause(QUIET_MS)
+  expect((await system.host.request('/api/tracker/status')).body).toMatchObject({
+    state: 'connected',
+    lastPollAt: expect.any(String),
+    seen: NAMES.length,
+    eligible: NAMES.length,
+  })
   for (const name of NAMES) {
     const run = await system.waitForStatus(name, 'queued')
     expect([run.queueReason, statusesOf(await system.events(run))]).toEqual(['paused', ['queued']])

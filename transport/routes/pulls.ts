@@ -17,6 +17,7 @@ type PullRoute =
   | 'reviewPull'
   | 'replyPull'
   | 'resolvePullThread'
+  | 'readTrackerStatus'
   | 'listTrackerProjects'
 
 export function pullHandlers(hostApi: HostApi): Pick<Handlers, PullRoute> {
@@ -37,6 +38,7 @@ export function pullHandlers(hostApi: HostApi): Pick<Handlers, PullRoute> {
     replyPull: async ({ params, body }) => okReply(await hostApi.replyPull(params.repo, params.number, body)),
     resolvePullThread: async ({ params, body }) =>
       okReply(await hostApi.resolveThread(params.repo, params.number, body)),
+    readTrackerStatus: () => json(hostApi.trackerStatus()),
     listTrackerProjects: async () => resultReply(await hostApi.trackerProjects()),
   }
 }

@@ -129,6 +129,7 @@ const WORKS: Readonly<Record<string, number>> = {
   'GET /metrics': 200,
   'POST /api/pause': 200,
   'POST /api/resume': 200,
+  'GET /api/tracker/status': 200,
   'GET /api/tickets': 200,
   'POST /api/tickets/x/run': 404,
   'GET /api/runs': 200,

@@ -65,6 +65,7 @@ const extra = `
 GET /api/openapi.json
 POST /api/pause
 POST /api/resume
+GET /api/tracker/status
 GET /metrics
 GET /api/runs/:id/placement
 POST /api/workers/pairing-tokens
@@ -92,7 +93,7 @@ const named = (test: (route: Route) => boolean) =>
     .sort()
 
 describe('the table', () => {
-  test('has every documented route, the eight extras, and nothing else', () => {
+  test('has every documented route, the nine extras, and nothing else', () => {
     expect(addresses(routes)).toEqual(lines(`${documented.trim()}\n${extra.trim()}`))
     expect(addresses(helperRoutes)).toEqual(lines(helper))
   })

@@ -124,7 +124,9 @@ test('a wrong token is refused and never quoted', async () => {
   const message = refusalOf(
     await g.sources.checkOut(withToken('wrong-token-1'), run.folders, run.sandbox, never),
   )
-  expect(message).toMatch(/^unauthorized: credential of github is refused: the code host refused the token; connect/)
+  expect(message).toMatch(
+    /^unauthorized: credential of github is refused: the code host refused the token; connect/,
+  )
   expect(message).not.toContain('wrong-token-1')
 })
 
