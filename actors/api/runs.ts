@@ -145,13 +145,15 @@ async function cancelRun(api: ApiDependencies, id: string): Promise<Result<Run>>
 
 async function retryRun(api: ApiDependencies, id: string): Promise<Result<Run>> {
   const { context, views } = api
-  const run = runToChange(api, id)
+  const found = runToChange(api, id)
+  if (!found.ok) return found
+  if (found.value.status === 'queued' && releaseSetback(api, found.value)) return showCommittedRun(api, id)
+  const before = checkRetry(api, id)
+  if (!before.ok) return before
+  // The recorded state may be minutes old. A code host that does not answer does not prevent the retry.
+  if (before.value.prUrl !== undefined) await readPullState(api, id)
+  const run = checkRetry(api, id)
   if (!run.ok) return run
-  if (run.value.status === 'queued' && releaseSetback(api, run.value)) return showCommittedRun(api, id)
-  const activeRun = views.runs.activeRunOf(run.value.ticket.id)
-  const competingRun = activeRun === id ? undefined : activeRun
-  const may = mayRetry(run.value, { competingRun, booted: views.terminals.sessions.isBooted(id) })
-  if (!may.ok) return may
   const withinLimit = views.runs.checkQueueLimit()
   if (!withinLimit.ok) return withinLimit
   const input: RunInput = {
@@ -163,6 +165,16 @@ async function retryRun(api: ApiDependencies, id: string): Promise<Result<Run>> 
   }
   const spawned = context.system.spawn(RUN, id, input)
   return spawned.ok ? showCommittedRun(api, id) : spawned
+}
+
+function checkRetry(api: ApiDependencies, id: string): Result<Run> {
+  const { runs, terminals } = api.views
+  const run = runToChange(api, id)
+  if (!run.ok) return run
+  const activeRun = runs.activeRunOf(run.value.ticket.id)
+  const competingRun = activeRun === id ? undefined : activeRun
+  const may = mayRetry(run.value, { competingRun, booted: terminals.sessions.isBooted(id) })
+  return may.ok ? run : may
 }
 
 /** A retry of a run that a worker gave back is one more try, whatever has changed. */

@@ -29,6 +29,11 @@ export function mayRetry(
   if (!isTerminal(run.status)) {
     return no('conflict', `${run.id} is ${run.status}: wait for its end or cancel it before a retry`)
   }
+  if (run.prState === 'merged')
+    return no(
+      'conflict',
+      `the pull request of ${run.id} is merged already: start its ticket for further work`,
+    )
   if (facts.booted) return inUse(run)
   if (facts.competingRun !== undefined)
     return no('conflict', activeRunMessage(run.ticket, facts.competingRun))

@@ -97,6 +97,22 @@ test("a run's pull request is read at once", async () => {
   expect(host.run(runId).prState).toBe('merged')
 })
 
+test('a run whose pull request is merged, as nobody has noticed yet, is not retried', async () => {
+  const { host, pulls, runId } = await startWithFinishedRun()
+  pulls.pulls.set(URL, 'merged')
+  expect(await host.settled(host.hostApi.retryRun(runId))).toMatchObject({
+    ok: false,
+    refusal: { kind: 'conflict', message: expect.stringContaining('is merged already') },
+  })
+  expect(host.run(runId)).toMatchObject({ status: 'completed', prState: 'merged' })
+})
+
+test('a code host that does not answer does not prevent a retry', async () => {
+  const { host, pulls, runId } = await startWithFinishedRun()
+  pulls.refusal = no('failed', 'GitHub answered 502')
+  expect(await host.succeeded(host.hostApi.retryRun(runId))).toMatchObject({ status: 'queued' })
+})
+
 test('a pull request that cannot be read is answered with the reason', async () => {
   const { host, pulls, runId } = await startWithFinishedRun()
   expect(await host.settled(host.hostApi.runPull('run-x'))).toMatchObject({ refusal: { kind: 'unknown' } })

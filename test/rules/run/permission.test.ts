@@ -18,6 +18,10 @@ test('retry: 409 unless terminal, or when the ticket has another active run', ()
   const free = { competingRun: undefined, booted: false }
   const may = RUN_STATUSES.filter((status) => mayRetry(aRun({ status }), free).ok)
   expect(may).toEqual(['completed', 'failed', 'cancelled'])
+  expect(verdict(mayRetry(aRun({ status: 'failed', prState: 'closed' }), free))).toBe('yes')
+  expect(verdict(mayRetry(aRun({ status: 'failed', prState: 'merged' }), free))).toBe(
+    `conflict: the pull request of ${aRun().id} is merged already: start its ticket for further work`,
+  )
   expect(verdict(mayRetry(aRun({ status: 'running' }), free))).toBe(
     'conflict: run-1 is running: wait for its end or cancel it before a retry',
   )
