@@ -219,15 +219,16 @@ function afterEnd({ context, event }: RunActionFacts): Partial<RunContext> {
   const { workerId, at, outcome, retentionHours, pull } = event
   const by = { workerId, costsBefore: context.costsBefore, label: label(context), now: at, retentionHours }
   const run = finishRun(context.run, outcome, pull === undefined ? by : { ...by, pull })
-  return { run: context.job === 'follow-up' ? addEarlierArtifacts(run, context) : run, lease: null }
+  return { run: context.job === 'follow-up' ? addEarlierResult(run, context) : run, lease: null }
 }
 
-/** Adds the artifacts of a follow-up to those that the run had before. */
-function addEarlierArtifacts(run: Run, { earlier }: RunContext): Run {
-  const before = earlier?.result?.artifacts ?? []
-  if (run.result === undefined || before.length === 0) return run
-  const artifacts = [...new Set([...before, ...run.result.artifacts])].slice(0, RUN_ARTIFACTS_MAX)
-  return { ...run, result: { ...run.result, artifacts } }
+/** Adds a follow-up's artifacts to those that the run had before. A follow-up without work keeps the run's summary. */
+function addEarlierResult(run: Run, { earlier }: RunContext): Run {
+  const { result } = run
+  if (result === undefined || earlier?.result == null) return run
+  const { artifacts: before, summary } = earlier.result
+  const artifacts = [...new Set([...before, ...result.artifacts])].slice(0, RUN_ARTIFACTS_MAX)
+  return { ...run, result: { ...(summary === undefined ? {} : { summary }), ...result, artifacts } }
 }
 
 /** After a failed follow-up the run is completed as before, with an error that names the failure. */

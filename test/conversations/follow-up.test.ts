@@ -164,6 +164,8 @@ describe('refused', () => {
     }
     const asked = host.hostApi.followUpRun(runId)
     await host.settle()
+    // Only the follow-up waits for the code host.
+    pulls.states = states
     expect(await outcomeOf(host, host.hostApi.resumeRun(runId) as Promise<Result<never>>)).toMatch(
       /follow-up .* is starting/,
     )
@@ -274,6 +276,18 @@ test('a follow-up has costs of its own, keeps the run’s result, and moves no t
   expect(run.costs.map(({ label }) => label)).toEqual(['run', 'follow-up 1', 'follow-up 2'])
   expect(moved).toEqual([])
   expect(pulls.reads).toBe(2)
+})
+
+test('a follow-up that had nothing to do leaves the summary of its run', async () => {
+  const { host, connection, runId, followUp } = await startWithCompletedRun()
+  await followUp()
+  await host.settle()
+  const work = await acceptDispatch(connection)
+  await connection.send(work.running(), work.complete({ result: { prUrl: URL, artifacts: ['log.txt'] } }))
+  expect(host.run(runId)).toMatchObject({
+    status: 'completed',
+    result: { prUrl: URL, summary: 'done before', artifacts: ['log.txt'] },
+  })
 })
 
 describe('a remark', () => {

@@ -135,6 +135,8 @@ async function expectConflictResolved(system: LocalSystem, before: Run): Promise
   expect(secondComment).toMatch(/conflicts in `README\.md` were resolved\. Pushed as [\s\S]*Took both\./)
   const events = (await system.events(run)).slice(eventsBefore.length)
   expect(events.some(({ type }) => type === 'agent')).toBe(true)
+  const charged = events.flatMap((event) => (event.type === 'cost' ? [event.entry.label] : []))
+  expect(charged).toEqual(['follow-up 1'])
   expect(run.result?.artifacts).toContain('how.md')
   expectOwnCosts(before, run)
   return run
@@ -156,17 +158,16 @@ function expectOwnCosts(before: Run, run: Run): void {
   expect(run.costTotals?.costUsd).toBeCloseTo(sum, 10)
 }
 
-/** Our own comments cause no follow-up, and people's remarks are answered. */
+/** Our own comments cause no work, and people's remarks are answered: the pull request and the result stay. */
 async function expectNothingToDo(system: LocalSystem, before: Run): Promise<void> {
   const run = await completeFollowUp(system, before)
   expect([run.status, run.error, labelsOf(run)]).toEqual(['completed', undefined, ['run', 'follow-up 1']])
   expect(pushesOf(system, run)).toBe(2)
-  expect(logOf(await system.events(run))).toMatch(/nothing for an agent/)
-  const comments = commentsOn(system, run)
-  expect(comments).toHaveLength(3)
-  expect(comments[2]).toMatch(
-    /holds the newest `main` .* already\. Nothing was changed, so nothing was pushed\./,
+  expect(logOf(await system.events(run))).toMatch(
+    /nothing for an agent[\s\S]*holds the newest `main` .* already\. Nothing was changed, so nothing was pushed\./,
   )
+  expect(commentsOn(system, run)).toHaveLength(2)
+  expect(run.result).toEqual(before.result)
 }
 
 // ---- on a GitHub -----------------------------------------------------------------------------------------------------

@@ -1,12 +1,10 @@
 /**
  * The plan of a follow-up: the run's retained sandbox or a new one, the pull request's branch rebased onto the newest
- * base, an agent only if there is a conflict or a remark, one push, one comment.
+ * base, an agent only if there is a conflict or a remark, one push, one comment. Without any work there is neither.
  *
  * A follow-up may be repeated from its beginning, on this or another worker, wherever it was interrupted: each step
  * first asks the code host what is already there. The comment comes last, so a follow-up with a comment is complete.
  */
-import { readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
@@ -20,19 +18,23 @@ import { buildFollowUpPrompt, openRemarks } from './follow-up-prompt.ts'
 import { OUT_INSIDE } from './sandbox-paths.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes, SandboxFolders } from './sandboxes.ts'
+import { readSummary, saveSummary } from './saved-summary.ts'
 import type { AgentRequest, PublishedWork, PublishRequest, WorkPlan } from './work-plan.ts'
 
 /** `commented`: an earlier attempt already posted the comment, so nothing is left to do. */
-type Stage =
-  | { readonly is: 'commented' }
-  | { readonly is: 'started'; readonly start: FollowUpStart; readonly hadSummary: boolean }
+type Stage = { readonly is: 'commented' } | StartedStage
+
+interface StartedStage {
+  readonly is: 'started'
+  readonly start: FollowUpStart
+  /** An earlier attempt on this worker reached its push. */
+  readonly hadSummary: boolean
+}
 
 /** No person can use an editor in the sandbox, so git must not wait for one. */
 const NO_EDITOR = { GIT_EDITOR: 'true', GIT_SEQUENCE_EDITOR: 'true' }
 /** Deletes the outputs of an earlier execution, which it has already reported. */
 const CLEAR_OUT_SCRIPT = `chmod -R u+rwX ${OUT_INSIDE}; find ${OUT_INSIDE} -mindepth 1 -delete; mkdir -p ${OUT_INSIDE}/artifacts`
-/** In the staging folder, which the agent never sees. */
-const SUMMARY_FILE = 'follow-up.json'
 
 export class FollowUpPlan implements WorkPlan {
   readonly #dependencies: ExecutorDependencies
@@ -87,7 +89,7 @@ export class FollowUpPlan implements WorkPlan {
       signal,
     )
     if (!start.ok) return start
-    const hadSummary = (await this.#readSummary(session.folders)) !== undefined
+    const hadSummary = (await readSummary(session.folders, this.#followUp.id)) !== undefined
     this.#stage = { is: 'started', start: start.value, hadSummary }
     this.#resumedSessionId = await this.#findResumableSession(session.folders)
     this.#logStart(session, start.value)
@@ -134,18 +136,31 @@ export class FollowUpPlan implements WorkPlan {
     const { start, hadSummary } = stage
     const agentSummary =
       start.state === 'pushed'
-        ? ((await this.#readSummary(request.session.folders)) ?? '')
+        ? ((await readSummary(request.session.folders, this.#followUp.id)) ?? '')
         : request.agentSummary
     const pushResult = await this.#push(request, start)
     if (!pushResult.ok) return pushResult
     if (pushResult.value.diff !== undefined) request.session.log(pushResult.value.diff.text)
     const text = followUpText({ pull: this.#pull, start, pushResult: pushResult.value, agentSummary })
+    if (pushResult.value.pushed === undefined && this.agentRequest() === undefined && !hadSummary) {
+      request.session.log(`${text} There is nothing to say on the pull request.`)
+      return yes(this.#describePublished())
+    }
+    return this.#comment(request, stage, pushResult.value, text)
+  }
+
+  async #comment(
+    request: PublishRequest,
+    { start, hadSummary }: StartedStage,
+    { pushed }: FollowUpPushResult,
+    text: string,
+  ): Promise<Result<PublishedWork>> {
     const { id } = this.#followUp
     const logToRun = (line: string) => request.session.log(line)
     const marker = followUpMarker(id)
-    const isTakenOver = start.state === 'pushed' || (hadSummary && pushResult.value.pushed === undefined)
+    const isTakenOver = start.state === 'pushed' || (hadSummary && pushed === undefined)
     const comment = { job: this.#job, marker, body: followUpBody(text, id), isTakenOver, logToRun }
-    const guard = pushResult.value.pushed === undefined ? request : request.afterPush
+    const guard = pushed === undefined ? request : request.afterPush
     const posted = await this.#dependencies.gitSources.followUps.postComment(
       comment,
       guard.mayContinue,
@@ -153,7 +168,7 @@ export class FollowUpPlan implements WorkPlan {
     )
     if (!posted.ok)
       return no(posted.refusal.kind, `the follow-up’s comment could not be posted: ${posted.refusal.message}`)
-    return yes(this.#describePublished(text, pushResult.value.pushed))
+    return yes(this.#describePublished(text, pushed))
   }
 
   // ---- steps -----------------------------------------------------------------------------------------------------
@@ -163,19 +178,20 @@ export class FollowUpPlan implements WorkPlan {
     start: FollowUpStart,
   ): Promise<Result<FollowUpPushResult>> {
     if (start.state === 'pushed') return yes({ pushed: start.head, isContained: false, diff: undefined })
-    await this.#saveSummary(session.folders, agentSummary)
+    await saveSummary(session.folders, this.#followUp.id, agentSummary)
     const logToRun = (line: string) => session.log(line)
     const pushRequest = { job: this.#job, folders: session.folders, sandbox: session, start, logToRun }
     return this.#dependencies.gitSources.followUps.push(pushRequest, mayContinue, signal)
   }
 
-  #describePublished(summary: string, pushed?: string): PublishedWork {
+  /** Without a summary the run keeps its own. */
+  #describePublished(summary?: string, pushed?: string): PublishedWork {
     const { url, headBranch } = this.#pull
     const { prState } = this.#job.run
     return {
       prUrl: url,
       branch: headBranch,
-      summary,
+      ...(summary === undefined ? {} : { summary }),
       ...(prState === 'open' || prState === 'draft' ? { prState } : {}),
       ...(pushed === undefined ? {} : { pushed }),
     }
@@ -216,29 +232,6 @@ export class FollowUpPlan implements WorkPlan {
         { err: error },
         'the session of an earlier execution cannot be read; a new one begins',
       )
-      return undefined
-    }
-  }
-
-  // ---- the agent's summary -----------------------------------------------------------------------------------------
-
-  /** The saved summary survives a crash between the push and the comment, if the follow-up continues on this worker. */
-  async #saveSummary({ staging }: SandboxFolders, summary: string): Promise<void> {
-    await writeFile(join(staging, SUMMARY_FILE), JSON.stringify({ id: this.#followUp.id, said: summary }), {
-      mode: 0o600,
-    })
-  }
-
-  /** undefined: on this worker no attempt of this follow-up reached its push. */
-  async #readSummary({ staging }: SandboxFolders): Promise<string | undefined> {
-    try {
-      // Trusted content: only the worker writes into this folder.
-      const { id, said } = JSON.parse(await readFile(join(staging, SUMMARY_FILE), 'utf8')) as {
-        id: string
-        said: string
-      }
-      return id === this.#followUp.id ? said : undefined
-    } catch {
       return undefined
     }
   }

@@ -374,17 +374,17 @@ test('without its sandbox it starts with a fresh checkout on another worker, and
   expect([shown(y, 'new'), shown(y, 'other')]).toEqual(['x', 'of main'])
 })
 
-test('our own comments start no agent, and a follow-up without work says so', async () => {
+test('our own comments start no agent, and a follow-up without work says so in its log alone', async () => {
   const { y, executor } = await opened(() => {})
   const own = commentOf('Pushed.\n\n<!-- switchyard:follow-up fu-0 -->')
   const followUp = await executed(executor, followUpJob({ comments: [own] }))
   expect(followUp.outcome).toMatchObject({ status: 'completed', costs: [] })
   expect(y.stood()).toHaveLength(1)
-  expect(y.pull().comments.map(({ body }) => body)).toEqual([
-    expect.stringMatching(
-      /^The branch holds the newest `main` .* already\. Nothing was changed, so nothing was pushed\./,
-    ),
-  ])
+  expect(y.pull().comments).toEqual([])
+  expect(followUp.outcome.result?.summary).toBeUndefined()
+  expect(logOf(followUp)).toMatch(
+    /The branch holds the newest `main` .* already\. Nothing was changed, so nothing was pushed\./,
+  )
 })
 
 test('the pushed commit does not reveal the marker of our comment', async () => {
