@@ -9,7 +9,9 @@ import { openApiDocument } from '../protocol/openapi.ts'
 import type { Metrics } from '../transport/metrics.ts'
 import { openHostServer } from '../transport/server.ts'
 import { realClock } from './clock.ts'
+import type { ServeOptions } from './commands/serve.ts'
 import { writeLaunch } from './launch-file.ts'
+import { showBanner } from './start-banner.ts'
 import { VERSION } from './version.ts'
 
 interface LaunchOptions {
@@ -17,8 +19,8 @@ interface LaunchOptions {
   readonly token: string
   readonly startedAt: string
   readonly configuration: CompletedConfig
-  /** The ports of the command line, which beat those of the configuration. */
-  readonly ports: { readonly port?: number; readonly fleetPort?: number }
+  /** Its ports beat those of the configuration. */
+  readonly options: Pick<ServeOptions, 'port' | 'fleetPort' | 'logLevel' | 'logFormat'>
   readonly log: Log
   readonly metrics: Metrics
 }
@@ -33,9 +35,9 @@ export async function openServer(
   launching: LaunchOptions,
   onUrl: (url: string) => void,
 ): Promise<Result<OpenServer>> {
-  const { dataDir, token, startedAt, configuration, ports, log, metrics } = launching
+  const { dataDir, token, startedAt, configuration, options, log, metrics } = launching
   const { server, fleet } = configuration.effective
-  if (ports.fleetPort !== undefined && (fleet.host ?? '') === '')
+  if (options.fleetPort !== undefined && (fleet.host ?? '') === '')
     log.warn({}, '--fleet-port has no effect, because fleet.host is not set')
   const opened = await openHostServer({
     hostApi,
@@ -46,13 +48,13 @@ export async function openServer(
     meters: metrics,
     metricsText: () => metrics.text(),
     openApi: openApiDocument,
-    management: { host: server.host, port: ports.port ?? server.port },
+    management: { host: server.host, port: options.port ?? server.port },
     ...(fleet.host === undefined || fleet.host === ''
       ? {}
       : {
           fleet: {
             host: fleet.host,
-            port: ports.fleetPort ?? fleet.port,
+            port: options.fleetPort ?? fleet.port,
             ...(fleet.tls === undefined ? {} : { tls: fleet.tls }),
           },
         }),
@@ -72,8 +74,16 @@ export async function openServer(
     await hostServer.close('the service could not start')
     throw error
   }
-  log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
+  const terminal = terminalOf(options)
+  if (terminal === undefined) log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
+  else showBanner({ hostApi, clock: realClock, out: terminal, url, fleetUrl, dataDir })
   return yes({ close: () => hostServer.close('the service is stopping') })
+}
+
+/** Programs read standard error too, so the banner goes to a terminal only, and not among lines of JSON. */
+function terminalOf({ logLevel, logFormat }: LaunchOptions['options']): NodeJS.WriteStream | undefined {
+  const isWanted = logFormat !== 'json' && (logLevel === 'info' || logLevel === 'debug')
+  return isWanted && process.stderr.isTTY ? process.stderr : undefined
 }
 
 function urlOf(scheme: string, host: string, port: number): string {

@@ -101,7 +101,7 @@ export async function serve(options: ServeOptions): Promise<void> {
         hostExecution: execution,
       },
       openListeners: async (hostApi) => {
-        const launching = { dataDir, token, startedAt, configuration, ports: options, log, metrics }
+        const launching = { dataDir, token, startedAt, configuration, options, log, metrics }
         return openServer(hostApi, launching, (bound) => {
           url = bound
         })

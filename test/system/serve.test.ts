@@ -7,6 +7,7 @@ import { describe, expect, test } from '@jest/globals'
 import { configWithAnyPort, readLaunch, runCommand, serve } from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
 import { tempFolder } from '../support/temp-folder.ts'
+import { runInTerminal } from '../support/terminal-host.ts'
 import { until } from '../support/until.ts'
 
 function folder(config?: string): string {
@@ -240,6 +241,37 @@ describe('exit codes', () => {
     expect(await version.exit).toBe(0)
     expect(version.out()).toBe('0.1.0\n')
     expect(await runCommand(['--help']).exit).toBe(0)
+  })
+})
+
+describe('the start banner', () => {
+  test('stands on a terminal in place of the line in the log, and names what is missing', async () => {
+    const dataDir = folder(configWithAnyPort({ tracker: { driver: 'local', path: tempFolder() } }))
+    const terminal = runInTerminal(['serve', '--data-dir', dataDir], { NO_COLOR: '1' })
+    await until('the banner', () => terminal.text().includes('Ctrl-C stops'))
+    const { url } = readLaunch(dataDir) ?? { url: 'no launch.json' }
+    expect(terminal.text()).toContain(`serves ${url}`)
+    expect(terminal.text()).toMatch(/ {2}tracker {4}local, connected, polls every 30s\r\n/)
+    expect(terminal.text()).toMatch(/ {2}code host {2}not connected: set codehost\.token in config\.json\r\n/)
+    expect(terminal.text()).toMatch(/\r\nNext: set codehost\.token in config\.json\r\n/)
+    expect(terminal.text()).not.toContain('switchyard is serving')
+    terminal.type('\x03')
+    expect((await terminal.waitForEnd()).code).toBe(0)
+  })
+
+  test('is absent from a pipe, from JSON and from a quiet terminal', async () => {
+    const host = serve(folder(configWithAnyPort()))
+    await until('the line of the log', () => host.err().includes('"msg":"switchyard is serving"'))
+    const [json, quiet] = [folder(configWithAnyPort()), folder(configWithAnyPort())]
+    const terminals = [
+      runInTerminal(['serve', '--data-dir', json, '--log-format', 'json']),
+      runInTerminal(['serve', '--data-dir', quiet, '--log-level', 'warn']),
+    ]
+    for (const dataDir of [json, quiet]) await until('a host', () => readLaunch(dataDir) !== undefined)
+    // The banner waits three seconds at most.
+    await pause(3_500)
+    for (const output of [host.err(), ...terminals.map(({ text }) => text())])
+      expect(output).not.toContain('Ctrl-C stops')
   })
 })
 

@@ -1,0 +1,184 @@
+/**
+ * The start banner tells a person at a terminal what a started host is connected to, what is missing, and what to do next.
+ *
+ * `formatBanner` is pure. `showBanner` waits a moment for the tracker and this machine's worker, so that the banner shows
+ * what they are and not that they are starting.
+ */
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import type { HostApi } from '../actors/api/host-api.ts'
+import type { Clock } from '../core/ports.ts'
+import { toSingleLine } from '../core/safe-text.ts'
+import { AGENTS } from '../protocol/agents/registry.ts'
+import type { ServiceConfig } from '../protocol/config.ts'
+import type { HelloFrame } from '../protocol/dashboard.ts'
+import { CODE_HOST_FACTS, isFolder, TRACKER_FACTS } from '../protocol/drivers.ts'
+import type { HealthResponse, WorkerView } from '../protocol/worker.ts'
+import { type Colors, createColors } from './quickstart/colors.ts'
+
+export interface BannerFacts {
+  readonly url: string
+  readonly fleetUrl?: string
+  readonly dataDir: string
+  readonly health: Pick<HealthResponse, 'version' | 'hostExecution'>
+  readonly hello: Pick<HelloFrame, 'config' | 'linearStatus' | 'workers' | 'runs'>
+}
+
+/** A line of the banner; `missing` says what to do about it. */
+interface BannerLine {
+  readonly name: string
+  readonly text: string
+  readonly missing?: string
+}
+
+/** How long the banner waits for the tracker's and the worker's first connection. */
+const READY_MS_MAX = 3_000
+
+export function formatBanner(facts: BannerFacts, colors: Colors): string {
+  const { url, health } = facts
+  const lines = [tracker, codeHost, agent, worker, fleet, dataDir, restored].flatMap((line) => line(facts))
+  const printed = lines.map(({ name, text, missing }) => {
+    const state =
+      missing === undefined ? toSingleLine(text) : `${colors.bold(text)}: ${toSingleLine(missing)}`
+    return `  ${name.padEnd(10)} ${state}`
+  })
+  const next = lines.find(({ missing }) => missing !== undefined)?.missing ?? nextStep(facts.hello.config)
+  return [
+    `switchyard ${health.version} serves ${url}`,
+    ...printed,
+    `Next: ${toSingleLine(next)}`,
+    'Ctrl-C stops; running work of this machine is queued again.',
+    '',
+  ].join('\n')
+}
+
+const isSet = (value: string | undefined): boolean => (value ?? '') !== ''
+const notConnected = (name: string, missing: string): BannerLine => ({ name, text: 'not connected', missing })
+
+function tracker({ hello: { config, linearStatus } }: BannerFacts): BannerLine {
+  const name = 'tracker'
+  const { driver, pollSeconds } = config.tracker
+  const { state, error } = linearStatus
+  if (state === 'connected') return { name, text: `${driver}, connected, polls every ${pollSeconds}s` }
+  if (state === 'disconnected' && error === undefined && !isFolder(TRACKER_FACTS[driver]))
+    return notConnected(name, 'set tracker.apiKey in config.json')
+  return { name, text: `${driver}, ${state}${error === undefined ? '' : `: ${error}`}` }
+}
+
+function codeHost({ hello: { config } }: BannerFacts): BannerLine {
+  const name = 'code host'
+  const { driver, token } = config.codehost
+  if (isFolder(CODE_HOST_FACTS[driver])) return { name, text: `${driver}, connected` }
+  return isSet(token)
+    ? { name, text: `${driver}, has a token` }
+    : notConnected(name, 'set codehost.token in config.json')
+}
+
+function agent({ hello: { config, workers } }: BannerFacts): BannerLine {
+  const name = 'agent'
+  const { provider } = config.agent
+  const [{ field }] = AGENTS[provider].credentials
+  const found = workers.find(({ local }) => local)?.capabilities?.agents?.[provider]
+  const command = config.agent.commands[provider]
+  const product = [provider, found?.version].filter(isSet).join(' ')
+  if (isSet(command)) return { name, text: `${provider}, as agent.commands.${provider} says` }
+  if (found?.found === false)
+    return { name, text: `${provider} can't be run`, missing: found.problem ?? 'install it on this machine' }
+  if (AGENTS[provider].credentials.some((credential) => isSet(config.agent[credential.field])))
+    return { name, text: `${product}, has a credential` }
+  return notConnected(name, `set agent.${field} in config.json`)
+}
+
+function worker({ hello, health }: BannerFacts): BannerLine {
+  const name = 'worker'
+  const others = hello.workers.filter(({ local }) => local !== true)
+  const online = others.filter(({ connection }) => connection === 'online').length
+  const elsewhere = others.length === 0 ? '' : `; ${online} of ${others.length} on other machines online`
+  const own = ownWorker(hello, health)
+  if (own !== undefined) return { name, text: `${own}${elsewhere}` }
+  if (online > 0) return { name, text: `${online} of ${others.length} on other machines online` }
+  return { name, text: 'none', missing: 'start one with switchyard worker --host URL --token-file PATH' }
+}
+
+/** Undefined when this machine runs no worker. */
+function ownWorker({ workers, config }: BannerFacts['hello'], { hostExecution }: BannerFacts['health']) {
+  if (!config.worker.local || hostExecution?.kind !== 'local-worker') return undefined
+  const local = workers.find((view) => view.local)
+  if (local === undefined || !isOnline(local)) return 'this machine, starting'
+  const slots = local.capabilities?.maxConcurrency ?? config.sandbox.concurrency
+  return `${local.name}, this machine, ${slots} ${slots === 1 ? 'slot' : 'slots'}`
+}
+
+const isOnline = ({ connection }: WorkerView): boolean => connection === 'online'
+
+function fleet({ fleetUrl }: BannerFacts): BannerLine {
+  return { name: 'fleet', text: fleetUrl ?? 'off, this machine only: set fleet.host in config.json' }
+}
+
+function dataDir({ dataDir }: BannerFacts): BannerLine {
+  return { name: 'data', text: dataDir }
+}
+
+function restored({ hello: { runs } }: BannerFacts): BannerLine[] {
+  const count = (...statuses: string[]) => runs.filter(({ status }) => statuses.includes(status)).length
+  const [running, queued] = [count('preparing', 'running', 'finalizing'), count('queued')]
+  if (running + queued === 0) return []
+  return [{ name: 'restored', text: `${running} running, ${queued} queued` }]
+}
+
+function nextStep({ repos, policy, tracker: { eligible } }: ServiceConfig): string {
+  if (Object.keys(repos).length === 0) return 'add a repository under repos in config.json'
+  if (policy.paused) return 'set policy.paused to false in config.json, and queued runs start'
+  return `move a ticket to ${eligible.states.join(' or ') || 'an eligible state'}, and a run starts`
+}
+
+// ---- on the terminal -----------------------------------------------------------------------------------------------
+
+export interface BannerOptions {
+  readonly hostApi: HostApi
+  readonly clock: Pick<Clock, 'after'>
+  readonly out: NodeJS.WriteStream
+  readonly url: string
+  readonly fleetUrl: string | undefined
+  readonly dataDir: string
+}
+
+export function showBanner({ hostApi, clock, out, url, fleetUrl, dataDir }: BannerOptions): void {
+  let isShown = false
+  const show = () => {
+    if (isShown) return
+    isShown = true
+    stopListening()
+    cancel()
+    const facts: BannerFacts = {
+      url,
+      ...(fleetUrl === undefined ? {} : { fleetUrl }),
+      dataDir: shortenHome(dataDir),
+      health: hostApi.health(),
+      hello: hostApi.hello(),
+    }
+    out.write(formatBanner(facts, createColors(out, process.env)))
+  }
+  const showWhenReady = () => {
+    if (isReady(hostApi)) show()
+  }
+  const cancel = clock.after(READY_MS_MAX, show)
+  const stopListening = hostApi.onPush(({ type }) => {
+    if (type === 'linear-status' || type === 'workers') showWhenReady()
+  })
+}
+
+function isReady(hostApi: HostApi): boolean {
+  const { linearStatus, workers } = hostApi.hello()
+  const waitsForWorker =
+    hostApi.config().worker.local && hostApi.health().hostExecution?.kind === 'local-worker'
+  return (
+    linearStatus.state === 'connected' &&
+    (!waitsForWorker || workers.some((view) => view.local && isOnline(view)))
+  )
+}
+
+function shortenHome(path: string): string {
+  const home = homedir()
+  return path.startsWith(join(home, '/')) ? `~${path.slice(home.length)}` : path
+}
