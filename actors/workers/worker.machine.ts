@@ -86,11 +86,16 @@ export const workerKind: ActorKind = {
   name: WORKER,
   logic: workerMachine,
   codec: createSnapshotCodec({
-    version: 3,
+    version: 4,
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
     schema: snapshotShape(WorkerFields),
     // Version 2: capabilities may name what confines a run. Version 3: capabilities may name the agents.
-    lifts: { 1: (record) => ({ ...record, v: 2 }), 2: (record) => ({ ...record, v: 3 }) },
+    // Version 4: capabilities may name the version of git.
+    lifts: {
+      1: (record) => ({ ...record, v: 2 }),
+      2: (record) => ({ ...record, v: 3 }),
+      3: (record) => ({ ...record, v: 4 }),
+    },
   }),
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],

@@ -34,7 +34,8 @@ const LEASE_INPUT: LeaseInput = {
   grantedAt: T0,
 }
 const RUN_INPUT: RunInput = {
-  run: newRun('run-1', aTicket, DEFAULT_SANDBOX_PROVIDER, T0),
+  // Older hosts recorded no sandbox provider in a new run.
+  run: { ...newRun('run-1', aTicket, DEFAULT_SANDBOX_PROVIDER, T0), sandbox: {} },
   job: 'run',
   woken: null,
   earlier: null,
