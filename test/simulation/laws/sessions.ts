@@ -253,6 +253,9 @@ const viewersSeeEverything: Law = {
   sentence: 'every viewer sees all output of a session exactly once and without waiting',
   observe: (view, fail) => {
     const blindSince = new WeakMap<TerminalViewer, number>()
+    /** A worker that does not come back has no time to draw a screen either. */
+    const isAway = (runId: string) =>
+      view.currentWire(view.run(runId)?.sandbox.workerId ?? '')?.hostOpen !== true
     return {
       onTick: () => {
         const isJudged = view.isHostAwake() && !view.hasHostileLink
@@ -262,7 +265,8 @@ const viewersSeeEverything: Law = {
           if (
             isOpen &&
             shownAt === undefined &&
-            view.now() - blankSince > RECONNECT_GRACE_MS * CLOCK_TOLERANCE + READY_MS_MAX
+            view.now() - blankSince >
+              RECONNECT_GRACE_MS * CLOCK_TOLERANCE + (isAway(runId) ? TOLERANCE_MS : READY_MS_MAX)
           )
             fail(`${person} waits too long for the session of ${runId}`)
       },
