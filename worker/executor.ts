@@ -8,6 +8,7 @@ import { chmod, chown, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type {
   DispatchRefusal,
+  EndedExecution,
   Execution,
   ExecutionReporter,
   ExecutionRequest,
@@ -139,11 +140,12 @@ class LocalExecutor implements ClosableExecutor {
   }
 
   async recover(
-    runId: string,
+    ended: EndedExecution,
     { agentSessionId, pushed, sandbox }: Progress,
     hours: number,
   ): Promise<RecoveredOutputs> {
-    const spent = await this.#readSpending(runId)
+    const { runId } = ended
+    const spent = await this.#readSpending(ended)
     const retainedUntil = await this.#sandboxes.retain(runId, {
       hours,
       unpushed: pushed === undefined,
@@ -158,9 +160,13 @@ class LocalExecutor implements ClosableExecutor {
   }
 
   /** The agent's exit report is lost, so read its transcripts on the disk. */
-  async #readSpending(runId: string): Promise<Pick<RecoveredOutputs, 'costs' | 'usage'>> {
+  async #readSpending({
+    leaseId,
+    runId,
+  }: EndedExecution): Promise<Pick<RecoveredOutputs, 'costs' | 'usage'>> {
     const agent = this.#sandboxes.get(runId)?.agent
-    if (agent === undefined) return {}
+    // Of an execution that never started its agent, the record still names the one before. Older records name none.
+    if (agent === undefined || (agent.leaseId ?? leaseId) !== leaseId) return {}
     try {
       const { home } = this.#sandboxes.foldersOf(runId)
       const { provider, session, since } = agent

@@ -210,9 +210,14 @@ export class ExecutionRunner {
     lookup.send(leaseId, { type: 'costs reported', costs: [...costs] })
   }
 
-  async #tryRecover({ runId, progress, retentionHours }: ExecutionContext): Promise<RecoveredOutputs> {
+  async #tryRecover({
+    leaseId,
+    runId,
+    progress,
+    retentionHours,
+  }: ExecutionContext): Promise<RecoveredOutputs> {
     try {
-      const recovered = await this.#ports.executor.recover(runId, progress, retentionHours)
+      const recovered = await this.#ports.executor.recover({ leaseId, runId }, progress, retentionHours)
       const { sandbox } = recovered
       if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return recovered
     } catch (error) {

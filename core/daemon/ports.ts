@@ -107,6 +107,12 @@ export interface Execution {
 /** Why a dispatch is refused: a class, then the reason. */
 export type DispatchRefusal = `${'busy' | 'draining' | 'sandbox' | 'disk' | 'malformed'}: ${string}`
 
+/** An execution whose daemon has died. */
+export interface EndedExecution {
+  readonly leaseId: string
+  readonly runId: string
+}
+
 export interface Executor {
   /**
    * Returns why this job cannot be accepted now, or undefined. The answer is quick. A full disk is refused only if
@@ -120,10 +126,10 @@ export interface Executor {
     onProgress: (progress: Progress) => void,
   ): Execution
   /**
-   * Collects, after a restart, the outputs of a run that ended with the previous daemon, and retains its sandbox from
-   * now on.
+   * Collects, after a restart, the outputs of an execution that ended with the previous daemon, and retains its sandbox
+   * from now on. What earlier executions in the same sandbox have spent is not its own.
    */
-  recover(runId: string, progress: Progress, retentionHours: number): Promise<RecoveredOutputs>
+  recover(ended: EndedExecution, progress: Progress, retentionHours: number): Promise<RecoveredOutputs>
   /**
    * Boots the retained sandbox of a run for a person, without starting a process in it. The disk of a booted sandbox
    * is not reclaimed. Refuses with `gone` when the sandbox no longer exists, with `invalid` when it holds no session

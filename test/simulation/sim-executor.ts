@@ -9,6 +9,7 @@
 import type {
   AgentOutcome,
   DispatchRefusal,
+  EndedExecution,
   Execution,
   ExecutionReport,
   ExecutionReporter,
@@ -98,15 +99,15 @@ export class SimExecutor implements Executor {
     reporter: ExecutionReporter,
     progressed: (progress: Progress) => void,
   ): Execution {
-    this.#options.sandboxes.markInUse(request.job.run.id).spentBy = undefined
+    this.#options.sandboxes.markInUse(request.job.run.id)
     return new SimExecution(this.#options, request, reporter, progressed)
   }
 
-  async recover(runId: string) {
+  async recover({ leaseId, runId }: EndedExecution) {
     const { random, sandboxes } = this.#options
     await this.#sleep(random.fraction() * 2_000)
     const spentBy = sandboxes.records.get(runId)?.spentBy
-    const spent = spentBy === undefined ? {} : { costs: [executionCost(spentBy, SPENT_TOKENS)] }
+    const spent = spentBy !== leaseId ? {} : { costs: [executionCost(spentBy, SPENT_TOKENS)] }
     if (random.chance(0.5) || !sandboxes.records.has(runId)) return spent
     return { ...spent, sandbox: retainSandbox(this.#options, runId) }
   }

@@ -239,10 +239,11 @@ export class RunExecution implements Execution {
   /** If this process dies, the next one uses this record to find out what the agent has spent. */
   #recordAgent({ task }: PreparedAgent): void {
     const { sandboxes, request } = this.#options
-    const { run, agent, sandbox } = request.job
+    const { leaseId, job } = request
+    const { run, agent, sandbox } = job
     sandboxes.recordAgent(
       run.id,
-      sandboxAgentOf(agent, task.sessionId, this.#resumedSince),
+      sandboxAgentOf(agent, { leaseId, session: task.sessionId, since: this.#resumedSince }),
       isolationOf(sandbox),
     )
   }

@@ -7,6 +7,8 @@ import type { JobAgent, JobSandbox } from '../../protocol/frames.ts'
 
 export interface SandboxAgent extends Pick<JobAgent, 'command' | 'model' | 'effort'> {
   readonly provider: AgentProvider
+  /** The execution that started it; missing in older records. */
+  readonly leaseId?: string
   /** The session id under which the agent stores its transcript. */
   readonly session: string
   /** Transcript entries before this instant belong to earlier executions. */
@@ -17,11 +19,15 @@ export type SandboxIsolation = Pick<JobSandbox, 'network' | 'allowedHosts' | 'ma
 
 export function sandboxAgentOf(
   { provider, command, model, effort }: JobAgent,
-  session: string,
-  since?: string,
+  {
+    leaseId,
+    session,
+    since,
+  }: { readonly leaseId: string; readonly session: string; readonly since?: string | undefined },
 ): SandboxAgent {
   return {
     provider,
+    leaseId,
     session,
     ...(since === undefined ? {} : { since }),
     ...(command === undefined ? {} : { command }),

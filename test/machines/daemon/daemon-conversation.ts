@@ -8,6 +8,7 @@ import type {
   AgentOutcome,
   ConnectionListener,
   DialledConnection,
+  EndedExecution,
   Execution,
   ExecutionReporter,
   ExecutionRequest,
@@ -177,7 +178,7 @@ export class ManualExecutor implements Executor {
   /** The costs and usage that `recover` returns. */
   recoveredCosts: Pick<RecoveredOutputs, 'costs' | 'usage'> = {}
 
-  async recover(runId: string): Promise<RecoveredOutputs> {
+  async recover({ runId }: EndedExecution): Promise<RecoveredOutputs> {
     this.#note(`recover ${runId}`)
     return { ...this.recoveredCosts, sandbox: { id: `sb-${runId}` } }
   }

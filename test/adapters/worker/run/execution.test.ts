@@ -257,7 +257,7 @@ test('after a crash the disk of a run stays until it is recovered, and then for 
   const second = await openExecutor(executorDependencies({}, clock))
   await second.reclaim((runId) => runId === RUN)
   expect(existsSync(disk)).toBe(true)
-  expect(await second.recover(RUN, {}, 1)).toMatchObject({ sandbox: { id: RUN } })
+  expect(await second.recover({ leaseId: 'ls-1', runId: RUN }, {}, 1)).toMatchObject({ sandbox: { id: RUN } })
   await second.reclaim(() => false)
   expect(existsSync(disk)).toBe(true)
   await clock.advance(3_600_000)
@@ -289,7 +289,13 @@ test('the usage of an agent whose worker died is read from its transcripts', asy
 
   const second = await openExecutor(executorDependencies(changes, clock))
   const cost = { label: 'run', provider: 'agentA', model: 'm', ...tokens, costUsd: 0.25, estimated: true }
-  expect(await second.recover(RUN, {}, 1)).toMatchObject({ usage: [snapshot], costs: [cost] })
+  expect(await second.recover({ leaseId: 'ls-1', runId: RUN }, {}, 1)).toMatchObject({
+    usage: [snapshot],
+    costs: [cost],
+  })
   expect(asked).toEqual(['a-session'])
+  // The next execution in this sandbox dies before it starts its agent, so it has spent nothing.
+  const next = await second.recover({ leaseId: 'ls-2', runId: RUN }, {}, 1)
+  expect([next.costs, next.usage, asked.length]).toEqual([undefined, undefined, 1])
   await second.close()
 })

@@ -402,7 +402,7 @@ test('the pushed commit does not reveal the marker of our comment', async () => 
   const words = header.split(/\s+/).map((word) => followUpMarker(word))
   got(await y.g.codehost.comment('ada/lamps', 1, words.join('\n')))
   const again = await y.worker('one')
-  await again.executor.recover('run-1', {}, 1)
+  await again.executor.recover({ leaseId: 'ls-2', runId: 'run-1' }, {}, 1)
   expect(await executed(again.executor, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
   expect(y.stood()).toHaveLength(2)
   expect(y.pull().comments.map(({ body }) => body)).toEqual([
@@ -509,7 +509,7 @@ test('a fresh checkout that was interrupted before its agent started is made aga
   await dying.executor.close()
 
   const { executor } = await y.worker('two')
-  await executor.recover('run-1', {}, 1)
+  await executor.recover({ leaseId: 'ls-1', runId: 'run-1' }, {}, 1)
   const again = await executed(executor, { ...job, repo: { ...job.repo, setup: 'echo set-up' } })
   expect(again.outcome).toMatchObject({ status: 'completed' })
   expect(logOf(again)).toContain('set-up')
@@ -554,7 +554,7 @@ describe.each([
     await dying.executor.close()
 
     const again = await y.worker(next)
-    if (next === 'one') await again.executor.recover('run-1', {}, 1)
+    if (next === 'one') await again.executor.recover({ leaseId: 'ls-2', runId: 'run-1' }, {}, 1)
     const followUp = await executed(again.executor, job)
     expect(followUp.outcome).toMatchObject({ status: 'completed', prUrl: 'https://code.example/1' })
     const isOnce = () => {
