@@ -144,6 +144,8 @@ export interface BannerOptions {
 }
 
 export function showBanner({ hostApi, clock, out, url, fleetUrl, dataDir }: BannerOptions): void {
+  // Runs that are queued while the banner waits are not restored ones.
+  const { runs } = hostApi.hello()
   let isShown = false
   const show = () => {
     if (isShown) return
@@ -155,7 +157,7 @@ export function showBanner({ hostApi, clock, out, url, fleetUrl, dataDir }: Bann
       ...(fleetUrl === undefined ? {} : { fleetUrl }),
       dataDir: shortenHome(dataDir),
       health: hostApi.health(),
-      hello: hostApi.hello(),
+      hello: { ...hostApi.hello(), runs },
     }
     out.write(formatBanner(facts, createColors(out, process.env)))
   }
