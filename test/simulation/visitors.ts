@@ -16,6 +16,10 @@ import type { World } from './world.ts'
 const DOWNTIME_MS_MAX = 100_000
 /** Long enough to miss events, too short for the connection to be closed. */
 const HOST_PAUSE_MS = 25_000
+/** Up to this strength of a host crash the person releases the sandbox that the new host does not know. */
+const RELEASED_AFTER_CRASH_MAX = 0.75
+/** Time after the start of a host in which workers reconnect. */
+const HOST_START_MS_MAX = 20_000
 const PREFERRED_SHARE = 0.8
 /** Terminals that one person keeps open. */
 const VIEWERS_MAX = 3
@@ -93,7 +97,10 @@ class Visitor {
     'crash the host': (runId, size) =>
       this.#causeFault(runId, () => {
         const { host } = this.#world
-        const kill = () => host.crash(size ** 2 * DOWNTIME_MS_MAX)
+        const downtimeMs = size ** 2 * DOWNTIME_MS_MAX
+        const kill = () => host.crash(downtimeMs)
+        if (size >= 0.5 && size < RELEASED_AFTER_CRASH_MAX)
+          this.#world.time.in(downtimeMs + size * HOST_START_MS_MAX, () => this.#actions.release(runId, size))
         // The host crashes right after its next commit, or at once.
         if (size < 0.5) host.crashAtCommit(1, 'after flush', kill)
         else kill()
