@@ -690,6 +690,30 @@ const followUps: readonly Mutant[] = [
   },
 ]
 
+const tickets: readonly Mutant[] = [
+  {
+    name: 'the ticket of a run that left nothing stays started',
+    file: 'actors/tracker/ticket-progress.ts',
+    find: 'intake.moveTicket(id, release.state, { only: release.from })',
+    replace: '',
+    quick: true,
+  },
+  {
+    name: 'a released ticket runs again by itself',
+    file: 'core/tickets/run-trigger.ts',
+    find: 'return lastFinishedAt === undefined || lastFinishedAt < memory.since',
+    replace: 'return true',
+    quick: true,
+  },
+  {
+    name: 'the host’s own moves count as changes',
+    file: 'actors/tracker/ticket-intake.ts',
+    find: '    this.#rememberState(ticketId, state)\n    this.moves.request(',
+    replace: '    this.moves.request(',
+    quick: true,
+  },
+]
+
 export const mutants: readonly Mutant[] = [
   ...commit,
   ...frames,
@@ -700,4 +724,5 @@ export const mutants: readonly Mutant[] = [
   ...executions,
   ...sessions,
   ...followUps,
+  ...tickets,
 ]

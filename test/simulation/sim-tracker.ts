@@ -1,10 +1,12 @@
 /**
  * SimTracker is the simulated tracker: tickets appear, people and the service move them, and some block others.
  *
- * Answers come late and sometimes not at all. People close a ticket some time after it was moved to review.
+ * Answers come late and sometimes not at all. People close a ticket some time after it was moved to review. A ticket that
+ * somebody else moved stays there.
  */
 import type { Cancel, Tracker, TrackerListing } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { refuseMovedTicket } from '../../providers/tracker/moved-error.ts'
 import type { Random } from '../support/random.ts'
 import type { TicketPlan } from './plan.ts'
 import type { Process, Timeline } from './timeline.ts'
@@ -20,6 +22,15 @@ interface SimTicket {
   readonly plan: TicketPlan
   state: string
   changedAt: number
+  /** How often people have made the ticket eligible. */
+  readonly entries: number
+}
+
+/** A ticket as the laws see it. */
+export interface TicketFacts {
+  readonly id: string
+  readonly state: string
+  readonly entries: number
 }
 
 export class SimTracker {
@@ -40,7 +51,7 @@ export class SimTracker {
     this.#random = random
     this.#onTicketMoved = onTicketMoved
     for (const plan of tickets) {
-      time.at(plan.at, () => this.#setState(plan, ELIGIBLE))
+      time.at(plan.at, () => this.#setState(plan, ELIGIBLE, 1))
       for (const at of plan.toggledAt) time.at(at, () => this.#toggleTicket(plan))
     }
   }
@@ -54,10 +65,12 @@ export class SimTracker {
         this.#watchers.add(notify)
         return () => this.#watchers.delete(notify)
       },
-      moveTicket: (ticketId, state) =>
+      moveTicket: (ticketId, state, from) =>
         this.#answerLater(host, () => {
           const ticket = this.#tickets.get(ticketId)
           if (ticket === undefined) return no('unknown', `there is no ticket ${ticketId}`)
+          const isMovable = from?.includes(ticket.state) ?? ticket.state !== DONE
+          if (ticket.state !== state && !isMovable) return refuseMovedTicket(ticketId, ticket.state)
           this.#onTicketMoved(ticketId, state)
           this.#setState(ticket.plan, state)
           if (state === REVIEW) this.#time.in(60_000, () => this.#setState(ticket.plan, DONE))
@@ -66,6 +79,10 @@ export class SimTracker {
       linkPull: () => this.#answerLater(host, () => yes(undefined)),
       projects: () => this.#answerLater(host, () => yes([])),
     }
+  }
+
+  facts(): TicketFacts[] {
+    return [...this.#tickets.values()].map(({ plan, state, entries }) => ({ id: plan.id, state, entries }))
   }
 
   #answerLater<T>(host: Process, answer: () => Result<T>): Promise<Result<T>> {
@@ -100,11 +117,13 @@ export class SimTracker {
   }
 
   #toggleTicket(plan: TicketPlan): void {
-    this.#setState(plan, this.#tickets.get(plan.id)?.state === ELIGIBLE ? SHELVED : ELIGIBLE)
+    if (this.#tickets.get(plan.id)?.state === ELIGIBLE) this.#setState(plan, SHELVED)
+    else this.#setState(plan, ELIGIBLE, 1)
   }
 
-  #setState(plan: TicketPlan, state: string): void {
-    this.#tickets.set(plan.id, { plan, state, changedAt: Math.floor(this.#time.now) })
+  #setState(plan: TicketPlan, state: string, newEntries = 0): void {
+    const entries = (this.#tickets.get(plan.id)?.entries ?? 0) + newEntries
+    this.#tickets.set(plan.id, { plan, state, changedAt: Math.floor(this.#time.now), entries })
     for (const notify of this.#watchers) notify()
   }
 }

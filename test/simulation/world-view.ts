@@ -39,7 +39,13 @@ const DRAINING_STATE = 'd'
 /** Queries that only the world can answer. */
 export type WorldQueries = Pick<
   LawView,
-  'isLinkSteady' | 'isHostAwake' | 'countUsageOf' | 'countFollowUpSteps' | 'runOfPull' | 'wasPullIn'
+  | 'isLinkSteady'
+  | 'isHostAwake'
+  | 'countUsageOf'
+  | 'countFollowUpSteps'
+  | 'runOfPull'
+  | 'wasPullIn'
+  | 'tickets'
 >
 
 export class WorldView implements LawView {
@@ -84,6 +90,10 @@ export class WorldView implements LawView {
   }
 
   readonly secret = SECRET
+
+  tickets() {
+    return this.#queries.tickets()
+  }
 
   runOfPull(url: string) {
     return this.#queries.runOfPull(url)

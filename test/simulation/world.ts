@@ -79,6 +79,7 @@ export class World {
   readonly #grantedAt = new Map<string, number>()
   readonly #finishedAt = new Map<string, number>()
   readonly #endedAt = new Map<string, number>()
+  readonly #runWrittenAt = new Map<string, number>()
   readonly #leaseTerms = new LeaseTerms()
   readonly #machines = new Map<string, SimMachine>()
   readonly #lastDispatch = new Map<string, number>()
@@ -103,6 +104,7 @@ export class World {
       isLinkSteady: (worker) => this.#isLinkSteady(worker),
       isHostAwake: () => this.#isHostAwake(),
       countUsageOf: (runId) => this.#countUsageOf(runId),
+      tickets: () => this.#tracker.facts(),
       runOfPull: (url) => this.codehost.runOf(url),
       wasPullIn: (url, state) => this.codehost.wasIn(url, state),
       countFollowUpSteps: (runId, followUpId) => this.#countFollowUpSteps(runId, followUpId),
@@ -221,6 +223,7 @@ export class World {
         grantedAt: this.#grantedAt,
         finishedAt: this.#finishedAt,
         endedAt: this.#endedAt,
+        runWrittenAt: this.#runWrittenAt,
         queueReason: (runId) => this.#queueReason(runId),
         lastDispatchAt: (workerId) => this.#lastDispatch.get(workerId) ?? 0,
         countDeclines: (workerId, since) =>
@@ -563,9 +566,11 @@ export class World {
 
   #onCommitted(batch: DiskBatch): void {
     for (const change of batch.changes) this.note(`disk ${batch.number}: ${describeChange(change)}`)
-    for (const change of batch.changes)
+    for (const change of batch.changes) {
       if (change.is === 'key-value' && change.collection === 'ended-lease')
         this.#endedAt.set(change.key, this.time.now)
+      if (change.is === 'run') this.#runWrittenAt.set(change.key, this.time.now)
+    }
     const changedLeases = this.view.onCommitted(batch)
     for (const observer of this.#observers) observer.onCommitted?.(batch)
     for (const lease of changedLeases) {

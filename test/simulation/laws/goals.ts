@@ -5,9 +5,11 @@
  * The world judges them at the end of the calm part, from the disk and from the workers themselves.
  */
 import { FLEET_REASONS } from '../../../core/fleet/placement.ts'
+import type { Run } from '../../../protocol/run.ts'
 import { FAULTS_END_MS, RUN_MS_MAX } from '../plan.ts'
 import type { Spending } from '../sandbox-boots.ts'
 import { GIVEN_BACK_REASON, SPENT_TOKENS } from '../sim-executor.ts'
+import { STARTED } from '../sim-tracker.ts'
 import { executionRecordsOn } from '../worker-disk.ts'
 import { isTerminal, type Law, type LawView } from './law.ts'
 import { sessionTokens, TOKENS_PER_ENTRY } from './sessions.ts'
@@ -43,6 +45,8 @@ export interface GoalQueries {
   readonly finishedAt: ReadonlyMap<string, number>
   /** When the end of a lease reached the host's disk. */
   readonly endedAt: ReadonlyMap<string, number>
+  /** When the record of a run last reached the host's disk. */
+  readonly runWrittenAt: ReadonlyMap<string, number>
   readonly queueReason: (runId: string) => string | undefined
   /** The time of the last dispatch to a worker. */
   readonly lastDispatchAt: (workerId: string) => number
@@ -222,7 +226,48 @@ function isCounted(view: LawView, { leaseId, runId }: Spending): boolean {
   return counted.length === 1 && counted[0]?.inputTokens === SPENT_TOKENS
 }
 
+const runsOnceForEachEntry: Goal = {
+  number: '32',
+  sentence: 'a ticket runs at most once for each time that somebody made it eligible',
+  judge: (view) => {
+    for (const { id, entries } of view.tickets()) {
+      const runs = runsOf(view, id)
+      if (runs.length > entries)
+        return `${id} was made eligible ${entries} times, and has the runs ${runs.map((run) => run.id).join(', ')}`
+    }
+    return undefined
+  },
+}
+
+/** Covers the longest pause before a move is retried, and a tracker that does not answer once. */
+const TICKET_MOVE_MS_MAX = 5 * 60_000
+
+const noTicketIsStuck: Goal = {
+  number: 'T',
+  sentence: 'a ticket is in the started state only while a run works on it',
+  judge: (view, _, { runWrittenAt }) => {
+    for (const { id, state } of view.tickets()) {
+      if (state !== STARTED) continue
+      const runs = runsOf(view, id)
+      if (runs.some((run) => !isTerminal(run))) continue
+      const endedAt = Math.max(...runs.map((run) => runWrittenAt.get(run.id) ?? 0))
+      if (view.now() - endedAt < TICKET_MOVE_MS_MAX) continue
+      const ends = runs.map((run) => `${run.id} ${run.status}`)
+      return `${id} is still ${STARTED}, and its runs are over: ${ends.join(', ')}`
+    }
+    return undefined
+  },
+}
+
+const runsOf = (view: LawView, ticketId: string): Run[] =>
+  [...view.disk.runs.keys()].flatMap((runId) => {
+    const run = view.run(runId)
+    return run?.ticket.id === ticketId ? [run] : []
+  })
+
 export const goals: readonly Goal[] = [
+  runsOnceForEachEntry,
+  noTicketIsStuck,
   everySpendingCounts,
   everyRunEnds,
   everyWorkerOnline,

@@ -12,6 +12,7 @@ import type { Run } from '../../../protocol/run.ts'
 import type { NumberedFrame } from '../reference-outbox.ts'
 import type { SandboxBoot } from '../sandbox-boots.ts'
 import type { DiskBatch, SimDisk } from '../sim-disk.ts'
+import type { TicketFacts } from '../sim-tracker.ts'
 import type { SimWire } from '../sim-wire.ts'
 import type { DaemonExecution, ObservedExecution, SimWorker } from '../sim-worker.ts'
 import type { TerminalViewer } from '../terminal-viewers.ts'
@@ -92,6 +93,8 @@ export interface LawView {
   runOfPull(url: string): string | undefined
   /** Whether the pull request was ever in this state at the code host. */
   wasPullIn(url: string, state: string): boolean
+  /** Every ticket at the tracker. */
+  tickets(): readonly TicketFacts[]
   /** How often a follow-up pushed and posted its summary. */
   countFollowUpSteps(
     runId: string,
