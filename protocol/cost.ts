@@ -5,7 +5,7 @@
  */
 import Type, { type Static } from 'typebox'
 import { COST_MODELS_MAX } from './limits.ts'
-import { boundedList, Count, Name, record, Usd } from './schema-helpers.ts'
+import { boundedList, Count, Name, record, stringEnum, Usd } from './schema-helpers.ts'
 
 const tokens = {
   inputTokens: Count,
@@ -21,6 +21,10 @@ export const CostModelUsage = record('CostModelUsage', {
 })
 export type CostModelUsage = Static<typeof CostModelUsage>
 
+/** `reported`: by the vendor. `estimated`: from a price table. `example`: made up by the scripted agent. */
+export const CostSource = stringEnum(['reported', 'estimated', 'example'], 'Where the figures come from.')
+export type CostSource = Static<typeof CostSource>
+
 export const CostEntry = record('CostEntry', {
   label: Name,
   provider: Name,
@@ -28,6 +32,7 @@ export const CostEntry = record('CostEntry', {
   ...tokens,
   costUsd: Type.Optional(Usd),
   estimated: Type.Boolean(),
+  source: Type.Optional(CostSource),
   breakdown: Type.Optional(boundedList(CostModelUsage, COST_MODELS_MAX)),
 })
 export type CostEntry = Static<typeof CostEntry>

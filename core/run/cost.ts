@@ -8,6 +8,7 @@
  */
 import type { CostEntry, CostModelTotal, CostModelUsage, CostTotals } from '../../protocol/cost.ts'
 import { COST_MODELS_MAX, RUN_COSTS_MAX, USD_MAX } from '../../protocol/limits.ts'
+import { sharedSource } from './cost-source.ts'
 
 export const UNKNOWN_MODEL = 'unknown'
 /** The name for all models beyond COST_MODELS_MAX. */
@@ -76,10 +77,12 @@ export function foldTo(costs: readonly CostEntry[], max: number): CostEntry[] {
 function foldedEntry(costs: readonly CostEntry[]): CostEntry {
   const entries = costs.map(corrected)
   const breakdown = byModel(entries.flatMap(rowsOf)).map(({ estimated: _, ...row }) => row)
+  const source = sharedSource(entries)
   return corrected({
     label: shared(entries.map(({ label }) => label)),
     provider: shared(entries.map(({ provider }) => provider)),
     ...sumOf(entries),
+    ...(source === undefined ? {} : { source }),
     breakdown,
   })
 }

@@ -11,6 +11,7 @@ import { COST_MODELS_MAX, RUN_COSTS_MAX, USD_MAX } from '../../protocol/limits.t
 import type { Run } from '../../protocol/run.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import { foldExcessCosts, labelled, OTHER_MODELS, totalsOf } from './cost.ts'
+import { withSource } from './cost-source.ts'
 import { costUsdOf, type PriceTable } from './price.ts'
 
 /** The usage of one transcript, one row per model. */
@@ -38,7 +39,7 @@ export function sessionCost(parts: readonly SessionCostPart[], number: number): 
   if (breakdown.length === 0) return undefined
   const nothing = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 }
   const entry: CostEntry = { label: '', provider: RESUMABLE_AGENT, ...nothing, estimated: true, breakdown }
-  return labelled([entry], sessionLabel(number))[0]
+  return labelled([withSource(entry)], sessionLabel(number))[0]
 }
 
 /** Sessions of a run are counted from 1 in the labels of its costs. */

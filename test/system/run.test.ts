@@ -119,7 +119,7 @@ async function expectPull(system: LocalSystem, { result, prUrl }: Run): Promise<
 }
 
 function expectCosts(system: LocalSystem, run: Run, events: readonly RunEvent[]): void {
-  expect(run.costs).toHaveLength(1)
+  expect(run.costs).toMatchObject([{ source: 'example' }])
   const costEntries = events.flatMap((event) => (event.type === 'cost' ? [event.entry] : []))
   expect(costEntries.map(({ outputTokens }) => outputTokens)).toEqual(
     run.costs.map(({ outputTokens }) => outputTokens),

@@ -5,6 +5,7 @@
  * sums of the rows, limited to what a record can hold. `estimated` means that the vendor did not compute the sum.
  */
 import { OTHER_MODELS, UNKNOWN_MODEL } from '../../core/run/cost.ts'
+import { withSource } from '../../core/run/cost-source.ts'
 import { costUsdOf, type PriceTable, type TokenUse } from '../../core/run/price.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
@@ -56,7 +57,7 @@ export function costFromUsage(
   const entries = snapshots.flatMap((snapshot) => snapshot.entries).filter(({ at }) => at >= since)
   if (entries.length === 0) return undefined
   const rows = entries.map((entry) => priceEntry(entry, prices))
-  return costEntryOf(provider, rows, true)
+  return withSource(costEntryOf(provider, rows, true))
 }
 
 /** Chooses the best available cost of an ended execution. */
@@ -65,7 +66,8 @@ export function bestCost(
   fromUsage: CostEntry | undefined,
 ): CostEntry | undefined {
   if (ending.cost === undefined) return fromUsage
-  return ending.costIsPartial === true ? (fromUsage ?? ending.cost) : ending.cost
+  const reported = withSource(ending.cost)
+  return ending.costIsPartial === true ? (fromUsage ?? reported) : reported
 }
 
 function priceEntry({ id: _, at: __, ...entry }: UsageEntry, prices: PriceTable): CostModelUsage {

@@ -8,6 +8,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { SCRIPTED_MODEL } from '../../core/run/cost-source.ts'
 import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from '../run/sandbox-paths.ts'
 import { runInteractiveSession } from './scripted/interactive-session.ts'
 import { parseOptions, type ScriptedOptions } from './scripted/options.ts'
@@ -17,7 +18,7 @@ import { type RunnerResult, ScriptRunner } from './scripted/script-runner.ts'
 import { type StreamLine, StreamLines } from './scripted/stream-lines.ts'
 import type { ToolEnvironment } from './scripted/tools.ts'
 import { Transcript, type TranscriptOptions } from './scripted/transcript.ts'
-import { MODEL, NO_USAGE, UsageMeter } from './scripted/usage-meter.ts'
+import { NO_USAGE, UsageMeter } from './scripted/usage-meter.ts'
 
 const PROMPT_BYTES_MAX = 8 * 1024 * 1024
 const [FAILED, TERMINATED] = [1, 143]
@@ -177,7 +178,7 @@ async function runInteractive(resumed: string, firstTranscript: Transcript): Pro
     return sessionId
   }
   const recordExchange = (typed: string, answered: string) => {
-    const message = { id: `msg_${randomUUID()}`, requestId: `req_${randomUUID()}`, model: MODEL }
+    const message = { id: `msg_${randomUUID()}`, requestId: `req_${randomUUID()}`, model: SCRIPTED_MODEL }
     const usage = meter.endMessage(meter.beginMessage(typed), answered)
     transcript.addPrompt(typed)
     transcript.addMessage(message, [{ type: 'text', text: answered }], usage, meter.sessionUsage())

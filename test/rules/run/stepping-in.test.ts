@@ -124,6 +124,7 @@ describe('the cost of a session', () => {
       cacheWriteTokens: 0,
       costUsd: 6,
       estimated: true,
+      source: 'estimated',
     })
     expect(newestInstant(entries)).toBe(LATER)
   })

@@ -5,9 +5,11 @@
  * written to the transcript when it is complete, and then its tool runs. Limits are checked where agentA checks them:
  * turns before the next message, the budget before a tool runs.
  */
+
+import { SCRIPTED_MODEL } from '../../../core/run/cost-source.ts'
 import type { RunnerContext } from './runner-context.ts'
 import type { ContentBlock, ExecutionEnd, MessageHeader, StreamLine } from './stream-lines.ts'
-import { MODEL, type Usage } from './usage-meter.ts'
+import type { Usage } from './usage-meter.ts'
 
 export interface OpenMessage {
   readonly message: MessageHeader
@@ -78,7 +80,7 @@ export class MessageWriter {
     if (maxTurns !== undefined && this.#turns > maxTurns) {
       return limitEnd('error_max_turns', 'max_turns', `Reached maximum number of turns (${maxTurns})`)
     }
-    const message = { id: `msg_${randomHex(24)}`, requestId: `req_${randomHex(24)}`, model: MODEL }
+    const message = { id: `msg_${randomHex(24)}`, requestId: `req_${randomHex(24)}`, model: SCRIPTED_MODEL }
     this.#open = { message, usage: meter.beginMessage(this.#answered), blocks: [] }
     this.#answered = ''
     return undefined

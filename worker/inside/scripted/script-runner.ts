@@ -3,12 +3,14 @@
  *
  * Interruptions are checked between steps; long steps end early when the signal aborts.
  */
+
+import { SCRIPTED_MODEL, SMALL_SCRIPTED_MODEL } from '../../../core/run/cost-source.ts'
 import { MessageWriter } from './message-writer.ts'
 import type { RunnerContext } from './runner-context.ts'
 import type { ScriptStep } from './script.ts'
 import { type ExecutionEnd, type SubagentTask, toRateLimitInfo } from './stream-lines.ts'
 import { describeToolUse, type ToolStep, useTool } from './tools.ts'
-import { MODEL, NO_USAGE, SMALL_MODEL } from './usage-meter.ts'
+import { NO_USAGE } from './usage-meter.ts'
 
 export type RunnerResult =
   | { readonly is: 'ended'; readonly isError: boolean; readonly isAborted: boolean; readonly text: string }
@@ -117,7 +119,11 @@ export class ScriptRunner {
       agentId: `a${randomHex(16)}`,
       description: 'second model',
     }
-    const message = { id: `msg_${randomHex(24)}`, requestId: `req_${randomHex(24)}`, model: SMALL_MODEL }
+    const message = {
+      id: `msg_${randomHex(24)}`,
+      requestId: `req_${randomHex(24)}`,
+      model: SMALL_SCRIPTED_MODEL,
+    }
     const block = { type: 'text', text }
     const usage = meter.countSubagent(text)
     emit(lines.task('task_started', subagent, { task_type: 'local_agent', prompt: text }))
@@ -165,7 +171,7 @@ export class ScriptRunner {
     const message = this.#messages.openMessage()?.message ?? {
       id: `msg_${randomHex(24)}`,
       requestId: '',
-      model: MODEL,
+      model: SCRIPTED_MODEL,
     }
     emit(lines.aborted(message, this.#lastText, this.#messages.openMessage()?.usage ?? NO_USAGE))
     emit(lines.interruption())

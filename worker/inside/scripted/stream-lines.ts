@@ -4,7 +4,8 @@
  * Every line has the session id and a uuid. Invented values are marked: `scripted`, cost basis `unknown`, no API key.
  * `ScriptRunner` decides when to print the lines.
  */
-import { MODEL, type ModelUsage, NO_USAGE, type Usage, type UsageByModel } from './usage-meter.ts'
+import { SCRIPTED_MODEL } from '../../../core/run/cost-source.ts'
+import { type ModelUsage, NO_USAGE, type Usage, type UsageByModel } from './usage-meter.ts'
 
 export type StreamLine = Readonly<Record<string, unknown>>
 export type ContentBlock = Readonly<Record<string, unknown>> & { readonly type: string }
@@ -71,7 +72,7 @@ export class StreamLines {
       cwd: this.#source.cwd,
       tools: ['Task', 'Bash', 'Edit', 'WebFetch', 'Write'],
       mcp_servers: [],
-      model: MODEL,
+      model: SCRIPTED_MODEL,
       permissionMode: 'bypassPermissions',
       slash_commands: ['exit', 'help'],
       apiKeySource: 'none',

@@ -3,9 +3,7 @@
  * characters are one token, half of each new text is written to the cache, and all earlier context is read from it.
  * Pure.
  */
-
-export const MODEL = 'scripted-1'
-export const SMALL_MODEL = 'scripted-1-mini'
+import { SCRIPTED_MODEL, SMALL_SCRIPTED_MODEL } from '../../../core/run/cost-source.ts'
 
 /** Usage in the format of the Messages API. */
 export interface Usage {
@@ -36,7 +34,7 @@ const CHARS_PER_TOKEN = 4
 /** Tokens of an agent's own instructions. */
 const INSTRUCTION_TOKENS = 1_000
 /** USD per million tokens: input, output, cache read, cache write. */
-const PRICES = { [MODEL]: [1, 5, 0.1, 1.25], [SMALL_MODEL]: [0.2, 1, 0.02, 0.25] } as const
+const PRICES = { [SCRIPTED_MODEL]: [1, 5, 0.1, 1.25], [SMALL_SCRIPTED_MODEL]: [0.2, 1, 0.02, 0.25] } as const
 const MILLION = 1_000_000
 
 export type ScriptedModel = keyof typeof PRICES
@@ -72,7 +70,7 @@ export class UsageMeter {
     const usage = { ...begun, output_tokens: estimateTokens(words) }
     this.#contextTokens += usage.output_tokens
     this.#mainLoop = addApiUsage(this.#mainLoop, usage)
-    this.#count(MODEL, usage)
+    this.#count(SCRIPTED_MODEL, usage)
     return usage
   }
 
@@ -80,7 +78,7 @@ export class UsageMeter {
   countSubagent(words: string): Usage {
     const tokens = estimateTokens(words)
     const usage = { ...NO_USAGE, input_tokens: tokens, output_tokens: tokens }
-    this.#count(SMALL_MODEL, usage)
+    this.#count(SMALL_SCRIPTED_MODEL, usage)
     return usage
   }
 

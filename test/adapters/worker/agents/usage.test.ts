@@ -504,6 +504,7 @@ describe('agentB', () => {
       cacheWriteTokens: 300,
       costUsd: 0.0030135,
       estimated: true,
+      source: 'estimated',
       breakdown: [
         {
           model: 'gpt-6-sol',
@@ -570,9 +571,10 @@ describe('the cost from transcripts', () => {
       estimated: false,
     }
     const observed = { ...cost, inputTokens: 2 }
-    expect(bestCost({ cost }, observed)).toBe(cost)
+    const reported = { ...cost, source: 'reported' }
+    expect(bestCost({ cost }, observed)).toEqual(reported)
     expect(bestCost({ cost, costIsPartial: true }, observed)).toBe(observed)
-    expect(bestCost({ cost, costIsPartial: true }, undefined)).toBe(cost)
+    expect(bestCost({ cost, costIsPartial: true }, undefined)).toEqual(reported)
     expect(bestCost({}, observed)).toBe(observed)
   })
 })
