@@ -165,7 +165,7 @@ class LocalExecutor implements ClosableExecutor {
     runId,
   }: EndedExecution): Promise<Pick<RecoveredOutputs, 'costs' | 'usage'>> {
     const agent = this.#sandboxes.get(runId)?.agent
-    // Of an execution that never started its agent, the record still names the one before. Older records name none.
+    // The record still names the execution before one that never started its agent. Older records name none.
     if (agent === undefined || (agent.leaseId ?? leaseId) !== leaseId) return {}
     try {
       const { home } = this.#sandboxes.foldersOf(runId)

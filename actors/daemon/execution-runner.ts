@@ -6,20 +6,12 @@
  */
 import { isNativeError } from 'node:util/types'
 import { failedOutcome } from '../../core/daemon/outcome.ts'
-import type {
-  AgentOutcome,
-  ExecutionReport,
-  Executor,
-  RecoveredOutputs,
-  StopRequest,
-} from '../../core/daemon/ports.ts'
+import type { AgentOutcome, ExecutionReport, Executor, StopRequest } from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
-import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
-import type { CostEntry } from '../../protocol/cost.ts'
 import type { Job } from '../../protocol/frames.ts'
-import type { ExecutionContext } from './execution.machine.ts'
 import { ExecutionHandle, type ExecutionHandlePorts } from './execution-handle.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
+import { recoverOutputs } from './execution-recovery.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
 import { fitOutcome, type Reports } from './reports.ts'
 
@@ -191,42 +183,11 @@ export class ExecutionRunner {
   // ---- outputs and sandboxes ------------------------------------------------------------------------------------------------
 
   async recover(leaseId: string): Promise<void> {
-    const { lookup, outbox } = this.#ports
-    const fields = lookup.fieldsOf(leaseId)
+    const fields = this.#ports.lookup.fieldsOf(leaseId)
     if (fields === undefined || this.#occupied.has(leaseId)) return
     this.#occupied.set(leaseId, fields.runId)
-    const { sandbox, costs = [], usage = [] } = await this.#tryRecover(fields)
-    for (const snapshot of usage) outbox.addReport(leaseId, { is: 'usage', snapshot }, '')
-    // Costs that were reported before the daemon died are in the stored execution already.
-    if (fields.costs.length === 0 && costs.length > 0) this.#reportRecovered(leaseId, costs)
-    lookup.send(leaseId, { type: 'recovered', sandbox })
+    await recoverOutputs(fields, this.#ports)
     this.#onGone(leaseId)
-  }
-
-  #reportRecovered(leaseId: string, costs: readonly CostEntry[]): void {
-    const { clock, lookup, outbox } = this.#ports
-    const event = { type: 'cost', at: new Date(clock.now()).toISOString() } as const
-    for (const entry of costs) outbox.addReport(leaseId, { is: 'event', event: { ...event, entry } }, '')
-    lookup.send(leaseId, { type: 'costs reported', costs: [...costs] })
-  }
-
-  async #tryRecover({
-    leaseId,
-    runId,
-    progress,
-    retentionHours,
-  }: ExecutionContext): Promise<RecoveredOutputs> {
-    try {
-      const recovered = await this.#ports.executor.recover({ leaseId, runId }, progress, retentionHours)
-      const { sandbox } = recovered
-      if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return recovered
-    } catch (error) {
-      this.#ports.log.error(
-        { run: runId, reason: messageOf(error) },
-        'could not recover the outputs of a run',
-      )
-    }
-    return {}
   }
 
   /** Deletes the retained sandbox, never during an execution; while one is being ended, after its end. */

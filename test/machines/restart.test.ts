@@ -165,7 +165,7 @@ describe('an execution', () => {
     working: ['recovering', ['execution.recover']],
     finishing: ['recovering', ['execution.recover']],
     stopping: ['recovering', ['execution.recover']],
-    abandoned: [undefined, []],
+    abandoned: ['recovering', ['execution.recover']],
     recovering: ['recovering', ['execution.recover']],
     finished: ['finished', ['execution.report']],
   }

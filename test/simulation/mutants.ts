@@ -407,8 +407,8 @@ const executions: readonly Mutant[] = [
   },
   {
     name: 'the costs of an execution that dies with its daemon are forgotten',
-    file: 'actors/daemon/execution-runner.ts',
-    find: 'if (fields.costs.length === 0 && costs.length > 0) this.#reportRecovered(leaseId, costs)',
+    file: 'actors/daemon/execution-recovery.ts',
+    find: 'if (fields.costs.length === 0 && costs.length > 0) reportCosts(leaseId, costs, ports)',
     replace: '',
   },
   {

@@ -76,8 +76,10 @@ testIf(existsSync('/usr/bin/curl'), 'needs curl')(
     ])
     const first = await system.waitForEnd('NET-1')
     expect([first.status, first.error]).toEqual(['completed', undefined])
-    const said = (await system.events(first)).flatMap((event) => (event.type === 'log' ? [event.text] : []))
-    const refused = said.filter((text) => /^egress: \S+ refused/.test(text)).map((text) => text.split(' ')[1])
+    const texts = (await system.events(first)).flatMap((event) => (event.type === 'log' ? [event.text] : []))
+    const refused = texts
+      .filter((text) => /^egress: \S+ refused/.test(text))
+      .map((text) => text.split(' ')[1])
     expect(refused).toEqual(['other.invalid:443'])
     worker.process.kill('SIGTERM')
     await worker.exit
