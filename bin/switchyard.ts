@@ -202,7 +202,9 @@ program
     '--data-dir <path>',
     'the example’s own folder (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
   )
-  .option('--keep', 'go on serving when they are done, until Ctrl-C')
+  .option('--keep', 'go on serving when they are done, until Ctrl-C (default: on a terminal)')
+  .option('--no-keep', 'end when they are done (default: in a pipe)')
+  .addOption(new Option('--no-heading').hideHelp())
   .option('--json', 'the runs’ records on standard output, the story on standard error')
   .action(async (options) => {
     const { quickstart } = await import('./commands/quickstart.ts')

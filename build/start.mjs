@@ -1,24 +1,48 @@
 /**
  * `npm start`: runs switchyard on this machine without any account.
  *
- * Checks the machine's requirements, builds, and becomes `switchyard quickstart` with a data directory of its own,
- * `.data/` in the checkout. Passes its arguments on (`npm start -- --keep`).
+ * Answers at once, checks the machine's requirements, builds, and becomes `switchyard quickstart` with a data directory
+ * of its own, `.data/` in the checkout. Passes its arguments on (`npm start -- --keep`).
  */
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { build, isBuilt, program } from './build.mjs'
-import { root } from './bundle.mjs'
-import { checkSystem } from './check-system.mjs'
 
+const TICK_MS = 250
+const args = process.argv.slice(2)
+// With --json, standard output belongs to the runs' records.
+const out = args.includes('--json') ? process.stderr : process.stdout
+out.write('switchyard: three example tickets, no account, no network\n')
+
+const { checkSystem } = await import('./check-system.mjs')
 await checkSystem()
-if (!isBuilt()) await build()
+const { build, isBuilt, program } = await import('./build.mjs')
+const { root } = await import('./bundle.mjs')
+if (!isBuilt()) await buildWithProgress()
 process.argv = [
   process.execPath,
   program,
   'quickstart',
+  '--no-heading',
   '--data-dir',
   join(root, '.data'),
-  ...process.argv.slice(2),
+  ...args,
 ]
 // Runs in this process, so that signals and the exit code need no forwarding.
 await import(pathToFileURL(program).href)
+
+/** Shows the seconds in place on a terminal; elsewhere one line for the beginning and one for the end. */
+async function buildWithProgress() {
+  const isRedrawn = out.isTTY === true && process.env.TERM !== 'dumb' && !process.env.CI
+  const began = performance.now()
+  const seconds = () => `${((performance.now() - began) / 1000).toFixed(1)}s`
+  const line = (text) => `  ${'build'.padEnd(11)} ${text}`
+  const draw = () => out.write(`\r\x1b[K${line(seconds())}`)
+  out.write(isRedrawn ? line(seconds()) : `${line('begins')}\n`)
+  const timer = isRedrawn ? setInterval(draw, TICK_MS) : undefined
+  try {
+    await build()
+    out.write(`${isRedrawn ? '\r\x1b[K' : ''}${line(`done, ${seconds()}`)}\n`)
+  } finally {
+    clearInterval(timer)
+  }
+}

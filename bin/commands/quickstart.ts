@@ -10,22 +10,31 @@ import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import type { Launch } from '../launch-file.ts'
 import { type Colors, createColors } from '../quickstart/colors.ts'
-import { type ExampleFolder, exampleFolder, prepareFolder, writeTickets } from '../quickstart/data-folder.ts'
+import {
+  EXAMPLE_REPO,
+  type ExampleFolder,
+  exampleFolder,
+  prepareFolder,
+  writeTickets,
+} from '../quickstart/data-folder.ts'
 import { dialDashboard } from '../quickstart/dial-dashboard.ts'
 import { ExampleHost } from '../quickstart/host.ts'
+import { describeNextSteps } from '../quickstart/next-steps.ts'
 import {
   describeFailure,
   describeResult,
   isPublished,
   ProgressOutput,
 } from '../quickstart/progress-output.ts'
+import { ProgressScreen } from '../quickstart/progress-screen.ts'
 import { diffOfBranch } from '../quickstart/sample-repository.ts'
-import { shellCommand } from '../shell-command.ts'
 
 export interface QuickstartOptions {
   readonly dataDir?: string
-  /** Keep serving until a stop signal. */
-  readonly keep?: true
+  /** Keep serving until a stop signal; by default on a terminal. */
+  readonly keep?: boolean
+  /** False: the first line is printed already. */
+  readonly heading: boolean
   /** Print the runs as JSON on standard output, and all text for people on standard error. */
   readonly json?: true
 }
@@ -40,7 +49,7 @@ interface QuickstartContext {
   readonly folder: ExampleFolder
   readonly host: ExampleHost
   readonly colors: Colors
-  readonly print: (text: string) => void
+  readonly screen: ProgressScreen
   /** Rejects when the command has to end early: on a signal, or when the host has ended. */
   readonly aborted: Promise<never>
 }
@@ -49,35 +58,48 @@ export async function quickstart(options: QuickstartOptions): Promise<void> {
   const out = options.json === true ? process.stderr : process.stdout
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const colors = createColors(out, process.env)
-  const print = (text: string) => void out.write(`${text}\n`)
+  const screen = new ProgressScreen(out, process.env)
+  const isKept = options.keep ?? (options.json !== true && out.isTTY === true)
+  if (options.heading) screen.print('switchyard: three example tickets, no account, no network')
   const asked = awaitStopSignal()
   const folder = exampleFolder(resolveDataDir(options.dataDir, 'switchyard-quickstart'))
-  await prepareFolder(folder)
-  const host = new ExampleHost(process.argv[1] ?? '', folder)
-  const aborted = Promise.race([asked.then(interrupted), host.ended.then(() => hostEnded(host))])
-  aborted.catch(() => {})
+  const endStart = screen.beginStep('start')
+  let host: ExampleHost | undefined
   try {
-    const launch = await Promise.race([host.waitForLaunch(), aborted])
-    const runs = await runExample({ folder, host, colors, print, aborted }, launch)
+    await prepareFolder(folder)
+    const started = new ExampleHost(process.argv[1] ?? '', folder)
+    host = started
+    const aborted = Promise.race([asked.then(interrupted), started.ended.then(() => hostEnded(started))])
+    aborted.catch(() => {})
+    const launch = await Promise.race([started.waitForLaunch(), aborted])
+    await checkExecution(started)
+    endStart('host ready')
+    const runs = await runExample({ folder, host: started, colors, screen, aborted }, launch)
     if (options.json === true) process.stdout.write(`${JSON.stringify(runs, undefined, 2)}\n`)
-    print(nextSteps(folder, launch, options.keep === true, colors))
-    if (options.keep === true) await Promise.race([asked, aborted])
+    const facts = { program: process.argv[1] ?? '', dataDir: folder.dataDir, cwd: process.cwd() }
+    const next = { ...facts, repo: EXAMPLE_REPO, url: launch.url, run: runs.find(isPublished) }
+    screen.print(`\n${describeNextSteps(next, isKept)}`)
+    if (isKept) await Promise.race([asked, aborted])
   } finally {
-    await host.stop()
+    screen.settle()
+    await host?.stop()
   }
 }
 
 // ---- the example -------------------------------------------------------------------------------------------------
 
-async function runExample(scene: QuickstartContext, launch: Launch): Promise<readonly Run[]> {
-  const { host, print, aborted } = scene
+async function checkExecution(host: ExampleHost): Promise<void> {
   const { hostExecution } = await host.health()
-  if (hostExecution?.kind === 'none')
-    throw new ExitError(
-      EXIT.unavailable,
-      `no run can be executed on this machine (${hostExecution.reason}). The host says:\n${await host.readLogTail()}`,
-    )
-  const progress = new ProgressOutput(scene.colors)
+  if (hostExecution?.kind !== 'none') return
+  throw new ExitError(
+    EXIT.unavailable,
+    `no run can be executed on this machine (${hostExecution.reason}). The host says:\n${await host.readLogTail()}`,
+  )
+}
+
+async function runExample(scene: QuickstartContext, launch: Launch): Promise<readonly Run[]> {
+  const { host, screen, aborted } = scene
+  const progress = new ProgressOutput()
   const patience = new AbortController()
   try {
     const late = pause(EXAMPLE_SECONDS_MAX * 1000, undefined, { signal: patience.signal })
@@ -85,9 +107,10 @@ async function runExample(scene: QuickstartContext, launch: Launch): Promise<rea
     await Promise.race([follow(scene, launch, progress), tooLate, aborted])
   } finally {
     patience.abort()
+    screen.settle()
   }
   const runs = progress.runs()
-  for (const run of runs) print(`\n${await describeRun(run, scene)}`)
+  for (const run of runs) screen.print(`\n${await describeRun(run, scene)}`)
   const failed = runs.filter((run) => !isPublished(run))
   if (failed.length === 0) return runs
   throw new ExitError(EXIT.refused, `${failed.length} of ${runs.length} tickets have no pull request`)
@@ -95,7 +118,7 @@ async function runExample(scene: QuickstartContext, launch: Launch): Promise<rea
 
 /** Resolves when every run has ended. Writes the tickets when the dashboard socket is open. */
 function follow(
-  { folder, host, print }: QuickstartContext,
+  { folder, host, screen }: QuickstartContext,
   launch: Launch,
   progress: ProgressOutput,
 ): Promise<void> {
@@ -103,51 +126,38 @@ function follow(
   return new Promise((resolve, reject) => {
     const dashboard = dialDashboard(launch.url, launch.token, {
       onFrame: (frame) => {
-        if (frame.type === 'hello') present().catch(reject)
+        if (frame.type === 'hello') present(frame.runs).catch(reject)
         if (frame.type !== 'run-updated') return
-        const text = progress.onRunUpdate(frame.run, performance.now() - began)
-        if (text !== undefined) print(text)
+        const line = progress.onRunUpdate(frame.run, performance.now() - began)
+        if (line !== undefined) screen.update(line.runId, line.text)
         if (!progress.isOver()) return
         resolve()
         dashboard.close()
       },
       onClosed: (reason) => void host.explainEnd(`the dashboard socket was closed: ${reason}`).then(reject),
     })
-    const present = () =>
-      writeTickets(folder, (tickets) => {
-        progress.setTickets(tickets.map(({ identifier }) => identifier))
-        for (const { identifier, title } of tickets) print(`a ticket: ${identifier}  ${title}`)
+    const present = (earlier: readonly Run[]) => {
+      const restored = progress
+        .setEarlierRuns(earlier)
+        .map(({ ticket }) => ticket.identifier)
+        .sort(compareNumerically)
+      if (restored.length > 0)
+        screen.printStep('restored', `${restored.join(', ')}, queued by an earlier start`)
+      return writeTickets(folder, (tickets) => {
+        const identifiers = tickets.map(({ identifier }) => identifier)
+        progress.setTickets(identifiers)
+        screen.printStep('tickets', identifiers.join(', '))
       })
+    }
   })
 }
 
-async function describeRun(run: Run, { folder, host, colors }: QuickstartContext): Promise<string> {
+const compareNumerically = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
+
+async function describeRun(run: Run, { folder, host, colors, screen }: QuickstartContext): Promise<string> {
   if (!isPublished(run)) return describeFailure(run, await host.events(run.id).catch(() => []), colors)
   const diff = run.result?.branch === undefined ? '' : await diffOfBranch(folder.code, run.result.branch)
-  return describeResult(run, diff, colors)
-}
-
-function nextSteps(
-  { dataDir, tickets, config }: ExampleFolder,
-  { url }: Launch,
-  stays: boolean,
-  colors: Colors,
-): string {
-  const serve = shellCommand(process.argv[1] ?? '', 'serve', '--data-dir', dataDir)
-  const now = stays
-    ? [`  the host keeps running at ${url}; its token is in ${dataDir}/launch.json. Ctrl-C ends it.`]
-    : [`  the host ends now. Start it again: ${serve}`]
-  return [
-    '',
-    colors.bold('What next'),
-    ...now,
-    `  more tickets: write Markdown files to ${tickets}; each file with a switchyard block becomes a run`,
-    `  a dashboard: while a host runs, its socket is /ws; address and token are in ${dataDir}/launch.json`,
-    `  more machines: set fleet.host in ${config}; on the host,`,
-    '    POST /api/workers/pairing-tokens returns a token; put it into a file on the machine, and run',
-    '    switchyard worker --host https://<fleet.host>:4401 --token-file <file>',
-    `  real agents, trackers and repositories: ${config}, or a host with a data directory of its own`,
-  ].join('\n')
+  return describeResult(run, diff, colors, (line) => screen.truncate(line))
 }
 
 // ---- early ends -----------------------------------------------------------------------------------------

@@ -13,6 +13,9 @@ import { shellCommand } from '../shell-command.ts'
 import { createSampleRepository, REMOTE, readBaseFile } from './sample-repository.ts'
 import { type ExampleTicket, nextTickets, ticketFile } from './tickets.ts'
 
+/** The repository's key in the configuration. */
+export const EXAMPLE_REPO = 'example'
+
 export interface ExampleFolder {
   readonly dataDir: string
   readonly config: string
@@ -62,7 +65,7 @@ function configFor({ tickets, code }: ExampleFolder) {
     agent: { commands: { agentA: 'scripted-agent' } },
     tracker: { driver: 'local', path: tickets, startedState: 'In Progress', reviewState: 'In Review' },
     codehost: { driver: 'local', path: code },
-    repos: { example: { remote: REMOTE } },
+    repos: { [EXAMPLE_REPO]: { remote: REMOTE } },
   }
 }
 
@@ -75,7 +78,7 @@ function refuseForeignConfig(folder: ExampleFolder, text: string): void {
   const isOwn =
     tracker.path === own.tracker.path &&
     codehost.path === own.codehost.path &&
-    repos.example?.remote === REMOTE &&
+    repos[EXAMPLE_REPO]?.remote === REMOTE &&
     agent.commands.agentA === own.agent.commands.agentA
   if (isOwn) return
   throw new ExitError(

@@ -3,38 +3,47 @@
  *
  * All functions are pure: runs and events in, text out.
  */
+import { formatUsd } from '../../core/format-usd.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import { type Colors, removeControls } from './colors.ts'
 
-const DIFF_LINES_MAX = 60
+const DIFF_LINES_MAX = 24
 const LOG_LINES_MAX = 15
 const TEXT_LINE_CHARS_MAX = 160
 const OVER: readonly Run['status'][] = ['completed', 'failed', 'cancelled']
 
+export interface RunLine {
+  readonly runId: string
+  readonly text: string
+}
+
 export class ProgressOutput {
-  readonly #colors: Colors
   #identifiers: readonly string[] = []
+  #restored: readonly Run[] = []
   readonly #runs = new Map<string, Run>()
   readonly #lastText = new Map<string, string>()
 
-  constructor(colors: Colors) {
-    this.#colors = colors
-  }
-
-  /** Sets the tickets whose runs are shown. */
+  /** Sets the tickets whose runs the example waits for. */
   setTickets(identifiers: readonly string[]): void {
     this.#identifiers = identifiers
   }
 
+  /** Sets the runs that were there before this start. Returns those that go on now, which take room from the others. */
+  setEarlierRuns(runs: readonly Run[]): readonly Run[] {
+    this.#restored = runs.filter((run) => !isOver(run))
+    return this.#restored
+  }
+
   /** Returns the line to print; undefined when nothing changed for a person. */
-  onRunUpdate(run: Run, elapsedMs: number): string | undefined {
+  onRunUpdate(run: Run, elapsedMs: number): RunLine | undefined {
     const { identifier } = run.ticket
-    if (!this.#identifiers.includes(identifier)) return undefined
-    this.#runs.set(identifier, run)
-    const text = statusText(run, this.#colors)
-    if (this.#lastText.get(identifier) === text) return undefined
-    this.#lastText.set(identifier, text)
-    return `${formatSeconds(elapsedMs)}  ${this.#colors.bold(identifier.padEnd(8))}  ${text}`
+    const isOwn = this.#identifiers.includes(identifier)
+    if (!isOwn && !this.#restored.some(({ id }) => id === run.id)) return undefined
+    if (isOwn) this.#runs.set(identifier, run)
+    const text = statusText(run)
+    if (this.#lastText.get(run.id) === text) return undefined
+    this.#lastText.set(run.id, text)
+    return { runId: run.id, text: `${formatSeconds(elapsedMs)} ${identifier.padEnd(8)} ${text}` }
   }
 
   isOver(): boolean {
@@ -51,7 +60,7 @@ export class ProgressOutput {
   describeState(): string {
     const lines = this.#identifiers.map((identifier) => {
       const run = this.#runs.get(identifier)
-      return `  ${identifier}: ${run === undefined ? 'no run yet' : statusText(run, this.#colors)}`
+      return `  ${identifier}: ${run === undefined ? 'no run yet' : statusText(run)}`
     })
     return lines.join('\n')
   }
@@ -59,19 +68,25 @@ export class ProgressOutput {
 
 export const isPublished = (run: Run): boolean => run.status === 'completed' && run.prUrl !== undefined
 
-/** The result of a run, and its changes. */
-export function describeResult(run: Run, diff: string, colors: Colors): string {
-  const { ticket, result, prUrl = 'none' } = run
+/** The result of a run, and its changes. @param truncate cuts a line at the width of the terminal */
+export function describeResult(
+  run: Run,
+  diff: string,
+  colors: Colors,
+  truncate: (line: string) => string = (line) => line,
+): string {
+  const { ticket, result } = run
   const summary = result?.summary ?? ''
+  const line = (name: string, text: string) => truncate(`  ${name.padEnd(13)} ${text}`)
   return [
-    colors.bold(`${ticket.identifier}  ${removeControls(ticket.title)}`),
-    ...(summary === '' ? [] : [`  summary       ${toSingleLine(summary)}`]),
-    `  cost          ${describeCost(run)}`,
-    `  pull request  ${removeControls(prUrl)}`,
+    colors.bold(truncate(`${ticket.identifier}  ${removeControls(ticket.title)}`)),
+    ...(summary === '' ? [] : [line('summary', toSingleLine(summary))]),
+    line('cost', describeCost(run)),
+    line('pull request', `${pullName(run)}, ${countChanges(diff)}`),
     ...(result === undefined || result.artifacts.length === 0
       ? []
-      : [`  artifacts     ${removeControls(result.artifacts.join(', '))}`]),
-    ...diffLines(diff, colors).map((line) => `  ${line}`),
+      : [line('artifacts', removeControls(result.artifacts.join(', ')))]),
+    ...diffLines(diff, colors, (text) => truncate(`  ${text}`)),
   ].join('\n')
 }
 
@@ -86,29 +101,44 @@ export function describeFailure(run: Run, events: readonly RunEvent[], colors: C
   ].join('\n')
 }
 
-/** The tokens, and the dollars when they are known. */
-export function describeCost({ costTotals }: Run): string {
+/** The dollars when they are known, otherwise the tokens. */
+export function describeCost({ costs, costTotals }: Run): string {
   if (costTotals === undefined) return 'unknown'
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, costUsd, estimated } = costTotals
   const read = inputTokens + cacheReadTokens + cacheWriteTokens
-  const dollars = costUsd === undefined ? '' : `, $${costUsd.toFixed(4)}${estimated ? ' (estimated)' : ''}`
-  return `${read} tokens in, ${outputTokens} out${dollars}`
+  const amount =
+    costUsd === undefined ? `${read} tokens in, ${outputTokens} out` : formatUsd({ costUsd, estimated })
+  const isMadeUp = costs.length > 0 && costs.every(({ source }) => source === 'example')
+  return isMadeUp ? `made up (${amount}): no model was asked` : amount
 }
 
 // ---- formatting -------------------------------------------------------------------------------------------------------
 
 const isOver = (run: Run): boolean => OVER.includes(run.status)
 
-function statusText(run: Run, colors: Colors): string {
+function statusText(run: Run): string {
   const { status, queueReason, error, prUrl } = run
   if (status === 'queued' && queueReason !== undefined) return `queued: ${toSingleLine(queueReason)}`
-  if (status === 'failed') return colors.bad(`failed: ${toSingleLine(error ?? 'no reason was given')}`)
-  if (status === 'completed' && prUrl !== undefined) return colors.good('completed, with a pull request')
+  if (status === 'failed') return `failed: ${toSingleLine(error ?? 'no reason was given')}`
+  if (status === 'completed' && prUrl !== undefined) return `completed, ${pullName(run)}`
   return status
 }
 
+/** `greeter#4`, which people know a pull request by; its address when its number is unknown. */
+function pullName({ pull, prUrl = 'none' }: Run): string {
+  if (pull === undefined) return removeControls(prUrl)
+  return removeControls(`${pull.remote.split('/').at(-1)}#${pull.number}`)
+}
+
+function countChanges(diff: string): string {
+  const lines = diff.split('\n')
+  const count = (pattern: RegExp) => lines.filter((line) => pattern.test(line)).length
+  const files = count(/^diff /)
+  return `${files} ${files === 1 ? 'file' : 'files'}, +${count(/^\+(?!\+\+ )/)} -${count(/^-(?!-- )/)}`
+}
+
 function formatSeconds(ms: number): string {
-  return `${(ms / 1000).toFixed(1).padStart(6)} s`
+  return `${(ms / 1000).toFixed(1).padStart(4)}s`
 }
 
 function toSingleLine(text: string): string {
@@ -116,17 +146,24 @@ function toSingleLine(text: string): string {
   return line.length <= TEXT_LINE_CHARS_MAX ? line : `${line.slice(0, TEXT_LINE_CHARS_MAX)}…`
 }
 
-function diffLines(diff: string, colors: Colors): string[] {
-  const lines = removeControls(diff).trimEnd().split('\n')
-  const shown = lines.slice(0, DIFF_LINES_MAX).map((line) => colorDiffLine(line, colors))
+function diffLines(diff: string, colors: Colors, truncate: (line: string) => string): string[] {
+  const lines = removeControls(diff).trimEnd().split('\n').flatMap(readableDiffLine)
+  const shown = lines.slice(0, DIFF_LINES_MAX).map((line) => colorDiffLine(line, truncate(line), colors))
   const more = lines.length - shown.length
-  return more === 0 ? shown : [...shown, colors.dim(`… ${more} more lines`)]
+  return more === 0 ? shown : [...shown, colors.dim(truncate(`… ${more} more lines`))]
 }
 
-function colorDiffLine(line: string, colors: Colors): string {
-  if (/^(diff |index |--- |\+\+\+ |new file|@@)/.test(line)) return colors.dim(line)
-  if (line.startsWith('+')) return colors.good(line)
-  return line.startsWith('-') ? colors.bad(line) : line
+/** Replaces git's headers by one line for each file. */
+function readableDiffLine(line: string): string[] {
+  const file = /^diff --git .* b\/(.*)$/.exec(line)?.[1]
+  if (file !== undefined) return [file]
+  return /^(index |--- |\+\+\+ |new file|deleted file|@@)/.test(line) ? [] : [line]
+}
+
+function colorDiffLine(line: string, shown: string, colors: Colors): string {
+  if (line.startsWith('+')) return colors.good(shown)
+  if (line.startsWith('-')) return colors.bad(shown)
+  return line.startsWith(' ') ? shown : colors.bold(shown)
 }
 
 /** The texts of an event, as single lines. */

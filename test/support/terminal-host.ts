@@ -145,11 +145,14 @@ const REREAD_EVERY_MS = 500
 /** The first one ends a partial line, the second one is the end of input. */
 const END_OF_INPUT = '\x04\x04'
 
-export function runInTerminal(args: readonly string[], env: NodeJS.ProcessEnv = {}): CommandTerminal {
+export function runInTerminal(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  size = { cols: 91, rows: 27 },
+): CommandTerminal {
   const pty = spawn('/bin/sh', ['-c', SCRIPT, 'sh', process.execPath, commandPath, ...args], {
     name: 'xterm-256color',
-    cols: 91,
-    rows: 27,
+    ...size,
     // `null` delivers bytes; the package's types know only text.
     encoding: null,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'xterm-256color', ...env },
@@ -177,7 +180,7 @@ export function runInTerminal(args: readonly string[], env: NodeJS.ProcessEnv = 
     text,
     type: (typed) => pty.write(typed as string),
     screen: async () => {
-      const terminal = new Terminal({ cols: 91, rows: 27, allowProposedApi: true })
+      const terminal = new Terminal({ ...size, allowProposedApi: true })
       await new Promise<void>((done) => terminal.write(bytes(), done))
       return terminal
     },

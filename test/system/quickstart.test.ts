@@ -3,10 +3,12 @@ import { type ExecFileSyncOptions, execFileSync } from 'node:child_process'
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
+import { exampleFolder, prepareFolder } from '../../bin/quickstart/data-folder.ts'
 import { bareRepositoryPath } from '../../bin/quickstart/sample-repository.ts'
 import type { Run } from '../../protocol/run.ts'
 import { readLaunch, runCommand } from '../support/command-process.ts'
 import { tempFolder } from '../support/temp-folder.ts'
+import { runInTerminal } from '../support/terminal-host.ts'
 import { until } from '../support/until.ts'
 
 const QUIET: ExecFileSyncOptions = { stdio: ['ignore', 'pipe', 'ignore'] }
@@ -40,20 +42,25 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/** The printed command that contains a word. */
+const commandWith = (printed: string, word: string): string =>
+  printed.split('\n').find((line) => line.includes(word)) ?? ''
+
 describe('three tickets become three pull requests', () => {
   test('at the first start, and at the second with three more', async () => {
     const dataDir = openFolder()
     const first = quickstart(dataDir)
     expect([await first.exit, first.err()]).toEqual([0, ''])
     for (const ticket of ['GREET-1', 'GREET-2', 'GREET-3']) {
-      expect(first.out()).toMatch(new RegExp(`\\d+\\.\\d s {2}${ticket} +queued`))
-      expect(first.out()).toMatch(new RegExp(`\\d+\\.\\d s {2}${ticket} +completed\\b.*pull request`))
+      expect(first.out()).toMatch(new RegExp(`\\d+\\.\\ds ${ticket} +queued`))
+      expect(first.out()).toMatch(new RegExp(`\\d+\\.\\ds ${ticket} +completed, greeter#[123]`))
     }
-    expect(first.out().match(/^ {2}pull request {2}\S+/gm)).toHaveLength(3)
-    expect(first.out().match(/^ {2}cost +\d+ tokens in, \d+ out/gm)).toHaveLength(3)
+    expect(first.out().match(/^ {2}pull request {2}greeter#\d, \d files?, \+\d+ -\d+$/gm)).toHaveLength(3)
+    expect(first.out().match(/^ {2}cost +made up \(~\$0\.\d+\): no model was asked$/gm)).toHaveLength(3)
     expect(first.out()).toMatch(/^ *\+.*\|\| 'stranger'$/m)
     expect(first.out()).toContain('What next')
-    expect(first.out()).toMatch(/Start it again: node \S+switchyard\.js serve --data-dir \S+/)
+    expect(first.out()).toMatch(/^ {2}node \S+switchyard\.js serve --data-dir \S+$/m)
+    expect(first.out()).not.toContain('\x1b')
     expect(branchesIn(dataDir)).toHaveLength(4)
     const pulls = readdirSync(join(dataDir, 'code', 'acme', 'greeter.pulls')).filter((name) =>
       name.endsWith('.json'),
@@ -80,11 +87,70 @@ describe('three tickets become three pull requests', () => {
     const launch = readLaunch(dataDir)
     expect(isAlive(launch?.pid ?? 0)).toBe(true)
     expect(kept.out()).not.toContain(launch?.token)
+    const merge = commandWith(kept.out(), ' | curl ')
+    expect(JSON.parse(execFileSync('sh', ['-c', merge], QUIET).toString())).toMatchObject({ merged: true })
+    const attach = commandWith(kept.out(), ' attach ')
+    const talk: ExecFileSyncOptions = { stdio: ['pipe', 'pipe', 'ignore'], input: '/exit\n' }
+    expect(execFileSync('sh', ['-c', `${attach} --no-tty`], talk).toString()).toContain('no model behind')
     kept.process.kill('SIGINT')
     expect(await kept.exit).toBe(0)
     expect(isAlive(launch?.pid ?? 0)).toBe(false)
   }, 200_000)
 })
+
+describe('on a terminal', () => {
+  test.each([60, 120])(
+    'of %i columns no line but a command wraps, and the host goes on serving',
+    async (cols) => {
+      const dataDir = openFolder()
+      const rows = 120
+      const person = runInTerminal(['quickstart', '--data-dir', dataDir], {}, { cols, rows })
+      await until('it serves', () => person.text().includes('Everything lies'), 130_000)
+      const { buffer } = await person.screen()
+      const lines = Array.from({ length: rows }, (_, row) => buffer.active.getLine(row))
+      const texts = lines.map((line) => line?.translateToString(true) ?? '')
+      // Each run has one line, which was redrawn in place.
+      expect(texts.filter((text) => /^ *\d+\.\ds GREET-\d +completed, greeter#\d$/.test(text))).toHaveLength(
+        3,
+      )
+      expect(texts.join('\n')).not.toContain('preparing')
+      const results = lines.slice(
+        texts.findIndex((text) => text.startsWith('switchyard: three')),
+        texts.findIndex((text) => text.startsWith('What next')),
+      )
+      expect(results.length).toBeGreaterThan(10)
+      expect(results.filter((line) => line?.isWrapped === true)).toEqual([])
+      process.kill(person.commandPid(), 'SIGINT')
+      expect((await person.waitForEnd()).code).toBe(0)
+    },
+    200_000,
+  )
+
+  test('with --no-keep the host ends with the example', async () => {
+    const person = runInTerminal(['quickstart', '--no-keep', '--no-heading', '--data-dir', openFolder()])
+    await until('the end', () => /code=\d+;/.test(person.text()), 130_000)
+    expect((await person.waitForEnd()).code).toBe(0)
+    expect(person.text()).not.toContain('three example tickets')
+  }, 200_000)
+})
+
+test('runs of an earlier start are shown, and do not hold up the end', async () => {
+  const dataDir = openFolder()
+  await prepareFolder(exampleFolder(dataDir))
+  const config = join(dataDir, 'config.json')
+  const text = readFileSync(config, 'utf8')
+  writeFileSync(config, JSON.stringify({ ...JSON.parse(text), policy: { paused: true } }))
+  const paused = quickstart(dataDir)
+  await until('the runs wait', () => /GREET-3 +queued: paused/.test(paused.out()))
+  paused.process.kill('SIGINT')
+  await paused.exit
+  writeFileSync(config, text)
+  const next = quickstart(dataDir)
+  expect(await next.exit).toBe(0)
+  expect(next.out()).toMatch(/^ {2}restored +GREET-1, GREET-2, GREET-3, queued by an earlier start$/m)
+  expect(next.out()).toMatch(/s GREET-1 +preparing$/m)
+  expect(next.out()).toMatch(/^ {2}tickets +GREET-4, GREET-5, GREET-6$/m)
+}, 200_000)
 
 describe('an early end', () => {
   test('Ctrl-C stops the host too', async () => {

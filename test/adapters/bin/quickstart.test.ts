@@ -209,7 +209,7 @@ const done: Partial<Run> = {
 
 describe('the output', () => {
   test('has a line for each change of its own runs', () => {
-    const progress = new ProgressOutput(plain)
+    const progress = new ProgressOutput()
     progress.setTickets(['GREET-1', 'GREET-2'])
     const updates = [
       runOf('OTHER-1'),
@@ -218,14 +218,14 @@ describe('the output', () => {
       runOf('GREET-1', { status: 'preparing' }),
       runOf('GREET-2', { status: 'failed', error: 'no\u001b[2J luck' }),
       runOf('GREET-1', done),
-    ].map((run, at) => [progress.onRunUpdate(run, at * 1500), progress.isOver()])
+    ].map((run, at) => [progress.onRunUpdate(run, at * 1500)?.text, progress.isOver()])
     expect(updates).toEqual([
       [undefined, false],
-      ['   1.5 s  GREET-1   queued: no workers connected', false],
+      [' 1.5s GREET-1  queued: no workers connected', false],
       [undefined, false],
-      ['   4.5 s  GREET-1   preparing', false],
-      ['   6.0 s  GREET-2   failed: no\u{fffd}[2J luck', false],
-      [expect.stringMatching(/^ {3}7\.5 s {2}GREET-1 {3}completed, /), true],
+      [' 4.5s GREET-1  preparing', false],
+      [' 6.0s GREET-2  failed: no\u{fffd}[2J luck', false],
+      [expect.stringMatching(/^ 7\.5s GREET-1 {2}completed, /), true],
     ])
     expect(progress.runs().map(isPublished)).toEqual([true, false])
     expect(progress.describeState()).toMatch(
@@ -239,17 +239,16 @@ describe('the output', () => {
       [
         'GREET-1  Mend the gate',
         '  summary       Mended. All of it.',
-        '  cost          111 tokens in, 5 out, $0.0032 (estimated)',
-        '  pull request  file:///code/acme/greeter.pulls/1.json',
+        '  cost          ~$0.0032',
+        '  pull request  file:///code/acme/greeter.pulls/1.json, 1 file, +1 -1',
         '  artifacts     r.md',
-        '  diff --git a/x b/x',
-        '  @@ -1 +1 @@',
+        '  x',
         '  -old',
         '  +new',
       ].join('\n'),
     )
     const long = Array.from({ length: 1_000 }, (_, n) => `+${n}`).join('\n')
-    expect(describeResult(runOf('GREET-1', done), long, plain)).toMatch(/… 940 more lines$/)
+    expect(describeResult(runOf('GREET-1', done), long, plain)).toMatch(/… 976 more lines$/)
   })
 
   test('describes a failure with the end of its log', () => {

@@ -14,17 +14,17 @@ test.each<[Partial<Run>, string]>([
   [{ status: 'preparing' }, 'preparing'],
   [{ status: 'failed', error: 'no\u001b[2J luck' }, 'failed: no\ufffd[2J luck'],
   [{ status: 'failed' }, 'failed: no reason was given'],
-  [{ status: 'completed', prUrl: 'file:///1.json' }, 'completed, with a pull request'],
+  [{ status: 'completed', prUrl: 'file:///1.json' }, 'completed, file:///1.json'],
   [{ status: 'completed' }, 'completed'],
 ])('the line of a run with %j', (more, text) => {
-  const progress = new ProgressOutput(plain)
+  const progress = new ProgressOutput()
   progress.setTickets([identifier])
-  expect(progress.onRunUpdate(aRun(more), 7_500)).toBe(`   7.5 s  ENG-12    ${text}`)
+  expect(progress.onRunUpdate(aRun(more), 7_500)?.text).toBe(` 7.5s ENG-12   ${text}`)
   expect(progress.describeState()).toBe(`  ENG-12: ${text}`)
 })
 
 test('a ticket without a run is named, too', () => {
-  const progress = new ProgressOutput(plain)
+  const progress = new ProgressOutput()
   progress.setTickets([identifier])
   expect(progress.describeState()).toBe('  ENG-12: no run yet')
 })

@@ -89,7 +89,12 @@ test.each<[string, Partial<BannerFacts['hello']>, Partial<BannerFacts>, RegExp]>
     {},
     /^ {2}tracker {4}linear, auth-error: the key\[2J was revoked$/m,
   ],
-  ['a token', { config: configOf({ codehost: { token: 'a-token-of-a-code-host' } }) }, {}, /code host {2}github, has a token/],
+  [
+    'a token',
+    { config: configOf({ codehost: { token: 'a-token-of-a-code-host' } }) },
+    {},
+    /code host {2}github, has a token/,
+  ],
   [
     'a key of an agent',
     { config: configOf({ agent: { agentAApiKey: 'sk-ant-a-key' } }) },

@@ -1,0 +1,69 @@
+/**
+ * Says what to do after the example: commands that work in the folder in which it was started.
+ *
+ * Commands are never cut or wrapped. The token reaches `curl` by its standard input, because other users can read the
+ * arguments of a process.
+ */
+import { isAbsolute, relative } from 'node:path'
+import { quoteWord } from '../../core/quote-word.ts'
+import type { Run } from '../../protocol/run.ts'
+import { shellCommand } from '../shell-command.ts'
+
+export interface NextStepsFacts {
+  /** The file of the switchyard command. */
+  readonly program: string
+  readonly dataDir: string
+  /** The folder in which the person is. */
+  readonly cwd: string
+  /** The key of the repository in the configuration. */
+  readonly repo: string
+  readonly url: string
+  /** A run that has a pull request. */
+  readonly run: Run | undefined
+}
+
+/** `isKept`: the host goes on serving. */
+export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): string {
+  const { dataDir, cwd, run, url } = facts
+  const command = (...args: string[]) =>
+    shellCommand(nearPath(facts.program, cwd), ...args, '--data-dir', nearPath(dataDir, cwd))
+  const attach =
+    run === undefined
+      ? []
+      : [`  # talk to the agent of ${run.ticket.identifier}`, `  ${command('attach', run.id)}`]
+  if (isKept)
+    return [
+      'What next, in another terminal in this folder:',
+      ...attach,
+      ...mergeSteps(facts),
+      `Serving ${url} until Ctrl-C.`,
+      `Everything lies in ${nearPath(dataDir, cwd)}`,
+    ].join('\n')
+  return [
+    'The host ends now. What next, in this folder:',
+    '  # three more tickets, and go on serving',
+    `  ${command('quickstart', '--keep')}`,
+    '  # serve tickets of your own',
+    `  ${command('serve')}`,
+    ...attach.map((line) => line.replace(/^( {2}# .*)$/, '$1, while it serves')),
+    `Everything lies in ${nearPath(dataDir, cwd)}`,
+  ].join('\n')
+}
+
+function mergeSteps({ run, url, repo, dataDir, cwd }: NextStepsFacts): string[] {
+  if (run?.pull === undefined) return []
+  const { number } = run.pull
+  const launch = quoteWord(nearPath(`${dataDir}/launch.json`, cwd))
+  const header = `sed -n 's/.*"token": "\\(.*\\)".*/Authorization: Bearer \\1/p' ${launch}`
+  const request = `-H 'Content-Type: application/json' -d '{"method":"merge"}'`
+  return [
+    `  # merge the pull request of ${run.ticket.identifier}`,
+    `  ${header} | curl -sS -H @- ${request} ${url}/api/pulls/${repo}/${number}/merge`,
+  ]
+}
+
+/** The path from the person's folder when it lies below, so that a command stays short. */
+function nearPath(path: string, cwd: string): string {
+  const near = relative(cwd, path)
+  return near === '' || near.startsWith('..') || isAbsolute(near) ? path : near
+}
