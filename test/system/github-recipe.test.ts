@@ -14,7 +14,7 @@ const recipe = readFileSync(new URL('../../docs/github-and-claude.md', import.me
 const blocksIn = (language: string): string[] =>
   [...recipe.matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(([, block = '']) => block)
 const jsonBlocks = blocksIn('json')
-const [apiFunction = '', saveToken = '', lookAndResume = ''] = blocksIn('bash')
+const [apiFunction = '', saveToken = '', previewAndResume = ''] = blocksIn('bash')
 
 test.each(jsonBlocks)('the configuration is accepted: %s', (block) => {
   expect(readConfig(block)).toMatchObject({ ok: true })
@@ -59,7 +59,7 @@ test('nothing starts before the resume, and an issue of the selected label becom
     { status: 'queued', queueReason: 'paused', ticket: { id: 'acme/app#1', priority: 1 } },
   ])
   expect(chosen.labels).toEqual(['Todo', 'urgent'])
-  expect(await bash(lookAndResume)).toContain('"paused":false')
+  expect(await bash(previewAndResume)).toContain('"paused":false')
   await until('it is completed', async () => (await runs())[0]?.status === 'completed', SYSTEM_WAIT_MS_MAX)
   await until('it is in review', () => chosen.labels.includes('In Review'), SYSTEM_WAIT_MS_MAX)
   expect(github.pull('acme/app', 3).body).toContain('Closes #1')
