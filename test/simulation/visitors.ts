@@ -12,8 +12,10 @@ import { TerminalViewer } from './terminal-viewers.ts'
 import type { Visit, VisitAction, VisitActionKind } from './visit-plan.ts'
 import type { World } from './world.ts'
 
-/** Longest downtime of a crashed host or worker. */
-const DOWNTIME_MS_MAX = 100_000
+/** Longest downtime of a crashed host. */
+const HOST_DOWNTIME_MS_MAX = 100_000
+/** Longest downtime of a crashed worker: more than twice the time for which the host waits for it. */
+const WORKER_DOWNTIME_MS_MAX = 300_000
 /** Long enough to miss events, too short for the connection to be closed. */
 const HOST_PAUSE_MS = 25_000
 /** Up to this strength of a host crash the person releases the sandbox that the new host does not know. */
@@ -92,12 +94,12 @@ class Visitor {
     'crash the worker': (runId, size) =>
       this.#causeFault(runId, (worker) => {
         worker.crash(false)
-        this.#world.time.in(size * DOWNTIME_MS_MAX, () => worker.switchOn())
+        this.#world.time.in(size * WORKER_DOWNTIME_MS_MAX, () => worker.switchOn())
       }),
     'crash the host': (runId, size) =>
       this.#causeFault(runId, () => {
         const { host } = this.#world
-        const downtimeMs = size ** 2 * DOWNTIME_MS_MAX
+        const downtimeMs = size ** 2 * HOST_DOWNTIME_MS_MAX
         const kill = () => host.crash(downtimeMs)
         if (size >= 0.5 && size < RELEASED_AFTER_CRASH_MAX)
           this.#world.time.in(downtimeMs + size * HOST_START_MS_MAX, () => this.#actions.release(runId, size))
@@ -120,7 +122,7 @@ class Visitor {
     const { disk, time, workers } = this.#world
     const { workerId } = disk.run(runId)?.sandbox ?? {}
     const worker = [...workers.values()].find((each) => each.workerId === workerId)
-    if (worker?.isOn === true && time.now < FAULTS_END_MS - DOWNTIME_MS_MAX) cause(worker)
+    if (worker?.isOn === true && time.now < FAULTS_END_MS - WORKER_DOWNTIME_MS_MAX) cause(worker)
   }
 
   #attach(runId: string, size: number): void {
