@@ -4,7 +4,7 @@
  * It knows no worker, so it refuses every credential as `unauthorized`. It closes a connection that offers a token.
  */
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
-import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
+import { type HostFrame, readRegister } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { Process, Timeline } from './timeline.ts'
 
@@ -33,8 +33,9 @@ export class ForeignHost {
   connectWorker(sender: WorkerSender): { host: Process; end: WorkerReceiver } | undefined {
     if (this.#time.now >= this.until) return undefined
     const onText = (text: string) => {
-      const frame = JSON.parse(text) as WorkerFrame
-      if (frame.type === 'register' && frame.auth.kind === 'credential') {
+      // A hostile line may send text that is no frame, or a register frame without its credential.
+      const read = readRegister(text)
+      if (read.is === 'register' && read.frame.auth.kind === 'credential') {
         this.#onRefused()
         sender.send(JSON.stringify(REFUSAL))
       }
