@@ -72,6 +72,8 @@ const REGISTER_CLAIMS_MAX = 256
 
 const LOSS_OF = { retry: 'lost', 'foreign-host': 'lost', 'retry-rarely': 'update needed' } as const
 
+const WITHDRAWALS: readonly HostFrame['type'][] = ['lease-lost', 'cancel', 'revoked', 'sandbox-release']
+
 export class HostConnection {
   readonly #ports: HostConnectionPorts
   #hasEverRegistered = false
@@ -288,8 +290,8 @@ export class HostConnection {
 
   /** These frames only take something away, so they count on every connection. */
   #applyWithdrawal(frame: HostFrame): void {
-    if (frame.type === 'lease-lost' || frame.type === 'cancel' || frame.type === 'revoked')
-      this.#onFrame(frame)
+    const isWithdrawal = WITHDRAWALS.includes(frame.type)
+    if (isWithdrawal) this.#onFrame(frame)
   }
 
   async #onRejected(session: HostSession, frame: HostFrameOf<'rejected'>): Promise<void> {

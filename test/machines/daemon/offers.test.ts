@@ -171,11 +171,12 @@ describe('a dispatch whose acceptance could not leave in time', () => {
 })
 
 describe('a connection that is given up because the host was silent', () => {
-  async function silentWithExecution() {
+  async function silentWithExecution(before = async (_: DaemonConversation): Promise<void> => {}) {
     const conversation = new DaemonConversation()
     await conversation.start()
     await conversation.register()
     await conversation.dispatch('ls-1')
+    await before(conversation)
     const { connection } = conversation
     await conversation.clock.advance(45_001)
     conversation.transcript()
@@ -202,6 +203,14 @@ describe('a connection that is given up because the host was silent', () => {
     const { conversation, read } = await silentWithExecution()
     await read({ type: 'revoked', reason: 'unwanted' })
     expect(conversation.ends).toMatchObject([{ is: 'revoked' }])
+  })
+
+  test('still closes a sandbox that the host has released there', async () => {
+    const { conversation, read } = await silentWithExecution(async (before) => {
+      await before.boot('run-2', 's-1')
+    })
+    await read({ type: 'sandbox-release', runId: 'run-2' })
+    expect(conversation.transcript()).toContain('close run-2')
   })
 
   test('loses a lease that the host withdraws on the next connection, even before it registers the worker', async () => {
