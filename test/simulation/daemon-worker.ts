@@ -50,6 +50,9 @@ const IMPOSTOR_MS_MAX = 20_000
 const VERSION = '0.1.0'
 const CAPABILITIES = { os: 'linux', arch: 'x64', provider: 'bwrap' } as const
 
+/** What a hostile link repeats arrives at most this long after the faults end. */
+const LAST_FRAME_MS_MAX = 10_000
+
 interface DaemonProcess {
   readonly process: Process
   readonly clock: SimClock
@@ -214,8 +217,15 @@ export class DaemonWorker implements SimWorker {
     this.#acceptsAll = true
     this.#crashTrigger = undefined
     this.#repairDisk()
-    // A hostile link made the host reject frames that the daemon never sent; a person who sees this restarts the
-    // daemon.
+    this.#restartIfRejected()
+    this.#options.time.in(LAST_FRAME_MS_MAX, () => {
+      this.#restartIfRejected()
+      this.switchOn()
+    })
+  }
+
+  /** A hostile link makes the host reject frames that the daemon never sent; a person who sees this restarts it. */
+  #restartIfRejected(): void {
     if (this.#current?.daemon.status().trouble?.includes('(malformed)') === true) this.crash(false)
   }
 

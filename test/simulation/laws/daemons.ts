@@ -460,10 +460,10 @@ const reportedIsApplied: Law = {
     const reported = new Map<string, UnnumberedFrame[]>()
     const crashed = new Set<string>()
     const unsteady = new Set<string>()
-    const note = (worker: string) => {
+    const note = (worker: string, isUnfinished = (_: { readonly isRunning: boolean }) => true) => {
       const workerDisk = view.workerDiskOf(worker)
-      for (const { leaseId } of workerDisk === undefined ? [] : executionRecordsOn(workerDisk))
-        crashed.add(leaseId)
+      for (const execution of workerDisk === undefined ? [] : executionRecordsOn(workerDisk))
+        if (isUnfinished(execution)) crashed.add(execution.leaseId)
     }
     return {
       onReport: ({ leaseId, remote }, what) => {
@@ -472,8 +472,9 @@ const reportedIsApplied: Law = {
       },
       onFault: ({ plan }, fault) => void (fault.startsWith('worker disk') && unsteady.add(plan.id)),
       onDaemonCrashed: ({ plan }) => note(plan.id),
-      // A daemon that ends in good order writes everything to disk, if the disk accepts it.
-      onDaemonEnded: ({ plan }) => unsteady.has(plan.id) && note(plan.id),
+      // A daemon that ends in good order writes everything to disk, if the disk accepts it. It stops waiting for an
+      // execution that takes too long to end; what that reports later is read again from the sandbox.
+      onDaemonEnded: ({ plan }) => note(plan.id, ({ isRunning }) => isRunning || unsteady.has(plan.id)),
       onCommitted: ({ changes }) => {
         for (const change of changes) {
           if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
