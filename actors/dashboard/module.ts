@@ -18,7 +18,7 @@ export const dashboardModule = defineHostModule({
 
     /** The first runs in the queue are sent with their reason; the others show it when they are asked for. */
     function sendQueueReason(): void {
-      const reason = scheduler.queue.size === 0 ? undefined : scheduler.sharedReason()
+      const reason = scheduler.queue.size === 0 ? undefined : scheduler.sharedReason()?.reason
       const { gapsVersion } = scheduler
       if (reason === queueReason && gapsVersion === sentGapsVersion) return
       queueReason = reason

@@ -4,6 +4,7 @@
  * The ticket of a run determines its repository. The pull request of a follow-up determines the repository instead: the
  * ticket and the tracker do not matter to it.
  */
+import type { WaitReason } from '../../core/fleet/obstacles.ts'
 import type { Clock } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -57,23 +58,25 @@ export class JobPreparation {
   // ---- waiting -----------------------------------------------------------------------------------------------------
 
   /** Returns what a run waits for besides a worker. A follow-up does not wait for blockers of its ticket. */
-  waitingFor(run: Run): string | undefined {
+  waitingFor(run: Run): WaitReason | undefined {
     const adoption = this.#contextOf(run.id)?.adoption ?? null
     if (adoption !== null)
-      return adoption.reason === null ? ADOPTION_REASON : `${ADOPTION_REASON}: ${adoption.reason}`
-    if (this.#isFollowUp(run.id)) {
-      const repo = this.#repoOfFollowUp(run)
-      return repo.ok ? this.#ports.followUpReader.waitingFor(run.id) : repo.refusal.message
-    }
-    const blocked = this.#ports.blockedBy(run.ticket)
-    if (blocked !== undefined) return blocked
-    const repo = chooseRepo(run.ticket, this.#ports.config().repos)
-    return repo.ok ? undefined : repo.refusal.message
+      return {
+        gate: 'duplicate',
+        reason: adoption.reason === null ? ADOPTION_REASON : `${ADOPTION_REASON}: ${adoption.reason}`,
+      }
+    const isFollowUp = this.isFollowUp(run.id)
+    const blocked = isFollowUp ? undefined : this.#ports.blockedBy(run.ticket)
+    if (blocked !== undefined) return { gate: 'blockers', reason: blocked }
+    const repo = this.repoOf(run)
+    const reading = isFollowUp ? this.#ports.followUpReader.waitingFor(run.id) : undefined
+    const reason = repo.ok ? reading : repo.refusal.message
+    return reason === undefined ? undefined : { gate: 'repository', reason }
   }
 
   /** Returns the worker that retains the sandbox of a follow-up, until the retention ends. */
   sandboxHolder(run: Run): string | undefined {
-    if (!this.#isFollowUp(run.id)) return undefined
+    if (!this.isFollowUp(run.id)) return undefined
     const { clock, workers } = this.#ports
     const holder = sandboxHolder(run, clock.now())
     return holder === undefined || workers.get(holder) === undefined ? undefined : holder
@@ -81,7 +84,7 @@ export class JobPreparation {
 
   readiness(run: Run): Readiness {
     if ((this.#contextOf(run.id)?.adoption ?? null) !== null) return 'held'
-    return this.#isFollowUp(run.id) ? this.#ports.followUpReader.readiness(run) : 'ready'
+    return this.isFollowUp(run.id) ? this.#ports.followUpReader.readiness(run) : 'ready'
   }
 
   /** Returns where a run's pull request is. Refused when the pull request can't be followed up. */
@@ -93,15 +96,14 @@ export class JobPreparation {
 
   /** The repository and the branch that the job of a queued run will name; undefined for a follow-up. */
   placeOf(run: Run): JobPlace | undefined {
-    const place = this.#isFollowUp(run.id) ? undefined : this.#ports.runPulls.placeOf(run)
+    const place = this.isFollowUp(run.id) ? undefined : this.#ports.runPulls.placeOf(run)
     return place?.ok === true ? place.value : undefined
   }
 
   /** Returns the needs of the run's job; undefined while it has no repository. */
   needsOf(run: Run): JobNeeds | undefined {
-    const config = this.#ports.config()
-    const repo = this.#isFollowUp(run.id) ? this.#repoOfFollowUp(run) : chooseRepo(run.ticket, config.repos)
-    return repo.ok ? jobNeeds(repo.value.mapping, config) : undefined
+    const repo = this.repoOf(run)
+    return repo.ok ? jobNeeds(repo.value.mapping, this.#ports.config()) : undefined
   }
 
   // ---- the job -----------------------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ export class JobPreparation {
     const { instant, memories } = this.#ports
     const context = this.#contextOf(runId)
     if (context === undefined) return undefined
-    const own = this.#repoOf(context)
+    const own = this.repoOf(context.run)
     const ident = context.run.ticket.identifier
     if (!own.ok || own.value.mapping.remote !== repo)
       return `memories for ${repo} were not kept: the run is about another repository`
@@ -169,8 +171,8 @@ export class JobPreparation {
 
   // ---- repositories ------------------------------------------------------------------------------------------------
 
-  #repoOf({ job, run }: RunContext): Result<RepoChoice> {
-    return job === 'follow-up'
+  repoOf(run: Run): Result<RepoChoice> {
+    return this.isFollowUp(run.id)
       ? this.#repoOfFollowUp(run)
       : chooseRepo(run.ticket, this.#ports.config().repos)
   }
@@ -190,7 +192,7 @@ export class JobPreparation {
     return pulls.ok ? this.#ports.runPulls.confirmedAt(run, pulls.value) : pulls
   }
 
-  #isFollowUp(runId: string): boolean {
+  isFollowUp(runId: string): boolean {
     return this.#contextOf(runId)?.job === 'follow-up'
   }
 

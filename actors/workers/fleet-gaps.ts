@@ -4,13 +4,14 @@
  * Runs with equal needs share one answer, so thousands of runs that wait for one agent cost one check. A run whose needs
  * only some workers meet is no gap: the scheduler places it as soon as one of those workers has a free slot.
  */
-import { lastingReason, runSubject, type WorkerFacts } from '../../core/fleet/placement.ts'
+import { runSubject, type WaitReason, type WorkerFacts } from '../../core/fleet/obstacles.ts'
+import { lastingReason } from '../../core/fleet/placement.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 
 interface NeedsGroup {
   readonly needs: JobNeeds
   readonly runs: Set<string>
-  reason: string | undefined
+  reason: WaitReason | undefined
 }
 
 export class FleetGaps {
@@ -18,7 +19,7 @@ export class FleetGaps {
   readonly #groups = new Map<string, NeedsGroup>()
   readonly #groupOfRun = new Map<string, NeedsGroup>()
   /** The reasons of runs that have a setback of their own. */
-  #ownReasons = new Map<string, string>()
+  #ownReasons = new Map<string, WaitReason>()
   #version = 0
 
   constructor(workers: () => Iterable<WorkerFacts>) {
@@ -50,7 +51,7 @@ export class FleetGaps {
   }
 
   /** Why no connected worker can take the run; undefined when one can, or when none is connected. */
-  reasonFor(runId: string): string | undefined {
+  reasonFor(runId: string): WaitReason | undefined {
     return this.#groupOfRun.get(runId)?.reason ?? this.#ownReasons.get(runId)
   }
 
@@ -59,7 +60,7 @@ export class FleetGaps {
     let isChanged = false
     for (const group of this.#groups.values()) {
       const reason = lastingReason({ runId: '', needs: group.needs }, this.#workers())
-      if (reason === group.reason) continue
+      if (reason?.reason === group.reason?.reason) continue
       group.reason = reason
       isChanged = true
     }
@@ -77,14 +78,14 @@ export class FleetGaps {
     return group
   }
 
-  #findOwnReasons(): Map<string, string> {
-    const reasons = new Map<string, string>()
+  #findOwnReasons(): Map<string, WaitReason> {
+    const reasons = new Map<string, WaitReason>()
     for (const { setbacks } of this.#workers())
       for (const subject of setbacks?.keys() ?? []) this.#addOwnReason(reasons, subject)
     return reasons
   }
 
-  #addOwnReason(reasons: Map<string, string>, subject: string): void {
+  #addOwnReason(reasons: Map<string, WaitReason>, subject: string): void {
     const runId = runIdOf(subject)
     const needs = runId === undefined ? undefined : this.needsOf(runId)
     if (runId === undefined || needs === undefined) return

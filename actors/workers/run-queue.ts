@@ -4,6 +4,7 @@
  * A heap holds the runs that wait for a worker only; removed entries stay in it until they reach the top. A run that
  * also waits for something else (a blocker, an unmapped repository) stays outside the heap until it is added again.
  */
+import type { WaitReason } from '../../core/fleet/obstacles.ts'
 import { priorityRank } from '../../core/tickets/order.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { popFromHeap, pushToHeap } from '../runtime/heap.ts'
@@ -18,12 +19,12 @@ interface QueueEntry {
 export class RunQueue {
   readonly #heap: QueueEntry[] = []
   readonly #entries = new Map<string, QueueEntry>()
-  readonly #blocked = new Map<string, string>()
+  readonly #blocked = new Map<string, WaitReason>()
   /** Every run that is queued and has no lease. */
   readonly #runs = new Map<string, Run>()
 
   /** Queues a run for a worker, or holds it back while `waitingFor` is set. `ticket`: as the tracker has it now. */
-  add(run: Run, waitingFor: string | undefined, ticket: Ticket = run.ticket): void {
+  add(run: Run, waitingFor: WaitReason | undefined, ticket: Ticket = run.ticket): void {
     this.remove(run.id)
     this.#runs.set(run.id, run)
     if (waitingFor !== undefined) {
@@ -83,8 +84,17 @@ export class RunQueue {
   }
 
   /** The reason besides workers for which the run is held back. */
-  blockedBy(runId: string): string | undefined {
+  blockedBy(runId: string): WaitReason | undefined {
     return this.#blocked.get(runId)
+  }
+
+  /** Number of runs before this one in the order; undefined for a run that waits for more than a worker. */
+  countBefore(runId: string): number | undefined {
+    const own = this.#entries.get(runId)
+    if (own === undefined) return undefined
+    let count = 0
+    for (const entry of this.#entries.values()) if (precedes(entry, own)) count += 1
+    return count
   }
 
   /** Number of runs that wait for a worker only. */

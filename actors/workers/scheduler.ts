@@ -4,12 +4,8 @@
  * Runs are placed right before a commit, and only when something changed. A newly queued run and its lease therefore
  * become durable in one commit, and there is no polling interval. `core/fleet/placement.ts` chooses the worker.
  */
-import {
-  explainPlacement,
-  PAUSED_REASON,
-  type PlacementRequest,
-  placeRun,
-} from '../../core/fleet/placement.ts'
+import type { PlacementRequest, WaitReason } from '../../core/fleet/obstacles.ts'
+import { explainPlacement, PAUSED, placeRun } from '../../core/fleet/placement.ts'
 import { isInterruption } from '../../core/run/interruption.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
@@ -47,7 +43,7 @@ export class Scheduler {
   readonly #gaps: FleetGaps
   #isStale = false
   /** By the key of the needs. */
-  readonly #sharedReasons = new Map<string, string | undefined>()
+  readonly #sharedReasons = new Map<string, WaitReason | undefined>()
 
   constructor(ports: SchedulerPorts) {
     this.#ports = ports
@@ -76,7 +72,7 @@ export class Scheduler {
   }
 
   /** Returns the reason besides a missing free slot. */
-  #waitingFor(run: Run): string | undefined {
+  #waitingFor(run: Run): WaitReason | undefined {
     return this.#ports.preparation.waitingFor(run) ?? this.#gaps.reasonFor(run.id)
   }
 
@@ -93,7 +89,10 @@ export class Scheduler {
     for (const run of [...this.queue.runs()]) {
       const waitingFor = this.#waitingFor(run)
       const ticket = this.#ports.ticketOf(run)
-      if (waitingFor !== this.queue.blockedBy(run.id) || !this.queue.isInPlace(run.id, ticket))
+      if (
+        waitingFor?.reason !== this.queue.blockedBy(run.id)?.reason ||
+        !this.queue.isInPlace(run.id, ticket)
+      )
         this.queue.add(run, waitingFor, ticket)
     }
   }
@@ -156,12 +155,12 @@ export class Scheduler {
   #keepWaiting(run: Run): void {
     const { ticketOf } = this.#ports
     // Hold the run back even when no reason is known, so that it is not examined over and over.
-    this.queue.add(run, this.#waitingFor(run) ?? 'it is being made ready', ticketOf(run))
+    this.queue.add(run, this.#waitingFor(run) ?? BEING_MADE_READY, ticketOf(run))
   }
 
   /** Adds the current wait reason to a queued run, as people see it. */
   withWaitReason(run: Run): Run {
-    const reason = run.status === 'queued' ? this.reasonFor(run) : undefined
+    const reason = run.status === 'queued' ? this.reasonFor(run)?.reason : undefined
     if (reason === undefined) return run
     // The stored reason says why the run was queued again, the other why it still waits. What a worker lacked at its
     // last attempt may be there by now, so only the present reason counts.
@@ -171,28 +170,28 @@ export class Scheduler {
   }
 
   /** Why the run waits; undefined when it is not queued. */
-  reasonFor(run: Run): string | undefined {
+  reasonFor(run: Run): WaitReason | undefined {
     if (!this.queue.has(run.id)) return undefined
-    if (this.#ports.isPaused()) return PAUSED_REASON
+    if (this.#ports.isPaused()) return PAUSED
     const blocked = this.queue.blockedBy(run.id)
     return blocked ?? this.#reasonOfRequiredWorker(run) ?? this.sharedReason(this.#gaps.needsOf(run.id))
   }
 
-  #reasonOfRequiredWorker(run: Run): string | undefined {
+  #reasonOfRequiredWorker(run: Run): WaitReason | undefined {
     const wanted = this.#placementRequest(run, undefined)
     if (wanted.requiredWorker === undefined) return undefined
     const placed = placeRun(wanted, this.#ports.workers.all(), this.#ports.monotonicNow())
-    return placed.is === 'waits' ? placed.reason : undefined
+    return placed.is === 'waits' ? placed : undefined
   }
 
   /** Why runs with these needs wait that wait for a worker only. The reason is the same for all, so it is cached. */
-  sharedReason(needs?: JobNeeds): string | undefined {
-    if (this.#ports.isPaused()) return PAUSED_REASON
+  sharedReason(needs?: JobNeeds): WaitReason | undefined {
+    if (this.#ports.isPaused()) return PAUSED
     const key = needs?.key ?? ''
     if (!this.#sharedReasons.has(key)) {
       const request = needs === undefined ? { runId: 'any' } : { runId: 'any', needs }
       const placed = placeRun(request, this.#ports.workers.all(), this.#ports.monotonicNow())
-      this.#sharedReasons.set(key, placed.is === 'waits' ? placed.reason : undefined)
+      this.#sharedReasons.set(key, placed.is === 'waits' ? placed : undefined)
     }
     return this.#sharedReasons.get(key)
   }
@@ -210,7 +209,7 @@ export class Scheduler {
       inWallTime(worker, wall - this.#ports.monotonicNow()),
     )
     const explanation = explainPlacement(
-      this.#placementRequest(run, this.#ports.isPaused() ? PAUSED_REASON : this.queue.blockedBy(run.id)),
+      this.#placementRequest(run, this.#ports.isPaused() ? PAUSED : this.queue.blockedBy(run.id)),
       candidates,
       wall,
     )
@@ -231,7 +230,7 @@ export class Scheduler {
     return this.queue.run(runId)
   }
 
-  #placementRequest(run: Run, waitingFor: string | undefined): PlacementRequest {
+  #placementRequest(run: Run, waitingFor: WaitReason | undefined): PlacementRequest {
     const on = this.#ports.preparation.sandboxHolder(run)
     const needs = this.#gaps.needsOf(run.id)
     return {
@@ -242,5 +241,7 @@ export class Scheduler {
     }
   }
 }
+
+const BEING_MADE_READY: WaitReason = { gate: 'repository', reason: 'it is being made ready' }
 
 const isWaiting = ({ run, lease }: RunContext): boolean => run.status === 'queued' && lease === null

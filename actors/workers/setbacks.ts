@@ -6,7 +6,7 @@
  * and after SETBACK_RECHECK_MS, because a repository may be created or a key be paid for without any notice. The state
  * is in memory only: after a restart each subject is tried once more.
  */
-import { runSubject } from '../../core/fleet/placement.ts'
+import { runSubject } from '../../core/fleet/obstacles.ts'
 import type { Log } from '../../core/ports.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import { isAbout } from '../../core/run/queue-reasons.ts'

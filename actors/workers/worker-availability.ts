@@ -1,5 +1,6 @@
 /** These functions tell the scheduler which workers are free, and which needs no free worker meets. */
-import { placeRun, type WorkerFacts } from '../../core/fleet/placement.ts'
+import type { WorkerFacts } from '../../core/fleet/obstacles.ts'
+import { placeRun } from '../../core/fleet/placement.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import type { EnrolledWorker } from './worker-registry.ts'
 

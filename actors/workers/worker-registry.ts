@@ -4,7 +4,7 @@
  * State changes of worker, connection and lease actors update it. Every figure is the size of a set, so no counter can
  * drift. The registry may be ahead of the disk by the commit that is under way.
  */
-import type { WorkerFacts } from '../../core/fleet/placement.ts'
+import type { WorkerFacts } from '../../core/fleet/obstacles.ts'
 import type { FleetDemandResponse, WorkerAgents, WorkerState, WorkerView } from '../../protocol/worker.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { Setback } from './setbacks.ts'

@@ -11,6 +11,15 @@ export const agentSubject = (agent: AgentProvider): string => `no worker has ${a
 export const missingCredentialSubject = (provider: string): string => `credential of ${provider} is missing`
 export const refusedCredentialSubject = (provider: string): string => `credential of ${provider} is refused`
 
+/** The thing that a subject names; `run`: a single run. */
+export type ReasonTopic = 'repository' | 'agent' | 'credential' | 'run'
+
+export function topicOf(subject: string): ReasonTopic {
+  if (subject.endsWith(remoteSubject(''))) return 'repository'
+  if (subject.startsWith('no worker has ')) return 'agent'
+  return subject.startsWith('credential of ') ? 'credential' : 'run'
+}
+
 export const withCure = (subject: string, cure: string): string => `${subject}: ${cure}`
 
 /** Whether the reason is about the subject. */

@@ -3,18 +3,18 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
   exclusionReason,
-  explainPlacement,
-  lastingReason,
   type PlacementRequest,
-  placeRun,
+  type WaitReason,
   type WorkerFacts,
-} from '../../../core/fleet/placement.ts'
+} from '../../../core/fleet/obstacles.ts'
+import { explainPlacement, lastingReason, placeRun } from '../../../core/fleet/placement.ts'
 import type { JobNeeds } from '../../../core/run/job-needs.ts'
 import { createChecker } from '../../../protocol/parse.ts'
 import { Placement } from '../../../protocol/worker.ts'
 
 const NOW = Date.UTC(2026, 2, 1)
 const want: PlacementRequest = { runId: 'run-1' }
+const BLOCKED: WaitReason = { gate: 'blockers', reason: 'waiting for ENG-11' }
 
 const worker = (id: string, more: Partial<WorkerFacts> = {}): WorkerFacts => ({
   id,
@@ -92,7 +92,7 @@ test.each<[string, WorkerFacts[]]>([
 })
 
 test('the condition of the run itself comes before all worker reasons', () => {
-  expect(placed([worker('wk-1')], { ...want, waitingFor: 'waiting for ENG-11' })).toBe('waiting for ENG-11')
+  expect(placed([worker('wk-1')], { ...want, waitingFor: BLOCKED })).toBe(BLOCKED.reason)
 })
 
 test('the explanation lists every worker with its first reason', () => {
@@ -132,7 +132,7 @@ const anyWant: fc.Arbitrary<PlacementRequest> = fc.record(
   {
     runId: fc.constant('run-1'),
     requiredWorker: fc.constantFrom('wk-1', 'wk-9'),
-    waitingFor: fc.constant('waiting for ENG-1'),
+    waitingFor: fc.constant(BLOCKED),
   },
   { requiredKeys: ['runId'] },
 )
@@ -222,8 +222,10 @@ test('only a lasting obstacle of every connected worker is a lasting reason', ()
   expect(
     lastingReason(wanting, [worker('wk-1', lacking), worker('wk-2', { ...having, ...full })]),
   ).toBeUndefined()
-  expect(lastingReason(wanting, [worker('wk-1', lacking), worker('wk-2', { ...having, ...away })])).toBe(
-    'no worker has agentA: install it',
-  )
+  expect(lastingReason(wanting, [worker('wk-1', lacking), worker('wk-2', { ...having, ...away })])).toEqual({
+    rank: 2,
+    gate: 'workers',
+    reason: 'no worker has agentA: install it',
+  })
   expect(lastingReason(wanting, [worker('wk-1', { ...lacking, ...away })])).toBeUndefined()
 })

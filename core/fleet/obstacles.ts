@@ -1,0 +1,175 @@
+/**
+ * Finds what keeps one worker from one queued run.
+ *
+ * Each obstacle belongs to a gate, which is how people ask for it. The first obstacle of a worker is its reason; the
+ * others show what would hinder the run next.
+ */
+import type { GateId } from '../../protocol/explain.ts'
+import type { WorkerAgents, WorkerState } from '../../protocol/worker.ts'
+import type { JobNeeds } from '../run/job-needs.ts'
+import { agentSubject, type ReasonTopic, topicOf, withCure } from '../run/queue-reasons.ts'
+
+export interface WorkerFacts {
+  readonly id: string
+  readonly name: string
+  readonly state: WorkerState
+  readonly online: boolean
+  readonly max: number
+  readonly used: number
+  /** The worker refused a dispatch and gets none before this instant. */
+  readonly pausedUntil?: number
+  /** Why the worker gets no dispatch until the hold ends. */
+  readonly hold?: string
+  /** The agents of the worker; absent for a worker that does not report them and counts as having all. */
+  readonly agents?: WorkerAgents | undefined
+  /** Things that the worker could not use a moment ago, such as a remote or a key, with their queue reasons. */
+  readonly setbacks?: ReadonlyMap<string, { readonly reason: string }>
+}
+
+/** The reason why a run waits, and the gate at which it waits. */
+export interface WaitReason {
+  readonly gate: GateId
+  /** The queue reason: a whole sentence. */
+  readonly reason: string
+}
+
+export interface PlacementRequest {
+  readonly runId: string
+  /** The worker whose sandbox a follow-up needs. */
+  readonly requiredWorker?: string
+  /** The condition that the run waits for, independent of workers. */
+  readonly waitingFor?: WaitReason
+  /** The needs of the run's job, from a worker and from the configuration. */
+  readonly needs?: JobNeeds
+}
+
+/**
+ * Returns the first reason that keeps this worker from this run. `holder`: the name of the worker that the run
+ * requires.
+ */
+export function exclusionReason(
+  worker: WorkerFacts,
+  request: PlacementRequest,
+  now: number,
+  holder: string | undefined = request.requiredWorker,
+): string | undefined {
+  const lasting = worker.online ? lastingObstacle(worker, request) : undefined
+  if (lasting !== undefined) return lasting.reason
+  const [obstacle] = passingObstacles(worker, request, now)
+  return obstacle === undefined ? undefined : sentences[obstacle](worker, holder)
+}
+
+/** Returns everything that keeps a worker from a run. Nothing else is known about an absent worker. */
+export function obstaclesOf(
+  worker: WorkerFacts,
+  request: PlacementRequest,
+  now: number,
+  holder: string | undefined = request.requiredWorker,
+): WorkerObstacle[] {
+  const passing = passingObstacles(worker, request, now).map((is) => ({
+    gate: OBSTACLE_GATES[is],
+    reason: sentences[is](worker, holder),
+    is,
+  }))
+  if (!worker.online) return passing.filter(({ is }) => is === 'away' || is === 'elsewhere')
+  return [
+    ...lastingObstacles(worker, request).map((found) => ({ ...found, is: 'lasting' as const })),
+    ...passing,
+  ]
+}
+
+export type PassingObstacle = 'away' | 'draining' | 'held' | 'paused' | 'full' | 'elsewhere'
+
+export interface WorkerObstacle extends WaitReason {
+  /** `lasting`: time does not remove it. */
+  readonly is: PassingObstacle | 'lasting'
+}
+
+export const OBSTACLE_GATES: Readonly<Record<PassingObstacle, GateId>> = {
+  away: 'workers',
+  draining: 'workers',
+  held: 'sandbox',
+  paused: 'capacity',
+  full: 'capacity',
+  elsewhere: 'sandbox',
+}
+
+const sentences: Readonly<
+  Record<PassingObstacle, (worker: WorkerFacts, holder: string | undefined) => string>
+> = {
+  away: () => 'not connected',
+  draining: () => 'draining',
+  held: ({ hold }) => `on hold: ${hold}`,
+  paused: ({ pausedUntil = 0 }) =>
+    `refused a dispatch; asked again at ${new Date(pausedUntil).toISOString()}`,
+  full: ({ max }) => `all ${max} slots taken`,
+  elsewhere: (_, holder) => `worker ${holder} holds the sandbox`,
+}
+
+/** Returns the obstacles that time may remove; the first is the reason. */
+export function passingObstacles(
+  worker: WorkerFacts,
+  request: PlacementRequest,
+  now: number,
+): PassingObstacle[] {
+  const { requiredWorker } = request
+  const found: PassingObstacle[] = []
+  if (!worker.online) found.push('away')
+  if (worker.state === 'draining') found.push('draining')
+  if (worker.hold !== undefined) found.push('held')
+  if (worker.pausedUntil !== undefined && now < worker.pausedUntil) found.push('paused')
+  if (freeSlots(worker) === 0) found.push('full')
+  if (requiredWorker !== undefined && requiredWorker !== worker.id) found.push('elsewhere')
+  return found
+}
+
+export interface LastingObstacle extends WaitReason {
+  /** The smallest rank among the workers speaks for all. */
+  readonly rank: number
+}
+
+const TOPIC_GATES: Readonly<Record<ReasonTopic, GateId>> = {
+  repository: 'repository',
+  run: 'repository',
+  credential: 'credential',
+  agent: 'workers',
+}
+
+export const lastingObstacle = (
+  worker: WorkerFacts,
+  request: PlacementRequest,
+): LastingObstacle | undefined => lastingObstacles(worker, request)[0]
+
+/**
+ * Returns the obstacles that time does not remove, the smallest rank first: the worker has tried in vain, or the run
+ * lacks a credential or an agent.
+ */
+function lastingObstacles(
+  { agents, setbacks }: WorkerFacts,
+  { runId, needs }: PlacementRequest,
+): LastingObstacle[] {
+  if (needs === undefined) return []
+  const found: LastingObstacle[] = []
+  if (setbacks !== undefined && setbacks.size > 0) {
+    for (const subject of [...needs.subjects, runSubject(runId)]) {
+      const setback = setbacks.get(subject)
+      if (setback !== undefined)
+        found.push({ rank: 0, gate: TOPIC_GATES[topicOf(subject)], reason: setback.reason })
+    }
+  }
+  if (agents === undefined) return found
+  const { missingCredential, agent } = needs
+  if (missingCredential !== undefined) found.push({ rank: 1, gate: 'credential', reason: missingCredential })
+  if (agent === undefined || agents[agent]?.found === true) return found
+  const cure = agents[agent]?.problem ?? `install ${agent} on a worker, on the PATH of the worker`
+  found.push({ rank: 2, gate: 'workers', reason: withCure(agentSubject(agent), cure) })
+  return found
+}
+
+/** The subject of a setback that concerns no other run. */
+export const runSubject = (runId: string): string => `run ${runId}`
+
+/** The maximum may be lower than the number of used slots. */
+export function freeSlots({ max, used }: WorkerFacts): number {
+  return Math.max(0, max - used)
+}
