@@ -26,10 +26,13 @@ export const EXIT = {
 /** An expected end of the command: a message for the person, an exit code for scripts. */
 export class ExitError extends Error {
   readonly code: number
+  /** A command or a deed that helps, printed on a line of its own. */
+  readonly cure: string | undefined
 
-  constructor(code: number, message: string) {
+  constructor(code: number, message: string, cure?: string) {
     super(message)
     this.code = code
+    this.cure = cure
   }
 }
 

@@ -12,11 +12,10 @@ import {
   WORKER_DRAIN_SECONDS_MAX,
   WORKER_STALL_MINUTES_MAX,
 } from '../protocol/limits.ts'
-import { DEFAULT_DETACH_KEYS } from './client/detach-keys.ts'
-import { EXIT, ExitError } from './exit.ts'
+import { DEFAULT_DETACH_KEYS } from './attach/detach-keys.ts'
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
-import { LogRedactor } from './log-redaction.ts'
 import { parseFolder, parsePositive, parsePrivateHost, parseWholeNumber } from './parse-option.ts'
+import { reportError } from './report-error.ts'
 import { VERSION } from './version.ts'
 
 // Set this first: lmdb ignores file modes, and other users must not read our files.
@@ -215,25 +214,4 @@ try {
   await program.parseAsync()
 } catch (error) {
   process.exitCode = reportError(error)
-}
-
-function reportError(error: unknown): number {
-  if (error instanceof ExitError) {
-    process.stderr.write(`switchyard: ${error.message}\n`)
-    return error.code
-  }
-  // commander has printed its message; replace its exit code 1 by the code for wrong usage.
-  if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
-  const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  process.stderr.write(`switchyard: ${new LogRedactor().redact(text)}\n`)
-  return EXIT.broken
-}
-
-function isCommanderError(error: unknown): error is { code: string; exitCode: number } {
-  return (
-    error instanceof Error &&
-    'code' in error &&
-    String(error.code).startsWith('commander.') &&
-    'exitCode' in error
-  )
 }

@@ -41,11 +41,11 @@ import {
   URL_CHARS_MAX,
   WORKER_CONCURRENCY_MAX,
 } from './limits.ts'
+import { LOOPBACK_IPV4 } from './loopback.ts'
 import { createChecker, type Parsed } from './parse.ts'
 import { asShape, problemAt, type Shape } from './schema-errors.ts'
 import {
   boundedList,
-  LOOPBACK_IPV4,
   Name,
   nonEmptyText,
   patternText,

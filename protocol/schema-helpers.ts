@@ -67,11 +67,5 @@ export const Seq = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }
 export const Milliseconds = Type.Number({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 export const Usd = Type.Number({ minimum: 0, maximum: USD_MAX })
 
-/**
- * 127.0.0.0/8 in four parts without leading zeros, which some programs read as octal. Both the configured listen
- * address and the check of a request's Host header use this rule.
- */
-export const LOOPBACK_IPV4 = '127(?:\\.(?:0|[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])){3}'
-
 /** A JSON object with any content. */
 export const AnyObject = Type.Unsafe<Record<string, unknown>>({ type: 'object' })

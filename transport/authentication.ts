@@ -8,7 +8,7 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { LAUNCH_TOKEN_CHARS_MAX } from '../protocol/limits.ts'
-import { LOOPBACK_IPV4 } from '../protocol/schema-helpers.ts'
+import { LOOPBACK_IPV4 } from '../protocol/loopback.ts'
 
 const LOOPBACK = `(?:localhost|${LOOPBACK_IPV4}|\\[::1\\])`
 const PORT = '(?::(?:0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d\\d|655[0-2]\\d|6553[0-5]))?'

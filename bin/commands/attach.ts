@@ -7,19 +7,23 @@
 import { StringDecoder } from 'node:string_decoder'
 import { setTimeout as pause } from 'node:timers/promises'
 import { ReadStream, WriteStream } from 'node:tty'
+import { type Client, createClient, reasonOf } from '../../client/client.ts'
+import type { HostAddress } from '../../client/connection.ts'
+import { withoutControls } from '../../client/errors.ts'
+import { findHost } from '../../client/find-host.ts'
+import { sendByNode } from '../../client/node-http.ts'
+import { dialByNode } from '../../client/node-socket.ts'
 import { ID_CHARS_MAX } from '../../protocol/limits.ts'
-import { askHost } from '../client/ask-host.ts'
-import { type DetachKeys, DetachKeyWatcher, readDetachKeys } from '../client/detach-keys.ts'
-import { findHost, type HostAddress } from '../client/find-host.ts'
-import { InputSender } from '../client/input-sender.ts'
-import { LocalTerminal, windowSizeOf } from '../client/local-terminal.ts'
-import { PipedOutput } from '../client/piped-output.ts'
-import { EXIT_HUNG_UP, handleProcessEnd, handleSuspension } from '../client/signal-handling.ts'
-import { type AttachmentEnd, stayAttached } from '../client/terminal-client.ts'
+import type { Run } from '../../protocol/run.ts'
+import { type DetachKeys, DetachKeyWatcher, readDetachKeys } from '../attach/detach-keys.ts'
+import { InputSender } from '../attach/input-sender.ts'
+import { LocalTerminal, windowSizeOf } from '../attach/local-terminal.ts'
+import { PipedOutput } from '../attach/piped-output.ts'
+import { EXIT_HUNG_UP, handleProcessEnd, handleSuspension } from '../attach/signal-handling.ts'
+import { type AttachmentEnd, stayAttached } from '../attach/terminal-client.ts'
 import { realClock } from '../clock.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { removeControls } from '../quickstart/colors.ts'
 
 export interface AttachOptions {
   readonly dataDir?: string
@@ -48,8 +52,8 @@ interface AttachSession {
 
 export async function attach(runId: string, options: AttachOptions): Promise<void> {
   const session = createSession(runId, options)
-  const run = await askHost(await session.findHost(), { method: 'GET', path: pathOf(runId) })
-  const end = options.tty ? await attachTerminal(session, titleOf(run, runId)) : await attachStreams(session)
+  const run = await clientOf(session).readRun({ id: runId })
+  const end = options.tty ? await attachTerminal(session, titleOf(run)) : await attachStreams(session)
   const message =
     end.is === 'left' ? await releaseSandbox(session) : 'message' in end ? end.message : undefined
   if (message !== undefined) process.stderr.write(`switchyard: ${message}\n`)
@@ -79,16 +83,12 @@ function createSession(runId: string, options: AttachOptions): AttachSession {
   }
 }
 
-const pathOf = (runId: string, action = ''): string => `/api/runs/${encodeURIComponent(runId)}${action}`
+const clientOf = (session: AttachSession): Client =>
+  createClient({ address: session.findHost, send: sendByNode, dial: dialByNode })
 
 /** The ticket's identifier, which tells a person more than the run's id. */
-function titleOf(run: unknown, runId: string): string {
-  const ticket: unknown = Reflect.get(Object(run), 'ticket')
-  const message: unknown = Reflect.get(Object(ticket), 'identifier')
-  return removeControls(typeof message === 'string' ? message : runId)
-    .replace(/\s/g, ' ')
-    .slice(0, TITLE_CHARS_MAX)
-}
+const titleOf = ({ ticket }: Run): string =>
+  withoutControls(ticket.identifier).replace(/\s/g, ' ').slice(0, TITLE_CHARS_MAX)
 
 // ---- on a terminal -------------------------------------------------------------------------------------------------
 
@@ -173,18 +173,14 @@ async function attachStreams(session: AttachSession): Promise<AttachmentEnd> {
 
 // ---- the end -------------------------------------------------------------------------------------------------------
 
-async function releaseSandbox({ findHost, runId, options }: AttachSession): Promise<string> {
-  if (options.keep === true) return 'detached; the session ends by itself unless somebody attaches again soon'
+async function releaseSandbox(session: AttachSession): Promise<string> {
+  if (session.options.keep === true)
+    return 'detached; the session ends by itself unless somebody attaches again soon'
   try {
-    await askHost(await findHost(), {
-      method: 'POST',
-      path: pathOf(runId, '/release'),
-      timeoutMs: RELEASE_MS_MAX,
-    })
+    await clientOf(session).releaseRun({ id: session.runId }, { timeoutMs: RELEASE_MS_MAX })
     return 'detached; the sandbox is released, and its disk is retained'
   } catch (error) {
-    if (!(error instanceof ExitError)) throw error
-    return `detached; the sandbox could not be released and closes by itself: ${error.message}`
+    return `detached; the sandbox could not be released and closes by itself: ${reasonOf(error)}`
   }
 }
 

@@ -1,5 +1,6 @@
-/** Connects to the dashboard socket of a host on this machine. */
-import { WebSocket } from 'undici'
+/** Connects to the dashboard socket of a host on this machine, once. */
+import { dialByNode } from '../../client/node-socket.ts'
+import { REQUEST_LINES } from '../../client/request-lines.ts'
 import type { DashboardFrame } from '../../protocol/dashboard.ts'
 
 export interface DashboardListener {
@@ -12,18 +13,13 @@ export interface DashboardConnection {
   close(): void
 }
 
+const SOCKET_PATH = REQUEST_LINES.dashboardSocket.split(' ')[1] ?? ''
+
 export function dialDashboard(url: string, token: string, listener: DashboardListener): DashboardConnection {
-  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/ws`, {
-    headers: { authorization: `Bearer ${token}` },
-  })
-  socket.addEventListener('message', ({ data }) => {
+  return dialByNode({ url, token }, SOCKET_PATH, {
+    onOpen: () => {},
     // The host checks the frames that it sends.
-    listener.onFrame(JSON.parse(String(data)) as DashboardFrame)
+    onText: (text) => listener.onFrame(JSON.parse(text) as DashboardFrame),
+    onEnd: ({ reason }) => listener.onClosed(reason),
   })
-  // The close event that follows reports the error.
-  socket.addEventListener('error', () => {})
-  socket.addEventListener('close', ({ code, reason }) =>
-    listener.onClosed(reason === '' ? `the connection was closed (${code})` : reason),
-  )
-  return { close: () => socket.close() }
 }

@@ -4,13 +4,14 @@ import { Writable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { DEFAULT_DETACH_KEYS, DetachKeyWatcher, readDetachKeys } from '../../../bin/client/detach-keys.ts'
-import { findHost, type HostAddress } from '../../../bin/client/find-host.ts'
-import { InputSender } from '../../../bin/client/input-sender.ts'
-import { PipedOutput } from '../../../bin/client/piped-output.ts'
-import { type AttachmentOptions, stayAttached } from '../../../bin/client/terminal-client.ts'
-import { LocalTerminalFilter } from '../../../bin/client/terminal-output-filter.ts'
+import { DEFAULT_DETACH_KEYS, DetachKeyWatcher, readDetachKeys } from '../../../bin/attach/detach-keys.ts'
+import { InputSender } from '../../../bin/attach/input-sender.ts'
+import { PipedOutput } from '../../../bin/attach/piped-output.ts'
+import { type AttachmentOptions, stayAttached } from '../../../bin/attach/terminal-client.ts'
+import { LocalTerminalFilter } from '../../../bin/attach/terminal-output-filter.ts'
 import { realClock } from '../../../bin/clock.ts'
+import type { HostAddress } from '../../../client/connection.ts'
+import { findHost } from '../../../client/find-host.ts'
 import type { AttachInput } from '../../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../../protocol/limits.ts'
 import { drawSeed } from '../../support/random.ts'
@@ -440,7 +441,7 @@ describe('a refused connection', () => {
     const file = await refused(reply)
     expect(file.end).toEqual({
       is: 'refused',
-      message: expect.stringMatching(/does not accept the token of this test, .*--data-dir/),
+      message: expect.stringMatching(/refused the token of this test; .*--data-dir/),
     })
     const named = await refused(reply, {}, true)
     expect(named.end).toEqual({ is: 'refused', message: expect.stringContaining('launch.json') })
@@ -453,7 +454,7 @@ describe('a refused connection', () => {
     const { url } = await openTestServer()
     const token = TOKEN.replace(/./g, 'x')
     const wrong = await stayAttached(attachmentOptions(async () => ({ ...at(url), token })))
-    expect(wrong).toEqual({ is: 'refused', message: expect.stringContaining('does not accept the token') })
+    expect(wrong).toEqual({ is: 'refused', message: expect.stringContaining('refused the token') })
     expect(JSON.stringify(wrong)).not.toContain(token)
     const astray = await stayAttached(attachmentOptions(async () => at(`${url}/elsewhere`)))
     expect(astray).toEqual({ is: 'refused', message: expect.stringContaining('nothing at this path') })

@@ -7,29 +7,19 @@
  */
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { LAUNCH_TOKEN_CHARS_MAX, URL_CHARS_MAX } from '../../protocol/limits.ts'
-import { parseJson } from '../../protocol/parse.ts'
-import { LOOPBACK_IPV4 } from '../../protocol/schema-helpers.ts'
-import { EXIT, ExitError } from '../exit.ts'
+import { LAUNCH_TOKEN_CHARS_MAX, URL_CHARS_MAX } from '../protocol/limits.ts'
+import { LOOPBACK_IPV4 } from '../protocol/loopback.ts'
+import type { HostAddress } from './connection.ts'
+import { HostNotFound, WrongAddress } from './errors.ts'
 
-export interface HostAddress {
-  /** Without a trailing slash. */
-  readonly url: string
-  readonly token: string
-  /** The source of the token, for the message about a wrong token. */
-  readonly tokenFrom: string
-  /** Named by the environment, so looking again finds the same host. */
-  readonly isFromEnvironment?: true
-}
-
-type HostEnvironment = Readonly<Record<string, string | undefined>>
+export type HostEnvironment = Readonly<Record<string, string | undefined>>
 
 const LAUNCH_BYTES_MAX = 16 * 1024
 const LOOPBACK = new RegExp(`^(?:localhost|${LOOPBACK_IPV4}|\\[::1\\])$`)
 const TOKEN = new RegExp(`^[\\x21-\\x7e]{1,${LAUNCH_TOKEN_CHARS_MAX}}$`)
 const FORM = 'write it like http://127.0.0.1:4400'
 
-/** Throws an `ExitError` with the message for the person. */
+/** Throws a `HostNotFound` or a `WrongAddress` with the message for the person. */
 export async function findHost(dataDir: string, env: HostEnvironment): Promise<HostAddress> {
   const url = env.SWITCHYARD_URL ?? ''
   return url === '' ? await hostFromDataDir(dataDir) : hostFromEnvironment(url, env.SWITCHYARD_TOKEN ?? '')
@@ -38,7 +28,7 @@ export async function findHost(dataDir: string, env: HostEnvironment): Promise<H
 // ---- named by the environment --------------------------------------------------------------------------------------
 
 function hostFromEnvironment(address: string, token: string): HostAddress {
-  const wrong = (what: string) => new ExitError(EXIT.usage, `SWITCHYARD_URL: ${what}`)
+  const wrong = (what: string) => new WrongAddress(`SWITCHYARD_URL: ${what}`)
   const url = parseAddress(address)
   if (url === undefined) throw wrong(`not the address of a host; ${FORM}`)
   if (url.username !== '' || url.password !== '')
@@ -46,8 +36,7 @@ function hostFromEnvironment(address: string, token: string): HostAddress {
   if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname))
     throw wrong('the token would travel without encryption; use https://, or a tunnel that ends on 127.0.0.1')
   if (!TOKEN.test(token))
-    throw new ExitError(
-      EXIT.usage,
+    throw new WrongAddress(
       'SWITCHYARD_TOKEN: must be the token of the host in SWITCHYARD_URL; its launch.json contains the token',
     )
   return { url: withoutSlash(url), token, tokenFrom: 'SWITCHYARD_TOKEN', isFromEnvironment: true }
@@ -66,12 +55,11 @@ const withoutSlash = (url: URL): string => `${url.origin}${url.pathname.replace(
 async function hostFromDataDir(dataDir: string): Promise<HostAddress> {
   const path = join(dataDir, 'launch.json')
   const text = await readLaunchText(path, dataDir)
-  const parsed = parseJson(text)
-  const launch = parsed.ok ? Object(parsed.value) : {}
+  const launch = parseObject(text)
   const [address, token] = [Reflect.get(launch, 'url'), Reflect.get(launch, 'token')]
   const url = typeof address === 'string' ? parseAddress(address) : undefined
   if (url === undefined || typeof token !== 'string' || !TOKEN.test(token))
-    throw new ExitError(EXIT.unavailable, `${path} does not contain the host’s address; restart the host`)
+    throw new HostNotFound(`${path} does not contain the host’s address`, 'restart the host')
   return { url: withoutSlash(url), token, tokenFrom: path }
 }
 
@@ -86,10 +74,18 @@ async function readLaunchText(path: string, dataDir: string): Promise<string> {
     }
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    const why = code === 'ENOENT' ? 'no host is running' : `its launch.json cannot be read (${code})`
-    throw new ExitError(
-      EXIT.unavailable,
-      `${dataDir}: ${why}; start one with switchyard serve, or name another with --data-dir or SWITCHYARD_URL`,
+    if (code === 'ENOENT') throw new HostNotFound(`no host is running for ${dataDir}`, 'switchyard serve')
+    throw new HostNotFound(
+      `${path} cannot be read (${code})`,
+      'name the host’s data directory with --data-dir, or the host with SWITCHYARD_URL',
     )
+  }
+}
+
+function parseObject(text: string): object {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    return {}
   }
 }

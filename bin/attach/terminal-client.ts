@@ -5,11 +5,10 @@
  * restarted host is found at its new address. An attachment ends when the session ends, a permanent refusal arrives,
  * the host stays away, or the person detaches.
  */
+import type { HostAddress } from '../../client/connection.ts'
+import { HostNotFound, withoutControls } from '../../client/errors.ts'
 import type { Cancel, Clock } from '../../core/ports.ts'
-import { EXIT, ExitError } from '../exit.ts'
-import { removeControls } from '../quickstart/colors.ts'
 import { type ConnectionEnd, dialTerminal, type TerminalListener } from './dial-terminal.ts'
-import type { HostAddress } from './find-host.ts'
 import type { InputSender, WindowSize } from './input-sender.ts'
 import { LocalTerminalFilter } from './terminal-output-filter.ts'
 
@@ -22,7 +21,7 @@ export type AttachmentEnd =
 
 export interface AttachmentOptions {
   readonly runId: string
-  /** Called before each connection. Throws an `ExitError`. */
+  /** Called before each connection. */
   readonly findHost: () => Promise<HostAddress>
   readonly clock: Pick<Clock, 'after' | 'monotonic'>
   readonly inputSender: InputSender
@@ -92,7 +91,7 @@ function attachmentEndOf(
   if (exit !== undefined) return { is: 'exited', code: exit }
   if (refusal === undefined || isTemporary(status)) return undefined
   if (!isLast && isAfterBreak && mayRecover(status, isFromEnvironment)) return undefined
-  return { is: 'refused', message: removeControls(refusal) }
+  return { is: 'refused', message: withoutControls(refusal) }
 }
 
 /** Rate limits and server errors (a proxy without its host) are temporary. */
@@ -108,13 +107,13 @@ function mayRecover(status: number | undefined, isFromEnvironment: boolean): boo
 }
 
 const describeEnd = ({ refusal, reason }: ConnectionEnd): string =>
-  removeControls(refusal ?? `the connection to the host was lost (${reason})`)
+  withoutControls(refusal ?? `the connection to the host was lost (${reason})`)
 
 async function connectOnce(options: AttachmentOptions): Promise<ConnectionResult> {
   try {
     return await runConnection(options, await options.findHost())
   } catch (error) {
-    if (!(error instanceof ExitError) || error.code !== EXIT.unavailable) throw error
+    if (!(error instanceof HostNotFound)) throw error
     return {
       end: { reason: error.message },
       ms: 0,
@@ -152,7 +151,7 @@ function runConnection(options: AttachmentOptions, address: HostAddress): Promis
         })
       },
     }
-    const connection = dialTerminal(address, runId, clock, listener)
+    const connection = dialTerminal(address, runId, listener)
     const disconnect = () => connection.close()
     const stopListening = onRedrawNeeded(() => {
       isRedraw = true

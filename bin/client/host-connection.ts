@@ -1,0 +1,33 @@
+/** The connection of a client command to its host: by the environment, or by the `launch.json` of a data directory. */
+import type { ClientConnection, HostAddress } from '../../client/connection.ts'
+import { findHost } from '../../client/find-host.ts'
+import { sendByNode } from '../../client/node-http.ts'
+import { dialByNode } from '../../client/node-socket.ts'
+import { resolveDataDir } from '../data-dir.ts'
+
+/**
+ * A restarted host has another port and another token, so the address is looked up again after a while; the requests
+ * of one moment share it.
+ */
+const ADDRESS_MS_MAX = 100
+
+/** Takes the token out of the environment, because no process that a command starts may inherit it. */
+export function connectToHost(dataDir: string | undefined, env: NodeJS.ProcessEnv): ClientConnection {
+  const folder = resolveDataDir(dataDir)
+  const { SWITCHYARD_URL, SWITCHYARD_TOKEN } = env
+  delete env.SWITCHYARD_TOKEN
+  let found: Promise<HostAddress> | undefined
+  let until = 0
+  return {
+    address() {
+      const now = performance.now()
+      if (found === undefined || now > until) {
+        found = findHost(folder, { SWITCHYARD_URL, SWITCHYARD_TOKEN })
+        until = now + ADDRESS_MS_MAX
+      }
+      return found
+    },
+    send: sendByNode,
+    dial: dialByNode,
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * Finds the run, the worker or the ticket that a person means: by its id, by the name people use, or by the beginning
+ * of its id.
+ *
+ * A ticket's identifier names its newest run. A beginning that fits several things is wrong usage, and the message
+ * lists them.
+ */
+import type { Client } from '../../client/client.ts'
+import { HostRefusal } from '../../client/errors.ts'
+import type { Run, Ticket } from '../../protocol/run.ts'
+import type { WorkerView } from '../../protocol/worker.ts'
+import { EXIT, ExitError } from '../exit.ts'
+
+const RUN_ID = /^run-[0-9a-f]{32}$/
+const RUN_BEGINNING = /^(?:run-)?([0-9a-f]{1,32})$/
+/** So many candidates are named, and more are counted as more. */
+const CANDIDATES_MAX = 5
+/** Sorts after every digit of an id. */
+const AFTER_DIGITS = 'g'
+
+export async function findRun(client: Client, name: string): Promise<Run> {
+  if (RUN_ID.test(name)) return await readRun(client, name)
+  const [byTicket, byBeginning] = await Promise.all([
+    client.listRuns({ ticket: name, limit: 1 }),
+    runsBeginningWith(client, name),
+  ])
+  const [newest] = byTicket
+  if (newest !== undefined) return newest
+  const [run, ...others] = byBeginning
+  if (run === undefined) throw noRun(name)
+  if (others.length === 0) return run
+  const candidates = byBeginning.map(({ id, ticket }) => `${id.slice('run-'.length)} (${ticket.identifier})`)
+  throw ambiguous(name, candidates)
+}
+
+async function readRun(client: Client, id: string): Promise<Run> {
+  try {
+    return await client.readRun({ id })
+  } catch (error) {
+    throw error instanceof HostRefusal && error.status === 404 ? noRun(id) : error
+  }
+}
+
+/** Ids begin with the time, so all that share a beginning stand together. */
+async function runsBeginningWith(client: Client, name: string): Promise<readonly Run[]> {
+  const digits = RUN_BEGINNING.exec(name)?.[1]
+  if (digits === undefined) return []
+  const before = `run-${digits}${AFTER_DIGITS}`
+  const found = await client.listRuns({ before, limit: CANDIDATES_MAX + 1 })
+  return found.filter(({ id }) => id.startsWith(`run-${digits}`))
+}
+
+const noRun = (name: string): ExitError =>
+  new ExitError(EXIT.refused, `no run or ticket is called ${name}`, 'switchyard runs --all')
+
+export async function findWorker(client: Client, name: string): Promise<WorkerView> {
+  const { workers } = await client.listWorkers()
+  const exact = workers.find((worker) => worker.id === name) ?? workers.find((worker) => worker.name === name)
+  if (exact !== undefined) return exact
+  const fitting = workers.filter(({ id }) => id.startsWith(name) || id.startsWith(`wk-${name}`))
+  const [worker] = fitting
+  if (worker === undefined)
+    throw new ExitError(EXIT.refused, `no worker is called ${name}`, 'switchyard workers')
+  if (fitting.length === 1) return worker
+  throw ambiguous(
+    name,
+    fitting.map((each) => `${each.id.slice('wk-'.length)} (${each.name})`),
+  )
+}
+
+/** A ticket that is eligible now, or that has a run. */
+export async function findTicket(client: Client, name: string): Promise<Ticket> {
+  const tickets = await client.listTickets()
+  const eligible = tickets.find(({ id, identifier }) => id === name || identifier === name)
+  if (eligible !== undefined) return eligible
+  const [run] = await client.listRuns({ ticket: name, limit: 1 })
+  if (run !== undefined) return run.ticket
+  throw new ExitError(EXIT.refused, `no ticket is called ${name}`, 'switchyard tickets')
+}
+
+function ambiguous(name: string, candidates: readonly string[]): ExitError {
+  const named = candidates.slice(0, CANDIDATES_MAX)
+  const more = candidates.length > named.length ? ', or another' : ''
+  return new ExitError(EXIT.usage, `${name} may be ${named.join(' or ')}${more}`, 'write more of it')
+}

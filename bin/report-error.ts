@@ -1,0 +1,44 @@
+/**
+ * Turns the error that ended a command into a message for the person and an exit code for scripts.
+ *
+ * A message is one sentence, and a line with what helps follows where something does. Only bugs show where they
+ * happened, in one line without the values of this process.
+ */
+import { HostNotFound, HostRefusal, HostUnreachable, WrongAddress } from '../client/errors.ts'
+import { EXIT, ExitError } from './exit.ts'
+import { LogRedactor } from './log-redaction.ts'
+
+/** Prints the message, and returns the exit code. */
+export function reportError(error: unknown): number {
+  // commander has printed its message; replace its exit code 1 by the code for wrong usage.
+  if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
+  const code = exitCodeOf(error)
+  const text = code === EXIT.broken ? describeBug(error) : describe(error)
+  process.stderr.write(`switchyard: ${new LogRedactor().redact(text)}\n`)
+  return code
+}
+
+function exitCodeOf(error: unknown): number {
+  if (error instanceof ExitError) return error.code
+  if (error instanceof HostRefusal) return EXIT.refused
+  if (error instanceof HostNotFound || error instanceof HostUnreachable) return EXIT.unavailable
+  return error instanceof WrongAddress ? EXIT.usage : EXIT.broken
+}
+
+function describe(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  const cure: unknown = Reflect.get(Object(error), 'cure')
+  return typeof cure === 'string' ? `${message}\n  try: ${cure}` : message
+}
+
+const describeBug = (error: unknown): string =>
+  error instanceof Error ? (error.stack ?? error.message) : String(error)
+
+function isCommanderError(error: unknown): error is { code: string; exitCode: number } {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    String(error.code).startsWith('commander.') &&
+    'exitCode' in error
+  )
+}

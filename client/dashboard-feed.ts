@@ -1,0 +1,123 @@
+/**
+ * The dashboard socket of a host across lost connections: everything at once in a hello, then every change.
+ *
+ * A first connection that fails ends the feed with its error. After that the feed dials again for as long as it is
+ * open, at the host's new address, and each new connection begins with a hello. A lasting refusal ends the feed.
+ */
+import type { DashboardFrame } from '../protocol/dashboard.ts'
+import { reasonOf } from './client.ts'
+import type { ClientConnection, ClientSocket, HostAddress, SocketEnd } from './connection.ts'
+import { HostRefusal, HostUnreachable } from './errors.ts'
+import { REQUEST_LINES } from './request-lines.ts'
+
+export interface FeedListener {
+  onFrame(frame: DashboardFrame): void
+  /** A connection was lost, and others follow; called once until the next `onLive`. */
+  onLost?(reason: string): void
+  /** A connection is open, and its hello follows. */
+  onLive?(): void
+  /** The feed has ended by itself; nothing follows. */
+  onEnd(error: Error): void
+}
+
+/** The pauses between attempts; the last one is repeated. */
+const RETRY_PAUSES_MS = [200, 500, 1_000, 2_000, 4_000, 5_000]
+const SOCKET_PATH = REQUEST_LINES.dashboardSocket.split(' ')[1] ?? ''
+
+export class DashboardFeed {
+  readonly #connection: ClientConnection
+  readonly #listener: FeedListener
+  readonly #subscriptions = new Set<string>()
+  #socket: ClientSocket | undefined
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #failures = 0
+  #wasLive = false
+  #isLive = false
+  #isClosed = false
+
+  constructor(connection: ClientConnection, listener: FeedListener) {
+    this.#connection = connection
+    this.#listener = listener
+    this.#dial()
+  }
+
+  /** From the first subscription on only the events of subscribed runs are sent. */
+  subscribe(runId: string): void {
+    this.#subscriptions.add(runId)
+    if (this.#isLive) this.#send('subscribe', runId)
+  }
+
+  unsubscribe(runId: string): void {
+    if (this.#subscriptions.delete(runId) && this.#isLive) this.#send('unsubscribe', runId)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#socket?.close()
+  }
+
+  #dial(): void {
+    this.#open().catch((error: unknown) =>
+      this.#onFailure(error instanceof Error ? error : new Error(String(error))),
+    )
+  }
+
+  async #open(): Promise<void> {
+    const at = await this.#connection.address()
+    if (this.#isClosed) return
+    this.#socket = this.#connection.dial(at, SOCKET_PATH, {
+      onOpen: () => this.#onOpen(),
+      onText: (text) => this.#onText(text),
+      onEnd: (end) => this.#onFailure(errorOf(at, end), isLasting(at, end)),
+    })
+  }
+
+  #onOpen(): void {
+    this.#wasLive = true
+    this.#isLive = true
+    this.#failures = 0
+    // Subscribed before the hello is read, so that no event falls between a page of events and the first push.
+    for (const runId of this.#subscriptions) this.#send('subscribe', runId)
+    this.#listener.onLive?.()
+  }
+
+  #onText(text: string): void {
+    if (this.#isClosed) return
+    try {
+      // The host checks the frames that it sends.
+      this.#listener.onFrame(JSON.parse(text) as DashboardFrame)
+    } catch (error) {
+      this.#socket?.close()
+      this.#onFailure(new Error(reasonOf(error)), true)
+    }
+  }
+
+  #onFailure(error: Error, isLasting = false): void {
+    if (this.#isClosed) return
+    const isNew = this.#isLive || this.#failures === 0
+    this.#isLive = false
+    if (!this.#wasLive || isLasting) {
+      this.#isClosed = true
+      this.#listener.onEnd(error)
+      return
+    }
+    const ms = RETRY_PAUSES_MS[Math.min(this.#failures++, RETRY_PAUSES_MS.length - 1)]
+    if (isNew) this.#listener.onLost?.(error.message)
+    this.#timer = setTimeout(() => this.#dial(), ms)
+  }
+
+  #send(type: 'subscribe' | 'unsubscribe', runId: string): void {
+    this.#socket?.send(JSON.stringify({ type, runId }))
+  }
+}
+
+const errorOf = (at: HostAddress, { reply, reason }: SocketEnd): Error =>
+  reply === undefined ? new HostUnreachable(at, reason) : new HostRefusal(at, reply)
+
+/** A restarted host has another token, which is found beside its address; a proxy answers 5xx while its host is away. */
+const isLasting = ({ isFromEnvironment }: HostAddress, { reply }: SocketEnd): boolean =>
+  reply !== undefined &&
+  reply.status < 500 &&
+  ![408, 425, 429].includes(reply.status) &&
+  (reply.status !== 401 || isFromEnvironment === true)

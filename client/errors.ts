@@ -1,0 +1,92 @@
+/**
+ * Why a request has no answer: the host refused it, or no host was reached.
+ *
+ * Messages are for people. They quote the host's own sentence, without control characters, and never the token.
+ */
+import type { HostAddress, HostReply } from './connection.ts'
+
+/** The host answered with an error. */
+export class HostRefusal extends Error {
+  readonly status: number
+  /** The parsed body of the answer, for output as JSON. */
+  readonly body: unknown
+  readonly cure: string | undefined
+
+  constructor(at: HostAddress, reply: HostReply) {
+    const { message, cure } = describeRefusal(at, reply)
+    super(message)
+    this.status = reply.status
+    this.body = parseOrUndefined(reply.text)
+    this.cure = cure
+  }
+}
+
+/** No host answered. */
+export class HostUnreachable extends Error {
+  readonly url: string
+
+  constructor(at: Pick<HostAddress, 'url'>, reason: string) {
+    super(`no host answers at ${at.url} (${reason})`)
+    this.url = at.url
+  }
+}
+
+/** No host is named or found. */
+export class HostNotFound extends Error {
+  readonly cure: string
+
+  constructor(message: string, cure: string) {
+    super(message)
+    this.cure = cure
+  }
+}
+
+/** The address or the token that names the host cannot be used. */
+export class WrongAddress extends Error {}
+
+interface RefusalText {
+  readonly message: string
+  readonly cure?: string
+}
+
+const SENTENCE_CHARS_MAX = 2_000
+
+/** The message for the person about a reply that is not a success. */
+export function describeRefusal(at: HostAddress, { status, text, challenge }: HostReply): RefusalText {
+  if (status === 401) return describeTokenRefusal(at, challenge)
+  const error: unknown = Reflect.get(Object(parseOrUndefined(text)), 'error')
+  if (typeof error === 'string') return { message: withoutControls(error).slice(0, SENTENCE_CHARS_MAX) }
+  return { message: `${at.url} answered ${status} in a form that a host does not use` }
+}
+
+function describeTokenRefusal(at: HostAddress, challenge: string | undefined): RefusalText {
+  const from = at.tokenFrom ?? 'this client'
+  // Every request carries the token, so a missing one was lost on the way.
+  if (challenge?.toLowerCase() === 'bearer')
+    return {
+      message: `the token of ${from} did not reach the host at ${at.url}`,
+      cure: 'let the proxy in front of it pass on the Authorization header',
+    }
+  if (at.isFromEnvironment === true)
+    return {
+      message: `the host at ${at.url} refused ${from}`,
+      cure: 'unset SWITCHYARD_TOKEN SWITCHYARD_URL, then launch.json is read',
+    }
+  return {
+    message: `the host at ${at.url} refused the token of ${from}; another host may use its port`,
+    cure: 'restart the host, or name the right one with --data-dir',
+  }
+}
+
+/** Replaces control characters, so that a host's text cannot control a terminal. */
+export function withoutControls(text: string): string {
+  return text.replace(/\r\n/g, '\n').replace(/[^\P{C}\n\t]/gu, '\u{fffd}')
+}
+
+function parseOrUndefined(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
