@@ -2,7 +2,10 @@
 import { basename } from 'node:path'
 import { quoteWord } from '../core/quote-word.ts'
 
-export function shellCommand(program: string, ...args: readonly string[]): string {
+export function shellWords(program: string, ...args: readonly string[]): readonly string[] {
   const called = basename(program) === 'switchyard' ? ['switchyard'] : ['node', program]
-  return [...called, ...args].map(quoteWord).join(' ')
+  return [...called, ...args].map(quoteWord)
 }
+
+export const shellCommand = (program: string, ...args: readonly string[]): string =>
+  shellWords(program, ...args).join(' ')

@@ -76,7 +76,12 @@ export async function quickstart(options: QuickstartOptions): Promise<void> {
     endStart('host ready')
     const runs = await runExample({ folder, host: started, colors, screen, aborted }, launch)
     if (options.json === true) process.stdout.write(`${JSON.stringify(runs, undefined, 2)}\n`)
-    const facts = { program: process.argv[1] ?? '', dataDir: folder.dataDir, cwd: process.cwd() }
+    const facts = {
+      program: process.argv[1] ?? '',
+      dataDir: folder.dataDir,
+      cwd: process.cwd(),
+      columns: screen.width,
+    }
     const next = { ...facts, repo: EXAMPLE_REPO, url: launch.url, run: runs.find(isPublished) }
     screen.print(`\n${describeNextSteps(next, isKept)}`)
     if (isKept) await Promise.race([asked, aborted])

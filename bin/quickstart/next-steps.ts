@@ -1,13 +1,14 @@
 /**
  * Says what to do after the example: commands that work in the folder in which it was started.
  *
- * Commands are never cut or wrapped. The token reaches `curl` by its standard input, because other users can read the
+ * Commands are never cut; on a terminal they are folded at its width. The token reaches `curl` by its standard input, because other users can read the
  * arguments of a process.
  */
 import { isAbsolute, relative } from 'node:path'
 import { quoteWord } from '../../core/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
-import { shellCommand } from '../shell-command.ts'
+import { shellWords } from '../shell-command.ts'
+import { foldCommand } from './fold-command.ts'
 
 export interface NextStepsFacts {
   /** The file of the switchyard command. */
@@ -20,17 +21,19 @@ export interface NextStepsFacts {
   readonly url: string
   /** A run that has a pull request. */
   readonly run: Run | undefined
+  /** The width of the terminal; undefined: lines stay whole. */
+  readonly columns: number | undefined
 }
 
 /** `isKept`: the host goes on serving. */
 export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): string {
-  const { dataDir, cwd, run, url } = facts
-  const command = (...args: string[]) =>
-    shellCommand(nearPath(facts.program, cwd), ...args, '--data-dir', nearPath(dataDir, cwd))
+  const { dataDir, cwd, run, url, columns } = facts
+  const command = (...args: string[]) => {
+    const words = shellWords(nearPath(facts.program, cwd), ...args, '--data-dir', nearPath(dataDir, cwd))
+    return foldCommand(words, columns)
+  }
   const attach =
-    run === undefined
-      ? []
-      : [`  # talk to the agent of ${run.ticket.identifier}`, `  ${command('attach', run.id)}`]
+    run === undefined ? [] : [`  # talk to the agent of ${run.ticket.identifier}`, command('attach', run.id)]
   if (isKept)
     return [
       'What next, in another terminal in this folder:',
@@ -42,23 +45,23 @@ export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): strin
   return [
     'The host ends now. What next, in this folder:',
     '  # three more tickets, and go on serving',
-    `  ${command('quickstart', '--keep')}`,
+    command('quickstart', '--keep'),
     '  # serve tickets of your own',
-    `  ${command('serve')}`,
+    command('serve'),
     ...attach.map((line) => line.replace(/^( {2}# .*)$/, '$1, while it serves')),
     `Everything lies in ${nearPath(dataDir, cwd)}`,
   ].join('\n')
 }
 
-function mergeSteps({ run, url, repo, dataDir, cwd }: NextStepsFacts): string[] {
+function mergeSteps({ run, url, repo, dataDir, cwd, columns }: NextStepsFacts): string[] {
   if (run?.pull === undefined) return []
-  const { number } = run.pull
   const launch = quoteWord(nearPath(`${dataDir}/launch.json`, cwd))
-  const header = `sed -n 's/.*"token": "\\(.*\\)".*/Authorization: Bearer \\1/p' ${launch}`
-  const request = `-H 'Content-Type: application/json' -d '{"method":"merge"}'`
+  const header = ['sed', '-n', `'s/.*"token": "\\(.*\\)".*/Authorization: Bearer \\1/p'`, launch]
+  const request = ['-H @-', `-H 'Content-Type: application/json'`, `-d '{"method":"merge"}'`]
+  const address = `${url}/api/pulls/${repo}/${run.pull.number}/merge`
   return [
     `  # merge the pull request of ${run.ticket.identifier}`,
-    `  ${header} | curl -sS -H @- ${request} ${url}/api/pulls/${repo}/${number}/merge`,
+    foldCommand([...header, '|', 'curl', '-sS', ...request, address], columns),
   ]
 }
 

@@ -100,7 +100,7 @@ describe('three tickets become three pull requests', () => {
 
 describe('on a terminal', () => {
   test.each([60, 120])(
-    'of %i columns no line but a command wraps, and the host goes on serving',
+    'of %i columns no line wraps, and the host goes on serving',
     async (cols) => {
       const dataDir = openFolder()
       const rows = 120
@@ -114,12 +114,9 @@ describe('on a terminal', () => {
         3,
       )
       expect(texts.join('\n')).not.toContain('preparing')
-      const results = lines.slice(
-        texts.findIndex((text) => text.startsWith('switchyard: three')),
-        texts.findIndex((text) => text.startsWith('What next')),
-      )
-      expect(results.length).toBeGreaterThan(10)
-      expect(results.filter((line) => line?.isWrapped === true)).toEqual([])
+      const printed = lines.slice(texts.findIndex((text) => text.startsWith('switchyard: three')))
+      expect(printed.length).toBeGreaterThan(10)
+      expect(printed.filter((line) => line?.isWrapped === true)).toEqual([])
       process.kill(person.commandPid(), 'SIGINT')
       expect((await person.waitForEnd()).code).toBe(0)
     },
