@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type IPty, spawn } from '@lydell/node-pty'
 import { Terminal } from '@xterm/headless'
+import { keepReading } from '../../build/recording/keep-reading.ts'
 import type { AttachInput, AttachOutput } from '../../protocol/dashboard.ts'
 import { commandPath } from './command-process.ts'
 import { encodeCloseFrame, type SocketPeer, startSocketServer } from './socket-server.ts'
@@ -137,11 +138,6 @@ export interface CommandTerminal {
 const SCRIPT =
   'trap : INT; echo "before=$(stty -g)"; "$@"; code=$?; echo "after=$(stty -g)"; echo "code=$code;"; cat >/dev/null'
 
-/**
- * On a busy machine, a process that reads several terminals sometimes misses the notice of new output and would wait
- * for ever. Pausing and resuming the terminal reads the output.
- */
-const REREAD_EVERY_MS = 500
 /** The first one ends a partial line, the second one is the end of input. */
 const END_OF_INPUT = '\x04\x04'
 
@@ -160,16 +156,13 @@ export function runInTerminal(
   const pieces: Buffer[] = []
   let isOver = false
   pty.onData((piece) => void pieces.push(Buffer.from(piece)))
-  const rereadTimer = setInterval(() => {
-    pty.pause()
-    pty.resume()
-  }, REREAD_EVERY_MS)
+  const stopReading = keepReading(pty)
   pty.onExit(() => {
     isOver = true
-    clearInterval(rereadTimer)
+    stopReading()
   })
   closeAfterTest(() => {
-    clearInterval(rereadTimer)
+    stopReading()
     if (!isOver) pty.kill('SIGKILL')
   })
   const bytes = () => Buffer.concat(pieces)

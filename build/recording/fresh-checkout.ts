@@ -1,0 +1,32 @@
+/** Copies the checkout without anything that a build or a start leaves in it, like a new clone after `npm ci`. */
+import { chmodSync, cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** `test` and `docs` are not needed to start, and `node_modules` is shared. */
+const LEFT_OUT = ['node_modules', 'dist', 'coverage', '.git', '.data', '.agents', 'test', 'docs']
+
+export interface FreshCheckout {
+  readonly folder: string
+  /** For programs that write to the home folder. */
+  readonly home: string
+  /** For the sandboxes of a host that runs as root. */
+  readonly sandboxes: string
+  remove(): void
+}
+
+export function createFreshCheckout(root: string): FreshCheckout {
+  const top = mkdtempSync(join(tmpdir(), 'switchyard-recording-'))
+  // The users of sandboxes have to reach what lies below.
+  chmodSync(top, 0o711)
+  const folder = join(top, 'switchyard')
+  const names = readdirSync(root).filter((name) => !LEFT_OUT.includes(name))
+  for (const name of names) cpSync(join(root, name), join(folder, name), { recursive: true })
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+  return {
+    folder,
+    home: join(top, 'home'),
+    sandboxes: join(top, 'sandboxes'),
+    remove: () => rmSync(top, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }),
+  }
+}

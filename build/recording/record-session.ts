@@ -1,0 +1,96 @@
+/**
+ * Records a session: types its lines in a terminal of a width, and returns what the terminal shows at its captions.
+ *
+ * The session runs in a fresh checkout with an environment of its own, so that a recording doesn't depend on the
+ * person who makes it. Nothing of it is left behind, also when a step fails.
+ */
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { openEmulatedTerminal } from './emulated-terminal.ts'
+import { createFreshCheckout, type FreshCheckout } from './fresh-checkout.ts'
+import type { RecordedTerminal, TerminalOptions } from './recorded-terminal.ts'
+import { replaceChanging } from './replacements.ts'
+import { AT_PROMPT, type RecordedSession, type RecordedStep } from './sessions.ts'
+import { isTmuxInstalled, openTmuxTerminal } from './tmux-terminal.ts'
+
+const TERMINALS = { tmux: openTmuxTerminal, emulated: openEmulatedTerminal } as const
+export type TerminalKind = keyof typeof TERMINALS
+
+const ROWS = 40
+const STEP_MS_MAX = 150_000
+const POLL_EVERY_MS = 30
+const KEYS = { 'Ctrl-C': '\x03', Enter: '\r' } as const
+
+export const usualTerminal = (): TerminalKind => (isTmuxInstalled() ? 'tmux' : 'emulated')
+
+/** Returns the file of a recording. */
+export const recordingPath = (root: string, { name }: RecordedSession, columns: number): string =>
+  join(root, 'docs', 'recordings', `${name}-${columns}.txt`)
+
+/** @param root the checkout */
+export async function recordSession(
+  session: RecordedSession,
+  columns: number,
+  root: string,
+  kind: TerminalKind = usualTerminal(),
+): Promise<string> {
+  const checkout = createFreshCheckout(root)
+  try {
+    const terminal = await TERMINALS[kind](optionsOf(checkout, columns))
+    try {
+      const captures = await playSteps(terminal, session)
+      return [`# ${session.title}, in a terminal of ${columns} columns\n`, ...captures].join('\n')
+    } finally {
+      await terminal.close()
+    }
+  } finally {
+    checkout.remove()
+  }
+}
+
+async function playSteps(terminal: RecordedTerminal, session: RecordedSession): Promise<readonly string[]> {
+  const captures: string[] = []
+  let from = 0
+  await waitFor(terminal, from, { until: AT_PROMPT })
+  for (const step of session.steps) {
+    if (step.types !== undefined) {
+      from = (await terminal.lines()).length - 1
+      await terminal.type(step.types + KEYS.Enter)
+    }
+    if (step.presses !== undefined) await terminal.type(KEYS[step.presses])
+    const shown = await waitFor(terminal, from, step)
+    if (step.caption !== undefined) captures.push(formatCapture(step.caption, shown, session, step))
+  }
+  return captures
+}
+
+function formatCapture(caption: string, shown: string, session: RecordedSession, step: RecordedStep): string {
+  const replacements = [...session.replacements, ...(step.replacements ?? [])]
+  return `## ${caption}\n\n${replaceChanging(shown, replacements)}\n`
+}
+
+async function waitFor(
+  terminal: RecordedTerminal,
+  from: number,
+  { until, withinMs = STEP_MS_MAX }: RecordedStep,
+): Promise<string> {
+  const end = performance.now() + withinMs
+  for (;;) {
+    const shown = (await terminal.lines()).slice(from).join('\n')
+    if (until.test(shown)) return shown
+    if (performance.now() > end) throw new Error(`the terminal did not show ${until} but:\n${shown}`)
+    await pause(POLL_EVERY_MS)
+  }
+}
+
+function optionsOf({ folder, home, sandboxes }: FreshCheckout, columns: number): TerminalOptions {
+  const env = {
+    PATH: process.env.PATH ?? '',
+    HOME: home,
+    LANG: 'C.UTF-8',
+    PS1: '$ ',
+    SWITCHYARD_SANDBOX_DIR: sandboxes,
+    npm_config_update_notifier: 'false',
+  }
+  return { columns, rows: ROWS, folder, env }
+}
