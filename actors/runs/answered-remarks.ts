@@ -5,8 +5,8 @@
  * A remark counts as answered when a follow-up that received it completed. An interrupted follow-up may have done its
  * work in any of its attempts, so only remarks that every attempt received count. In doubt a remark is sent once more.
  */
-import type { KeyValues, Write } from '../../core/ports.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 
 /** The value on disk. */
 interface StoredRemarks {
@@ -29,68 +29,36 @@ export interface RemarkOffer {
   readonly isAgain: boolean
 }
 
-export interface AnsweredRemarksPorts {
-  readonly keyValues: KeyValues
-  readonly requestCommit: () => void
-}
-
 export class AnsweredRemarks implements CommitParticipant {
-  readonly #ports: AnsweredRemarksPorts
-  /** Changed values that are not on disk yet. */
-  readonly #uncommitted = new Map<string, StoredRemarks>()
-  #toWrite = new Map<string, StoredRemarks>()
+  readonly #stored: StoredCollection<StoredRemarks>
 
-  constructor(ports: AnsweredRemarksPorts) {
-    this.#ports = ports
+  constructor(ports: StoredCollectionPorts) {
+    this.#stored = new StoredCollection('told', ports)
   }
 
   /** Returns the keys of answered remarks; undefined when they are not known. */
   answered(runId: string, url: string): ReadonlySet<string> | undefined {
-    const stored = this.#read(runId)
+    const stored = this.#stored.get(runId)
     return stored?.url === url && stored.answered !== undefined ? new Set(stored.answered) : undefined
   }
 
   /** Records the remarks that a worker receives with a follow-up. */
   recordOffer(runId: string, { followUp, url, keys, answered, isAgain }: RemarkOffer): void {
-    const stored = this.#read(runId)
+    const stored = this.#stored.get(runId)
     const earlierKeys = stored?.offered?.followUp === followUp ? stored.offered.keys : isAgain ? [] : keys
     const alwaysOffered = new Set(earlierKeys)
     const offer = { followUp, keys: [...answered, ...keys.filter((key) => alwaysOffered.has(key))] }
-    this.#set(runId, { ...(stored?.url === url ? stored : { url }), offered: offer })
+    this.#stored.set(runId, { ...(stored?.url === url ? stored : { url }), offered: offer })
   }
 
   recordEnd(runId: string, followUp: string, isDone: boolean): void {
-    const { offered, ...stored } = { ...this.#read(runId) }
+    const { offered, ...stored } = { ...this.#stored.get(runId) }
     if (stored.url === undefined || offered?.followUp !== followUp) return
     const { url } = stored
-    this.#set(runId, isDone ? { url, answered: offered.keys } : { ...stored, url })
+    this.#stored.set(runId, isDone ? { url, answered: offered.keys } : { ...stored, url })
   }
 
   contribute(): CommitContribution | undefined {
-    if (this.#toWrite.size === 0) return undefined
-    const written = this.#toWrite
-    this.#toWrite = new Map()
-    return {
-      writes: [...written].map(
-        ([key, value]): Write => ({ table: 'key-value', collection: 'told', key, value }),
-      ),
-      onCommitted: () => {
-        for (const [runId, stored] of written)
-          if (this.#uncommitted.get(runId) === stored) this.#uncommitted.delete(runId)
-      },
-    }
-  }
-
-  #read(runId: string): StoredRemarks | undefined {
-    // The cast holds because only this class writes to the collection.
-    return (
-      this.#uncommitted.get(runId) ?? (this.#ports.keyValues.get('told', runId) as StoredRemarks | undefined)
-    )
-  }
-
-  #set(runId: string, stored: StoredRemarks): void {
-    this.#uncommitted.set(runId, stored)
-    this.#toWrite.set(runId, stored)
-    this.#ports.requestCommit()
+    return this.#stored.contribute()
   }
 }

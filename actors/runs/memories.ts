@@ -3,40 +3,36 @@
  *
  * Decisions use the latest memories, on disk or not; the API shows only memories that are on disk.
  */
-import type { KeyValues, Write } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
 import { forgetFact, recordFacts } from '../../core/run/memory.ts'
 import type { MemoriesResponse, RepoMemory } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 
 interface StoredMemories {
   readonly memories: readonly RepoMemory[]
 }
 
-export interface MemoriesPorts {
-  readonly keyValues: KeyValues
+export interface MemoriesPorts extends StoredCollectionPorts {
   readonly newId: () => string
-  readonly requestCommit: () => void
 }
 
 export class Memories implements CommitParticipant {
-  readonly #ports: MemoriesPorts
-  /** Changed values that are not on disk yet. */
-  readonly #uncommitted = new Map<string, StoredMemories>()
-  #toWrite = new Map<string, StoredMemories>()
+  readonly #newId: () => string
+  readonly #stored: StoredCollection<StoredMemories>
 
   constructor(ports: MemoriesPorts) {
-    this.#ports = ports
+    this.#newId = ports.newId
+    this.#stored = new StoredCollection('memory', ports)
   }
 
   /** Returns the memories of a repository, on disk or not, the newest first. */
   latest(repo: string): readonly RepoMemory[] {
-    return (this.#uncommitted.get(repo) ?? this.#stored(repo))?.memories ?? []
+    return this.#stored.get(repo)?.memories ?? []
   }
 
   record(repo: string, facts: readonly string[], by: { readonly ident: string; readonly now: string }): void {
-    const newId = this.#ports.newId
-    this.#set(repo, recordFacts(this.latest(repo), facts, { ...by, newId }))
+    this.#set(repo, recordFacts(this.latest(repo), facts, { ...by, newId: this.#newId }))
   }
 
   forget(repo: string, id: string): Result<void> {
@@ -55,43 +51,16 @@ export class Memories implements CommitParticipant {
   /** Lists the memories on disk, without repositories that have none. */
   listDurable(): MemoriesResponse {
     const repos: Record<string, RepoMemory[]> = {}
-    for (const [repo, stored] of this.#ports.keyValues.all('memory')) {
-      const { memories } = stored as StoredMemories
+    for (const [repo, { memories }] of this.#stored.listDurable())
       if (memories.length > 0) repos[repo] = [...memories]
-    }
     return { repos }
   }
 
   contribute(): CommitContribution | undefined {
-    if (this.#toWrite.size === 0) return undefined
-    const written = this.#toWrite
-    this.#toWrite = new Map()
-    const writes = [...written].map(
-      ([key, stored]): Write => ({
-        table: 'key-value',
-        collection: 'memory',
-        key,
-        value: stored.memories.length === 0 ? null : stored,
-      }),
-    )
-    return {
-      writes,
-      onCommitted: () => {
-        for (const [repo, stored] of written)
-          if (this.#uncommitted.get(repo) === stored) this.#uncommitted.delete(repo)
-      },
-    }
-  }
-
-  #stored(repo: string): StoredMemories | undefined {
-    // The cast holds because only this class writes to the collection.
-    return this.#ports.keyValues.get('memory', repo) as StoredMemories | undefined
+    return this.#stored.contribute()
   }
 
   #set(repo: string, memories: readonly RepoMemory[]): void {
-    const stored = { memories }
-    this.#uncommitted.set(repo, stored)
-    this.#toWrite.set(repo, stored)
-    this.#ports.requestCommit()
+    this.#stored.set(repo, memories.length === 0 ? null : { memories })
   }
 }

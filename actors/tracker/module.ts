@@ -1,13 +1,14 @@
 /** The tracker module polls tickets, queues runs for them, and carries what runs do back to the tracker. */
+import type { TicketObservation } from '../../core/tickets/run-trigger.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { RunManager } from '../runs/run-manager.ts'
 import { effectHandlers, type ViewChange } from '../runtime/module.ts'
+import { StoredCollection } from '../runtime/stored-collection.ts'
 import { PullRequestLinks } from './pull-request-links.ts'
 import { TicketIntake } from './ticket-intake.ts'
-import { TicketObservations } from './ticket-observations.ts'
 import { TicketProgress } from './ticket-progress.ts'
 import {
   TRACKER_CONNECTION,
@@ -43,7 +44,7 @@ export const trackerModule = defineHostModule({
       sendEvent: (event) => void system.send(TRACKER_CONNECTION, TRACKER_CONNECTION, event),
       onTrackerReplaced: (tracker) => intake.onTrackerReplaced(tracker),
     })
-    const observations = new TicketObservations(keyValues, context.requestCommit)
+    const observations = new StoredCollection<TicketObservation>('ticket', { ...context, keyValues })
     const intake: TicketIntake = new TicketIntake({
       ...context,
       keyValues,

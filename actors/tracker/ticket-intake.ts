@@ -2,7 +2,7 @@
  * TicketIntake holds the tickets of the last listing and derives from them which are eligible, which wait for others,
  * and which become runs.
  *
- * The observation of each ticket (`ticket-observations.ts`) keeps a restart, or the host's own move of a ticket, from
+ * The stored observation of each ticket keeps a restart, or the host's own move of a ticket, from
  * starting a run again. `ticket-moves.ts` moves tickets and `tracker-poll.machine.ts` decides when the tracker is polled.
  */
 import type {
@@ -28,13 +28,14 @@ import {
   recordHostMove,
   recordHostState,
   shouldStartRun,
+  type TicketObservation,
 } from '../../core/tickets/run-trigger.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TICKET_ID_BYTES_MAX, TICKET_MOVE_VISIBLE_MS_MAX } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { RunManager } from '../runs/run-manager.ts'
+import type { StoredCollection } from '../runtime/stored-collection.ts'
 import { type TicketMove, TicketMoves } from './ticket-moves.ts'
-import type { TicketObservations } from './ticket-observations.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 import type { TrackerPollEffect, TrackerPollEvent } from './tracker-poll.machine.ts'
 
@@ -43,7 +44,7 @@ export interface TicketIntakePorts {
   readonly random: RandomSource
   readonly log: Log
   readonly keyValues: KeyValues
-  readonly observations: TicketObservations
+  readonly observations: StoredCollection<TicketObservation>
   readonly trackerConnection: TrackerConnection
   readonly config: () => ServiceConfig
   readonly sendEvent: (event: TrackerPollEvent) => void

@@ -13,20 +13,21 @@ import {
   stateOfStep,
   unchangedRunText,
 } from '../../core/tickets/run-progress.ts'
+import type { TicketObservation } from '../../core/tickets/run-trigger.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { RunManager } from '../runs/run-manager.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
+import type { StoredCollection } from '../runtime/stored-collection.ts'
 import type { PullRequestLinks } from './pull-request-links.ts'
 import type { TicketIntake } from './ticket-intake.ts'
-import type { TicketObservations } from './ticket-observations.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 
 export interface TicketProgressPorts {
   readonly config: () => ServiceConfig
   readonly intake: Pick<TicketIntake, 'moveTicket' | 'onRunEnded'>
-  readonly observations: TicketObservations
+  readonly observations: StoredCollection<TicketObservation>
   readonly runs: Pick<RunManager, 'activeRunOf'>
   readonly trackerConnection: Pick<TrackerConnection, 'linksPulls'>
   readonly pullRequestLinks: PullRequestLinks

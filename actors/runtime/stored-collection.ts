@@ -1,0 +1,60 @@
+/**
+ * StoredCollection holds the key-values of one collection for the one class that writes to it.
+ *
+ * A changed value is in memory at once and on disk with the next commit. A commit participant.
+ */
+import type { KeyValueCollection, KeyValues, Write } from '../../core/ports.ts'
+import type { CommitContribution, CommitParticipant } from './commit-loop.ts'
+
+export interface StoredCollectionPorts {
+  readonly keyValues: KeyValues
+  readonly requestCommit: () => void
+}
+
+export class StoredCollection<T extends object> implements CommitParticipant {
+  readonly #collection: KeyValueCollection
+  readonly #ports: StoredCollectionPorts
+  /** Changed values that are not on disk yet; null for a deleted one. */
+  readonly #uncommitted = new Map<string, T | null>()
+  #toWrite = new Map<string, T | null>()
+
+  constructor(collection: KeyValueCollection, ports: StoredCollectionPorts) {
+    this.#collection = collection
+    this.#ports = ports
+  }
+
+  /** Returns the latest value, on disk or not. */
+  get(key: string): T | undefined {
+    const changed = this.#uncommitted.get(key)
+    if (changed !== undefined) return changed ?? undefined
+    return this.#ports.keyValues.get(this.#collection, key) as T | undefined
+  }
+
+  /** Lists the values on disk. */
+  *listDurable(): Iterable<readonly [key: string, value: T]> {
+    // The cast holds because only the owner of this collection writes to it.
+    for (const [key, value] of this.#ports.keyValues.all(this.#collection)) yield [key, value as T]
+  }
+
+  /** Replaces a value; null deletes it. */
+  set(key: string, value: T | null): void {
+    this.#uncommitted.set(key, value)
+    this.#toWrite.set(key, value)
+    this.#ports.requestCommit()
+  }
+
+  contribute(): CommitContribution | undefined {
+    if (this.#toWrite.size === 0) return undefined
+    const written = this.#toWrite
+    this.#toWrite = new Map()
+    return {
+      writes: [...written].map(
+        ([key, value]): Write => ({ table: 'key-value', collection: this.#collection, key, value }),
+      ),
+      onCommitted: () => {
+        for (const [key, value] of written)
+          if (this.#uncommitted.get(key) === value) this.#uncommitted.delete(key)
+      },
+    }
+  }
+}
