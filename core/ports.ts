@@ -92,7 +92,7 @@ export type Write =
  * live lease, by lease id. `memory`: the facts that runs recorded, by repository. `ticket`: since when a ticket is in
  * its state. `errand`: discards that an absent worker has not received yet, by worker and run. `session`: known costs
  * of a session that a person resumed, by session id. `told`: the pull request remarks that follow-ups of a run
- * received, by run id.
+ * received, by run id. `day-costs`: what runs cost on a local day, by the day.
  *
  * On a worker: `frame`: frames that the host has not acknowledged, by lease and number. `outbox`: the highest
  * acknowledged frame of a lease, by lease id. `settlement`: the costs of executions whose lease ended before the host
@@ -110,6 +110,7 @@ export type KeyValueCollection =
   | 'told'
   | 'settlement'
   | 'settled-lease'
+  | 'day-costs'
 
 /**
  * `ready`: writes succeed. `degraded`: the disk is full; commits wait, nothing is acknowledged, and the commits
@@ -453,6 +454,7 @@ export type MeterName =
   | 'settings_changes_total'
   | 'runs_ended_total'
   | 'run_costs_usd_total'
+  | 'run_costs_day_usd'
   | 'queue_depth'
   | 'queue_wait_seconds'
   | 'dispatches_total'

@@ -58,6 +58,8 @@ export const RUN_ARTIFACTS_MIB_MAX = 1024 * 1024
 export const REPOS_MAX = 1_000
 /** Repositories with a series of their own in the metrics of a host's lifetime. */
 export const METRIC_REPOS_MAX = 200
+/** Local days whose costs the host keeps for its metrics: today and the day before. */
+export const COST_DAYS_KEPT_MAX = 2
 export const REPO_KEY_CHARS_MAX = 200
 export const CREDENTIAL_CHARS_MAX = 8 * 1024
 /** A login is the text of a small file. */

@@ -46,6 +46,11 @@ const descriptions: Readonly<Record<MeterName, MetricDescription>> = {
     help: 'Known costs of runs in US dollars, by repository.',
     labels: ['repo', 'estimated'],
   },
+  run_costs_day_usd: {
+    is: 'gauge',
+    help: "Known costs of runs in US dollars on the host's local day, by repository.",
+    labels: ['day', 'repo', 'estimated'],
+  },
   queue_depth: { is: 'gauge', help: 'Runs that wait for a worker.', labels: [] },
   queue_wait_seconds: {
     is: 'histogram',

@@ -7,6 +7,7 @@ import { defineHostModule } from '../host-context.ts'
 import { effectHandlers } from '../runtime/module.ts'
 import { AnsweredRemarks } from './answered-remarks.ts'
 import { ArtifactUpload } from './artifact-upload.ts'
+import { DayCostsLedger } from './day-costs-ledger.ts'
 import { FinishedRuns } from './finished-runs.ts'
 import { FollowUpObserver } from './follow-up-observer.ts'
 import { FollowUpReader } from './follow-up-reader.ts'
@@ -51,7 +52,8 @@ export const runRecordsModule = defineHostModule({
   name: 'runRecords',
   create(context) {
     const { store, broadcast, requestCommit, publish } = context
-    const report = new RunReport(context)
+    const dayCosts = new DayCostsLedger({ ...context, keyValues: store.database.keyValues })
+    const report = new RunReport({ ...context, dayCosts })
     const eventLog = new RunEventLog({
       events: store.events,
       requestCommit,
@@ -61,15 +63,16 @@ export const runRecordsModule = defineHostModule({
       },
     })
     const finishedRuns = new FinishedRuns(store.database.runs, requestCommit, (run, before) => {
-      const { id, prState } = run
-      publish({ view: 'finished run', key: id })
+      publish({ view: 'finished run', key: run.id })
       if (before !== undefined) report.onCosts(before, run)
-      if (prState === 'merged' && before?.prState !== 'merged') publish({ view: 'pull merged', key: id })
+      if (run.prState === 'merged' && before?.prState !== 'merged')
+        publish({ view: 'pull merged', key: run.id })
     })
     return {
       view: { eventLog, finishedRuns, report },
       // Publish events first, so that a dashboard receives all events of a run before its end.
-      participants: [eventLog, finishedRuns, report],
+      participants: [eventLog, finishedRuns, report, dayCosts],
+      reportGauges: (meters) => dayCosts.report(meters),
       sizes: () => ({ runsInLog: eventLog.size, runReports: report.size }),
     }
   },
@@ -165,13 +168,12 @@ export const jobsModule = defineHostModule({
 export const artifactUploadModule = defineHostModule({
   name: 'artifactUpload',
   create(context, { runRecords, runs, jobs }) {
-    const { store, bucket, instant } = context
+    const { store, instant } = context
     const upload = new ArtifactUpload({
       ...context,
       keyValues: store.database.keyValues,
       runs: store.database.runs,
       artifacts: store.artifacts,
-      bucket,
       placeOf: (run, codeHost) => jobs.runPulls.confirmedAt(run, codeHost),
       appendToRunLog: (runId, text) => runRecords.eventLog.appendText(runId, instant(), text),
     })
@@ -197,11 +199,10 @@ export const artifactUploadModule = defineHostModule({
 export const pullStatesModule = defineHostModule({
   name: 'pullStates',
   create(context, { runRecords, runs, jobs, leases, workers }) {
-    const { store, system } = context
     const { runPulls } = jobs
     const shared = {
       ...context,
-      runs: store.database.runs,
+      runs: context.store.database.runs,
       latestRun: (id: string) => runs.latest(id),
     }
     const { eventLog: runEventLog, finishedRuns } = runRecords
@@ -209,8 +210,8 @@ export const pullStatesModule = defineHostModule({
     const confirmer = new PullConfirmer({
       ...shared,
       runPulls,
-      activeRuns: () => system.keys(RUN),
-      contextOf: (id) => system.peek(RUN, id)?.context as RunContext | undefined,
+      activeRuns: () => context.system.keys(RUN),
+      contextOf: (id) => context.system.peek(RUN, id)?.context as RunContext | undefined,
       isLeaseOf: (runId, leaseId) =>
         (workers.registry.lease(leaseId)?.runId ?? leases.endedLeases.runOf(leaseId)) === runId,
       onAnswer: (runId, event) => applyPullAnswer(answerPorts, runId, event),

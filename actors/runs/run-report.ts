@@ -9,15 +9,16 @@ import { describeTransition, elapsedMs } from '../../core/run/describe-transitio
 import { classifyRunEnd, type RunEnd } from '../../core/run/run-end.ts'
 import { chooseRepo } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { METRIC_REPOS_MAX } from '../../protocol/limits.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import type { DayCostsLedger } from './day-costs-ledger.ts'
 
 export interface RunReportPorts {
   readonly clock: Pick<Clock, 'now'>
   readonly log: Log
   readonly meters: Meters
   readonly config: () => ServiceConfig
+  readonly dayCosts: Pick<DayCostsLedger, 'add' | 'labelOf'>
 }
 
 export interface RunTransition {
@@ -29,12 +30,9 @@ export interface RunTransition {
 
 /** The label of runs without a repository. */
 const NO_REPO = 'none'
-/** The label of all repositories beyond METRIC_REPOS_MAX. */
-const OTHER_REPOS = 'other'
 
 export class RunReport implements CommitParticipant {
   readonly #ports: RunReportPorts
-  readonly #repos = new Set<string>()
   #pending: (() => void)[] = []
 
   constructor(ports: RunReportPorts) {
@@ -56,9 +54,13 @@ export class RunReport implements CommitParticipant {
 
   onCosts(before: Run, after: Run): void {
     if (before.costTotals === after.costTotals) return
-    const added = (after.costTotals?.costUsd ?? 0) - (before.costTotals?.costUsd ?? 0)
+    const usd = (after.costTotals?.costUsd ?? 0) - (before.costTotals?.costUsd ?? 0)
+    if (usd === 0) return
+    const repo = this.#repoLabel(after)
+    const estimated = after.costTotals?.estimated ?? false
+    this.#ports.dayCosts.add({ repo, estimated, usd })
     // A corrected report may lower the costs, but a counter only rises.
-    if (added > 0) this.#pending.push(() => this.#countCosts(after, added))
+    if (usd > 0) this.#pending.push(() => this.#countCosts(repo, estimated, usd))
   }
 
   contribute(): CommitContribution | undefined {
@@ -94,17 +96,12 @@ export class RunReport implements CommitParticipant {
     if (end !== undefined) this.#ports.meters.count('runs_ended_total', { ...end })
   }
 
-  #countCosts(run: Run, usd: number): void {
-    const estimated = String(run.costTotals?.estimated ?? false)
-    this.#ports.meters.count('run_costs_usd_total', { repo: this.#repoLabel(run), estimated }, usd)
+  #countCosts(repo: string, estimated: boolean, usd: number): void {
+    this.#ports.meters.count('run_costs_usd_total', { repo, estimated: String(estimated) }, usd)
   }
 
   #repoLabel({ ticket }: Run): string {
     const chosen = chooseRepo(ticket, this.#ports.config().repos)
-    if (!chosen.ok) return NO_REPO
-    const { key } = chosen.value
-    if (!this.#repos.has(key) && this.#repos.size >= METRIC_REPOS_MAX) return OTHER_REPOS
-    this.#repos.add(key)
-    return key
+    return this.#ports.dayCosts.labelOf(chosen.ok ? chosen.value.key : NO_REPO)
   }
 }

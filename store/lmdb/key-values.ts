@@ -24,6 +24,7 @@ const COLLECTION_CODE: Readonly<Record<KeyValueCollection, string>> = {
   told: 'd',
   settlement: 'c',
   'settled-lease': 'x',
+  'day-costs': 'u',
 }
 
 export const keyValueKey = (collection: KeyValueCollection, key: string): string =>

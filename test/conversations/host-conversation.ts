@@ -233,7 +233,7 @@ export class HostConversation {
     this.log = { ...log, error: (fields, message) => this.write(`!! ${message} ${JSON.stringify(fields)}`) }
   }
 
-  /** The value of a counter, by its name and its label, such as `frames_total heartbeat`. */
+  /** The value of a counter or a gauge, by its name and its labels, such as `frames_total heartbeat`. */
   countOf(counter: string): number {
     this.hostApi.updateGauges()
     return this.counters.get(counter) ?? 0
@@ -253,7 +253,8 @@ export class HostConversation {
         this.counters.set(counter, (this.counters.get(counter) ?? 0) + by)
         if (name === 'invariant_violations_total') this.write(`!! broken: ${labels?.law}`)
       },
-      gauge: () => {},
+      gauge: (name, value, labels) =>
+        void this.counters.set(`${name} ${Object.values(labels ?? {}).join(' ')}`.trim(), value),
       observe: () => {},
     }
     const hostDatabase = new KillableDatabase(this.store.database, this.clock)

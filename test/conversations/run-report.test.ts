@@ -62,3 +62,29 @@ test('costs count once, by repository, however often a worker reports them', asy
   expect(host.countOf('run_costs_usd_total main false')).toBeCloseTo(total ?? 0)
   expect(host.countOf('runs_ended_total run failed reported')).toBe(1)
 })
+
+test('the costs of today become those of yesterday at midnight, and a restart keeps them', async () => {
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.patch({ costs: [cost(1)] }))
+  const spent = host.allRuns()[0]?.costTotals?.costUsd ?? 0
+  const costsOf = (day: string) => host.countOf(`run_costs_day_usd ${day} main false`)
+  expect(costsOf('today')).toBeCloseTo(spent)
+  await host.restart()
+  expect([costsOf('today'), costsOf('yesterday')]).toEqual([spent, 0])
+  await host.advance(24 * 3600)
+  expect([costsOf('today'), costsOf('yesterday')]).toEqual([0, spent])
+  await host.advance(24 * 3600)
+  expect([costsOf('today'), costsOf('yesterday')]).toEqual([0, 0])
+})
+
+test('costs that were not on disk when the host was killed count once', async () => {
+  const host = await startHost()
+  const { connection, work, worker } = await acceptRun(host)
+  await connection.send(work.patch({ costs: [cost(1)] }))
+  await host.crash()
+  await reconnect(host, worker, work)
+  const spent = host.allRuns()[0]?.costTotals?.costUsd ?? 0
+  expect(spent).toBeGreaterThan(0)
+  expect(host.countOf('run_costs_day_usd today main false')).toBeCloseTo(spent)
+})
