@@ -53,8 +53,13 @@ export const RunFields = record('RunFields', {
   ),
   /** The status of the finished run when a retry or follow-up started this actor; null for a new run. */
   woken: OrNull(stringEnum(RUN_STATUSES)),
-  /** The follow-up's id and number, created once, however often the follow-up is started. */
-  followUp: OrNull(JobFollowUp),
+  /**
+   * The follow-up's id and number, created once, however often the follow-up is started. `isInstructed`: the run's
+   * instructions were given with this follow-up; otherwise they are older and not for it.
+   */
+  followUp: OrNull(
+    record('StoredFollowUp', { ...JobFollowUp.properties, isInstructed: Type.Optional(Type.Literal(true)) }),
+  ),
 })
 export type RunFields = Static<typeof RunFields>
 

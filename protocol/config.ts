@@ -118,6 +118,7 @@ const SecretInstant = Type.String({
 const REPO_KEY = `^(?!\\.{1,2}$)[^\\u0000-\\u001f\\u007f]{1,${REPO_KEY_CHARS_MAX}}$`
 
 export const AgentProviderName = stringEnum(AGENT_PROVIDERS)
+export const AgentEffort = stringEnum(['low', 'medium', 'high'])
 
 export const SANDBOX_PROVIDERS = ['bwrap'] as const
 export type SandboxProvider = (typeof SANDBOX_PROVIDERS)[number]
@@ -172,7 +173,7 @@ const agentCredentials = Object.fromEntries(
 const agent = {
   provider: AgentProviderName,
   orchestratorModel: Name,
-  orchestratorEffort: stringEnum(['low', 'medium', 'high']),
+  orchestratorEffort: AgentEffort,
   maxCostUsd: Type.Optional(positive(RUN_COST_USD_MAX)),
   maxTurns: Type.Optional(whole(1, RUN_TURNS_MAX)),
   commands: record('AgentCommands', commands, "Command lines in place of a provider's own."),

@@ -7,7 +7,7 @@
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { AGENT_CREDENTIAL_KINDS } from './agents/agent-definition.ts'
-import { AgentProviderName } from './config.ts'
+import { AgentEffort, AgentProviderName } from './config.ts'
 import { Columns, ExitCode, Rows, TerminalData } from './dashboard.ts'
 import { CODE_HOST_DRIVERS } from './drivers.ts'
 import {
@@ -134,7 +134,7 @@ export type JobCodehost = Static<typeof JobCodehost>
 export const JobAgent = record('JobAgent', {
   provider: AgentProviderName,
   model: Type.Optional(Name),
-  effort: Type.Optional(stringEnum(['low', 'medium', 'high'])),
+  effort: Type.Optional(AgentEffort),
   command: Type.Optional(nonEmptyText(SCRIPT_CHARS_MAX, "In place of the provider's own command line.")),
   instructions: text(INSTRUCTIONS_CHARS_MAX),
   memories: boundedList(nonEmptyText(MEMORY_CHARS_MAX), FOLLOW_UP_ITEMS_MAX),

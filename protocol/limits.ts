@@ -66,6 +66,8 @@ export const CREDENTIAL_CHARS_MAX = 8 * 1024
 export const LOGIN_CHARS_MAX = 64 * 1024
 export const SCRIPT_CHARS_MAX = 16 * 1024
 export const INSTRUCTIONS_CHARS_MAX = 64 * 1024
+/** The instructions of a person for one run, in UTF-8. */
+export const RUN_INSTRUCTIONS_BYTES_MAX = 16 * 1024
 export const PATH_CHARS_MAX = 4_096
 
 // ---- dashboard sockets -----------------------------------------------------------------------------------------

@@ -143,7 +143,12 @@ function operation(name: string, route: Route, components: Components): OpenApiO
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(route.body === undefined
       ? {}
-      : { requestBody: { required: true, content: jsonContent(route.body, components) } }),
+      : {
+          requestBody: {
+            required: route.isBodyOptional !== true,
+            content: jsonContent(route.body, components),
+          },
+        }),
     responses: responsesOf(route, components),
     'x-listeners': route.listeners,
     ...(route.frames === undefined

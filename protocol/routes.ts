@@ -42,7 +42,7 @@ import {
   ReviewRequest,
   RunPullResponse,
 } from './pulls.ts'
-import { MemoriesResponse, Run, RunEvent, RunStatus, Ticket } from './run.ts'
+import { MemoriesResponse, Run, RunEvent, RunOptions, RunStatus, Ticket } from './run.ts'
 import { AnyObject, boundedList, Id, nonEmptyText, record, stringEnum, Text } from './schema-helpers.ts'
 import { TrackerProject, TrackerStatus } from './tracker.ts'
 import {
@@ -80,6 +80,8 @@ export interface Route {
   readonly params?: TObject
   readonly query?: TObject
   readonly body?: TSchema
+  /** The route also accepts a request without a body. */
+  readonly isBodyOptional?: true
   readonly response: TSchema | PlainResponse
   /** The response may be a page; then a Link header names the next page. */
   readonly isPaged?: true
@@ -259,8 +261,10 @@ export const routes = {
     method: 'POST',
     path: '/api/tickets/:id/run',
     params: ById,
+    body: RunOptions,
+    isBodyOptional: true,
     response: Run,
-    errorStatuses: [404, 409],
+    errorStatuses: [400, 404, 409],
     summary: 'Queues a run of a ticket by hand, unless it has an active one.',
   },
   listRuns: {
@@ -324,15 +328,19 @@ export const routes = {
     method: 'POST',
     path: '/api/runs/:id/retry',
     params: ById,
+    body: RunOptions,
+    isBodyOptional: true,
     response: Run,
-    errorStatuses: [404, 409],
-    summary: 'Queues an ended run once more; its pull request and costs stay with it.',
+    errorStatuses: [400, 404, 409],
+    summary: 'Queues an ended run once more; its pull request, costs and instructions stay with it.',
   },
   followUpRun: {
     ...runs,
     method: 'POST',
     path: '/api/runs/:id/followup',
     params: ById,
+    body: RunOptions,
+    isBodyOptional: true,
     response: Run,
     errorStatuses: [400, 404, 409],
     summary:
@@ -761,8 +769,10 @@ type RouteSchema<R, K extends string> = R extends { readonly [key in K]: infer S
   : undefined
 type ResponseIn<A> = A extends PlainResponse ? A : A extends TSchema ? Static<A> : never
 
-/** `undefined` where the route takes no body. */
-export type BodyOf<N extends RouteName> = RouteSchema<Routes[N], 'body'>
+/** `undefined` where the route takes no body, or may be called without one. */
+export type BodyOf<N extends RouteName> =
+  | RouteSchema<Routes[N], 'body'>
+  | (Routes[N] extends { readonly isBodyOptional: true } ? undefined : never)
 export type QueryOf<N extends RouteName> = RouteSchema<Routes[N], 'query'>
 export type ParamsOf<N extends RouteName> = RouteSchema<Routes[N], 'params'>
 /** The word itself (`'bytes'`, `'html'` …) where the response is not JSON. */

@@ -5,6 +5,7 @@
  * they cannot differ.
  */
 import Type, { type Static, type TProperties } from 'typebox'
+import { AgentEffort, AgentProviderName } from './config.ts'
 import { CostEntry, CostTotals } from './cost.ts'
 import {
   ARTIFACT_BYTES_MAX,
@@ -12,9 +13,11 @@ import {
   LABELS_MAX,
   LOG_TEXT_CHARS_MAX,
   MEMORY_CHARS_MAX,
+  NAME_CHARS_MAX,
   PROSE_CHARS_MAX,
   RUN_ARTIFACTS_MAX,
   RUN_COSTS_MAX,
+  RUN_INSTRUCTIONS_BYTES_MAX,
   TEXT_CHARS_MAX,
   WORKER_FRAME_BYTES_MAX,
 } from './limits.ts'
@@ -29,6 +32,7 @@ import {
   LinkOrNone,
   Name,
   nonEmptyText,
+  patternText,
   record,
   stringEnum,
   Text,
@@ -99,6 +103,32 @@ export const RunPull = record('RunPull', {
 })
 export type RunPull = Static<typeof RunPull>
 
+const ModelName = patternText(
+  '^(?!-)[^\\s\\p{Cc}]*$',
+  'the name of a model, without spaces and with no - in front',
+  NAME_CHARS_MAX,
+)
+
+/** The agent that a person chose for one run, in place of the configured one. */
+export const RunAgentChoice = record('RunAgentChoice', {
+  provider: Type.Optional(AgentProviderName),
+  model: Type.Optional(ModelName),
+  effort: Type.Optional(AgentEffort),
+})
+export type RunAgentChoice = Static<typeof RunAgentChoice>
+
+/** The choices of a person who queues a run, a retry or a follow-up. */
+export const RunOptions = record('RunOptions', {
+  instructions: Type.Optional(
+    text(
+      RUN_INSTRUCTIONS_BYTES_MAX,
+      `Words for the agent, at most ${RUN_INSTRUCTIONS_BYTES_MAX} bytes in UTF-8; an empty text removes earlier ones.`,
+    ),
+  ),
+  ...RunAgentChoice.properties,
+})
+export type RunOptions = Static<typeof RunOptions>
+
 export const Run = record('Run', {
   id: Id,
   ticket: Ticket,
@@ -117,6 +147,8 @@ export const Run = record('Run', {
   prUrl: Type.Optional(Link),
   prState: Type.Optional(PullState),
   pull: Type.Optional(RunPull),
+  instructions: Type.Optional(text(RUN_INSTRUCTIONS_BYTES_MAX, 'What a person told the agent of this run.')),
+  agent: Type.Optional(RunAgentChoice),
 })
 export type Run = Static<typeof Run>
 

@@ -21,7 +21,7 @@ export function isJsonContent(contentType: string): boolean {
 
 export function readJsonBody(row: ServedRoute, isJson: boolean, bytes: Uint8Array): JsonBody {
   if (!row.takesBody) return IGNORED
-  if (bytes.byteLength === 0) return { ok: false, reply: NEEDS_BODY }
+  if (bytes.byteLength === 0) return row.isBodyOptional ? IGNORED : { ok: false, reply: NEEDS_BODY }
   if (!isJson) return { ok: false, reply: NEEDS_JSON }
   const text = decodeUtf8(bytes)
   if (text === undefined) return { ok: false, reply: NOT_UTF8 }

@@ -9,13 +9,15 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { nextFollowUpNumber } from '../../core/run/follow-up.ts'
 import { mayFollowPull, mayFollowUp } from '../../core/run/permission.ts'
+import { applyRunOptions, hasInstructions } from '../../core/run/run-options.ts'
 import { queueFollowUp } from '../../core/run/run-transitions.ts'
-import type { PullState, Run } from '../../protocol/run.ts'
+import type { PullState, Run, RunOptions } from '../../protocol/run.ts'
 import type { RunInput } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { ApiDependencies } from './api-dependencies.ts'
 import type { HostApi } from './host-api.ts'
 import { toApiResult } from './pull-requests.ts'
+import { mayStart } from './runs.ts'
 
 type FollowUpsApi = Pick<HostApi, 'followUpRun'>
 
@@ -27,10 +29,14 @@ interface FollowUpTarget {
 export function createFollowUpsApi(api: ApiDependencies): FollowUpsApi {
   const { followUpReader } = api.views.jobs
   return {
-    async followUpRun(id) {
+    async followUpRun(id, options = {}) {
+      const may = mayStart(api, options)
+      if (!may.ok) return may
       const target = checkFollowUp(api, id, followUpReader.isStarting(id))
       if (!target.ok) return target
-      const started = await followUpReader.whileStarting(id, () => startFollowUp(api, id, target.value))
+      const started = await followUpReader.whileStarting(id, () =>
+        startFollowUp(api, id, target.value, options),
+      )
       const committed = started.ok ? await api.whenCommitted() : started
       if (!committed.ok) return committed
       const run = api.context.store.database.runs.get(id)
@@ -61,6 +67,7 @@ async function startFollowUp(
   api: ApiDependencies,
   id: string,
   before: FollowUpTarget,
+  options: RunOptions,
 ): Promise<Result<void>> {
   const state = await readState(api, before.pull)
   if (!state.ok) return state
@@ -69,7 +76,7 @@ async function startFollowUp(
   const target = checkFollowUp(api, id, false)
   if (!target.ok) return target
   const may = mayFollowPull(target.value.run, state.value)
-  return may.ok ? spawnFollowUp(api, target.value.run) : may
+  return may.ok ? spawnFollowUp(api, target.value.run, options) : may
 }
 
 async function readState(
@@ -82,17 +89,21 @@ async function readState(
   return no('invalid', states.refusal.message)
 }
 
-function spawnFollowUp({ context, views }: ApiDependencies, run: Run): Result<void> {
+function spawnFollowUp({ context, views }: ApiDependencies, run: Run, options: RunOptions): Result<void> {
   const withinLimit = views.runs.checkQueueLimit()
   if (!withinLimit.ok) return withinLimit
   const { result, startedAt, finishedAt } = run
   const input: RunInput = {
-    run: queueFollowUp(run, context.instant()),
+    run: applyRunOptions(queueFollowUp(run, context.instant()), options),
     job: 'follow-up',
     woken: run.status,
     earlier: { result: result ?? null, startedAt: startedAt ?? null, finishedAt: finishedAt ?? null },
     attempts: attemptsOf(run.costs),
-    followUp: { id: context.ids.followUp(), number: nextFollowUpNumber(run.costs) },
+    followUp: {
+      id: context.ids.followUp(),
+      number: nextFollowUpNumber(run.costs),
+      ...(hasInstructions(options) ? { isInstructed: true } : {}),
+    },
   }
   const spawned = context.system.spawn(RUN, run.id, input)
   return spawned.ok ? yes(undefined) : spawned

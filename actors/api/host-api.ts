@@ -39,7 +39,7 @@ import type {
   RunPullResponse,
 } from '../../protocol/pulls.ts'
 import type { PauseResponse, ResumeRunResponse, SettingsUpdateResponse } from '../../protocol/routes.ts'
-import type { MemoriesResponse, Run, Ticket } from '../../protocol/run.ts'
+import type { MemoriesResponse, Run, RunOptions, Ticket } from '../../protocol/run.ts'
 import type { TrackerProject, TrackerStatus } from '../../protocol/tracker.ts'
 import type {
   FleetDemandResponse,
@@ -63,15 +63,16 @@ export interface HostApi {
   /** The eligible tickets, in the order in which they will be queued. */
   tickets(): readonly Ticket[]
   /** @param ticket the id or the identifier */
-  runTicket(ticket: string): Promise<Result<Run>>
+  runTicket(ticket: string, options?: RunOptions): Promise<Result<Run>>
   runs(query: RunQuery): Result<RunPage>
   run(id: string): Result<Run>
   runEvents(id: string, query: EventQuery): Result<EventBatches>
   artifact(id: string, name: string): Promise<Result<ArtifactFile>>
   cancelRun(id: string): Promise<Result<Run>>
-  retryRun(id: string): Promise<Result<Run>>
+  /** A retry without instructions keeps those of the run. */
+  retryRun(id: string, options?: RunOptions): Promise<Result<Run>>
   discardRun(id: string): Promise<Result<Run>>
-  followUpRun(id: string): Promise<Result<Run>>
+  followUpRun(id: string, options?: RunOptions): Promise<Result<Run>>
   resumeRun(id: string): Promise<Result<ResumeRunResponse>>
   /** Nothing happens when the sandbox is not resumed. */
   releaseRun(id: string): Promise<Result<Run>>

@@ -5,9 +5,10 @@ import type { RunQuery } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
+import { applyRunOptions, checkRunOptions } from '../../core/run/run-options.ts'
 import { markSandboxDiscarded, queueRetry } from '../../core/run/run-transitions.ts'
 import type { RunPullResponse } from '../../protocol/pulls.ts'
-import type { Run } from '../../protocol/run.ts'
+import type { Run, RunOptions } from '../../protocol/run.ts'
 import type { RunContext, RunInput } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { WorkerEffect } from '../workers/worker-effects.ts'
@@ -34,7 +35,7 @@ export function createRunsApi(api: ApiDependencies): RunsApi {
   const { context, views } = api
   return {
     tickets: () => views.tracker.intake.eligible(),
-    runTicket: (ticket) => runTicket(api, ticket),
+    runTicket: (ticket, options) => runTicket(api, ticket, options),
     runs: (query) => yes(listRuns(api, query)),
     run: (id) => openRun(api, id),
     runPull: (id) => readPullState(api, id),
@@ -42,7 +43,7 @@ export function createRunsApi(api: ApiDependencies): RunsApi {
       durableRun(api, id) === undefined ? unknownRun(id) : yes(context.store.events.read(id, query)),
     artifact: (id, name) => findArtifact(api, id, name),
     cancelRun: (id) => cancelRun(api, id),
-    retryRun: (id) => retryRun(api, id),
+    retryRun: (id, options) => retryRun(api, id, options),
     discardRun: (id) => discardRun(api, id),
     placement(id) {
       const run = durableRun(api, id)
@@ -115,16 +116,26 @@ async function readPullState(api: ApiDependencies, id: string): Promise<Result<R
 
 // ---- changing ----------------------------------------------------------------------------------------------------
 
-async function runTicket(api: ApiDependencies, asked: string): Promise<Result<Run>> {
+async function runTicket(
+  api: ApiDependencies,
+  asked: string,
+  options: RunOptions = {},
+): Promise<Result<Run>> {
   const { runs, tracker } = api.views
-  const may = api.mayChange()
+  const may = mayStart(api, options)
   if (!may.ok) return may
   const ticket = tracker.intake.find(asked)
   const activeRun = ticket === undefined ? undefined : runs.activeRunOf(ticket.id)
   const allowed = mayRunTicket(asked, { ticket, activeRun })
   if (!allowed.ok) return allowed
-  const queued = runs.createRun(allowed.value)
+  const queued = runs.createRun(allowed.value, options)
   return queued.ok ? showCommittedRun(api, queued.value) : queued
+}
+
+/** While nothing may be changed, this is the answer, whatever else is wrong. */
+export function mayStart({ mayChange }: ApiDependencies, options: RunOptions): Result<void> {
+  const may = mayChange()
+  return may.ok ? checkRunOptions(options) : may
 }
 
 /** The newest state of a run that may be changed now. */
@@ -143,11 +154,14 @@ async function cancelRun(api: ApiDependencies, id: string): Promise<Result<Run>>
   return showCommittedRun(api, id)
 }
 
-async function retryRun(api: ApiDependencies, id: string): Promise<Result<Run>> {
+async function retryRun(api: ApiDependencies, id: string, options: RunOptions = {}): Promise<Result<Run>> {
   const { context, views } = api
+  const may = mayStart(api, options)
+  if (!may.ok) return may
   const found = runToChange(api, id)
   if (!found.ok) return found
-  if (found.value.status === 'queued' && releaseSetback(api, found.value)) return showCommittedRun(api, id)
+  if (found.value.status === 'queued' && releaseSetback(api, found.value, options))
+    return showCommittedRun(api, id)
   const before = checkRetry(api, id)
   if (!before.ok) return before
   // The recorded state may be minutes old. A code host that does not answer does not prevent the retry.
@@ -157,7 +171,7 @@ async function retryRun(api: ApiDependencies, id: string): Promise<Result<Run>> 
   const withinLimit = views.runs.checkQueueLimit()
   if (!withinLimit.ok) return withinLimit
   const input: RunInput = {
-    run: queueRetry(run.value, context.instant()),
+    run: applyRunOptions(queueRetry(run.value, context.instant()), options),
     job: 'run',
     woken: run.value.status,
     earlier: null,
@@ -178,9 +192,11 @@ function checkRetry(api: ApiDependencies, id: string): Result<Run> {
 }
 
 /** A retry of a run that a worker gave back is one more try, whatever has changed. */
-function releaseSetback({ views }: ApiDependencies, run: Run): boolean {
+function releaseSetback({ views }: ApiDependencies, run: Run, options: RunOptions): boolean {
   const needs = views.jobs.preparation.needsOf(run)
-  return needs !== undefined && views.workers.setbacks.release(run.id, needs)
+  if (needs === undefined || !views.workers.setbacks.release(run.id, needs)) return false
+  views.runs.send(run.id, { type: 'options changed', options })
+  return true
 }
 
 async function discardRun(api: ApiDependencies, id: string): Promise<Result<Run>> {

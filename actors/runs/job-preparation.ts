@@ -103,7 +103,7 @@ export class JobPreparation {
   /** Returns the needs of the run's job; undefined while it has no repository. */
   needsOf(run: Run): JobNeeds | undefined {
     const repo = this.repoOf(run)
-    return repo.ok ? jobNeeds(repo.value.mapping, this.#ports.config()) : undefined
+    return repo.ok ? jobNeeds(run, repo.value.mapping, this.#ports.config()) : undefined
   }
 
   // ---- the job -----------------------------------------------------------------------------------------------------
@@ -134,9 +134,11 @@ export class JobPreparation {
     const talk = followUpReader.talk(run.id)
     if (!talk.ok) return talk
     // Runs that an older version stored have no follow-up number.
-    const followUp = context.followUp ?? { id: run.id, number: nextFollowUpNumber(run.costs) }
+    const stored = context.followUp ?? { id: run.id, number: nextFollowUpNumber(run.costs) }
+    const { isInstructed = false, ...followUp } = stored
+    const { instructions: _, ...uninstructed } = run
     const job = buildFollowUpJob({
-      run,
+      run: isInstructed ? run : uninstructed,
       config: config(),
       repo: repo.value,
       memories: memories.latest(repo.value.mapping.remote),

@@ -7,6 +7,7 @@
  */
 import type { Clock, ControlDatabase, Meters } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { applyRunOptions } from '../../core/run/run-options.ts'
 import {
   failRun,
   isTerminal,
@@ -16,7 +17,7 @@ import {
 } from '../../core/run/run-transitions.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
-import type { PullState, Run, Ticket } from '../../protocol/run.ts'
+import type { PullState, Run, RunOptions, Ticket } from '../../protocol/run.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -68,13 +69,13 @@ export class RunManager {
   }
 
   /** Creates a run of a ticket. Refused when the queue is full; the next poll of the tracker then tries again. */
-  createRun(ticket: Ticket): Result<string> {
+  createRun(ticket: Ticket, options: RunOptions = {}): Result<string> {
     const space = this.checkQueueLimit()
     if (!space.ok) return space
-    const { newId, config, instant, system } = this.#ports
-    const id = newId()
+    const { config, instant, system } = this.#ports
+    const id = this.#ports.newId()
     const input: RunInput = {
-      run: newRun(id, ticket, config().sandbox.provider, instant()),
+      run: applyRunOptions(newRun(id, ticket, config().sandbox.provider, instant()), options),
       job: 'run',
       woken: null,
       earlier: null,
@@ -188,8 +189,7 @@ export class RunManager {
   #logStatus({ run, from, job }: StatusChange, isNew: boolean): void {
     if (!isNew && from === run.status) return
     const { report, workers } = this.#ports
-    const { workerId } = run.sandbox
-    const workerName = workerId === undefined ? undefined : workers.get(workerId)?.name
+    const workerName = workers.get(run.sandbox.workerId ?? '')?.name
     report.onTransition({ run, from, job, workerName })
     const reason = run.error ?? run.queueReason
     this.#ports.runEventLog.append(run.id, {

@@ -9,6 +9,7 @@ import { assign, setup } from 'xstate'
 import type { ActorSnapshot, Write } from '../../core/ports.ts'
 import { labelFor } from '../../core/run/cost.ts'
 import { interruptionError, isInterrupted } from '../../core/run/interruption.ts'
+import { applyRunOptions } from '../../core/run/run-options.ts'
 import { confirmPull, dropPull } from '../../core/run/run-pull.ts'
 import {
   acceptRun,
@@ -28,7 +29,7 @@ import { RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
-import type { PullState, Run, RunPull } from '../../protocol/run.ts'
+import type { PullState, Run, RunOptions, RunPull } from '../../protocol/run.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind, SnapshotSplit } from '../runtime/actor-kind.ts'
@@ -88,6 +89,8 @@ export type RunMachineEvent =
   | ({ readonly type: 'ended failed' } & RunEndReport)
   | ({ readonly type: 'ended cancelled' } & RunEndReport)
   | { readonly type: 'lease lost'; readonly leaseId: string; readonly at: string; readonly reason: string }
+  /** A person retried the waiting run with other words or another agent. */
+  | { readonly type: 'options changed'; readonly options: RunOptions }
   /** `kept`: the reason is stored as the run's error. */
   | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string; readonly kept?: true }
   /** The code host returned the state of the run's pull request. */
@@ -333,6 +336,7 @@ export const runMachine = setup({
   types: {} as { context: RunContext; events: RunMachineEvent; input: RunInput },
   guards: {
     isFollowUp: ({ context }) => context.job === 'follow-up',
+    hasNoLease: ({ context }) => context.lease === null,
     endsFollowUp,
     hasOpenedPull: ({ context }) =>
       context.job === 'run' && context.opened && context.opener === 'run' && context.run.prUrl !== undefined,
@@ -350,6 +354,9 @@ export const runMachine = setup({
       event.type === 'granted' ? { lease: event.leaseId, place: event.place ?? null, adoption: null } : {},
     ),
     release: assign({ lease: null }),
+    applyOptions: assign(({ context, event }) =>
+      event.type === 'options changed' ? { run: applyRunOptions(context.run, event.options) } : {},
+    ),
     accept: assign(({ context, event }) =>
       event.type === 'accepted'
         ? {
@@ -474,6 +481,7 @@ export const runMachine = setup({
       on: {
         granted: { actions: 'grant' },
         declined: { actions: 'release' },
+        'options changed': { guard: 'hasNoLease', actions: 'applyOptions' },
         accepted: { target: 'preparing', actions: 'accept' },
         'cancel requested': [
           { guard: 'isFollowUp', target: 'completed', actions: ['requestCancel', 'cancelFollowUp'] },
@@ -568,11 +576,16 @@ function liftFromV2({ c, ...record }: ActorSnapshot): ActorSnapshot {
   return { ...record, v: 3, c: { ...(c as object), place: null, opener: null, adoption: null } }
 }
 
+/** Version 3 knew no instructions, so its follow-ups have none. */
+function liftFromV3(record: ActorSnapshot): ActorSnapshot {
+  return { ...record, v: 4 }
+}
+
 export const runKind: ActorKind = {
   name: RUN,
   logic: runMachine,
   codec: createSnapshotCodec({
-    version: 3,
+    version: 4,
     states: {
       queued: 'q',
       preparing: 'p',
@@ -583,7 +596,7 @@ export const runKind: ActorKind = {
       cancelled: 'X',
     },
     schema: snapshotShape(RunFields),
-    lifts: { 1: liftFromV1, 2: liftFromV2 },
+    lifts: { 1: liftFromV1, 2: liftFromV2, 3: liftFromV3 },
   }),
   split,
   supervision: {

@@ -6,6 +6,7 @@
 import { AGENTS, type AgentProvider } from '../../protocol/agents/registry.ts'
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 import { CODE_HOST_FACTS, isFolder } from '../../protocol/drivers.ts'
+import type { Run } from '../../protocol/run.ts'
 import { agentCredential } from '../settings/agent-credentials.ts'
 import {
   agentSubject,
@@ -14,6 +15,7 @@ import {
   remoteSubject,
   withCure,
 } from './queue-reasons.ts'
+import { providerFor } from './run-options.ts'
 
 export interface JobNeeds {
   readonly key: string
@@ -25,8 +27,8 @@ export interface JobNeeds {
   readonly subjects: readonly string[]
 }
 
-export function jobNeeds(mapping: RepoMapping, config: ServiceConfig): JobNeeds {
-  const provider = mapping.agent ?? config.agent.provider
+export function jobNeeds(run: Run, mapping: RepoMapping, config: ServiceConfig): JobNeeds {
+  const provider = providerFor(run, mapping, config)
   const agent = config.agent.commands[provider] === undefined ? provider : undefined
   const missingCredential = findMissingCredential(agent, config)
   const subjects = [

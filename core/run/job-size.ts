@@ -19,6 +19,7 @@ function certainlyFits({ run, repo, agent, credentials, pull }: Job): boolean {
     run.ticket.title,
     repo.setup,
     agent.instructions,
+    run.instructions,
     agent.command,
     login,
   ]

@@ -32,6 +32,7 @@ import { issueToClose } from './issue-to-close.ts'
 import { followUpInstructionsFor, instructionsFor } from './job-instructions.ts'
 import { bytesOf, fitToFrame, takeWithin, withDescription } from './job-size.ts'
 import { artifactBudget, executionLogBytes, logBudget } from './log-budget.ts'
+import { providerFor } from './run-options.ts'
 import { trimDiscussion } from './trim-discussion.ts'
 
 export interface JobFacts {
@@ -53,7 +54,7 @@ export function buildJob(facts: JobFacts): Job {
     kind: 'run',
     branch,
     base,
-    credentials: credentialsFor(providerOf(repo.mapping, config), config),
+    credentials: credentialsFor(providerFor(run, repo.mapping, config), config),
   })
 }
 
@@ -67,10 +68,10 @@ export interface FollowUpJobFacts extends Omit<JobFacts, 'kind'> {
  * tracker credential.
  */
 export function buildFollowUpJob(facts: FollowUpJobFacts): Job {
-  const { config, followUp, repo, discussion } = facts
-  const { tracker: _, ...credentials } = credentialsFor(providerOf(repo.mapping, config), config)
+  const { run, config, followUp, repo, discussion } = facts
+  const { tracker: _, ...credentials } = credentialsFor(providerFor(run, repo.mapping, config), config)
   const jobOf = ({ pull, omitted }: PullDiscussion): Job => ({
-    ...commonFields(facts, followUpInstructionsFor(facts.run, repo.mapping, pull, omitted)),
+    ...commonFields(facts, followUpInstructionsFor(run, repo.mapping, pull, omitted)),
     kind: 'follow-up',
     branch: pull.headBranch,
     base: pull.baseBranch,
@@ -94,7 +95,7 @@ function commonFields(
     run: trimRun(run),
     repo: repoOf(key, mapping, mapping.defaultBranch ?? 'main'),
     agent: {
-      ...agentOf(providerOf(mapping, config), config.agent),
+      ...agentOf(run, providerFor(run, mapping, config), config.agent),
       instructions,
       memories: textsOf(memories),
     },
@@ -105,14 +106,11 @@ function commonFields(
   }
 }
 
-const providerOf = (mapping: RepoMapping, { agent }: ServiceConfig): AgentProvider =>
-  mapping.agent ?? agent.provider
-
 // ---- the run ---------------------------------------------------------------------------------------------------
 
 /** Keeps the ticket and the state of the run, and drops its history, which is for people. */
 function trimRun(run: Run): Run {
-  const { id, ticket, status, sandbox, createdAt, agentSessionId, prUrl, prState } = run
+  const { id, ticket, status, sandbox, createdAt, agentSessionId, prUrl, prState, instructions } = run
   return {
     id,
     ticket: { ...ticket, labels: takeWithin(ticket.labels, JOB_LABELS_BYTES_MAX), blockedBy: [] },
@@ -123,23 +121,24 @@ function trimRun(run: Run): Run {
     ...(agentSessionId === undefined ? {} : { agentSessionId }),
     ...(prUrl === undefined ? {} : { prUrl }),
     ...(prState === undefined ? {} : { prState }),
+    ...(instructions === undefined ? {} : { instructions }),
   }
 }
 
 // ---- the agent -------------------------------------------------------------------------------------------------
 
-/** A model name is valid only for the configured provider. */
+/** The configured model is valid only for the configured provider. */
 function agentOf(
+  { agent: choice }: Run,
   provider: AgentProvider,
   agent: ServiceConfig['agent'],
 ): Omit<JobAgent, 'instructions' | 'memories'> {
-  const model =
-    provider === agent.provider && agent.orchestratorModel !== '' ? agent.orchestratorModel : undefined
+  const model = choice?.model ?? (provider === agent.provider ? agent.orchestratorModel : '')
   const command = agent.commands[provider]
   return {
     provider,
-    effort: agent.orchestratorEffort,
-    ...(model === undefined ? {} : { model }),
+    effort: choice?.effort ?? agent.orchestratorEffort,
+    ...(model === '' ? {} : { model }),
     ...(command === undefined ? {} : { command }),
   }
 }

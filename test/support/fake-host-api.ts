@@ -49,6 +49,8 @@ export interface FakeHostApi extends HostApi, ProviderAnswers {
   acceptsWork: boolean
   /** The queries about runs. */
   readonly runQueries: unknown[]
+  /** The options of each start and retry. */
+  readonly runOptions: unknown[]
   readonly patches: Record<string, unknown>[]
   readonly listeners: Set<PushListener>
   readonly runsById: Map<string, Run>
@@ -83,6 +85,7 @@ export function createFakeHostApi(): FakeHostApi {
     proofs: [],
     acceptsWork: true,
     runQueries: [],
+    runOptions: [],
     patches: [],
     listeners: new Set(),
     runsById: new Map(),
@@ -182,7 +185,8 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
   }
   return {
     tickets: () => [fakeTicket('ENG-1'), fakeTicket('ENG-2')],
-    runTicket: async (ticket) => {
+    runTicket: async (ticket, options) => {
+      hostApi().runOptions.push(options)
       if (!['t-ENG-1', 'ENG-1', 'ENG-2'].includes(ticket)) return no('unknown', `no ticket ${ticket}`)
       const active = [...hostApi().runsById.values()].some(
         (run) => !TERMINAL.includes(run.status) && [run.ticket.id, run.ticket.identifier].includes(ticket),
@@ -222,7 +226,10 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
       const run = found(id)
       return run.ok && TERMINAL.includes(run.value.status) ? run : moved(id, 'cancelled', () => true)
     },
-    retryRun: async (id) => moved(id, 'queued', (run) => TERMINAL.includes(run.status)),
+    retryRun: async (id, options) => {
+      hostApi().runOptions.push(options)
+      return moved(id, 'queued', (run) => TERMINAL.includes(run.status))
+    },
     discardRun: async (id) => {
       const run = found(id)
       if (!run.ok || TERMINAL.includes(run.value.status)) return run

@@ -52,6 +52,7 @@ export interface ServedRoute {
   readonly listeners: readonly ListenerName[]
   readonly socket: boolean
   readonly takesBody: boolean
+  readonly isBodyOptional: boolean
   readParameters(params: Params, query: string): Parsed<RouteParameters>
   /** Checks a body against the route's schema. */
   readBody(value: unknown): Parsed<unknown>
@@ -91,6 +92,7 @@ export function serveRoute(name: ServedRoute['name'], route: Route, run: ServedR
     listeners: route.listeners,
     socket: route.socket === true,
     takesBody: route.body !== undefined,
+    isBodyOptional: route.isBodyOptional === true,
     readParameters: (params, query) =>
       combine(
         route.params === undefined ? NO_VALUE : readParams(route.params, params),

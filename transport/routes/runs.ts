@@ -31,7 +31,7 @@ type RunRoute =
 export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
   return {
     listTickets: () => json(hostApi.tickets()),
-    runTicket: async ({ params }) => resultReply(await hostApi.runTicket(params.id)),
+    runTicket: async ({ params, body }) => resultReply(await hostApi.runTicket(params.id, body)),
     listRuns: ({ query }) => {
       const page = hostApi.runs(query)
       if (!page.ok) return refusalReply(page.refusal)
@@ -49,9 +49,9 @@ export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
       return found.ok ? artifactDownload(found.value, params.name) : refusalReply(found.refusal)
     },
     cancelRun: async ({ params }) => resultReply(await hostApi.cancelRun(params.id)),
-    retryRun: async ({ params }) => resultReply(await hostApi.retryRun(params.id)),
+    retryRun: async ({ params, body }) => resultReply(await hostApi.retryRun(params.id, body)),
     discardRun: async ({ params }) => resultReply(await hostApi.discardRun(params.id)),
-    followUpRun: async ({ params }) => resultReply(await hostApi.followUpRun(params.id)),
+    followUpRun: async ({ params, body }) => resultReply(await hostApi.followUpRun(params.id, body)),
     resumeRun: async ({ params }) => resultReply(await hostApi.resumeRun(params.id)),
     releaseRun: async ({ params }) => resultReply(await hostApi.releaseRun(params.id)),
   }

@@ -1,6 +1,7 @@
 /**
  * The plan of a follow-up: the run's retained sandbox or a new one, the pull request's branch rebased onto the newest
- * base, an agent only if there is a conflict or a remark, one push, one comment. Without any work there is neither.
+ * base, an agent only if there is a conflict, a remark or an operator's instruction, one push, one comment. Without any
+ * work there is neither.
  *
  * A follow-up may be repeated from its beginning, on this or another worker, wherever it was interrupted: each step
  * first asks the code host what is already there. The comment comes last, so a follow-up with a comment is complete.
@@ -8,6 +9,7 @@
 import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
+import { hasInstructions } from '../../core/run/run-options.ts'
 import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { Job, JobFollowUp, JobPull } from '../../protocol/frames.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
@@ -101,7 +103,8 @@ export class FollowUpPlan implements WorkPlan {
     const { start } = this.#stage
     const remarks = openRemarks(this.#pull)
     const isUnfinished = start.state === 'conflict' || start.merges !== undefined
-    const isNeeded = isUnfinished || (start.state !== 'pushed' && remarks.length > 0)
+    const isAsked = remarks.length > 0 || hasInstructions(this.#job.run)
+    const isNeeded = isUnfinished || (start.state !== 'pushed' && isAsked)
     if (!isNeeded) return undefined
     const isResumed = this.#resumedSessionId !== undefined
     return {

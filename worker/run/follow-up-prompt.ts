@@ -10,7 +10,7 @@ import { toSingleLine } from '../../core/safe-text.ts'
 import type { Job, JobPull } from '../../protocol/frames.ts'
 import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
 import type { FollowUpStart } from '../git/git-ports.ts'
-import { describeMemories, outputInstructions } from './prompt.ts'
+import { describeMemories, operatorInstructions, outputInstructions } from './prompt.ts'
 
 /** A remark on a pull request that awaits an answer. */
 export interface PullRemark {
@@ -89,6 +89,7 @@ export function buildFollowUpPrompt(facts: FollowUpPromptInput): string {
   const parts = [
     job.agent.instructions,
     outputInstructions,
+    ...operatorInstructions(job.run),
     describeBranch(facts),
     ...(isResumed ? [] : describeTicket(job)),
     ...describeMemories(job.agent.memories),

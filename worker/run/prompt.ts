@@ -1,5 +1,6 @@
 /**
- * `buildPrompt` builds the prompt of a new run: configured instructions, where to put outputs, the ticket, memories.
+ * `buildPrompt` builds the prompt of a new run: configured instructions, where to put outputs, what the operator said,
+ * the ticket, memories.
  *
  * The order is deliberate: the configured instructions come first, and every text of other people stands below a
  * heading that says where it comes from. Memories are marked as notes of earlier runs, one line each.
@@ -12,6 +13,7 @@ export function buildPrompt({ agent, run }: Job): string {
   return [
     agent.instructions,
     outputInstructions,
+    ...operatorInstructions(run),
     `# Ticket ${ticket.identifier}: ${ticket.title}`,
     ...(ticket.url === '' ? [] : [`Its page: ${ticket.url}`]),
     ...(ticket.labels.length === 0 ? [] : [`Labels: ${ticket.labels.join(', ')}`]),
@@ -27,6 +29,12 @@ export const outputInstructions = [
   `Files that people should see with the result (screenshots, reports) go into ${ARTIFACTS_INSIDE}.`,
   `What the next run on this repository should know, add to ${MEMORIES_INSIDE}: one fact a line, short, and only what is not plain from the repository.`,
 ].join('\n')
+
+/** The words of the person who queued the run. Earlier hosts do not send them. */
+export function operatorInstructions({ instructions = '' }: Job['run']): string[] {
+  const words = instructions.trim()
+  return words === '' ? [] : [`# From the operator\n${words}`]
+}
 
 export function describeMemories(memories: readonly string[]): string[] {
   if (memories.length === 0) return []

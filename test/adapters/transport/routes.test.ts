@@ -2,6 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { no, yes } from '../../../core/result.ts'
+import { RUN_INSTRUCTIONS_BYTES_MAX } from '../../../protocol/limits.ts'
 import { demandText } from '../../../transport/routes/workers.ts'
 import { CREDENTIAL, fakeMemory, fakeRun, fakeWorker, WORKER_ID } from '../../support/fake-host-api.ts'
 import { openTestServer, type TestServer, TOKEN } from '../../support/test-resources.ts'
@@ -172,6 +173,34 @@ test('a run, its events and its placement are returned', async () => {
     'GET /api/runs/run-9/events 404',
     'GET /api/runs/run-9/placement 404',
   ])
+})
+
+test('starts and retries take an optional body', async () => {
+  const server = await open()
+  withRuns(server, 3)
+  const options = { instructions: 'Use SQLite.', provider: 'agentB', model: 'large', effort: 'high' }
+  expect(
+    await statuses(server.ask, [
+      ['POST /api/runs/run-2/retry'],
+      ['POST /api/runs/run-2/retry', {}],
+      ['POST /api/runs/run-2/cancel'],
+      ['POST /api/tickets/ENG-2/run', options],
+      ['POST /api/runs/run-2/followup', { instructions: 'x'.repeat(RUN_INSTRUCTIONS_BYTES_MAX + 1) }],
+      ['POST /api/runs/run-2/retry', { provider: 'agentZ' }],
+      ['POST /api/runs/run-2/retry', { words: 'x' }],
+      ['POST /api/runs/run-2/retry', null],
+    ]),
+  ).toEqual([
+    'POST /api/runs/run-2/retry 200',
+    'POST /api/runs/run-2/retry 409',
+    'POST /api/runs/run-2/cancel 200',
+    'POST /api/tickets/ENG-2/run 200',
+    'POST /api/runs/run-2/followup 400',
+    'POST /api/runs/run-2/retry 400',
+    'POST /api/runs/run-2/retry 400',
+    'POST /api/runs/run-2/retry 400',
+  ])
+  expect(server.hostApi.runOptions).toEqual([undefined, {}, options])
 })
 
 test('cancel, retry and discard return the run or a refusal', async () => {

@@ -43,6 +43,10 @@ const settled: RunMachineEvent = {
   share: { label: 'run', from: 0, entries: [] },
   costs: [aCost({ outputTokens: 5 })],
 }
+const changed = (instructions: string): RunMachineEvent => ({
+  type: 'options changed',
+  options: { instructions, effort: 'low' },
+})
 const pull: RunPull = { remote: 'owner/name', number: 1, branch: 'switchyard/eng-12', confirmed: false }
 const reported: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { prUrl: PR }, pull }
 const answer = { at: T1, asked: PR }
@@ -117,6 +121,11 @@ const stories: readonly Story<RunMachineEvent>[] = [
     title: 'a declined lease leaves the run at its place in the queue',
     input,
     events: [granted, declined],
+  },
+  {
+    title: 'a waiting run takes other words and another agent, and a granted one does not',
+    input,
+    events: [changed('Use SQLite.'), granted, changed('Too late.'), declined],
   },
   {
     title: 'a lease lost before it was accepted leaves the run in the queue',

@@ -76,6 +76,8 @@ export const run: Run = {
   prUrl: 'https://code.example/1',
   prState: 'open',
   pull: { remote: 'ada/engine', number: 1, branch: 'switchyard/eng-12', confirmed: true },
+  instructions: 'Use SQLite.',
+  agent: { provider: 'agentB', model: 'large', effort: 'high' },
 }
 
 const place = { runId, index: 0, at }

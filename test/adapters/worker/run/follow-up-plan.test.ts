@@ -294,6 +294,16 @@ test('a branch that is only behind is rebased without an agent, and one comment 
   expect(followUp.progress.at(-1)).toMatchObject({ pushed: y.stood()[0], prUrl: 'https://code.example/1' })
 })
 
+test('the words of the operator start an agent, even without a remark', async () => {
+  const { y, executor } = await opened()
+  const job = followUpJob()
+  const instructions = script(['write lamp', '  as told', 'say Done as told.'])
+  const followUp = await executed(executor, { ...job, run: { ...job.run, instructions } })
+  expect(followUp.outcome).toMatchObject({ status: 'completed', costs: [{}] })
+  expect(shown(y, 'lamp')).toBe('as told')
+  expect(y.pull().comments.map(({ body }) => body)).toEqual([expect.stringContaining('Done as told.')])
+})
+
 test('a sandbox without an agent is not retained, so the next follow-up need not wait for this worker', async () => {
   const { y } = await opened()
   const { executor } = await y.worker('two')

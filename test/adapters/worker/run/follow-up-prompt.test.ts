@@ -121,6 +121,18 @@ test('each remark is in a code block that its text cannot close', () => {
   expect(prompt.split(`\`\`\`\`\`\n${words}\n\`\`\`\`\``)).toHaveLength(4)
 })
 
+test('the words of the operator stand before the pull request, also in a resumed session', () => {
+  const job = aJob()
+  const prompt = buildFollowUpPrompt({
+    job: { ...job, run: { ...job.run, instructions: 'Only the second remark.' } },
+    pull: pull(),
+    start,
+    remarks: [],
+    isResumed: true,
+  })
+  expect(prompt).toContain('\n\n# From the operator\nOnly the second remark.\n\n# Pull request 7: ')
+})
+
 test('the prompt for a resumed session leaves out the ticket, and explains how to finish a rebase', () => {
   const conflict: FollowUpStart = {
     ...start,
