@@ -28,6 +28,7 @@ export default {
     '^fast-check$': '<rootDir>/test/support/seeded-fast-check.mjs',
   },
   globalSetup: '<rootDir>/test/support/build-once.mjs',
+  testSequencer: '<rootDir>/test/support/slowest-first.mjs',
   setupFiles: ['<rootDir>/test/support/setup.ts'],
   testEnvironment: 'node',
   testTimeout: 150_000,
