@@ -12,6 +12,8 @@ import { GATE, isOver, LocalSystem } from '../support/local-system.ts'
 import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 240_000
+/** Longer than an agent needs to start on a busy machine. */
+const STALL_MINUTES = '0.25'
 const SPENT = ['say I begin.', `run ${GATE}`]
 
 function story(title: string, body: () => Promise<void>): void {
@@ -105,7 +107,7 @@ describe('the costs of an execution that did not come to its end', () => {
 
   story('of an agent that says nothing any more', async () => {
     const system = await LocalSystem.open()
-    await system.pairWorker(['--stall-minutes', '1'])
+    await system.pairWorker(['--stall-minutes', STALL_MINUTES])
     await begin(system, ['say I begin.', 'run true', 'hang'])
     expect((await system.waitForEnd('ENG-1')).error).toMatch(/stalled/)
     await expectSpent(system, ['run'])
