@@ -14,7 +14,7 @@ import type { ServiceConfig } from '../protocol/config.ts'
 import type { HelloFrame } from '../protocol/dashboard.ts'
 import { CODE_HOST_FACTS, isFolder, TRACKER_FACTS } from '../protocol/drivers.ts'
 import type { HealthResponse, WorkerView } from '../protocol/worker.ts'
-import { type Colors, createColors } from './quickstart/colors.ts'
+import { type Colors, createColors } from './output/colors.ts'
 
 export interface BannerFacts {
   readonly url: string

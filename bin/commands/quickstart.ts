@@ -9,7 +9,7 @@ import type { Run } from '../../protocol/run.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import type { Launch } from '../launch-file.ts'
-import { type Colors, createColors } from '../quickstart/colors.ts'
+import { type Colors, createColors } from '../output/colors.ts'
 import {
   EXAMPLE_REPO,
   type ExampleFolder,

@@ -5,7 +5,8 @@
  */
 import { formatUsd } from '../../core/format-usd.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
-import { type Colors, removeControls } from './colors.ts'
+import type { Colors } from '../output/colors.ts'
+import { replaceControls } from '../output/text-width.ts'
 
 const DIFF_LINES_MAX = 24
 const LOG_LINES_MAX = 15
@@ -79,13 +80,13 @@ export function describeResult(
   const summary = result?.summary ?? ''
   const line = (name: string, text: string) => truncate(`  ${name.padEnd(13)} ${text}`)
   return [
-    colors.bold(truncate(`${ticket.identifier}  ${removeControls(ticket.title)}`)),
+    colors.bold(truncate(`${ticket.identifier}  ${replaceControls(ticket.title)}`)),
     ...(summary === '' ? [] : [line('summary', toSingleLine(summary))]),
     line('cost', describeCost(run)),
     line('pull request', `${pullName(run)}, ${countChanges(diff)}`),
     ...(result === undefined || result.artifacts.length === 0
       ? []
-      : [line('artifacts', removeControls(result.artifacts.join(', ')))]),
+      : [line('artifacts', replaceControls(result.artifacts.join(', ')))]),
     ...diffLines(diff, colors, (text) => truncate(`  ${text}`)),
   ].join('\n')
 }
@@ -95,7 +96,7 @@ export function describeFailure(run: Run, events: readonly RunEvent[], colors: C
   const why = run.error ?? (run.status === 'completed' ? 'no pull request was opened' : run.status)
   const texts = events.flatMap(eventTexts).slice(-LOG_LINES_MAX)
   return [
-    colors.bad(`${run.ticket.identifier} ${run.status}: ${removeControls(why)}`),
+    colors.bad(`${run.ticket.identifier} ${run.status}: ${replaceControls(why)}`),
     ...(texts.length === 0 ? [] : ['  the end of its log:']),
     ...texts.map((line) => colors.dim(`    ${line}`)),
   ].join('\n')
@@ -126,8 +127,8 @@ function statusText(run: Run): string {
 
 /** `greeter#4`, which people know a pull request by; its address when its number is unknown. */
 function pullName({ pull, prUrl = 'none' }: Run): string {
-  if (pull === undefined) return removeControls(prUrl)
-  return removeControls(`${pull.remote.split('/').at(-1)}#${pull.number}`)
+  if (pull === undefined) return replaceControls(prUrl)
+  return replaceControls(`${pull.remote.split('/').at(-1)}#${pull.number}`)
 }
 
 function countChanges(diff: string): string {
@@ -142,12 +143,12 @@ function formatSeconds(ms: number): string {
 }
 
 function toSingleLine(text: string): string {
-  const line = removeControls(text).replace(/\s+/g, ' ').trim()
+  const line = replaceControls(text).replace(/\s+/g, ' ').trim()
   return line.length <= TEXT_LINE_CHARS_MAX ? line : `${line.slice(0, TEXT_LINE_CHARS_MAX)}…`
 }
 
 function diffLines(diff: string, colors: Colors, truncate: (line: string) => string): string[] {
-  const lines = removeControls(diff).trimEnd().split('\n').flatMap(readableDiffLine)
+  const lines = replaceControls(diff).trimEnd().split('\n').flatMap(readableDiffLine)
   const shown = lines.slice(0, DIFF_LINES_MAX).map((line) => colorDiffLine(line, truncate(line), colors))
   const more = lines.length - shown.length
   return more === 0 ? shown : [...shown, colors.dim(truncate(`… ${more} more lines`))]

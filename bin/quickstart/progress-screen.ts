@@ -4,7 +4,7 @@
  * On a terminal the lines are redrawn in place and cut at its width, so that no line wraps. Elsewhere each change is a
  * line of its own, whole.
  */
-import { truncateToWidth } from './truncate-to-width.ts'
+import { truncateEnd } from '../output/text-width.ts'
 
 export interface ScreenOutput {
   readonly isTTY?: boolean
@@ -43,7 +43,7 @@ export class ProgressScreen {
   }
 
   truncate(text: string): string {
-    return this.width === undefined ? text : truncateToWidth(text, this.width)
+    return this.width === undefined ? text : truncateEnd(text, this.width)
   }
 
   /** Says that a step goes on, with its seconds on a terminal. Returns the function that prints its end. */

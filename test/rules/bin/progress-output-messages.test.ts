@@ -1,6 +1,6 @@
 /** The words with which the quickstart shows the state of a run to a person. */
 import { describe, expect, test } from '@jest/globals'
-import { createColors } from '../../../bin/quickstart/colors.ts'
+import { createColors } from '../../../bin/output/colors.ts'
 import { describeFailure, ProgressOutput } from '../../../bin/quickstart/progress-output.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { aRun, aTicket } from '../run/runs.ts'
@@ -12,7 +12,7 @@ test.each<[Partial<Run>, string]>([
   [{}, 'queued'],
   [{ queueReason: 'no workers connected' }, 'queued: no workers connected'],
   [{ status: 'preparing' }, 'preparing'],
-  [{ status: 'failed', error: 'no\u001b[2J luck' }, 'failed: no\ufffd[2J luck'],
+  [{ status: 'failed', error: 'no\u001b[2J luck' }, 'failed: no?[2J luck'],
   [{ status: 'failed' }, 'failed: no reason was given'],
   [{ status: 'completed', prUrl: 'file:///1.json' }, 'completed, file:///1.json'],
   [{ status: 'completed' }, 'completed'],

@@ -1,6 +1,6 @@
 /** The lines of the start banner: connected, or the name of what is missing. */
 import { expect, test } from '@jest/globals'
-import { createColors } from '../../../bin/quickstart/colors.ts'
+import { createColors } from '../../../bin/output/colors.ts'
 import { type BannerFacts, formatBanner } from '../../../bin/start-banner.ts'
 import { completeConfig } from '../../../protocol/config.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
