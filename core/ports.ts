@@ -192,6 +192,8 @@ export interface ControlDatabase {
  */
 export interface EventQuery {
   readonly after?: number
+  /** Only events with a lower index. */
+  readonly before?: number
   readonly limit?: number
 }
 

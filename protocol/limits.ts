@@ -10,6 +10,8 @@ export const JSON_KEYS_MAX = 10_000
 /** Keys that reach into an object's prototype; refused at every depth. */
 export const JSON_KEYS_REFUSED: readonly string[] = ['__proto__', 'constructor', 'prototype']
 export const LIST_LIMIT_MAX = 1000
+/** How many events of a run stand before an index when the request names no number. */
+export const EVENTS_PAGE_DEFAULT = 100
 
 /** Frames of registered workers are limited by bytes too; usage snapshots have many small objects. */
 export const WORKER_FRAME_KEYS_MAX = 100_000

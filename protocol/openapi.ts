@@ -199,7 +199,8 @@ function successResponse({ response, isPaged }: Route, components: Components): 
 
 const nextPageHeader: OpenApiObject = {
   Link: {
-    description: 'Where the rest is, as `<…>; rel="next"`; left out when this was all.',
+    description:
+      'The pages beside this one, as `<…>; rel="next"` and, where the path has pages before it, `rel="prev"`. Each is left out where it would be empty.',
     schema: { type: 'string' },
   },
 }

@@ -29,7 +29,7 @@ import {
 } from './connect.ts'
 import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from './dashboard.ts'
 import { HostFrame, WorkerFrame } from './frames.ts'
-import { LIST_LIMIT_MAX, REPO_KEY_CHARS_MAX } from './limits.ts'
+import { EVENTS_PAGE_DEFAULT, LIST_LIMIT_MAX, REPO_KEY_CHARS_MAX } from './limits.ts'
 import {
   CodehostRepo,
   CommentRequest,
@@ -83,7 +83,7 @@ export interface Route {
   /** The route also accepts a request without a body. */
   readonly isBodyOptional?: true
   readonly response: TSchema | PlainResponse
-  /** The response may be a page; then a Link header names the next page. */
+  /** The response may be a page; then a Link header names the pages beside it. */
   readonly isPaged?: true
   /** The route's own error statuses. Statuses that every route may return (401, 405, 413, 503 …) are not repeated. */
   readonly errorStatuses: readonly number[]
@@ -132,7 +132,20 @@ const RunListQuery = Type.Object({
   status: Type.Optional(boundedList(RunStatus, 16)),
   ticket: Type.Optional(nonEmptyText(256)),
 })
-const RunEventsQuery = Type.Object({ after: Type.Optional(After), limit: Type.Optional(Limit) })
+const RunEventsQuery = Type.Object({
+  after: Type.Optional(After),
+  before: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: `Only the events right before this index: \`limit\` of them, or ${EVENTS_PAGE_DEFAULT}.`,
+    }),
+  ),
+  limit: Type.Optional(Limit),
+  tail: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: LIST_LIMIT_MAX, description: 'Only the last events, as many.' }),
+  ),
+})
 const WorkerQuery = Type.Object({ workerId: nonEmptyText(256) })
 const WorkerStateQuery = Type.Object({ workerId: nonEmptyText(256), state: WorkerState })
 
@@ -293,6 +306,7 @@ export const routes = {
     params: ById,
     query: RunEventsQuery,
     response: Type.Array(RunEvent),
+    isPaged: true,
     errorStatuses: [400, 404],
     summary: 'What happened in a run, oldest first.',
   },

@@ -73,8 +73,17 @@ export function download(file: Omit<Download, 'status' | 'headers'>, headers: He
 }
 
 /** A JSON array whose elements arrive in batches, as JSON. */
-export function jsonArrayDownload(batches: AsyncIterable<readonly string[]>): Download {
-  return { status: 200, type: JSON_TYPE, size: undefined, headers: [], read: () => arrayChunks(batches) }
+export function jsonArrayDownload(
+  batches: AsyncIterable<readonly string[]>,
+  headers: Headers = [],
+): Download {
+  return {
+    status: 200,
+    type: JSON_TYPE,
+    size: undefined,
+    headers: checkHeaders(headers),
+    read: () => arrayChunks(batches),
+  }
 }
 
 async function* arrayChunks(batches: AsyncIterable<readonly string[]>): AsyncGenerator<Uint8Array> {

@@ -5,15 +5,9 @@
  * because an answer is an effect like any other and runs after the commit of its cause.
  */
 import type { ViewReceiver, ViewSender, WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
-import type {
-  ArtifactLookup,
-  Cancel,
-  EventBatches,
-  EventQuery,
-  RunQuery,
-  StoreState,
-} from '../../core/ports.ts'
+import type { ArtifactLookup, Cancel, EventBatches, RunQuery, StoreState } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
+import type { EventPage, EventPageQuery } from '../../core/run/event-page.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type {
   ConnectPollResponse,
@@ -66,7 +60,8 @@ export interface HostApi {
   runTicket(ticket: string, options?: RunOptions): Promise<Result<Run>>
   runs(query: RunQuery): Result<RunPage>
   run(id: string): Result<Run>
-  runEvents(id: string, query: EventQuery): Result<EventBatches>
+  /** Refused as `invalid` when the parameters exclude one another. */
+  runEvents(id: string, query: EventPageQuery): Result<RunEventPage>
   artifact(id: string, name: string): Promise<Result<ArtifactFile>>
   cancelRun(id: string): Promise<Result<Run>>
   /** A retry without instructions keeps those of the run. */
@@ -170,6 +165,11 @@ export interface RenderedCallbackPage {
 export interface RunPage {
   readonly runs: readonly Run[]
   readonly more: boolean
+}
+
+/** `prev` and `next`: the queries of the pages beside a page, where the log has events there. */
+export interface RunEventPage extends Omit<EventPage, 'read'> {
+  readonly events: EventBatches
 }
 
 export type ArtifactFile = Extract<ArtifactLookup, { readonly is: 'file' }>

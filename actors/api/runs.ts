@@ -4,6 +4,7 @@
 import type { RunQuery } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
+import { type EventPageQuery, planEventPage } from '../../core/run/event-page.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
 import { applyRunOptions, checkRunOptions } from '../../core/run/run-options.ts'
 import { markSandboxDiscarded, queueRetry } from '../../core/run/run-transitions.ts'
@@ -13,7 +14,7 @@ import type { RunContext, RunInput } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { WorkerEffect } from '../workers/worker-effects.ts'
 import type { ApiDependencies } from './api-dependencies.ts'
-import type { ArtifactFile, HostApi, RunPage } from './host-api.ts'
+import type { ArtifactFile, HostApi, RunEventPage, RunPage } from './host-api.ts'
 import { toApiResult } from './pull-requests.ts'
 
 type RunsApi = Pick<
@@ -32,15 +33,14 @@ type RunsApi = Pick<
 >
 
 export function createRunsApi(api: ApiDependencies): RunsApi {
-  const { context, views } = api
+  const { views } = api
   return {
     tickets: () => views.tracker.intake.eligible(),
     runTicket: (ticket, options) => runTicket(api, ticket, options),
     runs: (query) => yes(listRuns(api, query)),
     run: (id) => openRun(api, id),
     runPull: (id) => readPullState(api, id),
-    runEvents: (id, query) =>
-      durableRun(api, id) === undefined ? unknownRun(id) : yes(context.store.events.read(id, query)),
+    runEvents: (id, query) => readEvents(api, id, query),
     artifact: (id, name) => findArtifact(api, id, name),
     cancelRun: (id) => cancelRun(api, id),
     retryRun: (id, options) => retryRun(api, id, options),
@@ -85,6 +85,15 @@ function openRun(api: ApiDependencies, id: string): Result<Run> {
   const run = showRun(api, id)
   if (run.ok) api.views.pullStates.pollRun(run.value)
   return run
+}
+
+function readEvents(api: ApiDependencies, id: string, query: EventPageQuery): Result<RunEventPage> {
+  if (durableRun(api, id) === undefined) return unknownRun(id)
+  const { events } = api.context.store
+  const planned = planEventPage(query, events.nextIndex(id))
+  if (!planned.ok) return planned
+  const { read, ...neighbors } = planned.value
+  return yes({ events: events.read(id, read), ...neighbors })
 }
 
 async function findArtifact(api: ApiDependencies, id: string, name: string): Promise<Result<ArtifactFile>> {

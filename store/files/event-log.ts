@@ -45,11 +45,11 @@ export class EventLogsOnDisk implements EventLogs {
 
   async *read(
     runId: string,
-    { after = -1, limit = Number.POSITIVE_INFINITY }: EventQuery = {},
+    { after = -1, before = Number.POSITIVE_INFINITY, limit = Number.POSITIVE_INFINITY }: EventQuery = {},
   ): EventBatches {
     const reading: Reading = { runId, path: eventsFile(this.#runs, runId), next: after + 1 }
     this.#requireOpen()
-    const end = this.nextIndex(runId)
+    const end = Math.min(before, this.nextIndex(runId))
     let left = limit
     while (reading.next < end && left > 0) {
       const lines = await this.#slices.run(() => this.#readSlice(reading, end))

@@ -19,14 +19,16 @@ export class MemoryEventLogs implements EventLogs {
 
   async *read(
     runId: string,
-    { after = -1, limit = Number.POSITIVE_INFINITY }: EventQuery = {},
+    { after = -1, before = Number.POSITIVE_INFINITY, limit = Number.POSITIVE_INFINITY }: EventQuery = {},
   ): EventBatches {
     requireRunId(runId)
     this.#requireOpen()
     let left = limit
     for (const { first, count, lines } of [...(this.#logs.get(runId) ?? [])]) {
       if (left <= 0) return
-      const found = lines.split('\n').slice(Math.max(0, after + 1 - first), count)
+      const found = lines
+        .split('\n')
+        .slice(Math.max(0, after + 1 - first), Math.min(count, Math.max(0, before - first)))
       left -= found.length
       if (found.length > 0) yield left < 0 ? found.slice(0, left) : found
     }

@@ -428,7 +428,7 @@ export class HostConversation {
   readEvents(runId: string, query: EventQuery = {}): Promise<RunEvent[]> {
     const found = this.hostApi.runEvents(runId, query)
     if (!found.ok) throw new Error(found.refusal.message)
-    return collectEvents(found.value)
+    return collectEvents(found.value.events)
   }
 
   /** Records what is pushed to the dashboards from now on. */

@@ -249,8 +249,8 @@ export class SimStore implements Store {
       nextIndex: (runId) => disk.events.get(runId)?.length ?? 0,
       storedBytes: (runId) =>
         (disk.events.get(runId) ?? []).reduce((sum, line) => sum + Buffer.byteLength(line) + 1, 0),
-      async *read(runId, { after = -1, limit } = {}) {
-        const found = disk.eventsOf(runId).filter(({ index }) => index > after)
+      async *read(runId, { after = -1, before = Number.POSITIVE_INFINITY, limit } = {}) {
+        const found = disk.eventsOf(runId).filter(({ index }) => index > after && index < before)
         yield found.slice(0, limit).map((event) => JSON.stringify(event))
       },
       remove: async (runId) => void disk.events.delete(runId),

@@ -6,6 +6,7 @@
 import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { planEventPage } from '../../core/run/event-page.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
@@ -212,8 +213,12 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
       const run = found(id)
       if (!run.ok) return run
       const events = hostApi().eventsById.get(id) ?? []
-      const { after = -1, limit } = query
-      return yes(batchesOf(events.filter(({ index }) => index > after).slice(0, limit)))
+      const planned = planEventPage(query, events.length)
+      if (!planned.ok) return planned
+      const { read, ...neighbors } = planned.value
+      const { after = -1, before = Number.POSITIVE_INFINITY, limit } = read
+      const asked = events.filter(({ index }) => index > after && index < before)
+      return yes({ events: batchesOf(asked.slice(0, limit)), ...neighbors })
     },
     artifact: async (id, name) => {
       const run = found(id)

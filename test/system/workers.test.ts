@@ -229,6 +229,7 @@ describe('a ticket dropped into the folder', () => {
     expect(await get<RunEvent[]>(at, `/api/runs/${run.id}/events?after=1&limit=2`)).toEqual(
       events.slice(2, 4),
     )
+    expect(await get<RunEvent[]>(at, `/api/runs/${run.id}/events?tail=2`)).toEqual(events.slice(-2))
 
     await isLeft(at, run, execution?.steps ?? [])
     await until('the worker to receive the end of its lease', () => worker.claims.length === 0)

@@ -1,5 +1,5 @@
 /** Routes of tickets and runs, in the order of the specification's table. */
-import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
+import type { ArtifactFile, HostApi, RunEventPage } from '../../actors/api/host-api.ts'
 import type { QueryOf } from '../../protocol/routes.ts'
 import type { Run } from '../../protocol/run.ts'
 import {
@@ -40,8 +40,9 @@ export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
     },
     readRun: ({ params }) => resultReply(hostApi.run(params.id)),
     readRunEvents: async ({ params, query }) => {
-      const events = hostApi.runEvents(params.id, query)
-      return events.ok ? jsonArrayDownload(events.value) : refusalReply(events.refusal)
+      const page = hostApi.runEvents(params.id, query)
+      if (!page.ok) return refusalReply(page.refusal)
+      return jsonArrayDownload(page.value.events, eventPageLinks(params.id, page.value))
     },
     readPlacement: ({ params }) => resultReply(hostApi.placement(params.id)),
     readArtifact: async ({ params }) => {
@@ -66,6 +67,15 @@ function nextPage(query: QueryOf<'listRuns'>, last: Run | undefined): Headers | 
   if (query.ticket !== undefined) next.set('ticket', query.ticket)
   next.set('before', last.id)
   return [['link', `</api/runs?${next}>; rel="next"`]]
+}
+
+function eventPageLinks(id: string, { prev, next }: RunEventPage): Headers {
+  const path = `/api/runs/${encodeURIComponent(id)}/events`
+  const links = [
+    ...(prev === undefined ? [] : [`<${path}?before=${prev.before}&limit=${prev.limit}>; rel="prev"`]),
+    ...(next === undefined ? [] : [`<${path}?after=${next.after}&limit=${next.limit}>; rel="next"`]),
+  ]
+  return links.length === 0 ? [] : [['link', links.join(', ')]]
 }
 
 /** An agent made the artifact, so a browser must not run scripts in it or load anything for it. */

@@ -2,8 +2,10 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
   appendFileSync,
+  closeSync,
   existsSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmdirSync,
@@ -11,13 +13,14 @@ import {
   statSync,
   truncateSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, expect, test } from '@jest/globals'
 import { open } from 'lmdb'
 import { realClock, realRandom } from '../../../bin/clock.ts'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock, EventQuery } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { EventLogsOnDisk } from '../../../store/files/event-log.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
@@ -117,6 +120,34 @@ test('events are in the database first, and in the file of their run once the ru
   expect(await readEvents(again.events, runId(1))).toEqual(logEvents(runId(1), 0, 5))
   expect(await readEvents(again.events, runId(1), { after: 1, limit: 2 })).toEqual(logEvents(runId(1), 2, 4))
 })
+
+test('the end of a log of 300 MB is read without the rest of it', async () => {
+  const store = openEvents()
+  const count = 4_800
+  mkdirSync(join(store.runs, runId(1)))
+  const file = openSync(fileOf(store), 'w')
+  let bytes = 0
+  for (let n = 0; n < count; n++)
+    bytes += writeSync(file, linesOf([logEvent(runId(1), n, `${n} ${'x'.repeat(64 * 1024)}`)]))
+  closeSync(file)
+  expect(bytes).toBeGreaterThan(300_000_000)
+  const record = { bytes, next: count }
+  await store.database.commitPuts([{ to: 'event-file', key: runId(1), record, moved: 0 }])
+  await put(store, count, count + 3)
+  const indexesOf = async (query: EventQuery) =>
+    (await readEvents(store.events, runId(1), query)).map(({ index }) => index)
+  const before = readBytesOfProcess()
+  expect(await indexesOf({ after: count - 4, before: count + 3 })).toEqual(
+    [-3, -2, -1, 0, 1, 2].map((n) => count + n),
+  )
+  expect(await indexesOf({ after: 1_999, before: 2_002 })).toEqual([2_000, 2_001])
+  expect(readBytesOfProcess() - before).toBeLessThan(8 * 1024 * 1024)
+})
+
+/** The bytes that this process has read so far. */
+function readBytesOfProcess(): number {
+  return Number(/rchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))?.[1])
+}
 
 test('events that a process leaves in the buffer are flushed by the next one', async () => {
   const first = openEvents()

@@ -23,7 +23,7 @@ const headers = { authorization: `Bearer ${TOKEN}` }
 /** A server whose only run has this log. */
 async function serve(read: () => EventBatches) {
   const server = await openTestServer()
-  server.hostApi.runEvents = () => yes(read())
+  server.hostApi.runEvents = () => yes({ events: read() })
   server.hostApi.runsById.set(ID, fakeRun(ID, 'completed'))
   return { ...server, eventsUrl: `${server.url}/api/runs/${ID}/events` }
 }

@@ -203,6 +203,49 @@ test('starts and retries take an optional body', async () => {
   expect(server.hostApi.runOptions).toEqual([undefined, {}, options])
 })
 
+test('pages of events name the pages beside them, and contradicting parameters are refused', async () => {
+  const server = await open()
+  withRuns(server)
+  const at = '2026-03-01T08:30:00.000Z'
+  server.hostApi.eventsById.set(
+    'run-1',
+    [0, 1, 2, 3, 4].map((index) => ({ runId: 'run-1', index, at, type: 'gap', from: 0, to: 0 })),
+  )
+  const page = async (query: string) => {
+    const { status, link, body } = await server.ask(`GET /api/runs/run-1/events${query}`)
+    return [status, Array.isArray(body) ? body.map(({ index }) => index) : body, link]
+  }
+  const path = '/api/runs/run-1/events'
+  expect(await page('')).toEqual([200, [0, 1, 2, 3, 4], null])
+  expect(await page('?tail=2')).toEqual([200, [3, 4], `<${path}?before=3&limit=2>; rel="prev"`])
+  expect(await page('?before=3&limit=2')).toEqual([
+    200,
+    [1, 2],
+    `<${path}?before=1&limit=2>; rel="prev", <${path}?after=2&limit=2>; rel="next"`,
+  ])
+  expect(await page('?before=1&limit=2')).toEqual([200, [0], `<${path}?after=0&limit=2>; rel="next"`])
+  const errors = await Promise.all(
+    [
+      'tail=0',
+      'tail=1001',
+      'before=-1',
+      'before=x',
+      'tail=1&limit=1',
+      'tail=1&before=1',
+      'after=1&before=1',
+    ].map((query) => page(`?${query}`)),
+  )
+  expect(errors.map(([status, body]) => `${status} ${JSON.stringify(body).split(':')[1]}`)).toEqual([
+    '400 "/query/tail',
+    '400 "/query/tail',
+    '400 "/query/before',
+    '400 "/query/before',
+    '400 "/query/limit',
+    '400 "/query/tail',
+    '400 "/query/before',
+  ])
+})
+
 test('cancel, retry and discard return the run or a refusal', async () => {
   const server = await open()
   withRuns(server)
