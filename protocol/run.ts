@@ -154,9 +154,17 @@ export type Run = Static<typeof Run>
 
 // ---- events ----------------------------------------------------------------------------------------------------
 
+export const RunPhase = stringEnum(
+  ['checkout', 'setup', 'agent', 'verify', 'publish', 'hook'],
+  'What the worker was doing, where the worker reported it.',
+)
+export type RunPhase = Static<typeof RunPhase>
+
+const phase = Type.Optional(RunPhase)
+
 const eventFields = {
-  status: { from: Type.Optional(RunStatus), to: RunStatus, reason: Type.Optional(Text) },
-  log: { stream: stringEnum(['stdout', 'stderr', 'system']), text: text(LOG_TEXT_CHARS_MAX) },
+  status: { from: Type.Optional(RunStatus), to: RunStatus, reason: Type.Optional(Text), phase },
+  log: { stream: stringEnum(['stdout', 'stderr', 'system']), text: text(LOG_TEXT_CHARS_MAX), phase },
   agent: { provider: Name, message: AnyObject },
   artifact: {
     name: nonEmptyText(ARTIFACT_NAME_BYTES_MAX),

@@ -73,6 +73,7 @@ describe('a run with all features', () => {
     })
     expect((await readArtifact(system, run, 'noise.bin')).equals(noise)).toBe(true)
     expect(logOf(events)).toMatch(/src\/hello\.txt[\s\S]*\+/)
+    expect(phasesOf(events)).toEqual(['publish'])
     expect(typesOf(events)).toEqual(new Set(['status', 'log', 'agent', 'artifact', 'cost']))
     expect(events.flatMap((event) => (event.type === 'status' ? [event.to] : []))).toEqual([
       'queued',
@@ -86,6 +87,13 @@ describe('a run with all features', () => {
     expect(system.findLeaks()).toEqual([])
   })
 })
+
+/** The phases that the log names, in order. */
+const phasesOf = (events: readonly RunEvent[]) => [
+  ...new Set(
+    events.flatMap((event) => (event.type === 'log' && event.phase !== undefined ? [event.phase] : [])),
+  ),
+]
 
 /** The host's log has one line for each status, and the last names costs and pull request. */
 function expectLogLines(system: LocalSystem, run: Run): void {

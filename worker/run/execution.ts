@@ -17,6 +17,7 @@ import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import type { RunPhase } from '../../protocol/run.ts'
 import { truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentExitReport } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
@@ -28,6 +29,7 @@ import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { FollowUpPlan } from './follow-up-plan.ts'
 import { describeShortage } from './free-disk.ts'
 import { NewRunPlan } from './new-run-plan.ts'
+import { PhaseReporter } from './phase-reporter.ts'
 import { isolationOf, sandboxAgentOf } from './sandbox-metadata.ts'
 import { SandboxSession, type ScriptEnd } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
@@ -57,6 +59,7 @@ const NO_OUTPUTS: CollectedOutputs = { artifacts: [], facts: [], leftOut: [] }
 
 export class RunExecution implements Execution {
   readonly #options: RunExecutionOptions
+  readonly #reporter: PhaseReporter
   readonly #plan: WorkPlan
   readonly #abort = new AbortController()
   /** Aborted when not even a step that follows a push (such as the comment) may be completed. */
@@ -75,7 +78,8 @@ export class RunExecution implements Execution {
   #isRetained = false
 
   constructor(options: RunExecutionOptions) {
-    this.#options = options
+    this.#reporter = new PhaseReporter(options.reporter)
+    this.#options = { ...options, reporter: this.#reporter }
     this.#plan = createPlan(options)
   }
 
@@ -104,6 +108,7 @@ export class RunExecution implements Execution {
       async () => {
         const session = this.#session
         if (session === undefined || this.#stopRequest !== undefined) return this.#stoppedOutcome()
+        this.#reporter.phase = 'agent'
         const agentRequest = this.#agentRequest
         if (agentRequest === undefined) return { verdict: 'done' }
         const started = await prepareAgent(
@@ -142,6 +147,7 @@ export class RunExecution implements Execution {
   finish(agentOutcome: AgentOutcome): Promise<RunOutcome> {
     return this.#runPhase(
       async () => {
+        this.#reporter.phase = 'publish'
         const costs = await this.#reportSpending()
         const outputs = await this.#orFallback(this.#collectOutputs(), () => NO_OUTPUTS)
         const published = await this.#orFallback(this.#publishWork(agentOutcome), (reason) =>
@@ -199,24 +205,26 @@ export class RunExecution implements Execution {
   async #runSetup(session: SandboxSession): Promise<Result<never> | undefined> {
     const { setup, hooks } = this.#options.request.job.repo
     const rule = this.#plan.setupRule()
-    const failed = rule === 'skip' ? undefined : await this.#runScripts(session, [['setup', setup]])
+    const failed = rule === 'skip' ? undefined : await this.#runScript(session, 'setup', 'setup', setup)
     if (failed !== undefined && (rule === 'required' || this.#stopRequest !== undefined)) return failed
-    return this.#runScripts(session, [['hook beforeAgent', hooks?.beforeAgent]])
+    return this.#runScript(session, 'hook', 'hook beforeAgent', hooks?.beforeAgent)
   }
 
-  async #runScripts(
+  async #runScript(
     session: SandboxSession,
-    scripts: readonly (readonly [name: string, text: string | undefined])[],
+    phase: RunPhase,
+    name: string,
+    text = '',
   ): Promise<Result<never> | undefined> {
-    for (const [name, text] of scripts) {
-      if (text === undefined || text.trim() === '') continue
-      const end = await session.runScript(text)
-      if (end.code !== 0)
-        return this.#stopRequest === undefined
-          ? no('failed', this.#describeScriptFailure(name, end))
-          : this.#stoppedResult()
-    }
-    return undefined
+    if (text.trim() === '') return undefined
+    const before = this.#reporter.phase
+    this.#reporter.phase = phase
+    const end = await session.runScript(text)
+    this.#reporter.phase = before
+    if (end.code === 0) return undefined
+    return this.#stopRequest === undefined
+      ? no('failed', this.#describeScriptFailure(name, end))
+      : this.#stoppedResult()
   }
 
   #describeScriptFailure(name: string, { code, signal, startFailure, timedOutMinutes }: ScriptEnd): string {
@@ -312,7 +320,7 @@ export class RunExecution implements Execution {
     const session = this.#session
     if (agentOutcome.verdict !== 'done' || session === undefined || !this.#isCheckedOut) return yes(undefined)
     const hook = this.#preparedAgent === undefined ? undefined : request.job.repo.hooks?.afterAgent
-    const failed = await this.#runScripts(session, [['hook afterAgent', hook]])
+    const failed = await this.#runScript(session, 'hook', 'hook afterAgent', hook)
     if (failed !== undefined) return failed
     const published = await this.#plan.publish({
       session,

@@ -83,7 +83,7 @@ export const run: Run = {
 const place = { runId, index: 0, at }
 export const events: RunEvent[] = [
   { ...place, type: 'status', from: 'queued', to: 'preparing', reason: 'accepted' },
-  { ...place, type: 'log', stream: 'stderr', text: 'a line\n' },
+  { ...place, type: 'log', stream: 'stderr', text: 'a line\n', phase: 'setup' },
   {
     ...place,
     type: 'agent',

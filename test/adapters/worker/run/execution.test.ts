@@ -245,6 +245,57 @@ test('allowlist entries that allow nothing are named in the run’s log', async 
   expect(reports).toContainEqual({ is: 'event', event })
 })
 
+test('each line of the log names the phase in which it was written', async () => {
+  const lines: string[] = []
+  const printing: SandboxLauncher = {
+    launch: (order) => ({
+      ...launcher.launch(order),
+      stdout: Readable.from([Buffer.from(`${order.command.at(-1)}\n`)]),
+    }),
+  }
+  const listening: AgentDriver = {
+    ...driver,
+    createListener: () => ({
+      ...driver.createListener({} as Parameters<AgentDriver['createListener']>[0]),
+      onOutputLine: (text, at) => [{ is: 'event', event: { type: 'log', at, stream: 'stdout', text } }],
+    }),
+  }
+  const gitSources: GitSources = {
+    ...good,
+    checkOut: async (_job, _folders, _runner, _signal, logToRun) => {
+      logToRun?.('cloned')
+      return good.checkOut(_job, _folders, _runner, _signal, logToRun)
+    },
+    publish: async (request, ...rest) => {
+      request.logToRun?.('pushed')
+      return good.publish(request, ...rest)
+    },
+  }
+  const hooks = { beforeAgent: 'warm up', afterAgent: 'cool down' }
+  const order = { ...job, repo: { ...job.repo, setup: 'npm ci', hooks } }
+  const changes = {
+    launcher: printing,
+    drivers: { agentA: listening } as ExecutorDependencies['drivers'],
+    gitSources,
+  }
+  const { execution } = await made(changes, order, new ManualClock(), (report) => {
+    if (report.is === 'event' && report.event.type === 'log')
+      lines.push(`${report.event.phase}: ${report.event.text}`)
+  })
+  expect(await execution.prepare()).toMatchObject({ ok: true })
+  const outcome = await execution.runAgent()
+  await execution.finish(outcome)
+  await execution.whenExited()
+  expect(lines).toEqual([
+    'checkout: cloned',
+    'setup: npm ci',
+    'hook: warm up',
+    'agent: agent',
+    'hook: cool down',
+    'publish: pushed',
+  ])
+})
+
 test('after a crash the disk of a run stays until it is recovered, and then for its retention time', async () => {
   const clock = new ManualClock()
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as ExecutionRequest
