@@ -31,8 +31,12 @@ export function settleLeaseCosts(
   // The entries were folded with others, so they contain the costs already.
   if (others === undefined) return { costs: [...costs], costsBefore }
   const placed = others.toSpliced(Math.min(from, others.length), 0, ...labelled(reported, label))
-  const earlier = foldTo(placed, RUN_COSTS_MAX - Math.max(1, current.length))
-  return { costs: [...earlier, ...current], costsBefore: earlier.length }
+  // Each side keeps room for one entry, in which it can be summed up.
+  const earlier = foldTo(placed, Math.max(1, RUN_COSTS_MAX - Math.max(1, current.length)))
+  return {
+    costs: [...earlier, ...foldTo(current, RUN_COSTS_MAX - earlier.length)],
+    costsBefore: earlier.length,
+  }
 }
 
 /** Removes one equal entry for each of `removed`; undefined when one is missing. */

@@ -42,3 +42,13 @@ test('however many leases are settled, a run has no more entries than it may, an
   expect(settled.costs.at(-1)).toEqual(full.at(-1))
   expect(totalsOf(settled.costs)?.costUsd).toBe(RUN_COSTS_MAX + 1)
 })
+
+test('a current lease with as many entries as a run may have makes room for an earlier one, and the totals stay', () => {
+  const full = Array.from({ length: RUN_COSTS_MAX }, () => priced('attempt 2', 1))
+  const share = { label: 'run', from: 0, entries: [] }
+  const settled = settleLeaseCosts({ costs: full, costsBefore: 0 }, share, [priced('', 1)])
+  expect(settled.costs).toHaveLength(RUN_COSTS_MAX)
+  expect(settled.costs[0]).toEqual(priced('run', 1))
+  expect(settled.costsBefore).toBe(1)
+  expect(totalsOf(settled.costs)?.costUsd).toBe(RUN_COSTS_MAX + 1)
+})
