@@ -80,6 +80,8 @@ export class HostConnection {
   /** Closed only before the next dial, so that a withdrawal that waits in it unread is still read. */
   #silentTransport: DialledConnection | undefined
   #gaveUpAt = Number.NEGATIVE_INFINITY
+  /** The capabilities of the last `register` frame. */
+  #registeredCapabilities: WorkerCapabilities | undefined
   /** The last warning about a host of another installation, which is not repeated with every attempt. */
   #lastForeignHost: string | undefined
 
@@ -121,7 +123,7 @@ export class HostConnection {
     this.#sendHeartbeatWith({})
   }
 
-  /** The capabilities have changed. Without a connection the next registration reports them. */
+  /** The capabilities have changed. Without a registered connection the next registration, or its answer, reports them. */
   onCapabilitiesChanged(): void {
     this.#sendHeartbeatWith({ capabilities: this.#ports.capabilities() })
   }
@@ -190,17 +192,19 @@ export class HostConnection {
   }
 
   #register(): void {
-    const { hostSender, name, capabilities, claims, timers } = this.#ports
+    const { hostSender, name, claims, timers } = this.#ports
     const { session } = hostSender
     if (session === undefined) return
     session.registerSentAt = timers.now()
+    const capabilities = this.#ports.capabilities()
+    this.#registeredCapabilities = capabilities
     session.transport?.send(
       encodeFrame({
         type: 'register',
         protocolVersion: PROTOCOL_VERSION,
         auth: session.auth,
         name,
-        capabilities: capabilities(),
+        capabilities,
         activeLeases: claims().slice(0, REGISTER_CLAIMS_MAX),
       }),
     )
@@ -220,6 +224,8 @@ export class HostConnection {
     log.info({ worker: frame.workerId, name: frame.name, host: frame.hostVersion }, REGISTERED_MESSAGE)
     sendConnectionEvent({ type: 'registered' })
     this.#ports.onUp()
+    // They may have changed while the host answered.
+    if (this.#ports.capabilities() !== this.#registeredCapabilities) this.onCapabilitiesChanged()
   }
 
   /** Without a stored credential the worker could not register after its next start, so end now and name the cause. */

@@ -2,15 +2,19 @@
 import { expect, test } from '@jest/globals'
 import { AGENT_PROBE_MS, AGENT_PROBE_MS_MAX } from '../../../protocol/limits.ts'
 import type { WorkerAgents } from '../../../protocol/worker.ts'
-import { DaemonConversation } from './daemon-conversation.ts'
+import { DaemonConversation, ManualPromise } from './daemon-conversation.ts'
 
 const MISSING: WorkerAgents = { agentA: { found: false, problem: 'install it' } }
 const FOUND: WorkerAgents = { agentA: { found: true } }
 
 /** A daemon whose probes for agents end as the test wants. */
-async function startWith(probeAgents: () => Promise<WorkerAgents>): Promise<DaemonConversation> {
+function createWith(probeAgents: () => Promise<WorkerAgents>): DaemonConversation {
   const capabilities = { os: 'linux', arch: 'x64', provider: 'bwrap', agents: MISSING }
-  const conversation = new DaemonConversation({ capabilities, probeAgents })
+  return new DaemonConversation({ capabilities, probeAgents })
+}
+
+async function startWith(probeAgents: () => Promise<WorkerAgents>): Promise<DaemonConversation> {
+  const conversation = createWith(probeAgents)
   await conversation.start()
   await conversation.register()
   return conversation
@@ -38,6 +42,18 @@ test('a new connection names the agents of the last look', async () => {
   agents = FOUND
   await conversation.clock.advance(AGENT_PROBE_MS + 1)
   await conversation.openConnection()
+  expect(reportedAgents(conversation)).toEqual([MISSING, FOUND])
+})
+
+test('agents that are found while the host answers a registration are reported after its answer', async () => {
+  const found = new ManualPromise<WorkerAgents>()
+  const conversation = createWith(() => found.promise)
+  await conversation.start()
+  await conversation.openConnection()
+  found.resolve(FOUND)
+  await conversation.clock.settle()
+  expect(reportedAgents(conversation)).toEqual([MISSING])
+  await conversation.register()
   expect(reportedAgents(conversation)).toEqual([MISSING, FOUND])
 })
 
