@@ -14,15 +14,15 @@ export const dashboardModule = defineHostModule({
       push: (run) => broadcast.send({ type: 'run-updated', run: scheduler.withWaitReason(run) }),
     })
     let queueReason: string | undefined
-    let sentGapsVersion = 0
+    let sentReasonsVersion = 0
 
     /** The first runs in the queue are sent with their reason; the others show it when they are asked for. */
     function sendQueueReason(): void {
       const reason = scheduler.queue.size === 0 ? undefined : scheduler.sharedReason()?.reason
-      const { gapsVersion } = scheduler
-      if (reason === queueReason && gapsVersion === sentGapsVersion) return
+      const { reasonsVersion } = scheduler
+      if (reason === queueReason && reasonsVersion === sentReasonsVersion) return
       queueReason = reason
-      sentGapsVersion = gapsVersion
+      sentReasonsVersion = reasonsVersion
       let sent = 0
       for (const run of scheduler.queue.runs()) {
         if (sent++ >= QUEUE_REASON_PUSHES_MAX) return

@@ -20,14 +20,9 @@ export class FleetGaps {
   readonly #groupOfRun = new Map<string, NeedsGroup>()
   /** The reasons of runs that have a setback of their own. */
   #ownReasons = new Map<string, WaitReason>()
-  #version = 0
 
   constructor(workers: () => Iterable<WorkerFacts>) {
     this.#workers = workers
-  }
-
-  get version(): number {
-    return this.#version
   }
 
   setNeeds(runId: string, needs: JobNeeds | undefined): void {
@@ -67,7 +62,6 @@ export class FleetGaps {
     const ownReasons = this.#findOwnReasons()
     if (JSON.stringify([...ownReasons]) !== JSON.stringify([...this.#ownReasons])) isChanged = true
     this.#ownReasons = ownReasons
-    if (isChanged) this.#version += 1
     return isChanged
   }
 

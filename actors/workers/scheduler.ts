@@ -42,6 +42,7 @@ export class Scheduler {
   readonly #ports: SchedulerPorts
   readonly #gaps: FleetGaps
   #isStale = false
+  #reasonsVersion = 0
   /** By the key of the needs. */
   readonly #sharedReasons = new Map<string, WaitReason | undefined>()
 
@@ -89,11 +90,9 @@ export class Scheduler {
     for (const run of [...this.queue.runs()]) {
       const waitingFor = this.#waitingFor(run)
       const ticket = this.#ports.ticketOf(run)
-      if (
-        waitingFor?.reason !== this.queue.blockedBy(run.id)?.reason ||
-        !this.queue.isInPlace(run.id, ticket)
-      )
-        this.queue.add(run, waitingFor, ticket)
+      const isSameReason = waitingFor?.reason === this.queue.blockedBy(run.id)?.reason
+      if (!isSameReason) this.#reasonsVersion += 1
+      if (!isSameReason || !this.queue.isInPlace(run.id, ticket)) this.queue.add(run, waitingFor, ticket)
     }
   }
 
@@ -196,9 +195,9 @@ export class Scheduler {
     return this.#sharedReasons.get(key)
   }
 
-  /** Changes whenever runs begin or cease to wait for an agent, a credential or a remote. */
-  get gapsVersion(): number {
-    return this.#gaps.version
+  /** Changes whenever a queued run begins or ceases to wait for something besides a free slot. */
+  get reasonsVersion(): number {
+    return this.#reasonsVersion
   }
 
   placement(run: Run): Placement {

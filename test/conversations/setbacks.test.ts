@@ -1,5 +1,6 @@
 /** Setbacks: a worker gives a run back that lacks something, and the run waits until something has changed. */
 import { expect, test } from '@jest/globals'
+import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { SETBACK_RECHECK_MS, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import {
   capabilities,
@@ -180,6 +181,22 @@ test('a run waits for its agent until the worker reports it', async () => {
   })
   await host.settle()
   expect(dispatchesOf(worker)).toHaveLength(1)
+})
+
+test('dashboards receive the new reason of a run that a changed configuration lets wait for something else', async () => {
+  const host = await startHost(configWith(credentials))
+  await enroll(host, 'worker', 1, { agents: { agentA: { found: true } } })
+  host.tracker.put(ticket('ENG-1', { priority: 1 }), ticket('ENG-2'))
+  await host.settle()
+  expect(host.runOf('ENG-2').queueReason).toBe(FLEET_REASONS.full)
+  const pushes = host.recordPushes()
+  await host.succeeded(host.hostApi.changeSettings({ agent: { provider: 'agentC' } }))
+  await host.clock.advance(500)
+  expect(host.runOf('ENG-2').queueReason).toMatch(/^credential of agentC is missing: /)
+  const pushed = pushes.flatMap((push) =>
+    push.type === 'run-updated' && push.run.ticket.identifier === 'ENG-2' ? [push.run.queueReason] : [],
+  )
+  expect(pushed.at(-1)).toMatch(/^credential of agentC is missing: /)
 })
 
 test('a command of the operator needs neither the agent nor its credential', async () => {
