@@ -159,9 +159,9 @@ export const INTERRUPTIONS_MAX = 3
 /** Frame bytes that may wait for the disk, per lease and in total; frames beyond are requested again later. */
 export const LEASE_PENDING_BYTES_MAX = 8 * 1024 * 1024
 export const FRAMES_PENDING_BYTES_MAX = 128 * 1024 * 1024
-/** How long the end of a lease is remembered, for its late frames. */
 /** Executions whose costs a worker keeps for a host that does not acknowledge them. */
 export const SETTLEMENTS_KEPT_MAX = 256
+/** How long the end of a lease is remembered, for its late frames. */
 export const ENDED_LEASES_KEPT_MS = 7 * 24 * 3_600_000
 /** Longest wait before a failed ticket move is retried. */
 export const TICKET_MOVE_RETRY_MS_MAX = 60_000
