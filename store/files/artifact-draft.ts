@@ -29,9 +29,10 @@ export interface ArtifactProgress {
 export async function findProgress(folder: string, name: string): Promise<ArtifactProgress> {
   const files = await filesOf(folder, name)
   const drafts = files.filter((each) => !isRefusal(each)).map((each) => parseDraftName(folder, each))
-  const reason = files.filter(isRefusal).map((each) => readFile(join(folder, each), 'utf8'))[0]
+  const refused = files.find(isRefusal)
+  const reason = refused === undefined ? '' : await readFile(join(folder, refused), 'utf8')
   // A crash in the middle of a refusal leaves an empty file, and the draft.
-  return { draft: drafts.sort((a, b) => b.next - a.next)[0], refusal: (await reason) || undefined }
+  return { draft: drafts.sort((a, b) => b.next - a.next)[0], refusal: reason || undefined }
 }
 
 /** Replaces a draft by the reason why its artifact is refused, so that a repeated part has the same result. */
