@@ -19,6 +19,7 @@ export const REQUEST_LINES = {
   readOpenApi: 'GET /api/openapi.json',
   readMetrics: 'GET /metrics',
   listTickets: 'GET /api/tickets',
+  createTicket: 'POST /api/tickets',
   runTicket: 'POST /api/tickets/:id/run',
   listRuns: 'GET /api/runs',
   readRun: 'GET /api/runs/:id',

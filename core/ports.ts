@@ -5,7 +5,7 @@
  * code below `bin/` reads a clock, draws random numbers or opens a file by itself, so a whole host can run inside one
  * test.
  */
-import type { ServiceConfig } from '../protocol/config.ts'
+import type { RepoMapping, ServiceConfig } from '../protocol/config.ts'
 import type { Run, RunStatus, Ticket } from '../protocol/run.ts'
 import type { TrackerProject } from '../protocol/tracker.ts'
 import type { Result } from './result.ts'
@@ -323,6 +323,19 @@ export interface TrackerQuery {
   readonly tickets: readonly string[]
 }
 
+/** A ticket that a person has the host create. Names are those of the configuration. */
+export interface NewTicket {
+  readonly title: string
+  readonly description: string
+  readonly priority: Ticket['priority']
+  readonly labels: readonly string[]
+  /** The repository that the person named. */
+  readonly repo?: { readonly key: string; readonly mapping: RepoMapping }
+  readonly rules: TrackerQuery['rules']
+  /** Whether the rules are to hold for the ticket or not. */
+  readonly isEligible: boolean
+}
+
 export interface PullLink {
   readonly url: string
   readonly title: string
@@ -345,6 +358,11 @@ export interface Tracker {
    * stays and the refusal is permanent. Without `from`, a closed ticket stays closed.
    */
   moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>>
+  /**
+   * Creates a ticket in one step, so that it is complete from the moment in which a poll can see it. Absent when the
+   * tracker cannot create tickets. A refusal of the kind `invalid` is about the request; the ticket does not exist.
+   */
+  createTicket?(ticket: NewTicket): Promise<Result<TrackedTicket>>
   /** Adds a link to the ticket; a repeated call changes nothing. Absent when the tracker has no links. */
   linkPull?(ticketId: string, link: PullLink): Promise<Result<void>>
   /** Lists the projects that a person can choose from in the eligibility rules. */

@@ -228,6 +228,8 @@ export const OAUTH_STATE_CHARS_MAX = 512
 export const NAMES_LISTED_MAX = 20
 /** Tickets visited to detect a blocker cycle; the check runs for thousands of waiting tickets in a row. */
 export const BLOCKERS_WALKED_MAX = 100
+/** The longest title that every tracker takes. */
+export const TICKET_TITLE_CHARS_MAX = 256
 export const TICKET_FILES_MAX = 10_000
 /** Half of the store's key limit, because the id is a part of a key. */
 export const TICKET_ID_BYTES_MAX = 256

@@ -191,10 +191,16 @@ function responsesOf(route: Route, components: Components): OpenApiObject {
   }
 }
 
-function successResponse({ response, isPaged }: Route, components: Components): OpenApiObject {
+function successResponse({ response, isPaged, successStatus }: Route, components: Components): OpenApiObject {
   if (response === 'redirect') return { 302: { description: 'Leads the browser on.' } }
   const content = isPlain(response) ? { [mediaTypes[response]]: {} } : jsonContent(response, components)
-  return { 200: { description: 'Done.', ...(isPaged === true ? { headers: nextPageHeader } : {}), content } }
+  return {
+    [successStatus ?? 200]: {
+      description: 'Done.',
+      ...(isPaged === true ? { headers: nextPageHeader } : {}),
+      content,
+    },
+  }
 }
 
 const nextPageHeader: OpenApiObject = {

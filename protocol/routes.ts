@@ -30,6 +30,7 @@ import {
 import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from './dashboard.ts'
 import { HostFrame, WorkerFrame } from './frames.ts'
 import { EVENTS_PAGE_DEFAULT, LIST_LIMIT_MAX, REPO_KEY_CHARS_MAX } from './limits.ts'
+import { NewTicketRequest, NewTicketResponse } from './new-ticket.ts'
 import {
   CodehostRepo,
   CommentRequest,
@@ -83,6 +84,8 @@ export interface Route {
   /** The route also accepts a request without a body. */
   readonly isBodyOptional?: true
   readonly response: TSchema | PlainResponse
+  /** The status of a success; 200 when absent. */
+  readonly successStatus?: 201
   /** The response may be a page; then a Link header names the pages beside it. */
   readonly isPaged?: true
   /** The route's own error statuses. Statuses that every route may return (401, 405, 413, 503 …) are not repeated. */
@@ -268,6 +271,16 @@ export const routes = {
     response: Type.Array(Ticket),
     errorStatuses: [],
     summary: 'The eligible tickets, in the order in which they will be taken.',
+  },
+  createTicket: {
+    ...runs,
+    method: 'POST',
+    path: '/api/tickets',
+    body: NewTicketRequest,
+    response: NewTicketResponse,
+    successStatus: 201,
+    errorStatuses: [400, 409],
+    summary: 'Creates a ticket in the tracker, and queues its run unless the ticket is to wait.',
   },
   runTicket: {
     ...runs,

@@ -58,8 +58,8 @@ export function refusalReply({ kind, message }: Refusal): Reply {
 }
 
 /** The result of a call of the host API as a reply. */
-export function resultReply<T>(answer: Result<T>): Reply {
-  return answer.ok ? json(answer.value) : refusalReply(answer.refusal)
+export function resultReply<T>(answer: Result<T>, status = 200): Reply {
+  return answer.ok ? json(answer.value, status) : refusalReply(answer.refusal)
 }
 
 export function download(file: Omit<Download, 'status' | 'headers'>, headers: Headers): Download {

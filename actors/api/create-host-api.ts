@@ -17,6 +17,7 @@ import { createMemoriesApi } from './memories.ts'
 import { createPullRequestsApi } from './pull-requests.ts'
 import { createRunsApi } from './runs.ts'
 import { createTerminalsApi } from './terminals.ts'
+import { createTicketsApi } from './tickets.ts'
 import { createWorkersApi } from './workers.ts'
 
 export interface HostApiOptions {
@@ -40,6 +41,7 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
   }
   return {
     ...createRunsApi(api),
+    ...createTicketsApi(api),
     ...createMemoriesApi(api),
     ...createWorkersApi(api),
     ...createTerminalsApi(api),

@@ -20,6 +20,7 @@ import type {
   TrackerCallbackQuery,
 } from '../../protocol/connect.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import type { NewTicketRequest, NewTicketResponse } from '../../protocol/new-ticket.ts'
 import type {
   CodehostRepo,
   CommentRequest,
@@ -56,6 +57,8 @@ export interface HostApi {
   // ---- tickets and runs
   /** The eligible tickets, in the order in which they will be queued. */
   tickets(): readonly Ticket[]
+  /** Creates a ticket in the tracker and, unless it is to wait, queues its run. */
+  createTicket(request: NewTicketRequest): Promise<Result<NewTicketResponse>>
   /** @param ticket the id or the identifier */
   runTicket(ticket: string, options?: RunOptions): Promise<Result<Run>>
   runs(query: RunQuery): Result<RunPage>

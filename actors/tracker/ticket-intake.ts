@@ -75,6 +75,8 @@ export class TicketIntake {
   readonly #ports: TicketIntakePorts
   /** Tickets moved while the current poll was under way: their states in its listing may be outdated. */
   #movedDuringPoll = new Set<string>()
+  /** Tickets created while the current poll was under way: its listing may lack them. */
+  #createdDuringPoll = new Map<string, TrackedTicket>()
   /** By ticket: states it was recently moved out of, because some trackers show a move late. */
   readonly #statesLeft = new Map<string, { readonly states: readonly string[]; readonly until: number }>()
   #cancelWatch: Cancel = () => {}
@@ -152,6 +154,7 @@ export class TicketIntake {
     this.#cancelWatch()
     this.#cancelWatch = tracker?.watch(() => this.#ports.sendEvent({ type: 'tracker changed' })) ?? (() => {})
     this.#hasListing = false
+    this.#createdDuringPoll.clear()
     this.#lastPollAt = undefined
     if (tracker === undefined) this.#applyListing({ tickets: [], problems: [] })
   }
@@ -177,6 +180,7 @@ export class TicketIntake {
     const { runs, config, trackerConnection, sendEvent } = this.#ports
     const { epoch } = trackerConnection
     this.#movedDuringPoll = new Set()
+    this.#createdDuringPoll = new Map()
     const query = { rules: config().tracker.eligible, tickets: [...runs.activeTickets()] }
     const listing = await trackerConnection.ask((tracker) => tracker.listTickets(query))
     // Another tracker was configured meanwhile, and its own poll is under way.
@@ -191,6 +195,24 @@ export class TicketIntake {
     sendEvent({ type: 'poll finished' })
   }
 
+  /**
+   * Takes up a ticket that the host has just created, as if a poll had listed it. Returns its run, which a poll may have
+   * queued meanwhile. When the queue has become full, a poll queues the run later.
+   */
+  adoptTicket(tracked: TrackedTicket, isStarted: boolean): string | undefined {
+    const { runs } = this.#ports
+    const { ticket } = tracked
+    if (!this.#listed.has(ticket.id)) {
+      this.#createdDuringPoll.set(ticket.id, tracked)
+      this.#listed = new Map([...this.#listed, [ticket.id, tracked]])
+      this.#evaluate()
+    }
+    const run = runs.activeRunOf(ticket.id)
+    if (run !== undefined || !isStarted || runs.lastFinishedAt(ticket) !== undefined) return run
+    const created = runs.createRun(ticket)
+    return created.ok ? created.value : undefined
+  }
+
   // ---- evaluation --------------------------------------------------------------------------------------------------
 
   #applyListing({ tickets }: TrackerListing): void {
@@ -201,7 +223,8 @@ export class TicketIntake {
         { tickets: tickets.length - tracked.length },
         'tickets with overlong ids are left out',
       )
-    this.#listed = new Map(tracked.map((entry) => [entry.ticket.id, entry]))
+    const listed = tracked.map((entry) => [entry.ticket.id, entry] as const)
+    this.#listed = new Map([...this.#createdDuringPoll, ...listed])
     this.#hasListing = true
     this.#evaluate()
   }

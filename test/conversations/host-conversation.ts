@@ -13,6 +13,7 @@ import type {
   ControlDatabase,
   EventQuery,
   Meters,
+  NewTicket,
   PullLink,
   StoreState,
   TrackedTicket,
@@ -97,11 +98,19 @@ export class ScriptedTracker implements Tracker {
   /** Answered instead of the tickets, when set. */
   answer: Result<TrackerListing> | undefined
   polls = 0
+  created = 0
+  /** A ticket is created only after this promise, and the host hears of it only after the other. */
+  creationGate: Promise<void> = Promise.resolve()
+  answerGate: Promise<void> = Promise.resolve()
+  /** A listing is answered only after this promise, with the tickets of the moment of the request. */
+  listingGate: Promise<void> = Promise.resolve()
   #changed: () => void = () => {}
 
   async listTickets() {
     this.polls += 1
-    return this.answer ?? yes({ tickets: [...this.tickets.values()], problems: [] })
+    const answer = this.answer ?? yes({ tickets: [...this.tickets.values()], problems: [] })
+    await this.listingGate
+    return answer
   }
   watch(changed: () => void) {
     this.#changed = changed
@@ -111,6 +120,19 @@ export class ScriptedTracker implements Tracker {
   }
   async moveTicket(_ticketId: string, _state: string, _from?: readonly string[]): Promise<Result<void>> {
     return yes(undefined)
+  }
+  /** Tickets are numbered from ENG-101; the scripted state is `Todo` or `Backlog`. */
+  async createTicket({ title, isEligible, labels, repo }: NewTicket): Promise<Result<TrackedTicket>> {
+    await this.creationGate
+    const made = ticket(`ENG-${101 + this.created++}`, {
+      title,
+      state: isEligible ? 'Todo' : 'Backlog',
+      labels: [...labels],
+      ...(repo === undefined ? {} : { repo: repo.key }),
+    })
+    this.tickets.set(made.id, { ticket: made, closed: false })
+    await this.answerGate
+    return yes({ ticket: made, closed: false })
   }
   async linkPull(_ticketId: string, _link: PullLink): Promise<Result<void>> {
     return yes(undefined)

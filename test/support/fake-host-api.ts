@@ -137,6 +137,7 @@ type HostApiPart<N extends keyof HostApi> = Pick<HostApi, N>
 
 type RunMethod =
   | 'tickets'
+  | 'createTicket'
   | 'runTicket'
   | 'runs'
   | 'run'
@@ -186,6 +187,13 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
   }
   return {
     tickets: () => [fakeTicket('ENG-1'), fakeTicket('ENG-2')],
+    createTicket: async ({ title, start = true }) => {
+      const ticket = { ...fakeTicket('ENG-3'), title }
+      if (!start) return yes({ ticket })
+      const run = fakeRun(`run-${hostApi().runsById.size}`, 'queued', 'ENG-3')
+      hostApi().runsById.set(run.id, run)
+      return yes({ ticket, run })
+    },
     runTicket: async (ticket, options) => {
       hostApi().runOptions.push(options)
       if (!['t-ENG-1', 'ENG-1', 'ENG-2'].includes(ticket)) return no('unknown', `no ticket ${ticket}`)

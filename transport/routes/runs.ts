@@ -15,6 +15,7 @@ import type { Handlers } from './route-table.ts'
 
 type RunRoute =
   | 'listTickets'
+  | 'createTicket'
   | 'runTicket'
   | 'listRuns'
   | 'readRun'
@@ -31,6 +32,7 @@ type RunRoute =
 export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
   return {
     listTickets: () => json(hostApi.tickets()),
+    createTicket: async ({ body }) => resultReply(await hostApi.createTicket(body), 201),
     runTicket: async ({ params, body }) => resultReply(await hostApi.runTicket(params.id, body)),
     listRuns: ({ query }) => {
       const page = hostApi.runs(query)

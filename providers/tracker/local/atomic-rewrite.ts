@@ -1,12 +1,12 @@
 /**
- * Replaces the content of a file that a person may be editing.
+ * Replaces the content of a file that a person may be editing, and creates files whole.
  *
  * The new content goes to a hidden draft in the same folder, with the mode and, if permitted, the owner of the file.
  * The draft is synced and then renamed over the file. Right before that, the file is read again; a file that changed is
  * left alone. Only a write between that read and the rename can be lost.
  */
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, renameSync } from 'node:fs'
-import { type FileHandle, lstat, open, readdir, rm } from 'node:fs/promises'
+import { copyFile, type FileHandle, link, lstat, open, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { errorCode } from './errors.ts'
 
@@ -14,6 +14,10 @@ const DRAFT_NAME = /^\.switchyard-[0-9a-z]+-[0-9a-z]+\.draft$/
 /** No write takes this long, so an older draft is left from a crash. */
 const STALE_DRAFT_MS = 10 * 60_000
 const MODE_BITS = 0o7777n
+/** The process's umask narrows it, as for any new file. */
+const NEW_FILE_MODE = 0o666
+/** Errors of file systems that have no hard links. */
+const WITHOUT_LINKS = new Set<unknown>(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'])
 let draftCount = 0
 
 export interface ExpectedFile {
@@ -44,6 +48,37 @@ export async function replaceIfUnchanged(
   return true
 }
 
+/** Creates a file with its whole content in one step. Answers false when the name is taken. */
+export async function createWholeFile(path: string, bytes: Uint8Array): Promise<boolean> {
+  const { draft, handle } = await openDraft(dirname(path), NEW_FILE_MODE)
+  try {
+    try {
+      await handle.writeFile(bytes)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await placeDraft(draft, path)
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return false
+    throw error
+  } finally {
+    await rm(draft, { force: true })
+  }
+  await syncFolder(dirname(path))
+  return true
+}
+
+/** Unlike a rename, neither way replaces an existing file. */
+async function placeDraft(draft: string, path: string): Promise<void> {
+  try {
+    await link(draft, path)
+  } catch (error) {
+    if (!WITHOUT_LINKS.has(errorCode(error))) throw error
+    await copyFile(draft, path, constants.COPYFILE_EXCL)
+  }
+}
+
 /** Removes drafts that a crash left in the folder. */
 export async function removeStaleDrafts(folder: string, now: number): Promise<void> {
   for (const name of (await readdir(folder)).filter((entry) => DRAFT_NAME.test(entry))) {
@@ -53,11 +88,14 @@ export async function removeStaleDrafts(folder: string, now: number): Promise<vo
   }
 }
 
-async function openDraft(folder: string): Promise<{ readonly draft: string; readonly handle: FileHandle }> {
+async function openDraft(
+  folder: string,
+  mode = 0o600,
+): Promise<{ readonly draft: string; readonly handle: FileHandle }> {
   for (;;) {
     const draft = join(folder, `.switchyard-${process.pid.toString(36)}-${(draftCount++).toString(36)}.draft`)
     try {
-      return { draft, handle: await open(draft, 'wx', 0o600) }
+      return { draft, handle: await open(draft, 'wx', mode) }
     } catch (error) {
       // The name was taken by an earlier process with the same pid; try the next one.
       if (errorCode(error) !== 'EEXIST') throw error

@@ -1,5 +1,5 @@
 /**
- * Reads a Markdown file as a ticket, and rewrites its state.
+ * Reads a Markdown file as a ticket, rewrites its state, and formats a new ticket.
  *
  * Fields come from the front matter, the description is the text below it. `id` and `identifier` default to the file
  * name without `.md`, the title to the identifier, instants to those of the file. Unknown fields are refused, because
@@ -76,9 +76,9 @@ export function replaceState(bytes: Buffer, state: string): Buffer | undefined {
   const { entries, end, newline } = head.value
   const entry = entries.get('state')
   if (entry === undefined)
-    return splice(bytes, start + end, start + end, `state: ${formatState(state)}${newline}`)
+    return splice(bytes, start + end, start + end, `state: ${formatText(state)}${newline}`)
   const blank = entry.from === entry.to ? ' ' : ''
-  return splice(bytes, start + entry.from, start + entry.to, `${blank}${formatState(state)}`)
+  return splice(bytes, start + entry.from, start + entry.to, `${blank}${formatText(state)}`)
 }
 
 // ---- reading --------------------------------------------------------------------------------------------------------
@@ -191,10 +191,24 @@ function problemAt(name: string, line: number | undefined, message: string): Tic
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-/** Quotes a state that YAML could read as something else. */
-function formatState(state: string): string {
-  if (PLAIN_TEXT.test(state) && !YAML_NON_TEXT.test(state)) return state
-  return JSON.stringify(state).replace(/\p{Cc}/gu, escapeControl)
+export type NewTicketFields = Readonly<Record<string, string | number | readonly string[] | undefined>>
+
+/** Formats the text of a new file; fields without a value are left out. */
+export function formatTicketFile(fields: NewTicketFields, description: string): Buffer {
+  const lines = Object.entries(fields).flatMap(([key, value]) => {
+    if (value === undefined) return []
+    if (typeof value === 'object')
+      return value.length === 0 ? [] : [`${key}: [${value.map(formatText).join(', ')}]`]
+    return [`${key}: ${typeof value === 'number' ? value : formatText(value)}`]
+  })
+  const body = description.trim()
+  return Buffer.from(['---', ...lines, '---', ...(body === '' ? [] : [body]), ''].join('\n'))
+}
+
+/** Quotes a text that YAML could read as something else. */
+function formatText(text: string): string {
+  if (PLAIN_TEXT.test(text) && !YAML_NON_TEXT.test(text)) return text
+  return JSON.stringify(text).replace(/\p{Cc}/gu, escapeControl)
 }
 
 /** JSON allows some control characters that YAML forbids. */

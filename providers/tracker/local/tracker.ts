@@ -6,7 +6,15 @@
  * file format.
  */
 import { join, resolve } from 'node:path'
-import type { Cancel, Clock, Log, Tracker, TrackerListing } from '../../../core/ports.ts'
+import type {
+  Cancel,
+  Clock,
+  Log,
+  NewTicket,
+  TrackedTicket,
+  Tracker,
+  TrackerListing,
+} from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { isSameName } from '../../../core/tickets/names.ts'
 import { TICKET_FILE_BYTES_MAX, TRACKER_PROJECTS_MAX } from '../../../protocol/limits.ts'
@@ -14,6 +22,7 @@ import { printable } from '../../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../../protocol/tracker.ts'
 import { refuseMovedTicket } from '../moved-error.ts'
 import { removeStaleDrafts, replaceIfUnchanged } from './atomic-rewrite.ts'
+import { createTicketFile } from './create-ticket.ts'
 import { errorCode, errorText } from './errors.ts'
 import { readWholeFile, TicketFolder, type TicketFolderContents, toFileFacts } from './folder.ts'
 import { limitProblems } from './folder-problems.ts'
@@ -73,6 +82,13 @@ class LocalTracker implements Tracker {
     const move = this.#lastMove.then(() => this.#move(ticketId, state, from))
     this.#lastMove = move.catch(() => undefined)
     return move
+  }
+
+  async createTicket(ticket: NewTicket): Promise<Result<TrackedTicket>> {
+    const contents = await this.#folder.readAll()
+    // The folder is wrong, and not the request.
+    if (!contents.ok) return no('conflict', contents.refusal.message)
+    return createTicketFile(this.#path, ticket, { taken: contents.value.tickets, clock: this.#clock })
   }
 
   /** Projects that the tickets name. */

@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { no, yes } from '../../../core/result.ts'
-import { RUN_INSTRUCTIONS_BYTES_MAX } from '../../../protocol/limits.ts'
+import { RUN_INSTRUCTIONS_BYTES_MAX, TICKET_TITLE_CHARS_MAX } from '../../../protocol/limits.ts'
 import { demandText } from '../../../transport/routes/workers.ts'
 import { CREDENTIAL, fakeMemory, fakeRun, fakeWorker, WORKER_ID } from '../../support/fake-host-api.ts'
 import { openTestServer, type TestServer, TOKEN } from '../../support/test-resources.ts'
@@ -173,6 +173,32 @@ test('a run, its events and its placement are returned', async () => {
     'GET /api/runs/run-9/events 404',
     'GET /api/runs/run-9/placement 404',
   ])
+})
+
+test('a created ticket is answered with 201 and its run', async () => {
+  const { ask } = await open()
+  expect(await ask('POST /api/tickets', { title: 'Mend the lamp' })).toMatchObject({
+    status: 201,
+    body: { ticket: { title: 'Mend the lamp' }, run: { status: 'queued' } },
+  })
+  const later = await ask('POST /api/tickets', { title: 'Mend the lamp', start: false })
+  expect(Object.keys(Object(later.body))).toEqual(['ticket'])
+  for (const [title, error] of [
+    ['two\nlines', /^\/title: must be one line/],
+    ['tab\there', /^\/title: must be one line/],
+    ['line\u2028separator', /^\/title: must be one line/],
+    ['\u0007', /^\/title: must be one line/],
+    ['  ', /^\/title: must be one line/],
+    ['', /^\/title: /],
+    ['x'.repeat(TICKET_TITLE_CHARS_MAX + 1), /^\/title: /],
+  ] as const)
+    expect(await ask('POST /api/tickets', { title })).toMatchObject({
+      status: 400,
+      body: { error: expect.stringMatching(error) },
+    })
+  expect(
+    await statuses(ask, [['POST /api/tickets'], ['POST /api/tickets', { title: 'x', labels: ['a\n'] }]]),
+  ).toEqual(['POST /api/tickets 400', 'POST /api/tickets 400'])
 })
 
 test('starts and retries take an optional body', async () => {

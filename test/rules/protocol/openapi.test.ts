@@ -97,7 +97,7 @@ describe('operations', () => {
     const operation = operationOf(route)
     expect(operation).toMatchObject({ operationId: name, summary: route.summary, tags: [route.tag] })
     const responses: Node = Object(operation.responses)
-    expect(Object.keys(responses)[0]).toBe(route.socket === true ? '101' : '200')
+    expect(Object.keys(responses)[0]).toBe(route.socket === true ? '101' : String(route.successStatus ?? 200))
     for (const status of route.errorStatuses)
       expect(responses[status]).toEqual({ $ref: `#/components/responses/Refused${status}` })
     const placed = [...route.path.matchAll(/:([a-z]+)/g)].map(([, key]) => ({

@@ -62,6 +62,7 @@ GET /api/memories
 POST /api/memories/:repo/forget
 POST /api/memories/:repo/clear`
 const extra = `
+POST /api/tickets
 GET /api/openapi.json
 POST /api/pause
 POST /api/resume
@@ -93,7 +94,7 @@ const named = (test: (route: Route) => boolean) =>
     .sort()
 
 describe('the table', () => {
-  test('has every documented route, the nine extras, and nothing else', () => {
+  test('has every documented route, the ten extras, and nothing else', () => {
     expect(addresses(routes)).toEqual(lines(`${documented.trim()}\n${extra.trim()}`))
     expect(addresses(helperRoutes)).toEqual(lines(helper))
   })
