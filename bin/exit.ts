@@ -21,6 +21,8 @@ export const EXIT = {
   notAccepted: 77,
   /** The configuration does not validate. */
   config: 78,
+  /** Ctrl-C ended watching or a question. */
+  interrupted: 130,
 } as const
 
 /** An expected end of the command: a message for the person, an exit code for scripts. */
