@@ -131,8 +131,8 @@ export class Output {
     this.#options.stderr.write(text)
   }
 
-  /** Registers what erases the line that `Progress` redraws. */
-  setProgress(erase: () => void): void {
+  /** Registers what erases the line that `ProgressLine` redraws. */
+  onErase(erase: () => void): void {
     this.#eraseProgress = erase
   }
 

@@ -4,6 +4,8 @@
  * On a terminal the lines are redrawn in place and cut at its width, so that no line wraps. Elsewhere each change is a
  * line of its own, whole.
  */
+import { createGlyphs } from '../output/glyphs.ts'
+import { mayRedraw } from '../output/progress-line.ts'
 import { truncateEnd } from '../output/text-width.ts'
 
 export interface ScreenOutput {
@@ -21,6 +23,7 @@ const ERASE_TO_END = '\x1b[J'
 export class ProgressScreen {
   readonly #out: ScreenOutput
   readonly #isRedrawn: boolean
+  readonly #ellipsis: string
   /** The lines that the next drawing replaces, by key. */
   readonly #lines = new Map<string, string>()
   #drawnLines = 0
@@ -28,7 +31,8 @@ export class ProgressScreen {
 
   constructor(out: ScreenOutput, env: NodeJS.ProcessEnv) {
     this.#out = out
-    this.#isRedrawn = out.isTTY === true && env.TERM !== 'dumb' && (env.CI ?? '') === ''
+    this.#ellipsis = createGlyphs(env, process.platform).ellipsis
+    this.#isRedrawn = mayRedraw(out, env)
   }
 
   /** The width at which lines are cut; undefined when they stay whole. */
@@ -43,7 +47,7 @@ export class ProgressScreen {
   }
 
   truncate(text: string): string {
-    return this.width === undefined ? text : truncateEnd(text, this.width)
+    return this.width === undefined ? text : truncateEnd(text, this.width, this.#ellipsis)
   }
 
   /** Says that a step goes on, with its seconds on a terminal. Returns the function that prints its end. */
