@@ -7,7 +7,8 @@
 import Type, { type Static, type TSchema } from 'typebox'
 import { JobFollowUp, RunOutcome } from './frames.ts'
 import { type Checker, createChecker } from './parse.ts'
-import { RUN_STATUSES, RunCosts, RunResult, RunSandbox } from './run.ts'
+import { RUN_STATUSES, RunCosts, RunResult } from './run.ts'
+import { ReportedSandbox } from './run-sandbox.ts'
 import { Count, ForeignId, Id, Instant, Link, Name, record, stringEnum, Text } from './schema-helpers.ts'
 import { WorkerCapabilities } from './worker.ts'
 
@@ -81,7 +82,7 @@ export type WorkerFields = Static<typeof WorkerFields>
 
 /** The progress of an execution, as far as it must survive a restart of the daemon. */
 export const ExecutionProgress = record('ExecutionProgress', {
-  sandbox: Type.Optional(RunSandbox),
+  sandbox: Type.Optional(ReportedSandbox),
   agentSessionId: Type.Optional(ForeignId),
   branch: Type.Optional(Name),
   pushed: Type.Optional(Name),

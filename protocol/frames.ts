@@ -31,7 +31,8 @@ import {
 } from './limits.ts'
 import { type Checker, createChecker, createOpenChecker, parseJson, prefixError } from './parse.ts'
 import { PullComment, PullReview, PullThread } from './pulls.ts'
-import { PullState, ReceivedEvent, ReportedEvent, Run, RunCosts, RunResult, RunSandbox } from './run.ts'
+import { PullState, ReceivedEvent, ReportedEvent, Run, RunCosts, RunResult } from './run.ts'
+import { ReportedSandbox } from './run-sandbox.ts'
 import { problemAt } from './schema-errors.ts'
 import {
   boundedList,
@@ -221,7 +222,7 @@ export const RunPatch = record('RunPatch', {
   agentSessionId: Type.Optional(ForeignId),
   prUrl: Type.Optional(Link),
   prState: Type.Optional(PullState),
-  sandbox: Type.Optional(RunSandbox),
+  sandbox: Type.Optional(ReportedSandbox),
   costs: Type.Optional(RunCosts),
 })
 export type RunPatch = Static<typeof RunPatch>
@@ -247,7 +248,7 @@ export const RunOutcome = record('RunOutcome', {
   agentSessionId: Type.Optional(ForeignId),
   prUrl: Type.Optional(Link),
   prState: Type.Optional(PullState),
-  sandbox: Type.Optional(RunSandbox),
+  sandbox: Type.Optional(ReportedSandbox),
 })
 export type RunOutcome = Static<typeof RunOutcome>
 

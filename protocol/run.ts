@@ -21,6 +21,7 @@ import {
   TEXT_CHARS_MAX,
   WORKER_FRAME_BYTES_MAX,
 } from './limits.ts'
+import { RunSandbox } from './run-sandbox.ts'
 import {
   AnyObject,
   boundedList,
@@ -82,14 +83,6 @@ export const RunResult = record('RunResult', {
   artifacts: boundedList(nonEmptyText(ARTIFACT_NAME_BYTES_MAX), RUN_ARTIFACTS_MAX),
 })
 export type RunResult = Static<typeof RunResult>
-
-export const RunSandbox = record('RunSandbox', {
-  provider: Type.Optional(Name),
-  id: Type.Optional(ForeignId),
-  retainedUntil: Type.Optional(Instant),
-  workerId: Type.Optional(Id),
-})
-export type RunSandbox = Static<typeof RunSandbox>
 
 export const RunCosts = boundedList(CostEntry, RUN_COSTS_MAX)
 

@@ -14,7 +14,7 @@ import { daemonEndedError } from '../../core/run/interruption.ts'
 import { ExecutionFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { FailureKind, RunOutcome } from '../../protocol/frames.ts'
-import type { RunSandbox } from '../../protocol/run.ts'
+import type { ReportedSandbox } from '../../protocol/run-sandbox.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind, ImpliedOutput } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
@@ -41,7 +41,7 @@ export type ExecutionEvent =
   | { readonly type: 'costs reported'; readonly costs: CostEntry[] }
   /** No process of the execution is left. `outcome`: the result of `finish`; null when the execution never got there. */
   | { readonly type: 'ended'; readonly outcome: RunOutcome | null }
-  | { readonly type: 'recovered'; readonly sandbox: RunSandbox | undefined }
+  | { readonly type: 'recovered'; readonly sandbox: ReportedSandbox | undefined }
   | { readonly type: 'cancel requested'; readonly reason: string }
   /** The daemon ends at once. */
   | { readonly type: 'stop requested'; readonly reason: string }

@@ -53,6 +53,7 @@ export interface FrameReceiverPorts {
   readonly usage: UsageArchive
   readonly runEventLog: RunEventLog
   readonly leaseShares: Pick<LeaseShares, 'labelOf'>
+  readonly workerName: (workerId: string) => string | undefined
   readonly sendToLease: (leaseId: string, event: LeaseEvent) => void
   /** False while the run's actor recovers from a crash: its frames would be acknowledged before they take effect. */
   readonly acceptsFrames: (runId: string) => boolean
@@ -234,7 +235,8 @@ export class FrameReceiver implements CommitParticipant {
     if (!progress.isAccepted) {
       // A worker that reports has accepted the lease, even when its `dispatch-accepted` was lost.
       progress.isAccepted = true
-      this.#ports.sendToLease(progress.leaseId, { type: 'accepted', at: this.#ports.instant() })
+      const { instant, workerName, sendToLease } = this.#ports
+      sendToLease(progress.leaseId, { type: 'accepted', at: instant(), workerName: workerName(workerId) })
       if (!this.#progressByLease.has(progress.leaseId)) return false
     }
     if (progress.isWritingFile) this.#holdFrame(progress, frame, bytes)

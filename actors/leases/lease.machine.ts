@@ -30,13 +30,13 @@ export interface LeaseInput {
 }
 
 export type LeaseEvent =
-  | { readonly type: 'accepted'; readonly at: string }
+  | { readonly type: 'accepted'; readonly at: string; readonly workerName?: string | undefined }
   | { readonly type: 'rejected'; readonly at: string; readonly reason: string }
   | { readonly type: 'unanswered'; readonly at: string }
   /** The dispatch was not sent and will not be. */
   | { readonly type: 'withdrawn'; readonly at: string; readonly reason: string }
   | { readonly type: 'worker lost' }
-  | { readonly type: 'worker claimed lease'; readonly at: string }
+  | { readonly type: 'worker claimed lease'; readonly at: string; readonly workerName?: string | undefined }
   | { readonly type: 'worker denied lease'; readonly at: string }
   | { readonly type: 'lease expired'; readonly at: string }
   | {
@@ -124,7 +124,13 @@ export const leaseMachine = setup({
     })),
     reportAccepted: sendEvent(({ context, event }) => ({
       to: runAddress(context),
-      event: { type: 'accepted', leaseId: context.id, workerId: context.workerId, at: instantOf(event) },
+      event: {
+        type: 'accepted',
+        leaseId: context.id,
+        workerId: context.workerId,
+        workerName: 'workerName' in event ? event.workerName : undefined,
+        at: instantOf(event),
+      },
     })),
     reportDeclined: sendEvent(({ context, event }) => ({
       to: runAddress(context),

@@ -71,6 +71,7 @@ export const leasesModule = defineHostModule({
       usage: store.usage,
       runEventLog: runRecords.eventLog,
       leaseShares,
+      workerName: (workerId) => registry.get(workerId)?.name,
       sendToLease: (leaseId, event) => void system.send(LEASE, leaseId, event),
       acceptsFrames: (runId) => system.isRunning(RUN, runId),
       screenReport: (runId, reported) => jobs.runPulls.screen(runId, reported),

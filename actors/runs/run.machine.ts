@@ -81,7 +81,14 @@ interface PullAnswer {
 export type RunMachineEvent =
   | { readonly type: 'granted'; readonly leaseId: string; readonly place?: RunFields['place'] }
   | { readonly type: 'declined'; readonly leaseId: string; readonly at: string }
-  | { readonly type: 'accepted'; readonly leaseId: string; readonly workerId: string; readonly at: string }
+  | {
+      readonly type: 'accepted'
+      readonly leaseId: string
+      readonly workerId: string
+      /** Unknown after a restart of the host. */
+      readonly workerName?: string | undefined
+      readonly at: string
+    }
   | ({ readonly type: 'patched' } & RunPatchReport)
   | ({ readonly type: 'patched to running' } & RunPatchReport)
   | ({ readonly type: 'patched to finalizing' } & RunPatchReport)
@@ -360,7 +367,7 @@ export const runMachine = setup({
     accept: assign(({ context, event }) =>
       event.type === 'accepted'
         ? {
-            run: acceptRun(context.run, { workerId: event.workerId, now: event.at }),
+            run: acceptRun(context.run, { ...event, now: event.at }),
             lease: event.leaseId,
             attempts: context.attempts + 1,
             costsBefore: context.run.costs.length,

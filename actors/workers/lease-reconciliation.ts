@@ -37,7 +37,11 @@ export class LeaseReconciliation {
       if (claimed.has(id)) continue
       claimed.add(id)
       if (worker.leases.has(id))
-        this.#sendEvent(id, { type: 'worker claimed lease', at: this.#ports.instant() })
+        this.#sendEvent(id, {
+          type: 'worker claimed lease',
+          at: this.#ports.instant(),
+          workerName: worker.name,
+        })
       else this.answerStale(connection, id)
     }
     for (const id of [...worker.leases])

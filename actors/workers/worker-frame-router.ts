@@ -16,6 +16,7 @@ import {
 } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
+import type { LeaseEvent } from '../leases/lease.machine.ts'
 import type { LeaseSettlements } from '../leases/lease-settlements.ts'
 import { Counter } from '../runtime/counter.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
@@ -162,8 +163,9 @@ export class WorkerFrameRouter {
   }
 
   #onAccepted(connection: WorkerConnection, worker: EnrolledWorker, leaseId: string): void {
-    const at = this.#ports.instant()
-    this.#ports.reconciliation.sendLeaseEvent(connection, worker, leaseId, { type: 'accepted', at })
+    const { instant, reconciliation } = this.#ports
+    const event: LeaseEvent = { type: 'accepted', at: instant(), workerName: worker.name }
+    reconciliation.sendLeaseEvent(connection, worker, leaseId, event)
   }
 
   #onRejected(

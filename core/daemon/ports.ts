@@ -14,7 +14,8 @@ import type {
   UsageSnapshot,
   WorkerAuth,
 } from '../../protocol/frames.ts'
-import type { ReportedEvent, RunSandbox } from '../../protocol/run.ts'
+import type { ReportedEvent } from '../../protocol/run.ts'
+import type { ReportedSandbox } from '../../protocol/run-sandbox.ts'
 import type { ControlDatabase } from '../ports.ts'
 import type { Result } from '../result.ts'
 import type { BootedSandbox, BootRequest } from './terminal.ts'
@@ -57,7 +58,7 @@ export interface ExecutionRequest {
  * text.
  */
 export interface Progress {
-  readonly sandbox?: RunSandbox
+  readonly sandbox?: ReportedSandbox
   readonly agentSessionId?: string
   readonly branch?: string
   /** The commit that was pushed to the code host. */
@@ -146,7 +147,7 @@ export interface Executor {
 }
 
 export interface RecoveredOutputs {
-  readonly sandbox?: RunSandbox
+  readonly sandbox?: ReportedSandbox
   /** The costs of the run, as far as its disk records them. */
   readonly costs?: readonly CostEntry[]
   readonly usage?: readonly UsageSnapshot[]

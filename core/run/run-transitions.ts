@@ -4,14 +4,15 @@
  * Every function returns a new record and leaves its argument unchanged. A field that no longer applies is removed.
  * Whether the change is allowed is decided elsewhere (`permission.ts`, the machines).
  */
-import { DEFAULT_SANDBOX_PROVIDER, type SandboxProvider } from '../../protocol/config.ts'
+import type { SandboxProvider } from '../../protocol/config.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import type { PullState, Run, RunPull, RunResult, RunSandbox, RunStatus, Ticket } from '../../protocol/run.ts'
+import type { PullState, Run, RunPull, RunResult, RunStatus, Ticket } from '../../protocol/run.ts'
+import type { RunSandbox } from '../../protocol/run-sandbox.ts'
 import { truncate } from '../safe-text.ts'
 import { foldExcessCosts, replaceLeaseCosts, totalsOf } from './cost.ts'
 import { isKnownPull } from './run-pull.ts'
-import { retainedSandbox } from './sandbox-retention.ts'
+import { type AcceptingWorker, acceptSandbox, isOfOtherWorker, retainedSandbox } from './sandbox-record.ts'
 
 /** The order of statuses. A worker's report alone reaches only the three in the middle. */
 const PROGRESS: Readonly<Record<RunStatus, number>> = {
@@ -42,9 +43,8 @@ export function newRun(id: string, ticket: Ticket, provider: SandboxProvider, no
  * A sandbox and its agent session belong to one machine, so those of another worker are dropped. The accepting
  * worker's own sandbox stays, because a follow-up uses it.
  */
-export function acceptRun(run: Run, by: { readonly workerId: string; readonly now: string }): Run {
-  const { provider = DEFAULT_SANDBOX_PROVIDER, workerId } = run.sandbox
-  const moved = workerId !== undefined && workerId !== by.workerId
+export function acceptRun(run: Run, by: AcceptingWorker & { readonly now: string }): Run {
+  const moved = isOfOtherWorker(run.sandbox, by)
   const kept = omitFields(
     run,
     moved ? ['queueReason', 'finishedAt', 'agentSessionId'] : ['queueReason', 'finishedAt'],
@@ -53,7 +53,7 @@ export function acceptRun(run: Run, by: { readonly workerId: string; readonly no
     ...kept,
     status: 'preparing',
     startedAt: by.now,
-    sandbox: { ...(moved ? {} : run.sandbox), provider, workerId: by.workerId },
+    sandbox: acceptSandbox(run.sandbox, by),
   }
 }
 

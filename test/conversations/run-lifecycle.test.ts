@@ -117,7 +117,7 @@ test('`run-patch` reports session, pull request, sandbox and costs', async () =>
     agentSessionId: 's-1',
     prUrl,
     prState: 'open',
-    sandbox: { provider: 'bwrap', id: 'box-1', workerId: worker.workerId },
+    sandbox: { provider: 'bwrap', id: 'box-1', workerId: worker.workerId, workerName: 'worker' },
     costs: [{ label: 'run', costUsd: 1 }],
     costTotals: { costUsd: 1, inputTokens: 10 },
   })

@@ -63,6 +63,7 @@ class Host {
       usage: { replace: async () => {}, read: async () => undefined, list: async () => [] },
       runEventLog: this.#runEventLog,
       leaseShares: { labelOf: () => undefined },
+      workerName: () => undefined,
       sendToLease: () => {},
       patchRun: () => {},
       recordMemories: () => undefined,

@@ -95,6 +95,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
     },
     runEventLog,
     leaseShares: { labelOf: () => undefined },
+    workerName: () => undefined,
     sendToLease: (id: string, event: LeaseEvent) => {
       leaseEvents.push(`${id} ${event.type}`)
       // The host does the same when the lease has ended.

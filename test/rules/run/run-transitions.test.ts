@@ -46,7 +46,7 @@ describe('accepted', () => {
     )
   })
 
-  const kept = { provider: 'own', id: 'sb-1', retainedUntil: T1, workerId: 'wk-1' }
+  const kept = { provider: 'own', id: 'sb-1', retainedUntil: T1, workerId: 'wk-1', workerName: 'box' }
   test('the worker that holds the sandbox uses it again', () => {
     const run = acceptRun(aRun({ sandbox: kept, agentSessionId: 's' }), { workerId: 'wk-1', now: T1 })
     expect(run).toMatchObject({ sandbox: kept, agentSessionId: 's' })
@@ -56,6 +56,15 @@ describe('accepted', () => {
     const run = acceptRun(aRun({ sandbox: kept, agentSessionId: 's' }), { workerId: 'wk-2', now: T1 })
     expect(run.sandbox).toEqual({ provider: 'own', workerId: 'wk-2' })
     expect(run).not.toHaveProperty('agentSessionId')
+  })
+
+  test('the run keeps the name that the worker had, whatever the worker reports', () => {
+    const accepted = acceptRun(aRun(), { workerId: 'wk-1', workerName: 'box', now: T1 })
+    const patched = patchRun(accepted, { status: 'running', sandbox: { id: 'sb-1' } }, by)
+    expect(finishRun(patched, { status: 'completed', costs: [] }, end).sandbox).toMatchObject({
+      id: 'sb-1',
+      workerName: 'box',
+    })
   })
 })
 

@@ -1,12 +1,32 @@
 /**
- * Sets until when the sandbox of a finished run is retained.
+ * Sets whose sandbox an accepted run has, and until when the sandbox of a finished run is retained.
  */
 import { DEFAULT_SANDBOX_PROVIDER } from '../../protocol/config.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { RETENTION_SLACK_HOURS } from '../../protocol/limits.ts'
-import type { RunSandbox } from '../../protocol/run.ts'
+import type { RunSandbox } from '../../protocol/run-sandbox.ts'
 
 const HOUR_MS = 3_600_000
+
+export interface AcceptingWorker {
+  readonly workerId: string
+  readonly workerName?: string | undefined
+}
+
+export const isOfOtherWorker = ({ workerId }: RunSandbox, by: AcceptingWorker): boolean =>
+  workerId !== undefined && workerId !== by.workerId
+
+/** The record keeps the worker's name, because the worker may be removed later. */
+export function acceptSandbox(sandbox: RunSandbox, by: AcceptingWorker): RunSandbox {
+  const { provider = DEFAULT_SANDBOX_PROVIDER } = sandbox
+  const { workerId, workerName } = by
+  return {
+    ...(isOfOtherWorker(sandbox, by) ? {} : sandbox),
+    provider,
+    workerId,
+    ...(workerName === undefined ? {} : { workerName }),
+  }
+}
 
 /** The worker's retention instant is used unless it is too late. An instant in the past is normal after an absence. */
 export function retainedSandbox(
