@@ -93,8 +93,6 @@ class LocalExecutor implements ClosableExecutor {
       return `malformed: ${JSON.stringify(job.run.id)} is no name for a folder`
     if (job.kind === 'follow-up' && (job.pull === undefined || job.followUp === undefined))
       return 'malformed: a follow-up needs pull and followUp'
-    const codehost = this.#dependencies.codehostFor(job)
-    if (!codehost.ok) return `malformed: ${codehost.refusal.message}`
     if (this.#resumed.has(job.run.id)) return 'busy: a person is in the sandbox of this run'
     return this.#findDiskRefusal(isProtected)
   }

@@ -3,14 +3,15 @@
  *
  * A setback has a subject, so one failed run holds back every run that needs the same. It ends when the configuration
  * or the worker's agents change, when a person retries a run or enables the worker, when the worker has reconnected,
- * and after SETBACK_RECHECK_MS, because a repository may be created or a key be paid for without any notice. The state
- * is in memory only: after a restart each subject is tried once more.
+ * and after SETBACK_RECHECK_MS, because a repository may be created or a key be paid for without any notice. Time and a
+ * reconnect end no setback that came after the agent's work, because each try would cost that work again. The state is
+ * in memory only: after a restart each subject is tried once more.
  */
 import { runSubject } from '../../core/fleet/obstacles.ts'
 import type { Log } from '../../core/ports.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import { isAbout } from '../../core/run/queue-reasons.ts'
-import { setbackReason } from '../../core/run/setback.ts'
+import { hasSpent, setbackReason } from '../../core/run/setback.ts'
 import { SETBACK_RECHECK_MS, SETBACKS_PER_WORKER_MAX, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { RunContext } from '../runs/run.machine.ts'
@@ -24,6 +25,8 @@ export interface Setback {
   readonly reason: string
   /** Monotonic instant of the report. */
   readonly at: number
+  /** The agent had worked before the setback. */
+  readonly hasSpent: boolean
 }
 
 export interface SetbacksPorts {
@@ -46,39 +49,48 @@ export class Setbacks {
   /** Records the setback of a run that its worker has just given back. */
   onRunChange({ before, after }: StateChange, needsOf: (run: Run) => JobNeeds | undefined): void {
     const { run } = after.context as RunContext
-    const reason = setbackReason((before?.context as RunContext | undefined)?.run, run)
+    const contextBefore = before?.context as RunContext | undefined
+    const reason = setbackReason(contextBefore?.run, run)
     const { workerId } = run.sandbox
-    if (reason !== undefined && workerId !== undefined) this.#record(workerId, run.id, needsOf(run), reason)
+    if (reason === undefined || workerId === undefined) return
+    const setback = {
+      reason,
+      at: this.#ports.timers.now(),
+      hasSpent: hasSpent(run.costs.slice(contextBefore?.costsBefore)),
+    }
+    this.#record(workerId, run.id, needsOf(run), setback)
   }
 
-  #record(workerId: string, runId: string, needs: JobNeeds | undefined, reason: string): void {
+  #record(workerId: string, runId: string, needs: JobNeeds | undefined, setback: Setback): void {
+    const { reason } = setback
     const { workers, timers, log, requestScheduling } = this.#ports
     const worker = workers.get(workerId)
     if (worker === undefined) return
     const subject = needs?.subjects.find((candidate) => isAbout(reason, candidate)) ?? runSubject(runId)
-    const at = timers.now()
     worker.setbacks.delete(subject)
-    worker.setbacks.set(subject, { reason, at })
+    worker.setbacks.set(subject, setback)
     for (const oldest of worker.setbacks.keys()) {
       if (worker.setbacks.size <= SETBACKS_PER_WORKER_MAX) break
       worker.setbacks.delete(oldest)
     }
-    timers.set(timerKeyOf(workerId), subject, at + SETBACK_RECHECK_MS)
+    if (!setback.hasSpent) timers.set(timerKeyOf(workerId), subject, setback.at + SETBACK_RECHECK_MS)
     log.warn({ worker: workerId, run: runId, reason }, 'a run waits for what it needs')
     requestScheduling()
   }
 
   /** The subject may be tried again. */
   onTimer(key: string, subject: string): void {
-    this.#ports.workers.get(key.slice('setback '.length))?.setbacks.delete(subject)
+    const setbacks = this.#ports.workers.get(key.slice('setback '.length))?.setbacks
+    if (setbacks?.get(subject)?.hasSpent !== true) setbacks?.delete(subject)
     this.#ports.requestScheduling()
   }
 
   /** The worker may have been started with other options. A connection that comes and goes must not repeat a run. */
   onReconnected(worker: EnrolledWorker): void {
     const { timers } = this.#ports
-    for (const [subject, { at }] of worker.setbacks)
-      timers.set(timerKeyOf(worker.id), subject, Math.max(timers.now(), at + WORKER_BACKOFF_MS))
+    for (const [subject, setback] of worker.setbacks)
+      if (!setback.hasSpent)
+        timers.set(timerKeyOf(worker.id), subject, Math.max(timers.now(), setback.at + WORKER_BACKOFF_MS))
   }
 
   /** The worker may use now what it could not use before. */

@@ -3,6 +3,7 @@
  *
  * A worker says so by the kind of the failure. The run keeps its costs, and waits with the worker's words as reason.
  */
+import type { CostEntry } from '../../protocol/cost.ts'
 import type { FailureKind, RunOutcome } from '../../protocol/frames.ts'
 import type { Run } from '../../protocol/run.ts'
 import { isInterrupted, isInterruption } from './interruption.ts'
@@ -20,3 +21,9 @@ export function setbackReason(before: Run | undefined, after: Run): string | und
   const { queueReason } = after
   return queueReason === undefined || isInterruption(queueReason) ? undefined : queueReason
 }
+
+/** Whether an attempt with these costs had an agent at work. Such an attempt is not repeated without a person. */
+export const hasSpent = (costs: readonly CostEntry[]): boolean =>
+  costs.some(
+    ({ costUsd = 0, inputTokens, outputTokens }) => costUsd > 0 || inputTokens > 0 || outputTokens > 0,
+  )

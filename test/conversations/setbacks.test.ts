@@ -1,10 +1,12 @@
 /** Setbacks: a worker gives a run back that lacks something, and the run waits until something has changed. */
 import { expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
 import { SETBACK_RECHECK_MS, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import {
   capabilities,
   configWith,
+  cost,
   type EnrolledScriptedWorker,
   enroll,
   type HostConversation,
@@ -25,9 +27,11 @@ async function giveBack(
   { connection }: EnrolledScriptedWorker,
   error = UNREADABLE,
   failure: 'configuration' | 'credentials' | 'agent' = 'configuration',
+  costs: readonly CostEntry[] = [],
 ): Promise<void> {
   const work = new Work(connection.lastReceived('dispatch'))
-  await connection.send(work.accept(), work.running(), work.complete({ status: 'failed', failure, error }))
+  const outcome = { failure, error, costs: [...costs] }
+  await connection.send(work.accept(), work.running(), work.complete({ status: 'failed', ...outcome }))
 }
 
 async function startWithSetback(): Promise<{ host: HostConversation; worker: EnrolledScriptedWorker }> {
@@ -111,6 +115,24 @@ test('after a while the host tries again by itself', async () => {
   const { host, worker } = await startWithSetback()
   await host.advanceWithHeartbeats(SETBACK_RECHECK_MS / 1_000 + 1, [worker.connection])
   expect(dispatchesOf(worker)).toHaveLength(2)
+})
+
+test('time and a reconnect repeat no run whose agent had worked, and a changed configuration does', async () => {
+  const host = await startHost(configWith(credentials))
+  const worker = await enroll(host, 'worker', 1)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const reason = 'credential of github is refused: it may not open pull requests'
+  await giveBack(worker, reason, 'credentials', [cost(1)])
+  await host.advanceWithHeartbeats(SETBACK_RECHECK_MS / 1_000 + 1, [worker.connection])
+  expect(dispatchesOf(worker)).toHaveLength(1)
+  const again = await reconnect(host, worker)
+  await host.advanceWithHeartbeats(SETBACK_RECHECK_MS / 1_000 + 1, [again])
+  expect(again.hasReceived('dispatch')).toBe(false)
+  expect(host.runOf('ENG-1')).toMatchObject({ status: 'queued', queueReason: reason })
+  await host.succeeded(host.hostApi.changeSettings({ repos: { main: { remote: 'owner/other' } } }))
+  await host.settle()
+  expect(again.hasReceived('dispatch')).toBe(true)
 })
 
 test('after a restart the host tries once more', async () => {

@@ -175,6 +175,25 @@ story('a wrong remote holds its runs back, and the corrected one lets them run',
   expect(await system.waitForEnd('ASTRAY')).toMatchObject({ status: 'completed' })
 })
 
+story(
+  'a wrong address of the code host is a reason with its cure, and the corrected one lets the run go on',
+  async () => {
+    const folder = createProgramFolder()
+    installAgent(folder)
+    const system = await openSystem({ folder, key: GOOD_KEY })
+    const wrong = { driver: 'github', apiUrl: 'https://git.example/api/v3?x=1', token: 'planted-token-4715' }
+    editConfig(system, 'codehost', wrong)
+    await system.pairWorker()
+    system.writeTicket('LOST', [])
+    const cure = /^acme\/plain can't be read: codehost\.apiUrl must end with a path; leave out \? and #/
+    const waiting = await waitForReason(system, 'LOST', cure)
+    const { body } = await system.host.request(`/api/runs/${waiting.id}/placement`)
+    expect(body).toMatchObject({ reason: waiting.queueReason, workers: [{ reason: waiting.queueReason }] })
+    editConfig(system, 'codehost', { driver: 'local', apiUrl: undefined, token: undefined })
+    expect(await system.waitForEnd('LOST')).toMatchObject({ status: 'completed' })
+  },
+)
+
 story('an eligible ticket without a repository has a queued run with its reason', async () => {
   const folder = createProgramFolder()
   installAgent(folder)

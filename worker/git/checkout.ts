@@ -20,6 +20,7 @@ import {
 } from './git-inside-sandbox.ts'
 import type { CheckedOut, LogToRun, RunFolders, SandboxRunner } from './git-ports.ts'
 import type { MirrorCache, RemoteRepository } from './mirror-cache.ts'
+import { mayPush } from './push.ts'
 import { whileFetching } from './retry.ts'
 import { unreadableRemote } from './unreadable-remote.ts'
 
@@ -64,6 +65,10 @@ export async function checkOut(
   const work = async (mirror: string): Promise<Result<CheckedOut>> => {
     const startPoint = await findStart(git, mirror, job)
     if (!startPoint.ok) return startPoint
+    const { commit: head } = startPoint.value
+    // An agent whose work can't be pushed would work in vain.
+    const access = await mayPush(git, { folder: mirror, repository, branch: job.branch, head, signal })
+    if (!access.ok) return access
     const first = await cloneInside(git, workspace, mirror, startPoint.value, 'first', signal)
     if (first.result.ok) return first.result
     if (signal.aborted) return no('conflict', 'the checkout was stopped')
@@ -150,10 +155,8 @@ async function continueBranch(
   if (!ran.ok) return ran
   const fork = ran.value.output.trim()
   if (ran.value.code !== 0 || fork === '') {
-    return no(
-      'conflict',
-      `the branch ${job.branch} of ${job.repo.remote} shares no history with ${job.base}; rename or delete it`,
-    )
+    const message = `the branch ${job.branch} of ${job.repo.remote} shares no history with ${job.base}; rename or delete it`
+    return { ok: false, refusal: { kind: 'conflict', message, failure: 'configuration' } }
   }
   if (fork === pushedBefore) return yes({ commit: base, baseTip: base, from: { base, pushedBefore } })
   return yes({ commit: pushedBefore, baseTip: base, from: { base: fork, pushedBefore } })

@@ -21,7 +21,7 @@ import { makePassable } from './mirror-folders.ts'
 import { publish } from './publish.ts'
 import type { RemotePolicy } from './remote-policy.ts'
 import { resolvePullRepositories, resolveRepository } from './resolve-remote.ts'
-import { refusedCodeHostToken } from './unreadable-remote.ts'
+import { refusedCodeHostToken, unreadableRemote } from './unreadable-remote.ts'
 
 export interface GitSourcesOptions {
   /** Created here, with `git` and `repositories` below it; other users must be able to enter its parent folders. */
@@ -63,7 +63,7 @@ export function createGitSources(options: GitSourcesOptions): GitSources {
 function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache): GitSources {
   const { clock, random, bundleBytesMax } = options
   const repositoryFor = (job: Job) => {
-    const codehost = options.codehostFor(job)
+    const codehost = requireCodeHost(options, job)
     return codehost.ok ? resolveRepository(job, codehost.value) : codehost
   }
   const prune = createPruner(cache, clock, options.log)
@@ -109,7 +109,7 @@ function buildFollowUpSources(
     if (pull === undefined || followUp === undefined)
       return no('invalid', 'the job says neither which pull request it follows up nor as which follow-up')
     if (!FOLLOW_UP_ID.test(followUp.id)) return no('invalid', `${printable(followUp.id)} names no follow-up`)
-    const codehost = options.codehostFor(work.job)
+    const codehost = requireCodeHost(options, work.job)
     const repositories = codehost.ok ? resolvePullRepositories(work.job, codehost.value) : codehost
     return repositories.ok
       ? yes({
@@ -150,12 +150,18 @@ function buildFollowUpSources(
   }
 }
 
+/** Refused when the configuration of the code host is wrong, such as codehost.apiUrl. */
+function requireCodeHost({ codehostFor }: GitSourcesOptions, job: Job): Result<CodeHost> {
+  const codehost = codehostFor(job)
+  return codehost.ok ? codehost : unreadableRemote(job.repo.remote, codehost.refusal.message)
+}
+
 function commentTarget(
-  { codehostFor }: GitSourcesOptions,
+  options: GitSourcesOptions,
   job: Job,
   logToRun: LogToRun | undefined,
 ): Result<CommentTarget> {
-  const codehost = codehostFor(job)
+  const codehost = requireCodeHost(options, job)
   if (!codehost.ok) return codehost
   if (job.pull === undefined) return no('invalid', 'the job names no pull request')
   return yes({ codehost: codehost.value, remote: job.repo.remote, number: job.pull.number, logToRun })

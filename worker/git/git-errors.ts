@@ -17,6 +17,8 @@ export type GitErrorKind =
 
 interface KnownError {
   readonly pattern: RegExp
+  /** The credential has not the right, whatever a run does. */
+  readonly isAboutRights?: true
   readonly kind: RefusalKind
   readonly errorKind: GitErrorKind
   readonly hint: string
@@ -32,12 +34,14 @@ const KNOWN_ERRORS: readonly KnownError[] = [
       /Authentication failed|could not read (Username|Password)|HTTP Basic: Access denied|returned error: 401/,
     kind: 'unauthorized',
     errorKind: 'permanent',
+    isAboutRights: true,
     hint: 'the code host refused the token; connect the code host again, or set codehost.token',
   },
   {
     pattern: /Permission denied \(|Host key verification failed|no mutual signature/,
     kind: 'unauthorized',
     errorKind: 'permanent',
+    isAboutRights: true,
     hint: 'ssh was refused; give the worker’s user a key that the code host knows, and the code host’s key in known_hosts',
   },
   {
@@ -63,6 +67,7 @@ const KNOWN_ERRORS: readonly KnownError[] = [
       /returned error: 403|access denied|Write access to repository not granted|Permission to .* denied/i,
     kind: 'forbidden',
     errorKind: 'permanent',
+    isAboutRights: true,
     hint: 'the token may not do this in this repository; give it read and write access to its contents',
   },
   {
@@ -135,6 +140,8 @@ const KNOWN_ERRORS: readonly KnownError[] = [
 
 export interface GitFailure {
   readonly errorKind: GitErrorKind
+  /** The credential has not the right, whatever a run does. */
+  readonly isAboutRights?: true
   readonly refused: Refused
 }
 
@@ -147,6 +154,7 @@ export function explainFailure(activity: string, stderr: string): GitFailure {
   }
   return {
     errorKind: known.errorKind,
+    ...(known.isAboutRights === true ? { isAboutRights: true } : {}),
     refused: no(known.kind, `${activity}: ${known.hint}${quoted === '' ? '' : ` (git says: ${quoted})`}`),
   }
 }

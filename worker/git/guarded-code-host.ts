@@ -20,7 +20,8 @@ export function guardCodeHost(
   }
   const guarded = async <T>(act: () => Promise<Result<T>>): Promise<Result<T>> => {
     const checked = await check()
-    return checked.ok ? act() : checked
+    // The options of the worker forbid the address, and no run can change them.
+    return checked.ok ? act() : { ok: false, refusal: { ...checked.refusal, failure: 'configuration' } }
   }
   return {
     gitAddress: (remote) => codehost.gitAddress(remote),

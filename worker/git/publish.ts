@@ -6,7 +6,7 @@
  * existing push or pull request and adopts it.
  */
 import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../core/ports.ts'
-import { no, type Result, yes } from '../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Git } from './git.ts'
 import type { CheckedOut, LogToRun, PublishedPull, RunFolders } from './git-ports.ts'
@@ -15,6 +15,7 @@ import { pullBody, pullTitle } from './pull-request-text.ts'
 import { NO_COMMIT, pushOnce, readRemoteCommit } from './push.ts'
 import { type Attempt, isTransientRefusal, type RetryPorts, whilePublishing, withRetries } from './retry.ts'
 import { runRepositoryPath } from './run-repository.ts'
+import { refusedCodeHostToken } from './unreadable-remote.ts'
 
 export interface PublishPorts extends RetryPorts {
   readonly git: Git
@@ -49,7 +50,7 @@ export async function publish(ports: PublishPorts, context: PublishContext): Pro
   )
   if (!pushed.ok) return pushed
   const pull = await ensurePull(ports, context)
-  if (!pull.ok) return pull
+  if (!pull.ok) return explainNoPull(context, pull)
   const { adopted, url, state } = pull.value
   return yes({ pushed: context.head, prUrl: url, prState: state, adopted })
 }
@@ -141,6 +142,15 @@ async function ensurePull(ports: PublishPorts, context: PublishContext): Promise
     return { result: opened, isTransient: isTransientRefusal(opened.refusal.kind) }
   }
   return withRetries(ports, context.signal, attempt, whilePublishing(context.logToRun))
+}
+
+/** The token may push and yet not open pull requests, which no run can change. */
+function explainNoPull({ job }: PublishContext, refused: Refused): Refused {
+  const { kind, failure } = refused.refusal
+  const isAboutRights = failure === undefined && (kind === 'unauthorized' || kind === 'forbidden')
+  return isAboutRights && job.codehost !== undefined
+    ? refusedCodeHostToken(job.codehost.driver, refused)
+    : refused
 }
 
 function findPull({ codehost, job }: PublishContext): Promise<Result<OpenPullRequest | undefined>> {

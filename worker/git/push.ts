@@ -8,6 +8,7 @@ import type { Git, GitResult, Remote } from './git.ts'
 import { explainFailure } from './git-errors.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
 import { runRepositoryPath } from './run-repository.ts'
+import { explainUnwritable } from './unreadable-remote.ts'
 
 export interface PushRequest {
   readonly repository: RemoteRepository
@@ -89,17 +90,19 @@ export async function mayPush(
     signal,
   })
   if (!ran.ok || ran.value.code === 0) return yes(undefined)
-  const { refusal } = explainFailure(`pushing ${branch} to ${repository.name}`, ran.value.stderr).refused
-  return refusal.kind === 'forbidden' || refusal.kind === 'unauthorized'
-    ? { ok: false, refusal }
-    : yes(undefined)
+  const failure = explainFailure(`pushing ${branch} to ${repository.name}`, ran.value.stderr)
+  return failure.isAboutRights === true ? explainUnwritable(repository, failure) : yes(undefined)
 }
 
 function classifyRefusal({ branch, repository }: PushRequest, { output, stderr }: GitResult): PushResult {
   const reason = REFUSED_REF.exec(output)?.groups?.reason ?? ''
   if (OVERTAKEN.test(reason) || MOVED.test(stderr)) return { is: 'overtaken' }
-  const account = explainFailure(`pushing ${branch} to ${repository.name}`, `${reason}\n${stderr}`)
-  return { is: 'refused', result: account.refused, isTransient: account.errorKind === 'network' }
+  const failure = explainFailure(`pushing ${branch} to ${repository.name}`, `${reason}\n${stderr}`)
+  return {
+    is: 'refused',
+    result: explainUnwritable(repository, failure),
+    isTransient: failure.errorKind === 'network',
+  }
 }
 
 /** The commit of a branch on the code host; undefined: the branch does not exist. */

@@ -18,10 +18,16 @@ import { unreadableRemote } from './unreadable-remote.ts'
 
 export function resolveRepository(job: Job, codehost: CodeHost): Result<RemoteRepository> {
   const { remote } = job.repo
-  const bad = nameProblem(remote, [job.branch, job.base])
+  const bad = nameProblem(remote, [job.branch])
   if (bad !== undefined) return bad
+  if (!isGitBranch(job.base))
+    return unreadableRemote(
+      remote,
+      `${printable(job.base)} is no branch name that git takes; correct defaultBranch`,
+    )
   if (job.branch === job.base || job.branch === job.repo.defaultBranch) {
-    return no('invalid', `a run never works on ${job.branch} itself; give the ticket another branch name`)
+    const cure = `a run never works on ${job.branch} itself; give the ticket another branch name, or correct defaultBranch`
+    return { ok: false, refusal: { kind: 'invalid', message: cure, failure: 'configuration' } }
   }
   return resolveAddress(job, codehost, job.repo.cloneUrl)
 }

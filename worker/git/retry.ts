@@ -7,7 +7,7 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Clock, RandomSource } from '../../core/ports.ts'
-import { no, type Refusal, type Result } from '../../core/result.ts'
+import type { Refusal, Result } from '../../core/result.ts'
 
 const TRIES_MAX = 3
 const PAUSE_MS = 500
@@ -114,8 +114,10 @@ class RetryState {
   finish<T>(result: Result<T>): Result<T> {
     if (this.#loggedReason === undefined) return result
     const minutes = formatMinutes(this.#ports.clock.monotonic() - this.#began)
-    if (!result.ok)
-      return no(result.refusal.kind, `${result.refusal.message} (${this.#gaveUp ?? `tried for ${minutes}`})`)
+    if (!result.ok) {
+      const message = `${result.refusal.message} (${this.#gaveUp ?? `tried for ${minutes}`})`
+      return { ok: false, refusal: { ...result.refusal, message } }
+    }
     this.#longRetry?.logToRun(`it worked after ${minutes}`)
     return result
   }

@@ -1,5 +1,5 @@
 /**
- * Words why a repository can't be read, as a queue reason with its cure, and names the kind of the failure.
+ * Words why a repository can't be read or written, as a queue reason with its cure, and names the kind of the failure.
  *
  * A wrong remote or a refused token stays wrong however often a run starts, so the host keeps the run in its queue.
  */
@@ -11,7 +11,7 @@ import {
   withCure,
 } from '../../core/run/queue-reasons.ts'
 import type { FailureKind } from '../../protocol/frames.ts'
-import type { GitErrorKind } from './git-errors.ts'
+import type { GitErrorKind, GitFailure } from './git-errors.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
 
 /** A refusal because the configuration of the repository is wrong. */
@@ -41,16 +41,29 @@ export function explainUnreadable(
     ok: false,
     refusal: { ...refusal, message, failure },
   })
-  if (refusal.kind === 'unauthorized' && credentialOf !== undefined) {
-    const subject = remote.token === undefined ? missingCredentialSubject : refusedCredentialSubject
-    return fail('credentials', withCure(subject(credentialOf), cure))
-  }
+  if (refusal.kind === 'unauthorized' && credentialOf !== undefined)
+    return fail('credentials', withCure(credentialSubject(credentialOf, remote), cure))
   if (LASTING_KINDS.includes(refusal.kind) || UNRESOLVED.test(cure))
     return fail('configuration', withCure(remoteSubject(name), cure))
   return errorKind === 'network' ? fail('network', refusal.message) : { ok: false, refusal }
 }
 
-/** The API of the code host refused the token. */
+/** Explains why a push was refused. A refusal of what the run has changed stays the run's own failure. */
+export function explainUnwritable(
+  { credentialOf, remote }: RemoteRepository,
+  { refused, isAboutRights }: GitFailure,
+): Refused {
+  const { refusal } = refused
+  if (isAboutRights !== true) return refused
+  const subject = credentialOf === undefined ? undefined : credentialSubject(credentialOf, remote)
+  const message = subject === undefined ? refusal.message : withCure(subject, refusal.message)
+  return { ok: false, refusal: { ...refusal, message, failure: 'credentials' } }
+}
+
+const credentialSubject = (provider: string, { token }: RemoteRepository['remote']): string =>
+  token === undefined ? missingCredentialSubject(provider) : refusedCredentialSubject(provider)
+
+/** The API of the code host refused the token, or a request for which it has not the right. */
 export function refusedCodeHostToken(driver: string, { refusal }: Refused): Refused {
   const message = withCure(refusedCredentialSubject(driver), refusal.message)
   return { ok: false, refusal: { ...refusal, message, failure: 'credentials' } }

@@ -459,7 +459,8 @@ function statusOf(
   }
   if (published.ok) return { status: 'completed' }
   if (stop !== undefined) return { status: 'cancelled', error: reasonText(stop.reason) }
-  return { status: 'failed', error: reasonText(published.refusal.message) }
+  const { message, failure } = published.refusal
+  return { status: 'failed', error: reasonText(message), ...(failure === undefined ? {} : { failure }) }
 }
 
 function failedBy({ message, failure }: Refusal): AgentOutcome {

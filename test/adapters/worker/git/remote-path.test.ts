@@ -158,6 +158,18 @@ describe('the checkout', () => {
     }
   })
 
+  test('names what no run can change as a failure of the configuration', async () => {
+    const g = createGitFixture()
+    git(g.person, 'checkout', '-q', '--orphan', 'strange')
+    git(g.person, 'commit', '-q', '-m', 'Strange')
+    git(g.person, 'push', '-q', 'origin', `strange:refs/heads/${BRANCH}`)
+    for (const job of [{}, { base: 'absent' }, { branch: 'main' }, { base: 'a.lock' }]) {
+      const run = g.run()
+      const checked = await g.sources.checkOut(aJob(job), run.folders, run.sandbox, never)
+      expect(checked).toMatchObject({ refusal: { failure: 'configuration' } })
+    }
+  })
+
   test('refuses unusable repositories and branches, and says what to do', async () => {
     const g = createGitFixture()
     git(g.person, 'checkout', '-q', '--orphan', 'strange')
@@ -174,6 +186,9 @@ describe('the checkout', () => {
       /^unknown: ada\/lamps can't be read: it has no branch absent; push it, or set defaultBranch/,
     )
     expect(await refusal({ branch: 'main' })).toMatch(/^invalid: a run never works on main itself/)
+    expect(await refusal({ base: 'a.lock' })).toMatch(
+      /^invalid: ada\/lamps can't be read: a\.lock is no branch name that git takes; correct defaultBranch/,
+    )
     expect(await refusal({ branch: '--upload-pack=x' })).toMatch(/^invalid: .* is no branch name/)
     const repo = aJob().repo
     expect(await refusal({ repo: { ...repo, remote: '../../etc' } })).toMatch(/^invalid: .*owner\/name/)

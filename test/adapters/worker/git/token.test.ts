@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
+import type { Job } from '../../../../protocol/frames.ts'
 import { createCodeHost } from '../../../../providers/codehost/registry.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
@@ -174,6 +175,53 @@ test('a fork without push access is refused before any work is done', async () =
   expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(
     /^forbidden: bo\/lamps is a fork .* allow edits by maintainers/,
   )
+})
+
+const isPush = (request: IncomingMessage): boolean => /receive-pack/.test(request.url ?? '')
+const refusePush = (response: ServerResponse): void =>
+  void response.writeHead(403).end('Write access to repository not granted.')
+
+test('a token that may not push is refused before any work is done', async () => {
+  const { g } = await site({
+    before: (request, response) => {
+      if (isPush(request)) refusePush(response)
+      return isPush(request)
+    },
+  })
+  const run = g.run()
+  const checked = await g.sources.checkOut(withToken(), run.folders, run.sandbox, never)
+  expect(refusalOf(checked)).toMatch(
+    /^forbidden: credential of github is refused: pushing .* give it read and write access to its contents/,
+  )
+  expect(checked).toMatchObject({ refusal: { failure: 'credentials' } })
+})
+
+test.each([
+  ['the token lost its right to push', isPush, /^forbidden: credential of github is refused: pushing /],
+  [
+    'the token may not open pull requests',
+    ({ method, url }: IncomingMessage) => method === 'POST' && url?.startsWith('/repos/') === true,
+    /^forbidden: credential of github is refused: GitHub does not allow this/,
+  ],
+])('publishing fails of the credential when %s', async (_, refuses, reason) => {
+  let isRefusing = false
+  const { g, codehost } = await site({
+    before: (request, response) => {
+      const isRefused = isRefusing && refuses(request)
+      if (isRefused) refusePush(response)
+      return isRefused
+    },
+  })
+  const run = g.run()
+  const job: Job = { ...withToken(), codehost: { driver: 'github' } }
+  const from = got(await g.sources.checkOut(job, run.folders, run.sandbox, never))
+  await run.sh('echo work > work')
+  const work = got(await g.sources.collect(job, run.folders, run.sandbox, from))
+  isRefusing = true
+  const order = { job, leaseId: 'ls-1', folders: run.folders, from, collected: work, summary: 'Done.' }
+  const published = await g.sources.publish(order, codehost, () => true, never)
+  expect(refusalOf(published)).toMatch(reason)
+  expect(published).toMatchObject({ refusal: { failure: 'credentials' } })
 })
 
 test('a refusal by a hook of the code host is reported', async () => {
