@@ -160,7 +160,8 @@ function follow(
 const compareNumerically = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
 
 async function describeRun(run: Run, { folder, host, colors, screen }: QuickstartContext): Promise<string> {
-  if (!isPublished(run)) return describeFailure(run, await host.events(run.id).catch(() => []), colors)
+  if (!isPublished(run))
+    return describeFailure(run, await host.events(run.id).catch(() => []), colors, screen.width)
   const diff = run.result?.branch === undefined ? '' : await diffOfBranch(folder.code, run.result.branch)
   return describeResult(run, diff, colors, (line) => screen.truncate(line))
 }

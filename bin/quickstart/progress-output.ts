@@ -6,7 +6,7 @@
 import { formatUsd } from '../../core/format-usd.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import type { Colors } from '../output/colors.ts'
-import { replaceControls } from '../output/text-width.ts'
+import { replaceControls, truncateEnd, wrapWords } from '../output/text-width.ts'
 
 const DIFF_LINES_MAX = 24
 const LOG_LINES_MAX = 15
@@ -91,15 +91,28 @@ export function describeResult(
   ].join('\n')
 }
 
-/** Why a run has no pull request, with the end of its log. */
-export function describeFailure(run: Run, events: readonly RunEvent[], colors: Colors): string {
+/** Why a run has no pull request, with the end of its log. @param width of the terminal; undefined: lines stay whole */
+export function describeFailure(
+  run: Run,
+  events: readonly RunEvent[],
+  colors: Colors,
+  width?: number,
+): string {
   const why = run.error ?? (run.status === 'completed' ? 'no pull request was opened' : run.status)
+  const sentence = `${run.ticket.identifier} ${run.status}: ${replaceControls(why)}`
   const texts = events.flatMap(eventTexts).slice(-LOG_LINES_MAX)
   return [
-    colors.bad(`${run.ticket.identifier} ${run.status}: ${replaceControls(why)}`),
+    ...wrapLines(sentence, width).map(colors.bad),
     ...(texts.length === 0 ? [] : ['  the end of its log:']),
-    ...texts.map((line) => colors.dim(`    ${line}`)),
+    ...texts.map((text) =>
+      colors.dim(width === undefined ? `    ${text}` : truncateEnd(`    ${text}`, width)),
+    ),
   ].join('\n')
+}
+
+function wrapLines(text: string, width: number | undefined): readonly string[] {
+  const lines = text.split('\n')
+  return width === undefined ? lines : lines.flatMap((line) => wrapWords(line, width))
 }
 
 /** The dollars when they are known, otherwise the tokens. */

@@ -35,9 +35,9 @@ export class ProgressScreen {
     this.#isRedrawn = mayRedraw(out, env)
   }
 
-  /** The width at which lines are cut; undefined when they stay whole. */
+  /** The width at which lines are cut; undefined when they stay whole. A terminal that does not know its size reports 0. */
   get width(): number | undefined {
-    return this.#out.isTTY === true ? (this.#out.columns ?? COLUMNS_DEFAULT) : undefined
+    return this.#out.isTTY === true ? this.#out.columns || COLUMNS_DEFAULT : undefined
   }
 
   /** Prints text that stays. Cut lines before they are coloured (`truncate`). */
@@ -75,7 +75,7 @@ export class ProgressScreen {
   /** Sets the line of `key`: in place on a terminal, below the others elsewhere. */
   update(key: string, line: string): void {
     this.#lines.set(key, this.truncate(line))
-    if (!this.#isRedrawn || this.#lines.size >= (this.#out.rows ?? ROWS_DEFAULT)) {
+    if (!this.#isRedrawn || this.#lines.size >= (this.#out.rows || ROWS_DEFAULT)) {
       this.#out.write(`${this.truncate(line)}\n`)
       this.#drawnLines = 0
     } else this.#draw()

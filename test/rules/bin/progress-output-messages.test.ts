@@ -2,8 +2,8 @@
 import { describe, expect, test } from '@jest/globals'
 import { createColors } from '../../../bin/output/colors.ts'
 import { describeFailure, ProgressOutput } from '../../../bin/quickstart/progress-output.ts'
-import type { Run } from '../../../protocol/run.ts'
-import { aRun, aTicket } from '../run/runs.ts'
+import type { Run, RunEvent } from '../../../protocol/run.ts'
+import { aRun, aTicket, T0 } from '../run/runs.ts'
 
 const plain = createColors({}, {})
 const { identifier } = aTicket
@@ -36,5 +36,17 @@ describe('the reason why a run has no pull request', () => {
     [{ status: 'cancelled' }, 'ENG-12 cancelled: cancelled'],
   ])('of a run with %j', (more, text) => {
     expect(describeFailure(aRun(more), [], plain)).toBe(text)
+  })
+
+  test('fits a narrow terminal: the sentence wraps at words, and the log is cut', () => {
+    const run = aRun({ status: 'failed', error: 'the agent ended before it had changed anything' })
+    const text = 'a line of the log that is longer than the terminal is wide'
+    const event: RunEvent = { runId: run.id, index: 0, at: T0, type: 'log', stream: 'stdout', text }
+    expect(describeFailure(run, [event], plain, 30).split('\n')).toEqual([
+      'ENG-12 failed: the agent ended',
+      'before it had changed anything',
+      '  the end of its log:',
+      '    a line of the log that is…',
+    ])
   })
 })
