@@ -47,7 +47,7 @@ function optionsIn(source: string): string[] {
     .slice(1)
     .flatMap((part) => {
       const command = part.slice(0, part.indexOf("'"))
-      const own = [...part.matchAll(/(?:\.option\(|new Option\()\s*'(--[a-z-]+)/g)].map(
+      const own = [...part.matchAll(/(?:\.option\(|new Option\(|port\()\s*'(--[a-z-]+)/g)].map(
         ([, name = '']) => name,
       )
       const common = Object.entries(shared).flatMap(([call, name]) =>

@@ -3,6 +3,7 @@ import { expect, test } from '@jest/globals'
 import { no } from '../../core/result.ts'
 import {
   configWith,
+  enroll,
   type HostConversation,
   startHost,
   ticket,
@@ -153,4 +154,24 @@ test('the tracker’s status says when it was and will be polled, and what the l
   host.overrides = { tracker: () => undefined }
   await host.restart()
   expect(host.hostApi.trackerStatus()).toEqual({ state: 'disconnected' })
+})
+
+test('the label and the project of a mapping choose the repository of a run', async () => {
+  const repos = {
+    web: { remote: 'owner/web', label: 'web' },
+    api: { remote: 'owner/api', trackerProject: 'Backend' },
+    rest: { remote: 'owner/rest' },
+  }
+  const host = await startHost(configWith({ repos }))
+  const { connection } = await enroll(host, 'worker', 3)
+  host.tracker.put(
+    ticket('ENG-1', { labels: ['web'] }),
+    ticket('ENG-2', { project: 'Backend' }),
+    ticket('ENG-3'),
+  )
+  await host.settle()
+  const chosen = connection.received.flatMap((frame) =>
+    frame.type === 'dispatch' ? [`${frame.job.run.ticket.identifier} ${frame.job.repo?.key}`] : [],
+  )
+  expect(chosen.toSorted()).toEqual(['ENG-1 web', 'ENG-2 api', 'ENG-3 rest'])
 })

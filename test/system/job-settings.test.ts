@@ -2,11 +2,14 @@
  * The settings of a job have their effect where the agent works: a real host, worker, sandbox and git. The agent's command leaves
  * its own arguments and its prompt among the artifacts.
  */
-import { existsSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import type { Run } from '../../protocol/run.ts'
 import { LocalSystem } from '../support/local-system.ts'
 import { testIf } from '../support/skips.ts'
+import { OWNER, ProviderSystem } from '../support/system-with-providers.ts'
 import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
@@ -25,7 +28,7 @@ test(
   async () => {
     const system = await LocalSystem.open({
       local: true,
-      sandbox: { maxProcesses: 80 },
+      sandbox: { maxProcesses: 80, memoryMib: 1_500 },
       agent: {
         orchestratorModel: 'far-model',
         orchestratorEffort: 'high',
@@ -56,6 +59,62 @@ test(
     expect(given).toMatch(/^--model\nfar-model$/m)
     expect(given).toMatch(/^--effort\nhigh$/m)
     expect(await readArtifact(system, run, 'prompt')).toContain('Speak of lamps.')
+    // Only a control group with a memory controller limits memory; everywhere the sandbox keeps its limit for later sessions.
+    expect(readFileSync(join(system.sandboxOf(run) ?? '', 'sandbox.json'), 'utf8')).toContain(
+      '"memoryMib":1500',
+    )
+  },
+  TEST_MS_MAX,
+)
+
+/** Leaves the agent's name and the digest of its credential among the artifacts, and ends like an agent without an answer. */
+const identify = (name: string) =>
+  `sh -c 'echo ${name} > "$SWITCHYARD_ARTIFACTS/agent"; sha256sum < /run/cred/agent > "$SWITCHYARD_ARTIFACTS/credential"'`
+const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+test.each([
+  ['keys', { agentA: 'agentAApiKey', agentB: 'agentBApiKey', agentC: 'agentCApiKey' }],
+  ['logins', { agentA: 'agentAOauthToken', agentB: 'agentBLogin', agentC: 'agentCLogin' }],
+])(
+  'a repository has its agent or the usual one, each with its own command and of the %s its own',
+  async (_, fields) => {
+    const credentials = Object.fromEntries(Object.values(fields).map((field) => [field, `planted-${field}`]))
+    const commands = { agentA: identify('agentA'), agentB: identify('agentB'), agentC: identify('agentC') }
+    const system = await LocalSystem.open({
+      local: true,
+      agent: { provider: 'agentB', commands, agentAApiKey: undefined, ...credentials },
+      repos: {
+        a: { remote: 'acme/plain', agent: 'agentA' },
+        c: { remote: 'acme/plain', agent: 'agentC' },
+      },
+    })
+    const repos = { agentA: 'a', agentB: 'plain', agentC: 'c' }
+    for (const [agent, repo] of Object.entries(repos)) system.writeTicket(agent, ['say Done.'], { repo })
+    for (const [agent, field] of Object.entries(fields)) {
+      const run = await system.waitForEnd(agent)
+      expect(await readArtifact(system, run, 'agent')).toBe(`${agent}\n`)
+      expect([field, await readArtifact(system, run, 'credential')]).toEqual([
+        field,
+        expect.stringContaining(digestOf(`planted-${field}`)),
+      ])
+    }
+  },
+  TEST_MS_MAX,
+)
+
+test(
+  'the token of the code host is exposed to the agent where that is configured',
+  async () => {
+    const token = 'gho_of_mona'
+    const system = await ProviderSystem.open({ sandbox: { exposeCodehostToken: true }, codehost: { token } })
+    system.github.addToken(OWNER, token)
+    const { body } = await system.send('PUT', '/api/settings/credentials', {
+      trackerApiKey: system.linear.apiKey,
+    })
+    expect(body).toMatchObject({ results: { tracker: { ok: true } } })
+    const issue = system.createTicket('Look around', ['run test -n "$GH_TOKEN"', 'say Done.'])
+    const run = await system.waitForEnd(issue)
+    expect([run.status, run.error]).toEqual(['completed', undefined])
   },
   TEST_MS_MAX,
 )

@@ -118,6 +118,20 @@ describe('a browser that comes back from the consent page', () => {
     },
   )
 
+  story('with a wrong client secret is refused, and with the right one connects', async () => {
+    const connect = { ...OWN_CLIENT, trackerClientSecret: 'secret-of-another-application' }
+    const system = await ProviderSystem.open({ connect, ...AWAY })
+    const refused = await fetchPage(await decideConsent(system.linear, await startRedirect(system)))
+    expect([refused.status, countExchanges(system), system.storedConfig().tracker?.apiKey]).toEqual([
+      400,
+      1,
+      undefined,
+    ])
+    const patch = { connect: { trackerClientSecret: system.linear.app.clientSecret } }
+    expect(await system.send('PUT', '/api/settings', { patch })).toMatchObject({ status: 200 })
+    await connectTracker(system)
+  })
+
   story('of an older flow does not win over a newer one, in whatever order they return', async () => {
     const system = await ProviderSystem.open({ connect: OWN_CLIENT, ...AWAY })
     const [first, second] = [await startRedirect(system), await startRedirect(system)]

@@ -140,9 +140,10 @@ describe('start and stop', () => {
   })
 
   test('the fleet listener exists exactly if fleet.host is set', async () => {
-    const host = serve(folder(configWithAnyPort({ fleet: { host: '127.0.0.1', port: 0 } })))
+    const port = await freePort()
+    const host = serve(folder(configWithAnyPort({ fleet: { host: '127.0.0.1', port } })))
     const { fleetUrl } = await host.waitForLaunch()
-    expect(fleetUrl).toMatch(/^ws:\/\/127\.0\.0\.1:\d+$/)
+    expect(fleetUrl).toBe(`ws://127.0.0.1:${port}`)
     const answer = await fetch(`${fleetUrl?.replace('ws:', 'http:')}/api/health`)
     expect(answer.status).toBe(404)
   })

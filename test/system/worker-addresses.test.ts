@@ -1,13 +1,19 @@
 /** Addresses of jobs in the whole system: a worker uses only what it was started with; the reason of a held run is the cure. */
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { EXIT } from '../../bin/exit.ts'
 import { runCommand } from '../support/command-process.ts'
 import { LocalSystem } from '../support/local-system.ts'
 import { tempFolder } from '../support/temp-folder.ts'
+import { closeAfterTest } from '../support/test-resources.ts'
+import { until } from '../support/until.ts'
 
+const GIT_MS_MAX = 90_000
 const WORK = ['run echo more > more', 'commit Add more']
 
 /** A repository outside the code host's folder, with a hook that leaves a mark. */
@@ -75,6 +81,22 @@ test('the host’s own worker uses a clone URL outside the code host only when t
   expect(branches.toString().trim().split('\n')).toHaveLength(2)
   expect(existsSync(mark)).toBe(false)
 }, 240_000)
+
+test('the host’s own worker contacts a private code host that the host was told', async () => {
+  const asked: (string | undefined)[] = []
+  const codeHost = createServer(({ url }, response) => {
+    asked.push(url)
+    response.writeHead(404).end()
+  }).listen(0, '127.0.0.1')
+  closeAfterTest(() => codeHost.close())
+  await once(codeHost, 'listening')
+  const name = `127.0.0.1:${(codeHost.address() as AddressInfo).port}`
+  const repos = { private: { remote: 'acme/private', cloneUrl: `http://${name}/acme/private.git` } }
+  const system = await LocalSystem.open({ local: true, repos, hostArgs: ['--private-code-host', name] })
+  system.writeTicket('ADR-5', WORK, { repo: 'private' })
+  await until('git asks the code host', () => asked.length > 0, GIT_MS_MAX)
+  expect(asked[0]).toMatch(/^\/acme\/private\.git\/info\/refs/)
+}, 120_000)
 
 test.each([
   ['worker', '--local-repos', 'relative/folder'],

@@ -3,6 +3,7 @@ import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { runTypeScript, type TestProcess } from '../../support/child-process.ts'
+import { freePort } from '../../support/free-ports.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import { closeAfterTest, SECRETS, startUpstream } from './helper-fixture.ts'
@@ -32,13 +33,14 @@ test('does not start without its secrets, and names the missing ones', async () 
   expect(child.all()).not.toContain('planted-codehost-id')
 })
 
-test('obeys its options: the balancers before it, the requests of one address, the link of its index', async () => {
+test('obeys its options: its address, the balancers before it, the requests of one address, the link of its index', async () => {
+  const port = await freePort()
   const child = start(SECRETS, [
-    ...['--host', '127.0.0.2', '--trust-proxy', '1', '--requests-per-minute', '1'],
+    ...['--host', '127.0.0.2', '--port', `${port}`, '--trust-proxy', '1', '--requests-per-minute', '1'],
     ...['--docs-url', 'https://docs.example/helper'],
   ])
   const url = await urlOf(child)
-  expect(url).toContain('//127.0.0.2:')
+  expect(url).toContain(`//127.0.0.2:${port}`)
   const get = (from: string) => fetch(url, { headers: { 'x-forwarded-for': from } })
   const first = await get('198.51.100.1')
   expect([first.status, await first.text()]).toEqual([
