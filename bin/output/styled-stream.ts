@@ -2,7 +2,7 @@
 import { type ColorChoice, type Colors, createColors, type StreamFacts } from './colors.ts'
 import { createGlyphs, type GlyphName, type Glyphs, glyphColor } from './glyphs.ts'
 import type { TableCell } from './table.ts'
-import { cleanLine, toAscii, truncateEnd } from './text-width.ts'
+import { cleanLine, columnsOf, padEnd, toAscii, truncateEnd } from './text-width.ts'
 
 /** The part of `process.stdout` that printing needs. */
 export interface OutputStream extends StreamFacts {
@@ -19,6 +19,8 @@ export interface StyleFacts {
 }
 
 const COLUMNS_DEFAULT = 80
+/** A shorter left text would name nothing. */
+const LEFT_COLUMNS_MIN = 24
 
 export class StyledStream {
   readonly isTerminal: boolean
@@ -47,6 +49,18 @@ export class StyledStream {
   /** Truncates a text that is not coloured yet at the width of a terminal; elsewhere it stays whole. */
   truncate(text: string, columns = this.width): string {
     return this.isTerminal ? truncateEnd(text, columns, this.glyphs.ellipsis) : text
+  }
+
+  /**
+   * Puts two texts at the ends of a line; the left text is truncated. Elsewhere two spaces stand between them.
+   *
+   * @param columns the columns of a line that ends before the terminal's edge
+   */
+  alignEnds(left: string, right: string, columns = this.width): string {
+    if (!this.isTerminal) return `${left}  ${right}`
+    const leftColumns = columns - columnsOf(right) - 2
+    if (leftColumns < LEFT_COLUMNS_MIN) return `${left}\n  ${right}`
+    return `${padEnd(this.truncate(left, leftColumns), leftColumns)}  ${right}`
   }
 
   /** The glyph of a status in its colour; nothing without a terminal. */

@@ -68,7 +68,7 @@ export function drawTable<Row>(
       marks?.[at] ?? { text: '' },
     ),
   )
-  return [lineOf(heading, { text: '' }), ...lines].join('\n')
+  return (hasHeadings(columns) ? [lineOf(heading, { text: '' }), ...lines] : lines).join('\n')
 }
 
 /** Tab-separated values with a heading: whole texts without colours. */
@@ -78,8 +78,13 @@ export function formatTabSeparated<Row>(columns: readonly TableColumn<Row>[], ro
       cleanLine(plain === undefined ? cellOf(cell(row), cleanLine).text : plain(row)),
     ),
   )
-  return [columns.map(({ heading }) => heading), ...lines].map((cells) => cells.join('\t')).join('\n')
+  const all = hasHeadings(columns) ? [columns.map(({ heading }) => heading), ...lines] : lines
+  return all.map((cells) => cells.join('\t')).join('\n')
 }
+
+/** A list whose columns need no explanation has empty headings. */
+const hasHeadings = <Row>(columns: readonly TableColumn<Row>[]): boolean =>
+  columns.some(({ heading }) => heading !== '')
 
 // ---- fitting -------------------------------------------------------------------------------------------------------
 
@@ -112,6 +117,13 @@ function shrinkColumns<Row>(
   columns: readonly DrawnColumn<Row>[],
   width: number,
 ): readonly DrawnColumn<Row>[] {
+  const last = columns.at(-1)
+  // The last column gets a line of its own, so the others share the whole width.
+  if (last !== undefined && columns.length > 1 && leastWidthOf(columns) > width)
+    return [
+      ...shrinkColumns(columns.slice(0, -1), width),
+      ...shrinkColumns([last], width - CONTINUATION.length),
+    ]
   let excess = widthOf(columns) - width
   return columns.map((column) => {
     const shrunk = Math.max(leastWidth(column), column.width - Math.max(0, excess))
@@ -145,7 +157,7 @@ function joinCells<Row>(
     const isLast = at === columns.length - 1
     const gap = at === 0 ? '' : GAP
     const short = (column.shrinks === 'middle' ? truncateMiddle : truncateEnd)(text, column.width, ellipsis)
-    const fits = used + gap.length + (isLast ? columnsOf(short) : column.width) <= widthMax
+    const fits = used + gap.length + column.width <= widthMax
     line += fits || at === 0 ? gap : `\n${CONTINUATION}`
     used = (fits || at === 0 ? used + gap.length : CONTINUATION.length) + column.width
     line += drawPadded(

@@ -179,6 +179,19 @@ describe('a stream', () => {
     expect([pipe, terminal].map((stream) => stream.glyph('running').text)).toEqual(['', '▸'])
   })
 
+  test('aligns two texts with the ends of the line', () => {
+    const ends = ['ENG-231  Rate limit login attempts', 'running for 25m'] as const
+    const shown = [undefined, 60, 50, 40].map((terminal) =>
+      outputOn(terminal === undefined ? {} : { terminal }).output.stdout.alignEnds(...ends),
+    )
+    expect(shown).toEqual([
+      'ENG-231  Rate limit login attempts  running for 25m',
+      'ENG-231  Rate limit login attempts           running for 25m',
+      'ENG-231  Rate limit login attemp…  running for 25m',
+      'ENG-231  Rate limit login attempts\n  running for 25m',
+    ])
+  })
+
   test('shows only ASCII on a terminal of locale C; a program gets the text', () => {
     const env = { LANG: 'C' }
     const [pipe, terminal] = [outputOn({ env }).output.stdout, outputOn({ env, terminal: 80 }).output.stdout]

@@ -92,7 +92,7 @@ test('the title shrinks to 12 columns, and what must stay whole continues in a l
   expect(linesAt(26, rows.slice(4, 5))).toEqual([
     '  TICKET   TITLE',
     '    STATE',
-    '▸ ENG-231  Rate limit …',
+    '▸ ENG-231  Rate limit log…',
     '    running',
   ])
 })
@@ -135,6 +135,39 @@ describe('cells', () => {
         '\x1b[31mx\x1b[39m        \x1b[31mx\x1b[39m',
         '\x1b[31mlong\x1b[39m  \x1b[31mlong\x1b[39m',
       ].join('\n'),
+    )
+  })
+})
+
+describe('a list without headings', () => {
+  const needs: readonly TableColumn<readonly [string, string]>[] = [
+    { heading: '', cell: ([ticket]) => ticket },
+    { heading: '', cell: ([, reason]) => reason, shrinksTo: 20 },
+    { heading: '', cell: ([ticket]) => `switchyard logs ${ticket}` },
+  ]
+  const items = [
+    ['ENG-228', 'failed: verify "npm test" exited with 1'],
+    ['ENG-219', 'review asked on api#87, checks passed'],
+  ] as const
+
+  test('has rows alone', () => {
+    expect(drawTable(needs, items, { width: 80 }, () => ({ text: '!' }))).toBe(
+      [
+        '! ENG-228  failed: verify "npm test" exited with 1  switchyard logs ENG-228',
+        '! ENG-219  review asked on api#87, checks passed    switchyard logs ENG-219',
+      ].join('\n'),
+    )
+    expect(formatTabSeparated(needs, items.slice(1))).toBe(
+      'ENG-219\treview asked on api#87, checks passed\tswitchyard logs ENG-219',
+    )
+  })
+
+  test('keeps the command to copy whole, in a line of its own where there is no place beside it', () => {
+    expect(drawTable(needs, items.slice(0, 1), { width: 60 })).toBe(
+      'ENG-228  failed: verify "npm test"…  switchyard logs ENG-228',
+    )
+    expect(drawTable(needs, items.slice(0, 1), { width: 40 })).toBe(
+      'ENG-228  failed: verify "npm test" exit…\n    switchyard logs ENG-228',
     )
   })
 })
