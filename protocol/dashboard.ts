@@ -13,7 +13,7 @@ import {
   TERMINAL_ROWS_MAX,
 } from './limits.ts'
 import { Run, RunEvent, Ticket } from './run.ts'
-import { Id, record, Text, text } from './schema-helpers.ts'
+import { Count, Id, record, Text, text } from './schema-helpers.ts'
 import { TrackerStatus } from './tracker.ts'
 import { WorkerView } from './worker.ts'
 
@@ -43,14 +43,28 @@ export const DashboardPush = Type.Union(
 /** Every frame after the hello. */
 export type DashboardPush = Static<typeof DashboardPush>
 
-export const DashboardFrame = Type.Union([HelloFrame, DashboardPush], { title: 'DashboardFrame' })
+/** Answers a subscription that asks for it. Every event from index `next` on is pushed; older ones are read with a request. */
+export const SubscribedFrame = record('SubscribedFrame', {
+  type: Type.Literal('subscribed'),
+  runId: Id,
+  next: Count,
+})
+export type SubscribedFrame = Static<typeof SubscribedFrame>
+
+export const DashboardFrame = Type.Union([HelloFrame, SubscribedFrame, DashboardPush], {
+  title: 'DashboardFrame',
+})
 export type DashboardFrame = Static<typeof DashboardFrame>
 
 // ---- dashboard: to the service ---------------------------------------------------------------------------------
 
 export const DashboardRequest = Type.Union(
   [
-    record('SubscribeRequest', { type: Type.Literal('subscribe'), runId: Id }),
+    record('SubscribeRequest', {
+      type: Type.Literal('subscribe'),
+      runId: Id,
+      confirm: Type.Optional(Type.Boolean({ description: 'Whether to answer with `subscribed`.' })),
+    }),
     record('UnsubscribeRequest', { type: Type.Literal('unsubscribe'), runId: Id }),
   ],
   { title: 'DashboardRequest' },

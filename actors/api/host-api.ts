@@ -65,6 +65,8 @@ export interface HostApi {
   run(id: string): Result<Run>
   /** Refused as `invalid` when the parameters exclude one another. */
   runEvents(id: string, query: EventPageQuery): Result<RunEventPage>
+  /** The index of the run's next event; 0 for an unknown run. Every event below it can be read. */
+  nextEventIndex(id: string): number
   artifact(id: string, name: string): Promise<Result<ArtifactFile>>
   cancelRun(id: string): Promise<Result<Run>>
   /** A retry without instructions keeps those of the run. */

@@ -24,6 +24,7 @@ type RunsApi = Pick<
   | 'runs'
   | 'run'
   | 'runEvents'
+  | 'nextEventIndex'
   | 'artifact'
   | 'cancelRun'
   | 'retryRun'
@@ -41,6 +42,7 @@ export function createRunsApi(api: ApiDependencies): RunsApi {
     run: (id) => openRun(api, id),
     runPull: (id) => readPullState(api, id),
     runEvents: (id, query) => readEvents(api, id, query),
+    nextEventIndex: (id) => (durableRun(api, id) === undefined ? 0 : api.context.store.events.nextIndex(id)),
     artifact: (id, name) => findArtifact(api, id, name),
     cancelRun: (id) => cancelRun(api, id),
     retryRun: (id, options) => retryRun(api, id, options),

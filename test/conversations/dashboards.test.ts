@@ -357,6 +357,24 @@ test('a listener that throws does not keep other listeners from their pushes', a
   })
 })
 
+test('every event can be read when it is pushed, and each is pushed once', async () => {
+  const host = await startHost()
+  const pushed: number[] = []
+  const unreadable: number[] = []
+  host.hostApi.onPush((push) => {
+    if (push.type !== 'run-event') return
+    pushed.push(push.event.index)
+    if (host.hostApi.nextEventIndex(push.event.runId) <= push.event.index) unreadable.push(push.event.index)
+  })
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.patch({ status: 'running' }), work.complete())
+  const events = await host.readEvents(work.runId)
+  expect(pushed).toEqual(events.map(({ index }) => index))
+  expect(unreadable).toEqual([])
+  expect(host.hostApi.nextEventIndex(work.runId)).toBe(events.length)
+  expect(host.hostApi.nextEventIndex('run-0')).toBe(0)
+})
+
 test('a removed listener receives no more pushes', async () => {
   const host = await startHost()
   const pushes: DashboardPush[] = []

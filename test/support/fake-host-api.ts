@@ -142,6 +142,7 @@ type RunMethod =
   | 'runs'
   | 'run'
   | 'runEvents'
+  | 'nextEventIndex'
   | 'artifact'
   | 'cancelRun'
   | 'retryRun'
@@ -228,6 +229,7 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
       const asked = events.filter(({ index }) => index > after && index < before)
       return yes({ events: batchesOf(asked.slice(0, limit)), ...neighbors })
     },
+    nextEventIndex: (id) => hostApi().eventsById.get(id)?.length ?? 0,
     artifact: async (id, name) => {
       const run = found(id)
       if (!run.ok) return run

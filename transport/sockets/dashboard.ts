@@ -9,7 +9,7 @@ import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
-import { type DashboardPush, DashboardRequest } from '../../protocol/dashboard.ts'
+import { type DashboardPush, DashboardRequest, type SubscribedFrame } from '../../protocol/dashboard.ts'
 import {
   DASHBOARD_BACKLOG_BYTES_MAX,
   DASHBOARD_FRAME_BYTES_MAX,
@@ -124,12 +124,22 @@ class ServedDashboards implements DashboardSockets {
     if (!dashboard.sender.isOpen || dashboard.exceedsFrameRate()) return
     const request = readFrame(bytes, isBinary)
     if (!request.ok) dashboard.sender.closeAfterDrain(request.code, request.error)
-    else if (request.value.type === 'subscribe') this.#subscribe(dashboard, request.value.runId)
+    else if (request.value.type === 'subscribe') this.#subscribe(dashboard, request.value)
     else this.#unsubscribe(dashboard, request.value.runId)
   }
 
-  #subscribe(dashboard: DashboardSocket, runId: string): void {
-    if (dashboard.subscribedRuns.has(runId)) return
+  #subscribe(dashboard: DashboardSocket, { runId, confirm }: SubscribeRequest): void {
+    if (!dashboard.subscribedRuns.has(runId)) this.#addSubscription(dashboard, runId)
+    if (confirm !== true) return
+    const subscribed: SubscribedFrame = {
+      type: 'subscribed',
+      runId,
+      next: this.#options.hostApi.nextEventIndex(runId),
+    }
+    dashboard.sender.send(JSON.stringify(subscribed))
+  }
+
+  #addSubscription(dashboard: DashboardSocket, runId: string): void {
     if (dashboard.subscribedRuns.size >= DASHBOARD_SUBSCRIPTIONS_MAX) {
       dashboard.sender.closeAfterDrain(
         CLOSE.policy,
@@ -197,6 +207,8 @@ function withDashboard(
   const { dashboard } = socket.getUserData()
   if (dashboard !== undefined) run(dashboard)
 }
+
+type SubscribeRequest = Extract<DashboardRequest, { readonly type: 'subscribe' }>
 
 type RequestResult =
   | { readonly ok: true; readonly value: DashboardRequest }

@@ -1,5 +1,6 @@
 /** The dashboard socket: pushes, subscriptions and limits. */
 import { expect, test } from '@jest/globals'
+import { fetch } from 'undici'
 import { configDefaults } from '../../../protocol/config.ts'
 import type { DashboardPush } from '../../../protocol/dashboard.ts'
 import {
@@ -9,13 +10,15 @@ import {
   DASHBOARD_SOCKETS_MAX,
   DASHBOARD_SUBSCRIPTIONS_MAX,
 } from '../../../protocol/limits.ts'
+import type { RunEvent } from '../../../protocol/run.ts'
 import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
+import { fakeRun } from '../../support/fake-host-api.ts'
 import { createRawClient } from '../../support/raw-client.ts'
 import { connectRawSocket, connectSocket, encodeClientFrame } from '../../support/socket-client.ts'
 import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
 import { until } from '../../support/until.ts'
 
-const event = (runId: string, index: number): DashboardPush => ({
+const event = (runId: string, index: number): Extract<DashboardPush, { type: 'run-event' }> => ({
   type: 'run-event',
   event: {
     runId,
@@ -96,6 +99,55 @@ test('without subscriptions all run events arrive; with some, only theirs; after
   expect(await receivedRuns()).toEqual(['run-3', 'tickets'])
   client.send({ type: 'unsubscribe', runId: 'run-3' })
   expect(await receivedRuns()).toEqual(['run-1', 'run-2', 'run-3', 'tickets'])
+})
+
+test('a subscription is confirmed when the client asks for it', async () => {
+  const { hostApi, port } = await openTestServer()
+  const client = connectSocket(port)
+  await client.firstFrames(1)
+  const { event: first } = event('run-2', 0)
+  hostApi.eventsById.set('run-2', [first])
+  client.send({ type: 'subscribe', runId: 'run-1' })
+  client.send({ type: 'subscribe', runId: 'run-2', confirm: true })
+  client.send({ type: 'subscribe', runId: 'run-2', confirm: true })
+  client.send({ type: 'subscribe', runId: 'run-3', confirm: false })
+  await client.waitUntilCaughtUp()
+  const subscribed = { type: 'subscribed', runId: 'run-2', next: 1 }
+  expect(client.frames.slice(1)).toEqual([subscribed, subscribed])
+})
+
+test('a client that reads the log after the confirmation knows every event', async () => {
+  const { hostApi, port, url } = await openTestServer()
+  const stored: RunEvent[] = []
+  hostApi.runsById.set('run-2', fakeRun('run-2', 'running'))
+  hostApi.eventsById.set('run-2', stored)
+  const pushing = setInterval(() => {
+    for (let i = 0; i < 5; i++) {
+      const push = event('run-2', stored.length)
+      stored.push(push.event)
+      hostApi.push(push)
+    }
+  }, 1)
+  closeAfterTest(() => clearInterval(pushing))
+  for (let round = 0; round < 10; round++) {
+    const client = connectSocket(port)
+    await client.firstFrames(1)
+    client.send({ type: 'subscribe', runId: 'run-1' })
+    await client.waitUntilCaughtUp()
+    client.send({ type: 'subscribe', runId: 'run-2', confirm: true })
+    const confirmedAt = () => client.frames.findIndex(({ type }) => type === 'subscribed')
+    await until('the confirmation', () => confirmedAt() > 0)
+    const headers = { authorization: `Bearer ${TOKEN}` }
+    const read = (await (await fetch(`${url}/api/runs/run-2/events`, { headers })).json()) as RunEvent[]
+    await until('a push', () => client.frames.length > confirmedAt() + 50)
+    const pushed = client.frames
+      .slice(confirmedAt() + 1)
+      .map((frame) => Number(Reflect.get(Object(frame.event), 'index')))
+    const next = Number(client.frames[confirmedAt()]?.next)
+    expect(read.length).toBeGreaterThanOrEqual(next)
+    expect(pushed).toEqual(pushed.map((_, i) => next + i))
+    client.close()
+  }
 })
 
 test('the subscriptions of one dashboard do not affect another', async () => {
