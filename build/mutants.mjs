@@ -51,9 +51,10 @@ function plantPlugin({ file, find, replace }) {
 }
 
 /** Returns `{ seed, law }` of the violation, or undefined when the fault survived. */
-export async function findViolation(mutant, seeds = SEEDS) {
+export async function findViolation(mutant, seeds = SEEDS, from = 1) {
   const bundle = await bundleSimulation('mutant', [plantPlugin(mutant)])
-  const { stdout } = runSimulation(bundle, ['--seeds', String(seeds), '--json'], ['ignore', 'pipe', 'pipe'])
+  const args = ['--seeds', String(seeds), '--from', String(from), '--json']
+  const { stdout } = runSimulation(bundle, args, ['ignore', 'pipe', 'pipe'])
   const last = stdout.trim().split('\n').at(-1) ?? ''
   const found = last.startsWith('{') ? JSON.parse(last) : {}
   return found.law === undefined ? undefined : found
@@ -79,7 +80,8 @@ async function main() {
   )
   let survived = 0
   for (const mutant of selected) {
-    const found = await findViolation(mutant, Number(values.seeds))
+    const from = values.quick ? mutant.quickFrom : undefined
+    const found = await findViolation(mutant, Number(values.seeds), from)
     if (found === undefined) survived += 1
     const verdict = found === undefined ? 'SURVIVED' : `law ${found.law}`.padEnd(8)
     console.log(`${verdict} ${found === undefined ? '' : `seed ${found.seed}`.padEnd(10)} ${mutant.name}`)
