@@ -7,9 +7,18 @@ import { UNTIL_MS_MAX, until } from './until.ts'
 
 const folders: string[] = []
 
-/** Creates an empty folder that is deleted after the test file. */
+/** Creates an empty folder that is deleted after the test file; in memory where the machine has room. */
 export function tempFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
+  return createFolderIn(tmpdir())
+}
+
+/** Creates a folder on the disk, for tests of the store with a real file system and real syncs. */
+export function diskFolder(): string {
+  return createFolderIn('/var/tmp')
+}
+
+function createFolderIn(parent: string): string {
+  const folder = mkdtempSync(join(parent, 'switchyard-test-'))
   folders.push(folder)
   return folder
 }

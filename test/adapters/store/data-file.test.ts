@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { beforeAll, expect, test } from '@jest/globals'
 import { open, type RootDatabase } from 'lmdb'
 import { inspectDataFile } from '../../../store/lmdb/data-file.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 
 const PAGE_BYTES = 4096
 const META_BYTES = 2 * PAGE_BYTES
@@ -28,13 +28,13 @@ function endOf(root: RootDatabase): number {
 
 /** Keeps a copy of the file as it is now. */
 function keep(name: (typeof sampleNames)[number], file: string, bytesMin: number): void {
-  const path = join(tempFolder(), 'data.mdb')
+  const path = join(diskFolder(), 'data.mdb')
   copyFileSync(file, path)
   samples.set(name, { path, bytesMin })
 }
 
 async function copyTo(root: RootDatabase, isCompact: boolean): Promise<string> {
-  const folder = join(tempFolder(), 'copy')
+  const folder = join(diskFolder(), 'copy')
   mkdirSync(folder)
   await root.backup(folder, isCompact)
   return join(folder, 'data.mdb')
@@ -48,7 +48,7 @@ async function endOfCopy(file: string): Promise<number> {
 }
 
 beforeAll(async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const file = join(folder, 'data.mdb')
   const root = openRoot(folder)
   keep('new', file, endOf(root))
@@ -94,7 +94,7 @@ test.each(sampleNames)('a file that is %s is whole', (name) => {
 
 test.each(sampleNames)('a file that is %s is truncated when a byte of its last page is missing', (name) => {
   const { path, bytesMin } = sampleOf(name)
-  const shortened = join(tempFolder(), 'data.mdb')
+  const shortened = join(diskFolder(), 'data.mdb')
   copyFileSync(path, shortened)
   truncateSync(shortened, bytesMin)
   expect(inspect(shortened)).toEqual({ is: 'whole' })
@@ -107,7 +107,7 @@ test.each(sampleNames)('a file that is %s is truncated when a byte of its last p
 })
 
 test('a file of another program is unknown', () => {
-  const path = join(tempFolder(), 'data.mdb')
+  const path = join(diskFolder(), 'data.mdb')
   for (const text of ['x', 'x'.repeat(PAGE_BYTES * 4)]) {
     writeFileSync(path, text)
     expect(inspect(path)).toEqual({ is: 'unknown' })

@@ -21,7 +21,7 @@ import { DatabaseFile } from '../../../store/lmdb/database-file.ts'
 import { Tables } from '../../../store/lmdb/tables.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { testAsRoot } from '../../support/skips.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import { identifyDatabase, putSnapshot, sampleSnapshot } from './samples.ts'
 
@@ -38,7 +38,7 @@ const openDatabase = (folder: string, clock = realClock) =>
   })
 
 function place() {
-  const folder = join(tempFolder(), 'state')
+  const folder = join(diskFolder(), 'state')
   return { folder, file: join(folder, 'data.mdb') }
 }
 
@@ -165,7 +165,7 @@ test('no new database appears where the file was removed', async () => {
 
 /** Runs the test with a small disk of its own. */
 async function onSmallDisk(run: (disk: string) => Promise<void>): Promise<void> {
-  const disk = tempFolder()
+  const disk = diskFolder()
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk])
   try {
     await run(disk)

@@ -5,7 +5,7 @@ import { realClock } from '../../../bin/clock.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { compileC, runTypeScript } from '../../support/child-process.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 import { identifyDatabase, runId } from './samples.ts'
 
 const ENOSPC = 28
@@ -103,7 +103,7 @@ async function findMissing(folder: string, acks: ChildReport['acks']): Promise<s
 }
 
 test('a disk without space to grow: commits wait, succeed once there is space, and the store is ready again', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const { acks, refusals, states, unhandled, aborts } = await runFaults(folder, 'grow', ENOSPC, 'lasting', 4)
   expect([...states.values()]).toEqual(Array(4).fill('degraded,ready'))
   expect(aborts).toBe(0)
@@ -113,7 +113,7 @@ test('a disk without space to grow: commits wait, succeed once there is space, a
 }, 240_000)
 
 test('a full disk at any write of the database itself: the same batch succeeds later', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const { acks, refusals, states, unhandled, aborts } = await runFaults(
     folder,
     'write',
@@ -134,7 +134,7 @@ test.each<[string, FaultKind]>([
 ])(
   '%s at any point: the store is broken, later commits are refused, acknowledged data is there',
   async (_name, what) => {
-    const folder = tempFolder()
+    const folder = diskFolder()
     const { acks, refusals, states, unhandled, aborts } = await runFaults(folder, what, EIO, 'once', 40)
     expect([...new Set(states.values())]).toEqual(['broken'])
     expect(states.size).toBeGreaterThanOrEqual(40 - aborts)
@@ -147,7 +147,7 @@ test.each<[string, FaultKind]>([
 )
 
 test('a sync that fails on a full disk means a full disk, not a broken one', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const { acks, refusals, states } = await runFaults(folder, 'sync', ENOSPC, 'lasting', 8)
   expect([...new Set(states.values())]).toEqual(['degraded,ready'])
   expect(refusals).toEqual([])

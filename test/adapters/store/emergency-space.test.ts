@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { EmergencySpace } from '../../../store/lmdb/emergency-space.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 
 const BYTES = 64 * 1024
 /** Longer than another thread needs to rename a file. */
@@ -19,7 +19,7 @@ async function hasJustAppeared(file: string): Promise<void> {
 }
 
 test('emergency space that is freed while it is written does not exist, and can be created again', async () => {
-  const file = join(tempFolder(), 'ballast')
+  const file = join(diskFolder(), 'ballast')
   const space = new EmergencySpace(file, BYTES)
   const making = space.make()
   await hasJustAppeared(file)

@@ -30,7 +30,7 @@ import { readEvents } from '../../support/event-batches.ts'
 import { createFastClock } from '../../support/fast-clock.ts'
 import { Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import { identifyDatabase, logEvent, logEvents, putEvents, runId } from './samples.ts'
 
@@ -46,7 +46,7 @@ interface EventStore {
 const opened: EventStore[] = []
 
 function openEvents(
-  folder = tempFolder(),
+  folder = diskFolder(),
   runs = join(folder, 'runs'),
   bufferBytesMax?: number,
   clock: Clock = realClock,
@@ -233,7 +233,7 @@ test('a large buffer is flushed while it grows, and any index is found in a larg
 
 test('many runs are all flushed, a few files at a time, also when the buffer is above its limit', async () => {
   for (const bufferBytesMax of [undefined, 1_000]) {
-    const store = openEvents(tempFolder(), undefined, bufferBytesMax)
+    const store = openEvents(diskFolder(), undefined, bufferBytesMax)
     const ids = Array.from({ length: 400 }, (_, n) => runId(n))
     let most = 0
     for (let from = 0; from < 3; from++) {
@@ -271,10 +271,10 @@ test('a file that cannot be written delays no other run, and is written once pos
 })
 
 test('a disk without space for files: events stay in the database, and move once there is space', async () => {
-  const mounted = tempFolder()
+  const mounted = diskFolder()
   // Only root may mount a disk; for other users the test does nothing.
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', mounted]).status !== 0) return
-  const store = openFastEvents(tempFolder(), mounted)
+  const store = openFastEvents(diskFolder(), mounted)
   try {
     const filler = join(mounted, 'filler')
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k', 'count=240'])
@@ -323,7 +323,7 @@ test('texts that are no run ids never reach the disk', async () => {
 })
 
 test('files of the old format are migrated up to their last whole event', async () => {
-  const dataDir = tempFolder()
+  const dataDir = diskFolder()
   const options = {
     dataDir,
     clock: realClock,

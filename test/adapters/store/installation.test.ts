@@ -19,7 +19,7 @@ import { DatabaseLost } from '../../../store/errors.ts'
 import { openStore } from '../../../store/store.ts'
 import { EMPTIED, openWorkerStore } from '../../../store/worker-store.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 import { putRun, runId, sampleRun } from './samples.ts'
 
 const log = createRecordingLog()
@@ -34,7 +34,7 @@ const dataOf = (dataDir: string) => join(stateOf(dataDir), 'data.mdb')
 
 /** Creates a data directory with one run in its database. */
 async function usedDirectory(): Promise<string> {
-  const dataDir = tempFolder()
+  const dataDir = diskFolder()
   const store = await open(dataDir)
   await store.database.commit([putRun(sampleRun(1))])
   await store.close()
@@ -201,7 +201,7 @@ test('a record that was deleted or damaged is written again from the database', 
 })
 
 test('a worker goes on without its database, and its log says what is lost', async () => {
-  const dataDir = tempFolder()
+  const dataDir = diskFolder()
   await (await openWorker(dataDir)).close()
   const id = recordedId(dataDir)
   expect(log.lines.filter(({ message }) => message === EMPTIED)).toEqual([])
@@ -212,7 +212,7 @@ test('a worker goes on without its database, and its log says what is lost', asy
 })
 
 test('a credential shows that a worker of an earlier version lost its database', async () => {
-  const dataDir = tempFolder()
+  const dataDir = diskFolder()
   writeFileSync(join(dataDir, 'credential.json'), '{}')
   const before = log.lines.length
   await (await openWorker(dataDir)).close()
@@ -220,14 +220,14 @@ test('a credential shows that a worker of an earlier version lost its database',
 })
 
 test('a worker refuses the database of another worker', async () => {
-  const [dataDir, foreign] = [tempFolder(), tempFolder()]
+  const [dataDir, foreign] = [diskFolder(), diskFolder()]
   for (const each of [dataDir, foreign]) await (await openWorker(each)).close()
   cpSync(stateOf(foreign), stateOf(dataDir), { recursive: true })
   await messageOf(openWorker(dataDir))
 })
 
 test('a worker whose database file is truncated refuses it, and goes on once the folder is moved away', async () => {
-  const dataDir = tempFolder()
+  const dataDir = diskFolder()
   await (await openWorker(dataDir)).close()
   truncate(dataDir)
   expect(await messageOf(openWorker(dataDir))).toContain(`move ${stateOf(dataDir)} away and start again`)

@@ -7,7 +7,7 @@ import { runTypeScript } from '../../support/child-process.ts'
 import { readEvents } from '../../support/event-batches.ts'
 import { drawSeed, Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import { identifyDatabase } from './samples.ts'
 
@@ -18,7 +18,7 @@ test(
   `killed ${CYCLES} times while writing (SEED=${seed})`,
   async () => {
     const random = new Random(seed)
-    const folder = tempFolder()
+    const folder = diskFolder()
     const known = new Map<string, number>()
     for (let cycle = 0; cycle < CYCLES; cycle++) {
       const child = runTypeScript('test/support/store-child.ts', [
@@ -42,7 +42,7 @@ test(
   `killed ${CYCLES} times while events are written and flushed (SEED=${seed})`,
   async () => {
     const random = new Random(seed + 1)
-    const dataDir = tempFolder()
+    const dataDir = diskFolder()
     const known = new Map<string, number>()
     for (let cycle = 0; cycle < CYCLES; cycle++) {
       const child = runTypeScript('test/support/store-child.ts', ['events', dataDir, `${cycle}`])

@@ -16,7 +16,7 @@ import { PAGE_BYTES, Preallocation } from '../../../store/lmdb/preallocation.ts'
 import { RunIndexChanges } from '../../../store/lmdb/runs.ts'
 import { measureAsyncCpuMs } from '../../support/cpu-time.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import { identifyDatabase, putRun, putSnapshot, runId, sampleRun, sampleSnapshot } from './samples.ts'
 
@@ -35,7 +35,7 @@ const openRaw = (folder: string) => open({ path: folder, noSubdir: false, overla
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
 test('the database and its emergency space are owner-only', async () => {
-  const folder = join(tempFolder(), 'state.d')
+  const folder = join(diskFolder(), 'state.d')
   const database = openDatabase(folder, 32 * 1024)
   await database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
   await until('the emergency space exists', () => existsSync(join(folder, 'ballast')))
@@ -47,7 +47,7 @@ test('the database and its emergency space are owner-only', async () => {
 })
 
 test('all data is there after reopening', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const first = openDatabase(folder)
   await first.commit([
     putRun(sampleRun(1)),
@@ -64,7 +64,7 @@ test('all data is there after reopening', async () => {
 })
 
 test('more shapes than the codec can number are still readable after reopening', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const record = (n: number) => ({ v: 1, s: 'held', c: { [`only${n}`]: { [`inner${n}`]: n, shared: 'x' } } })
   for (const from of [0, 300, 600]) {
     const database = openDatabase(folder)
@@ -80,7 +80,7 @@ test('more shapes than the codec can number are still readable after reopening',
 })
 
 test('only the commit with an unstorable value is refused, and none of its writes is applied', async () => {
-  const database = openDatabase(tempFolder())
+  const database = openDatabase(diskFolder())
   const odd = { v: 1, s: 'x', c: { odd: Symbol('odd') } }
   const [bad, longKey, good] = await Promise.allSettled([
     database.commit([putSnapshot('lease', 'half', sampleSnapshot(1)), putSnapshot('lease', 'odd', odd)]),
@@ -94,7 +94,7 @@ test('only the commit with an unstorable value is refused, and none of its write
 })
 
 test('a database of a newer program is refused and left unchanged', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const newer = openRaw(folder)
   await newer.openDB<string, string>({ name: 'meta', encoding: 'string' }).put('format', String(FORMAT + 1))
   await newer.close()
@@ -110,7 +110,7 @@ test.each([
   ['is no run', Buffer.from([0x92, 1, 0x80])],
   ['is nothing at all', Buffer.from([0x92, 1, 0xc0])],
 ])('a run whose record %s fails only the commit that updates it', async (_name, bytes) => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const first = openDatabase(folder)
   await first.commit([putRun(sampleRun(1)), putRun(sampleRun(2))])
   await first.close()
@@ -140,7 +140,7 @@ test.each([
 })
 
 test('a database that breaks within a batch still writes counts and structures of the finished puts', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const database = openDatabase(folder)
   const put = RunIndexChanges.prototype.put
   const spy = jest.spyOn(RunIndexChanges.prototype, 'put').mockImplementation(function (
@@ -164,7 +164,7 @@ test('a database that breaks within a batch still writes counts and structures o
 })
 
 test('unfinished emergency space of an earlier process is removed', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   writeFileSync(join(folder, 'ballast.tmp'), 'x'.repeat(4096))
   const database = openDatabase(folder)
   expect(existsSync(join(folder, 'ballast.tmp'))).toBe(false)
@@ -176,14 +176,14 @@ test.each([
   ['of zeros, as a power cut leaves it', '\0'.repeat(8192)],
   ['cut short', 'x'],
 ])('a file %s is refused as a database, and its folder is named', (_name, text) => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   writeFileSync(join(folder, 'data.mdb'), text)
   expect(() => openDatabase(folder)).toThrow(StoreUnreadable)
   expect(() => openDatabase(folder)).toThrow(folder)
 })
 
 test('a backup taken while writing opens, and has all earlier acknowledged data', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const database = openDatabase(join(folder, 'state'))
   for (let n = 0; n < 50; n++) await database.commit([putSnapshot('lease', `k${n}`, sampleSnapshot(n))])
   const copying = database.backup(join(folder, 'copy'))
@@ -200,7 +200,7 @@ test('a backup taken while writing opens, and has all earlier acknowledged data'
 })
 
 test('20,000 stored runs do not slow the start down', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const first = openDatabase(folder)
   for (let from = 0; from < 20_000; from += 1_000) {
     await first.commit(Array.from({ length: 1_000 }, (_, i) => putRun(sampleRun(from + i, 'completed'))))
@@ -218,7 +218,7 @@ test('20,000 stored runs do not slow the start down', async () => {
 })
 
 test('inheritable descriptors are listed, the database included', async () => {
-  const database = openDatabase(tempFolder())
+  const database = openDatabase(diskFolder())
   const descriptors = inheritableDescriptors()
   expect(descriptors.length).toBeGreaterThan(0)
   const nowhere = openSync('/dev/null', 'r+')
@@ -233,7 +233,7 @@ test('inheritable descriptors are listed, the database included', async () => {
 })
 
 test('a full disk: no data is lost, commits continue with the emergency space, and the store recovers once there is space', async () => {
-  const mounted = tempFolder()
+  const mounted = diskFolder()
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', mounted]).status !== 0) {
     // Only root may mount a disk. The failing disk of the other tests stands in for it.
     return
@@ -267,7 +267,7 @@ test('a full disk: no data is lost, commits continue with the emergency space, a
 })
 
 test('no transaction uses more of the file than its upper bound', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const database = openDatabase(folder)
   const root = openRaw(folder)
   // Every database has its environment, but lmdb's types omit it.

@@ -6,7 +6,7 @@ import { realRandom } from '../../../bin/clock.ts'
 import { DataDirInUse } from '../../../store/errors.ts'
 import { acquireLock } from '../../../store/lock.ts'
 import { runTypeScript } from '../../support/child-process.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 
 const ROUNDS = 100
@@ -14,7 +14,7 @@ const RACERS = 4
 const dead = { pid: 4_194_303, began: '1', boot: 'unknown', nonce: '00' }
 
 test('a second holder is refused while the first lives, and learns its process id', () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   const lock = acquireLock(folder, realRandom)
   expect(() => acquireLock(folder, realRandom)).toThrow(DataDirInUse)
   expect(() => acquireLock(folder, realRandom)).toThrow(new RegExp(`process ${process.pid}\\)`))
@@ -29,7 +29,7 @@ test.each([
   ['of a process that had our number before', JSON.stringify({ ...ownHolder(), began: '1' })],
   ['torn by a power cut', ''],
 ])('a lock %s does not stop a new one', (_name, text) => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   writeFileSync(join(folder, 'lock.7'), text)
   writeFileSync(join(folder, 'lock.3'), text)
   writeFileSync(join(folder, `lock.draft.${dead.pid}.ab`), '')
@@ -38,7 +38,7 @@ test.each([
 })
 
 test('an unreadable lock counts as held', () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   // Root may read every file, so a folder stands in for a file of another user.
   mkdirSync(join(folder, 'lock.1'))
   expect(() => acquireLock(folder, realRandom)).toThrow(/lock\.1 cannot be read .* another switchyard/)
@@ -46,7 +46,7 @@ test('an unreadable lock counts as held', () => {
 })
 
 test('releasing never throws, even where nothing can be written', () => {
-  const folder = join(tempFolder(), 'data')
+  const folder = join(diskFolder(), 'data')
   mkdirSync(folder)
   const lock = acquireLock(folder, realRandom)
   rmSync(folder, { recursive: true })
@@ -55,7 +55,7 @@ test('releasing never throws, even where nothing can be written', () => {
 })
 
 test('one of many processes that find a stale lock at the same instant gets it', async () => {
-  const folder = tempFolder()
+  const folder = diskFolder()
   for (let round = 0; round < ROUNDS; round++) {
     mkdirSync(join(folder, `${round}`))
     writeFileSync(join(folder, `${round}`, `lock.${1 + (round % 12)}`), JSON.stringify(dead))
@@ -80,7 +80,7 @@ test('one of many processes that find a stale lock at the same instant gets it',
 
 /** Returns the content of a lock of this process. */
 function ownHolder(): object {
-  const folder = tempFolder()
+  const folder = diskFolder()
   acquireLock(folder, realRandom)
   return JSON.parse(readFileSync(join(folder, 'lock.1'), 'utf8'))
 }

@@ -10,7 +10,7 @@ import { NotADataDir, StoreFull, StoreTooNew } from '../../../store/errors.ts'
 import { FORMAT } from '../../../store/lmdb/origin.ts'
 import { openStore } from '../../../store/store.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import { putSnapshot, sampleSnapshot } from './samples.ts'
 
@@ -30,7 +30,7 @@ const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
 /** Runs the test on a small disk of its own. Only root may mount a disk; for other users the test does nothing. */
 async function onSmallDisk(run: (disk: string) => Promise<void>): Promise<void> {
-  const disk = tempFolder()
+  const disk = diskFolder()
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk]).status !== 0) return
   try {
     await run(disk)
@@ -42,7 +42,7 @@ async function onSmallDisk(run: (disk: string) => Promise<void>): Promise<void> 
 const fill = (disk: string) => spawnSync('dd', ['if=/dev/zero', `of=${join(disk, 'filler')}`, 'bs=4k'])
 
 test('a folder with other content keeps its mode', async () => {
-  const folder = join(tempFolder(), 'home')
+  const folder = join(diskFolder(), 'home')
   mkdirSync(folder, { mode: 0o755 })
   writeFileSync(join(folder, 'thesis.txt'), '')
   await expect(openAt(folder)).rejects.toThrow(NotADataDir)

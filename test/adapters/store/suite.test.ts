@@ -8,7 +8,7 @@ import { readEvents } from '../../support/event-batches.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import {
   logEvent,
@@ -23,7 +23,7 @@ import {
 } from './samples.ts'
 
 const factories: [string, (clock?: Clock) => Promise<Store>][] = [
-  ['lmdb and files', (clock) => openOnDisk(tempFolder(), clock)],
+  ['lmdb and files', (clock) => openOnDisk(diskFolder(), clock)],
   ['memory', async (clock = realClock) => createMemoryStore({ clock })],
 ]
 

@@ -10,7 +10,7 @@ import { openWorkerStore } from '../../../store/worker-store.ts'
 import { runTypeScript } from '../../support/child-process.ts'
 import { drawSeed, Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
-import { tempFolder } from '../../support/temp-folder.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 
 const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
@@ -26,7 +26,7 @@ const open = (dataDir: string) => openWorkerStore({ dataDir, ...storeOptions })
 const keyOf = (lease: string, n: number) => `${lease}/${String(n).padStart(10, '0')}`
 
 test('committed data is there after reopening, frames of full length included', async () => {
-  const dataDir = join(tempFolder(), 'worker')
+  const dataDir = join(diskFolder(), 'worker')
   const store = await open(dataDir)
   const text = 'é'.repeat(WORKER_FRAME_BYTES_MAX / 2)
   await store.commit([
@@ -44,7 +44,7 @@ test('committed data is there after reopening, frames of full length included', 
 })
 
 test('iterating many long frames holds few of them in memory at a time', async () => {
-  const store = await open(tempFolder())
+  const store = await open(diskFolder())
   const count = 96
   for (let n = 0; n < count; n++)
     await store.commit([
@@ -72,7 +72,7 @@ test('iterating many long frames holds few of them in memory at a time', async (
 })
 
 test('the directory is owner-only, and one daemon at a time uses it', async () => {
-  const dataDir = join(tempFolder(), 'worker')
+  const dataDir = join(diskFolder(), 'worker')
   const store = await open(dataDir)
   expect(statSync(dataDir).mode & 0o777).toBe(0o700)
   await expect(open(dataDir)).rejects.toThrow(DataDirInUse)
@@ -82,7 +82,7 @@ test('the directory is owner-only, and one daemon at a time uses it', async () =
 })
 
 test('a folder with other content is left unchanged', async () => {
-  const shared = join(tempFolder(), 'home')
+  const shared = join(diskFolder(), 'home')
   mkdirSync(shared)
   chmodSync(shared, 0o755)
   writeFileSync(join(shared, 'letter.txt'), '')
@@ -91,14 +91,14 @@ test('a folder with other content is left unchanged', async () => {
 })
 
 test('a worker refuses the data directory of a host', async () => {
-  const dataDir = tempFolder()
+  const dataDir = diskFolder()
   const store = await openStore({ dataDir, ...storeOptions })
   await store.close()
   await expect(open(dataDir)).rejects.toThrow(/of a host/)
 })
 
 test('drafts of a crash are removed', async () => {
-  const dataDir = tempFolder()
+  const dataDir = diskFolder()
   writeFileSync(join(dataDir, '.credential.json.1a2b.draft'), 'half')
   const store = await open(dataDir)
   expect(readdirSync(dataDir).filter((name) => name.endsWith('.draft'))).toEqual([])
@@ -109,7 +109,7 @@ test(
   `killed ${CYCLES} times while frames are added and deleted (SEED=${seed})`,
   async () => {
     const random = new Random(seed)
-    const dataDir = tempFolder()
+    const dataDir = diskFolder()
     const known = new Map<string, number>()
     for (let cycle = 0; cycle < CYCLES; cycle++) {
       const child = runTypeScript('test/support/store-child.ts', ['frames', dataDir, `${cycle}`])
