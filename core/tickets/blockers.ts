@@ -61,7 +61,8 @@ function stepTo(ticket: Ticket, byId: TicketsById): BlockerStep {
   return { ticket, waitsFor: blockersOf(ticket, byId).reverse() }
 }
 
-function blockersOf(ticket: Ticket, byId: TicketsById): Ticket[] {
+/** Returns the open blockers, in the order in which the ticket names them. */
+export function blockersOf(ticket: Ticket, byId: TicketsById): Ticket[] {
   const found = new Map<string, Ticket>()
   for (const entry of new Set(ticket.blockedBy)) {
     const blocker = byId.get(entry) ?? byIdentifier(byId).get(entry)

@@ -8,16 +8,26 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import type { TrackedTicket } from '../ports.ts'
 import { isSameName } from './names.ts'
 
-export function isEligible(tracked: TrackedTicket, rules: ServiceConfig['tracker']['eligible']): boolean {
-  if (tracked.closed) return false
+export type EligibilityRules = ServiceConfig['tracker']['eligible']
+
+/** `closed`: the ticket is done or abandoned. Otherwise the list that does not allow the ticket. */
+export type EligibilityObstacle = 'closed' | keyof EligibilityRules
+
+export const isEligible = (tracked: TrackedTicket, rules: EligibilityRules): boolean =>
+  eligibilityObstacle(tracked, rules) === undefined
+
+/** Returns the first thing that keeps the ticket from becoming a run by itself. */
+export function eligibilityObstacle(
+  tracked: TrackedTicket,
+  rules: EligibilityRules,
+): EligibilityObstacle | undefined {
+  if (tracked.closed) return 'closed'
   const { state, labels, project, assignee } = tracked.ticket
   const { aliases } = tracked
-  return (
-    allows(rules.states, [state]) &&
-    allows(rules.labels, labels) &&
-    allows(rules.projects, namesOf(project, aliases?.project)) &&
-    allows(rules.assignees, namesOf(assignee, aliases?.assignee))
-  )
+  if (!allows(rules.states, [state])) return 'states'
+  if (!allows(rules.labels, labels)) return 'labels'
+  if (!allows(rules.projects, namesOf(project, aliases?.project))) return 'projects'
+  return allows(rules.assignees, namesOf(assignee, aliases?.assignee)) ? undefined : 'assignees'
 }
 
 function namesOf(shown: string | undefined, others: readonly string[] = []): readonly string[] {

@@ -16,30 +16,45 @@ export interface RepoChoice {
   readonly mapping: RepoMapping
 }
 
+/** The repository of a ticket, or why there is none. */
+export type RepoVerdict =
+  | { readonly is: 'chosen'; readonly choice: RepoChoice }
+  | { readonly is: 'none configured' | 'unmatched' }
+  | { readonly is: 'unknown key'; readonly key: string }
+  | { readonly is: 'ambiguous'; readonly choices: readonly RepoChoice[] }
+
 export function chooseRepo(ticket: Ticket, repos: ServiceConfig['repos']): Result<RepoChoice> {
-  const all = Object.entries(repos).map(([key, mapping]) => ({ key, mapping }))
-  if (all.length === 0) {
+  const verdict = judgeRepo(ticket, repos)
+  if (verdict.is === 'chosen') return yes(verdict.choice)
+  if (verdict.is === 'ambiguous') return refuseAmbiguous(ticket, verdict.choices)
+  const all = choicesOf(repos)
+  if (verdict.is === 'none configured')
     return refuseNone(ticket, 'add one under repos, such as {"web": {"remote": "owner/web"}}')
+  return verdict.is === 'unknown key'
+    ? refuseUnknownKey(ticket, verdict.key, all)
+    : refuseUnmatched(ticket, all)
+}
+
+export function judgeRepo(ticket: Ticket, repos: ServiceConfig['repos']): RepoVerdict {
+  const all = choicesOf(repos)
+  if (all.length === 0) return { is: 'none configured' }
+  const { repo: key } = ticket
+  if (key !== undefined) {
+    const choice = all.find((candidate) => candidate.key === key)
+    return choice === undefined ? { is: 'unknown key', key } : { is: 'chosen', choice }
   }
-  if (ticket.repo !== undefined) return chooseNamed(ticket, ticket.repo, all)
-  const found = [matchingLabels(ticket, all), matchingProject(ticket, all), matchingEverything(all)].find(
+  const choices = [matchingLabels(ticket, all), matchingProject(ticket, all), matchingEverything(all)].find(
     (fits) => fits.length > 0,
   )
-  if (found === undefined) return refuseUnmatched(ticket, all)
-  const [choice] = found
-  return choice !== undefined && found.length === 1 ? yes(choice) : refuseAmbiguous(ticket, found)
+  const [choice] = choices ?? []
+  if (choices === undefined || choice === undefined) return { is: 'unmatched' }
+  return choices.length === 1 ? { is: 'chosen', choice } : { is: 'ambiguous', choices }
 }
+
+const choicesOf = (repos: ServiceConfig['repos']): RepoChoice[] =>
+  Object.entries(repos).map(([key, mapping]) => ({ key, mapping }))
 
 // ---- matching ----------------------------------------------------------------------------------------------------
-
-function chooseNamed(ticket: Ticket, key: string, all: readonly RepoChoice[]): Result<RepoChoice> {
-  const choice = all.find((candidate) => candidate.key === key)
-  if (choice !== undefined) return yes(choice)
-  return refuseNone(
-    ticket,
-    `the ticket names ${printable(key)}, which is not a key under repos; use one of ${formatKeys(all)}, or add it`,
-  )
-}
 
 /** Prefers, among several matches, a mapping for the ticket's project. */
 function matchingLabels({ labels, project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
@@ -85,6 +100,13 @@ function refuseUnmatched(ticket: Ticket, all: readonly RepoChoice[]): Refused {
     'leave label and trackerProject out of the one mapping under repos that is for everything else',
   ]
   return refuseNone(ticket, cures.join(', or '))
+}
+
+function refuseUnknownKey(ticket: Ticket, key: string, all: readonly RepoChoice[]): Refused {
+  return refuseNone(
+    ticket,
+    `the ticket names ${printable(key)}, which is not a key under repos; use one of ${formatKeys(all)}, or add it`,
+  )
 }
 
 function refuseNone(ticket: Ticket, cure: string): Refused {
