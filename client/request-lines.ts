@@ -25,6 +25,8 @@ export const REQUEST_LINES = {
   readRun: 'GET /api/runs/:id',
   readRunEvents: 'GET /api/runs/:id/events',
   readPlacement: 'GET /api/runs/:id/placement',
+  explainTicket: 'GET /api/tickets/:id/explain',
+  explainRun: 'GET /api/runs/:id/explain',
   readArtifact: 'GET /api/runs/:id/artifacts/:name',
   cancelRun: 'POST /api/runs/:id/cancel',
   retryRun: 'POST /api/runs/:id/retry',

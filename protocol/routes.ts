@@ -28,6 +28,7 @@ import {
   TrackerTokens,
 } from './connect.ts'
 import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from './dashboard.ts'
+import { ExplainResponse } from './explain.ts'
 import { HostFrame, WorkerFrame } from './frames.ts'
 import { EVENTS_PAGE_DEFAULT, LIST_LIMIT_MAX, REPO_KEY_CHARS_MAX } from './limits.ts'
 import { NewTicketRequest, NewTicketResponse } from './new-ticket.ts'
@@ -331,6 +332,24 @@ export const routes = {
     response: Placement,
     errorStatuses: [404],
     summary: 'Why a queued run waits: each worker with the first thing that excludes it.',
+  },
+  explainTicket: {
+    ...runs,
+    method: 'GET',
+    path: '/api/tickets/:id/explain',
+    params: ById,
+    response: ExplainResponse,
+    errorStatuses: [404],
+    summary: 'What a ticket, or its newest run, waits for: every gate on the way to a worker, with its cure.',
+  },
+  explainRun: {
+    ...runs,
+    method: 'GET',
+    path: '/api/runs/:id/explain',
+    params: ById,
+    response: ExplainResponse,
+    errorStatuses: [404],
+    summary: 'What a queued run waits for: every gate on the way to a worker, with its cure.',
   },
   readArtifact: {
     ...runs,

@@ -11,6 +11,7 @@ import type { HostContext } from '../host-context.ts'
 import type { ModuleList } from '../runtime/module.ts'
 import { createAccountsApi } from './accounts.ts'
 import type { ApiDependencies } from './api-dependencies.ts'
+import { createExplainApi } from './explain.ts'
 import { createFollowUpsApi } from './follow-ups.ts'
 import type { HostApi } from './host-api.ts'
 import { createMemoriesApi } from './memories.ts'
@@ -42,6 +43,7 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
   return {
     ...createRunsApi(api),
     ...createTicketsApi(api),
+    ...createExplainApi(api),
     ...createMemoriesApi(api),
     ...createWorkersApi(api),
     ...createTerminalsApi(api),

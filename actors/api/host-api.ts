@@ -20,6 +20,7 @@ import type {
   TrackerCallbackQuery,
 } from '../../protocol/connect.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import type { ExplainResponse } from '../../protocol/explain.ts'
 import type { NewTicketRequest, NewTicketResponse } from '../../protocol/new-ticket.ts'
 import type {
   CodehostRepo,
@@ -79,6 +80,9 @@ export interface HostApi {
   /** Attaches a terminal view. A refusal is sent to the view as a frame. */
   attachView(id: string, view: ViewSender): ViewReceiver
   placement(id: string): Result<Placement>
+  /** @param ticket the id or the identifier, of a listed ticket or of one with a run */
+  explainTicket(ticket: string): Result<ExplainResponse>
+  explainRun(id: string): Result<ExplainResponse>
 
   /** The current state of the run's pull request, asked from the code host. */
   runPull(id: string): Promise<Result<RunPullResponse>>

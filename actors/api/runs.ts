@@ -56,12 +56,12 @@ export function createRunsApi(api: ApiDependencies): RunsApi {
 
 // ---- reading -----------------------------------------------------------------------------------------------------
 
-function durableRun({ context }: ApiDependencies, id: string): Run | undefined {
+export function durableRun({ context }: ApiDependencies, id: string): Run | undefined {
   const actor = context.system.peekDurable(RUN, id)?.context as RunContext | undefined
   return actor?.run ?? context.store.database.runs.get(id)
 }
 
-const unknownRun = (id: string) => no('unknown', `there is no run ${id}`)
+export const unknownRun = (id: string) => no('unknown', `there is no run ${id}`)
 
 function showRun(api: ApiDependencies, id: string): Result<Run> {
   const run = durableRun(api, id)

@@ -16,7 +16,7 @@ import type {
   TrackerListing,
 } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
-import { openBlockers, waitingCycle, waitingReason } from '../../core/tickets/blockers.ts'
+import { openBlockers, type TicketsById, waitingCycle, waitingReason } from '../../core/tickets/blockers.ts'
 import { isEligible } from '../../core/tickets/eligibility.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import { compareTickets } from '../../core/tickets/order.ts'
@@ -85,7 +85,7 @@ export class TicketIntake {
   #lastPollAt: number | undefined
   /** Monotonic time. */
   #nextPollAt: number | undefined
-  #listed: ReadonlyMap<string, TrackedTicket> = new Map()
+  #listed: TicketsById = new Map()
   /** Whether the current tracker has been listed. */
   #hasListing = false
   #eligible: readonly Ticket[] = []
@@ -110,6 +110,20 @@ export class TicketIntake {
   /** Eligible tickets in the order in which runs are queued. */
   eligible(): readonly Ticket[] {
     return this.#eligible
+  }
+
+  /** Every ticket of the last listing. */
+  listed(): TicketsById {
+    return this.#listed
+  }
+
+  /** Whether the ticket becomes a run while it is eligible: no run is active or has ended since it entered its state. */
+  isDue(ticket: Ticket): boolean {
+    const memory = this.#ports.observations.get(ticket.id)
+    if (memory === undefined) return false
+    const hasActiveRun = this.#ports.runs.activeRunOf(ticket.id) !== undefined
+    const lastFinishedAt = hasActiveRun ? undefined : this.#ports.runs.lastFinishedAt(ticket)
+    return shouldStartRun({ eligible: true, memory, hasActiveRun, lastFinishedAt })
   }
 
   find(asked: string): Ticket | undefined {
@@ -239,7 +253,7 @@ export class TicketIntake {
       this.#remember(ticket)
       this.#updateEligibility(ticket, eligibleIds.has(ticket.id))
     }
-    for (const ticket of this.#eligible) this.#queueRunIfWanted(ticket)
+    for (const ticket of this.#eligible) if (this.isDue(ticket)) this.#ports.runs.createRun(ticket)
     const fingerprint = JSON.stringify(this.#eligible)
     const changed = fingerprint !== this.#fingerprint
     this.#fingerprint = fingerprint
@@ -342,15 +356,6 @@ export class TicketIntake {
     if (known === undefined) return
     const memory = recordHostMove(known, state)
     if (memory !== known) this.#ports.observations.set(ticketId, memory)
-  }
-
-  #queueRunIfWanted(ticket: Ticket): void {
-    const memory = this.#ports.observations.get(ticket.id)
-    if (memory === undefined) return
-    const hasActiveRun = this.#ports.runs.activeRunOf(ticket.id) !== undefined
-    const lastFinishedAt = hasActiveRun ? undefined : this.#ports.runs.lastFinishedAt(ticket)
-    if (shouldStartRun({ eligible: true, memory, hasActiveRun, lastFinishedAt }))
-      this.#ports.runs.createRun(ticket)
   }
 }
 

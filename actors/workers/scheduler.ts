@@ -121,7 +121,7 @@ export class Scheduler {
       const runId = this.queue.first()
       if (runId === undefined) break
       const run = this.#run(runId)
-      const request = run === undefined ? undefined : this.#placementRequest(run, undefined)
+      const request = run === undefined ? undefined : this.placementRequest(run)
       const needsKey = request?.requiredWorker === undefined ? request?.needs?.key : undefined
       const isUnmet = needsKey !== undefined && unmet.has(needsKey)
       const placed = request === undefined || isUnmet ? undefined : placeRun(request, freeWorkers, now)
@@ -177,7 +177,7 @@ export class Scheduler {
   }
 
   #reasonOfRequiredWorker(run: Run): WaitReason | undefined {
-    const wanted = this.#placementRequest(run, undefined)
+    const wanted = this.placementRequest(run)
     if (wanted.requiredWorker === undefined) return undefined
     const placed = placeRun(wanted, this.#ports.workers.all(), this.#ports.monotonicNow())
     return placed.is === 'waits' ? placed : undefined
@@ -208,7 +208,7 @@ export class Scheduler {
       inWallTime(worker, wall - this.#ports.monotonicNow()),
     )
     const explanation = explainPlacement(
-      this.#placementRequest(run, this.#ports.isPaused() ? PAUSED : this.queue.blockedBy(run.id)),
+      this.placementRequest(run, this.#ports.isPaused() ? PAUSED : this.queue.blockedBy(run.id)),
       candidates,
       wall,
     )
@@ -229,7 +229,7 @@ export class Scheduler {
     return this.queue.run(runId)
   }
 
-  #placementRequest(run: Run, waitingFor: WaitReason | undefined): PlacementRequest {
+  placementRequest(run: Run, waitingFor?: WaitReason): PlacementRequest {
     const on = this.#ports.preparation.sandboxHolder(run)
     const needs = this.#gaps.needsOf(run.id)
     return {

@@ -27,7 +27,7 @@ export interface JobNeeds {
   readonly subjects: readonly string[]
 }
 
-export function jobNeeds(run: Run, mapping: RepoMapping, config: ServiceConfig): JobNeeds {
+export function jobNeeds(run: Pick<Run, 'agent'>, mapping: RepoMapping, config: ServiceConfig): JobNeeds {
   const provider = providerFor(run, mapping, config)
   const agent = config.agent.commands[provider] === undefined ? provider : undefined
   const missingCredential = findMissingCredential(agent, config)

@@ -47,6 +47,10 @@ function chooseAgent(
 }
 
 /** The run's own choice precedes that of its repository, and the configured agent comes last. */
-export function providerFor(run: Run, mapping: RepoMapping, { agent }: ServiceConfig): AgentProvider {
+export function providerFor(
+  run: Pick<Run, 'agent'>,
+  mapping: RepoMapping,
+  { agent }: ServiceConfig,
+): AgentProvider {
   return run.agent?.provider ?? mapping.agent ?? agent.provider
 }

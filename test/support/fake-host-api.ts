@@ -9,6 +9,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { planEventPage } from '../../core/run/event-page.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import type { Gate } from '../../protocol/explain.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { RepoMemory, Run, RunEvent, Ticket } from '../../protocol/run.ts'
@@ -148,6 +149,8 @@ type RunMethod =
   | 'retryRun'
   | 'discardRun'
   | 'placement'
+  | 'explainTicket'
+  | 'explainRun'
 
 const at = '2026-03-01T08:30:00.000Z'
 
@@ -170,6 +173,8 @@ export function fakeTicket(identifier: string): Ticket {
 export function fakeRun(id: string, status: Run['status'] = 'queued', identifier = 'ENG-1'): Run {
   return { id, ticket: fakeTicket(identifier), status, sandbox: {}, createdAt: at, costs: [] }
 }
+
+export const FAKE_GATE: Gate = { id: 'capacity', status: 'wait', message: 'attic 2 of 2 slots' }
 
 const TERMINAL = ['completed', 'failed', 'cancelled']
 
@@ -249,6 +254,14 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
       const run = found(id)
       if (!run.ok || TERMINAL.includes(run.value.status)) return run
       return no('conflict', 'the run has not ended')
+    },
+    explainTicket: (ticket) =>
+      ticket === 'ENG-1'
+        ? yes({ ticket: fakeTicket(ticket), gates: [FAKE_GATE] })
+        : no('unknown', 'no ticket'),
+    explainRun: (id) => {
+      const run = found(id)
+      return run.ok ? yes({ ticket: run.value.ticket, run: run.value, gates: [FAKE_GATE] }) : run
     },
     placement: (id) => {
       const run = found(id)

@@ -21,6 +21,8 @@ type RunRoute =
   | 'readRun'
   | 'readRunEvents'
   | 'readPlacement'
+  | 'explainTicket'
+  | 'explainRun'
   | 'readArtifact'
   | 'cancelRun'
   | 'retryRun'
@@ -47,6 +49,8 @@ export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
       return jsonArrayDownload(page.value.events, eventPageLinks(params.id, page.value))
     },
     readPlacement: ({ params }) => resultReply(hostApi.placement(params.id)),
+    explainTicket: ({ params }) => resultReply(hostApi.explainTicket(params.id)),
+    explainRun: ({ params }) => resultReply(hostApi.explainRun(params.id)),
     readArtifact: async ({ params }) => {
       const found = await hostApi.artifact(params.id, params.name)
       return found.ok ? artifactDownload(found.value, params.name) : refusalReply(found.refusal)

@@ -136,6 +136,8 @@ const WORKS: Readonly<Record<string, number>> = {
   'GET /api/runs/x': 404,
   'GET /api/runs/x/events': 404,
   'GET /api/runs/x/placement': 404,
+  'GET /api/tickets/x/explain': 404,
+  'GET /api/runs/x/explain': 404,
   'GET /api/runs/x/artifacts/x': 404,
   'POST /api/runs/x/cancel': 404,
   'POST /api/runs/x/retry': 404,

@@ -4,7 +4,14 @@ import { fetch } from 'undici'
 import { no, yes } from '../../../core/result.ts'
 import { RUN_INSTRUCTIONS_BYTES_MAX, TICKET_TITLE_CHARS_MAX } from '../../../protocol/limits.ts'
 import { demandText } from '../../../transport/routes/workers.ts'
-import { CREDENTIAL, fakeMemory, fakeRun, fakeWorker, WORKER_ID } from '../../support/fake-host-api.ts'
+import {
+  CREDENTIAL,
+  FAKE_GATE,
+  fakeMemory,
+  fakeRun,
+  fakeWorker,
+  WORKER_ID,
+} from '../../support/fake-host-api.ts'
 import { openTestServer, type TestServer, TOKEN } from '../../support/test-resources.ts'
 
 interface RouteReply {
@@ -270,6 +277,26 @@ test('pages of events name the pages beside them, and contradicting parameters a
     '400 "/query/tail',
     '400 "/query/before',
   ])
+})
+
+test('a ticket and a run are explained', async () => {
+  const server = await open()
+  withRuns(server)
+  expect(await server.ask('GET /api/runs/run-1/explain')).toMatchObject({
+    status: 200,
+    body: { ticket: { identifier: 'ENG-1' }, run: { id: 'run-1' }, gates: [FAKE_GATE] },
+  })
+  expect(await server.ask('GET /api/tickets/ENG-1/explain')).toMatchObject({
+    status: 200,
+    body: { ticket: { identifier: 'ENG-1' }, gates: [FAKE_GATE] },
+  })
+  const unknown = ['GET /api/runs/run-9/explain', 'GET /api/tickets/ENG-9/explain']
+  expect(
+    await statuses(
+      server.ask,
+      unknown.map((line) => [line]),
+    ),
+  ).toEqual(unknown.map((line) => `${line} 404`))
 })
 
 test('cancel, retry and discard return the run or a refusal', async () => {

@@ -69,6 +69,8 @@ POST /api/resume
 GET /api/tracker/status
 GET /metrics
 GET /api/runs/:id/placement
+GET /api/tickets/:id/explain
+GET /api/runs/:id/explain
 POST /api/workers/pairing-tokens
 POST /api/runs/:id/discard
 POST /api/connect/tracker/paste`
