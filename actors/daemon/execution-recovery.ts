@@ -6,7 +6,7 @@ import type { Executor, RecoveredOutputs } from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import type { ExecutionContext } from './execution.machine.ts'
+import { type ExecutionContext, isLeaseLost } from './execution.machine.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
 
@@ -28,11 +28,14 @@ export async function recoverOutputs(fields: ExecutionContext, ports: RecoveryPo
 }
 
 async function readOutputs(
-  { leaseId, runId, progress, retentionHours }: ExecutionContext,
+  fields: ExecutionContext,
   { executor, log }: RecoveryPorts,
 ): Promise<RecoveredOutputs> {
+  const { leaseId, runId, progress } = fields
+  // The run goes on elsewhere, and nobody can resume the sandbox of a lost lease.
+  const hours = isLeaseLost(fields) ? 0 : fields.retentionHours
   try {
-    const recovered = await executor.recover({ leaseId, runId }, progress, retentionHours)
+    const recovered = await executor.recover({ leaseId, runId }, progress, hours)
     const { sandbox } = recovered
     if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return recovered
   } catch (error) {

@@ -178,8 +178,12 @@ export class ManualExecutor implements Executor {
   /** The costs and usage that `recover` returns. */
   recoveredCosts: Pick<RecoveredOutputs, 'costs' | 'usage'> = {}
 
-  async recover({ runId }: EndedExecution): Promise<RecoveredOutputs> {
+  /** For how many hours the recovered sandboxes are retained. */
+  readonly recoveredHours: number[] = []
+
+  async recover({ runId }: EndedExecution, _: Progress, hours: number): Promise<RecoveredOutputs> {
     this.#note(`recover ${runId}`)
+    this.recoveredHours.push(hours)
     return { ...this.recoveredCosts, sandbox: { id: `sb-${runId}` } }
   }
   /** By run id, the newest sandbox. */
