@@ -378,7 +378,8 @@ export const routes = {
     isBodyOptional: true,
     response: Run,
     errorStatuses: [400, 404, 409],
-    summary: 'Queues an ended run once more; its pull request, costs and instructions stay with it.',
+    summary:
+      'Queues an ended run once more; its pull request, costs and instructions stay with it. A queued run that a worker gave back is tried once more at once.',
   },
   followUpRun: {
     ...runs,

@@ -171,8 +171,7 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
   if (!may.ok) return may
   const found = runToChange(api, id)
   if (!found.ok) return found
-  if (found.value.status === 'queued' && releaseSetback(api, found.value, options))
-    return showCommittedRun(api, id)
+  if (releaseSetback(api, found.value, options)) return showCommittedRun(api, id)
   const before = checkRetry(api, id)
   if (!before.ok) return before
   // The recorded state may be minutes old. A code host that does not answer does not prevent the retry.
@@ -193,18 +192,22 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
 }
 
 function checkRetry(api: ApiDependencies, id: string): Result<Run> {
-  const { runs, terminals } = api.views
+  const { runs, terminals, scheduler } = api.views
   const run = runToChange(api, id)
   if (!run.ok) return run
   const activeRun = runs.activeRunOf(run.value.ticket.id)
-  const competingRun = activeRun === id ? undefined : activeRun
-  const may = mayRetry(run.value, { competingRun, booted: terminals.sessions.isBooted(id) })
+  const facts = {
+    competingRun: activeRun === id ? undefined : activeRun,
+    booted: terminals.sessions.isBooted(id),
+    waitReason: scheduler.reasonFor(run.value)?.reason,
+  }
+  const may = mayRetry(run.value, facts)
   return may.ok ? run : may
 }
 
 /** A retry of a run that a worker gave back is one more try, whatever has changed. */
 function releaseSetback({ views }: ApiDependencies, run: Run, options: RunOptions): boolean {
-  const needs = views.jobs.preparation.needsOf(run)
+  const needs = views.jobs.waitingRun(run.id) === undefined ? undefined : views.jobs.preparation.needsOf(run)
   if (needs === undefined || !views.workers.setbacks.release(run.id, needs)) return false
   views.runs.send(run.id, { type: 'options changed', options })
   return true

@@ -22,10 +22,16 @@ export function mayRunTicket(
   return yes(ticket)
 }
 
-export function mayRetry(
-  run: Run,
-  facts: { readonly competingRun: string | undefined; readonly booted: boolean },
-): Result<void> {
+export interface RetryFacts {
+  readonly competingRun: string | undefined
+  readonly booted: boolean
+  /** Why a queued run waits. A retry does not remove the cause. */
+  readonly waitReason?: string | undefined
+}
+
+export function mayRetry(run: Run, facts: RetryFacts): Result<void> {
+  if (run.status === 'queued' && facts.waitReason !== undefined)
+    return no('conflict', `${run.id} is queued already: ${facts.waitReason}`)
   if (!isTerminal(run.status)) {
     return no('conflict', `${run.id} is ${run.status}: wait for its end or cancel it before a retry`)
   }

@@ -87,6 +87,25 @@ test('a retry by a person tries the run once more', async () => {
   expect(await host.hostApi.retryRun(host.runOf('ENG-1').id)).toMatchObject({ refusal: { kind: 'conflict' } })
 })
 
+test('a retry of a run that waits for anything else is refused with the reason', async () => {
+  const { host, worker, reason } = await reasonWith({ codehost: credentials.codehost })
+  const waiting = reason()
+  expect(await host.hostApi.retryRun(host.runOf('ENG-1').id)).toMatchObject({
+    refusal: { kind: 'conflict', message: expect.stringContaining(`is queued already: ${waiting}`) },
+  })
+  expect(dispatchesOf(worker)).toEqual([])
+})
+
+test('a retry of a run that another worker is offered leaves the setback of the first alone', async () => {
+  const { host, worker } = await startWithSetback()
+  const second = await enroll(host, 'second', 1)
+  expect(second.connection.hasReceived('dispatch')).toBe(true)
+  expect(await host.hostApi.retryRun(host.runOf('ENG-1').id)).toMatchObject({ refusal: { kind: 'conflict' } })
+  await second.connection.send(new Work(second.connection.lastReceived('dispatch')).reject('busy: full'))
+  expect(dispatchesOf(worker)).toHaveLength(1)
+  expect(host.runOf('ENG-1').status).toBe('queued')
+})
+
 test('changed capabilities of the worker let the run go to the worker again', async () => {
   const { host, worker } = await startWithSetback()
   const agents = { agentA: { found: true } }
