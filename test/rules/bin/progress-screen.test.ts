@@ -2,9 +2,10 @@
 import { expect, test } from '@jest/globals'
 import { ProgressScreen, type ScreenOutput } from '../../../bin/quickstart/progress-screen.ts'
 
+const UTF8 = { LANG: 'C.UTF-8' }
 const LINE = ' 1.2s GREET-1  completed, greeter#1'
 
-function createScreen(out: Omit<ScreenOutput, 'write'>, env: NodeJS.ProcessEnv = {}) {
+function createScreen(out: Omit<ScreenOutput, 'write'>, env: NodeJS.ProcessEnv = UTF8) {
   const written: string[] = []
   const screen = new ProgressScreen({ ...out, write: (text) => written.push(text) }, env)
   return { screen, written }
