@@ -1,8 +1,8 @@
 /**
  * The events of a run: those of a page, all of them while they arrive, and those to come until the run has ended.
  *
- * Following combines pages and pushes by the events' indexes, which have no holes: an index that was delivered is
- * skipped, and a missing one is asked for. So nothing is lost or repeated, whatever the connection does.
+ * Following combines pages and pushes by the events' indexes: an index that was delivered is skipped, and a missing one
+ * is asked for. So nothing is lost or repeated, whatever the connection does. What a page lacks, the host's disk lost.
  */
 import type { DashboardFrame } from '../protocol/dashboard.ts'
 import type { Run, RunEvent } from '../protocol/run.ts'
@@ -129,7 +129,7 @@ class RunFollower {
       )
       const range = this.#next === 0 ? {} : { after: this.#next - 1 }
       for await (const event of readEvents(this.#connection, this.#runId, range, signal))
-        if (event.index === this.#next) yield this.#deliver(event)
+        if (event.index >= this.#next) yield this.#deliver(event)
       if (hasEnded(run)) this.#ended ??= run
     } catch (error) {
       if (error instanceof HostRefusal && error.status < 500 && error.status !== 401) throw error

@@ -54,7 +54,7 @@ class ModelHost implements ClientConnection {
     if (this.refusal !== undefined) return reply(this.refusal, '{"error":"no such run"}')
     if (!pathname.endsWith('/events')) return reply(200, JSON.stringify(this.#run()))
     const after = Number(searchParams.get('after') ?? -1)
-    const text = JSON.stringify(this.events.slice(after + 1))
+    const text = JSON.stringify(this.events.filter(({ index }) => index > after))
     return reply(200, text, this.#random.chance(0.3) ? this.#random.below(text.length) : undefined)
   }
 
@@ -78,7 +78,7 @@ class ModelHost implements ClientConnection {
   }
 
   append(): void {
-    const index = this.events.length
+    const index = (this.events.at(-1)?.index ?? -1) + 1
     const event: RunEvent = {
       runId: RUN_ID,
       index,
@@ -180,6 +180,20 @@ test('a run that has ended long ago is read to its end', async () => {
   for (let count = 0; count < 10; count++) host.append()
   host.status = 'failed'
   expect((await settle(follow(host))).seen).toHaveLength(10)
+})
+
+test('a log that lost events on a damaged disk is followed to its end', async () => {
+  const host = new ModelHost(new Random(SEED))
+  for (let count = 0; count < 10; count++) host.append()
+  host.events.splice(3, 4)
+  let step = 0
+  const following = settle(follow(host), () => {
+    step++
+    if (step === 30) host.append()
+    if (step === 60) host.end()
+    if (step > 200) throw new Error('the end was not noticed')
+  })
+  expect((await following).seen).toEqual([0, 1, 2, 7, 8, 9, 10])
 })
 
 test('a lost connection and its return are told once each', async () => {
