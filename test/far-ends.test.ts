@@ -3,7 +3,7 @@
  *
  * A new one without a test is listed here by name; so is an entry whose test is gone.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
@@ -33,6 +33,12 @@ function leaves(shape: Shape, path: readonly string[] = []): string[] {
     ...Object.values(patternProperties).flatMap((inner) => leaves(inner, [...path, '*'])),
   ]
 }
+
+/** The sources that declare commands. */
+const commandSources = readdirSync(join(root, 'bin'), { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts'))
+  .map((name) => read(join('bin', name)))
+  .filter((source) => source.includes(".command('"))
 
 /** Options as the source declares them, because hidden ones are not in the help. */
 function optionsIn(source: string): string[] {
@@ -66,7 +72,7 @@ const problemOf = (place: string | undefined): string | undefined => {
 
 test.each<[string, readonly string[], Readonly<Record<string, string>>]>([
   ['setting', leaves(ServiceConfig as Shape), farEnds.settings],
-  ['option', optionsIn(read('bin/switchyard.ts')), farEnds.options],
+  ['option', commandSources.flatMap(optionsIn), farEnds.options],
 ])('every %s has a test at its far end', (_, names, tests) => {
   const expected = names.filter((name) => farEnds['nothing obeys it yet'][name] === undefined)
   const unknown = Object.keys(tests).filter((name) => !names.includes(name))
@@ -75,4 +81,12 @@ test.each<[string, readonly string[], Readonly<Record<string, string>>]>([
     return problem === undefined ? [] : [`${name} ${problem}`]
   })
   expect([...problems, ...unknown.map((name) => `${name} is no longer there`)]).toEqual([])
+})
+
+test('no option is declared in a way that the list above does not see', () => {
+  for (const source of commandSources) {
+    const seen = new Set(optionsIn(source).map((name) => name.split(' ')[1]))
+    const written = [...source.matchAll(/'(--[a-z-]+)/g)].map(([, name = '']) => name)
+    expect(written.filter((name) => !seen.has(name))).toEqual([])
+  }
 })
