@@ -51,6 +51,11 @@ export class GithubIssues {
     return this.#blockers.get(number) ?? []
   }
 
+  /** Adds an issue that was just created, before a list can show it. */
+  add(issue: GithubIssue): void {
+    this.#store(issue)
+  }
+
   /** Reads the issues unless `intervalMs` has not passed since the last read. A refusal leaves the cache unchanged. */
   async refresh(api: GithubApi, intervalMs: number): Promise<Result<void>> {
     const now = this.#clock.monotonic()

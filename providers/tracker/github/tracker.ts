@@ -7,7 +7,15 @@
  *
  * Pull requests are not linked, because GitHub itself shows in an issue which pull requests refer to it.
  */
-import type { Cancel, Clock, Tracker, TrackerListing, TrackerQuery } from '../../../core/ports.ts'
+import type {
+  Cancel,
+  Clock,
+  NewTicket,
+  TrackedTicket,
+  Tracker,
+  TrackerListing,
+  TrackerQuery,
+} from '../../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import { formatNames, normalizeName } from '../../../core/tickets/names.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
@@ -15,8 +23,10 @@ import { TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../../protocol/lim
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../../protocol/tracker.ts'
 import { createGithubApi, type GithubApi } from '../../codehost/github/api.ts'
+import { unexpectedReply } from '../../codehost/github/errors.ts'
 import type { ClientPool } from '../../http/client-types.ts'
 import { resolveGithubAccount } from './account.ts'
+import { createIssue, planIssue } from './create-issue.ts'
 import { type GithubIssue, type IssueReference, listStateNames, parseTicketId } from './issue.ts'
 import { GithubIssues, OPEN_ISSUES_MAX, readIssue } from './issues.ts'
 import { isClosingState, moveIssue } from './move.ts'
@@ -42,6 +52,7 @@ export function createGithubTracker(options: GithubTrackerOptions): Tracker {
 class GithubTracker implements Tracker {
   readonly #clock: GithubTrackerOptions['clock']
   readonly #tracker: ServiceConfig['tracker']
+  readonly #repos: ServiceConfig['repos']
   readonly #api: Result<GithubApi>
   /** Keyed by normalized repository name, as are the issues. */
   readonly #repositories: ReadonlyMap<string, TicketRepository>
@@ -55,6 +66,7 @@ class GithubTracker implements Tracker {
   constructor({ clients, clock, config }: GithubTrackerOptions) {
     this.#clock = clock
     this.#tracker = config.tracker
+    this.#repos = config.repos
     this.#rules = config.tracker.eligible
     const account = resolveGithubAccount(config)
     this.#api = account === undefined ? TOKEN_MISSING : createGithubApi(account, clients)
@@ -87,6 +99,19 @@ class GithubTracker implements Tracker {
     return toLastingRefusal(
       issue.ok ? await moveIssue(api, issue.value, { state, from }, this.#stateNames()) : issue,
     )
+  }
+
+  async createTicket(ticket: NewTicket): Promise<Result<TrackedTicket>> {
+    if (!this.#api.ok) return this.#api
+    const api = this.#api.value
+    const planned = planIssue(ticket, this.#repositories, this.#repos)
+    if (!planned.ok) return planned
+    const created = await createIssue(api, planned.value)
+    if (!created.ok) return created
+    this.#issues.get(normalizeName(created.value.remote))?.add(created.value)
+    this.#rules = ticket.rules
+    const [tracked] = this.#tickets([created.value], api)
+    return tracked === undefined ? unexpectedReply(planned.value.remote) : yes(tracked)
   }
 
   async projects(): Promise<Result<readonly TrackerProject[]>> {

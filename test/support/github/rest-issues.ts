@@ -20,6 +20,8 @@ import {
 import { labelJson } from './repo-shapes.ts'
 import type { GithubWorld } from './world.ts'
 
+const TITLE_CHARS_MAX = 256
+const BODY_CHARS_MAX = 65_536
 const ISSUE = '/repos/{owner}/{repo}/issues/{issue_number}'
 
 export const issueRoutes: Readonly<Record<string, RestHandler>> = {
@@ -149,6 +151,10 @@ function openIssue(call: AuthenticatedCall, repo: Repo): GithubReply {
   if (!repo.hasIssues) return issuesOff()
   const title = String(body.title ?? '')
   if (title.trim() === '') return invalid('Issue', { code: 'missing_field', field: 'title' })
+  if (title.length > TITLE_CHARS_MAX)
+    return invalid('Issue', { field: 'title', message: 'title is too long (maximum is 256 characters)' })
+  if (String(body.body ?? '').length > BODY_CHARS_MAX)
+    return invalid('Issue', { field: 'body', message: 'body is too long (maximum is 65536 characters)' })
   // GitHub silently ignores these fields without write access.
   const may = world.may(viewer, repo, 'push')
   const order = {
