@@ -331,6 +331,8 @@ export interface NewTicket {
   readonly labels: readonly string[]
   /** The repository that the person named. */
   readonly repo?: { readonly key: string; readonly mapping: RepoMapping }
+  /** All mappings, among which labels and project of the ticket choose. */
+  readonly repos: ServiceConfig['repos']
   readonly rules: TrackerQuery['rules']
   /** Whether the rules are to hold for the ticket or not. */
   readonly isEligible: boolean

@@ -56,7 +56,7 @@ function checkRequest(
   if (!space.ok) return space
   const words = { title: title.trim(), description, priority, labels: labels.map((label) => label.trim()) }
   const { eligible: rules } = config.tracker
-  return yes({ ...words, ...mapping.value, rules, isEligible: start })
+  return yes({ ...words, ...mapping.value, repos: config.repos, rules, isEligible: start })
 }
 
 const NOT_CONNECTED = no('conflict', 'no tracker is connected; connect one first')

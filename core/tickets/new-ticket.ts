@@ -4,15 +4,16 @@
  * A new ticket has all the properties that the eligibility rules ask for, so a poll finds it eligible as well: a host
  * that stops right after the creation loses nothing.
  */
+import type { Ticket } from '../../protocol/run.ts'
 import type { NewTicket } from '../ports.ts'
 import { no, type Result, yes } from '../result.ts'
 import { isSameName } from './names.ts'
+import { chooseRepo, type RepoChoice } from './repo.ts'
 
 export interface NewTicketPlace {
   /** Undefined: the tracker's own choice. */
   readonly state: string | undefined
   readonly labels: readonly string[]
-  /** The project that the rules, or the mapping of the repository, ask for. */
   readonly project: string | undefined
   readonly assignee: string | undefined
 }
@@ -22,19 +23,26 @@ export function placeNewTicket(ticket: NewTicket, idleState: string): Result<New
   return ticket.isEligible ? yes(eligiblePlace(ticket)) : idlePlace(ticket, idleState)
 }
 
-function eligiblePlace({ labels, repo, rules }: NewTicket): NewTicketPlace {
+/** The project that the mapping of the repository, or else the rules, ask for; undefined: none. */
+export function projectOf({ repo, rules }: Pick<NewTicket, 'repo' | 'rules'>): string | undefined {
+  return repo?.mapping.trackerProject ?? rules.projects[0]
+}
+
+function eligiblePlace(ticket: NewTicket): NewTicketPlace {
+  const { labels, rules } = ticket
   const [label] = rules.labels
   const isLabelled = label === undefined || labels.some((name) => includesName(rules.labels, name))
   return {
     state: rules.states[0],
     labels: uniqueNames(isLabelled ? labels : [...labels, label]),
-    project: repo?.mapping.trackerProject ?? rules.projects[0],
+    project: projectOf(ticket),
     assignee: rules.assignees[0],
   }
 }
 
-function idlePlace({ labels, repo, rules }: NewTicket, idleState: string): Result<NewTicketPlace> {
-  const place = { state: idleState, project: repo?.mapping.trackerProject, assignee: undefined }
+function idlePlace(ticket: NewTicket, idleState: string): Result<NewTicketPlace> {
+  const { labels, rules } = ticket
+  const place = { state: idleState, project: projectOf(ticket), assignee: undefined }
   const isIdleByState = rules.states.length > 0 && !includesName(rules.states, idleState)
   if (isIdleByState) return yes({ ...place, labels: uniqueNames(labels) })
   if (rules.labels.length === 0) return ALWAYS_ELIGIBLE
@@ -51,3 +59,26 @@ const includesName = (names: readonly string[], name: string): boolean =>
 
 const uniqueNames = (names: readonly string[]): string[] =>
   names.filter((name, index) => names.findIndex((earlier) => isSameName(earlier, name)) === index)
+
+/** Chooses the repository that such a ticket would have, before it exists. */
+export function chooseRepoFor(
+  { title, repos }: Pick<NewTicket, 'title' | 'repos'>,
+  { labels, project }: Pick<NewTicketPlace, 'labels' | 'project'>,
+): Result<RepoChoice> {
+  const named = { identifier: title, title, labels: [...labels] }
+  return chooseRepo({ ...UNCREATED, ...named, ...(project === undefined ? {} : { project }) }, repos)
+}
+
+const UNCREATED: Ticket = {
+  id: 'new',
+  identifier: 'new',
+  title: '',
+  description: '',
+  url: '',
+  state: '',
+  priority: 0,
+  labels: [],
+  blockedBy: [],
+  createdAt: '',
+  updatedAt: '',
+}

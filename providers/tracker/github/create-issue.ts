@@ -7,10 +7,8 @@
 import type { NewTicket } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { isSameName, normalizeName } from '../../../core/tickets/names.ts'
-import { placeNewTicket } from '../../../core/tickets/new-ticket.ts'
-import { chooseRepo } from '../../../core/tickets/repo.ts'
-import type { RepoMapping, ServiceConfig } from '../../../protocol/config.ts'
-import type { Ticket } from '../../../protocol/run.ts'
+import { chooseRepoFor, placeNewTicket } from '../../../core/tickets/new-ticket.ts'
+import type { RepoMapping } from '../../../protocol/config.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import { type GithubApi, repoPath } from '../../codehost/github/api.ts'
 import { unexpectedReply } from '../../codehost/github/errors.ts'
@@ -34,11 +32,10 @@ export interface NewIssue {
 export function planIssue(
   ticket: NewTicket,
   repositories: ReadonlyMap<string, TicketRepository>,
-  repos: ServiceConfig['repos'],
 ): Result<NewIssue> {
   if (ticket.description.length > BODY_CHARS_MAX)
     return no('invalid', `/description: GitHub takes at most ${BODY_CHARS_MAX} characters`)
-  const mapping = findMapping(ticket, repositories, repos)
+  const mapping = findMapping(ticket, repositories)
   if (!mapping.ok) return mapping
   const { remote } = mapping.value
   const { rules, isEligible } = ticket
@@ -62,35 +59,19 @@ export function planIssue(
 }
 
 function findMapping(
-  { repo, labels, title }: NewTicket,
+  ticket: NewTicket,
   repositories: ReadonlyMap<string, TicketRepository>,
-  repos: ServiceConfig['repos'],
 ): Result<RepoMapping> {
-  if (repo !== undefined) return yes(repo.mapping)
+  if (ticket.repo !== undefined) return yes(ticket.repo.mapping)
   const [only, ...more] = repositories.values()
   const [mapping] = Object.values(only?.mappings ?? {})
   if (mapping === undefined) return NO_REPOSITORY
   if (more.length === 0) return yes(mapping)
-  const choice = chooseRepo({ ...UNCREATED, identifier: title, title, labels: [...labels] }, repos)
+  const choice = chooseRepoFor(ticket, { labels: ticket.labels, project: undefined })
   return choice.ok ? yes(choice.value.mapping) : no('invalid', `/repo: ${choice.refusal.message}`)
 }
 
 const NO_REPOSITORY = no('conflict', 'no repository is configured for the issue; add one under repos')
-
-/** The parts of a ticket that decide about its repository, before the ticket exists. */
-const UNCREATED: Ticket = {
-  id: 'new',
-  identifier: 'new',
-  title: '',
-  description: '',
-  url: '',
-  state: '',
-  priority: 0,
-  labels: [],
-  blockedBy: [],
-  createdAt: '',
-  updatedAt: '',
-}
 
 /** Among several mappings of one repository a label tells which is meant. */
 function mappingLabel({ repo }: NewTicket, repositories: ReadonlyMap<string, TicketRepository>): string[] {

@@ -52,7 +52,6 @@ export function createGithubTracker(options: GithubTrackerOptions): Tracker {
 class GithubTracker implements Tracker {
   readonly #clock: GithubTrackerOptions['clock']
   readonly #tracker: ServiceConfig['tracker']
-  readonly #repos: ServiceConfig['repos']
   readonly #api: Result<GithubApi>
   /** Keyed by normalized repository name, as are the issues. */
   readonly #repositories: ReadonlyMap<string, TicketRepository>
@@ -66,7 +65,6 @@ class GithubTracker implements Tracker {
   constructor({ clients, clock, config }: GithubTrackerOptions) {
     this.#clock = clock
     this.#tracker = config.tracker
-    this.#repos = config.repos
     this.#rules = config.tracker.eligible
     const account = resolveGithubAccount(config)
     this.#api = account === undefined ? TOKEN_MISSING : createGithubApi(account, clients)
@@ -104,7 +102,7 @@ class GithubTracker implements Tracker {
   async createTicket(ticket: NewTicket): Promise<Result<TrackedTicket>> {
     if (!this.#api.ok) return this.#api
     const api = this.#api.value
-    const planned = planIssue(ticket, this.#repositories, this.#repos)
+    const planned = planIssue(ticket, this.#repositories)
     if (!planned.ok) return planned
     const created = await createIssue(api, planned.value)
     if (!created.ok) return created

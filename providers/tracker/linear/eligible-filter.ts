@@ -33,14 +33,14 @@ function anyOf(names: readonly string[], filter: (names: readonly string[]) => L
   return names.length === 0 ? [] : [filter(names.map((name) => name.trim()))]
 }
 
-const equalsName = (name: string): LinearFilter => ({ eqIgnoreCase: name })
+export const equalsName = (name: string): LinearFilter => ({ eqIgnoreCase: name })
 
-function projectFilters(name: string): LinearFilter[] {
+export function projectFilters(name: string): LinearFilter[] {
   const byId = isUuid(name) ? [{ id: { eq: name.toLowerCase() } }] : []
   return [{ name: equalsName(name) }, { slugId: equalsName(name) }, ...byId]
 }
 
-function personFilters(name: string): LinearFilter[] {
+export function personFilters(name: string): LinearFilter[] {
   const isMe = name.toLowerCase() === 'me' ? [{ isMe: { eq: true } }] : []
   return [{ displayName: equalsName(name) }, { name: equalsName(name) }, { email: equalsName(name) }, ...isMe]
 }

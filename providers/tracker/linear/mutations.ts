@@ -45,13 +45,13 @@ export interface MovedIssue {
   readonly closed: boolean
 }
 
-interface WorkflowState {
+export interface WorkflowState {
   readonly id: string
   readonly name: string
   readonly type: string
 }
 
-interface LinearTeam {
+export interface LinearTeam {
   readonly id: string
   readonly key: string
 }
@@ -126,11 +126,19 @@ export class LinearMutations {
     return yes({ id, identifier, state, team })
   }
 
-  async #findState(team: LinearTeam, wanted: string): Promise<Result<WorkflowState>> {
+  /** The team's states by their position in the workflow, perhaps from the cache. */
+  async listStates(team: LinearTeam): Promise<Result<readonly WorkflowState[]>> {
+    const known = this.#knownStates(team)
+    return known.length > 0 ? yes(known) : this.#readStates(team)
+  }
+
+  #knownStates(team: LinearTeam): readonly WorkflowState[] {
     const cached = this.#states.get(team.id)
-    const known =
-      cached !== undefined && this.#clock.monotonic() - cached.at < STATES_CACHE_MS ? cached.states : []
-    const found = known.find((state) => matchesState(state, wanted))
+    return cached !== undefined && this.#clock.monotonic() - cached.at < STATES_CACHE_MS ? cached.states : []
+  }
+
+  async #findState(team: LinearTeam, wanted: string): Promise<Result<WorkflowState>> {
+    const found = this.#knownStates(team).find((state) => matchesState(state, wanted))
     if (found !== undefined) return yes(found)
     const read = await this.#readStates(team)
     if (!read.ok) return read

@@ -8,7 +8,9 @@ import type {
   Cancel,
   Clock,
   Log,
+  NewTicket,
   PullLink,
+  TrackedTicket,
   Tracker,
   TrackerListing,
   TrackerQuery,
@@ -17,6 +19,7 @@ import { type Result, yes } from '../../../core/result.ts'
 import type { TrackerProject } from '../../../protocol/tracker.ts'
 import type { RateLimitedClient } from '../../http/client-types.ts'
 import { LinearClient } from './client.ts'
+import { LinearIssueCreator } from './create-issue.ts'
 import type { LinearEndpoint } from './endpoint.ts'
 import { LinearMutations } from './mutations.ts'
 import { LinearPoller } from './poller.ts'
@@ -43,6 +46,7 @@ class LinearTracker implements Tracker {
   readonly #client: LinearClient
   readonly #poller: LinearPoller
   readonly #mutations: LinearMutations
+  readonly #creator: LinearIssueCreator
   readonly #log: Log
   #lastPoll: Promise<unknown> = Promise.resolve()
   /** Problems that were logged and still exist. */
@@ -52,6 +56,7 @@ class LinearTracker implements Tracker {
     this.#client = new LinearClient({ httpClient, graphqlUrl: endpoint.graphqlUrl, credential })
     this.#poller = new LinearPoller(new IssueReader(this.#client), clock)
     this.#mutations = new LinearMutations(this.#client, clock)
+    this.#creator = new LinearIssueCreator(this.#client, this.#mutations)
     this.#log = log
   }
 
@@ -72,6 +77,11 @@ class LinearTracker implements Tracker {
     if (!moved.ok) return moved
     this.#poller.applyMove(moved.value.id, moved.value.state, moved.value.closed)
     return yes(undefined)
+  }
+
+  async createTicket(ticket: NewTicket): Promise<Result<TrackedTicket>> {
+    const created = await this.#creator.create(ticket)
+    return created.ok ? yes(created.value.tracked) : created
   }
 
   async linkPull(ticketId: string, { url, title }: PullLink): Promise<Result<void>> {

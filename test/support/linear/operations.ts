@@ -65,6 +65,7 @@ export function mutationRoot({ world, hasGitHub }: OperationParts): Record<strin
     })
 
   return writing({
+    issueCreate: ({ input }) => payload({ issue: created(world, Object(input)) }),
     issueUpdate: ({ id, input }) => payload({ issue: updated(world, issueOf(id), Object(input)) }),
     issueAddLabel: ({ id, labelId }) =>
       payload({ issue: updated(world, issueOf(id), { addedLabelIds: [labelId] }) }),
@@ -131,6 +132,27 @@ function byId(type: string, rowOf: (id: string, asker: Asker) => LinearRow | und
 
 // ---- changes of an issue --------------------------------------------------------------------------------------------
 
+/** Resolves all references before it creates anything. Without a state the team's first one of its backlog counts. */
+function created(world: LinearWorkspace, input: Args): IssueRow {
+  const team = rowOf(world.teams, 'Team', input.teamId)
+  const state =
+    input.stateId == null
+      ? team.states.find(({ type }) => type === 'backlog')
+      : rowOf(world.workflowStates, 'WorkflowState', input.stateId)
+  if (state !== undefined && state.team !== team)
+    throw refused('input', 'Discrepancy between issue state and team', 'The state belongs to another team.')
+  const labels = labelsOf(world, { labels: [] }, input)
+  if (labels.some((label) => label.team !== null && label.team !== team))
+    throw refused('input', 'Discrepancy between issue labels and team', 'A label belongs to another team.')
+  const relations = relationChanges(world, input)
+  if (relations.project && !relations.project.teams.includes(team))
+    throw refused('input', 'Discrepancy between issue project and team', 'The project is not in the team.')
+  const plain = plainChanges({ title: '', ...input })
+  const issue = world.issue({ title: String(input.title), team, ...(state && { state: state.name }) })
+  Object.assign(issue, { ...plain, ...relations, labels })
+  return issue
+}
+
 /** Resolves all references before it changes anything. */
 function updated(world: LinearWorkspace, issue: IssueRow, input: Args): IssueRow {
   const state =
@@ -167,7 +189,11 @@ function relationChanges(world: LinearWorkspace, input: Args): Partial<IssueFiel
   }
 }
 
-function labelsOf(world: LinearWorkspace, issue: IssueRow, input: Args): IssueFields['labels'] {
+function labelsOf(
+  world: LinearWorkspace,
+  issue: Pick<IssueRow, 'labels'>,
+  input: Args,
+): IssueFields['labels'] {
   const named = (ids: unknown) =>
     Array.isArray(ids) ? ids.map((id) => rowOf(world.issueLabels, 'IssueLabel', id)) : undefined
   const removed = named(input.removedLabelIds) ?? []

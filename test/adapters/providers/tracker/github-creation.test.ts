@@ -47,6 +47,7 @@ async function bench(
       description: 'It is dark.',
       priority: 0,
       labels: [],
+      repos,
       rules: RULES,
       isEligible: true,
       ...more,

@@ -22,6 +22,7 @@ const wanted = (more: Partial<NewTicket> = {}): NewTicket => ({
   priority: 0,
   labels: [],
   rules: RULES,
+  repos: {},
   isEligible: true,
   ...more,
 })
