@@ -14,6 +14,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
+import type { SandboxEnd } from '../../../../worker/sandbox/sandbox-process.ts'
 import {
   createSandboxSetup,
   folder,
@@ -25,7 +26,7 @@ import {
   sh,
   sharedLauncher,
 } from '../../../support/sandbox.ts'
-import { isRoot, testAsRoot, testIf } from '../../../support/skips.ts'
+import { testAsRoot, testIf } from '../../../support/skips.ts'
 import { until } from '../../../support/until.ts'
 
 describe('a command', () => {
@@ -201,13 +202,16 @@ describe('a command may not see', () => {
 describe('the end', () => {
   const daemon = '(setsid sleep 300 >/dev/null 2>&1 &) ; (setsid sh -c "trap : TERM INT HUP; sleep 300" &);'
 
-  test('kills daemons too', async () => {
+  test('does not wait for daemons', async () => {
     const fixture = createSandboxSetup()
-    expect(await run(fixture.order(sh(`${daemon} echo left`)))).toMatchObject({
-      end: { code: 0 },
-      out: 'left\n',
-    })
-    if (isRoot) expect(processesOf(fixture.sandboxUser.uid)).toEqual([])
+    const left = { end: { code: 0 }, out: 'left\n' }
+    expect(await run(fixture.order(sh(`${daemon} echo left`)))).toMatchObject(left)
+  })
+
+  testAsRoot('leaves no process of a daemon', async () => {
+    const fixture = createSandboxSetup()
+    await run(fixture.order(sh(`${daemon} echo left`)))
+    expect(processesOf(fixture.sandboxUser.uid)).toEqual([])
   })
 
   test('by interrupt lets the command still print its output', async () => {
@@ -227,20 +231,43 @@ describe('the end', () => {
     await firstOutput(sandbox.stdout)
     sandbox.kill()
     expect((await sandbox.result).end).toEqual({ signal: 'SIGKILL' })
-    if (isRoot) expect(processesOf(fixture.sandboxUser.uid)).toEqual([])
     sandbox.kill()
     sandbox.interrupt()
   })
 
-  test('by kill works at any moment of the start', async () => {
+  testAsRoot('by kill leaves no process, also none that ignores signals', async () => {
+    const fixture = createSandboxSetup()
+    const sandbox = launch(
+      fixture.order(sh(`trap : TERM INT HUP; ${daemon} echo up; while :; do sleep 0.05; done`)),
+    )
+    await firstOutput(sandbox.stdout)
+    expect(processesOf(fixture.sandboxUser.uid)).not.toEqual([])
+    sandbox.kill()
+    await sandbox.ended
+    expect(processesOf(fixture.sandboxUser.uid)).toEqual([])
+  })
+
+  /** Kills a sandbox at many moments of its start, and calls `check` after each end. */
+  async function killWhileStarting(check: (afterMs: number, end: SandboxEnd, uid: number) => void) {
     const fixture = createSandboxSetup()
     for (let afterMs = 0; afterMs < 24; afterMs += 1.5) {
       const sandbox = launch(fixture.order(sh('echo ran; sleep 300')))
       await new Promise((resolve) => setTimeout(resolve, afterMs))
       sandbox.kill()
-      expect([afterMs, (await sandbox.result).end]).toEqual([afterMs, { signal: 'SIGKILL' }])
-      if (isRoot) expect([afterMs, processesOf(fixture.sandboxUser.uid)]).toEqual([afterMs, []])
+      check(afterMs, (await sandbox.result).end, fixture.sandboxUser.uid)
     }
+  }
+
+  test('by kill works at any moment of the start', async () => {
+    await killWhileStarting((afterMs, end) => {
+      expect([afterMs, end]).toEqual([afterMs, { signal: 'SIGKILL' }])
+    })
+  })
+
+  testAsRoot('by kill at any moment of the start leaves no process', async () => {
+    await killWhileStarting((afterMs, _, uid) => {
+      expect([afterMs, processesOf(uid)]).toEqual([afterMs, []])
+    })
   })
 
   test('is reported after a kill even when nobody reads the streams', async () => {
@@ -253,17 +280,30 @@ describe('the end', () => {
 })
 
 describe('limits', () => {
-  test('stop a fork bomb, and other sandboxes still start', async () => {
-    const [bombed, second] = [createSandboxSetup(), createSandboxSetup()]
-    const bomb = launch(
-      bombed.order(sh('b() { b | b & }; echo up; b 2>/dev/null; sleep 300'), { maxProcesses: 64 }),
-    )
+  async function startBomb() {
+    const bombed = createSandboxSetup()
+    const script = 'b() { b | b & }; echo up; b 2>/dev/null; sleep 300'
+    const bomb = launch(bombed.order(sh(script), { maxProcesses: 64 }))
     await firstOutput(bomb.stdout)
+    return { bomb, uid: bombed.sandboxUser.uid }
+  }
+
+  test('stop a fork bomb, and other sandboxes still start', async () => {
+    const second = createSandboxSetup()
+    const { bomb } = await startBomb()
     for (let each = 0; each < 3; each++) expect((await run(second.order(['true']))).end).toEqual({ code: 0 })
-    if (isRoot) expect(processesOf(bombed.sandboxUser.uid).length).toBeLessThan(80)
     bomb.kill()
     await bomb.ended
-    if (isRoot) expect(processesOf(bombed.sandboxUser.uid)).toEqual([])
+  })
+
+  testAsRoot('bound the processes of a fork bomb, and its end leaves none', async () => {
+    const second = createSandboxSetup()
+    const { bomb, uid } = await startBomb()
+    for (let each = 0; each < 3; each++) await run(second.order(['true']))
+    expect(processesOf(uid).length).toBeLessThan(80)
+    bomb.kill()
+    await bomb.ended
+    expect(processesOf(uid)).toEqual([])
   })
 
   const counted = testIf(
