@@ -49,6 +49,25 @@ test('a host that is paused from the start shows what it would dispatch, and dis
   expect(host.run(host.runOf('ENG-2').id).queueReason).toBe('waiting for ENG-1')
 })
 
+test('while dispatching is paused, each run says what would hold it back after the resume', async () => {
+  const host = await startHost(PAUSED)
+  await enroll(host, 'worker', 1)
+  host.tracker.put(
+    ticket('ENG-1'),
+    ticket('ENG-2', { blockedBy: ['ENG-1'] }),
+    ticket('ENG-3', { repo: 'none' }),
+  )
+  await host.settle()
+  const obstaclesOf = (identifier: string) => {
+    const explained = host.hostApi.explainRun(host.runOf(identifier).id)
+    if (!explained.ok) throw new Error(explained.refusal.message)
+    return explained.value.gates.filter(({ status }) => status !== 'pass').map(({ id }) => id)
+  }
+  expect(obstaclesOf('ENG-1')).toEqual(['policy'])
+  expect(obstaclesOf('ENG-2')).toEqual(['blockers', 'policy'])
+  expect(obstaclesOf('ENG-3')).toEqual(['repository', 'policy'])
+})
+
 test('running work continues while dispatching is paused, and queued runs wait for the resume', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host, 'ENG-1', 1)
