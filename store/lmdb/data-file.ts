@@ -17,6 +17,8 @@ const PAGE_SIZE_AT = 48
 const LAST_PAGE_AT = 144
 const TRANSACTION_AT = 152
 const META_PAGES = 2
+const PAGE_BYTES_MIN = 256
+const PAGE_BYTES_MAX = 64 * 1024
 
 /** `empty`: LMDB would create a new database in the file. */
 export type DataFile =
@@ -46,7 +48,13 @@ function readMeta(fd: number, at: number): Buffer {
 }
 
 const isMeta = (meta: Buffer): boolean =>
-  meta.readUInt32LE(MARK_AT) === MARK && (meta.readUInt32LE(VERSION_AT) & 0xffff) === DATA_VERSION
+  meta.readUInt32LE(MARK_AT) === MARK &&
+  (meta.readUInt32LE(VERSION_AT) & 0xffff) === DATA_VERSION &&
+  isPageSize(meta.readUInt32LE(PAGE_SIZE_AT))
+
+/** A power of two. A damaged size would make LMDB read beyond the file. */
+const isPageSize = (bytes: number): boolean =>
+  bytes >= PAGE_BYTES_MIN && bytes <= PAGE_BYTES_MAX && (bytes & (bytes - 1)) === 0
 
 const transactionOf = (meta: Buffer): bigint => meta.readBigUInt64LE(TRANSACTION_AT)
 

@@ -1,5 +1,14 @@
 /** Tests of inspecting real database files: new, grown, copied, compacted, with preallocated space, and truncated. */
-import { closeSync, copyFileSync, mkdirSync, openSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  copyFileSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { beforeAll, expect, test } from '@jest/globals'
 import { open, type RootDatabase } from 'lmdb'
@@ -8,6 +17,8 @@ import { diskFolder } from '../../support/temp-folder.ts'
 
 const PAGE_BYTES = 4096
 const META_BYTES = 2 * PAGE_BYTES
+/** The position of the size of a page in a meta page. */
+const PAGE_SIZE_AT = 48
 
 interface SampleFile {
   readonly path: string
@@ -113,3 +124,15 @@ test('a file of another program is unknown', () => {
     expect(inspect(path)).toEqual({ is: 'unknown' })
   }
 })
+
+test.each([0, 100, 3 * 1024, 2 ** 31])(
+  'a file whose first page names pages of %i bytes is not of LMDB',
+  (bytes) => {
+    const { path } = sampleOf('new')
+    const damaged = join(diskFolder(), 'data.mdb')
+    const content = readFileSync(path)
+    content.writeUInt32LE(bytes, PAGE_SIZE_AT)
+    writeFileSync(damaged, content)
+    expect(inspect(damaged)).toEqual({ is: 'unknown' })
+  },
+)
