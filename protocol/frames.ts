@@ -3,7 +3,8 @@
  *
  * Each `type` has a closed record: what is written matches it exactly (`checkWorkerFrame`, `checkHostFrame`). A reader
  * is open (`readWorkerFrame`, `readHostFrame`): it removes unknown keys, names unknown types and accepts longer logs, so
- * that a peer of another version stays connected. A frame is checked by its own schema only, so an error names the right fields.
+ * that a peer of another version stays connected. A frame is checked by its own schema only, so an error names the right
+ * fields.
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { AGENT_CREDENTIAL_KINDS } from './agents/agent-definition.ts'

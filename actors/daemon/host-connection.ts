@@ -123,7 +123,7 @@ export class HostConnection {
     this.#sendHeartbeatWith({})
   }
 
-  /** The capabilities have changed. Without a registered connection the next registration, or its answer, reports them. */
+  /** The capabilities have changed. A connection that is not registered yet reports them when the host answers. */
   onCapabilitiesChanged(): void {
     this.#sendHeartbeatWith({ capabilities: this.#ports.capabilities() })
   }

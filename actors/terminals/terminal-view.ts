@@ -1,10 +1,10 @@
 /**
  * TerminalView is one person's terminal: it relays input and output between the browser and the session's worker.
  *
- * Input goes to the worker connection at once, without a commit, and a long input in several frames. While the worker cannot take it (sandbox booting,
- * worker disconnected), the view buffers a bounded amount and sends it in order later. The worker sends the serialized
- * screen whenever the view is opened, so a reconnect neither loses nor repeats output. After a reconnect the view asks
- * how many input frames arrived and resends the missing ones first.
+ * Input goes to the worker connection at once, without a commit, and a long input in several frames. While the worker
+ * cannot take it (sandbox booting, worker disconnected), the view buffers a bounded amount and sends it in order later.
+ * The worker sends the serialized screen whenever the view is opened, so a reconnect neither loses nor repeats output.
+ * After a reconnect the view asks how many input frames arrived and resends the missing ones first.
  */
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import type { Cancel } from '../../core/ports.ts'

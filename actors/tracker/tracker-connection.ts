@@ -2,8 +2,9 @@
  * TrackerConnection sends the host's requests to the tracker and keeps its access token valid.
  *
  * A request that the tracker refuses waits for the one refresh that follows, together with all others, and is then sent
- * once more. No request is sent with an expired token. A new pair of tokens is on disk before it is used, because issuing it may invalidate the old pair. A pair
- * that cannot be saved is kept in memory and saved later, instead of asking for another one.
+ * once more. No request is sent with an expired token. A new pair of tokens is on disk before it is used, because issuing
+ * it may invalidate the old pair. A pair that cannot be saved is kept in memory and saved later, instead of asking for
+ * another one.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource, Tracker } from '../../core/ports.ts'

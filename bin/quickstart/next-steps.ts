@@ -1,8 +1,8 @@
 /**
  * Says what to do after the example: commands that work in the folder in which it was started.
  *
- * Commands are never cut; on a terminal they are folded at its width. The token reaches `curl` by its standard input, because other users can read the
- * arguments of a process.
+ * Commands are never cut; on a terminal they are folded at its width. The token reaches `curl` by its standard input,
+ * because other users can read the arguments of a process.
  */
 import { isAbsolute, relative } from 'node:path'
 import { quoteWord } from '../../core/quote-word.ts'

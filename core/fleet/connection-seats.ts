@@ -2,9 +2,10 @@
  * Decides which connections may wait for their registration, so that no flood of silent connections keeps workers out.
  *
  * A connection without proof has a seat of its address. An address at its maximum displaces its own oldest connection at
- * once: a flood from one address then competes only with itself, and a newcomer of that address has the time in which
- * others take all of its seats. A worker behind such an address needs proof. When all seats are taken, the oldest connection gives way after two seconds. Before that, only the
- * address that holds the most gives way. Proven connections have seats apart, which connections without proof cannot take.
+ * once: a flood from one address then competes only with itself. A worker behind such an address needs proof, because
+ * others may take all seats of the address before the worker registers. When all seats are taken, the oldest connection
+ * gives way after two seconds. Before that, only the address that holds the most gives way. Proven connections have
+ * seats apart, which connections without proof cannot take.
  */
 import {
   WORKER_SEAT_MS_MIN,
