@@ -88,6 +88,8 @@ export class ProcessWatcher {
   readonly #roots: Set<number>
   readonly #timer: ReturnType<typeof setInterval>
   readonly #sightings = new Map<string, SecretSighting>()
+  /** Running processes that are no descendants; most of a scan's time would go into reading them again. */
+  #strangers = new Set<number>()
   readonly seenCommands = new Set<string>()
 
   constructor(plants: PlantedSecrets, roots: readonly number[]) {
@@ -98,6 +100,7 @@ export class ProcessWatcher {
 
   add(root: number): void {
     this.#roots.add(root)
+    this.#strangers.clear()
   }
 
   stop(): readonly SecretSighting[] {
@@ -123,18 +126,33 @@ export class ProcessWatcher {
   }
 
   #descendants(): number[] {
-    const parents = new Map(pids().map((pid) => [pid, parentOf(pid)]))
-    const isOurs = (pid: number | undefined): boolean =>
-      pid !== undefined && (this.#roots.has(pid) || isOurs(parents.get(pid)))
-    return [...parents.keys()].filter(isOurs)
+    const running = pids()
+    const parents = new Map(
+      running.filter((pid) => !this.#strangers.has(pid)).map((pid) => [pid, parentOf(pid)]),
+    )
+    /** Undefined while an ancestor is unknown, because processes begin and end during the scan. */
+    const isOurs = (pid: number): boolean | undefined => {
+      if (this.#roots.has(pid)) return true
+      if (pid === NO_PROCESS || this.#strangers.has(pid)) return false
+      const parent = parents.get(pid)
+      return parent === undefined ? undefined : isOurs(parent)
+    }
+    const judged = [...parents.keys()].map((pid) => [pid, isOurs(pid)] as const)
+    const strangers = judged.filter(([, ours]) => ours === false).map(([pid]) => pid)
+    // A number that is free at one scan may belong to a descendant at the next.
+    this.#strangers = new Set([...strangers, ...running.filter((pid) => this.#strangers.has(pid))])
+    return judged.filter(([, ours]) => ours === true).map(([pid]) => pid)
   }
 }
+
+/** The parent of the first process and of kernel threads. */
+const NO_PROCESS = 0
 
 const pids = (): number[] => readdirSync('/proc').map(Number).filter(Number.isInteger)
 
 function parentOf(pid: number): number | undefined {
   const parent = /^PPid:\s+(\d+)$/m.exec(textOf(`/proc/${pid}/status`))?.[1]
-  return parent === undefined || parent === '0' ? undefined : Number(parent)
+  return parent === undefined ? undefined : Number(parent)
 }
 
 function isInOtherPidNamespace(pid: number): boolean {

@@ -3,6 +3,7 @@
  * programs echo whatever they receive, in every possible way. The test searches all responses, broadcasts, logs, files
  * and processes of the service.
  */
+import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {
   existsSync,
@@ -478,6 +479,25 @@ function writeFailingBucket(folder: string): string {
   })
   return bin
 }
+
+test('the watch sees secrets of processes that a process of its root starts later', async () => {
+  const plants = new PlantedSecrets()
+  const secret = plants.plant('a secret', hex())
+  const script = 'read go; sh -c "read end" -- "$go"; read end'
+  const root = spawn('sh', ['-c', script], { stdio: ['pipe', 'ignore', 'ignore'] })
+  endings.push(() => root.kill('SIGKILL'))
+  const watch = new ProcessWatcher(plants, [root.pid ?? 0])
+  watch.scan()
+  root.stdin.write(`${secret}\n`)
+  const isSeen = () => {
+    watch.scan()
+    return watch.stop().length > 0
+  }
+  await until('it is seen', isSeen, WAIT_MS)
+  expect(watch.stop()).toEqual([
+    { name: 'a secret', where: expect.stringMatching(/^arguments of sh -c read end/), inSandbox: false },
+  ])
+})
 
 describe('with everything planted', () => {
   test(
