@@ -5,6 +5,7 @@
  * is asked for. So nothing is lost or repeated, whatever the connection does. What a page lacks, the host's disk lost.
  */
 import type { DashboardFrame } from '../protocol/dashboard.ts'
+import type { QueryOf } from '../protocol/routes.ts'
 import type { Run, RunEvent } from '../protocol/run.ts'
 import { createClient, fillPath, openReply, reasonOf } from './client.ts'
 import type { ClientConnection } from './connection.ts'
@@ -18,11 +19,8 @@ const [METHOD = '', PATH = ''] = REQUEST_LINES.readRunEvents.split(' ')
 const WAITING_EVENTS_MAX = 10_000
 const RETRY_MS = 500
 
-export interface EventRange {
-  /** Only events with a higher index. */
-  readonly after?: number
-  readonly limit?: number
-}
+/** All events, those after an index, those before one, or the last. */
+export type EventRange = QueryOf<'readRunEvents'>
 
 /** The events so far, one by one as they arrive, however many they are. */
 export async function* readEvents(

@@ -12,7 +12,7 @@ import type {
   SocketListener,
 } from '../../../client/connection.ts'
 import { HostRefusal, HostUnreachable } from '../../../client/errors.ts'
-import { type FollowOptions, followRun } from '../../../client/run-events.ts'
+import { type FollowOptions, followRun, readEvents } from '../../../client/run-events.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { drawSeed, Random } from '../../support/random.ts'
 
@@ -194,6 +194,17 @@ test('a log that lost events on a damaged disk is followed to its end', async ()
     if (step > 200) throw new Error('the end was not noticed')
   })
   expect((await following).seen).toEqual([0, 1, 2, 7, 8, 9, 10])
+})
+
+test('the last events are asked for by their number', async () => {
+  const host = new ModelHost(new Random(SEED))
+  const asked: string[] = []
+  host.send = async ({ url }) => {
+    asked.push(url)
+    return reply(200, '[]')
+  }
+  for await (const event of readEvents(host, RUN_ID, { tail: 5 })) throw new Error(`unexpected ${event.type}`)
+  expect(asked).toEqual([`http://host.example/api/runs/${RUN_ID}/events?tail=5`])
 })
 
 test('a lost connection and its return are told once each', async () => {
