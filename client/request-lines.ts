@@ -25,6 +25,7 @@ export const REQUEST_LINES = {
   readRun: 'GET /api/runs/:id',
   readRunEvents: 'GET /api/runs/:id/events',
   readPlacement: 'GET /api/runs/:id/placement',
+  readAttention: 'GET /api/attention',
   explainTicket: 'GET /api/tickets/:id/explain',
   explainRun: 'GET /api/runs/:id/explain',
   readArtifact: 'GET /api/runs/:id/artifacts/:name',

@@ -5,6 +5,7 @@
  * tracker. Every configuration here is masked.
  */
 import Type, { type Static } from 'typebox'
+import { AttentionResponse } from './attention.ts'
 import { ServiceConfig } from './config.ts'
 import {
   ATTACH_DATA_CHARS_MAX,
@@ -36,6 +37,10 @@ export const DashboardPush = Type.Union(
     record('WorkersPush', { type: Type.Literal('workers'), workers: Type.Array(WorkerView) }),
     record('RunUpdatedPush', { type: Type.Literal('run-updated'), run: Run }),
     record('RunEventPush', { type: Type.Literal('run-event'), event: RunEvent }),
+    record('AttentionPush', {
+      type: Type.Literal('attention'),
+      items: AttentionResponse.properties.items,
+    }),
     record('TrackerStatusPush', { type: Type.Literal('linear-status'), linearStatus: TrackerStatus }),
   ],
   { title: 'DashboardPush' },

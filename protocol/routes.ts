@@ -6,6 +6,7 @@
  * route.
  */
 import Type, { type Static, type TObject, type TSchema } from 'typebox'
+import { AttentionResponse } from './attention.ts'
 import { ConfigPatch, ServiceConfig } from './config.ts'
 import {
   ConnectPollResponse,
@@ -332,6 +333,15 @@ export const routes = {
     response: Placement,
     errorStatuses: [404],
     summary: 'Why a queued run waits: each worker with the first thing that excludes it.',
+  },
+  readAttention: {
+    ...service,
+    method: 'GET',
+    path: '/api/attention',
+    response: AttentionResponse,
+    errorStatuses: [],
+    summary:
+      'What needs a person: failed runs, limits, logins, reviews, conflicts, absent workers, the tracker.',
   },
   explainTicket: {
     ...runs,

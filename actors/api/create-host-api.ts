@@ -57,6 +57,7 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
       const changed = await applyPatch({ policy: { paused } })
       return changed.ok ? yes({ paused: changed.value.config.policy.paused }) : changed
     },
+    attention: () => ({ items: views.attention.items() }),
     hello: () => ({
       type: 'hello',
       runs: recentRuns(store.database).map((run) => views.scheduler.withWaitReason(run)),

@@ -8,6 +8,7 @@ import type { ViewReceiver, ViewSender, WorkerReceiver, WorkerSender } from '../
 import type { ArtifactLookup, Cancel, EventBatches, RunQuery, StoreState } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { EventPage, EventPageQuery } from '../../core/run/event-page.ts'
+import type { AttentionResponse } from '../../protocol/attention.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type {
   ConnectPollResponse,
@@ -83,6 +84,8 @@ export interface HostApi {
   /** @param ticket the id or the identifier, of a listed ticket or of one with a run */
   explainTicket(ticket: string): Result<ExplainResponse>
   explainRun(id: string): Result<ExplainResponse>
+  /** Everything that needs a person now. */
+  attention(): AttentionResponse
 
   /** The current state of the run's pull request, asked from the code host. */
   runPull(id: string): Promise<Result<RunPullResponse>>

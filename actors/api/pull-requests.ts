@@ -56,7 +56,9 @@ export function createPullRequestsApi(api: ApiDependencies): PullRequestsApi {
       if (!target.ok) return target
       const { codeHost, pull } = target.value
       const detail = await codeHost.detail(pull)
-      return detail.ok ? yes({ repo, remote: pull.remote, ...detail.value }) : toApiResult(detail)
+      if (!detail.ok) return toApiResult(detail)
+      api.views.attention.onPullDetail(detail.value)
+      return yes({ repo, remote: pull.remote, ...detail.value })
     },
     mergePull: (repo, number, { method }) =>
       change(repo, number, async (codeHost, pull) => {

@@ -4,6 +4,7 @@
  */
 import { accountsModule } from '../accounts/module.ts'
 import { commitWaitersModule } from '../api/commit-waiters.module.ts'
+import { attentionModule } from '../attention/module.ts'
 import { dashboardModule } from '../dashboard/module.ts'
 import type { HostContext } from '../host-context.ts'
 import { endedLeasesModule, leasesModule } from '../leases/module.ts'
@@ -44,6 +45,7 @@ export const hostModules: readonly ModuleDefinition<HostContext>[] = [
   accountsModule,
   schedulerModule,
   dashboardModule,
+  attentionModule,
 ]
 
 /** Every kind of actor that the host knows. */

@@ -22,11 +22,13 @@ import { RunEventLog } from './run-event-log.ts'
 import { type RunEffect, RunManager } from './run-manager.ts'
 import { RunPulls } from './run-pulls.ts'
 import { RunReport } from './run-report.ts'
+import { UsageLimits } from './usage-limits.ts'
 
 export interface RunRecordsView {
   readonly eventLog: RunEventLog
   readonly finishedRuns: FinishedRuns
   readonly report: RunReport
+  readonly usageLimits: UsageLimits
 }
 
 export interface JobsView {
@@ -54,10 +56,12 @@ export const runRecordsModule = defineHostModule({
     const { store, broadcast, requestCommit, publish } = context
     const dayCosts = new DayCostsLedger({ ...context, keyValues: store.database.keyValues })
     const report = new RunReport({ ...context, dayCosts })
+    const usageLimits = new UsageLimits()
     const eventLog = new RunEventLog({
       events: store.events,
       requestCommit,
       publish: (event, json) => {
+        if (event.type === 'limit') usageLimits.record(event)
         if (broadcast.hasListeners)
           broadcast.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
       },
@@ -69,11 +73,11 @@ export const runRecordsModule = defineHostModule({
         publish({ view: 'pull merged', key: run.id })
     })
     return {
-      view: { eventLog, finishedRuns, report },
+      view: { eventLog, finishedRuns, report, usageLimits },
       // Publish events first, so that a dashboard receives all events of a run before its end.
       participants: [eventLog, finishedRuns, report, dayCosts],
       reportGauges: (meters) => dayCosts.report(meters),
-      sizes: () => ({ runsInLog: eventLog.size, runReports: report.size }),
+      sizes: () => ({ runsInLog: eventLog.size, runReports: report.size, usageLimits: usageLimits.size }),
     }
   },
 })
@@ -105,7 +109,14 @@ export const runsModule = defineHostModule({
     return {
       view: runs,
       effects: effectHandlers<RunEffect>({ run: ({ runId }) => runs.markFailed(runId) }),
-      onStateChange: { [RUN]: (change) => runs.onRunChanged(change) },
+      onStateChange: {
+        [RUN](change) {
+          runs.onRunChanged(change)
+          const { status } = (change.after.context as RunContext).run
+          // The next attempt may meet no limit.
+          if (status === 'preparing') runRecords.usageLimits.forget(change.key)
+        },
+      },
       sizes: () => ({ activeRuns: runs.size }),
     }
   },

@@ -1,8 +1,8 @@
 /** Judges the tracker and its last poll. Runs that are queued already go on without both. */
 
-import { isFolder, TRACKER_FACTS } from '../../protocol/drivers.ts'
 import type { Gate } from '../../protocol/explain.ts'
 import { formatDuration } from '../format-duration.ts'
+import { connectTrackerCommand } from './connect-command.ts'
 import type { ExplainFacts } from './facts.ts'
 import { pass, stop, wait } from './gate.ts'
 
@@ -15,17 +15,10 @@ export function judgeTracker({ config, tracker }: ExplainFacts): Gate {
     case 'refresh-failing':
       return wait('tracker', `${driver}, its token is being refreshed${because}`)
     case 'auth-error':
-      return stop('tracker', `${driver} refuses the credential${because}`, connectCommand(driver))
+      return stop('tracker', `${driver} refuses the credential${because}`, connectTrackerCommand(driver))
     case 'disconnected':
-      return stop('tracker', `${driver}, not connected`, connectCommand(driver))
+      return stop('tracker', `${driver}, not connected`, connectTrackerCommand(driver))
   }
-}
-
-export function connectCommand(driver: ExplainFacts['config']['tracker']['driver']): string {
-  const facts = TRACKER_FACTS[driver]
-  if (isFolder(facts)) return 'switchyard config set tracker.path FOLDER'
-  // Issues of repositories are read with the token of the code host.
-  return facts.listsRepositoryIssues ? 'switchyard connect codehost' : 'switchyard connect tracker'
 }
 
 /** A poll is late when two more should have followed it. */

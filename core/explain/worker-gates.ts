@@ -8,6 +8,7 @@ import { AGENTS, type AgentProvider } from '../../protocol/agents/registry.ts'
 import type { Gate, GateId } from '../../protocol/explain.ts'
 import { obstaclesOf, type WorkerObstacle } from '../fleet/obstacles.ts'
 import { formatNames } from '../tickets/names.ts'
+import { connectCommandFor } from './connect-command.ts'
 import type { ExplainedWorker, ExplainFacts } from './facts.ts'
 import { orElse, pass, stop, wait } from './gate.ts'
 
@@ -140,12 +141,6 @@ export function judgeCredential(facts: ExplainFacts): Gate {
   return needs.missingCredential === undefined
     ? pass('credential', `${needs.agent} is logged in${on}`)
     : pass('credential', `${needs.agent} is not checked${on}`)
-}
-
-/** The subject names an agent or the driver of the code host. */
-function connectCommandFor(subject: string): string {
-  const agent = Object.values(AGENTS).find(({ provider }) => subject.includes(` ${provider} `))
-  return `switchyard connect ${agent?.provider ?? 'codehost'}`
 }
 
 // ---- sandbox -----------------------------------------------------------------------------------------------------

@@ -79,6 +79,7 @@ export function createFakeHostApi(): FakeHostApi {
       linearStatus: { state: 'disconnected' },
       workers: [],
     },
+    attention: () => ({ items: [] }),
     changed: () => yes({ config: configDefaults, applied: 'live' }),
     workerRefusal: undefined,
     hasSeat: true,

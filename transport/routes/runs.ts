@@ -21,6 +21,7 @@ type RunRoute =
   | 'readRun'
   | 'readRunEvents'
   | 'readPlacement'
+  | 'readAttention'
   | 'explainTicket'
   | 'explainRun'
   | 'readArtifact'
@@ -49,6 +50,7 @@ export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
       return jsonArrayDownload(page.value.events, eventPageLinks(params.id, page.value))
     },
     readPlacement: ({ params }) => resultReply(hostApi.placement(params.id)),
+    readAttention: () => json(hostApi.attention()),
     explainTicket: ({ params }) => resultReply(hostApi.explainTicket(params.id)),
     explainRun: ({ params }) => resultReply(hostApi.explainRun(params.id)),
     readArtifact: async ({ params }) => {

@@ -105,7 +105,12 @@ class ServedDashboards implements DashboardSockets {
     this.#reportCount()
     try {
       dashboard.sendHello(JSON.stringify(this.#options.hostApi.hello()))
-      if (!dashboard.isLive) this.#awaitingHello.add(dashboard)
+      const attention: DashboardPush = { type: 'attention', ...this.#options.hostApi.attention() }
+      if (dashboard.isLive) dashboard.sender.send(JSON.stringify(attention))
+      else {
+        this.#awaitingHello.add(dashboard)
+        this.#queuePush(dashboard, { runId: undefined, text: Buffer.from(JSON.stringify(attention)) })
+      }
     } catch (err) {
       this.#options.log.error({ err }, 'could not send the hello to a dashboard')
       dashboard.sender.closeAfterDrain(CLOSE.failed, SERVICE_FAILED)

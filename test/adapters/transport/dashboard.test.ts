@@ -32,24 +32,26 @@ const event = (runId: string, index: number): Extract<DashboardPush, { type: 'ru
 const tickets: DashboardPush = { type: 'tickets', tickets: [] }
 const config: DashboardPush = { type: 'config', config: configDefaults }
 const workers: DashboardPush = { type: 'workers', workers: [] }
+const attention: DashboardPush = { type: 'attention', items: [] }
 const tracker: DashboardPush = { type: 'linear-status', linearStatus: { state: 'connected' } }
 
-test('hello comes first, then every push in order', async () => {
+test('hello comes first, then what needs a person, then every push in order', async () => {
   const { hostApi, port } = await openTestServer()
   const client = connectSocket(port)
   await client.opened
   const pushes = [tickets, event('run-1', 0), workers, config, event('run-2', 0), tracker]
   for (const push of pushes) hostApi.push(push)
-  expect(await client.firstFrames(7)).toEqual([hostApi.helloAnswer, ...pushes])
+  expect(await client.firstFrames(8)).toEqual([hostApi.helloAnswer, attention, ...pushes])
 })
 
 test('a push with existing JSON is sent as that text', async () => {
   const { hostApi, port } = await openTestServer()
   const client = connectSocket(port)
-  await client.firstFrames(1)
+  await client.firstFrames(2)
   hostApi.push(tickets, '{"type":"tickets","tickets":[],"made":"elsewhere"}')
-  expect(await client.firstFrames(2)).toEqual([
+  expect(await client.firstFrames(3)).toEqual([
     hostApi.helloAnswer,
+    attention,
     { type: 'tickets', tickets: [], made: 'elsewhere' },
   ])
 })
@@ -65,7 +67,7 @@ test('no push is lost or repeated between the hello and the first push', async (
   closeAfterTest(() => clearInterval(pushing))
   for (let round = 0; round < 20; round++) {
     const client = connectSocket(port)
-    const [hello, ...events] = await client.firstFrames(30)
+    const [hello, , ...events] = await client.firstFrames(31)
     const from = Number(hello?.knows)
     expect(events.map((frame) => Reflect.get(Object(frame.event), 'index'))).toEqual(
       events.map((_, i) => from + 1 + i),
@@ -77,7 +79,7 @@ test('no push is lost or repeated between the hello and the first push', async (
 test('without subscriptions all run events arrive; with some, only theirs; after the last, all again', async () => {
   const { hostApi, port } = await openTestServer()
   const client = connectSocket(port)
-  await client.firstFrames(1)
+  await client.firstFrames(2)
   const receivedRuns = async (): Promise<string[]> => {
     await client.waitUntilCaughtUp()
     const before = client.frames.length
@@ -104,7 +106,7 @@ test('without subscriptions all run events arrive; with some, only theirs; after
 test('a subscription is confirmed when the client asks for it', async () => {
   const { hostApi, port } = await openTestServer()
   const client = connectSocket(port)
-  await client.firstFrames(1)
+  await client.firstFrames(2)
   const { event: first } = event('run-2', 0)
   hostApi.eventsById.set('run-2', [first])
   client.send({ type: 'subscribe', runId: 'run-1' })
@@ -113,7 +115,7 @@ test('a subscription is confirmed when the client asks for it', async () => {
   client.send({ type: 'subscribe', runId: 'run-3', confirm: false })
   await client.waitUntilCaughtUp()
   const subscribed = { type: 'subscribed', runId: 'run-2', next: 1 }
-  expect(client.frames.slice(1)).toEqual([subscribed, subscribed])
+  expect(client.frames.slice(2)).toEqual([subscribed, subscribed])
 })
 
 test('a client that reads the log after the confirmation knows every event', async () => {
@@ -131,7 +133,7 @@ test('a client that reads the log after the confirmation knows every event', asy
   closeAfterTest(() => clearInterval(pushing))
   for (let round = 0; round < 10; round++) {
     const client = connectSocket(port)
-    await client.firstFrames(1)
+    await client.firstFrames(2)
     client.send({ type: 'subscribe', runId: 'run-1' })
     await client.waitUntilCaughtUp()
     client.send({ type: 'subscribe', runId: 'run-2', confirm: true })
@@ -153,7 +155,7 @@ test('a client that reads the log after the confirmation knows every event', asy
 test('the subscriptions of one dashboard do not affect another', async () => {
   const { hostApi, port } = await openTestServer()
   const [first, second] = [connectSocket(port), connectSocket(port)]
-  await Promise.all([first.firstFrames(1), second.firstFrames(1)])
+  await Promise.all([first.firstFrames(2), second.firstFrames(2)])
   first.send({ type: 'subscribe', runId: 'run-1' })
   second.send({ type: 'subscribe', runId: 'run-1' })
   await Promise.all([first.waitUntilCaughtUp(), second.waitUntilCaughtUp()])
@@ -162,7 +164,7 @@ test('the subscriptions of one dashboard do not affect another', async () => {
   hostApi.push(event('run-1', 0))
   hostApi.push(event('run-2', 0))
   await second.waitUntilCaughtUp()
-  expect(second.frames.slice(1)).toEqual([event('run-1', 0)])
+  expect(second.frames.slice(2)).toEqual([event('run-1', 0)])
 })
 
 test('an invalid frame closes the socket, with a reason that names the field', async () => {
@@ -292,13 +294,13 @@ test('a slow client does not delay a fast one', async () => {
   const { port, hostApi } = await openTestServer()
   await connectRawSocket(port)
   const quick = connectSocket(port)
-  await quick.firstFrames(1)
+  await quick.firstFrames(2)
   const text = 'x'.repeat(64 * 1024)
   for (let i = 0; i < 256; i++) {
     hostApi.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
-    if (i % 8 === 7) await quick.firstFrames(2 + i)
+    if (i % 8 === 7) await quick.firstFrames(3 + i)
   }
-  expect(await quick.firstFrames(257)).toHaveLength(257)
+  expect(await quick.firstFrames(258)).toHaveLength(258)
 })
 
 test('a slow client that catches up receives 1013 and a reason', async () => {
@@ -404,7 +406,7 @@ test('a hello larger than the backlog limit is sent, and the pushes meanwhile fo
     pushAndKeep(event('run-2', i))
     if (i % 10 === 0) await new Promise((resolve) => setImmediate(resolve))
   }
-  const [hello, ...rest] = await client.firstFrames(1 + pushed.length)
+  const [hello, , ...rest] = await client.firstFrames(2 + pushed.length)
   expect(hello?.type).toBe('hello')
   expect(rest).toEqual(pushed)
   expect(meters.counts.get('sockets_cut_off_total dashboard')).toBeUndefined()

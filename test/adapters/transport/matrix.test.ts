@@ -136,6 +136,7 @@ const WORKS: Readonly<Record<string, number>> = {
   'GET /api/runs/x': 404,
   'GET /api/runs/x/events': 404,
   'GET /api/runs/x/placement': 404,
+  'GET /api/attention': 200,
   'GET /api/tickets/x/explain': 404,
   'GET /api/runs/x/explain': 404,
   'GET /api/runs/x/artifacts/x': 404,

@@ -279,6 +279,11 @@ test('pages of events name the pages beside them, and contradicting parameters a
   ])
 })
 
+test('the list of what needs a person is returned', async () => {
+  const { ask } = await open()
+  expect(await ask('GET /api/attention')).toMatchObject({ status: 200, body: { items: [] } })
+})
+
 test('a ticket and a run are explained', async () => {
   const server = await open()
   withRuns(server)

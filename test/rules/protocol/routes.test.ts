@@ -69,6 +69,7 @@ POST /api/resume
 GET /api/tracker/status
 GET /metrics
 GET /api/runs/:id/placement
+GET /api/attention
 GET /api/tickets/:id/explain
 GET /api/runs/:id/explain
 POST /api/workers/pairing-tokens

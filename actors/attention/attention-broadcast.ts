@@ -1,0 +1,71 @@
+/**
+ * AttentionBroadcast pushes the list of what needs a person to dashboards, when it has changed.
+ *
+ * The list is made at a commit, at most once in `ATTENTION_PUSH_MS`, and pushed after it: dashboards see only what is
+ * on disk. A timer makes it again at the next instant that changes it, such as the end of a usage limit.
+ */
+import { collectAttention, nextAttentionChange } from '../../core/attention/collect-attention.ts'
+import type { AttentionFacts } from '../../core/attention/facts.ts'
+import type { Cancel, Clock } from '../../core/ports.ts'
+import { ATTENTION_PUSH_MS } from '../../protocol/limits.ts'
+import type { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+
+export interface AttentionBroadcastPorts {
+  readonly clock: Clock
+  readonly broadcast: DashboardBroadcast
+  readonly requestCommit: () => void
+  readonly facts: () => AttentionFacts
+}
+
+/** The longest timer. Timers of the platform overflow after 24 days. */
+const CHANGE_CHECK_MS_MAX = 24 * 3_600_000
+
+export class AttentionBroadcast implements CommitParticipant {
+  readonly #ports: AttentionBroadcastPorts
+  #pushed = '[]'
+  #isDue = false
+  #isScheduled = false
+  #cancelPush: Cancel = () => {}
+  #cancelCheck: Cancel = () => {}
+
+  constructor(ports: AttentionBroadcastPorts) {
+    this.#ports = ports
+  }
+
+  onChange(): void {
+    const { broadcast, clock, requestCommit } = this.#ports
+    if (!broadcast.hasListeners || this.#isScheduled) return
+    this.#isScheduled = true
+    this.#cancelPush = clock.after(ATTENTION_PUSH_MS, () => {
+      this.#isDue = true
+      requestCommit()
+    })
+  }
+
+  contribute(): CommitContribution | undefined {
+    if (!this.#isDue) return undefined
+    this.#isDue = false
+    this.#isScheduled = false
+    const facts = this.#ports.facts()
+    this.#scheduleCheck(facts)
+    const items = collectAttention(facts)
+    const pushed = JSON.stringify(items)
+    if (pushed === this.#pushed) return undefined
+    this.#pushed = pushed
+    return { writes: [], onCommitted: () => this.#ports.broadcast.send({ type: 'attention', items }) }
+  }
+
+  stop(): void {
+    this.#cancelPush()
+    this.#cancelCheck()
+  }
+
+  #scheduleCheck(facts: AttentionFacts): void {
+    this.#cancelCheck()
+    const at = nextAttentionChange(facts)
+    if (at === undefined) return
+    const waitMs = Math.min(at - facts.now, CHANGE_CHECK_MS_MAX)
+    this.#cancelCheck = this.#ports.clock.after(waitMs, () => this.onChange())
+  }
+}

@@ -1,0 +1,139 @@
+/** The attention module keeps the list of what needs a person, and pushes it to dashboards when it has changed. */
+import { collectAttention } from '../../core/attention/collect-attention.ts'
+import type { AttentionFacts, AwayWorker } from '../../core/attention/facts.ts'
+import type { PullDetailFacts } from '../../core/provider-ports.ts'
+import type { AttentionItem } from '../../protocol/attention.ts'
+import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'
+import type { TrackerStatus } from '../../protocol/tracker.ts'
+import { defineHostModule, type HostContext } from '../host-context.ts'
+import { LEASE } from '../leases/lease.names.ts'
+import type { RunContext } from '../runs/run.machine.ts'
+import { RUN } from '../runs/run.names.ts'
+import type { ModuleViews } from '../runtime/module.ts'
+import { TRACKER_CONNECTION } from '../tracker/tracker-connection.machine.ts'
+import { CONNECTION, WORKER } from '../workers/worker.names.ts'
+import { AttentionBroadcast } from './attention-broadcast.ts'
+import { EndedRuns } from './ended-runs.ts'
+import { PullConflicts } from './pull-conflicts.ts'
+
+export interface AttentionView {
+  items(): AttentionItem[]
+  /** The code host has described a pull request. */
+  onPullDetail(detail: Pick<PullDetailFacts, 'url' | 'mergeableState'>): void
+}
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    readonly attention: AttentionView
+  }
+}
+
+type NeededViews = Pick<ModuleViews, 'runRecords' | 'runs' | 'tracker' | 'workers' | 'scheduler'>
+
+export const attentionModule = defineHostModule({
+  name: 'attention',
+  create(context, { runRecords, runs, tracker, workers, scheduler }) {
+    const views: NeededViews = { runRecords, runs, tracker, workers, scheduler }
+    const { clock, broadcast, instant, requestCommit, store } = context
+    const endedRuns = new EndedRuns()
+    const conflicts = new PullConflicts()
+    let trackerSince: string | undefined
+    const facts = (): AttentionFacts => ({
+      ...factsOfViews(context, views, endedRuns),
+      conflicts: conflicts.since,
+      ...(trackerSince === undefined ? {} : { trackerSince }),
+    })
+    const attentionBroadcast = new AttentionBroadcast({ clock, broadcast, requestCommit, facts })
+    const onChange = () => attentionBroadcast.onChange()
+
+    function onTrackerChange(): void {
+      if (!hasProblem(tracker.status())) trackerSince = undefined
+      else trackerSince ??= instant()
+      onChange()
+    }
+
+    return {
+      view: {
+        items: () => collectAttention(facts()),
+        onPullDetail(detail) {
+          if (conflicts.record(detail, instant())) onChange()
+        },
+      },
+      participants: [attentionBroadcast],
+      onStateChange: {
+        [RUN]({ after, over }) {
+          const { run } = after.context as RunContext
+          endedRuns.update(run)
+          if (over && run.prUrl !== undefined) conflicts.forget(run.prUrl)
+          onChange()
+        },
+        [LEASE]: onChange,
+        [WORKER]: onChange,
+        [CONNECTION]: onChange,
+        [TRACKER_CONNECTION]: onTrackerChange,
+      },
+      onViewChange({ view, key }) {
+        const run = view === 'finished run' && key !== undefined ? runs.latest(key) : undefined
+        if (run !== undefined) endedRuns.update(run)
+        onChange()
+      },
+      start() {
+        const newest = store.database.runs.list({ limit: ATTENTION_RUNS_MAX })
+        endedRuns.load(newest.map((run) => runs.latest(run.id) ?? run))
+        onChange()
+      },
+      onConfigChange: onChange,
+      stop: () => attentionBroadcast.stop(),
+      sizes: () => ({ endedRuns: endedRuns.size, pullConflicts: conflicts.since.size }),
+    }
+  },
+})
+
+const hasProblem = ({ state, error }: TrackerStatus): boolean =>
+  state === 'auth-error' || state === 'refresh-failing' || (state === 'connected' && error !== undefined)
+
+// ---- facts -------------------------------------------------------------------------------------------------------
+
+function factsOfViews(
+  { clock, config }: HostContext,
+  views: NeededViews,
+  ended: EndedRuns,
+): Omit<AttentionFacts, 'conflicts' | 'trackerSince'> {
+  const { runRecords, runs, tracker } = views
+  const endedRuns = ended.all()
+  const listed = tracker.intake.listed()
+  const settled = endedRuns
+    .map(({ ticket }) => ticket.id)
+    .filter((id) => listed.get(id)?.closed === true || runs.activeRunOf(id) !== undefined)
+  return {
+    now: clock.now(),
+    config: config(),
+    endedRuns,
+    settledTickets: new Set(settled),
+    limits: runRecords.usageLimits.byRun,
+    credentials: unmetCredentials(views),
+    awayWorkers: awayWorkers(views),
+    tracker: tracker.status(),
+  }
+}
+
+function unmetCredentials({ scheduler }: NeededViews): AttentionFacts['credentials'] {
+  return [...scheduler.queue.runs()].flatMap((run) => {
+    const blocked = scheduler.queue.blockedBy(run.id)
+    return blocked?.gate === 'credential'
+      ? [{ reason: blocked.reason, since: run.queuedAt ?? run.createdAt }]
+      : []
+  })
+}
+
+function awayWorkers({ workers, runs }: NeededViews): AwayWorker[] {
+  return [...workers.registry.all()].flatMap(({ id, name, online, leases, lastSeenAt, context }) => {
+    if (online) return []
+    const leasedRuns = [...leases].flatMap((lease) => {
+      const runId = workers.registry.lease(lease)?.runId
+      return runId === undefined ? [] : (runs.latest(runId) ?? [])
+    })
+    const seenAt = lastSeenAt === undefined ? context.enrolledAt : new Date(lastSeenAt).toISOString()
+    return [{ id, name, lastSeenAt: seenAt, leasedRuns }]
+  })
+}

@@ -1,0 +1,186 @@
+/**
+ * Makes the list of what needs a person from the present facts, so an item vanishes with its cause.
+ *
+ * An item's id depends on its subject only: the same trouble keeps its id. Each kind has a bounded share of the list,
+ * the newest first, so that many failed runs do not hide a refused credential.
+ */
+import { ATTENTION_KINDS, type AttentionItem, type AttentionPull } from '../../protocol/attention.ts'
+import { ATTENTION_ITEMS_PER_KIND_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import type { Run } from '../../protocol/run.ts'
+import { connectCommandFor, connectTrackerCommand } from '../explain/connect-command.ts'
+import { toSingleLine, truncate } from '../safe-text.ts'
+import { formatNames, isSameName } from '../tickets/names.ts'
+import type { AttentionFacts, AwayWorker } from './facts.ts'
+
+export function collectAttention(facts: AttentionFacts): AttentionItem[] {
+  const items = [
+    ...facts.endedRuns.flatMap((run) => itemOfRun(run, facts) ?? []),
+    ...loginItems(facts),
+    ...trackerItems(facts),
+    ...facts.awayWorkers.flatMap((worker) => itemOfWorker(worker, facts) ?? []),
+  ]
+  return ATTENTION_KINDS.flatMap((kind) =>
+    items
+      .filter((item) => item.kind === kind)
+      .sort((a, b) => compareText(b.since, a.since) || compareText(a.id, b.id))
+      .slice(0, ATTENTION_ITEMS_PER_KIND_MAX),
+  )
+}
+
+/** Whether an ended run may need a person now or later. */
+export function mayNeedAttention({ status, prState }: Run): boolean {
+  if (status === 'failed') return prState !== 'merged'
+  return status === 'completed' && (prState === 'open' || prState === 'draft')
+}
+
+/** The next instant, in wall milliseconds, at which the list changes although no fact does. */
+export function nextAttentionChange(facts: AttentionFacts): number | undefined {
+  const instants = [
+    ...[...facts.limits.values()].map(({ resetsAt = '' }) => Date.parse(resetsAt)),
+    ...facts.endedRuns.map(({ sandbox }) => Date.parse(sandbox.retainedUntil ?? '')),
+    ...facts.awayWorkers.map((worker) => awayFrom(worker, facts)),
+  ].filter((instant) => instant > facts.now)
+  return instants.length === 0 ? undefined : Math.min(...instants)
+}
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+const bounded = (text: string): string => truncate(toSingleLine(text), TEXT_CHARS_MAX)
+
+// ---- runs --------------------------------------------------------------------------------------------------------
+
+function itemOfRun(run: Run, facts: AttentionFacts): AttentionItem | undefined {
+  if (!mayNeedAttention(run) || facts.settledTickets.has(run.ticket.id)) return undefined
+  if (run.status === 'failed' || run.error !== undefined) return itemOfFailure(run, facts)
+  const pull = pullOf(run, facts)
+  if (pull === undefined) return undefined
+  const { identifier } = run.ticket
+  const name = `${pull.repo ?? pull.remote}#${pull.number}`
+  const conflictSince = facts.conflicts.get(pull.url)
+  if (conflictSince !== undefined)
+    return {
+      ...commonFields('conflict', run, `${name} conflicts with its base branch`),
+      cure: `switchyard followup ${identifier}`,
+      pull,
+      since: conflictSince,
+    }
+  if (run.prState !== 'open') return undefined
+  return {
+    ...commonFields('review', run, `review asked on ${name}`),
+    cure: `switchyard runs open ${identifier}`,
+    pull,
+  }
+}
+
+function itemOfFailure(run: Run, facts: AttentionFacts): AttentionItem {
+  const { identifier } = run.ticket
+  const pull = pullOf(run, facts)
+  const limit = facts.limits.get(run.id)
+  const { resetsAt } = limit ?? {}
+  const isLimited = limit !== undefined && (resetsAt === undefined || Date.parse(resetsAt) > facts.now)
+  const fields = isLimited
+    ? {
+        ...commonFields(
+          'limit',
+          run,
+          `usage limit of ${limit.provider}${resetsAt === undefined ? '' : ` until ${resetsAt}`}`,
+        ),
+        cure: `switchyard retry ${identifier}`,
+      }
+    : {
+        ...commonFields(
+          'failed',
+          run,
+          run.status === 'failed' ? `failed: ${run.error ?? ''}` : (run.error ?? ''),
+        ),
+        cure: `switchyard logs ${identifier}`,
+      }
+  return pull === undefined ? fields : { ...fields, pull }
+}
+
+/** A failure keeps its id when its usage limit is over. */
+function commonFields(
+  kind: 'failed' | 'limit' | 'review' | 'conflict',
+  run: Run,
+  message: string,
+): AttentionItem {
+  return {
+    id: `${kind === 'limit' ? 'failed' : kind}:${run.id}`,
+    kind,
+    message: bounded(message),
+    runId: run.id,
+    ticketId: run.ticket.id,
+    since: run.finishedAt ?? run.createdAt,
+  }
+}
+
+/** A pull request that the code host has not confirmed may belong to somebody else. */
+function pullOf({ prUrl, pull }: Run, { config }: AttentionFacts): AttentionPull | undefined {
+  if (prUrl === undefined || pull === undefined || !pull.confirmed) return undefined
+  const { remote, number } = pull
+  const repo = Object.entries(config.repos).find(([, mapping]) => isSameName(mapping.remote, remote))?.[0]
+  return { ...(repo === undefined ? {} : { repo }), remote, number, url: prUrl }
+}
+
+// ---- credentials and the tracker ---------------------------------------------------------------------------------
+
+function loginItems({ credentials, tracker, trackerSince, config }: AttentionFacts): AttentionItem[] {
+  const items = new Map<string, AttentionItem>()
+  for (const { reason, since } of credentials) {
+    const [subject = reason] = reason.split(': ')
+    const id = `login:${subject}`
+    const known = items.get(id)
+    if (known !== undefined && known.since <= since) continue
+    items.set(id, { id, kind: 'login', message: bounded(subject), cure: connectCommandFor(subject), since })
+  }
+  if (tracker.state !== 'auth-error' || trackerSince === undefined) return [...items.values()]
+  const { driver } = config.tracker
+  const why = tracker.error === undefined ? '' : `: ${tracker.error}`
+  return [
+    ...items.values(),
+    {
+      id: 'login:tracker',
+      kind: 'login',
+      message: bounded(`${driver} refuses the credential${why}`),
+      cure: connectTrackerCommand(driver),
+      since: trackerSince,
+    },
+  ]
+}
+
+function trackerItems({ tracker, trackerSince, config }: AttentionFacts): AttentionItem[] {
+  const { state, error } = tracker
+  const isInTrouble = state === 'refresh-failing' || (state === 'connected' && error !== undefined)
+  if (!isInTrouble || trackerSince === undefined) return []
+  const message = bounded(`${config.tracker.driver}: ${error ?? 'its token cannot be refreshed'}`)
+  return [{ id: 'tracker', kind: 'tracker', message, since: trackerSince }]
+}
+
+// ---- workers -----------------------------------------------------------------------------------------------------
+
+/** A connection that is replaced at once is no absence. */
+const awayFrom = ({ lastSeenAt }: AwayWorker, { config }: AttentionFacts): number =>
+  Date.parse(lastSeenAt) + config.fleet.heartbeatTimeoutSeconds * 1000
+
+function itemOfWorker(worker: AwayWorker, facts: AttentionFacts): AttentionItem | undefined {
+  if (awayFrom(worker, facts) > facts.now) return undefined
+  const retained = facts.endedRuns.filter((run) => isRetainedOn(run, worker, facts))
+  const runs = [...worker.leasedRuns, ...retained]
+  if (runs.length === 0) return undefined
+  const names = [...new Set(runs.map(({ ticket }) => ticket.identifier))]
+  return {
+    id: `worker-away:${worker.id}`,
+    kind: 'worker-away',
+    message: bounded(`${worker.name} is not connected and holds ${formatNames(names)}`),
+    cure: `switchyard workers show ${worker.name}`,
+    since: worker.lastSeenAt,
+  }
+}
+
+function isRetainedOn({ sandbox, ...run }: Run, { id }: AwayWorker, { now }: AttentionFacts): boolean {
+  return (
+    mayNeedAttention({ sandbox, ...run }) &&
+    sandbox.id !== undefined &&
+    sandbox.workerId === id &&
+    Date.parse(sandbox.retainedUntil ?? '') > now
+  )
+}

@@ -1,0 +1,37 @@
+/** The facts from which the list of what needs a person is made. */
+import type { ServiceConfig } from '../../protocol/config.ts'
+import type { Run, RunEvent } from '../../protocol/run.ts'
+import type { TrackerStatus } from '../../protocol/tracker.ts'
+
+/** An instant as records write it. */
+type IsoInstant = string
+
+export interface AwayWorker {
+  readonly id: string
+  readonly name: string
+  readonly lastSeenAt: IsoInstant
+  /** Runs that have a lease of the worker. */
+  readonly leasedRuns: readonly Run[]
+}
+
+export interface AttentionFacts {
+  /** Wall milliseconds. */
+  readonly now: number
+  readonly config: ServiceConfig
+  /** The newest runs of their tickets, which have ended and may need a person. */
+  readonly endedRuns: readonly Run[]
+  /** Ids of tickets that are closed, or that have an active run. */
+  readonly settledTickets: ReadonlySet<string>
+  /** The last usage limit of each run. */
+  readonly limits: ReadonlyMap<string, UsageLimitEvent>
+  /** Since when pull requests have conflicts as far as the host knows, by address. */
+  readonly conflicts: ReadonlyMap<string, IsoInstant>
+  /** The queue reasons of runs that wait for a credential, and since when the first of them waits. */
+  readonly credentials: readonly { readonly reason: string; readonly since: IsoInstant }[]
+  readonly awayWorkers: readonly AwayWorker[]
+  readonly tracker: TrackerStatus
+  /** Since when the tracker has a problem. */
+  readonly trackerSince?: IsoInstant
+}
+
+export type UsageLimitEvent = Extract<RunEvent, { type: 'limit' }>

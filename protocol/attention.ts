@@ -1,0 +1,52 @@
+/** The list of what needs a person, for commands, pages and notifications. An item vanishes with its cause. */
+import Type, { type Static } from 'typebox'
+import { ATTENTION_ITEMS_MAX } from './limits.ts'
+import {
+  boundedList,
+  ForeignId,
+  Id,
+  Instant,
+  Link,
+  Name,
+  nonEmptyText,
+  record,
+  stringEnum,
+  Text,
+} from './schema-helpers.ts'
+
+export const ATTENTION_KINDS = [
+  'failed',
+  'limit',
+  'login',
+  'review',
+  'conflict',
+  'budget',
+  'worker-away',
+  'tracker',
+] as const
+export type AttentionKind = (typeof ATTENTION_KINDS)[number]
+
+export const AttentionPull = record('AttentionPull', {
+  repo: Type.Optional(nonEmptyText(256, 'The key of the repository mapping, while there is one.')),
+  remote: Name,
+  number: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+  url: Link,
+})
+export type AttentionPull = Static<typeof AttentionPull>
+
+export const AttentionItem = record('AttentionItem', {
+  id: nonEmptyText(512, 'The same trouble keeps its id.'),
+  kind: stringEnum(ATTENTION_KINDS),
+  message: Text,
+  cure: Type.Optional(Text),
+  runId: Type.Optional(Id),
+  ticketId: Type.Optional(ForeignId),
+  pull: Type.Optional(AttentionPull),
+  since: Instant,
+})
+export type AttentionItem = Static<typeof AttentionItem>
+
+export const AttentionResponse = record('AttentionResponse', {
+  items: boundedList(AttentionItem, ATTENTION_ITEMS_MAX),
+})
+export type AttentionResponse = Static<typeof AttentionResponse>

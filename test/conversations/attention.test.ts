@@ -1,0 +1,126 @@
+/** The list of what needs a person: items appear and vanish with their cause, and dashboards receive the list. */
+import { expect, test } from '@jest/globals'
+import { no, yes } from '../../core/result.ts'
+import type { AttentionItem } from '../../protocol/attention.ts'
+import { ATTENTION_PUSH_MS } from '../../protocol/limits.ts'
+import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
+import {
+  acceptRun,
+  configWith,
+  enroll,
+  HostConversation,
+  reconnect,
+  startHost,
+  ticket,
+} from './host-conversation.ts'
+
+const URL = manualPullUrl('owner/name', 1)
+
+const itemsOf = (host: HostConversation): AttentionItem[] => host.hostApi.attention().items
+const kindsOf = (host: HostConversation) => itemsOf(host).map(({ kind }) => kind)
+
+test('a failed run needs a person until it is retried, after a restart too', async () => {
+  const host = await startHost()
+  const { connection, work, runId, worker } = await acceptRun(host)
+  const pushes = host.recordPushes()
+  await connection.send(work.complete({ status: 'failed', error: 'the tests fail' }))
+  await host.clock.advance(ATTENTION_PUSH_MS)
+  const [item] = itemsOf(host)
+  expect(item).toMatchObject({ kind: 'failed', message: 'failed: the tests fail', runId, ticketId: 'ENG-1' })
+  expect(pushes.filter(({ type }) => type === 'attention')).toEqual([{ type: 'attention', items: [item] }])
+  await host.restart()
+  expect(itemsOf(host)).toEqual([item])
+  const again = host.recordPushes()
+  await host.succeeded(host.hostApi.retryRun(runId))
+  expect(itemsOf(host)).toEqual([])
+  await reconnect(host, worker)
+  await host.clock.advance(ATTENTION_PUSH_MS)
+  expect(again.filter(({ type }) => type === 'attention')).toEqual([])
+})
+
+test('a usage limit is named until it is over', async () => {
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  const pushes = host.recordPushes()
+  const resetsAt = new Date(host.clock.now() + 60_000).toISOString()
+  const at = new Date(host.clock.now()).toISOString()
+  const { event: _, ...frame } = work.event()
+  await connection.send({
+    ...frame,
+    event: { type: 'limit', at, provider: 'agentB', message: 'wait', resetsAt },
+  })
+  await connection.send(
+    work.complete({ status: 'failed', error: 'the usage limit is reached', failure: 'limit' }),
+  )
+  expect(itemsOf(host)).toMatchObject([{ kind: 'limit', message: `usage limit of agentB until ${resetsAt}` }])
+  await host.advanceWithHeartbeats(62, [connection])
+  expect(kindsOf(host)).toEqual(['failed'])
+  const kinds = pushes.flatMap((push) =>
+    push.type === 'attention' ? [push.items.map(({ kind }) => kind).join()] : [],
+  )
+  expect(kinds).toEqual(['limit', 'failed'])
+})
+
+test('an open pull request asks for a review until it is merged; a conflict comes first', async () => {
+  const host = new HostConversation(configWith({}))
+  const pulls = new ManualPullRequests()
+  host.overrides = { pulls: () => yes(pulls) }
+  await host.start()
+  pulls.pulls.set(URL, 'open')
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.complete({ prUrl: URL, prState: 'open' }))
+  await host.advanceWithHeartbeats(5, [connection])
+  expect(itemsOf(host)).toMatchObject([
+    { kind: 'review', pull: { repo: 'main', remote: 'owner/name', number: 1, url: URL } },
+  ])
+  const { detail } = pulls
+  for (const [mergeableState, kind] of [
+    ['dirty', 'conflict'],
+    ['clean', 'review'],
+  ] as const) {
+    pulls.detail = async (place) => {
+      const found = await detail.call(pulls, place)
+      return found.ok ? yes({ ...found.value, url: URL, mergeableState }) : found
+    }
+    await host.succeeded(host.hostApi.pull('main', 1))
+    expect(kindsOf(host)).toEqual([kind])
+  }
+  pulls.pulls.set(URL, 'merged')
+  await host.succeeded(host.hostApi.runPull(host.runOf('ENG-1').id))
+  expect(itemsOf(host)).toEqual([])
+})
+
+test('a missing credential needs a person while a run waits for it', async () => {
+  const host = await startHost()
+  await enroll(host, 'worker', 2, { agents: { agentA: { found: true } } })
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  expect(itemsOf(host)).toMatchObject([{ kind: 'login', cure: 'switchyard connect codehost' }])
+  await host.succeeded(host.hostApi.cancelRun(host.runOf('ENG-1').id))
+  expect(itemsOf(host)).toEqual([])
+})
+
+test('a worker that stays away with a run needs a person, until it is back', async () => {
+  const host = await startHost()
+  const { connection, worker, work } = await acceptRun(host)
+  await connection.drop()
+  expect(itemsOf(host)).toEqual([])
+  await host.advance(60)
+  expect(itemsOf(host)).toMatchObject([{ kind: 'worker-away', id: `worker-away:${worker.workerId}` }])
+  await reconnect(host, worker, work)
+  expect(itemsOf(host)).toEqual([])
+})
+
+test('a tracker that does not answer needs a person until it does', async () => {
+  const host = await startHost()
+  const { listTickets } = host.tracker
+  host.tracker.listTickets = async () => no('unavailable', 'no answer')
+  await host.advance(60)
+  const [item] = itemsOf(host)
+  expect(item).toMatchObject({ id: 'tracker', kind: 'tracker' })
+  await host.advance(60)
+  expect(itemsOf(host)).toEqual([item])
+  host.tracker.listTickets = listTickets
+  await host.advance(60)
+  expect(itemsOf(host)).toEqual([])
+})

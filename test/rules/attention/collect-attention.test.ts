@@ -1,0 +1,217 @@
+/** Tests of the list of what needs a person. */
+import { expect, test } from '@jest/globals'
+import {
+  collectAttention,
+  mayNeedAttention,
+  nextAttentionChange,
+} from '../../../core/attention/collect-attention.ts'
+import type { AttentionFacts } from '../../../core/attention/facts.ts'
+import { AttentionResponse } from '../../../protocol/attention.ts'
+import { configDefaults } from '../../../protocol/config.ts'
+import { ATTENTION_ITEMS_PER_KIND_MAX } from '../../../protocol/limits.ts'
+import { createChecker } from '../../../protocol/parse.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { sampleTicket } from '../tickets/samples.ts'
+
+const NOW = Date.UTC(2026, 10, 22, 14, 32)
+const instant = (offsetSeconds: number) => new Date(NOW + offsetSeconds * 1000).toISOString()
+const URL = 'https://github.com/acme/api/pull/87'
+
+const endedRun = (more: Partial<Run> = {}): Run => ({
+  id: 'run-1',
+  ticket: sampleTicket({ identifier: 'ENG-228' }),
+  status: 'failed',
+  error: 'verify "npm test" exited with 1',
+  sandbox: {},
+  createdAt: instant(-900),
+  finishedAt: instant(-600),
+  costs: [],
+  ...more,
+})
+const reviewed = (more: Partial<Run> = {}): Run => {
+  const { error: _, ...run } = endedRun({
+    status: 'completed',
+    prUrl: URL,
+    prState: 'open',
+    pull: { remote: 'acme/api', number: 87, branch: 'switchyard/eng-228', confirmed: true },
+    ...more,
+  })
+  return more.error === undefined ? run : { ...run, error: more.error }
+}
+
+const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
+  now: NOW,
+  config: { ...configDefaults, repos: { api: { remote: 'Acme/api' } } },
+  endedRuns: [],
+  settledTickets: new Set(),
+  limits: new Map(),
+  conflicts: new Map(),
+  credentials: [],
+  awayWorkers: [],
+  tracker: { state: 'connected' },
+  ...more,
+})
+const limitOf = (resetsAt?: string) =>
+  new Map([
+    [
+      'run-1',
+      {
+        runId: 'run-1',
+        index: 3,
+        at: instant(-600),
+        type: 'limit' as const,
+        provider: 'agentB',
+        message: 'too many requests',
+        ...(resetsAt === undefined ? {} : { resetsAt }),
+      },
+    ],
+  ])
+const retained = (more: Partial<Run> = {}) =>
+  endedRun({ sandbox: { id: 'box', workerId: 'wk-1', retainedUntil: instant(3600) }, ...more })
+const away = (lastSeenSeconds: number, leasedRuns: readonly Run[] = []) => [
+  { id: 'wk-1', name: 'atlas', lastSeenAt: instant(lastSeenSeconds), leasedRuns },
+]
+
+const check = createChecker(AttentionResponse)
+
+function linesOf(facts: AttentionFacts): string[] {
+  const items = collectAttention(facts)
+  expect(check({ items })).toMatchObject({ ok: true })
+  return items.map(({ kind, message, cure }) => `${kind} ${message}${cure === undefined ? '' : ` | ${cure}`}`)
+}
+
+test.each<[string, Partial<AttentionFacts>]>([
+  ['failed failed: verify "npm test" exited with 1 | switchyard logs ENG-228', { endedRuns: [endedRun()] }],
+  [
+    'failed the follow-up failed: no answer | switchyard logs ENG-228',
+    { endedRuns: [reviewed({ error: 'the follow-up failed: no answer' })] },
+  ],
+  [
+    `limit usage limit of agentB until ${instant(60)} | switchyard retry ENG-228`,
+    { endedRuns: [endedRun()], limits: limitOf(instant(60)) },
+  ],
+  ['limit usage limit of agentB | switchyard retry ENG-228', { endedRuns: [endedRun()], limits: limitOf() }],
+  ['review review asked on api#87 | switchyard runs open ENG-228', { endedRuns: [reviewed()] }],
+  [
+    'conflict api#87 conflicts with its base branch | switchyard followup ENG-228',
+    { endedRuns: [reviewed({ prState: 'draft' })], conflicts: new Map([[URL, instant(-5)]]) },
+  ],
+  [
+    'login credential of agentA is refused | switchyard connect agentA',
+    { credentials: [{ reason: 'credential of agentA is refused: make a new key', since: instant(-9) }] },
+  ],
+  [
+    'login linear refuses the credential: 401 | switchyard connect tracker',
+    { tracker: { state: 'auth-error', error: '401' }, trackerSince: instant(-9) },
+  ],
+  [
+    'tracker linear: no answer',
+    { tracker: { state: 'connected', error: 'no answer' }, trackerSince: instant(-9) },
+  ],
+  [
+    'tracker linear: its token cannot be refreshed',
+    { tracker: { state: 'refresh-failing' }, trackerSince: instant(-9) },
+  ],
+  [
+    'worker-away atlas is not connected and holds ENG-t-2 | switchyard workers show atlas',
+    {
+      awayWorkers: away(-60, [
+        endedRun({ status: 'running', ticket: sampleTicket({ id: 't-2', identifier: 'ENG-t-2' }) }),
+      ]),
+    },
+  ],
+])('%s', (expected, more) => {
+  expect(linesOf(factsWith(more))).toEqual([expected])
+})
+
+test.each<[string, Partial<AttentionFacts>]>([
+  [
+    'a failed run whose pull request is merged',
+    { endedRuns: [reviewed({ status: 'failed', error: 'x', prState: 'merged' })] },
+  ],
+  [
+    'a run of a closed ticket, or one that runs again',
+    { endedRuns: [endedRun()], settledTickets: new Set(['t-1']) },
+  ],
+  ['a pull request that is closed', { endedRuns: [reviewed({ prState: 'closed' })] }],
+  ['a draft', { endedRuns: [reviewed({ prState: 'draft' })] }],
+  [
+    'a pull request that is not confirmed',
+    { endedRuns: [reviewed({ pull: { remote: 'acme/api', number: 87, branch: 'b', confirmed: false } })] },
+  ],
+  ['a worker that is away for a moment', { awayWorkers: away(-10, [endedRun()]) }],
+  ['a worker without work that is away', { awayWorkers: away(-3600) }],
+  ['a tracker that is not set up', { tracker: { state: 'disconnected' } }],
+])('nothing is needed for %s', (_, more) => {
+  expect(linesOf(factsWith(more))).toEqual([])
+})
+
+test('a worker that is away holds the sandboxes of runs that may be retried', () => {
+  const facts = factsWith({ endedRuns: [retained()], awayWorkers: away(-60) })
+  expect(linesOf(facts)).toContain(
+    'worker-away atlas is not connected and holds ENG-228 | switchyard workers show atlas',
+  )
+  expect(linesOf({ ...facts, now: NOW + 3_600_000 })).toHaveLength(1)
+})
+
+test('an item keeps its id while its trouble lasts', () => {
+  const idsOf = (facts: AttentionFacts) => collectAttention(facts).map(({ id }) => id)
+  const limited = factsWith({ endedRuns: [endedRun()], limits: limitOf(instant(60)) })
+  expect(idsOf(limited)).toEqual(['failed:run-1'])
+  expect(idsOf({ ...limited, now: NOW + 61_000 })).toEqual(['failed:run-1'])
+  const credentials = [2, 9, 5].map((seconds) => ({
+    reason: `credential of agentA is refused: attempt ${seconds}`,
+    since: instant(-seconds),
+  }))
+  expect(collectAttention(factsWith({ credentials }))).toMatchObject([
+    { id: 'login:credential of agentA is refused', since: instant(-9) },
+  ])
+})
+
+test('items name the run, the ticket and the pull request', () => {
+  expect(collectAttention(factsWith({ endedRuns: [reviewed()] }))).toEqual([
+    {
+      id: 'review:run-1',
+      kind: 'review',
+      message: 'review asked on api#87',
+      cure: 'switchyard runs open ENG-228',
+      runId: 'run-1',
+      ticketId: 't-1',
+      pull: { repo: 'api', remote: 'acme/api', number: 87, url: URL },
+      since: instant(-600),
+    },
+  ])
+})
+
+test('each kind has a bounded share, the newest first', () => {
+  const many = Array.from({ length: ATTENTION_ITEMS_PER_KIND_MAX + 1 }, (_, at) =>
+    endedRun({ id: `run-${at}`, finishedAt: instant(at) }),
+  )
+  const items = collectAttention(
+    factsWith({
+      endedRuns: [...many, reviewed({ id: 'run-r' })],
+      tracker: { state: 'connected', error: 'x' },
+      trackerSince: instant(0),
+    }),
+  )
+  expect(items.map(({ kind }) => kind)).toEqual([
+    ...Array(ATTENTION_ITEMS_PER_KIND_MAX).fill('failed'),
+    'review',
+    'tracker',
+  ])
+  expect(items[0]?.runId).toBe(`run-${ATTENTION_ITEMS_PER_KIND_MAX}`)
+})
+
+test('the next change is the end of a limit, of a retention, or of the patience with a worker', () => {
+  expect(nextAttentionChange(factsWith())).toBeUndefined()
+  const facts = factsWith({ endedRuns: [retained()], limits: limitOf(instant(60)), awayWorkers: away(-10) })
+  expect(nextAttentionChange(facts)).toBe(NOW + 35_000)
+  expect(nextAttentionChange({ ...facts, awayWorkers: [] })).toBe(NOW + 60_000)
+  expect(nextAttentionChange({ ...facts, awayWorkers: [], limits: new Map() })).toBe(NOW + 3_600_000)
+})
+
+test('ended runs that never need a person are not kept', () => {
+  expect(mayNeedAttention(endedRun({ status: 'cancelled' }))).toBe(false)
+  expect(mayNeedAttention(endedRun({ status: 'completed' }))).toBe(false)
+  expect(mayNeedAttention(endedRun({ status: 'queued' }))).toBe(false)
+})
