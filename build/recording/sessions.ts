@@ -10,7 +10,10 @@ export interface RecordedStep {
   /** A line to type at the prompt. A step without `types` and `presses` only waits. */
   readonly types?: string
   readonly presses?: 'Ctrl-C'
-  /** Ends the step: it matches what the terminal shows since the last typed line, that line included. */
+  /**
+   * Ends the step: it matches what the terminal shows since the last typed line, that line included. A terminal may
+   * show a part of a line for a moment, so it matches whole lines.
+   */
   readonly until: RegExp
   /** Records what the terminal then shows since the last typed line, under this caption. */
   readonly caption?: string
@@ -49,7 +52,7 @@ export const SESSIONS: readonly RecordedSession[] = [
         // Each run may be in any state at this moment.
         replacements: [(text) => text.replace(EXAMPLE_RUN_STATE, '$1running')],
       },
-      { until: /^Everything lies in /m, caption: 'when the pull requests are open' },
+      { until: /^Everything lies in \.data$/m, caption: 'when the pull requests are open' },
       { presses: 'Ctrl-C', until: AT_PROMPT },
     ],
   },
