@@ -8,15 +8,9 @@ import { attentionModule } from '../attention/module.ts'
 import { dashboardModule } from '../dashboard/module.ts'
 import type { HostContext } from '../host-context.ts'
 import { endedLeasesModule, leasesModule } from '../leases/module.ts'
+import { artifactUploadModule } from '../runs/artifact-upload.module.ts'
 import { leaseSharesModule } from '../runs/lease-shares.module.ts'
-import {
-  artifactUploadModule,
-  jobsModule,
-  memoriesModule,
-  pullStatesModule,
-  runRecordsModule,
-  runsModule,
-} from '../runs/module.ts'
+import { jobsModule, memoriesModule, pullStatesModule, runRecordsModule, runsModule } from '../runs/module.ts'
 import type { ActorKind } from '../runtime/actor-kind.ts'
 import type { ModuleDefinition } from '../runtime/module.ts'
 import { settingsModule } from '../settings/module.ts'

@@ -6,7 +6,6 @@ import type { Run } from '../../protocol/run.ts'
 import { defineHostModule } from '../host-context.ts'
 import { effectHandlers } from '../runtime/module.ts'
 import { AnsweredRemarks } from './answered-remarks.ts'
-import { ArtifactUpload } from './artifact-upload.ts'
 import { DayCostsLedger } from './day-costs-ledger.ts'
 import { FinishedRuns } from './finished-runs.ts'
 import { FollowUpObserver } from './follow-up-observer.ts'
@@ -171,37 +170,6 @@ export const jobsModule = defineHostModule({
       onConfigChange: () => followUpReader.onCodeHostChanged(),
       stop: () => followUpReader.stop(),
       sizes: () => ({ followUps: followUpReader.size }),
-    }
-  },
-})
-
-/** Artifacts of completed runs, in the bucket. */
-export const artifactUploadModule = defineHostModule({
-  name: 'artifactUpload',
-  create(context, { runRecords, runs, jobs }) {
-    const { store, instant } = context
-    const upload = new ArtifactUpload({
-      ...context,
-      keyValues: store.database.keyValues,
-      runs: store.database.runs,
-      artifacts: store.artifacts,
-      placeOf: (run, codeHost) => jobs.runPulls.confirmedAt(run, codeHost),
-      appendToRunLog: (runId, text) => runRecords.eventLog.appendText(runId, instant(), text),
-    })
-    return {
-      participants: [upload],
-      onStateChange: {
-        [RUN]: ({ after, over }) => {
-          if (over) upload.onRunEnded((after.context as RunContext).run)
-        },
-      },
-      onViewChange({ view, key = '' }) {
-        const run = view === 'pull confirmed' ? runs.latest(key) : undefined
-        if (run !== undefined) upload.onRunEnded(run)
-      },
-      start: () => upload.start(),
-      stop: () => upload.stop(),
-      sizes: () => ({ artifactUploads: upload.size }),
     }
   },
 })
