@@ -89,7 +89,7 @@ export interface PullRequestApi {
   markReady(pull: PullReference): Promise<Result<void>>
   /** Adds a comment to the conversation. */
   comment(pull: PullReference, body: string): Promise<Result<void>>
-  /** Submits a review. */
+  /** Submits a review. A comment on a line outside the diff is `invalid`, and then nothing is recorded. */
   review(pull: PullReference, review: ReviewRequest): Promise<Result<void>>
   /** Replies to a review comment in its thread. */
   reply(pull: PullReference, reply: ReplyRequest): Promise<Result<void>>

@@ -306,6 +306,8 @@ export const PULL_REPOS_AT_ONCE = 25
 export const PULLS_OPEN_MAX = 500
 export const PULLS_DONE_MAX = 30
 export const PULL_FILES_LISTED_MAX = 3_000
+/** Comments on lines that one review may bring. */
+export const REVIEW_COMMENTS_MAX = 100
 export const PULL_COMMITS_LISTED_MAX = 250
 export const CODEHOST_REPOS_MAX = 1_000
 export const TRACKER_PROJECTS_MAX = 1_000

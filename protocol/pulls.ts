@@ -10,6 +10,7 @@ import {
   PATCH_CHARS_MAX,
   PATH_CHARS_MAX,
   PROSE_CHARS_MAX,
+  REVIEW_COMMENTS_MAX,
 } from './limits.ts'
 import { PullState } from './run.ts'
 import {
@@ -179,10 +180,20 @@ export type MergeResponse = Static<typeof MergeResponse>
 export const CommentRequest = record('CommentRequest', { body: nonEmptyText(PROSE_CHARS_MAX) })
 export type CommentRequest = Static<typeof CommentRequest>
 
+/** A comment on one line of the diff. Unchanged lines stand on both sides. */
+export const ReviewLineComment = record('ReviewLineComment', {
+  path: nonEmptyText(PATH_CHARS_MAX),
+  line: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+  side: stringEnum(['LEFT', 'RIGHT'], 'LEFT is the file before the pull request, RIGHT the file with it.'),
+  body: nonEmptyText(PROSE_CHARS_MAX),
+})
+export type ReviewLineComment = Static<typeof ReviewLineComment>
+
 /** An approval needs no text; the code host decides what other reviews need. */
 export const ReviewRequest = record('ReviewRequest', {
   event: stringEnum(['APPROVE', 'REQUEST_CHANGES', 'COMMENT']),
   body: Prose,
+  comments: Type.Optional(boundedList(ReviewLineComment, REVIEW_COMMENTS_MAX)),
 })
 export type ReviewRequest = Static<typeof ReviewRequest>
 

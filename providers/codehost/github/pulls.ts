@@ -154,12 +154,19 @@ class GithubPullHost implements PullRequestApi {
     )
   }
 
-  async review(place: PullReference, { event, body }: ReviewRequest): Promise<Result<void>> {
+  /** GitHub itself refuses a review with a line outside the diff as a whole. */
+  async review(place: PullReference, { event, body, comments = [] }: ReviewRequest): Promise<Result<void>> {
     const context = this.#createContext(place)
     if (!context.ok) return context
     const { repo, subject } = context.value
-    if (event !== 'APPROVE' && isBlank(body)) return EMPTY_BODY
-    const payload = { event, ...(body === '' ? {} : { body }) }
+    const isBodyNeeded = event === 'REQUEST_CHANGES' || (event === 'COMMENT' && comments.length === 0)
+    if (isBodyNeeded && isBlank(body)) return EMPTY_BODY
+    if (comments.some((comment) => isBlank(comment.body))) return EMPTY_BODY
+    const payload = {
+      event,
+      ...(body === '' ? {} : { body }),
+      ...(comments.length === 0 ? {} : { comments }),
+    }
     return withoutValue(
       await this.#api.write('POST', `${repo}/pulls/${place.number}/reviews`, subject, payload),
     )

@@ -4,13 +4,15 @@
  * Actions are allowed and refused by the rules of GitHub. This file accesses no file and no repository.
  */
 import { no, type Result, yes } from '../../../core/result.ts'
-import { FOLLOW_UP_ITEMS_MAX } from '../../../protocol/limits.ts'
+import { truncate } from '../../../core/safe-text.ts'
+import { FOLLOW_UP_ITEMS_MAX, PROSE_CHARS_MAX } from '../../../protocol/limits.ts'
 import type {
   PullComment,
   PullReview,
   PullThread,
   ReplyRequest,
   ResolveThreadRequest,
+  ReviewLineComment,
   ReviewRequest,
 } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
@@ -83,12 +85,19 @@ export function withoutDuplicates(pull: DatedPull, text: string): DatedPull {
     : { ...pull, comments: comments.filter((comment) => !duplicates.has(comment)) }
 }
 
+/** A comment on a line, with the part of the diff that is shown above it. */
+export interface PlacedComment extends ReviewLineComment {
+  readonly hunk: string
+}
+
 export function addReview(
   pull: DatedPull,
-  { event, body }: ReviewRequest,
+  { event, body }: Pick<ReviewRequest, 'event' | 'body'>,
   stamp: PullEditStamp,
+  comments: readonly PlacedComment[] = [],
 ): Result<DatedPull> {
-  if (event !== 'APPROVE' && body.trim() === '') return no('invalid', `/body: must not be empty for ${event}`)
+  const isBodyNeeded = event === 'REQUEST_CHANGES' || (event === 'COMMENT' && comments.length === 0)
+  if (isBodyNeeded && body.trim() === '') return no('invalid', `/body: must not be empty for ${event}`)
   if (event !== 'COMMENT' && pull.author === stamp.author) {
     const verb = event === 'APPROVE' ? 'approve' : 'request changes on'
     return no('conflict', `you cannot ${verb} your own pull request; leave a comment instead`)
@@ -102,7 +111,21 @@ export function addReview(
     submittedAt: at,
   }
   const reviews = [...(pull.reviews ?? []), review]
-  return refuseAboveLimit(reviews) ?? yes({ ...pull, reviews, updatedAt: at })
+  const reviewed = { ...pull, reviews, updatedAt: at }
+  const changed = comments.reduce<DatedPull>((now, comment) => addThread(now, comment, stamp), reviewed)
+  return refuseAboveLimit(reviews) ?? refuseAboveLimit(changed.threads ?? []) ?? yes(changed)
+}
+
+function addThread(
+  pull: DatedPull,
+  { path, line, body, hunk }: PlacedComment,
+  stamp: PullEditStamp,
+): DatedPull {
+  const diffHunk = truncate(hunk, PROSE_CHARS_MAX)
+  const empty: PullThread = { id: nextItemId(pull), resolved: false, path, line, diffHunk, comments: [] }
+  const threads = [...(pull.threads ?? []), empty]
+  const comment = createComment({ ...pull, threads }, body, stamp)
+  return replaceThread({ ...pull, threads }, empty, { ...empty, comments: [comment] })
 }
 
 /** Appends the reply to the end of the thread, whichever of its comments is answered. */

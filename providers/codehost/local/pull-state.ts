@@ -125,7 +125,7 @@ export async function readPullDetail(
 ): Promise<Result<PullDetailFacts>> {
   const { base, head } = resolveBranchShas(pull, refs)
   const [changes, commits, mergeableState] = await Promise.all([
-    base === undefined || head === undefined ? yes(NO_DIFF) : diffFromMergeBase(run, base, head),
+    readPullDiff(run, pull, refs),
     base === undefined || head === undefined ? yes([]) : listCommitsBetween(run, base, head),
     readMergeableState(run, pull, refs),
   ])
@@ -146,6 +146,12 @@ export async function readPullDetail(
     commits: commits.value,
     checks: [],
   })
+}
+
+/** The changed files with their diffs. */
+export async function readPullDiff(run: RunGit, pull: DatedPull, refs: Refs): Promise<Result<TreeDiff>> {
+  const { base, head } = resolveBranchShas(pull, refs)
+  return base === undefined || head === undefined ? yes(NO_DIFF) : diffFromMergeBase(run, base, head)
 }
 
 /** Compares from the merge base, as pull request pages do. Without a merge base all files are new. */

@@ -58,6 +58,7 @@ import {
   toPullFacts,
 } from './pull-state.ts'
 import { listLocalRepos } from './repos.ts'
+import { placeComments } from './review-comments.ts'
 import { checkMerge, checkReopen, type LocatedPull } from './rules.ts'
 
 export interface LocalPullHostOptions {
@@ -222,8 +223,12 @@ class LocalPullHost implements PullRequestApi {
     return this.#change(place, (pull, stamp) => addComment(pull, body, stamp))
   }
 
-  review(place: PullReference, review: ReviewRequest): Promise<Result<void>> {
-    return this.#change(place, (pull, stamp) => addReview(pull, review, stamp))
+  async review(place: PullReference, { comments = [], ...review }: ReviewRequest): Promise<Result<void>> {
+    const found = await this.#locate(place)
+    if (!found.ok) return found
+    const placed = await placeComments(found.value, comments)
+    if (!placed.ok) return placed
+    return this.#changeFound(found.value, (pull, stamp) => addReview(pull, review, stamp, placed.value))
   }
 
   reply(place: PullReference, reply: ReplyRequest): Promise<Result<void>> {

@@ -461,6 +461,50 @@ export function pullHostSuite(name: string, open: () => Promise<PullBench>): voi
       expect(kindOf(await bench.host.reply(place, { commentId, body: ' ' }))).toBe('invalid')
     })
 
+    on('a review brings comments on lines of both sides, each in a thread of its own', async (bench) => {
+      const files = { 'a.txt': lines(1, 30).replace('5\n', 'five\n'), 'b.txt': null, 'new.txt': 'new\n' }
+      await bench.push('work', { files })
+      const place = placeIn(bench, await bench.open({ head: 'work' }))
+      const comments = [
+        { path: 'a.txt', line: 5, side: 'RIGHT', body: 'In words?' },
+        { path: 'a.txt', line: 5, side: 'LEFT', body: 'It was shorter.' },
+        { path: 'a.txt', line: 4, side: 'RIGHT', body: 'Not changed.' },
+        { path: 'b.txt', line: 1, side: 'LEFT', body: 'Why remove it?' },
+        { path: 'new.txt', line: 1, side: 'RIGHT', body: 'Fine.' },
+      ] as const
+      granted(await bench.host.review(place, { event: 'COMMENT', body: '', comments: [...comments] }))
+      const { reviews, threads } = (await detailOf(bench, place.number)).conversation
+      expect(reviews.filter(({ state }) => state === 'COMMENTED')).toHaveLength(1)
+      expect(threads.map(({ path, line, comments: [first] }) => [path, line, first?.body]).sort()).toEqual(
+        comments.map(({ path, line, body }) => [path, line, body]).sort(),
+      )
+      const changed = threads.find(({ comments: [first] }) => first?.body === 'In words?')
+      expect(changed?.diffHunk).toMatch(/^@@[\s\S]*-5\n\+five$/)
+      expect(new Set(threads.flatMap(({ id, comments: [first] }) => [id, first?.id])).size).toBe(10)
+      const commentId = changed?.comments[0]?.id ?? ''
+      granted(await bench.host.reply(place, { commentId, body: 'Yes.' }))
+    })
+
+    on('a line outside the diff is invalid, and nothing of the review is recorded', async (bench) => {
+      await bench.push('work', { files: { 'a.txt': lines(1, 30).replace('5\n', 'five\n') } })
+      const place = placeIn(bench, await bench.open({ head: 'work' }))
+      const good = { path: 'a.txt', line: 5, side: 'RIGHT', body: 'Good.' } as const
+      for (const bad of [
+        { ...good, line: 20 },
+        { ...good, line: 31 },
+        { ...good, path: 'b.txt', line: 1 },
+        { ...good, path: 'nothing.txt' },
+        { ...good, body: ' ' },
+      ]) {
+        const review = { event: 'REQUEST_CHANGES', body: 'No', comments: [good, bad] } as const
+        expect(kindOf(await bench.host.review(place, { ...review, comments: [...review.comments] }))).toBe(
+          'invalid',
+        )
+      }
+      const { reviews, threads } = (await detailOf(bench, place.number)).conversation
+      expect([reviews, threads]).toEqual([[], []])
+    })
+
     on('another person’s pull request accepts all three kinds of review', async (bench) => {
       const place = placeIn(bench, await pullOf(bench, 'one'))
       const { host } = bench
