@@ -7,17 +7,13 @@
  * `unknown`, so the rows of the totals add up to the totals.
  */
 import type { CostEntry, CostModelTotal, CostModelUsage, CostTotals } from '../../protocol/cost.ts'
-import { COST_MODELS_MAX, RUN_COSTS_MAX, USD_MAX } from '../../protocol/limits.ts'
+import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
 import { sharedSource } from './cost-source.ts'
+import { groupByModel, sumTokens, sumUsd } from './model-usage.ts'
 
 export const UNKNOWN_MODEL = 'unknown'
-/** The name for all models beyond COST_MODELS_MAX. */
-export const OTHER_MODELS = 'other models'
 /** The label or provider of a folded entry whose executions had different ones. */
 export const SEVERAL = 'several'
-
-/** Finer than any price per token, coarse enough to hide floating-point errors such as 0.1 + 0.2. */
-const USD_STEPS = 1e9
 
 export function totalsOf(costs: readonly CostEntry[]): CostTotals | undefined {
   if (costs.length === 0) return undefined
@@ -116,43 +112,18 @@ function rowsOf({ breakdown, label: _, provider: __, ...own }: CostEntry): CostR
 
 // ---- sums ------------------------------------------------------------------------------------------------------
 
-function byModel(rows: readonly CostRow[]): CostModelTotal[] {
-  const models = new Map<string, CostRow[]>()
-  for (const row of rows) {
-    const hasOwnRow = models.has(row.model) || models.size < COST_MODELS_MAX - 1
-    const model = hasOwnRow ? row.model : OTHER_MODELS
-    const found = models.get(model)
-    if (found === undefined) models.set(model, [row])
-    else found.push(row)
-  }
-  return [...models].map(([model, modelRows]) => ({ model, ...sumOf(modelRows) }))
-}
+const byModel = (rows: readonly CostRow[]): CostModelTotal[] =>
+  [...groupByModel(rows)].map(([model, modelRows]) => ({ model, ...sumOf(modelRows) }))
 
 type CostFigures = Omit<CostModelTotal, 'model'>
 
 function sumOf(parts: readonly CostFigures[]): CostFigures {
-  const known = parts.flatMap(({ costUsd }) => (costUsd === undefined ? [] : [costUsd]))
+  const known = parts.filter(({ costUsd }) => costUsd !== undefined)
+  const costUsd = sumUsd(parts)
   const partly = known.length > 0 && known.length < parts.length
   return {
-    inputTokens: tokensOf(parts, 'inputTokens'),
-    outputTokens: tokensOf(parts, 'outputTokens'),
-    cacheReadTokens: tokensOf(parts, 'cacheReadTokens'),
-    cacheWriteTokens: tokensOf(parts, 'cacheWriteTokens'),
-    ...(known.length === 0 ? {} : { costUsd: dollarsOf(known) }),
+    ...sumTokens(parts),
+    ...(costUsd === undefined ? {} : { costUsd }),
     estimated: partly || parts.some(({ estimated }) => estimated),
   }
-}
-
-type TokenField = 'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens'
-
-function tokensOf(parts: readonly CostFigures[], key: TokenField): number {
-  return parts.reduce((sum, part) => Math.min(sum + part[key], Number.MAX_SAFE_INTEGER), 0)
-}
-
-function dollarsOf(known: readonly number[]): number {
-  const sum = Math.min(
-    known.reduce((total, usd) => total + usd, 0),
-    USD_MAX,
-  )
-  return Math.round(sum * USD_STEPS) / USD_STEPS
 }

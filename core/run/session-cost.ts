@@ -7,12 +7,13 @@
  */
 import { RESUMABLE_AGENT } from '../../protocol/agents/registry.ts'
 import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
-import { COST_MODELS_MAX, RUN_COSTS_MAX, USD_MAX } from '../../protocol/limits.ts'
+import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import { foldExcessCosts, labelled, OTHER_MODELS, totalsOf } from './cost.ts'
+import { foldExcessCosts, labelled, totalsOf } from './cost.ts'
 import { withSource } from './cost-source.ts'
-import { costUsdOf, type PriceTable } from './price.ts'
+import { priceEntry, sumByModel } from './model-usage.ts'
+import type { PriceTable } from './price.ts'
 
 /** The usage of one transcript, one row per model. */
 export type SessionCostPart = readonly CostModelUsage[]
@@ -25,7 +26,7 @@ export function sessionCostPart(
 ): SessionCostPart {
   const distinct = new Map(entries.map((entry) => [entry.id, entry]))
   const fresh = [...distinct.values()].filter(({ at }) => at > since)
-  return byModel(fresh.map((entry) => rowOf(entry, prices)))
+  return sumByModel(fresh.map((entry) => priceEntry(entry, prices)))
 }
 
 /** Returns the newest instant; empty when there are no entries. */
@@ -35,7 +36,7 @@ export function newestInstant(entries: readonly UsageEntry[]): string {
 
 /** Returns undefined when nothing was used. */
 export function sessionCost(parts: readonly SessionCostPart[], number: number): CostEntry | undefined {
-  const breakdown = byModel(parts.flat())
+  const breakdown = sumByModel(parts.flat())
   if (breakdown.length === 0) return undefined
   const nothing = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 }
   const entry: CostEntry = { label: '', provider: RESUMABLE_AGENT, ...nothing, estimated: true, breakdown }
@@ -61,39 +62,3 @@ export function addSessionCost(run: Run, entry: CostEntry): Run {
 }
 
 const sessionLabel = (number: number): string => `attach ${number}`
-
-function rowOf({ id: _, at: __, ...entry }: UsageEntry, prices: PriceTable): CostModelUsage {
-  if (entry.costUsd !== undefined) return entry
-  const costUsd = costUsdOf(entry.model, entry, 'request', prices)
-  return costUsd === undefined ? entry : { ...entry, costUsd }
-}
-
-function byModel(rows: readonly CostModelUsage[]): CostModelUsage[] {
-  const sums = new Map<string, CostModelUsage>()
-  for (const row of rows) {
-    const hasOwnRow = sums.has(row.model) || sums.size < COST_MODELS_MAX - 1
-    const model = hasOwnRow ? row.model : OTHER_MODELS
-    const sum = sums.get(model)
-    sums.set(model, sum === undefined ? { ...row, model } : added(sum, row))
-  }
-  return [...sums.values()]
-}
-
-/** The known part of two costs is a lower bound of both. */
-function added(a: CostModelUsage, b: CostModelUsage): CostModelUsage {
-  const known = [a.costUsd, b.costUsd].filter((usd) => usd !== undefined)
-  return {
-    model: a.model,
-    inputTokens: sum(a.inputTokens, b.inputTokens),
-    outputTokens: sum(a.outputTokens, b.outputTokens),
-    cacheReadTokens: sum(a.cacheReadTokens, b.cacheReadTokens),
-    cacheWriteTokens: sum(a.cacheWriteTokens, b.cacheWriteTokens),
-    ...(known.length === 0 ? {} : { costUsd: dollars(known.reduce((total, usd) => total + usd, 0)) }),
-  }
-}
-
-/** Finer than any price per token, coarse enough to hide floating-point errors such as 0.1 + 0.2. */
-const USD_STEPS = 1e9
-const dollars = (usd: number): number => Math.round(Math.min(usd, USD_MAX) * USD_STEPS) / USD_STEPS
-
-const sum = (a: number, b: number): number => Math.min(a + b, Number.MAX_SAFE_INTEGER)

@@ -4,7 +4,7 @@
  * An agent repeats a response's figures in several lines with growing numbers; only the latest figures of a response
  * count. Only recent response ids are remembered, but all usage stays in the sums.
  */
-import { OTHER_MODELS } from '../../core/run/cost.ts'
+import { OTHER_MODELS } from '../../core/run/model-usage.ts'
 import { costUsdOf, type PriceTable, type TokenUse } from '../../core/run/price.ts'
 import type { CostModelUsage } from '../../protocol/cost.ts'
 import { COST_MODELS_MAX } from '../../protocol/limits.ts'

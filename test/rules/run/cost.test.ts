@@ -5,12 +5,12 @@ import {
   foldExcessCosts,
   labelFor,
   labelled,
-  OTHER_MODELS,
   replaceLeaseCosts,
   SEVERAL,
   totalsOf,
   UNKNOWN_MODEL,
 } from '../../../core/run/cost.ts'
+import { OTHER_MODELS } from '../../../core/run/model-usage.ts'
 import { CostEntry, CostTotals } from '../../../protocol/cost.ts'
 import { COST_MODELS_MAX, RUN_COSTS_MAX } from '../../../protocol/limits.ts'
 import { createChecker } from '../../../protocol/parse.ts'

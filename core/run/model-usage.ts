@@ -1,0 +1,68 @@
+/**
+ * Prices and adds up usage by model.
+ *
+ * Sums stop at the largest storable number. Models beyond COST_MODELS_MAX share one row. A sum of dollars covers the
+ * known amounts, so it is a lower bound.
+ */
+import type { CostModelUsage } from '../../protocol/cost.ts'
+import { COST_MODELS_MAX, USD_MAX } from '../../protocol/limits.ts'
+import type { UsageEntry } from '../../protocol/usage.ts'
+import { costUsdOf, type PriceTable } from './price.ts'
+
+/** The name for all models beyond COST_MODELS_MAX. */
+export const OTHER_MODELS = 'other models'
+
+/** Prices one request, so surcharges for long requests are included. */
+export function priceEntry({ id: _, at: __, ...entry }: UsageEntry, prices: PriceTable): CostModelUsage {
+  if (entry.costUsd !== undefined) return entry
+  const costUsd = costUsdOf(entry.model, entry, 'request', prices)
+  return costUsd === undefined ? entry : { ...entry, costUsd }
+}
+
+export function groupByModel<T extends { readonly model: string }>(rows: readonly T[]): Map<string, T[]> {
+  const models = new Map<string, T[]>()
+  for (const row of rows) {
+    const hasOwnRow = models.has(row.model) || models.size < COST_MODELS_MAX - 1
+    const model = hasOwnRow ? row.model : OTHER_MODELS
+    const found = models.get(model)
+    if (found === undefined) models.set(model, [row])
+    else found.push(row)
+  }
+  return models
+}
+
+/** Returns one row for each model. */
+export const sumByModel = (rows: readonly CostModelUsage[]): CostModelUsage[] =>
+  [...groupByModel(rows)].map(([model, ofModel]) => sumRows(model, ofModel))
+
+export function sumRows(model: string, rows: readonly CostModelUsage[]): CostModelUsage {
+  const costUsd = sumUsd(rows)
+  return { model, ...sumTokens(rows), ...(costUsd === undefined ? {} : { costUsd }) }
+}
+
+type TokenCounts = Pick<
+  CostModelUsage,
+  'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens'
+>
+
+export function sumTokens(rows: readonly TokenCounts[]): TokenCounts {
+  const sumOf = (field: keyof TokenCounts): number =>
+    rows.reduce((sum, row) => Math.min(sum + row[field], Number.MAX_SAFE_INTEGER), 0)
+  return {
+    inputTokens: sumOf('inputTokens'),
+    outputTokens: sumOf('outputTokens'),
+    cacheReadTokens: sumOf('cacheReadTokens'),
+    cacheWriteTokens: sumOf('cacheWriteTokens'),
+  }
+}
+
+/** Finer than any price per token, coarse enough to hide floating-point errors such as 0.1 + 0.2. */
+const USD_STEPS = 1e9
+
+/** Returns undefined when no amount is known. */
+export function sumUsd(rows: readonly { readonly costUsd?: number | undefined }[]): number | undefined {
+  const known = rows.flatMap(({ costUsd }) => (costUsd === undefined ? [] : [costUsd]))
+  if (known.length === 0) return undefined
+  const sum = known.reduce((total, usd) => total + usd, 0)
+  return Math.min(Math.round(Math.min(sum, USD_MAX) * USD_STEPS) / USD_STEPS, USD_MAX)
+}
