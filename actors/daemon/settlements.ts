@@ -5,18 +5,21 @@
  * A settlement is written in the commit that ends its execution, so it survives a crash of the daemon. It is sent once
  * it is on disk, on every new connection, and its costs with every heartbeat. The host counts the costs of a lease once.
  */
-import type { KeyValues, Log, Write } from '../../core/ports.ts'
+import type { Log } from '../../core/ports.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import { SETTLEMENTS_KEPT_MAX } from '../../protocol/limits.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import {
+  StoredCollection,
+  type StoredCollectionPorts,
+  type WrittenValues,
+} from '../runtime/stored-collection.ts'
 import type { HostSender } from './host-sender.ts'
 
-export interface SettlementsPorts {
-  readonly keyValues: KeyValues
+export interface SettlementsPorts extends StoredCollectionPorts {
   readonly log: Log
   readonly hostSender: Pick<HostSender, 'send'>
-  readonly requestCommit: () => void
 }
 
 /** As stored on disk. */
@@ -27,17 +30,18 @@ interface Settlement {
 
 export class Settlements implements CommitParticipant {
   readonly #ports: SettlementsPorts
+  readonly #settlements: StoredCollection<Settlement>
   /** Ids of leases whose settlement is on disk. */
   readonly #stored = new Set<string>()
-  #toWrite = new Map<string, Settlement | null>()
 
   constructor(ports: SettlementsPorts) {
     this.#ports = ports
+    this.#settlements = new StoredCollection('settlement', ports, (written) => this.#onCommitted(written))
   }
 
   /** Finds the settlements of earlier processes. */
   restore(): void {
-    for (const [leaseId] of this.#ports.keyValues.all('settlement')) this.#stored.add(leaseId)
+    for (const [leaseId] of this.#settlements.listDurable()) this.#stored.add(leaseId)
   }
 
   /** How many leases the host has not acknowledged yet. */
@@ -65,9 +69,8 @@ export class Settlements implements CommitParticipant {
   }
 
   #send(leaseId: string, withUsage: boolean): void {
-    const { hostSender, keyValues } = this.#ports
-    // Only this class writes to the collection.
-    const settlement = keyValues.get('settlement', leaseId) as Settlement | undefined
+    const { hostSender } = this.#ports
+    const settlement = this.#settlements.get(leaseId)
     if (settlement === undefined) return
     if (withUsage)
       for (const snapshot of settlement.usage)
@@ -88,21 +91,14 @@ export class Settlements implements CommitParticipant {
 
   #write(leaseId: string, settlement: Settlement | null): void {
     if (settlement === null) this.#stored.delete(leaseId)
-    this.#toWrite.set(leaseId, settlement)
-    this.#ports.requestCommit()
+    this.#settlements.set(leaseId, settlement)
   }
 
   contribute(): CommitContribution | undefined {
-    if (this.#toWrite.size === 0) return undefined
-    const written = this.#toWrite
-    this.#toWrite = new Map()
-    const writes = [...written].map(
-      ([key, value]): Write => ({ table: 'key-value', collection: 'settlement', key, value }),
-    )
-    return { writes, onCommitted: () => this.#onCommitted(written) }
+    return this.#settlements.contribute()
   }
 
-  #onCommitted(written: ReadonlyMap<string, Settlement | null>): void {
+  #onCommitted(written: WrittenValues<Settlement>): void {
     for (const [leaseId, settlement] of written) {
       if (settlement === null) continue
       this.#stored.add(leaseId)

@@ -1,5 +1,5 @@
 /**
- * StoredCollection holds the key-values of one collection for the one class that writes to it.
+ * StoredCollection holds key-values of one collection for the one class that writes these keys.
  *
  * A changed value is in memory at once and on disk with the next commit. A commit participant.
  */
@@ -11,16 +11,26 @@ export interface StoredCollectionPorts {
   readonly requestCommit: () => void
 }
 
+/** Changed values by their key; null for a deleted one. */
+export type WrittenValues<T> = ReadonlyMap<string, T | null>
+
 export class StoredCollection<T extends object> implements CommitParticipant {
   readonly #collection: KeyValueCollection
   readonly #ports: StoredCollectionPorts
+  readonly #onCommitted: (written: WrittenValues<T>) => void
   /** Changed values that are not on disk yet; null for a deleted one. */
   readonly #uncommitted = new Map<string, T | null>()
   #toWrite = new Map<string, T | null>()
 
-  constructor(collection: KeyValueCollection, ports: StoredCollectionPorts) {
+  /** @param onCommitted called with the changed values of a commit that is on disk */
+  constructor(
+    collection: KeyValueCollection,
+    ports: StoredCollectionPorts,
+    onCommitted: (written: WrittenValues<T>) => void = () => {},
+  ) {
     this.#collection = collection
     this.#ports = ports
+    this.#onCommitted = onCommitted
   }
 
   /** Returns the latest value, on disk or not. */
@@ -32,7 +42,7 @@ export class StoredCollection<T extends object> implements CommitParticipant {
 
   /** Lists the values on disk. */
   *listDurable(): Iterable<readonly [key: string, value: T]> {
-    // The cast holds because only the owner of this collection writes to it.
+    // The cast holds because only the owner of the keys writes them.
     for (const [key, value] of this.#ports.keyValues.all(this.#collection)) yield [key, value as T]
   }
 
@@ -54,6 +64,7 @@ export class StoredCollection<T extends object> implements CommitParticipant {
       onCommitted: () => {
         for (const [key, value] of written)
           if (this.#uncommitted.get(key) === value) this.#uncommitted.delete(key)
+        this.#onCommitted(written)
       },
     }
   }

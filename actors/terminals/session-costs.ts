@@ -6,7 +6,7 @@
  * accounted. Each export then recomputes the session's cost from usage after that instant, so a repeated export
  * changes nothing. Costs are written to finished runs only; those of an active run wait.
  */
-import type { KeyValues, UsageArchive, UsageKey, Write } from '../../core/ports.ts'
+import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import {
   addSessionCost,
@@ -20,16 +20,15 @@ import { SESSIONS_KEPT_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 
-export interface SessionCostsPorts {
-  readonly keyValues: KeyValues
+export interface SessionCostsPorts extends StoredCollectionPorts {
   readonly usage: UsageArchive
   /** Wall clock in milliseconds. */
   readonly now: () => number
   /** The newest record of a finished run; undefined while the run is active. */
   readonly finishedRun: (runId: string) => Run | undefined
   readonly changeRun: (run: Run) => void
-  readonly requestCommit: () => void
 }
 
 /** A session as stored on disk, so its fields keep their names. */
@@ -62,10 +61,7 @@ const keyOf = (workerId: string, sessionId: string): string => `${workerId}/${se
 
 export class SessionCosts implements CommitParticipant {
   readonly #ports: SessionCostsPorts
-  /** Changed records that no commit has taken yet. */
-  #toWrite = new Map<string, SessionRecord | null>()
-  /** Records in the commit that is under way. */
-  readonly #writing = new Map<string, SessionRecord | null>()
+  readonly #sessions: StoredCollection<SessionRecord>
   #commitWaiters: (() => void)[] = []
   /** By run: key of the session whose costs wait for the run to finish. */
   readonly #owed = new Map<string, string>()
@@ -74,11 +70,12 @@ export class SessionCosts implements CommitParticipant {
 
   constructor(ports: SessionCostsPorts) {
     this.#ports = ports
+    this.#sessions = new StoredCollection('session', ports)
   }
 
   /** Restores the costs that still waited for their runs when the process ended. */
   start(): void {
-    for (const [key, { owed, runId }] of [...this.#all()]) {
+    for (const [key, { owed, runId }] of [...this.#sessions.listDurable()]) {
       if (owed === undefined) continue
       this.#owed.set(runId, key)
       if (this.#ports.finishedRun(runId) !== undefined) this.onRunFinished(runId)
@@ -91,14 +88,14 @@ export class SessionCosts implements CommitParticipant {
     const bootedAt = this.#ports.now()
     const endedAt = finishedAt ?? new Date(bootedAt).toISOString()
     const key = keyOf(workerId, sessionId)
-    const before = this.#session(key)?.until
+    const before = this.#sessions.get(key)?.until
     const known = before === undefined ? {} : { before, until: before }
-    this.#write(key, { runId, bootedAt, endedAt, parts: {}, ...known })
+    this.#sessions.set(key, { runId, bootedAt, endedAt, parts: {}, ...known })
   }
 
   /** Whether this worker booted the session for a person; also true after a restart, or when the run was discarded. */
   hasSession(workerId: string, sessionId: string): boolean {
-    return SESSION_ID.test(sessionId) && this.#session(keyOf(workerId, sessionId)) !== undefined
+    return SESSION_ID.test(sessionId) && this.#sessions.get(keyOf(workerId, sessionId)) !== undefined
   }
 
   /** Accounts an export that came outside any lease. Resolves when its costs are on disk; then it may be archived. */
@@ -117,7 +114,7 @@ export class SessionCosts implements CommitParticipant {
   /** Writes the costs that waited for this run to finish. */
   onRunFinished(runId: string): void {
     const key = this.#owed.get(runId)
-    const session = key === undefined ? undefined : this.#session(key)
+    const session = key === undefined ? undefined : this.#sessions.get(key)
     this.#owed.delete(runId)
     if (key !== undefined && session !== undefined) this.#writeCosts(key, session)
   }
@@ -125,25 +122,19 @@ export class SessionCosts implements CommitParticipant {
   /** Deletes sessions that are too old to be exported again. */
   prune(): void {
     const before = this.#ports.now() - SESSIONS_KEPT_MS
-    for (const [key, { bootedAt, owed }] of [...this.#all()])
-      if (bootedAt < before && owed === undefined) this.#write(key, null)
+    for (const [key, { bootedAt, owed }] of [...this.#sessions.listDurable()])
+      if (bootedAt < before && owed === undefined) this.#sessions.set(key, null)
   }
 
   contribute(): CommitContribution | undefined {
-    if (this.#toWrite.size === 0) return undefined
-    const written = this.#toWrite
+    const contribution = this.#sessions.contribute()
+    if (contribution === undefined) return undefined
     const waiting = this.#commitWaiters
-    this.#toWrite = new Map()
     this.#commitWaiters = []
-    for (const [key, session] of written) this.#writing.set(key, session)
-    const writes = [...written].map(
-      ([key, value]): Write => ({ table: 'key-value', collection: 'session', key, value }),
-    )
     return {
-      writes,
+      ...contribution,
       onCommitted: () => {
-        for (const [key, session] of written)
-          if (this.#writing.get(key) === session) this.#writing.delete(key)
+        contribution.onCommitted()
         for (const resolve of waiting) resolve()
       },
     }
@@ -152,11 +143,11 @@ export class SessionCosts implements CommitParticipant {
   // ---- accounting --------------------------------------------------------------------------------------------------
 
   async #account(name: string, key: UsageKey, entries: readonly UsageEntry[]): Promise<void> {
-    const session = this.#session(name)
+    const session = this.#sessions.get(name)
     if (session === undefined) return
     const project = projectPrefix(key)
     const since = session.sinces?.[project] ?? session.since ?? (await this.#accountedUntil(session, key))
-    const current = this.#session(name)
+    const current = this.#sessions.get(name)
     if (current === undefined) return
     // The session was resumed again while the archive was read. Account this export to the newer record, because the
     // archive will count as accounted for it.
@@ -187,31 +178,14 @@ export class SessionCosts implements CommitParticipant {
     const entry = number === undefined ? undefined : sessionCost(Object.values(session.parts), number)
     if (run === undefined) {
       this.#owed.set(session.runId, name)
-      this.#write(name, { ...session, owed: true })
-    } else if (number === undefined || entry === undefined) this.#write(name, settled)
+      this.#sessions.set(name, { ...session, owed: true })
+    } else if (number === undefined || entry === undefined) this.#sessions.set(name, settled)
     else {
-      this.#write(name, { ...settled, number })
+      this.#sessions.set(name, { ...settled, number })
       // An entry that was written and is missing now was merged with others, so it can't be updated any more.
       const isMerged = session.number !== undefined && !run.costs.some(({ label }) => label === entry.label)
       if (!isMerged) this.#ports.changeRun(addSessionCost(run, entry))
     }
-  }
-
-  // ---- on disk -----------------------------------------------------------------------------------------------------
-
-  #session(key: string): SessionRecord | undefined {
-    const unwritten = this.#toWrite.get(key) ?? this.#writing.get(key)
-    // Only this class writes to the collection, so the stored value has this type.
-    return unwritten ?? (this.#ports.keyValues.get('session', key) as SessionRecord | undefined)
-  }
-
-  *#all(): Iterable<readonly [string, SessionRecord]> {
-    for (const [key, value] of this.#ports.keyValues.all('session')) yield [key, value as SessionRecord]
-  }
-
-  #write(key: string, session: SessionRecord | null): void {
-    this.#toWrite.set(key, session)
-    this.#ports.requestCommit()
   }
 }
 

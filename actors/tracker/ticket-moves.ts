@@ -6,10 +6,11 @@
  * one move in flight at a time, because a tracker may carry out two concurrent moves in the wrong order.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, Clock, KeyValues, Log, RandomSource, Write } from '../../core/ports.ts'
+import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { RefusalKind } from '../../core/result.ts'
 import { TICKET_MOVE_RETRY_MS_MAX } from '../../protocol/limits.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 
 export interface TicketMove {
@@ -21,20 +22,19 @@ export interface TicketMove {
   readonly only?: readonly string[]
 }
 
-export interface TicketMovesPorts {
+export interface TicketMovesPorts extends StoredCollectionPorts {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
-  readonly keyValues: KeyValues
   readonly ask: TrackerConnection['ask']
   /** The states from which the ticket may be moved; undefined allows any. */
   readonly allowedOrigins: (move: TicketMove) => readonly string[] | undefined
-  readonly requestCommit: () => void
   /** The tracker made the move or refused it for good, so earlier listings are outdated. */
   readonly onAnswered: (move: TicketMove, how: 'moved' | 'refused') => void
 }
 
 const PREFIX = 'tracker/'
+const keyOf = (ticketId: string): string => `${PREFIX}${ticketId}`
 const RETRY_MS_FIRST = 1_000
 /** Refusals that are never retried: repeating them would use up the request quota that polling needs. */
 const FINAL = new Set<RefusalKind>(['unknown', 'gone', 'invalid', 'forbidden'])
@@ -47,10 +47,13 @@ export class TicketMoves implements CommitParticipant {
   readonly #inFlight = new Set<string>()
   /** By ticket: the move to send once the one in flight has been answered. */
   readonly #afterInFlight = new Map<string, TicketMove>()
-  #toWrite = new Map<string, TicketMove | null>()
+  readonly #stored: StoredCollection<TicketMove>
 
   constructor(ports: TicketMovesPorts) {
     this.#ports = ports
+    this.#stored = new StoredCollection('errand', ports, (written) => {
+      for (const move of written.values()) if (move !== null) void this.#attempt(move, 0)
+    })
   }
 
   /** Continues the moves that a previous process left unfinished. */
@@ -86,23 +89,11 @@ export class TicketMoves implements CommitParticipant {
     this.#retryTimers.get(ticketId)?.()
     this.#retryTimers.delete(ticketId)
     this.#pending.set(ticketId, move)
-    this.#toWrite.set(ticketId, move)
-    this.#ports.requestCommit()
+    this.#stored.set(keyOf(ticketId), move)
   }
 
   contribute(): CommitContribution | undefined {
-    if (this.#toWrite.size === 0) return undefined
-    const written = this.#toWrite
-    this.#toWrite = new Map()
-    const writes = [...written].map(
-      ([id, value]): Write => ({ table: 'key-value', collection: 'errand', key: `${PREFIX}${id}`, value }),
-    )
-    return {
-      writes,
-      onCommitted: () => {
-        for (const move of written.values()) if (move !== null) void this.#attempt(move, 0)
-      },
-    }
+    return this.#stored.contribute()
   }
 
   async #attempt(move: TicketMove, tries: number): Promise<void> {
@@ -126,8 +117,7 @@ export class TicketMoves implements CommitParticipant {
 
   #finish(move: TicketMove, how: 'moved' | 'refused'): void {
     this.#pending.delete(move.ticketId)
-    this.#toWrite.set(move.ticketId, null)
-    this.#ports.requestCommit()
+    this.#stored.set(keyOf(move.ticketId), null)
     this.#ports.onAnswered(move, how)
   }
 
