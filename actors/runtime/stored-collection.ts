@@ -1,7 +1,7 @@
 /**
  * StoredCollection holds key-values of one collection for the one class that writes these keys.
  *
- * A changed value is in memory at once and on disk with the next commit. A commit participant.
+ * A changed value is in memory at once and on disk with the next commit.
  */
 import type { KeyValueCollection, KeyValues, Write } from '../../core/ports.ts'
 import type { CommitContribution, CommitParticipant } from './commit-loop.ts'

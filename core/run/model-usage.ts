@@ -40,13 +40,10 @@ export function sumRows(model: string, rows: readonly CostModelUsage[]): CostMod
   return { model, ...sumTokens(rows), ...(costUsd === undefined ? {} : { costUsd }) }
 }
 
-type TokenCounts = Pick<
-  CostModelUsage,
-  'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens'
->
+type TokenSums = Pick<CostModelUsage, 'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens'>
 
-export function sumTokens(rows: readonly TokenCounts[]): TokenCounts {
-  const sumOf = (field: keyof TokenCounts): number =>
+export function sumTokens(rows: readonly TokenSums[]): TokenSums {
+  const sumOf = (field: keyof TokenSums): number =>
     rows.reduce((sum, row) => Math.min(sum + row[field], Number.MAX_SAFE_INTEGER), 0)
   return {
     inputTokens: sumOf('inputTokens'),
