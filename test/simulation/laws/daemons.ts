@@ -69,22 +69,29 @@ class HostMessages {
 const savedFirst: Law = {
   number: 'D1',
   sentence: 'a daemon sends reports, gaps and acceptances only after they are on its disk',
-  observe: (view, fail) => ({
-    onWorkerSends: ({ plan }, _wire, frame, text) => {
-      const workerDisk = view.workerDiskOf(plan.id)
-      if (workerDisk === undefined || !('leaseId' in frame) || frame.leaseId === undefined) return
-      const { leaseId } = frame
-      if (frame.type === 'dispatch-accepted' && workerDisk.snapshot('execution', leaseId) === undefined)
-        fail(`${leaseId} is accepted, but its execution is not on disk`)
-      for (const seq of frame.type === 'lease-gap' ? numbersOf(frame) : [])
-        if (!isNamedLost(workerDisk, leaseId, seq))
-          fail(`${seq} of ${leaseId} is named as lost, but the gap is not on disk`, { frame })
-      if (!('seq' in frame) || frame.seq === undefined) return
-      const saved = storedFrame(workerDisk, leaseId, frame.seq)
-      if (saved === undefined || saved.as === 'gap' || saved.text !== text)
-        fail(`${frame.type} ${frame.seq} of ${leaseId} is sent but not on disk`, { saved })
-    },
-  }),
+  observe: (view, fail) => {
+    const messages = new HostMessages(() => view.now())
+    return {
+      ...messages.observer,
+      onWorkerSends: ({ plan }, _wire, frame, text) => {
+        const workerDisk = view.workerDiskOf(plan.id)
+        if (workerDisk === undefined || !('leaseId' in frame) || frame.leaseId === undefined) return
+        const { leaseId } = frame
+        if (frame.type === 'dispatch-accepted' && workerDisk.snapshot('execution', leaseId) === undefined)
+          fail(`${leaseId} is accepted, but its execution is not on disk`)
+        // A worker whose host acknowledges less than before names the frames that it has trimmed since. A hostile line
+        // delivers acknowledgements in the wrong order, which looks the same.
+        const trimmedUpTo = messages.acked(plan.id, leaseId)
+        for (const seq of frame.type === 'lease-gap' ? numbersOf(frame) : [])
+          if (seq > trimmedUpTo && !isNamedLost(workerDisk, leaseId, seq))
+            fail(`${seq} of ${leaseId} is named as lost, but the gap is not on disk`, { frame })
+        if (!('seq' in frame) || frame.seq === undefined) return
+        const saved = storedFrame(workerDisk, leaseId, frame.seq)
+        if (saved === undefined || saved.as === 'gap' || saved.text !== text)
+          fail(`${frame.type} ${frame.seq} of ${leaseId} is sent but not on disk`, { saved })
+      },
+    }
+  },
 }
 
 const oneFrameANumber: Law = {
