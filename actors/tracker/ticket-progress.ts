@@ -85,7 +85,10 @@ export class TicketProgress {
     const { config, intake } = this.#ports
     if (step !== 'started') this.#endHold(run)
     const state = stateOfStep(step, config().tracker)
-    if (state !== undefined) intake.moveTicket(run.ticket.id, state)
+    if (state === undefined) return
+    // A run that starts again takes the ticket from where a person has put it since.
+    if (step === 'started') this.#hold(run)
+    intake.moveTicket(run.ticket.id, state)
   }
 
   // ---- held tickets ------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
  * the run leaves nothing behind.
  *
  * A run *holds* its ticket from the queue to its end. The hold remembers the state from which the run took the ticket,
- * and ends as soon as somebody else moves the ticket. Only a held ticket is released.
+ * and ends as soon as somebody else moves the ticket; a run that starts again takes it anew. Only a held ticket is
+ * released.
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'

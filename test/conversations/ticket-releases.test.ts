@@ -96,6 +96,36 @@ describe('a ticket goes back to where it came from', () => {
     expect(moves).toEqual(['ENG-1 → In Progress', 'ENG-1 → Todo'])
   })
 
+  test.each(['Todo', 'Next'])('after a person put it into %s and its run started again', async (state) => {
+    const { host, moves, stateOf, statuses } = await startMovingHost({
+      eligible: { states: ['Todo', 'Next'] },
+    })
+    const { connection, worker } = await acceptRun(host)
+    await host.advanceWithHeartbeats(30, [connection])
+    host.tracker.put(ticket('ENG-1', { state }))
+    await host.settle()
+    await connection.drop()
+    await host.advance(200)
+    const { moveTicket } = host.tracker
+    // The run fails before the tracker has confirmed the second move.
+    let confirm = () => {}
+    host.tracker.moveTicket = async (id, state, from) => {
+      const moved = await moveTicket(id, state, from)
+      await new Promise<void>((resolve) => {
+        confirm = resolve
+      })
+      return moved
+    }
+    const again = await reconnect(host, worker)
+    const work = await acceptDispatch(again)
+    host.tracker.moveTicket = moveTicket
+    await again.send(work.complete({ status: 'failed', error: 'it broke' }))
+    confirm()
+    await host.advanceWithHeartbeats(600, [again])
+    expect([stateOf(), statuses()]).toEqual([state, ['failed']])
+    expect(moves).toEqual(['ENG-1 → In Progress', 'ENG-1 → In Progress', `ENG-1 → ${state}`])
+  })
+
   test('also when the host was restarted meanwhile', async () => {
     const { host, stateOf } = await startMovingHost()
     const { runId } = await acceptRun(host)
