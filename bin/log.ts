@@ -5,12 +5,8 @@ import { createRequire } from 'node:module'
 import { Writable } from 'node:stream'
 import pino from 'pino'
 import type { Log } from '../core/ports.ts'
+import type { LogFormat, LogLevel } from './log-options.ts'
 import type { LogRedactor } from './log-redaction.ts'
-
-export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
-export type LogLevel = (typeof LOG_LEVELS)[number]
-export const LOG_FORMATS = ['auto', 'human', 'json'] as const
-export type LogFormat = (typeof LOG_FORMATS)[number]
 
 export interface LogOptions {
   readonly level: LogLevel

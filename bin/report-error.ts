@@ -2,19 +2,21 @@
  * Turns the error that ended a command into a message for the person and an exit code for scripts.
  *
  * A message is one sentence, and a line with what helps follows where something does. Only bugs show where they
- * happened, in one line without the values of this process.
+ * happened.
  */
 import { HostNotFound, HostRefusal, HostUnreachable, WrongAddress } from '../client/errors.ts'
 import { EXIT, ExitError } from './exit.ts'
 import { LogRedactor } from './log-redaction.ts'
+import type { Output } from './output/output.ts'
 
 /** Prints the message, and returns the exit code. */
-export function reportError(error: unknown): number {
+export function reportError(error: unknown, output: Pick<Output, 'error'>, isDebugging = false): number {
   // commander has printed its message; replace its exit code 1 by the code for wrong usage.
   if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
   const code = exitCodeOf(error)
-  const text = code === EXIT.broken ? describeBug(error) : describe(error)
-  process.stderr.write(`switchyard: ${new LogRedactor().redact(text)}\n`)
+  const cure: unknown = Reflect.get(Object(error), 'cure')
+  const text = code === EXIT.broken ? describeBug(error) : describe(error, isDebugging)
+  output.error(new LogRedactor().redact(text), typeof cure === 'string' ? cure : undefined)
   return code
 }
 
@@ -25,10 +27,10 @@ function exitCodeOf(error: unknown): number {
   return error instanceof WrongAddress ? EXIT.usage : EXIT.broken
 }
 
-function describe(error: unknown): string {
+function describe(error: unknown, isDebugging: boolean): string {
   const message = error instanceof Error ? error.message : String(error)
-  const cure: unknown = Reflect.get(Object(error), 'cure')
-  return typeof cure === 'string' ? `${message}\n  try: ${cure}` : message
+  if (!isDebugging || !(error instanceof HostRefusal)) return message
+  return `${message} (${error.request} answered ${error.status})`
 }
 
 const describeBug = (error: unknown): string =>

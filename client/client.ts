@@ -24,7 +24,7 @@ export type RequestOf<N extends RequestName> = Named<ParamsOf<N>> &
   Named<QueryOf<N>> &
   (BodyOf<N> extends undefined
     ? unknown
-    : Routes[N] extends { readonly hasOptionalBody: true }
+    : Routes[N] extends { readonly isBodyOptional: true }
       ? { readonly body?: BodyOf<N> }
       : { readonly body: BodyOf<N> })
 
@@ -130,11 +130,8 @@ export async function openReply(
     if (reply.status >= 200 && reply.status < 300) return { at, reply }
     const challenge = reply.header('www-authenticate')
     const text = await readLimited(at, reply, options)
-    throw new HostRefusal(at, {
-      status: reply.status,
-      text,
-      ...(challenge === undefined ? {} : { challenge }),
-    })
+    const refusal = { status: reply.status, text, ...(challenge === undefined ? {} : { challenge }) }
+    throw new HostRefusal(at, refusal, `${method} ${path}`)
   } catch (error) {
     throw failureOf(at, error, options)
   } finally {

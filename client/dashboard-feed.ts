@@ -77,7 +77,6 @@ export class DashboardFeed {
     this.#wasLive = true
     this.#isLive = true
     this.#failures = 0
-    // Subscribed before the hello is read, so that no event falls between a page of events and the first push.
     for (const runId of this.#subscriptions) this.#send('subscribe', runId)
     this.#listener.onLive?.()
   }
@@ -108,12 +107,13 @@ export class DashboardFeed {
   }
 
   #send(type: 'subscribe' | 'unsubscribe', runId: string): void {
-    this.#socket?.send(JSON.stringify({ type, runId }))
+    const asked = type === 'subscribe' ? { type, runId, confirm: true } : { type, runId }
+    this.#socket?.send(JSON.stringify(asked))
   }
 }
 
 const errorOf = (at: HostAddress, { reply, reason }: SocketEnd): Error =>
-  reply === undefined ? new HostUnreachable(at, reason) : new HostRefusal(at, reply)
+  reply === undefined ? new HostUnreachable(at, reason) : new HostRefusal(at, reply, `GET ${SOCKET_PATH}`)
 
 /** A restarted host has another token, which is found beside its address; a proxy answers 5xx while its host is away. */
 const isLasting = ({ isFromEnvironment }: HostAddress, { reply }: SocketEnd): boolean =>

@@ -8,14 +8,17 @@ import type { HostAddress, HostReply } from './connection.ts'
 /** The host answered with an error. */
 export class HostRefusal extends Error {
   readonly status: number
+  /** Like `GET /api/runs`. */
+  readonly request: string
   /** The parsed body of the answer, for output as JSON. */
   readonly body: unknown
   readonly cure: string | undefined
 
-  constructor(at: HostAddress, reply: HostReply) {
+  constructor(at: HostAddress, reply: HostReply, request: string) {
     const { message, cure } = describeRefusal(at, reply)
     super(message)
     this.status = reply.status
+    this.request = request
     this.body = parseOrUndefined(reply.text)
     this.cure = cure
   }

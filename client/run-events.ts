@@ -146,7 +146,9 @@ class RunFollower {
   }
 
   #onFrame(frame: DashboardFrame): void {
-    if (frame.type === 'run-event' && frame.event.runId === this.#runId) this.#keep(frame.event)
+    // Events before this moment may be missing, and all later ones are pushed.
+    if (frame.type === 'subscribed' && frame.runId === this.#runId) this.#mustRead ||= frame.next > this.#next
+    else if (frame.type === 'run-event' && frame.event.runId === this.#runId) this.#keep(frame.event)
     else if (frame.type === 'run-updated' && frame.run.id === this.#runId && hasEnded(frame.run)) {
       this.#ended = frame.run
       this.#mustRead = true

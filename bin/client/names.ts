@@ -10,6 +10,7 @@ import { HostRefusal } from '../../client/errors.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
 import { EXIT, ExitError } from '../exit.ts'
+import { RUN_DIGITS, shortenIds } from '../output/short-ids.ts'
 
 const RUN_ID = /^run-[0-9a-f]{32}$/
 const RUN_BEGINNING = /^(?:run-)?([0-9a-f]{1,32})$/
@@ -29,8 +30,14 @@ export async function findRun(client: Client, name: string): Promise<Run> {
   const [run, ...others] = byBeginning
   if (run === undefined) throw noRun(name)
   if (others.length === 0) return run
-  const candidates = byBeginning.map(({ id, ticket }) => `${id.slice('run-'.length)} (${ticket.identifier})`)
-  throw ambiguous(name, candidates)
+  const short = shortenIds(
+    byBeginning.map(({ id }) => id),
+    RUN_DIGITS,
+  )
+  throw ambiguous(
+    name,
+    byBeginning.map(({ id, ticket }) => `${short.get(id)} (${ticket.identifier})`),
+  )
 }
 
 async function readRun(client: Client, id: string): Promise<Run> {
@@ -52,6 +59,16 @@ async function runsBeginningWith(client: Client, name: string): Promise<readonly
 
 const noRun = (name: string): ExitError =>
   new ExitError(EXIT.refused, `no run or ticket is called ${name}`, 'switchyard runs --all')
+
+/** The runs that are meant, each once. */
+export async function findRuns(client: Client, names: readonly string[]): Promise<Run[]> {
+  const runs = new Map<string, Run>()
+  for (const name of names) {
+    const run = await findRun(client, name)
+    runs.set(run.id, run)
+  }
+  return [...runs.values()]
+}
 
 export async function findWorker(client: Client, name: string): Promise<WorkerView> {
   const { workers } = await client.listWorkers()

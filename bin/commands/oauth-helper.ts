@@ -20,19 +20,18 @@ import type { Http } from '../../providers/http/http-types.ts'
 import { realClock, realRandom } from '../clock.ts'
 import { installCrashHandler } from '../crash-handler.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { type LogFormat, type LogLevel, openLog } from '../log.ts'
+import { openLog } from '../log.ts'
+import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
 import { StopSignals } from '../signals.ts'
 
-export interface OauthHelperOptions {
+export interface OauthHelperOptions extends LogChoice {
   readonly host: string
   readonly port: number
   readonly trustProxy: number
   readonly requestsPerMinute: number
   readonly docsUrl: string
-  readonly logLevel: LogLevel
-  readonly logFormat: LogFormat
 }
 
 type HelperEnvironment = Record<string, string | undefined>

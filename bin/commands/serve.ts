@@ -24,7 +24,8 @@ import { createHostProviders, type HostProviders } from '../create-providers.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { removeLaunch } from '../launch-file.ts'
-import { type LogFormat, type LogLevel, openLog } from '../log.ts'
+import { openLog } from '../log.ts'
+import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { openServer } from '../open-server.ts'
 import { watchRescue } from '../rescue.ts'
@@ -33,7 +34,7 @@ import { storeExitError } from '../store-exit-code.ts'
 import { launchToken } from '../token.ts'
 import { VERSION } from '../version.ts'
 
-export interface ServeOptions {
+export interface ServeOptions extends LogChoice {
   readonly dataDir?: string
   /** The ports for this start, instead of `server.port` and `fleet.port`. */
   readonly port?: number
@@ -43,8 +44,6 @@ export interface ServeOptions {
   /** For the local worker, as for `switchyard worker`. */
   readonly localRepos: readonly string[]
   readonly privateCodeHost: readonly string[]
-  readonly logLevel: LogLevel
-  readonly logFormat: LogFormat
 }
 
 export async function serve(options: ServeOptions): Promise<void> {

@@ -23,7 +23,8 @@ import { installCrashHandler } from '../crash-handler.ts'
 import { createExecutor } from '../create-executor.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
-import { type LogFormat, type LogLevel, openLog } from '../log.ts'
+import { openLog } from '../log.ts'
+import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
 import { watchRescue } from '../rescue.ts'
@@ -32,7 +33,7 @@ import { StopSignals } from '../signals.ts'
 import { storeExitError } from '../store-exit-code.ts'
 import { VERSION } from '../version.ts'
 
-export interface WorkerOptions {
+export interface WorkerOptions extends LogChoice {
   readonly host?: string
   readonly tokenFile?: string
   readonly name?: string
@@ -50,8 +51,6 @@ export interface WorkerOptions {
   readonly stallMinutes: number
   /** End when standard input is closed, that is when the parent process has ended. */
   readonly endWithStdin?: true
-  readonly logLevel: LogLevel
-  readonly logFormat: LogFormat
 }
 
 const EXIT_OF: Readonly<Record<DaemonEndKind, number>> = {

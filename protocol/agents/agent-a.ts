@@ -4,6 +4,7 @@ import type { AgentDefinition } from './agent-definition.ts'
 export const agentA = {
   provider: 'agentA',
   displayName: 'agentA',
+  productName: 'Claude Code',
   credentials: [
     { field: 'agentAApiKey', kind: 'api-key', isGivenByHand: true },
     // `claude setup-token` prints such a token. The vendor refuses it as an API key.

@@ -4,6 +4,7 @@ import type { AgentDefinition } from './agent-definition.ts'
 export const agentB = {
   provider: 'agentB',
   displayName: 'agentB',
+  productName: 'Codex',
   credentials: [
     { field: 'agentBApiKey', kind: 'api-key' },
     { field: 'agentBLogin', kind: 'login' },

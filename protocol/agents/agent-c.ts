@@ -4,6 +4,7 @@ import type { AgentDefinition } from './agent-definition.ts'
 export const agentC = {
   provider: 'agentC',
   displayName: 'agentC',
+  productName: 'Gemini CLI',
   credentials: [
     { field: 'agentCApiKey', kind: 'api-key', isGivenByHand: true },
     { field: 'agentCLogin', kind: 'login' },

@@ -10,6 +10,8 @@ export interface AgentDefinition<Provider extends string = string, Field extends
   readonly provider: Provider
   /** The agent's name in messages. */
   readonly displayName: string
+  /** The name that people use. */
+  readonly productName: string
   /** The agent's credentials in order of preference. A value without a known prefix belongs to the first. */
   readonly credentials: readonly [CredentialDefinition<Field>, ...CredentialDefinition<Field>[]]
   /** A person can continue a session of the agent at a terminal. */

@@ -14,7 +14,7 @@ export async function saveSummary(
   followUpId: string,
   summary: string,
 ): Promise<void> {
-  const text = JSON.stringify({ id: followUpId, said: summary })
+  const text = JSON.stringify({ id: followUpId, summary })
   await writeFile(join(staging, SUMMARY_FILE), text, { mode: 0o600 })
 }
 
@@ -25,11 +25,11 @@ export async function readSummary(
 ): Promise<string | undefined> {
   try {
     // Trusted content: only the worker writes into this folder.
-    const { id, said } = JSON.parse(await readFile(join(staging, SUMMARY_FILE), 'utf8')) as {
+    const { id, summary } = JSON.parse(await readFile(join(staging, SUMMARY_FILE), 'utf8')) as {
       id: string
-      said: string
+      summary: string
     }
-    return id === followUpId ? said : undefined
+    return id === followUpId ? summary : undefined
   } catch {
     return undefined
   }

@@ -98,14 +98,14 @@ class ModelHost implements ClientConnection {
       listener.onText(JSON.stringify({ type: 'run-updated', run: this.#run() }))
   }
 
-  cut(): void {
+  breakLines(): void {
     for (const socket of [...this.#sockets]) this.#end(socket)
   }
 
   #end(socket: ModelSocket): void {
     if (!this.#sockets.delete(socket)) return
     socket.isOpen = false
-    setTimeout(() => socket.listener.onEnd({ reason: 'cut' }), 0)
+    setTimeout(() => socket.listener.onEnd({ reason: 'broken' }), 0)
   }
 
   #run(): Run {
@@ -114,13 +114,13 @@ class ModelHost implements ClientConnection {
   }
 }
 
-function reply(status: number, text: string, cutAt?: number): ClientReply {
+function reply(status: number, text: string, endsAt?: number): ClientReply {
   return {
     status,
     header: () => undefined,
     body: (async function* () {
-      yield Buffer.from(text.slice(0, cutAt))
-      if (cutAt !== undefined) throw new Error('ECONNRESET')
+      yield Buffer.from(text.slice(0, endsAt))
+      if (endsAt !== undefined) throw new Error('ECONNRESET')
     })(),
   }
 }
@@ -161,9 +161,9 @@ test('every event arrives once and in order, whatever breaks', async () => {
       wasReached ||= host.connections > 0
       if (!wasReached) return
       for (let more = random.below(8); more > 0 && host.events.length < total; more--) host.append()
-      if (random.chance(0.2)) host.cut()
+      if (random.chance(0.2)) host.breakLines()
       host.isAway = host.isAway ? random.chance(0.7) : random.chance(0.1)
-      if (host.isAway) host.cut()
+      if (host.isAway) host.breakLines()
       if (host.events.length === total && host.status === 'running' && random.chance(0.3)) host.end()
     }
     const { seen, run } = await settle(follow(host, { after: from }), misfortune).catch((error) => {
@@ -215,10 +215,10 @@ test('a lost connection and its return are told once each', async () => {
   await settle(following, () => {
     step++
     host.isAway = step > 4 && step < 40
-    if (host.isAway) host.cut()
+    if (host.isAway) host.breakLines()
     if (step === 60) host.end()
   })
-  expect(told).toEqual(['no host answers at http://host.example (cut)', 'back'])
+  expect(told).toEqual(['no host answers at http://host.example (broken)', 'back'])
 })
 
 test('without a host at first, and with a run that nobody knows, it ends with the reason', async () => {

@@ -51,15 +51,15 @@ test('messages arrive whole, however they are split into parts and chunks', () =
         const bytes = messages.flatMap(({ length, parts, isPinged }, number) => {
           const payload = Buffer.alloc(length, number + 1)
           const size = Math.ceil(length / parts) || 1
-          const cut = Array.from({ length: parts }, (_, part) =>
+          const pieces = Array.from({ length: parts }, (_, part) =>
             payload.subarray(part * size, (part + 1) * size),
           )
           const ping = { opcode: OPCODE.ping, payload: Buffer.from('still there?') }
           if (isPinged) expected.push(ping)
           expected.push({ opcode: OPCODE.text, payload })
-          return cut.flatMap((part, at) => [
+          return pieces.flatMap((part, at) => [
             ...(isPinged && at === 0 ? [serverFrame(ping.opcode, ping.payload)] : []),
-            serverFrame(at === 0 ? OPCODE.text : OPCODE.continuation, part, at === cut.length - 1),
+            serverFrame(at === 0 ? OPCODE.text : OPCODE.continuation, part, at === pieces.length - 1),
           ])
         })
         expect(readAll(Buffer.concat(bytes), sizes).map(digest)).toEqual(expected.map(digest))

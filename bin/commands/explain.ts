@@ -1,0 +1,82 @@
+/** `switchyard explain`: gate by gate, why a ticket or a run waits, or why a run ended as it did. */
+import { HostRefusal } from '../../client/errors.ts'
+import { hasEnded } from '../../client/run-events.ts'
+import type { ExplainResponse, Gate } from '../../protocol/explain.ts'
+import { findRun } from '../client/names.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import { padEnd, wrapWords } from '../output/text-width.ts'
+
+export interface ExplainOptions extends ClientOptions {
+  readonly all?: boolean | undefined
+}
+
+const GATE_COLUMNS = 12
+
+export async function explain(context: CommandContext<ExplainOptions>, name: string): Promise<void> {
+  const { output } = context
+  const answer = await ask(context, name)
+  if (output.format === 'json') {
+    output.json(answer)
+    return
+  }
+  output.data(output.stdout.clean(headline(answer, name)))
+  const isWhole = context.options.all === true || !output.stdout.isTerminal
+  const passed = answer.gates.filter(({ status }) => status === 'pass')
+  const shown = isWhole ? answer.gates : answer.gates.filter(({ status }) => status !== 'pass')
+  for (const gate of shown) printGate(context, gate)
+  if (!isWhole && passed.length > 0)
+    output.data(
+      output.stdout.colors.dim(
+        `  pass  ${padEnd(`${passed.length} others`, GATE_COLUMNS)}(--all shows each)`,
+      ),
+    )
+}
+
+/** A ticket's name comes first, because only a ticket without a run has gates of its own. */
+async function ask({ client }: CommandContext, name: string): Promise<ExplainResponse> {
+  try {
+    return await client.explainTicket({ id: name })
+  } catch (error) {
+    if (!(error instanceof HostRefusal) || error.status !== 404) throw error
+  }
+  const run = await findRun(client, name).catch((error) => {
+    if (!(error instanceof ExitError) || error.code !== EXIT.refused) throw error
+    throw new ExitError(EXIT.refused, `no run or ticket is called ${name}`, 'switchyard runs --all')
+  })
+  return await client.explainRun({ id: run.id })
+}
+
+function headline({ run, ticket, gates }: ExplainResponse, asked: string): string {
+  const name = run?.ticket.identifier ?? ticket?.identifier ?? asked
+  if (run === undefined) {
+    const stop = gates.find(({ status }) => status !== 'pass')
+    return stop === undefined ? `${name} has no run yet` : `${name} has no run: ${stop.message}`
+  }
+  if (run.status === 'queued')
+    return run.queueReason === undefined ? `${name} is next` : `${name} waits: ${run.queueReason}`
+  if (!hasEnded(run)) return `${name} is ${run.status}`
+  return run.error === undefined ? `${name} ${run.status}` : `${name} ${run.status}: ${run.error}`
+}
+
+function printGate({ output }: CommandContext, { id, status, message, cure }: Gate): void {
+  const { stdout } = output
+  const { colors, isTerminal, width } = stdout
+  if (!isTerminal) {
+    output.data([status, id, stdout.clean(message), cure ?? ''].join('\t'))
+    return
+  }
+  const paint = status === 'stop' ? colors.stop : status === 'pass' ? colors.dim : (text: string) => text
+  const indentation = `  ${' '.repeat(GATE_COLUMNS + 6)}`
+  const lines = wrapWords(stdout.clean(message), Math.max(20, width - indentation.length))
+  const [first = '', ...more] = lines
+  output.data(
+    `  ${paint(status)}  ${paintUnlessPlain(padEnd(id, GATE_COLUMNS) + first, status === 'pass', colors.dim)}`,
+  )
+  for (const line of more) output.data(`${indentation}${line}`)
+  if (cure !== undefined && status !== 'pass')
+    output.data(`        ${padEnd('cure', GATE_COLUMNS)}${stdout.clean(cure)}`)
+}
+
+const paintUnlessPlain = (text: string, isPainted: boolean, paint: (text: string) => string): string =>
+  isPainted ? paint(text) : text

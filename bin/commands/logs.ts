@@ -1,0 +1,140 @@
+/**
+ * `switchyard logs RUN`: prints a run's log from its first line, and with `-f` goes on until the run has ended.
+ *
+ * With `--json` each event is a line, unaltered. For people each event is one line or several: time, mark, text.
+ */
+import { followRun, readEvents } from '../../client/run-events.ts'
+import { formatDuration } from '../../core/format-duration.ts'
+import type { Run, RunEvent } from '../../protocol/run.ts'
+import { findRun } from '../client/names.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { whileWatching } from '../client/watching.ts'
+import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
+import { formatCost } from '../output/amounts.ts'
+import { formatClockSeconds, parseSince } from '../output/times.ts'
+import type { ShownPhase } from '../tree/phases.ts'
+import { keepColors } from './keep-colors.ts'
+import { type LogLine, lineOf } from './run-lines.ts'
+import { beginningOf } from './runs.ts'
+
+export interface LogsOptions extends ClientOptions {
+  readonly follow?: boolean | undefined
+  readonly since?: string | undefined
+  readonly tail?: string | undefined
+  readonly phase?: ShownPhase | undefined
+  readonly stream?: 'stdout' | 'stderr' | 'system' | undefined
+}
+
+const TAIL_MAX = 1000
+
+export async function logs(context: CommandContext<LogsOptions>, name: string): Promise<number | undefined> {
+  const { client, options, output } = context
+  const filter = createFilter(context)
+  const tail = parseTail(options.tail)
+  const run = await findRun(client, name)
+  const printer = new LogPrinter(context, run)
+  const print = async (event: RunEvent) => {
+    if (!filter(event)) return
+    printer.print(event)
+    await output.drained()
+  }
+  let after = -1
+  if (tail !== undefined)
+    for (const event of await client.readRunEvents({ id: run.id, tail })) {
+      await print(event)
+      after = event.index
+    }
+  if (options.follow !== true) {
+    if (tail === undefined)
+      for await (const event of readEvents(context.connection, run.id)) await print(event)
+    return undefined
+  }
+  return await whileWatching(context, `${run.ticket.identifier} goes on`, async (signal) => {
+    const events = followRun(context.connection, run.id, {
+      after,
+      signal,
+      onLost: () => printer.onLost(),
+      onBack: () => printer.onBack(),
+    })
+    let next = await events.next()
+    for (; next.done !== true; next = await events.next()) await print(next.value)
+    printer.printEnd(next.value)
+    return undefined
+  })
+}
+
+function parseTail(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const lines = /^[1-9]\d{0,3}$/.test(text) ? Number(text) : Number.NaN
+  if (lines <= TAIL_MAX) return lines
+  throw new ExitError(EXIT.usage, `--tail ${text} must be a whole number from 1 to ${TAIL_MAX}`)
+}
+
+/** States are remembered, because an event does not say in which state of the run it happened. */
+function createFilter({ options, present }: CommandContext<LogsOptions>): (event: RunEvent) => boolean {
+  const { since, phase, stream } = options
+  const from = since === undefined ? undefined : unwrapOrExit(parseSince(since, '--since', present()))
+  let state: string | undefined
+  return (event) => {
+    if (event.type === 'status') state = event.to
+    if (from !== undefined && Date.parse(event.at) < from) return false
+    if (stream !== undefined && (event.type !== 'log' || event.stream !== stream)) return false
+    return phase === undefined || state === phase
+  }
+}
+
+class LogPrinter {
+  readonly #context: CommandContext<LogsOptions>
+  readonly #run: Run
+  #lostAt: number | undefined
+
+  constructor(context: CommandContext<LogsOptions>, run: Run) {
+    this.#context = context
+    this.#run = run
+  }
+
+  print(event: RunEvent): void {
+    const { output } = this.#context
+    if (output.format === 'json') {
+      output.jsonLine(event)
+      return
+    }
+    const line = lineOf(event)
+    if (line !== undefined) output.data(this.#format(line))
+  }
+
+  onLost(): void {
+    this.#lostAt = performance.now()
+    this.#context.output.warn('connection lost, trying again')
+  }
+
+  onBack(): void {
+    const ms = performance.now() - (this.#lostAt ?? performance.now())
+    this.#context.output.warn(`connected again after ${formatDuration(ms)}, no line is missing`)
+  }
+
+  printEnd(run: Run): void {
+    const { output } = this.#context
+    const from = run.startedAt ?? beginningOf(run)
+    const took =
+      run.finishedAt === undefined
+        ? ''
+        : ` in ${formatDuration(Date.parse(run.finishedAt) - Date.parse(from))}`
+    const cost = run.costTotals === undefined ? '' : `, ${formatCost(run.costTotals)}`
+    const pull = run.prUrl === undefined ? '' : `, ${run.prUrl}`
+    output.note(`${this.#run.ticket.identifier} ${run.status}${took}${cost}${pull}`)
+  }
+
+  #format({ event, mark, text }: LogLine): string {
+    const { output, present } = this.#context
+    const { colors, isTerminal } = output.stdout
+    const time = formatClockSeconds(Date.parse(event.at), present().offset)
+    if (mark === '--') return colors.bold(`-- ${text.padEnd(11)} ${time}`)
+    if (mark === '~~') return colors.attention(`~~ ${text}`)
+    const head = `${colors.dim(time)} ${mark === '' ? ' ' : mark} `
+    return text
+      .split('\n')
+      .map((part) => head + keepColors(part, isTerminal && colors.bold('x') !== 'x'))
+      .join('\n')
+  }
+}

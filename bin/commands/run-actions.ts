@@ -1,0 +1,75 @@
+/** The verbs that change a run: cancel, retry, followup, release, discard. */
+import { HostRefusal } from '../../client/errors.ts'
+import type { Run } from '../../protocol/run.ts'
+import { findRuns } from '../client/names.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { formatClock } from '../output/times.ts'
+import { describeRun } from './runs.ts'
+import { readRunOptions } from './start.ts'
+
+export interface ActionOptions extends ClientOptions {
+  readonly instructions?: string | undefined
+}
+
+type RunAction = (run: Run) => Promise<Run>
+
+export function cancel(context: CommandContext, names: readonly string[]): Promise<void> {
+  return actOn(context, names, ({ id }) => context.client.cancelRun({ id }))
+}
+
+export async function retry(context: CommandContext<ActionOptions>, names: readonly string[]): Promise<void> {
+  const body = await readRunOptions(context.options)
+  await actOn(context, names, ({ id }) =>
+    context.client.retryRun({ id, ...(body === undefined ? {} : { body }) }),
+  )
+}
+
+export async function followUp(
+  context: CommandContext<ActionOptions>,
+  names: readonly string[],
+): Promise<void> {
+  const body = await readRunOptions(context.options)
+  await actOn(context, names, ({ id }) =>
+    context.client.followUpRun({ id, ...(body === undefined ? {} : { body }) }),
+  )
+}
+
+export function release(context: CommandContext, names: readonly string[]): Promise<void> {
+  return actOn(context, names, ({ id }) => context.client.releaseRun({ id }))
+}
+
+export async function discard(context: CommandContext, names: readonly string[]): Promise<void> {
+  const { client, questions, options, present } = context
+  const runs = await findRuns(client, names)
+  await questions.confirmLoss({
+    loss: runs.map((run) => lossOf(run, present())).join('; '),
+    yes: options.yes,
+    command: `switchyard discard ${names.join(' ')}`,
+  })
+  await actOnRuns(context, runs, ({ id }) => client.discardRun({ id }))
+}
+
+function lossOf({ ticket, sandbox }: Run, present: Parameters<typeof formatClock>[1]): string {
+  const where = sandbox.workerName === undefined ? '' : ` on ${sandbox.workerName}`
+  const until = sandbox.retainedUntil
+  const kept = until === undefined ? '' : `, kept until ${formatClock(Date.parse(until), present)}`
+  return `this deletes ${ticket.identifier}'s sandbox${where}${kept}`
+}
+
+async function actOn(context: CommandContext, names: readonly string[], action: RunAction): Promise<void> {
+  await actOnRuns(context, await findRuns(context.client, names), action)
+}
+
+/** The refusal of one run names it, because there may be several. */
+async function actOnRuns({ output }: CommandContext, runs: readonly Run[], action: RunAction): Promise<void> {
+  for (const run of runs) {
+    const changed = await action(run).catch((error) => {
+      if (error instanceof HostRefusal && runs.length > 1)
+        error.message = `${run.ticket.identifier}: ${error.message}`
+      throw error
+    })
+    if (output.format === 'json') output.jsonLine(changed)
+    else if (output.format === 'id') output.data(changed.id)
+    else output.data(describeRun(output, changed))
+  }
+}

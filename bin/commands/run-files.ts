@@ -1,0 +1,69 @@
+/** The things that a run left behind: its pull request in a browser, its artifacts, its events as JSON Lines. */
+import { spawn } from 'node:child_process'
+import { createWriteStream } from 'node:fs'
+import { basename } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { readEvents } from '../../client/run-events.ts'
+import { findRun } from '../client/names.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { EXIT, ExitError } from '../exit.ts'
+
+export interface ArtifactOptions extends ClientOptions {
+  readonly to?: string | undefined
+}
+
+export async function open({ client, output }: CommandContext, name: string): Promise<void> {
+  const run = await findRun(client, name)
+  const url = run.prUrl
+  if (url === undefined || !/^https?:/.test(url))
+    throw new ExitError(EXIT.refused, `${run.ticket.identifier} has no pull request that a browser shows`)
+  const opener = process.platform === 'darwin' ? 'open' : 'xdg-open'
+  const hasScreen =
+    process.platform === 'darwin' || (process.env.DISPLAY ?? process.env.WAYLAND_DISPLAY) !== undefined
+  output.data(url)
+  if (!hasScreen || !output.stdout.isTerminal) return
+  const child = spawn(opener, [url], { stdio: 'ignore', detached: true })
+  child.on('error', () => output.note(`${opener} is not installed; open the address by hand`))
+  child.unref()
+}
+
+export async function artifacts(
+  { client, output, options }: CommandContext<ArtifactOptions>,
+  name: string,
+  file: string | undefined,
+): Promise<void> {
+  const run = await findRun(client, name)
+  const names = run.result?.artifacts ?? []
+  if (file === undefined) {
+    output.list({
+      records: names,
+      id: (each) => each,
+      columns: [{ heading: '', cell: (each) => each }],
+      empty: `${run.ticket.identifier} has no artifacts`,
+    })
+    return
+  }
+  const reply = await client.readArtifact({ id: run.id, name: file })
+  const to = options.to ?? basename(file)
+  if (to === '-') await pipeline(Readable.from(reply.body), process.stdout, { end: false })
+  else {
+    // `wx`: a file that is there already stays.
+    await pipeline(Readable.from(reply.body), createWriteStream(to, { flags: 'wx' })).catch((error) => {
+      if (error.code !== 'EEXIST') throw error
+      throw new ExitError(EXIT.refused, `${to} is there already`, `--to PATH, or --to - for standard output`)
+    })
+    output.note(`saved as ${to}`)
+  }
+}
+
+export async function exportEvents(
+  { client, connection, output }: CommandContext,
+  name: string,
+): Promise<void> {
+  const run = await findRun(client, name)
+  for await (const event of readEvents(connection, run.id)) {
+    output.jsonLine(event)
+    await output.drained()
+  }
+}

@@ -1,0 +1,222 @@
+/** `switchyard runs list` and `runs show`: the runs in a table, and one run in full. */
+import type { Client } from '../../client/client.ts'
+import { hasEnded } from '../../client/run-events.ts'
+import { formatDuration } from '../../core/format-duration.ts'
+import type { Run, RunStatus } from '../../protocol/run.ts'
+import { findRun } from '../client/names.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import { formatCost, formatTokens, tokensRead } from '../output/amounts.ts'
+import type { Output } from '../output/output.ts'
+import { RUN_DIGITS, shortenIds } from '../output/short-ids.ts'
+import type { TableColumn } from '../output/table.ts'
+import { formatAge, formatClockSeconds } from '../output/times.ts'
+import { agentName } from './agent-names.ts'
+import { lastLineOf } from './run-lines.ts'
+
+export interface ListOptions extends ClientOptions {
+  readonly status?: readonly RunStatus[] | undefined
+  readonly ticket?: string | undefined
+  readonly limit?: string | undefined
+  readonly all?: boolean | undefined
+}
+
+export const ACTIVE: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
+const FINISHED: readonly RunStatus[] = ['completed', 'failed', 'cancelled']
+const FINISHED_SHOWN = 20
+const PAGE = 200
+/** From here on a table has room for the reason why a run waits. */
+const WIDE_COLUMNS = 120
+const TITLE_COLUMNS_MIN = 12
+
+export async function list(context: CommandContext<ListOptions>): Promise<void> {
+  const { client, output, options } = context
+  const runs = await readRuns(client, options)
+  output.list({
+    records: runs,
+    id: ({ id }) => id,
+    columns: runColumns(context, runs),
+    mark: ({ status }) => output.stdout.glyph(status),
+    empty: 'No runs. Next: switchyard tickets, or switchyard start "WORDS"',
+  })
+}
+
+async function readRuns(
+  client: Client,
+  { status, ticket, limit, all }: ListOptions,
+): Promise<readonly Run[]> {
+  const asked = { ...(ticket === undefined ? {} : { ticket }) }
+  if (status !== undefined || limit !== undefined || all === true)
+    return await readPages(
+      client,
+      { ...asked, ...(status === undefined ? {} : { status }) },
+      parseLimit(limit),
+    )
+  const [active, finished] = await Promise.all([
+    readPages(client, { ...asked, status: ACTIVE }),
+    readPages(client, { ...asked, status: FINISHED }, FINISHED_SHOWN),
+  ])
+  return [...active, ...finished].sort((a, b) => (a.id < b.id ? 1 : -1))
+}
+
+function parseLimit(text: string | undefined): number {
+  if (text === undefined) return Number.POSITIVE_INFINITY
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
+  throw new ExitError(EXIT.usage, `--limit ${text} is no number of runs`, 'switchyard runs --limit 50')
+}
+
+async function readPages(
+  client: Client,
+  query: { readonly status?: readonly RunStatus[]; readonly ticket?: string },
+  most = Number.POSITIVE_INFINITY,
+): Promise<Run[]> {
+  const runs: Run[] = []
+  const { status, ticket } = query
+  while (runs.length < most) {
+    const before = runs.at(-1)?.id
+    const page = await client.listRuns({
+      limit: Math.min(PAGE, most - runs.length),
+      ...(status === undefined ? {} : { status: [...status] }),
+      ...(ticket === undefined ? {} : { ticket }),
+      ...(before === undefined ? {} : { before }),
+    })
+    runs.push(...page)
+    if (page.length < PAGE) break
+  }
+  return runs
+}
+
+export function runColumns(
+  { output, present }: Pick<CommandContext, 'output' | 'present'>,
+  runs: readonly Run[],
+): TableColumn<Run>[] {
+  const { now } = present()
+  const short = shortenIds(
+    runs.map(({ id }) => id),
+    RUN_DIGITS,
+  )
+  const isWide = output.stdout.width >= WIDE_COLUMNS
+  return [
+    { heading: 'TICKET', cell: ({ ticket }) => ticket.identifier },
+    {
+      heading: 'TITLE',
+      cell: ({ ticket, queueReason }) =>
+        isWide && queueReason !== undefined ? `${ticket.title}  queued: ${queueReason}` : ticket.title,
+      plain: ({ ticket }) => ticket.title,
+      shrinksTo: TITLE_COLUMNS_MIN,
+      shrinks: 'end',
+    },
+    { heading: 'STATE', cell: ({ status }) => status },
+    {
+      heading: 'AGE',
+      cell: (run) => formatAge(now - Date.parse(beginningOf(run))),
+      plain: beginningOf,
+      align: 'right',
+    },
+    { heading: 'COST', cell: ({ costTotals }) => formatCost(costTotals), align: 'right', givesWay: 3 },
+    { heading: 'WORKER', cell: ({ sandbox }) => sandbox.workerName ?? '-', givesWay: 2 },
+    { heading: 'RUN', cell: ({ id }) => short.get(id) ?? id, plain: ({ id }) => id, givesWay: 1 },
+  ]
+}
+
+export const beginningOf = ({ queuedAt, createdAt }: Run): string => queuedAt ?? createdAt
+
+// ---- one run -------------------------------------------------------------------------------------------------------
+
+export async function show(context: CommandContext, name: string): Promise<void> {
+  const { client, output } = context
+  const run = await findRun(client, name)
+  if (output.format === 'json') output.json(run)
+  else if (output.format === 'id') output.data(run.id)
+  else {
+    const tail = await client.readRunEvents({ id: run.id, tail: LAST_EVENTS })
+    for (const line of runLines(context, run, lastLineOf(tail))) output.data(line)
+    const [next] = nextCommands(run)
+    if (next !== undefined) output.next(next)
+  }
+}
+
+/** Among so many events there is nearly always something that the agent said. */
+const LAST_EVENTS = 50
+const NAME_COLUMNS = 11
+
+function runLines(context: CommandContext, run: Run, last: string | undefined): string[] {
+  const { output, present } = context
+  const { stdout } = output
+  const { text = '', paint = (plain: string) => plain } = stdout.glyph(run.status)
+  const mark = text === '' ? '' : `${paint(text)} `
+  const title = stdout.clean(`${run.ticket.identifier}  ${run.ticket.title}`)
+  const { offset, now } = present()
+  const queued = formatClockSeconds(Date.parse(beginningOf(run)), offset)
+  const facts: [string, string | undefined][] = [
+    ['run', `${run.id}, queued ${queued}`],
+    ['waits', run.queueReason],
+    ['error', run.error],
+    ['ticket', [run.ticket.url, priorityOf(run)].filter(Boolean).join(', ') || undefined],
+    ['repo', repoOf(run)],
+    ['worker', workerOf(run)],
+    ['said last', last],
+    [
+      'pull',
+      run.prUrl === undefined
+        ? undefined
+        : `${run.prUrl}${run.prState === undefined ? '' : `, ${run.prState}`}`,
+    ],
+    ['costs', costsOf(run)],
+  ]
+  const width = stdout.width - (mark === '' ? 0 : 2)
+  return [
+    mark + stdout.alignEnds(title, stateOf(run, now), width),
+    ...facts
+      .filter((fact): fact is [string, string] => fact[1] !== undefined && fact[1] !== '')
+      .map(([heading, value]) => stdout.truncate(`${heading.padEnd(NAME_COLUMNS)}${stdout.clean(value)}`)),
+  ]
+}
+
+function stateOf(run: Run, now: number): string {
+  const from = run.startedAt ?? beginningOf(run)
+  if (run.finishedAt === undefined) return `${run.status} for ${formatAge(now - Date.parse(from))}`
+  return `${run.status} in ${formatDuration(Date.parse(run.finishedAt) - Date.parse(from))}`
+}
+
+const PRIORITIES = [undefined, 'urgent', 'high', 'medium', 'low']
+const priorityOf = ({ ticket }: Run): string | undefined => PRIORITIES[ticket.priority]
+
+function repoOf({ ticket, pull, result }: Run): string | undefined {
+  const branch = pull?.branch ?? result?.branch
+  const repo =
+    ticket.repo === undefined ? undefined : `${ticket.repo}${pull === undefined ? '' : ` (${pull.remote})`}`
+  return [repo, branch === undefined ? undefined : `branch ${branch}`].filter(Boolean).join(', ')
+}
+
+function workerOf({ sandbox, costs, agentSessionId }: Run): string | undefined {
+  const worker = sandbox.workerName ?? sandbox.workerId
+  const provider = costs.at(-1)?.provider
+  return [
+    worker,
+    sandbox.provider,
+    provider === undefined ? undefined : agentName(provider),
+    agentSessionId === undefined ? undefined : `session ${agentSessionId.slice(0, 8)}`,
+  ]
+    .filter(Boolean)
+    .join(', ')
+}
+
+function costsOf({ costTotals }: Run): string | undefined {
+  if (costTotals === undefined) return undefined
+  const read = formatTokens(tokensRead(costTotals))
+  return `${formatCost(costTotals)}, ${read} in, ${formatTokens(costTotals.outputTokens)} out`
+}
+
+/** The commands that help with a run in this state, the likeliest first. */
+export function nextCommands({ ticket, status, prState }: Run): string[] {
+  const name = ticket.identifier
+  if (status === 'queued') return [`switchyard explain ${name}`]
+  if (!hasEnded({ status })) return [`switchyard logs ${name} -f`]
+  if (status !== 'completed') return [`switchyard logs ${name}`, `switchyard retry ${name}`]
+  return prState === 'open' ? [`switchyard runs open ${name}`] : [`switchyard logs ${name}`]
+}
+
+/** The line for a run that has just changed: `ENG-251 queued`. */
+export const describeRun = (output: Output, { ticket, status }: Run): string =>
+  output.stdout.clean(`${ticket.identifier} ${status}`)

@@ -1,0 +1,146 @@
+/** `switchyard start`: queues tickets, or creates one from words and queues it. `tickets create` is the same in full. */
+import { HostRefusal } from '../../client/errors.ts'
+import type { NewTicketRequest } from '../../protocol/new-ticket.ts'
+import type { Run, RunOptions } from '../../protocol/run.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { readTextOption } from '../client/text-option.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import { shortId } from '../output/short-ids.ts'
+import { waitForRuns } from './wait.ts'
+
+export interface StartOptions extends ClientOptions {
+  readonly repo?: string | undefined
+  readonly description?: string | undefined
+  readonly instructions?: string | undefined
+  readonly agent?: string | undefined
+  readonly model?: string | undefined
+  readonly watch?: boolean | undefined
+}
+
+export interface CreateOptions extends ClientOptions {
+  readonly repo?: string | undefined
+  readonly description?: string | undefined
+  readonly priority?: string | undefined
+  readonly label?: readonly string[] | true | undefined
+  readonly start: boolean
+}
+
+/** Words are what no ticket is called: more than one word, or anything where a repository is named. */
+export async function start(
+  context: CommandContext<StartOptions>,
+  names: readonly string[],
+): Promise<number | undefined> {
+  const { options } = context
+  const [first = ''] = names
+  const isNew = options.repo !== undefined || names.some((name) => /\s/.test(name))
+  if (!isNew) return await startTickets(context, names)
+  if (names.length > 1)
+    throw new ExitError(
+      EXIT.usage,
+      'the words of a new ticket must stand in quotes',
+      `switchyard start "${names.join(' ')}"`,
+    )
+  return await startWords(context, first)
+}
+
+export async function startTickets(
+  context: CommandContext<Partial<StartOptions> & ClientOptions>,
+  names: readonly string[],
+): Promise<number | undefined> {
+  const { client, options } = context
+  const body = await readRunOptions(options)
+  const runs: Run[] = []
+  for (const name of names) {
+    const run = await client
+      .runTicket({ id: name, ...(body === undefined ? {} : { body }) })
+      .catch((error) => {
+        throw error instanceof HostRefusal && error.status === 404 ? noTicket(name) : error
+      })
+    runs.push(run)
+    reportQueued(context, run)
+  }
+  return options.watch === true ? await waitForRuns(context, runs) : undefined
+}
+
+const noTicket = (name: string): ExitError =>
+  new ExitError(
+    EXIT.refused,
+    `no ticket is called ${name}`,
+    `switchyard tickets, or for a new one: switchyard start "${name}" --repo KEY`,
+  )
+
+async function startWords(context: CommandContext<StartOptions>, title: string): Promise<number | undefined> {
+  const { client, options, output } = context
+  const isPlain =
+    options.instructions === undefined && options.agent === undefined && options.model === undefined
+  if (!isPlain)
+    throw new ExitError(
+      EXIT.usage,
+      '--instructions, --agent and --model are for tickets that exist',
+      'put the words into --description',
+    )
+  const request: NewTicketRequest = {
+    title,
+    ...(options.repo === undefined ? {} : { repo: options.repo }),
+    ...(options.description === undefined
+      ? {}
+      : { description: await readTextOption(options.description, '--description') }),
+  }
+  const { ticket, run } = await client.createTicket({ body: request })
+  if (run === undefined)
+    throw new ExitError(EXIT.refused, `${ticket.identifier} was created, and no run of it is queued`)
+  if (output.format === 'table')
+    output.data(
+      output.stdout.clean(
+        `${ticket.identifier} created in ${ticket.state}, run ${shortId(run.id)} ${run.status}`,
+      ),
+    )
+  else reportQueued(context, run)
+  return options.watch === true ? await waitForRuns(context, [run]) : undefined
+}
+
+export async function createTicket(context: CommandContext<CreateOptions>, title: string): Promise<void> {
+  const { client, options, output } = context
+  const { repo, description, priority, label, start } = options
+  const body: NewTicketRequest = {
+    title,
+    start,
+    ...(repo === undefined ? {} : { repo }),
+    ...(description === undefined ? {} : { description: await readTextOption(description, '--description') }),
+    // The option takes the words 1 to 4 only.
+    ...(priority === undefined ? {} : { priority: Number(priority) as 1 | 2 | 3 | 4 }),
+    ...(Array.isArray(label) ? { labels: [...label] } : {}),
+  }
+  const answer = await client.createTicket({ body })
+  const { ticket, run } = answer
+  if (output.format === 'json') output.json(answer)
+  else if (output.format === 'id') output.data(ticket.identifier)
+  else {
+    const queued = run === undefined ? '' : `, run ${shortId(run.id)} ${run.status}`
+    output.data(output.stdout.clean(`${ticket.identifier} created in ${ticket.state}${queued}`))
+  }
+}
+
+function reportQueued({ output }: CommandContext, run: Run): void {
+  if (output.format === 'json') output.jsonLine(run)
+  else if (output.format === 'id') output.data(run.id)
+  else output.data(output.stdout.clean(`${run.ticket.identifier} ${run.status}, run ${shortId(run.id)}`))
+}
+
+/** Undefined when nothing is asked for beyond the run. */
+export async function readRunOptions(options: {
+  readonly instructions?: string | undefined
+  readonly agent?: string | undefined
+  readonly model?: string | undefined
+}): Promise<RunOptions | undefined> {
+  const { instructions, agent, model } = options
+  if (instructions === undefined && agent === undefined && model === undefined) return undefined
+  return {
+    ...(instructions === undefined
+      ? {}
+      : { instructions: await readTextOption(instructions, '--instructions') }),
+    // The host refuses a provider that it does not know, and lists those that it knows.
+    ...(agent === undefined ? {} : { provider: agent as NonNullable<RunOptions['provider']> }),
+    ...(model === undefined ? {} : { model }),
+  }
+}

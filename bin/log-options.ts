@@ -1,0 +1,12 @@
+/** The words of `--log-level` and `--log-format`, apart from the log, whose library client commands do not load. */
+
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+export const LOG_FORMATS = ['auto', 'human', 'json'] as const
+export type LogFormat = (typeof LOG_FORMATS)[number]
+
+/** The log's options of a command that runs until it is stopped. */
+export interface LogChoice {
+  readonly logLevel: LogLevel
+  readonly logFormat: LogFormat
+}

@@ -1,0 +1,27 @@
+/** The tree of all commands. Each command loads what it does only when it runs. */
+import { Command } from '@commander-js/extra-typings'
+import { VERSION } from '../version.ts'
+import { everydayCommands } from './everyday.ts'
+import { oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
+import { ROOT_HELP } from './root-help.ts'
+import { runsCommand, runVerbs } from './runs.ts'
+
+export function createProgram(): Command {
+  const program = new Command('switchyard')
+    .version(VERSION)
+    .exitOverride()
+    .enablePositionalOptions()
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'switchyard: ')) })
+  program.helpInformation = () => ROOT_HELP
+  for (const command of [
+    ...everydayCommands(),
+    runsCommand(),
+    ...runVerbs(),
+    serveCommand(),
+    workerCommand(),
+    quickstartCommand(),
+    oauthHelperCommand(),
+  ])
+    program.addCommand(command)
+  return program
+}

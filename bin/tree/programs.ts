@@ -1,0 +1,171 @@
+/** The commands that are programs of their own: the host, a worker, the example, the public OAuth helper. */
+import { Command, Option } from '@commander-js/extra-typings'
+import {
+  HELPER_PORT,
+  HELPER_PROXIES_MAX,
+  HELPER_REQUESTS_PER_MINUTE,
+  HELPER_REQUESTS_PER_MINUTE_MAX,
+  PORT_MAX,
+  WORKER_CONCURRENCY_MAX,
+  WORKER_DRAIN_SECONDS_MAX,
+  WORKER_STALL_MINUTES_MAX,
+} from '../../protocol/limits.ts'
+import { LOG_FORMATS, LOG_LEVELS } from '../log-options.ts'
+import { parseFolder, parsePositive, parsePrivateHost, parseWholeNumber } from '../parse-option.ts'
+
+const logLevel = () => new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const)
+const logFormat = () =>
+  new Option('--log-format <format>', 'auto: for people on a terminal, JSON otherwise')
+    .choices(LOG_FORMATS)
+    .default('auto' as const)
+
+const port = <Flags extends string>(flags: Flags, what: string, key: string) =>
+  new Option(flags, `${what}; 0 picks a free one (default: ${key})`).argParser((text) =>
+    parseWholeNumber(text, 0, PORT_MAX),
+  )
+const localRepos = (whose: string) =>
+  new Option(
+    '--local-repos <path>',
+    `a folder below which git ${whose} may use repositories of this machine; repeatable (default: none)`,
+  )
+    .default([] as readonly string[], 'none')
+    .argParser((text, earlier: readonly string[]) => [...earlier, parseFolder(text)])
+const privateCodeHost = (whose: string) =>
+  new Option(
+    '--private-code-host <host[:port]>',
+    `a code host that git ${whose} may contact at a private address or another port; repeatable (default: none)`,
+  )
+    .default([] as readonly string[], 'none')
+    .argParser((text, earlier: readonly string[]) => [...earlier, parsePrivateHost(text)])
+
+export const serveCommand = () =>
+  new Command('serve')
+    .exitOverride()
+    .description('run the host: queue, leases, management API and dashboard socket on this machine')
+    .addOption(
+      new Option(
+        '--data-dir <path>',
+        'where everything is kept (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
+      ),
+    )
+    .addOption(port('--port <n>', 'the port of the API for this start', 'server.port'))
+    .addOption(
+      port('--fleet-port <n>', 'the port for workers of other machines for this start', 'fleet.port'),
+    )
+    .addOption(localRepos('of the host’s own worker'))
+    .addOption(privateCodeHost('of the host’s own worker'))
+    .addOption(new Option('--end-with-stdin').hideHelp())
+    .addOption(logLevel())
+    .addOption(logFormat())
+    .action(async (options) => {
+      const { serve } = await import('../commands/serve.ts')
+      await serve(options)
+    })
+
+export const workerCommand = () =>
+  new Command('worker')
+    .exitOverride()
+    .description('execute runs for a host: dials out to it, and listens to nobody')
+    .option(
+      '--host <url>',
+      'the host, like https://host.example:4401, or http://127.0.0.1:4400 on this machine',
+    )
+    .option(
+      '--token-file <path>',
+      'a pairing token, needed once; the file is deleted when it is redeemed and the credential is on disk',
+    )
+    .option('--name <name>', 'what the fleet calls this worker (default: the name of this machine)')
+    .addOption(
+      new Option('--concurrency <n>', 'runs at once')
+        .default(2)
+        .argParser((text) => parseWholeNumber(text, 1, WORKER_CONCURRENCY_MAX)),
+    )
+    .option(
+      '--data-dir <path>',
+      'where everything is kept (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
+    )
+    .option(
+      '--sandbox-dir <path>',
+      'where sandboxes and copies of repositories lie (default: SWITCHYARD_SANDBOX_DIR, else the data directory; for root below /var/lib/switchyard when no other user can pass to that)',
+    )
+    .addOption(localRepos('outside sandboxes'))
+    .addOption(privateCodeHost('outside sandboxes'))
+    .option('--ca-file <path>', 'certificate (PEM) of an authority to trust besides those of the system')
+    .option('--insecure', 'allow a line without encryption to another machine')
+    .addOption(
+      new Option(
+        '--drain-seconds <n>',
+        'asked to stop, wait so long for running runs (default: until they are done)',
+      ).argParser((text) => parseWholeNumber(text, 0, WORKER_DRAIN_SECONDS_MAX)),
+    )
+    .addOption(
+      new Option('--stall-minutes <n>', 'end an agent that says nothing for so long')
+        .default(30)
+        .argParser((text) => parsePositive(text, WORKER_STALL_MINUTES_MAX)),
+    )
+    .addOption(new Option('--end-with-stdin').hideHelp())
+    .addOption(logLevel())
+    .addOption(logFormat())
+    .action(async (options) => {
+      const { worker } = await import('../commands/worker.ts')
+      await worker(options)
+    })
+
+export const oauthHelperCommand = () =>
+  new Command('oauth-helper')
+    .exitOverride()
+    .description('the small public service that holds the client ids and the secret for connecting accounts')
+    .option('--host <address>', 'where to listen', '127.0.0.1')
+    .addOption(
+      new Option('--port <n>', 'where to listen; 0 picks a free one')
+        .default(HELPER_PORT)
+        .argParser((text) => parseWholeNumber(text, 0, PORT_MAX)),
+    )
+    .addOption(
+      new Option(
+        '--trust-proxy <n>',
+        'so many balancers stand before it, and the addresses that they put into X-Forwarded-For count',
+      )
+        .default(0)
+        .argParser((text) => parseWholeNumber(text, 0, HELPER_PROXIES_MAX)),
+    )
+    .addOption(
+      new Option('--requests-per-minute <n>', 'of one client address')
+        .default(HELPER_REQUESTS_PER_MINUTE)
+        .argParser((text) => parseWholeNumber(text, 1, HELPER_REQUESTS_PER_MINUTE_MAX)),
+    )
+    .option('--docs-url <url>', 'the link that its index gives to people who wonder what it is', '/')
+    .addOption(logLevel())
+    .addOption(logFormat())
+    .addHelpText(
+      'after',
+      `
+Environment:
+  CODEHOST_CLIENT_ID, TRACKER_CLIENT_ID, TRACKER_CLIENT_SECRET
+                           required; each may be given as a file instead, named by …_FILE
+  SWITCHYARD_TRACKER_URL, SWITCHYARD_CODEHOST_URL
+                           other addresses of the two services`,
+    )
+    .action(async (options) => {
+      const { oauthHelper } = await import('../commands/oauth-helper.ts')
+      await oauthHelper(options)
+    })
+
+export const quickstartCommand = () =>
+  new Command('quickstart')
+    .exitOverride()
+    .description(
+      'turn three example tickets into three pull requests, on this machine and without an account',
+    )
+    .option(
+      '--data-dir <path>',
+      'the example’s own folder (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
+    )
+    .option('--keep', 'go on serving when they are done, until Ctrl-C (default: on a terminal)')
+    .option('--no-keep', 'end when they are done (default: in a pipe)')
+    .addOption(new Option('--no-heading').hideHelp())
+    .option('--json', 'the runs’ records on standard output, the story on standard error')
+    .action(async (options) => {
+      const { quickstart } = await import('../commands/quickstart.ts')
+      await quickstart(options)
+    })

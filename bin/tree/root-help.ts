@@ -1,0 +1,25 @@
+/** The first page of help: every command by what people do with it, in one screen. A test compares it with the tree. */
+export const ROOT_HELP = `Usage: switchyard COMMAND [ARGUMENTS] [OPTIONS]
+Turn tickets into pull requests with coding agents on machines of your own.
+Every day
+  status                    Show what runs, what waits and what needs you
+  start TICKET | "WORDS"    Queue a ticket, or a new one made from words
+  logs RUN                  Print a run's log from its first line; -f follows
+  explain TICKET|RUN        Say why it waits or failed, gate by gate
+  attach RUN                Open the session of a finished run
+  pause, resume             Stop dispatching runs; go on
+Nouns
+  tickets, runs             What rolls in, and what is worked on
+  cancel, retry, followup, release, discard RUN
+                            As in runs
+  workers                   The machines: list, add, drain, revoke
+Set up
+  paths                     Say where files are
+  api METHOD PATH           Send one request to the host
+  version                   Say which version this is
+Programs
+  serve, worker             The host; a worker
+  quickstart, oauth-helper  The example; the public OAuth helper
+Options  --json, -o table|id|json, --data-dir PATH, --color auto|always|never,
+         --yes, --quiet, --debug, --help, --version; switchyard NOUN --help
+`
