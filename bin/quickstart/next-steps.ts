@@ -7,6 +7,7 @@
 import { isAbsolute, relative } from 'node:path'
 import { quoteWord } from '../../core/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
+import { wrapWords } from '../output/text-width.ts'
 import { shellWords } from '../shell-command.ts'
 import { foldCommand } from './fold-command.ts'
 
@@ -32,6 +33,8 @@ export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): strin
     const words = shellWords(nearPath(facts.program, cwd), ...args, '--data-dir', nearPath(dataDir, cwd))
     return foldCommand(words, columns)
   }
+  const where = `Everything lies in ${nearPath(dataDir, cwd)}`
+  const place = columns === undefined ? [where] : wrapWords(where, columns)
   const attach =
     run === undefined ? [] : [`  # talk to the agent of ${run.ticket.identifier}`, command('attach', run.id)]
   if (isKept)
@@ -40,7 +43,7 @@ export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): strin
       ...attach,
       ...mergeSteps(facts),
       `Serving ${url} until Ctrl-C.`,
-      `Everything lies in ${nearPath(dataDir, cwd)}`,
+      ...place,
     ].join('\n')
   return [
     'The host ends now. What next, in this folder:',
@@ -49,7 +52,7 @@ export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): strin
     '  # serve tickets of your own',
     command('serve'),
     ...attach.map((line) => line.replace(/^( {2}# .*)$/, '$1, while it serves')),
-    `Everything lies in ${nearPath(dataDir, cwd)}`,
+    ...place,
   ].join('\n')
 }
 
