@@ -7,6 +7,7 @@ import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../../core/result.ts'
 import type { ClosableExecutor } from '../../../../worker/executor.ts'
+import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { runTypeScript } from '../../../support/child-process.ts'
 import {
@@ -250,8 +251,15 @@ describe('the isolation', () => {
     })
     await executeJob(executor, { ...job, agent: { ...job.agent, command: SHELL } })
     await executor.close()
-    executor = await openTestExecutor(folder)
+    const rules: object[] = []
+    executor = await openTestExecutor(folder, {
+      openEgress: (options) => {
+        rules.push({ network: options.network, allowedHosts: options.allowedHosts })
+        return openSandboxEgress(options)
+      },
+    })
     const { session, waitForText: sees, booted: sandbox } = openTerminal(await bootSandbox(executor))
+    expect(rules).toEqual([{ network, allowedHosts: ['api.example.com'] }])
     await sees('$ ')
     session.input('echo "way: $HTTPS_PROXY"; cat /run/cred/codehost\n')
     await sees(proxyLine)
