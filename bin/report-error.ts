@@ -15,7 +15,9 @@ export function reportError(error: unknown, output: Pick<Output, 'error'>, isDeb
   if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
   const code = exitCodeOf(error)
   const cure: unknown = Reflect.get(Object(error), 'cure')
-  const text = code === EXIT.broken ? describeBug(error) : describe(error, isDebugging)
+  // An ExitError with this code is a failure of the machine that the message explains.
+  const isBug = code === EXIT.broken && !(error instanceof ExitError)
+  const text = isBug ? describeBug(error) : describe(error, isDebugging)
   output.error(new LogRedactor().redact(text), typeof cure === 'string' ? cure : undefined)
   return code
 }
