@@ -322,8 +322,8 @@ const workers: readonly Mutant[] = [
   {
     name: 'a run goes at once to the worker that gave it back',
     file: 'actors/workers/setbacks.ts',
-    find: 'worker.setbacks.set(subject, { reason, at })',
-    replace: 'void [reason, at]',
+    find: 'worker.setbacks.set(subject, setback)',
+    replace: '',
     quick: true,
     quickFrom: 6,
   },
