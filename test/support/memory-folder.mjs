@@ -17,7 +17,8 @@ const FREE_BYTES_MIN = 2 * ROOM_BYTES_MIN
 /** Sets TMPDIR for this process and the processes that it starts. */
 export function useMemoryFolder() {
   if (process.env.TMPDIR !== undefined || !hasRoom()) return
-  const folder = mkdtempSync(join(SHARED_MEMORY, 'switchyard-tests-'))
+  // Some tests need a short path: sockets have a limit, and a terminal of 60 columns folds no path.
+  const folder = mkdtempSync(join(SHARED_MEMORY, 's-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
   // Users of sandboxes must pass through it, as through /tmp.
   chmodSync(folder, 0o1777)
