@@ -1,6 +1,6 @@
 /** The fixture of the git tests: real git, real sandboxes, and a folder as code host. */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from '@jest/globals'
@@ -88,17 +88,8 @@ export function createGitFixture(
   const hostPath = join(folder, 'codehost')
   const remote = join(hostPath, 'ada/lamps.git')
   const person = join(folder, 'person')
-  mkdirSync(remote, { recursive: true })
-  execFileSync('git', ['init', '-q', '--bare', '-b', 'main', remote])
-  execFileSync('git', ['init', '-q', '-b', 'main', person])
-  git(person, 'remote', 'add', 'origin', remote)
-  git(person, 'commit', '-q', '--allow-empty', '-m', 'First')
-  execFileSync('sh', ['-c', 'echo one > lamp; mkdir dir; echo two > dir/shade; echo "*.log" > .gitignore'], {
-    cwd: person,
-  })
-  git(person, 'add', '-A')
-  git(person, 'commit', '-q', '-m', 'Lamps')
-  git(person, 'push', '-q', 'origin', 'main')
+  cpSync(repositories(), folder, { recursive: true })
+  git(person, 'remote', 'set-url', 'origin', remote)
   const { codehost = createLocalCodeHost({ path: hostPath, clock: realClock }), ...parts } = more
   const policy = new RemotePolicy({
     localRepositories: { allowedFolders: [hostPath], ownFolders: [join(folder, 'worker')] },
@@ -120,6 +111,28 @@ export function createGitFixture(
     sources,
     run: () => createRunFixture(join(folder, `run-${++runs}`)),
   }
+}
+
+let template: string | undefined
+
+/** Creates both repositories once for all fixtures of a test file, because they cost eight git processes. */
+function repositories(): string {
+  if (template !== undefined) return template
+  const folder = passableFolder()
+  const [remote, person] = [join(folder, 'codehost/ada/lamps.git'), join(folder, 'person')]
+  mkdirSync(remote, { recursive: true })
+  execFileSync('git', ['init', '-q', '--bare', '-b', 'main', remote])
+  execFileSync('git', ['init', '-q', '-b', 'main', person])
+  git(person, 'remote', 'add', 'origin', remote)
+  git(person, 'commit', '-q', '--allow-empty', '-m', 'First')
+  execFileSync('sh', ['-c', 'echo one > lamp; mkdir dir; echo two > dir/shade; echo "*.log" > .gitignore'], {
+    cwd: person,
+  })
+  git(person, 'add', '-A')
+  git(person, 'commit', '-q', '-m', 'Lamps')
+  git(person, 'push', '-q', 'origin', 'main')
+  template = folder
+  return folder
 }
 
 function createRunFixture(root: string): RunFixture {
