@@ -230,6 +230,7 @@ export class World {
           (this.#declines.get(workerId) ?? []).filter((at) => at >= since).length,
         attachSessions: (workerId) => this.#attachSessions(workerId),
         inMemoryCounts: () => this.host.inMemoryCounts,
+        closedGates: (runId) => this.#closedGates(runId),
       })
       if (problem !== undefined) throw new LawViolation(number, sentence, problem, {}, this.time.now)
     }
@@ -242,6 +243,12 @@ export class World {
     if (reason?.startsWith('interrupted') !== true) return reason
     const placement = this.host.hostApi?.placement(runId)
     return placement?.ok === true ? placement.value.reason : reason
+  }
+
+  #closedGates(runId: string): readonly string[] | undefined {
+    const explained = this.host.hostApi?.explainRun(runId)
+    if (explained?.ok !== true || explained.value.run?.status !== 'queued') return undefined
+    return explained.value.gates.filter(({ status }) => status !== 'pass').map(({ id }) => id)
   }
 
   #attachSessions(workerId: string): number | undefined {

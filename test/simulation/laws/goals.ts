@@ -48,6 +48,8 @@ export interface GoalQueries {
   /** When the record of a run last reached the host's disk. */
   readonly runWrittenAt: ReadonlyMap<string, number>
   readonly queueReason: (runId: string) => string | undefined
+  /** The gates that do not pass; undefined while the host does not answer. */
+  readonly closedGates: (runId: string) => readonly string[] | undefined
   /** The time of the last dispatch to a worker. */
   readonly lastDispatchAt: (workerId: string) => number
   readonly countDeclines: (workerId: string, since: number) => number
@@ -76,6 +78,7 @@ const everyRunEnds: Goal = {
       }
       const reason = queueReason(runId)
       if (reason === undefined) return `run ${runId} waits without a reason`
+      if (queries.closedGates(runId)?.length === 0) return `run ${runId} waits, but every gate passes`
       const contradiction = contradictionOf(view, workers, queries, reason)
       if (contradiction !== undefined)
         return `run ${runId} waits because of “${reason}”, but ${contradiction}`
