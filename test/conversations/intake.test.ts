@@ -135,6 +135,7 @@ test('the tracker’s status says when it was and will be polled, and what the l
     seen: 0,
     eligible: 0,
   })
+  expect(host.hostApi.hello().linearStatus).toEqual(host.hostApi.trackerStatus())
   await host.advance(9)
   host.tracker.put(ticket('ENG-1'), ticket('ENG-2', { state: 'Backlog' }))
   await host.settle()

@@ -5,6 +5,8 @@
 import { chmodSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from '@jest/globals'
+import type { AttentionItem, AttentionResponse } from '../../protocol/attention.ts'
+import type { ExplainResponse, Gate } from '../../protocol/explain.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
 import { LocalSystem } from '../support/local-system.ts'
@@ -96,6 +98,17 @@ const waitForReason = (system: LocalSystem, identifier: string, reason: RegExp):
     ({ status, queueReason = '' }) => status === 'queued' && reason.test(queueReason),
   )
 
+/** The gates of a ticket that do not pass. */
+async function closedGates(system: LocalSystem, identifier: string): Promise<Gate[]> {
+  const { body } = await system.host.request(`/api/tickets/${identifier}/explain`)
+  return (body as ExplainResponse).gates.filter(({ status }) => status !== 'pass')
+}
+
+async function attention(system: LocalSystem): Promise<AttentionItem[]> {
+  const { body } = await system.host.request('/api/attention')
+  return (body as AttentionResponse).items
+}
+
 /** How many times workers have accepted the run. */
 async function countStarts(system: LocalSystem, run: Run): Promise<number> {
   const events = await system.events(run)
@@ -113,9 +126,11 @@ story('a run waits for its agent, and goes on once the agent is installed', asyn
     /^no worker has agentA: claude is not installed; install it with: /,
   )
   expect(await countStarts(system, waiting)).toBe(0)
+  expect(await closedGates(system, 'WAITS')).toMatchObject([{ id: 'workers', status: 'stop' }])
 
   installAgent(folder)
   expect(await system.waitForEnd('WAITS')).toMatchObject({ status: 'completed' })
+  expect(await closedGates(system, 'WAITS')).toMatchObject([{ id: 'duplicate' }])
   const { workers } = (await system.host.request('/api/workers')).body as FleetResponse
   expect(workers[0]?.capabilities?.agents).toMatchObject({ agentA: { found: true } })
 
@@ -148,10 +163,18 @@ story('a refused key holds every run that needs it back, and a new key lets them
     runs.push(await waitForReason(system, identifier, refused))
   const starts = await Promise.all(runs.map((run) => countStarts(system, run)))
   expect(starts.reduce((sum, count) => sum + count)).toBe(1)
+  expect(await closedGates(system, 'THIRD')).toMatchObject([
+    { id: 'credential', status: 'stop', cure: 'switchyard connect agentA' },
+  ])
+  expect(await attention(system)).toMatchObject([{ kind: 'login', cure: 'switchyard connect agentA' }])
 
   editConfig(system, 'agent', { agentAApiKey: GOOD_KEY })
   for (const identifier of ['FIRST', 'SECOND', 'THIRD'])
     expect(await system.waitForEnd(identifier)).toMatchObject({ status: 'completed' })
+  await until('the reviews', async () => {
+    const items = await attention(system)
+    return items.length === 3 && items.every(({ kind }) => kind === 'review')
+  })
 })
 
 story('a wrong remote holds its runs back, and the corrected one lets them run', async () => {
