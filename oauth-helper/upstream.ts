@@ -13,7 +13,8 @@ import {
   HELPER_UPSTREAM_MS_MAX,
 } from '../protocol/limits.ts'
 import { parseJson } from '../protocol/parse.ts'
-import type { Http, HttpReply, HttpRequest } from '../providers/http/http-types.ts'
+import type { Http, HttpReply } from '../providers/http/http-types.ts'
+import { tokenFormRequest } from '../providers/http/token-form.ts'
 import { type Headers, type Reply, refusal } from '../transport/reply.ts'
 
 export type UpstreamAnswer =
@@ -26,6 +27,7 @@ export interface Upstream {
   postForm(service: string, url: string, form: Readonly<Record<string, string>>): Promise<UpstreamAnswer>
 }
 
+const USER_AGENT = 'switchyard-oauth-helper'
 /** Seconds or a date, as the grammar of the header allows. */
 const RETRY_AFTER = /^[A-Za-z0-9 ,:]{1,64}$/
 /** OAuth error codes contain no digits, so a code or secret in their place does not match. */
@@ -41,7 +43,7 @@ export function createUpstream(http: Http, clock: Pick<Clock, 'after'>): Upstrea
       if (inFlight >= HELPER_UPSTREAM_AT_ONCE_MAX) return { is: 'no answer', reply: BUSY_REPLY }
       inFlight += 1
       // Count the request until it ends, even after its caller's timeout.
-      const sent = http.send(requestFor(url, form)).finally(() => {
+      const sent = http.send(tokenFormRequest(url, form, USER_AGENT)).finally(() => {
         inFlight -= 1
       })
       const answer = await withTimeout(clock, HELPER_UPSTREAM_MS_MAX, sent, service)
@@ -71,20 +73,6 @@ export function unexpectedAnswer(
   return badGateway(
     `${service} answered with ${error === undefined ? `status ${status}` : error}, which is not a usable answer`,
   )
-}
-
-function requestFor(url: string, form: Readonly<Record<string, string>>): HttpRequest {
-  return {
-    method: 'POST',
-    url,
-    tries: 1,
-    headers: {
-      accept: 'application/json',
-      'content-type': 'application/x-www-form-urlencoded',
-      'user-agent': 'switchyard-oauth-helper',
-    },
-    body: new URLSearchParams(form).toString(),
-  }
 }
 
 function readAnswer(service: string, reply: HttpReply): UpstreamAnswer {

@@ -8,18 +8,11 @@
 import { createConnection } from 'node:net'
 import { createInterface } from 'node:readline'
 import { WATCH_PATH, WATCH_TOKEN } from './dashboard-protocol.ts'
+import { upgradeRequest } from './websocket-client.ts'
 
 const [port, count] = process.argv.slice(2, 4).map(Number)
 const token = process.argv[4] ?? WATCH_TOKEN
-const handshake = [
-  `GET ${WATCH_PATH}?token=${token} HTTP/1.1`,
-  'Host: 127.0.0.1',
-  'Connection: Upgrade',
-  'Upgrade: websocket',
-  'Sec-WebSocket-Version: 13',
-  'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
-  '\r\n',
-].join('\r\n')
+const handshake = upgradeRequest(`${WATCH_PATH}?token=${token}`)
 
 let received = 0
 let expected = Number.POSITIVE_INFINITY

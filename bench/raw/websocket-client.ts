@@ -55,17 +55,7 @@ export class WebSocketClient {
       socket.on('drain', () => options.onDrain?.())
       socket.once('error', reject)
       socket.once('close', () => options.onClose?.(client.#code))
-      socket.write(
-        [
-          `GET ${options.path} HTTP/1.1`,
-          'Host: 127.0.0.1',
-          'Connection: Upgrade',
-          'Upgrade: websocket',
-          'Sec-WebSocket-Version: 13',
-          'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
-          '\r\n',
-        ].join('\r\n'),
-      )
+      socket.write(upgradeRequest(options.path))
     })
   }
 
@@ -158,3 +148,14 @@ export class WebSocketClient {
     }
   }
 }
+
+export const upgradeRequest = (path: string): string =>
+  [
+    `GET ${path} HTTP/1.1`,
+    'Host: 127.0.0.1',
+    'Connection: Upgrade',
+    'Upgrade: websocket',
+    'Sec-WebSocket-Version: 13',
+    'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
+    '\r\n',
+  ].join('\r\n')

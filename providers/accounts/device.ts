@@ -11,6 +11,7 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import { DeviceCode, DeviceToken } from '../../protocol/connect.ts'
 import { createChecker } from '../../protocol/parse.ts'
 import type { Http, HttpReply } from '../http/http-types.ts'
+import { tokenFormRequest } from '../http/token-form.ts'
 import {
   fieldsIn,
   isCredential,
@@ -72,19 +73,8 @@ function postForm(
   url: string,
   form: Readonly<Record<string, string>>,
 ): Promise<Result<HttpReply>> {
-  return http.send({
-    method: 'POST',
-    url,
-    // A lost reply has used up the code, and a second request would find it unknown.
-    tries: 1,
-    headers: {
-      accept: 'application/json',
-      'content-type': 'application/x-www-form-urlencoded',
-      'user-agent': 'switchyard',
-    },
-    body: new URLSearchParams(form).toString(),
-    secrets: form.device_code === undefined ? [] : [form.device_code],
-  })
+  const secrets = form.device_code === undefined ? [] : [form.device_code]
+  return http.send({ ...tokenFormRequest(url, form), secrets })
 }
 
 // ---- what the answers mean -----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import { printable } from '../../protocol/schema-errors.ts'
 import type { RateLimitedClient } from '../http/client-types.ts'
 import { retryAfterMs } from '../http/http.ts'
 import type { HttpReply } from '../http/http-types.ts'
+import { tokenFormRequest } from '../http/token-form.ts'
 import { LinearClient } from '../tracker/linear/client.ts'
 import { parseLinearEndpoint } from '../tracker/linear/endpoint.ts'
 import { readField, readText } from '../tracker/linear/fields.ts'
@@ -148,18 +149,7 @@ async function requestTokens(
   }
   // The lifetime counts from before the request, so the computed expiry is never too late.
   const requestedAt = clock.now()
-  const reply = await http.send({
-    method: 'POST',
-    url: tokenUrl,
-    publicOnly: true,
-    headers: {
-      accept: 'application/json',
-      'content-type': 'application/x-www-form-urlencoded',
-      'user-agent': 'switchyard',
-    },
-    body: new URLSearchParams(form).toString(),
-    tries: 1,
-  })
+  const reply = await http.send({ ...tokenFormRequest(tokenUrl, form), publicOnly: true })
   if (!reply.ok) return reply
   if (reply.value.status !== 200) return refusalFor(reply.value, form, grant, clock.now())
   return readTokenPair(reply.value, requestedAt)
