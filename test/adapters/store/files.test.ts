@@ -26,7 +26,7 @@ import { UsageOnDisk } from '../../../store/files/usage.ts'
 import { MemoryArtifacts } from '../../../store/memory/artifacts.ts'
 import { openStore } from '../../../store/store.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
-import { diskFolder } from '../../support/temp-folder.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import { runId } from './samples.ts'
 
@@ -35,7 +35,7 @@ const configIn = (folder: string) =>
   new ConfigFileOnDisk(join(folder, 'config.json'), realClock, createRecordingLog())
 
 test('a replaced file is owner-only, and no draft is left', async () => {
-  const folder = diskFolder()
+  const folder = tempFolder()
   writeFileSync(join(folder, 'a'), 'old', { mode: 0o644 })
   await replaceFile(join(folder, 'a'), 'new')
   expect(readFileSync(join(folder, 'a'), 'utf8')).toBe('new')
@@ -49,7 +49,7 @@ test('a replaced file is owner-only, and no draft is left', async () => {
 })
 
 test('a sweep removes no draft that is being written', async () => {
-  const folder = diskFolder()
+  const folder = tempFolder()
   for (let round = 0; round < 20; round++) {
     const replacing = replaceFile(join(folder, 'a'), `${round} ${'x'.repeat(100_000)}`)
     await Promise.all([replacing, sweepDrafts(folder), sweepDrafts(folder)])
@@ -58,7 +58,7 @@ test('a sweep removes no draft that is being written', async () => {
 })
 
 test('a replacement can be cancelled when the draft is already complete', async () => {
-  const folder = diskFolder()
+  const folder = tempFolder()
   writeFileSync(join(folder, 'a'), 'old')
   const seen: string[] = []
   const calledOff = replaceFile(join(folder, 'a'), 'new', () => {
@@ -74,8 +74,8 @@ test('a replacement can be cancelled when the draft is already complete', async 
 // ---- configuration ---------------------------------------------------------------------------------------------
 
 test('a configuration file that is a link stays one; its target is replaced and owner-only', async () => {
-  const folder = diskFolder()
-  const elsewhere = join(diskFolder(), 'dotfile.json')
+  const folder = tempFolder()
+  const elsewhere = join(tempFolder(), 'dotfile.json')
   writeFileSync(elsewhere, '1', { mode: 0o644 })
   symlinkSync(elsewhere, join(folder, 'config.json'))
   const config = configIn(folder)
@@ -89,7 +89,7 @@ test('a configuration file that is a link stays one; its target is replaced and 
 })
 
 test('a hand edit during a replacement is not lost', async () => {
-  const folder = diskFolder()
+  const folder = tempFolder()
   const path = join(folder, 'config.json')
   writeFileSync(path, 'old')
   const replacing = configIn(folder).replace('old', 'x'.repeat(1_000_000))
@@ -102,8 +102,8 @@ test('a hand edit during a replacement is not lost', async () => {
 })
 
 test('only drafts of the configuration file itself are removed, whatever else is in the folder', async () => {
-  const folder = diskFolder()
-  const others = diskFolder()
+  const folder = tempFolder()
+  const others = tempFolder()
   writeFileSync(join(others, 'dotfile.json'), '1', { mode: 0o600 })
   symlinkSync(join(others, 'dotfile.json'), join(folder, 'config.json'))
   for (const name of ['.dotfile.json.k3.draft', '.letter.k3.draft', '.config.json.k3.draft'])
@@ -119,7 +119,7 @@ test('only drafts of the configuration file itself are removed, whatever else is
 })
 
 test('a linked configuration file that cannot be changed causes a warning', async () => {
-  const folder = diskFolder()
+  const folder = tempFolder()
   // The kernel forbids changing the mode of this file.
   symlinkSync('/proc/self/status', join(folder, 'config.json'))
   const log = createRecordingLog()
@@ -128,7 +128,7 @@ test('a linked configuration file that cannot be changed causes a warning', asyn
 })
 
 test('only the newest rejected copies are kept', async () => {
-  const folder = diskFolder()
+  const folder = tempFolder()
   const config = configIn(folder)
   writeFileSync(join(folder, 'config.json'), 'mine')
   writeFileSync(join(folder, 'config.json.bak.rejected'), 'mine too')
@@ -141,7 +141,7 @@ test('only the newest rejected copies are kept', async () => {
 })
 
 test('a configuration file that is too large is refused by name', async () => {
-  const folder = diskFolder()
+  const folder = tempFolder()
   writeFileSync(join(folder, 'config.json'), Buffer.alloc(1024 * 1024, 32))
   expect((await configIn(folder).read())?.length).toBe(1024 * 1024)
   appendFileSync(join(folder, 'config.json'), ' ')
@@ -149,7 +149,7 @@ test('a configuration file that is too large is refused by name', async () => {
 })
 
 test('every way of editing is noticed, repeatedly', async () => {
-  const folder = diskFolder()
+  const folder = tempFolder()
   const path = join(folder, 'config.json')
   const config = configIn(folder)
   let calls = 0
@@ -178,7 +178,7 @@ test('every way of editing is noticed, repeatedly', async () => {
 // ---- artifacts -------------------------------------------------------------------------------------------------
 
 test('the sum of a run’s artifacts is read from the disk again after a restart', async () => {
-  const runs = diskFolder()
+  const runs = tempFolder()
   const write = (name: string, part: number, bytes: number, final: boolean) =>
     new ArtifactsOnDisk(runs).write(runId(1), name, part, Buffer.alloc(bytes), final, 100)
   expect(await write('a', 0, 40, true)).toBe('kept')
@@ -189,7 +189,7 @@ test('the sum of a run’s artifacts is read from the disk again after a restart
 })
 
 test('only plain files of the store are returned', async () => {
-  const runs = diskFolder()
+  const runs = tempFolder()
   const artifacts = new ArtifactsOnDisk(runs)
   await artifacts.write(runId(1), 'good', 0, Buffer.from('x'), true)
   const folder = join(runs, runId(1), 'artifacts')
@@ -213,7 +213,7 @@ test('only plain files of the store are returned', async () => {
 })
 
 test('an artifact continues after a restart at any point of a part', async () => {
-  const runs = diskFolder()
+  const runs = tempFolder()
   const write = (part: number, text: string, final = false) =>
     new ArtifactsOnDisk(runs).write(runId(1), 'a', part, Buffer.from(text), final)
   await write(0, 'zero ')
@@ -229,7 +229,7 @@ test('an artifact continues after a restart at any point of a part', async () =>
 })
 
 test('an artifact stays refused after a restart at any point of its refusal', async () => {
-  const runs = diskFolder()
+  const runs = tempFolder()
   const parts = join(runs, runId(1), 'parts')
   const write = (part: number, bytes: number, final = false) =>
     new ArtifactsOnDisk(runs).write(runId(1), 'a', part, Buffer.alloc(bytes), final, 100)
@@ -254,7 +254,7 @@ test('an artifact stays refused after a restart at any point of its refusal', as
 })
 
 test('an artifact that grows too large is refused and leaves only the refusal', async () => {
-  const runs = diskFolder()
+  const runs = tempFolder()
   const artifacts = new ArtifactsOnDisk(runs, 10)
   expect(await artifacts.write(runId(1), 'a', 0, Buffer.from('12345678'), false)).toBe('kept')
   expect(await artifacts.write(runId(1), 'a', 1, Buffer.from('345'), true)).toMatchObject({
@@ -264,7 +264,7 @@ test('an artifact that grows too large is refused and leaves only the refusal', 
 })
 
 test('a system error is not mistaken for an unusual file', async () => {
-  let runs = diskFolder()
+  let runs = tempFolder()
   // The path is so long that the artifact folder can exist, but no file in it.
   while (runs.length < 3_700) runs = join(runs, 'd'.repeat(200))
   runs = join(runs, 'd'.repeat(4_000 - runs.length))
@@ -276,7 +276,7 @@ test('a system error is not mistaken for an unusual file', async () => {
 })
 
 test('unfinished artifacts count towards the limit of a run', async () => {
-  const runs = diskFolder()
+  const runs = tempFolder()
   const artifacts = new ArtifactsOnDisk(runs)
   const twin = new MemoryArtifacts()
   for (const each of [artifacts, twin]) {
@@ -299,7 +299,7 @@ test('unfinished artifacts count towards the limit of a run', async () => {
 // ---- usage and the whole store ---------------------------------------------------------------------------------
 
 test('usage snapshots have the expected paths, and a link in the path is refused', async () => {
-  const folder = diskFolder()
+  const folder = tempFolder()
   const usage = new UsageOnDisk(join(folder, 'usage'))
   await usage.replace({ projectKey: 'p', sessionId: 's' }, '{}')
   await usage.replace({ projectKey: 'p', sessionId: 's', subagentId: 'a' }, '{}')
@@ -310,7 +310,7 @@ test('usage snapshots have the expected paths, and a link in the path is refused
 })
 
 test('concurrent first writes of a project are all kept, and a removed folder is created again', async () => {
-  const folder = join(diskFolder(), 'usage')
+  const folder = join(tempFolder(), 'usage')
   mkdirSync(join(folder, 'p'), { recursive: true })
   writeFileSync(join(folder, 'p', '.s.json.k3.draft'), 'half')
   const usage = new UsageOnDisk(folder)
@@ -325,7 +325,7 @@ test('concurrent first writes of a project are all kept, and a removed folder is
 })
 
 test('a store makes its data directory owner-only, refuses a second process, and releases the directory when closed', async () => {
-  const dataDir = join(diskFolder(), 'data')
+  const dataDir = join(tempFolder(), 'data')
   mkdirSync(dataDir, { mode: 0o755 })
   const options = {
     dataDir,
