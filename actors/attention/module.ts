@@ -102,14 +102,13 @@ function factsOfViews(
   const { runRecords, runs, tracker } = views
   const endedRuns = ended.all()
   const listed = tracker.intake.listed()
-  const settled = endedRuns
-    .map(({ ticket }) => ticket.id)
-    .filter((id) => listed.get(id)?.closed === true || runs.activeRunOf(id) !== undefined)
+  const tickets = endedRuns.map(({ ticket }) => ticket.id)
   return {
     now: clock.now(),
     config: config(),
     endedRuns,
-    settledTickets: new Set(settled),
+    activeTickets: new Set(tickets.filter((id) => runs.activeRunOf(id) !== undefined)),
+    closedTickets: new Set(tickets.filter((id) => listed.get(id)?.closed === true)),
     limits: runRecords.usageLimits.byRun,
     credentials: unmetCredentials(views),
     awayWorkers: awayWorkers(views),

@@ -49,8 +49,10 @@ const bounded = (text: string): string => truncate(toSingleLine(text), TEXT_CHAR
 // ---- runs --------------------------------------------------------------------------------------------------------
 
 function itemOfRun(run: Run, facts: AttentionFacts): AttentionItem | undefined {
-  if (!mayNeedAttention(run) || facts.settledTickets.has(run.ticket.id)) return undefined
-  if (run.status === 'failed' || run.error !== undefined) return itemOfFailure(run, facts)
+  const ticketId = run.ticket.id
+  if (!mayNeedAttention(run) || facts.activeTickets.has(ticketId)) return undefined
+  if (run.status === 'failed' || run.error !== undefined)
+    return facts.closedTickets.has(ticketId) ? undefined : itemOfFailure(run, facts)
   const pull = pullOf(run, facts)
   if (pull === undefined) return undefined
   const { identifier } = run.ticket

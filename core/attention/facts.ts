@@ -20,8 +20,10 @@ export interface AttentionFacts {
   readonly config: ServiceConfig
   /** The newest runs of their tickets, which have ended and may need a person. */
   readonly endedRuns: readonly Run[]
-  /** Ids of tickets that are closed, or that have an active run. */
-  readonly settledTickets: ReadonlySet<string>
+  /** Ids of tickets that have an active run. */
+  readonly activeTickets: ReadonlySet<string>
+  /** Ids of tickets that are closed, so that a failure does not matter any more. */
+  readonly closedTickets: ReadonlySet<string>
   /** The last usage limit of each run. */
   readonly limits: ReadonlyMap<string, UsageLimitEvent>
   /** Since when pull requests have conflicts as far as the host knows, by address. */

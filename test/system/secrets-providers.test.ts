@@ -301,13 +301,16 @@ class Witness {
   /** Calls every GET route, for every existing object. */
   async readEverything(): Promise<void> {
     const runs = await this.runs()
-    const ofRun = (id: string) => ['', '/events', '/placement', '/pr'].map((rest) => `/api/runs/${id}${rest}`)
+    const parts = ['', '/events', '/placement', '/explain', '/pr']
+    const ofRun = (id: string) => parts.map((rest) => `/api/runs/${id}${rest}`)
     const paths = [
       ...['health', 'config', 'openapi.json', 'tickets', 'workers', 'connect/storage', 'codehost/repos'],
       ...[
         'pulls',
         'pulls/plain/1',
         'tracker/projects',
+        'tracker/status',
+        'attention',
         'memories',
         'connect/tracker/callback?state=x&code=y',
       ],

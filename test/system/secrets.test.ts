@@ -63,7 +63,8 @@ test('no credential, token or key is in a file, the log, a response, a push, the
   expect(dispatched[0]).toContain(CODEHOST_TOKEN)
 
   const runId = ((await host.request('/api/runs')).body as Run[])[0]?.id
-  const paths = ['/api/runs', '/api/tickets', '/api/workers', '/api/config', `/api/runs/${runId}/events`]
+  const ofRun = ['events', 'explain'].map((part) => `/api/runs/${runId}/${part}`)
+  const paths = ['/api/runs', '/api/tickets', '/api/workers', '/api/config', '/api/attention', ...ofRun]
   const answers = await Promise.all(
     paths.map(async (path) => JSON.stringify((await host.request(path)).body)),
   )

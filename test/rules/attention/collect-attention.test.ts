@@ -43,7 +43,8 @@ const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   now: NOW,
   config: { ...configDefaults, repos: { api: { remote: 'Acme/api' } } },
   endedRuns: [],
-  settledTickets: new Set(),
+  activeTickets: new Set(),
+  closedTickets: new Set(),
   limits: new Map(),
   conflicts: new Map(),
   credentials: [],
@@ -93,6 +94,10 @@ test.each<[string, Partial<AttentionFacts>]>([
   ['limit usage limit of agentB | switchyard retry ENG-228', { endedRuns: [endedRun()], limits: limitOf() }],
   ['review review asked on api#87 | switchyard runs open ENG-228', { endedRuns: [reviewed()] }],
   [
+    'review review asked on api#87 | switchyard runs open ENG-228',
+    { endedRuns: [reviewed()], closedTickets: new Set(['t-1']) },
+  ],
+  [
     'conflict api#87 conflicts with its base branch | switchyard followup ENG-228',
     { endedRuns: [reviewed({ prState: 'draft' })], conflicts: new Map([[URL, instant(-5)]]) },
   ],
@@ -129,10 +134,8 @@ test.each<[string, Partial<AttentionFacts>]>([
     'a failed run whose pull request is merged',
     { endedRuns: [reviewed({ status: 'failed', error: 'x', prState: 'merged' })] },
   ],
-  [
-    'a run of a closed ticket, or one that runs again',
-    { endedRuns: [endedRun()], settledTickets: new Set(['t-1']) },
-  ],
+  ['a failed run of a closed ticket', { endedRuns: [endedRun()], closedTickets: new Set(['t-1']) }],
+  ['a ticket that runs again', { endedRuns: [reviewed()], activeTickets: new Set(['t-1']) }],
   ['a pull request that is closed', { endedRuns: [reviewed({ prState: 'closed' })] }],
   ['a draft', { endedRuns: [reviewed({ prState: 'draft' })] }],
   [
