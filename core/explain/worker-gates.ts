@@ -85,10 +85,7 @@ const moreWorkers = ({ request }: ExplainFacts): string | undefined =>
   request.requiredWorker === undefined ? orElse(PROVISION) : undefined
 
 /** People know an agent by its product; configurations know it by the name on the wire. */
-function agentName(agent: AgentProvider): string {
-  const { displayName } = AGENTS[agent]
-  return displayName === agent ? agent : `${agent} (${displayName})`
-}
+const agentName = (agent: AgentProvider): string => `${agent} (${AGENTS[agent].productName})`
 
 interface UnusableWorker {
   readonly worker: ExplainedWorker
