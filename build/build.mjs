@@ -3,8 +3,10 @@
  * sandbox into one file of dist/inside/ with a command beside it.
  *
  * Lazily imported commands become files of their own beside switchyard.js, so that `switchyard status` does not
- * load the server. The build replaces dist/ only after all bundles succeeded.
+ * load the server. The client is bundled for programs of others, for Node and for browsers. The build replaces dist/
+ * only after all bundles succeeded.
  */
+import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
   copyFileSync,
@@ -42,6 +44,7 @@ export async function build() {
       write: false,
     }),
     ...sandboxPrograms().map((entry) => bundle(sandboxProgramOptions(entry))),
+    ...Object.keys(clientParts).map((name) => bundle(clientOptions(name))),
   ])
   rmSync(dist, { recursive: true, force: true })
   for (const { path, contents } of bundles.flatMap(({ outputFiles }) => outputFiles)) write(path, contents)
@@ -52,6 +55,7 @@ export async function build() {
   write(join(inside.built, 'package.json'), '{ "type": "commonjs" }\n')
   makeWorldReadable(inside.built)
   const inputs = Object.assign({}, ...bundles.map(({ metafile }) => metafile.inputs))
+  for (const name of Object.keys(clientParts)) delete inputs[`client-for-${name}.ts`]
   writeStamp(stamp, { inputs: { ...inputs, [relative(root, terminalAddon)]: {} } })
 }
 
@@ -103,6 +107,49 @@ function makeWorldReadable(folder) {
     chmodSync(path, 0o755)
 }
 
+// ---- the client for other programs ---------------------------------------------------------------------------------
+
+/** The files of client/ that `switchyard/client` and `switchyard/client/browser` export. */
+const shared = ['client', 'connection', 'dashboard-feed', 'errors', 'run-events']
+const clientParts = {
+  node: [...shared, 'find-host', 'node-http', 'node-socket'],
+  browser: [...shared, 'browser'],
+}
+
+const exportsOf = (name, folder) =>
+  clientParts[name].map((part) => `export * from '${folder}/${part}.ts'\n`).join('')
+
+function clientOptions(name) {
+  const { banner: _, external: __, ...plain } = options
+  return {
+    ...plain,
+    stdin: { contents: exportsOf(name, './client'), resolveDir: root, sourcefile: `client-for-${name}.ts` },
+    outfile: join(dist, 'client', `${name}.js`),
+    platform: name === 'node' ? 'node' : 'browser',
+    sourcemap: false,
+    write: false,
+  }
+}
+
+/** Writes the declarations of the client, which nobody needs who only runs switchyard. */
+export function declareClient(folder = join(dist, 'client')) {
+  const project = join(folder, 'tsconfig.json')
+  const compilerOptions = {
+    noEmit: false,
+    declaration: true,
+    emitDeclarationOnly: true,
+    outDir: join(folder, 'types'),
+    rootDir: root,
+    typeRoots: [join(root, 'node_modules', '@types')],
+  }
+  const settings = { extends: join(root, 'tsconfig.json'), compilerOptions, include: [join(root, 'client')] }
+  write(project, JSON.stringify(settings))
+  execFileSync(join(root, 'node_modules', '.bin', 'tsc'), ['-p', project], { stdio: 'inherit' })
+  rmSync(project)
+  for (const name of Object.keys(clientParts))
+    write(join(folder, `${name}.d.ts`), exportsOf(name, './types/client'))
+}
+
 function makeCommand(path) {
   const text = readFileSync(path, 'utf8')
   if (!text.startsWith('#!')) writeFileSync(path, `#!/usr/bin/env node\n${text}`)
@@ -110,9 +157,12 @@ function makeCommand(path) {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  await build().catch((error) => {
-    // esbuild has printed its own messages with file and line.
-    if (error.errors === undefined) console.error(error)
+  try {
+    await build()
+    declareClient()
+  } catch (error) {
+    // esbuild and the compiler have printed their own messages with file and line.
+    if (error.errors === undefined && error.status === undefined) console.error(error)
     process.exitCode = 1
-  })
+  }
 }

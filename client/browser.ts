@@ -17,8 +17,8 @@ export interface BrowserSocket {
   readonly readyState: number
   readonly bufferedAmount: number
   onopen: ((event: never) => unknown) | null
-  onmessage: ((event: { readonly data: unknown }) => unknown) | null
-  onclose: ((event: { readonly code: number; readonly reason: string }) => unknown) | null
+  onmessage: ((event: never) => unknown) | null
+  onclose: ((event: never) => unknown) | null
   send(text: string): void
   close(): void
 }
@@ -77,10 +77,10 @@ function dialByBrowser(
   const socket = new WebSocket(`${at.url.replace(/^http/, 'ws')}${path}`)
   let isOver = false
   socket.onopen = () => listener.onOpen()
-  socket.onmessage = ({ data }) => {
+  socket.onmessage = ({ data }: { readonly data: unknown }) => {
     if (!isOver && typeof data === 'string') listener.onText(data)
   }
-  socket.onclose = ({ code, reason }) => {
+  socket.onclose = ({ code, reason }: { readonly code: number; readonly reason: string }) => {
     isOver = true
     listener.onEnd({ reason: reason === '' ? `the connection was closed (${code})` : reason })
   }
