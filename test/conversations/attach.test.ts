@@ -13,6 +13,7 @@ import {
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
+  configWith,
   enroll,
   reconnect,
   registerWithCredential,
@@ -548,6 +549,18 @@ describe('a lost worker connection', () => {
     expect(anna.seen.at(-1)).toEqual({ type: 'error', message: SESSION_END_REASONS.workerAway })
     // The clock may be some seconds further.
     expect((await reconnect(host, worker)).hasReceived('sandbox-release')).toBe(true)
+  })
+
+  test('lasts too long after fleet.reconnectGraceSeconds', async () => {
+    const host = await startHost(configWith({ fleet: { reconnectGraceSeconds: 40 } }))
+    const { connection, runId } = await retainRun(host)
+    const anna = await openTerminal(host, runId, 'Anna')
+    await reportReady(connection)
+    await connection.drop()
+    await host.advance(39)
+    expect(anna.closed).toBeUndefined()
+    await host.advance(2)
+    expect(anna.seen.at(-1)).toEqual({ type: 'error', message: SESSION_END_REASONS.workerAway })
   })
 
   test('after which the worker lost the session is reported, and the next terminal boots again', async () => {

@@ -5,6 +5,7 @@ import type { Result } from '../../core/result.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
+  configWith,
   cost,
   enroll,
   inMemoryOnly,
@@ -482,6 +483,13 @@ test('run by hand: an unknown ticket', async () => {
     ok: false,
     refusal: { kind: 'unknown' },
   })
+})
+
+test('a sandbox is retained for sandbox.retentionHours', async () => {
+  const host = await startHost(configWith({ sandbox: { retentionHours: 5 } }))
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.running(), work.complete({ sandbox: { provider: 'bwrap', id: 'box-1' } }))
+  expect(host.run(runId).sandbox.retainedUntil).toBe('2026-01-01T05:00:01.000Z')
 })
 
 // ---- discard -----------------------------------------------------------------------------------------------------

@@ -566,6 +566,14 @@ describe('a daemon that is killed', () => {
     expect(conversation.executor.protectedRuns).toEqual([['run-1'], []])
   })
 
+  test('retains its sandbox for the hours of its job', async () => {
+    const conversation = await online()
+    await conversation.dispatch('ls-1', 'run-1', jobOf('run-1', { retentionHours: 7 }))
+    await conversation.endPreparation('ls-1')
+    await conversation.restart()
+    expect(conversation.executor.recoveredHours).toEqual([7])
+  })
+
   test('reports the costs that its records contain', async () => {
     const conversation = await working()
     const tokens = { inputTokens: 3, outputTokens: 4, cacheReadTokens: 0, cacheWriteTokens: 0 }

@@ -340,6 +340,12 @@ describe('a follow-up', () => {
       codehost: 'c-token',
       agent: { kind: 'api-key', value: 'a-key' },
     })
+    const repo = { key: 'lamps', mapping: { remote: 'ada/lamps', agent: 'agentB' } } as const
+    const withB = { ...connected, agent: { ...connected.agent, agentBApiKey: 'b-key' } }
+    expect(buildFollowUpJob(followUp({ config: withB, repo })).credentials.agent).toEqual({
+      kind: 'api-key',
+      value: 'b-key',
+    })
   })
 
   test('states how many remarks did not fit, besides the repository’s instructions', () => {

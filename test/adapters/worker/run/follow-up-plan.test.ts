@@ -378,9 +378,13 @@ test('without its sandbox it starts with a fresh checkout on another worker, and
   const { executor } = await y.worker('two')
   const job = followUpJob({ comments: [commentOf(script(['write new', '  x', 'say Done.']))] })
   const setup = 'echo set-up; touch built.log'
-  const followUp = await executed(executor, { ...job, repo: { ...job.repo, setup } })
+  const sandbox = job.sandbox && { ...job.sandbox, diskQuotaGib: 3 }
+  const more = sandbox === undefined ? {} : { sandbox }
+  const followUp = await executed(executor, { ...job, ...more, repo: { ...job.repo, setup } })
   expect(followUp.outcome).toMatchObject({ status: 'completed' })
   expect(logOf(followUp)).toContain('set-up')
+  const record = readFileSync(join(y.g.folder, 'two', 'sandboxes', job.run.id, 'sandbox.json'), 'utf8')
+  expect(JSON.parse(record)).toMatchObject({ quotaGib: 3 })
   expect([shown(y, 'new'), shown(y, 'other')]).toEqual(['x', 'of main'])
 })
 

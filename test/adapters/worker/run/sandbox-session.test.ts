@@ -12,6 +12,7 @@ import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
 import { createOwnedFolder } from '../../../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
+import type { SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'
@@ -26,7 +27,7 @@ chmodSync(top, 0o711)
 afterAll(() => rmSync(top, { recursive: true, force: true }))
 
 let made = 0
-async function createSession() {
+async function createSession(job: Partial<Job> = {}) {
   made += 1
   const root = join(top, `run-${made}`)
   mkdirSync(root)
@@ -35,6 +36,7 @@ async function createSession() {
   const inside = (name: string) => join(root, name)
   for (const name of ['work', 'home', 'out', 'exchange']) await createOwnedFolder(inside(name), sandboxUser)
   const printed: string[] = []
+  const orders: SandboxOrder[] = []
   const report = (told: ExecutionReport) => {
     if (told.is === 'event' && told.event.type === 'log')
       printed.push(`${told.event.stream}: ${told.event.text}`)
@@ -42,7 +44,13 @@ async function createSession() {
   const dependencies = {
     clock: realClock,
     log: createRecordingLog(),
-    launcher,
+    launcher: {
+      ...launcher,
+      launch: (order: SandboxOrder) => {
+        orders.push(order)
+        return launcher.launch(order)
+      },
+    },
     userFor: () => sandboxUser,
     node: { program: process.execPath, readOnlyPaths: [] },
     insidePrograms: '/usr/bin',
@@ -59,15 +67,26 @@ async function createSession() {
   }
   return {
     printed,
+    orders,
     createSession: new SandboxSession({
       dependencies,
-      job: { run: { id: `run-${made}` } } as unknown as Job,
+      job: { ...job, run: { id: `run-${made}` } } as unknown as Job,
       folders,
       egress: { environment: {}, wrapCommand: (line) => line, close: async () => {} },
       reporter: { report, waitForCapacity: async () => {} },
     }),
   }
 }
+
+test('processes and memory are limited as the job says', async () => {
+  const limits = { maxProcesses: 99, memoryMib: 300 }
+  const { createSession: session, orders } = await createSession({
+    sandbox: { network: 'none', allowedHosts: [], exposeCodehostToken: false, ...limits },
+  })
+  await session.runScript('true')
+  expect(orders).toEqual([expect.objectContaining(limits)])
+  await session.close()
+})
 
 describe("a repository's script", () => {
   test.each([
