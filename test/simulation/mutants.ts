@@ -721,6 +721,16 @@ const tickets: readonly Mutant[] = [
   },
 ]
 
+const explanations: readonly Mutant[] = [
+  {
+    name: 'a waiting run passes every gate',
+    file: 'core/explain/explain-gates.ts',
+    find: "return gate.status === 'pass' && waitsFor?.gate === id ? wait(id, waitsFor.reason) : gate",
+    replace: 'return pass(id, gate.message)',
+    quick: true,
+  },
+]
+
 export const mutants: readonly Mutant[] = [
   ...commit,
   ...frames,
@@ -732,4 +742,5 @@ export const mutants: readonly Mutant[] = [
   ...sessions,
   ...followUps,
   ...tickets,
+  ...explanations,
 ]
