@@ -88,7 +88,7 @@ test('--data-dir names the host that is asked', async () => {
   expect((await run('runs')).requests).not.toEqual([])
 })
 
-test('--json and -o json print the API’s own records, and -o id the ids', async () => {
+test('--json prints whole records, and -o id the ids', async () => {
   const json = (await run('runs', '--json')).out
   expect(JSON.parse(json)).toEqual([RUN, RUN])
   expect((await run('runs', '--output', 'json')).out).toBe(json)
