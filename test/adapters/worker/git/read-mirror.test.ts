@@ -26,7 +26,8 @@ function createFaultyFixture() {
   let fault: { readonly command: string; readonly suffer: Fault } | undefined
   let remoteFetches = 0
   const runGit: RunGit = async (call) => {
-    if (call.remote !== undefined) remoteFetches += 1
+    // A checkout also asks the remote whether a push is allowed, which fetches nothing.
+    if (call.remote !== undefined) remoteFetches += call.args[0] === 'push' ? 0 : 1
     else if (fault !== undefined && call.args[0] === fault.command)
       return fault.suffer(real.run.bind(real), call)
     return real.run(call)
