@@ -1,106 +1,153 @@
-/** `switchyard status`: what runs, what waits and what needs a person, on one screen. */
+/** `switchyard status`: what runs, what waits and what needs a person, on one screen; `--watch` prints it anew. */
+import type { Client } from '../../client/client.ts'
+import { DashboardFeed } from '../../client/dashboard-feed.ts'
+import { HostUnreachable } from '../../client/errors.ts'
+import type { AttentionItem } from '../../protocol/attention.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { TrackerStatus } from '../../protocol/tracker.ts'
-import type { WorkerView } from '../../protocol/worker.ts'
-import type { CommandContext } from '../client/run-command.ts'
-import { formatCost } from '../output/amounts.ts'
-import { columnsOf, padEnd } from '../output/text-width.ts'
-import { formatAge } from '../output/times.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { whileWatching } from '../client/watching.ts'
 import { ACTIVE } from './runs.ts'
+import { type HostSnapshot, printSnapshot, type SnapshotDetails } from './status-lines.ts'
 
-interface Snapshot {
-  readonly health: unknown
-  readonly tracker: TrackerStatus
-  readonly paused: boolean
-  readonly workers: readonly WorkerView[]
-  readonly runs: readonly Run[]
+export interface StatusOptions extends ClientOptions {
+  readonly watch?: boolean | undefined
 }
 
 const RUNS_MAX = 1000
 /** Finished runs that are looked through for those of today. */
 const TODAY_MAX = 200
-const NAME_COLUMNS = 9
-const RIGHT_COLUMN = 50
+/** A watched status is read again so often at most. */
+const REFRESH_MS_MIN = 1_000
+const CLEAR_SCREEN = '\x1b[H\x1b[2J'
 
-export async function status(context: CommandContext): Promise<void> {
-  const { client, output } = context
-  const [health, tracker, config, { workers }, runs, finished] = await Promise.all([
+export async function status(context: CommandContext<StatusOptions>): Promise<number | undefined> {
+  if (context.options.watch === true) return await watchStatus(context)
+  print(context, await readStatus(context))
+  return undefined
+}
+
+interface Status {
+  readonly snapshot: HostSnapshot
+  readonly details: SnapshotDetails
+}
+
+async function readStatus({ client, output }: CommandContext): Promise<Status> {
+  const [health, tracker, config, { workers }, runs, { items: attention }, finished] = await Promise.all([
     client.health(),
     client.readTrackerStatus(),
     client.readConfig(),
     client.listWorkers(),
     client.listRuns({ status: [...ACTIVE], limit: RUNS_MAX }),
+    client.readAttention(),
     output.format === 'table'
       ? client.listRuns({ status: ['completed', 'failed', 'cancelled'], limit: TODAY_MAX })
       : [],
   ])
   const paused = config.policy.paused === true
-  const snapshot: Snapshot = { health, tracker, paused, workers, runs }
-  if (output.format === 'json') output.json(snapshot)
-  else if (output.format === 'id') for (const { id } of runs) output.data(id)
-  else printSnapshot(context, snapshot, finished, config.codehost.driver)
+  const names =
+    output.format === 'table' ? await nameItems(client, attention, [...runs, ...finished]) : new Map()
+  return {
+    snapshot: { health, tracker, paused, workers, runs, attention },
+    details: { config, finished, names },
+  }
 }
 
-function printSnapshot(
-  context: CommandContext,
-  { runs, tracker, workers, paused }: Snapshot,
-  finished: readonly Run[],
-  codeHost: string,
-): void {
-  const { output, present } = context
-  const { now } = present()
-  const { colors } = output.stdout
-  const queued = runs.filter((run) => run.status === 'queued').length
-  const counts = `${runs.length - queued} runs active, ${queued} queued`
-  output.data(paused ? `${colors.attention('paused')}, ${counts}` : counts)
-  output.data(twoFacts('tracker', describeTracker(tracker, now), 'code host', codeHost))
-  const draining = workers.filter(({ state }) => state === 'draining').map(({ name }) => name)
-  const drains = draining.length === 0 ? [] : (['draining', draining.join(' ')] as const)
-  output.data(twoFacts('workers', describeWorkers(workers), ...drains))
-  output.data(padEnd('today', NAME_COLUMNS) + describeToday(finished, now))
-  if (tracker.error !== undefined) output.note(`The tracker says: ${output.stderr.clean(tracker.error)}`)
-  const [stuck] = runs.filter((run) => run.status === 'queued' && run.queueReason !== undefined)
-  if (runs.length === 0) output.next('switchyard tickets', 'switchyard start "WORDS"')
-  else if (stuck !== undefined) output.next(`switchyard explain ${stuck.ticket.identifier}`)
+/** An item holds the id of its run; people know the ticket's identifier. */
+async function nameItems(
+  client: Client,
+  items: readonly AttentionItem[],
+  runs: readonly Run[],
+): Promise<Map<string, string>> {
+  const known = new Map(runs.map((run) => [run.id, run]))
+  const named = items.map(async ({ id, runId }): Promise<[string, string][]> => {
+    if (runId === undefined) return []
+    const run = known.get(runId) ?? (await client.readRun({ id: runId }).catch(() => undefined))
+    return run === undefined ? [] : [[id, run.ticket.identifier]]
+  })
+  return new Map((await Promise.all(named)).flat())
 }
 
-function twoFacts(name: string, fact: string, secondName?: string, second?: string): string {
-  const left = padEnd(name, NAME_COLUMNS) + fact
-  if (secondName === undefined) return left
-  const gap = columnsOf(left) < RIGHT_COLUMN ? padEnd(left, RIGHT_COLUMN) : `${left}  `
-  return `${gap}${secondName}  ${second}`
+function print(context: CommandContext<StatusOptions>, { snapshot, details }: Status): void {
+  const { output, options } = context
+  if (output.format === 'json') {
+    if (options.watch === true) output.jsonLine(snapshot)
+    else output.json(snapshot)
+  } else if (output.format === 'id') for (const { id } of snapshot.runs) output.data(id)
+  else printSnapshot(context, snapshot, details)
 }
 
-function describeTracker({ state, lastPollAt }: TrackerStatus, now: number): string {
-  if (state !== 'connected') return state === 'disconnected' ? 'not connected' : state
-  return lastPollAt === undefined
-    ? 'connected'
-    : `connected, polled ${formatAge(now - Date.parse(lastPollAt))} ago`
+// ---- watching ------------------------------------------------------------------------------------------------------
+
+async function watchStatus(context: CommandContext<StatusOptions>): Promise<number | undefined> {
+  return await whileWatching(context, 'the host goes on', async (signal) => {
+    const printer = new StatusPrinter(context)
+    await printer.refresh()
+    await followChanges(context, signal, printer)
+    return undefined
+  })
 }
 
-function describeWorkers(workers: readonly WorkerView[]): string {
-  if (workers.length === 0) return 'none'
-  const online = workers.filter(({ connection }) => connection === 'online')
-  const slots = online.reduce((sum, { capabilities }) => sum + (capabilities?.maxConcurrency ?? 0), 0)
-  const taken = online.reduce((sum, { activeRuns }) => sum + activeRuns, 0)
-  return `${online.length} of ${workers.length} online, ${taken} of ${slots} slots taken`
+/** Ends only with an error. */
+function followChanges(context: CommandContext, signal: AbortSignal, printer: StatusPrinter): Promise<void> {
+  const { connection, output } = context
+  return new Promise((_, reject) => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const end = (error: unknown) => {
+      clearTimeout(timer)
+      timer = undefined
+      feed.close()
+      reject(error)
+    }
+    // While the host is away the feed says so, and its next hello refreshes.
+    const refresh = async () => {
+      await printer.refresh().catch((error) => {
+        if (!(error instanceof HostUnreachable)) end(error)
+      })
+    }
+    const refreshSoon = () => {
+      timer ??= setTimeout(() => {
+        timer = undefined
+        void refresh()
+      }, REFRESH_MS_MIN)
+    }
+    const feed = new DashboardFeed(connection, {
+      onFrame: ({ type }) => {
+        if (type !== 'run-event' && type !== 'subscribed') refreshSoon()
+      },
+      onLost: () => output.warn('connection lost, trying again'),
+      onEnd: end,
+    })
+    signal.addEventListener('abort', () => end(signal.reason), { once: true })
+  })
 }
 
-function describeToday(finished: readonly Run[], now: number): string {
-  const midnight = new Date(now).setHours(0, 0, 0, 0)
-  const today = finished.filter(
-    ({ finishedAt }) => finishedAt !== undefined && Date.parse(finishedAt) >= midnight,
-  )
-  if (today.length === 0) return 'nothing ended'
-  const count = (status: Run['status']) => today.filter((run) => run.status === status).length
-  const parts = (['completed', 'failed', 'cancelled'] as const)
-    .filter((state) => count(state) > 0)
-    .map((state) => `${count(state)} ${state}`)
-  const totals = today.flatMap(({ costTotals }) => (costTotals === undefined ? [] : [costTotals]))
-  const known = totals.filter(({ costUsd }) => costUsd !== undefined)
-  if (known.length === 0) return parts.join(', ')
-  const costUsd = known.reduce((sum, total) => sum + (total.costUsd ?? 0), 0)
-  const estimated = known.some((total) => total.estimated)
-  const sum = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd, estimated }
-  return [...parts, formatCost(sum)].join(', ')
+/** Prints a status that differs from the printed one in more than the times of polls and heartbeats. */
+class StatusPrinter {
+  readonly #context: CommandContext<StatusOptions>
+  #printed: string | undefined
+
+  constructor(context: CommandContext<StatusOptions>) {
+    this.#context = context
+  }
+
+  async refresh(): Promise<void> {
+    const { output } = this.#context
+    const read = await readStatus(this.#context)
+    const key = keyOf(read.snapshot)
+    if (key === this.#printed) return
+    const isFirst = this.#printed === undefined
+    this.#printed = key
+    if (output.format === 'table') {
+      const isRedrawn = output.stdout.isTerminal && process.env.TERM !== 'dumb'
+      if (isRedrawn) output.writeData(CLEAR_SCREEN)
+      else if (!isFirst) output.data('')
+    }
+    print(this.#context, read)
+    await output.drained()
+  }
 }
+
+const PASSING = new Set(['lastPollAt', 'nextPollAt', 'lastSeenAt', 'lastHeartbeatAt'])
+
+const keyOf = (snapshot: HostSnapshot): string =>
+  JSON.stringify(snapshot, (key, value) => (PASSING.has(key) ? undefined : value))

@@ -20,9 +20,11 @@ export const everydayCommands = () => [
 ]
 
 const statusCommand = () =>
-  clientCommand('status', 'Show what runs, what waits and what needs you').action((options) =>
-    runCommand(options, async (context) => (await import('../commands/status.ts')).status(context)),
-  )
+  clientCommand('status', 'Show what runs, what waits and what needs you')
+    .option('--watch', 'print it anew whenever something changes')
+    .action((options) =>
+      runCommand(options, async (context) => (await import('../commands/status.ts')).status(context)),
+    )
 
 const startCommand = () =>
   clientCommand('start', 'Queue a ticket, or a new one made from words')

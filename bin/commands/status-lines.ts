@@ -1,0 +1,156 @@
+/** The lines of `switchyard status`: counts, services and workers, and last what needs a person. */
+import { formatUsd } from '../../core/format-usd.ts'
+import type { AttentionItem } from '../../protocol/attention.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { CODE_HOST_FACTS, isFolder } from '../../protocol/drivers.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { TrackerStatus } from '../../protocol/tracker.ts'
+import type { WorkerView } from '../../protocol/worker.ts'
+import type { CommandContext } from '../client/run-command.ts'
+import type { Output } from '../output/output.ts'
+import type { TableColumn } from '../output/table.ts'
+import { columnsOf, padEnd } from '../output/text-width.ts'
+import { formatAge } from '../output/times.ts'
+
+/** The records of `status --json`. */
+export interface HostSnapshot {
+  readonly health: unknown
+  readonly tracker: TrackerStatus
+  readonly paused: boolean
+  readonly workers: readonly WorkerView[]
+  readonly runs: readonly Run[]
+  readonly attention: readonly AttentionItem[]
+}
+
+/** What the lines need besides the records. */
+export interface SnapshotDetails {
+  readonly config: ServiceConfig
+  readonly finished: readonly Run[]
+  /** The word that people use for an item of attention, by the item's id. */
+  readonly names: ReadonlyMap<string, string>
+}
+
+type Fact = readonly [name: string, value: string]
+
+const NAME_COLUMNS = 9
+const RIGHT_COLUMN = 50
+/** `code host` is the longest name on the right. */
+const RIGHT_NAME_COLUMNS = 11
+/** A shorter message tells too little, and the command goes to a line of its own. */
+const MESSAGE_COLUMNS_MIN = 36
+
+export function printSnapshot(
+  { output, present }: Pick<CommandContext, 'output' | 'present'>,
+  snapshot: HostSnapshot,
+  { config, finished, names }: SnapshotDetails,
+): void {
+  const { tracker, workers, attention } = snapshot
+  const { now } = present()
+  const drains = workers.filter(({ state }) => state === 'draining').map(({ name }) => name)
+  output.data(headlineOf(output, snapshot))
+  printFacts(
+    output,
+    ['tracker', describeTracker(config.tracker.driver, tracker, now)],
+    ['code host', describeCodeHost(config)],
+  )
+  printFacts(
+    output,
+    ['workers', describeWorkers(workers)],
+    ...(drains.length === 0 ? [] : [['draining', drains.join(' ')] as const]),
+  )
+  printFacts(output, ['today', describeToday(output, finished, now)])
+  if (tracker.error !== undefined) output.note(`The tracker says: ${output.stderr.clean(tracker.error)}`)
+  if (attention.length > 0) printAttention(output, attention, names)
+}
+
+function headlineOf({ stdout }: Output, { runs, paused, attention }: HostSnapshot): string {
+  const { colors } = stdout
+  const queued = runs.filter(({ status }) => status === 'queued').length
+  const active = runs.length - queued
+  const { length } = attention
+  const needs =
+    length === 0 ? 'nothing needs you' : colors.attention(`${length} ${length === 1 ? 'needs' : 'need'} you`)
+  const counts = `${active} ${active === 1 ? 'run' : 'runs'} active, ${queued} queued, ${needs}`
+  return paused ? `${colors.attention('paused')}, ${counts}` : counts
+}
+
+/** Two facts share a line where both fit; for another program each has its own line. */
+function printFacts(output: Output, ...facts: readonly Fact[]): void {
+  const { stdout } = output
+  const [left, right] = facts.map(([name, value]): Fact => [name, stdout.clean(value)])
+  if (!stdout.isTerminal) for (const fact of facts) output.data(fact.join('\t'))
+  else if (left !== undefined) {
+    const line = padEnd(left[0], NAME_COLUMNS) + left[1]
+    const more = right === undefined ? '' : right.join('  ')
+    const gap = padEnd(line, Math.max(RIGHT_COLUMN, columnsOf(line) + 2))
+    const fits = columnsOf(gap) + columnsOf(more) <= stdout.width
+    if (right !== undefined && fits) output.data(gap + more)
+    else {
+      output.data(stdout.truncate(line))
+      if (right !== undefined) output.data(stdout.truncate(padEnd(right[0], RIGHT_NAME_COLUMNS) + right[1]))
+    }
+  }
+}
+
+function describeTracker(driver: string, { state, lastPollAt }: TrackerStatus, now: number): string {
+  if (state === 'disconnected') return `${driver}, not connected`
+  if (state !== 'connected') return `${driver}, ${state}`
+  const polled = lastPollAt === undefined ? '' : `, polled ${formatAge(now - Date.parse(lastPollAt))} ago`
+  return `${driver}, connected${polled}`
+}
+
+function describeCodeHost({ codehost: { driver, token } }: ServiceConfig): string {
+  const isConnected = isFolder(CODE_HOST_FACTS[driver]) || (token ?? '') !== ''
+  return `${driver}, ${isConnected ? 'connected' : 'not connected'}`
+}
+
+function describeWorkers(workers: readonly WorkerView[]): string {
+  if (workers.length === 0) return 'none'
+  const online = workers.filter(({ connection }) => connection === 'online')
+  const slots = online.reduce((sum, { capabilities }) => sum + (capabilities?.maxConcurrency ?? 0), 0)
+  const taken = online.reduce((sum, { activeRuns }) => sum + activeRuns, 0)
+  return `${online.length} of ${workers.length} online, ${taken} of ${slots} slots taken`
+}
+
+const ENDED = ['completed', 'failed', 'cancelled'] as const
+const IDLE_NEXT = '. Next: switchyard tickets, or switchyard start "WORDS"'
+
+function describeToday({ stdout, hasNotes }: Output, finished: readonly Run[], now: number): string {
+  const midnight = new Date(now).setHours(0, 0, 0, 0)
+  const today = finished.filter(
+    ({ finishedAt }) => finishedAt !== undefined && Date.parse(finishedAt) >= midnight,
+  )
+  if (today.length === 0) return `nothing ran${stdout.isTerminal && hasNotes ? IDLE_NEXT : ''}`
+  const counts = ENDED.map((status) => ({
+    status,
+    count: today.filter((run) => run.status === status).length,
+  }))
+  const parts = counts.filter(({ count }) => count > 0).map(({ status, count }) => `${count} ${status}`)
+  const cost = sumCost(today)
+  return [...parts, ...(cost === undefined ? [] : [cost])].join(', ')
+}
+
+/** Undefined when no run has a known price. */
+function sumCost(runs: readonly Run[]): string | undefined {
+  const known = runs.flatMap(({ costTotals }) => (costTotals?.costUsd === undefined ? [] : [costTotals]))
+  if (known.length === 0) return undefined
+  return formatUsd({
+    costUsd: known.reduce((sum, { costUsd }) => sum + (costUsd ?? 0), 0),
+    estimated: known.some(({ estimated }) => estimated),
+  })
+}
+
+function printAttention(
+  output: Output,
+  items: readonly AttentionItem[],
+  names: ReadonlyMap<string, string>,
+): void {
+  const { stdout } = output
+  const columns: readonly TableColumn<AttentionItem>[] = [
+    { heading: '', cell: ({ id, kind }) => names.get(id) ?? kind },
+    { heading: '', cell: ({ message }) => message, shrinksTo: MESSAGE_COLUMNS_MIN, shrinks: 'end' },
+    { heading: '', cell: ({ cure }) => cure ?? '' },
+  ]
+  output.data(stdout.isTerminal ? `\n${stdout.colors.bold('Needs you')}` : 'Needs you')
+  output.table(columns, items, () => stdout.glyph('attention'))
+}
