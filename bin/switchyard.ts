@@ -7,7 +7,11 @@ import { createProgram } from './tree/program.ts'
 process.umask(0o077)
 
 try {
-  await createProgram().parseAsync()
+  const words = process.argv.slice(2)
+  // On a terminal the bare name asks how things are; elsewhere commander prints the help and ends with wrong usage.
+  const isBare = words.length === 0 && process.stdout.isTTY === true
+  await createProgram().parseAsync(isBare ? ['status'] : words, { from: 'user' })
+  if (isBare && (process.exitCode ?? 0) === 0) process.stderr.write('Help: switchyard --help\n')
 } catch (error) {
   process.exitCode = reportError(error, createOutput({ json: process.argv.includes('--json') }))
 }

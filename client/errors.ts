@@ -27,10 +27,12 @@ export class HostRefusal extends Error {
 /** No host answered. */
 export class HostUnreachable extends Error {
   readonly url: string
+  readonly cure: string
 
-  constructor(at: Pick<HostAddress, 'url'>, reason: string) {
+  constructor(at: Pick<HostAddress, 'url' | 'isFromEnvironment'>, reason: string) {
     super(`no host answers at ${at.url} (${reason})`)
     this.url = at.url
+    this.cure = at.isFromEnvironment === true ? 'check SWITCHYARD_URL, or unset it' : 'switchyard serve'
   }
 }
 

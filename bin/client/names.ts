@@ -7,6 +7,7 @@
  */
 import type { Client } from '../../client/client.ts'
 import { HostRefusal } from '../../client/errors.ts'
+import { quoteWord } from '../../core/quote-word.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
 import { EXIT, ExitError } from '../exit.ts'
@@ -34,9 +35,11 @@ export async function findRun(client: Client, name: string): Promise<Run> {
     byBeginning.map(({ id }) => id),
     RUN_DIGITS,
   )
+  const identifiers = new Set(byBeginning.map(({ ticket }) => ticket.identifier))
   throw ambiguous(
     name,
     byBeginning.map(({ id, ticket }) => `${short.get(id)} (${ticket.identifier})`),
+    identifiers.size === byBeginning.length ? run.ticket.identifier : (short.get(run.id) ?? run.id),
   )
 }
 
@@ -82,6 +85,7 @@ export async function findWorker(client: Client, name: string): Promise<WorkerVi
   throw ambiguous(
     name,
     fitting.map((each) => `${each.id.slice('wk-'.length)} (${each.name})`),
+    worker.name,
   )
 }
 
@@ -95,8 +99,19 @@ export async function findTicket(client: Client, name: string): Promise<Ticket> 
   throw new ExitError(EXIT.refused, `no ticket is called ${name}`, 'switchyard tickets')
 }
 
-function ambiguous(name: string, candidates: readonly string[]): ExitError {
+/** @param example a name that is not ambiguous */
+function ambiguous(name: string, candidates: readonly string[], example: string): ExitError {
   const named = candidates.slice(0, CANDIDATES_MAX)
   const more = candidates.length > named.length ? ', or another' : ''
-  return new ExitError(EXIT.usage, `${name} may be ${named.join(' or ')}${more}`, 'write more of it')
+  return new ExitError(
+    EXIT.usage,
+    `${name} may be ${named.join(' or ')}${more}`,
+    commandWith(name, example, process.argv.slice(2)),
+  )
+}
+
+/** The command line that was typed, with another name. */
+function commandWith(name: string, other: string, typed: readonly string[]): string {
+  if (!typed.includes(name)) return `write more of it, or ${other}`
+  return ['switchyard', ...typed.map((word) => quoteWord(word === name ? other : word))].join(' ')
 }

@@ -1,5 +1,5 @@
 /**
- * `switchyard attach ID`: attaches the person's terminal to a run's session, wherever its sandbox is.
+ * `switchyard attach RUN`: attaches the person's terminal to a run's session, wherever its sandbox is.
  *
  * The command prints the detach keys first. All other keys go to the session, and its output is shown. When the person
  * detaches, the sandbox is released. When the session ends, its exit code becomes the exit code of this command.
@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { ReadStream, WriteStream } from 'node:tty'
 import { type Client, createClient, reasonOf } from '../../client/client.ts'
 import type { HostAddress } from '../../client/connection.ts'
-import { withoutControls } from '../../client/errors.ts'
+import { HostRefusal, withoutControls } from '../../client/errors.ts'
 import { findHost } from '../../client/find-host.ts'
 import { sendByNode } from '../../client/node-http.ts'
 import { dialByNode } from '../../client/node-socket.ts'
@@ -21,6 +21,7 @@ import { LocalTerminal, windowSizeOf } from '../attach/local-terminal.ts'
 import { PipedOutput } from '../attach/piped-output.ts'
 import { EXIT_HUNG_UP, handleProcessEnd, handleSuspension } from '../attach/signal-handling.ts'
 import { type AttachmentEnd, stayAttached } from '../attach/terminal-client.ts'
+import { findRun } from '../client/names.ts'
 import { realClock } from '../clock.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
@@ -50,9 +51,10 @@ interface AttachSession {
   readonly options: AttachOptions
 }
 
-export async function attach(runId: string, options: AttachOptions): Promise<void> {
-  const session = createSession(runId, options)
-  const run = await clientOf(session).readRun({ id: runId })
+export async function attach(name: string, options: AttachOptions): Promise<void> {
+  const typed = createSession(name, options)
+  const run = await readNamedRun(clientOf(typed), name)
+  const session = { ...typed, runId: run.id }
   const end = options.tty ? await attachTerminal(session, titleOf(run)) : await attachStreams(session)
   const message =
     end.is === 'left' ? await releaseSandbox(session) : 'message' in end ? end.message : undefined
@@ -64,7 +66,7 @@ function createSession(runId: string, options: AttachOptions): AttachSession {
   const keys = readDetachKeys(options.detachKeys)
   if (!keys.ok) throw new ExitError(EXIT.usage, keys.refusal.message)
   if (runId === '' || /^\.{1,2}$/.test(runId) || runId.length > ID_CHARS_MAX)
-    throw new ExitError(EXIT.usage, 'ID: must be the id of a run')
+    throw new ExitError(EXIT.usage, 'RUN: must name a run, or its ticket')
   const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true
   if (options.tty && !isTerminal)
     throw new ExitError(
@@ -80,6 +82,16 @@ function createSession(runId: string, options: AttachOptions): AttachSession {
     keys: keys.value,
     options,
     findHost: () => findHost(dataDir, { SWITCHYARD_URL, SWITCHYARD_TOKEN }),
+  }
+}
+
+/** A whole id needs one request only. */
+async function readNamedRun(client: Client, name: string): Promise<Run> {
+  try {
+    return await client.readRun({ id: name })
+  } catch (error) {
+    if (!(error instanceof HostRefusal) || error.status !== 404) throw error
+    return await findRun(client, name)
   }
 }
 
