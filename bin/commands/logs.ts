@@ -3,7 +3,7 @@
  *
  * With `--json` each event is a line, unaltered. For people each event is one line or several: time, mark, text.
  */
-import { followRun, readEvents } from '../../client/run-events.ts'
+import { followRun, hasEnded, readEvents } from '../../client/run-events.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import { findRun } from '../client/names.ts'
@@ -26,13 +26,14 @@ export interface LogsOptions extends ClientOptions {
 }
 
 const TAIL_MAX = 1000
+const STATE_COLUMNS = 11
 
 export async function logs(context: CommandContext<LogsOptions>, name: string): Promise<number | undefined> {
   const { client, options, output } = context
   const filter = createFilter(context)
   const tail = parseTail(options.tail)
   const run = await findRun(client, name)
-  const printer = new LogPrinter(context, run)
+  const printer = new LogPrinter(context)
   const print = async (event: RunEvent) => {
     if (!filter(event)) return
     printer.print(event)
@@ -47,6 +48,7 @@ export async function logs(context: CommandContext<LogsOptions>, name: string): 
   if (options.follow !== true) {
     if (tail === undefined)
       for await (const event of readEvents(context.connection, run.id)) await print(event)
+    printer.printEnd(run, false)
     return undefined
   }
   return await whileWatching(context, `${run.ticket.identifier} goes on`, async (signal) => {
@@ -58,7 +60,7 @@ export async function logs(context: CommandContext<LogsOptions>, name: string): 
     })
     let next = await events.next()
     for (; next.done !== true; next = await events.next()) await print(next.value)
-    printer.printEnd(next.value)
+    printer.printEnd(next.value, true)
     return undefined
   })
 }
@@ -85,12 +87,12 @@ function createFilter({ options, present }: CommandContext<LogsOptions>): (event
 
 class LogPrinter {
   readonly #context: CommandContext<LogsOptions>
-  readonly #run: Run
+  /** The end of the run, or of an attempt. What follows it decides how it is printed. */
+  #held: LogLine | undefined
   #lostAt: number | undefined
 
-  constructor(context: CommandContext<LogsOptions>, run: Run) {
+  constructor(context: CommandContext<LogsOptions>) {
     this.#context = context
-    this.#run = run
   }
 
   print(event: RunEvent): void {
@@ -99,8 +101,11 @@ class LogPrinter {
       output.jsonLine(event)
       return
     }
+    this.#printHeld()
     const line = lineOf(event)
-    if (line !== undefined) output.data(this.#format(line))
+    if (line === undefined) return
+    if (line.mark === '--' && event.type === 'status' && hasEnded({ status: event.to })) this.#held = line
+    else output.data(this.#format(line))
   }
 
   onLost(): void {
@@ -113,23 +118,33 @@ class LogPrinter {
     this.#context.output.warn(`connected again after ${formatDuration(ms)}, no line is missing`)
   }
 
-  printEnd(run: Run): void {
+  /** Prints the last state with what the run took. @param isFollowed the end is told even where a filter hides it */
+  printEnd(run: Run, isFollowed: boolean): void {
     const { output } = this.#context
-    const from = run.startedAt ?? beginningOf(run)
-    const took =
-      run.finishedAt === undefined
-        ? ''
-        : ` in ${formatDuration(Date.parse(run.finishedAt) - Date.parse(from))}`
-    const cost = run.costTotals === undefined ? '' : `, ${formatCost(run.costTotals)}`
-    const pull = run.prUrl === undefined ? '' : `, ${run.prUrl}`
-    output.note(`${this.#run.ticket.identifier} ${run.status}${took}${cost}${pull}`)
+    const summary = summaryOf(run)
+    if (this.#held?.text === run.status) this.#printHeld(summary)
+    else {
+      this.#printHeld()
+      if (isFollowed) output.note(output.stderr.clean(`${run.ticket.identifier} ${run.status} ${summary}`))
+    }
   }
 
-  #format({ event, mark, text }: LogLine): string {
+  #printHeld(summary?: string): void {
+    const held = this.#held
+    this.#held = undefined
+    if (held === undefined) return
+    const reason = summary === undefined ? held.reason : [summary, held.reason].filter(Boolean).join(': ')
+    this.#context.output.data(this.#format({ ...held, reason }))
+  }
+
+  #format({ event, mark, text, reason }: LogLine): string {
     const { output, present } = this.#context
     const { colors, isTerminal } = output.stdout
     const time = formatClockSeconds(Date.parse(event.at), present().offset)
-    if (mark === '--') return colors.bold(`-- ${text.padEnd(11)} ${time}`)
+    if (mark === '--') {
+      const more = (reason ?? '') === '' ? '' : `  ${output.stdout.clean(reason ?? '')}`
+      return colors.bold(`-- ${text.padEnd(STATE_COLUMNS)} ${time}${more}`)
+    }
     if (mark === '~~') return colors.attention(`~~ ${text}`)
     const head = `${colors.dim(time)} ${mark === '' ? ' ' : mark} `
     return text
@@ -137,4 +152,12 @@ class LogPrinter {
       .map((part) => head + keepColors(part, isTerminal && colors.bold('x') !== 'x'))
       .join('\n')
   }
+}
+
+/** `in 35m17s, $2.07, https://github.com/acme/api/pull/91`. */
+function summaryOf(run: Run): string {
+  const from = Date.parse(run.startedAt ?? beginningOf(run))
+  const took = run.finishedAt === undefined ? '' : `in ${formatDuration(Date.parse(run.finishedAt) - from)}`
+  const cost = run.costTotals === undefined ? '' : formatCost(run.costTotals)
+  return [took, cost, run.prUrl].filter(Boolean).join(', ')
 }

@@ -12,6 +12,8 @@ export interface LogLine {
   readonly mark: '' | '!' | '#' | '>' | '--' | '~~'
   /** May hold several lines, and the colours of the program that printed them. */
   readonly text: string
+  /** Stands behind the time of a state. */
+  readonly reason?: string | undefined
 }
 
 const STREAM_MARKS = { stdout: '', stderr: '!', system: '#' } as const
@@ -22,11 +24,7 @@ export function lineOf(event: RunEvent): LogLine | undefined {
     case 'log':
       return { event, mark: STREAM_MARKS[event.stream], text: event.text.replace(/\r?\n$/, '') }
     case 'status':
-      return {
-        event,
-        mark: '--',
-        text: event.reason === undefined ? event.to : `${event.to}: ${event.reason}`,
-      }
+      return { event, mark: '--', text: event.to, reason: event.reason }
     case 'agent': {
       const text = describeMessage(event.message)
       return text === '' ? undefined : { event, mark: '>', text }
@@ -46,11 +44,14 @@ export function lineOf(event: RunEvent): LogLine | undefined {
   }
 }
 
-/** The newest line that is more than a cost or a state. */
+/** The newest line of the agent, or of a program while no agent has said anything. */
 export function lastLineOf(events: readonly RunEvent[]): string | undefined {
-  for (const event of [...events].reverse()) {
-    const line = lineOf(event)
-    if (line === undefined || event.type === 'cost' || event.type === 'status') continue
+  const spoken = events.filter(({ type }) => type === 'agent').map(lineOf)
+  const lines = spoken.some((line) => line !== undefined)
+    ? spoken
+    : events.filter(({ type }) => type === 'log').map(lineOf)
+  for (const line of [...lines].reverse()) {
+    if (line === undefined) continue
     const last = line.text.trimEnd().split('\n').at(-1) ?? ''
     if (last.trim() !== '') return last
   }
@@ -70,11 +71,16 @@ function describeMessage(message: Message): string {
       ? message.content
       : []
   const parts = content.map((part) => describePart(objectOf(part)))
-  const item = objectOf(message.item)
+  if (message.type === 'error' && typeof message.message === 'string') return `error: ${message.message}`
+  const item = isRepeated(message) ? {} : objectOf(message.item)
   const isOfAgent = message.role !== 'user' && message.type !== 'user'
   const own = isOfAgent ? [describePart(item), describePart(message)] : []
   return [...(isOfAgent ? parts : []), ...own].filter((text) => text !== '').join('\n')
 }
+
+/** A command stands in the log when it starts; its end has the same words. */
+const isRepeated = ({ type, item }: Message): boolean =>
+  type === 'item.completed' && objectOf(item).type === 'command_execution'
 
 const TEXT_TYPES = ['text', 'agent_message', 'message', 'assistant']
 

@@ -10,8 +10,9 @@ import { formatCost, formatTokens, tokensRead } from '../output/amounts.ts'
 import type { Output } from '../output/output.ts'
 import { RUN_DIGITS, shortenIds } from '../output/short-ids.ts'
 import type { TableColumn } from '../output/table.ts'
-import { formatAge, formatClockSeconds } from '../output/times.ts'
+import { formatAge, formatClock, formatClockSeconds } from '../output/times.ts'
 import { agentName } from './agent-names.ts'
+import { keepColors } from './keep-colors.ts'
 import { lastLineOf } from './run-lines.ts'
 
 export interface ListOptions extends ClientOptions {
@@ -147,7 +148,10 @@ function runLines(context: CommandContext, run: Run, last: string | undefined): 
   const mark = text === '' ? '' : `${paint(text)} `
   const title = stdout.clean(`${run.ticket.identifier}  ${run.ticket.title}`)
   const { offset, now } = present()
-  const queued = formatClockSeconds(Date.parse(beginningOf(run)), offset)
+  const begun = Date.parse(beginningOf(run))
+  const clock = formatClock(begun, present())
+  // A day says more than seconds.
+  const queued = clock.includes(' ') ? clock : formatClockSeconds(begun, offset)
   const facts: [string, string | undefined][] = [
     ['run', `${run.id}, queued ${queued}`],
     ['waits', run.queueReason],
@@ -155,7 +159,7 @@ function runLines(context: CommandContext, run: Run, last: string | undefined): 
     ['ticket', [run.ticket.url, priorityOf(run)].filter(Boolean).join(', ') || undefined],
     ['repo', repoOf(run)],
     ['worker', workerOf(run)],
-    ['said last', last],
+    ['said last', last === undefined ? undefined : keepColors(last, false)],
     [
       'pull',
       run.prUrl === undefined

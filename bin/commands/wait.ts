@@ -59,7 +59,7 @@ function watchRuns(
       latest.set(run.id, run)
       if (hasEnded(run)) reportEnd(run)
       else if (before?.status !== run.status || before.queueReason !== run.queueReason)
-        reportState(context, run)
+        reportState(context, run, runs.length > 1)
       if ([...latest.values()].every(hasEnded)) finish([...latest.values()])
     }
     const reportEnd = (run: Run) => {
@@ -89,10 +89,14 @@ function watchRuns(
   })
 }
 
-function reportState({ output, present }: CommandContext, { ticket, status, queueReason }: Run): void {
+/** @param isNamed several runs are watched */
+function reportState({ output, present }: CommandContext, run: Run, isNamed: boolean): void {
   const { now, offset } = present()
+  const name = isNamed ? `${run.ticket.identifier} ` : ''
+  const { status, queueReason, sandbox } = run
   const why = queueReason === undefined ? '' : `: ${queueReason}`
-  output.note(`${formatClockSeconds(now, offset)} ${ticket.identifier} ${status}${output.stderr.clean(why)}`)
+  const where = status === 'preparing' && sandbox.workerName !== undefined ? ` on ${sandbox.workerName}` : ''
+  output.note(output.stderr.clean(`${formatClockSeconds(now, offset)} ${name}${status}${where}${why}`))
 }
 
 function describeEnd({ output }: CommandContext, run: Run): string {

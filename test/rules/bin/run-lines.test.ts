@@ -1,0 +1,123 @@
+/** The lines of a log for people. The messages of agents are shortened ones of captured streams. */
+import { describe, expect, test } from '@jest/globals'
+import { lastLineOf, lineOf } from '../../../bin/commands/run-lines.ts'
+import type { RunEvent } from '../../../protocol/run.ts'
+
+const base = { runId: 'run-1', index: 0, at: '2026-11-22T14:00:00.000Z' }
+
+const said = (message: Record<string, unknown>): RunEvent => ({
+  ...base,
+  type: 'agent',
+  provider: 'agentA',
+  message,
+})
+const logged = (stream: 'stdout' | 'stderr' | 'system', text: string): RunEvent => ({
+  ...base,
+  type: 'log',
+  stream,
+  text,
+})
+
+/** The mark and the text of the line. */
+function shown(event: RunEvent): string | undefined {
+  const line = lineOf(event)
+  return line === undefined ? undefined : `${line.mark} ${line.text}`
+}
+
+describe('messages of Claude Code', () => {
+  const assistant = (...content: object[]) =>
+    said({ type: 'assistant', message: { role: 'assistant', content } })
+  test.each([
+    ['words', assistant({ type: 'text', text: 'Let me run it.' }), '> Let me run it.'],
+    [
+      'a call of a tool',
+      assistant({
+        type: 'tool_use',
+        name: 'Bash',
+        input: { command: 'cat out.txt\nrm x', description: 'w' },
+      }),
+      '> Bash: cat out.txt',
+    ],
+    [
+      'a tool without telling arguments',
+      assistant({ type: 'tool_use', name: 'TodoRead', input: {} }),
+      '> TodoRead',
+    ],
+    ['thinking', assistant({ type: 'thinking', thinking: 'Hm.' }), undefined],
+    [
+      'the answer of a tool',
+      said({ type: 'user', message: { role: 'user', content: [{ type: 'tool_result', content: 'hi' }] } }),
+      undefined,
+    ],
+    ['the beginning', said({ type: 'system', subtype: 'init', cwd: '/workspace/repo' }), undefined],
+    ['the end', said({ type: 'result', total_cost_usd: 0.01, stop_reason: 'end_turn' }), undefined],
+  ])('%s', (_, event, text) => {
+    expect(shown(event)).toBe(text)
+  })
+})
+
+describe('messages of Codex', () => {
+  const command = { id: 'item_1', type: 'command_execution', command: "/bin/bash -lc 'echo hi'" }
+  test.each([
+    ['the start of a command', { type: 'item.started', item: command }, "> command: /bin/bash -lc 'echo hi'"],
+    ['its end', { type: 'item.completed', item: { ...command, exit_code: 0 } }, undefined],
+    [
+      'words',
+      { type: 'item.completed', item: { id: 'item_3', type: 'agent_message', text: 'All done.' } },
+      '> All done.',
+    ],
+    ['thinking', { type: 'item.completed', item: { id: 'i', type: 'reasoning', text: 'Hm' } }, undefined],
+    ['an error', { type: 'error', message: 'Reconnecting... 2/5' }, '> error: Reconnecting... 2/5'],
+    ['the beginning', { type: 'thread.started', thread_id: '01a1' }, undefined],
+    ['the end', { type: 'turn.completed', usage: { input_tokens: 2000 } }, undefined],
+  ])('%s', (_, message, text) => {
+    expect(shown(said(message))).toBe(text)
+  })
+})
+
+describe('messages of Gemini CLI', () => {
+  test.each([
+    ['words', { type: 'message', role: 'assistant', content: 'All done.', delta: true }, '> All done.'],
+    ['the prompt', { type: 'message', role: 'user', content: 'say hi' }, undefined],
+    [
+      'a call of a tool',
+      { type: 'tool_use', tool_name: 'run_shell_command', parameters: { command: 'echo hi' } },
+      '> run_shell_command: echo hi',
+    ],
+    [
+      'the answer of a tool',
+      { type: 'tool_result', tool_id: 'x', status: 'success', output: 'hi' },
+      undefined,
+    ],
+    ['the end', { type: 'result', status: 'success', stats: { total_tokens: 2140 } }, undefined],
+  ])('%s', (_, message, text) => {
+    expect(shown(said(message))).toBe(text)
+  })
+})
+
+test.each<[string, RunEvent, string | undefined]>([
+  ['standard output', logged('stdout', 'added 412 packages\n'), ' added 412 packages'],
+  ['standard error', logged('stderr', 'npm warn\r\n'), '! npm warn'],
+  ['the system', logged('system', 'setup: npm ci'), '# setup: npm ci'],
+  ['a state', { ...base, type: 'status', to: 'preparing' }, '-- preparing'],
+  [
+    'a gap',
+    { ...base, type: 'gap', from: 5011, to: 5224 },
+    "~~ frames 5011 to 5224 lost: the worker's buffer was full while it was offline",
+  ],
+  [
+    'a limit',
+    { ...base, type: 'limit', provider: 'agentA', message: 'resets at 5pm' },
+    '# usage limit of agentA: resets at 5pm',
+  ],
+  ['a message in an unknown form', said({ type: ['text'], message: 7, content: [null, 3] }), undefined],
+])('a line for %s', (_, event, text) => {
+  expect(shown(event)).toBe(text)
+})
+
+test('the agent said its last words, whatever programs printed later', () => {
+  const words = said({ type: 'message', role: 'assistant', content: 'One.\nTwo.' })
+  expect(lastLineOf([words, logged('stdout', 'later')])).toBe('Two.')
+  expect(lastLineOf([logged('stdout', 'only\nthis\n')])).toBe('this')
+  expect(lastLineOf([])).toBeUndefined()
+})
