@@ -111,7 +111,7 @@ function ambiguous(name: string, candidates: readonly string[], example: string)
 }
 
 /** The command line that was typed, with another name. */
-function commandWith(name: string, other: string, typed: readonly string[]): string {
-  if (!typed.includes(name)) return `write more of it, or ${other}`
-  return ['switchyard', ...typed.map((word) => quoteWord(word === name ? other : word))].join(' ')
+function commandWith(name: string, example: string, typed: readonly string[]): string {
+  if (!typed.includes(name)) return `write more of it, or ${example}`
+  return ['switchyard', ...typed.map((word) => quoteWord(word === name ? example : word))].join(' ')
 }

@@ -22,7 +22,7 @@ export interface HostSnapshot {
   readonly attention: readonly AttentionItem[]
 }
 
-/** What the lines need besides the records. */
+/** The lines show more than the records do. */
 export interface SnapshotDetails {
   readonly config: ServiceConfig
   readonly finished: readonly Run[]

@@ -1,4 +1,4 @@
-/** What of a program's output reaches a terminal. */
+/** The part of a program's output that reaches a terminal. */
 import { expect, test } from '@jest/globals'
 import { keepColors } from '../../../bin/commands/keep-colors.ts'
 

@@ -5,13 +5,13 @@ import type { RunEvent } from '../../../protocol/run.ts'
 
 const base = { runId: 'run-1', index: 0, at: '2026-11-22T14:00:00.000Z' }
 
-const said = (message: Record<string, unknown>): RunEvent => ({
+const agentEvent = (message: Record<string, unknown>): RunEvent => ({
   ...base,
   type: 'agent',
   provider: 'agentA',
   message,
 })
-const logged = (stream: 'stdout' | 'stderr' | 'system', text: string): RunEvent => ({
+const logEvent = (stream: 'stdout' | 'stderr' | 'system', text: string): RunEvent => ({
   ...base,
   type: 'log',
   stream,
@@ -26,7 +26,7 @@ function shown(event: RunEvent): string | undefined {
 
 describe('messages of Claude Code', () => {
   const assistant = (...content: object[]) =>
-    said({ type: 'assistant', message: { role: 'assistant', content } })
+    agentEvent({ type: 'assistant', message: { role: 'assistant', content } })
   test.each([
     ['words', assistant({ type: 'text', text: 'Let me run it.' }), '> Let me run it.'],
     [
@@ -46,11 +46,14 @@ describe('messages of Claude Code', () => {
     ['thinking', assistant({ type: 'thinking', thinking: 'Hm.' }), undefined],
     [
       'the answer of a tool',
-      said({ type: 'user', message: { role: 'user', content: [{ type: 'tool_result', content: 'hi' }] } }),
+      agentEvent({
+        type: 'user',
+        message: { role: 'user', content: [{ type: 'tool_result', content: 'hi' }] },
+      }),
       undefined,
     ],
-    ['the beginning', said({ type: 'system', subtype: 'init', cwd: '/workspace/repo' }), undefined],
-    ['the end', said({ type: 'result', total_cost_usd: 0.01, stop_reason: 'end_turn' }), undefined],
+    ['the beginning', agentEvent({ type: 'system', subtype: 'init', cwd: '/workspace/repo' }), undefined],
+    ['the end', agentEvent({ type: 'result', total_cost_usd: 0.01, stop_reason: 'end_turn' }), undefined],
   ])('%s', (_, event, text) => {
     expect(shown(event)).toBe(text)
   })
@@ -71,7 +74,7 @@ describe('messages of Codex', () => {
     ['the beginning', { type: 'thread.started', thread_id: '01a1' }, undefined],
     ['the end', { type: 'turn.completed', usage: { input_tokens: 2000 } }, undefined],
   ])('%s', (_, message, text) => {
-    expect(shown(said(message))).toBe(text)
+    expect(shown(agentEvent(message))).toBe(text)
   })
 })
 
@@ -91,14 +94,14 @@ describe('messages of Gemini CLI', () => {
     ],
     ['the end', { type: 'result', status: 'success', stats: { total_tokens: 2140 } }, undefined],
   ])('%s', (_, message, text) => {
-    expect(shown(said(message))).toBe(text)
+    expect(shown(agentEvent(message))).toBe(text)
   })
 })
 
 test.each<[string, RunEvent, string | undefined]>([
-  ['standard output', logged('stdout', 'added 412 packages\n'), ' added 412 packages'],
-  ['standard error', logged('stderr', 'npm warn\r\n'), '! npm warn'],
-  ['the system', logged('system', 'setup: npm ci'), '# setup: npm ci'],
+  ['standard output', logEvent('stdout', 'added 412 packages\n'), ' added 412 packages'],
+  ['standard error', logEvent('stderr', 'npm warn\r\n'), '! npm warn'],
+  ['the system', logEvent('system', 'setup: npm ci'), '# setup: npm ci'],
   ['a state', { ...base, type: 'status', to: 'preparing' }, '-- preparing'],
   [
     'a gap',
@@ -110,14 +113,14 @@ test.each<[string, RunEvent, string | undefined]>([
     { ...base, type: 'limit', provider: 'agentA', message: 'resets at 5pm' },
     '# usage limit of agentA: resets at 5pm',
   ],
-  ['a message in an unknown form', said({ type: ['text'], message: 7, content: [null, 3] }), undefined],
+  ['a message in an unknown form', agentEvent({ type: ['text'], message: 7, content: [null, 3] }), undefined],
 ])('a line for %s', (_, event, text) => {
   expect(shown(event)).toBe(text)
 })
 
 test('the agent said its last words, whatever programs printed later', () => {
-  const words = said({ type: 'message', role: 'assistant', content: 'One.\nTwo.' })
-  expect(lastLineOf([words, logged('stdout', 'later')])).toBe('Two.')
-  expect(lastLineOf([logged('stdout', 'only\nthis\n')])).toBe('this')
+  const words = agentEvent({ type: 'message', role: 'assistant', content: 'One.\nTwo.' })
+  expect(lastLineOf([words, logEvent('stdout', 'later')])).toBe('Two.')
+  expect(lastLineOf([logEvent('stdout', 'only\nthis\n')])).toBe('this')
   expect(lastLineOf([])).toBeUndefined()
 })
