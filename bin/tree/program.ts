@@ -5,6 +5,7 @@ import { everydayCommands } from './everyday.ts'
 import { oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
 import { ROOT_HELP } from './root-help.ts'
 import { runsCommand, runVerbs } from './runs.ts'
+import { workersCommand } from './workers.ts'
 
 export function createProgram(): Command {
   const program = new Command('switchyard')
@@ -17,6 +18,7 @@ export function createProgram(): Command {
     ...everydayCommands(),
     runsCommand(),
     ...runVerbs(),
+    workersCommand(),
     serveCommand(),
     workerCommand(),
     quickstartCommand(),

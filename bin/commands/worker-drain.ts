@@ -1,0 +1,121 @@
+/** `switchyard workers drain`: no new runs for a worker, and with `--wait` until it has none left. */
+import { DashboardFeed } from '../../client/dashboard-feed.ts'
+import { hasEnded } from '../../client/run-events.ts'
+import { formatDuration } from '../../core/format-duration.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { WorkerView } from '../../protocol/worker.ts'
+import { findWorker } from '../client/names.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { whileWatching } from '../client/watching.ts'
+import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
+import { formatAgeOf, parseTimeout } from '../output/times.ts'
+import { beginningOf } from './runs.ts'
+import { printChanged } from './worker-actions.ts'
+
+export interface DrainOptions extends ClientOptions {
+  readonly wait?: boolean | undefined
+  readonly timeout?: string | undefined
+}
+
+export async function drain(
+  context: CommandContext<DrainOptions>,
+  name: string,
+): Promise<number | undefined> {
+  const { client, output, options, present } = context
+  const { wait, timeout } = options
+  if (timeout !== undefined && wait !== true)
+    throw new ExitError(
+      EXIT.usage,
+      '--timeout is for --wait',
+      `switchyard workers drain ${name} --wait --timeout ${timeout}`,
+    )
+  const ms = timeout === undefined ? undefined : unwrapOrExit(parseTimeout(timeout, '--timeout', present()))
+  const worker = await findWorker(client, name)
+  const fleet = await client.drainWorker({ id: worker.id })
+  if (wait !== true) {
+    printChanged(context, fleet, worker.id, (each) => `${each.name} drains: no new runs.`)
+    return undefined
+  }
+  output.note(`${worker.name} drains: no new runs. Ctrl-C stops waiting, not the drain.`)
+  return await waitUntilEmpty(context, worker, ms)
+}
+
+async function waitUntilEmpty(
+  context: CommandContext,
+  worker: WorkerView,
+  timeoutMs: number | undefined,
+): Promise<number | undefined> {
+  const { output } = context
+  const { id, name } = worker
+  const from = performance.now()
+  return await whileWatching(context, `the drain of ${name} goes on`, async (signal) => {
+    const empty = await watchWorker(context, worker, signal, timeoutMs)
+    if (empty === undefined) {
+      output.note(`${name} is not empty after ${formatDuration(timeoutMs ?? 0)}; its drain goes on.`)
+      return EXIT.refused
+    }
+    if (output.format === 'json') output.json(empty)
+    else if (output.format === 'id') output.data(id)
+    else
+      output.data(output.stdout.clean(`${name} is empty after ${formatDuration(performance.now() - from)}.`))
+    output.next(`switchyard workers enable ${name}`)
+    return undefined
+  })
+}
+
+/** Resolves with the worker when it has no run left; undefined when the time was over before. */
+function watchWorker(
+  context: CommandContext,
+  worker: WorkerView,
+  signal: AbortSignal,
+  timeoutMs: number | undefined,
+): Promise<WorkerView | undefined> {
+  const { connection, output } = context
+  const runs = new Map<string, Run>()
+  let reported = ''
+  return new Promise((resolve, reject) => {
+    const judge = (workers: readonly WorkerView[]) => {
+      const found = workers.find(({ id }) => id === worker.id)
+      if (found === undefined)
+        finish(new ExitError(EXIT.refused, `${worker.name} was revoked`, 'switchyard workers'))
+      else if (found.activeRuns === 0) finish(found)
+      else report(found)
+    }
+    const report = ({ activeRuns }: WorkerView) => {
+      const left = [...runs.values()].filter((run) => run.sandbox.workerId === worker.id && isExecuting(run))
+      const key = `${activeRuns} ${left.map(({ id, status }) => `${id} ${status}`).join(' ')}`
+      if (key !== reported) output.note(describeLeft(context, activeRuns, left))
+      reported = key
+    }
+    const feed = new DashboardFeed(connection, {
+      onFrame: (frame) => {
+        if (frame.type === 'run-updated') runs.set(frame.run.id, frame.run)
+        else if (frame.type === 'workers') judge(frame.workers)
+        else if (frame.type === 'hello') {
+          for (const run of frame.runs) runs.set(run.id, run)
+          judge(frame.workers)
+        }
+      },
+      onLost: () => output.warn('connection lost, trying again'),
+      onEnd: (error) => finish(error),
+    })
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => finish(undefined), timeoutMs)
+    function finish(outcome: WorkerView | Error | undefined): void {
+      clearTimeout(timer)
+      feed.close()
+      if (outcome instanceof Error) reject(outcome)
+      else resolve(outcome)
+    }
+    signal.addEventListener('abort', () => finish(new Error('stopped')), { once: true })
+  })
+}
+
+const isExecuting = (run: Run): boolean => run.status !== 'queued' && !hasEnded(run)
+
+function describeLeft({ output, present }: CommandContext, count: number, runs: readonly Run[]): string {
+  const { now } = present()
+  const named = runs.map(
+    (run) => `${run.ticket.identifier} ${run.status} ${formatAgeOf(run.startedAt ?? beginningOf(run), now)}`,
+  )
+  return output.stderr.clean(named.length === 0 ? `${count} left` : `${count} left: ${named.join(', ')}`)
+}

@@ -1,0 +1,125 @@
+/** `switchyard workers list` and `workers show`: the machines in a table, and one in full. */
+import type { WorkerView } from '../../protocol/worker.ts'
+import { findWorker } from '../client/names.ts'
+import type { CommandContext } from '../client/run-command.ts'
+import { shortenIds, WORKER_DIGITS } from '../output/short-ids.ts'
+import type { TableColumn } from '../output/table.ts'
+import { formatAgeOf, formatClock } from '../output/times.ts'
+import { agentName } from './agent-names.ts'
+
+const NAME_COLUMNS = 11
+
+export async function list(context: CommandContext): Promise<void> {
+  const { client, output } = context
+  const [{ workers }, { version }] = await Promise.all([client.listWorkers(), client.health()])
+  output.list({
+    records: workers,
+    id: ({ id }) => id,
+    columns: workerColumns(context, workers, version),
+    empty: 'No worker is enrolled. Next: switchyard workers pair',
+  })
+}
+
+function workerColumns(
+  { present }: CommandContext,
+  workers: readonly WorkerView[],
+  hostVersion: string,
+): TableColumn<WorkerView>[] {
+  const { now } = present()
+  const short = shortenIds(
+    workers.map(({ id }) => id),
+    WORKER_DIGITS,
+  )
+  return [
+    { heading: 'WORKER', cell: ({ name }) => name },
+    { heading: 'STATE', cell: stateOf },
+    { heading: 'SLOTS', cell: slotsOf },
+    { heading: 'PLATFORM', cell: platformOf, givesWay: 3 },
+    {
+      heading: 'VERSION',
+      cell: (worker) => describeVersion(worker, hostVersion),
+      plain: ({ capabilities }) => capabilities?.version ?? '-',
+      givesWay: 4,
+    },
+    { heading: 'AGENTS', cell: agentsOf, givesWay: 2, shrinksTo: 6, shrinks: 'end' },
+    {
+      heading: 'SEEN',
+      cell: (worker) => describeSeen(worker, now),
+      plain: ({ lastSeenAt }) => lastSeenAt ?? '-',
+    },
+    { heading: 'ID', cell: ({ id }) => short.get(id) ?? id, plain: ({ id }) => id, givesWay: 1 },
+  ]
+}
+
+/** The word for a worker's situation: an absent worker is offline, draining or not. */
+const stateOf = ({ connection, state }: WorkerView): string => {
+  if (connection === 'offline') return 'offline'
+  return state === 'draining' ? 'draining' : 'online'
+}
+
+const slotsOf = ({ connection, activeRuns, capabilities }: WorkerView): string =>
+  connection === 'offline' || capabilities === undefined
+    ? '-'
+    : `${activeRuns}/${capabilities.maxConcurrency}`
+
+const platformOf = ({ capabilities }: WorkerView): string =>
+  capabilities === undefined ? '-' : `${capabilities.os} ${capabilities.arch}`
+
+/** `0.1.9 (older)`: the words compare the worker with its host. */
+function describeVersion({ capabilities }: WorkerView, hostVersion: string): string {
+  if (capabilities === undefined) return '-'
+  const { version } = capabilities
+  const difference = version.localeCompare(hostVersion, 'en', { numeric: true })
+  if (difference === 0) return version
+  return `${version} (${difference < 0 ? 'older' : 'newer'})`
+}
+
+function foundAgents({ capabilities }: WorkerView): string[] {
+  const agents = Object.entries(capabilities?.agents ?? {})
+  return agents.filter(([, agent]) => agent.found).map(([provider]) => provider)
+}
+
+const agentsOf = (worker: WorkerView): string => foundAgents(worker).join(' ') || '-'
+
+function describeSeen({ connection, lastSeenAt }: WorkerView, now: number): string {
+  if (connection === 'online') return 'now'
+  return lastSeenAt === undefined ? '-' : `${formatAgeOf(lastSeenAt, now)} ago`
+}
+
+// ---- one worker ----------------------------------------------------------------------------------------------------
+
+export async function show(context: CommandContext, name: string): Promise<void> {
+  const { client, output } = context
+  const worker = await findWorker(client, name)
+  if (output.format === 'json') output.json(worker)
+  else if (output.format === 'id') output.data(worker.id)
+  else {
+    const { version } = await client.health()
+    for (const line of workerLines(context, worker, version)) output.data(line)
+    const next = worker.state === 'draining' ? 'enable' : 'drain'
+    output.next(`switchyard workers ${next} ${worker.name}`)
+  }
+}
+
+function workerLines({ output, present }: CommandContext, worker: WorkerView, hostVersion: string): string[] {
+  const { stdout } = output
+  const { capabilities, address, local, enrolledAt } = worker
+  const now = present()
+  const facts: readonly (readonly [string, string])[] = [
+    ['worker', `${worker.id}${local === true ? ', of the host itself' : ''}`],
+    ['slots', slotsOf(worker)],
+    ['platform', [platformOf(worker), capabilities?.provider].filter(Boolean).join(', ')],
+    ['version', describeVersion(worker, hostVersion)],
+    ['agents', foundAgents(worker).map(agentName).join(', ') || '-'],
+    ['seen', describeSeen(worker, now.now)],
+    ['address', address ?? '-'],
+    ['enrolled', formatClock(Date.parse(enrolledAt), now)],
+  ]
+  const state = worker.state === 'draining' ? `${worker.connection}, draining` : worker.connection
+  return [
+    stdout.alignEnds(stdout.clean(worker.name), state),
+    ...facts.map(([heading, value]) =>
+      stdout.truncate(`${heading.padEnd(NAME_COLUMNS)}${stdout.clean(value)}`),
+    ),
+  ]
+}

@@ -1,0 +1,76 @@
+/** The noun `workers`. */
+import { runCommand } from '../client/run-command.ts'
+import { clientCommand } from './client-options.ts'
+
+export const workersCommand = () =>
+  clientCommand('workers', 'The machines: list, add, drain, revoke')
+    .argument('[worker]', 'one worker')
+    .action((name, options) =>
+      runCommand(options, async (context) => {
+        const workers = await import('../commands/workers.ts')
+        return name === undefined ? await workers.list(context) : await workers.show(context, name)
+      }),
+    )
+    .addCommand(listVerb())
+    .addCommand(showVerb())
+    .addCommand(pairVerb())
+    .addCommand(renameVerb())
+    .addCommand(drainVerb())
+    .addCommand(enableVerb())
+    .addCommand(revokeVerb())
+
+const listVerb = () =>
+  clientCommand('list', 'Machines that execute runs').action((options) =>
+    runCommand(options, async (context) => (await import('../commands/workers.ts')).list(context)),
+  )
+
+const showVerb = () =>
+  clientCommand('show', 'One worker in full')
+    .argument('<worker>')
+    .action((name, options) =>
+      runCommand(options, async (context) => (await import('../commands/workers.ts')).show(context, name)),
+    )
+
+const pairVerb = () =>
+  clientCommand('pair', 'Mint a pairing token for one machine').action((options) =>
+    runCommand(options, async (context) => (await import('../commands/worker-actions.ts')).pair(context)),
+  )
+
+const renameVerb = () =>
+  clientCommand('rename', 'Call it something else')
+    .argument('<worker>')
+    .argument('<name>', 'what the fleet calls it from now on')
+    .action((worker, name, options) =>
+      runCommand(options, async (context) =>
+        (await import('../commands/worker-actions.ts')).rename(context, worker, name),
+      ),
+    )
+
+const drainVerb = () =>
+  clientCommand('drain', 'Send it no new runs')
+    .argument('<worker>')
+    .option('--wait', 'until its runs have ended')
+    .option('--timeout <time>', 'with --wait, give up after: 90s, 30m, 3d, or at an instant')
+    .action((name, options) =>
+      runCommand(options, async (context) =>
+        (await import('../commands/worker-drain.ts')).drain(context, name),
+      ),
+    )
+
+const enableVerb = () =>
+  clientCommand('enable', 'Send it runs again')
+    .argument('<worker>')
+    .action((name, options) =>
+      runCommand(options, async (context) =>
+        (await import('../commands/worker-actions.ts')).enable(context, name),
+      ),
+    )
+
+const revokeVerb = () =>
+  clientCommand('revoke', 'Remove it for good')
+    .argument('<worker>')
+    .action((name, options) =>
+      runCommand(options, async (context) =>
+        (await import('../commands/worker-actions.ts')).revoke(context, name),
+      ),
+    )
