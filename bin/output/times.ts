@@ -61,6 +61,11 @@ export function formatClockSeconds(at: number, offset: UtcOffset): string {
   return localDate(at, offset).toISOString().slice(11, 19)
 }
 
+/** The local day: `2026-11-22`. */
+export function formatLocalDay(at: number, offset: UtcOffset): string {
+  return localDate(at, offset).toISOString().slice(0, 10)
+}
+
 /** An instant as records have it, for output that is no terminal. */
 export const formatInstant = (at: number): string => new Date(at).toISOString()
 

@@ -1,6 +1,7 @@
 /** The tree of all commands. Each command loads what it does only when it runs. */
 import { Command } from '@commander-js/extra-typings'
 import { VERSION } from '../version.ts'
+import { costsCommand } from './costs.ts'
 import { everydayCommands } from './everyday.ts'
 import { oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
 import { ROOT_HELP } from './root-help.ts'
@@ -19,6 +20,7 @@ export function createProgram(): Command {
     runsCommand(),
     ...runVerbs(),
     workersCommand(),
+    costsCommand(),
     serveCommand(),
     workerCommand(),
     quickstartCommand(),

@@ -13,6 +13,7 @@ Nouns
   cancel, retry, followup, release, discard RUN
                             As in runs
   workers                   The machines: list, add, drain, revoke
+  costs                     What runs have cost
 Set up
   paths                     Say where files are
   api METHOD PATH           Send one request to the host

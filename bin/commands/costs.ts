@@ -1,0 +1,170 @@
+/** `switchyard costs`: what runs have cost, added up by day, repository, model or agent. */
+import type { Client } from '../../client/client.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { unwrapOrExit } from '../exit.ts'
+import { formatCost, formatTokens, tokensRead } from '../output/amounts.ts'
+import type { TableColumn } from '../output/table.ts'
+import { formatLocalDay, parseSince, type UtcOffset } from '../output/times.ts'
+import type { CostGroup } from '../tree/cost-groups.ts'
+import { beginningOf } from './runs.ts'
+
+export interface CostsOptions extends ClientOptions {
+  readonly by: CostGroup
+  readonly since?: string | undefined
+}
+
+/** One row: what all entries with the same key have cost together. */
+export interface CostSum {
+  readonly key: string
+  readonly runs: number
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly cacheReadTokens: number
+  readonly cacheWriteTokens: number
+  /** Absent when no entry names an amount. */
+  readonly costUsd?: number
+  /** The part of `costUsd` that was computed, not billed. */
+  readonly estimatedUsd?: number
+}
+
+/** What one agent execution, or one model in it, has used. */
+type CostPart = Pick<
+  CostEntry,
+  'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens' | 'costUsd' | 'estimated'
+> & { readonly key: string; readonly runId: string }
+
+const PAGE = 200
+const TOTAL = 'total'
+const USD_DIGITS = 9
+
+export async function costs(context: CommandContext<CostsOptions>): Promise<void> {
+  const { client, output, options, present } = context
+  const { now, offset } = present()
+  const since =
+    options.since === undefined ? 0 : unwrapOrExit(parseSince(options.since, '--since', { now, offset }))
+  const runs = await readRunsSince(client, since)
+  const parts = runs.flatMap((run) => run.costs.flatMap((entry) => partsOf(run, entry, options.by, offset)))
+  const sums = groupParts(parts)
+  const total = sumOf(TOTAL, parts)
+  const rows = sums.length > 1 && output.stdout.isTerminal ? [...sums, total] : sums
+  output.list({
+    records: rows,
+    id: ({ key }) => key,
+    columns: costColumns(options.by),
+    json: { by: options.by, rows: sums, total },
+    empty: 'No run has cost anything since then.',
+  })
+  const unpriced = new Set(parts.filter(isUnpriced).map(({ runId }) => runId)).size
+  if (unpriced > 0)
+    output.note(
+      `(${unpriced === 1 ? '1 run reports' : `${unpriced} runs report`} tokens only, without an amount)`,
+    )
+}
+
+/** Runs are listed newest first, so the first page that begins before `since` is the last one. */
+async function readRunsSince(client: Client, since: number): Promise<Run[]> {
+  const runs: Run[] = []
+  for (;;) {
+    const before = runs.at(-1)?.id
+    const page = await client.listRuns({ limit: PAGE, ...(before === undefined ? {} : { before }) })
+    runs.push(...page)
+    const last = page.at(-1)
+    if (last === undefined || page.length < PAGE || Date.parse(last.createdAt) < since) break
+  }
+  return runs.filter((run) => spentAt(run) >= since)
+}
+
+/** The record has one instant for all entries of a run: its end, or else its beginning. */
+const spentAt = (run: Run): number => Date.parse(run.finishedAt ?? run.startedAt ?? beginningOf(run))
+
+/** Only a row for each model needs the parts of an entry. */
+function partsOf(run: Run, entry: CostEntry, by: CostGroup, offset: UtcOffset): CostPart[] {
+  const { estimated, breakdown = [] } = entry
+  const runId = run.id
+  if (by !== 'model') return [{ ...entry, runId, key: keyOf(run, entry, by, offset) }]
+  if (breakdown.length === 0) return [{ ...entry, runId, key: entry.model ?? '-' }]
+  return breakdown.map((usage) => ({ ...usage, estimated, runId, key: usage.model }))
+}
+
+function keyOf(
+  run: Run,
+  { provider }: CostEntry,
+  by: Exclude<CostGroup, 'model'>,
+  offset: UtcOffset,
+): string {
+  if (by === 'day') return formatLocalDay(spentAt(run), offset)
+  return by === 'agent' ? provider : (run.ticket.repo ?? run.pull?.remote ?? '-')
+}
+
+const isUnpriced = ({ costUsd }: CostPart): boolean => costUsd === undefined
+
+function groupParts(parts: readonly CostPart[]): CostSum[] {
+  const keys = [...new Set(parts.map(({ key }) => key))]
+  const sums = keys.map((key) => sumOf(key, partsWith(parts, key)))
+  return sums.sort((a, b) => (a.key < b.key ? -1 : 1))
+}
+
+const partsWith = (parts: readonly CostPart[], key: string): CostPart[] =>
+  parts.filter((part) => part.key === key)
+
+type TokenCount = 'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens'
+
+function sumOf(key: string, parts: readonly CostPart[]): CostSum {
+  const tokens = (name: TokenCount) => parts.reduce((sum, part) => sum + part[name], 0)
+  const priced = parts.filter((part) => !isUnpriced(part))
+  const estimated = priced.filter((part) => part.estimated)
+  return {
+    key,
+    runs: new Set(parts.map(({ runId }) => runId)).size,
+    inputTokens: tokens('inputTokens'),
+    outputTokens: tokens('outputTokens'),
+    cacheReadTokens: tokens('cacheReadTokens'),
+    cacheWriteTokens: tokens('cacheWriteTokens'),
+    ...(priced.length === 0 ? {} : { costUsd: dollarsOf(priced) }),
+    ...(estimated.length === 0 ? {} : { estimatedUsd: dollarsOf(estimated) }),
+  }
+}
+
+/** Sums of binary fractions have digits behind the last one that means something. */
+const dollarsOf = (parts: readonly CostPart[]): number =>
+  Number(parts.reduce((sum, { costUsd = 0 }) => sum + costUsd, 0).toFixed(USD_DIGITS))
+
+function costColumns(by: CostGroup): TableColumn<CostSum>[] {
+  return [
+    { heading: by.toUpperCase(), cell: ({ key }) => key, shrinksTo: 10, shrinks: 'middle' },
+    { heading: 'RUNS', cell: ({ runs }) => String(runs), align: 'right' },
+    {
+      heading: 'TOKENS IN',
+      cell: (sum) => formatTokens(tokensRead(costOf(sum))),
+      plain: (sum) => String(tokensRead(costOf(sum))),
+      align: 'right',
+      givesWay: 2,
+    },
+    {
+      heading: 'TOKENS OUT',
+      cell: ({ outputTokens }) => formatTokens(outputTokens),
+      plain: ({ outputTokens }) => String(outputTokens),
+      align: 'right',
+      givesWay: 1,
+    },
+    { heading: 'COST', cell: formatSum, plain: ({ costUsd }) => String(costUsd ?? '-'), align: 'right' },
+    {
+      heading: 'ESTIMATED',
+      cell: ({ estimatedUsd }) =>
+        estimatedUsd === undefined
+          ? '-'
+          : formatCost({ ...NO_TOKENS, costUsd: estimatedUsd, estimated: false }),
+      plain: ({ estimatedUsd }) => String(estimatedUsd ?? '-'),
+      align: 'right',
+    },
+  ]
+}
+
+const NO_TOKENS = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 }
+
+const costOf = (sum: CostSum) => ({ ...sum, estimated: sum.estimatedUsd !== undefined })
+
+/** The tokens stand beside the amount, so an unknown amount is `-`. */
+const formatSum = (sum: CostSum): string => (sum.costUsd === undefined ? '-' : formatCost(costOf(sum)))
