@@ -27,6 +27,8 @@ export const EXIT = {
 
 /** An expected end of the command: a message for the person, an exit code for scripts. */
 export class ExitError extends Error {
+  /** Programs are bundled apart from the command that starts them, and have a class of their own. */
+  readonly isExit = true
   readonly code: number
   /** A command or a deed that helps, printed on a line of its own. */
   readonly cure: string | undefined
@@ -37,6 +39,9 @@ export class ExitError extends Error {
     this.cure = cure
   }
 }
+
+export const isExitError = (error: unknown): error is ExitError =>
+  error instanceof Error && Reflect.get(error, 'isExit') === true
 
 /** Returns the value; a refusal ends the command as wrong usage. */
 export function unwrapOrExit<T>(answer: Result<T>): T {

@@ -5,7 +5,7 @@
  * happened.
  */
 import { HostNotFound, HostRefusal, HostUnreachable, WrongAddress } from '../client/errors.ts'
-import { EXIT, ExitError } from './exit.ts'
+import { EXIT, isExitError } from './exit.ts'
 import { LogRedactor } from './log-redaction.ts'
 import type { Output } from './output/output.ts'
 
@@ -23,7 +23,7 @@ export function reportError(error: unknown, output: Pick<Output, 'error'>, isDeb
 }
 
 function exitCodeOf(error: unknown): number {
-  if (error instanceof ExitError) return error.code
+  if (isExitError(error)) return error.code
   if (error instanceof HostRefusal) return EXIT.refused
   if (error instanceof HostNotFound || error instanceof HostUnreachable) return EXIT.unavailable
   return error instanceof WrongAddress ? EXIT.usage : EXIT.broken

@@ -6,12 +6,15 @@ import { createProgram } from './tree/program.ts'
 // Set this first: lmdb ignores file modes, and other users must not read our files.
 process.umask(0o077)
 
-try {
+async function run(): Promise<void> {
   const words = process.argv.slice(2)
   // On a terminal the bare name asks how things are; elsewhere commander prints the help and ends with wrong usage.
   const isBare = words.length === 0 && process.stdout.isTTY === true
   await createProgram().parseAsync(isBare ? ['status'] : words, { from: 'user' })
   if (isBare && (process.exitCode ?? 0) === 0) process.stderr.write('Help: switchyard --help\n')
-} catch (error) {
-  process.exitCode = reportError(error, createOutput({ json: process.argv.includes('--json') }))
 }
+
+// The bundle is CommonJS, which has no `await` outside of functions.
+run().catch((error: unknown) => {
+  process.exitCode = reportError(error, createOutput({ json: process.argv.includes('--json') }))
+})

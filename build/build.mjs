@@ -2,8 +2,8 @@
  * `npm run build`: bundles bin/switchyard.ts into dist/bin/switchyard.js, and each program that runs inside a
  * sandbox into one file of dist/inside/ with a command beside it.
  *
- * Lazily imported commands become files of their own beside switchyard.js, so that `switchyard status` does not
- * load the server. The client is bundled for programs of others, for Node and for browsers. The build replaces dist/
+ * The client commands are one file, so that they start in a moment; it loads a program such as the host only when that
+ * is started. The client is bundled for programs of others, for Node and for browsers. The build replaces dist/
  * only after all bundles succeeded.
  */
 import { execFileSync } from 'node:child_process'
@@ -35,12 +35,13 @@ export async function build() {
   const { build: bundle } = await import('esbuild')
   const terminalAddon = findTerminalAddon()
   const bundles = await Promise.all([
+    bundle(commandOptions()),
     bundle({
       ...options,
-      entryPoints: { 'bin/switchyard': 'bin/switchyard.ts' },
-      outdir: dist,
+      entryPoints: Object.fromEntries(programs.map((name) => [name, join('bin', 'commands', `${name}.ts`)])),
+      outdir: join(dist, 'bin', 'programs'),
       splitting: true,
-      chunkNames: 'bin/parts/[name]-[hash]',
+      chunkNames: 'parts/[name]-[hash]',
       write: false,
     }),
     ...sandboxPrograms().map((entry) => bundle(sandboxProgramOptions(entry))),
@@ -49,6 +50,8 @@ export async function build() {
   rmSync(dist, { recursive: true, force: true })
   for (const { path, contents } of bundles.flatMap(({ outputFiles }) => outputFiles)) write(path, contents)
   makeCommand(program)
+  write(join(dist, 'bin', 'package.json'), '{ "type": "commonjs" }\n')
+  write(join(dist, 'bin', 'programs', 'package.json'), '{ "type": "module" }\n')
   for (const entry of sandboxPrograms()) writeSandboxCommand(basename(entry, '.ts'))
   copyFileSync(terminalAddon, join(inside.built, 'pty.node'))
   // Otherwise Node would use the checkout's package.json, or another one inside a sandbox.
@@ -62,6 +65,38 @@ export async function build() {
 function write(path, contents) {
   mkdirSync(dirname(path), { recursive: true })
   writeFileSync(path, contents)
+}
+
+// ---- the command -----------------------------------------------------------------------------------------------------
+
+/** Commands that load much: libraries, schemas, native add-ons. All others are clients, and are bundled together. */
+const programs = ['serve', 'worker', 'quickstart', 'oauth-helper', 'mcp'].filter((name) =>
+  existsSync(join(root, 'bin', 'commands', `${name}.ts`)),
+)
+
+/**
+ * All client commands are one CommonJS file, which starts in two thirds of the processor time that modules and their
+ * parts need.
+ */
+function commandOptions() {
+  const { banner: _, ...plain } = options
+  const loadPrograms = {
+    name: 'programs',
+    setup(bundling) {
+      const pattern = new RegExp(`/commands/(${programs.join('|')})\\.ts$`)
+      bundling.onResolve({ filter: pattern }, ({ path, kind }) =>
+        kind === 'dynamic-import' ? { path: `./programs/${basename(path, '.ts')}.js`, external: true } : undefined,
+      )
+    },
+  }
+  return {
+    ...plain,
+    entryPoints: ['bin/switchyard.ts'],
+    outfile: program,
+    format: 'cjs',
+    plugins: [loadPrograms],
+    write: false,
+  }
 }
 
 // ---- programs inside a sandbox -------------------------------------------------------------------------------------
