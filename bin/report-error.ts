@@ -16,7 +16,7 @@ export function reportError(error: unknown, output: Pick<Output, 'error'>, isDeb
   const code = exitCodeOf(error)
   const cure: unknown = Reflect.get(Object(error), 'cure')
   // An ExitError with this code is a failure of the machine that the message explains.
-  const isBug = code === EXIT.broken && !(error instanceof ExitError)
+  const isBug = code === EXIT.broken && !isExitError(error)
   const text = isBug ? describeBug(error) : describe(error, isDebugging)
   output.error(new LogRedactor().redact(text), typeof cure === 'string' ? cure : undefined)
   return code

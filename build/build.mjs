@@ -85,7 +85,9 @@ function commandOptions() {
     setup(bundling) {
       const pattern = new RegExp(`/commands/(${programs.join('|')})\\.ts$`)
       bundling.onResolve({ filter: pattern }, ({ path, kind }) =>
-        kind === 'dynamic-import' ? { path: `./programs/${basename(path, '.ts')}.js`, external: true } : undefined,
+        kind === 'dynamic-import'
+          ? { path: `./programs/${basename(path, '.ts')}.js`, external: true }
+          : undefined,
       )
     },
   }
