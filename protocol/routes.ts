@@ -389,7 +389,7 @@ export const routes = {
     response: Run,
     errorStatuses: [400, 404, 409],
     summary:
-      'Queues an ended run once more; its pull request, costs and instructions stay with it. A queued run that a worker gave back is tried once more at once.',
+      'Queues an ended run once more, or tries a queued one that a worker gave back; costs and instructions stay.',
   },
   followUpRun: {
     ...runs,
