@@ -1,6 +1,7 @@
 /** The tree of all commands. Each command loads what it does only when it runs. */
 import { Command } from '@commander-js/extra-typings'
 import { VERSION } from '../version.ts'
+import { configCommand } from './config.ts'
 import { costsCommand } from './costs.ts'
 import { everydayCommands } from './everyday.ts'
 import { oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
@@ -21,6 +22,7 @@ export function createProgram(): Command {
     ...runVerbs(),
     workersCommand(),
     costsCommand(),
+    configCommand(),
     serveCommand(),
     workerCommand(),
     quickstartCommand(),

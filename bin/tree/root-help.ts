@@ -15,7 +15,7 @@ Nouns
   workers                   The machines: list, add, drain, revoke
   costs                     What runs have cost
 Set up
-  paths                     Say where files are
+  config, paths             Read and change settings; say where files are
   api METHOD PATH           Send one request to the host
   version                   Say which version this is
 Programs

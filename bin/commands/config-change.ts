@@ -1,0 +1,101 @@
+/**
+ * `switchyard config set` and `config unset`: change one setting of the running host.
+ *
+ * A secret is never an argument, because other users of the machine can read arguments. The host checks a credential
+ * with its provider and keeps it only when it works.
+ */
+import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type { CommandContext } from '../client/run-command.ts'
+import {
+  type CredentialRequestField,
+  kindOfSetting,
+  patchOf,
+  readSetting,
+  splitKey,
+} from '../client/setting-keys.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import { formatSetting } from './config.ts'
+
+export async function set(context: CommandContext, key: string, text: string | undefined): Promise<void> {
+  const { client, questions } = context
+  const kind = kindOfSetting(key)
+  const parts = splitKey(await client.readConfig(), key)
+  if (kind.is === 'plain') {
+    if (text === undefined)
+      throw new ExitError(EXIT.usage, `the value of ${key} is missing`, `switchyard config set ${key} VALUE`)
+    printChange(
+      context,
+      key,
+      parts,
+      await client.changeSettings({ body: { patch: patchOf(parts, parseValue(text)) } }),
+    )
+    return
+  }
+  if (text !== undefined)
+    throw new ExitError(
+      EXIT.usage,
+      `${key} is a secret, and other users can read arguments; nothing was changed`,
+      `switchyard config set ${key} < FILE`,
+    )
+  const secret = await questions.askSecret(`the value of ${key}`)
+  if (kind.is === 'credential') await changeCredential(context, key, kind.field, secret)
+  else
+    printChange(context, key, parts, await client.changeSettings({ body: { patch: patchOf(parts, secret) } }))
+}
+
+export async function unset(context: CommandContext, key: string): Promise<void> {
+  const { client, questions, options } = context
+  const kind = kindOfSetting(key)
+  const parts = splitKey(await client.readConfig(), key)
+  if (kind.is !== 'plain')
+    await questions.confirmLoss({
+      loss: `this deletes the secret ${key}`,
+      yes: options.yes,
+      command: `switchyard config unset ${key}`,
+    })
+  if (kind.is === 'credential') await changeCredential(context, key, kind.field, '')
+  else
+    printChange(context, key, parts, await client.changeSettings({ body: { patch: patchOf(parts, null) } }))
+}
+
+/** JSON where the text is JSON, and otherwise the text itself. */
+function parseValue(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+function printChange(
+  { output }: CommandContext,
+  key: string,
+  parts: readonly string[],
+  answer: SettingsUpdateResponse,
+): void {
+  const { config, applied } = answer
+  if (output.format === 'json') output.json(answer)
+  else if (output.format === 'id') output.data(key)
+  else {
+    const value = readSetting(config, parts)
+    output.data(
+      output.stdout.clean(value === undefined ? `${key} is not set` : `${key} = ${formatSetting(value)}`),
+    )
+  }
+  if (applied === 'restart') output.note('The host uses it from its next start on.')
+}
+
+/** @param secret an empty one disconnects */
+async function changeCredential(
+  { client, output }: CommandContext,
+  key: string,
+  field: CredentialRequestField,
+  secret: string,
+): Promise<void> {
+  const answer = await client.changeCredentials({ body: { [field]: secret } })
+  const [result] = Object.values(answer.results)
+  if (result?.ok === false) throw new ExitError(EXIT.refused, `${key} was not changed: ${result.detail}`)
+  if (output.format === 'json') output.json(answer)
+  else if (output.format === 'id') output.data(key)
+  else output.data(output.stdout.clean(`${key}: ${result?.detail ?? 'changed'}`))
+}

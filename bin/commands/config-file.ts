@@ -1,0 +1,69 @@
+/** `switchyard config path` and `config edit`: the file of a host on this machine. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { CommandContext } from '../client/run-command.ts'
+import { resolveDataDir } from '../data-dir.ts'
+import { EXIT, ExitError } from '../exit.ts'
+
+export async function path({ output, options }: CommandContext): Promise<void> {
+  const file = fileOf(options.dataDir)
+  if (output.format === 'json') output.json({ path: file })
+  else output.data(file)
+}
+
+export async function edit({ output, options }: CommandContext): Promise<void> {
+  const file = fileOf(options.dataDir)
+  const before = await readText(file)
+  const editor = process.env.VISUAL || process.env.EDITOR || 'vi'
+  // An editor may stand there with options, so a shell reads it.
+  const child = spawn('/bin/sh', ['-c', `${editor} "$1"`, 'sh', file], { stdio: 'inherit' })
+  const [code] = await once(child, 'close')
+  if (code !== 0) throw new ExitError(EXIT.refused, `the editor ended with ${code ?? 'a signal'}: ${editor}`)
+  const after = await readText(file)
+  if (after === before) output.note('Nothing was changed.')
+  else {
+    checkJson(after, file)
+    output.note('A running host uses a valid file after a second, and names a wrong setting in its log.')
+    output.next('switchyard config get')
+  }
+}
+
+/** With an address in the environment the host may be on another machine. */
+function fileOf(dataDir: string | undefined): string {
+  if ((process.env.SWITCHYARD_URL ?? '') !== '')
+    throw new ExitError(
+      EXIT.usage,
+      'SWITCHYARD_URL names the host, and its file may be on another machine',
+      'switchyard config set KEY VALUE, or unset SWITCHYARD_URL',
+    )
+  return join(resolveDataDir(dataDir), 'config.json')
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
+      throw new ExitError(
+        EXIT.refused,
+        `${file} is not there yet`,
+        'switchyard serve writes it at its first start',
+      )
+    throw error
+  }
+}
+
+function checkJson(text: string, file: string): void {
+  try {
+    JSON.parse(text)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new ExitError(
+      EXIT.refused,
+      `${file} is no JSON, so the host ignores it: ${why}`,
+      'switchyard config edit',
+    )
+  }
+}

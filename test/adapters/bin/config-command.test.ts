@@ -1,0 +1,114 @@
+/** `switchyard config` against a real listener. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { get } from '../../../bin/commands/config.ts'
+import { set, unset } from '../../../bin/commands/config-change.ts'
+import { yes } from '../../../core/result.ts'
+import { configDefaults } from '../../../protocol/config.ts'
+import { openCommandHost } from '../../support/command-host.ts'
+import { runCommand } from '../../support/command-process.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+
+async function openConfigured() {
+  const host = await openCommandHost()
+  const config = {
+    ...configDefaults,
+    tracker: { ...configDefaults.tracker, apiKey: '***' },
+    repos: { 'my.repo': { remote: 'acme/lamps' } },
+  }
+  host.hostApi.config = () => config
+  host.hostApi.changed = () => yes({ config, applied: 'restart' })
+  return { ...host, config }
+}
+
+test('config get prints one setting, a section, or all, with secrets masked', async () => {
+  const { print, config } = await openConfigured()
+  expect((await print((context) => get(context, 'tracker.apiKey'))).out).toBe('***\n')
+  expect((await print((context) => get(context, 'tracker.eligible.states'))).out).toBe('["Todo"]\n')
+  expect((await print((context) => get(context, 'repos'))).out).toBe(
+    'KEY\tVALUE\nrepos.my.repo.remote\tacme/lamps\n',
+  )
+  const all = await print((context) => get(context), { options: { json: true } })
+  expect(JSON.parse(all.out)).toEqual(config)
+  const ids = await print((context) => get(context, 'storage'), { options: { output: 'id' } })
+  expect(ids.out).toBe('storage.bucket\nstorage.publicBaseUrl\n')
+  const narrow = await print((context) => get(context), { columns: 60 })
+  for (const line of narrow.out.split('\n')) expect(line.length).toBeLessThanOrEqual(60)
+})
+
+test.each([
+  ['sandbox.concurrency', '4', { sandbox: { concurrency: 4 } }],
+  ['tracker.startedState', 'In Progress', { tracker: { startedState: 'In Progress' } }],
+  ['tracker.eligible.labels', '["Todo"]', { tracker: { eligible: { labels: ['Todo'] } } }],
+  ['repos.my.repo.setup', 'npm ci', { repos: { 'my.repo': { setup: 'npm ci' } } }],
+  ['repos.new.remote', 'acme/new', { repos: { new: { remote: 'acme/new' } } }],
+])('config set %s %s sends a patch', async (key, value, patch) => {
+  const { print, hostApi } = await openConfigured()
+  const { err } = await print((context) => set(context, key, value))
+  expect(hostApi.patches).toEqual([patch])
+  expect(err).toMatch(/next start/)
+})
+
+test('config unset deletes the key', async () => {
+  const { print, hostApi } = await openConfigured()
+  await print((context) => unset(context, 'repos.my.repo'))
+  expect(hostApi.patches).toEqual([{ repos: { 'my.repo': null } }])
+})
+
+test('a credential comes from standard input, and the host checks it', async () => {
+  const { print, hostApi } = await openConfigured()
+  const results = { tracker: { ok: true, detail: 'connected as ann' } }
+  hostApi.answers.set('changeCredentials', yes({ results, config: configDefaults }))
+  const { out } = await print((context) => set(context, 'tracker.apiKey', undefined), { input: 'lin_1\n' })
+  expect(out).toBe('tracker.apiKey: connected as ann\n')
+  expect(hostApi.providerCalls).toEqual([{ name: 'changeCredentials', args: [{ trackerApiKey: 'lin_1' }] }])
+  expect(hostApi.patches).toEqual([])
+})
+
+test('a credential that does not work is refused with the words of the provider', async () => {
+  const { print, hostApi } = await openConfigured()
+  const results = { codehost: { ok: false, detail: 'bad credentials' } }
+  hostApi.answers.set('changeCredentials', yes({ results, config: configDefaults }))
+  const refused = print((context) => set(context, 'codehost.token', undefined), { input: 'x' })
+  await expect(refused).rejects.toMatchObject({
+    code: 1,
+    message: expect.stringContaining('bad credentials'),
+  })
+})
+
+test('deleting a credential needs --yes without a terminal', async () => {
+  const { print, hostApi } = await openConfigured()
+  await expect(print((context) => unset(context, 'codehost.token'))).rejects.toMatchObject({ code: 2 })
+  hostApi.answers.set('changeCredentials', yes({ results: {}, config: configDefaults }))
+  await print((context) => unset(context, 'codehost.token'), { options: { yes: true } })
+  expect(hostApi.providerCalls.at(-1)?.args).toEqual([{ codehostToken: '' }])
+})
+
+test('the real command takes no secret from its arguments, and no secret that only a flow may write', async () => {
+  const { run, hostApi } = await openConfigured()
+  const [byArgument, byHand, unknown, elsewhere] = await Promise.all([
+    run('config', 'set', 'tracker.apiKey', 'lin_1'),
+    run('config', 'set', 'tracker.refreshToken', 'x'),
+    run('config', 'get', 'lamp.colour'),
+    run('config', 'edit'),
+  ])
+  expect([byArgument.code, byHand.code, unknown.code, elsewhere.code]).toEqual([2, 2, 1, 2])
+  expect(byArgument.err).not.toMatch(/lin_1/)
+  expect(byHand.err).toMatch(/switchyard connect tracker/)
+  expect([hostApi.patches, hostApi.providerCalls]).toEqual([[], []])
+})
+
+test('config edit opens the file in the editor of the person, and says when it is no JSON', async () => {
+  const dataDir = tempFolder()
+  const file = join(dataDir, 'config.json')
+  writeFileSync(file, '{}')
+  const editWith = async (VISUAL: string) => {
+    const { exit, err } = runCommand(['config', 'edit', '--data-dir', dataDir], '', { VISUAL })
+    return { code: await exit, err: err() }
+  }
+  expect(await editWith('true')).toMatchObject({ code: 0, err: expect.stringMatching(/Nothing/) })
+  expect(await editWith('cp /dev/null')).toMatchObject({ code: 1, err: expect.stringMatching(/no JSON/) })
+  expect(readFileSync(file, 'utf8')).toBe('')
+  expect(await editWith('false')).toMatchObject({ code: 1 })
+})
