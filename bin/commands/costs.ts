@@ -15,7 +15,7 @@ export interface CostsOptions extends ClientOptions {
   readonly since?: string | undefined
 }
 
-/** One row: what all entries with the same key have cost together. */
+/** A row: the sum of all entries with the same key. */
 export interface CostSum {
   readonly key: string
   readonly runs: number
@@ -29,7 +29,7 @@ export interface CostSum {
   readonly estimatedUsd?: number
 }
 
-/** What one agent execution, or one model in it, has used. */
+/** The usage of one agent execution, or of one model in it. */
 type CostPart = Pick<
   CostEntry,
   'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens' | 'costUsd' | 'estimated'

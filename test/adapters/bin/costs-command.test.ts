@@ -55,7 +55,7 @@ test('a row stands for a local day, estimates are flagged, and runs without an a
       'total          3       6.0k         400  ~$4.00      $1.50\n',
     ].join('\n'),
   )
-  expect(err).toBe('(1 run reports tokens only, without an amount)\n')
+  expect(err).toMatch(/1 run reports tokens only/)
 })
 
 test.each([
