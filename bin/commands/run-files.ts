@@ -8,6 +8,7 @@ import { readEvents } from '../../client/run-events.ts'
 import { findRun } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
+import type { Output } from '../output/output.ts'
 
 export interface ArtifactOptions extends ClientOptions {
   readonly to?: string | undefined
@@ -18,6 +19,11 @@ export async function open({ client, output }: CommandContext, name: string): Pr
   const url = run.prUrl
   if (url === undefined || !/^https?:/.test(url))
     throw new ExitError(EXIT.refused, `${run.ticket.identifier} has no pull request that a browser shows`)
+  openAddress(output, url)
+}
+
+/** Prints an address, and opens it in a browser where there is one. */
+export function openAddress(output: Output, url: string): void {
   const opener = process.platform === 'darwin' ? 'open' : 'xdg-open'
   const hasScreen =
     process.platform === 'darwin' || (process.env.DISPLAY ?? process.env.WAYLAND_DISPLAY) !== undefined

@@ -5,6 +5,7 @@ import { configCommand } from './config.ts'
 import { costsCommand } from './costs.ts'
 import { everydayCommands } from './everyday.ts'
 import { oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
+import { pullsCommand } from './pulls.ts'
 import { ROOT_HELP } from './root-help.ts'
 import { runsCommand, runVerbs } from './runs.ts'
 import { workersCommand } from './workers.ts'
@@ -21,6 +22,7 @@ export function createProgram(): Command {
     runsCommand(),
     ...runVerbs(),
     workersCommand(),
+    pullsCommand(),
     costsCommand(),
     configCommand(),
     serveCommand(),

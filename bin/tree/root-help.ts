@@ -9,7 +9,7 @@ Every day
   attach RUN                Open the session of a finished run
   pause, resume             Stop dispatching runs; go on
 Nouns
-  tickets, runs             What rolls in, and what is worked on
+  tickets, runs, pulls      What rolls in, what is worked on, what comes out
   cancel, retry, followup, release, discard RUN
                             As in runs
   workers                   The machines: list, add, drain, revoke
