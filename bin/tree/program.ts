@@ -4,6 +4,7 @@ import { VERSION } from '../version.ts'
 import { configCommand } from './config.ts'
 import { costsCommand } from './costs.ts'
 import { everydayCommands } from './everyday.ts'
+import { memoriesCommand } from './memories.ts'
 import { oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
 import { pullsCommand } from './pulls.ts'
 import { ROOT_HELP } from './root-help.ts'
@@ -23,6 +24,7 @@ export function createProgram(): Command {
     ...runVerbs(),
     workersCommand(),
     pullsCommand(),
+    memoriesCommand(),
     costsCommand(),
     configCommand(),
     serveCommand(),

@@ -13,7 +13,7 @@ Nouns
   cancel, retry, followup, release, discard RUN
                             As in runs
   workers                   The machines: list, add, drain, revoke
-  costs                     What runs have cost
+  memories, costs           What runs have learnt; what they have cost
 Set up
   config, paths             Read and change settings; say where files are
   api METHOD PATH           Send one request to the host
