@@ -13,7 +13,8 @@ const session: RecordedSession = {
   replacements: [(text) => text.replaceAll('secret', 'public')],
   steps: [
     { types: 'echo a secret that is too long', until: AT_PROMPT, caption: 'a wrapped line' },
-    { types: 'seq 3; sleep 60', until: /^3$/m, caption: 'while it goes on' },
+    // One job: between two, Ctrl-C would reach neither.
+    { types: '(seq 3; sleep 60)', until: /^3$/m, caption: 'while it goes on' },
     { presses: 'Ctrl-C', until: AT_PROMPT },
   ],
 }
@@ -30,7 +31,7 @@ $
 
 ## while it goes on
 
-$ seq 3; sleep 60
+$ (seq 3; sleep 60)
 1
 2
 3
