@@ -1,5 +1,5 @@
 /** The tree of all commands. Each command loads what it does only when it runs. */
-import { Command } from '@commander-js/extra-typings'
+import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { VERSION } from '../version.ts'
 import { configCommand } from './config.ts'
 import { costsCommand } from './costs.ts'
@@ -12,11 +12,7 @@ import { runsCommand, runVerbs } from './runs.ts'
 import { workersCommand } from './workers.ts'
 
 export function createProgram(): Command {
-  const program = new Command('switchyard')
-    .version(VERSION)
-    .exitOverride()
-    .enablePositionalOptions()
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'switchyard: ')) })
+  const program = new Command('switchyard').version(VERSION).exitOverride().enablePositionalOptions()
   program.helpInformation = () => ROOT_HELP
   for (const command of [
     ...everydayCommands(),
@@ -33,5 +29,12 @@ export function createProgram(): Command {
     oauthHelperCommand(),
   ])
     program.addCommand(command)
+  nameErrors(program)
   return program
+}
+
+/** Every message begins with the name of the program; commander passes no setting on to commands that are added. */
+function nameErrors(command: CommandUnknownOpts): void {
+  command.configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'switchyard: ')) })
+  for (const verb of command.commands) nameErrors(verb)
 }

@@ -1,0 +1,364 @@
+/** The client commands as processes, against a host that the test controls. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { yes } from '../../../core/result.ts'
+import type { RunEvent } from '../../../protocol/run.ts'
+import { type CommandProcess, runCommand } from '../../support/command-process.ts'
+import { type FakeHostApi, fakeRun } from '../../support/fake-host-api.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { runInTerminal } from '../../support/terminal-host.ts'
+import { openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
+
+const OLD_ID = 'run-01a203706fb070008000000000000001'
+const NEW_ID = 'run-01a203abc33070008000000000000002'
+
+interface CommandHost {
+  readonly hostApi: FakeHostApi
+  readonly dataDir: string
+  readonly url: string
+  /** The count of dashboard connections so far. */
+  watchers(): number
+  run(...args: readonly string[]): CommandProcess
+}
+
+async function startCommandHost(): Promise<CommandHost> {
+  const { hostApi, url } = await openTestServer()
+  const dataDir = tempFolder()
+  writeFileSync(join(dataDir, 'launch.json'), JSON.stringify({ url, token: TOKEN }), { mode: 0o600 })
+  hostApi.runsById.set(OLD_ID, {
+    ...fakeRun(OLD_ID, 'failed', 'ENG-1'),
+    error: 'verify "npm test" exited with 1',
+  })
+  hostApi.runsById.set(NEW_ID, { ...fakeRun(NEW_ID, 'queued', 'ENG-2'), queueReason: 'fleet at capacity' })
+  const { hello, runs } = hostApi
+  // The real host compares ids, and knows no run that `before` must name.
+  hostApi.runs = ({ before, limit, ...query }) => {
+    const found = runs(query)
+    if (!found.ok) return found
+    const older = found.value.runs.filter(({ id }) => before === undefined || id < before)
+    return yes({ runs: older.slice(0, limit), more: limit !== undefined && older.length > limit })
+  }
+  let watchers = 0
+  hostApi.hello = () => {
+    watchers += 1
+    return hello()
+  }
+  return {
+    hostApi,
+    dataDir,
+    url,
+    watchers: () => watchers,
+    run: (...args) => runCommand([...args, '--data-dir', dataDir]),
+  }
+}
+
+interface CommandEnd {
+  readonly code: number | NodeJS.Signals
+  readonly out: string
+  readonly err: string
+}
+
+async function endOf(command: CommandProcess): Promise<CommandEnd> {
+  const code = await command.exit
+  return { code, out: command.out(), err: command.err() }
+}
+
+const logEvent = (index: number, text: string): RunEvent => ({
+  runId: NEW_ID,
+  index,
+  at: '2026-11-22T14:19:14.107Z',
+  type: 'log',
+  stream: 'stdout',
+  text,
+})
+
+describe('data and words', () => {
+  test('the status names what needs a person last, and --json has all records', async () => {
+    const { hostApi, run } = await startCommandHost()
+    const items = [
+      {
+        id: `failed:${OLD_ID}`,
+        kind: 'failed' as const,
+        message: 'failed: verify "npm test" exited with 1',
+        cure: 'switchyard logs ENG-1',
+        runId: OLD_ID,
+        since: '2026-11-22T14:19:14.107Z',
+      },
+    ]
+    hostApi.attention = () => ({ items })
+    const text = await endOf(run('status'))
+    expect([text.code, text.err]).toEqual([0, ''])
+    expect(text.out.split('\n')).toEqual([
+      '0 runs active, 1 queued, 1 needs you',
+      'tracker\tlinear, not connected',
+      'code host\tgithub, not connected',
+      'workers\t0 of 1 online, 0 of 0 slots taken',
+      'today\tnothing ran',
+      'Needs you',
+      'ENG-1\tfailed: verify "npm test" exited with 1\tswitchyard logs ENG-1',
+      '',
+    ])
+    const json = await endOf(run('status', '--json'))
+    const printed = JSON.parse(json.out)
+    expect(Object.keys(printed)).toEqual(['health', 'tracker', 'paused', 'workers', 'runs', 'attention'])
+    expect(printed).toMatchObject({ paused: false, runs: [{ id: NEW_ID }], attention: items })
+  })
+
+  test('runs are tab-separated values with whole ids, ids alone or records', async () => {
+    const { run } = await startCommandHost()
+    const [text, ids, json] = await Promise.all(
+      [['runs'], ['runs', '-o', 'id'], ['runs', '--json']].map(async (args) => await endOf(run(...args))),
+    )
+    expect(text?.out.split('\n').slice(0, 2)).toEqual([
+      'TICKET\tTITLE\tSTATE\tAGE\tCOST\tWORKER\tRUN',
+      `ENG-2\tThe lamp flickers\tqueued\t2026-03-01T08:30:00.000Z\t-\t-\t${NEW_ID}`,
+    ])
+    expect(ids?.out).toBe(`${NEW_ID}\n${OLD_ID}\n`)
+    expect(JSON.parse(json?.out ?? '')).toMatchObject([{ id: NEW_ID }, { id: OLD_ID }])
+    expect([text?.err, ids?.err, json?.err]).toEqual(['', '', ''])
+  })
+
+  test('what a command recommends stands on standard error, and --quiet leaves it out', async () => {
+    const { run } = await startCommandHost()
+    const shown = await endOf(run('runs', 'show', 'ENG-2'))
+    expect(shown).toMatchObject({ code: 0, err: 'Next: switchyard explain ENG-2\n' })
+    expect(shown.out).toContain('waits      fleet at capacity\n')
+    expect((await endOf(run('runs', 'show', 'ENG-2', '--quiet'))).err).toBe('')
+  })
+
+  test('a retried run is printed as its ticket, its id or its record', async () => {
+    const { hostApi, run } = await startCommandHost()
+    expect(await endOf(run('retry', 'ENG-1', '--instructions', 'Hurry.'))).toEqual({
+      code: 0,
+      out: 'ENG-1 queued\n',
+      err: '',
+    })
+    expect(hostApi.runOptions).toEqual([{ instructions: 'Hurry.' }])
+    expect((await endOf(run('runs', 'cancel', '01a2037', '-o', 'id'))).out).toBe(`${OLD_ID}\n`)
+    expect(JSON.parse((await endOf(run('retry', OLD_ID, '--json'))).out)).toMatchObject({ status: 'queued' })
+  })
+
+  test('a log is printed with its marks, and unaltered as JSON Lines', async () => {
+    const { hostApi, run } = await startCommandHost()
+    const events = [logEvent(0, 'one\ntwo\n'), logEvent(1, '\x1b[31mred\x1b[2J\n')]
+    hostApi.eventsById.set(NEW_ID, events)
+    const text = await endOf(run('logs', 'ENG-2'))
+    expect(text.out.replace(/^\d\d:\d\d:\d\d/gm, 'TIME')).toBe('TIME   one\nTIME   two\nTIME   red\n')
+    const json = await endOf(run('logs', 'ENG-2', '--json', '--tail', '1'))
+    expect(json.out).toBe(`${JSON.stringify(events[1])}\n`)
+  })
+})
+
+describe('errors', () => {
+  test.each([
+    [
+      'an unknown run',
+      ['logs', 'ENG-999'],
+      1,
+      /no run or ticket is called ENG-999\n {2}try: switchyard runs --all\n$/,
+    ],
+    [
+      'an ambiguous beginning',
+      ['cancel', '01a203'],
+      2,
+      /^switchyard: 01a203 may be 01a203abc330 \(ENG-2\) or 01a203706fb0 \(ENG-1\)\n {2}try: switchyard cancel ENG-2 --data-dir /,
+    ],
+    ['a refusal', ['retry', 'ENG-2'], 1, /^switchyard: the run is queued\n$/],
+    [
+      'a loss without --yes',
+      ['discard', 'ENG-1'],
+      2,
+      /^switchyard: this deletes ENG-1's sandbox\n {2}try: switchyard discard ENG-1 --yes\n$/,
+    ],
+    ['an unknown option', ['runs', '--sideways'], 2, /^switchyard: unknown option '--sideways'\n/],
+    ['an unknown command', ['dance'], 2, /^switchyard: unknown command 'dance'/],
+    ['a wrong number', ['logs', 'ENG-2', '--tail', '0'], 2, /--tail 0 must be a whole number/],
+  ])('%s', async (_, args, code, message) => {
+    const { run } = await startCommandHost()
+    expect(await endOf(run(...args))).toEqual({ code, out: '', err: expect.stringMatching(message) })
+  })
+
+  test('--json puts the error on standard error as JSON', async () => {
+    const { run } = await startCommandHost()
+    const { code, out, err } = await endOf(run('retry', 'ENG-2', '--json'))
+    expect([code, out, JSON.parse(err)]).toEqual([1, '', { error: 'the run is queued' }])
+  })
+
+  test('--debug adds the request and its status', async () => {
+    const { run } = await startCommandHost()
+    const { err } = await endOf(run('retry', 'ENG-2', '--debug'))
+    expect(err).toBe(`switchyard: the run is queued (POST /api/runs/${NEW_ID}/retry answered 409)\n`)
+  })
+
+  test('no host, and a host that is gone, end with 69 and a next step', async () => {
+    const { dataDir } = await startCommandHost()
+    const empty = tempFolder()
+    expect(await endOf(runCommand(['status', '--data-dir', empty]))).toEqual({
+      code: 69,
+      out: '',
+      err: `switchyard: no host is running for ${empty}\n  try: switchyard serve\n`,
+    })
+    writeFileSync(join(dataDir, 'launch.json'), JSON.stringify({ url: 'http://127.0.0.1:1', token: TOKEN }))
+    const gone = await endOf(runCommand(['runs', '--data-dir', dataDir]))
+    expect(gone).toMatchObject({ code: 69, out: '' })
+    expect(gone.err).toMatch(
+      /^switchyard: no host answers at \S+ \(ECONNREFUSED\)\n {2}try: switchyard serve\n$/,
+    )
+  })
+
+  test('a wrong token of the environment and one of launch.json end with 1, each with its cure', async () => {
+    const { dataDir, url } = await startCommandHost()
+    const env = { SWITCHYARD_URL: url, SWITCHYARD_TOKEN: 'old' }
+    expect(await endOf(runCommand(['runs'], '', env))).toEqual({
+      code: 1,
+      out: '',
+      err: `switchyard: the host at ${url} refused SWITCHYARD_TOKEN\n  try: unset SWITCHYARD_TOKEN SWITCHYARD_URL, then launch.json is read\n`,
+    })
+    writeFileSync(join(dataDir, 'launch.json'), JSON.stringify({ url, token: 'old' }))
+    const { code, err } = await endOf(runCommand(['runs', '--data-dir', dataDir]))
+    expect(code).toBe(1)
+    expect(err).toMatch(/refused the token of \S+launch\.json; .*\n {2}try: restart the host, or name/)
+  })
+
+  test('--yes discards', async () => {
+    const { run } = await startCommandHost()
+    expect(await endOf(run('discard', 'ENG-1', '--yes'))).toEqual({ code: 0, out: 'ENG-1 failed\n', err: '' })
+  })
+
+  test('the bare command is wrong usage without a terminal', async () => {
+    const { code, out, err } = await endOf(runCommand([]))
+    expect([code, out]).toEqual([2, ''])
+    expect(err).toMatch(/^Usage: switchyard COMMAND/)
+  })
+})
+
+describe('watching', () => {
+  test('a reader that closes the pipe ends the command with 0', async () => {
+    const { hostApi, run } = await startCommandHost()
+    hostApi.eventsById.set(
+      NEW_ID,
+      Array.from({ length: 5_000 }, (_, index) => logEvent(index, `${'x'.repeat(500)}\n`)),
+    )
+    const command = run('logs', 'ENG-2')
+    command.process.stdout?.once('data', () => command.process.stdout?.destroy())
+    expect(await command.exit).toBe(0)
+    expect(command.err()).toBe('')
+  })
+
+  test.each([
+    ['logs', ['logs', 'ENG-2', '-f'], 'SIGINT', 130],
+    ['runs wait', ['runs', 'wait', 'ENG-2'], 'SIGINT', 130],
+    ['runs wait, ended by its supervisor', ['runs', 'wait', 'ENG-2'], 'SIGTERM', 143],
+  ] as const)('a signal ends the watching alone: %s', async (_, args, signal, code) => {
+    const host = await startCommandHost()
+    const { hostApi, run } = host
+    const command = run(...args)
+    await until('the command watches', () => host.watchers() > 0)
+    command.process.kill(signal)
+    expect(await endOf(command)).toEqual({ code, out: '', err: 'Stopped watching; ENG-2 goes on.\n' })
+    expect(hostApi.runsById.get(NEW_ID)?.status).toBe('queued')
+  })
+
+  test('waiting reports how each run ends, and its exit code says whether all have completed', async () => {
+    const host = await startCommandHost()
+    const { hostApi, run } = host
+    const command = run('runs', 'wait', 'ENG-2', '--timeout', '5m')
+    await until('the command watches', () => host.watchers() > 0)
+    const queued = fakeRun(NEW_ID, 'queued', 'ENG-2')
+    const times = { startedAt: '2026-03-01T08:30:00.000Z', finishedAt: '2026-03-01T08:35:26.000Z' }
+    hostApi.push({ type: 'run-updated', run: { ...queued, status: 'running' } })
+    hostApi.push({
+      type: 'run-updated',
+      run: { ...queued, ...times, status: 'completed', prUrl: 'https://h/pull/92' },
+    })
+    const { code, out, err } = await endOf(command)
+    expect([code, out]).toEqual([0, 'ENG-2 completed in 5m26s  https://h/pull/92\n'])
+    expect(err).toMatch(/^\d\d:\d\d:\d\d running\n$/)
+    expect(await endOf(run('runs', 'wait', 'ENG-1'))).toMatchObject({ code: 1 })
+    expect(await endOf(run('runs', 'wait', 'ENG-2', '--timeout', '1s'))).toEqual({
+      code: 1,
+      out: '',
+      err: 'Not all have ended in 1s.\n',
+    })
+  })
+
+  test('a watched status is printed again when something changes', async () => {
+    const host = await startCommandHost()
+    const { hostApi, run } = host
+    const command = run('status', '--watch', '--json')
+    await until('the first line', () => command.out().includes('\n') && host.watchers() > 0)
+    const changed = { ...fakeRun(NEW_ID, 'running', 'ENG-2') }
+    hostApi.runsById.set(NEW_ID, changed)
+    hostApi.push({ type: 'run-updated', run: changed })
+    await until('the second line', () => command.out().split('\n').length > 2)
+    command.process.kill('SIGINT')
+    expect(await command.exit).toBe(130)
+    const states = command
+      .out()
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line).runs[0].status)
+    expect(states).toEqual(['queued', 'running'])
+  })
+})
+
+describe('on a terminal', () => {
+  const TITLE = '登録フォームの検証をすべての入力欄に加える'
+
+  async function screenOf(args: readonly string[], cols: number, env: NodeJS.ProcessEnv = {}) {
+    const { hostApi, dataDir } = await startCommandHost()
+    const run = fakeRun(NEW_ID, 'queued', 'ENG-2')
+    hostApi.runsById.set(NEW_ID, {
+      ...run,
+      queueReason: 'fleet at capacity',
+      ticket: { ...run.ticket, title: TITLE },
+    })
+    const terminal = runInTerminal(
+      [...args, '--data-dir', dataDir],
+      { LANG: 'C.UTF-8', ...env },
+      { cols, rows: 30 },
+    )
+    const { code } = await terminal.waitForEnd()
+    const { buffer } = await terminal.screen()
+    const lines = Array.from(
+      { length: 30 },
+      (_, at) => buffer.active.getLine(at)?.translateToString(true) ?? '',
+    )
+    return {
+      code,
+      text: terminal.text(),
+      lines: lines.slice(lines.findIndex((line) => line.includes('TICKET'))),
+    }
+  }
+
+  test('at 60 columns runs drop what matters least, and wide titles are cut whole', async () => {
+    const { code, lines, text } = await screenOf(['runs'], 60)
+    expect(code).toBe(0)
+    expect(lines[0]).toMatch(/^ {2}TICKET {2}TITLE +STATE +AGE/)
+    expect(lines[1]).toMatch(/^◦ ENG-2 {3}登録フォーム.*queued +\d+d\d+h/)
+    expect(text).toContain('\x1b[')
+  })
+
+  test('at 200 columns the reason follows the title', async () => {
+    const { lines } = await screenOf(['runs'], 200)
+    expect(lines[1]).toContain(`${TITLE}  queued: fleet at capacity`)
+  })
+
+  test('NO_COLOR leaves the colours out, and a locale without UTF-8 the glyphs', async () => {
+    const { lines, text } = await screenOf(['runs'], 80, { NO_COLOR: '1', LANG: 'C' })
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours begin with a control character
+    expect(text.match(/\x1b\[[0-9;]*m/)).toBeNull()
+    expect(lines[1]).toMatch(/^\. ENG-2 {3}\?+/)
+  })
+
+  test('the bare command is the status, and names the help', async () => {
+    const { dataDir } = await startCommandHost()
+    const terminal = runInTerminal([], { SWITCHYARD_DATA_DIR: dataDir, NO_COLOR: '1' })
+    const { code } = await terminal.waitForEnd()
+    expect(code).toBe(0)
+    expect(terminal.text()).toContain('0 runs active, 1 queued, nothing needs you\r\n')
+    expect(terminal.text()).toContain('Help: switchyard --help\r\n')
+  })
+})
