@@ -52,9 +52,7 @@ interface AttachSession {
 }
 
 export async function attach(name: string, options: AttachOptions): Promise<void> {
-  const typed = createSession(name, options)
-  const run = await readNamedRun(clientOf(typed), name)
-  const session = { ...typed, runId: run.id }
+  const { session, run } = await findSession(createSession(name, options))
   const end = options.tty ? await attachTerminal(session, titleOf(run)) : await attachStreams(session)
   const message =
     end.is === 'left' ? await releaseSandbox(session) : 'message' in end ? end.message : undefined
@@ -86,12 +84,14 @@ function createSession(runId: string, options: AttachOptions): AttachSession {
 }
 
 /** A whole id needs one request only. */
-async function readNamedRun(client: Client, name: string): Promise<Run> {
+async function findSession(session: AttachSession): Promise<{ session: AttachSession; run: Run }> {
+  const client = clientOf(session)
   try {
-    return await client.readRun({ id: name })
+    return { session, run: await client.readRun({ id: session.runId }) }
   } catch (error) {
     if (!(error instanceof HostRefusal) || error.status !== 404) throw error
-    return await findRun(client, name)
+    const run = await findRun(client, session.runId)
+    return { session: { ...session, runId: run.id }, run }
   }
 }
 

@@ -326,7 +326,7 @@ describe('before attaching', () => {
 
   test.each([
     [['attach', 'r1', '--no-tty', '--detach-keys', 'd'], 2, 'the first key must have ctrl-'],
-    [['attach', '..', '--no-tty'], 2, 'ID: '],
+    [['attach', '..', '--no-tty'], 2, 'RUN: '],
     [['attach', '--no-tty'], 2, 'missing required argument'],
   ])('%j is wrong usage', async (args, code, sentence) => {
     expect(await outcome(args)).toEqual({ code, err: expect.stringContaining(sentence) })
@@ -403,7 +403,7 @@ test('the real host is found by its data directory, and refuses an unknown run',
   writeFileSync(join(dataDir, 'config.json'), configWithAnyPort())
   await serve(dataDir).waitForLaunch()
   const { exit, err } = runCommand(['attach', 'nobody', '--no-tty', '--data-dir', dataDir])
-  expect([await exit, err()]).toEqual([1, expect.stringMatching(/^switchyard: .*nobody.*\n$/)])
+  expect([await exit, err()]).toEqual([1, expect.stringMatching(/^switchyard: .*nobody\n/)])
 })
 
 test('without a terminal, standard input and output are passed on', async () => {

@@ -214,7 +214,7 @@ describe('errors', () => {
     expect(await endOf(runCommand(['runs'], '', env))).toEqual({
       code: 1,
       out: '',
-      err: `switchyard: the host at ${url} refused SWITCHYARD_TOKEN\n  try: unset SWITCHYARD_TOKEN SWITCHYARD_URL, then launch.json is read\n`,
+      err: expect.stringMatching(/refused SWITCHYARD_TOKEN\n {2}try: unset /),
     })
     writeFileSync(join(dataDir, 'launch.json'), JSON.stringify({ url, token: 'old' }))
     const { code, err } = await endOf(runCommand(['runs', '--data-dir', dataDir]))
