@@ -2,6 +2,7 @@
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { VERSION } from '../version.ts'
 import { configCommand } from './config.ts'
+import { connectCommand } from './connect.ts'
 import { costsCommand } from './costs.ts'
 import { everydayCommands } from './everyday.ts'
 import { memoriesCommand } from './memories.ts'
@@ -22,6 +23,7 @@ export function createProgram(): Command {
     pullsCommand(),
     memoriesCommand(),
     costsCommand(),
+    connectCommand(),
     configCommand(),
     serveCommand(),
     workerCommand(),

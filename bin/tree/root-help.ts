@@ -15,6 +15,7 @@ Nouns
   workers                   The machines: list, add, drain, revoke
   memories, costs           What runs have learnt; what they have cost
 Set up
+  connect PROVIDER          Connect tracker, codehost, storage or an agent
   config, paths             Read and change settings; say where files are
   api METHOD PATH           Send one request to the host
   version                   Say which version this is
