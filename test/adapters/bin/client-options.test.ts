@@ -29,6 +29,20 @@ const GATES = [
   { id: 'capacity', status: 'wait', message: 'no slot is free' },
 ]
 
+const PULLS = [
+  { repo: 'api', number: 7, state: 'open' },
+  { repo: 'web', number: 8, state: 'open' },
+  { repo: 'web', number: 9, state: 'merged' },
+].map((pull) => ({
+  ...pull,
+  title: 'Greet',
+  author: 'ann',
+  branch: 'b',
+  url: '',
+  updatedAt: '2026-03-01T08:30:00.000Z',
+  createdAt: '2026-03-01T08:30:00.000Z',
+}))
+
 interface Outcome {
   readonly code: unknown
   readonly out: string
@@ -50,6 +64,7 @@ function answerTo(path: string, method: string): unknown {
   if (path.endsWith('/events')) return EVENTS
   if (path === '/api/tickets' && method === 'POST') return { ticket: fakeTicket('ENG-3'), run: RUN }
   if (path === '/api/tickets') return [fakeTicket('ENG-1')]
+  if (path === '/api/pulls') return { pulls: PULLS, errors: [] }
   return path === '/api/runs' ? [RUN] : RUN
 }
 
@@ -247,4 +262,29 @@ test.each(['retry', 'followup'])('%s --instructions reach the host', async (verb
 test('api --body is sent', async () => {
   const { requests } = await run('api', 'PUT', '/api/settings', '--body', '{"patch":{}}')
   expect(requests).toEqual(['PUT /api/settings {"patch":{}}'])
+})
+
+// ---- pull requests -------------------------------------------------------------------------------------------------
+
+test('pulls list --repo and --state leave out all else', async () => {
+  expect(lines((await run('pulls', 'list', '--repo', 'web', '-o', 'id')).out)).toEqual(['web#8', 'web#9'])
+  expect(lines((await run('pulls', 'list', '--state', 'merged', '-o', 'id')).out)).toEqual(['web#9'])
+})
+
+const sent = async (...args: string[]): Promise<string | undefined> => (await run(...args)).requests.at(-1)
+
+test('pulls merge --method and pulls comment --body are sent', async () => {
+  expect(await sent('pulls', 'merge', 'web', '8', '--method', 'rebase')).toBe(
+    'POST /api/pulls/web/8/merge {"method":"rebase"}',
+  )
+  expect(await sent('pulls', 'comment', 'web', '8', '--body', 'Nice')).toBe(
+    'POST /api/pulls/web/8/comment {"body":"Nice"}',
+  )
+})
+
+test('pulls review sends its verdict and its words', async () => {
+  const review = async (...args: string[]) => await sent('pulls', 'review', 'web', '8', ...args)
+  expect(await review('--approve')).toMatch(/^POST \/api\/pulls\/web\/8\/review .*"APPROVE"/)
+  expect(await review('--request-changes', '--body', 'Trim')).toMatch(/"REQUEST_CHANGES".*"Trim"/)
+  expect(await review('--comment', '--body', 'Hm')).toMatch(/"COMMENT".*"Hm"/)
 })
