@@ -128,7 +128,7 @@ function restored({ hello: { runs } }: BannerFacts): BannerLine[] {
 
 function nextStep({ repos, policy, tracker: { eligible } }: ServiceConfig): string {
   if (Object.keys(repos).length === 0) return 'add a repository under repos in config.json'
-  if (policy.paused) return 'set policy.paused to false in config.json, and queued runs start'
+  if (policy.paused) return 'switchyard resume, and queued runs start'
   return `move a ticket to ${eligible.states.join(' or ') || 'an eligible state'}, and a run starts`
 }
 

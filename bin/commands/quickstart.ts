@@ -10,13 +10,7 @@ import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import type { Launch } from '../launch-file.ts'
 import { type Colors, createColors } from '../output/colors.ts'
-import {
-  EXAMPLE_REPO,
-  type ExampleFolder,
-  exampleFolder,
-  prepareFolder,
-  writeTickets,
-} from '../quickstart/data-folder.ts'
+import { type ExampleFolder, exampleFolder, prepareFolder, writeTickets } from '../quickstart/data-folder.ts'
 import { dialDashboard } from '../quickstart/dial-dashboard.ts'
 import { ExampleHost } from '../quickstart/host.ts'
 import { describeNextSteps } from '../quickstart/next-steps.ts'
@@ -82,7 +76,7 @@ export async function quickstart(options: QuickstartOptions): Promise<void> {
       cwd: process.cwd(),
       columns: screen.width,
     }
-    const next = { ...facts, repo: EXAMPLE_REPO, url: launch.url, run: runs.find(isPublished) }
+    const next = { ...facts, url: launch.url, run: runs.find(isPublished) }
     screen.print(`\n${describeNextSteps(next, isKept)}`)
     if (isKept) await Promise.race([asked, aborted])
   } finally {

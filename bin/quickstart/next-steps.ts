@@ -1,11 +1,9 @@
 /**
  * Says what to do after the example: commands that work in the folder in which it was started.
  *
- * Commands are never cut; on a terminal they are folded at its width. The token reaches `curl` by its standard input,
- * because other users can read the arguments of a process.
+ * Commands are never cut; on a terminal they are folded at its width.
  */
 import { isAbsolute, relative } from 'node:path'
-import { quoteWord } from '../../core/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
 import { wrapWords } from '../output/text-width.ts'
 import { shellWords } from '../shell-command.ts'
@@ -17,8 +15,6 @@ export interface NextStepsFacts {
   readonly dataDir: string
   /** The folder in which the person is. */
   readonly cwd: string
-  /** The key of the repository in the configuration. */
-  readonly repo: string
   readonly url: string
   /** A run that has a pull request. */
   readonly run: Run | undefined
@@ -35,13 +31,17 @@ export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): strin
   }
   const where = `Everything lies in ${nearPath(dataDir, cwd)}`
   const place = columns === undefined ? [where] : wrapWords(where, columns)
-  const attach =
-    run === undefined ? [] : [`  # talk to the agent of ${run.ticket.identifier}`, command('attach', run.id)]
+  const name = run?.ticket.identifier
+  const attach = name === undefined ? [] : [`  # talk to the agent of ${name}`, command('attach', name)]
+  const merge =
+    name === undefined ? [] : [`  # merge the pull request of ${name}`, command('pulls', 'merge', name)]
   if (isKept)
     return [
       'What next, in another terminal in this folder:',
+      '  # see what runs, what waits and what needs you',
+      command('status'),
       ...attach,
-      ...mergeSteps(facts),
+      ...merge,
       `Serving ${url} until Ctrl-C.`,
       ...place,
     ].join('\n')
@@ -54,18 +54,6 @@ export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): strin
     ...attach.map((line) => line.replace(/^( {2}# .*)$/, '$1, while it serves')),
     ...place,
   ].join('\n')
-}
-
-function mergeSteps({ run, url, repo, dataDir, cwd, columns }: NextStepsFacts): string[] {
-  if (run?.pull === undefined) return []
-  const launch = quoteWord(nearPath(`${dataDir}/launch.json`, cwd))
-  const header = ['sed', '-n', `'s/.*"token": "\\(.*\\)".*/Authorization: Bearer \\1/p'`, launch]
-  const request = ['-H @-', `-H 'Content-Type: application/json'`, `-d '{"method":"merge"}'`]
-  const address = `${url}/api/pulls/${repo}/${run.pull.number}/merge`
-  return [
-    `  # merge the pull request of ${run.ticket.identifier}`,
-    foldCommand([...header, '|', 'curl', '-sS', ...request, address], columns),
-  ]
 }
 
 /** The path from the person's folder when it lies below, so that a command stays short. */

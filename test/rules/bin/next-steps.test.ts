@@ -33,13 +33,14 @@ describe('what comes next', () => {
   const url = 'http://127.0.0.1:40000'
 
   test.each([true, false])('fits into 60 columns, when the host is kept: %s', (isKept) => {
-    const text = describeNextSteps({ ...facts, url, repo: 'example', columns: 60 }, isKept)
+    const text = describeNextSteps({ ...facts, url, columns: 60 }, isKept)
     expect(text.split('\n').filter((line) => line.length > 60)).toEqual([])
   })
 
   test('has each command on a line of its own where nothing is cut', () => {
-    const text = describeNextSteps({ ...facts, url, repo: 'example', columns: undefined }, true)
-    expect(text).toContain(`attach ${run.id} --data-dir .data\n`)
+    const text = describeNextSteps({ ...facts, url, columns: undefined }, true)
+    for (const words of ['status', `attach ${run.ticket.identifier}`, `pulls merge ${run.ticket.identifier}`])
+      expect(text).toContain(`  node dist/bin/switchyard.js ${words} --data-dir .data\n`)
     expect(text).not.toContain('\\\n')
   })
 })
