@@ -61,7 +61,12 @@ export async function connect(
     openAddress(context.output, answer.url)
     return undefined
   }
-  throw new ExitError(EXIT.refused, answer.reason, `switchyard config set ${KEYS[provider] ?? 'KEY'} < FILE`)
+  // A folder on this machine takes no credential.
+  const { tracker, codehost } = await context.client.readConfig()
+  const drivers: Readonly<Record<string, string>> = { tracker: tracker.driver, codehost: codehost.driver }
+  const isFolder = drivers[provider] === 'local'
+  const cure = `switchyard config set ${KEYS[provider] ?? 'KEY'} < FILE`
+  throw new ExitError(EXIT.refused, answer.reason, isFolder ? undefined : cure)
 }
 
 /** The setting that holds the credential of a provider that a person gives by hand. */
