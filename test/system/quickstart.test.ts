@@ -87,8 +87,10 @@ describe('three tickets become three pull requests', () => {
     const launch = readLaunch(dataDir)
     expect(isAlive(launch?.pid ?? 0)).toBe(true)
     expect(kept.out()).not.toContain(launch?.token)
-    const merge = commandWith(kept.out(), ' | curl ')
-    expect(JSON.parse(execFileSync('sh', ['-c', merge], QUIET).toString())).toMatchObject({ merged: true })
+    const run = (words: string) =>
+      execFileSync('sh', ['-c', commandWith(kept.out(), words)], QUIET).toString()
+    expect(run(' status ')).toContain('today\t3 completed')
+    expect(run(' pulls merge ')).toMatch(/^example#\d is merged\.\n$/)
     const attach = commandWith(kept.out(), ' attach ')
     const talk: ExecFileSyncOptions = { stdio: ['pipe', 'pipe', 'ignore'], input: '/exit\n' }
     expect(execFileSync('sh', ['-c', `${attach} --no-tty`], talk).toString()).toContain('no model behind')
