@@ -134,8 +134,9 @@ function countGaps(
   { used, answered, until }: SessionTotal,
   nested: readonly ModelAnswer[],
 ): Map<string, TokenCounts> {
-  // Answers without an instant count as earlier ones.
-  const before = nested.filter(({ at }) => until === undefined || !(at >= until))
+  // Answers without an instant count as earlier ones, and so do those of the same millisecond: counted as later ones,
+  // their usage would be found a second time.
+  const before = nested.filter(({ at }) => until === undefined || !(at > until))
   const answeredByThen = sumAnswers(before, answered)
   const isComparable = [...answeredByThen.keys()].every((model) => used.has(model))
   if (!isComparable) return new Map()

@@ -244,6 +244,18 @@ describe('agentA', () => {
       expect(calls(await used(instant(0)))).toEqual(Array(5).fill([1, 1]))
     })
 
+    test('excludes the answer of a nested agent in the same millisecond as the line after the total', async () => {
+      put(`.claude/projects/-work/${SESSION}/subagents/agent-aea77.jsonl`, [
+        answer({ id: 'msg_2', at: instant(5) }),
+      ])
+      put(main, [
+        answer({ id: 'msg_1', at: instant(1) }),
+        account(2),
+        answer({ id: 'msg_3', at: instant(5) }),
+      ])
+      expect(calls(await used())).toEqual(Array(3).fill([1, 1]))
+    })
+
     test('excludes earlier answers of the session in another project', async () => {
       put(main, [
         answer({ id: 'msg_1', at: instant(1) }),
