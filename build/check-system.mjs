@@ -29,10 +29,16 @@ const PACKAGES = {
   git: { program: 'git' },
   bubblewrap: { program: 'bwrap', platform: 'linux' },
 }
-/** The tests also need a compiler, for the library that simulates disk failures. */
+/**
+ * The tests also need a compiler, for the library that simulates disk failures; the shells that commands are completed
+ * in; and a checker of manual pages.
+ */
 const TEST_PACKAGES = {
   ...PACKAGES,
   'build-essential': { program: 'cc', platform: 'linux' },
+  fish: { program: 'fish', platform: 'linux' },
+  mandoc: { program: 'mandoc', platform: 'linux' },
+  zsh: { program: 'zsh', platform: 'linux' },
 }
 const FOLDERS = ['/usr/bin', '/usr/local/bin', '/bin', '/opt/homebrew/bin']
 
