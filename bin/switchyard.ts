@@ -1,7 +1,7 @@
 /** The command line: parses the arguments, starts the command, and turns errors into messages and exit codes. */
 import { createOutput } from './output/create-output.ts'
 import { reportError } from './report-error.ts'
-import { createProgram } from './tree/program.ts'
+import { createProgramFor } from './tree/program.ts'
 
 // Set this first: lmdb ignores file modes, and other users must not read our files.
 process.umask(0o077)
@@ -10,7 +10,8 @@ async function run(): Promise<void> {
   const words = process.argv.slice(2)
   // On a terminal the bare name asks how things are; elsewhere commander prints the help and ends with wrong usage.
   const isBare = words.length === 0 && process.stdout.isTTY === true
-  await createProgram().parseAsync(isBare ? ['status'] : words, { from: 'user' })
+  const given = isBare ? ['status'] : words
+  await createProgramFor(given).parseAsync(given, { from: 'user' })
   if (isBare && (process.exitCode ?? 0) === 0) process.stderr.write('Help: switchyard --help\n')
 }
 

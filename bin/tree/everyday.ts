@@ -5,28 +5,14 @@ import { runCommand } from '../client/run-command.ts'
 import { clientCommand } from './client-options.ts'
 import { RUN_PHASES } from './phases.ts'
 
-export const everydayCommands = () => [
-  statusCommand(),
-  startCommand(),
-  logsCommand(),
-  explainCommand(),
-  attachCommand(),
-  pauseCommand(),
-  resumeCommand(),
-  ticketsCommand(),
-  apiCommand(),
-  pathsCommand(),
-  versionCommand(),
-]
-
-const statusCommand = () =>
+export const statusCommand = () =>
   clientCommand('status', 'Show what runs, what waits and what needs you')
     .option('--watch', 'print it anew whenever something changes')
     .action((options) =>
       runCommand(options, async (context) => (await import('../commands/status.ts')).status(context)),
     )
 
-const startCommand = () =>
+export const startCommand = () =>
   clientCommand('start', 'Queue a ticket, or a new one made from words')
     .argument('<ticket-or-words...>', 'tickets, or the title of a new one in quotes')
     .option('--repo <key>', 'the repository of a new ticket')
@@ -39,7 +25,7 @@ const startCommand = () =>
       runCommand(options, async (context) => (await import('../commands/start.ts')).start(context, names)),
     )
 
-const logsCommand = () =>
+export const logsCommand = () =>
   clientCommand('logs', "Print a run's log from its first line; -f follows")
     .argument('<run>', 'a run, or its ticket')
     .option('-f, --follow', 'go on until the run has ended')
@@ -51,7 +37,7 @@ const logsCommand = () =>
       runCommand(options, async (context) => (await import('../commands/logs.ts')).logs(context, name)),
     )
 
-const explainCommand = () =>
+export const explainCommand = () =>
   clientCommand('explain', 'Say why it waits or failed, gate by gate')
     .argument('<ticket-or-run>', 'what waits')
     .option('--all', 'show each gate, also those that pass')
@@ -59,17 +45,17 @@ const explainCommand = () =>
       runCommand(options, async (context) => (await import('../commands/explain.ts')).explain(context, name)),
     )
 
-const pauseCommand = () =>
+export const pauseCommand = () =>
   clientCommand('pause', 'Stop dispatching runs').action((options) =>
     runCommand(options, async (context) => (await import('../commands/pause.ts')).pause(context)),
   )
 
-const resumeCommand = () =>
+export const resumeCommand = () =>
   clientCommand('resume', 'Dispatch runs again').action((options) =>
     runCommand(options, async (context) => (await import('../commands/pause.ts')).resume(context)),
   )
 
-const ticketsCommand = () =>
+export const ticketsCommand = () =>
   clientCommand('tickets', 'Tickets that are eligible now')
     .argument('[ticket]', 'one ticket')
     .action((name, options) =>
@@ -113,7 +99,7 @@ const ticketsCommand = () =>
         ),
     )
 
-const apiCommand = () =>
+export const apiCommand = () =>
   clientCommand('api', 'Send one request to the host')
     .addArgument(new Argument('<method>').choices(['GET', 'POST', 'PUT', 'DELETE']))
     .argument('<path>', 'like /api/runs?limit=3')
@@ -122,17 +108,17 @@ const apiCommand = () =>
       runCommand(options, async (context) => (await import('../commands/api.ts')).api(context, method, path)),
     )
 
-const pathsCommand = () =>
+export const pathsCommand = () =>
   clientCommand('paths', 'Say where files are').action((options) =>
     runCommand(options, async (context) => (await import('../commands/paths.ts')).paths(context)),
   )
 
-const versionCommand = () =>
+export const versionCommand = () =>
   clientCommand('version', 'Say which version this is').action((options) =>
     runCommand(options, async (context) => (await import('../commands/paths.ts')).version(context)),
   )
 
-const attachCommand = () =>
+export const attachCommand = () =>
   new Command('attach')
     .exitOverride()
     .description('Open the session of a finished run in this terminal')

@@ -1,38 +1,89 @@
-/** The tree of all commands. Each command loads what it does only when it runs. */
+/**
+ * The tree of all commands. A start builds only the command that is named, and each command loads what it does only
+ * when it runs.
+ */
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { VERSION } from '../version.ts'
 import { configCommand } from './config.ts'
 import { connectCommand } from './connect.ts'
 import { costsCommand } from './costs.ts'
-import { everydayCommands } from './everyday.ts'
+import {
+  apiCommand,
+  attachCommand,
+  explainCommand,
+  logsCommand,
+  pathsCommand,
+  pauseCommand,
+  resumeCommand,
+  startCommand,
+  statusCommand,
+  ticketsCommand,
+  versionCommand,
+} from './everyday.ts'
 import { memoriesCommand } from './memories.ts'
 import { oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
 import { pullsCommand } from './pulls.ts'
 import { ROOT_HELP } from './root-help.ts'
-import { runsCommand, runVerbs } from './runs.ts'
+import { cancelVerb, discardVerb, followUpVerb, releaseVerb, retryVerb, runsCommand } from './runs.ts'
 import { workersCommand } from './workers.ts'
 
+/** The builder of each command at the top of the tree, by the command's name. */
+const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
+  status: statusCommand,
+  start: startCommand,
+  logs: logsCommand,
+  explain: explainCommand,
+  attach: attachCommand,
+  pause: pauseCommand,
+  resume: resumeCommand,
+  tickets: ticketsCommand,
+  runs: runsCommand,
+  cancel: cancelVerb,
+  retry: retryVerb,
+  followup: followUpVerb,
+  release: releaseVerb,
+  discard: discardVerb,
+  workers: workersCommand,
+  pulls: pullsCommand,
+  memories: memoriesCommand,
+  costs: costsCommand,
+  connect: connectCommand,
+  config: configCommand,
+  paths: pathsCommand,
+  api: apiCommand,
+  version: versionCommand,
+  serve: serveCommand,
+  worker: workerCommand,
+  quickstart: quickstartCommand,
+  'oauth-helper': oauthHelperCommand,
+}
+
+/** The whole tree. */
 export function createProgram(): Command {
+  return createRoot(Object.keys(COMMANDS))
+}
+
+/**
+ * The named command alone, or the whole tree when the first word names none, so that unknown words are still answered
+ * with a suggestion.
+ */
+export function createProgramFor(words: readonly string[]): Command {
+  const name = words[0] ?? ''
+  return Object.hasOwn(COMMANDS, name) ? createRoot([name]) : createProgram()
+}
+
+function createRoot(names: readonly string[]): Command {
   const program = new Command('switchyard').version(VERSION).exitOverride().enablePositionalOptions()
   program.helpInformation = () => ROOT_HELP
-  for (const command of [
-    ...everydayCommands(),
-    runsCommand(),
-    ...runVerbs(),
-    workersCommand(),
-    pullsCommand(),
-    memoriesCommand(),
-    costsCommand(),
-    connectCommand(),
-    configCommand(),
-    serveCommand(),
-    workerCommand(),
-    quickstartCommand(),
-    oauthHelperCommand(),
-  ])
-    program.addCommand(command)
+  for (const name of names) program.addCommand(builderOf(name)())
   nameErrors(program)
   return program
+}
+
+function builderOf(name: string): () => CommandUnknownOpts {
+  const builder = COMMANDS[name]
+  if (builder === undefined) throw new Error(`There is no command ${name}.`)
+  return builder
 }
 
 /** Every message begins with the name of the program; commander passes no setting on to commands that are added. */

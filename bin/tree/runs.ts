@@ -1,4 +1,4 @@
-/** The noun `runs`, whose verbs also stand at the top of the tree. */
+/** The noun `runs`. Those of its verbs that are exported also stand at the top of the tree. */
 import { Option } from '@commander-js/extra-typings'
 import { runCommand } from '../client/run-command.ts'
 import { clientCommand } from './client-options.ts'
@@ -26,9 +26,6 @@ export const runsCommand = () =>
     .addCommand(followUpVerb())
     .addCommand(releaseVerb())
     .addCommand(discardVerb())
-
-/** The verbs that also stand at the top. */
-export const runVerbs = () => [cancelVerb(), retryVerb(), followUpVerb(), releaseVerb(), discardVerb()]
 
 const listVerb = () =>
   clientCommand('list', 'Unfinished runs and the newest finished ones, newest first')
@@ -82,7 +79,7 @@ const exportVerb = () =>
       ),
     )
 
-const cancelVerb = () =>
+export const cancelVerb = () =>
   clientCommand('cancel', 'End it, keep what it did')
     .argument('<run...>')
     .action((names, options) =>
@@ -91,7 +88,7 @@ const cancelVerb = () =>
       ),
     )
 
-const retryVerb = () =>
+export const retryVerb = () =>
   clientCommand('retry', 'Queue it again')
     .argument('<run...>')
     .option('--instructions <text>', 'words for the agent; - reads standard input')
@@ -101,7 +98,7 @@ const retryVerb = () =>
       ),
     )
 
-const followUpVerb = () =>
+export const followUpVerb = () =>
   clientCommand('followup', 'Look after its pull request')
     .argument('<run...>')
     .option('--instructions <text>', 'words for the agent; - reads standard input')
@@ -111,7 +108,7 @@ const followUpVerb = () =>
       ),
     )
 
-const releaseVerb = () =>
+export const releaseVerb = () =>
   clientCommand('release', 'Stop its resumed sandbox, keep the disk')
     .argument('<run...>')
     .action((names, options) =>
@@ -120,7 +117,7 @@ const releaseVerb = () =>
       ),
     )
 
-const discardVerb = () =>
+export const discardVerb = () =>
   clientCommand('discard', 'Delete its sandbox now')
     .argument('<run...>')
     .action((names, options) =>
