@@ -8,9 +8,14 @@ import { HostNotFound, HostRefusal, HostUnreachable, WrongAddress } from '../cli
 import { EXIT, isExitError } from './exit.ts'
 import { LogRedactor } from './log-redaction.ts'
 import type { Output } from './output/output.ts'
+import { shortenHome } from './output/short-paths.ts'
 
 /** Prints the message, and returns the exit code. */
-export function reportError(error: unknown, output: Pick<Output, 'error'>, isDebugging = false): number {
+export function reportError(
+  error: unknown,
+  output: Pick<Output, 'error' | 'format'>,
+  isDebugging = false,
+): number {
   // commander has printed its message; replace its exit code 1 by the code for wrong usage.
   if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
   const code = exitCodeOf(error)
@@ -18,7 +23,9 @@ export function reportError(error: unknown, output: Pick<Output, 'error'>, isDeb
   // An ExitError with this code is a failure of the machine that the message explains.
   const isBug = code === EXIT.broken && !isExitError(error)
   const text = isBug ? describeBug(error) : describe(error, isDebugging)
-  output.error(new LogRedactor().redact(text), typeof cure === 'string' ? cure : undefined)
+  const redacted = new LogRedactor().redact(text)
+  const message = output.format === 'json' ? redacted : shortenHome(redacted)
+  output.error(message, typeof cure === 'string' ? cure : undefined)
   return code
 }
 

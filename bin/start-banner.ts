@@ -4,8 +4,6 @@
  * `formatBanner` is pure. `showBanner` waits a moment for the tracker and this machine's worker, so that the banner shows
  * what they are and not that they are starting.
  */
-import { homedir } from 'node:os'
-import { join } from 'node:path'
 import type { HostApi } from '../actors/api/host-api.ts'
 import type { Clock } from '../core/ports.ts'
 import { toSingleLine } from '../core/safe-text.ts'
@@ -15,6 +13,7 @@ import type { HelloFrame } from '../protocol/dashboard.ts'
 import { CODE_HOST_FACTS, isFolder, TRACKER_FACTS } from '../protocol/drivers.ts'
 import type { HealthResponse, WorkerView } from '../protocol/worker.ts'
 import { type Colors, createColors } from './output/colors.ts'
+import { shortenHome } from './output/short-paths.ts'
 
 export interface BannerFacts {
   readonly url: string
@@ -178,9 +177,4 @@ function isReady(hostApi: HostApi): boolean {
     linearStatus.state === 'connected' &&
     (!waitsForWorker || workers.some((view) => view.local && isOnline(view)))
   )
-}
-
-function shortenHome(path: string): string {
-  const home = homedir()
-  return path.startsWith(join(home, '/')) ? `~${path.slice(home.length)}` : path
 }

@@ -208,6 +208,15 @@ describe('errors', () => {
     )
   })
 
+  test('the home folder is ~ in errors, and JSON has whole paths', async () => {
+    const home = tempFolder()
+    const [dataDir, env] = [join(home, 'data'), { HOME: home }]
+    const shown = await endOf(runCommand(['status', '--data-dir', dataDir], '', env))
+    expect(shown).toMatchObject({ code: 69, err: expect.stringMatching(/ no host is running for ~\/data\n/) })
+    const json = await endOf(runCommand(['status', '--json', '--data-dir', dataDir], '', env))
+    expect(JSON.parse(json.err)).toMatchObject({ error: `no host is running for ${dataDir}` })
+  })
+
   test('a wrong token of the environment and one of launch.json end with 1, each with its cure', async () => {
     const { dataDir, url } = await startCommandHost()
     const env = { SWITCHYARD_URL: url, SWITCHYARD_TOKEN: 'old' }
