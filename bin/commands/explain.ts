@@ -1,17 +1,25 @@
-/** `switchyard explain`: gate by gate, why a ticket or a run waits, or why a run ended as it did. */
+/**
+ * `switchyard explain`: gate by gate, why a ticket or a run waits, or why a run ended as it did.
+ *
+ * An ended run waits for nothing, so its error explains it. `--all` adds the gates between its ticket and another run.
+ */
 import { HostRefusal } from '../../client/errors.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { ExplainResponse, Gate } from '../../protocol/explain.ts'
 import { findRun } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { padEnd, wrapWords } from '../output/text-width.ts'
+import { columnsOf, padEnd, wrapWords } from '../output/text-width.ts'
+import { nextCommands } from './runs.ts'
 
 export interface ExplainOptions extends ClientOptions {
   readonly all?: boolean | undefined
 }
 
 const GATE_COLUMNS = 12
+const MESSAGE_COLUMNS_MIN = 20
+/** A cure that begins so reads wrongly behind a colon. */
+const WAIT = 'wait, or: '
 
 export async function explain(context: CommandContext<ExplainOptions>, name: string): Promise<void> {
   const { output } = context
@@ -21,9 +29,22 @@ export async function explain(context: CommandContext<ExplainOptions>, name: str
     return
   }
   output.data(output.stdout.clean(headline(answer, name)))
-  const isWhole = context.options.all === true || !output.stdout.isTerminal
-  const passed = answer.gates.filter(({ status }) => status === 'pass')
-  const shown = isWhole ? answer.gates : answer.gates.filter(({ status }) => status !== 'pass')
+  const { run, gates } = answer
+  if (run === undefined || !hasEnded(run)) printGates(context, gates)
+  else {
+    if (context.options.all === true && gates.length > 0) {
+      output.data(output.stdout.clean(`Another run of ${run.ticket.identifier}:`))
+      printGates(context, gates)
+    }
+    output.next(...nextCommands(run))
+  }
+}
+
+function printGates(context: CommandContext<ExplainOptions>, gates: readonly Gate[]): void {
+  const { output, options } = context
+  const isWhole = options.all === true || !output.stdout.isTerminal
+  const passed = gates.filter(({ status }) => status === 'pass')
+  const shown = isWhole ? gates : gates.filter(({ status }) => status !== 'pass')
   for (const gate of shown) printGate(context, gate)
   if (!isWhole && passed.length > 0)
     output.data(
@@ -68,14 +89,17 @@ function printGate({ output }: CommandContext, { id, status, message, cure }: Ga
   }
   const paint = status === 'stop' ? colors.stop : status === 'pass' ? colors.dim : (text: string) => text
   const indentation = `  ${' '.repeat(GATE_COLUMNS + 6)}`
-  const lines = wrapWords(stdout.clean(message), Math.max(20, width - indentation.length))
-  const [first = '', ...more] = lines
+  const columns = Math.max(MESSAGE_COLUMNS_MIN, width - indentation.length)
+  const finding = stdout.clean(message)
+  const shownCure = cure === undefined || status === 'pass' ? undefined : stdout.clean(cure)
+  const both = `${finding}: ${shownCure}`
+  const isInline = shownCure !== undefined && !shownCure.startsWith(WAIT) && columnsOf(both) <= columns
+  const [first = '', ...more] = isInline ? [both] : wrapWords(finding, columns)
   output.data(
     `  ${paint(status)}  ${paintUnlessPlain(padEnd(id, GATE_COLUMNS) + first, status === 'pass', colors.dim)}`,
   )
   for (const line of more) output.data(`${indentation}${line}`)
-  if (cure !== undefined && status !== 'pass')
-    output.data(`        ${padEnd('cure', GATE_COLUMNS)}${stdout.clean(cure)}`)
+  if (shownCure !== undefined && !isInline) output.data(`        ${padEnd('cure', GATE_COLUMNS)}${shownCure}`)
 }
 
 const paintUnlessPlain = (text: string, isPainted: boolean, paint: (text: string) => string): string =>
