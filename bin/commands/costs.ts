@@ -1,14 +1,12 @@
 /** `switchyard costs`: what runs have cost, added up by day, repository, model or agent. */
-import type { Client } from '../../client/client.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import type { Run } from '../../protocol/run.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { unwrapOrExit } from '../exit.ts'
 import { formatCost, formatTokens, tokensRead } from '../output/amounts.ts'
 import type { TableColumn } from '../output/table.ts'
 import { formatLocalDay, parseSince, type UtcOffset } from '../output/times.ts'
 import type { CostGroup } from '../tree/cost-groups.ts'
-import { beginningOf } from './runs.ts'
+import { readSpentCosts, type SpentCost } from './spent-costs.ts'
 
 export interface CostsOptions extends ClientOptions {
   readonly by: CostGroup
@@ -35,17 +33,16 @@ type CostPart = Pick<
   'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens' | 'costUsd' | 'estimated'
 > & { readonly key: string; readonly runId: string }
 
-const PAGE = 200
 const TOTAL = 'total'
 const USD_DIGITS = 9
 
 export async function costs(context: CommandContext<CostsOptions>): Promise<void> {
-  const { client, output, options, present } = context
+  const { output, options, present } = context
   const { now, offset } = present()
   const since =
     options.since === undefined ? 0 : unwrapOrExit(parseSince(options.since, '--since', { now, offset }))
-  const runs = await readRunsSince(client, since)
-  const parts = runs.flatMap((run) => run.costs.flatMap((entry) => partsOf(run, entry, options.by, offset)))
+  const spent = await readSpentCosts(context, { since, areDaysAsked: options.by === 'day' })
+  const parts = spent.flatMap((cost) => partsOf(cost, options.by, offset))
   const sums = groupParts(parts)
   const total = sumOf(TOTAL, parts)
   const rows = sums.length > 1 && output.stdout.isTerminal ? [...sums, total] : sums
@@ -56,46 +53,31 @@ export async function costs(context: CommandContext<CostsOptions>): Promise<void
     json: { by: options.by, rows: sums, total },
     empty: 'No run has cost anything since then.',
   })
-  const unpriced = new Set(parts.filter(isUnpriced).map(({ runId }) => runId)).size
-  if (unpriced > 0)
-    output.note(
-      `(${unpriced === 1 ? '1 run reports' : `${unpriced} runs report`} tokens only, without an amount)`,
-    )
+  const unpriced = parts.filter(isUnpriced)
+  if (unpriced.length > 0) output.note(describeUnpriced(unpriced))
 }
 
-/** Runs are listed newest first, so the first page that begins before `since` is the last one. */
-async function readRunsSince(client: Client, since: number): Promise<Run[]> {
-  const runs: Run[] = []
-  for (;;) {
-    const before = runs.at(-1)?.id
-    const page = await client.listRuns({ limit: PAGE, ...(before === undefined ? {} : { before }) })
-    runs.push(...page)
-    const last = page.at(-1)
-    if (last === undefined || page.length < PAGE || Date.parse(last.createdAt) < since) break
-  }
-  return runs.filter((run) => spentAt(run) >= since)
+/** Names the row where all of them are in one. */
+function describeUnpriced(parts: readonly CostPart[]): string {
+  const count = new Set(parts.map(({ runId }) => runId)).size
+  const [row, ...others] = new Set(parts.map(({ key }) => key))
+  const runs = `${count} ${count === 1 ? 'run' : 'runs'}${others.length === 0 ? ` of ${row}` : ''}`
+  return `(${runs} ${count === 1 ? 'reports tokens only and is' : 'report tokens only and are'} not in COST)`
 }
-
-/** The record has one instant for all entries of a run: its end, or else its beginning. */
-const spentAt = (run: Run): number => Date.parse(run.finishedAt ?? run.startedAt ?? beginningOf(run))
 
 /** Only a row for each model needs the parts of an entry. */
-function partsOf(run: Run, entry: CostEntry, by: CostGroup, offset: UtcOffset): CostPart[] {
+function partsOf(cost: SpentCost, by: CostGroup, offset: UtcOffset): CostPart[] {
+  const { run, entry } = cost
   const { estimated, breakdown = [] } = entry
   const runId = run.id
-  if (by !== 'model') return [{ ...entry, runId, key: keyOf(run, entry, by, offset) }]
+  if (by !== 'model') return [{ ...entry, runId, key: keyOf(cost, by, offset) }]
   if (breakdown.length === 0) return [{ ...entry, runId, key: entry.model ?? '-' }]
   return breakdown.map((usage) => ({ ...usage, estimated, runId, key: usage.model }))
 }
 
-function keyOf(
-  run: Run,
-  { provider }: CostEntry,
-  by: Exclude<CostGroup, 'model'>,
-  offset: UtcOffset,
-): string {
-  if (by === 'day') return formatLocalDay(spentAt(run), offset)
-  return by === 'agent' ? provider : (run.ticket.repo ?? run.pull?.remote ?? '-')
+function keyOf({ run, entry, at }: SpentCost, by: Exclude<CostGroup, 'model'>, offset: UtcOffset): string {
+  if (by === 'day') return formatLocalDay(at, offset)
+  return by === 'agent' ? entry.provider : (run.ticket.repo ?? run.pull?.remote ?? '-')
 }
 
 const isUnpriced = ({ costUsd }: CostPart): boolean => costUsd === undefined

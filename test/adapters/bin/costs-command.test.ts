@@ -3,6 +3,7 @@ import { expect, test } from '@jest/globals'
 import type { CommandContext } from '../../../bin/client/run-command.ts'
 import { type CostsOptions, costs } from '../../../bin/commands/costs.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
+import type { RunEvent } from '../../../protocol/run.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
 
@@ -55,7 +56,7 @@ test('a row stands for a local day, estimates are flagged, and runs without an a
       'total          3       6.0k         400  ~$4.00      $1.50\n',
     ].join('\n'),
   )
-  expect(err).toMatch(/1 run reports tokens only/)
+  expect(err).toMatch(/^\(1 run of 2026-03-01 reports tokens only/)
 })
 
 test.each([
@@ -96,16 +97,65 @@ test('--since leaves older runs out, and a pipe gets whole figures without a tot
   )
 })
 
-test('pages end with the first one that begins before --since', async () => {
+/** A run of 27 February whose follow-up ended an hour ago, and the events that say when each reported its costs. */
+async function openFollowedUpRun() {
+  const host = await openCommandHost()
+  const [first, second] = [
+    entry({ label: 'run', costUsd: 3 }),
+    entry({ label: 'follow-up 1', provider: 'agentB', costUsd: 1 }),
+  ]
+  const reported = (index: number, at: string, cost: CostEntry): RunEvent => ({
+    runId: 'run-1',
+    index,
+    at,
+    type: 'cost',
+    entry: cost,
+  })
+  host.hostApi.runsById.set('run-1', {
+    ...fakeRun('run-1', 'completed'),
+    createdAt: '2026-02-27T10:00:00.000Z',
+    finishedAt: '2026-03-01T08:00:00.000Z',
+    costs: [first, second],
+  })
+  host.hostApi.eventsById.set('run-1', [
+    reported(0, '2026-02-27T10:40:00.000Z', first),
+    reported(1, '2026-03-01T08:00:00.000Z', second),
+  ])
+  return host
+}
+
+test('each execution counts on the day on which it reported its costs', async () => {
+  const { print } = await openFollowedUpRun()
+  const { out } = await print(command, { options: { by: 'day', json: true } })
+  expect(JSON.parse(out).rows).toMatchObject([
+    { key: '2026-02-27', runs: 1, costUsd: 3 },
+    { key: '2026-03-01', runs: 1, costUsd: 1 },
+  ])
+})
+
+test.each(['day', 'repo', 'model', 'agent'] as const)(
+  '--since leaves out what was spent before, by %s as well',
+  async (by) => {
+    const { print } = await openFollowedUpRun()
+    const { out } = await print(command, { options: { by, since: '2026-03-01', json: true } })
+    expect(JSON.parse(out).total).toMatchObject({ runs: 1, costUsd: 1 })
+  },
+)
+
+test('an old run that goes on counts today, however many were created after it', async () => {
   const { print, hostApi } = await openCommandHost()
-  for (let at = 0; at < 650; at++) {
+  for (let at = 0; at < 450; at++) {
     const id = `run-${String(at).padStart(4, '0')}`
-    const createdAt = at >= 600 ? '2026-03-01T08:00:00.000Z' : '2026-01-01T08:00:00.000Z'
-    hostApi.runsById.set(id, { ...fakeRun(id, 'completed'), createdAt, costs: [entry({ costUsd: 1 })] })
+    const old = { createdAt: '2026-01-01T08:00:00.000Z', costs: [entry({ costUsd: 1 })] }
+    hostApi.runsById.set(
+      id,
+      at === 0
+        ? { ...fakeRun(id, 'running'), ...old }
+        : { ...fakeRun(id, 'completed'), ...old, finishedAt: '2026-01-01T08:10:00.000Z' },
+    )
   }
   const { out } = await print(command, { options: { by: 'day', since: '1d', json: true } })
-  expect(JSON.parse(out).total).toMatchObject({ runs: 50, costUsd: 50 })
-  expect(hostApi.runQueries).toHaveLength(1)
+  expect(JSON.parse(out).rows).toMatchObject([{ key: '2026-03-01', runs: 1, costUsd: 1 }])
 })
 
 test('a narrow terminal keeps costs and estimates', async () => {
