@@ -250,6 +250,12 @@ export const RESCUE_MS_MIN = 30_000
 export const RESCUE_BYTES_PER_SECOND_MIN = 1024 * 1024
 /** The part of that time in which the listeners close. */
 export const DRAIN_MS_MAX = 3_000
+/** Time that a service manager gives the stopping host: for its end, its store, and the copy of a lost database. */
+export const SERVICE_STOP_SECONDS_MAX = 60
+/** A command of the service manager; stopping the host is one. */
+export const SERVICE_COMMAND_MS_MAX = 90_000
+/** How long `service install` waits until the host listens. */
+export const SERVICE_START_MS_MAX = 15_000
 export const LAUNCH_TOKEN_CHARS_MIN = 32
 export const LAUNCH_TOKEN_CHARS_MAX = 512
 

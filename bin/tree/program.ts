@@ -25,6 +25,7 @@ import { oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } fr
 import { pullsCommand } from './pulls.ts'
 import { ROOT_HELP } from './root-help.ts'
 import { cancelVerb, discardVerb, followUpVerb, releaseVerb, retryVerb, runsCommand } from './runs.ts'
+import { serviceCommand } from './service.ts'
 import { workersCommand } from './workers.ts'
 
 /** The builder of each command at the top of the tree, by the command's name. */
@@ -49,6 +50,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   costs: costsCommand,
   connect: connectCommand,
   config: configCommand,
+  service: serviceCommand,
   paths: pathsCommand,
   api: apiCommand,
   version: versionCommand,

@@ -1,0 +1,110 @@
+/** The service manager of a Linux user: systemd, asked by `systemctl --user`. */
+import { join } from 'node:path'
+import { EXIT, ExitError } from '../exit.ts'
+import { firstLine, type ManagerRunner } from './run-manager.ts'
+import type { ServiceCommand, ServiceManager, ServiceState } from './service-manager.ts'
+import type { ServiceProgram } from './service-program.ts'
+import { dataDirOfUnit, formatUnit } from './systemd-unit.ts'
+
+export const UNIT = 'switchyard.service'
+
+export interface SystemdUser {
+  readonly name: string
+  readonly home: string
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+const user = (...words: readonly string[]): ServiceCommand => ({ words: ['systemctl', '--user', ...words] })
+const tried = (...words: readonly string[]): ServiceCommand => ({ ...user(...words), mayFail: true })
+
+export function createSystemd(program: ServiceProgram, { name, home, env }: SystemdUser): ServiceManager {
+  const config = env.XDG_CONFIG_HOME
+  const folder = config?.startsWith('/') ? config : join(home, '.config')
+  return {
+    name: 'systemd',
+    file: join(folder, 'systemd', 'user', UNIT),
+    content: formatUnit(program),
+    logCommand: 'journalctl --user --unit switchyard --lines 20',
+    commandsFor: (change) => [
+      ...(change === 'stopped' ? [] : [user('daemon-reload')]),
+      // systemd starts no unit that failed too often a moment ago.
+      ...(change === 'new' ? [] : [tried('reset-failed', UNIT)]),
+      user('enable', UNIT),
+      user('restart', UNIT),
+    ],
+    beforeRemoval: [user('disable', '--now', UNIT)],
+    afterRemoval: [user('daemon-reload'), tried('reset-failed', UNIT)],
+    requireRunning: (run) => requireUserManager(run, name),
+    readState,
+    dataDirIn: dataDirOfUnit,
+    findSessionNote: async (run) => {
+      const { out } = await run(['loginctl', 'show-user', name, '--property=Linger', '--value'])
+      return out.trim() === 'yes'
+        ? undefined
+        : `It ends when you log out; against that: loginctl enable-linger ${name}`
+    },
+  }
+}
+
+async function requireUserManager(run: ManagerRunner, name: string): Promise<void> {
+  const { code, err } = await run(['systemctl', '--user', 'show', '--property=Version'])
+  if (code === 0) return
+  if (code === undefined)
+    throw new ExitError(
+      EXIT.refused,
+      'this machine has no systemd, as in most containers, so nothing can start the host at login',
+      'switchyard serve, started by what starts your other programs',
+    )
+  throw new ExitError(
+    EXIT.refused,
+    `systemd does not answer for ${name}: ${firstLine(err)}`,
+    `log in as ${name} without su or sudo; in a container: switchyard serve`,
+  )
+}
+
+const PROPERTIES = [
+  'ActiveState',
+  'SubState',
+  'UnitFileState',
+  'MainPID',
+  'ExecMainCode',
+  'ExecMainStatus',
+  'ActiveEnterTimestamp',
+]
+
+async function readState(run: ManagerRunner): Promise<ServiceState> {
+  const { code, out, err } = await run([
+    'systemctl',
+    '--user',
+    'show',
+    UNIT,
+    `--property=${PROPERTIES.join(',')}`,
+  ])
+  if (code !== 0) throw new ExitError(EXIT.refused, `systemd does not answer: ${firstLine(err)}`)
+  const values = new Map(out.split('\n').map((line) => [before(line), line.slice(before(line).length + 1)]))
+  const [active = '', sub = ''] = [values.get('ActiveState'), values.get('SubState')]
+  const running = active === 'active' && sub === 'running'
+  const pid = Number(values.get('MainPID') ?? 0)
+  const since = parseTimestamp(values.get('ActiveEnterTimestamp') ?? '')
+  const hasExited = values.get('ExecMainCode') === CLD_EXITED
+  const exitCode = hasExited ? Number(values.get('ExecMainStatus') ?? 0) : 0
+  return {
+    enabled: /^enabled/.test(values.get('UnitFileState') ?? ''),
+    running,
+    state: sub === '' || sub === active || running ? active : `${active} (${sub})`,
+    ...(running && pid > 0 ? { pid } : {}),
+    ...(running && since !== undefined ? { since } : {}),
+    ...(running || exitCode === 0 ? {} : { exitCode }),
+  }
+}
+
+/** A process that a signal ended has another code. */
+const CLD_EXITED = '1'
+
+const before = (line: string): string => line.split('=')[0] ?? ''
+
+/** Reads `Mon 2026-11-23 02:01:57 UTC`, as systemctl prints it where `TZ` is UTC. */
+function parseTimestamp(text: string): string | undefined {
+  const [, day, time] = /(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC$/.exec(text) ?? []
+  return day === undefined ? undefined : `${day}T${time}.000Z`
+}

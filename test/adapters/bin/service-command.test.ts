@@ -1,0 +1,333 @@
+/** `switchyard service` with a systemctl and a launchctl that write down how they are called. */
+import { chmodSync, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { install, status, uninstall } from '../../../bin/commands/service.ts'
+import type { ServiceMachine } from '../../../bin/service/machine.ts'
+import { openCommandHost } from '../../support/command-host.ts'
+import { commandPath, runCommand } from '../../support/command-process.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { openTestServer, TOKEN } from '../../support/test-resources.ts'
+
+const SYSTEMCTL = `#!/bin/sh
+case "$*" in
+  *Version*) [ ! -e "$FAKE/no-bus" ] || { echo 'Failed to connect to bus: No medium found' >&2; exit 1; }; exit 0;;
+  '--user show'*) cat "$FAKE/state"; exit 0;;
+esac
+echo "systemctl $*" >> "$FAKE/calls"
+case "$*" in
+  *restart*) cp "$FAKE/after-start" "$FAKE/state"; cp "$FAKE/launch.json" "$SWITCHYARD_DATA_DIR";;
+  *disable*) cp "$FAKE/stopped" "$FAKE/state";;
+esac
+`
+const LAUNCHCTL = `#!/bin/sh
+case "$1" in
+  print-disabled) echo '"dev.switchyard.host" => enabled'; exit 0;;
+  print) case "$2" in */*/*) [ -e "$FAKE/loaded" ] && cat "$FAKE/after-start" || exit 113;; esac; exit 0;;
+esac
+echo "launchctl $*" >> "$FAKE/calls"
+case "$1" in
+  bootstrap) [ ! -e "$FAKE/ending" ] || { rm "$FAKE/ending"; echo 'Bootstrap failed: 5: Input/output error' >&2; exit 5; }
+    touch "$FAKE/loaded"; cp "$FAKE/launch.json" "$SWITCHYARD_DATA_DIR";;
+  bootout) rm "$FAKE/loaded" || exit 3; touch "$FAKE/ending";;
+esac
+`
+const LOGINCTL = '#!/bin/sh\ncat "$FAKE/linger"\n'
+
+const unitState = (active: string, sub: string, pid: number, exit = 0): string =>
+  [
+    `ActiveState=${active}`,
+    `SubState=${sub}`,
+    'UnitFileState=enabled',
+    `MainPID=${pid}`,
+    `ExecMainCode=${exit === 0 ? 0 : 1}`,
+    `ExecMainStatus=${exit}`,
+    'ActiveEnterTimestamp=Sun 2026-03-01 08:30:00 UTC',
+    '',
+  ].join('\n')
+const STOPPED = unitState('inactive', 'dead', 0).replace('=enabled', '=disabled')
+
+interface Machine extends ServiceMachine {
+  readonly dataDir: string
+  /** The commands that changed something since the last question. */
+  readonly calls: () => string[]
+  readonly write: (name: string, text: string) => void
+}
+
+/** A machine whose service answers as this process, which serves like a host. */
+async function openMachine(platform: NodeJS.Platform = 'linux'): Promise<Machine> {
+  const fake = tempFolder()
+  const home = join(fake, 'home of ann')
+  const dataDir = join(home, 'da%ta')
+  mkdirSync(dataDir, { recursive: true })
+  const write = (name: string, text: string) => writeFileSync(join(fake, name), text)
+  for (const [name, text] of Object.entries({
+    systemctl: SYSTEMCTL,
+    launchctl: LAUNCHCTL,
+    loginctl: LOGINCTL,
+  })) {
+    write(name, text)
+    chmodSync(join(fake, name), 0o755)
+  }
+  write('calls', '')
+  write('state', STOPPED)
+  write('stopped', STOPPED)
+  write('linger', 'no\n')
+  write(
+    'after-start',
+    platform === 'linux'
+      ? unitState('active', 'running', process.pid)
+      : `\tstate = running\n\tpid = ${process.pid}\n`,
+  )
+  const { url } = await openTestServer()
+  const launch = { pid: process.pid, version: '0', startedAt: '2026-03-01T08:30:00.000Z', url, token: TOKEN }
+  write('launch.json', JSON.stringify(launch))
+  return {
+    platform,
+    env: {
+      PATH: `${fake}:/usr/bin:/bin:relative`,
+      FAKE: fake,
+      SWITCHYARD_DATA_DIR: dataDir,
+      CODEX_HOME: '/srv/codex',
+      ANTHROPIC_API_KEY: 'sk-ant-api03-secret-of-ann',
+    },
+    home,
+    uid: 501,
+    userName: 'ann',
+    node: process.execPath,
+    script: commandPath,
+    dataDir,
+    write,
+    calls: () => {
+      const calls = readFileSync(join(fake, 'calls'), 'utf8').split('\n').filter(Boolean)
+      write('calls', '')
+      return calls
+    },
+  }
+}
+
+const unitOf = ({ home }: ServiceMachine): string => join(home, '.config/systemd/user/switchyard.service')
+const plistOf = ({ home }: ServiceMachine): string =>
+  join(home, 'Library/LaunchAgents/dev.switchyard.host.plist')
+
+/** Each command on that machine; a pipe takes the output. */
+async function openCommands(machine: Machine) {
+  const { print } = await openCommandHost()
+  return {
+    install: (options: { dryRun?: boolean; json?: boolean; dataDir?: string } = {}) =>
+      print((context) => install(context, machine), { options }),
+    status: (options: { json?: boolean } = {}) => print((context) => status(context, machine), { options }),
+    uninstall: () => print((context) => uninstall(context, machine)),
+  }
+}
+
+describe('systemd', () => {
+  test('service install writes the unit, enables and starts it; a second one changes nothing', async () => {
+    const machine = await openMachine()
+    const commands = await openCommands(machine)
+    const first = await commands.install()
+    expect(first.out).toMatch(new RegExp(`^installed: .* ${process.pid}\n$`))
+    expect(machine.calls()).toEqual([
+      'systemctl --user daemon-reload',
+      'systemctl --user enable switchyard.service',
+      'systemctl --user restart switchyard.service',
+    ])
+    const unit = readFileSync(unitOf(machine), 'utf8')
+    expect(unit).toContain(`"serve" "--data-dir" "${machine.dataDir.replace('%', '%%')}"\n`)
+    expect(unit).toContain(`:/usr/bin:/bin:${dirname(process.execPath)}"`.replace(':/usr/bin"', '"'))
+    expect(unit).toContain('Environment="CODEX_HOME=/srv/codex"')
+    expect(unit).not.toMatch(/relative|secret-of-ann/)
+    expect((await commands.install()).out).toMatch(/^nothing changed: the host runs as process \d+ for 30m\n/)
+    expect(machine.calls()).toEqual([])
+    expect(readFileSync(unitOf(machine), 'utf8')).toBe(unit)
+  })
+
+  test('a unit that differs is replaced, and the host is restarted', async () => {
+    const machine = await openMachine()
+    const commands = await openCommands(machine)
+    await commands.install()
+    machine.calls()
+    const unit = readFileSync(unitOf(machine), 'utf8')
+    writeFileSync(unitOf(machine), unit.replace('RestartSec=10', 'RestartSec=99'))
+    expect((await commands.install()).out).toMatch(/^updated and restarted/)
+    expect(machine.calls()).toContain('systemctl --user restart switchyard.service')
+    expect(readFileSync(unitOf(machine), 'utf8')).toBe(unit)
+  })
+
+  test('another data directory takes its place, and the old one is named', async () => {
+    const machine = await openMachine()
+    const commands = await openCommands(machine)
+    await commands.install()
+    const dataDir = tempFolder()
+    writeFileSync(join(dataDir, 'launch.json'), readFileSync(join(machine.dataDir, 'launch.json')))
+    expect((await commands.install({ dataDir })).err).toContain(machine.dataDir)
+    expect(readFileSync(unitOf(machine), 'utf8')).toContain(dataDir)
+  })
+
+  test('a stopped service of the same unit is started', async () => {
+    const machine = await openMachine()
+    const commands = await openCommands(machine)
+    await commands.install()
+    machine.calls()
+    machine.write('state', STOPPED)
+    rmSync(join(machine.dataDir, 'launch.json'))
+    machine.write('after-start', unitState('failed', 'failed', 0, 78))
+    await expect(commands.install()).rejects.toMatchObject({
+      code: 1,
+      message: expect.stringMatching(/exit code 78/),
+      cure: expect.stringMatching(/^journalctl --user/),
+    })
+    expect(machine.calls()).toEqual([
+      'systemctl --user reset-failed switchyard.service',
+      'systemctl --user enable switchyard.service',
+      'systemctl --user restart switchyard.service',
+    ])
+  })
+
+  test('service install --dry-run prints the unit and the commands, and changes nothing', async () => {
+    const machine = await openMachine()
+    const commands = await openCommands(machine)
+    const { out, err } = await commands.install({ dryRun: true })
+    expect(out).toContain(unitOf(machine))
+    expect(out).toContain('RestartPreventExitStatus=')
+    expect(out).toMatch(/\nsystemctl --user restart switchyard\.service\n$/)
+    expect(err).toMatch(/Nothing was changed/)
+    expect([machine.calls(), existsSync(unitOf(machine))]).toEqual([[], false])
+  })
+
+  test('a unit of somebody else is neither replaced nor removed', async () => {
+    const machine = await openMachine()
+    const commands = await openCommands(machine)
+    mkdirSync(dirname(unitOf(machine)), { recursive: true })
+    writeFileSync(unitOf(machine), '[Service]\nExecStart=/bin/true\n')
+    for (const command of [commands.install, commands.status, commands.uninstall])
+      await expect(command()).rejects.toMatchObject({ code: 1, cure: expect.stringMatching(/^mv /) })
+    expect(readFileSync(unitOf(machine), 'utf8')).toBe('[Service]\nExecStart=/bin/true\n')
+    expect(machine.calls()).toEqual([])
+  })
+
+  test('a host that was started by hand is named, and nothing is written', async () => {
+    const machine = await openMachine()
+    const commands = await openCommands(machine)
+    const launch = JSON.parse(readFileSync(join(machine.env.FAKE ?? '', 'launch.json'), 'utf8'))
+    writeFileSync(join(machine.dataDir, 'launch.json'), JSON.stringify({ ...launch, pid: 4711 }))
+    await expect(commands.install()).rejects.toMatchObject({
+      code: 1,
+      message: expect.stringMatching(/process 4711/),
+    })
+    expect([machine.calls(), existsSync(unitOf(machine))]).toEqual([[], false])
+  })
+
+  test('without a user manager, or without systemd, the error has a cure', async () => {
+    const machine = await openMachine()
+    const commands = await openCommands(machine)
+    machine.write('no-bus', '')
+    await expect(commands.install()).rejects.toMatchObject({
+      code: 1,
+      message: expect.stringMatching(/ann: Failed to connect to bus/),
+      cure: expect.stringMatching(/su or sudo/),
+    })
+    const bare = { ...machine, env: { ...machine.env, PATH: '/nowhere' } }
+    await expect((await openCommands(bare)).install()).rejects.toMatchObject({
+      code: 1,
+      cure: expect.stringMatching(/^switchyard serve/),
+    })
+    expect(existsSync(unitOf(machine))).toBe(false)
+  })
+
+  test('service status tells by its words and its exit code whether it runs', async () => {
+    const machine = await openMachine()
+    const commands = await openCommands(machine)
+    expect(await commands.status()).toMatchObject({ code: 1, out: 'not installed\n' })
+    await commands.install()
+    const running = await commands.status()
+    expect(running.code).toBe(0)
+    expect(running.out.split('\n')[0]).toBe(`running since 09:30, process ${process.pid}`)
+    expect(running.err).toMatch(/loginctl enable-linger ann/)
+    machine.write('linger', 'yes\n')
+    expect((await commands.status()).err).not.toMatch(/linger/)
+    expect(JSON.parse((await commands.status({ json: true })).out)).toMatchObject({
+      manager: 'systemd',
+      file: unitOf(machine),
+      installed: true,
+      enabled: true,
+      running: true,
+      state: 'active',
+      pid: process.pid,
+      since: '2026-03-01T08:30:00.000Z',
+      dataDir: machine.dataDir,
+    })
+    machine.write('state', unitState('activating', 'auto-restart', 0, 69))
+    const failed = await commands.status()
+    expect([failed.code, failed.out]).toEqual([1, expect.stringMatching(/^not running.*auto-restart.*69/)])
+  })
+
+  test('service uninstall removes what install made, says what stays, and may be repeated', async () => {
+    const machine = await openMachine()
+    const commands = await openCommands(machine)
+    await commands.install()
+    machine.calls()
+    const { out, err } = await commands.uninstall()
+    expect(out).toBe(`removed: ${unitOf(machine)}\n`)
+    expect(err).toContain(machine.dataDir)
+    expect(existsSync(unitOf(machine))).toBe(false)
+    expect(machine.calls()).toEqual([
+      'systemctl --user disable --now switchyard.service',
+      'systemctl --user daemon-reload',
+      'systemctl --user reset-failed switchyard.service',
+    ])
+    expect((await commands.uninstall()).out).toMatch(/^not installed/)
+    expect(machine.calls()).toEqual([])
+  })
+})
+
+describe('launchd', () => {
+  test('installs, updates and removes its agent', async () => {
+    const machine = await openMachine('darwin')
+    const commands = await openCommands(machine)
+    expect((await commands.install()).out).toMatch(/^installed/)
+    expect(machine.calls()).toEqual([
+      'launchctl enable gui/501/dev.switchyard.host',
+      `launchctl bootstrap gui/501 ${plistOf(machine)}`,
+    ])
+    expect((await commands.install()).out).toMatch(/^nothing changed/)
+    expect(machine.calls()).toEqual([])
+    const plist = readFileSync(plistOf(machine), 'utf8')
+    writeFileSync(plistOf(machine), plist.replace('<integer>60</integer>', '<integer>99</integer>'))
+    expect((await commands.install()).out).toMatch(/^updated/)
+    // The first try comes before the old host has ended.
+    expect(machine.calls().map((call) => call.split(' ')[1])).toEqual([
+      'bootout',
+      'enable',
+      'bootstrap',
+      'bootstrap',
+    ])
+    expect(await commands.status()).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^running since 09:30/),
+    })
+    expect((await commands.uninstall()).out).toBe(`removed: ${plistOf(machine)}\n`)
+    expect(machine.calls()).toEqual(['launchctl bootout gui/501/dev.switchyard.host'])
+    expect(existsSync(plistOf(machine))).toBe(false)
+  })
+})
+
+test('other systems have no service', async () => {
+  const machine = await openMachine('freebsd')
+  await expect((await openCommands(machine)).install()).rejects.toMatchObject({
+    code: 1,
+    cure: 'switchyard serve',
+  })
+})
+
+test('the real command prints its own paths, and ends with 1 where nothing is installed', async () => {
+  const home = tempFolder()
+  const env = { HOME: home, XDG_CONFIG_HOME: '' }
+  const dry = runCommand(['service', 'install', '--dry-run', '--json', '--data-dir', '/srv/yard'], '', env)
+  const bare = runCommand(['service'], '', env)
+  expect([await dry.exit, await bare.exit]).toEqual([0, 1])
+  const { file, content } = JSON.parse(dry.out())
+  expect(file).toBe(join(home, '.config/systemd/user/switchyard.service'))
+  expect(content).toContain(`ExecStart="${process.execPath}" "${realpathSync(commandPath)}" "serve"`)
+  expect(existsSync(file)).toBe(false)
+})
