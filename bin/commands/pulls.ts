@@ -1,19 +1,23 @@
 /** `switchyard pulls list`, `show`, `diff`, `checks` and `open`: reads pull requests. */
-import type { PullCheck, PullDetail, PullFile, PullSummary, PullThread } from '../../protocol/pulls.ts'
+import type { Client } from '../../client/client.ts'
+import type { PullDetail, PullFile, PullSummary } from '../../protocol/pulls.ts'
+import type { Run } from '../../protocol/run.ts'
+import { commandName } from '../client/names.ts'
 import { findPull, formatPull } from '../client/pull-names.ts'
+import { findRunsOfPulls } from '../client/pull-runs.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
+import { shortId } from '../output/short-ids.ts'
 import type { StyledStream } from '../output/styled-stream.ts'
 import type { TableColumn } from '../output/table.ts'
 import { formatAgeOf } from '../output/times.ts'
+import { outcomeOf, pullLines } from './pull-lines.ts'
 import { openAddress } from './run-files.ts'
 
 export interface PullListOptions extends ClientOptions {
   readonly repo?: string | undefined
   readonly state?: PullSummary['state'] | undefined
 }
-
-const NAME_COLUMNS = 10
 
 export async function list({
   client,
@@ -27,17 +31,24 @@ export async function list({
   const shown = pulls
     .filter((pull) => repo === undefined || [pull.repo, pull.remote].includes(repo))
     .filter((pull) => state === undefined || pull.state === state)
+  const runs =
+    output.format === 'table'
+      ? await findRunsOfPulls(
+          client,
+          shown.map(({ url }) => url),
+        )
+      : new Map()
   output.list({
     records: shown,
     json: { pulls: shown, errors },
     id: formatPull,
-    columns: pullColumns(now),
+    columns: pullColumns(now, runs),
     empty: 'No pull request. Next: switchyard runs',
   })
   for (const error of errors) output.warn(`${error.repo}: ${output.stderr.clean(error.message)}`)
 }
 
-const pullColumns = (now: number): TableColumn<PullSummary>[] => [
+const pullColumns = (now: number, runs: ReadonlyMap<string, Run>): TableColumn<PullSummary>[] => [
   { heading: 'PULL', cell: formatPull },
   { heading: 'TITLE', cell: ({ title }) => title, shrinksTo: 12, shrinks: 'end' },
   { heading: 'STATE', cell: ({ state }) => state },
@@ -48,6 +59,7 @@ const pullColumns = (now: number): TableColumn<PullSummary>[] => [
     plain: ({ updatedAt }) => updatedAt,
     givesWay: 2,
   },
+  { heading: 'TICKET', cell: ({ url }) => runs.get(url)?.ticket.identifier ?? '-', givesWay: 3 },
 ]
 
 export async function show({ client, output }: CommandContext, words: readonly string[]): Promise<void> {
@@ -56,42 +68,28 @@ export async function show({ client, output }: CommandContext, words: readonly s
   if (output.format === 'json') output.json(pull)
   else if (output.format === 'id') output.data(formatPull(name))
   else {
-    for (const line of pullLines(output.stdout, pull)) output.data(line)
-    if (pull.state === 'open') output.next(`switchyard pulls merge ${name.repo} ${name.number}`)
+    const run = (await findRunsOfPulls(client, [pull.url])).get(pull.url)
+    for (const line of pullLines(output.stdout, pull, run)) output.data(line)
+    if (pull.state === 'open') output.next(...(await nextCommands(client, pull, run)))
   }
 }
 
-function pullLines(stdout: StyledStream, pull: PullDetail): string[] {
-  const { conversation, checks, additions, deletions } = pull
-  const facts: readonly (readonly [string, string])[] = [
-    ['address', pull.url],
-    [
-      'branch',
-      `${pull.headBranch} into ${pull.baseBranch}, ${pull.commits.length} commits, ${pull.changedFiles} files`,
-    ],
-    ['checks', checks.map((check) => `${check.name} ${outcomeOf(check)}`).join(', ') || 'none'],
-    ['reviews', conversation.reviews.map(({ author, state }) => `${author} ${state}`).join(', ') || 'none'],
-    ...conversation.comments.map(({ author, body }) => ['comment', `${author}: ${body}`] as const),
-    ...conversation.threads.map((thread) => ['thread', describeThread(thread)] as const),
-  ]
-  return [
-    stdout.alignEnds(
-      stdout.clean(`${formatPull(pull)}  ${pull.title}`),
-      `${pull.state}, +${additions} -${deletions}`,
-    ),
-    ...facts.map(([heading, value]) =>
-      stdout.truncate(`${heading.padEnd(NAME_COLUMNS)}${stdout.clean(value)}`),
-    ),
-  ]
+/** The commands that help with an open pull request, named by its ticket where that means this one. */
+async function nextCommands(client: Client, pull: PullDetail, run: Run | undefined): Promise<string[]> {
+  const byNumber = `${pull.repo} ${pull.number}`
+  if (run === undefined) return [`switchyard pulls merge ${byNumber}`]
+  const [newest] = await client.listRuns({ ticket: run.ticket.identifier, limit: 1 })
+  const isNewest = newest?.id === run.id
+  const merge = `switchyard pulls merge ${isNewest ? commandName(run) : byNumber}`
+  return asksForWork(pull)
+    ? [`switchyard followup ${isNewest ? commandName(run) : shortId(run.id)}`, merge]
+    : [merge]
 }
 
-function describeThread({ path, line, resolved, comments }: PullThread): string {
-  const [first] = comments
-  const opening = first === undefined ? '' : `  ${first.author}: ${first.body}`
-  return `${path}${line === undefined ? '' : `:${line}`}, ${resolved ? 'resolved' : 'open'}${opening}`
-}
-
-const outcomeOf = ({ status, conclusion }: PullCheck): string => conclusion ?? status.replace('_', ' ')
+const asksForWork = ({ conversation, checks }: PullDetail): boolean =>
+  conversation.threads.some(({ resolved }) => !resolved) ||
+  conversation.reviews.some(({ state }) => /^changes.requested$/i.test(state)) ||
+  checks.some(({ conclusion }) => conclusion === 'failure')
 
 export async function checks({ client, output }: CommandContext, words: readonly string[]): Promise<void> {
   const { checks, checksLookupFailed } = await client.readPull(await findPull(client, words))
@@ -142,6 +140,10 @@ export async function open({ client, output }: CommandContext, words: readonly s
   const name = await findPull(client, words)
   const { url } = await client.readPull(name)
   if (!/^https?:/.test(url))
-    throw new ExitError(EXIT.refused, `no browser shows ${formatPull(name)}`, 'switchyard pulls show')
+    throw new ExitError(
+      EXIT.refused,
+      `no browser shows ${formatPull(name)}`,
+      `switchyard pulls show ${name.repo} ${name.number}`,
+    )
   openAddress(output, url)
 }

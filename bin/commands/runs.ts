@@ -3,7 +3,7 @@ import type { Client } from '../../client/client.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
-import { findRun } from '../client/names.ts'
+import { commandName, findRun } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { formatCost, formatTokens, tokensRead } from '../output/amounts.ts'
@@ -213,8 +213,9 @@ function costsOf({ costTotals }: Run): string | undefined {
 }
 
 /** The commands that help with a run in this state, the likeliest first. */
-export function nextCommands({ ticket, status, prState }: Run): string[] {
-  const name = ticket.identifier
+export function nextCommands(run: Run): string[] {
+  const { status, prState } = run
+  const name = commandName(run)
   if (status === 'queued') return [`switchyard explain ${name}`]
   if (!hasEnded({ status })) return [`switchyard logs ${name} -f`]
   if (status !== 'completed') return [`switchyard logs ${name}`, `switchyard retry ${name}`]

@@ -23,6 +23,8 @@ export const pullsCommand = () =>
     .addCommand(plainVerb('ready', 'Take it out of draft'))
     .addCommand(commentVerb())
     .addCommand(reviewVerb())
+    .addCommand(replyVerb())
+    .addCommand(resolveVerb())
 
 const PULL = '<pull...>'
 const PULL_HELP = 'REPO NUMBER, or its ticket'
@@ -106,5 +108,29 @@ const reviewVerb = () =>
     .action((names, options) =>
       runCommand(options, async (context) =>
         (await import('../commands/pull-actions.ts')).review(context, names),
+      ),
+    )
+
+const THREAD_HELP = 'FILE:LINE as pulls show prints it, or its id'
+
+const replyVerb = () =>
+  clientCommand('reply', 'Answer one of its review threads')
+    .argument(PULL, PULL_HELP)
+    .requiredOption('--thread <thread>', THREAD_HELP)
+    .requiredOption('--body <text>', 'the answer; - reads standard input')
+    .action((names, options) =>
+      runCommand(options, async (context) =>
+        (await import('../commands/pull-threads.ts')).reply(context, names),
+      ),
+    )
+
+const resolveVerb = () =>
+  clientCommand('resolve', 'Mark one of its review threads resolved')
+    .argument(PULL, PULL_HELP)
+    .requiredOption('--thread <thread>', THREAD_HELP)
+    .option('--reopen', 'mark it open again')
+    .action((names, options) =>
+      runCommand(options, async (context) =>
+        (await import('../commands/pull-threads.ts')).resolve(context, names),
       ),
     )

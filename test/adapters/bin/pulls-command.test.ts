@@ -8,9 +8,10 @@ import {
   type ReviewOptions,
   review,
 } from '../../../bin/commands/pull-actions.ts'
+import { type ReplyOptions, type ResolveOptions, reply, resolve } from '../../../bin/commands/pull-threads.ts'
 import { checks, diff, list, type PullListOptions, show } from '../../../bin/commands/pulls.ts'
 import { yes } from '../../../core/result.ts'
-import type { PullDetail, PullSummary } from '../../../protocol/pulls.ts'
+import type { PullDetail, PullSummary, PullThread } from '../../../protocol/pulls.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
 
@@ -51,7 +52,15 @@ async function openPulls() {
   answers.set('pulls', yes({ pulls: [summary], errors }))
   answers.set('pull', yes(detail))
   answers.set('mergePull', yes({ merged: true, message: 'merged' }))
-  for (const name of ['closePull', 'reopenPull', 'readyPull', 'reviewPull', 'commentPull'])
+  for (const name of [
+    'closePull',
+    'reopenPull',
+    'readyPull',
+    'reviewPull',
+    'commentPull',
+    'replyPull',
+    'resolveThread',
+  ])
     answers.set(name, yes(undefined))
   runsById.set('run-1', { ...fakeRun('run-1', 'completed'), prUrl: summary.url })
   runsById.set('run-2', fakeRun('run-2', 'completed', 'ENG-2'))
@@ -62,7 +71,7 @@ test('pulls list shows pull requests, and repositories that cannot be read on st
   const { print } = await openPulls()
   const command = (context: CommandContext<PullListOptions>) => list(context)
   const { out, err } = await print(command, { columns: 60 })
-  expect(out).toMatch(/^PULL .*\napi#87 +登録フォームの検証 +open /)
+  expect(out).toMatch(/^PULL .*TICKET\napi#87 +登録フォームの検証 +open .*ENG-1$/m)
   expect(err).toBe('switchyard: web: not found\n')
   expect((await print(command, { options: { output: 'id' } })).out).toBe('api#87\n')
   expect((await print(command, { options: { state: 'closed', output: 'id' } })).out).toBe('')
@@ -116,4 +125,137 @@ test('the real command exits with 1 without a pull request, and with 2 for other
     run('pulls', 'merge', 'api', '87', '-o', 'id'),
   ])
   expect([none.code, wrong.code, merged.code, merged.out]).toEqual([1, 2, 0, 'api#87\n'])
+})
+
+// ---- one pull request ----------------------------------------------------------------------------------------------
+
+const thread = (id: string, line: number, resolved = false): PullThread => ({
+  id,
+  resolved,
+  path: 'src/form.ts',
+  line,
+  diffHunk: '',
+  comments: [
+    { id: `c-${id}`, author: 'bo', body: 'Trim before the length check?', createdAt: at, url: summary.url },
+  ],
+})
+const commit = { sha: 'abc', message: 'Check', author: 'switchyard', committedAt: at }
+const check = (name: string, conclusion = 'success') =>
+  ({ name, status: 'completed', conclusion, source: 'check-run' }) as const
+
+async function openDetail(given: Partial<PullDetail>) {
+  const host = await openPulls()
+  host.hostApi.answers.set('pull', yes({ ...detail, ...given }))
+  return host
+}
+
+const showPull = (context: CommandContext) => show(context, ['api', '87'])
+
+test('pulls show names the run, the checks with the reviews beside them, and open threads', async () => {
+  const { print } = await openDetail({
+    title: 'Validate the registration form',
+    additions: 118,
+    deletions: 12,
+    changedFiles: 4,
+    commits: [commit, commit, commit],
+    checks: [check('test'), check('lint'), check('e2e')],
+    conversation: { comments: [], reviews: [], threads: [thread('t-1', 41)] },
+  })
+  const { out, err } = await print(showPull, { columns: 80 })
+  expect(out).toBe(
+    [
+      'api#87  Validate the registration form                            open, +118 -12',
+      'branch    switchyard/eng-1 into main, 3 commits, 4 files, run 1',
+      'checks    ✓ test  ✓ lint  ✓ e2e        reviews  none yet',
+      'thread    src/form.ts:41, open    bo: "Trim before the length check?"\n',
+    ].join('\n'),
+  )
+  expect(err).toBe('Next: switchyard followup ENG-1   or   switchyard pulls merge ENG-1\n')
+})
+
+test('one commit and one file are no plural, and a check that did not pass has its word', async () => {
+  const { print } = await openDetail({
+    commits: [commit],
+    checks: [
+      check('test'),
+      check('e2e', 'timed_out'),
+      { name: 'lint', status: 'in_progress', source: 'status' },
+    ],
+    conversation: {
+      comments: [],
+      reviews: [{ id: 'r', author: 'ann', state: 'CHANGES_REQUESTED', body: '', submittedAt: at }],
+      threads: [],
+    },
+  })
+  const narrow = (await print(showPull, { columns: 60 })).out.split('\n')
+  expect(narrow[1]).toBe('branch    switchyard/eng-1 into main, 1 commit, 1 file, run')
+  expect(narrow[2]).toBe('          1')
+  expect(narrow.slice(3, 5)).toEqual([
+    'checks    ✓ test  ✗ e2e timed out  ▸ lint in progress',
+    'reviews   ann changes requested',
+  ])
+  expect((await print(showPull)).out.split('\n').slice(2, 4)).toEqual([
+    'checks    test success, e2e timed out, lint in progress',
+    'reviews   ann changes requested',
+  ])
+})
+
+test('a ticket whose newest run is another is not the name of the pull request', async () => {
+  const { print, hostApi } = await openDetail({})
+  hostApi.runsById.set('run-9', fakeRun('run-9', 'running'))
+  expect((await print(showPull)).err).toBe('Next: switchyard pulls merge api 87\n')
+})
+
+const replyTo = (options: ReplyOptions) => (context: CommandContext<ReplyOptions>) =>
+  reply({ ...context, options }, ['api', '87'])
+const resolveIt = (options: ResolveOptions) => (context: CommandContext<ResolveOptions>) =>
+  resolve({ ...context, options }, ['api', '87'])
+
+test('pulls reply and resolve act on the thread at a line, or on the one with an id', async () => {
+  const { print, hostApi } = await openDetail({
+    conversation: { comments: [], reviews: [], threads: [thread('t-1', 41), thread('t-2', 50, true)] },
+  })
+  const replied = await print(replyTo({ thread: 'src/form.ts:41', body: 'Yes.' }))
+  expect(replied.out).toBe('src/form.ts:41 of api#87 has your reply.\n')
+  const resolved = await print(resolveIt({ thread: 't-1' }))
+  expect(resolved.out).toBe('src/form.ts:41 of api#87 is resolved.\n')
+  const reopened = await print(resolveIt({ thread: 'src/form.ts:50', reopen: true }))
+  expect(reopened.out).toBe('src/form.ts:50 of api#87 is open again.\n')
+  expect(hostApi.providerCalls.filter(({ name }) => name !== 'pull').map(({ args }) => args)).toEqual([
+    ['api', 87, { commentId: 'c-t-1', body: 'Yes.' }],
+    ['api', 87, { threadId: 't-1', resolved: true }],
+    ['api', 87, { threadId: 't-2', resolved: false }],
+  ])
+})
+
+test('a file with several threads is ambiguous, and one without any is refused', async () => {
+  const { print } = await openDetail({
+    conversation: { comments: [], reviews: [], threads: [thread('t-1', 41), thread('t-2', 50)] },
+  })
+  await expect(print(resolveIt({ thread: 'src/form.ts' }))).rejects.toMatchObject({
+    code: 2,
+    cure: 'switchyard pulls resolve api 87 --thread t-1',
+  })
+  await expect(print(resolveIt({ thread: 'src/main.ts:1' }))).rejects.toMatchObject({
+    code: 1,
+    cure: 'switchyard pulls show api 87',
+  })
+})
+
+test('the real pulls reply and pulls resolve send what their options say', async () => {
+  const { run, hostApi } = await openDetail({
+    conversation: { comments: [], reviews: [], threads: [thread('t-1', 41)] },
+  })
+  const at41 = ['api', '87', '--thread', 'src/form.ts:41']
+  const ends = [
+    await run('pulls', 'reply', ...at41, '--body', 'Yes.'),
+    await run('pulls', 'resolve', ...at41),
+    await run('pulls', 'resolve', ...at41, '--reopen'),
+  ]
+  expect(ends.map(({ code }) => code)).toEqual([0, 0, 0])
+  expect(hostApi.providerCalls.filter(({ name }) => name !== 'pull').map(({ args }) => args[2])).toEqual([
+    { commentId: 'c-t-1', body: 'Yes.' },
+    { threadId: 't-1', resolved: true },
+    { threadId: 't-1', resolved: false },
+  ])
 })
