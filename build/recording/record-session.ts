@@ -8,9 +8,9 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { openEmulatedTerminal } from './emulated-terminal.ts'
 import { createFreshCheckout, type FreshCheckout } from './fresh-checkout.ts'
+import { AT_PROMPT, type RecordedSession, type RecordedStep } from './recorded-session.ts'
 import type { RecordedTerminal, TerminalOptions } from './recorded-terminal.ts'
 import { replaceChanging } from './replacements.ts'
-import { AT_PROMPT, type RecordedSession, type RecordedStep } from './sessions.ts'
 import { isTmuxInstalled, openTmuxTerminal } from './tmux-terminal.ts'
 
 const TERMINALS = { tmux: openTmuxTerminal, emulated: openEmulatedTerminal } as const
@@ -36,23 +36,39 @@ export async function recordSession(
 ): Promise<string> {
   const checkout = createFreshCheckout(root)
   try {
-    const terminal = await TERMINALS[kind](optionsOf(checkout, columns))
-    try {
-      const captures = await playSteps(terminal, session)
-      return [`# ${session.title}, in a terminal of ${columns} columns\n`, ...captures].join('\n')
-    } finally {
-      await terminal.close()
+    const play = async (steps: readonly RecordedStep[], goOn?: Play): Promise<readonly string[]> => {
+      const terminal = await TERMINALS[kind](optionsOf(checkout, columns))
+      try {
+        const captures = await playSteps(terminal, session, steps)
+        if (goOn === undefined) return captures
+        captures.push(...(await goOn()))
+        await terminal.type(KEYS['Ctrl-C'])
+        await waitFor(terminal, 0, { until: AT_PROMPT })
+        return captures
+      } finally {
+        await terminal.close()
+      }
     }
+    const main: Play = () => play(session.steps)
+    const captures = await (session.beside === undefined ? main() : play(session.beside, main))
+    return [`# ${session.title}, in a terminal of ${columns} columns\n`, ...captures].join('\n')
   } finally {
     checkout.remove()
   }
 }
 
-async function playSteps(terminal: RecordedTerminal, session: RecordedSession): Promise<readonly string[]> {
+/** Plays steps and returns what they captured. */
+type Play = () => Promise<readonly string[]>
+
+async function playSteps(
+  terminal: RecordedTerminal,
+  session: RecordedSession,
+  steps: readonly RecordedStep[],
+): Promise<string[]> {
   const captures: string[] = []
   let from = 0
   await waitFor(terminal, from, { until: AT_PROMPT })
-  for (const step of session.steps) {
+  for (const step of steps) {
     if (step.types !== undefined) {
       from = (await terminal.lines()).length - 1
       await terminal.type(step.types + KEYS.Enter)

@@ -4,35 +4,9 @@
  * A session starts in a fresh checkout, at the prompt of a shell. It stays valid while the words it waits for are
  * printed; everything else on the screen is recorded, not stated here.
  */
-import { type Replacement, renumber } from './replacements.ts'
-
-export interface RecordedStep {
-  /** A line to type at the prompt. A step without `types` and `presses` only waits. */
-  readonly types?: string
-  readonly presses?: 'Ctrl-C'
-  /**
-   * Ends the step: it matches what the terminal shows since the last typed line, that line included. A terminal may
-   * show a part of a line for a moment, so it matches whole lines.
-   */
-  readonly until: RegExp
-  /** Records what the terminal then shows since the last typed line, under this caption. */
-  readonly caption?: string
-  readonly withinMs?: number
-  readonly replacements?: readonly Replacement[]
-}
-
-export interface RecordedSession {
-  /** The name of its files. */
-  readonly name: string
-  readonly title: string
-  readonly columns: readonly number[]
-  readonly steps: readonly RecordedStep[]
-  /** Replaces what differs from time to time, beyond what `replacements.ts` replaces everywhere. */
-  readonly replacements: readonly Replacement[]
-}
-
-/** The shell waits for the next line. */
-export const AT_PROMPT = /(^|\n)\$$/
+import { FIRST_SESSION } from './first-session.ts'
+import { AT_PROMPT, type RecordedSession } from './recorded-session.ts'
+import { renumber } from './replacements.ts'
 
 const EXAMPLE_TICKETS = 3
 const EXAMPLE_RUN = String.raw`^ *\d+\.\ds GREET-\d +`
@@ -56,4 +30,5 @@ export const SESSIONS: readonly RecordedSession[] = [
       { presses: 'Ctrl-C', until: AT_PROMPT },
     ],
   },
+  FIRST_SESSION,
 ]

@@ -1,8 +1,8 @@
 /** The recorder of terminal sessions, with commands that need no build. */
 import { describe, expect, test } from '@jest/globals'
 import { recordSession, type TerminalKind } from '../../../build/recording/record-session.ts'
+import { AT_PROMPT, type RecordedSession } from '../../../build/recording/recorded-session.ts'
 import { renumber, replaceChanging } from '../../../build/recording/replacements.ts'
-import { AT_PROMPT, type RecordedSession } from '../../../build/recording/sessions.ts'
 import { isTmuxInstalled } from '../../../build/recording/tmux-terminal.ts'
 import { describeIf } from '../../support/skips.ts'
 
