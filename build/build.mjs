@@ -91,12 +91,22 @@ function commandOptions() {
       )
     },
   }
+  const loadLess = {
+    name: 'less',
+    setup(bundling) {
+      bundling.onResolve({ filter: /^node:child_process$/ }, ({ importer }) =>
+        importer.includes('/node_modules/commander/')
+          ? { path: join(root, 'build', 'no-child-process.cjs') }
+          : undefined,
+      )
+    },
+  }
   return {
     ...plain,
     entryPoints: ['bin/switchyard.ts'],
     outfile: program,
     format: 'cjs',
-    plugins: [loadPrograms],
+    plugins: [loadPrograms, loadLess],
     write: false,
   }
 }

@@ -5,7 +5,7 @@
  * `launch.json` that a running host keeps there. The token is sent only in a header, and unencrypted only on this
  * machine. Clients look again before every connection, because a restarted host has another port and another token.
  */
-import { open } from 'node:fs/promises'
+import { closeSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { LAUNCH_TOKEN_CHARS_MAX, URL_CHARS_MAX } from '../protocol/limits.ts'
 import { LOOPBACK_IPV4 } from '../protocol/loopback.ts'
@@ -22,7 +22,7 @@ const FORM = 'write it like http://127.0.0.1:4400'
 /** Throws a `HostNotFound` or a `WrongAddress` with the message for the person. */
 export async function findHost(dataDir: string, env: HostEnvironment): Promise<HostAddress> {
   const url = env.SWITCHYARD_URL ?? ''
-  return url === '' ? await hostFromDataDir(dataDir) : hostFromEnvironment(url, env.SWITCHYARD_TOKEN ?? '')
+  return url === '' ? hostFromDataDir(dataDir) : hostFromEnvironment(url, env.SWITCHYARD_TOKEN ?? '')
 }
 
 // ---- named by the environment --------------------------------------------------------------------------------------
@@ -52,9 +52,9 @@ const withoutSlash = (url: URL): string => `${url.origin}${url.pathname.replace(
 
 // ---- of a data directory -------------------------------------------------------------------------------------------
 
-async function hostFromDataDir(dataDir: string): Promise<HostAddress> {
+function hostFromDataDir(dataDir: string): HostAddress {
   const path = join(dataDir, 'launch.json')
-  const text = await readLaunchText(path, dataDir)
+  const text = readLaunchText(path, dataDir)
   const launch = parseObject(text)
   const [address, token] = [Reflect.get(launch, 'url'), Reflect.get(launch, 'token')]
   const url = typeof address === 'string' ? parseAddress(address) : undefined
@@ -63,14 +63,15 @@ async function hostFromDataDir(dataDir: string): Promise<HostAddress> {
   return { url: withoutSlash(url), token, tokenFrom: path }
 }
 
-async function readLaunchText(path: string, dataDir: string): Promise<string> {
+/** Loading the asynchronous functions of the file system would take longer than reading this small file. */
+function readLaunchText(path: string, dataDir: string): string {
   try {
-    const file = await open(path, 'r')
+    const file = openSync(path, 'r')
     try {
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(LAUNCH_BYTES_MAX))
-      return buffer.toString('utf8', 0, bytesRead)
+      const bytes = Buffer.alloc(LAUNCH_BYTES_MAX)
+      return bytes.toString('utf8', 0, readSync(file, bytes))
     } finally {
-      await file.close()
+      closeSync(file)
     }
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''

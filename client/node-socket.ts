@@ -4,7 +4,6 @@
  * In every case (no host, a silent handshake, a dead line) the listener's `onEnd` is called exactly once, and nothing
  * after it. Nothing throws, and nothing is called before `dialByNode` has returned.
  */
-import { createHash, randomBytes } from 'node:crypto'
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { SOCKET_IDLE_SECONDS } from '../protocol/limits.ts'
@@ -33,7 +32,7 @@ export function dialByNode(at: HostAddress, path: string, listener: SocketListen
 
 class NodeSocket implements ClientSocket {
   readonly #listener: SocketListener
-  readonly #key = randomBytes(16).toString('base64')
+  #accepted = ''
   readonly #reader = new FrameReader(MESSAGE_BYTES_MAX)
   #request: ClientRequest | undefined
   #socket: Socket | undefined
@@ -72,6 +71,10 @@ class NodeSocket implements ClientSocket {
 
   async #dial(at: HostAddress, path: string): Promise<void> {
     const send = at.url.startsWith('https:') ? (await import('node:https')).request : httpRequest
+    // Loading it takes longer than a whole request, and most clients open no socket.
+    const { createHash, randomBytes } = await import('node:crypto')
+    const key = randomBytes(16).toString('base64')
+    this.#accepted = createHash('sha1').update(`${key}${ACCEPT_SALT}`).digest('base64')
     const request = send(`${at.url}${path}`, {
       // A socket of its own: an agent would count it among those that it may reuse.
       agent: false,
@@ -79,7 +82,7 @@ class NodeSocket implements ClientSocket {
         ...(at.token === undefined ? {} : { authorization: `Bearer ${at.token}` }),
         connection: 'Upgrade',
         upgrade: 'websocket',
-        'sec-websocket-key': this.#key,
+        'sec-websocket-key': key,
         'sec-websocket-version': '13',
       },
     })
@@ -118,8 +121,7 @@ class NodeSocket implements ClientSocket {
     socket.on('close', () => this.#finish('the connection broke'))
     if (this.#isOver) socket.destroy()
     if (this.#isOver) return
-    const accept = createHash('sha1').update(`${this.#key}${ACCEPT_SALT}`).digest('base64')
-    if (reply.headers['sec-websocket-accept'] !== accept) {
+    if (reply.headers['sec-websocket-accept'] !== this.#accepted) {
       this.#finish('what answers is no WebSocket')
       return
     }

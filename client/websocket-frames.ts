@@ -3,7 +3,6 @@
  *
  * Node 20 has no WebSocket of its own, and the library that has one costs a client more time than all its other code.
  */
-import { randomBytes } from 'node:crypto'
 
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const
 
@@ -26,7 +25,7 @@ export function encodeFrame(opcode: number, payload: Buffer): Buffer {
   head[1] = MASKED | (extra === 0 ? payload.length : extra === 2 ? LENGTH_16 : LENGTH_64)
   if (extra === 2) head.writeUInt16BE(payload.length, 2)
   if (extra === 8) head.writeBigUInt64BE(BigInt(payload.length), 2)
-  const mask = randomBytes(4)
+  const mask = globalThis.crypto.getRandomValues(Buffer.allocUnsafe(4))
   const masked = Buffer.alloc(payload.length)
   for (let at = 0; at < payload.length; at++) masked[at] = (payload[at] ?? 0) ^ (mask[at & 3] ?? 0)
   return Buffer.concat([head, mask, masked])

@@ -39,9 +39,18 @@ export async function runCommand<O extends ClientOptions>(
   try {
     const connection = connectToHost(options.dataDir, process.env)
     const client = createClient(connection)
-    const questions = new Questions(process.stdin, output)
     const present = () => ({ now: Date.now(), offset: localOffset })
-    const code = await command({ connection, client, output, questions, options, present })
+    const code = await command({
+      connection,
+      client,
+      output,
+      // Opening standard input takes longer than most commands that ask nothing have to spare.
+      get questions() {
+        return new Questions(process.stdin, output)
+      },
+      options,
+      present,
+    })
     process.exitCode = code ?? 0
   } catch (error) {
     process.exitCode = reportError(error, output, options.debug)
