@@ -119,7 +119,7 @@ function delay(ms: number, signal: AbortSignal): Promise<void> {
 // ---- figures of a process ------------------------------------------------------------------------
 
 /** Linux counts processor time in hundredths of a second on every machine. */
-const TICK_MS = 10
+export const TICK_MS = 10
 const IDLE_CHECK_MS = 150
 const IDLE_CHECKS = 2
 const IDLE_WAIT_MS_MAX = 5_000

@@ -11,6 +11,7 @@ import { BenchResources } from './bench-resources.ts'
 import { attachEcho } from './entries/attach-echo.ts'
 import { attachFlood } from './entries/attach-flood.ts'
 import { coldStart } from './entries/cold-start.ts'
+import { commandStart } from './entries/command-start.ts'
 import { cycles } from './entries/cycles.ts'
 import { dashboards } from './entries/dashboards.ts'
 import { demand } from './entries/demand.ts'
@@ -38,6 +39,7 @@ const entries: readonly Entry[] = [
   http,
   durable,
   coldStart,
+  commandStart,
   memory,
   dashboards,
   cycles,
