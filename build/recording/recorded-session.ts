@@ -1,4 +1,4 @@
-/** What a recorded session is: the lines that a person types, and when the screen is recorded. */
+/** The types of a recorded session: the lines that a person types, and when the screen is recorded. */
 import type { Replacement } from './replacements.ts'
 
 export interface RecordedStep {
