@@ -414,3 +414,26 @@ export const ATTENTION_ITEMS_MAX = 8 * ATTENTION_ITEMS_PER_KIND_MAX
 export const ATTENTION_RUNS_MAX = 1_000
 /** A changed list is pushed to dashboards at most once in this time. */
 export const ATTENTION_PUSH_MS = 500
+
+// ---- tools for agents (`switchyard mcp`) -------------------------------------------------------------------------
+/** A message of the client, in one line. */
+export const MCP_LINE_BYTES_MAX = HTTP_BODY_BYTES_MAX
+/** Calls that may run at once; a further call is refused. */
+export const MCP_CALLS_MAX = 16
+/** The JSON of a result. Clients give it to a model, whose context is small. */
+export const MCP_RESULT_BYTES_MAX = 32 * 1024
+/** Records of a list when the call names no number, and at most. */
+export const MCP_PAGE_DEFAULT = 20
+export const MCP_PAGE_MAX = 100
+/** Events of a log when the call names no number. */
+export const MCP_LOG_EVENTS_DEFAULT = 100
+/** A text inside a record of a list, and a text of a log. */
+export const MCP_TITLE_CHARS_MAX = 200
+export const MCP_LOG_TEXT_CHARS_MAX = 2_000
+/** Most clients give up on a call after 60 seconds. */
+export const MCP_WAIT_SECONDS_DEFAULT = 45
+export const MCP_WAIT_SECONDS_MAX = 3_600
+/** Pause between two reports of progress. Clients start their time limit anew at each. */
+export const MCP_PROGRESS_MS = 5_000
+/** Time for calls in flight after the client has closed its end. */
+export const MCP_CLOSE_MS_MAX = 2_000

@@ -1,12 +1,12 @@
 /** `switchyard costs`: what runs have cost, added up by day, repository, model or agent. */
 import type { CostEntry } from '../../protocol/cost.ts'
+import type { CostGroup } from '../../protocol/cost-groups.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { unwrapOrExit } from '../exit.ts'
 import { formatCost, formatTokens, tokensRead } from '../output/amounts.ts'
 import type { TableColumn } from '../output/table.ts'
 import { formatLocalDay, parseSince, type UtcOffset } from '../output/times.ts'
-import type { CostGroup } from '../tree/cost-groups.ts'
-import { readSpentCosts, type SpentCost } from './spent-costs.ts'
+import { readSpentCosts, type SpentContext, type SpentCost } from './spent-costs.ts'
 
 export interface CostsOptions extends ClientOptions {
   readonly by: CostGroup
@@ -41,10 +41,7 @@ export async function costs(context: CommandContext<CostsOptions>): Promise<void
   const { now, offset } = present()
   const since =
     options.since === undefined ? 0 : unwrapOrExit(parseSince(options.since, '--since', { now, offset }))
-  const spent = await readSpentCosts(context, { since, areDaysAsked: options.by === 'day' })
-  const parts = spent.flatMap((cost) => partsOf(cost, options.by, offset))
-  const sums = groupParts(parts)
-  const total = sumOf(TOTAL, parts)
+  const { sums, total, unpriced } = await readCosts(context, { by: options.by, since })
   const rows = sums.length > 1 && output.stdout.isTerminal ? [...sums, total] : sums
   output.list({
     records: rows,
@@ -53,8 +50,25 @@ export async function costs(context: CommandContext<CostsOptions>): Promise<void
     json: { by: options.by, rows: sums, total },
     empty: 'No run has cost anything since then.',
   })
-  const unpriced = parts.filter(isUnpriced)
   if (unpriced.length > 0) output.note(describeUnpriced(unpriced))
+}
+
+interface Costs {
+  readonly sums: readonly CostSum[]
+  readonly total: CostSum
+  /** Parts that name tokens only. */
+  readonly unpriced: readonly CostPart[]
+}
+
+/** Adds up what was spent since an instant. */
+export async function readCosts(
+  context: SpentContext,
+  { by, since }: { readonly by: CostGroup; readonly since: number },
+): Promise<Costs> {
+  const { offset } = context.present()
+  const spent = await readSpentCosts(context, { since, areDaysAsked: by === 'day' })
+  const parts = spent.flatMap((cost) => partsOf(cost, by, offset))
+  return { sums: groupParts(parts), total: sumOf(TOTAL, parts), unpriced: parts.filter(isUnpriced) }
 }
 
 /** Names the row where all of them are in one. */

@@ -3,6 +3,7 @@
  *
  * An ended run waits for nothing, so its error explains it. `--all` adds the gates between its ticket and another run.
  */
+import type { Client } from '../../client/client.ts'
 import { HostRefusal } from '../../client/errors.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { ExplainResponse, Gate } from '../../protocol/explain.ts'
@@ -23,12 +24,12 @@ const WAIT = 'wait, or: '
 
 export async function explain(context: CommandContext<ExplainOptions>, name: string): Promise<void> {
   const { output } = context
-  const answer = await ask(context, name)
+  const answer = await readExplanation(context.client, name)
   if (output.format === 'json') {
     output.json(answer)
     return
   }
-  output.data(output.stdout.clean(headline(answer, name)))
+  output.data(output.stdout.clean(explanationOf(answer, name)))
   const { run, gates } = answer
   if (run === undefined || !hasEnded(run)) printGates(context, gates)
   else {
@@ -55,7 +56,7 @@ function printGates(context: CommandContext<ExplainOptions>, gates: readonly Gat
 }
 
 /** A ticket's name comes first, because only a ticket without a run has gates of its own. */
-async function ask({ client }: CommandContext, name: string): Promise<ExplainResponse> {
+export async function readExplanation(client: Client, name: string): Promise<ExplainResponse> {
   try {
     return await client.explainTicket({ id: name })
   } catch (error) {
@@ -68,7 +69,7 @@ async function ask({ client }: CommandContext, name: string): Promise<ExplainRes
   return await client.explainRun({ id: run.id })
 }
 
-function headline({ run, ticket, gates }: ExplainResponse, asked: string): string {
+export function explanationOf({ run, ticket, gates }: ExplainResponse, asked: string): string {
   const name = run?.ticket.identifier ?? ticket?.identifier ?? asked
   if (run === undefined) {
     const stop = gates.find(({ status }) => status !== 'pass')

@@ -30,7 +30,9 @@ export interface SpentOptions {
 
 const PAGE = 200
 
-export async function readSpentCosts(context: CommandContext, options: SpentOptions): Promise<SpentCost[]> {
+export type SpentContext = Pick<CommandContext, 'client' | 'connection' | 'present'>
+
+export async function readSpentCosts(context: SpentContext, options: SpentOptions): Promise<SpentCost[]> {
   const { client, connection, present } = context
   const { now, offset } = present()
   const { since, areDaysAsked } = options

@@ -1,8 +1,8 @@
 /** The noun `costs`. */
 import { Option } from '@commander-js/extra-typings'
+import { COST_GROUPS } from '../../protocol/cost-groups.ts'
 import { runCommand } from '../client/run-command.ts'
 import { clientCommand } from './client-options.ts'
-import { COST_GROUPS } from './cost-groups.ts'
 
 export const costsCommand = () =>
   clientCommand('costs', 'What runs have cost')

@@ -21,7 +21,7 @@ import {
   versionCommand,
 } from './everyday.ts'
 import { memoriesCommand } from './memories.ts'
-import { oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
+import { mcpCommand, oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
 import { pullsCommand } from './pulls.ts'
 import { ROOT_HELP } from './root-help.ts'
 import { cancelVerb, discardVerb, followUpVerb, releaseVerb, retryVerb, runsCommand } from './runs.ts'
@@ -58,6 +58,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   worker: workerCommand,
   quickstart: quickstartCommand,
   'oauth-helper': oauthHelperCommand,
+  mcp: mcpCommand,
 }
 
 /** The whole tree. */

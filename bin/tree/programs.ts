@@ -1,4 +1,4 @@
-/** The commands that are programs of their own: the host, a worker, the example, the public OAuth helper. */
+/** The commands that are programs of their own: the host, a worker, the example, the tools of an agent, the OAuth helper. */
 import { Command, Option } from '@commander-js/extra-typings'
 import {
   HELPER_PORT,
@@ -168,4 +168,18 @@ export const quickstartCommand = () =>
     .action(async (options) => {
       const { quickstart } = await import('../commands/quickstart.ts')
       await quickstart(options)
+    })
+
+export const mcpCommand = () =>
+  new Command('mcp')
+    .exitOverride()
+    .description('serve tools to an agent in an editor, by the Model Context Protocol over standard input')
+    .option('--data-dir <path>', 'whose host is asked')
+    .option(
+      '--write',
+      'also offer tools that start, change, cancel and merge (default: only tools that read)',
+    )
+    .action(async (options) => {
+      const { mcp } = await import('../commands/mcp.ts')
+      await mcp(options)
     })

@@ -23,6 +23,7 @@ Set up
 Programs
   serve, worker             The host; a worker
   quickstart, oauth-helper  The example; the public OAuth helper
+  mcp                       Serve tools to an agent in an editor
 Options  --json, -o table|id|json, --data-dir PATH, --color auto|always|never,
          --yes, --quiet, --debug, --help, --version; switchyard NOUN --help
 `

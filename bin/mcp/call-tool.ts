@@ -1,0 +1,58 @@
+/**
+ * Calls one tool: refuses what this server may not do, checks the arguments, and turns every failure into a result that
+ * a model can read: a sentence, and the next step where something helps.
+ */
+import { HostNotFound, HostRefusal, HostUnreachable, WrongAddress } from '../../client/errors.ts'
+import { isReadOnly, type McpTool, type McpToolName, mcpTools } from '../../protocol/mcp-tools.ts'
+import { createChecker } from '../../protocol/parse.ts'
+import { isExitError } from '../exit.ts'
+import { LogRedactor } from '../log-redaction.ts'
+import { readingTools, type ToolContext } from './reading-tools.ts'
+import type { CallTool, McpToolResult, ToolCall } from './session.ts'
+import { writingTools } from './writing-tools.ts'
+
+type AnyTool = (context: ToolContext, input: unknown, call: ToolCall) => Promise<object>
+
+const tools: { readonly [N in McpToolName]: unknown } = { ...readingTools, ...writingTools }
+
+export interface CallerOptions extends ToolContext {
+  readonly hasWrite: boolean
+  /** Receives the description of a bug, for standard error. */
+  readonly onBug: (text: string) => void
+}
+
+export function createToolCaller({ hasWrite, onBug, ...context }: CallerOptions): CallTool {
+  return async (name, input, call) => {
+    if (!hasWrite && !isReadOnly(name))
+      return failure(
+        `${name} changes something, and this server only reads`,
+        'the person starts it with: switchyard mcp --write',
+      )
+    const tool: McpTool = mcpTools[name]
+    const checked = createChecker(tool.input)(input)
+    if (!checked.ok) return failure(`${name}: ${checked.error}`)
+    try {
+      // The checker of the same row accepted the input.
+      const result = await (tools[name] as AnyTool)(context, checked.value, call)
+      return { content: [{ type: 'text', text: JSON.stringify(result) }], structuredContent: result }
+    } catch (error) {
+      if (error === call.signal.reason) return failure('the call was ended before its result was there')
+      return describeFailure(error, onBug)
+    }
+  }
+}
+
+const EXPECTED = [HostRefusal, HostNotFound, HostUnreachable, WrongAddress]
+
+function describeFailure(error: unknown, onBug: (text: string) => void): McpToolResult {
+  const message = error instanceof Error ? error.message : String(error)
+  const isExpected = isExitError(error) || EXPECTED.some((kind) => error instanceof kind)
+  if (!isExpected) onBug(error instanceof Error ? (error.stack ?? message) : message)
+  const cure: unknown = Reflect.get(Object(error), 'cure')
+  return failure(message, typeof cure === 'string' ? cure : undefined)
+}
+
+function failure(message: string, next?: string): McpToolResult {
+  const text = next === undefined ? message : `${message}\nNext: ${next}`
+  return { content: [{ type: 'text', text: new LogRedactor().redact(text) }], isError: true }
+}

@@ -1,0 +1,231 @@
+/**
+ * The tools that `switchyard mcp` offers to agents, one row each: the routes behind a tool, its words and its arguments.
+ *
+ * A tool reads when all its routes are GET; any other tool is offered with `--write` only. Arguments are the schemas of
+ * the first route, with names for people in the place of ids, and smaller pages. No tool has a route that handles
+ * secrets, settings, accounts or machines.
+ */
+import Type, { type Static, type TObject } from 'typebox'
+import { COST_GROUPS } from './cost-groups.ts'
+import {
+  MCP_LOG_EVENTS_DEFAULT,
+  MCP_WAIT_SECONDS_DEFAULT,
+  MCP_WAIT_SECONDS_MAX,
+  PATH_CHARS_MAX,
+} from './limits.ts'
+import { limit, page, pull, run, ticket } from './mcp-arguments.ts'
+import { type Route, type RouteName, routes } from './routes.ts'
+import { nonEmptyText, stringEnum } from './schema-helpers.ts'
+
+export interface McpTool {
+  /** The first one gives the tool its arguments. Names of runs, tickets and pull requests are found by further GETs. */
+  readonly routes: readonly [RouteName, ...RouteName[]]
+  readonly title: string
+  /** The summary of the first route unless given. */
+  readonly description?: string
+  readonly input: TObject
+  /** The result has no text of other people or programs. */
+  readonly isOwnText?: true
+  /** The tool ends or overwrites something for good. */
+  readonly isDestructive?: true
+  /** A repeated call changes nothing more. */
+  readonly isIdempotent?: true
+}
+
+const { status: statuses, ticket: ofTicket, before: beforeRun } = routes.listRuns.query.properties
+const { before, after, limit: events } = routes.readRunEvents.query.properties
+
+const closed = { additionalProperties: false }
+const runOptions = routes.retryRun.body.properties
+
+// ---- the table ---------------------------------------------------------------------------------------------------
+
+export const mcpTools = {
+  // -- reading
+  status: {
+    routes: ['health', 'readTrackerStatus', 'readConfig', 'listWorkers', 'listRuns', 'readAttention'],
+    title: 'Status',
+    description: 'What runs, what waits and what needs a person, in one answer. Begin here.',
+    input: Type.Object({}, closed),
+  },
+  attention: {
+    routes: ['readAttention'],
+    title: 'What needs a person',
+    input: Type.Object(page, closed),
+  },
+  tickets_list: {
+    routes: ['listTickets'],
+    title: 'List tickets',
+    input: Type.Object(page, closed),
+  },
+  tickets_show: {
+    routes: ['listTickets', 'listRuns'],
+    title: 'Show a ticket',
+    description: 'One ticket with its description: an eligible one, or one that has a run.',
+    input: Type.Object({ ticket }, closed),
+  },
+  runs_list: {
+    routes: ['listRuns'],
+    title: 'List runs',
+    description: 'Runs, newest first, in short; runs_show shows one in full.',
+    input: Type.Object({ status: statuses, ticket: ofTicket, before: beforeRun, limit }, closed),
+  },
+  runs_show: {
+    routes: ['readRun'],
+    title: 'Show a run',
+    description: 'One run in full: its state, why it waits or failed, its result, costs and pull request.',
+    input: Type.Object({ run }, closed),
+  },
+  runs_logs: {
+    routes: ['readRunEvents', 'readRun'],
+    title: "Read a run's log",
+    description: `Lines of a run's log: the last ${MCP_LOG_EVENTS_DEFAULT} events unless told otherwise, with times in UTC. Marks: none is standard output, ! standard error, # the system, > the agent, -- a new state of the run, ~~ a gap.`,
+    input: Type.Object({ run, before, after, limit: events }, closed),
+  },
+  runs_wait: {
+    routes: ['readRun', 'dashboardSocket'],
+    title: 'Wait for a run',
+    description:
+      'Waits until a run has ended, and reports progress meanwhile. When the time is over first, the answer has ended: false, and another call goes on.',
+    input: Type.Object(
+      {
+        run,
+        timeoutSeconds: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: MCP_WAIT_SECONDS_MAX,
+            description: `How long to wait; ${MCP_WAIT_SECONDS_DEFAULT} unless given. Many clients give up on a call after 60.`,
+          }),
+        ),
+      },
+      closed,
+    ),
+  },
+  explain: {
+    routes: ['explainTicket', 'explainRun'],
+    title: 'Explain why it waits',
+    description:
+      'Why a ticket or a run waits, gate by gate, with the cure of each closed gate; or why a run ended as it did.',
+    input: Type.Object({ name: nonEmptyText(256, 'A ticket or a run.') }, closed),
+  },
+  pulls_list: {
+    routes: ['listPulls'],
+    title: 'List pull requests',
+    input: Type.Object(
+      {
+        repo: Type.Optional(nonEmptyText(256, 'Only those of this repository, by its key or owner/name.')),
+        state: Type.Optional(routes.listPulls.response.properties.pulls.items.properties.state),
+        ...page,
+      },
+      closed,
+    ),
+  },
+  pulls_show: {
+    routes: ['readPull'],
+    title: 'Show a pull request',
+    description: 'One pull request with its conversation, commits, checks and the names of its files.',
+    input: Type.Object({ pull }, closed),
+  },
+  pulls_diff: {
+    routes: ['readPull'],
+    title: "Read a pull request's changes",
+    description: 'The changes of a pull request as text, part by part.',
+    input: Type.Object(
+      {
+        pull,
+        path: Type.Optional(nonEmptyText(PATH_CHARS_MAX, 'Only the changes of this file.')),
+        offset: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description: 'Where in the text to go on, as the part before says.',
+          }),
+        ),
+      },
+      closed,
+    ),
+  },
+  pulls_checks: {
+    routes: ['readPull'],
+    title: "List a pull request's checks",
+    description: 'The checks of a pull request and how each ended.',
+    input: Type.Object({ pull }, closed),
+  },
+  workers_list: {
+    routes: ['listWorkers'],
+    title: 'List workers',
+    isOwnText: true,
+    input: Type.Object(page, closed),
+  },
+  costs: {
+    routes: ['listRuns', 'readRunEvents'],
+    title: 'Costs',
+    description: 'What runs have cost, added up by local day, repository, model or agent.',
+    isOwnText: true,
+    input: Type.Object(
+      {
+        by: Type.Optional(stringEnum(COST_GROUPS, 'day unless given.')),
+        since: Type.Optional(nonEmptyText(64, 'Like 24h, 30d or 2026-11-22; 7d unless given.')),
+      },
+      closed,
+    ),
+  },
+
+  // -- changing
+  tickets_create: {
+    routes: ['createTicket'],
+    title: 'Start from words',
+    description: `${routes.createTicket.summary} This is the way to give new work to an agent.`,
+    input: Type.Object(routes.createTicket.body.properties, closed),
+  },
+  tickets_start: {
+    routes: ['runTicket'],
+    title: 'Start a ticket',
+    input: Type.Object({ ticket, ...runOptions }, closed),
+  },
+  runs_retry: {
+    routes: ['retryRun'],
+    title: 'Retry a run',
+    input: Type.Object({ run, ...runOptions }, closed),
+  },
+  runs_followup: {
+    routes: ['followUpRun'],
+    title: "Follow up a run's pull request",
+    input: Type.Object({ run, ...runOptions }, closed),
+  },
+  runs_cancel: {
+    routes: ['cancelRun'],
+    title: 'Cancel a run',
+    input: Type.Object({ run }, closed),
+    isDestructive: true,
+    isIdempotent: true,
+  },
+  pulls_comment: {
+    routes: ['commentPull'],
+    title: 'Comment on a pull request',
+    description: `${routes.commentPull.summary} Other people read it.`,
+    input: Type.Object({ pull, ...routes.commentPull.body.properties }, closed),
+  },
+  pulls_merge: {
+    routes: ['mergePull'],
+    title: 'Merge a pull request',
+    description: `${routes.mergePull.summary} Only when the person has asked for it.`,
+    input: Type.Object({ pull, ...routes.mergePull.body.properties }, closed),
+    isDestructive: true,
+  },
+} as const satisfies Readonly<Record<string, McpTool>>
+
+export type McpToolName = keyof typeof mcpTools
+export type McpInput<N extends McpToolName> = Static<(typeof mcpTools)[N]['input']>
+
+/** The rows in the order in which they are listed. */
+export const mcpToolNames = Object.keys(mcpTools) as McpToolName[]
+
+export function isMcpToolName(name: string): name is McpToolName {
+  return Object.hasOwn(mcpTools, name)
+}
+
+export function isReadOnly(name: McpToolName): boolean {
+  const tool: McpTool = mcpTools[name]
+  return tool.routes.every((route) => (routes[route] as Route).method === 'GET')
+}
