@@ -20,6 +20,16 @@ export interface SandboxUnavailable {
   readonly reason: Extract<HostExecution, { kind: 'none' }>['reason']
   /** A sentence for people, with the command that helps if there is one. */
   readonly detail: string
+  /** The same for callers that show the command apart. Absent: only the sentence is known. */
+  readonly fault?: SandboxFault
+}
+
+export interface SandboxFault {
+  /** The part to mend: a program that is missing, or user namespaces that the kernel refuses. */
+  readonly of: 'program' | 'user-namespaces'
+  readonly problem: string
+  /** The command that helps. */
+  readonly cure: string
 }
 
 export interface LocalSandboxLauncher extends SandboxLauncher {

@@ -1,35 +1,49 @@
 /**
  * Finds the command that fixes a failed bubblewrap start, when the cause is a known one.
  */
+import type { SandboxFault } from '../driver.ts'
 import type { LocalMachine } from '../local-machine.ts'
 
 interface KnownCause {
   readonly file: string
   readonly value: string
-  fix(bwrap: string): string
+  readonly problem: string
+  readonly advice: string
+  cure(bwrap: string): string
+}
+
+/** A sentence that helps, and its command apart where the cause is a switch of the kernel. */
+export interface KnownFix {
+  readonly text: string
+  readonly fault?: SandboxFault
 }
 
 const MESSAGE_CHARS_MAX = 500
+const SWITCHED_OFF = 'user namespaces are switched off'
+const ALLOW = 'allow them with'
 
 /** Kernel switches that deny user namespaces to ordinary users. */
 const KNOWN_CAUSES: readonly KnownCause[] = [
   {
     file: '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
     value: '1',
-    fix: (bwrap) =>
-      `AppArmor denies user namespaces to programs without a profile; give bubblewrap one: ${apparmorCommand(bwrap)}`,
+    problem: 'AppArmor denies user namespaces to programs without a profile',
+    advice: 'give bubblewrap one',
+    cure: apparmorCommand,
   },
   {
     file: '/proc/sys/kernel/unprivileged_userns_clone',
     value: '0',
-    fix: () =>
-      'user namespaces are switched off; allow them with: sudo sysctl -w kernel.unprivileged_userns_clone=1',
+    problem: SWITCHED_OFF,
+    advice: ALLOW,
+    cure: () => 'sudo sysctl -w kernel.unprivileged_userns_clone=1',
   },
   {
     file: '/proc/sys/user/max_user_namespaces',
     value: '0',
-    fix: () =>
-      'user namespaces are switched off; allow them with: sudo sysctl -w user.max_user_namespaces=15000',
+    problem: SWITCHED_OFF,
+    advice: ALLOW,
+    cure: () => 'sudo sysctl -w user.max_user_namespaces=15000',
   },
 ]
 
@@ -42,14 +56,20 @@ export async function findFix(
   errorText: string,
   bwrap: string,
   machine: LocalMachine,
-): Promise<string | undefined> {
+): Promise<KnownFix | undefined> {
   const [, unreachable] = SOURCE_UNREACHABLE.exec(errorText) ?? []
   if (unreachable !== undefined) {
-    return `the user that sandboxes run as needs execute permission on every folder above it; check: namei -l ${unreachable}`
+    return {
+      text: `the user that sandboxes run as needs execute permission on every folder above it; check: namei -l ${unreachable}`,
+    }
   }
   if (!NAMESPACE_REFUSED.test(errorText)) return undefined
   const values = await Promise.all(KNOWN_CAUSES.map(({ file }) => machine.read(file)))
-  return KNOWN_CAUSES.find(({ value }, index) => values[index]?.trim() === value)?.fix(bwrap)
+  const found = KNOWN_CAUSES.find(({ value }, index) => values[index]?.trim() === value)
+  if (found === undefined) return undefined
+  const { problem, advice } = found
+  const cure = found.cure(bwrap)
+  return { text: `${problem}; ${advice}: ${cure}`, fault: { of: 'user-namespaces', problem, cure } }
 }
 
 /** Makes a bounded single line without control characters, safe for a log or a terminal. */

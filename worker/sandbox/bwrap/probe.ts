@@ -4,7 +4,7 @@
  * The probe never falls back to a weaker sandbox. A failed probe reports the reason and, for a known cause, the command
  * that fixes it.
  */
-import type { SandboxUnavailable } from '../driver.ts'
+import type { SandboxFault, SandboxUnavailable } from '../driver.ts'
 import {
   ESCAPE_TEST_PROCESSES_MAX,
   type EscapeTarget,
@@ -46,17 +46,30 @@ export async function probeSandbox(
     return { ok: false, reason: 'unsupported-platform', detail: platformProblem }
   const bwrap = await findFirstProgram(machine, paths)
   if (bwrap === undefined) {
-    return unavailable(
-      `bubblewrap is not installed (looked for ${paths.join(', ')}); install it with: sudo apt-get install -y bubblewrap`,
-    )
+    const cure = 'sudo apt-get install -y bubblewrap'
+    return unavailable({
+      detail: `bubblewrap is not installed (looked for ${paths.join(', ')}); install it with: ${cure}`,
+      fault: { of: 'program', problem: 'bwrap is not installed', cure },
+    })
   }
-  const detail = await findBwrapProblem(bwrap, machine)
-  return detail === undefined ? { ok: true, bwrap } : unavailable(detail)
+  const problem = await findBwrapProblem(bwrap, machine)
+  return problem === undefined ? { ok: true, bwrap } : unavailable(problem)
 }
 
-function unavailable(detail: string): SandboxUnavailable {
-  return { ok: false, reason: 'bwrap-unavailable', detail }
+interface BwrapProblem {
+  readonly detail: string
+  readonly fault?: SandboxFault
 }
+
+const unavailable = (problem: BwrapProblem): SandboxUnavailable => ({
+  ok: false,
+  reason: 'bwrap-unavailable',
+  ...problem,
+})
+
+/** A problem without a command that mends it. */
+const described = (detail: string | undefined): BwrapProblem | undefined =>
+  detail === undefined ? undefined : { detail }
 
 function findPlatformProblem({ platform, arch }: LocalMachine): string | undefined {
   if (platform !== 'linux') return `the sandbox needs Linux; this is ${platform}`
@@ -72,11 +85,13 @@ async function findFirstProgram(
   return paths.find((_, index) => found[index])
 }
 
-async function findBwrapProblem(bwrap: string, machine: LocalMachine): Promise<string | undefined> {
+async function findBwrapProblem(bwrap: string, machine: LocalMachine): Promise<BwrapProblem | undefined> {
   const isPresent = await Promise.all(REQUIRED_PROGRAMS.map((path) => machine.isProgram(path)))
   const absent = REQUIRED_PROGRAMS.filter((_, index) => !isPresent[index])
-  if (absent.length > 0)
-    return `${absent.join(', ')} is missing; install it with: sudo apt-get install -y util-linux`
+  if (absent.length > 0) {
+    const [problem, cure] = [`${absent.join(', ')} is missing`, 'sudo apt-get install -y util-linux']
+    return { detail: `${problem}; install it with: ${cure}`, fault: { of: 'program', problem, cure } }
+  }
   const target = await machine.openEscapeTarget()
   try {
     const [help, escapeTest] = await Promise.all([
@@ -84,9 +99,9 @@ async function findBwrapProblem(bwrap: string, machine: LocalMachine): Promise<s
       machine.run(escapeTestOf(bwrap, machine, target)),
     ])
     return (
-      findMissingOptions(help, bwrap) ??
+      described(findMissingOptions(help, bwrap)) ??
       (await explainFailure(escapeTest, bwrap, machine)) ??
-      explainEscapes(escapeTest, bwrap, target)
+      described(explainEscapes(escapeTest, bwrap, target))
     )
   } finally {
     target.close()
@@ -125,10 +140,13 @@ async function explainFailure(
   escapeTest: CommandOutcome,
   bwrap: string,
   machine: LocalMachine,
-): Promise<string | undefined> {
+): Promise<BwrapProblem | undefined> {
   if (escapeTest.is === 'exited' && escapeTest.code === 0) return undefined
   const fix = escapeTest.is === 'exited' ? await findFix(escapeTest.stderr, bwrap, machine) : undefined
-  return `${bwrap} cannot make a sandbox: ${describeOutcome(escapeTest)}${fix === undefined ? '' : `; ${fix}`}`
+  const detail = `${bwrap} cannot make a sandbox: ${describeOutcome(escapeTest)}`
+  if (fix === undefined) return { detail }
+  const { text, fault } = fix
+  return { detail: `${detail}; ${text}`, ...(fault && { fault }) }
 }
 
 function explainEscapes(escapeTest: CommandOutcome, bwrap: string, target: EscapeTarget): string | undefined {
