@@ -62,6 +62,13 @@ export function acquireLock(dataDir: string, random: RandomSource): Lock {
   )
 }
 
+/** Returns the process that holds the lock; undefined: none. Changes nothing. Throws when the lock cannot be read. */
+export function findLockHolder(dataDir: string): number | undefined {
+  const highest = highestIn(dataDir)
+  const holder = highest === 0 ? undefined : readHolder(dataDir, highest)
+  return holder !== undefined && holder !== 'gone' && isAlive(holder) ? holder.pid : undefined
+}
+
 function release(dataDir: string, generation: number, own: LockHolder): void {
   try {
     if (linkGeneration(dataDir, generation + 1, { ...own, released: true }))

@@ -29,7 +29,7 @@ export interface StoreOptions {
 }
 
 /** Only a host that had a database has written these. */
-const TRACES = ['runs', 'usage', join('worker', 'credential.json')]
+export const HOST_TRACES = ['runs', 'usage', join('worker', 'credential.json')]
 
 /** Rejects with DatabaseLost, DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
 export async function openStore(options: StoreOptions): Promise<Store> {
@@ -80,7 +80,7 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
 
 async function openDatabase(options: StoreOptions): Promise<LmdbControlDatabase> {
   const { dataDir, random } = options
-  const installation = new Installation({ dataDir, random, traces: TRACES })
+  const installation = new Installation({ dataDir, random, traces: HOST_TRACES })
   const database = new LmdbControlDatabase({
     ...options,
     folder: join(dataDir, 'state'),

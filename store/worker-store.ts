@@ -23,6 +23,9 @@ export interface WorkerStoreOptions {
   readonly emergencySpaceBytes?: number
 }
 
+/** Only a worker that had a database has written this. */
+export const WORKER_TRACES = ['credential.json']
+
 export interface OpenWorkerStore extends WorkerDatabase {
   /** Waits for pending work, then releases the directory. */
   close(): Promise<void>
@@ -69,7 +72,7 @@ async function openLocked(options: WorkerStoreOptions, lock: Lock): Promise<Open
   const installation = new Installation({
     dataDir,
     random,
-    traces: ['credential.json'],
+    traces: WORKER_TRACES,
     acceptEmptied: (howToRestore) => log.error({ dataDir, howToRestore }, EMPTIED),
   })
   const database = new LmdbControlDatabase({

@@ -57,6 +57,16 @@ export function openRoot(folder: string, mapSize: number): RootDatabase {
   }
 }
 
+/** Opens an existing database that no process writes to. */
+export function openForReading(folder: string): RootDatabase {
+  checkFiles(folder)
+  try {
+    return open({ path: folder, noSubdir: false, maxDbs: TABLES_MAX, readOnly: true, encoding: 'binary' })
+  } catch (error) {
+    throw unreadable(folder, messageOf(error), error)
+  }
+}
+
 /** lmdb-js 3.5.6 crashes the process when LMDB refuses to open a database, so the reasons are checked before. */
 function checkFiles(folder: string): void {
   const data = withFile(folder, join(folder, 'data.mdb'), inspectDataFile)
