@@ -25,6 +25,8 @@ export interface CodeHostDriver {
   parsePullUrl(codehost: ServiceConfig['codehost'], url: string): PullReference | undefined
   /** Checks the code host's token and returns its owner. */
   checkAccount(codehost: ServiceConfig['codehost'], clients: ClientPool): Promise<Result<string>>
+  /** Asks whether the token may push branches to a repository. */
+  mayPush(codehost: ServiceConfig['codehost'], remote: string, clients: ClientPool): Promise<Result<boolean>>
   /** The OAuth device flow, or why this code host has none. */
   readonly deviceFlow: Result<CodeHostDeviceFlow>
 }

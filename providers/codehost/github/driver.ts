@@ -7,6 +7,7 @@ import { createGithubApi } from './api.ts'
 import { createGithubCodeHost } from './code-host.ts'
 import { parseGithubAddress } from './endpoint.ts'
 import { createGithubPullHost, parseGithubPullUrl } from './pulls.ts'
+import { readPushRight } from './rights.ts'
 
 const NOT_CONNECTED = no(
   'invalid',
@@ -32,6 +33,10 @@ export const githubCodeHostDriver: CodeHostDriver = {
   },
   checkAccount: ({ apiUrl, token = '' }, clients) =>
     checkGithub(clients, { apiUrl, token, apiUrlField: 'codehost.apiUrl' }),
+  async mayPush({ apiUrl, token = '' }, remote, clients) {
+    const api = createGithubApi({ apiUrl, token }, clients)
+    return api.ok ? readPushRight(api.value, remote) : api
+  },
   deviceFlow: yes({
     adviceWithoutHelper:
       'give a token of GitHub, set connect.codehostClientId to an application of your own with Device Flow enabled',

@@ -22,5 +22,7 @@ export const localCodeHostDriver: CodeHostDriver = {
     path === '' ? NOT_CONNECTED : yes(createLocalPullHost({ path, clock, log })),
   parsePullUrl: ({ path = '' }, url) => (path === '' ? undefined : parseLocalPullUrl(resolve(path), url)),
   checkAccount: async () => NO_ACCOUNT,
+  // Every user who may write the folder may push.
+  mayPush: async () => yes(true),
   deviceFlow: NO_ACCOUNT,
 }
