@@ -5,6 +5,7 @@ export const agentA = {
   provider: 'agentA',
   displayName: 'agentA',
   productName: 'Claude Code',
+  loginCommand: 'claude setup-token',
   credentials: [
     { field: 'agentAApiKey', kind: 'api-key', isGivenByHand: true },
     // `claude setup-token` prints such a token. The vendor refuses it as an API key.

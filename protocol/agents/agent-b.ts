@@ -5,6 +5,7 @@ export const agentB = {
   provider: 'agentB',
   displayName: 'agentB',
   productName: 'Codex',
+  loginCommand: 'codex login',
   credentials: [
     { field: 'agentBApiKey', kind: 'api-key' },
     { field: 'agentBLogin', kind: 'login' },

@@ -5,6 +5,7 @@ export const agentC = {
   provider: 'agentC',
   displayName: 'agentC',
   productName: 'Gemini CLI',
+  loginCommand: 'gemini',
   credentials: [
     { field: 'agentCApiKey', kind: 'api-key', isGivenByHand: true },
     { field: 'agentCLogin', kind: 'login' },

@@ -12,6 +12,8 @@ export interface AgentDefinition<Provider extends string = string, Field extends
   readonly displayName: string
   /** The name that people use. */
   readonly productName: string
+  /** The product's own command by which a person logs in. */
+  readonly loginCommand: string
   /** The agent's credentials in order of preference. A value without a known prefix belongs to the first. */
   readonly credentials: readonly [CredentialDefinition<Field>, ...CredentialDefinition<Field>[]]
   /** A person can continue a session of the agent at a terminal. */
