@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import type { Log, RandomSource } from '../core/ports.ts'
 import { DataDirInUse, messageOf } from '../store/errors.ts'
 import { acquireLock } from '../store/lock.ts'
-import { findAbandonedLocations } from '../worker/run/abandoned-locations.ts'
+import { type AbandonedLocation, findAbandonedLocations } from '../worker/run/abandoned-locations.ts'
 import { RECORD_FILE } from '../worker/run/sandbox-location.ts'
 import { removeFolderTree } from '../worker/sandbox/folders.ts'
 
@@ -24,8 +24,18 @@ export interface SweepOptions {
 /** Throws DataDirInUse while another worker uses the folder. */
 export async function sweepSandboxFolders({ folder, random, now, log }: SweepOptions): Promise<void> {
   acquireLock(folder, random)
-  for (const abandoned of await findAbandonedLocations(dirname(folder), now)) {
-    if (abandoned.folder === folder) continue
+  const found = await findAbandonedLocations(dirname(folder), now)
+  const others = found.filter((abandoned) => abandoned.folder !== folder)
+  await deleteAbandonedLocations(others, random, log)
+}
+
+/** Leaves a folder that another worker is deleting to that worker. */
+export async function deleteAbandonedLocations(
+  locations: readonly AbandonedLocation[],
+  random: RandomSource,
+  log: Pick<Log, 'info' | 'warn'> = { info: () => {}, warn: () => {} },
+): Promise<void> {
+  for (const abandoned of locations) {
     try {
       acquireLock(abandoned.folder, random)
       log.info({ ...abandoned }, 'deleting the sandboxes of a data directory that was deleted')
