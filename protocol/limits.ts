@@ -437,3 +437,17 @@ export const MCP_WAIT_SECONDS_MAX = 3_600
 export const MCP_PROGRESS_MS = 5_000
 /** Time for calls in flight after the client has closed its end. */
 export const MCP_CLOSE_MS_MAX = 2_000
+
+// ---- the doctor ----------------------------------------------------------------------------------------------------
+/** Time limit of one check, with all its requests. */
+export const DOCTOR_CHECK_MS_MAX = 20_000
+/** A disk with less free space gets a warning before it is full. */
+export const DOCTOR_FREE_BYTES_MIN = 4 * 1024 * 1024 * 1024
+/** A clock that is off by more confuses logs and schedules; by still more, certificates and tokens. */
+export const DOCTOR_CLOCK_WARN_MS = 30_000
+export const DOCTOR_CLOCK_FAIL_MS = 5 * 60_000
+/** Repositories whose rights are read. */
+export const DOCTOR_REPOS_MAX = 20
+/** The end of the host's log in a bundle, and the files of the data directory that it lists. */
+export const BUNDLE_LOG_BYTES_MAX = 1024 * 1024
+export const BUNDLE_FILES_LISTED_MAX = 2_000

@@ -40,7 +40,7 @@ type IsProtected = (runId: string) => boolean
 /** How long `close` waits for resumed sandboxes and deletions. */
 const CLOSE_MS_MAX = 2_000
 /** The least free disk for a checkout, a setup and an agent. */
-const FREE_BYTES_TO_START_MIN = 1024 * 1024 * 1024
+export const FREE_BYTES_TO_START_MIN = 1024 * 1024 * 1024
 
 export async function openExecutor(dependencies: ExecutorDependencies): Promise<ClosableExecutor> {
   const [folder, trash] = [join(dependencies.folder, 'sandboxes'), join(dependencies.folder, 'trash')]

@@ -7,6 +7,7 @@ import { VERSION } from '../version.ts'
 import { configCommand } from './config.ts'
 import { connectCommand } from './connect.ts'
 import { costsCommand } from './costs.ts'
+import { doctorCommand } from './doctor.ts'
 import {
   apiCommand,
   attachCommand,
@@ -50,6 +51,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   costs: costsCommand,
   connect: connectCommand,
   config: configCommand,
+  doctor: doctorCommand,
   service: serviceCommand,
   paths: pathsCommand,
   api: apiCommand,

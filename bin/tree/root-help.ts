@@ -17,6 +17,7 @@ Nouns
 Set up
   connect PROVIDER          Connect tracker, codehost, storage or an agent
   config, paths             Read and change settings; say where files are
+  doctor                    Check this machine and name each cure
   service                   Start the host at login
   api METHOD PATH           Send one request to the host
   version                   Say which version this is

@@ -26,7 +26,7 @@ export interface SandboxLocationOptions {
   readonly chosenFolder?: string
 }
 
-const FALLBACK_FOLDER = '/var/lib/switchyard'
+export const FALLBACK_FOLDER = '/var/lib/switchyard'
 /** Every sandbox shows this folder under the same path. */
 const SYSTEM_FOLDER = '/usr/'
 

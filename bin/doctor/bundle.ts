@@ -1,0 +1,129 @@
+/**
+ * Writes an archive for a bug report: versions, settings, findings, the host's records and the end of its log.
+ *
+ * No secret is in it: settings are masked, and every text passes the redaction of all secrets that are known here. The
+ * file is new, and readable by its owner alone. It lists the data directory's files and contains none of them.
+ */
+import { access, open } from 'node:fs/promises'
+import { release } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { redactConfig } from '../../core/settings/redact.ts'
+import { BUNDLE_LOG_BYTES_MAX } from '../../protocol/limits.ts'
+import { codeOf, messageOf } from '../../store/errors.ts'
+import type { CommandContext } from '../client/run-command.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import { VERSION } from '../version.ts'
+import { createBundleRedactor } from './bundle-secrets.ts'
+import type { ExaminedMachine } from './examined-machine.ts'
+import { listFiles } from './file-list.ts'
+import type { Finding } from './finding.ts'
+import { type ArchivedFile, createTar } from './tar.ts'
+
+export interface BundleParts {
+  readonly context: CommandContext
+  readonly machine: ExaminedMachine
+  readonly findings: readonly Finding[]
+}
+
+/** The folder inside the archive. */
+const FOLDER = 'switchyard-doctor'
+/** The log of a host that was started in the background. */
+const LOG_FILE = 'host.log'
+
+/** Throws before anything is examined, because a report may not be overwritten. */
+export async function refuseExisting(file: string): Promise<void> {
+  const exists = await access(file).then(
+    () => true,
+    () => false,
+  )
+  if (exists) throw alreadyThere(file)
+}
+
+/** Returns the names of the files in the archive. */
+export async function writeBundle(file: string, parts: BundleParts): Promise<readonly string[]> {
+  const redact = await createBundleRedactor(parts)
+  const files = (await collect(parts)).map(({ name, text }) => ({ name, text: redact(text) }))
+  const archived = files.map(({ name, text }) => ({ name: `${FOLDER}/${name}`, text }))
+  await writeNew(file, gzipSync(createTar(archived, parts.machine.now())))
+  return files.map(({ name }) => name)
+}
+
+const alreadyThere = (file: string) =>
+  new ExitError(EXIT.usage, `${file} exists and is left as it is`, 'name another file')
+
+async function writeNew(file: string, content: Buffer): Promise<void> {
+  try {
+    const handle = await open(file, 'wx', 0o600)
+    try {
+      await handle.writeFile(content)
+    } finally {
+      await handle.close()
+    }
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') throw alreadyThere(file)
+    throw new ExitError(EXIT.usage, `${file} cannot be written: ${messageOf(error)}`)
+  }
+}
+
+// ---- what is in it -------------------------------------------------------------------------------------------------
+
+async function collect(parts: BundleParts): Promise<readonly ArchivedFile[]> {
+  const { machine, findings } = parts
+  const [config, host, log] = await Promise.all([
+    machine.config(),
+    machine.host(),
+    readLogTail(machine.dataDir),
+  ])
+  const files = [
+    json('about.json', await describeMachine(machine)),
+    json('findings.json', { findings }),
+    config.ok
+      ? json('config.json', redactConfig(config.value))
+      : { name: 'config.txt', text: `The configuration cannot be used: ${config.refusal.message}\n` },
+  ]
+  if (host.is === 'running') {
+    const { health, tracker, workers, attention, metrics } = host
+    files.push(json('host.json', { health, tracker, workers, attention }))
+    files.push({ name: 'metrics.txt', text: metrics })
+  }
+  if (machine.place !== 'elsewhere') files.push({ name: 'files.txt', text: await listFiles(machine.dataDir) })
+  if (log !== undefined) files.push({ name: LOG_FILE, text: log })
+  return files
+}
+
+const json = (name: string, value: unknown): ArchivedFile => ({
+  name,
+  text: `${JSON.stringify(value, undefined, 2)}\n`,
+})
+
+async function describeMachine({ place, dataDir, now, git }: ExaminedMachine): Promise<object> {
+  const { platform, arch, versions } = process
+  const found = await git()
+  return {
+    at: new Date(now()).toISOString(),
+    switchyard: VERSION,
+    place,
+    dataDir,
+    node: versions.node,
+    platform,
+    arch,
+    kernel: release(),
+    git: found.ok ? found.value : undefined,
+  }
+}
+
+/** Whole lines only, because half a secret would not be recognised. */
+async function readLogTail(dataDir: string): Promise<string | undefined> {
+  const file = await open(join(dataDir, LOG_FILE), 'r').catch(() => undefined)
+  if (file === undefined) return undefined
+  try {
+    const { size } = await file.stat()
+    const bytes = Buffer.alloc(Math.min(size, BUNDLE_LOG_BYTES_MAX))
+    await file.read(bytes, 0, bytes.length, size - bytes.length)
+    const text = bytes.toString()
+    return size > bytes.length ? text.slice(text.indexOf('\n') + 1) : text
+  } finally {
+    await file.close()
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * Tells whether the data directory can be used: its owner and modes, what a killed host left, and its database.
+ *
+ * The database is opened only while no process uses the directory, and only for reading.
+ */
+import { access, chmod, constants, readdir, rm, stat } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { codeOf, messageOf } from '../../../store/errors.ts'
+import { inspectDatabase } from '../../../store/inspect-database.ts'
+import { findLockHolder } from '../../../store/lock.ts'
+import { realRandom } from '../../clock.ts'
+import { storeExitError } from '../../store-exit-code.ts'
+import type { ExaminedMachine } from '../examined-machine.ts'
+import { type Check, fail, type Judgement, ok, splitCure, warn } from '../finding.ts'
+
+const FIX = 'switchyard doctor --fix'
+/** Files with secrets; those of the database lie in a folder of their own. */
+const SECRET_FILES = ['config.json', 'launch.json', 'credential.json']
+const OWNER_ONLY = 0o077
+
+export const dataCheck: Check = {
+  id: 'data',
+  places: ['host', 'worker'],
+  async judge(machine) {
+    const { dataDir } = machine
+    const stats = await stat(dataDir).catch((error: unknown) => messageUnlessMissing(error))
+    if (stats === undefined) return [ok(`${dataDir} does not exist; the first start makes it`)]
+    if (typeof stats === 'string') return [fail(`${dataDir} cannot be read: ${stats}`, `namei -l ${dataDir}`)]
+    if (!stats.isDirectory()) return [fail(`${dataDir} is no folder`, 'name a folder with --data-dir')]
+    const access = await judgeAccess(dataDir, stats.uid)
+    if (access.length > 0) return access
+    const problems = [
+      ...(await judgeModes(dataDir)),
+      ...(await judgeLaunch(machine)),
+      ...(await judgeDatabase(machine)),
+    ]
+    return problems.length === 0 ? [ok(`${dataDir} is whole and private`)] : problems
+  },
+}
+
+const messageUnlessMissing = (error: unknown): string | undefined =>
+  codeOf(error) === 'ENOENT' ? undefined : messageOf(error)
+
+async function judgeAccess(dataDir: string, owner: number): Promise<readonly Judgement[]> {
+  const own = process.geteuid?.() ?? owner
+  if (owner !== own)
+    return [
+      fail(`${dataDir} belongs to user ${owner}, and this is user ${own}`, 'start as the user who owns it'),
+    ]
+  return await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK).then(
+    () => [],
+    (error: unknown) => [fail(`${dataDir} cannot be used: ${messageOf(error)}`, `chmod 700 ${dataDir}`)],
+  )
+}
+
+// ---- modes ---------------------------------------------------------------------------------------------------------
+
+async function judgeModes(dataDir: string): Promise<readonly Judgement[]> {
+  const state = join(dataDir, 'state')
+  const inState = (await readdir(state).catch(() => [])).map((name) => join(state, name))
+  const judged = await Promise.all([
+    judgeMode(dataDir, 0o700),
+    judgeMode(state, 0o700),
+    ...[...SECRET_FILES.map((name) => join(dataDir, name)), ...inState].map((path) => judgeMode(path, 0o600)),
+  ])
+  return judged.flat()
+}
+
+async function judgeMode(path: string, wanted: number): Promise<readonly Judgement[]> {
+  const stats = await stat(path).catch(() => undefined)
+  if (stats === undefined || (stats.mode & OWNER_ONLY) === 0) return []
+  const name = basename(path)
+  const mode = wanted.toString(8).padStart(4, '0')
+  return [
+    warn(
+      `other users may read ${name}: its mode is ${(stats.mode & 0o777).toString(8).padStart(4, '0')}`,
+      FIX,
+      {
+        result: `${name} has mode ${mode}`,
+        apply: () => chmod(path, wanted),
+      },
+    ),
+  ]
+}
+
+// ---- the rest ------------------------------------------------------------------------------------------------------
+
+async function judgeLaunch({ host, place }: ExaminedMachine): Promise<readonly Judgement[]> {
+  const found = place === 'host' ? await host() : undefined
+  const stale = found?.is === 'none' ? found.staleLaunch : undefined
+  if (stale === undefined) return []
+  return [
+    warn('launch.json names a host that has ended', FIX, {
+      result: 'launch.json of an ended host is removed',
+      apply: () => rm(stale, { force: true }),
+    }),
+  ]
+}
+
+async function judgeDatabase({ dataDir, place }: ExaminedMachine): Promise<readonly Judgement[]> {
+  if (findLockHolder(dataDir) !== undefined) return []
+  try {
+    await inspectDatabase(dataDir, place === 'worker' ? 'worker' : 'host', realRandom)
+    return []
+  } catch (error) {
+    return [fail(...splitCure(storeExitError(error, dataDir).message, /\. (?=[A-Z])|; /))]
+  }
+}

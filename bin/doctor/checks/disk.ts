@@ -1,0 +1,53 @@
+/** Tells whether the disk has room for a run, where the data and where the sandboxes lie. */
+import { stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { DOCTOR_FREE_BYTES_MIN } from '../../../protocol/limits.ts'
+import { FREE_BYTES_TO_START_MIN } from '../../../worker/executor.ts'
+import { describeShortage, freeSpace } from '../../../worker/run/free-disk.ts'
+import { formatBytes } from '../../output/amounts.ts'
+import type { ExaminedMachine } from '../examined-machine.ts'
+import { type Check, fail, type Judgement, ok, warn } from '../finding.ts'
+
+export const diskCheck: Check = {
+  id: 'disk',
+  places: ['host', 'worker'],
+  async judge(machine) {
+    const { SWITCHYARD_SANDBOX_DIR = '' } = machine.environment
+    const named = SWITCHYARD_SANDBOX_DIR === '' ? [] : [SWITCHYARD_SANDBOX_DIR]
+    const folders = await Promise.all([machine.dataDir, ...named].map(findExisting))
+    const cure = await findCure(machine)
+    // Two folders of one disk are one disk.
+    const byDisk = new Map(
+      await Promise.all(folders.map(async (folder) => [(await stat(folder)).dev, folder] as const)),
+    )
+    return await Promise.all([...byDisk.values()].map((folder) => judge(folder, cure)))
+  },
+}
+
+async function judge(folder: string, cure: (folder: string) => string): Promise<Judgement> {
+  const space = await freeSpace(folder)
+  const free = `${formatBytes(space.bytes)} free in ${folder}`
+  const shortage = describeShortage(space, FREE_BYTES_TO_START_MIN)
+  if (shortage !== undefined) return fail(`${free}: ${shortage}`, cure(folder))
+  return space.bytes < DOCTOR_FREE_BYTES_MIN ? warn(free, cure(folder)) : ok(free)
+}
+
+const RETENTION_HOURS_CURED = 8
+
+/** Retained sandboxes are what the service itself can give back. */
+async function findCure({ place, config }: ExaminedMachine): Promise<(folder: string) => string> {
+  const read = place === 'host' ? await config() : undefined
+  const isLong = read?.ok === true && read.value.sandbox.retentionHours > RETENTION_HOURS_CURED
+  return isLong
+    ? () => `switchyard config set sandbox.retentionHours ${RETENTION_HOURS_CURED}`
+    : (folder) => `delete what is not needed on the disk of ${folder}`
+}
+
+/** The nearest folder that exists, because a data directory is made by the first start. */
+async function findExisting(path: string): Promise<string> {
+  const exists = await stat(path).then(
+    () => true,
+    () => false,
+  )
+  return exists || path === dirname(path) ? path : findExisting(dirname(path))
+}

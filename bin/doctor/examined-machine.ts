@@ -1,0 +1,187 @@
+/**
+ * The examined machine is what the checks look at: files, programs and the configuration here, and the host by its API.
+ *
+ * Each part is read once, when a check first needs it. Nothing here changes anything.
+ */
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Log } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
+import { readConfig } from '../../core/settings/read.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { isFolder, TRACKER_FACTS } from '../../protocol/drivers.ts'
+import type { WorkerAgents } from '../../protocol/worker.ts'
+import { CODE_HOST_REGISTRY } from '../../providers/codehost/registry.ts'
+import { createClientPool } from '../../providers/http/client-pool.ts'
+import type { ClientPool } from '../../providers/http/client-types.ts'
+import { createHttp } from '../../providers/http/http.ts'
+import { TRACKER_REGISTRY } from '../../providers/tracker/registry.ts'
+import { codeOf, messageOf } from '../../store/errors.ts'
+import { probeAgents } from '../../worker/agents/probe-agent.ts'
+import { createAgentDrivers } from '../../worker/agents/registry.ts'
+import { readGitVersion } from '../../worker/git/git-version.ts'
+import type { AvailableSandbox, SandboxUnavailable } from '../../worker/sandbox/driver.ts'
+import { findSandbox } from '../../worker/sandbox/registry.ts'
+import type { CommandContext } from '../client/run-command.ts'
+import { realClock, realRandom } from '../clock.ts'
+import { homeFolder, resolveDataDir } from '../data-dir.ts'
+import { unwrapOrExit } from '../exit.ts'
+import { readNetwork } from '../network.ts'
+import { type FoundHost, findRunningHost } from './found-host.ts'
+import { type ClockComparison, recordClocks } from './recorded-clocks.ts'
+
+/** The machine of a host, of a worker alone, or one from which a host elsewhere is asked. */
+export type Place = 'host' | 'worker' | 'elsewhere'
+
+export interface ExaminedMachine {
+  readonly place: Place
+  readonly dataDir: string
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly now: () => number
+  readonly sandbox: () => Promise<AvailableSandbox | SandboxUnavailable>
+  readonly git: () => Promise<Result<string | undefined>>
+  /** The agents that a worker on this machine would find. */
+  readonly agents: () => Promise<WorkerAgents>
+  /** The configuration file; from a host elsewhere, its settings without secrets. Refused: why it cannot be used. */
+  readonly config: () => Promise<Result<ServiceConfig>>
+  readonly host: () => Promise<FoundHost>
+  /** Owner of the credential. Undefined: there is none to check. */
+  readonly trackerAccount: () => Promise<Result<string> | undefined>
+  readonly codehostAccount: () => Promise<Result<string> | undefined>
+  readonly clients: () => ClientPool
+  /** Comparisons of this clock with the clocks of services that answered so far. */
+  readonly clocks: readonly ClockComparison[]
+  close(): Promise<void>
+}
+
+/** Requests of the doctor are not logged: their outcome is a finding. */
+const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+
+export function examineThisMachine(context: CommandContext): ExaminedMachine {
+  const environment = process.env
+  const dataDir = chooseDataDir(context.options.dataDir)
+  const place = placeOf(dataDir, environment)
+  const clocks: ClockComparison[] = []
+  const opened = once(() => {
+    const network = unwrapOrExit(readNetwork(environment))
+    const http = createHttp({ clock: realClock, random: realRandom, ...network })
+    const ports = {
+      http: recordClocks(http, realClock, clocks),
+      clock: realClock,
+      random: realRandom,
+      log: silent,
+    }
+    return { http, clients: createClientPool(ports) }
+  })
+  const clients = () => opened().clients
+  const config = once(() =>
+    place === 'elsewhere' ? readConfigOfHost(context) : readConfigFile(join(dataDir, 'config.json')),
+  )
+  return {
+    place,
+    dataDir,
+    environment,
+    now: () => realClock.now(),
+    sandbox: once(() => findSandbox()),
+    git: once(() => readGitVersion()),
+    agents: once(() => probeAgents(createDrivers(environment))),
+    config,
+    host: once(() => findRunningHost(context, dataDir)),
+    trackerAccount: once(() => checkTracker(config, place, clients)),
+    codehostAccount: once(() => checkCodehost(config, place, clients)),
+    clients,
+    clocks,
+    close: async () => {
+      if (!opened.wasCalled()) return
+      opened().clients.close()
+      await opened().http.close()
+    },
+  }
+}
+
+/** The folder that is named; by default the host's, or the worker's on a machine that has no host's. */
+function chooseDataDir(flag: string | undefined): string {
+  const host = resolveDataDir(flag)
+  if (existsSync(host)) return host
+  const worker = resolveDataDir(flag, 'switchyard-worker')
+  return existsSync(worker) ? worker : host
+}
+
+/** A worker's folder holds its credential, and nothing that only a host writes. */
+function placeOf(dataDir: string, { SWITCHYARD_URL = '' }: ExaminedMachine['environment']): Place {
+  if (SWITCHYARD_URL !== '') return 'elsewhere'
+  const has = (name: string) => existsSync(join(dataDir, name))
+  return has('credential.json') && !has('config.json') && !has('runs') ? 'worker' : 'host'
+}
+
+function createDrivers(environment: ExaminedMachine['environment']) {
+  return createAgentDrivers({
+    path: environment.PATH ?? '',
+    home: homeFolder(),
+    hasOwnUsers: process.geteuid?.() === 0,
+    environment,
+  })
+}
+
+// ---- the configuration and its credentials -------------------------------------------------------------------------
+
+async function readConfigFile(path: string): Promise<Result<ServiceConfig>> {
+  let text: string | undefined
+  try {
+    text = await readFile(path, 'utf8')
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') return no('failed', `cannot be read: ${messageOf(error)}`)
+  }
+  const read = readConfig(text)
+  return read.ok ? yes(read.value.effective) : read
+}
+
+async function readConfigOfHost({ client }: CommandContext): Promise<Result<ServiceConfig>> {
+  try {
+    return yes(await client.readConfig())
+  } catch (error) {
+    return no('unavailable', messageOf(error))
+  }
+}
+
+/** Settings from a host elsewhere hold no secrets, so only the host itself can check them. */
+async function checkTracker(
+  config: ExaminedMachine['config'],
+  place: Place,
+  clients: () => ClientPool,
+): Promise<Result<string> | undefined> {
+  const read = await config()
+  if (!read.ok || place === 'elsewhere') return undefined
+  const { driver, apiKey = '' } = read.value.tracker
+  const facts = TRACKER_FACTS[driver]
+  const hasToken = apiKey !== '' || (facts.listsRepositoryIssues && (read.value.codehost.token ?? '') !== '')
+  if (isFolder(facts) || !hasToken) return undefined
+  return await TRACKER_REGISTRY[driver].checkAccount(read.value, clients())
+}
+
+async function checkCodehost(
+  config: ExaminedMachine['config'],
+  place: Place,
+  clients: () => ClientPool,
+): Promise<Result<string> | undefined> {
+  const read = await config()
+  if (!read.ok || place === 'elsewhere' || (read.value.codehost.token ?? '') === '') return undefined
+  return await CODE_HOST_REGISTRY[read.value.codehost.driver].checkAccount(read.value.codehost, clients())
+}
+
+// ---- reading once --------------------------------------------------------------------------------------------------
+
+interface Once<T> {
+  (): T
+  wasCalled(): boolean
+}
+
+function once<T>(read: () => T): Once<T> {
+  let answer: { readonly value: T } | undefined
+  const reader = () => {
+    answer ??= { value: read() }
+    return answer.value
+  }
+  return Object.assign(reader, { wasCalled: () => answer !== undefined })
+}

@@ -1,0 +1,260 @@
+/** `switchyard doctor` in print, and the findings that need an odd machine: a silent host, a slow or a broken check. */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { type DoctorOptions, examineAndPrint } from '../../../bin/commands/doctor.ts'
+import { examine } from '../../../bin/doctor/examine.ts'
+import type { ExaminedMachine } from '../../../bin/doctor/examined-machine.ts'
+import type { Check } from '../../../bin/doctor/finding.ts'
+import type { FoundHost } from '../../../bin/doctor/found-host.ts'
+import { CHECKS } from '../../../bin/doctor/registry.ts'
+import { no, yes } from '../../../core/result.ts'
+import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
+import { DOCTOR_CHECK_MS_MAX } from '../../../protocol/limits.ts'
+import type { SandboxUnavailable } from '../../../worker/sandbox/driver.ts'
+import { openCommandHost, type PrintedCommand } from '../../support/command-host.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { createSettableClock } from '../../support/test-resources.ts'
+
+const NOW = Date.parse('2026-03-01T09:00:00.000Z')
+
+function configured(): ServiceConfig {
+  const { tracker, codehost, repos, agent, server } = configDefaults
+  return {
+    ...configDefaults,
+    server: { ...server, port: 0 },
+    tracker: { ...tracker, driver: 'local', path: '/' },
+    codehost: { ...codehost, driver: 'local', path: '/' },
+    agent: { ...agent, agentAApiKey: 'sk-ant-0123456789' },
+    repos: { ...repos, app: { remote: 'acme/app' } },
+  }
+}
+
+function machineWith(more: Partial<ExaminedMachine> = {}): ExaminedMachine {
+  const dataDir = tempFolder()
+  writeFileSync(join(dataDir, 'config.json'), '{}', { mode: 0o600 })
+  return {
+    place: 'host',
+    dataDir,
+    environment: {},
+    now: () => NOW,
+    sandbox: async () => ({
+      ok: true,
+      provider: 'bwrap',
+      createLauncher: () => {
+        throw new Error('the doctor starts no sandbox')
+      },
+    }),
+    git: async () => yes('2.39.5'),
+    agents: async () => ({ agentA: { found: true, version: '2.1.4', loggedIn: true } }),
+    config: async () => yes(configured()),
+    host: async () => ({ is: 'none' }),
+    trackerAccount: async () => undefined,
+    codehostAccount: async () => undefined,
+    clients: () => {
+      throw new Error('nothing is asked')
+    },
+    clocks: [],
+    close: async () => {},
+    ...more,
+  }
+}
+
+async function print(
+  machine: ExaminedMachine,
+  columns?: number,
+  options: DoctorOptions = {},
+): Promise<PrintedCommand> {
+  const host = await openCommandHost()
+  return await host.print((context) => examineAndPrint(context, () => machine), {
+    ...(columns === undefined ? {} : { columns }),
+    options,
+  })
+}
+
+const NO_BWRAP: SandboxUnavailable = {
+  ok: false,
+  reason: 'bwrap-unavailable',
+  detail: 'no bwrap',
+  fault: {
+    of: 'program',
+    problem: 'bwrap is not installed',
+    cure: 'sudo apt-get install bubblewrap',
+  },
+}
+
+const broken = () =>
+  machineWith({
+    sandbox: async () => NO_BWRAP,
+    git: async () => no('unavailable', 'this git of 2018 is too old for a worker of today; get another'),
+  })
+
+describe('on a terminal', () => {
+  test('a machine in order has one line, and --all shows each finding', async () => {
+    const { code, out } = await print(machineWith(), 80)
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(/^\d+ ok\. Each of them: switchyard doctor --all\n$/),
+    ])
+    const whole = await print(machineWith(), 80, { all: true })
+    expect(whole.out).toMatch(/^ok {4}sandbox {4}bwrap isolates runs on this machine\nok {4}userns {5}/)
+    expect(whole.out).toMatch(/\n\d+ ok\.\n$/)
+  })
+
+  test('the cure follows the finding, and stands whole in a line of its own where that is too narrow', async () => {
+    const wide = await print(broken(), 120)
+    expect(wide.code).toBe(1)
+    expect(wide.out.split('\n')).toEqual([
+      'fail  sandbox    bwrap is not installed: sudo apt-get install bubblewrap',
+      'fail  git        this git of 2018 is too old for a worker of today: get another',
+      expect.stringMatching(/^\d+ ok, 2 fail\.$/),
+      '',
+    ])
+    const narrow = await print(broken(), 60)
+    expect(narrow.out.split('\n').slice(0, 5)).toEqual([
+      'fail  sandbox    bwrap is not installed:',
+      '                 sudo apt-get install bubblewrap',
+      'fail  git        this git of 2018 is too old for a worker of',
+      '                 today:',
+      '                 get another',
+    ])
+  })
+
+  test('what --fix would mend is said in the last line', async () => {
+    const machine = machineWith()
+    writeFileSync(join(machine.dataDir, 'launch.json'), '{}', { mode: 0o644 })
+    const { code, out } = await print(machine, 80)
+    expect(code).toBe(0)
+    expect(out).toMatch(/1 warn\. What can be mended safely: switchyard doctor --fix\n$/)
+  })
+})
+
+test('elsewhere than on a terminal each finding is a line of values', async () => {
+  const { out, err } = await print(broken())
+  const [heading, sandbox] = out.split('\n')
+  expect(heading).toBe('STATUS\tID\tMESSAGE\tCURE')
+  expect(sandbox).toBe('fail\tsandbox\tbwrap is not installed\tsudo apt-get install bubblewrap')
+  expect(err).toMatch(/^\d+ ok, 2 fail\.\n$/)
+})
+
+test('a check that never answers is named with its time limit, and one that throws with its error', async () => {
+  const clock = createSettableClock()
+  const check = (id: string, judge: Check['judge']): Check => ({ id, places: ['host'], judge })
+  const checks = [
+    check('slow', () => new Promise(() => {})),
+    check('odd', async () => {
+      throw new Error('it is odd')
+    }),
+  ]
+  const found = examine(machineWith(), checks, clock)
+  // The odd check has an answer by then.
+  await new Promise(setImmediate)
+  clock.wind(DOCTOR_CHECK_MS_MAX)
+  expect(await found).toEqual([
+    {
+      id: 'slow',
+      status: 'warn',
+      message: expect.stringMatching(/^could not be checked within 20 s$/),
+      cure: 'switchyard doctor',
+    },
+    { id: 'odd', status: 'fail', message: 'it is odd' },
+  ])
+})
+
+async function findingsOf(id: string, more: Partial<ExaminedMachine>) {
+  const checks = CHECKS.filter((check) => check.id === id)
+  const found = await examine(machineWith(more), checks, createSettableClock())
+  return found.map(({ status, message, cure }) => [status, message, ...(cure === undefined ? [] : [cure])])
+}
+
+const hostIs = (found: FoundHost): Partial<ExaminedMachine> => ({ host: async () => found })
+
+test.each<[string, string, Partial<ExaminedMachine>, readonly unknown[]]>([
+  [
+    'a process that holds the data directory and does not answer',
+    'host',
+    hostIs({ is: 'silent', reason: 'no host answers', pid: 4711 }),
+    [
+      'warn',
+      expect.stringMatching(/^process 4711 uses .*no host answers$/),
+      expect.stringContaining('kill 4711'),
+    ],
+  ],
+  [
+    'a host that refuses the token',
+    'host',
+    hostIs({ is: 'refusing', reason: 'the host refused SWITCHYARD_TOKEN', cure: 'unset SWITCHYARD_TOKEN' }),
+    ['fail', 'the host refused SWITCHYARD_TOKEN', 'unset SWITCHYARD_TOKEN'],
+  ],
+  [
+    'a login that the host does not have',
+    'logins',
+    { config: async () => yes({ ...configured(), agent: configDefaults.agent }) },
+    [
+      'fail',
+      expect.stringMatching(
+        /^agentA \(Claude Code\) is logged in on this machine, but the host has no credential$/,
+      ),
+      expect.stringMatching(/^switchyard config set agent\.agentAApiKey$/),
+    ],
+  ],
+  [
+    'a tracker out of reach, which says nothing about the credential',
+    'tracker',
+    {
+      config: async () => yes(configDefaults),
+      trackerAccount: async () => no('unavailable', 'the tracker does not answer'),
+    },
+    [
+      'warn',
+      'linear is out of reach: the tracker does not answer',
+      expect.stringMatching(/^check the network, and switchyard config get tracker\.apiUrl$/),
+    ],
+  ],
+  [
+    'a machine that is no Linux',
+    'sandbox',
+    {
+      sandbox: async () => ({ ok: false, reason: 'unsupported-platform', detail: 'the sandbox needs Linux' }),
+    },
+    [
+      'warn',
+      'the sandbox needs Linux',
+      expect.stringMatching(/^run a worker on another machine: switchyard workers pair$/),
+    ],
+  ],
+  [
+    'a clock that is a little behind',
+    'clock',
+    { clocks: [{ service: 'api.example', aheadMs: -90_000 }] },
+    [
+      'warn',
+      'this clock is 1m30s behind api.example',
+      expect.stringMatching(/^sudo timedatectl set-ntp true$/),
+    ],
+  ],
+  [
+    'a git that is too old for what the local code host does',
+    'git',
+    { git: async () => yes('2.37.1') },
+    ['warn', expect.stringMatching(/needs git 2\.38/), expect.stringMatching(/^install a newer one/)],
+  ],
+])('%s is named with its cure', async (_, id, more, finding) => {
+  expect(await findingsOf(id, more)).toEqual([finding])
+})
+
+test('on the machine of a worker alone, no host is looked for', async () => {
+  const { out } = await print(machineWith({ place: 'worker' }), undefined, { json: true })
+  const ids = JSON.parse(out).findings.map(({ id }: { id: string }) => id)
+  expect(ids).toEqual(expect.arrayContaining(['sandbox', 'git', 'agents', 'data', 'disk']))
+  for (const id of ['config', 'host', 'port', 'tracker', 'workers']) expect(ids).not.toContain(id)
+})
+
+test('--bundle that cannot be written is wrong use, and nothing of it is left', async () => {
+  const folder = join(tempFolder(), 'there')
+  mkdirSync(folder)
+  await expect(print(machineWith(), undefined, { bundle: folder })).rejects.toMatchObject({
+    code: 2,
+    message: expect.stringMatching(/exists and is left/),
+  })
+})
