@@ -14,8 +14,8 @@ import { formatCost } from '../output/amounts.ts'
 import { formatClockSeconds, parseSince } from '../output/times.ts'
 import type { ShownPhase } from '../tree/phases.ts'
 import { keepColors } from './keep-colors.ts'
+import { beginningOf } from './run-facts.ts'
 import { type LogLine, lineOf } from './run-lines.ts'
-import { beginningOf } from './runs.ts'
 
 export interface LogsOptions extends ClientOptions {
   readonly follow?: boolean | undefined

@@ -1,18 +1,16 @@
 /** `switchyard runs list` and `runs show`: the runs in a table, and one run in full. */
 import type { Client } from '../../client/client.ts'
 import { hasEnded } from '../../client/run-events.ts'
-import { formatDuration } from '../../core/format-duration.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import { commandName, findRun } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { formatCost, formatTokens, tokensRead } from '../output/amounts.ts'
+import { formatCost } from '../output/amounts.ts'
 import type { Output } from '../output/output.ts'
 import { RUN_DIGITS, shortenIds } from '../output/short-ids.ts'
 import type { TableColumn } from '../output/table.ts'
-import { formatAge, formatClock, formatClockSeconds } from '../output/times.ts'
-import { agentName } from './agent-names.ts'
-import { keepColors } from './keep-colors.ts'
+import { formatAge } from '../output/times.ts'
+import { beginningOf, runLines } from './run-facts.ts'
 import { lastLineOf } from './run-lines.ts'
 
 export interface ListOptions extends ClientOptions {
@@ -120,8 +118,6 @@ export function runColumns(
   ]
 }
 
-export const beginningOf = ({ queuedAt, createdAt }: Run): string => queuedAt ?? createdAt
-
 // ---- one run -------------------------------------------------------------------------------------------------------
 
 export async function show(context: CommandContext, name: string): Promise<void> {
@@ -130,8 +126,11 @@ export async function show(context: CommandContext, name: string): Promise<void>
   if (output.format === 'json') output.json(run)
   else if (output.format === 'id') output.data(run.id)
   else {
-    const tail = await client.readRunEvents({ id: run.id, tail: LAST_EVENTS })
-    for (const line of runLines(context, run, lastLineOf(tail))) output.data(line)
+    const [tail, { repos }] = await Promise.all([
+      client.readRunEvents({ id: run.id, tail: LAST_EVENTS }),
+      client.readConfig(),
+    ])
+    for (const line of runLines(context, run, { last: lastLineOf(tail), repos })) output.data(line)
     const [next] = nextCommands(run)
     if (next !== undefined) output.next(next)
   }
@@ -139,78 +138,6 @@ export async function show(context: CommandContext, name: string): Promise<void>
 
 /** Among so many events there is nearly always something that the agent said. */
 const LAST_EVENTS = 50
-const NAME_COLUMNS = 11
-
-function runLines(context: CommandContext, run: Run, last: string | undefined): string[] {
-  const { output, present } = context
-  const { stdout } = output
-  const { text = '', paint = (plain: string) => plain } = stdout.glyph(run.status)
-  const mark = text === '' ? '' : `${paint(text)} `
-  const title = stdout.clean(`${run.ticket.identifier}  ${run.ticket.title}`)
-  const { offset, now } = present()
-  const begun = Date.parse(beginningOf(run))
-  const clock = formatClock(begun, present())
-  // A day says more than seconds.
-  const queued = clock.includes(' ') ? clock : formatClockSeconds(begun, offset)
-  const facts: [string, string | undefined][] = [
-    ['run', `${run.id}, queued ${queued}`],
-    ['waits', run.queueReason],
-    ['error', run.error],
-    ['ticket', [run.ticket.url, priorityOf(run)].filter(Boolean).join(', ') || undefined],
-    ['repo', repoOf(run)],
-    ['worker', workerOf(run)],
-    ['said last', last === undefined ? undefined : keepColors(last, false)],
-    [
-      'pull',
-      run.prUrl === undefined
-        ? undefined
-        : `${run.prUrl}${run.prState === undefined ? '' : `, ${run.prState}`}`,
-    ],
-    ['costs', costsOf(run)],
-  ]
-  const width = stdout.width - (mark === '' ? 0 : 2)
-  return [
-    mark + stdout.alignEnds(title, stateOf(run, now), width),
-    ...facts
-      .filter((fact): fact is [string, string] => fact[1] !== undefined && fact[1] !== '')
-      .map(([heading, value]) => stdout.truncate(`${heading.padEnd(NAME_COLUMNS)}${stdout.clean(value)}`)),
-  ]
-}
-
-function stateOf(run: Run, now: number): string {
-  const from = run.startedAt ?? beginningOf(run)
-  if (run.finishedAt === undefined) return `${run.status} for ${formatAge(now - Date.parse(from))}`
-  return `${run.status} in ${formatDuration(Date.parse(run.finishedAt) - Date.parse(from))}`
-}
-
-const PRIORITIES = [undefined, 'urgent', 'high', 'medium', 'low']
-const priorityOf = ({ ticket }: Run): string | undefined => PRIORITIES[ticket.priority]
-
-function repoOf({ ticket, pull, result }: Run): string | undefined {
-  const branch = pull?.branch ?? result?.branch
-  const repo =
-    ticket.repo === undefined ? undefined : `${ticket.repo}${pull === undefined ? '' : ` (${pull.remote})`}`
-  return [repo, branch === undefined ? undefined : `branch ${branch}`].filter(Boolean).join(', ')
-}
-
-function workerOf({ sandbox, costs, agentSessionId }: Run): string | undefined {
-  const worker = sandbox.workerName ?? sandbox.workerId
-  const provider = costs.at(-1)?.provider
-  return [
-    worker,
-    sandbox.provider,
-    provider === undefined ? undefined : agentName(provider),
-    agentSessionId === undefined ? undefined : `session ${agentSessionId.slice(0, 8)}`,
-  ]
-    .filter(Boolean)
-    .join(', ')
-}
-
-function costsOf({ costTotals }: Run): string | undefined {
-  if (costTotals === undefined) return undefined
-  const read = formatTokens(tokensRead(costTotals))
-  return `${formatCost(costTotals)}, ${read} in, ${formatTokens(costTotals.outputTokens)} out`
-}
 
 /** The commands that help with a run in this state, the likeliest first. */
 export function nextCommands(run: Run): string[] {

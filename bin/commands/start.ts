@@ -59,7 +59,7 @@ export async function startTickets(
     runs.push(run)
     reportQueued(context, run)
   }
-  return options.watch === true ? await waitForRuns(context, runs) : undefined
+  return options.watch === true ? await waitForRuns(context, runs, { isCourse: true }) : undefined
 }
 
 const noTicket = (name: string): ExitError =>
@@ -96,7 +96,7 @@ async function startWords(context: CommandContext<StartOptions>, title: string):
       ),
     )
   else reportQueued(context, run)
-  return options.watch === true ? await waitForRuns(context, [run]) : undefined
+  return options.watch === true ? await waitForRuns(context, [run], { isCourse: true }) : undefined
 }
 
 export async function createTicket(context: CommandContext<CreateOptions>, title: string): Promise<void> {

@@ -7,8 +7,9 @@ import { watchRuns } from '../client/watch-runs.ts'
 import { whileWatching } from '../client/watching.ts'
 import { EXIT, unwrapOrExit } from '../exit.ts'
 import { formatCost } from '../output/amounts.ts'
+import { padEnd } from '../output/text-width.ts'
 import { formatClockSeconds, parseTimeout } from '../output/times.ts'
-import { beginningOf } from './runs.ts'
+import { beginningOf } from './run-facts.ts'
 
 export interface WaitOptions extends ClientOptions {
   readonly timeout?: string | undefined
@@ -21,14 +22,20 @@ export async function wait(
   const { client, options, present } = context
   const { timeout } = options
   const ms = timeout === undefined ? undefined : unwrapOrExit(parseTimeout(timeout, '--timeout', present()))
-  return await waitForRuns(context, await findRuns(client, names), ms)
+  return await waitForRuns(context, await findRuns(client, names), { timeoutMs: ms })
+}
+
+export interface WaitSettings {
+  readonly timeoutMs?: number | undefined
+  /** The end is one more line of the course, with its time; otherwise a line that names the run. */
+  readonly isCourse?: boolean
 }
 
 /** Returns the exit code: 0 when all have completed. */
 export async function waitForRuns(
   context: CommandContext,
   runs: readonly Run[],
-  timeoutMs?: number,
+  { timeoutMs, isCourse = false }: WaitSettings = {},
 ): Promise<number | undefined> {
   const names = runs.map(({ ticket }) => ticket.identifier).join(', ')
   return await whileWatching(context, `${names} ${runs.length === 1 ? 'goes' : 'go'} on`, async (signal) => {
@@ -36,7 +43,12 @@ export async function waitForRuns(
       signal,
       timeoutMs,
       onChange: (run) => reportState(context, run, runs.length > 1),
-      onEnd: (run) => reportEnd(context, run),
+      onEnd: (run) =>
+        reportEnd(
+          context,
+          run,
+          isCourse ? describeLastState(context, run, runs.length > 1) : describeEnd(context, run),
+        ),
       onLost: () => context.output.warn('connection lost, trying again'),
     })
     if (!allEnded) {
@@ -57,19 +69,37 @@ function reportState({ output, present }: CommandContext, run: Run, isNamed: boo
   output.note(output.stderr.clean(`${formatClockSeconds(now, offset)} ${name}${status}${where}${why}`))
 }
 
-function reportEnd(context: CommandContext, run: Run): void {
-  const { output } = context
+function reportEnd({ output }: CommandContext, run: Run, described: string): void {
   if (output.format === 'json') output.jsonLine(run)
   else if (output.format === 'id') output.data(run.id)
-  else output.data(describeEnd(context, run))
+  else output.data(described)
 }
 
+/** The reasons and addresses of several runs stand in one column; most durations have at most six characters. */
+const END_COLUMNS = 26
+
+/** `ENG-240 completed in 5m26s  https://github.com/acme/web/pull/92`. */
 function describeEnd({ output }: CommandContext, run: Run): string {
-  const from = Date.parse(run.startedAt ?? beginningOf(run))
-  const took = run.finishedAt === undefined ? '' : ` in ${formatDuration(Date.parse(run.finishedAt) - from)}`
-  const cost = run.costTotals === undefined ? '' : `, ${formatCost(run.costTotals)}`
-  const more = run.status === 'completed' ? run.prUrl : run.error
-  return output.stdout.clean(
-    `${run.ticket.identifier} ${run.status}${took}${cost}${more === undefined ? '' : `  ${more}`}`,
-  )
+  const { stdout } = output
+  const end = stdout.clean(`${run.ticket.identifier} ${run.status}${tookOf(run)}`)
+  const more = moreOf(run)
+  if (more === undefined) return end
+  return `${stdout.isTerminal ? padEnd(end, END_COLUMNS) : end}  ${stdout.clean(more)}`
 }
+
+/** `15:39:12 completed in 6m10s, ~$0.52, https://github.com/acme/api/pull/93`. */
+function describeLastState({ output, present }: CommandContext, run: Run, isNamed: boolean): string {
+  const { now, offset } = present()
+  const name = isNamed ? `${run.ticket.identifier} ` : ''
+  const cost = run.costTotals === undefined ? undefined : formatCost(run.costTotals)
+  const facts = [`${run.status}${tookOf(run)}`, cost, moreOf(run)].filter((fact) => fact !== undefined)
+  return output.stdout.clean(`${formatClockSeconds(now, offset)} ${name}${facts.join(', ')}`)
+}
+
+function tookOf(run: Run): string {
+  if (run.finishedAt === undefined) return ''
+  const from = Date.parse(run.startedAt ?? beginningOf(run))
+  return ` in ${formatDuration(Date.parse(run.finishedAt) - from)}`
+}
+
+const moreOf = ({ status, prUrl, error }: Run): string | undefined => (status === 'completed' ? prUrl : error)

@@ -178,7 +178,7 @@ test('start: instructions, agent and model travel with the run', async () => {
 
 test('start --watch waits until the run has ended, and tells how', async () => {
   const { code, out } = await run('start', 'ENG-1', '--watch')
-  expect([code, lines(out).at(-1)]).toEqual([0, expect.stringContaining('ENG-1 completed')])
+  expect([code, lines(out).at(-1)]).toEqual([0, expect.stringMatching(/^\d\d:\d\d:\d\d completed/)])
   // Without it the answer is all that is printed.
   const { out: answer } = await run('start', 'ENG-1')
   expect(lines(out).length).toBeGreaterThan(lines(answer).length)

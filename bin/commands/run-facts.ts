@@ -1,0 +1,89 @@
+/** The lines of `switchyard runs show`: where the run is, who works on it, what it says and what it costs. */
+import { formatDuration } from '../../core/format-duration.ts'
+import { branchFor } from '../../core/run/branch.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { CommandContext } from '../client/run-command.ts'
+import { formatAge, formatClock, formatClockSeconds } from '../output/times.ts'
+import { agentName } from './agent-names.ts'
+import { costLines } from './cost-lines.ts'
+import { keepColors } from './keep-colors.ts'
+
+const NAME_COLUMNS = 11
+
+export const beginningOf = ({ queuedAt, createdAt }: Run): string => queuedAt ?? createdAt
+
+export interface RunDetails {
+  /** The newest line of the agent. */
+  readonly last: string | undefined
+  readonly repos: ServiceConfig['repos']
+}
+
+export function runLines(context: CommandContext, run: Run, { last, repos }: RunDetails): string[] {
+  const { output, present } = context
+  const { stdout } = output
+  const { text = '', paint = (plain: string) => plain } = stdout.glyph(run.status)
+  const mark = text === '' ? '' : `${paint(text)} `
+  const title = stdout.clean(`${run.ticket.identifier}  ${run.ticket.title}`)
+  const { offset, now } = present()
+  const begun = Date.parse(beginningOf(run))
+  const clock = formatClock(begun, present())
+  // A day says more than seconds.
+  const queued = clock.includes(' ') ? clock : formatClockSeconds(begun, offset)
+  const facts: [string, string | undefined][] = [
+    ['run', `${run.id}, queued ${queued}`],
+    ['waits', run.queueReason],
+    ['error', run.error],
+    ['ticket', [run.ticket.url, priorityOf(run)].filter(Boolean).join(', ') || undefined],
+    ['repo', repoOf(run, repos)],
+    ['worker', workerOf(run)],
+    ['said last', last === undefined ? undefined : keepColors(last, false)],
+    [
+      'pull',
+      run.prUrl === undefined
+        ? undefined
+        : `${run.prUrl}${run.prState === undefined ? '' : `, ${run.prState}`}`,
+    ],
+  ]
+  const width = stdout.width - (mark === '' ? 0 : 2)
+  return [
+    mark + stdout.alignEnds(title, stateOf(run, now), width),
+    ...facts
+      .filter((fact): fact is [string, string] => fact[1] !== undefined && fact[1] !== '')
+      .map(([heading, value]) => stdout.truncate(`${heading.padEnd(NAME_COLUMNS)}${stdout.clean(value)}`)),
+    ...costLines(stdout, run),
+  ]
+}
+
+function stateOf(run: Run, now: number): string {
+  const from = run.startedAt ?? beginningOf(run)
+  if (run.finishedAt === undefined) return `${run.status} for ${formatAge(now - Date.parse(from))}`
+  return `${run.status} in ${formatDuration(Date.parse(run.finishedAt) - Date.parse(from))}`
+}
+
+const PRIORITIES = [undefined, 'urgent', 'high', 'medium', 'low']
+const priorityOf = ({ ticket }: Run): string | undefined => PRIORITIES[ticket.priority]
+
+/** `api (acme/api), branch switchyard/eng-231 from main`. */
+function repoOf({ ticket, pull, result }: Run, repos: RunDetails['repos']): string | undefined {
+  const mapping = ticket.repo === undefined ? undefined : repos[ticket.repo]
+  const remote = pull?.remote ?? mapping?.remote
+  const repo = [ticket.repo, remote === undefined ? undefined : `(${remote})`].filter(Boolean).join(' ')
+  const base = mapping?.defaultBranch
+  const branch = pull?.branch ?? result?.branch ?? (repo === '' ? undefined : branchFor(ticket, base))
+  const from = base === undefined ? '' : ` from ${base}`
+  return [repo, branch === undefined ? undefined : `branch ${branch}${from}`].filter(Boolean).join(', ')
+}
+
+function workerOf({ sandbox, costs, agentSessionId }: Run): string | undefined {
+  const worker = sandbox.workerName ?? sandbox.workerId
+  const provider = costs.at(-1)?.provider
+  return [
+    worker,
+    sandbox.provider,
+    provider === undefined ? undefined : agentName(provider),
+    agentSessionId === undefined ? undefined : `session ${agentSessionId.slice(0, 8)}`,
+  ]
+    .filter(Boolean)
+    .join(', ')
+}

@@ -1,0 +1,91 @@
+/** `switchyard runs show` against a real listener, drawn for a terminal. */
+import { expect, test } from '@jest/globals'
+import { show } from '../../../bin/commands/runs.ts'
+import { wait } from '../../../bin/commands/wait.ts'
+import type { CostEntry } from '../../../protocol/cost.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { openCommandHost } from '../../support/command-host.ts'
+import { fakeRun } from '../../support/fake-host-api.ts'
+
+const tokens = { inputTokens: 1_500_000, outputTokens: 29_000, cacheReadTokens: 400_000, cacheWriteTokens: 0 }
+const entry: CostEntry = {
+  label: 'run',
+  provider: 'agentA',
+  model: 'sonnet',
+  ...tokens,
+  costUsd: 1.84,
+  estimated: false,
+}
+
+async function linesOf(given: Partial<Run>, columns = 80) {
+  const { hostApi, print } = await openCommandHost()
+  hostApi.runsById.set('run-1', { ...fakeRun('run-1', 'running', 'ENG-231'), ...given })
+  const { out, err } = await print((context) => show(context, 'ENG-231'), { columns })
+  return { lines: out.trimEnd().split('\n'), err }
+}
+
+test('a run of one execution with one model has one line of costs', async () => {
+  const { lines } = await linesOf({ costs: [entry], costTotals: { ...entry, byModel: [] } })
+  expect(lines.at(-1)).toBe('costs      run   agentA  sonnet  1.9M in  29k out  $1.84, reported')
+})
+
+test('each model of each execution has a line, and a sum follows', async () => {
+  const breakdown = [
+    { model: 'haiku', ...tokens, costUsd: 0.25 },
+    { model: 'opus', ...tokens, outputTokens: 120 },
+  ]
+  const { lines } = await linesOf({
+    costs: [entry, { ...entry, label: 'follow-up 1', costUsd: 0.25, estimated: true, breakdown }],
+    costTotals: { ...tokens, inputTokens: 5_000_000, costUsd: 2.09, estimated: true, byModel: [] },
+  })
+  expect(lines.slice(-4)).toEqual([
+    'costs      run          agentA  sonnet  1.9M in  29k out  $1.84, reported',
+    '           follow-up 1  agentA  haiku   1.9M in  29k out  ~$0.25, estimated',
+    '           follow-up 1  agentA  opus    1.9M in  120 out  -',
+    '           total                        5.4M in  29k out  ~$2.09',
+  ])
+})
+
+test('made-up figures of the example say so', async () => {
+  const { lines } = await linesOf({ costs: [{ ...entry, source: 'example', estimated: true }] })
+  expect(lines.at(-1)).toMatch(/~\$1\.84, example$/)
+})
+
+test('an active run names its state, its repository and its next command', async () => {
+  const { ticket } = fakeRun('run-1', 'running', 'ENG-231')
+  const { lines, err } = await linesOf({
+    ticket: { ...ticket, title: 'Rate limit login attempts', url: 'https://t.example/ENG-231', priority: 1 },
+    startedAt: '2026-03-01T08:35:00.000Z',
+    sandbox: { workerName: 'atlas', provider: 'bwrap' },
+    agentSessionId: '5b1f6a0e-0000',
+    costs: [entry],
+  })
+  expect(lines.slice(0, 5)).toEqual([
+    '▸ ENG-231  Rate limit login attempts                             running for 25m',
+    'run        run-1, queued 09:30:00',
+    'ticket     https://t.example/ENG-231, urgent',
+    'worker     atlas, bwrap, agentA (Claude Code), session 5b1f6a0e',
+    'costs      run   agentA  sonnet  1.9M in  29k out  $1.84, reported',
+  ])
+  expect(err).toBe('Next: switchyard logs ENG-231 -f\n')
+})
+
+test('the branch of a run is named before it has a pull request', async () => {
+  const { ticket } = fakeRun('run-1', 'running', 'ENG-231')
+  const { lines } = await linesOf({ ticket: { ...ticket, repo: 'api' } })
+  expect(lines).toContain('repo       api, branch switchyard/eng-231')
+})
+
+test('runs that have ended say how, and their reasons stand in one column', async () => {
+  const { hostApi, print } = await openCommandHost()
+  const startedAt = '2026-03-01T08:00:00.000Z'
+  const url = 'https://github.com/acme/web/pull/92'
+  const ended = (id: string, name: string, given: Partial<Run>) =>
+    hostApi.runsById.set(id, { ...fakeRun(id, 'completed', name), startedAt, ...given })
+  ended('run-1', 'ENG-240', { finishedAt: '2026-03-01T08:05:26.000Z', prUrl: url })
+  const error = 'verify "npm test" exited with 1'
+  ended('run-2', 'ENG-238', { status: 'failed', finishedAt: '2026-03-01T08:31:12.000Z', error })
+  const { code, out } = await print((context) => wait(context, ['ENG-240', 'ENG-238']), { columns: 80 })
+  expect(out).toBe(`ENG-240 completed in 5m26s  ${url}\nENG-238 failed in 31m12s    ${error}\n`)
+  expect(code).toBe(1)
+})
