@@ -8,7 +8,7 @@ import { listMcpTools } from '../../protocol/mcp-tool-list.ts'
 import { connectToHost } from '../client/host-connection.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { createToolCaller } from '../mcp/call-tool.ts'
-import { serveStdio } from '../mcp/serve-stdio.ts'
+import { serveStdio, untilStopSignal } from '../mcp/serve-stdio.ts'
 import { McpSession } from '../mcp/session.ts'
 import { localOffset } from '../output/times.ts'
 
@@ -32,7 +32,7 @@ export async function mcp({ dataDir, write: hasWrite = false }: McpOptions): Pro
     onBug: (text) => process.stderr.write(`switchyard: ${redactor.redact(text)}\n`),
   })
   await serveStdio(
-    { input: process.stdin, output: process.stdout },
+    { input: process.stdin, output: process.stdout, stopped: untilStopSignal() },
     (send) =>
       new McpSession({ tools: listMcpTools(hasWrite), instructions: describe(hasWrite), callTool, send }),
   )
@@ -41,7 +41,7 @@ export async function mcp({ dataDir, write: hasWrite = false }: McpOptions): Pro
 }
 
 const FOR_PEOPLE =
-  'switchyard mcp speaks to an agent over standard input and output. Register it, for example: claude mcp add switchyard -- switchyard mcp'
+  'switchyard mcp speaks to an agent over standard input.\nNext: claude mcp add switchyard -- switchyard mcp'
 
 const describe = (hasWrite: boolean): string =>
   [

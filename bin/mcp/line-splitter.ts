@@ -2,50 +2,47 @@
 
 const NEWLINE = 0x0a
 
-export interface LineListener {
-  onLine(line: string): void
-  onTooLong(): void
-}
+/** Empty lines are left out. */
+export type SplitLine = { readonly kind: 'line'; readonly text: string } | { readonly kind: 'too long' }
 
 export class LineSplitter {
   readonly #bytesMax: number
-  readonly #listener: LineListener
   #parts: Buffer[] = []
   #bytes = 0
   #isDropping = false
 
-  constructor(bytesMax: number, listener: LineListener) {
+  constructor(bytesMax: number) {
     this.#bytesMax = bytesMax
-    this.#listener = listener
   }
 
-  push(chunk: Buffer): void {
+  /** The lines that the chunk completes, one by one. */
+  *push(chunk: Buffer): Generator<SplitLine> {
     let from = 0
     for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
-      this.#keep(chunk.subarray(from, at))
-      this.end()
+      yield* this.#keep(chunk.subarray(from, at))
+      yield* this.end()
       from = at + 1
     }
-    this.#keep(chunk.subarray(from))
+    yield* this.#keep(chunk.subarray(from))
   }
 
   /** The input is over: a last line needs no newline. */
-  end(): void {
-    const line = Buffer.concat(this.#parts).toString('utf8')
+  *end(): Generator<SplitLine> {
+    const text = Buffer.concat(this.#parts).toString('utf8')
     const wasDropped = this.#isDropping
     this.#forget()
     this.#isDropping = false
-    if (!wasDropped && line.trim() !== '') this.#listener.onLine(line)
+    if (!wasDropped && text.trim() !== '') yield { kind: 'line', text }
   }
 
-  #keep(part: Buffer): void {
+  *#keep(part: Buffer): Generator<SplitLine> {
     if (this.#isDropping || part.length === 0) return
     this.#parts.push(part)
     this.#bytes += part.length
     if (this.#bytes <= this.#bytesMax) return
     this.#forget()
     this.#isDropping = true
-    this.#listener.onTooLong()
+    yield { kind: 'too long' }
   }
 
   #forget(): void {

@@ -5,43 +5,52 @@
  * While the client does not read its answers, no further message is read.
  */
 import { once } from 'node:events'
+import type { Readable, Writable } from 'node:stream'
 import { MCP_CLOSE_MS_MAX, MCP_LINE_BYTES_MAX } from '../../protocol/limits.ts'
-import { LineSplitter } from './line-splitter.ts'
+import { LineSplitter, type SplitLine } from './line-splitter.ts'
 import type { McpSession } from './session.ts'
 
 export interface ProtocolStreams {
-  readonly input: NodeJS.ReadStream
-  readonly output: NodeJS.WriteStream
+  readonly input: Readable
+  readonly output: Writable
+  /** Resolves when the process is asked to end. */
+  readonly stopped: Promise<void>
 }
 
 /** @param createSession receives the function that sends one message */
 export async function serveStdio(
-  { input, output }: ProtocolStreams,
+  { input, output, stopped }: ProtocolStreams,
   createSession: (send: (message: object) => void) => McpSession,
 ): Promise<void> {
   const session = createSession((message) => void output.write(`${JSON.stringify(message)}\n`))
-  const splitter = new LineSplitter(MCP_LINE_BYTES_MAX, {
-    onLine: (line) => session.onLine(line),
-    onTooLong: () => session.onTooLong(MCP_LINE_BYTES_MAX),
-  })
-  const stopped = new Promise<void>((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => resolve())
-    output.once('error', () => resolve())
-  })
-  const read = async () => {
-    for await (const chunk of input) {
-      splitter.push(chunk)
+  const lost = new Promise<void>((resolve) => output.once('error', () => resolve()))
+  const over = Promise.race([stopped, lost])
+  // An input that breaks is over too.
+  await Promise.race([over, readLines(input, output, session).catch(() => {})])
+  await Promise.race([over, session.close(), timeLimit()])
+  await Promise.race([over, flush(output)])
+}
+
+async function readLines(input: Readable, output: Writable, session: McpSession): Promise<void> {
+  const splitter = new LineSplitter(MCP_LINE_BYTES_MAX)
+  const handle = async (lines: Iterable<SplitLine>) => {
+    for (const line of lines) {
+      if (line.kind === 'line') session.onLine(line.text)
+      else session.onTooLong(MCP_LINE_BYTES_MAX)
       if (output.writableNeedDrain) await once(output, 'drain')
     }
-    splitter.end()
   }
-  await Promise.race([stopped, read().catch(() => {})])
-  await Promise.race([stopped, session.close(), timeLimit()])
-  await Promise.race([stopped, flush(output)])
+  for await (const chunk of input) await handle(splitter.push(chunk))
+  await handle(splitter.end())
 }
 
 /** Calls in flight may take longer than a client waits for the end of the process. */
 const timeLimit = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, MCP_CLOSE_MS_MAX).unref())
 
-const flush = (output: NodeJS.WriteStream): Promise<void> =>
-  new Promise((resolve) => output.write('', () => resolve()))
+const flush = (output: Writable): Promise<void> => new Promise((resolve) => output.write('', () => resolve()))
+
+export function untilStopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => resolve())
+  })
+}

@@ -173,7 +173,7 @@ export class McpSession {
     }
     const refused = this.#refuseCall(id)
     if (refused !== undefined) {
-      this.#send(id, refused)
+      this.#send(id, this.#complete(refused, dialect, false))
       return
     }
     const { name, input, token } = parsed
@@ -197,7 +197,9 @@ export class McpSession {
   #refuseCall(id: RequestId): Answer | undefined {
     if (this.#calls.has(id)) return refuse(INVALID_REQUEST, 'a call with this id is still running')
     if (this.#calls.size < MCP_CALLS_MAX) return undefined
-    return refuse(INVALID_REQUEST, `${MCP_CALLS_MAX} calls are running; wait until one has ended`)
+    // A model can do something about this one.
+    const text = `${MCP_CALLS_MAX} calls are running; wait until another call has ended`
+    return { result: { content: [{ type: 'text', text }], isError: true } }
   }
 
   // ---- answers ---------------------------------------------------------------------------------------------------

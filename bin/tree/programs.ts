@@ -175,10 +175,7 @@ export const mcpCommand = () =>
     .exitOverride()
     .description('serve tools to an agent in an editor, by the Model Context Protocol over standard input')
     .option('--data-dir <path>', 'whose host is asked')
-    .option(
-      '--write',
-      'also offer tools that start, change, cancel and merge (default: only tools that read)',
-    )
+    .option('--write', 'also offer tools that change something')
     .action(async (options) => {
       const { mcp } = await import('../commands/mcp.ts')
       await mcp(options)

@@ -108,7 +108,9 @@ function answerTo(route: RouteName, query: URLSearchParams): unknown {
   if (route === 'listRuns') {
     const before = query.get('before')
     const older = RUNS.filter(({ id }) => before === null || id < before)
-    return query.get('ticket') === null ? older.slice(0, limit) : [RUN]
+    const ticket = query.get('ticket')
+    if (ticket === null) return older.slice(0, limit)
+    return ticket === RUN.ticket.identifier ? [RUN] : []
   }
   if (route !== 'readRunEvents') return ANSWERS[route] ?? RUN
   const [after, before] = [query.get('after'), query.get('before')]
@@ -295,6 +297,14 @@ describe('a refusal is a result with a sentence', () => {
     expect(sentence(await ask('costs', { since: 'yesterday' }))).toEqual([
       true,
       expect.stringContaining('30m, 3d'),
+    ])
+  })
+
+  test('for a name that fits several runs, with some of them', async () => {
+    const refused = await ask('runs_show', { run: '00000000' })
+    expect(sentence(refused)).toEqual([
+      true,
+      expect.stringMatching(/^00000000 may be \d+ \(ENG-1\) or .*\nNext: /),
     ])
   })
 

@@ -1,6 +1,8 @@
 /** A session answers each message, right or wrong, line by line. */
+import { PassThrough } from 'node:stream'
 import { describe, expect, test } from '@jest/globals'
-import { LineSplitter } from '../../../bin/mcp/line-splitter.ts'
+import { LineSplitter, type SplitLine } from '../../../bin/mcp/line-splitter.ts'
+import { serveStdio } from '../../../bin/mcp/serve-stdio.ts'
 import { type CallTool, McpSession } from '../../../bin/mcp/session.ts'
 import { MCP_CALLS_MAX } from '../../../protocol/limits.ts'
 import { listMcpTools } from '../../../protocol/mcp-tool-list.ts'
@@ -176,7 +178,7 @@ describe('calls', () => {
     )
     for (let id = 0; id < MCP_CALLS_MAX; id++) expect(ask(call(id, 'status'))).toEqual([])
     expect(ask(call(0, 'status'))).toEqual([failed(0, -32600)])
-    expect(ask(call('more', 'status'))).toEqual([failed('more', -32600)])
+    expect(ask(call('more', 'status'))).toMatchObject([{ id: 'more', result: { isError: true } }])
     ends[0]?.()
     await settled()
     expect(sent.at(-1)).toMatchObject({ id: 0, result: { content: [] } })
@@ -290,15 +292,12 @@ describe('requests that name their revision themselves', () => {
 })
 
 describe('lines', () => {
+  const textOf = (line: SplitLine): string => (line.kind === 'line' ? line.text : 'TOO LONG')
   const split = (bytesMax: number, ...chunks: (string | Buffer)[]): string[] => {
     const lines: string[] = []
-    const splitter = new LineSplitter(bytesMax, {
-      onLine: (line) => lines.push(line),
-      onTooLong: () => lines.push('TOO LONG'),
-    })
-    for (const chunk of chunks) splitter.push(Buffer.from(chunk))
-    splitter.end()
-    return lines
+    const splitter = new LineSplitter(bytesMax)
+    for (const chunk of chunks) lines.push(...[...splitter.push(Buffer.from(chunk))].map(textOf))
+    return [...lines, ...[...splitter.end()].map(textOf)]
   }
 
   test('are found across chunks, empty ones are left out, and the last needs no newline', () => {
@@ -311,4 +310,24 @@ describe('lines', () => {
     expect(split(4, 'abcd\nabcde', 'fgh', 'i\nok\n')).toEqual(['abcd', 'TOO LONG', 'ok'])
     expect(split(4, 'abcdefgh')).toEqual(['TOO LONG'])
   })
+})
+
+test('while the client reads no answers, no further message is read', async () => {
+  const [input, output] = [new PassThrough(), new PassThrough({ highWaterMark: 1_000 })]
+  let answered = 0
+  const serving = serveStdio({ input, output, stopped: new Promise(() => {}) }, (send) => {
+    const { session } = open()
+    return Object.assign(session, {
+      onLine: () => {
+        answered += 1
+        send({ answer: 'x'.repeat(100) })
+      },
+    })
+  })
+  input.end('{}\n'.repeat(500))
+  for (let turn = 0; turn < 20; turn++) await settled()
+  expect(answered).toBeLessThan(50)
+  output.resume()
+  await serving
+  expect(answered).toBe(500)
 })
