@@ -70,7 +70,7 @@ function write(path, contents) {
 // ---- the command -----------------------------------------------------------------------------------------------------
 
 /** Commands that load much: libraries, schemas, native add-ons. All others are clients, and are bundled together. */
-const programs = ['serve', 'worker', 'quickstart', 'oauth-helper', 'mcp', 'doctor'].filter((name) =>
+const programs = ['serve', 'worker', 'quickstart', 'oauth-helper', 'mcp', 'doctor', 'init'].filter((name) =>
   existsSync(join(root, 'bin', 'commands', `${name}.ts`)),
 )
 

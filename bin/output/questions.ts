@@ -66,6 +66,12 @@ export class Questions {
     return answer === '' ? (byDefault ?? '') : answer
   }
 
+  /** Asks for a line after a prompt of the command's own form. */
+  async askAfter(prompt: string): Promise<string> {
+    this.#requireTerminal(prompt.trim())
+    return (await this.#readLine(prompt)).trim()
+  }
+
   /** Asks without echo on a terminal, and reads standard input to its end elsewhere. @param what like `the API key` */
   async askSecret(what: string): Promise<string> {
     const secret = this.#input.isTTY === true ? await this.#typeSecret(what) : await this.#readSecret(what)

@@ -21,6 +21,7 @@ import {
   ticketsCommand,
   versionCommand,
 } from './everyday.ts'
+import { initCommand } from './init.ts'
 import { memoriesCommand } from './memories.ts'
 import { mcpCommand, oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
 import { pullsCommand } from './pulls.ts'
@@ -49,6 +50,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   pulls: pullsCommand,
   memories: memoriesCommand,
   costs: costsCommand,
+  init: initCommand,
   connect: connectCommand,
   config: configCommand,
   doctor: doctorCommand,

@@ -15,6 +15,7 @@ Nouns
   workers                   The machines: list, add, drain, revoke
   memories, costs           What runs have learnt; what they have cost
 Set up
+  init                      Ask, then write a first configuration
   connect PROVIDER          Connect tracker, codehost, storage or an agent
   config, paths             Read and change settings; say where files are
   doctor                    Check this machine and name each cure

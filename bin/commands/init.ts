@@ -1,0 +1,198 @@
+/**
+ * `switchyard init`: finds the programs of this machine, asks three questions, and writes a first configuration.
+ *
+ * The configuration pauses the dispatch, so nothing starts before `switchyard resume`. An existing file is extended by
+ * the writer that the host uses, under the lock of its data directory; a running host changes its own settings.
+ */
+import { join, resolve } from 'node:path'
+import type { Log } from '../../core/ports.ts'
+import { decideChange } from '../../core/settings/change.ts'
+import { readConfig } from '../../core/settings/read.ts'
+import type { CompletedConfig } from '../../protocol/config.ts'
+import { isFolder, TRACKER_FACTS, type TrackerDriverName } from '../../protocol/drivers.ts'
+import { makeOwnerOnly } from '../../store/data-folder.ts'
+import { DataDirInUse } from '../../store/errors.ts'
+import { makeFolder } from '../../store/files/atomic.ts'
+import { ConfigFileOnDisk } from '../../store/files/config-file.ts'
+import { acquireLock } from '../../store/lock.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { realClock, realRandom } from '../clock.ts'
+import { resolveDataDir } from '../data-dir.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import { askAnswers, type GivenAnswers, isRepository, ruleOfLabel } from '../init/ask-answers.ts'
+import { findTools } from '../init/find-tools.ts'
+import { findOriginRepository } from '../init/origin-repository.ts'
+import { type InitAnswers, planConfig } from '../init/plan-config.ts'
+import { printAmbiguity, printPlanned, printTools, printWritten } from '../init/print-plan.ts'
+import { findRunningHost } from '../service/running-host.ts'
+
+export interface InitOptions extends ClientOptions {
+  readonly tracker?: TrackerDriverName | undefined
+  readonly repo?: string | undefined
+  readonly label?: string | undefined
+  readonly allOpen?: boolean | undefined
+  readonly folder?: string | undefined
+}
+
+type InitContext = CommandContext<InitOptions>
+
+export async function init(context: InitContext): Promise<undefined> {
+  const { output, questions, options } = context
+  const dataDir = findDataDir(options)
+  await requireNoHost(dataDir)
+  const file = openConfigFile(context, dataDir)
+  const text = await file.read()
+  const current = readCurrent(file, text)
+  const mayAsk = questions.mayAsk && output.format !== 'json'
+  const origin = await findOriginRepository(process.cwd())
+  const given = givenAnswers(options, { mayAsk, origin, dataDir })
+  const tools = await findTools(process.env)
+  printTools(context, tools)
+  const configuredDriver = current.stored.tracker?.driver
+  const answers = await askAnswers(given, { questions, output, dataDir, configuredDriver, origin })
+  requireOwnKey(current, answers)
+  const planned = planConfig(current, { ...answers, agent: tools.agent })
+  const decided = decideChange(current, planned.patch)
+  if (!decided.ok) throw new ExitError(EXIT.usage, `${file.path} ${decided.refusal.message}`)
+  if (planned.changes.length > 0) {
+    printPlanned(context, file.path, planned)
+    if (options.yes !== true && !(await questions.confirm('Write it?', true))) {
+      output.note('Nothing was changed.')
+      return undefined
+    }
+    await writeConfig(file, { dataDir, expected: text, text: decided.value.text, answers })
+  }
+  printWritten(context, file.path, { planned, answers, tools, dataDir, effective: decided.value.effective })
+  printAmbiguity(context, decided.value.effective)
+  return undefined
+}
+
+// ---- what is there -------------------------------------------------------------------------------------------------
+
+/** With an address in the environment the host may be on another machine. */
+function findDataDir({ dataDir }: InitOptions): string {
+  if ((process.env.SWITCHYARD_URL ?? '') === '') return resolveDataDir(dataDir)
+  throw new ExitError(
+    EXIT.usage,
+    'SWITCHYARD_URL names a host, and init writes the configuration of a host that does not run yet',
+    'unset SWITCHYARD_URL, or: switchyard config set KEY VALUE',
+  )
+}
+
+const HOST_CURE = 'switchyard config set KEY VALUE, or stop the host first'
+
+async function requireNoHost(dataDir: string): Promise<void> {
+  const host = await findRunningHost(dataDir)
+  if (host !== undefined) throw hostRuns(dataDir, host.pid)
+}
+
+const hostRuns = (dataDir: string, pid: number): ExitError =>
+  new ExitError(EXIT.refused, `a host runs for ${dataDir}, as process ${pid}; nothing was changed`, HOST_CURE)
+
+function openConfigFile({ output }: InitContext, dataDir: string): ConfigFileOnDisk {
+  const warn = (_: unknown, message: string) => output.warn(message)
+  const log: Log = { debug: () => {}, info: () => {}, warn, error: warn }
+  return new ConfigFileOnDisk(join(dataDir, 'config.json'), realClock, log)
+}
+
+function readCurrent({ path }: ConfigFileOnDisk, text: string | undefined): CompletedConfig {
+  const read = readConfig(text)
+  if (read.ok) return read.value
+  throw new ExitError(
+    EXIT.config,
+    `${path} does not validate: ${read.refusal.message}`,
+    'switchyard config edit',
+  )
+}
+
+/** The key of one service must not reach another one. */
+function requireOwnKey(
+  { effective: { tracker } }: CompletedConfig,
+  { driver }: Pick<InitAnswers, 'driver'>,
+): void {
+  if (driver === tracker.driver || (tracker.apiKey ?? '') === '' || isFolder(TRACKER_FACTS[driver])) return
+  throw new ExitError(
+    EXIT.refused,
+    `tracker.apiKey is a key of ${tracker.driver}, and ${driver} must not get it; nothing was changed`,
+    'switchyard serve, and then: switchyard config unset tracker.apiKey',
+  )
+}
+
+interface InitDefaults {
+  readonly mayAsk: boolean
+  readonly origin: string | undefined
+  readonly dataDir: string
+}
+
+/** Answers of the options. Without a terminal these and the defaults answer everything. */
+function givenAnswers(options: InitOptions, { mayAsk, origin, dataDir }: InitDefaults): GivenAnswers {
+  const { tracker: driver, repo, label, allOpen, folder } = options
+  if (repo !== undefined && !isRepository(repo))
+    throw new ExitError(EXIT.usage, `--repo ${repo} is no repository; it is like acme/api`)
+  if (allOpen === true && label !== undefined)
+    throw new ExitError(EXIT.usage, '--label and --all-open exclude one another')
+  const repository = repo ?? (mayAsk ? undefined : origin)
+  const rule = allOpen === true ? ({ is: 'all' } as const) : undefined
+  const given: GivenAnswers = {
+    ...(driver === undefined ? {} : { driver }),
+    ...(repository === undefined ? {} : { repository }),
+    ...(rule === undefined ? {} : { starts: rule }),
+    ...(folder === undefined ? {} : { folder: resolve(folder) }),
+    label,
+  }
+  if (mayAsk)
+    return label === undefined || driver === undefined
+      ? given
+      : { starts: ruleOfLabel(driver, label), ...given }
+  const missing = [
+    ...(driver === undefined ? ['--tracker'] : []),
+    ...(repository === undefined ? ['--repo'] : []),
+    ...(options.yes === true ? [] : ['--yes']),
+  ]
+  if (driver === undefined || missing.length > 0)
+    throw new ExitError(
+      EXIT.usage,
+      `without a terminal init needs ${missing.join(', ')}`,
+      'switchyard init --tracker github --repo acme/api --label Todo --yes',
+    )
+  return { folder: join(dataDir, 'tickets'), starts: ruleOfLabel(driver, label), ...given }
+}
+
+// ---- what is written -----------------------------------------------------------------------------------------------
+
+interface ConfigWriting {
+  readonly dataDir: string
+  /** The text that was read before the questions. */
+  readonly expected: string | undefined
+  readonly text: string
+  readonly answers: Omit<InitAnswers, 'agent'>
+}
+
+async function writeConfig(
+  file: ConfigFileOnDisk,
+  { dataDir, expected, text, answers }: ConfigWriting,
+): Promise<void> {
+  await makeOwnerOnly(dataDir, ['state', 'config.json'])
+  const lock = lockOf(dataDir)
+  try {
+    const outcome = await file.replace(expected, text)
+    if (outcome.is === 'changed')
+      throw new ExitError(
+        EXIT.refused,
+        `${file.path} was edited meanwhile; nothing was changed`,
+        'switchyard init',
+      )
+    if (answers.folder !== undefined) await makeFolder(answers.folder)
+  } finally {
+    lock.release()
+  }
+}
+
+function lockOf(dataDir: string): ReturnType<typeof acquireLock> {
+  try {
+    return acquireLock(dataDir, realRandom)
+  } catch (error) {
+    if (error instanceof DataDirInUse) throw new ExitError(EXIT.refused, error.message, HOST_CURE)
+    throw error
+  }
+}
