@@ -119,8 +119,17 @@ describe('on a terminal', () => {
   test('a wrong answer is asked again, and the third one ends the command with 2', async () => {
     const place = openPlace()
     const person = start(place)
-    await answer(person, ['Tickets come from', '4\r'], ['from 1 to 3', '2\r'], ['Repository', 'api\r'])
-    await answer(person, ['It is like acme/api', 'a/b/c\r'], ['Repository', '-\r'])
+    await answer(
+      person,
+      ['Tickets come from', '4\r'],
+      ['from 1 to 3.', ''],
+      ['[2]: ', '2\r'],
+      ['Repository', 'api\r'],
+      ['It is like acme/api.', ''],
+      ['[acme/api]: ', 'a/b/c\r'],
+      ['It is like acme/api.', ''],
+      ['[acme/api]: ', '-\r'],
+    )
     expect((await person.waitForEnd()).code).toBe(2)
     expect(person.text()).toMatch(/nothing was changed/)
     expect(existsSync(place.dataDir)).toBe(false)
