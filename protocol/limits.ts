@@ -430,7 +430,7 @@ export const MCP_LOG_EVENTS_DEFAULT = 100
 /** A text inside a record of a list, and a text of a log. */
 export const MCP_TITLE_CHARS_MAX = 200
 export const MCP_LOG_TEXT_CHARS_MAX = 2_000
-/** Most clients give up on a call after 60 seconds. */
+/** The official client library gives up on a call after 60 seconds. */
 export const MCP_WAIT_SECONDS_DEFAULT = 45
 export const MCP_WAIT_SECONDS_MAX = 3_600
 /** Pause between two reports of progress. Clients start their time limit anew at each. */

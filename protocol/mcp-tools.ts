@@ -94,7 +94,7 @@ export const mcpTools = {
           Type.Integer({
             minimum: 1,
             maximum: MCP_WAIT_SECONDS_MAX,
-            description: `How long to wait; ${MCP_WAIT_SECONDS_DEFAULT} unless given. Many clients give up on a call after 60.`,
+            description: `How long to wait; ${MCP_WAIT_SECONDS_DEFAULT} unless given. Some clients give up on a call after 60.`,
           }),
         ),
       },
