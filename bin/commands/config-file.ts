@@ -48,8 +48,8 @@ async function readText(file: string): Promise<string> {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
       throw new ExitError(
         EXIT.refused,
-        `${file} is not there yet`,
-        'switchyard serve writes it at its first start',
+        `${file} is not there yet; the host writes it at its first start`,
+        'switchyard serve',
       )
     throw error
   }

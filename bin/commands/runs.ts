@@ -61,7 +61,7 @@ async function readRuns(
 function parseLimit(text: string | undefined): number {
   if (text === undefined) return Number.POSITIVE_INFINITY
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
-  throw new ExitError(EXIT.usage, `--limit ${text} is no number of runs`, 'switchyard runs --limit 50')
+  throw new ExitError(EXIT.usage, `--limit ${text} is no number of runs`, 'switchyard runs list --limit 50')
 }
 
 async function readPages(

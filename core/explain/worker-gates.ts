@@ -12,7 +12,8 @@ import { connectCommandFor } from './connect-command.ts'
 import type { ExplainedWorker, ExplainFacts } from './facts.ts'
 import { orElse, pass, stop, wait } from './gate.ts'
 
-const PROVISION = 'switchyard workers provision USER@HOST'
+/** Another machine is one more worker. */
+const ADD_WORKER = 'switchyard workers pair'
 const NOBODY = 'no connected worker to ask'
 
 interface JudgedWorker {
@@ -64,7 +65,7 @@ export function judgeWorkers(facts: ExplainFacts): Gate {
   })
   const not = describeOthers(others, facts)
   if (usable.length > 0) return pass('workers', `${namesOf(usable)}${not}`)
-  if (all.length === 0) return stop('workers', 'none is enrolled', PROVISION)
+  if (all.length === 0) return stop('workers', 'none is enrolled', ADD_WORKER)
   const agent = facts.request.needs?.agent
   const without = others.filter(({ obstacle }) => obstacle.is === 'lasting').map(({ worker }) => worker.name)
   if (agent !== undefined && without.length > 0) {
@@ -82,7 +83,7 @@ export function judgeWorkers(facts: ExplainFacts): Gate {
 
 /** Another worker is no cure for a run that needs the sandbox of this one. */
 const moreWorkers = ({ request }: ExplainFacts): string | undefined =>
-  request.requiredWorker === undefined ? orElse(PROVISION) : undefined
+  request.requiredWorker === undefined ? orElse(ADD_WORKER) : undefined
 
 /** People know an agent by its product; configurations know it by the name on the wire. */
 const agentName = (agent: AgentProvider): string => `${agent} (${AGENTS[agent].productName})`

@@ -282,13 +282,13 @@ test('policy: a pause needs a person, a full disk does not', () => {
 
 // ---- the workers ---------------------------------------------------------------------------------------------------
 
-const PROVISION = 'switchyard workers provision USER@HOST'
+const ADD_WORKER = 'switchyard workers pair'
 const lacking = { agents: { agentA: { found: false, problem: 'install it' } } }
 
 describe('workers', () => {
   test.each<[string, ExplainedWorker[]]>([
-    [`stop none is enrolled | ${PROVISION}`, []],
-    [`wait none; not onyx (not connected) | wait, or: ${PROVISION}`, [worker('onyx', away)]],
+    [`stop none is enrolled | ${ADD_WORKER}`, []],
+    [`wait none; not onyx (not connected) | wait, or: ${ADD_WORKER}`, [worker('onyx', away)]],
     [
       'stop none; not mica (draining), onyx (not connected) | switchyard workers enable mica',
       [worker('mica', draining), worker('onyx', away)],
@@ -321,17 +321,17 @@ const waitsForSlot = { gate: 'capacity', reason: FLEET_REASONS.full } as const
 
 test.each<[string, ExplainedWorker[], Partial<ExplainedRun>?]>([
   [
-    `wait atlas 2 of 2, forge 2 of 2 slots; next in line | wait, or: ${PROVISION}`,
+    `wait atlas 2 of 2, forge 2 of 2 slots; next in line | wait, or: ${ADD_WORKER}`,
     busy,
     { waitsFor: waitsForSlot, ahead: 0 },
   ],
   [
-    `wait atlas 2 of 2, forge 2 of 2 slots; 4 runs are before it | wait, or: ${PROVISION}`,
+    `wait atlas 2 of 2, forge 2 of 2 slots; 4 runs are before it | wait, or: ${ADD_WORKER}`,
     busy,
     { waitsFor: waitsForSlot, ahead: 4 },
   ],
   [
-    `wait atlas 0 of 2 slots; atlas refused a dispatch; asked again at 2026-11-22T14:32:30.000Z | wait, or: ${PROVISION}`,
+    `wait atlas 0 of 2 slots; atlas refused a dispatch; asked again at 2026-11-22T14:32:30.000Z | wait, or: ${ADD_WORKER}`,
     [worker('atlas', refused)],
   ],
   ['pass atlas 2 of 2, forge 0 of 2 slots', [worker('atlas', full), worker('forge')]],
