@@ -1,13 +1,10 @@
 /** The first session of a person: the example serves in one terminal, and the commands are tried in another. */
 import { hostname } from 'node:os'
-import type { RecordedSession, RecordedStep } from './recorded-session.ts'
+import { AT_PROMPT, type RecordedSession, type RecordedStep } from './recorded-session.ts'
 import type { Replacement } from './replacements.ts'
 
-/** The next prompt, not the one at which the line is typed. */
-const NEXT_PROMPT = /\n\$$/
-
 /** A line at the prompt, recorded with all that it prints. */
-const shows = (types: string, caption: string): RecordedStep => ({ types, until: NEXT_PROMPT, caption })
+const shows = (types: string, caption: string): RecordedStep => ({ types, until: AT_PROMPT, caption })
 
 const replace =
   (pattern: RegExp, by: string): Replacement =>
@@ -46,10 +43,10 @@ export const FIRST_SESSION: RecordedSession = {
     replace(/\b\d{4}-\d\d-\d\d\b/g, '2026-11-22'),
     replace(/polled \d+s ago +/g, 'polled 4s ago          '),
     replace(/\b(completed in|in) [\dm.]+s\b/g, '$1 1.2s'),
-    // The ages of runs, right-aligned beside their costs, and of pull requests at the end of a line.
+    // The ages of runs, right-aligned beside their costs, and of pull requests before their tickets.
     replace(/ +AGE(?= +COST)/g, '    AGE'),
     replace(/ +(?:\d+s|\d+m\d\ds)(?= +~?\$)/g, '    12s'),
-    replace(/ +\S+ ago$/gm, '  12s ago'),
+    replace(/ +\d\S* ago +(?=\S+$)/gm, '  12s ago  '),
     replace(/WORKER +RUN/g, 'WORKER  RUN'),
     replace(new RegExp(`\\b${hostname()} +[0-9a-f]{12,32}`, 'g'), 'atlas   01a20393fd40'),
     replace(new RegExp(`\\b${hostname()}\\b`, 'g'), 'atlas'),
@@ -60,12 +57,12 @@ export const FIRST_SESSION: RecordedSession = {
     sortExampleLines,
   ],
   steps: [
-    { types: 'sy() { node dist/bin/switchyard.js "$@" --data-dir .data; }', until: NEXT_PROMPT },
+    { types: 'sy() { node dist/bin/switchyard.js "$@" --data-dir .data; }', until: AT_PROMPT },
     shows('sy status', 'how things are'),
     shows('sy runs', 'the runs'),
     shows('sy logs GREET-1', 'what the agent did'),
     shows('sy explain GREET-1', 'why a run stands where it stands'),
-    ...SCRIPT_LINES.map((line) => ({ types: `echo '${line}' >> words`, until: NEXT_PROMPT })),
+    ...SCRIPT_LINES.map((line) => ({ types: `echo '${line}' >> words`, until: AT_PROMPT })),
     shows('cat words', 'words; the example’s agent needs a script, others read'),
     shows(
       'sy start "Say good night" --repo example --watch --description - < words',

@@ -19,6 +19,7 @@ export type TerminalKind = keyof typeof TERMINALS
 const ROWS = 40
 const STEP_MS_MAX = 150_000
 const POLL_EVERY_MS = 30
+const TYPED = /^\$ \S/
 const KEYS = { 'Ctrl-C': '\x03', Enter: '\r' } as const
 
 export const usualTerminal = (): TerminalKind => (isTmuxInstalled() ? 'tmux' : 'emulated')
@@ -72,6 +73,8 @@ async function playSteps(
     if (step.types !== undefined) {
       from = (await terminal.lines()).length - 1
       await terminal.type(step.types + KEYS.Enter)
+      // Until then the terminal shows the prompt at which the line is typed, which could pass for the next one.
+      await waitFor(terminal, from, { until: TYPED })
     }
     if (step.presses !== undefined) await terminal.type(KEYS[step.presses])
     const shown = await waitFor(terminal, from, step)
