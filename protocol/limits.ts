@@ -450,4 +450,5 @@ export const DOCTOR_CLOCK_FAIL_MS = 5 * 60_000
 export const DOCTOR_REPOS_MAX = 20
 /** The end of the host's log in a bundle, and the files of the data directory that it lists. */
 export const BUNDLE_LOG_BYTES_MAX = 1024 * 1024
+export const BUNDLE_LOG_LINES_MAX = 2_000
 export const BUNDLE_FILES_LISTED_MAX = 2_000

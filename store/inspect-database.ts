@@ -10,13 +10,24 @@ import { readOrigin } from './lmdb/read-origin.ts'
 import { HOST_TRACES } from './store.ts'
 import { WORKER_TRACES } from './worker-store.ts'
 
-/** Rejects with DatabaseLost, StoreTooNew or StoreUnreadable, like the start would. */
+/**
+ * Returns how to restore a worker's database that is missing or empty, because a worker starts without it. Rejects with
+ * DatabaseLost, StoreTooNew or StoreUnreadable, like the start would.
+ */
 export async function inspectDatabase(
   dataDir: string,
   owner: 'host' | 'worker',
   random: RandomSource,
-): Promise<void> {
-  const traces = owner === 'host' ? HOST_TRACES : WORKER_TRACES
-  const installation = new Installation({ dataDir, random, traces })
+): Promise<string | undefined> {
+  let restoring: string | undefined
+  const acceptEmptied = (howToRestore: string) => {
+    restoring = howToRestore
+  }
+  const installation = new Installation(
+    owner === 'host'
+      ? { dataDir, random, traces: HOST_TRACES }
+      : { dataDir, random, traces: WORKER_TRACES, acceptEmptied },
+  )
   installation.identify(await readOrigin(join(dataDir, 'state')))
+  return restoring
 }

@@ -6,10 +6,8 @@
  */
 import { access, open } from 'node:fs/promises'
 import { release } from 'node:os'
-import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { redactConfig } from '../../core/settings/redact.ts'
-import { BUNDLE_LOG_BYTES_MAX } from '../../protocol/limits.ts'
 import { codeOf, messageOf } from '../../store/errors.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
@@ -18,6 +16,7 @@ import { createBundleRedactor } from './bundle-secrets.ts'
 import type { ExaminedMachine } from './examined-machine.ts'
 import { listFiles } from './file-list.ts'
 import type { Finding } from './finding.ts'
+import { readHostLog } from './host-log.ts'
 import { type ArchivedFile, createTar } from './tar.ts'
 
 export interface BundleParts {
@@ -28,8 +27,6 @@ export interface BundleParts {
 
 /** The folder inside the archive. */
 const FOLDER = 'switchyard-doctor'
-/** The log of a host that was started in the background. */
-const LOG_FILE = 'host.log'
 
 /** Throws before anything is examined, because a report may not be overwritten. */
 export async function refuseExisting(file: string): Promise<void> {
@@ -70,11 +67,7 @@ async function writeNew(file: string, content: Buffer): Promise<void> {
 
 async function collect(parts: BundleParts): Promise<readonly ArchivedFile[]> {
   const { machine, findings } = parts
-  const [config, host, log] = await Promise.all([
-    machine.config(),
-    machine.host(),
-    readLogTail(machine.dataDir),
-  ])
+  const [config, host, log] = await Promise.all([machine.config(), machine.host(), readHostLog(machine)])
   const files = [
     json('about.json', await describeMachine(machine)),
     json('findings.json', { findings }),
@@ -88,7 +81,7 @@ async function collect(parts: BundleParts): Promise<readonly ArchivedFile[]> {
     files.push({ name: 'metrics.txt', text: metrics })
   }
   if (machine.place !== 'elsewhere') files.push({ name: 'files.txt', text: await listFiles(machine.dataDir) })
-  if (log !== undefined) files.push({ name: LOG_FILE, text: log })
+  if (log !== undefined) files.push({ name: 'host.log', text: log })
   return files
 }
 
@@ -110,20 +103,5 @@ async function describeMachine({ place, dataDir, now, git }: ExaminedMachine): P
     arch,
     kernel: release(),
     git: found.ok ? found.value : undefined,
-  }
-}
-
-/** Whole lines only, because half a secret would not be recognised. */
-async function readLogTail(dataDir: string): Promise<string | undefined> {
-  const file = await open(join(dataDir, LOG_FILE), 'r').catch(() => undefined)
-  if (file === undefined) return undefined
-  try {
-    const { size } = await file.stat()
-    const bytes = Buffer.alloc(Math.min(size, BUNDLE_LOG_BYTES_MAX))
-    await file.read(bytes, 0, bytes.length, size - bytes.length)
-    const text = bytes.toString()
-    return size > bytes.length ? text.slice(text.indexOf('\n') + 1) : text
-  } finally {
-    await file.close()
   }
 }

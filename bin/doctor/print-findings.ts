@@ -1,5 +1,6 @@
 /** Prints findings: one line for each on a terminal, with its cure where that fits; tab-separated values elsewhere. */
 import type { Output } from '../output/output.ts'
+import { shortenHome } from '../output/short-paths.ts'
 import { columnsOf, padEnd, wrapWords } from '../output/text-width.ts'
 import type { Finding, FindingStatus } from './finding.ts'
 import type { AppliedFix } from './fixes.ts'
@@ -22,7 +23,8 @@ export function printFindings(output: Output, printed: PrintedFindings): void {
   const { findings, fixed, isWhole } = printed
   const { isTerminal } = output.stdout
   for (const { id, message } of fixed) {
-    if (isTerminal) output.data(output.stdout.truncate(lineStart('done', id) + output.stdout.clean(message)))
+    if (isTerminal)
+      output.data(output.stdout.truncate(lineStart('done', id) + output.stdout.clean(shortenHome(message))))
     else output.note(`done: ${id}: ${message}`)
   }
   const shown = isWhole || !isTerminal ? findings : findings.filter(({ status }) => status !== 'ok')
@@ -54,7 +56,7 @@ function printFinding(output: Output, finding: Finding): void {
   const data = (text: string) => output.data(text)
   const { colors, width } = stdout
   const { status, id } = finding
-  const [message, cure] = [stdout.clean(finding.message), stdout.clean(finding.cure ?? '')]
+  const [message, cure] = [stdout.clean(shortenHome(finding.message)), stdout.clean(finding.cure ?? '')]
   const start = lineStart(status, id)
   const whole = cure === '' ? message : `${message}: ${cure}`
   const paint = status === 'fail' ? colors.failure : status === 'ok' ? colors.dim : colors.bold

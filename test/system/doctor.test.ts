@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from '@jest/globals'
 import type { Finding } from '../../bin/doctor/finding.ts'
+import { formatUnit } from '../../bin/service/systemd-unit.ts'
 import type { StoredConfig } from '../../protocol/config.ts'
 import { PROTOCOL_VERSION } from '../../protocol/limits.ts'
 import { commandPath, runCommand, serve } from '../support/command-process.ts'
@@ -196,7 +197,8 @@ testAsRoot('on a full disk, the setting that gives room is named', async () => {
 test('an agent that nobody is logged in to is named with its own command, and a missing one with its installation', async () => {
   const loggedOut = createMachine({ agent: { provider: 'agentB' } })
   writeFileSync(join(loggedOut.bin, 'codex'), '#!/bin/sh\n', { mode: 0o755 })
-  const found = await examine(loggedOut)
+  const missing = createMachine({ agent: { provider: 'agentC', agentCApiKey: 'AIza-planted' } })
+  const [found, notInstalled] = await Promise.all([examine(loggedOut), examine(missing)])
   expect([found.code, broken(found)]).toEqual([
     1,
     [
@@ -208,8 +210,7 @@ test('an agent that nobody is logged in to is named with its own command, and a 
       },
     ],
   ])
-  const missing = createMachine({ agent: { provider: 'agentC', agentCApiKey: 'AIza-planted' } })
-  expect(broken(await examine(missing))).toEqual([
+  expect(broken(notInstalled)).toEqual([
     {
       id: 'agents',
       status: 'fail',
@@ -230,6 +231,30 @@ test('a configuration that does not validate is named with its path', async () =
       cure: 'switchyard config edit',
     },
   ])
+})
+
+test('the folder of a worker is found by itself, and checked for what concerns a worker', async () => {
+  const machine = createMachine()
+  const dataDir = join(machine.home, '.local', 'share', 'switchyard-worker')
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  writeFileSync(join(dataDir, 'credential.json'), '{}')
+  const doctor = runCommand(['doctor', '--json'], dataDir, { ...machine.env, SWITCHYARD_DATA_DIR: '' })
+  const found = report(await doctor.exit, doctor.out(), doctor.err())
+  expect([found.code, broken(found)]).toEqual([
+    0,
+    [
+      {
+        id: 'data',
+        status: 'warn',
+        message: expect.stringContaining(join(dataDir, 'credential.json')),
+        cure: 'switchyard doctor --fix',
+      },
+      // The worker has a credential, so it had a database.
+      { id: 'data', status: 'warn', message: expect.stringContaining('database'), cure: expect.any(String) },
+    ],
+  ])
+  expect(found.findings).toContainEqual({ id: 'agents', status: 'ok', message: 'agentA (Claude Code)' })
+  expect(found.findings.map(({ id }) => id)).not.toContain('config')
 })
 
 test('a truncated database is named with the way to restore it', async () => {
@@ -306,7 +331,8 @@ test('a clock that is off is named with how far, by the time of the services tha
   })
   const ahead = join(machine.home, 'ahead.cjs')
   writeFileSync(ahead, 'const now = Date.now; Date.now = () => now() + 3_600_000')
-  const found = await examine({ ...machine, env: { ...machine.env, NODE_OPTIONS: `--require ${ahead}` } })
+  const env = { ...machine.env, NODE_OPTIONS: `--require ${ahead}` }
+  const [found, inOrder] = await Promise.all([examine({ ...machine, env }), examine(machine)])
   expect([found.code, broken(found)]).toEqual([
     1,
     [
@@ -318,7 +344,7 @@ test('a clock that is off is named with how far, by the time of the services tha
       },
     ],
   ])
-  expect(broken(await examine(machine))).toEqual([])
+  expect(broken(inOrder)).toEqual([])
 })
 
 // ---- with a running host -------------------------------------------------------------------------------------------
@@ -405,13 +431,28 @@ test('--fix closes files to other users and removes what a killed host left, and
   )
   const fixed = await examine(machine, '--fix')
   expect(JSON.parse(fixed.out).fixed).toEqual([
-    { id: 'data', message: 'data has mode 0700' },
-    { id: 'data', message: 'config.json has mode 0600' },
+    { id: 'data', message: `${machine.dataDir} has mode 0700` },
+    { id: 'data', message: `${config} has mode 0600` },
     { id: 'data', message: expect.stringMatching(/^launch\.json of an ended host is removed$/) },
   ])
   expect(dataOf(fixed)).toMatchObject([{ status: 'ok' }])
   expect([config, machine.dataDir].map((path) => statSync(path).mode & 0o777)).toEqual([0o600, 0o700])
   expect(JSON.parse((await examine(machine, '--fix')).out).fixed).toEqual([])
+})
+
+test('--bundle holds the log of a host that is a service', async () => {
+  const machine = createMachine()
+  const units = join(machine.home, '.config', 'systemd', 'user')
+  mkdirSync(units, { recursive: true })
+  const { dataDir, home } = machine
+  const unit = formatUnit({ node: process.execPath, script: commandPath, dataDir, home, environment: {} })
+  writeFileSync(join(units, 'switchyard.service'), unit)
+  const journal = '#!/bin/sh\necho "2026-11-22T14:32:00+0000 host says $*, Bearer planted-bearer-token"\n'
+  writeFileSync(join(machine.bin, 'journalctl'), journal, { mode: 0o755 })
+  const file = join(machine.home, 'report.tar.gz')
+  await examine(machine, '--bundle', file)
+  const log = execFileSync('tar', ['-xzOf', file, 'switchyard-doctor/host.log']).toString()
+  expect(log).toMatch(/host says --user --unit switchyard\.service .*Bearer \*\*\*$/m)
 })
 
 test('--bundle writes what a report needs, none of the secrets, and no file twice', async () => {

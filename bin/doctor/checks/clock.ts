@@ -1,4 +1,4 @@
-/** Compares this machine's clock with the services that were asked anyway; asks nobody else. */
+/** Compares this machine's clock with the tracker and the code host, and asks no other service for the time. */
 import { DOCTOR_CLOCK_FAIL_MS, DOCTOR_CLOCK_WARN_MS } from '../../../protocol/limits.ts'
 import { formatAge } from '../../output/times.ts'
 import { type Check, fail, ok, warn } from '../finding.ts'

@@ -4,7 +4,7 @@ import type { ServiceConfig } from '../../../protocol/config.ts'
 import { CODE_HOST_FACTS, isFolder } from '../../../protocol/drivers.ts'
 import { DOCTOR_REPOS_MAX } from '../../../protocol/limits.ts'
 import { CODE_HOST_REGISTRY } from '../../../providers/codehost/registry.ts'
-import { messageOf } from '../../../store/errors.ts'
+import { codeOf, messageOf } from '../../../store/errors.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'
 import { type Check, fail, type Judgement, ok } from '../finding.ts'
 import { judgeAccount, judgeRefusal } from '../judge-account.ts'
@@ -51,6 +51,8 @@ async function judgeFolder(path: string | undefined): Promise<Judgement> {
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
     return ok(`the folder ${path}`)
   } catch (error) {
-    return fail(`the folder of the repositories cannot be used: ${messageOf(error)}`, cure)
+    return codeOf(error) === 'ENOENT'
+      ? fail(`there is no folder ${path} for repositories`, cure)
+      : fail(`the folder of the repositories cannot be used: ${messageOf(error)}`, cure)
   }
 }

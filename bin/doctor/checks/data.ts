@@ -4,7 +4,8 @@
  * The database is opened only while no process uses the directory, and only for reading.
  */
 import { access, chmod, constants, readdir, rm, stat } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
+import { quoteWord } from '../../../core/quote-word.ts'
 import { codeOf, messageOf } from '../../../store/errors.ts'
 import { inspectDatabase } from '../../../store/inspect-database.ts'
 import { findLockHolder } from '../../../store/lock.ts'
@@ -25,7 +26,8 @@ export const dataCheck: Check = {
     const { dataDir } = machine
     const stats = await stat(dataDir).catch((error: unknown) => messageUnlessMissing(error))
     if (stats === undefined) return [ok(`${dataDir} does not exist; the first start makes it`)]
-    if (typeof stats === 'string') return [fail(`${dataDir} cannot be read: ${stats}`, `namei -l ${dataDir}`)]
+    if (typeof stats === 'string')
+      return [fail(`${dataDir} cannot be read: ${stats}`, `namei -l ${quoteWord(dataDir)}`)]
     if (!stats.isDirectory()) return [fail(`${dataDir} is no folder`, 'name a folder with --data-dir')]
     const access = await judgeAccess(dataDir, stats.uid)
     if (access.length > 0) return access
@@ -49,7 +51,9 @@ async function judgeAccess(dataDir: string, owner: number): Promise<readonly Jud
     ]
   return await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK).then(
     () => [],
-    (error: unknown) => [fail(`${dataDir} cannot be used: ${messageOf(error)}`, `chmod 700 ${dataDir}`)],
+    (error: unknown) => [
+      fail(`${dataDir} cannot be used: ${messageOf(error)}`, `chmod 700 ${quoteWord(dataDir)}`),
+    ],
   )
 }
 
@@ -69,19 +73,16 @@ async function judgeModes(dataDir: string): Promise<readonly Judgement[]> {
 async function judgeMode(path: string, wanted: number): Promise<readonly Judgement[]> {
   const stats = await stat(path).catch(() => undefined)
   if (stats === undefined || (stats.mode & OWNER_ONLY) === 0) return []
-  const name = basename(path)
-  const mode = wanted.toString(8).padStart(4, '0')
+  const message = `other users may read ${path}: its mode is ${formatMode(stats.mode & 0o777)}`
   return [
-    warn(
-      `other users may read ${name}: its mode is ${(stats.mode & 0o777).toString(8).padStart(4, '0')}`,
-      FIX,
-      {
-        result: `${name} has mode ${mode}`,
-        apply: () => chmod(path, wanted),
-      },
-    ),
+    warn(message, FIX, {
+      result: `${path} has mode ${formatMode(wanted)}`,
+      apply: () => chmod(path, wanted),
+    }),
   ]
 }
+
+const formatMode = (mode: number): string => mode.toString(8).padStart(4, '0')
 
 // ---- the rest ------------------------------------------------------------------------------------------------------
 
@@ -100,8 +101,10 @@ async function judgeLaunch({ host, place }: ExaminedMachine): Promise<readonly J
 async function judgeDatabase({ dataDir, place }: ExaminedMachine): Promise<readonly Judgement[]> {
   if (findLockHolder(dataDir) !== undefined) return []
   try {
-    await inspectDatabase(dataDir, place === 'worker' ? 'worker' : 'host', realRandom)
-    return []
+    const restoring = await inspectDatabase(dataDir, place === 'worker' ? 'worker' : 'host', realRandom)
+    return restoring === undefined
+      ? []
+      : [warn('the database of this worker is missing or empty; it starts with a new one', restoring)]
   } catch (error) {
     return [fail(...splitCure(storeExitError(error, dataDir).message, /\. (?=[A-Z])|; /))]
   }

@@ -56,7 +56,7 @@ function judgeRefusals({ metrics, health }: AnsweringHost): readonly Judgement[]
   return [
     fail(
       `a worker was refused because it does not speak protocol ${PROTOCOL_VERSION}; refused so far: ${count}`,
-      `install switchyard ${health.version} on it; the host's log names its address`,
+      `install switchyard ${health.version} on it; its address is in the host's log, and a new start of the host counts anew`,
     ),
   ]
 }

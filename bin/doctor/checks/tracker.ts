@@ -1,10 +1,11 @@
 /** Tells whether tickets can be read: by what the running host says, else by asking the tracker with the credential. */
 import { access, constants } from 'node:fs/promises'
 import { connectTrackerCommand } from '../../../core/explain/connect-command.ts'
+import { quoteWord } from '../../../core/quote-word.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import { isFolder, TRACKER_FACTS } from '../../../protocol/drivers.ts'
 import type { TrackerStatus } from '../../../protocol/tracker.ts'
-import { messageOf } from '../../../store/errors.ts'
+import { codeOf, messageOf } from '../../../store/errors.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'
 import { type Check, fail, type Judgement, ok, warn } from '../finding.ts'
 import { judgeAccount } from '../judge-account.ts'
@@ -57,6 +58,8 @@ async function judgeFolder(path: string | undefined, connect: string): Promise<J
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
     return ok(`the folder ${path}`)
   } catch (error) {
-    return fail(`the folder of the tickets cannot be used: ${messageOf(error)}`, `mkdir -p ${path}`)
+    return codeOf(error) === 'ENOENT'
+      ? fail(`there is no folder ${path} for tickets`, `mkdir -p ${quoteWord(path)}`)
+      : fail(`the folder of the tickets cannot be used: ${messageOf(error)}`, `ls -ld ${quoteWord(path)}`)
   }
 }
