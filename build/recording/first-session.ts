@@ -53,7 +53,7 @@ export const FIRST_SESSION: RecordedSession = {
     replace(/\brun [0-9a-f]{12}\b/g, 'run 01a20393fd40'),
     replace(/\bsession [0-9a-f]{8}\b/g, 'session 5b1f6a0e'),
     // The terminal may wrap an address.
-    replace(/file:\S+?(?:\n\S+?)?\.(?:json|md)/g, 'file:///home/ann/…'),
+    replace(/file:\S+?(?:\n\S*?)?\.(?:json|md)/g, 'file:///home/ann/…'),
     sortExampleLines,
   ],
   steps: [
