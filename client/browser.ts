@@ -33,11 +33,13 @@ export interface BrowserParts {
 const OPEN = 1
 
 export function createBrowserConnection(parts: BrowserParts): ClientConnection {
+  // A browser's fetch refuses to be called as the method of another object.
+  const { fetch } = parts
   return {
     address: () => ({ url: parts.origin }),
     send: async ({ method, url, headers, body, signal }) =>
       replyOf(
-        await parts.fetch(url, {
+        await fetch(url, {
           method,
           headers,
           signal,
