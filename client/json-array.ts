@@ -5,7 +5,8 @@
  */
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
-const OPENING = [0x5b, 0x7b]
+const OPENING_OBJECT = 0x7b
+const OPENING = [0x5b, OPENING_OBJECT]
 const CLOSING = [0x5d, 0x7d]
 
 /** Throws when the text is no array, or ends before its bracket. */
@@ -29,11 +30,13 @@ class ElementSplitter {
   }
 
   *push(chunk: Uint8Array): Generator<unknown> {
+    if (this.#isComplete) return
     let from = 0
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at] ?? 0
       if (this.#isInText) this.#passText(byte)
       else if (byte === QUOTE) this.#isInText = true
+      else if (this.#depth === 0 && byte === OPENING_OBJECT) throw new Error('the answer is no list')
       else if (OPENING.includes(byte) && this.#depth++ === 0) from = at + 1
       else if (byte === COMMA && this.#depth === 1) {
         yield* this.#parse(chunk.subarray(from, at))

@@ -7,8 +7,8 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { SOCKET_IDLE_SECONDS } from '../protocol/limits.ts'
-import { reasonOf } from './client.ts'
 import type { ClientSocket, HostAddress, SocketEnd, SocketListener } from './connection.ts'
+import { reasonOf } from './errors.ts'
 import { encodeFrame, type Frame, FrameReader, OPCODE } from './websocket-frames.ts'
 
 /** The time limit from dialling to an open connection. */
@@ -75,6 +75,8 @@ class NodeSocket implements ClientSocket {
     const { createHash, randomBytes } = await import('node:crypto')
     const key = randomBytes(16).toString('base64')
     this.#accepted = createHash('sha1').update(`${key}${ACCEPT_SALT}`).digest('base64')
+    // `close` may have been called meanwhile, and nothing would end a request that begins now.
+    if (this.#isOver) return
     const request = send(`${at.url}${path}`, {
       // A socket of its own: an agent would count it among those that it may reuse.
       agent: false,

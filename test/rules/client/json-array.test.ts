@@ -43,6 +43,10 @@ test.each(['[1,{"a":2}', '[', '["text]"', ''])('%j ended too early', async (text
   await expect(readAll(text, [3])).rejects.toThrow('ended too early')
 })
 
-test('what is no list is refused', async () => {
-  await expect(readAll('<html>', [100])).rejects.toThrow('no list')
+test.each(['<html>', '{}', '{"error":"gone"}'])('%j is no list', async (text) => {
+  await expect(readAll(text, [100])).rejects.toThrow('no list')
+})
+
+test('white space may follow the list', async () => {
+  expect(await readAll('[1] \n', [3])).toEqual([1])
 })
