@@ -157,7 +157,7 @@ function makeWorldReadable(folder) {
 // ---- the client for other programs ---------------------------------------------------------------------------------
 
 /** The files of client/ that `switchyard/client` and `switchyard/client/browser` export. */
-const shared = ['client', 'connection', 'dashboard-feed', 'errors', 'run-events']
+const shared = ['client', 'connection', 'dashboard-feed', 'errors', 'host-request', 'run-events']
 const clientParts = {
   node: [...shared, 'find-host', 'node-http', 'node-socket'],
   browser: [...shared, 'browser'],

@@ -30,6 +30,7 @@ export interface ClientRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
+  /** Ends the request, and the reading of its answer. */
   readonly signal: AbortSignal
 }
 

@@ -5,9 +5,8 @@
  * open, at the host's new address, and each new connection begins with a hello. A lasting refusal ends the feed.
  */
 import type { DashboardFrame } from '../protocol/dashboard.ts'
-import { reasonOf } from './client.ts'
 import type { ClientConnection, ClientSocket, HostAddress, SocketEnd } from './connection.ts'
-import { HostRefusal, HostUnreachable } from './errors.ts'
+import { HostRefusal, HostUnreachable, reasonOf } from './errors.ts'
 import { REQUEST_LINES } from './request-lines.ts'
 
 export interface FeedListener {
@@ -69,7 +68,7 @@ export class DashboardFeed {
     this.#socket = this.#connection.dial(at, SOCKET_PATH, {
       onOpen: () => this.#onOpen(),
       onText: (text) => this.#onText(text),
-      onEnd: (end) => this.#onFailure(errorOf(at, end), isLasting(at, end)),
+      onEnd: (end) => this.#onFailure(errorOf(at, end)),
     })
   }
 
@@ -92,7 +91,7 @@ export class DashboardFeed {
     }
   }
 
-  #onFailure(error: Error, isLasting = false): void {
+  #onFailure(error: Error, isLasting = error instanceof HostRefusal && error.isLasting): void {
     if (this.#isClosed) return
     const isNew = this.#isLive || this.#failures === 0
     this.#isLive = false
@@ -114,10 +113,3 @@ export class DashboardFeed {
 
 const errorOf = (at: HostAddress, { reply, reason }: SocketEnd): Error =>
   reply === undefined ? new HostUnreachable(at, reason) : new HostRefusal(at, reply, `GET ${SOCKET_PATH}`)
-
-/** A restarted host has another token, which is found beside its address; a proxy answers 5xx while its host is away. */
-const isLasting = ({ isFromEnvironment }: HostAddress, { reply }: SocketEnd): boolean =>
-  reply !== undefined &&
-  reply.status < 500 &&
-  ![408, 425, 429].includes(reply.status) &&
-  (reply.status !== 401 || isFromEnvironment === true)

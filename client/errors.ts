@@ -5,6 +5,9 @@
  */
 import type { HostAddress, HostReply } from './connection.ts'
 
+/** Too slow, too early, too many. */
+const PASSING_STATUSES = [408, 425, 429]
+
 /** The host answered with an error. */
 export class HostRefusal extends Error {
   readonly status: number
@@ -13,6 +16,8 @@ export class HostRefusal extends Error {
   /** The parsed body of the answer, for output as JSON. */
   readonly body: unknown
   readonly cure: string | undefined
+  /** Asking again brings the same answer. A restarted host has another token, and a proxy answers 5xx while its host is away. */
+  readonly isLasting: boolean
 
   constructor(at: HostAddress, reply: HostReply, request: string) {
     const { message, cure } = describeRefusal(at, reply)
@@ -21,6 +26,10 @@ export class HostRefusal extends Error {
     this.request = request
     this.body = parseOrUndefined(reply.text)
     this.cure = cure
+    this.isLasting =
+      reply.status < 500 &&
+      !PASSING_STATUSES.includes(reply.status) &&
+      (reply.status !== 401 || at.isFromEnvironment === true)
   }
 }
 
@@ -30,7 +39,7 @@ export class HostUnreachable extends Error {
   readonly cure: string
 
   constructor(at: Pick<HostAddress, 'url' | 'isFromEnvironment'>, reason: string) {
-    super(`no host answers at ${at.url} (${reason})`)
+    super(`no host answers at ${at.url} (${withoutControls(reason)})`)
     this.url = at.url
     this.cure = at.isFromEnvironment === true ? 'check SWITCHYARD_URL, or unset it' : 'switchyard serve'
   }
@@ -94,4 +103,14 @@ function parseOrUndefined(text: string): unknown {
   } catch {
     return undefined
   }
+}
+
+const REASON_CHARS_MAX = 300
+
+/** The useful part of a failed request is its innermost cause, and of that its code. */
+export function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const code: unknown = Reflect.get(Object(cause), 'code')
+  if (typeof code === 'string' && code !== '') return code
+  return (cause instanceof Error ? cause.message : String(cause)).slice(0, REASON_CHARS_MAX)
 }

@@ -7,10 +7,11 @@
 import type { DashboardFrame } from '../protocol/dashboard.ts'
 import type { QueryOf } from '../protocol/routes.ts'
 import type { Run, RunEvent } from '../protocol/run.ts'
-import { createClient, fillPath, openReply, reasonOf } from './client.ts'
+import { createClient, fillPath } from './client.ts'
 import type { ClientConnection } from './connection.ts'
 import { DashboardFeed } from './dashboard-feed.ts'
-import { HostRefusal, HostUnreachable } from './errors.ts'
+import { HostRefusal, HostUnreachable, reasonOf } from './errors.ts'
+import { openReply } from './host-request.ts'
 import { readJsonArray } from './json-array.ts'
 import { REQUEST_LINES } from './request-lines.ts'
 
@@ -36,7 +37,8 @@ export async function* readEvents(
     // The host checks what it sends.
     yield* readJsonArray(reply.body) as AsyncGenerator<RunEvent>
   } catch (error) {
-    throw signal?.aborted === true ? error : new HostUnreachable(at, reasonOf(error))
+    const isOfRequest = error instanceof HostUnreachable || signal?.aborted === true
+    throw isOfRequest ? error : new HostUnreachable(at, reasonOf(error))
   }
 }
 
@@ -79,6 +81,7 @@ class RunFollower {
   #failure: unknown
   #wasLost = false
   #wake: () => void = () => {}
+  readonly #onAbort = () => this.#fail(this.#options.signal?.reason)
 
   constructor(connection: ClientConnection, runId: string, options: FollowOptions) {
     this.#connection = connection
@@ -92,10 +95,13 @@ class RunFollower {
       onEnd: (error) => this.#fail(error),
     })
     this.#feed.subscribe(runId)
-    options.signal?.addEventListener('abort', () => this.#fail(options.signal?.reason), { once: true })
+    options.signal?.addEventListener('abort', this.#onAbort)
+    // A signal that has aborted before fires no event.
+    if (options.signal?.aborted === true) this.#onAbort()
   }
 
   close(): void {
+    this.#options.signal?.removeEventListener('abort', this.#onAbort)
     this.#feed.close()
   }
 
@@ -130,7 +136,8 @@ class RunFollower {
         if (event.index >= this.#next) yield this.#deliver(event)
       if (hasEnded(run)) this.#ended ??= run
     } catch (error) {
-      if (error instanceof HostRefusal && error.status < 500 && error.status !== 401) throw error
+      if (this.#failure !== undefined) throw this.#failure
+      if (error instanceof HostRefusal && error.isLasting) throw error
       // The host is away; a new connection asks at once, and otherwise the pause does.
       this.#mustRead = true
       await new Promise<void>((resolve) => {

@@ -1,5 +1,5 @@
 /** `switchyard api METHOD PATH`: one request with the token added, and the host's answer as it is. */
-import { openReply } from '../../client/client.ts'
+import { openReply } from '../../client/host-request.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { readTextOption } from '../client/text-option.ts'
 import { EXIT, ExitError } from '../exit.ts'

@@ -236,3 +236,64 @@ test('it ends when it is told to', async () => {
   setTimeout(() => stop.abort(new Error('stopped by hand')), 500)
   await expect(settle(following)).rejects.toThrow('stopped by hand')
 })
+
+test('it ends when it was told to before it began', async () => {
+  const host = new ModelHost(new Random(SEED))
+  const following = follow(host, { signal: AbortSignal.abort(new Error('stopped before')) })
+  await expect(settle(following)).rejects.toThrow('stopped before')
+})
+
+test('it ends at once while a page is read, and leaves no timer', async () => {
+  const host = new ModelHost(new Random(SEED))
+  const stop = new AbortController()
+  host.send = ({ signal }) =>
+    new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+  const outcome = follow(host, { signal: stop.signal }).catch((error) => error)
+  await jest.advanceTimersByTimeAsync(STEP_MS)
+  stop.abort(new Error('stopped by hand'))
+  await jest.advanceTimersByTimeAsync(0)
+  expect(await outcome).toEqual(new Error('stopped by hand'))
+  expect(jest.getTimerCount()).toBe(0)
+})
+
+test('a host that goes silent within a page is asked again', async () => {
+  const host = new ModelHost(new Random(SEED))
+  host.append()
+  host.status = 'completed'
+  const { send } = host
+  let pages = 0
+  host.send = async (request) => {
+    if (!request.url.includes('/events') || pages++ > 0) return await send(request)
+    return { status: 200, header: () => undefined, body: silence(request.signal) }
+  }
+  expect((await settle(follow(host))).seen).toEqual([0])
+})
+
+test('a slow reader of a page loses nothing', async () => {
+  const host = new ModelHost(new Random(1))
+  const seen: number[] = []
+  host.send = async () => ({
+    status: 200,
+    header: () => undefined,
+    body: (async function* () {
+      yield Buffer.from('[{"index":0}')
+      yield Buffer.from(',{"index":1}]')
+    })(),
+  })
+  const read = async () => {
+    for await (const { index } of readEvents(host, RUN_ID)) {
+      seen.push(index)
+      await new Promise((resolve) => setTimeout(resolve, 10 * 60_000))
+    }
+  }
+  const reading = read()
+  for (let minutes = 0; minutes < 30; minutes++) await jest.advanceTimersByTimeAsync(60_000)
+  await reading
+  expect(seen).toEqual([0, 1])
+})
+
+/** A body whose parts never come. */
+async function* silence(signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('[')
+  await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+}
