@@ -70,9 +70,16 @@ function write(path, contents) {
 // ---- the command -----------------------------------------------------------------------------------------------------
 
 /** Commands that load much: libraries, schemas, native add-ons. All others are clients, and are bundled together. */
-const programs = ['serve', 'worker', 'quickstart', 'oauth-helper', 'mcp', 'doctor', 'init'].filter((name) =>
-  existsSync(join(root, 'bin', 'commands', `${name}.ts`)),
-)
+const programs = [
+  'serve',
+  'worker',
+  'quickstart',
+  'oauth-helper',
+  'mcp',
+  'completion',
+  'doctor',
+  'init',
+].filter((name) => existsSync(join(root, 'bin', 'commands', `${name}.ts`)))
 
 /**
  * All client commands are one CommonJS file, which starts in two thirds of the processor time that modules and their

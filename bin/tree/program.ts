@@ -4,6 +4,7 @@
  */
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { VERSION } from '../version.ts'
+import { completeCommand, completionCommand } from './completion.ts'
 import { configCommand } from './config.ts'
 import { connectCommand } from './connect.ts'
 import { costsCommand } from './costs.ts'
@@ -55,6 +56,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   config: configCommand,
   doctor: doctorCommand,
   service: serviceCommand,
+  completion: completionCommand,
   paths: pathsCommand,
   api: apiCommand,
   version: versionCommand,
@@ -63,7 +65,10 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   quickstart: quickstartCommand,
   'oauth-helper': oauthHelperCommand,
   mcp: mcpCommand,
+  complete: () => completeCommand(createProgram),
 }
+/** Commands that no person types. */
+const HIDDEN: ReadonlySet<string> = new Set(['complete'])
 
 /** The whole tree. */
 export function createProgram(): Command {
@@ -82,7 +87,7 @@ export function createProgramFor(words: readonly string[]): Command {
 function createRoot(names: readonly string[]): Command {
   const program = new Command('switchyard').version(VERSION).exitOverride().enablePositionalOptions()
   program.helpInformation = () => ROOT_HELP
-  for (const name of names) program.addCommand(builderOf(name)())
+  for (const name of names) program.addCommand(builderOf(name)(), { hidden: HIDDEN.has(name) })
   nameErrors(program)
   return program
 }

@@ -19,7 +19,7 @@ Set up
   connect PROVIDER          Connect tracker, codehost, storage or an agent
   config, paths             Read and change settings; say where files are
   doctor                    Check this machine and name each cure
-  service                   Start the host at login
+  service, completion       Start at login; complete words and ids
   api METHOD PATH           Send one request to the host
   version                   Say which version this is
 Programs

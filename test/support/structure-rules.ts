@@ -57,6 +57,7 @@ const LIBRARIES: Readonly<Record<string, RegExp>> = {
   'pino-pretty': /^bin\//,
   commander: /^bin\//,
   '@commander-js/extra-typings': /^bin\//,
+  '@bomb.sh/tab': /^bin\/commands\/completion\.ts$/,
 }
 /** Where a library's types may be named, when that is a wider place than where it is loaded. */
 const LIBRARY_TYPES: Readonly<Record<string, RegExp>> = {
