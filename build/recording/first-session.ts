@@ -19,6 +19,9 @@ const sortExampleLines: Replacement = (text) =>
 
 const sortLines = (lines: string): string => lines.split('\n').sort().join('\n')
 
+// The widths of some columns depend on this machine's name, and in a narrower terminal that moves others.
+const COLUMNS = 120
+
 const SCRIPT_LINES = [
   'A file good-night.txt wishes a good night.',
   '```switchyard',
@@ -31,8 +34,7 @@ const SCRIPT_LINES = [
 export const FIRST_SESSION: RecordedSession = {
   name: 'first-session',
   title: 'The first commands, beside the example',
-  // The widths of some columns depend on this machine's name, and in a narrower terminal that moves others.
-  columns: [120],
+  columns: [COLUMNS],
   beside: [{ types: 'npm start', until: /^Everything lies in \.data$/m }],
   replacements: [
     // Every pull request gets the number of its ticket, because they are opened in any order.
@@ -43,6 +45,11 @@ export const FIRST_SESSION: RecordedSession = {
     replace(/\b\d{4}-\d\d-\d\d\b/g, '2026-11-22'),
     replace(/polled \d+s ago +/g, 'polled 4s ago          '),
     replace(/\b(completed in|in) [\dm.]+s\b/g, '$1 1.2s'),
+    (text) =>
+      text.replace(
+        /^(✓ .*\S) +(completed in \S+)$/gm,
+        (_, title: string, end: string) => title.padEnd(COLUMNS - end.length) + end,
+      ),
     // The ages of runs, right-aligned beside their costs, and of pull requests before their tickets.
     replace(/ +AGE(?= +COST)/g, '    AGE'),
     replace(/ +(?:\d+s|\d+m\d\ds)(?= +~?\$)/g, '    12s'),
