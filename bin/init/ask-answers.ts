@@ -8,7 +8,7 @@ import { TRACKER_DRIVERS, TRACKER_FACTS, type TrackerDriverName } from '../../pr
 import { EXIT, ExitError } from '../exit.ts'
 import type { Output } from '../output/output.ts'
 import type { Questions } from '../output/questions.ts'
-import { columnsOf, padEnd, padStart } from '../output/text-width.ts'
+import { columnsOf, padEnd, padStart, wrapWords } from '../output/text-width.ts'
 import { type InitAnswers, needsFolder, type StartRule } from './plan-config.ts'
 
 /** Answers that the options give already. */
@@ -126,10 +126,7 @@ async function askText(
   { what, hint, byDefault }: TextQuestion,
   problemOf: (text: string) => string | undefined,
 ): Promise<string> {
-  const shown = byDefault === undefined ? '' : `[${byDefault}]`
-  const columns = Math.min(PROMPT_COLUMNS, output.stderr.width - ANSWER_COLUMNS)
-  const begin = `${padEnd(what, WHAT_COLUMNS)}${hint}  `
-  const prompt = `${begin}${padStart(`${shown}:`, columns - columnsOf(begin))} `
+  const prompt = beginQuestion(output, { what, hint, byDefault })
   for (let tried = 1; ; tried += 1) {
     const answer = await questions.askAfter(prompt)
     const text = answer === '' ? (byDefault ?? '') : answer
@@ -138,4 +135,17 @@ async function askText(
     if (tried === TRIES_MAX) throw new ExitError(EXIT.usage, `${problem}; nothing was changed`)
     output.writeError(`${problem}.\n`)
   }
+}
+
+/** Returns the prompt; where it does not fit into a line, the question goes before it. */
+function beginQuestion(output: Output, { what, hint, byDefault }: TextQuestion): string {
+  const question = `${padEnd(what, WHAT_COLUMNS)}${hint}`
+  if (byDefault === undefined) return `${question}: `
+  const columns = Math.min(PROMPT_COLUMNS, output.stderr.width - ANSWER_COLUMNS)
+  const prompt = `${question}  ${padStart(`[${byDefault}]:`, columns - columnsOf(question) - 2)} `
+  if (columnsOf(prompt) <= output.stderr.width - ANSWER_COLUMNS) return prompt
+  const { width } = output.stderr
+  const lines = columnsOf(question) <= width ? [question] : wrapWords(question, width)
+  output.writeError(`${lines.join('\n')}\n`)
+  return `  [${byDefault}]: `
 }

@@ -4,6 +4,7 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import { CODE_HOST_FACTS, isFolder, TRACKER_FACTS, type TrackerDriverName } from '../../protocol/drivers.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { shortenHome } from '../output/short-paths.ts'
+import { columnsOf } from '../output/text-width.ts'
 import type { FoundTools } from './find-tools.ts'
 import { findAmbiguousRepos, type InitAnswers, type PlannedConfig } from './plan-config.ts'
 
@@ -22,7 +23,7 @@ export function printPlanned(
 ): void {
   const columns = Math.min(output.stderr.width, LINE_COLUMNS_MAX)
   const lines: string[] = []
-  for (const change of changes) {
+  for (const change of changes.map((each) => output.stderr.clean(each))) {
     const joined = `${lines.at(-1) ?? '  '}${lines.length === 0 ? '' : ', '}${change}`
     if (lines.length > 0 && joined.length > columns) lines.push(`  ${change}`)
     else lines.splice(-1, 1, joined)
@@ -66,8 +67,19 @@ export function printWritten(
     'resume',
   ].map((words) => `switchyard ${words}${place}`)
   if (!output.hasNotes) return
-  output.writeError(`${result} Next: switchyard serve${place}; then in another terminal:\n`)
-  output.writeError(`  ${connects.join('; ')}\n`)
+  const short = [
+    `${result} Next: switchyard serve${place}; then in another terminal:`,
+    `  ${connects.join('; ')}`,
+  ]
+  // A command that is to be copied is never cut.
+  const long = [
+    `${result} Next:`,
+    `  switchyard serve${place}`,
+    'Then in another terminal:',
+    ...connects.map((command) => `  ${command}`),
+  ]
+  const fits = short.every((line) => columnsOf(line) <= output.stderr.width)
+  output.writeError(`${(fits ? short : long).join('\n')}\n`)
 }
 
 export function printAmbiguity({ output }: PrintContext, effective: ServiceConfig): void {

@@ -109,6 +109,7 @@ describe('on a terminal', () => {
     const typed = ['3\r', '\r', 'acme/web\r', '2\r', '\r']
     await answer(person, ...questions.map((question, at) => [question, typed[at] ?? ''] as const))
     expect((await person.waitForEnd()).code).toBe(0)
+    expect(person.text()).toContain('Its tickets start    (1) in state Todo  (2) all open ones\r\n')
     expect(existsSync(join(place.dataDir, 'tickets'))).toBe(true)
     expect(place.config()).toMatchObject({
       tracker: { driver: 'local', path: join(place.dataDir, 'tickets'), eligible: { states: [] } },

@@ -1,13 +1,17 @@
 /** `switchyard service` with a systemctl and a launchctl that write down how they are called. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { install, status, uninstall } from '../../../bin/commands/service.ts'
 import type { ServiceMachine } from '../../../bin/service/machine.ts'
 import { openCommandHost } from '../../support/command-host.ts'
-import { commandPath, runCommand } from '../../support/command-process.ts'
+import { commandPath, configWithAnyPort, readLaunch, runCommand } from '../../support/command-process.ts'
+import { readUnitWords } from '../../support/read-unit.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
-import { openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
 
 const SYSTEMCTL = `#!/bin/sh
 case "$*" in
@@ -318,6 +322,37 @@ test('other systems have no service', async () => {
     code: 1,
     cure: 'switchyard serve',
   })
+})
+
+test('the unit starts a host with nothing but its own environment, whose log is JSON without a terminal', async () => {
+  const dataDir = join(tempFolder(), 'da ta$HOME%h')
+  mkdirSync(dataDir, { mode: 0o700 })
+  writeFileSync(join(dataDir, 'config.json'), configWithAnyPort())
+  const dry = runCommand(['service', 'install', '--dry-run', '--json', '--data-dir', dataDir])
+  expect(await dry.exit).toBe(0)
+  const lines: string[] = JSON.parse(dry.out()).content.split('\n')
+  const valuesOf = (key: string) =>
+    lines.flatMap((line) => (line.startsWith(key) ? [line.slice(key.length)] : []))
+  const [program = '', ...args] = readUnitWords(valuesOf('ExecStart=')[0] ?? '', true)
+  const variables = valuesOf('Environment=').flatMap((value) => readUnitWords(value, false))
+  const env = Object.fromEntries(
+    variables.map((text) => [text.split('=')[0], text.slice(text.indexOf('=') + 1)]),
+  )
+  const host = spawn(program, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
+  closeAfterTest(() => host.kill('SIGKILL'))
+  let log = ''
+  host.stderr.on('data', (chunk) => {
+    log += chunk
+  })
+  await until(`the host in ${log}`, () => readLaunch(dataDir)?.pid === host.pid)
+  host.kill('SIGTERM')
+  expect(await once(host, 'close')).toEqual([0, null])
+  expect(
+    log
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).level),
+  ).toContain(30)
 })
 
 test('the real command prints its own paths, and ends with 1 where nothing is installed', async () => {
