@@ -239,6 +239,7 @@ export async function uninstall(
   if (output.format === 'json') output.json({ file, removed: content !== undefined, dataDir })
   else if (output.format === 'id') output.data(file)
   else output.data(content === undefined ? 'not installed, so nothing was removed' : `removed: ${file}`)
-  if (content !== undefined)
-    output.note(`All data stays in ${dataDir}. Its host runs no more: switchyard serve`)
+  if (content === undefined) return
+  output.note(`All data stays in ${dataDir}`)
+  output.next(`switchyard serve --data-dir ${quoteWord(dataDir)}`)
 }
