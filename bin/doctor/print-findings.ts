@@ -27,11 +27,12 @@ export function printFindings(output: Output, printed: PrintedFindings): void {
       output.data(output.stdout.truncate(lineStart('done', id) + output.stdout.clean(shortenHome(message))))
     else output.note(`done: ${id}: ${message}`)
   }
-  const shown = isWhole || !isTerminal ? findings : findings.filter(({ status }) => status !== 'ok')
+  const isShownWhole = isWhole || !isTerminal
+  const shown = isShownWhole ? findings : findings.filter(({ status }) => status !== 'ok')
   if (output.format === 'id') for (const { id } of shown) output.data(id)
   else if (isTerminal) for (const finding of shown) printFinding(output, finding)
   else printTable(output, shown)
-  const summary = summarize(printed)
+  const summary = summarize({ ...printed, isWhole: isShownWhole })
   if (isTerminal && output.format !== 'id') output.data(summary)
   else output.note(summary)
 }

@@ -1,6 +1,15 @@
 /** `switchyard doctor` on a machine with one thing broken on purpose: real processes, and the broken thing named with its cure. */
 import { execFileSync, spawn } from 'node:child_process'
-import { chmodSync, mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -10,6 +19,7 @@ import type { Finding } from '../../bin/doctor/finding.ts'
 import { formatUnit } from '../../bin/service/systemd-unit.ts'
 import type { StoredConfig } from '../../protocol/config.ts'
 import { PROTOCOL_VERSION } from '../../protocol/limits.ts'
+import { folderNameFor } from '../../worker/run/sandbox-location.ts'
 import { commandPath, runCommand, serve } from '../support/command-process.ts'
 import { startGithub } from '../support/github/github.ts'
 import { startLinear } from '../support/linear/linear.ts'
@@ -438,6 +448,21 @@ test('--fix closes files to other users and removes what a killed host left, and
   expect(dataOf(fixed)).toMatchObject([{ status: 'ok' }])
   expect([config, machine.dataDir].map((path) => statSync(path).mode & 0o777)).toEqual([0o600, 0o700])
   expect(JSON.parse((await examine(machine, '--fix')).out).fixed).toEqual([])
+})
+
+testAsRoot('--fix deletes the sandboxes of a data directory that was deleted', async () => {
+  const machine = createMachine()
+  const sandboxes = tempFolder()
+  const deleted = join(machine.home, 'deleted')
+  const folder = join(sandboxes, folderNameFor(deleted))
+  const record = join(folder, 'belongs-to')
+  mkdirSync(folder)
+  writeFileSync(record, `${deleted}\n${statSync(machine.home).dev}\n`)
+  utimesSync(record, 0, 0)
+  const env = { ...machine.env, SWITCHYARD_SANDBOX_DIR: sandboxes }
+  expect(broken(await examine({ ...machine, env }))).toMatchObject([{ id: 'leftovers', status: 'warn' }])
+  const fixed = await examine({ ...machine, env }, '--fix')
+  expect([fixed.code, broken(fixed), existsSync(folder)]).toEqual([0, [], false])
 })
 
 test('--bundle holds the log of a host that is a service', async () => {

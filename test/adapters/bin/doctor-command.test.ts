@@ -5,7 +5,7 @@ import { describe, expect, test } from '@jest/globals'
 import { type DoctorOptions, examineAndPrint } from '../../../bin/commands/doctor.ts'
 import { examine } from '../../../bin/doctor/examine.ts'
 import type { ExaminedMachine } from '../../../bin/doctor/examined-machine.ts'
-import type { Check } from '../../../bin/doctor/finding.ts'
+import type { Check, Finding } from '../../../bin/doctor/finding.ts'
 import type { FoundHost } from '../../../bin/doctor/found-host.ts'
 import { CHECKS } from '../../../bin/doctor/registry.ts'
 import { no, yes } from '../../../core/result.ts'
@@ -13,6 +13,7 @@ import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
 import { DOCTOR_CHECK_MS_MAX } from '../../../protocol/limits.ts'
 import type { SandboxUnavailable } from '../../../worker/sandbox/driver.ts'
 import { openCommandHost, type PrintedCommand } from '../../support/command-host.ts'
+import { fakeWorker } from '../../support/fake-host-api.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { createSettableClock } from '../../support/test-resources.ts'
 
@@ -248,6 +249,25 @@ test('on the machine of a worker alone, no host is looked for', async () => {
   const ids = JSON.parse(out).findings.map(({ id }: { id: string }) => id)
   expect(ids).toEqual(expect.arrayContaining(['sandbox', 'git', 'agents', 'data', 'disk']))
   for (const id of ['config', 'host', 'port', 'tracker', 'workers']) expect(ids).not.toContain(id)
+})
+
+test('with SWITCHYARD_URL the host there is asked, and this machine is left out', async () => {
+  const host = await openCommandHost()
+  const forge = { ...fakeWorker('wk-fedcba9876543210'), name: 'forge', connection: 'online' as const }
+  const capabilities = { os: 'linux', arch: 'x64', provider: 'bwrap', maxConcurrency: 1, version: '0.0.8' }
+  host.hostApi.workersById.set(forge.id, { ...forge, capabilities })
+  host.hostApi.helloAnswer = { ...host.hostApi.helloAnswer, linearStatus: { state: 'auth-error' } }
+  const { code, out } = await host.run('doctor', '--json')
+  const findings: Finding[] = JSON.parse(out).findings
+  expect(code).toBe(1)
+  expect(findings.map(({ id, status }) => `${status} ${id}`)).toEqual([
+    'ok host',
+    'fail tracker',
+    'fail codehost',
+    'warn workers',
+    'warn skew',
+  ])
+  expect(findings.at(-1)?.message).toMatch(/^worker forge is 0\.0\.8/)
 })
 
 test('--bundle that cannot be written is wrong use, and nothing of it is left', async () => {
