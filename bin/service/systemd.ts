@@ -26,7 +26,8 @@ export function createSystemd(program: ServiceProgram, { name, home, env }: Syst
     content: formatUnit(program),
     logCommand: 'journalctl --user --unit switchyard --lines 20',
     commandsFor: (change) => [
-      ...(change === 'stopped' ? [] : [user('daemon-reload')]),
+      // An earlier install may have ended before systemd read the unit.
+      user('daemon-reload'),
       // systemd starts no unit that failed too often a moment ago.
       ...(change === 'new' ? [] : [tried('reset-failed', UNIT)]),
       user('enable', UNIT),

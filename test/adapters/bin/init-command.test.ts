@@ -3,7 +3,9 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
+import { realRandom } from '../../../bin/clock.ts'
 import type { Run } from '../../../protocol/run.ts'
+import { acquireLock } from '../../../store/lock.ts'
 import { configWithAnyPort, runCommand, serve } from '../../support/command-process.ts'
 import { SYSTEM_WAIT_MS_MAX } from '../../support/dashboard-client.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
@@ -231,6 +233,17 @@ describe('without a terminal', () => {
       expect(refused.err).not.toMatch(/lin_mine/)
     }
   })
+})
+
+test('a data directory that a process holds is not written to', async () => {
+  const place = openPlace()
+  mkdirSync(place.dataDir, { mode: 0o700 })
+  const lock = acquireLock(place.dataDir, realRandom)
+  const refused = await init(place, '--tracker', 'github', '--yes')
+  expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/try: switchyard config set/)])
+  expect(existsSync(place.file)).toBe(false)
+  lock.release()
+  expect((await init(place, '--tracker', 'github', '--yes')).code).toBe(0)
 })
 
 test('a host accepts the file, and nothing starts until resume, which says first what starts', async () => {

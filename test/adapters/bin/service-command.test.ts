@@ -182,6 +182,7 @@ describe('systemd', () => {
       cure: expect.stringMatching(/^journalctl --user/),
     })
     expect(machine.calls()).toEqual([
+      'systemctl --user daemon-reload',
       'systemctl --user reset-failed switchyard.service',
       'systemctl --user enable switchyard.service',
       'systemctl --user restart switchyard.service',
