@@ -14,6 +14,7 @@ import { applyFixes } from '../doctor/fixes.ts'
 import { printFindings } from '../doctor/print-findings.ts'
 import { CHECKS } from '../doctor/registry.ts'
 import { EXIT } from '../exit.ts'
+import { ProgressLine } from '../output/progress-line.ts'
 
 export interface DoctorOptions extends ClientOptions {
   readonly all?: boolean | undefined
@@ -38,12 +39,12 @@ export async function examineAndPrint(
   if (options.bundle !== undefined) await refuseExisting(options.bundle)
   let machine = examined(context)
   try {
-    let found = await examine(machine, CHECKS, realClock)
+    let found = await examineWithProgress(context, machine)
     const fixed = options.fix === true ? await applyFixes(found) : []
     if (fixed.length > 0) {
       await machine.close()
       machine = examined(context)
-      found = await examine(machine, CHECKS, realClock)
+      found = await examineWithProgress(context, machine)
     }
     const findings = found.map(withoutFix)
     const mayFix = options.fix !== true && found.some(({ fix }) => fix !== undefined)
@@ -56,6 +57,20 @@ export async function examineAndPrint(
     return findings.some(({ status }) => status === 'fail') ? EXIT.refused : EXIT.done
   } finally {
     await machine.close()
+  }
+}
+
+/** A tracker that does not answer is waited for, so a person sees which check takes long. */
+async function examineWithProgress(
+  { output }: CommandContext,
+  machine: ExaminedMachine,
+): Promise<readonly FixableFinding[]> {
+  const progress = new ProgressLine(output, process.env)
+  progress.begin('checking')
+  try {
+    return await examine(machine, CHECKS, realClock, (ids) => progress.update(ids.join(', ')))
+  } finally {
+    progress.finish()
   }
 }
 

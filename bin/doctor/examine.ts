@@ -13,18 +13,23 @@ export interface FixableFinding extends Finding {
   readonly fix?: Fix
 }
 
+/** @param onWaiting called with the ids of the checks that have no result yet */
 export async function examine(
   machine: ExaminedMachine,
   checks: readonly Check[],
   clock: Pick<Clock, 'after'>,
+  onWaiting: (ids: readonly string[]) => void = () => {},
 ): Promise<readonly FixableFinding[]> {
+  const all = checks.filter(({ places }) => places.includes(machine.place))
+  const waiting = new Set(all.map(({ id }) => id))
+  onWaiting([...waiting])
   const found = await Promise.all(
-    checks
-      .filter(({ places }) => places.includes(machine.place))
-      .map(async (check) => {
-        const judgements = await judgeInTime(check, machine, clock)
-        return judgements.map((judgement) => ({ id: check.id, ...judgement }))
-      }),
+    all.map(async (check) => {
+      const judgements = await judgeInTime(check, machine, clock)
+      waiting.delete(check.id)
+      onWaiting([...waiting])
+      return judgements.map((judgement) => ({ id: check.id, ...judgement }))
+    }),
   )
   return found.flat()
 }

@@ -32,7 +32,7 @@ export function printFindings(output: Output, printed: PrintedFindings): void {
   if (output.format === 'id') for (const { id } of shown) output.data(id)
   else if (isTerminal) for (const finding of shown) printFinding(output, finding)
   else printTable(output, shown)
-  const summary = summarize({ ...printed, isWhole: isShownWhole })
+  const summary = foldCommand(output, summarize({ ...printed, isWhole: isShownWhole }))
   if (isTerminal && output.format !== 'id') output.data(summary)
   else output.note(summary)
 }
@@ -77,6 +77,12 @@ function printFinding(output: Output, finding: Finding): void {
   for (const line of more) data(indentation + rest(line))
   // The cure stays in one piece, because people copy it.
   if (cure !== '') data(indentation + cure)
+}
+
+/** A command to copy stays in one piece: in a line of its own where the whole is too long. */
+function foldCommand({ stdout }: Output, text: string): string {
+  if (!stdout.isTerminal || columnsOf(text) <= stdout.width) return text
+  return text.replace(': switchyard', ':\n  switchyard')
 }
 
 function summarize({ findings, isWhole, mayFix }: PrintedFindings): string {

@@ -127,6 +127,8 @@ describe('on a terminal', () => {
     const { code, out } = await print(machine, 80)
     expect(code).toBe(0)
     expect(out).toMatch(/1 warn\. What can be mended safely: switchyard doctor --fix\n$/)
+    const narrow = await print(machine, 44)
+    expect(narrow.out).toMatch(/1 warn\. What can be mended safely:\n {2}switchyard doctor --fix\n$/)
   })
 })
 
@@ -147,9 +149,11 @@ test('a check that never answers is named with its time limit, and one that thro
       throw new Error('it is odd')
     }),
   ]
-  const found = examine(machineWith(), checks, clock)
+  const waiting: (readonly string[])[] = []
+  const found = examine(machineWith(), checks, clock, (ids) => waiting.push(ids))
   // The odd check has an answer by then.
   await new Promise(setImmediate)
+  expect(waiting).toEqual([['slow', 'odd'], ['slow']])
   clock.wind(DOCTOR_CHECK_MS_MAX)
   expect(await found).toEqual([
     {
