@@ -11,7 +11,7 @@ import { quoteWord } from '../../core/quote-word.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { RUN_DIGITS, shortenIds, shortId } from '../output/short-ids.ts'
+import { RUN_DIGITS, shortenIds } from '../output/short-ids.ts'
 
 const RUN_ID = /^run-[0-9a-f]{32}$/
 const RUN_BEGINNING = /^(?:run-)?([0-9a-f]{1,32})$/
@@ -59,10 +59,6 @@ async function runsBeginningWith(client: Client, name: string): Promise<readonly
   const found = await client.listRuns({ before, limit: CANDIDATES_MAX + 1 })
   return found.filter(({ id }) => id.startsWith(`run-${digits}`))
 }
-
-/** The word for a run in a command to copy: some shells take `#` in a ticket's name for a pattern or a comment. */
-export const commandName = ({ id, ticket }: Pick<Run, 'id' | 'ticket'>): string =>
-  /^[\w.-]+$/.test(ticket.identifier) ? ticket.identifier : shortId(id)
 
 const noRun = (name: string): ExitError =>
   new ExitError(EXIT.refused, `no run or ticket is called ${name}`, 'switchyard runs --all')

@@ -14,14 +14,22 @@ export function costLines(stdout: StyledStream, { costs, costTotals }: Run): str
   const rows = costs.flatMap(rowsOf)
   if (rows.length > 1 && costTotals !== undefined)
     rows.push(['total', '', '', ...tokensOf(costTotals), amountOf(costTotals)])
-  const cells = rows.map((row) => row.map((cell) => stdout.clean(cell)))
+  const whole = rows.map((row) => row.map((cell) => stdout.clean(cell)))
+  const lines = alignRows(whole)
+  // The amount matters most, so the tokens give way to it.
+  const isWide = stdout.isTerminal && lines.some((line) => columnsOf(line) > stdout.width)
+  return isWide ? alignRows(whole.map((row) => row.with(3, '').with(4, ''))) : lines
+}
+
+function alignRows(cells: readonly (readonly string[])[]): string[] {
   const widths = (cells[0] ?? []).map((_, at) =>
     Math.max(at === 0 ? LABEL_COLUMNS_MIN : 0, ...cells.map((row) => columnsOf(row[at] ?? ''))),
   )
   return cells.map((row, at) => {
-    const aligned = row.map((cell, column) => alignCell(cell, column, widths[column] ?? 0))
-    const name = (at === 0 ? 'costs' : '').padEnd(NAME_COLUMNS)
-    return stdout.truncate(`${name}${aligned.join(GAP)}`.trimEnd())
+    const aligned = row
+      .map((cell, column) => alignCell(cell, column, widths[column] ?? 0))
+      .filter((_, column) => widths[column] !== 0)
+    return `${(at === 0 ? 'costs' : '').padEnd(NAME_COLUMNS)}${aligned.join(GAP)}`.trimEnd()
   })
 }
 

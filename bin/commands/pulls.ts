@@ -1,8 +1,8 @@
 /** `switchyard pulls list`, `show`, `diff`, `checks` and `open`: reads pull requests. */
 import type { Client } from '../../client/client.ts'
+import { runInCommand } from '../../core/run/name-in-commands.ts'
 import type { PullDetail, PullFile, PullSummary } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
-import { commandName } from '../client/names.ts'
 import { findPull, formatPull } from '../client/pull-names.ts'
 import { findRunsOfPulls } from '../client/pull-runs.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
@@ -80,9 +80,9 @@ async function nextCommands(client: Client, pull: PullDetail, run: Run | undefin
   if (run === undefined) return [`switchyard pulls merge ${byNumber}`]
   const [newest] = await client.listRuns({ ticket: run.ticket.identifier, limit: 1 })
   const isNewest = newest?.id === run.id
-  const merge = `switchyard pulls merge ${isNewest ? commandName(run) : byNumber}`
+  const merge = `switchyard pulls merge ${isNewest ? runInCommand(run) : byNumber}`
   return asksForWork(pull)
-    ? [`switchyard followup ${isNewest ? commandName(run) : shortId(run.id)}`, merge]
+    ? [`switchyard followup ${isNewest ? runInCommand(run) : shortId(run.id)}`, merge]
     : [merge]
 }
 

@@ -4,6 +4,8 @@ import { branchFor } from '../../core/run/branch.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { CommandContext } from '../client/run-command.ts'
+import type { StyledStream } from '../output/styled-stream.ts'
+import { wrapWords } from '../output/text-width.ts'
 import { formatAge, formatClock, formatClockSeconds } from '../output/times.ts'
 import { agentName } from './agent-names.ts'
 import { costLines } from './cost-lines.ts'
@@ -50,9 +52,21 @@ export function runLines(context: CommandContext, run: Run, { last, repos }: Run
     mark + stdout.alignEnds(title, stateOf(run, now), width),
     ...facts
       .filter((fact): fact is [string, string] => fact[1] !== undefined && fact[1] !== '')
-      .map(([heading, value]) => stdout.truncate(`${heading.padEnd(NAME_COLUMNS)}${stdout.clean(value)}`)),
+      .flatMap(([heading, value]) => factLines(stdout, heading, value)),
     ...costLines(stdout, run),
   ]
+}
+
+/** Facts whose value is an address; a terminal lets people follow one that it wraps itself. */
+const ADDRESSES: readonly string[] = ['ticket', 'pull']
+
+/** The agent's words are cut; ids and reasons go on in the next line. */
+function factLines(stdout: StyledStream, heading: string, value: string): string[] {
+  const text = stdout.clean(value)
+  if (heading === 'said last') return [stdout.truncate(heading.padEnd(NAME_COLUMNS) + text)]
+  const isWrapped = stdout.isTerminal && !ADDRESSES.includes(heading)
+  const lines = isWrapped ? wrapWords(text, stdout.width - NAME_COLUMNS) : [text]
+  return lines.map((line, at) => (at === 0 ? heading : '').padEnd(NAME_COLUMNS) + line)
 }
 
 function stateOf(run: Run, now: number): string {
@@ -66,9 +80,11 @@ const priorityOf = ({ ticket }: Run): string | undefined => PRIORITIES[ticket.pr
 
 /** `api (acme/api), branch switchyard/eng-231 from main`. */
 function repoOf({ ticket, pull, result }: Run, repos: RunDetails['repos']): string | undefined {
-  const mapping = ticket.repo === undefined ? undefined : repos[ticket.repo]
+  const ofPull = Object.entries(repos).find(([, { remote }]) => remote === pull?.remote)
+  const key = ticket.repo ?? ofPull?.[0]
+  const mapping = key === undefined ? undefined : repos[key]
   const remote = pull?.remote ?? mapping?.remote
-  const repo = [ticket.repo, remote === undefined ? undefined : `(${remote})`].filter(Boolean).join(' ')
+  const repo = [key, remote === undefined ? undefined : `(${remote})`].filter(Boolean).join(' ')
   const base = mapping?.defaultBranch
   const branch = pull?.branch ?? result?.branch ?? (repo === '' ? undefined : branchFor(ticket, base))
   const from = base === undefined ? '' : ` from ${base}`

@@ -1,8 +1,9 @@
 /** `switchyard runs list` and `runs show`: the runs in a table, and one run in full. */
 import type { Client } from '../../client/client.ts'
 import { hasEnded } from '../../client/run-events.ts'
+import { runInCommand, showPullCommand } from '../../core/run/name-in-commands.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
-import { commandName, findRun } from '../client/names.ts'
+import { findRun } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { formatCost } from '../output/amounts.ts'
@@ -142,11 +143,11 @@ const LAST_EVENTS = 50
 /** The commands that help with a run in this state, the likeliest first. */
 export function nextCommands(run: Run): string[] {
   const { status, prState } = run
-  const name = commandName(run)
+  const name = runInCommand(run)
   if (status === 'queued') return [`switchyard explain ${name}`]
   if (!hasEnded({ status })) return [`switchyard logs ${name} -f`]
   if (status !== 'completed') return [`switchyard logs ${name}`, `switchyard retry ${name}`]
-  return prState === 'open' ? [`switchyard runs open ${name}`] : [`switchyard logs ${name}`]
+  return prState === 'open' ? [showPullCommand(run)] : [`switchyard logs ${name}`]
 }
 
 /** The line for a run that has just changed: `ENG-251 queued`. */

@@ -1,4 +1,5 @@
 /** `switchyard tickets`: the eligible tickets, in the order in which they are taken, and one in full. */
+import { ticketInCommand } from '../../core/run/name-in-commands.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { findTicket } from '../client/names.ts'
 import type { CommandContext } from '../client/run-command.ts'
@@ -47,6 +48,6 @@ export async function tickets({ client, output }: CommandContext, name?: string)
     ]
     for (const [heading, value] of facts)
       if (value !== '') output.data(stdout.truncate(`${heading.padEnd(NAME_COLUMNS)}${stdout.clean(value)}`))
-    output.next(`switchyard start ${ticket.identifier}`)
+    output.next(`switchyard start ${ticketInCommand(ticket)}`)
   }
 }

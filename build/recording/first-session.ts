@@ -42,6 +42,8 @@ export const FIRST_SESSION: RecordedSession = {
     replace(/example#\d(?=.*GREET-(\d))/g, 'example#$1'),
     replace(/example#\d is merged/g, 'example#1 is merged'),
     replace(/\b\d\d:\d\d:\d\d\b/g, '15:32:10'),
+    // A state that lasts a moment may not be reported.
+    replace(/^15:32:10 (?:running\n15:32:10 )?(?=finalizing$)/gm, '15:32:10 running\n15:32:10 '),
     replace(/\b\d{4}-\d\d-\d\d\b/g, '2026-11-22'),
     replace(/polled \d+s ago +/g, 'polled 4s ago          '),
     replace(/\b(completed in|in) [\dm.]+s\b/g, '$1 1.2s'),
@@ -53,6 +55,7 @@ export const FIRST_SESSION: RecordedSession = {
     // The ages of runs, right-aligned beside their costs, and of pull requests before their tickets.
     replace(/ +AGE(?= +COST)/g, '    AGE'),
     replace(/ +(?:\d+s|\d+m\d\ds)(?= +~?\$)/g, '    12s'),
+    replace(/UPDATED +TICKET$/gm, 'UPDATED  TICKET'),
     replace(/ +\d\S* ago +(?=\S+$)/gm, '  12s ago  '),
     replace(/WORKER +RUN/g, 'WORKER  RUN'),
     replace(new RegExp(`\\b${hostname()} +[0-9a-f]{12,32}`, 'g'), 'atlas   01a20393fd40'),

@@ -8,6 +8,7 @@ import { ATTENTION_KINDS, type AttentionItem, type AttentionPull } from '../../p
 import { ATTENTION_ITEMS_PER_KIND_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import { connectCommandFor, connectTrackerCommand } from '../explain/connect-command.ts'
+import { runInCommand, showPullCommand } from '../run/name-in-commands.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 import { formatNames, isSameName } from '../tickets/names.ts'
 import type { AttentionFacts, AwayWorker } from './facts.ts'
@@ -55,26 +56,24 @@ function itemOfRun(run: Run, facts: AttentionFacts): AttentionItem | undefined {
     return facts.closedTickets.has(ticketId) ? undefined : itemOfFailure(run, facts)
   const pull = pullOf(run, facts)
   if (pull === undefined) return undefined
-  const { identifier } = run.ticket
   const name = `${pull.repo ?? pull.remote}#${pull.number}`
   const conflictSince = facts.conflicts.get(pull.url)
   if (conflictSince !== undefined)
     return {
       ...commonFields('conflict', run, `${name} conflicts with its base branch`),
-      cure: `switchyard followup ${identifier}`,
+      cure: `switchyard followup ${runInCommand(run)}`,
       pull,
       since: conflictSince,
     }
   if (run.prState !== 'open') return undefined
   return {
     ...commonFields('review', run, `review asked on ${name}`),
-    cure: `switchyard runs open ${identifier}`,
+    cure: showPullCommand(run),
     pull,
   }
 }
 
 function itemOfFailure(run: Run, facts: AttentionFacts): AttentionItem {
-  const { identifier } = run.ticket
   const pull = pullOf(run, facts)
   const limit = facts.limits.get(run.id)
   const { resetsAt } = limit ?? {}
@@ -86,7 +85,7 @@ function itemOfFailure(run: Run, facts: AttentionFacts): AttentionItem {
           run,
           `usage limit of ${limit.provider}${resetsAt === undefined ? '' : ` until ${resetsAt}`}`,
         ),
-        cure: `switchyard retry ${identifier}`,
+        cure: `switchyard retry ${runInCommand(run)}`,
       }
     : {
         ...commonFields(
@@ -94,7 +93,7 @@ function itemOfFailure(run: Run, facts: AttentionFacts): AttentionItem {
           run,
           run.status === 'failed' ? `failed: ${run.error ?? ''}` : (run.error ?? ''),
         ),
-        cure: `switchyard logs ${identifier}`,
+        cure: `switchyard logs ${runInCommand(run)}`,
       }
   return pull === undefined ? fields : { ...fields, pull }
 }

@@ -5,6 +5,7 @@
  * whose gates all pass is dispatched next.
  */
 import { GATE_IDS, type Gate, type GateId } from '../../protocol/explain.ts'
+import { ticketInCommand } from '../run/name-in-commands.ts'
 import { isTerminal } from '../run/run-transitions.ts'
 import type { ExplainFacts } from './facts.ts'
 import { pass, stop, wait } from './gate.ts'
@@ -48,7 +49,7 @@ function judgeDuplicate({ ticket, otherRun }: ExplainFacts): Gate {
   return stop(
     'duplicate',
     `${id} is ${status}, and ${identifier} has not changed its state since`,
-    `switchyard ${again} ${identifier}`,
+    `switchyard ${again} ${ticketInCommand(ticket)}`,
   )
 }
 

@@ -2,6 +2,7 @@
 import type { Gate } from '../../protocol/explain.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import { ticketInCommand } from '../run/name-in-commands.ts'
 import { type EligibilityObstacle, eligibilityObstacle } from '../tickets/eligibility.ts'
 import { formatNames } from '../tickets/names.ts'
 import type { ExplainFacts } from './facts.ts'
@@ -18,7 +19,7 @@ export function judgeEligibility(facts: ExplainFacts): Gate {
   if (problem === undefined) return pass('eligible', `state ${printable(ticket.state)}`)
   if (run !== undefined) return pass('eligible', `${problem}; its run is queued already`)
   if (tracked === undefined) return stop('eligible', `${problem} in ${config.tracker.driver}`)
-  return stop('eligible', problem, `switchyard start ${ticket.identifier}`)
+  return stop('eligible', problem, `switchyard start ${ticketInCommand(ticket)}`)
 }
 
 function eligibilityProblem({ tracked, config, ticket }: ExplainFacts): string | undefined {
@@ -118,7 +119,7 @@ export function judgeBlockers({ run, blockers, cycle }: ExplainFacts): Gate {
   if (run?.isFollowUp === true) return pass('blockers', 'a follow-up waits for none')
   const [first] = blockers
   if (first === undefined) return pass('blockers', 'none')
-  const command = `switchyard explain ${first.ticket.identifier}`
+  const command = `switchyard explain ${ticketInCommand(first.ticket)}`
   if (cycle.length > 0)
     return stop(
       'blockers',

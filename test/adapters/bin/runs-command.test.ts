@@ -89,3 +89,33 @@ test('runs that have ended say how, and their reasons stand in one column', asyn
   expect(out).toBe(`ENG-240 completed in 5m26s  ${url}\nENG-238 failed in 31m12s    ${error}\n`)
   expect(code).toBe(1)
 })
+
+test('a narrow terminal cuts no id, no address and no amount', async () => {
+  const id = 'run-01a203abc33070008000000000000002'
+  const { hostApi, print } = await openCommandHost()
+  const url = 'https://github.com/acme/web/pull/92/a-long-address-of-a-pull-request'
+  const error = 'the second verification "npm test" exited with 1 after an hour'
+  const ended: Run = {
+    ...fakeRun(id, 'failed', 'ENG-1'),
+    error,
+    prUrl: url,
+    prState: 'open',
+    costs: [entry],
+  }
+  hostApi.runsById.set(id, { ...ended, finishedAt: '2026-03-01T08:40:00.000Z' })
+  const { out } = await print((context) => show(context, 'ENG-1'), { columns: 50 })
+  expect(out).not.toContain('…')
+  expect(out.replace(/\n +/g, ' ')).toContain(`pull       ${url}, open`)
+  expect(out).toContain(id)
+  expect(out).toContain('costs      run   agentA  sonnet  $1.84, reported\n')
+})
+
+test('the repository of a ticket that names none is that of its pull request', async () => {
+  const { hostApi, print } = await openCommandHost()
+  const pull = { remote: 'acme/api', number: 1, branch: 'b', confirmed: true }
+  hostApi.runsById.set('run-1', { ...fakeRun('run-1', 'completed', 'ENG-1'), pull })
+  const { config } = hostApi
+  hostApi.config = () => ({ ...config(), repos: { api: { remote: 'acme/api', defaultBranch: 'main' } } })
+  const { out } = await print((context) => show(context, 'ENG-1'), { columns: 80 })
+  expect(out).toContain('repo       api (acme/api), branch b from main\n')
+})
