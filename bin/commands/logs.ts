@@ -30,21 +30,22 @@ const STATE_COLUMNS = 11
 
 export async function logs(context: CommandContext<LogsOptions>, name: string): Promise<number | undefined> {
   const { client, options, output } = context
-  const filter = createFilter(context)
+  const filter = new EventFilter(context)
   const tail = parseTail(options.tail)
   const run = await findRun(client, name)
   const printer = new LogPrinter(context)
   const print = async (event: RunEvent) => {
-    if (!filter(event)) return
+    if (!filter.accepts(event)) return
     printer.print(event)
     await output.drained()
   }
   let after = -1
-  if (tail !== undefined)
-    for (const event of await client.readRunEvents({ id: run.id, tail })) {
-      await print(event)
-      after = event.index
-    }
+  if (tail !== undefined) {
+    const events = await client.readRunEvents({ id: run.id, tail })
+    filter.state = stateBefore(events, run)
+    for (const event of events) await print(event)
+    after = events.at(-1)?.index ?? after
+  }
   if (options.follow !== true) {
     if (tail === undefined)
       for await (const event of readEvents(context.connection, run.id)) await print(event)
@@ -72,16 +73,30 @@ function parseTail(text: string | undefined): number | undefined {
   throw new ExitError(EXIT.usage, `--tail ${text} must be a whole number from 1 to ${TAIL_MAX}`)
 }
 
-/** States are remembered, because an event does not say in which state of the run it happened. */
-function createFilter({ options, present }: CommandContext<LogsOptions>): (event: RunEvent) => boolean {
-  const { since, phase, stream } = options
-  const from = since === undefined ? undefined : unwrapOrExit(parseSince(since, '--since', present()))
-  let state: string | undefined
-  return (event) => {
-    if (event.type === 'status') state = event.to
-    if (from !== undefined && Date.parse(event.at) < from) return false
+/** The state of a run before the first of its last events. */
+function stateBefore(events: readonly RunEvent[], run: Run): string | undefined {
+  const change = events.find((event) => event.type === 'status')
+  return change === undefined ? run.status : change.from
+}
+
+class EventFilter {
+  /** Remembered, because an event does not say in which state of the run it happened. */
+  state: string | undefined
+  readonly #options: LogsOptions
+  readonly #from: number | undefined
+
+  constructor({ options, present }: CommandContext<LogsOptions>) {
+    const { since } = options
+    this.#options = options
+    this.#from = since === undefined ? undefined : unwrapOrExit(parseSince(since, '--since', present()))
+  }
+
+  accepts(event: RunEvent): boolean {
+    const { phase, stream } = this.#options
+    if (event.type === 'status') this.state = event.to
+    if (this.#from !== undefined && Date.parse(event.at) < this.#from) return false
     if (stream !== undefined && (event.type !== 'log' || event.stream !== stream)) return false
-    return phase === undefined || state === phase
+    return phase === undefined || this.state === phase
   }
 }
 
