@@ -24,6 +24,9 @@ const DAY_MS = 24 * HOUR_MS
 /** Seconds of what still goes on tell nothing after so long. */
 const SECONDS_SHOWN_MS_MAX = 10 * MINUTE_MS
 
+/** A longer timer of Node would end at once. */
+const TIMEOUT_MS_MAX = 24 * DAY_MS
+
 /** How long something goes on or has been there: `12s`, `3m20s`, `26m`, `1h05m`, `3d4h`. Unknown is `-`. */
 export function formatAge(ms: number | undefined): string {
   if (ms === undefined || Number.isNaN(ms)) return '-'
@@ -91,11 +94,12 @@ export function parseSince(text: string, option: string, present: Present): Resu
 
 /** Returns how long to wait, in milliseconds, from now until what the value of `option` names. */
 export function parseTimeout(text: string, option: string, present: Present): Result<number> {
-  const duration = parseDuration(text)
-  if (duration !== undefined) return yes(duration)
   const at = parseInstant(text, present.offset)
-  if (at === undefined) return no('invalid', `${option} ${text} is no time; write it like ${FORMS}`)
-  return at >= present.now ? yes(at - present.now) : no('invalid', `${option} ${text} lies in the past`)
+  const ms = parseDuration(text) ?? (at === undefined ? undefined : at - present.now)
+  if (ms === undefined) return no('invalid', `${option} ${text} is no time; write it like ${FORMS}`)
+  if (ms > TIMEOUT_MS_MAX)
+    return no('invalid', `${option} ${text} is longer than ${formatAge(TIMEOUT_MS_MAX)}`)
+  return ms >= 0 ? yes(ms) : no('invalid', `${option} ${text} lies in the past`)
 }
 
 /** Undefined for a text that is no duration. */

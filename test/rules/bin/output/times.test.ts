@@ -117,6 +117,9 @@ describe('--timeout', () => {
   test.each([
     ['soon', '--timeout soon is no time; write it like 90s, 30m, 3d, 2026-11-22 or 2026-11-22T14:00:00Z'],
     ['2026-11-22', '--timeout 2026-11-22 lies in the past'],
+    // Node ends a longer timer at once.
+    ['25d', '--timeout 25d is longer than 24d0h'],
+    ['2027-11-22', '--timeout 2027-11-22 is longer than 24d0h'],
   ])('%s is refused', (text, message) => {
     expect(parseTimeout(text, '--timeout', present)).toMatchObject({ refusal: { message } })
   })
