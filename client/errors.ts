@@ -55,6 +55,12 @@ export class HostNotFound extends Error {
   }
 }
 
+/** The host is away for now, and asking again may help. */
+export const isPassing = (error: unknown): boolean =>
+  error instanceof HostUnreachable ||
+  error instanceof HostNotFound ||
+  (error instanceof HostRefusal && !error.isLasting)
+
 /** The address or the token that names the host cannot be used. */
 export class WrongAddress extends Error {}
 

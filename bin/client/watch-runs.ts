@@ -1,6 +1,8 @@
 /** Watches runs over the dashboard socket until all have ended, across lost connections. */
+import { createClient } from '../../client/client.ts'
 import type { ClientConnection } from '../../client/connection.ts'
 import { DashboardFeed } from '../../client/dashboard-feed.ts'
+import { isPassing } from '../../client/errors.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { Run } from '../../protocol/run.ts'
 
@@ -29,6 +31,7 @@ export function watchRuns(
   runs: readonly Run[],
   { signal, timeoutMs, onChange, onEnd, onLost, onLive }: WatchOptions,
 ): Promise<Watched> {
+  const client = createClient(connection)
   const latest = new Map(runs.map((run) => [run.id, run]))
   const ended = new Set<string>()
   return new Promise((resolve, reject) => {
@@ -44,9 +47,20 @@ export function watchRuns(
       }
       if (ended.size === latest.size) finish(true)
     }
+    const takeAll = (known: readonly Run[]) => {
+      const ids = new Set(known.map(({ id }) => id))
+      for (const run of latest.values()) if (!ids.has(run.id) && !ended.has(run.id)) read(run)
+      for (const run of known) take(run)
+    }
+    // A hello holds only the newest of the runs that have ended, and others may have ended since the last connection.
+    const read = ({ id }: Run) =>
+      client.readRun({ id }, { signal }).then(
+        (run) => ended.has(id) || take(run),
+        (failure) => isPassing(failure) || finish({ failure }),
+      )
     const feed = new DashboardFeed(connection, {
       onFrame: (frame) => {
-        if (frame.type === 'hello') for (const run of frame.runs) take(run)
+        if (frame.type === 'hello') takeAll(frame.runs)
         else if (frame.type === 'run-updated') take(frame.run)
       },
       ...(onLost === undefined ? {} : { onLost }),

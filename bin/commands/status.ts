@@ -1,7 +1,7 @@
 /** `switchyard status`: what runs, what waits and what needs a person, on one screen; `--watch` prints it anew. */
 import type { Client } from '../../client/client.ts'
 import { DashboardFeed } from '../../client/dashboard-feed.ts'
-import { HostUnreachable } from '../../client/errors.ts'
+import { isPassing } from '../../client/errors.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
@@ -82,6 +82,8 @@ async function watchStatus(context: CommandContext<StatusOptions>): Promise<numb
   return await whileWatching(context, 'the host goes on', async (signal) => {
     const printer = new StatusPrinter(context)
     await printer.refresh()
+    // Ctrl-C may have come meanwhile.
+    signal.throwIfAborted()
     await followChanges(context, signal, printer)
     return undefined
   })
@@ -101,7 +103,7 @@ function followChanges(context: CommandContext, signal: AbortSignal, printer: St
     // While the host is away the feed says so, and its next hello refreshes.
     const refresh = async () => {
       await printer.refresh().catch((error) => {
-        if (!(error instanceof HostUnreachable)) end(error)
+        if (!isPassing(error)) end(error)
       })
     }
     const refreshSoon = () => {

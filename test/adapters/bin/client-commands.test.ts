@@ -1,6 +1,7 @@
 /** The client commands as processes, against a host that the test controls. */
-import { writeFileSync } from 'node:fs'
+import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import { yes } from '../../../core/result.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
@@ -310,6 +311,23 @@ describe('watching', () => {
       .split('\n')
       .map((line) => JSON.parse(line).runs[0].status)
     expect(states).toEqual(['queued', 'running'])
+  })
+
+  test('a watched status goes on while the host has no address', async () => {
+    const { hostApi, dataDir, run, watchers } = await startCommandHost()
+    const launch = join(dataDir, 'launch.json')
+    const command = run('status', '--watch', '--json')
+    await until('the first line', () => command.out().includes('\n') && watchers() > 0)
+    renameSync(launch, `${launch}.away`)
+    const changed = { ...fakeRun(NEW_ID, 'running', 'ENG-2') }
+    hostApi.runsById.set(NEW_ID, changed)
+    hostApi.push({ type: 'run-updated', run: changed })
+    await pause(1_200)
+    renameSync(`${launch}.away`, launch)
+    hostApi.push({ type: 'run-updated', run: changed })
+    await until('the second line', () => command.out().split('\n').length > 2)
+    command.process.kill('SIGINT')
+    expect(await command.exit).toBe(130)
   })
 })
 
