@@ -1,5 +1,6 @@
 /** The verbs that change a run: cancel, retry, followup, release, discard. */
 import { HostRefusal } from '../../client/errors.ts'
+import { quoteWord } from '../../core/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
 import { findRuns } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
@@ -44,7 +45,7 @@ export async function discard(context: CommandContext, names: readonly string[])
   await questions.confirmLoss({
     loss: runs.map((run) => lossOf(run, present())).join('; '),
     yes: options.yes,
-    command: `switchyard discard ${names.join(' ')}`,
+    command: `switchyard discard ${names.map(quoteWord).join(' ')}`,
   })
   await actOnRuns(context, runs, ({ id }) => client.discardRun({ id }))
 }

@@ -1,9 +1,10 @@
 /** The things that a run left behind: its pull request in a browser, its artifacts, its events as JSON Lines. */
 import { spawn } from 'node:child_process'
-import { createWriteStream } from 'node:fs'
+import { open as openFile, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { HostUnreachable, reasonOf } from '../../client/errors.ts'
 import { readEvents } from '../../client/run-events.ts'
 import { findRun } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
@@ -54,13 +55,28 @@ export async function artifacts(
   const to = options.to ?? basename(file)
   if (to === '-') await pipeline(Readable.from(reply.body), process.stdout, { end: false })
   else {
-    // `wx`: a file that is there already stays.
-    await pipeline(Readable.from(reply.body), createWriteStream(to, { flags: 'wx' })).catch((error) => {
-      if (error.code !== 'EEXIST') throw error
-      throw new ExitError(EXIT.refused, `${to} is there already`, `--to PATH, or --to - for standard output`)
-    })
+    await saveAs(to, reply.body)
     output.note(`saved as ${to}`)
   }
+}
+
+/** Leaves a file that is there already as it is, and no part of a file behind. */
+async function saveAs(path: string, body: AsyncIterable<Uint8Array>): Promise<void> {
+  const file = await openFile(path, 'wx').catch((error) => {
+    throw cannotSave(path, error)
+  })
+  try {
+    await pipeline(Readable.from(body), file.createWriteStream())
+  } catch (error) {
+    await rm(path, { force: true })
+    throw error instanceof HostUnreachable ? error : cannotSave(path, error)
+  }
+}
+
+function cannotSave(path: string, error: unknown): ExitError {
+  const reason = reasonOf(error)
+  const what = reason === 'EEXIST' ? 'is there already' : `cannot be written (${reason})`
+  return new ExitError(EXIT.refused, `${path} ${what}`, '--to PATH, or --to - for standard output')
 }
 
 export async function exportEvents(

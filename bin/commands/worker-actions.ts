@@ -1,4 +1,5 @@
 /** The verbs that change the fleet: pair, rename, enable, revoke. */
+import { quoteWord } from '../../core/quote-word.ts'
 import type { FleetResponse, WorkerView } from '../../protocol/worker.ts'
 import { findWorker } from '../client/names.ts'
 import type { CommandContext } from '../client/run-command.ts'
@@ -38,7 +39,7 @@ export async function revoke(context: CommandContext, name: string): Promise<voi
   await questions.confirmLoss({
     loss: lossOf(worker),
     yes: options.yes,
-    command: `switchyard workers revoke ${name}`,
+    command: `switchyard workers revoke ${quoteWord(name)}`,
   })
   const fleet = await client.revokeWorker({ id: worker.id })
   if (output.format === 'json') output.json(fleet)

@@ -1,5 +1,5 @@
 /** The options of client commands, each at its far end: in the request that the host receives, or in what is printed. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -75,7 +75,10 @@ async function startHost(folder: string, requests: string[]): Promise<void> {
     const { pathname, search } = new URL(request.url ?? '', 'http://host')
     requests.push([request.method, pathname + search, body].filter((part) => part !== '').join(' '))
     response.setHeader('content-type', 'application/json')
-    if (pathname.includes('/artifacts/')) response.end('the report')
+    if (pathname.endsWith('/artifacts/broken.txt')) {
+      response.write('half of')
+      setTimeout(() => response.destroy(), 50)
+    } else if (pathname.includes('/artifacts/')) response.end('the report')
     else if (pathname.startsWith('/ws')) response.writeHead(503).end('{"error":"no sockets here"}')
     else response.end(JSON.stringify(answerTo(pathname, request.method ?? '')))
   })
@@ -120,6 +123,7 @@ test('--yes goes on where something is destroyed', async () => {
   const asked = await run('discard', 'ENG-1')
   expect([asked.code, asked.err]).toEqual([2, expect.stringContaining('try: switchyard discard ENG-1 --yes')])
   expect(asked.requests.filter((line) => line.startsWith('POST'))).toEqual([])
+  expect((await run('discard', 'web#12')).err).toContain("try: switchyard discard 'web#12' --yes")
   const sure = await run('discard', 'ENG-1', '--yes')
   expect([sure.code, sure.requests.at(-1)]).toEqual([0, `POST /api/runs/${RUN_ID}/discard`])
 })
@@ -250,6 +254,14 @@ test('runs wait --timeout gives up', async () => {
 test('runs artifacts --to names the file', async () => {
   const { code, folder } = await run('runs', 'artifacts', 'ENG-1', 'report.txt', '--to', 'FOLDER/saved.txt')
   expect([code, readFileSync(join(folder, 'saved.txt'), 'utf8')]).toEqual([0, 'the report'])
+})
+
+test('runs artifacts leaves no part of a file, and says why there is none', async () => {
+  const broken = await run('runs', 'artifacts', 'ENG-1', 'broken.txt', '--to', 'FOLDER/saved.txt')
+  expect([broken.code, broken.err]).toEqual([69, expect.stringContaining('no host answers')])
+  expect(existsSync(join(broken.folder, 'saved.txt'))).toBe(false)
+  const nowhere = await run('runs', 'artifacts', 'ENG-1', 'report.txt', '--to', 'FOLDER/none/saved.txt')
+  expect([nowhere.code, nowhere.err]).toEqual([1, expect.stringContaining('cannot be written (ENOENT)')])
 })
 
 test.each(['retry', 'followup'])('%s --instructions reach the host', async (verb) => {
