@@ -3,6 +3,7 @@ import type { Client } from '../../client/client.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import { runInCommand, showPullCommand } from '../../core/run/name-in-commands.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
+import { ACTIVE } from '../client/active-statuses.ts'
 import { findRun } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
@@ -21,7 +22,6 @@ export interface ListOptions extends ClientOptions {
   readonly all?: boolean | undefined
 }
 
-export const ACTIVE: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
 const FINISHED: readonly RunStatus[] = ['completed', 'failed', 'cancelled']
 const FINISHED_SHOWN = 20
 const PAGE = 200

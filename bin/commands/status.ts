@@ -4,9 +4,9 @@ import { DashboardFeed } from '../../client/dashboard-feed.ts'
 import { isPassing } from '../../client/errors.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
 import type { Run } from '../../protocol/run.ts'
+import { ACTIVE } from '../client/active-statuses.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { whileWatching } from '../client/watching.ts'
-import { ACTIVE } from './runs.ts'
 import { type HostSnapshot, printSnapshot, type SnapshotDetails } from './status-lines.ts'
 
 export interface StatusOptions extends ClientOptions {

@@ -24,6 +24,9 @@ export interface Completion {
   readonly dataDir: string | undefined
 }
 
+/** `switchyard help` explains these besides commands. */
+const TOPICS = ['exit', 'environment', 'json']
+
 /** The ids that an argument of this name takes. */
 const IDS_OF_ARGUMENT: Readonly<Record<string, readonly IdKind[]>> = {
   run: ['run'],
@@ -54,7 +57,7 @@ export function readLine(root: CommandUnknownOpts, typed: readonly string[]): Co
     const verbs = args.length === 0 && !walk.areOptionsOver ? verbsOf(command) : []
     return {
       ...basis,
-      words: [...verbs, ...choicesOf(argument)],
+      words: [...verbs, ...choicesOf(argument), ...wordsOf(argument, root, args)],
       ids: IDS_OF_ARGUMENT[argument?.name() ?? ''] ?? [],
     }
   }
@@ -130,6 +133,19 @@ const verbsOf = (command: CommandUnknownOpts): Candidate[] =>
     .createHelp()
     .visibleCommands(command)
     .map((verb) => ({ value: verb.name(), about: verb.description() }))
+
+/** `help` takes the words of the whole tree. */
+function wordsOf(
+  argument: Argument | undefined,
+  root: CommandUnknownOpts,
+  args: readonly string[],
+): Candidate[] {
+  if (argument?.name() !== 'command-or-topic') return []
+  let command: CommandUnknownOpts | undefined = root
+  for (const word of args) command = command === undefined ? undefined : findCommand(command, word)
+  const topics = args.length === 0 ? TOPICS.map((value) => ({ value, about: 'topic' })) : []
+  return command === undefined ? [] : [...topics, ...verbsOf(command)]
+}
 
 const choicesOf = (argument: Argument | undefined): Candidate[] =>
   (argument?.argChoices ?? []).map((value) => ({ value, about: '' }))

@@ -22,6 +22,7 @@ import {
   ticketsCommand,
   versionCommand,
 } from './everyday.ts'
+import { helpCommand } from './help.ts'
 import { initCommand } from './init.ts'
 import { memoriesCommand } from './memories.ts'
 import { mcpCommand, oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
@@ -65,6 +66,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   quickstart: quickstartCommand,
   'oauth-helper': oauthHelperCommand,
   mcp: mcpCommand,
+  help: () => helpCommand(createProgram),
   complete: () => completeCommand(createProgram),
 }
 /** Commands that no person types. */

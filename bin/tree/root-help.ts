@@ -21,7 +21,7 @@ Set up
   doctor                    Check this machine and name each cure
   service, completion       Start at login; complete words and ids
   api METHOD PATH           Send one request to the host
-  version                   Say which version this is
+  version, help TOPIC       Say which version; explain exit, environment, json
 Programs
   serve, worker             The host; a worker
   quickstart, oauth-helper  The example; the public OAuth helper

@@ -51,10 +51,10 @@ const complete = (env: Record<string, string>, ...words: string[]): Promise<stri
   run('switchyard', ['complete', '--', ...words], env)
 
 const START = {
-  bash: { args: ['--norc', '--noprofile', '-i'], load: 'source <(switchyard completion bash)' },
+  bash: { args: ['--norc', '--noprofile', '-i'], prepare: ':' },
   zsh: {
     args: ['-f', '-i'],
-    load: 'autoload -Uz compinit; compinit -u -D; source <(switchyard completion zsh)',
+    prepare: 'autoload -Uz compinit; compinit -u -D',
   },
 } as const
 
@@ -72,7 +72,7 @@ test.each(['bash', 'zsh'] as const)('%s completes words, options, choices and id
     shown += data
   })
   const expectShown = (part: string) => until(`${name} shows ${part}`, () => shown.includes(part))
-  shell.write(`${START[name].load}; echo load''ed\r`)
+  shell.write(`${START[name].prepare}; source <(switchyard completion ${name}); echo load''ed\r`)
   await expectShown('loaded\r')
   for (const [typed, added] of [
     ['expl', 'ain '],

@@ -21,6 +21,8 @@ test.each([
   ['--vers', ['--version']],
   ['runs --nothing=x', []],
   ['nonsense ', []],
+  ['help env', ['environment']],
+  ['help runs exp', ['export']],
 ])('words complete “%s”', (line, words) => {
   expect(fitting(line)).toEqual(words)
 })

@@ -9,7 +9,7 @@ test('a start builds only the command that it names, under that name', () => {
   for (const name of all) expect(namesFor(name, '--help')).toEqual([name])
 })
 
-test.each([[], ['--help'], ['--json', 'status'], ['stauts'], ['help', 'runs'], ['constructor']])(
+test.each([[], ['--help'], ['--json', 'status'], ['stauts'], ['constructor']])(
   'without the name of a command first, the whole tree answers: %j',
   (...words: string[]) => {
     expect(namesFor(...words)).toEqual(all)

@@ -1,0 +1,54 @@
+/** Words that `switchyard help TOPIC` and the manual pages share. */
+
+/** A term, and what it means. */
+export type Entry = readonly [term: string, meaning: string]
+
+export const EXIT_CODES: readonly Entry[] = [
+  ['0', 'done; runs that were waited for have completed'],
+  ['1', 'the host refused, a run did not complete, a check failed, or the time to wait was over'],
+  ['2', 'wrong use: an unknown option, an ambiguous name, a missing --yes, a question without a terminal'],
+  ['69', 'no host is reachable'],
+  ['130', 'Ctrl-C ended the watching or a question; 143 after SIGTERM'],
+]
+
+export const EXIT_CODES_OF_PROGRAMS: readonly Entry[] = [
+  ['65', 'the data is of a newer version'],
+  ['69', 'a port is in use, or this machine has no sandbox'],
+  ['70', 'a bug, or a failure of the disk'],
+  ['75', 'another process uses this data directory or this credential'],
+  ['76', 'host and worker do not understand the version of each other'],
+  ['77', 'the host does not accept this worker'],
+  ['78', 'the configuration is not valid'],
+]
+
+export const ENVIRONMENT: readonly Entry[] = [
+  ['SWITCHYARD_DATA_DIR', 'the data directory, whose host is asked; --data-dir wins'],
+  ['SWITCHYARD_URL', 'the address of another host; needs SWITCHYARD_TOKEN'],
+  ['SWITCHYARD_TOKEN', 'the token of the host in SWITCHYARD_URL'],
+  ['SWITCHYARD_SANDBOX_DIR', 'where a worker keeps sandboxes and copies of repositories'],
+  ['NO_COLOR', 'with any value: no colours; --color wins'],
+  ['FORCE_COLOR', 'colours also without a terminal; NO_COLOR wins'],
+  ['LC_ALL, LC_CTYPE, LANG', 'signs are ASCII unless the first that is set names UTF-8'],
+  ['TERM', 'dumb: neither colours nor lines that are drawn again'],
+  ['VISUAL, EDITOR', 'the editor of config edit'],
+  ['XDG_DATA_HOME', 'the data directory is below it by default'],
+]
+
+export const JSON_OUTPUT: readonly string[] = [
+  '--json, short for -o json, prints the records of the API as they are: indented on a terminal, one line elsewhere.',
+  'Commands that go on (logs -f, status --watch, start --watch, runs wait) print one JSON value for each line.',
+  'Instants are UTC. Fields that are not known are missing.',
+  'An error leaves standard output empty. Standard error then holds one line, {"error":"...","cure":"..."}.',
+  'New fields may be added at any time; a program ignores those that it does not know.',
+]
+
+export const ENVIRONMENT_OF_HELPER: readonly Entry[] = [
+  ['CODEHOST_CLIENT_ID', 'the client id at the code host'],
+  ['TRACKER_CLIENT_ID', 'the client id at the tracker'],
+  [
+    'TRACKER_CLIENT_SECRET',
+    'the secret at the tracker; a file may hold each of the three, named by NAME_FILE',
+  ],
+  ['SWITCHYARD_TRACKER_URL', 'another address of the tracker'],
+  ['SWITCHYARD_CODEHOST_URL', 'another address of the code host'],
+]
