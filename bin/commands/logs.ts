@@ -14,7 +14,7 @@ import { formatCost } from '../output/amounts.ts'
 import { formatClockSeconds, parseSince } from '../output/times.ts'
 import type { ShownPhase } from '../tree/phases.ts'
 import { keepColors } from './keep-colors.ts'
-import { beginningOf } from './run-facts.ts'
+import { beginningOf } from './run-beginning.ts'
 import { type LogLine, lineOf } from './run-lines.ts'
 
 export interface LogsOptions extends ClientOptions {

@@ -10,10 +10,9 @@ import { formatAge, formatClock, formatClockSeconds } from '../output/times.ts'
 import { agentName } from './agent-names.ts'
 import { costLines } from './cost-lines.ts'
 import { keepColors } from './keep-colors.ts'
+import { beginningOf } from './run-beginning.ts'
 
 const NAME_COLUMNS = 11
-
-export const beginningOf = ({ queuedAt, createdAt }: Run): string => queuedAt ?? createdAt
 
 export interface RunDetails {
   /** The newest line of the agent. */

@@ -12,7 +12,7 @@ import type { Output } from '../output/output.ts'
 import { RUN_DIGITS, shortenIds } from '../output/short-ids.ts'
 import type { TableColumn } from '../output/table.ts'
 import { formatAge } from '../output/times.ts'
-import { beginningOf, runLines } from './run-facts.ts'
+import { beginningOf } from './run-beginning.ts'
 import { lastLineOf } from './run-lines.ts'
 
 export interface ListOptions extends ClientOptions {
@@ -131,6 +131,8 @@ export async function show(context: CommandContext, name: string): Promise<void>
       client.readRunEvents({ id: run.id, tail: LAST_EVENTS }),
       client.readConfig(),
     ])
+    // The names of branches are derived with hashes, which other commands don't load.
+    const { runLines } = await import('./run-facts.ts')
     for (const line of runLines(context, run, { last: lastLineOf(tail), repos })) output.data(line)
     const [next] = nextCommands(run)
     if (next !== undefined) output.next(next)

@@ -12,7 +12,7 @@ import type { CostEntry } from '../../protocol/cost.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { formatLocalDay } from '../output/times.ts'
-import { beginningOf } from './run-facts.ts'
+import { beginningOf } from './run-beginning.ts'
 
 export interface SpentCost {
   readonly run: Run

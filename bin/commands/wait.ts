@@ -9,7 +9,7 @@ import { EXIT, unwrapOrExit } from '../exit.ts'
 import { formatCost } from '../output/amounts.ts'
 import { padEnd } from '../output/text-width.ts'
 import { formatClockSeconds, parseTimeout } from '../output/times.ts'
-import { beginningOf } from './run-facts.ts'
+import { beginningOf } from './run-beginning.ts'
 
 export interface WaitOptions extends ClientOptions {
   readonly timeout?: string | undefined

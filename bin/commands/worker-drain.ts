@@ -9,7 +9,7 @@ import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { whileWatching } from '../client/watching.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { formatAgeOf, parseTimeout } from '../output/times.ts'
-import { beginningOf } from './run-facts.ts'
+import { beginningOf } from './run-beginning.ts'
 import { printChanged } from './worker-actions.ts'
 
 export interface DrainOptions extends ClientOptions {
