@@ -20,6 +20,7 @@ export interface ManualFacts {
   readonly date: string
 }
 
+const OF_PROGRAMS = 'The programs also end with:'
 /** These have exit codes of their own. */
 const PROGRAMS: ReadonlySet<string> = new Set(['serve', 'worker', 'quickstart', 'oauth-helper'])
 
@@ -58,8 +59,8 @@ function rootPage(
       plain('Without a command it shows the status on a terminal.'),
     ]),
     section('COMMANDS', terms(commands.map((command) => [command.name(), sentence(command.description())]))),
-    section('OPTIONS', [...optionTerms([...tree.options, ...shared])]),
-    section('EXIT STATUS', [...terms(EXIT_CODES)]),
+    section('OPTIONS', optionTerms([...tree.createHelp().visibleOptions(tree), ...shared])),
+    section('EXIT STATUS', [...terms(EXIT_CODES), '.PP', OF_PROGRAMS, ...terms(EXIT_CODES_OF_PROGRAMS)]),
     section('ENVIRONMENT', terms(ENVIRONMENT)),
     section('JSON', JSON_OUTPUT.map(plain)),
     examples('switchyard'),
@@ -129,7 +130,8 @@ function optionTerms(options: readonly Option[]): string[] {
   return options.flatMap((option) => {
     const [flags = '', value] = splitFlags(option.flags)
     const head = value === undefined ? bold(flags) : `${bold(flags)} ${italic(value)}`
-    const isDefaultShown = option.defaultValue !== undefined && !option.negate && option.required
+    const isDefaultShown =
+      option.defaultValue !== undefined && option.required && !option.description.includes('(default: ')
     const byDefault = option.defaultValueDescription ?? String(option.defaultValue)
     const parts = [
       option.description,

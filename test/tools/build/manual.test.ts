@@ -66,6 +66,12 @@ test('a page has the sections of a manual, with verbs, options, choices and exam
     expect(shown).toContain(part)
 })
 
+test('a default is named once', () => {
+  const page = pages.get('switchyard-serve.1') ?? ''
+  expect(page).toContain('one of debug, info, warn, error, silent; info by default')
+  expect(page.match(/default: none\).*/g)).toEqual(['default: none)', 'default: none)'])
+})
+
 test('each example is of a command that exists', () => {
   expect(Object.keys(EXAMPLES).filter((name) => name !== 'switchyard' && !commands.includes(name))).toEqual(
     [],
