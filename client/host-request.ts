@@ -25,20 +25,18 @@ export interface PlainRequest {
   readonly body?: unknown
 }
 
+type AtHost<T> = { readonly at: HostAddress } & T
+
 /** Sends any request with the token, and returns the whole answer. */
-export async function requestText(
+export function requestText(
   connection: ClientConnection,
   request: PlainRequest,
   options: CallOptions,
-): Promise<{ readonly at: HostAddress; readonly text: string }> {
-  const timer = new RequestTimer(options)
-  timer.start(options.timeoutMs)
-  try {
-    const { at, reply } = await sendRequest(connection, request, timer)
-    return { at, text: await readWhole(at, reply, timer) }
-  } finally {
-    timer.stop()
-  }
+): Promise<AtHost<{ readonly text: string }>> {
+  return sendRequest(connection, request, options, async (at, reply, timer) => ({
+    at,
+    text: await readWhole(at, reply, timer),
+  }))
 }
 
 /**
@@ -46,44 +44,47 @@ export async function requestText(
  *
  * Reading the body throws a `HostUnreachable` when the host stops in the middle of it.
  */
-export async function openReply(
+export function openReply(
   connection: ClientConnection,
   request: PlainRequest,
   options: CallOptions,
-): Promise<{ readonly at: HostAddress; readonly reply: ClientReply }> {
+): Promise<AtHost<{ readonly reply: ClientReply }>> {
+  return sendRequest(connection, request, options, async (at, reply, timer) => {
+    const body = readParts(at, reply, timer)
+    return { at, reply: { status: reply.status, header: (name) => reply.header(name), body } }
+  })
+}
+
+/** @param read reads a success within the time limit */
+async function sendRequest<T>(
+  connection: ClientConnection,
+  { method, path, body }: PlainRequest,
+  options: CallOptions,
+  read: (at: HostAddress, reply: ClientReply, timer: RequestTimer) => Promise<T>,
+): Promise<T> {
+  const at = await connection.address()
   const timer = new RequestTimer(options)
   timer.start(options.timeoutMs)
   try {
-    const { at, reply } = await sendRequest(connection, request, timer)
-    const body = readParts(at, reply, timer)
-    return { at, reply: { status: reply.status, header: (name) => reply.header(name), body } }
+    const reply = await connection
+      .send({
+        method,
+        url: `${at.url}${path}`,
+        headers: headersOf(at, body),
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal: timer.signal,
+      })
+      .catch((error) => {
+        throw timer.failureOf(at, error)
+      })
+    if (reply.status >= 200 && reply.status < 300) return await read(at, reply, timer)
+    const challenge = reply.header('www-authenticate')
+    const text = await readWhole(at, reply, timer)
+    const refusal = { status: reply.status, text, ...(challenge === undefined ? {} : { challenge }) }
+    throw new HostRefusal(at, refusal, `${method} ${path}`)
   } finally {
     timer.stop()
   }
-}
-
-async function sendRequest(
-  connection: ClientConnection,
-  { method, path, body }: PlainRequest,
-  timer: RequestTimer,
-): Promise<{ readonly at: HostAddress; readonly reply: ClientReply }> {
-  const at = await connection.address()
-  const reply = await connection
-    .send({
-      method,
-      url: `${at.url}${path}`,
-      headers: headersOf(at, body),
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: timer.signal,
-    })
-    .catch((error) => {
-      throw timer.failureOf(at, error)
-    })
-  if (reply.status >= 200 && reply.status < 300) return { at, reply }
-  const challenge = reply.header('www-authenticate')
-  const text = await readWhole(at, reply, timer)
-  const refusal = { status: reply.status, text, ...(challenge === undefined ? {} : { challenge }) }
-  throw new HostRefusal(at, refusal, `${method} ${path}`)
 }
 
 /** The time limit of one request, and its abort by the caller. */

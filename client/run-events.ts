@@ -16,8 +16,8 @@ import { readJsonArray } from './json-array.ts'
 import { REQUEST_LINES } from './request-lines.ts'
 
 const [METHOD = '', PATH = ''] = REQUEST_LINES.readRunEvents.split(' ')
-/** Pushed events that wait for a slow reader; beyond it they are dropped, and asked for later. */
-const WAITING_EVENTS_MAX = 10_000
+/** Pushed events that wait for a slow reader, of up to 256 KiB each; more are dropped, and asked for later. */
+const WAITING_EVENTS_MAX = 1_000
 const RETRY_MS = 500
 
 /** All events, those after an index, those before one, or the last. */
@@ -140,10 +140,12 @@ class RunFollower {
       if (error instanceof HostRefusal && error.isLasting) throw error
       // The host is away; a new connection asks at once, and otherwise the pause does.
       this.#mustRead = true
+      let timer: ReturnType<typeof setTimeout> | undefined
       await new Promise<void>((resolve) => {
         this.#wake = resolve
-        setTimeout(resolve, RETRY_MS)
+        timer = setTimeout(resolve, RETRY_MS)
       })
+      clearTimeout(timer)
     }
   }
 

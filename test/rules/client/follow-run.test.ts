@@ -256,6 +256,20 @@ test('it ends at once while a page is read, and leaves no timer', async () => {
   expect(jest.getTimerCount()).toBe(0)
 })
 
+test('it ends at once while it waits to ask again, and leaves no timer', async () => {
+  const host = new ModelHost(new Random(SEED))
+  const stop = new AbortController()
+  host.send = async () => {
+    throw new Error('ECONNREFUSED')
+  }
+  const outcome = follow(host, { signal: stop.signal }).catch((error) => error)
+  await jest.advanceTimersByTimeAsync(STEP_MS)
+  stop.abort(new Error('stopped by hand'))
+  await jest.advanceTimersByTimeAsync(0)
+  expect(await outcome).toEqual(new Error('stopped by hand'))
+  expect(jest.getTimerCount()).toBe(0)
+})
+
 test('a host that goes silent within a page is asked again', async () => {
   const host = new ModelHost(new Random(SEED))
   host.append()
