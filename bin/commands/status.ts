@@ -81,10 +81,16 @@ function print(context: CommandContext<StatusOptions>, { snapshot, details }: St
 async function watchStatus(context: CommandContext<StatusOptions>): Promise<number | undefined> {
   return await whileWatching(context, 'the host goes on', async (signal) => {
     const printer = new StatusPrinter(context)
-    await printer.refresh()
-    // Ctrl-C may have come meanwhile.
-    signal.throwIfAborted()
-    await followChanges(context, signal, printer)
+    const onResize = () => printer.redraw()
+    process.stdout.on('resize', onResize)
+    try {
+      await printer.refresh()
+      // Ctrl-C may have come meanwhile.
+      signal.throwIfAborted()
+      await followChanges(context, signal, printer)
+    } finally {
+      process.stdout.off('resize', onResize)
+    }
     return undefined
   })
 }
@@ -127,6 +133,7 @@ function followChanges(context: CommandContext, signal: AbortSignal, printer: St
 class StatusPrinter {
   readonly #context: CommandContext<StatusOptions>
   #printed: string | undefined
+  #latest: Status | undefined
 
   constructor(context: CommandContext<StatusOptions>) {
     this.#context = context
@@ -135,17 +142,29 @@ class StatusPrinter {
   async refresh(): Promise<void> {
     const { output } = this.#context
     const read = await readStatus(this.#context)
+    this.#latest = read
     const key = keyOf(read.snapshot)
     if (key === this.#printed) return
     const isFirst = this.#printed === undefined
     this.#printed = key
     if (output.format === 'table') {
-      const isRedrawn = output.stdout.isTerminal && process.env.TERM !== 'dumb'
-      if (isRedrawn) output.writeData(CLEAR_SCREEN)
+      if (this.#isRedrawn) output.writeData(CLEAR_SCREEN)
       else if (!isFirst) output.data('')
     }
     print(this.#context, read)
     await output.drained()
+  }
+
+  /** Lines that were drawn for another width would stay broken until the next change. */
+  redraw(): void {
+    if (this.#latest === undefined || !this.#isRedrawn) return
+    this.#context.output.writeData(CLEAR_SCREEN)
+    print(this.#context, this.#latest)
+  }
+
+  get #isRedrawn(): boolean {
+    const { output } = this.#context
+    return output.format === 'table' && output.stdout.isTerminal && process.env.TERM !== 'dumb'
   }
 }
 
