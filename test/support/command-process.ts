@@ -6,7 +6,7 @@ import { chmodSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach } from '@jest/globals'
-import { tempFolder } from './temp-folder.ts'
+import { beforeFoldersGo, tempFolder } from './temp-folder.ts'
 import { until } from './until.ts'
 
 export const commandPath = join(
@@ -56,6 +56,16 @@ afterEach(async () => {
   for (const child of running) child.kill('SIGKILL')
   running.clear()
 })
+
+/** Lets the process run until the test file ends, for tests that leave it as they find it. */
+export function keepForFile(command: CommandProcess): CommandProcess {
+  running.delete(command.process)
+  beforeFoldersGo(async () => {
+    command.process.kill('SIGKILL')
+    await command.exit
+  })
+  return command
+}
 
 export function serve(
   dataDir: string,

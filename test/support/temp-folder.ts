@@ -6,6 +6,12 @@ import { afterAll } from '@jest/globals'
 import { UNTIL_MS_MAX, until } from './until.ts'
 
 const folders: string[] = []
+const endings: (() => Promise<void>)[] = []
+
+/** Registers the end of what uses the folders of the test file until then. */
+export function beforeFoldersGo(end: () => Promise<void>): void {
+  endings.push(end)
+}
 
 /** Creates an empty folder that is deleted after the test file; in memory where the machine has room. */
 export function tempFolder(): string {
@@ -24,6 +30,7 @@ function createFolderIn(parent: string): string {
 }
 
 afterAll(async () => {
+  for (const end of endings.splice(0)) await end()
   for (const folder of folders.splice(0)) await removeTestFolder(folder)
 })
 

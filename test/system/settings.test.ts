@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import { WebSocket } from 'undici'
-import { type CommandProcess, serve } from '../support/command-process.ts'
+import { type CommandProcess, keepForFile, serve } from '../support/command-process.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
@@ -53,6 +53,19 @@ function startHost(config: object = {}): CommandProcess {
   })
   return serve(dataDir)
 }
+
+/** One host for all tests whose patches it refuses: they check that its file stays as it was. */
+function refusingHost(config: object = {}): () => Promise<CommandProcess> {
+  let served: CommandProcess | undefined
+  return async () => {
+    served ??= keepForFile(startHost(config))
+    await served.waitForLaunch()
+    return served
+  }
+}
+
+const plainHost = refusingHost({ sandbox: { concurrency: 3 } })
+const configuredHost = refusingHost(CONFIGURED)
 
 const readStoredText = (served: CommandProcess) => readFileSync(join(served.dataDir, 'config.json'), 'utf8')
 const readStoredConfig = (served: CommandProcess) => {
@@ -111,16 +124,13 @@ describe('rule 2: the merged result is validated before anything is written', ()
       /^\/patch\/tracker\/path: /,
     ],
   ])('%s: 400, prefixed by the field path, nothing written', async (_what, change, reason) => {
-    const served = startHost({ sandbox: { concurrency: 3 } })
-    await served.waitForLaunch()
-    await expectRefused(served, change, reason)
+    await expectRefused(await plainHost(), change, reason)
   })
 
   test('one wrong field in a patch prevents the others from being written', async () => {
-    const served = startHost()
-    await served.waitForLaunch()
+    const served = await plainHost()
     await expectRefused(served, { sandbox: { concurrency: 5, retentionHours: -1 } }, /retentionHours/)
-    expect(await served.request('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 2 } } })
+    expect(await served.request('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 3 } } })
   })
 
   test.each([
@@ -130,7 +140,7 @@ describe('rule 2: the merged result is validated before anything is written', ()
     ['33 levels', `{"patch":${'{"a":'.repeat(33)}1${'}'.repeat(34)}`],
     ['a number that does not come back', '{"patch":{"sandbox":{"retentionHours":1e999}}}'],
   ])('%s is refused', async (_what, body) => {
-    const served = startHost()
+    const served = await plainHost()
     const { url, token } = await served.waitForLaunch()
     const before = readStoredText(served)
     const answer = await fetch(`${url}/api/settings`, {
@@ -178,14 +188,15 @@ describe('rule 4: credentials', () => {
   )
 
   test.each(credentials)('%s.%s may not be set', async (section, key, value) => {
-    const served = startHost()
-    await served.waitForLaunch()
-    await expectRefused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
+    await expectRefused(
+      await plainHost(),
+      { [section]: { [key]: value } },
+      new RegExp(`^/patch/${section}/${key}: `),
+    )
   })
 
   test.each(credentials)('%s.%s may not be changed, masked, emptied or deleted', async (section, key) => {
-    const served = startHost(CONFIGURED)
-    await served.waitForLaunch()
+    const served = await configuredHost()
     for (const value of ['2032-01-01T00:00:00.000Z', '***', '', null]) {
       await expectRefused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
     }
@@ -194,9 +205,7 @@ describe('rule 4: credentials', () => {
   test.each(['tracker', 'codehost', 'agent'])(
     'deleting the section %s is refused, because it contains credentials',
     async (section) => {
-      const served = startHost(CONFIGURED)
-      await served.waitForLaunch()
-      await expectRefused(served, { [section]: null }, new RegExp(`^/patch/${section}/`))
+      await expectRefused(await configuredHost(), { [section]: null }, new RegExp(`^/patch/${section}/`))
     },
   )
 
