@@ -112,6 +112,7 @@ function refuseAboveBudget(
     drafts.delete(name)
     refusals.delete(name)
   }
+  if (runBytesMax === Number.POSITIVE_INFINITY) return undefined
   const draftBytes = (each: string) => (drafts.get(each) ?? []).reduce((sum, { length }) => sum + length, 0)
   let bytes = draftBytes(name) + data.length
   // A draft and the artifact that it replaces do not both remain.
