@@ -2,14 +2,15 @@
  * Starts the slowest test files first, so that no single file runs alone at the end of a whole run.
  *
  * Jest sorts by the durations of earlier runs, which a fresh clone does not have, and then by file size, which says
- * little: many small files wait for real processes.
+ * little: many small files wait for real processes. So the files of folders with real processes follow those that are
+ * listed.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import Sequencer from '@jest/test-sequencer'
 import { root } from '../../build/bundle.mjs'
 
-/** Files that take more than about fifteen seconds alone, the slowest first. */
+/** Files that take more than about ten seconds beside others, the slowest first. */
 const SLOWEST = [
   'simulation/simulation',
   'system/interrupted-costs',
@@ -24,21 +25,16 @@ const SLOWEST = [
   'system/quickstart',
   'system/kill-runs',
   'adapters/store/disk-faults',
-  'adapters/store/files',
   'system/attach',
   'system/kill',
   'adapters/bin/attach',
   'adapters/providers/quota-day',
-  'adapters/worker/agents/usage',
-  'system/settings',
   'system/serve',
   'system/follow-up-kills',
-  'adapters/worker/git/hostile',
   'system/queue-causes',
   'system/workers',
   'adapters/providers/codehost/local-pulls',
   'adapters/worker/terminal/headless-screen',
-  'adapters/worker/git/mirror-cache',
   'system/lost-database',
   'system/reported-pulls',
   'system/follow-up',
@@ -47,10 +43,14 @@ const SLOWEST = [
   'adapters/providers/quota-stop',
   'system/providers-connect',
   'adapters/worker/git/remote-path',
+  'adapters/providers/codehost/local-hostile',
+  'system/conversations',
   'rules/protocol/frame-budget',
   'adapters/bin/quickstart',
   'adapters/store/kill',
   'system/ticket-states',
+  'tidy',
+  'far-ends',
 ].map((name) => join(root, 'test', `${name}.test.ts`))
 
 export default class SlowestFirst extends Sequencer {
@@ -61,8 +61,15 @@ export default class SlowestFirst extends Sequencer {
   }
 }
 
-/** Equal for all files that are not listed, so that Jest's own order of them stays. */
+/** Folders whose files mostly take longer than tests of rules and machines, the slowest first. */
+const SLOW_FOLDERS = ['system', 'adapters', 'tools', 'conversations'].map((name) =>
+  join(root, 'test', name, '/'),
+)
+
+/** Equal for all files of a folder that are not listed, so that Jest's own order of them stays. */
 function placeOf({ path }) {
   const place = SLOWEST.indexOf(path)
-  return place === -1 ? SLOWEST.length : place
+  if (place !== -1) return place
+  const folder = SLOW_FOLDERS.findIndex((each) => path.startsWith(each))
+  return SLOWEST.length + (folder === -1 ? SLOW_FOLDERS.length : folder)
 }
