@@ -95,7 +95,8 @@ export async function findTicket(client: Client, name: string): Promise<Ticket> 
   const eligible = tickets.find(({ id, identifier }) => id === name || identifier === name)
   if (eligible !== undefined) return eligible
   const [run] = await client.listRuns({ ticket: name, limit: 1 })
-  if (run !== undefined) return run.ticket
+  // The record of a run has the ticket as it was when the run was queued.
+  if (run !== undefined) return (await client.explainRun({ id: run.id })).ticket ?? run.ticket
   throw new ExitError(EXIT.refused, `no ticket is called ${name}`, 'switchyard tickets')
 }
 

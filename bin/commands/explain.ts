@@ -29,7 +29,9 @@ export async function explain(context: CommandContext<ExplainOptions>, name: str
     output.json(answer)
     return
   }
-  output.data(output.stdout.clean(explanationOf(answer, name)))
+  const { stdout } = output
+  const answered = stdout.clean(explanationOf(answer, name))
+  for (const line of stdout.isTerminal ? wrapWords(answered, stdout.width) : [answered]) output.data(line)
   const { run, gates } = answer
   if (run === undefined || !hasEnded(run)) printGates(context, gates)
   else {

@@ -1,9 +1,11 @@
 /** The verbs that change a run: cancel, retry, followup, release, discard. */
 import { HostRefusal } from '../../client/errors.ts'
+import { hasEnded } from '../../client/run-events.ts'
 import { quoteWord } from '../../core/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
 import { findRuns } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import type { Output } from '../output/output.ts'
 import { formatClock } from '../output/times.ts'
 import { describeRun } from './runs.ts'
 import { readRunOptions } from './start.ts'
@@ -12,10 +14,18 @@ export interface ActionOptions extends ClientOptions {
   readonly instructions?: string | undefined
 }
 
+/** A worker that has the run ends it first. */
+function describeCancelled(output: Output, run: Run): string {
+  if (hasEnded(run)) return describeRun(output, run)
+  return output.stdout.clean(
+    `${run.ticket.identifier} is being cancelled, ${run.status} until its worker has ended it`,
+  )
+}
+
 type RunAction = (run: Run) => Promise<Run>
 
 export function cancel(context: CommandContext, names: readonly string[]): Promise<void> {
-  return actOn(context, names, ({ id }) => context.client.cancelRun({ id }))
+  return actOn(context, names, ({ id }) => context.client.cancelRun({ id }), describeCancelled)
 }
 
 export async function retry(context: CommandContext<ActionOptions>, names: readonly string[]): Promise<void> {
@@ -57,12 +67,22 @@ function lossOf({ ticket, sandbox }: Run, present: Parameters<typeof formatClock
   return `this deletes ${ticket.identifier}'s sandbox${where}${kept}`
 }
 
-async function actOn(context: CommandContext, names: readonly string[], action: RunAction): Promise<void> {
-  await actOnRuns(context, await findRuns(context.client, names), action)
+async function actOn(
+  context: CommandContext,
+  names: readonly string[],
+  action: RunAction,
+  describe = describeRun,
+): Promise<void> {
+  await actOnRuns(context, await findRuns(context.client, names), action, describe)
 }
 
 /** The refusal of one run names it, because there may be several. */
-async function actOnRuns({ output }: CommandContext, runs: readonly Run[], action: RunAction): Promise<void> {
+async function actOnRuns(
+  { output }: CommandContext,
+  runs: readonly Run[],
+  action: RunAction,
+  describe = describeRun,
+): Promise<void> {
   for (const run of runs) {
     const changed = await action(run).catch((error) => {
       if (error instanceof HostRefusal && runs.length > 1)
@@ -71,6 +91,6 @@ async function actOnRuns({ output }: CommandContext, runs: readonly Run[], actio
     })
     if (output.format === 'json') output.jsonLine(changed)
     else if (output.format === 'id') output.data(changed.id)
-    else output.data(describeRun(output, changed))
+    else output.data(describe(output, changed))
   }
 }

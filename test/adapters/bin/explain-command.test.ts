@@ -70,6 +70,15 @@ test('a cure follows its finding where both fit, and the lines of a long finding
   ])
 })
 
+test('a long answer wraps at words, and a pipe has it in one line', async () => {
+  const error = 'the second verification "npm test" exited with 1'
+  const { print } = await openExplained([], { status: 'failed', error })
+  expect((await print(command, { columns: 40 })).out).toBe(
+    'ENG-1 failed: the second verification\n"npm test" exited with 1\n',
+  )
+  expect((await print(command)).out).toBe(`ENG-1 failed: ${error}\n`)
+})
+
 test('a finished run is explained by its error and the next commands, not by the gates of another run', async () => {
   const stopped = gatesWith({ duplicate: { status: 'stop', message: 'run-1 is failed' } })
   const { print } = await openExplained(stopped, {

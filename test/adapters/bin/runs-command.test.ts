@@ -1,7 +1,10 @@
 /** `switchyard runs show` against a real listener, drawn for a terminal. */
 import { expect, test } from '@jest/globals'
+import { cancel } from '../../../bin/commands/run-actions.ts'
 import { show } from '../../../bin/commands/runs.ts'
+import { tickets } from '../../../bin/commands/tickets.ts'
 import { wait } from '../../../bin/commands/wait.ts'
+import { yes } from '../../../core/result.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { openCommandHost } from '../../support/command-host.ts'
@@ -118,4 +121,22 @@ test('the repository of a ticket that names none is that of its pull request', a
   hostApi.config = () => ({ ...config(), repos: { api: { remote: 'acme/api', defaultBranch: 'main' } } })
   const { out } = await print((context) => show(context, 'ENG-1'), { columns: 80 })
   expect(out).toContain('repo       api (acme/api), branch b from main\n')
+})
+
+test('cancelling tells apart what has ended and what its worker still ends', async () => {
+  const { hostApi, print } = await openCommandHost()
+  hostApi.runsById.set('run-1', fakeRun('run-1', 'queued', 'ENG-1'))
+  const command = () => print((context) => cancel(context, ['ENG-1']), { columns: 80 })
+  expect((await command()).out).toBe('ENG-1 cancelled\n')
+  hostApi.cancelRun = async () => yes(fakeRun('run-1', 'running', 'ENG-1'))
+  expect((await command()).out).toMatch(/^ENG-1 is being cancelled, running until /)
+})
+
+test('a ticket of a run is shown as it is now', async () => {
+  const { hostApi, print } = await openCommandHost()
+  const run = fakeRun('run-1', 'completed', 'ENG-9')
+  hostApi.runsById.set('run-1', run)
+  hostApi.explainRun = () => yes({ ticket: { ...run.ticket, state: 'In Review' }, run, gates: [] })
+  const { out } = await print((context) => tickets(context, 'ENG-9'), { columns: 80 })
+  expect(out.split('\n')[0]).toMatch(/^ENG-9 .* In Review$/)
 })

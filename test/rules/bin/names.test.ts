@@ -15,7 +15,7 @@ const HEX = fakeRun(idOf('ffff'), 'queued', 'bad')
 /** A client of a host with these runs, in the host's order. */
 function clientOf(runs: readonly Run[], workers = [fakeWorker('wk-0123456789abcdef')]): Client {
   const newestFirst = [...runs].sort((a, b) => (a.id < b.id ? 1 : -1))
-  const calls: Pick<Client, 'listRuns' | 'readRun' | 'listWorkers' | 'listTickets'> = {
+  const calls: Pick<Client, 'listRuns' | 'readRun' | 'explainRun' | 'listWorkers' | 'listTickets'> = {
     listRuns: async ({ ticket, before, limit } = {}) =>
       newestFirst
         .filter((run) => ticket === undefined || run.ticket.identifier === ticket)
@@ -26,10 +26,14 @@ function clientOf(runs: readonly Run[], workers = [fakeWorker('wk-0123456789abcd
       if (found !== undefined) return found
       throw new HostRefusal({ url: 'http://h' }, { status: 404, text: '{"error":"no run"}' }, 'GET /')
     },
+    explainRun: async ({ id }) => {
+      const run = await calls.readRun({ id })
+      return { ticket: run.ticket, run, gates: [] }
+    },
     listWorkers: async () => ({ workers }),
     listTickets: async () => [fakeTicket('ENG-9')],
   }
-  // Names are found with these four requests only.
+  // Names are found with these requests only.
   return calls as Client
 }
 
