@@ -232,6 +232,13 @@ describe('errors', () => {
     expect(err).toMatch(/refused the token of \S+launch\.json; .*\n {2}try: restart the host, or name/)
   })
 
+  test('an address without its token is wrong usage that names the token', async () => {
+    const { url } = await startCommandHost()
+    const { code, out, err } = await endOf(runCommand(['runs'], '', { SWITCHYARD_URL: url }))
+    expect([code, out]).toEqual([2, ''])
+    expect(err).toMatch(/^switchyard: SWITCHYARD_TOKEN: .*launch\.json/)
+  })
+
   test('--yes discards', async () => {
     const { run } = await startCommandHost()
     expect(await endOf(run('discard', 'ENG-1', '--yes'))).toEqual({ code: 0, out: 'ENG-1 failed\n', err: '' })
