@@ -24,6 +24,7 @@ import { isFresh, options, root, writeStamp } from './bundle.mjs'
 
 const dist = join(root, 'dist')
 export const program = join(dist, 'bin', 'switchyard.js')
+const commands = join(dist, 'bin', 'client-commands.js')
 const stamp = join(dist, 'stamp.json')
 const inside = { sources: join('worker', 'inside'), built: join(dist, 'inside') }
 
@@ -35,6 +36,7 @@ export async function build() {
   const { build: bundle } = await import('esbuild')
   const terminalAddon = findTerminalAddon()
   const bundles = await Promise.all([
+    bundle(launcherOptions()),
     bundle(commandOptions()),
     bundle({
       ...options,
@@ -50,6 +52,7 @@ export async function build() {
   rmSync(dist, { recursive: true, force: true })
   for (const { path, contents } of bundles.flatMap(({ outputFiles }) => outputFiles)) write(path, contents)
   makeCommand(program)
+  compileCommands()
   write(join(dist, 'bin', 'package.json'), '{ "type": "commonjs" }\n')
   write(join(dist, 'bin', 'programs', 'package.json'), '{ "type": "module" }\n')
   for (const entry of sandboxPrograms()) writeSandboxCommand(basename(entry, '.ts'))
@@ -59,6 +62,7 @@ export async function build() {
   makeWorldReadable(inside.built)
   const inputs = Object.assign({}, ...bundles.map(({ metafile }) => metafile.inputs))
   for (const name of Object.keys(clientParts)) delete inputs[`client-for-${name}.ts`]
+  for (const name of programs) delete inputs[`program:${name}`]
   writeStamp(stamp, { inputs: { ...inputs, [relative(root, terminalAddon)]: {} } })
 }
 
@@ -81,21 +85,28 @@ const programs = [
   'init',
 ].filter((name) => existsSync(join(root, 'bin', 'commands', `${name}.ts`)))
 
+function launcherOptions() {
+  const { banner: _, ...plain } = options
+  return { ...plain, entryPoints: ['bin/launcher.ts'], outfile: program, format: 'cjs', write: false }
+}
+
 /**
  * All client commands are one CommonJS file, which starts in two thirds of the processor time that modules and their
- * parts need.
+ * parts need. It is a function, which `bin/launcher.ts` calls.
  */
 function commandOptions() {
-  const { banner: _, ...plain } = options
   const loadPrograms = {
     name: 'programs',
     setup(bundling) {
       const pattern = new RegExp(`/commands/(${programs.join('|')})\\.ts$`)
       bundling.onResolve({ filter: pattern }, ({ path, kind }) =>
-        kind === 'dynamic-import'
-          ? { path: `./programs/${basename(path, '.ts')}.js`, external: true }
-          : undefined,
+        kind === 'dynamic-import' ? { path: basename(path, '.ts'), namespace: 'program' } : undefined,
       )
+      bundling.onLoad({ filter: /./, namespace: 'program' }, ({ path: name }) => {
+        const command = name.replace(/-(.)/g, (_, letter) => letter.toUpperCase())
+        const contents = `export const ${command} = async (...args) => (await loadProgram('${name}')).${command}(...args)`
+        return { contents, loader: 'js' }
+      })
     },
   }
   const loadLess = {
@@ -109,13 +120,26 @@ function commandOptions() {
     },
   }
   return {
-    ...plain,
+    ...options,
     entryPoints: ['bin/switchyard.ts'],
-    outfile: program,
+    outfile: commands,
     format: 'cjs',
+    banner: { js: '(function (exports, require, module, __filename, __dirname, loadProgram) {' },
+    footer: { js: '})' },
+    // Only the launcher can import.
+    supported: { 'dynamic-import': false },
     plugins: [loadPrograms, loadLess],
     write: false,
   }
+}
+
+/** Compiles what a command without a host needs, which is most of what every command needs. */
+function compileCommands() {
+  const env = { ...process.env, SWITCHYARD_URL: 'http://127.0.0.1:9', SWITCHYARD_TOKEN: 'none' }
+  const script = join(root, 'build', 'compile-commands.mjs')
+  execFileSync(process.execPath, [script, commands, 'status', '--json'], { env, stdio: 'ignore' })
+  // The commands keep their own files from other users; this one is for everybody who may start them.
+  chmodSync(`${commands}.code`, 0o644)
 }
 
 // ---- programs inside a sandbox -------------------------------------------------------------------------------------

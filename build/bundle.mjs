@@ -65,6 +65,7 @@ const alwaysIncluded = [
   'package-lock.json',
   'tsconfig.json',
   'build/build.mjs',
+  'build/compile-commands.mjs',
   relative(root, fileURLToPath(import.meta.url)),
 ]
 

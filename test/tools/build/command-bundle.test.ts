@@ -1,16 +1,19 @@
 /** How little the client commands load, so that they start in a moment. */
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Script } from 'node:vm'
 import { expect, test } from '@jest/globals'
 import { tempFolder } from '../../support/temp-folder.ts'
 
-const program = join(import.meta.dirname, '..', '..', '..', 'dist', 'bin', 'switchyard.js')
+const built = join(import.meta.dirname, '..', '..', '..', 'dist', 'bin')
+const program = join(built, 'switchyard.js')
+const bundle = join(built, 'client-commands.js')
 /** Each of these takes about as long to load as a whole request. */
 const SLOW = ['child_process', 'crypto', 'fs/promises', 'https', 'readline', 'worker_threads']
 
 test('the client commands are bundled without a logger, schemas and state machines', () => {
-  const packages = readFileSync(program, 'utf8').matchAll(/^ *\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)/gm)
+  const packages = readFileSync(bundle, 'utf8').matchAll(/^ *\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)/gm)
   expect([...new Set([...packages].map(([, name]) => name))].sort()).toEqual([
     '@commander-js/extra-typings',
     'commander',
@@ -37,6 +40,27 @@ test.each([['--version'], ['status', '--json']])('%s %s loads nothing slow of No
     execFileSync(process.execPath, ['--require', preload, ...args], { env, stdio: 'ignore' })
     return JSON.parse(readFileSync(list, 'utf8'))
   }
+})
+
+test('V8 takes the compiled code of the bundle', () => {
+  const { cachedDataRejected } = new Script(readFileSync(bundle, 'utf8'), {
+    filename: bundle,
+    cachedData: readFileSync(`${bundle}.code`),
+  })
+  expect(cachedDataRejected).toBe(false)
+})
+
+test.each([
+  ['of another version', (path: string) => writeFileSync(path, 'compiled by another version of Node')],
+  ['missing', (path: string) => rmSync(path)],
+])('commands and programs start where the compiled code is %s', (_, spoil) => {
+  const folder = join(tempFolder(), 'dist')
+  cpSync(built, join(folder, 'bin'), { recursive: true })
+  spoil(join(folder, 'bin', 'client-commands.js.code'))
+  const run = (...words: string[]): string =>
+    execFileSync(process.execPath, [join(folder, 'bin', 'switchyard.js'), ...words], { encoding: 'utf8' })
+  expect(run('--version')).toBe(execFileSync(process.execPath, [program, '--version'], { encoding: 'utf8' }))
+  expect(run('completion', 'bash')).toContain('complete')
 })
 
 const named = (name: string): string => `NativeModule ${name}`
