@@ -14,6 +14,8 @@ import { dataDirOfUnit } from '../service/systemd-unit.ts'
 import type { ExaminedMachine } from './examined-machine.ts'
 
 export async function readHostLog(machine: ExaminedMachine): Promise<string | undefined> {
+  // A log here is of another host, whose secrets the bundle does not know.
+  if (machine.place === 'elsewhere') return undefined
   const file = await readTail(join(machine.dataDir, 'host.log'))
   if (file !== undefined) return file
   if (process.platform === 'darwin')
@@ -45,7 +47,7 @@ async function isService({ dataDir, environment }: ExaminedMachine): Promise<boo
 }
 
 async function readJournal(environment: ExaminedMachine['environment']): Promise<string | undefined> {
-  const lines = ['--lines', String(BUNDLE_LOG_LINES_MAX), '--output', 'short-iso', '--no-pager']
+  const lines = ['--lines', String(BUNDLE_LOG_LINES_MAX), '--reverse', '--output', 'short-iso', '--no-pager']
   const { code, out } = await createManagerRunner(environment)([
     'journalctl',
     '--user',
@@ -53,5 +55,9 @@ async function readJournal(environment: ExaminedMachine['environment']): Promise
     UNIT,
     ...lines,
   ])
-  return code === 0 && out !== '' ? out : undefined
+  // A log that is too long for the runner lacks its oldest lines, and the last one here may be half a line.
+  const newestFirst = out.trimEnd().split('\n')
+  const whole = code === 0 ? newestFirst : newestFirst.slice(0, -1)
+  const text = whole.reverse().join('\n')
+  return text === '' ? undefined : `${text}\n`
 }

@@ -465,19 +465,36 @@ testAsRoot('--fix deletes the sandboxes of a data directory that was deleted', a
   expect([fixed.code, broken(fixed), existsSync(folder)]).toEqual([0, [], false])
 })
 
-test('--bundle holds the log of a host that is a service', async () => {
-  const machine = createMachine()
-  const units = join(machine.home, '.config', 'systemd', 'user')
+function installUnit({ dataDir, home }: ReturnType<typeof createMachine>): void {
+  const units = join(home, '.config', 'systemd', 'user')
   mkdirSync(units, { recursive: true })
-  const { dataDir, home } = machine
   const unit = formatUnit({ node: process.execPath, script: commandPath, dataDir, home, environment: {} })
   writeFileSync(join(units, 'switchyard.service'), unit)
+}
+
+test('--bundle holds the log of a host that is a service', async () => {
+  const machine = createMachine()
+  installUnit(machine)
   const journal = '#!/bin/sh\necho "2026-11-22T14:32:00+0000 host says $*, Bearer planted-bearer-token"\n'
   writeFileSync(join(machine.bin, 'journalctl'), journal, { mode: 0o755 })
   const file = join(machine.home, 'report.tar.gz')
   await examine(machine, '--bundle', file)
   const log = execFileSync('tar', ['-xzOf', file, 'switchyard-doctor/host.log']).toString()
   expect(log).toMatch(/host says --user --unit switchyard\.service .*Bearer \*\*\*$/m)
+})
+
+test('--bundle holds the end of a log that is longer than fits', async () => {
+  const machine = createMachine()
+  installUnit(machine)
+  const journal = "#!/bin/sh\necho newest\nyes '2026-11-22T14:32:00+0000 an older line' | head -c 3000000\n"
+  writeFileSync(join(machine.bin, 'journalctl'), journal, { mode: 0o755 })
+  const file = join(machine.home, 'report.tar.gz')
+  await examine(machine, '--bundle', file)
+  const log = execFileSync('tar', ['-xzOf', file, 'switchyard-doctor/host.log'], { maxBuffer: 4_000_000 })
+  expect(log.length).toBeGreaterThan(500_000)
+  expect(log.toString()).toMatch(
+    /^2026-11-22T14:32:00\+0000 an older line\n(?:.*\n)*.*an older line\nnewest\n$/,
+  )
 })
 
 test('--bundle writes what a report needs, none of the secrets, and no file twice', async () => {

@@ -1,4 +1,5 @@
 /** Tells whether the running host has workers, and which of them are away. */
+import { quoteWord } from '../../../core/quote-word.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 import { formatAgeOf } from '../../output/times.ts'
 import { type Check, fail, ok, warn } from '../finding.ts'
@@ -18,7 +19,7 @@ export const workersCheck: Check = {
     return away.map((worker) =>
       warn(
         `${worker.name} is offline${describeSeen(worker, now())}`,
-        `start its worker, or: switchyard workers revoke ${worker.name}`,
+        `start its worker, or: switchyard workers revoke ${quoteWord(worker.name)}`,
       ),
     )
   },

@@ -274,6 +274,32 @@ test('with SWITCHYARD_URL the host there is asked, and this machine is left out'
   expect(findings.at(-1)?.message).toMatch(/^worker forge is 0\.0\.8/)
 })
 
+test('--bundle for a host elsewhere has no log of this machine', async () => {
+  const machine = machineWith({ place: 'elsewhere' })
+  writeFileSync(join(machine.dataDir, 'host.log'), 'a line of another host\n')
+  const file = join(tempFolder(), 'report.tar.gz')
+  const { err } = await print(machine, undefined, { bundle: file })
+  expect(err).toMatch(/: about\.json, findings\.json, config\.json\n/)
+})
+
+test('the command in a cure names a worker as one word of a shell', async () => {
+  const away = { ...fakeWorker('wk-fedcba9876543210'), name: 'my box; true', connection: 'offline' as const }
+  const online = { ...away, name: 'forge', connection: 'online' as const }
+  const found = await findingsOf(
+    'workers',
+    hostIs({
+      is: 'running',
+      url: 'http://127.0.0.1:4400',
+      health: { ok: true, version: '1.0.0', sandboxProvider: 'bwrap' },
+      tracker: { state: 'connected' },
+      workers: [away, online],
+      attention: [],
+      metrics: '',
+    }),
+  )
+  expect(found[0]?.[2]).toMatch(/workers revoke 'my box; true'$/)
+})
+
 test('--bundle that cannot be written is wrong use, and nothing of it is left', async () => {
   const folder = join(tempFolder(), 'there')
   mkdirSync(folder)
