@@ -2,6 +2,8 @@
 import type { Client } from '../../client/client.ts'
 import type { ClientConnection } from '../../client/connection.ts'
 import { hasEnded } from '../../client/run-events.ts'
+import { quoteWord } from '../../core/quote-word.ts'
+import { ticketInCommand } from '../../core/run/name-in-commands.ts'
 import { LIST_LIMIT_MAX, MCP_PAGE_DEFAULT } from '../../protocol/limits.ts'
 import type { McpInput, McpToolName } from '../../protocol/mcp-tools.ts'
 import type { PullFile } from '../../protocol/pulls.ts'
@@ -57,7 +59,7 @@ export const readingTools: ToolFunctions<ReadingTools> = {
 
   async tickets_show({ client }, input) {
     const ticket = await findTicket(client, input.ticket)
-    return fitRecord(ticket, `switchyard tickets show ${ticket.identifier} --json`)
+    return fitRecord(ticket, `switchyard tickets show ${ticketInCommand(ticket)} --json`)
   },
 
   async runs_list({ client }, { limit = MCP_PAGE_DEFAULT, ...input }) {
@@ -86,7 +88,7 @@ export const readingTools: ToolFunctions<ReadingTools> = {
     // An ended run waits for nothing: its error explains it.
     const shown = run !== undefined && hasEnded(run) ? undefined : gates
     const record = { answer: explanationOf(answer, name), ...summary, gates: shown }
-    return fitRecord(record, `switchyard explain ${run?.id ?? ticket?.identifier ?? name} --json`)
+    return fitRecord(record, `switchyard explain ${quoteWord(run?.id ?? ticket?.identifier ?? name)} --json`)
   },
 
   async pulls_list({ client }, { repo, state, ...input }) {
@@ -106,7 +108,10 @@ export const readingTools: ToolFunctions<ReadingTools> = {
     const name = await findPull(client, [input.pull])
     const { files, ...detail } = await client.readPull(name)
     const names = files.map(({ patch: _, ...file }) => file)
-    return fitRecord({ ...detail, files: names }, `switchyard pulls show ${name.repo} ${name.number} --json`)
+    return fitRecord(
+      { ...detail, files: names },
+      `switchyard pulls show ${quoteWord(name.repo)} ${name.number} --json`,
+    )
   },
 
   async pulls_diff({ client }, input) {
@@ -122,7 +127,7 @@ export const readingTools: ToolFunctions<ReadingTools> = {
   async pulls_checks({ client }, input) {
     const name = await findPull(client, [input.pull])
     const { checks, checksLookupFailed } = await client.readPull(name)
-    const command = `switchyard pulls checks ${name.repo} ${name.number} --json`
+    const command = `switchyard pulls checks ${quoteWord(name.repo)} ${name.number} --json`
     return fitRecord({ pull: formatPull(name), checks, checksLookupFailed }, command)
   },
 

@@ -15,8 +15,8 @@ const LONG = 'ä'.repeat(60_000)
 const runIdOf = (index: number): string => `run-${String(index).padStart(32, '0')}`
 const RUN = { ...fakeRun(runIdOf(1), 'completed'), prUrl: 'https://code.example/api/pull/7' }
 const RUNS = Array.from({ length: 300 }, (_, index) => fakeRun(runIdOf(300 - index), 'completed'))
-const TICKETS = Array.from({ length: 45 }, (_, index) => ({
-  ...fakeTicket(`ENG-${index}`),
+const TICKETS = [...Array.from({ length: 44 }, (_, index) => `ENG-${index}`), 'a; true #1'].map((name) => ({
+  ...fakeTicket(name),
   description: LONG,
 }))
 const event = (index: number) => ({
@@ -254,6 +254,11 @@ describe('a long result is read on', () => {
       input = result.readOn as object | undefined
     }
     expect(text).toBe(`b.ts  +1 -0\n${PATCH}\n`)
+  })
+
+  test('a ticket, by a command that a shell takes as it is', async () => {
+    const { result } = await ask('tickets_show', { ticket: 'a; true #1' })
+    expect(result.shortened).toMatch(/switchyard tickets show 'a; true #1' --json$/)
   })
 
   test('a record, by the command that prints it in full', async () => {
