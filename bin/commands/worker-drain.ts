@@ -2,6 +2,7 @@
 import { DashboardFeed } from '../../client/dashboard-feed.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import { formatDuration } from '../../core/format-duration.ts'
+import { quoteWord } from '../../core/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
 import { findWorker } from '../client/names.ts'
@@ -27,7 +28,7 @@ export async function drain(
     throw new ExitError(
       EXIT.usage,
       '--timeout is for --wait',
-      `switchyard workers drain ${name} --wait --timeout ${timeout}`,
+      `switchyard workers drain ${quoteWord(name)} --wait --timeout ${timeout}`,
     )
   const ms = timeout === undefined ? undefined : unwrapOrExit(parseTimeout(timeout, '--timeout', present()))
   const worker = await findWorker(client, name)
@@ -58,7 +59,7 @@ async function waitUntilEmpty(
     else if (output.format === 'id') output.data(id)
     else
       output.data(output.stdout.clean(`${name} is empty after ${formatDuration(performance.now() - from)}.`))
-    output.next(`switchyard workers enable ${name}`)
+    output.next(`switchyard workers enable ${quoteWord(name)}`)
     return undefined
   })
 }

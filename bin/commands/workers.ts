@@ -1,4 +1,5 @@
 /** `switchyard workers list` and `workers show`: the machines in a table, and one in full. */
+import { quoteWord } from '../../core/quote-word.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
 import { findWorker } from '../client/names.ts'
 import type { CommandContext } from '../client/run-command.ts'
@@ -97,7 +98,7 @@ export async function show(context: CommandContext, name: string): Promise<void>
     const { version } = await client.health()
     for (const line of workerLines(context, worker, version)) output.data(line)
     const next = worker.state === 'draining' ? 'enable' : 'drain'
-    output.next(`switchyard workers ${next} ${worker.name}`)
+    output.next(`switchyard workers ${next} ${quoteWord(worker.name)}`)
   }
 }
 

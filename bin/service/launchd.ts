@@ -1,5 +1,6 @@
 /** The service manager of a macOS user: launchd, asked by `launchctl`. */
 import { join } from 'node:path'
+import { quoteWord } from '../../core/quote-word.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { dataDirOfLaunchAgent, formatLaunchAgent, LAUNCH_AGENT_LABEL } from './launch-agent.ts'
 import { firstLine, type ManagerRunner } from './run-manager.ts'
@@ -21,7 +22,7 @@ export function createLaunchd(program: ServiceProgram, { uid, home }: LaunchdUse
     name: 'launchd',
     file,
     content: formatLaunchAgent(program, logFile),
-    logCommand: `tail -n 20 ${logFile}`,
+    logCommand: `tail -n 20 ${quoteWord(logFile)}`,
     commandsFor: (change) => [
       ...(change === 'new' ? [] : [bootout]),
       { words: ['launchctl', 'enable', target] },

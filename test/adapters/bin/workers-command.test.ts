@@ -74,6 +74,13 @@ test('workers show names one worker by the beginning of its id', async () => {
   expect(err).toBe('Next: switchyard workers drain forge\n')
 })
 
+test('the next command names a worker as one word of a shell', async () => {
+  const { print, hostApi, forge } = await openFleet()
+  hostApi.workersById.set(FORGE_ID, { ...forge, name: 'my box; true' })
+  const { err } = await print((context) => show(context, 'fed'), { columns: 60 })
+  expect(err).toBe("Next: switchyard workers drain 'my box; true'\n")
+})
+
 test('workers pair prints the token alone, and beside it how it is used', async () => {
   const { print } = await openFleet()
   const { out, err } = await print(pair)

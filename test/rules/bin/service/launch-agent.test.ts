@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { dataDirOfLaunchAgent, formatLaunchAgent } from '../../../../bin/service/launch-agent.ts'
+import { createLaunchd } from '../../../../bin/service/launchd.ts'
 import { testIf } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 
@@ -12,11 +13,16 @@ const strange = fc
   .array(fc.constantFrom(...'a b<>&"\'--]]>é漢🙂$%\\', '&amp;', '<!--'), { maxLength: 12 })
   .map((chars) => `/${chars.join('')}`)
 
+const programOf = (path: string) => ({
+  node: '/usr/bin/node',
+  script: path,
+  dataDir: path,
+  home: path,
+  environment: { PATH: path },
+})
+
 const plistOf = (path: string): string =>
-  formatLaunchAgent(
-    { node: '/usr/bin/node', script: path, dataDir: path, home: path, environment: { PATH: path } },
-    '/Users/ann/Library/Logs/switchyard.log',
-  )
+  formatLaunchAgent(programOf(path), '/Users/ann/Library/Logs/switchyard.log')
 
 test('the data directory is read back as it was', () => {
   fc.assert(fc.property(strange, (path) => expect(dataDirOfLaunchAgent(plistOf(path))).toBe(path)))
@@ -44,4 +50,9 @@ testIf(hasReader, 'needs python3')('a reader of property lists finds every value
     StandardOutPath: '/dev/null',
     StandardErrorPath: '/Users/ann/Library/Logs/switchyard.log',
   })
+})
+
+test('the command for the log names its file as one word of a shell', () => {
+  const { logCommand } = createLaunchd(programOf('/Users/ann lee'), { uid: 501, home: '/Users/ann lee' })
+  expect(logCommand).toBe("tail -n 20 '/Users/ann lee/Library/Logs/switchyard.log'")
 })
