@@ -179,7 +179,7 @@ export class RunningSandbox implements SandboxProcess {
     const { bwrap, machine } = this.#options
     const fix = await findFix(errorText, bwrap, machine)
     const message = toPlainLine(errorText) || `bubblewrap ended with exit code ${code}`
-    return { startFailure: fix === undefined ? message : `${message}; ${fix}` }
+    return { startFailure: fix === undefined ? message : `${message}; ${fix.text}` }
   }
 
   #waitUntil(condition: () => boolean): Promise<void> {
