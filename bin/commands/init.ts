@@ -11,7 +11,7 @@ import { readConfig } from '../../core/settings/read.ts'
 import type { CompletedConfig } from '../../protocol/config.ts'
 import { isFolder, TRACKER_FACTS, type TrackerDriverName } from '../../protocol/drivers.ts'
 import { makeOwnerOnly } from '../../store/data-folder.ts'
-import { DataDirInUse } from '../../store/errors.ts'
+import { DataDirInUse, messageOf } from '../../store/errors.ts'
 import { makeFolder } from '../../store/files/atomic.ts'
 import { ConfigFileOnDisk } from '../../store/files/config-file.ts'
 import { acquireLock } from '../../store/lock.ts'
@@ -175,6 +175,8 @@ async function writeConfig(
   await makeOwnerOnly(dataDir, ['state', 'config.json'])
   const lock = lockOf(dataDir)
   try {
+    // First, because a configuration may not name a folder that can't be there.
+    if (answers.folder !== undefined) await makeTicketFolder(answers.folder)
     const outcome = await file.replace(expected, text)
     if (outcome.is === 'changed')
       throw new ExitError(
@@ -182,9 +184,20 @@ async function writeConfig(
         `${file.path} was edited meanwhile; nothing was changed`,
         'switchyard init',
       )
-    if (answers.folder !== undefined) await makeFolder(answers.folder)
   } finally {
     lock.release()
+  }
+}
+
+async function makeTicketFolder(folder: string): Promise<void> {
+  try {
+    await makeFolder(folder)
+  } catch (error) {
+    throw new ExitError(
+      EXIT.refused,
+      `the folder of the tickets can't be made: ${messageOf(error)}; nothing was changed`,
+      'switchyard init --folder PATH',
+    )
   }
 }
 

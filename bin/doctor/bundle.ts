@@ -4,11 +4,12 @@
  * No secret is in it: settings are masked, and every text passes the redaction of all secrets that are known here. The
  * file is new, and readable by its owner alone. It lists the data directory's files and contains none of them.
  */
-import { access, open } from 'node:fs/promises'
+import { access } from 'node:fs/promises'
 import { release } from 'node:os'
 import { gzipSync } from 'node:zlib'
 import { redactConfig } from '../../core/settings/redact.ts'
 import { codeOf, messageOf } from '../../store/errors.ts'
+import { createFile } from '../../store/files/atomic.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { VERSION } from '../version.ts'
@@ -51,12 +52,7 @@ const alreadyThere = (file: string) =>
 
 async function writeNew(file: string, content: Buffer): Promise<void> {
   try {
-    const handle = await open(file, 'wx', 0o600)
-    try {
-      await handle.writeFile(content)
-    } finally {
-      await handle.close()
-    }
+    await createFile(file, content)
   } catch (error) {
     if (codeOf(error) === 'EEXIST') throw alreadyThere(file)
     throw new ExitError(EXIT.usage, `${file} cannot be written: ${messageOf(error)}`)

@@ -78,8 +78,11 @@ function agentSetting({ stored, effective }: CompletedConfig, agent: AgentProvid
 function repoKeyFor(repository: string, repos: ServiceConfig['repos']): string {
   const known = Object.entries(repos).find(([, { remote }]) => isSameName(remote, repository))
   if (known !== undefined) return known[0]
-  const name = repository.slice(repository.indexOf('/') + 1)
-  return Object.hasOwn(repos, name) ? repository.replace('/', '-') : name
+  // A key that begins with a dot could not be written as a part of a setting's name.
+  const name = repository.slice(repository.indexOf('/') + 1).replace(/^\.+/, '')
+  const numbered = Object.keys(repos).map((_, at) => `${name}-${at + 2}`)
+  const keys = [name, repository.replace('/', '-'), ...numbered].filter((key) => key !== '')
+  return keys.find((key) => !Object.hasOwn(repos, key)) ?? name
 }
 
 function describeSetting([key, value]: Setting): string {

@@ -220,6 +220,13 @@ describe('without a terminal', () => {
     expect(existsSync(place.dataDir)).toBe(false)
   })
 
+  test('a folder that cannot be made is named, and nothing is written', async () => {
+    const place = openPlace()
+    const refused = await init(place, '--tracker', 'local', '--folder', '/dev/null/tickets', '--yes')
+    expect(refused.err).toMatch(/tickets can't be made: .*\/dev\/null.*\n.*init --folder PATH/)
+    expect([refused.code, existsSync(place.file)]).toEqual([1, false])
+  })
+
   test('the key of another tracker is not handed on, and a broken file is not replaced', async () => {
     const place = openPlace()
     mkdirSync(place.dataDir, { mode: 0o700 })

@@ -109,6 +109,9 @@ describe('an existing configuration', () => {
 
   test('keeps the key of a repository, and gives a second one of that name another key', () => {
     expect(planConfig(configOf({ repos: { mine: { remote: 'Acme/API' } } }), answers()).repoKey).toBe('mine')
+    const taken = { api: { remote: 'other/api' }, 'acme-api': { remote: 'third/acme-api' } }
+    expect(planConfig(configOf({ repos: taken }), answers()).repoKey).toBe('api-2')
+    expect(planConfig(configOf(), answers({ repository: 'acme/.github' })).repoKey).toBe('github')
     expect(planConfig(configOf({ repos: { api: { remote: 'other/api' } } }), answers()).repoKey).toBe(
       'acme-api',
     )
