@@ -31,16 +31,17 @@ const PACKAGES = {
 }
 /**
  * The tests also need a compiler, for the library that simulates disk failures; the shells that commands are completed
- * in; and a checker of manual pages.
+ * in; a checker of manual pages; and the server of SSH that workers are provisioned over.
  */
 const TEST_PACKAGES = {
   ...PACKAGES,
   'build-essential': { program: 'cc', platform: 'linux' },
   fish: { program: 'fish', platform: 'linux' },
   mandoc: { program: 'mandoc', platform: 'linux' },
+  'openssh-server': { program: 'sshd', platform: 'linux' },
   zsh: { program: 'zsh', platform: 'linux' },
 }
-const FOLDERS = ['/usr/bin', '/usr/local/bin', '/bin', '/opt/homebrew/bin']
+const FOLDERS = ['/usr/bin', '/usr/local/bin', '/usr/sbin', '/bin', '/opt/homebrew/bin']
 
 /** Returns when all requirements are met; otherwise ends the process. */
 export async function checkSystem({ forTests = false } = {}) {
