@@ -25,10 +25,10 @@ export interface SandboxUnavailable {
 }
 
 export interface SandboxFault {
-  /** The part to mend: a program that is missing, or user namespaces that the kernel refuses. */
-  readonly of: 'program' | 'user-namespaces'
+  /** The part to mend: a missing program, user namespaces that the kernel refuses, or the container around the worker. */
+  readonly of: 'program' | 'user-namespaces' | 'container'
   readonly problem: string
-  /** The command that helps. */
+  /** The command that helps, or what to set for the container. */
   readonly cure: string
 }
 

@@ -25,6 +25,8 @@ export interface SandboxPlan {
   readonly readOnlyPaths?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly files?: readonly SandboxFile[]
+  /** Keeps the machine's host name; for a container whose runtime refuses to set another one. */
+  readonly keepsHostName?: boolean
   /** Keeps the controlling terminal, for a sandbox that a person uses interactively. */
   readonly terminal?: boolean
   /** Makes bubblewrap report its status on the descriptor after the last input. */
@@ -94,7 +96,7 @@ export function buildSandboxOptions(plan: SandboxPlan): BwrapOption[] {
     ...isolationOptions(plan),
     ['--seccomp', String(FILTER_FD)],
     ...(plan.reportsStatus === true ? [['--json-status-fd', String(statusFd(plan))] as const] : []),
-    ...identityOptions({ ...DEFAULT_ENVIRONMENT, ...plan.environment }),
+    ...identityOptions(plan),
     ...systemOptions(plan.readOnlyPaths ?? []),
     ...kernelFolderOptions,
     folderOption(HOME, plan.homeFolder),
@@ -123,9 +125,15 @@ function isolationOptions({ terminal = false }: SandboxPlan): BwrapOption[] {
   ]
 }
 
-function identityOptions(environment: Readonly<Record<string, string>>): BwrapOption[] {
-  const variables = Object.entries(environment).map(([name, value]): BwrapOption => ['--setenv', name, value])
-  return [['--uid', '1000'], ['--gid', '1000'], ['--hostname', 'sandbox'], ['--clearenv'], ...variables]
+function identityOptions({ environment, keepsHostName = false }: SandboxPlan): BwrapOption[] {
+  const variables = Object.entries({ ...DEFAULT_ENVIRONMENT, ...environment })
+  return [
+    ['--uid', '1000'],
+    ['--gid', '1000'],
+    ...(keepsHostName ? [] : [['--hostname', 'sandbox'] as const]),
+    ['--clearenv'],
+    ...variables.map(([name, value]): BwrapOption => ['--setenv', name, value]),
+  ]
 }
 
 function systemOptions(readOnlyPaths: readonly string[]): BwrapOption[] {

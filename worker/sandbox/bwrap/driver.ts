@@ -7,7 +7,7 @@ export const bubblewrap: SandboxDriver = {
   async probe() {
     const probed = await probeSandbox()
     if (!probed.ok) return probed
-    const { bwrap } = probed
-    return { ok: true, createLauncher: (clock) => makeLauncher({ bwrap, clock }) }
+    const { bwrap, keepsHostName } = probed
+    return { ok: true, createLauncher: (clock) => makeLauncher({ bwrap, clock, keepsHostName }) }
   },
 }

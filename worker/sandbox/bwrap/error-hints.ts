@@ -3,6 +3,7 @@
  */
 import type { SandboxFault } from '../driver.ts'
 import type { LocalMachine } from '../local-machine.ts'
+import { findContainerFault } from './container-faults.ts'
 
 interface KnownCause {
   readonly file: string
@@ -66,10 +67,15 @@ export async function findFix(
   if (!NAMESPACE_REFUSED.test(errorText)) return undefined
   const values = await Promise.all(KNOWN_CAUSES.map(({ file }) => machine.read(file)))
   const found = KNOWN_CAUSES.find(({ value }, index) => values[index]?.trim() === value)
-  if (found === undefined) return undefined
+  if (found === undefined) return findContainerFix(errorText, machine)
   const { problem, advice } = found
   const cure = found.cure(bwrap)
   return { text: `${problem}; ${advice}: ${cure}`, fault: { of: 'user-namespaces', problem, cure } }
+}
+
+async function findContainerFix(errorText: string, machine: LocalMachine): Promise<KnownFix | undefined> {
+  const fault = await findContainerFault(errorText, machine)
+  return fault === undefined ? undefined : { text: `${fault.problem}; ${fault.cure}`, fault }
 }
 
 /** Makes a bounded single line without control characters, safe for a log or a terminal. */

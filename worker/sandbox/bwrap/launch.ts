@@ -30,17 +30,20 @@ export interface LauncherOptions {
   readonly bwrap: string
   readonly clock: Clock
   readonly machine?: LocalMachine
+  /** Whether sandboxes keep the machine's host name, as the probe found it. */
+  readonly keepsHostName?: boolean
 }
 
 export function makeLauncher({
   bwrap,
   clock,
   machine = thisMachine(),
+  keepsHostName = false,
 }: LauncherOptions): LocalSandboxLauncher {
   if (!isMainThread) throw new Error('sandboxes are launched from the main thread')
   killOrphans((uid) => (machine.euid === 0 ? isSandboxUid(uid) : uid === machine.euid))
   const cgroups = Cgroups.find(machine.euid)
-  const context: LauncherContext = { bwrap, clock, machine, cgroups }
+  const context: LauncherContext = { bwrap, clock, machine, cgroups, keepsHostName }
   return {
     launch: (order) => launch(order, context),
     limitsEnforcedBy: () =>
@@ -53,6 +56,7 @@ interface LauncherContext {
   readonly clock: Clock
   readonly machine: LocalMachine
   readonly cgroups: Cgroups | undefined
+  readonly keepsHostName: boolean
 }
 
 type Stdio = 'ignore' | 'pipe' | number
@@ -70,9 +74,13 @@ function launch(order: SandboxOrder, context: LauncherContext): SandboxProcess {
 
 function startSandbox(
   order: SandboxOrder,
-  { bwrap, clock, machine, cgroups }: LauncherContext,
+  { bwrap, clock, machine, cgroups, keepsHostName }: LauncherContext,
 ): SandboxProcess {
-  const { commandLine, inputs, statusFd } = buildSandboxArguments({ ...order, reportsStatus: true })
+  const { commandLine, inputs, statusFd } = buildSandboxArguments({
+    ...order,
+    keepsHostName,
+    reportsStatus: true,
+  })
   const processes = cgroups?.hasController('pids') ? undefined : order.maxProcesses
   const gatedCommandLine = gatedCommand(
     order.command,

@@ -1,8 +1,8 @@
 /**
  * Probes whether this machine can sandbox an agent, by running the escape test with the argument list that runs use.
  *
- * The probe never falls back to a weaker sandbox. A failed probe reports the reason and, for a known cause, the command
- * that fixes it.
+ * The probe never falls back to a weaker sandbox: it leaves out the host name alone, which isolates nothing. A failed
+ * probe reports the reason and, for a known cause, what cures it.
  */
 import type { SandboxFault, SandboxUnavailable } from '../driver.ts'
 import {
@@ -17,8 +17,13 @@ import { findFix, toPlainLine } from './error-hints.ts'
 import { ARCHITECTURES } from './seccomp/calls.ts'
 import { limitedCommand, outerCommand, REQUIRED_PROGRAMS } from './wrapper-commands.ts'
 
-/** @property bwrap the path of the program */
-export type BwrapProbe = { readonly ok: true; readonly bwrap: string } | SandboxUnavailable
+/**
+ * @property bwrap the path of the program
+ * @property keepsHostName whether sandboxes keep the machine's host name, because it can't be changed
+ */
+export type BwrapProbe =
+  | { readonly ok: true; readonly bwrap: string; readonly keepsHostName: boolean }
+  | SandboxUnavailable
 
 const PROBE_MS_MAX = 5_000
 
@@ -52,8 +57,7 @@ export async function probeSandbox(
       fault: { of: 'program', problem: 'bwrap is not installed', cure },
     })
   }
-  const problem = await findBwrapProblem(bwrap, machine)
-  return problem === undefined ? { ok: true, bwrap } : unavailable(problem)
+  return probeBwrap(bwrap, machine)
 }
 
 interface BwrapProblem {
@@ -85,24 +89,31 @@ async function findFirstProgram(
   return paths.find((_, index) => found[index])
 }
 
-async function findBwrapProblem(bwrap: string, machine: LocalMachine): Promise<BwrapProblem | undefined> {
+async function probeBwrap(bwrap: string, machine: LocalMachine): Promise<BwrapProbe> {
   const isPresent = await Promise.all(REQUIRED_PROGRAMS.map((path) => machine.isProgram(path)))
   const absent = REQUIRED_PROGRAMS.filter((_, index) => !isPresent[index])
   if (absent.length > 0) {
     const [problem, cure] = [`${absent.join(', ')} is missing`, 'sudo apt-get install -y util-linux']
-    return { detail: `${problem}; install it with: ${cure}`, fault: { of: 'program', problem, cure } }
+    return unavailable({
+      detail: `${problem}; install it with: ${cure}`,
+      fault: { of: 'program', problem, cure },
+    })
   }
   const target = await machine.openEscapeTarget()
   try {
-    const [help, escapeTest] = await Promise.all([
+    const [help, first] = await Promise.all([
       machine.run(helpCommand(bwrap)),
-      machine.run(escapeTestOf(bwrap, machine, target)),
+      machine.run(escapeTestOf(bwrap, machine, target, {})),
     ])
-    return (
+    const keepsHostName = isHostNameRefused(first)
+    const escapeTest = keepsHostName
+      ? await machine.run(escapeTestOf(bwrap, machine, target, { keepsHostName }))
+      : first
+    const problem =
       described(findMissingOptions(help, bwrap)) ??
       (await explainFailure(escapeTest, bwrap, machine)) ??
       described(explainEscapes(escapeTest, bwrap, target))
-    )
+    return problem === undefined ? { ok: true, bwrap, keepsHostName } : unavailable(problem)
   } finally {
     target.close()
   }
@@ -114,8 +125,13 @@ function helpCommand(bwrap: string): ProbeCommand {
   return { program: bwrap, args: ['--help'], timeoutMs: PROBE_MS_MAX }
 }
 
-function escapeTestOf(bwrap: string, { euid, arch }: LocalMachine, target: EscapeTarget): ProbeCommand {
-  const { commandLine, inputs } = buildSandboxArguments({}, arch)
+function escapeTestOf(
+  bwrap: string,
+  { euid, arch }: LocalMachine,
+  target: EscapeTarget,
+  plan: SandboxPlan,
+): ProbeCommand {
+  const { commandLine, inputs } = buildSandboxArguments(plan, arch)
   const as = euid === 0 ? { as: NOBODY } : {}
   return {
     ...outerCommand(bwrap, commandLine, limitedCommand(escapeTestCommand(target), ESCAPE_TEST_PROCESSES_MAX)),
@@ -134,6 +150,16 @@ function findMissingOptions(help: CommandOutcome, bwrap: string): string | undef
   const missing = listOptionNames(buildSandboxOptions(FULL_PLAN)).filter((name) => !known.has(name))
   if (missing.length === 0) return undefined
   return `${bwrap} is too old, it does not know ${missing.join(', ')}; bubblewrap 0.8.0 or newer is needed`
+}
+
+/**
+ * Container runtimes may refuse `sethostname` although the sandbox has a namespace for it. The name isolates nothing, so
+ * the sandbox goes without one of its own.
+ */
+function isHostNameRefused(escapeTest: CommandOutcome): boolean {
+  return (
+    escapeTest.is === 'exited' && escapeTest.code !== 0 && /Can't set hostname to /.test(escapeTest.stderr)
+  )
 }
 
 async function explainFailure(

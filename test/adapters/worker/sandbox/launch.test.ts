@@ -10,7 +10,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
@@ -389,6 +391,15 @@ describe('no sandbox is created', () => {
     gone.stderr.resume()
     expect((await gone.ended).startFailure).toContain('/no/such/bwrap')
   })
+})
+
+test("a launcher that keeps the host name gives sandboxes this machine's", async () => {
+  const fixture = createSandboxSetup()
+  const keeping = makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock, keepsHostName: true })
+  const sandbox = keeping.launch(fixture.order(['uname', '-n']))
+  sandbox.stderr.resume()
+  expect((await text(sandbox.stdout)).trim()).toBe(hostname())
+  expect(await sandbox.ended).toEqual({ code: 0 })
 })
 
 describe('ordinary work', () => {

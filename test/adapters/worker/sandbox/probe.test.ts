@@ -18,7 +18,7 @@ const real = thisMachine()
 
 describe('with the real bubblewrap', () => {
   test('this machine can create a sandbox', async () => {
-    expect(await probeSandbox(real)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap' })
+    expect(await probeSandbox(real)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap', keepsHostName: false })
   })
 
   test('the command runs as an ordinary user, without capabilities, and cannot write to the root', async () => {
@@ -230,6 +230,27 @@ describe('on other machines', () => {
     })
   })
 
+  test('a host name that may not be set is left out, and nothing else', async () => {
+    const noName: CommandOutcome = {
+      ...refused,
+      stderr: "bwrap: Can't set hostname to sandbox: Operation not permitted\n",
+    }
+    const optionsOf = ({ inputs = [] }: ProbeCommand) => String(inputs[0]).split('\0')
+    const podman = machine(held)
+    const run = async (command: ProbeCommand) => {
+      const outcome = await podman.run(command)
+      return outcome === held && optionsOf(command).includes('--hostname') ? noName : outcome
+    }
+    expect(await probeSandbox({ ...podman, run })).toEqual({
+      ok: true,
+      bwrap: '/usr/bin/bwrap',
+      keepsHostName: true,
+    })
+    const [first = [], second = []] = podman.ran.filter(({ args }) => args[0] !== '--help').map(optionsOf)
+    expect(first.filter((word) => !second.includes(word))).toEqual(['--hostname', 'sandbox'])
+    expect(second.filter((word) => !first.includes(word))).toEqual([])
+  })
+
   test('an architecture without a system call table has no sandbox', async () => {
     const odd = { ...machine(held), arch: 'riscv64' }
     expect(await probeSandbox(odd)).toEqual({
@@ -286,7 +307,7 @@ describe('on other machines', () => {
     [1000, undefined],
   ])('started by user %d, the sandbox is run as %j', async (euid, as) => {
     const any = machine(held, {}, euid)
-    expect(await probeSandbox(any)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap' })
+    expect(await probeSandbox(any)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap', keepsHostName: false })
     expect(any.ran.at(-1)?.as).toEqual(as)
   })
 })
