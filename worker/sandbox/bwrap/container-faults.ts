@@ -7,7 +7,7 @@
 import type { SandboxFault } from '../driver.ts'
 import type { LocalMachine } from '../local-machine.ts'
 
-type Container = 'Kubernetes' | 'Podman' | 'Docker' | 'unknown'
+type ContainerRuntime = 'Kubernetes' | 'Podman' | 'Docker' | 'unknown'
 
 const PROC_REFUSED = /Can't mount proc on /
 const NAMESPACE_REFUSED = /No permissions to create new namespace|Creating new namespace failed/
@@ -36,7 +36,7 @@ export async function findContainerFault(
 
 const faultOf = (problem: string, cure: string): SandboxFault => ({ of: 'container', problem, cure })
 
-async function recognizeContainer(machine: LocalMachine): Promise<Container | undefined> {
+async function recognizeContainer(machine: LocalMachine): Promise<ContainerRuntime | undefined> {
   const [environment = '', hosts = '', podman, docker] = await Promise.all(
     ['/proc/self/environ', '/etc/hosts', '/run/.containerenv', '/.dockerenv'].map((path) =>
       machine.read(path),
@@ -55,7 +55,7 @@ async function recognizeContainer(machine: LocalMachine): Promise<Container | un
 // ---- a covered /proc -----------------------------------------------------------------------------------------------
 
 /** The kernel shows a new /proc only where the present one shows everything. */
-function explainRefusedProc(container: Container | undefined, mounts = ''): SandboxFault | undefined {
+function explainRefusedProc(container: ContainerRuntime | undefined, mounts = ''): SandboxFault | undefined {
   const covered = mounts
     .split('\n')
     .map((line) => line.split(' ')[4] ?? '')
@@ -66,7 +66,7 @@ function explainRefusedProc(container: Container | undefined, mounts = ''): Sand
   return faultOf(problem, PROC_CURES[container ?? 'unknown'])
 }
 
-const PROC_CURES: Readonly<Record<Container, string>> = {
+const PROC_CURES: Readonly<Record<ContainerRuntime, string>> = {
   Kubernetes:
     "set procMount: Unmasked in the container's securityContext, and hostUsers: false in the pod's spec (Kubernetes 1.33 or newer)",
   Podman: 'start the container with --security-opt unmask=ALL',
@@ -79,7 +79,7 @@ const PROC_CURES: Readonly<Record<Container, string>> = {
 
 const FILTER_PROBLEM = "the container's system call filter refuses namespaces"
 const ADD_CAPABILITY = 'start the container with --cap-add SYS_ADMIN and a user other than root'
-const FILTER_CURES: Readonly<Record<Container, string>> = {
+const FILTER_CURES: Readonly<Record<ContainerRuntime, string>> = {
   Kubernetes:
     "set capabilities: {drop: [ALL], add: [SYS_ADMIN]} in the container's securityContext, and hostUsers: false in the pod's spec, so that the capability counts inside the pod alone",
   Podman: ADD_CAPABILITY,
@@ -89,7 +89,7 @@ const FILTER_CURES: Readonly<Record<Container, string>> = {
 
 const ROOT_PROBLEM = 'root inside this container may not map the users of a sandbox'
 const OTHER_USER = 'start the container as another user: --user 1000:1000'
-const ROOT_CURES: Readonly<Record<Container, string>> = {
+const ROOT_CURES: Readonly<Record<ContainerRuntime, string>> = {
   Kubernetes: "set runAsUser: 1000 and runAsNonRoot: true in the pod's securityContext",
   Podman: OTHER_USER,
   Docker: OTHER_USER,

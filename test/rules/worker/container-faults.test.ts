@@ -1,7 +1,7 @@
-/** What a worker in a container says when its sandbox can't start: the facts it goes by, and the cure for each runtime. */
+/** The cure that a worker in a container names when its sandbox can't start, and the facts behind it. */
 import { describe, expect, test } from '@jest/globals'
-import { findFix } from '../../../../worker/sandbox/bwrap/error-hints.ts'
-import { type LocalMachine, thisMachine } from '../../../../worker/sandbox/local-machine.ts'
+import { findFix } from '../../../worker/sandbox/bwrap/error-hints.ts'
+import { type LocalMachine, thisMachine } from '../../../worker/sandbox/local-machine.ts'
 
 const NO_PROC = "bwrap: Can't mount proc on /newroot/proc: Operation not permitted"
 const NO_NAMESPACE =
