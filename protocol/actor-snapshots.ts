@@ -10,7 +10,7 @@ import { type Checker, createChecker } from './parse.ts'
 import { RUN_STATUSES, RunCosts, RunResult } from './run.ts'
 import { ReportedSandbox } from './run-sandbox.ts'
 import { Count, ForeignId, Id, Instant, Link, Name, record, stringEnum, Text } from './schema-helpers.ts'
-import { WorkerCapabilities } from './worker.ts'
+import { DrainHolder, WorkerCapabilities } from './worker.ts'
 
 const OrNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 
@@ -75,6 +75,8 @@ export const WorkerFields = record('WorkerFields', {
   lastSeenAt: OrNull(Instant),
   /** The worker has sent a heartbeat, so it has received its credential. */
   proven: Type.Boolean(),
+  /** The holders of the drain. Absent or empty while the worker is active. */
+  drainedBy: Type.Optional(Type.Array(DrainHolder, { maxItems: 3 })),
 })
 export type WorkerFields = Static<typeof WorkerFields>
 

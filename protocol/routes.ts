@@ -152,7 +152,16 @@ const RunEventsQuery = Type.Object({
   ),
 })
 const WorkerQuery = Type.Object({ workerId: nonEmptyText(256) })
-const WorkerStateQuery = Type.Object({ workerId: nonEmptyText(256), state: WorkerState })
+const WorkerStateQuery = Type.Object({
+  workerId: nonEmptyText(256),
+  state: WorkerState,
+  by: Type.Optional(
+    stringEnum(
+      ['supervisor'],
+      'A supervisor drains in its own name, and ends its own drain only: an operator’s drain stays. Without this, active ends every drain.',
+    ),
+  ),
+})
 
 /** The query of routes that take no parameters. */
 export const NoQuery = Type.Object({})

@@ -61,10 +61,22 @@ export type WorkerCapabilities = Static<typeof WorkerCapabilities>
 export const WorkerState = stringEnum(['active', 'draining'])
 export type WorkerState = Static<typeof WorkerState>
 
+/**
+ * The holder of a drain: a person by the management API, a program with the worker's own credential, or the supervisor,
+ * which says so.
+ */
+export const DrainHolder = stringEnum(['operator', 'worker', 'supervisor'])
+export type DrainHolder = Static<typeof DrainHolder>
+const DrainHolders = Type.Array(DrainHolder, {
+  maxItems: 3,
+  description: 'Who drains the worker; absent while it is active.',
+})
+
 export const WorkerView = record('WorkerView', {
   id: Id,
   name: Name,
   state: WorkerState,
+  drainedBy: Type.Optional(DrainHolders),
   connection: stringEnum(['online', 'offline']),
   local: Type.Optional(Type.Boolean({ description: 'The worker that the host started on its own machine.' })),
   capabilities: Type.Optional(WorkerCapabilities),
@@ -90,6 +102,7 @@ export const FleetDemandResponse = record('FleetDemandResponse', {
     id: Id,
     connected: Type.Boolean(),
     state: WorkerState,
+    drainedBy: Type.Optional(DrainHolders),
     activeRuns: Count,
     attachSessions: Count,
   }),

@@ -132,7 +132,11 @@ export interface HostApi {
   /** Takes constant time, independent of the queue. */
   demand(workerId: string): Result<FleetDemandResponse>
   /** Resolves when the change is durable and in effect. */
-  changeWorkerState(workerId: string, state: WorkerState): Promise<Result<FleetDemandResponse>>
+  changeWorkerState(
+    workerId: string,
+    state: WorkerState,
+    by?: 'supervisor',
+  ): Promise<Result<FleetDemandResponse>>
   /**
    * Accepts an unregistered connection. Refused while stopping, and when too many connections are unregistered.
    *

@@ -3,7 +3,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { normalizeWorkerName } from '../../core/fleet/naming.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
-import type { FleetDemandResponse, FleetResponse } from '../../protocol/worker.ts'
+import type { FleetDemandResponse, FleetResponse, WorkerState } from '../../protocol/worker.ts'
 import type { WorkerEvent } from '../workers/worker.machine.ts'
 import { WORKER } from '../workers/worker.names.ts'
 import { provesCredential } from '../workers/worker-registration.ts'
@@ -36,7 +36,7 @@ export function createWorkersApi(api: ApiDependencies): WorkersApi {
   return {
     fleet: () => showWorkers(api),
     renameWorker: (id, name) => changeWorker(api, id, (worker) => renameEvent(worker, name)),
-    drainWorker: (id) => changeWorker(api, id, () => yes({ type: 'drained' })),
+    drainWorker: (id) => changeWorker(api, id, () => yes({ type: 'drained', by: 'operator' })),
     enableWorker: (id) =>
       changeWorker(api, id, (worker) => {
         workers.dispatchBackoff.clear(worker)
@@ -48,10 +48,8 @@ export function createWorkersApi(api: ApiDependencies): WorkersApi {
       return may.ok ? yes(workers.pairingTokens.issue()) : may
     },
     demand: (workerId) => readDemand(api, workerId),
-    async changeWorkerState(workerId, state) {
-      const changed = await changeWorker(api, workerId, () =>
-        yes({ type: state === 'draining' ? 'drained' : 'enabled' }),
-      )
+    async changeWorkerState(workerId, state, by) {
+      const changed = await changeWorker(api, workerId, () => yes(stateEvent(state, by)))
       if (changed.ok) return readDemand(api, workerId)
       return changed.refusal.kind === 'unknown' ? NOT_ADMITTED : changed
     },
@@ -96,6 +94,12 @@ const revokeEvent = (worker: EnrolledWorker): Result<WorkerEvent> =>
   worker.context.local
     ? no('invalid', 'the local worker cannot be revoked; drain it instead')
     : yes({ type: 'revoked' })
+
+/** Only a supervisor ends its own drain alone; a plain `active` ends every drain. */
+function stateEvent(state: WorkerState, by: 'supervisor' | undefined): WorkerEvent {
+  if (state === 'draining') return { type: 'drained', by: by ?? 'worker' }
+  return by === undefined ? { type: 'enabled' } : { type: 'drain released', by }
+}
 
 // ---- demand ------------------------------------------------------------------------------------------------------
 

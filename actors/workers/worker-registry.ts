@@ -9,6 +9,7 @@ import type { FleetDemandResponse, WorkerAgents, WorkerState, WorkerView } from 
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { Setback } from './setbacks.ts'
 import type { WorkerContext } from './worker.machine.ts'
+import { drainOf, viewOf } from './worker-view.ts'
 
 /** An enrolled worker: its stored context and what is known in memory only. */
 export interface EnrolledWorker extends WorkerFacts {
@@ -198,6 +199,7 @@ export class WorkerRegistry {
         id: workerId,
         connected: own.online,
         state: own.state,
+        ...drainOf(own.state, own.context),
         // The host cannot know which runs continue on a disconnected worker.
         activeRuns: own.online ? own.leases.size : 0,
         attachSessions: own.attachSessions,
@@ -230,18 +232,3 @@ interface FleetCapacity {
 
 const byEnrollment = (a: WorkerContext, b: WorkerContext): number =>
   a.enrolledAt === b.enrolledAt ? (a.id < b.id ? -1 : 1) : a.enrolledAt < b.enrolledAt ? -1 : 1
-
-function viewOf({ context, state, connection, leases, lastSeenAt }: EnrolledWorker): WorkerView {
-  return {
-    id: context.id,
-    name: context.name,
-    state,
-    connection: connection === undefined ? 'offline' : 'online',
-    ...(context.local ? { local: true } : {}),
-    ...(context.capabilities === null ? {} : { capabilities: context.capabilities }),
-    activeRuns: leases.size,
-    enrolledAt: context.enrolledAt,
-    ...(connection === undefined ? {} : { connectedAt: connection.since, address: connection.address }),
-    ...(lastSeenAt === undefined ? {} : { lastSeenAt: new Date(lastSeenAt).toISOString() }),
-  }
-}

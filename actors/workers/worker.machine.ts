@@ -5,8 +5,9 @@
  * then end at their own deadlines, because its agents may still be running.
  */
 import { assign, setup } from 'xstate'
+import { addDrainHolder, drainHolders, releaseDrainHolder } from '../../core/fleet/drain-holders.ts'
 import { snapshotShape, WorkerFields } from '../../protocol/actor-snapshots.ts'
-import type { WorkerCapabilities } from '../../protocol/worker.ts'
+import type { DrainHolder, WorkerCapabilities } from '../../protocol/worker.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
@@ -27,8 +28,11 @@ export type WorkerEvent =
   | { readonly type: 'seen'; readonly at: string; readonly capabilities: WorkerCapabilities }
   | { readonly type: 'proven' }
   | { readonly type: 'renamed'; readonly name: string }
-  | { readonly type: 'drained' }
+  | { readonly type: 'drained'; readonly by: DrainHolder }
+  /** An operator ends every drain. */
   | { readonly type: 'enabled' }
+  /** A holder ends its own drain; the worker drains on while another holds it. */
+  | { readonly type: 'drain released'; readonly by: DrainHolder }
   | { readonly type: 'revoked' }
   /** The worker did not prove in time that it received its credential. */
   | { readonly type: 'proof timed out' }
@@ -45,12 +49,30 @@ const transitionsOfAll = {
 
 export const workerMachine = setup({
   types: {} as { context: WorkerContext; events: WorkerEvent; input: WorkerInput },
+  guards: {
+    isLastHolder: ({ context, event }) =>
+      event.type === 'drain released' && releaseDrainHolder(context.drainedBy, event.by).length === 0,
+  },
   actions: {
     noteSeen: assign(({ event }) =>
       event.type === 'seen' ? { lastSeenAt: event.at, capabilities: event.capabilities } : {},
     ),
     noteProof: assign({ proven: true }),
     rename: assign(({ event }) => (event.type === 'renamed' ? { name: event.name } : {})),
+    noteHolder: assign(({ context, event }) =>
+      event.type === 'drained' ? { drainedBy: [...addDrainHolder(context.drainedBy ?? [], event.by)] } : {},
+    ),
+    addHolder: assign(({ context, event }) =>
+      event.type === 'drained'
+        ? { drainedBy: [...addDrainHolder(drainHolders(context.drainedBy), event.by)] }
+        : {},
+    ),
+    removeHolder: assign(({ context, event }) =>
+      event.type === 'drain released'
+        ? { drainedBy: [...releaseDrainHolder(context.drainedBy, event.by)] }
+        : {},
+    ),
+    clearHolders: assign({ drainedBy: [] }),
     end: endActor(),
   },
 }).createMachine({
@@ -64,16 +86,24 @@ export const workerMachine = setup({
       on: {
         ...transitionsOfAll,
         proven: { target: 'active', actions: 'noteProof' },
-        drained: 'draining',
+        drained: { target: 'draining', actions: 'noteHolder' },
       },
     },
     active: {
       description: 'the worker takes runs while it is connected and has a free slot',
-      on: { ...transitionsOfAll, drained: 'draining' },
+      on: { ...transitionsOfAll, drained: { target: 'draining', actions: 'noteHolder' } },
     },
     draining: {
       description: 'the worker finishes its runs and takes no new ones',
-      on: { ...transitionsOfAll, enabled: 'active' },
+      on: {
+        ...transitionsOfAll,
+        drained: { actions: 'addHolder' },
+        enabled: { target: 'active', actions: 'clearHolders' },
+        'drain released': [
+          { guard: 'isLastHolder', target: 'active', actions: 'clearHolders' },
+          { actions: 'removeHolder' },
+        ],
+      },
     },
     revoked: {
       description: 'the worker is no longer enrolled and its credential is invalid',
@@ -86,15 +116,16 @@ export const workerKind: ActorKind = {
   name: WORKER,
   logic: workerMachine,
   codec: createSnapshotCodec({
-    version: 4,
+    version: 5,
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
     schema: snapshotShape(WorkerFields),
     // Version 2: capabilities may name what confines a run. Version 3: capabilities may name the agents.
-    // Version 4: capabilities may name the version of git.
+    // Version 4: capabilities may name the version of git. Version 5: a drain names who holds it.
     lifts: {
       1: (record) => ({ ...record, v: 2 }),
       2: (record) => ({ ...record, v: 3 }),
       3: (record) => ({ ...record, v: 4 }),
+      4: (record) => ({ ...record, v: 5 }),
     },
   }),
   supervision: {

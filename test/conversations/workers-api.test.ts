@@ -250,6 +250,28 @@ test('the state route restores the active state', async () => {
   )
 })
 
+test('a supervisor ends its own drain, and never the drain of an operator or of a program on the machine', async () => {
+  const host = await startHost()
+  const { workerId } = await enroll(host)
+  const change = async (state: 'draining' | 'active', by?: 'supervisor') => {
+    const { worker } = await host.succeeded(host.hostApi.changeWorkerState(workerId, state, by))
+    return [worker.state, ...(worker.drainedBy ?? [])].join(' ')
+  }
+  expect(await change('draining', 'supervisor')).toBe('draining supervisor')
+  await host.succeeded(host.hostApi.drainWorker(workerId))
+  expect(await change('active', 'supervisor')).toBe('draining operator')
+  expect(await change('draining')).toBe('draining operator worker')
+  await host.restart()
+  expect(await change('draining', 'supervisor')).toBe('draining operator worker supervisor')
+  expect(host.hostApi.fleet().workers[0]?.drainedBy).toEqual(['operator', 'worker', 'supervisor'])
+  await host.succeeded(host.hostApi.enableWorker(workerId))
+  expect(await change('active', 'supervisor')).toBe('active')
+  expect(await change('draining', 'supervisor')).toBe('draining supervisor')
+  expect(await change('active', 'supervisor')).toBe('active')
+  expect(await change('draining')).toBe('draining worker')
+  expect(await change('active')).toBe('active')
+})
+
 test('activeRuns counts leases that were granted and not answered', async () => {
   const host = await startHost()
   const { worker, connection, work } = await offerRun(host)

@@ -82,7 +82,7 @@ const finalizing: RunMachineEvent = {
   patch: { status: 'finalizing', prUrl: 'https://codehost.example/pr/1' },
 }
 const proven: WorkerEvent = { type: 'proven' }
-const drained: WorkerEvent = { type: 'drained' }
+const drained: WorkerEvent = { type: 'drained', by: 'operator' }
 
 const lease = (state: string, ...events: LeaseEvent[]): ActorPose => ({
   kind: leaseKind,

@@ -343,7 +343,9 @@ function createWorkerApi(hostApi: () => FakeHostApi): HostApiPart<WorkerMethod> 
   const demand: HostApi['demand'] = (id) => {
     const worker = hostApi().workersById.get(id)
     if (worker === undefined) return no('forbidden', 'no')
-    const own = { id, connected: false, state: worker.state, activeRuns: 0, attachSessions: 0 }
+    const { state, drainedBy } = worker
+    const holders = drainedBy === undefined ? {} : { drainedBy }
+    const own = { id, connected: false, state, ...holders, activeRuns: 0, attachSessions: 0 }
     return yes({ queuedRuns: 1, activeRuns: 2, connectedWorkers: 0, spareCapacity: 0, worker: own })
   }
   return {

@@ -27,7 +27,7 @@ export function workerHandlers(hostApi: HostApi): Pick<Handlers, WorkerRoute> {
       return demand.ok ? jsonText(demandText(demand.value)) : refusalReply(demand.refusal)
     },
     changeWorkerState: async (ask) =>
-      resultReply(await hostApi.changeWorkerState(requireWorkerId(ask), ask.query.state)),
+      resultReply(await hostApi.changeWorkerState(requireWorkerId(ask), ask.query.state, ask.query.by)),
   }
 }
 
@@ -43,7 +43,8 @@ function requireWorkerId({ workerId }: RouteRequest<'readDemand' | 'changeWorker
 export function demandText(demand: FleetDemandResponse): string {
   const { queuedRuns, activeRuns, connectedWorkers, spareCapacity, worker } = demand
   const fleet = `"queuedRuns":${queuedRuns},"activeRuns":${activeRuns},"connectedWorkers":${connectedWorkers},"spareCapacity":${spareCapacity}`
-  const own = `"connected":${worker.connected},"state":"${worker.state}","activeRuns":${worker.activeRuns},"attachSessions":${worker.attachSessions}`
+  const drainedBy = worker.drainedBy === undefined ? '' : `,"drainedBy":${JSON.stringify(worker.drainedBy)}`
+  const own = `"connected":${worker.connected},"state":"${worker.state}"${drainedBy},"activeRuns":${worker.activeRuns},"attachSessions":${worker.attachSessions}`
   return `{${fleet},"worker":{"id":${quoteId(worker.id)},${own}}}`
 }
 

@@ -3,6 +3,7 @@ import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { no, yes } from '../../../core/result.ts'
 import { RUN_INSTRUCTIONS_BYTES_MAX, TICKET_TITLE_CHARS_MAX } from '../../../protocol/limits.ts'
+import type { DrainHolder } from '../../../protocol/worker.ts'
 import { demandText } from '../../../transport/routes/workers.ts'
 import {
   CREDENTIAL,
@@ -456,16 +457,13 @@ test('demand is answered to the worker itself, on both listeners, with any encod
 })
 
 test('the handwritten demand text equals JSON.stringify', () => {
-  const worker = {
-    id: WORKER_ID,
-    connected: true,
-    state: 'active',
-    activeRuns: 1,
-    attachSessions: 2,
-  } as const
+  const counts = { activeRuns: 1, attachSessions: 2 }
+  const worker = { id: WORKER_ID, connected: true, state: 'active', ...counts } as const
   const demand = { queuedRuns: 100_000, activeRuns: 64, connectedWorkers: 3, spareCapacity: 0, worker }
   expect(demandText(demand)).toBe(JSON.stringify(demand))
-  const odd = { ...demand, worker: { ...worker, id: 'a"\\\n', connected: false, state: 'draining' } as const }
+  const drainedBy: DrainHolder[] = ['operator', 'supervisor']
+  const drained = { state: 'draining', drainedBy } as const
+  const odd = { ...demand, worker: { id: 'a"\\\n', connected: false, ...drained, ...counts } }
   expect(demandText(odd)).toBe(JSON.stringify(odd))
 })
 
@@ -480,10 +478,14 @@ test('a worker drains itself, and only itself', async () => {
   })
   expect(hostApi.workersById.get('wk-other')?.state).toBe('active')
   expect((await drain('workerId=wk-other&state=draining')).status).toBe(403)
-  expect(await drain(`workerId=${WORKER_ID}&state=asleep`)).toMatchObject({
-    status: 400,
-    body: { error: expect.stringMatching(/^\/query\/state: must be one of/) },
-  })
+  for (const [query, refused] of [
+    ['state=asleep', 'state'],
+    ['state=active&by=operator', 'by'],
+  ])
+    expect(await drain(`workerId=${WORKER_ID}&${query}`)).toMatchObject({
+      status: 400,
+      body: { error: expect.stringMatching(`^/query/${refused}: must be`) },
+    })
 })
 
 test('a worker that was revoked between two requests is refused', async () => {

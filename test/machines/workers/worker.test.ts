@@ -18,7 +18,9 @@ const input: WorkerInput = {
 const seen: WorkerEvent = { type: 'seen', at: T1, capabilities: { ...capabilities, maxConcurrency: 4 } }
 const proven: WorkerEvent = { type: 'proven' }
 const renamed: WorkerEvent = { type: 'renamed', name: 'hammer' }
-const drained: WorkerEvent = { type: 'drained' }
+const drained: WorkerEvent = { type: 'drained', by: 'operator' }
+const drainedBySupervisor: WorkerEvent = { type: 'drained', by: 'supervisor' }
+const released: WorkerEvent = { type: 'drain released', by: 'supervisor' }
 const enabled: WorkerEvent = { type: 'enabled' }
 const revoked: WorkerEvent = { type: 'revoked' }
 const unproven: WorkerEvent = { type: 'proof timed out' }
@@ -73,6 +75,21 @@ const stories: readonly Story<WorkerEvent>[] = [
     title: 'revoked while draining',
     input,
     events: [proven, drained, revoked],
+  },
+  {
+    title: 'a supervisor ends its own drain',
+    input,
+    events: [proven, drainedBySupervisor, drainedBySupervisor, released, released],
+  },
+  {
+    title: 'a supervisor that ends its drain leaves that of an operator, whoever was first',
+    input,
+    events: [proven, drainedBySupervisor, drained, released, drainedBySupervisor, released],
+  },
+  {
+    title: 'an operator who enables a worker ends the drain of its supervisor too',
+    input,
+    events: [proven, drained, drainedBySupervisor, enabled, released],
   },
   {
     title: 'draining and enabling twice changes nothing',

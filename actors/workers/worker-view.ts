@@ -1,0 +1,25 @@
+/** Shows an enrolled worker to people and to programs, without its credential. */
+import { drainHolders } from '../../core/fleet/drain-holders.ts'
+import type { WorkerState, WorkerView } from '../../protocol/worker.ts'
+import type { WorkerContext } from './worker.machine.ts'
+import type { EnrolledWorker } from './worker-registry.ts'
+
+/** The keys of a view that only a draining worker has. */
+export const drainOf = (state: WorkerState, { drainedBy }: WorkerContext): Pick<WorkerView, 'drainedBy'> =>
+  state === 'draining' ? { drainedBy: [...drainHolders(drainedBy)] } : {}
+
+export function viewOf({ context, state, connection, leases, lastSeenAt }: EnrolledWorker): WorkerView {
+  return {
+    id: context.id,
+    name: context.name,
+    state,
+    ...drainOf(state, context),
+    connection: connection === undefined ? 'offline' : 'online',
+    ...(context.local ? { local: true } : {}),
+    ...(context.capabilities === null ? {} : { capabilities: context.capabilities }),
+    activeRuns: leases.size,
+    enrolledAt: context.enrolledAt,
+    ...(connection === undefined ? {} : { connectedAt: connection.since, address: connection.address }),
+    ...(lastSeenAt === undefined ? {} : { lastSeenAt: new Date(lastSeenAt).toISOString() }),
+  }
+}
