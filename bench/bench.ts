@@ -17,6 +17,7 @@ import { dashboards } from './entries/dashboards.ts'
 import { demand } from './entries/demand.ts'
 import { dispatch } from './entries/dispatch.ts'
 import { durable } from './entries/durable.ts'
+import { fleet } from './entries/fleet.ts'
 import { frames, replay } from './entries/frames.ts'
 import { growth } from './entries/growth.ts'
 import { http } from './entries/http.ts'
@@ -48,6 +49,7 @@ const entries: readonly Entry[] = [
   replay,
   demand,
   idleWorkers,
+  fleet,
   restart,
   growth,
   sandbox,

@@ -54,8 +54,13 @@ export class WorkingSystem {
     chmodSync(join(folder, 'sandboxes'), 0o711)
     await makeRepository(resources, folder)
     const served = await startHost(resources, join(folder, 'host'), configFor(folder, agent))
-    const worker = await startWorker(resources, folder, served)
+    const worker = await startWorker(resources, folder, served, 'worker')
     return new WorkingSystem(resources, folder, served, worker)
+  }
+
+  /** Starts one more worker, which has its own data directory and shares the folder of the sandboxes. */
+  addWorker(name: string): Promise<BenchProcess> {
+    return startWorker(this.#resources, this.folder, this.served, name)
   }
 
   /** Returns the ticket's name. `lines` are commands for the scripted agent. */
@@ -85,8 +90,8 @@ export class WorkingSystem {
     return run
   }
 
-  async runs(): Promise<readonly Run[]> {
-    return (await this.request('/api/runs?limit=20')) as Run[]
+  async runs(limit = 20): Promise<readonly Run[]> {
+    return (await this.request(`/api/runs?limit=${limit}`)) as Run[]
   }
 
   async events({ id }: Run): Promise<readonly RunEvent[]> {
@@ -148,13 +153,14 @@ async function startWorker(
   resources: BenchResources,
   folder: string,
   served: ServedHost,
+  name: string,
 ): Promise<BenchProcess> {
   const { token } = (await requestJson(served, '/api/workers/pairing-tokens', 'POST')) as { token: string }
-  const tokenFile = join(folder, 'token')
+  const tokenFile = join(folder, `token-of-${name}`)
   writeFileSync(tokenFile, token, { mode: 0o600 })
   const program = join(resources.root, 'dist', 'bin', 'switchyard.js')
   const url = `http://127.0.0.1:${served.port}`
-  const dataArgs = ['--data-dir', join(folder, 'worker'), '--token-file', tokenFile]
+  const dataArgs = ['--data-dir', join(folder, name), '--name', name, '--token-file', tokenFile]
   const workerArgs = ['--concurrency', '1', '--log-level', 'warn', '--local-repos', join(folder, 'code')]
   const env = { ...process.env, SWITCHYARD_SANDBOX_DIR: join(folder, 'sandboxes') }
   const worker = resources.start(
@@ -165,7 +171,7 @@ async function startWorker(
   const ended = worker.ended.then(() => worker.readLine())
   for (;;) {
     const { workers } = (await Promise.race([requestJson(served, '/api/workers'), ended])) as FleetResponse
-    if (workers.some(({ connection }) => connection === 'online')) return worker
+    if (workers.some((each) => each.name === name && each.connection === 'online')) return worker
     await sleep(POLL_EVERY_MS)
   }
 }
