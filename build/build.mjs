@@ -4,7 +4,7 @@
  *
  * The client commands are one file, so that they start in a moment; it loads a program such as the host only when that
  * is started. The client is bundled for programs of others, for Node and for browsers. The build replaces dist/
- * only after all bundles succeeded.
+ * only after all bundles succeeded. On Linux it also makes the worker package for this machine's architecture.
  */
 import { execFileSync } from 'node:child_process'
 import {
@@ -21,12 +21,14 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isFresh, options, root, writeStamp } from './bundle.mjs'
+import { bundleSandboxPrograms, sandboxPrograms } from './sandbox-programs.mjs'
+import { isForThisMachine, makeWorkerPackage, writeWorkerPackage } from './worker-package.mjs'
 
 const dist = join(root, 'dist')
 export const program = join(dist, 'bin', 'switchyard.js')
 const commands = join(dist, 'bin', 'client-commands.js')
 const stamp = join(dist, 'stamp.json')
-const inside = { sources: join('worker', 'inside'), built: join(dist, 'inside') }
+const inside = join(dist, 'inside')
 
 export function isBuilt() {
   return existsSync(program) && isFresh(stamp, sandboxPrograms())
@@ -35,6 +37,8 @@ export function isBuilt() {
 export async function build() {
   const { build: bundle } = await import('esbuild')
   const terminalAddon = findTerminalAddon()
+  const sandboxBundles = bundleSandboxPrograms()
+  const workerPackage = isForThisMachine ? makeWorkerPackage() : undefined
   const bundles = await Promise.all([
     bundle(launcherOptions()),
     bundle(commandOptions()),
@@ -46,21 +50,22 @@ export async function build() {
       chunkNames: 'parts/[name]-[hash]',
       write: false,
     }),
-    ...sandboxPrograms().map((entry) => bundle(sandboxProgramOptions(entry))),
     ...Object.keys(clientParts).map((name) => bundle(clientOptions(name))),
   ])
+  const forSandboxes = await sandboxBundles
   rmSync(dist, { recursive: true, force: true })
   for (const { path, contents } of bundles.flatMap(({ outputFiles }) => outputFiles)) write(path, contents)
   makeCommand(program)
   compileCommands()
   write(join(dist, 'bin', 'package.json'), '{ "type": "commonjs" }\n')
   write(join(dist, 'bin', 'programs', 'package.json'), '{ "type": "module" }\n')
-  for (const entry of sandboxPrograms()) writeSandboxCommand(basename(entry, '.ts'))
-  copyFileSync(terminalAddon, join(inside.built, 'pty.node'))
-  // Otherwise Node would use the checkout's package.json, or another one inside a sandbox.
-  write(join(inside.built, 'package.json'), '{ "type": "commonjs" }\n')
-  makeWorldReadable(inside.built)
+  for (const { name, content } of forSandboxes.files) write(join(inside, name), content)
+  copyFileSync(terminalAddon, join(inside, 'pty.node'))
+  makeWorldReadable(inside)
+  const packaged = await workerPackage
+  if (packaged !== undefined) writeWorkerPackage(process.arch, packaged.content)
   const inputs = Object.assign({}, ...bundles.map(({ metafile }) => metafile.inputs))
+  for (const source of [...forSandboxes.sources, ...(packaged?.sources ?? [])]) inputs[source] = {}
   for (const name of Object.keys(clientParts)) delete inputs[`client-for-${name}.ts`]
   for (const name of programs) delete inputs[`program:${name}`]
   writeStamp(stamp, { inputs: { ...inputs, [relative(root, terminalAddon)]: {} } })
@@ -144,25 +149,6 @@ function compileCommands() {
 
 // ---- programs inside a sandbox -------------------------------------------------------------------------------------
 
-function sandboxPrograms() {
-  const names = readdirSync(join(root, inside.sources)).filter((name) => name.endsWith('.ts'))
-  return names.map((name) => join(inside.sources, name))
-}
-
-/** Bundles each program into one file, because a sandbox may show it alone; CommonJS needs no other file and starts slightly faster. */
-function sandboxProgramOptions(entry) {
-  const { banner: _, external: __, ...plain } = options
-  return {
-    ...plain,
-    entryPoints: [entry],
-    outfile: join(inside.built, `${basename(entry, '.ts')}.js`),
-    format: 'cjs',
-    sourcemap: false,
-    legalComments: 'none',
-    write: false,
-  }
-}
-
 /** The native add-on of `terminal`, which has a package for each platform. */
 function findTerminalAddon() {
   const addonPackage = `@lydell/node-pty-${process.platform}-${process.arch}`
@@ -172,11 +158,6 @@ function findTerminalAddon() {
   } catch {
     throw new Error(`${addonPackage} is not installed, and terminals need it; run: npm ci --include=optional`)
   }
-}
-
-function writeSandboxCommand(name) {
-  const script = `#!/bin/sh\nexec "\${SWITCHYARD_NODE:-node}" "\${0%/*}/${name}.js" "$@"\n`
-  writeFileSync(join(inside.built, name), script)
 }
 
 /** Independent of the umask, because a root worker's sandbox runs as another user. */

@@ -66,6 +66,11 @@ const alwaysIncluded = [
   'tsconfig.json',
   'build/build.mjs',
   'build/compile-commands.mjs',
+  'build/notices.mjs',
+  'build/sandbox-programs.mjs',
+  'build/tar.mjs',
+  'build/worker-package.mjs',
+  'build/worker-starter.mjs',
   relative(root, fileURLToPath(import.meta.url)),
 ]
 

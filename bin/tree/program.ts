@@ -25,6 +25,7 @@ import {
 import { helpCommand } from './help.ts'
 import { initCommand } from './init.ts'
 import { memoriesCommand } from './memories.ts'
+import { nameErrors } from './name-errors.ts'
 import { mcpCommand, oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
 import { pullsCommand } from './pulls.ts'
 import { ROOT_HELP } from './root-help.ts'
@@ -98,10 +99,4 @@ function builderOf(name: string): () => CommandUnknownOpts {
   const builder = COMMANDS[name]
   if (builder === undefined) throw new Error(`There is no command ${name}.`)
   return builder
-}
-
-/** Every message begins with the name of the program; commander passes no setting on to commands that are added. */
-function nameErrors(command: CommandUnknownOpts): void {
-  command.configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'switchyard: ')) })
-  for (const verb of command.commands) nameErrors(verb)
 }

@@ -1,0 +1,13 @@
+/** The command line of the worker package: parses the arguments, starts the command, and turns errors into messages and exit codes. */
+import { createOutput } from './output/create-output.ts'
+import { reportError } from './report-error.ts'
+import { createWorkerProgram } from './tree/worker-program.ts'
+
+// Set this first: lmdb ignores file modes, and other users must not read our files.
+process.umask(0o077)
+
+try {
+  await createWorkerProgram().parseAsync(process.argv.slice(2), { from: 'user' })
+} catch (error) {
+  process.exitCode = reportError(error, createOutput({ json: process.argv.includes('--json') }))
+}

@@ -1,0 +1,17 @@
+/** The commands of the worker package: those that a machine of the fleet needs, and none that talks to the management API. */
+import { Command } from '@commander-js/extra-typings'
+import { VERSION } from '../version.ts'
+import { versionCommand } from './everyday.ts'
+import { nameErrors } from './name-errors.ts'
+import { workerCommand } from './programs.ts'
+
+export function createWorkerProgram(): Command {
+  const program = new Command('switchyard-worker')
+    .description('the worker of switchyard, for machines that execute runs')
+    .version(VERSION)
+    .exitOverride()
+    .enablePositionalOptions()
+  for (const command of [workerCommand(), versionCommand()]) program.addCommand(command)
+  nameErrors(program)
+  return program
+}
