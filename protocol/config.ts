@@ -12,6 +12,7 @@ import { parseGitAddress } from './git-address.ts'
 import {
   CONFIG_LIST_MAX,
   CREDENTIAL_CHARS_MAX,
+  EPHEMERAL_SECONDS_MAX,
   HEARTBEAT_TIMEOUT_SECONDS_MAX,
   HEARTBEAT_TIMEOUT_SECONDS_MIN,
   INSTRUCTIONS_CHARS_MAX,
@@ -136,6 +137,7 @@ const fleet = {
   tls: Type.Optional(record('FleetTls', { certFile: Path, keyFile: Path })),
   heartbeatTimeoutSeconds: between(HEARTBEAT_TIMEOUT_SECONDS_MIN, HEARTBEAT_TIMEOUT_SECONDS_MAX),
   reconnectGraceSeconds: between(0, RECONNECT_GRACE_SECONDS_MAX),
+  ephemeralSeconds: between(0, EPHEMERAL_SECONDS_MAX),
 }
 
 const sandbox = {
@@ -333,7 +335,7 @@ export const RESTART_PATHS = ['/server/port', '/server/host', '/fleet/host', '/f
 
 export const configDefaults: ServiceConfig = {
   server: { host: '127.0.0.1', port: 4400, allowedOrigins: [] },
-  fleet: { port: 4401, heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120 },
+  fleet: { port: 4401, heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120, ephemeralSeconds: 600 },
   sandbox: {
     provider: DEFAULT_SANDBOX_PROVIDER,
     concurrency: 2,

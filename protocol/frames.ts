@@ -212,6 +212,7 @@ export const WorkerAuth = Type.Union(
       workerId: ForeignId,
       secret: Credential(CREDENTIAL_CHARS_MAX),
     }),
+    record('JoinAuth', { kind: Type.Literal('join'), key: Credential(CREDENTIAL_CHARS_MAX) }),
   ],
   { title: 'WorkerAuth' },
 )

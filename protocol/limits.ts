@@ -144,6 +144,12 @@ export const JOB_MEMORIES_BYTES_MAX = 64 * 1024
 export const JOB_LABELS_BYTES_MAX = 16 * 1024
 /** Pairing tokens that may be valid at once; above this the oldest is removed. */
 export const PAIRING_TOKENS_MAX = 1_000
+/** Join keys of a fleet, expired ones included. */
+export const JOIN_KEYS_MAX = 100
+export const JOIN_KEY_NAME_CHARS_MAX = 60
+/** Connections that have proved a join key and not registered yet, of all keys together. */
+export const WORKERS_JOINING_MAX = 512
+export const EPHEMERAL_SECONDS_MAX = 7 * 24 * 3_600
 /** Connections that have neither registered nor proved in their upgrade who they are: in all, and of one address. */
 export const WORKERS_UNREGISTERED_MAX = 64
 export const WORKERS_UNREGISTERED_PER_ADDRESS_MAX = 32

@@ -234,6 +234,7 @@ function commonErrorStatuses({ access, socket }: Route): number[] {
     anyone: [403],
     'launch-token': [401, 403],
     worker: [403],
+    'worker-or-join-key': [403],
     'first-frame': [403],
   }
   // Every request may carry a body, which is limited too; a socket route responds before the body is read.
@@ -272,6 +273,7 @@ function errorResponses(components: Components): OpenApiObject {
 
 function security({ access, socket }: Route): OpenApiObject[] {
   if (access === 'worker') return [{ workerCredential: [] }]
+  if (access === 'worker-or-join-key') return [{ workerCredential: [] }, { joinKey: [] }]
   if (access !== 'launch-token') return []
   return socket === true ? [{ launchToken: [] }, { launchTokenInAddress: [] }] : [{ launchToken: [] }]
 }
@@ -292,6 +294,11 @@ const securitySchemes: OpenApiObject = {
     type: 'http',
     scheme: 'bearer',
     description: "The worker's own credential, from its credential file.",
+  },
+  joinKey: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'A join key, for the supervisor of many workers; the request then names none.',
   },
 }
 

@@ -52,6 +52,9 @@ import {
   FleetDemandResponse,
   FleetResponse,
   HealthResponse,
+  JoinKeyRequest,
+  JoinKeyResponse,
+  JoinKeysResponse,
   PairingTokenResponse,
   Placement,
   ProvisionRequest,
@@ -63,8 +66,11 @@ import {
 // ---- the type of a row -----------------------------------------------------------------------------------------
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
-/** The callers that may use a route. `first-frame`: anyone may open the socket, and the first frame must register. */
-export type RouteAccess = 'anyone' | 'launch-token' | 'worker' | 'first-frame'
+/**
+ * The callers that may use a route. `worker-or-join-key`: a worker, or the holder of a join key, who names no worker.
+ * `first-frame`: anyone may open the socket, and the first frame must register.
+ */
+export type RouteAccess = 'anyone' | 'launch-token' | 'worker' | 'worker-or-join-key' | 'first-frame'
 export type ListenerName = 'management' | 'fleet' | 'helper'
 export type RouteTag = 'service' | 'runs' | 'workers' | 'connect' | 'pulls' | 'memories' | 'helper'
 /** A response that is not JSON. `frames`: the connection becomes a socket. */
@@ -151,7 +157,12 @@ const RunEventsQuery = Type.Object({
     Type.Integer({ minimum: 1, maximum: LIST_LIMIT_MAX, description: 'Only the last events, as many.' }),
   ),
 })
-const WorkerQuery = Type.Object({ workerId: nonEmptyText(256) })
+const DemandQuery = Type.Object({
+  workerId: Type.Optional(nonEmptyText(256, 'Absent with a join key as the bearer.')),
+})
+const JoinKeyDeletionQuery = Type.Object({
+  workers: Type.Optional(stringEnum(['1'], 'Also revokes the workers that joined with the key.')),
+})
 const WorkerStateQuery = Type.Object({
   workerId: nonEmptyText(256),
   state: WorkerState,
@@ -487,6 +498,33 @@ export const routes = {
     errorStatuses: [],
     summary: 'A single-use token that enrolls one worker, for machines that SSH cannot reach.',
   },
+  listJoinKeys: {
+    ...workers,
+    method: 'GET',
+    path: '/api/workers/join-keys',
+    response: JoinKeysResponse,
+    errorStatuses: [],
+    summary: 'The join keys without their secrets, oldest first, each with the number of its workers.',
+  },
+  createJoinKey: {
+    ...workers,
+    method: 'POST',
+    path: '/api/workers/join-keys',
+    body: JoinKeyRequest,
+    response: JoinKeyResponse,
+    errorStatuses: [400, 409],
+    summary: 'A key that enrolls many workers; only this answer contains it.',
+  },
+  deleteJoinKey: {
+    ...workers,
+    method: 'DELETE',
+    path: '/api/workers/join-keys/:id',
+    params: ById,
+    query: JoinKeyDeletionQuery,
+    response: DoneResponse,
+    errorStatuses: [404],
+    summary: 'Lets no more workers join with a key, and revokes those that did when asked.',
+  },
   renameWorker: {
     ...workers,
     method: 'POST',
@@ -526,12 +564,14 @@ export const routes = {
   },
   readDemand: {
     ...supervisor,
+    access: 'worker-or-join-key',
     method: 'GET',
     path: '/api/worker/demand',
-    query: WorkerQuery,
+    query: DemandQuery,
     response: FleetDemandResponse,
     errorStatuses: [400, 403],
-    summary: "How much work waits and runs, for a supervisor on the worker's machine.",
+    summary:
+      'How much work waits and runs, for a supervisor of one worker or of a group that joins with a key.',
   },
   changeWorkerState: {
     ...supervisor,

@@ -2,23 +2,36 @@
  * Workers as people and supervisors see them, and what the host reports about itself.
  *
  * Nothing here contains a worker's credential: the host stores a hash, and only the `registered` frame carries a
- * credential. A pairing token is returned once, to the person who asked for it.
+ * credential. A pairing token or a join key is returned once, to the person who asked for it.
  */
 import Type, { type Static } from 'typebox'
 import { AGENT_PROVIDERS, type AgentProvider } from './agents/registry.ts'
 import {
   AGENT_PROBLEM_CHARS_MAX,
+  JOIN_KEY_NAME_CHARS_MAX,
+  JOIN_KEYS_MAX,
   PATH_CHARS_MAX,
   PORT_MAX,
   PROSE_CHARS_MAX,
   TEXT_CHARS_MAX,
   WORKER_CONCURRENCY_MAX,
+  WORKERS_MAX,
 } from './limits.ts'
-import { Count, Id, Instant, Name, nonEmptyText, record, stringEnum, text } from './schema-helpers.ts'
+import {
+  boundedList,
+  Count,
+  Id,
+  Instant,
+  Name,
+  nonEmptyText,
+  record,
+  stringEnum,
+  text,
+} from './schema-helpers.ts'
 
 /**
- * The header of the worker channel's upgrade request beside `Authorization: Bearer <credential>`. A pairing token as the
- * bearer needs no id.
+ * The header of the worker channel's upgrade request beside `Authorization: Bearer <credential>`. A pairing token or a
+ * join key as the bearer needs no id.
  */
 export const WORKER_ID_HEADER = 'x-switchyard-worker'
 
@@ -85,6 +98,10 @@ export const WorkerView = record('WorkerView', {
   connectedAt: Type.Optional(Instant),
   lastSeenAt: Type.Optional(Instant),
   address: Type.Optional(Name),
+  joinKey: Type.Optional(Id),
+  ephemeral: Type.Optional(
+    Type.Boolean({ description: 'Removed by itself `fleet.ephemeralSeconds` after it left.' }),
+  ),
 })
 export type WorkerView = Static<typeof WorkerView>
 
@@ -98,14 +115,17 @@ export const FleetDemandResponse = record('FleetDemandResponse', {
   activeRuns: Count,
   connectedWorkers: Count,
   spareCapacity: Count,
-  worker: record('OwnDemand', {
-    id: Id,
-    connected: Type.Boolean(),
-    state: WorkerState,
-    drainedBy: Type.Optional(DrainHolders),
-    activeRuns: Count,
-    attachSessions: Count,
-  }),
+  /** Absent when a join key asked, which belongs to no single worker. */
+  worker: Type.Optional(
+    record('OwnDemand', {
+      id: Id,
+      connected: Type.Boolean(),
+      state: WorkerState,
+      drainedBy: Type.Optional(DrainHolders),
+      activeRuns: Count,
+      attachSessions: Count,
+    }),
+  ),
 })
 export type FleetDemandResponse = Static<typeof FleetDemandResponse>
 
@@ -152,11 +172,58 @@ export type HealthResponse = Static<typeof HealthResponse>
 
 // ---- enrollment ------------------------------------------------------------------------------------------------
 
+const CertificateFingerprint = Type.Optional(
+  text(128, "SHA-256 of the fleet listener's certificate, for comparing it on the worker's machine."),
+)
+
 export const PairingTokenResponse = record('PairingTokenResponse', {
   token: Name,
   expiresAt: Instant,
+  fingerprint: CertificateFingerprint,
 })
 export type PairingTokenResponse = Static<typeof PairingTokenResponse>
+
+const MaxWorkers = Type.Integer({
+  minimum: 1,
+  maximum: WORKERS_MAX,
+  description: 'How many workers may be enrolled with the key at once.',
+})
+
+export const JoinKeyRequest = record('JoinKeyRequest', {
+  name: nonEmptyText(JOIN_KEY_NAME_CHARS_MAX),
+  expiresAt: Type.Optional(Instant),
+  maxWorkers: Type.Optional(MaxWorkers),
+  ephemeral: Type.Optional(Type.Boolean()),
+})
+export type JoinKeyRequest = Static<typeof JoinKeyRequest>
+
+const joinKeyFields = {
+  id: Id,
+  name: Name,
+  expiresAt: Type.Optional(Instant),
+  maxWorkers: Type.Optional(MaxWorkers),
+  ephemeral: Type.Boolean({ description: 'Its workers are removed by themselves after they left.' }),
+}
+
+/** The only answer that contains the key: the host stores its hash. */
+export const JoinKeyResponse = record('JoinKeyResponse', {
+  ...joinKeyFields,
+  key: Name,
+  fingerprint: CertificateFingerprint,
+})
+export type JoinKeyResponse = Static<typeof JoinKeyResponse>
+
+export const JoinKey = record('JoinKey', {
+  ...joinKeyFields,
+  createdAt: Instant,
+  workers: Type.Integer({ minimum: 0, description: 'The workers that are enrolled with the key now.' }),
+})
+export type JoinKey = Static<typeof JoinKey>
+
+export const JoinKeysResponse = record('JoinKeysResponse', {
+  joinKeys: boundedList(JoinKey, JOIN_KEYS_MAX),
+})
+export type JoinKeysResponse = Static<typeof JoinKeysResponse>
 
 export const ProvisionRequest = record('ProvisionRequest', {
   host: nonEmptyText(255),

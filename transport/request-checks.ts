@@ -79,7 +79,9 @@ export function createFleetCheck(hostApi: HostApi): AdmissionCheck {
     if (head.origins > 0) return FLEET_ORIGIN_REFUSED
     const row = found?.path.byMethod.get(head.method)
     if (row === undefined || !row.listeners.includes('fleet')) return FLEET_UNKNOWN_PATH
-    return row.who === 'worker' ? admitWorker(hostApi, head, query(), undefined) : ADMITTED
+    return row.who === 'worker' || row.who === 'worker-or-join-key'
+      ? admitWorker(hostApi, head, query(), undefined)
+      : ADMITTED
   }
 }
 
@@ -93,7 +95,7 @@ function identify(
 ): Admission {
   const row = found?.path.byMethod.get(head.method)
   const who = row?.who ?? 'launch-token'
-  if (who === 'worker') return admitWorker(hostApi, head, query(), cors)
+  if (who === 'worker' || who === 'worker-or-join-key') return admitWorker(hostApi, head, query(), cors)
   if (who === 'launch-token') {
     const presented = presentedToken(head, row, query)
     if (!isToken(presented))

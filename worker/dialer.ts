@@ -162,6 +162,7 @@ class WebSocketConnection implements DialledConnection {
 /** A header, because addresses end up in logs. */
 function proofHeaders(proof: WorkerAuth): Record<string, string> {
   if (proof.kind === 'pairing') return { authorization: `Bearer ${proof.token}` }
+  if (proof.kind === 'join') return { authorization: `Bearer ${proof.key}` }
   return { authorization: `Bearer ${proof.secret}`, [WORKER_ID_HEADER]: proof.workerId }
 }
 

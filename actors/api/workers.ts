@@ -107,6 +107,7 @@ function readDemand({ views }: ApiDependencies, workerId: string): Result<FleetD
   const demand = views.workers.registry.demand(workerId, views.scheduler.readyCount)
   if (demand === undefined) return NOT_ADMITTED
   const { worker } = demand
+  if (worker === undefined) return yes(demand)
   // A terminal that was opened since the last heartbeat counts too: a shutdown would end it.
   const viewCount = worker.connected ? views.terminals.sessions.viewCountOn(worker.id) : 0
   return yes(

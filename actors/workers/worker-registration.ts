@@ -69,6 +69,7 @@ export class WorkerRegistration {
     }
     const { frame } = read
     if (frame.auth.kind === 'pairing') this.#enroll(connection, frame, frame.auth.token)
+    else if (frame.auth.kind === 'join') this.#enroll(connection, frame, frame.auth.key)
     else this.#authenticate(connection, frame, frame.auth.workerId, frame.auth.secret)
   }
 

@@ -253,7 +253,7 @@ export class World {
 
   #attachSessions(workerId: string): number | undefined {
     const demand = this.host.hostApi?.demand(workerId)
-    return demand?.ok === true ? demand.value.worker.attachSessions : undefined
+    return demand?.ok === true ? demand.value.worker?.attachSessions : undefined
   }
 
   /** Counts that a fault happened while leases were in these states. */

@@ -69,7 +69,7 @@ async function fetchDemand({ system, worker }: Scene): Promise<FleetDemandRespon
 }
 
 async function waitForTerminals(at: Scene, count: number): Promise<void> {
-  const areThere = async () => (await fetchDemand(at)).worker.attachSessions === count
+  const areThere = async () => (await fetchDemand(at)).worker?.attachSessions === count
   await until(`${count} terminals in demand`, areThere, DEMAND_MS_MAX, POLL_EVERY_MS)
 }
 

@@ -595,7 +595,7 @@ describe('worker-authenticated routes', () => {
     release()
     for (const name of ['ENG-1', 'ENG-2']) await runOf(at, name, 'completed')
     worker.stop()
-    await until('it to be offline', async () => !(await fetchDemand(at, worker)).worker.connected)
+    await until('it to be offline', async () => (await fetchDemand(at, worker)).worker?.connected === false)
     expect(await fetchDemand(at, worker)).toMatchObject({
       connectedWorkers: 0,
       spareCapacity: 0,

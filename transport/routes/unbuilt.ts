@@ -5,4 +5,9 @@
  */
 import type { RouteName } from '../../protocol/routes.ts'
 
-export const unbuilt = ['provisionWorker'] as const satisfies readonly RouteName[]
+export const unbuilt = [
+  'provisionWorker',
+  'listJoinKeys',
+  'createJoinKey',
+  'deleteJoinKey',
+] as const satisfies readonly RouteName[]

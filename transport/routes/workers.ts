@@ -43,6 +43,7 @@ function requireWorkerId({ workerId }: RouteRequest<'readDemand' | 'changeWorker
 export function demandText(demand: FleetDemandResponse): string {
   const { queuedRuns, activeRuns, connectedWorkers, spareCapacity, worker } = demand
   const fleet = `"queuedRuns":${queuedRuns},"activeRuns":${activeRuns},"connectedWorkers":${connectedWorkers},"spareCapacity":${spareCapacity}`
+  if (worker === undefined) return `{${fleet}}`
   const drainedBy = worker.drainedBy === undefined ? '' : `,"drainedBy":${JSON.stringify(worker.drainedBy)}`
   const own = `"connected":${worker.connected},"state":"${worker.state}"${drainedBy},"activeRuns":${worker.activeRuns},"attachSessions":${worker.attachSessions}`
   return `{${fleet},"worker":{"id":${quoteId(worker.id)},${own}}}`

@@ -194,7 +194,8 @@ function authenticationStatus(
   presentation: SecretPresentation,
 ): number | undefined {
   if (route?.access === 'anyone' || route?.access === 'first-frame') return undefined
-  if (route?.access === 'worker') return presentation.opens === 'worker' ? undefined : 403
+  if (route?.access === 'worker' || route?.access === 'worker-or-join-key')
+    return presentation.opens === 'worker' ? undefined : 403
   if (presentation.opens === 'launch' || (presentation.opens === 'sockets' && route?.socket === true))
     return undefined
   return 401

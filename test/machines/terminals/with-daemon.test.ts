@@ -279,7 +279,7 @@ test('two people share one session and see the same; it closes when both have le
   ])
   const inDemand = () => {
     const demand = host.hostApi.demand(host.run(runId).sandbox.workerId ?? '')
-    return demand.ok && demand.value.worker.attachSessions
+    return demand.ok && demand.value.worker?.attachSessions
   }
   // Also before the worker's next heartbeat reports them.
   expect(inDemand()).toBe(2)

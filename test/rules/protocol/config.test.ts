@@ -23,7 +23,7 @@ describe('defaults', () => {
   test('are exactly these', () => {
     expect(effective({})).toEqual({
       server: { host: '127.0.0.1', port: 4400, allowedOrigins: [] },
-      fleet: { port: 4401, heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120 },
+      fleet: { port: 4401, heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120, ephemeralSeconds: 600 },
       sandbox: {
         provider: 'bwrap',
         concurrency: 2,

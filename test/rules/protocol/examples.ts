@@ -210,6 +210,7 @@ export const maskedConfig: ServiceConfig = {
     tls: { certFile: '/etc/cert.pem', keyFile: '/etc/key.pem' },
     heartbeatTimeoutSeconds: 45,
     reconnectGraceSeconds: 120,
+    ephemeralSeconds: 600,
   },
   sandbox: {
     provider: 'bwrap',

@@ -23,6 +23,9 @@ const NEVER: readonly RouteName[] = [
   // machines
   'provisionWorker',
   'mintPairingToken',
+  'listJoinKeys',
+  'createJoinKey',
+  'deleteJoinKey',
   'renameWorker',
   'drainWorker',
   'enableWorker',

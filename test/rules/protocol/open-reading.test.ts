@@ -32,6 +32,7 @@ const reportedEvents = events.map(({ runId: _, index: __, ...event }) => event)
 const workerSamples: readonly object[] = [
   ...Object.values(workerFrameExamples),
   { ...register, auth: { kind: 'pairing', token: 'wp-secret' } },
+  { ...register, auth: { kind: 'join', key: 'wj-secret' } },
   ...reportedEvents.map((event) => ({ type: 'run-event', leaseId, seq: 1, event })),
   { ...snapshotFrame, snapshot: { projectKey: 'p', sessionId: 's', packed: packUsage(usage) } },
   {

@@ -115,7 +115,8 @@ describe('operations', () => {
   test('name their authentication', () => {
     expect(operationOf(routes.health).security).toEqual([])
     expect(operationOf(routes.listRuns).security).toEqual([{ launchToken: [] }])
-    expect(operationOf(routes.readDemand).security).toEqual([{ workerCredential: [] }])
+    expect(operationOf(routes.changeWorkerState).security).toEqual([{ workerCredential: [] }])
+    expect(operationOf(routes.readDemand).security).toEqual([{ workerCredential: [] }, { joinKey: [] }])
     expect(operationOf(routes.dashboardSocket).security).toEqual([
       { launchToken: [] },
       { launchTokenInAddress: [] },

@@ -67,6 +67,9 @@ GET /api/openapi.json
 POST /api/pause
 POST /api/resume
 GET /api/tracker/status
+GET /api/workers/join-keys
+POST /api/workers/join-keys
+DELETE /api/workers/join-keys/:id
 GET /metrics
 GET /api/runs/:id/placement
 GET /api/attention
@@ -97,14 +100,15 @@ const named = (test: (route: Route) => boolean) =>
     .sort()
 
 describe('the table', () => {
-  test('has every documented route, the ten extras, and nothing else', () => {
+  test('has every documented route, the thirteen extras, and nothing else', () => {
     expect(addresses(routes)).toEqual(lines(`${documented.trim()}\n${extra.trim()}`))
     expect(addresses(helperRoutes)).toEqual(lines(helper))
   })
 
-  test('two routes need no launch token, two need a worker, one checks the first frame', () => {
+  test('two routes need no launch token, two need a worker or its join key, one checks the first frame', () => {
     expect(named(({ access }) => access === 'anyone')).toEqual(['health', 'trackerCallback'])
-    expect(named(({ access }) => access === 'worker')).toEqual(['changeWorkerState', 'readDemand'])
+    expect(named(({ access }) => access === 'worker')).toEqual(['changeWorkerState'])
+    expect(named(({ access }) => access === 'worker-or-join-key')).toEqual(['readDemand'])
     expect(named(({ access }) => access === 'first-frame')).toEqual(['workerSocket'])
   })
 
