@@ -8,6 +8,7 @@ import { completeCommand, completionCommand } from './completion.ts'
 import { configCommand } from './config.ts'
 import { connectCommand } from './connect.ts'
 import { costsCommand } from './costs.ts'
+import { deployCommand } from './deploy.ts'
 import { doctorCommand } from './doctor.ts'
 import {
   apiCommand,
@@ -56,6 +57,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   init: initCommand,
   connect: connectCommand,
   config: configCommand,
+  deploy: deployCommand,
   doctor: doctorCommand,
   service: serviceCommand,
   completion: completionCommand,

@@ -20,6 +20,7 @@ Set up
   config, paths             Read and change settings; say where files are
   doctor                    Check this machine and name each cure
   service, completion       Start at login; complete words and ids
+  deploy                    Print manifests for workers in Kubernetes
   api METHOD PATH           Send one request to the host
   version, help TOPIC       Say which version; explain exit, environment, json
 Programs

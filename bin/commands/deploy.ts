@@ -1,0 +1,100 @@
+/** `switchyard deploy kubernetes`: prints the manifests of a fleet in Kubernetes. Needs no host and changes nothing. */
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { CA_FILE, DEFAULT_DEPLOYMENT, type Deployment, JOIN_KEY } from '../deploy/deployment.ts'
+import { formatKubernetes, kubernetesDocuments } from '../deploy/documents.ts'
+import { EXIT, ExitError } from '../exit.ts'
+
+export type KubernetesOptions = ClientOptions & {
+  readonly print?: true | undefined
+  readonly insecure?: true | undefined
+  readonly privateCodeHost: readonly string[]
+  readonly caSecret?: string | undefined
+  readonly idleSeconds?: number | undefined
+  readonly concurrency?: number | undefined
+  readonly storageClass?: string | undefined
+} & Pick<
+    Deployment,
+    | 'recipe'
+    | 'namespace'
+    | 'image'
+    | 'hostUrl'
+    | 'joinKeySecret'
+    | 'maxWorkers'
+    | 'maxRunMinutes'
+    | 'cpus'
+    | 'memoryGib'
+    | 'diskGib'
+  >
+
+export async function kubernetes({ output, options }: CommandContext<KubernetesOptions>): Promise<void> {
+  if (options.print !== true)
+    throw new ExitError(
+      EXIT.usage,
+      'nothing was done: this command only prints manifests, with --print',
+      'switchyard deploy kubernetes --print',
+    )
+  const deployment = readDeployment(options)
+  const documents = kubernetesDocuments(deployment)
+  if (output.format === 'json') output.json({ apiVersion: 'v1', kind: 'List', items: documents })
+  else if (output.format === 'id')
+    for (const { kind, metadata } of documents) output.data(`${kind}/${Object(metadata).name}`)
+  else output.writeData(formatKubernetes(deployment))
+  noteRest(output, deployment)
+}
+
+function readDeployment(options: KubernetesOptions): Deployment {
+  const { recipe, namespace, image, hostUrl, joinKeySecret, insecure = false, privateCodeHost } = options
+  const { maxWorkers, maxRunMinutes, cpus, memoryGib, diskGib, caSecret, storageClass } = options
+  const isEncrypted = /^(https|wss):/.test(hostUrl)
+  if (!isEncrypted && !insecure)
+    throw new ExitError(
+      EXIT.usage,
+      `--host-url: ${hostUrl} would be reached without encryption, and credentials of runs go this way`,
+      'give the host fleet.tls and use https://, or add --insecure if the network in between is trusted',
+    )
+  requireRecipe(options)
+  return {
+    ...{
+      recipe,
+      namespace,
+      image,
+      hostUrl,
+      joinKeySecret,
+      maxWorkers,
+      maxRunMinutes,
+      cpus,
+      memoryGib,
+      diskGib,
+    },
+    insecure: !isEncrypted,
+    privateCodeHosts: privateCodeHost,
+    idleSeconds: options.idleSeconds ?? DEFAULT_DEPLOYMENT.idleSeconds,
+    concurrency: options.concurrency ?? DEFAULT_DEPLOYMENT.concurrency,
+    ...(caSecret === undefined ? {} : { caSecret }),
+    ...(storageClass === undefined ? {} : { storageClass }),
+  }
+}
+
+/** Options that would have no effect are refused, so that nobody relies on them. */
+function requireRecipe({ recipe, idleSeconds, concurrency, storageClass }: KubernetesOptions): void {
+  const foreign =
+    recipe === 'jobs'
+      ? { '--concurrency': concurrency, '--storage-class': storageClass }
+      : { '--idle-seconds': idleSeconds }
+  const [name] = Object.entries(foreign).find(([, value]) => value !== undefined) ?? []
+  if (name === undefined) return
+  const otherRecipe = recipe === 'jobs' ? 'statefulset' : 'jobs'
+  throw new ExitError(EXIT.usage, `${name} belongs to the recipe ${otherRecipe}, and this is ${recipe}`)
+}
+
+function noteRest(output: CommandContext['output'], deployment: Deployment): void {
+  const { namespace, joinKeySecret, caSecret, hostUrl, image } = deployment
+  const examples = [
+    ...(hostUrl === DEFAULT_DEPLOYMENT.hostUrl ? ['--host-url'] : []),
+    ...(image === DEFAULT_DEPLOYMENT.image ? ['--image'] : []),
+  ]
+  if (examples.length > 0) output.note(`Example values are in place of your own: ${examples.join(', ')}`)
+  const create = `kubectl --namespace ${namespace} create secret generic`
+  output.note(`Its Secret: ${create} ${joinKeySecret} --from-file=${JOIN_KEY}=FILE`)
+  if (caSecret !== undefined) output.note(`Its authority: ${create} ${caSecret} --from-file=${CA_FILE}=FILE`)
+}
