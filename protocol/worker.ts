@@ -112,6 +112,11 @@ export type FleetResponse = Static<typeof FleetResponse>
 
 export const FleetDemandResponse = record('FleetDemandResponse', {
   queuedRuns: Count,
+  /** Not counted: runs that wait for anything but a worker, for a given worker, or for what no machine so far had. */
+  wanted: Type.Integer({
+    minimum: 0,
+    description: 'Queued runs that one more worker could take now; 0 while an operator drains all machines.',
+  }),
   activeRuns: Count,
   connectedWorkers: Count,
   spareCapacity: Count,

@@ -104,7 +104,8 @@ function stateEvent(state: WorkerState, by: 'supervisor' | undefined): WorkerEve
 // ---- demand ------------------------------------------------------------------------------------------------------
 
 function readDemand({ views }: ApiDependencies, workerId: string): Result<FleetDemandResponse> {
-  const demand = views.workers.registry.demand(workerId, views.scheduler.readyCount)
+  const { readyCount, wantedCount } = views.scheduler
+  const demand = views.workers.registry.demand(workerId, readyCount, wantedCount)
   if (demand === undefined) return NOT_ADMITTED
   const { worker } = demand
   if (worker === undefined) return yes(demand)

@@ -102,6 +102,14 @@ export class RunQueue {
     return this.#entries.size
   }
 
+  /** The runs that wait for a worker only. */
+  *readyRuns(): Iterable<Run> {
+    for (const runId of this.#entries.keys()) {
+      const run = this.#runs.get(runId)
+      if (run !== undefined) yield run
+    }
+  }
+
   get size(): number {
     return this.#runs.size
   }

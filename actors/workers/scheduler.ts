@@ -16,6 +16,7 @@ import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import { FleetGaps } from './fleet-gaps.ts'
 import { RunQueue } from './run-queue.ts'
+import { WantedRuns } from './wanted-runs.ts'
 import { inWallTime, isAvailable, isUnmetByAll } from './worker-availability.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
@@ -41,6 +42,7 @@ export class Scheduler {
   readonly queue = new RunQueue()
   readonly #ports: SchedulerPorts
   readonly #gaps: FleetGaps
+  readonly #wantedRuns: WantedRuns
   #isStale = false
   #reasonsVersion = 0
   /** By the key of the needs. */
@@ -49,6 +51,7 @@ export class Scheduler {
   constructor(ports: SchedulerPorts) {
     this.#ports = ports
     this.#gaps = new FleetGaps(() => ports.workers.all())
+    this.#wantedRuns = new WantedRuns(ports.workers, this.queue, (run) => this.placementRequest(run))
   }
 
   /** Keeps the queue in step with the runs: a queued run without a lease waits in it. */
@@ -68,6 +71,7 @@ export class Scheduler {
 
   /** A run is no longer queued. */
   remove(runId: string): void {
+    this.#wantedRuns.forget()
     this.#gaps.forget(runId)
     this.queue.remove(runId)
   }
@@ -99,6 +103,7 @@ export class Scheduler {
   /** Something changed that may let a run be placed. */
   requestScheduling(): void {
     this.#isStale = true
+    this.#wantedRuns.forget()
     this.#sharedReasons.clear()
     this.#ports.requestCommit()
   }
@@ -120,7 +125,7 @@ export class Scheduler {
     while (freeWorkers.size > 0) {
       const runId = this.queue.first()
       if (runId === undefined) break
-      const run = this.#run(runId)
+      const run = this.queue.run(runId)
       const request = run === undefined ? undefined : this.placementRequest(run)
       const needsKey = request?.requiredWorker === undefined ? request?.needs?.key : undefined
       const isUnmet = needsKey !== undefined && unmet.has(needsKey)
@@ -172,8 +177,8 @@ export class Scheduler {
   reasonFor(run: Run): WaitReason | undefined {
     if (!this.queue.has(run.id)) return undefined
     if (this.#ports.isPaused()) return PAUSED
-    const blocked = this.queue.blockedBy(run.id)
-    return blocked ?? this.#reasonOfRequiredWorker(run) ?? this.sharedReason(this.#gaps.needsOf(run.id))
+    const ownReason = this.queue.blockedBy(run.id) ?? this.#reasonOfRequiredWorker(run)
+    return ownReason ?? this.sharedReason(this.#gaps.needsOf(run.id))
   }
 
   #reasonOfRequiredWorker(run: Run): WaitReason | undefined {
@@ -201,12 +206,10 @@ export class Scheduler {
   }
 
   placement(run: Run): Placement {
-    const { workers } = this.#ports
-    const lease = workers.leaseOf(run.id)
+    const lease = this.#ports.workers.leaseOf(run.id)
     const wall = this.#ports.wallNow()
-    const candidates = [...workers.all()].map((worker) =>
-      inWallTime(worker, wall - this.#ports.monotonicNow()),
-    )
+    const offsetMs = wall - this.#ports.monotonicNow()
+    const candidates = [...this.#ports.workers.all()].map((worker) => inWallTime(worker, offsetMs))
     const explanation = explainPlacement(
       this.placementRequest(run, this.#ports.isPaused() ? PAUSED : this.queue.blockedBy(run.id)),
       candidates,
@@ -220,13 +223,14 @@ export class Scheduler {
     return { runId: run.id, reason: `the run is ${run.status}: it waits for no worker`, workers: [] }
   }
 
-  /** Number of runs that one more worker could take now. */
+  /** Number of runs that wait for a worker only. */
   get readyCount(): number {
     return this.#ports.isPaused() ? 0 : this.queue.readyCount
   }
 
-  #run(runId: string): Run | undefined {
-    return this.queue.run(runId)
+  /** Number of runs that one more machine could take now. */
+  get wantedCount(): number {
+    return this.#ports.isPaused() ? 0 : this.#wantedRuns.count()
   }
 
   placementRequest(run: Run, waitingFor?: WaitReason): PlacementRequest {

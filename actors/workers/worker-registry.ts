@@ -80,11 +80,12 @@ export class WorkerRegistry {
   /** Leases of workers that are no longer enrolled, by worker. */
   readonly #orphanedLeases = new Map<string, Set<string>>()
   #capacity: FleetCapacity | undefined
+  #version = 0
 
   // ---- updates --------------------------------------------------------------------------------------------------
 
   updateWorker(context: WorkerContext, state: WorkerState): EnrolledWorker {
-    this.#capacity = undefined
+    this.#noteChange()
     const known = this.#workers.get(context.id)
     if (known !== undefined) {
       known.context = context
@@ -100,21 +101,21 @@ export class WorkerRegistry {
   }
 
   removeWorker(id: string): void {
-    this.#capacity = undefined
+    this.#noteChange()
     const leases = this.#workers.get(id)?.leases
     if (leases !== undefined && leases.size > 0) this.#orphanedLeases.set(id, leases)
     this.#workers.delete(id)
   }
 
   setConnection(workerId: string, connection: CurrentConnection): void {
-    this.#capacity = undefined
+    this.#noteChange()
     const worker = this.#workers.get(workerId)
     if (worker !== undefined) worker.connection = connection
   }
 
   /** Returns whether it was the worker's current connection. */
   clearConnection(workerId: string, connection: number): boolean {
-    this.#capacity = undefined
+    this.#noteChange()
     const worker = this.#workers.get(workerId)
     if (worker?.connection?.number !== connection) return false
     worker.connection = undefined
@@ -124,7 +125,7 @@ export class WorkerRegistry {
 
   /** Returns the run's other live lease, if any. A second one breaks an invariant. */
   updateLease(lease: LeaseContext): string | undefined {
-    this.#capacity = undefined
+    this.#noteChange()
     const leaseBefore = this.#leaseOfRun.get(lease.runId)
     this.#leases.set(lease.id, lease)
     this.#leaseOfRun.set(lease.runId, lease.id)
@@ -133,13 +134,18 @@ export class WorkerRegistry {
   }
 
   removeLease({ id, runId, workerId }: LeaseContext): void {
-    this.#capacity = undefined
+    this.#noteChange()
     this.#leases.delete(id)
     if (this.#leaseOfRun.get(runId) === id) this.#leaseOfRun.delete(runId)
     this.#workers.get(workerId)?.leases.delete(id)
     const orphaned = this.#orphanedLeases.get(workerId)
     orphaned?.delete(id)
     if (orphaned?.size === 0) this.#orphanedLeases.delete(workerId)
+  }
+
+  #noteChange(): void {
+    this.#capacity = undefined
+    this.#version += 1
   }
 
   #leasesOf(workerId: string): Set<string> {
@@ -181,17 +187,23 @@ export class WorkerRegistry {
     return this.#leases.values()
   }
 
+  /** Changes with every worker, connection and lease. */
+  get version(): number {
+    return this.#version
+  }
+
   /** Oldest enrollment first. */
   views(): WorkerView[] {
     return [...this.#workers.values()].sort((a, b) => byEnrollment(a.context, b.context)).map(viewOf)
   }
 
-  demand(workerId: string, queuedRuns: number): FleetDemandResponse | undefined {
+  demand(workerId: string, queuedRuns: number, wanted: number): FleetDemandResponse | undefined {
     const own = this.#workers.get(workerId)
     if (own === undefined) return undefined
     const { connected, spare } = this.capacity()
     return {
       queuedRuns,
+      wanted,
       activeRuns: this.#leases.size,
       connectedWorkers: connected,
       spareCapacity: spare,

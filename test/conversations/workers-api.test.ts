@@ -157,6 +157,7 @@ test('demand: work waiting for a worker, work being done, workers connected, and
   await host.settle()
   expect(demand(host, a.workerId)).toEqual({
     queuedRuns: 2,
+    wanted: 2,
     activeRuns: 5,
     connectedWorkers: 2,
     spareCapacity: 0,
@@ -184,6 +185,28 @@ test('demand: a run that waits for a blocker does not count as demand', async ()
   host.tracker.put(ticket('ENG-1'), ticket('ENG-2', { blockedBy: ['ENG-1'] }))
   await host.settle()
   expect(demand(host, workerId).queuedRuns).toBe(1)
+})
+
+test('demand: `wanted` counts what any machine could take, is 0 while all are drained, and not held by a full one', async () => {
+  const host = await startHost()
+  const a = await enroll(host, 'a', 1)
+  host.tracker.put(ticket('ENG-1'), ticket('ENG-2'), ticket('ENG-3', { blockedBy: ['ENG-2'] }))
+  await host.settle()
+  expect(demand(host, a.workerId)).toMatchObject({ activeRuns: 1, wanted: 1 })
+  await host.succeeded(host.hostApi.changeWorkerState(a.workerId, 'draining', 'supervisor'))
+  expect(demand(host, a.workerId).wanted).toBe(1)
+  await host.succeeded(host.hostApi.drainWorker(a.workerId))
+  expect(demand(host, a.workerId)).toMatchObject({ queuedRuns: 1, wanted: 0 })
+  const b = await enroll(host, 'b', 1)
+  expect(demand(host, b.workerId)).toMatchObject({ activeRuns: 2, wanted: 0 })
+  host.tracker.put(ticket('ENG-4'))
+  await host.settle()
+  expect(demand(host, b.workerId).wanted).toBe(1)
+  await b.connection.drop()
+  await host.succeeded(host.hostApi.drainWorker(b.workerId))
+  expect(demand(host, b.workerId)).toMatchObject({ queuedRuns: 1, wanted: 0 })
+  await host.succeeded(host.hostApi.enableWorker(b.workerId))
+  expect(demand(host, b.workerId).wanted).toBe(1)
 })
 
 test('demand: `worker` is answered even while the worker is offline (connected false, counts zero)', async () => {

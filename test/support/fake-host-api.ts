@@ -346,7 +346,14 @@ function createWorkerApi(hostApi: () => FakeHostApi): HostApiPart<WorkerMethod> 
     const { state, drainedBy } = worker
     const holders = drainedBy === undefined ? {} : { drainedBy }
     const own = { id, connected: false, state, ...holders, activeRuns: 0, attachSessions: 0 }
-    return yes({ queuedRuns: 1, activeRuns: 2, connectedWorkers: 0, spareCapacity: 0, worker: own })
+    return yes({
+      queuedRuns: 1,
+      wanted: 1,
+      activeRuns: 2,
+      connectedWorkers: 0,
+      spareCapacity: 0,
+      worker: own,
+    })
   }
   return {
     fleet,

@@ -300,6 +300,7 @@ describe('a ticket dropped into the folder', () => {
     for (const via of ['fleet', 'management'] as const)
       expect(await fetchDemand(at, worker, via)).toEqual({
         queuedRuns: 1,
+        wanted: 1,
         activeRuns: 1,
         connectedWorkers: 1,
         spareCapacity: 0,

@@ -459,7 +459,14 @@ test('demand is answered to the worker itself, on both listeners, with any encod
 test('the handwritten demand text equals JSON.stringify', () => {
   const counts = { activeRuns: 1, attachSessions: 2 }
   const worker = { id: WORKER_ID, connected: true, state: 'active', ...counts } as const
-  const demand = { queuedRuns: 100_000, activeRuns: 64, connectedWorkers: 3, spareCapacity: 0, worker }
+  const demand = {
+    queuedRuns: 100_000,
+    wanted: 99_999,
+    activeRuns: 64,
+    connectedWorkers: 3,
+    spareCapacity: 0,
+    worker,
+  }
   expect(demandText(demand)).toBe(JSON.stringify(demand))
   const drainedBy: DrainHolder[] = ['operator', 'supervisor']
   const drained = { state: 'draining', drainedBy } as const

@@ -130,6 +130,7 @@ export const worker: WorkerView = {
 
 export const demand: FleetDemandResponse = {
   queuedRuns: 1,
+  wanted: 1,
   activeRuns: 2,
   connectedWorkers: 3,
   spareCapacity: 4,
