@@ -7,6 +7,8 @@ import type { LocalTerminal } from './local-terminal.ts'
 
 /** The exit codes that shells use for programs ended by a signal. */
 const EXIT_OF_SIGNAL = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const
+/** The signals that a terminal sends for keys, to every program in the foreground. */
+const KEY_SIGNALS: readonly string[] = ['SIGINT', 'SIGQUIT']
 export const EXIT_HUNG_UP = EXIT_OF_SIGNAL.SIGHUP
 
 /** Restores the terminal when the process is suspended; takes it over again and calls the listeners when it continues. */
@@ -25,10 +27,15 @@ export function handleSuspension(
   })
 }
 
-/** Calls `restore` before this process ends because of a signal or a bug. */
-export function handleProcessEnd(restore: () => void): void {
+/**
+ * Calls `restore` before this process ends because of a signal or a bug.
+ *
+ * @param isForChild a child in the foreground handles the keys of the terminal, and this process goes on
+ */
+export function handleProcessEnd(restore: () => void, isForChild: () => boolean = () => false): void {
   for (const [signal, code] of Object.entries(EXIT_OF_SIGNAL))
     process.on(signal, () => {
+      if (KEY_SIGNALS.includes(signal) && isForChild()) return
       restore()
       process.exit(code)
     })

@@ -15,7 +15,7 @@ export interface ActionOptions extends ClientOptions {
 }
 
 /** A worker that has the run ends it first. */
-function describeCancelled(output: Output, run: Run): string {
+export function describeCancelled(output: Output, run: Run): string {
   if (hasEnded(run)) return describeRun(output, run)
   return output.stdout.clean(
     `${run.ticket.identifier} is being cancelled, ${run.status} until its worker has ended it`,

@@ -104,7 +104,7 @@ function describeCodeHost({ codehost: { driver, token } }: ServiceConfig): strin
   return `${driver}, ${isConnected ? 'connected' : 'not connected'}`
 }
 
-function describeWorkers(workers: readonly WorkerView[]): string {
+export function describeWorkers(workers: readonly WorkerView[]): string {
   if (workers.length === 0) return 'none'
   const online = workers.filter(({ connection }) => connection === 'online')
   const slots = online.reduce((sum, { capabilities }) => sum + (capabilities?.maxConcurrency ?? 0), 0)
@@ -116,10 +116,7 @@ const ENDED = ['completed', 'failed', 'cancelled'] as const
 const IDLE_NEXT = '. Next: switchyard tickets, or switchyard start "WORDS"'
 
 function describeToday({ stdout, hasNotes }: Output, finished: readonly Run[], now: number): string {
-  const midnight = new Date(now).setHours(0, 0, 0, 0)
-  const today = finished.filter(
-    ({ finishedAt }) => finishedAt !== undefined && Date.parse(finishedAt) >= midnight,
-  )
+  const today = finishedToday(finished, now)
   if (today.length === 0) return `nothing ran${stdout.isTerminal && hasNotes ? IDLE_NEXT : ''}`
   const counts = ENDED.map((status) => ({
     status,
@@ -130,8 +127,13 @@ function describeToday({ stdout, hasNotes }: Output, finished: readonly Run[], n
   return [...parts, ...(cost === undefined ? [] : [cost])].join(', ')
 }
 
+export function finishedToday(runs: readonly Run[], now: number): Run[] {
+  const midnight = new Date(now).setHours(0, 0, 0, 0)
+  return runs.filter(({ finishedAt }) => finishedAt !== undefined && Date.parse(finishedAt) >= midnight)
+}
+
 /** Undefined when no run has a known price. */
-function sumCost(runs: readonly Run[]): string | undefined {
+export function sumCost(runs: readonly Run[]): string | undefined {
   const known = runs.flatMap(({ costTotals }) => (costTotals?.costUsd === undefined ? [] : [costTotals]))
   if (known.length === 0) return undefined
   return formatUsd({

@@ -53,21 +53,21 @@ function workerColumns(
 }
 
 /** The word for a worker's situation: an absent worker is offline, draining or not. */
-const stateOf = ({ connection, state }: WorkerView): string => {
+export const stateOf = ({ connection, state }: WorkerView): string => {
   if (connection === 'offline') return 'offline'
   return state === 'draining' ? 'draining' : 'online'
 }
 
-const slotsOf = ({ connection, activeRuns, capabilities }: WorkerView): string =>
+export const slotsOf = ({ connection, activeRuns, capabilities }: WorkerView): string =>
   connection === 'offline' || capabilities === undefined
     ? '-'
     : `${activeRuns}/${capabilities.maxConcurrency}`
 
-const platformOf = ({ capabilities }: WorkerView): string =>
+export const platformOf = ({ capabilities }: WorkerView): string =>
   capabilities === undefined ? '-' : `${capabilities.os} ${capabilities.arch}`
 
 /** `0.1.9 (older)`: the words compare the worker with its host. */
-function describeVersion({ capabilities }: WorkerView, hostVersion: string): string {
+export function describeVersion({ capabilities }: WorkerView, hostVersion: string): string {
   if (capabilities === undefined) return '-'
   const { version } = capabilities
   const difference = version.localeCompare(hostVersion, 'en', { numeric: true })

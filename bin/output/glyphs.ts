@@ -60,6 +60,8 @@ export function createGlyphs(env: NodeJS.ProcessEnv, platform: NodeJS.Platform):
   }
 }
 
+export const glyphRole = (name: GlyphName): keyof Colors => ROLES[name]
+
 /** The colour of a glyph; it is the only part of a line with a hue. */
 export const glyphColor = (name: GlyphName, colors: Colors): Paint => colors[ROLES[name]]
 
