@@ -15,6 +15,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Entry[]>> = {
     ['switchyard logs ENG-12 -f', 'follow the log until the run has ended'],
     ['switchyard logs ENG-12 --since 30m --stream stderr', 'what went wrong in the last half hour'],
   ],
+  top: [['switchyard top --data-dir ~/other', 'watch the runs of another host on a board']],
   runs: [
     ['switchyard runs list --status failed', 'runs that failed'],
     ['switchyard runs wait ENG-12 --timeout 2h', 'block until it ends, for two hours at most'],

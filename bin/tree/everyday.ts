@@ -45,6 +45,11 @@ export const explainCommand = () =>
       runCommand(options, async (context) => (await import('../commands/explain.ts')).explain(context, name)),
     )
 
+export const topCommand = () =>
+  clientCommand('top', 'Watch runs and workers on a live board').action((options) =>
+    runCommand(options, async (context) => (await import('../commands/top.ts')).top(context)),
+  )
+
 export const pauseCommand = () =>
   clientCommand('pause', 'Stop dispatching runs').action((options) =>
     runCommand(options, async (context) => (await import('../commands/pause.ts')).pause(context)),

@@ -21,6 +21,7 @@ import {
   startCommand,
   statusCommand,
   ticketsCommand,
+  topCommand,
   versionCommand,
 } from './everyday.ts'
 import { helpCommand } from './help.ts'
@@ -40,6 +41,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   start: startCommand,
   logs: logsCommand,
   explain: explainCommand,
+  top: topCommand,
   attach: attachCommand,
   pause: pauseCommand,
   resume: resumeCommand,

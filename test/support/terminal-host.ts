@@ -147,7 +147,7 @@ export function runInTerminal(
   size = { cols: 91, rows: 27 },
 ): CommandTerminal {
   const pty = spawn('/bin/sh', ['-c', SCRIPT, 'sh', process.execPath, commandPath, ...args], {
-    name: 'xterm-256color',
+    name: env.TERM ?? 'xterm-256color',
     ...size,
     // `null` delivers bytes; the package's types know only text.
     encoding: null,
