@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './bundle.mjs'
+import { packagesIn } from './sbom.mjs'
 
 /** Native parts that no bundle shows. The terminal's add-on has the licence of the package that loads it. */
 const NATIVE = ['lmdb', '@lydell/node-pty']
@@ -12,10 +13,7 @@ const INCLUDED = {
 
 /** @param sources paths below the root; each package among them gets its notice */
 export function formatNotices(sources) {
-  const bundled = sources.flatMap(
-    (path) => /(?:^|\/)node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? [],
-  )
-  const names = [...new Set([...bundled, ...NATIVE])].sort()
+  const names = [...new Set([...packagesIn(sources), ...NATIVE])].sort()
   const notices = names.map(formatNotice)
   return `This package contains parts of other projects, with these licences.\n\n${notices.join('\n')}`
 }

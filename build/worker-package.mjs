@@ -17,6 +17,7 @@ import { gzip } from 'node:zlib'
 import { manifest, options, root } from './bundle.mjs'
 import { formatNotices } from './notices.mjs'
 import { bundleSandboxPrograms } from './sandbox-programs.mjs'
+import { formatSbom, packagesIn } from './sbom.mjs'
 import { createTar } from './tar.mjs'
 
 const ARCHITECTURES = ['x64', 'arm64']
@@ -57,9 +58,15 @@ export async function makeWorkerPackage({ arch = process.arch, tarballs, lock = 
     content: readAddon({ packageName: of(arch), file, tarballs, lock }),
   }))
   const sources = [...bundle.sources, ...sandbox.sources, ...database.map(({ name }) => name)]
+  const native = Object.values(ADDONS).map(({ of }) => of(arch))
+  const known = { packages: { ...readLock().packages, ...lock.packages } }
   const files = [
     { name: 'package.json', content: describePackage(arch) },
     { name: 'THIRD-PARTY.txt', content: Buffer.from(formatNotices(sources)) },
+    {
+      name: 'sbom.cdx.json',
+      content: Buffer.from(formatSbom([...packagesIn(sources), ...native].sort(), known)),
+    },
     ...bundle.files,
     ...database,
     ...sandbox.files.map(({ name, content }) => ({ name: `inside/${name}`, content })),
