@@ -11,6 +11,7 @@ import { openHostServer } from '../transport/server.ts'
 import { realClock } from './clock.ts'
 import type { ServeOptions } from './commands/serve.ts'
 import { writeLaunch } from './launch-file.ts'
+import type { ServiceNotifier } from './service-notifier.ts'
 import { showBanner } from './start-banner.ts'
 import { VERSION } from './version.ts'
 
@@ -23,6 +24,7 @@ interface LaunchOptions {
   readonly options: Pick<ServeOptions, 'port' | 'fleetPort' | 'logLevel' | 'logFormat'>
   readonly log: Log
   readonly metrics: Metrics
+  readonly notifier: ServiceNotifier
 }
 
 interface OpenServer {
@@ -35,7 +37,7 @@ export async function openServer(
   launching: LaunchOptions,
   onUrl: (url: string) => void,
 ): Promise<Result<OpenServer>> {
-  const { dataDir, token, startedAt, configuration, options, log, metrics } = launching
+  const { dataDir, token, startedAt, configuration, options, log, metrics, notifier } = launching
   const { server, fleet } = configuration.effective
   if (options.fleetPort !== undefined && (fleet.host ?? '') === '')
     log.warn({}, '--fleet-port has no effect, because fleet.host is not set')
@@ -74,6 +76,7 @@ export async function openServer(
     await hostServer.close('the service could not start')
     throw error
   }
+  notifier.ready(() => `serves ${url}`)
   const terminal = terminalOf(options)
   if (terminal === undefined) log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
   else showBanner({ hostApi, clock: realClock, out: terminal, url, fleetUrl, dataDir })

@@ -10,12 +10,15 @@ const REPEAT_AFTER_MS = 1_000
 
 export class StopSignals {
   readonly #log: Log
+  readonly #onFirst: () => void
   #received: { readonly signal: NodeJS.Signals; readonly at: number } | undefined
   #stop: ((reason: string) => void) | undefined
   #stopNow: (() => void) | undefined
 
-  constructor(log: Log) {
+  /** @param onFirst called as soon as the first signal arrives */
+  constructor(log: Log, onFirst: () => void = () => {}) {
     this.#log = log
+    this.#onFirst = onFirst
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
       process.on(signal, () => this.#onSignal(signal))
   }
@@ -36,6 +39,7 @@ export class StopSignals {
     if (this.#received === undefined) {
       this.#received = { signal, at: now }
       this.#log.info({ signal }, 'stopping')
+      this.#onFirst()
       this.#stop?.(`got ${signal}`)
     } else if (now - this.#received.at > REPEAT_AFTER_MS) {
       this.#log.warn({ signal }, 'repeated stop signal: stopping immediately')

@@ -260,6 +260,11 @@ export const DRAIN_MS_MAX = 3_000
 export const SERVICE_STOP_SECONDS_MAX = 60
 /** A command of the service manager; stopping the host is one. */
 export const SERVICE_COMMAND_MS_MAX = 90_000
+/** How often a service says how it is, unless its watchdog asks more often. */
+export const SERVICE_STATUS_EVERY_MS = 30_000
+export const SERVICE_STATUS_CHARS_MAX = 200
+/** A message to the service manager. */
+export const SERVICE_NOTIFY_MS_MAX = 10_000
 /** How long `service install` waits until the host listens. */
 export const SERVICE_START_MS_MAX = 15_000
 export const LAUNCH_TOKEN_CHARS_MIN = 32

@@ -23,13 +23,13 @@ import { installCrashHandler } from '../crash-handler.ts'
 import { createHostProviders, type HostProviders } from '../create-providers.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
+import { joinService } from '../join-service.ts'
 import { removeLaunch } from '../launch-file.ts'
 import { openLog } from '../log.ts'
 import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { openServer } from '../open-server.ts'
 import { watchRescue } from '../rescue.ts'
-import { StopSignals } from '../signals.ts'
 import { storeExitError } from '../store-exit-code.ts'
 import { launchToken } from '../token.ts'
 import { VERSION } from '../version.ts'
@@ -50,7 +50,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const dataDir = resolveDataDir(options.dataDir)
   const redactor = new LogRedactor()
   const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
-  const signals = new StopSignals(log)
+  const { signals, notifier } = joinService(log, redactor)
   installCrashHandler(log)
   const { token, warning } = launchToken(process.env.SWITCHYARD_TOKEN, realRandom)
   // Child processes must not inherit the token.
@@ -100,7 +100,7 @@ export async function serve(options: ServeOptions): Promise<void> {
         hostExecution: execution,
       },
       openListeners: async (hostApi) => {
-        const launching = { dataDir, token, startedAt, configuration, options, log, metrics }
+        const launching = { dataDir, token, startedAt, configuration, options, log, metrics, notifier }
         return openServer(hostApi, launching, (bound) => {
           url = bound
         })

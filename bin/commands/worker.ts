@@ -8,7 +8,7 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
-import type { Daemon, DaemonEnd, DaemonEndKind } from '../../actors/daemon/daemon-dependencies.ts'
+import type { DaemonEnd, DaemonEndKind } from '../../actors/daemon/daemon-dependencies.ts'
 import type { Dialer } from '../../core/daemon/ports.ts'
 import { normalizeWorkerName } from '../../core/fleet/naming.ts'
 import type { Log, Meters } from '../../core/ports.ts'
@@ -21,15 +21,19 @@ import { makeScreen } from '../../worker/terminal/headless-screen.ts'
 import { createSleepCountingClock, realClock, realRandom } from '../clock.ts'
 import { installCrashHandler } from '../crash-handler.ts'
 import { createExecutor } from '../create-executor.ts'
+import { formatDaemonStatus } from '../daemon-status-line.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
+import { joinService } from '../join-service.ts'
 import { openLog } from '../log.ts'
 import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
 import { watchRescue } from '../rescue.ts'
 import { resolveHost } from '../resolve-host.ts'
-import { StopSignals } from '../signals.ts'
+import type { ServiceNotifier } from '../service-notifier.ts'
+import type { StopSignals } from '../signals.ts'
+import { stopWorkerOnSignals } from '../stop-worker.ts'
 import { storeExitError } from '../store-exit-code.ts'
 import { VERSION } from '../version.ts'
 
@@ -66,13 +70,11 @@ const EXIT_OF: Readonly<Record<DaemonEndKind, number>> = {
 
 /** A worker has no metrics endpoint. */
 const noMeters: Meters = { count: () => {}, gauge: () => {}, observe: () => {} }
-/** The time limit of an immediate stop, for the end of sandboxes and a slow disk. */
-const STOP_NOW_MS_MAX = 10_000
 
 export async function worker(options: WorkerOptions): Promise<void> {
   const redactor = new LogRedactor()
   const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
-  const signals = new StopSignals(log)
+  const { signals, notifier } = joinService(log, redactor)
   installCrashHandler(log)
   // The variable is meant for a host; sandboxes must not inherit it.
   delete process.env.SWITCHYARD_TOKEN
@@ -94,6 +96,7 @@ export async function worker(options: WorkerOptions): Promise<void> {
       url,
       log,
       signals,
+      notifier,
     })
     await finish(end, store, log, redactor)
   } catch (error) {
@@ -162,6 +165,7 @@ interface WorkerCommandContext {
   readonly url: string
   readonly log: Log
   readonly signals: StopSignals
+  readonly notifier: ServiceNotifier
 }
 
 async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
@@ -201,31 +205,16 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
     })
     log.info({ url, dataDir, name, concurrency: options.concurrency }, 'switchyard is working')
     const started = daemon.start()
-    if (started.ok) handleStopSignals(daemon, place)
-    else ended({ is: 'broken', detail: started.refusal.message })
+    if (started.ok) {
+      stopWorkerOnSignals(daemon, place)
+      // A host that does not answer is no reason to end this process: the worker dials until it does.
+      place.notifier.ready(() => formatDaemonStatus(daemon.status(), url))
+    } else ended({ is: 'broken', detail: started.refusal.message })
   })
   await executor.close()
   // A stop during the enrollment must not lose the new credential.
   await place.identity.waitUntilSettled()
   return end
-}
-
-function handleStopSignals(daemon: Daemon, { options, signals, log, store }: WorkerCommandContext): void {
-  const exitLate = () => realClock.after(watchRescue(store.state()).msMax, () => process.exit(EXIT.broken))
-  const inTime = () => realClock.after(STOP_NOW_MS_MAX, exitLate)
-  const stopNow = () => {
-    inTime()
-    daemon.stopNow()
-  }
-  signals.onStop(() => daemon.drain(), stopNow)
-  if (options.endWithStdin !== true) return
-  process.stdin.on('error', () => {})
-  process.stdin.once('close', () => {
-    log.info({}, 'the parent process of this worker has ended; its runs are handed back')
-    inTime()
-    daemon.handBack()
-  })
-  process.stdin.resume()
 }
 
 // ---- the end -------------------------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 /**
  * Creates a control group (cgroup v2) for each sandbox: it limits processes and memory, and kills all members at once.
  *
- * A root worker creates its groups below a folder of its own at the top. Any other worker needs a delegated group
- * (`Delegate=yes`), and first moves itself into a subgroup, because a group with members cannot enable controllers for
- * its children. Without controllers no groups are created, since joining one doubles the start time; the launcher then
- * falls back to per-process limits.
+ * A service creates them below the group that its manager delegates to it (`Delegate=yes`). Its programs leave that one
+ * for a subgroup, because a group with members cannot enable controllers for its children. Any other root worker has a
+ * folder of its own at the top. Without controllers no groups are created, since joining one doubles the start time; the
+ * launcher then falls back to per-process limits.
  */
 import {
   accessSync,
@@ -15,7 +15,7 @@ import {
   rmdirSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { isOwnerGone, ownerTag } from './owner-tag.ts'
 
 export interface Cgroup {
@@ -32,6 +32,8 @@ export interface CgroupLimits {
 }
 
 const GROUP_NAME = 'switchyard'
+/** The subgroup of the programs of a service. */
+const PROGRAMS = `${GROUP_NAME}-programs`
 const CONTROLLERS = ['pids', 'memory'] as const
 type Controller = (typeof CONTROLLERS)[number]
 const MIB = 1024 * 1024
@@ -52,7 +54,8 @@ export class Cgroups {
   static find(euid: number): Cgroups | undefined {
     const top = mountPoint()
     if (top === undefined) return undefined
-    const base = (euid === 0 ? createTopGroup(top) : undefined) ?? prepareDelegatedGroup(top)
+    const base =
+      findServiceGroup(top) ?? (euid === 0 ? createTopGroup(top) : undefined) ?? prepareDelegatedGroup(top)
     if (base === undefined) return undefined
     removeStaleGroups(base)
     return new Cgroups(base)
@@ -102,6 +105,33 @@ function mountPoint(): string | undefined {
   return line?.split(' ')[4]
 }
 
+/** The path of this process's group below the top; undefined for the top itself. */
+const ownGroup = (): string | undefined => /^0::(\/.+)$/m.exec(readOrEmpty('/proc/self/cgroup'))?.[1]
+
+/**
+ * Moves this process from a group that a service manager delegates to it into a subgroup. Processes that it starts from
+ * then on are members of the subgroup too. Nothing happens where the group is not this user's.
+ */
+export function leaveDelegatedGroup(): void {
+  const [top, own] = [mountPoint(), ownGroup()]
+  if (top === undefined || own === undefined || basename(own) === PROGRAMS) return
+  const programs = join(top, own, PROGRAMS)
+  try {
+    mkdirSync(programs, { recursive: true })
+  } catch {
+    return
+  }
+  if (!tryWrite(join(programs, 'cgroup.procs'), String(process.pid))) tryRemove(programs)
+}
+
+/** The delegated group of the service that this process belongs to, as its main program or as a child of that. */
+function findServiceGroup(top: string): string | undefined {
+  const own = ownGroup()
+  if (own === undefined || basename(own) !== PROGRAMS) return undefined
+  const base = join(top, dirname(own))
+  return enableControllers(base) ? base : undefined
+}
+
 function createTopGroup(top: string): string | undefined {
   const base = join(top, GROUP_NAME)
   try {
@@ -116,7 +146,7 @@ function createTopGroup(top: string): string | undefined {
 }
 
 function prepareDelegatedGroup(top: string): string | undefined {
-  const [, own] = /^0::(\/.+)$/m.exec(readOrEmpty('/proc/self/cgroup')) ?? []
+  const own = ownGroup()
   if (own === undefined) return undefined
   const base = join(top, own)
   const workerGroup = join(base, `${GROUP_NAME}-worker`)

@@ -1,0 +1,39 @@
+/**
+ * Stops a worker by signals: the first drains it, a second one ends it at once. A worker that ends with its standard
+ * input hands its runs back when that is closed.
+ */
+import type { Daemon } from '../actors/daemon/daemon-dependencies.ts'
+import type { Log } from '../core/ports.ts'
+import type { OpenWorkerStore } from '../store/worker-store.ts'
+import { realClock } from './clock.ts'
+import { EXIT } from './exit.ts'
+import { watchRescue } from './rescue.ts'
+import type { StopSignals } from './signals.ts'
+
+/** The time limit of an immediate stop, for the end of sandboxes and a slow disk. */
+const STOP_NOW_MS_MAX = 10_000
+
+export interface StoppingWorker {
+  readonly options: { readonly endWithStdin?: true }
+  readonly signals: StopSignals
+  readonly log: Log
+  readonly store: OpenWorkerStore
+}
+
+export function stopWorkerOnSignals(daemon: Daemon, { options, signals, log, store }: StoppingWorker): void {
+  const exitLate = () => realClock.after(watchRescue(store.state()).msMax, () => process.exit(EXIT.broken))
+  const inTime = () => realClock.after(STOP_NOW_MS_MAX, exitLate)
+  const stopNow = () => {
+    inTime()
+    daemon.stopNow()
+  }
+  signals.onStop(() => daemon.drain(), stopNow)
+  if (options.endWithStdin !== true) return
+  process.stdin.on('error', () => {})
+  process.stdin.once('close', () => {
+    log.info({}, 'the parent process of this worker has ended; its runs are handed back')
+    inTime()
+    daemon.handBack()
+  })
+  process.stdin.resume()
+}
