@@ -72,6 +72,11 @@ export class BoardTerminal {
     this.#isLent = true
   }
 
+  /** Draws on the screen of the board: nothing while the shell or another program has the terminal. */
+  draw(text: string): void {
+    if (this.#hasBoard) this.write(text)
+  }
+
   write(text: string): void {
     if (text !== '') this.#options.output.write(text)
   }

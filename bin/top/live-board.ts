@@ -128,7 +128,7 @@ export class LiveBoard {
     this.#selected = keepSelection(this.#selected, this.#board, board)
     this.#board = board
     const view = this.#view()
-    this.#terminal.write(this.#screen.draw(this.#lines(board, view), view.columns))
+    this.#terminal.draw(this.#screen.draw(this.#lines(board, view), view.columns))
   }
 
   #view(): BoardView {

@@ -56,13 +56,15 @@ export function smallStatus(
 ): BoardLine[] {
   const { config } = records
   if (config === undefined) return []
+  // The socket reports the states of the tracker, and not each poll.
+  const { lastPollAt: _, ...tracker } = records.tracker
   const stdout = new CollectedLines(columns)
   const stderr = new CollectedLines(columns)
   const output = new Output({ stdout, stderr, env, platform, color: 'never', quiet: true, exit: () => {} })
   const runs = [...records.runs.values()]
   const snapshot: HostSnapshot = {
     health: {},
-    tracker: records.tracker,
+    tracker,
     paused: board.isPaused,
     workers: records.workers,
     runs: runs.filter((run) => !hasEnded(run)),

@@ -42,7 +42,8 @@ export function planRows(counts: RowCounts): RowPlan {
   const hasLog = rows >= LOG_ROWS_MIN
   let { needs } = counts
   let finished = hasLog ? Math.min(counts.finished, FINISHED_BESIDE_LOG_MAX) : counts.finished
-  let unfinished = active + queued
+  const all = active + queued
+  let unfinished = all
   let isFolded = false
   let gap: 0 | 1 = 1
   const runs = () => Math.max(1, unfinished + finished)
@@ -66,6 +67,8 @@ export function planRows(counts: RowCounts): RowPlan {
   unfinished = shrink(unfinished, Math.max(RUN_LINES_MIN, active + (queued > 0 ? 1 : 0)))
   if (free() < 0) gap = 0
   unfinished = shrink(unfinished, RUN_LINES_MIN)
+  // The empty lines may have left more room than was needed.
+  unfinished += Math.min(Math.max(0, free()), all - unfinished)
   const left = Math.max(0, free())
   return {
     needs,

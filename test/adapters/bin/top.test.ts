@@ -397,10 +397,13 @@ describe('every end restores the terminal', () => {
     shell.write('stty -a | grep -o ".icanon"; echo "$((6 * 7))"\r')
     await sees('an ordinary terminal', (lines) => lines.includes(' icanon') && lines.includes('42'))
     pieces.length = 0
+    // The next frame is due when the board continues.
+    await pause(1_100)
     shell.write('fg\r')
     await sees('the board again', isBoardShown)
     shell.write('\x1a')
     await sees('the shell again', (_, isBoard) => !isBoard)
+    expect((await screenOf(Buffer.concat(pieces))).lines.join('\n')).not.toContain('ENG-')
     shell.write('fg\r')
     await sees('the board a third time', isBoardShown)
     shell.write('q')

@@ -127,6 +127,12 @@ describe('what gives way when lines are short', () => {
     expect(counted.join('\n')).not.toContain('ENG-247')
   })
 
+  test('empty lines go before the last queued runs do', () => {
+    const lines = drawBoard(board, viewOf(80, 13))
+    expect(lines).not.toContain('')
+    expect(lines).toContain('  and 2 more')
+  })
+
   test('needs-you keeps two items, and the selected one is shown', () => {
     const records = sampleRecords()
     const [first] = records.attention
