@@ -82,4 +82,5 @@ test('root in a container is told to be another user, and other users are not', 
   expect(fix?.fault).toMatchObject({ of: 'container', cure: expect.stringContaining('runAsUser: 1000') })
   expect((await fixOf(NO_UID_MAP, PODMAN, 0))?.fault?.cure).toContain('--user 1000:1000')
   expect(await fixOf(NO_UID_MAP, KUBERNETES, 1000)).toBeUndefined()
+  expect((await fixOf('spawn EPERM', KUBERNETES, 0))?.fault?.cure).toContain('runAsUser: 1000')
 })

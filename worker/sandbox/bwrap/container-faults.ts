@@ -11,7 +11,8 @@ type ContainerRuntime = 'Kubernetes' | 'Podman' | 'Docker' | 'unknown'
 
 const PROC_REFUSED = /Can't mount proc on /
 const NAMESPACE_REFUSED = /No permissions to create new namespace|Creating new namespace failed/
-const UID_MAP_REFUSED = /setting up uid map/
+/** The second is Node's own message when root may not become the sandbox's user. */
+const ROOT_REFUSED = /setting up uid map|spawn EPERM/
 
 /** Mounted by many machines without any container; it hides nothing from a new /proc. */
 const HARMLESS_MOUNT = '/proc/sys/fs/binfmt_misc'
@@ -26,8 +27,7 @@ export async function findContainerFault(
   if (PROC_REFUSED.test(errorText))
     return explainRefusedProc(container, await machine.read('/proc/self/mountinfo'))
   if (container === undefined) return undefined
-  if (UID_MAP_REFUSED.test(errorText) && machine.euid === 0)
-    return faultOf(ROOT_PROBLEM, ROOT_CURES[container])
+  if (ROOT_REFUSED.test(errorText) && machine.euid === 0) return faultOf(ROOT_PROBLEM, ROOT_CURES[container])
   const isFiltered = /^Seccomp:\s*2$/m.test((await machine.read('/proc/self/status')) ?? '')
   return NAMESPACE_REFUSED.test(errorText) && isFiltered
     ? faultOf(FILTER_PROBLEM, FILTER_CURES[container])
@@ -87,7 +87,7 @@ const FILTER_CURES: Readonly<Record<ContainerRuntime, string>> = {
   unknown: 'give the container the capability SYS_ADMIN and a user other than root',
 }
 
-const ROOT_PROBLEM = 'root inside this container may not map the users of a sandbox'
+const ROOT_PROBLEM = 'root in this container may not become the user of a sandbox'
 const OTHER_USER = 'start the container as another user: --user 1000:1000'
 const ROOT_CURES: Readonly<Record<ContainerRuntime, string>> = {
   Kubernetes: "set runAsUser: 1000 and runAsNonRoot: true in the pod's securityContext",

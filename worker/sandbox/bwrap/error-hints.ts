@@ -64,7 +64,7 @@ export async function findFix(
       text: `the user that sandboxes run as needs execute permission on every folder above it; check: namei -l ${unreachable}`,
     }
   }
-  if (!NAMESPACE_REFUSED.test(errorText)) return undefined
+  if (!NAMESPACE_REFUSED.test(errorText)) return findContainerFix(errorText, machine)
   const values = await Promise.all(KNOWN_CAUSES.map(({ file }) => machine.read(file)))
   const found = KNOWN_CAUSES.find(({ value }, index) => values[index]?.trim() === value)
   if (found === undefined) return findContainerFix(errorText, machine)

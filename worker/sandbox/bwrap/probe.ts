@@ -168,11 +168,17 @@ async function explainFailure(
   machine: LocalMachine,
 ): Promise<BwrapProblem | undefined> {
   if (escapeTest.is === 'exited' && escapeTest.code === 0) return undefined
-  const fix = escapeTest.is === 'exited' ? await findFix(escapeTest.stderr, bwrap, machine) : undefined
+  const errorText = errorTextOf(escapeTest)
+  const fix = errorText === undefined ? undefined : await findFix(errorText, bwrap, machine)
   const detail = `${bwrap} cannot make a sandbox: ${describeOutcome(escapeTest)}`
   if (fix === undefined) return { detail }
   const { text, fault } = fix
   return { detail: `${detail}; ${text}`, ...(fault && { fault }) }
+}
+
+function errorTextOf(outcome: CommandOutcome): string | undefined {
+  if (outcome.is === 'exited') return outcome.stderr
+  return outcome.is === 'not started' ? outcome.reason : undefined
 }
 
 function explainEscapes(escapeTest: CommandOutcome, bwrap: string, target: EscapeTarget): string | undefined {

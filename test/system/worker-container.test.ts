@@ -1,0 +1,204 @@
+/**
+ * The worker in a container, with the security context of the printed pods: it executes runs with real sandboxes, and
+ * names what to change where the container does not let it.
+ *
+ * The containers have a root of this machine's own programs. `npm run test:image` runs the same tests with the image.
+ */
+import { execFileSync } from 'node:child_process'
+import { chmodSync, chownSync, existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { archiveOf } from '../../build/worker-package.mjs'
+import type { Run } from '../../protocol/run.ts'
+import {
+  type ContainerPlan,
+  canRunContainers,
+  folderFor,
+  outsideUser,
+  POD,
+  type RunningContainer,
+  startContainer,
+} from '../support/container.ts'
+import { GATE } from '../support/local-system.ts'
+import { connectByDevice } from '../support/oauth-consent.ts'
+import { describeIf } from '../support/skips.ts'
+import { ProviderSystem } from '../support/system-with-providers.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
+import { openWorkerImage } from '../support/worker-image.ts'
+
+const TEST_MS_MAX = 120_000
+const DATA = '/var/lib/switchyard-worker'
+/** The unpacked image of `npm run test:image`; undefined in other rounds. */
+const image = openWorkerImage()
+const WORK = ['write src/hello.txt', '  Hello!', 'commit Say hello', 'say It says hello now.']
+
+let unpacked: string | undefined
+function unpackedPackage(): string {
+  if (unpacked === undefined) {
+    unpacked = tempFolder()
+    execFileSync('tar', ['-xzf', archiveOf(process.arch), '-C', unpacked, '--strip-components=1'])
+    chmodSync(unpacked, 0o755)
+  }
+  return unpacked
+}
+
+/** The image, or the worker package on a root of this machine's programs. */
+function planWorker(args: readonly string[], more: Partial<ContainerPlan>): ContainerPlan {
+  const program = ['/opt/switchyard/bin/switchyard-worker.mjs']
+  const parts =
+    image === undefined
+      ? {
+          command: [process.execPath, ...program],
+          environment: { HOME: DATA },
+          mounts: [{ from: unpackedPackage(), to: '/opt/switchyard' }],
+        }
+      : { root: image.root, command: image.entrypoint, environment: image.environment, mounts: [] }
+  const { mounts = [], ...rest } = more
+  return {
+    ...POD,
+    ...parts,
+    ...rest,
+    command: [...parts.command, 'worker', `--data-dir=${DATA}`, ...args],
+    mounts: [...parts.mounts, ...mounts],
+  }
+}
+
+/** Starts a worker that tries to reach a host which is not there: its sandbox is probed before. */
+const startAlone = (more: Partial<ContainerPlan>): RunningContainer =>
+  startContainer(
+    planWorker(['--host=http://127.0.0.1:9'], {
+      mounts: [{ from: folderFor({ ...POD, ...more }), to: DATA, writable: true }],
+      ...more,
+    }),
+  )
+
+async function openSystem(): Promise<ProviderSystem> {
+  const system = await ProviderSystem.open({ worker: { local: false } })
+  await system.send('PUT', '/api/settings/credentials', { trackerApiKey: system.linear.apiKey })
+  await connectByDevice(system)
+  return system
+}
+
+/** Enrolls a worker with a pairing token. @param data its data directory, which may be that of an earlier one */
+async function startWorker(
+  system: ProviderSystem,
+  plan: Partial<ContainerPlan> = {},
+  data = folderFor(POD),
+): Promise<RunningContainer> {
+  const { fleetUrl = '' } = await system.host.waitForLaunch()
+  const { body } = await system.host.request('/api/workers/pairing-tokens', { method: 'POST' })
+  const token = join(data, 'token')
+  if (!existsSync(join(data, 'credential.json'))) {
+    writeFileSync(token, (body as { token: string }).token, { mode: 0o600 })
+    chownSync(token, outsideUser(POD), outsideUser(POD))
+  }
+  const codeHost = `--private-code-host=${new URL(system.github.origin).host}`
+  const args = [`--host=${fleetUrl.replace('ws', 'http')}`, `--token-file=${DATA}/token`, codeHost]
+  return startContainer(planWorker(args, { ...plan, mounts: [{ from: data, to: DATA, writable: true }] }))
+}
+
+/** Waits until the agent of a run waits for its gate. */
+const waitForGate = (worker: RunningContainer): Promise<void> =>
+  until('the agent is at its gate', () =>
+    worker.exec('sh', '-c', 'cat /proc/[0-9]*/cmdline 2>/dev/null; true').includes('/out/go'),
+  )
+const openGate = (worker: RunningContainer, { id }: Run): void =>
+  void worker.exec('touch', `${DATA}/sandboxes/${id}/out/go`)
+const zombiesIn = (worker: RunningContainer): number =>
+  worker.exec('sh', '-c', 'cat /proc/[0-9]*/status 2>/dev/null; true').match(/^State:\tZ/gm)?.length ?? 0
+
+const outcomeOf = ({ status, error, prState }: Run) => ({ status, error, prState })
+
+describeIf(canRunContainers(), 'needs runc and root')('a worker in a container', () => {
+  test(
+    'with the context of a printed pod executes runs, and drains on a stop',
+    async () => {
+      const system = await openSystem()
+      const worker = await startWorker(system)
+      const first = await system.waitForEnd(system.createTicket('Say hello', WORK))
+      expect(outcomeOf(first)).toEqual({ status: 'completed', error: undefined, prState: 'open' })
+
+      const issue = system.createTicket('Say it again', [
+        'run cat /proc/sys/kernel/hostname',
+        `run ${GATE}`,
+        ...WORK,
+      ])
+      const running = await system.waitForStatus(issue, 'running')
+      await waitForGate(worker)
+      worker.signal('SIGTERM')
+      await until('the worker drains', () => worker.err().includes('"stopping"'))
+      // The image has a first process that collects what sandboxes leave behind; a root of this machine has none.
+      if (image !== undefined) expect(zombiesIn(worker)).toBe(0)
+      openGate(worker, running)
+      const second = await system.waitForEnd(issue)
+      expect(outcomeOf(second)).toEqual({ status: 'completed', error: undefined, prState: 'open' })
+      expect(await worker.exit).toBe(0)
+      const events = (await system.host.request(`/api/runs/${second.id}/events`)).body
+      expect(JSON.stringify(events)).toContain('"stdout":"sandbox"')
+    },
+    TEST_MS_MAX,
+  )
+
+  test(
+    'that is killed in the middle of a run reports it when a container with its data starts again',
+    async () => {
+      const system = await openSystem()
+      const data = folderFor(POD)
+      const killed = await startWorker(system, {}, data)
+      const issue = system.createTicket('Say hello', [`run ${GATE}`, ...WORK])
+      await system.waitForStatus(issue, 'running')
+      await waitForGate(killed)
+      killed.signal('SIGKILL')
+      expect(await killed.exit).not.toBe(0)
+      await startWorker(system, {}, data)
+      const run = await system.waitForEnd(issue)
+      expect([run.status, run.error]).toEqual(['failed', expect.stringMatching(/^interrupted/)])
+    },
+    TEST_MS_MAX,
+  )
+
+  describe('that can make no sandbox ends with 69 and names what to change', () => {
+    const KUBERNETES = { KUBERNETES_SERVICE_HOST: '10.96.0.1' }
+    test.each<[string, Partial<ContainerPlan>, RegExp]>([
+      [
+        'in a pod with a covered /proc',
+        { proc: 'masked', environment: KUBERNETES },
+        /parts of \/proc are covered .*procMount: Unmasked .*hostUsers: false/,
+      ],
+      [
+        'in another container with a covered /proc',
+        { proc: 'masked' },
+        /parts of \/proc are covered .*runtime/,
+      ],
+      [
+        'in a pod whose filter refuses namespaces',
+        { capabilities: [], environment: KUBERNETES },
+        /system call filter refuses namespaces.*add: \[SYS_ADMIN\]/,
+      ],
+      [
+        'in a pod that runs as root',
+        { uid: 0, environment: KUBERNETES },
+        /root in this container .*runAsUser: 1000/,
+      ],
+    ])('%s', async (_, more, message) => {
+      const worker = startAlone(more)
+      expect([await worker.exit, worker.err()]).toEqual([69, expect.stringMatching(message)])
+    })
+  })
+
+  test(
+    'that may not name its host goes on without, and its sandboxes keep the name of the pod',
+    async () => {
+      const system = await openSystem()
+      await startWorker(system, { filter: 'CRI-O', capabilities: [] })
+      const run = await system.waitForEnd(
+        system.createTicket('Say hello', ['run cat /proc/sys/kernel/hostname', ...WORK]),
+      )
+      expect(run.status).toBe('completed')
+      const events = (await system.host.request(`/api/runs/${run.id}/events`)).body
+      expect(JSON.stringify(events)).toContain('"stdout":"worker-pod"')
+    },
+    TEST_MS_MAX,
+  )
+})
