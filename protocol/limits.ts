@@ -258,6 +258,8 @@ export const RESCUE_BYTES_PER_SECOND_MIN = 1024 * 1024
 export const DRAIN_MS_MAX = 3_000
 /** Time that a service manager gives the stopping host: for its end, its store, and the copy of a lost database. */
 export const SERVICE_STOP_SECONDS_MAX = 60
+/** Time from the start of a service until it is ready: a large database may have to be read or copied first. */
+export const SERVICE_BEGIN_SECONDS_MAX = 600
 /** A command of the service manager; stopping the host is one. */
 export const SERVICE_COMMAND_MS_MAX = 90_000
 /** How often a service says how it is, unless its watchdog asks more often. */

@@ -13,7 +13,7 @@ import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { formatAgeOf, formatClock } from '../output/times.ts'
 import { currentMachine, type FoundManager, findManager, type ServiceMachine } from '../service/machine.ts'
-import { runServiceCommand } from '../service/run-manager.ts'
+import { runChange, runServiceCommand } from '../service/run-manager.ts'
 import { findRunningHost } from '../service/running-host.ts'
 import {
   BY_SWITCHYARD,
@@ -55,7 +55,7 @@ export async function install(
     await replaceFile(manager.file, manager.content)
   }
   const change = isSame ? 'stopped' : fileChange
-  for (const command of manager.commandsFor(change)) await runServiceCommand(run, command)
+  for (const command of manager.commandsFor(change)) await runChange(manager, run, command)
   const state = await waitUntilRunning(found)
   await printInstalled(context, found, { before: state, change })
   const oldDataDir = installed === undefined ? undefined : manager.dataDirIn(installed)

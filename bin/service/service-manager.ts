@@ -14,6 +14,8 @@ export interface ServiceCommand {
   readonly mayFail?: true
   /** The command fails while an ended service is still being removed. */
   readonly isRetried?: true
+  /** The command ends when the host is ready, or has failed to become so. */
+  readonly startsHost?: true
 }
 
 /** The file is new, differs from the installed one, or is the same while the host does not run. */

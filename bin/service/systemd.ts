@@ -31,7 +31,7 @@ export function createSystemd(program: ServiceProgram, { name, home, env }: Syst
       // systemd starts no unit that failed too often a moment ago.
       ...(change === 'new' ? [] : [tried('reset-failed', UNIT)]),
       user('enable', UNIT),
-      user('restart', UNIT),
+      { ...user('restart', UNIT), startsHost: true },
     ],
     beforeRemoval: [user('disable', '--now', UNIT)],
     afterRemoval: [user('daemon-reload'), tried('reset-failed', UNIT)],

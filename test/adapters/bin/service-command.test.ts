@@ -20,7 +20,8 @@ case "$*" in
 esac
 echo "systemctl $*" >> "$FAKE/calls"
 case "$*" in
-  *restart*) cp "$FAKE/after-start" "$FAKE/state"; cp "$FAKE/launch.json" "$SWITCHYARD_DATA_DIR";;
+  *restart*) cp "$FAKE/after-start" "$FAKE/state"; cp "$FAKE/launch.json" "$SWITCHYARD_DATA_DIR"
+    [ ! -e "$FAKE/job-fails" ] || { echo 'Job for switchyard.service failed.' >&2; exit 1; };;
   *disable*) cp "$FAKE/stopped" "$FAKE/state";;
 esac
 `
@@ -187,6 +188,22 @@ describe('systemd', () => {
       'systemctl --user enable switchyard.service',
       'systemctl --user restart switchyard.service',
     ])
+  })
+
+  test('a start that fails names the exit code of the host, or else what systemd says', async () => {
+    const installAfter = async (state: string) => {
+      const machine = await openMachine()
+      machine.write('job-fails', '')
+      machine.write('after-start', state)
+      await (await openCommands(machine)).install()
+    }
+    await expect(installAfter(unitState('activating', 'auto-restart', 0, 70))).rejects.toMatchObject({
+      message: expect.stringMatching(/exit code 70/),
+      cure: expect.stringMatching(/^journalctl --user/),
+    })
+    await expect(installAfter(STOPPED)).rejects.toMatchObject({
+      message: expect.stringMatching(/restart switchyard\.service failed: Job for/),
+    })
   })
 
   test('service install --dry-run prints the unit and the commands, and changes nothing', async () => {

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { ServiceProgram } from '../../../../bin/service/service-program.ts'
-import { dataDirOfUnit, formatUnit, quoteUnitWord } from '../../../../bin/service/systemd-unit.ts'
+import { dataDirOfUnit, formatUnit } from '../../../../bin/service/systemd-unit.ts'
+import { quoteUnitWord } from '../../../../core/service/systemd-unit.ts'
 import {
   CLOSE_STORE_MS_MAX,
   RESCUE_MS_MIN,
@@ -62,7 +63,7 @@ test('a path of node that systemd refuses is refused with 2', () => {
 test('a restart follows a failure, but none that a restart can not cure', () => {
   const unit = formatUnit(program())
   expect(valuesOf(unit, 'Restart')).toEqual(['on-failure'])
-  expect(valuesOf(unit, 'RestartPreventExitStatus')).toEqual(['2 65 75 78'])
+  expect(valuesOf(unit, 'RestartPreventExitStatus')).toEqual(['2 65 69 75 76 77 78'])
 })
 
 test('a stopping host has the time that it may take', () => {
