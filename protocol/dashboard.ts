@@ -13,6 +13,7 @@ import {
   TERMINAL_COLUMNS_MAX,
   TERMINAL_ROWS_MAX,
 } from './limits.ts'
+import { ProvisionPush } from './provision.ts'
 import { Run, RunEvent, Ticket } from './run.ts'
 import { Count, Id, record, Text, text } from './schema-helpers.ts'
 import { TrackerStatus } from './tracker.ts'
@@ -41,6 +42,7 @@ export const DashboardPush = Type.Union(
       type: Type.Literal('attention'),
       items: AttentionResponse.properties.items,
     }),
+    ProvisionPush,
     record('TrackerStatusPush', { type: Type.Literal('linear-status'), linearStatus: TrackerStatus }),
   ],
   { title: 'DashboardPush' },

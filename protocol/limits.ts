@@ -474,3 +474,31 @@ export const DOCTOR_REPOS_MAX = 20
 export const BUNDLE_LOG_BYTES_MAX = 1024 * 1024
 export const BUNDLE_LOG_LINES_MAX = 2_000
 export const BUNDLE_FILES_LISTED_MAX = 2_000
+
+// ---- provisioning over SSH ---------------------------------------------------------------------------------------
+/** Machines that may be provisioned at once. */
+export const PROVISIONS_MAX = 4
+export const PROVISION_CONNECT_MS_MAX = 15_000
+/** The time limit of a step on the target that copies nothing. */
+export const PROVISION_STEP_MS_MAX = 120_000
+/** The time limit of one copy. */
+export const PROVISION_COPY_MS_MAX = 10 * 60_000
+/** How long a started worker may take until it is online. */
+export const PROVISION_ONLINE_MS_MAX = 60_000
+/** How long an upgrade waits for the worker's runs; after that the earlier version stays in use. */
+export const PROVISION_DRAIN_MS_MAX = 30 * 60_000
+/** How often a waiting provisioning reads the state of its worker. */
+export const PROVISION_POLL_MS = 250
+/** How long a host that stops undoes what its provisionings have begun. */
+export const PROVISION_STOP_MS_MAX = 3_000
+/** A client waits longer than all steps of an upgrade together. */
+export const PROVISION_ANSWER_MS_MAX = 60 * 60_000
+/** The output of one remote command; a command that writes more is ended. */
+export const PROVISION_OUTPUT_BYTES_MAX = 64 * 1024
+/** How much of a failed command's output an error quotes. */
+export const PROVISION_TAIL_CHARS_MAX = 1_000
+/** The free space that a target must have besides the copied files: what a run needs to start. */
+export const PROVISION_FREE_BYTES_MIN = 1024 * 1024 * 1024
+export const PROVISION_FREE_FILES_MIN = 20_000
+/** Longer key and known_hosts files are not read. */
+export const SSH_FILE_BYTES_MAX = 4 * 1024 * 1024

@@ -33,6 +33,7 @@ import { ExplainResponse } from './explain.ts'
 import { HostFrame, WorkerFrame } from './frames.ts'
 import { EVENTS_PAGE_DEFAULT, LIST_LIMIT_MAX, REPO_KEY_CHARS_MAX } from './limits.ts'
 import { NewTicketRequest, NewTicketResponse } from './new-ticket.ts'
+import { ProvisionRequest, ProvisionResponse } from './provision.ts'
 import {
   CodehostRepo,
   CommentRequest,
@@ -57,8 +58,6 @@ import {
   JoinKeysResponse,
   PairingTokenResponse,
   Placement,
-  ProvisionRequest,
-  ProvisionResponse,
   RenameRequest,
   WorkerState,
 } from './worker.ts'

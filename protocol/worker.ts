@@ -10,9 +10,6 @@ import {
   AGENT_PROBLEM_CHARS_MAX,
   JOIN_KEY_NAME_CHARS_MAX,
   JOIN_KEYS_MAX,
-  PATH_CHARS_MAX,
-  PORT_MAX,
-  PROSE_CHARS_MAX,
   TEXT_CHARS_MAX,
   WORKER_CONCURRENCY_MAX,
   WORKERS_MAX,
@@ -75,13 +72,13 @@ export const WorkerState = stringEnum(['active', 'draining'])
 export type WorkerState = Static<typeof WorkerState>
 
 /**
- * The holder of a drain: a person by the management API, a program with the worker's own credential, or the supervisor,
- * which says so.
+ * The holder of a drain: a person by the management API, a program with the worker's own credential, the supervisor,
+ * which says so, or a provisioning that upgrades the worker.
  */
-export const DrainHolder = stringEnum(['operator', 'worker', 'supervisor'])
+export const DrainHolder = stringEnum(['operator', 'worker', 'supervisor', 'provision'])
 export type DrainHolder = Static<typeof DrainHolder>
 const DrainHolders = Type.Array(DrainHolder, {
-  maxItems: 3,
+  maxItems: 4,
   description: 'Who drains the worker; absent while it is active.',
 })
 
@@ -229,27 +226,6 @@ export const JoinKeysResponse = record('JoinKeysResponse', {
   joinKeys: boundedList(JoinKey, JOIN_KEYS_MAX),
 })
 export type JoinKeysResponse = Static<typeof JoinKeysResponse>
-
-export const ProvisionRequest = record('ProvisionRequest', {
-  host: nonEmptyText(255),
-  user: nonEmptyText(64),
-  port: Type.Optional(Type.Integer({ minimum: 1, maximum: PORT_MAX })),
-  identityFile: Type.Optional(
-    nonEmptyText(PATH_CHARS_MAX, 'A private key file; without one the SSH agent is asked.'),
-  ),
-  name: Type.Optional(text(TEXT_CHARS_MAX)),
-  concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: WORKER_CONCURRENCY_MAX })),
-  hostKeySha256: Type.Optional(
-    nonEmptyText(128, "The machine's key fingerprint, when known_hosts lacks it."),
-  ),
-})
-export type ProvisionRequest = Static<typeof ProvisionRequest>
-
-export const ProvisionResponse = record('ProvisionResponse', {
-  ok: Type.Literal(true),
-  output: text(PROSE_CHARS_MAX),
-})
-export type ProvisionResponse = Static<typeof ProvisionResponse>
 
 /** Longer names are truncated, not refused, so this bound only limits the body size. */
 export const RenameRequest = record('RenameRequest', { name: text(TEXT_CHARS_MAX) })

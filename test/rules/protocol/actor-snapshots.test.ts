@@ -11,6 +11,7 @@ import {
 import { CostEntry, CostTotals } from '../../../protocol/cost.ts'
 import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from '../../../protocol/dashboard.ts'
 import { createChecker } from '../../../protocol/parse.ts'
+import { ProvisionRequest } from '../../../protocol/provision.ts'
 import {
   CodehostRepo,
   MergeRequest,
@@ -36,7 +37,6 @@ import {
   FleetResponse,
   HealthResponse,
   PairingTokenResponse,
-  ProvisionRequest,
   WorkerView,
 } from '../../../protocol/worker.ts'
 import * as examples from './examples.ts'
