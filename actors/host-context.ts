@@ -6,6 +6,7 @@ import type { createIds } from '../core/ids.ts'
 import type { LeaseTimeouts } from '../core/lease/deadline.ts'
 import type { Clock, LocalWorkerLauncher, Log, Meters, RandomSource, Store, Tracker } from '../core/ports.ts'
 import type { Accounts, Bucket, PullReference, PullRequestApi } from '../core/provider-ports.ts'
+import type { RemoteMachines, WorkerFiles } from '../core/remote-ports.ts'
 import type { Result } from '../core/result.ts'
 import type { ServiceConfig } from '../protocol/config.ts'
 import type { DashboardBroadcast } from './dashboard/dashboard-broadcast.ts'
@@ -16,6 +17,13 @@ import type { CurrentConfig } from './settings/current-config.ts'
 
 /** Laws that are cheap enough to be watched in production. A broken one is a bug, counted and logged. */
 export type WatchedLaw = 'one live lease a run' | 'durable before dispatch' | 'acknowledged never falls'
+
+export interface ProvisioningDependencies {
+  readonly machines: RemoteMachines
+  readonly files: WorkerFiles
+  /** The port of the fleet listener, once it is open. */
+  readonly fleetPort: () => number | undefined
+}
 
 export interface HostContext {
   readonly clock: Clock
@@ -49,6 +57,8 @@ export interface HostContext {
   readonly parsePullUrl: (url: string) => PullReference | undefined
   /** Absent where this machine can't execute runs. */
   readonly localWorkerLauncher: LocalWorkerLauncher | undefined
+  /** Absent where the host can reach no other machines. */
+  readonly provisioning: ProvisioningDependencies | undefined
   /** The port of the management listener, once it is open. */
   readonly managementPort: () => number | undefined
   readonly version: string

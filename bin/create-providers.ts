@@ -1,7 +1,10 @@
 /**
  * Creates the host's providers (tracker, code host, accounts, bucket) on one HTTP client.
  */
-import { join } from 'node:path'
+import { realpathSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { ProvisioningDependencies } from '../actors/host-context.ts'
 import type { HostDependencies } from '../actors/root/create-host.ts'
 import type { Clock, Log } from '../core/ports.ts'
 import { AGENT_PROVIDERS, type AgentProvider } from '../protocol/agents/registry.ts'
@@ -10,11 +13,14 @@ import { createAccounts } from '../providers/accounts/accounts.ts'
 import { createPullHost, parsePullUrl } from '../providers/codehost/registry.ts'
 import { createClientPool } from '../providers/http/client-pool.ts'
 import { createHttp } from '../providers/http/http.ts'
+import { createSsh } from '../providers/ssh.ts'
 import { createWranglerBucket } from '../providers/storage.ts'
 import { createTracker } from '../providers/tracker/registry.ts'
+import { createWorkerFiles } from '../providers/worker-files.ts'
 import { realRandom } from './clock.ts'
 import { EXIT, ExitError } from './exit.ts'
 import { readNetwork } from './network.ts'
+import { VERSION } from './version.ts'
 
 export interface HostProviderOptions {
   readonly dataDir: string
@@ -28,6 +34,7 @@ export type HostProviders = Pick<
   HostDependencies,
   'tracker' | 'accounts' | 'bucket' | 'pulls' | 'parsePullUrl'
 > & {
+  readonly provisioning: Omit<ProvisioningDependencies, 'fleetPort'>
   /** Aborts all requests and ends all child processes. */
   close(): Promise<void>
 }
@@ -68,6 +75,10 @@ export function createHostProviders({
       baseUrls: readBaseUrls(environment),
     }),
     bucket,
+    provisioning: {
+      machines: createSsh({ clock, environment, home: homedir(), uid: process.geteuid?.() ?? 0 }),
+      files: createWorkerFiles({ packageFolder: packageFolder(), version: VERSION }),
+    },
     async close() {
       end.abort()
       bucket.stop()
@@ -90,3 +101,7 @@ function readBaseUrls(
   })
   return Object.fromEntries(set)
 }
+
+/** Beside the folder of this program: `dist/worker-package/` of a checkout and of the installed package. */
+const packageFolder = (): string =>
+  join(dirname(dirname(realpathSync(process.argv[1] ?? ''))), 'worker-package')

@@ -31,11 +31,11 @@ interface OpenServer {
   close(): Promise<void>
 }
 
-/** @param onUrl called before the launch file is written, because clients may send requests as soon as they read it */
+/** @param onOpen called before the launch file is written, because clients may send requests as soon as they read it */
 export async function openServer(
   hostApi: HostApi,
   launching: LaunchOptions,
-  onUrl: (url: string) => void,
+  onOpen: (url: string, fleetPort: number | undefined) => void,
 ): Promise<Result<OpenServer>> {
   const { dataDir, token, startedAt, configuration, options, log, metrics, notifier } = launching
   const { server, fleet } = configuration.effective
@@ -68,7 +68,7 @@ export async function openServer(
     hostServer.fleetPort === undefined || fleet.host === undefined
       ? undefined
       : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, hostServer.fleetPort)
-  onUrl(url)
+  onOpen(url, hostServer.fleetPort)
   const launch = { pid: process.pid, version: VERSION, startedAt, url, token }
   try {
     await writeLaunch(dataDir, fleetUrl === undefined ? launch : { ...launch, fleetUrl })

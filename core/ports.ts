@@ -489,4 +489,5 @@ export type MeterName =
   | 'workers_connected'
   | 'worker_registrations_total'
   | 'worker_proofs_total'
+  | 'provisions_total'
   | 'workers_unregistered'

@@ -91,6 +91,11 @@ const descriptions: Readonly<Record<MeterName, MetricDescription>> = {
     help: 'Connections of workers that wait for their registration, by the proof of their upgrade.',
     labels: ['proof'],
   },
+  provisions_total: {
+    is: 'counter',
+    help: 'Provisionings over SSH: done, or the step that failed.',
+    labels: ['outcome'],
+  },
   worker_registrations_total: {
     is: 'counter',
     help: 'Registrations of workers, by outcome.',

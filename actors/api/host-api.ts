@@ -23,6 +23,7 @@ import type {
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
 import type { ExplainResponse } from '../../protocol/explain.ts'
 import type { NewTicketRequest, NewTicketResponse } from '../../protocol/new-ticket.ts'
+import type { ProvisionRequest, ProvisionResponse } from '../../protocol/provision.ts'
 import type {
   CodehostRepo,
   CommentRequest,
@@ -129,6 +130,8 @@ export interface HostApi {
   enableWorker(id: string): Promise<Result<FleetResponse>>
   revokeWorker(id: string): Promise<Result<FleetResponse>>
   mintPairingToken(): Result<PairingTokenResponse>
+  /** Sets up a machine over SSH; resolves when that has ended. Goes on when the caller goes away. */
+  provisionWorker(request: ProvisionRequest): Promise<Result<ProvisionResponse>>
   /** Takes constant time, independent of the queue. */
   demand(workerId: string): Result<FleetDemandResponse>
   /** Resolves when the change is durable and in effect. */

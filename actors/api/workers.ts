@@ -19,6 +19,7 @@ type WorkersApi = Pick<
   | 'enableWorker'
   | 'revokeWorker'
   | 'mintPairingToken'
+  | 'provisionWorker'
   | 'demand'
   | 'changeWorkerState'
   | 'connectWorker'
@@ -27,6 +28,7 @@ type WorkersApi = Pick<
   | 'admitWorker'
 >
 
+const NO_PROVISIONING = no('conflict', 'this host can reach no other machines')
 const NOT_ADMITTED = no('forbidden', 'unknown worker, or a missing or wrong credential')
 
 export function createWorkersApi(api: ApiDependencies): WorkersApi {
@@ -46,6 +48,11 @@ export function createWorkersApi(api: ApiDependencies): WorkersApi {
     mintPairingToken() {
       const may = mayChange()
       return may.ok ? yes(workers.pairingTokens.issue()) : may
+    },
+    async provisionWorker(request) {
+      const may = mayChange()
+      if (!may.ok) return may
+      return (await api.views.provisioning?.provision(request)) ?? NO_PROVISIONING
     },
     demand: (workerId) => readDemand(api, workerId),
     async changeWorkerState(workerId, state, by) {

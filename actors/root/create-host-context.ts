@@ -57,6 +57,7 @@ export function createHostContext(
     pullRequestApi: () => dependencies.pulls(config()),
     parsePullUrl: (url) => dependencies.parsePullUrl(config(), url),
     localWorkerLauncher: dependencies.localWorker,
+    provisioning: dependencies.provisioning,
     managementPort: dependencies.port,
     version: dependencies.health.version,
     // A request may come in before the root has heard that the listeners are open.

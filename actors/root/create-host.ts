@@ -18,7 +18,7 @@ import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import { createHostApi } from '../api/create-host-api.ts'
 import type { HostApi } from '../api/host-api.ts'
-import type { HostContext } from '../host-context.ts'
+import type { HostContext, ProvisioningDependencies } from '../host-context.ts'
 import { type AssembledSystem, assembleSystem } from '../runtime/assemble-system.ts'
 import { createHostContext } from './create-host-context.ts'
 import { HostLifecycle } from './host-lifecycle.ts'
@@ -51,6 +51,8 @@ export interface HostDependencies {
   readonly port: () => number | undefined
   /** Absent where this machine cannot execute runs itself. */
   readonly localWorker?: LocalWorkerLauncher
+  /** Absent where the host can reach no other machines. */
+  readonly provisioning?: ProvisioningDependencies
   readonly openListeners: (hostApi: HostApi) => Promise<Result<{ close(): Promise<void> }>>
   /** Called as the host's last act. */
   readonly finish: (exitCode: number, reason: string) => void

@@ -8,6 +8,7 @@ import { attentionModule } from '../attention/module.ts'
 import { dashboardModule } from '../dashboard/module.ts'
 import type { HostContext } from '../host-context.ts'
 import { endedLeasesModule, leasesModule } from '../leases/module.ts'
+import { provisioningModule } from '../provisioning/module.ts'
 import { artifactUploadModule } from '../runs/artifact-upload.module.ts'
 import { leaseSharesModule } from '../runs/lease-shares.module.ts'
 import { jobsModule, memoriesModule, pullStatesModule, runRecordsModule, runsModule } from '../runs/module.ts'
@@ -34,6 +35,7 @@ export const hostModules: readonly ModuleDefinition<HostContext>[] = [
   terminalsModule,
   workerChannelModule,
   localWorkerModule,
+  provisioningModule,
   artifactUploadModule,
   pullStatesModule,
   accountsModule,

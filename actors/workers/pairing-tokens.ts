@@ -23,6 +23,8 @@ export class PairingTokens {
   readonly #clock: Clock
   readonly #random: RandomSource
   readonly #tokens = new Map<string, PairingToken>()
+  /** Called with the worker that a token has enrolled. */
+  readonly #watchers = new Map<string, (workerId: string) => void>()
 
   constructor(clock: Clock, random: RandomSource) {
     this.#clock = clock
@@ -56,6 +58,23 @@ export class PairingTokens {
     return found.expiresAtMonotonic <= this.#clock.monotonic()
       ? { is: 'expired' }
       : { is: 'valid', local: found.local }
+  }
+
+  /** Calls `onEnrolled` when the token has enrolled a worker. Ends with `forget`. */
+  watch(token: string, onEnrolled: (workerId: string) => void): void {
+    this.#watchers.set(hashSecret(token), onEnrolled)
+  }
+
+  /** Makes the token worthless if it was not redeemed. */
+  forget(token: string): void {
+    const hash = hashSecret(token)
+    this.#tokens.delete(hash)
+    this.#watchers.delete(hash)
+  }
+
+  /** The redeemed token has enrolled a worker. */
+  onEnrolled(token: string, workerId: string): void {
+    this.#watchers.get(hashSecret(token))?.(workerId)
   }
 
   /** Expired tokens are kept until room is needed, so that a late machine learns that its token expired. */

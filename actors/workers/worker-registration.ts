@@ -111,6 +111,7 @@ export class WorkerRegistration {
       return
     }
     if (input.local) this.#revokeOlderLocal(id)
+    pairingTokens.onEnrolled(token, id)
     connection.pendingWelcome = { credential, claims: frame.activeLeases }
     connections.markRegistered(connection, id)
     const welcome: WorkerEffect = { type: 'worker.send registered', connection: connection.number }

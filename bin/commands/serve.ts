@@ -12,7 +12,7 @@ import { readConfig } from '../../core/settings/read.ts'
 import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { CLOSE_STORE_MS_MAX } from '../../protocol/limits.ts'
-import type { HostExecution } from '../../protocol/worker.ts'
+import type { HealthResponse, HostExecution } from '../../protocol/worker.ts'
 import { createLocalWorker } from '../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { openStore } from '../../store/store.ts'
@@ -77,6 +77,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     inheritable: inheritableDescriptors,
   })
   let url: string | undefined
+  let fleetPort: number | undefined
   await new Promise<void>((ended) => {
     const host = createHost({
       clock: realClock,
@@ -91,18 +92,14 @@ export async function serve(options: ServeOptions): Promise<void> {
         ? { localWorker: createLocalWorkerLauncher(options, { dataDir, store, url: () => url, log }) }
         : {}),
       ...providers,
+      provisioning: { ...providers.provisioning, fleetPort: () => fleetPort },
       port: () => (url === undefined ? undefined : Number(new URL(url).port)),
-      health: {
-        ok: true,
-        version: VERSION,
-        sandboxProvider: configuration.effective.sandbox.provider,
-        hostMemMib: Math.floor(totalmem() / 1024 / 1024),
-        hostExecution: execution,
-      },
+      health: describeHost(configuration.effective, execution),
       openListeners: async (hostApi) => {
         const launching = { dataDir, token, startedAt, configuration, options, log, metrics, notifier }
-        return openServer(hostApi, launching, (bound) => {
+        return openServer(hostApi, launching, (bound, boundFleetPort) => {
           url = bound
+          fleetPort = boundFleetPort
         })
       },
       finish: (exitCode, reason) =>
@@ -116,6 +113,14 @@ export async function serve(options: ServeOptions): Promise<void> {
       whenStdinEnds(() => host.stop('the parent process of this host has ended'))
   })
 }
+
+const describeHost = ({ sandbox }: ServiceConfig, hostExecution: HostExecution): HealthResponse => ({
+  ok: true,
+  version: VERSION,
+  sandboxProvider: sandbox.provider,
+  hostMemMib: Math.floor(totalmem() / 1024 / 1024),
+  hostExecution,
+})
 
 function whenStdinEnds(stop: () => void): void {
   process.stdin.on('error', () => {})

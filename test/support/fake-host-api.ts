@@ -315,6 +315,7 @@ type WorkerMethod =
   | 'enableWorker'
   | 'revokeWorker'
   | 'mintPairingToken'
+  | 'provisionWorker'
   | 'demand'
   | 'changeWorkerState'
   | 'connectWorker'
@@ -371,6 +372,7 @@ function createWorkerApi(hostApi: () => FakeHostApi): HostApiPart<WorkerMethod> 
       hostApi().workersById.delete(id)
       return yes(fleet())
     },
+    provisionWorker: async () => yes({ ok: true, output: '' }),
     mintPairingToken: () => yes({ token: 'wp-test', expiresAt: at }),
     demand,
     changeWorkerState: async (id, state) => {

@@ -6,7 +6,6 @@
 import type { RouteName } from '../../protocol/routes.ts'
 
 export const unbuilt = [
-  'provisionWorker',
   'listJoinKeys',
   'createJoinKey',
   'deleteJoinKey',

@@ -7,6 +7,7 @@ import type { Handlers, RouteRequest } from './route-table.ts'
 type WorkerRoute =
   | 'listWorkers'
   | 'mintPairingToken'
+  | 'provisionWorker'
   | 'renameWorker'
   | 'drainWorker'
   | 'enableWorker'
@@ -18,6 +19,7 @@ export function workerHandlers(hostApi: HostApi): Pick<Handlers, WorkerRoute> {
   return {
     listWorkers: () => json(hostApi.fleet()),
     mintPairingToken: () => resultReply(hostApi.mintPairingToken()),
+    provisionWorker: async ({ body }) => resultReply(await hostApi.provisionWorker(body)),
     renameWorker: async ({ params, body }) => resultReply(await hostApi.renameWorker(params.id, body.name)),
     drainWorker: async ({ params }) => resultReply(await hostApi.drainWorker(params.id)),
     enableWorker: async ({ params }) => resultReply(await hostApi.enableWorker(params.id)),

@@ -1,0 +1,47 @@
+/** The provision machine: which step follows which, and from where something is undone. */
+import { type ProvisionEvent, provisionMachine } from '../../../actors/provisioning/provision.machine.ts'
+import type { Story } from '../trail.ts'
+import { testTrails } from '../trail-tests.ts'
+
+const input = { provision: 'provision-1' }
+const done: ProvisionEvent = { type: 'step done', message: 'well' }
+const failed: ProvisionEvent = { type: 'step failed', message: 'not well' }
+const interrupted: ProvisionEvent = { type: 'interrupted' }
+const undone: ProvisionEvent = { type: 'undone' }
+const checked = (isNew: boolean): ProvisionEvent => ({ type: 'checked', message: 'linux', isNew })
+
+/** The events up to each step of a new worker, and of an upgrade. */
+const upTo = {
+  checking: [done],
+  copying: [done, checked(true)],
+  draining: [done, checked(false), done],
+  installing: [done, checked(true), done],
+  pairing: [done, checked(true), done, done],
+  starting: [done, checked(true), done, done, done],
+} as const
+
+const failures: readonly Story<ProvisionEvent>[] = Object.entries(upTo).flatMap(([step, before]) => [
+  {
+    title: `a failure while ${step} ends the provisioning`,
+    input,
+    events: [...before, failed, ...(step === 'checking' ? [] : [undone])],
+  },
+  {
+    title: `the end of the host interrupts ${step}`,
+    input,
+    events: [...before, interrupted],
+    onlyLastLine: true,
+  },
+])
+
+testTrails(provisionMachine, [
+  { title: 'a new worker is copied, installed, paired and awaited', input, events: [...upTo.starting, done] },
+  {
+    title: 'a worker of this host is drained before its new version is installed, and not paired again',
+    input,
+    events: [...upTo.draining, done, done, done],
+  },
+  { title: 'a machine that can’t be reached is left as it is', input, events: [failed] },
+  { title: 'the end of the host interrupts connecting', input, events: [interrupted], onlyLastLine: true },
+  ...failures,
+])
