@@ -1,5 +1,8 @@
 /** The noun `workers`. */
+import { Option } from '@commander-js/extra-typings'
+import { PORT_MAX, WORKER_CONCURRENCY_MAX } from '../../protocol/limits.ts'
 import { runCommand } from '../client/run-command.ts'
+import { parseWholeNumber } from '../parse-option.ts'
 import { clientCommand } from './client-options.ts'
 
 export const workersCommand = () =>
@@ -14,6 +17,7 @@ export const workersCommand = () =>
     .addCommand(listVerb())
     .addCommand(showVerb())
     .addCommand(pairVerb())
+    .addCommand(provisionVerb())
     .addCommand(renameVerb())
     .addCommand(drainVerb())
     .addCommand(enableVerb())
@@ -35,6 +39,28 @@ const pairVerb = () =>
   clientCommand('pair', 'Mint a pairing token for one machine').action((options) =>
     runCommand(options, async (context) => (await import('../commands/worker-actions.ts')).pair(context)),
   )
+
+const provisionVerb = () =>
+  clientCommand('provision', 'Set up a machine over SSH')
+    .argument('<user@host>')
+    .addOption(
+      new Option('--port <n>', 'of its SSH server (default: 22)').argParser((text) =>
+        parseWholeNumber(text, 1, PORT_MAX),
+      ),
+    )
+    .option('--identity-file <path>', 'a private key (default: the keys of the SSH agent)')
+    .option('--name <name>', 'what the fleet calls it (default: the name of the host)')
+    .addOption(
+      new Option('--concurrency <n>', 'runs at once (default: 2)').argParser((text) =>
+        parseWholeNumber(text, 1, WORKER_CONCURRENCY_MAX),
+      ),
+    )
+    .option('--host-key-sha256 <fingerprint>', 'its key, when known_hosts lacks it')
+    .action((target, options) =>
+      runCommand(options, async (context) =>
+        (await import('../commands/worker-provision.ts')).provision(context, target),
+      ),
+    )
 
 const renameVerb = () =>
   clientCommand('rename', 'Call it something else')
