@@ -156,7 +156,14 @@ export type RunPhase = Static<typeof RunPhase>
 const phase = Type.Optional(RunPhase)
 
 const eventFields = {
-  status: { from: Type.Optional(RunStatus), to: RunStatus, reason: Type.Optional(Text), phase },
+  status: {
+    from: Type.Optional(RunStatus),
+    to: RunStatus,
+    reason: Type.Optional(Text),
+    worker: Type.Optional(text(NAME_CHARS_MAX, 'The name of the worker that prepares the run.')),
+    provider: Type.Optional(text(NAME_CHARS_MAX, 'The agent that works on the run from now on.')),
+    phase,
+  },
   log: { stream: stringEnum(['stdout', 'stderr', 'system']), text: text(LOG_TEXT_CHARS_MAX), phase },
   agent: { provider: Name, message: AnyObject },
   artifact: {

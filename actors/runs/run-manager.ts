@@ -15,6 +15,7 @@ import {
   revertFollowUp,
   updatePullState,
 } from '../../core/run/run-transitions.ts'
+import { createStatusEvent } from '../../core/run/status-event.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunOptions, Ticket } from '../../protocol/run.ts'
@@ -188,17 +189,10 @@ export class RunManager {
 
   #logStatus({ run, from, job }: StatusChange, isNew: boolean): void {
     if (!isNew && from === run.status) return
-    const { report, workers } = this.#ports
+    const { report, workers, config, instant, runEventLog } = this.#ports
     const workerName = workers.get(run.sandbox.workerId ?? '')?.name
     report.onTransition({ run, from, job, workerName })
-    const reason = run.error ?? run.queueReason
-    this.#ports.runEventLog.append(run.id, {
-      at: this.#ports.instant(),
-      type: 'status',
-      ...(from === undefined ? {} : { from }),
-      to: run.status,
-      ...(reason === undefined ? {} : { reason }),
-    })
+    runEventLog.append(run.id, createStatusEvent({ run, from, workerName, config: config(), at: instant() }))
   }
 
   #measureWait({ queuedAt }: Run): void {

@@ -435,6 +435,17 @@ test('a retried run refuses the frames of its earlier lease: the lease id is the
   expect(host.run(runId)).not.toHaveProperty('error')
 })
 
+test('the events of a run name its worker and its agent', async () => {
+  const host = await startHost(configWith({ agent: { provider: 'agentB' } }))
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(work.running())
+  const [queued, preparing, running] = await host.readEvents(runId)
+  expect(queued).not.toHaveProperty('worker')
+  expect(preparing).toMatchObject({ to: 'preparing', worker: 'worker' })
+  expect(preparing).not.toHaveProperty('provider')
+  expect(running).toMatchObject({ to: 'running', provider: 'agentB' })
+})
+
 test('the events of a retried run continue after those of its first attempt', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
