@@ -4,13 +4,13 @@ import type { ClientConnection } from '../../client/connection.ts'
 import { DashboardFeed } from '../../client/dashboard-feed.ts'
 import { isPassing } from '../../client/errors.ts'
 import { hasEnded } from '../../client/run-events.ts'
-import type { Run } from '../../protocol/run.ts'
+import type { Run, RunEvent } from '../../protocol/run.ts'
 
 export interface WatchOptions {
   readonly signal: AbortSignal
   readonly timeoutMs?: number | undefined
-  /** Another state, or another reason to wait. */
-  readonly onChange?: (run: Run) => void
+  /** Another state, or another reason to wait. @param provider the agent that works on a running run, if it is known */
+  readonly onChange?: (run: Run, provider: string | undefined) => void
   /** Called once for each run, also for those that had ended before. */
   readonly onEnd?: (run: Run) => void
   readonly onLost?: () => void
@@ -34,18 +34,24 @@ export function watchRuns(
   const client = createClient(connection)
   const latest = new Map(runs.map((run) => [run.id, run]))
   const ended = new Set<string>()
+  const providers = new Map<string, string>()
   return new Promise((resolve, reject) => {
     const take = (run: Run) => {
       const before = latest.get(run.id)
       if (before === undefined) return
       latest.set(run.id, run)
       if (!hasEnded(run)) {
-        if (before.status !== run.status || before.queueReason !== run.queueReason) onChange?.(run)
+        if (before.status !== run.status || before.queueReason !== run.queueReason)
+          onChange?.(run, providers.get(run.id))
       } else if (!ended.has(run.id)) {
         ended.add(run.id)
         onEnd?.(run)
       }
       if (ended.size === latest.size) finish(true)
+    }
+    const takeEvent = (event: RunEvent) => {
+      if (event.type === 'status' && event.provider !== undefined && latest.has(event.runId))
+        providers.set(event.runId, event.provider)
     }
     const takeAll = (known: readonly Run[]) => {
       const ids = new Set(known.map(({ id }) => id))
@@ -62,6 +68,8 @@ export function watchRuns(
       onFrame: (frame) => {
         if (frame.type === 'hello') takeAll(frame.runs)
         else if (frame.type === 'run-updated') take(frame.run)
+        // A change of state is sent as an event first.
+        else if (frame.type === 'run-event') takeEvent(frame.event)
       },
       ...(onLost === undefined ? {} : { onLost }),
       ...(onLive === undefined ? {} : { onLive }),

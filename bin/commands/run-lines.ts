@@ -6,13 +6,14 @@
  */
 import type { RunEvent } from '../../protocol/run.ts'
 import { formatCost } from '../output/amounts.ts'
+import { agentName } from './agent-names.ts'
 
 export interface LogLine {
   readonly event: RunEvent
   readonly mark: '' | '!' | '#' | '>' | '--' | '~~'
   /** May hold several lines, and the colours of the program that printed them. */
   readonly text: string
-  /** Stands behind the time of a state. */
+  /** Stands behind the time of a state: the worker, the agent, or the reason. */
   readonly reason?: string | undefined
 }
 
@@ -24,7 +25,7 @@ export function lineOf(event: RunEvent): LogLine | undefined {
     case 'log':
       return { event, mark: STREAM_MARKS[event.stream], text: event.text.replace(/\r?\n$/, '') }
     case 'status':
-      return { event, mark: '--', text: event.to, reason: event.reason }
+      return { event, mark: '--', text: event.to, reason: reasonOf(event) }
     case 'agent': {
       const text = describeMessage(event.message)
       return text === '' ? undefined : { event, mark: '>', text }
@@ -42,6 +43,12 @@ export function lineOf(event: RunEvent): LogLine | undefined {
         text: `frames ${event.from} to ${event.to} lost: the worker's buffer was full while it was offline`,
       }
   }
+}
+
+function reasonOf({ worker, provider, reason }: RunEvent & { readonly type: 'status' }): string | undefined {
+  const where = worker === undefined ? undefined : `on ${worker}`
+  const agent = provider === undefined ? undefined : agentName(provider)
+  return [where, agent, reason].filter(Boolean).join(': ') || undefined
 }
 
 /** The newest line of the agent, or of a program while no agent has said anything. */

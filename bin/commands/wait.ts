@@ -9,6 +9,7 @@ import { EXIT, unwrapOrExit } from '../exit.ts'
 import { formatCost } from '../output/amounts.ts'
 import { padEnd } from '../output/text-width.ts'
 import { formatClockSeconds, parseTimeout } from '../output/times.ts'
+import { productName } from './agent-names.ts'
 import { beginningOf } from './run-beginning.ts'
 
 export interface WaitOptions extends ClientOptions {
@@ -42,7 +43,7 @@ export async function waitForRuns(
     const { allEnded, runs: latest } = await watchRuns(context.connection, runs, {
       signal,
       timeoutMs,
-      onChange: (run) => reportState(context, run, runs.length > 1),
+      onChange: (run, provider) => reportState(context, run, { isNamed: runs.length > 1, provider }),
       onEnd: (run) =>
         reportEnd(
           context,
@@ -59,14 +60,22 @@ export async function waitForRuns(
   })
 }
 
-/** @param isNamed several runs are watched */
-function reportState({ output, present }: CommandContext, run: Run, isNamed: boolean): void {
+interface StateFacts {
+  /** Several runs are watched. */
+  readonly isNamed: boolean
+  readonly provider: string | undefined
+}
+
+function reportState({ output, present }: CommandContext, run: Run, { isNamed, provider }: StateFacts): void {
   const { now, offset } = present()
   const name = isNamed ? `${run.ticket.identifier} ` : ''
   const { status, queueReason, sandbox } = run
   const why = queueReason === undefined ? '' : `: ${queueReason}`
   const where = status === 'preparing' && sandbox.workerName !== undefined ? ` on ${sandbox.workerName}` : ''
-  output.note(output.stderr.clean(`${formatClockSeconds(now, offset)} ${name}${status}${where}${why}`))
+  const agent = status === 'running' && provider !== undefined ? `, ${productName(provider)}` : ''
+  output.note(
+    output.stderr.clean(`${formatClockSeconds(now, offset)} ${name}${status}${where}${agent}${why}`),
+  )
 }
 
 function reportEnd({ output }: CommandContext, run: Run, described: string): void {

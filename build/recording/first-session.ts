@@ -43,7 +43,10 @@ export const FIRST_SESSION: RecordedSession = {
     replace(/example#\d is merged/g, 'example#1 is merged'),
     replace(/\b\d\d:\d\d:\d\d\b/g, '15:32:10'),
     // A state that lasts a moment may not be reported.
-    replace(/^15:32:10 (?:running\n15:32:10 )?(?=finalizing$)/gm, '15:32:10 running\n15:32:10 '),
+    replace(
+      /^15:32:10 (?:running(?:, Claude Code)?\n15:32:10 )?(?=finalizing$)/gm,
+      '15:32:10 running, Claude Code\n15:32:10 ',
+    ),
     replace(/\b\d{4}-\d\d-\d\d\b/g, '2026-11-22'),
     replace(/polled \d+s ago +/g, 'polled 4s ago          '),
     replace(/\b(completed in|in) [\dm.]+s\b/g, '$1 1.2s'),

@@ -118,6 +118,17 @@ test.each<[string, RunEvent, string | undefined]>([
   expect(shown(event)).toBe(text)
 })
 
+test.each([
+  [{ worker: 'atlas' }, 'on atlas'],
+  [{ provider: 'agentA' }, 'agentA (Claude Code)'],
+  [{ provider: 'agentZ' }, 'agentZ'],
+  [{ reason: 'fleet at capacity' }, 'fleet at capacity'],
+  [{ worker: 'atlas', reason: 'again' }, 'on atlas: again'],
+  [{}, undefined],
+])('a state with %j', (fields, reason) => {
+  expect(lineOf({ ...base, type: 'status', to: 'running', ...fields })?.reason).toBe(reason)
+})
+
 test('the agent said its last words, whatever programs printed later', () => {
   const words = agentEvent({ type: 'message', role: 'assistant', content: 'One.\nTwo.' })
   expect(lastLineOf([words, logEvent('stdout', 'later')])).toBe('Two.')

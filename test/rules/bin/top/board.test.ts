@@ -1,7 +1,7 @@
 /** The records of the board, its rows, and the selection among them. */
 import { describe, expect, test } from '@jest/globals'
 import { keepSelection, moveSelection, selectableRows } from '../../../../bin/top/board.ts'
-import { newestLineOf } from '../../../../bin/top/board-events.ts'
+import { logLinesOf, newestLineOf } from '../../../../bin/top/board-events.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
 import { boardOf, runId, sampleRecords, sampleRun, sampleRuns } from './sample-board.ts'
 
@@ -80,6 +80,11 @@ test.each<[string, RunEvent, string | undefined]>([
   ['a state is in its own column', { runId: 'r', index: 0, at, type: 'status', to: 'running' }, undefined],
 ])('the last line: %s', (_, event, line) => {
   expect(newestLineOf(event)).toBe(line)
+})
+
+test('a state in the log has its worker, its agent or its reason', () => {
+  const preparing: RunEvent = { runId: 'r', index: 0, at, type: 'status', to: 'preparing', worker: 'atlas' }
+  expect(logLinesOf(preparing)).toEqual([{ index: 0, at, mark: '--', text: 'preparing', reason: 'on atlas' }])
 })
 
 describe('the log', () => {
