@@ -10,8 +10,8 @@ import type { YamlMap } from './yaml.ts'
 
 const USER = 1000
 const DATA = '/var/lib/switchyard-worker'
-const JOIN_KEY_FILE = '/etc/switchyard/join-key'
-const CA_PATH = '/etc/switchyard/ca.crt'
+const JOIN_KEY_FOLDER = '/etc/switchyard/join'
+const CA_FOLDER = '/etc/switchyard/ca'
 const TMP_GIB = 1
 
 /** An autoscaler of nodes moves no pod with these. */
@@ -86,8 +86,8 @@ function container(deployment: Deployment, parts: PodParts): YamlMap {
     volumeMounts: [
       { name: 'data', mountPath: DATA },
       { name: 'tmp', mountPath: '/tmp' },
-      secretMount('join-key', JOIN_KEY_FILE, JOIN_KEY),
-      ...(caSecret === undefined ? [] : [secretMount('ca', CA_PATH, CA_FILE)]),
+      { name: 'join-key', mountPath: JOIN_KEY_FOLDER, readOnly: true },
+      ...(caSecret === undefined ? [] : [{ name: 'ca', mountPath: CA_FOLDER, readOnly: true }]),
     ],
   }
 }
@@ -97,11 +97,11 @@ function workerArguments(deployment: Deployment, own: readonly string[]): string
   return [
     'worker',
     `--host=${hostUrl}`,
-    `--join-key-file=${JOIN_KEY_FILE}`,
+    `--join-key-file=${JOIN_KEY_FOLDER}/${JOIN_KEY}`,
     `--data-dir=${DATA}`,
     ...own,
     ...(insecure ? ['--insecure'] : []),
-    ...(caSecret === undefined ? [] : [`--ca-file=${CA_PATH}`]),
+    ...(caSecret === undefined ? [] : [`--ca-file=${CA_FOLDER}/${CA_FILE}`]),
     ...privateCodeHosts.map((host) => `--private-code-host=${host}`),
   ]
 }
@@ -123,12 +123,4 @@ function volumes({ joinKeySecret, caSecret }: Deployment, { dataVolume }: PodPar
 const secretVolume = (name: string, secretName: string, key: string): YamlMap => ({
   name,
   secret: { secretName, defaultMode: 0o400, items: [{ key, path: key }] },
-})
-
-/** Without `subPath` the file would be a link, and the worker follows no link to a secret. */
-const secretMount = (name: string, mountPath: string, subPath: string): YamlMap => ({
-  name,
-  mountPath,
-  subPath,
-  readOnly: true,
 })

@@ -75,7 +75,7 @@ test('every option of the recipe jobs is in the documents', async () => {
                     '--idle-seconds=11',
                     '--private-code-host=git.example:8443',
                   ],
-                  '--ca-file=/etc/switchyard/ca.crt',
+                  '--ca-file=/etc/switchyard/ca/ca.crt',
                 ]),
                 resources: { requests: { cpu: '3', memory: '5Gi' }, limits: { memory: '5Gi' } },
               },

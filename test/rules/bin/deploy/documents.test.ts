@@ -133,11 +133,10 @@ describe.each(RECIPES)('recipe %s', (recipe) => {
   })
 
   test('the join key is a file of the pod, and stands in no document and in no variable', () => {
-    expect(argsOf(recipe)).toContain('--join-key-file=/etc/switchyard/join-key')
+    expect(argsOf(recipe)).toContain('--join-key-file=/etc/switchyard/join/join-key')
     expect(at(containerOf(recipe), 'volumeMounts')).toContainEqual({
       name: 'join-key',
-      mountPath: '/etc/switchyard/join-key',
-      subPath: 'join-key',
+      mountPath: '/etc/switchyard/join',
       readOnly: true,
     })
     expect(at(templateOf(recipe), 'spec', 'volumes')).toContainEqual({
