@@ -6,7 +6,7 @@ import type { Log } from '../core/ports.ts'
 import { createDialer } from '../worker/dialer.ts'
 import { type HostUrl, parseHostUrl } from '../worker/host-url.ts'
 import { realClock } from './clock.ts'
-import type { WorkerOptions } from './commands/worker.ts'
+import type { WorkerOptions } from './commands/worker-options.ts'
 import { EXIT, ExitError, unwrapOrExit } from './exit.ts'
 import { readAuthorities, readProxies } from './network.ts'
 

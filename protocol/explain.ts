@@ -5,8 +5,9 @@
  * obstacle is visible at once.
  */
 import Type, { type Static } from 'typebox'
+import { TEXT_CHARS_MAX } from './limits.ts'
 import { Run, Ticket } from './run.ts'
-import { record, stringEnum, Text } from './schema-helpers.ts'
+import { Count, Id, Name, record, stringEnum, Text, text } from './schema-helpers.ts'
 
 export const GATE_IDS = [
   'tracker',
@@ -39,3 +40,21 @@ export const ExplainResponse = record('ExplainResponse', {
   }),
 })
 export type ExplainResponse = Static<typeof ExplainResponse>
+
+/** The scheduler's decision about a queued run: the worker it goes to next, or the reason why no worker takes it. */
+export const Placement = record('Placement', {
+  runId: Id,
+  /** The worker that executes the run, or takes it now. */
+  worker: Type.Optional(Id),
+  /** Why the run waits, in one sentence; absent when it does not wait. */
+  reason: Type.Optional(text(TEXT_CHARS_MAX)),
+  workers: Type.Array(
+    record('PlacementWorker', {
+      id: Id,
+      name: Name,
+      free: Count,
+      reason: Type.Optional(text(TEXT_CHARS_MAX, 'The first thing that excludes this worker.')),
+    }),
+  ),
+})
+export type Placement = Static<typeof Placement>

@@ -274,6 +274,7 @@ export const LAUNCH_TOKEN_CHARS_MAX = 512
 
 // ---- a worker's process ----------------------------------------------------------------------------------------
 export const WORKER_DRAIN_SECONDS_MAX = 7 * 24 * 3_600
+export const WORKER_IDLE_SECONDS_MAX = 7 * 24 * 3_600
 export const WORKER_STALL_MINUTES_MAX = 24 * 60
 
 // ---- deployments ----------------------------------------------------------------------------------------------

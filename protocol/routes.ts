@@ -29,7 +29,7 @@ import {
   TrackerTokens,
 } from './connect.ts'
 import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from './dashboard.ts'
-import { ExplainResponse } from './explain.ts'
+import { ExplainResponse, Placement } from './explain.ts'
 import { HostFrame, WorkerFrame } from './frames.ts'
 import { EVENTS_PAGE_DEFAULT, LIST_LIMIT_MAX, REPO_KEY_CHARS_MAX } from './limits.ts'
 import { NewTicketRequest, NewTicketResponse } from './new-ticket.ts'
@@ -57,7 +57,6 @@ import {
   JoinKeyResponse,
   JoinKeysResponse,
   PairingTokenResponse,
-  Placement,
   RenameRequest,
   WorkerState,
 } from './worker.ts'

@@ -65,6 +65,8 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
   agents: Type.Optional(WorkerAgents),
   /** The git outside the sandboxes, such as `2.39.5`. */
   gitVersion: Type.Optional(Name),
+  once: Type.Optional(Type.Boolean({ description: 'The worker takes one run and ends.' })),
+  ending: Type.Optional(Type.Boolean({ description: 'The worker takes no more runs and is about to end.' })),
 })
 export type WorkerCapabilities = Static<typeof WorkerCapabilities>
 
@@ -130,26 +132,6 @@ export const FleetDemandResponse = record('FleetDemandResponse', {
   ),
 })
 export type FleetDemandResponse = Static<typeof FleetDemandResponse>
-
-// ---- why a run waits -------------------------------------------------------------------------------------------
-
-/** The scheduler's decision about a queued run: the worker it goes to next, or the reason why no worker takes it. */
-export const Placement = record('Placement', {
-  runId: Id,
-  /** The worker that executes the run, or takes it now. */
-  worker: Type.Optional(Id),
-  /** Why the run waits, in one sentence; absent when it does not wait. */
-  reason: Type.Optional(text(TEXT_CHARS_MAX)),
-  workers: Type.Array(
-    record('PlacementWorker', {
-      id: Id,
-      name: Name,
-      free: Count,
-      reason: Type.Optional(text(TEXT_CHARS_MAX, 'The first thing that excludes this worker.')),
-    }),
-  ),
-})
-export type Placement = Static<typeof Placement>
 
 export const HostExecution = Type.Union(
   [

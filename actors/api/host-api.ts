@@ -21,7 +21,7 @@ import type {
   TrackerCallbackQuery,
 } from '../../protocol/connect.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
-import type { ExplainResponse } from '../../protocol/explain.ts'
+import type { ExplainResponse, Placement } from '../../protocol/explain.ts'
 import type { NewTicketRequest, NewTicketResponse } from '../../protocol/new-ticket.ts'
 import type { ProvisionRequest, ProvisionResponse } from '../../protocol/provision.ts'
 import type {
@@ -44,7 +44,6 @@ import type {
   FleetResponse,
   HealthResponse,
   PairingTokenResponse,
-  Placement,
   WorkerState,
 } from '../../protocol/worker.ts'
 

@@ -13,14 +13,19 @@ export function createDaemonContext(
   system: ActorSystem,
   modules: () => ModuleList,
 ): DaemonContext {
-  const { clock, database, identity, capabilities, concurrency, version } = dependencies
+  const { clock, database, identity, capabilities, concurrency, version, once } = dependencies
   const timers = new SleepAwareTimers(clock, (key, name) => modules().onTimer(key, name))
   return {
     ...dependencies,
     system,
     timers,
     hostSender: new HostSender({ timers, identity }),
-    capabilities: { ...capabilities, maxConcurrency: concurrency, version },
+    capabilities: {
+      ...capabilities,
+      maxConcurrency: concurrency,
+      version,
+      ...(once === true ? { once } : {}),
+    },
     storeState: () => database.state(),
     requestCommit: () => system.requestCommit(),
     publish: (change) => modules().onViewChange(change),

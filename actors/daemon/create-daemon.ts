@@ -17,6 +17,8 @@ const STATUS_STATES: Readonly<Record<string, DaemonStatus['state']>> = {
   serving: 'serving',
   draining: 'draining',
   reporting: 'draining',
+  finishing: 'draining',
+  reportingOnly: 'draining',
   stopped: 'stopped',
 }
 

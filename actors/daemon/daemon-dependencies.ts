@@ -27,6 +27,10 @@ export interface DaemonDependencies {
   readonly version: string
   /** How long a drain may wait for running executions. Absent: without a limit. */
   readonly drainMsMax?: number
+  /** Take one run, report it, and end. */
+  readonly once?: boolean
+  /** End when for so long there was neither a run nor a terminal. Absent: stay. */
+  readonly idleMsMax?: number
   /**
    * Called once, as the daemon's last act. By then everything that could be written is on disk, and every process is
    * gone, or was killed and did not exit in time.
@@ -36,7 +40,8 @@ export interface DaemonDependencies {
 
 /**
  * Why a daemon ended:
- * - `stopped`: somebody requested it.
+ * - `stopped`: somebody requested it, or there was nothing more to do.
+ * - `unreported`: its only run is done, but the host did not acknowledge it in time.
  * - `revoked`, `unauthorized`: the host does not accept the worker any more, and the credential is deleted.
  * - `no-credential`: there is neither a credential nor a usable pairing token.
  * - `protocol`, `malformed`: the host does not understand this version.
@@ -45,6 +50,7 @@ export interface DaemonDependencies {
  */
 export type DaemonEndKind =
   | 'stopped'
+  | 'unreported'
   | 'revoked'
   | 'unauthorized'
   | 'no-credential'

@@ -30,6 +30,8 @@ export interface DaemonPorts {
 
 /** How long a daemon without running executions waits for the host to acknowledge their completions. */
 const ACKNOWLEDGE_MS_MAX = 30_000
+/** Its disk may end with it, so a worker that takes one run waits longer, for example for a host that is restarted. */
+const ONLY_ACKNOWLEDGE_MS_MAX = 60 * 60_000
 /** How long interrupted agents may take to report their costs. */
 const ABANDON_MS_MAX = 30_000
 /** From the kill until the daemon stops waiting for processes. */
@@ -42,7 +44,7 @@ const STOPPED = 'the worker is being stopped'
 export const DAEMON_TIMER = 'daemon'
 
 export function createDaemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => void {
-  const { resumedSandboxes, executions, timers } = ports
+  const { resumedSandboxes, executions, hostConnection, timers } = ports
   const setTimeLimit = (ms: number) => timers.in(DAEMON_TIMER, 'time', ms)
   return (effect) => {
     switch (effect.type) {
@@ -51,6 +53,12 @@ export function createDaemonEffects(ports: DaemonPorts): (effect: DaemonEffect) 
         return
       case 'daemon.start drain timer':
         if (ports.drainMsMax !== undefined) setTimeLimit(ports.drainMsMax)
+        return
+      case 'daemon.announce end':
+        hostConnection.onCapabilitiesChanged()
+        return
+      case 'daemon.wait for the only acknowledgement':
+        setTimeLimit(ONLY_ACKNOWLEDGE_MS_MAX)
         return
       case 'daemon.wait for acknowledgements':
         setTimeLimit(ACKNOWLEDGE_MS_MAX)

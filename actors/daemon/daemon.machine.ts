@@ -17,6 +17,10 @@ export interface DaemonMachineContext {
 
 export type DaemonEvent =
   | { readonly type: 'drain requested' }
+  /** A worker that takes one run has accepted it. */
+  | { readonly type: 'only run began' }
+  /** The worker had nothing to do for as long as it waits for work. */
+  | { readonly type: 'idle for long' }
   /** The daemon ends soon; the host dispatches its runs to other workers. */
   | { readonly type: 'hand back requested' }
   | { readonly type: 'stop requested' }
@@ -35,6 +39,10 @@ export type DaemonEvent =
 export type DaemonEffect =
   | { readonly type: 'daemon.connect' }
   | { readonly type: 'daemon.start drain timer' }
+  /** The host learns that this worker takes no more runs. */
+  | { readonly type: 'daemon.announce end' }
+  /** The only run is done; the host gets an hour to acknowledge it. */
+  | { readonly type: 'daemon.wait for the only acknowledgement' }
   /** Nothing runs any more; the host gets 30 seconds to acknowledge the completions. */
   | { readonly type: 'daemon.wait for acknowledgements' }
   | { readonly type: 'daemon.hand back'; readonly reason: string }
@@ -45,6 +53,9 @@ export type DaemonEffect =
   | { readonly type: 'daemon.finish'; readonly end: DaemonEnd }
 
 const { recordEffect } = defineActions<DaemonMachineContext, DaemonEvent, DaemonEffect>()
+
+const UNREPORTED =
+  'the host has not acknowledged the run of this worker; the report is on disk and is sent when the worker starts again'
 
 /** After these ends the leases belong to another worker or to none, so the results are of no use to the host. */
 const ENDS_WITHOUT_LEASES: readonly DaemonEnd['is'][] = ['revoked', 'unauthorized', 'replaced']
@@ -70,6 +81,8 @@ export const daemonMachine = setup({
   actions: {
     connect: recordEffect(() => ({ type: 'daemon.connect' })),
     startDrainTimer: recordEffect(() => ({ type: 'daemon.start drain timer' })),
+    announceEnd: recordEffect(() => ({ type: 'daemon.announce end' })),
+    waitForOnlyAcknowledgement: recordEffect(() => ({ type: 'daemon.wait for the only acknowledgement' })),
     waitForAcknowledgements: recordEffect(() => ({ type: 'daemon.wait for acknowledgements' })),
     handBack: recordEffect(() => ({
       type: 'daemon.hand back',
@@ -84,6 +97,9 @@ export const daemonMachine = setup({
     count: recordEffect(() => ({ type: 'daemon.count' })),
     flush: recordEffect(() => ({ type: 'daemon.flush' })),
     finish: recordEffect(({ context }) => ({ type: 'daemon.finish', end: context.end })),
+    noteDone: assign({ end: { is: 'stopped' as const, detail: 'its only run is over' } }),
+    noteIdle: assign({ end: { is: 'stopped' as const, detail: 'there was nothing to do' } }),
+    noteUnreported: assign({ end: { is: 'unreported' as const, detail: UNREPORTED } }),
     noteEnd: assign(({ event }) => (event.type === 'host connection ended' ? { end: event.end } : {})),
     noteError: assign(({ event }) =>
       event.type === 'fatal error' ? { end: { is: 'broken' as const, detail: event.reason } } : {},
@@ -98,11 +114,41 @@ export const daemonMachine = setup({
     serving: {
       description: 'accepts runs, and reconnects whenever the connection to the host is lost',
       entry: 'connect',
-      on: { ...endTransitions, 'drain requested': 'draining', 'hand back requested': 'handingBack' },
+      on: {
+        ...endTransitions,
+        'drain requested': 'draining',
+        'hand back requested': 'handingBack',
+        'only run began': 'finishing',
+        'idle for long': { target: 'draining', actions: 'noteIdle' },
+      },
+    },
+    finishing: {
+      description: 'the only run of this worker continues to its end; no other is accepted',
+      entry: ['announceEnd', 'count'],
+      on: {
+        ...endTransitions,
+        counted: [
+          { guard: 'isEverythingAcknowledged', target: 'closing', actions: 'noteDone' },
+          { guard: 'isNothingRunning', target: 'reportingOnly' },
+        ],
+        'drain requested': 'draining',
+        'hand back requested': 'handingBack',
+      },
+    },
+    reportingOnly: {
+      description: 'the only run is done; the daemon waits until the host has acknowledged it',
+      entry: 'waitForOnlyAcknowledgement',
+      on: {
+        ...endTransitions,
+        counted: { guard: 'isEverythingAcknowledged', target: 'closing', actions: 'noteDone' },
+        'drain requested': 'reporting',
+        'hand back requested': 'closing',
+        'timed out': { target: 'closing', actions: 'noteUnreported' },
+      },
     },
     draining: {
       description: 'accepts no new runs; the current runs continue to their end',
-      entry: ['startDrainTimer', 'count'],
+      entry: ['startDrainTimer', 'announceEnd', 'count'],
       on: {
         ...endTransitions,
         counted: [

@@ -7,12 +7,15 @@ import { defineDaemonModule } from './daemon-context.ts'
 import { DISK_RECLAIM_TIMER, DiskReclaim } from './disk-reclaim.ts'
 import type { HostConnectionEvent } from './host-connection.machine.ts'
 
+/** The timer key of the wait for work. */
+const IDLE_TIMER = 'idle'
+
 /** The daemon module counts what still runs, so that a daemon which is to end knows when it may. */
 export const daemonModule = defineDaemonModule({
   name: 'daemon',
   kinds: [daemonKind],
   create(context, { executions: { executions, runner }, resumedSandboxes, hostConnection }) {
-    const { system, drainMsMax, isServing, storeState } = context
+    const { system, timers, drainMsMax, idleMsMax, isServing, storeState } = context
     const sendDaemonEvent = (event: DaemonEvent) => void system.send(DAEMON, DAEMON, event)
     const sendConnectionEvent = (event: HostConnectionEvent) =>
       void system.send(HOST_CONNECTION, HOST_CONNECTION, event)
@@ -28,6 +31,12 @@ export const daemonModule = defineDaemonModule({
         unacknowledged: counted.unacknowledged,
       })
     }
+    const watchIdleness = () => {
+      timers.cancelAll(IDLE_TIMER)
+      const { running, unacknowledged } = executions.count()
+      if (idleMsMax !== undefined && running + unacknowledged + resumedSandboxes.count === 0)
+        timers.in(IDLE_TIMER, 'idle', idleMsMax)
+    }
     const runEffect = createDaemonEffects({
       ...context,
       drainMsMax,
@@ -42,10 +51,16 @@ export const daemonModule = defineDaemonModule({
     })
     return {
       effects: effectHandlers<DaemonEffect>({ daemon: runEffect }),
-      onTimer: { [DAEMON_TIMER]: () => sendDaemonEvent({ type: 'timed out' }) },
-      onViewChange({ view }) {
-        if (view === 'executions' || view === 'resumed sandboxes') publishCount()
+      onTimer: {
+        [DAEMON_TIMER]: () => sendDaemonEvent({ type: 'timed out' }),
+        [IDLE_TIMER]: () => sendDaemonEvent({ type: 'idle for long' }),
       },
+      onViewChange({ view }) {
+        if (view !== 'executions' && view !== 'resumed sandboxes') return
+        publishCount()
+        watchIdleness()
+      },
+      start: watchIdleness,
     }
   },
 })

@@ -26,6 +26,8 @@ export interface DispatchAdmissionPorts {
   readonly concurrency: number
   /** Whether the daemon is not serving any more. */
   readonly isStopping: () => boolean
+  /** An execution begins. */
+  readonly onBegun: () => void
   readonly storeState: () => StoreState
 }
 
@@ -70,7 +72,10 @@ export class DispatchAdmission {
     if (finalRefusal !== undefined) this.reject(id, finalRefusal)
     else if (!executions.begin(lease, job, hostSender.workerId ?? '', arrivedAt))
       this.reject(id, `busy: the execution of ${runId} could not be recorded`)
-    else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)
+    else {
+      this.#ports.onBegun()
+      if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)
+    }
   }
 
   /** The host withdraws a dispatch before it is answered. */

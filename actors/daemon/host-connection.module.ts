@@ -1,6 +1,6 @@
 /** The modules about the host: which part of the daemon handles its frames, and the connection to it. */
 import { effectHandlers } from '../runtime/module.ts'
-import { HOST_CONNECTION } from './daemon.names.ts'
+import { DAEMON, HOST_CONNECTION } from './daemon.names.ts'
 import { defineDaemonModule } from './daemon-context.ts'
 import { DispatchAdmission } from './dispatch-admission.ts'
 import { type HostConnectionEffect, hostConnectionKind } from './host-connection.machine.ts'
@@ -20,7 +20,10 @@ export const hostFrameRouterModule = defineDaemonModule({
   create(context, { frameOutbox, settlements, executions: { executions, runner }, resumedSandboxes }) {
     const shared = { ...context, outbox: frameOutbox, settlements, executions, runner, resumedSandboxes }
     const isStopping = () => !context.isServing()
-    const dispatchAdmission = new DispatchAdmission({ ...shared, isStopping })
+    const onBegun = () => {
+      if (context.once === true) context.system.send(DAEMON, DAEMON, { type: 'only run began' })
+    }
+    const dispatchAdmission = new DispatchAdmission({ ...shared, isStopping, onBegun })
     return { view: new HostFrameRouter({ ...shared, dispatchAdmission }) }
   },
 })
@@ -36,7 +39,8 @@ export const hostConnectionModule = defineDaemonModule({
     const { system, publish } = context
     const hostConnection = new HostConnection({
       ...context,
-      capabilities: () => agentProbe.capabilities,
+      capabilities: () =>
+        context.isServing() ? agentProbe.capabilities : { ...agentProbe.capabilities, ending: true },
       sendConnectionEvent: (event) => void system.send(HOST_CONNECTION, HOST_CONNECTION, event),
       claims: () => executions.claims(),
       viewCount: () => resumedSandboxes.viewCount,

@@ -63,7 +63,8 @@ class RegistryEntry implements EnrolledWorker {
     return this.connection !== undefined
   }
   get max(): number {
-    return this.context.capabilities?.maxConcurrency ?? 0
+    const { capabilities } = this.context
+    return capabilities === null || capabilities.ending === true ? 0 : capabilities.maxConcurrency
   }
   get agents(): WorkerAgents | undefined {
     return this.context.capabilities?.agents

@@ -120,7 +120,8 @@ export const workerKind: ActorKind = {
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
     schema: snapshotShape(WorkerFields),
     // Version 2: capabilities may name what confines a run. Version 3: capabilities may name the agents.
-    // Version 4: capabilities may name the version of git. Version 5: a drain names who holds it.
+    // Version 4: capabilities may name the version of git. Version 5: a drain names who holds it, and capabilities say
+    // that a worker takes one run, or ends.
     lifts: {
       1: (record) => ({ ...record, v: 2 }),
       2: (record) => ({ ...record, v: 3 }),

@@ -5,12 +5,10 @@
  * Every expected failure has an exit code and a message that says what to do. A stop signal drains the worker; a second
  * one ends it at once.
  */
-import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import type { DaemonEnd, DaemonEndKind } from '../../actors/daemon/daemon-dependencies.ts'
 import type { Dialer } from '../../core/daemon/ports.ts'
-import { normalizeWorkerName } from '../../core/fleet/naming.ts'
 import type { Log, Meters } from '../../core/ports.ts'
 import { removeFileDurably, replaceFile } from '../../store/files/atomic.ts'
 import { type OpenWorkerStore, openWorkerStore } from '../../store/worker-store.ts'
@@ -26,7 +24,6 @@ import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { joinService } from '../join-service.ts'
 import { openLog } from '../log.ts'
-import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
 import { watchRescue } from '../rescue.ts'
@@ -36,29 +33,12 @@ import type { StopSignals } from '../signals.ts'
 import { stopWorkerOnSignals } from '../stop-worker.ts'
 import { storeExitError } from '../store-exit-code.ts'
 import { VERSION } from '../version.ts'
-
-export interface WorkerOptions extends LogChoice {
-  readonly host?: string
-  readonly tokenFile?: string
-  readonly name?: string
-  readonly concurrency: number
-  readonly dataDir?: string
-  readonly sandboxDir?: string
-  /** Folders below which git may use local repositories. */
-  readonly localRepos: readonly string[]
-  /** Code hosts that git may contact at private addresses and other ports. */
-  readonly privateCodeHost: readonly string[]
-  readonly caFile?: string
-  readonly insecure?: true
-  readonly drainSeconds?: number
-  /** An agent without output for this long counts as stalled. */
-  readonly stallMinutes: number
-  /** End when standard input is closed, that is when the parent process has ended. */
-  readonly endWithStdin?: true
-}
+import { chooseConcurrency, chooseName, type WorkerOptions } from './worker-options.ts'
 
 const EXIT_OF: Readonly<Record<DaemonEndKind, number>> = {
   stopped: EXIT.done,
+  // A restart sends the report.
+  unreported: EXIT.refused,
   revoked: EXIT.notAccepted,
   unauthorized: EXIT.notAccepted,
   'no-credential': EXIT.notAccepted,
@@ -79,6 +59,7 @@ export async function worker(options: WorkerOptions): Promise<void> {
   // The variable is meant for a host; sandboxes must not inherit it.
   delete process.env.SWITCHYARD_TOKEN
   const name = chooseName(options.name)
+  const concurrency = chooseConcurrency(options)
   const { url, dialer } = resolveHost(options, log)
   const sandbox = await requireSandbox()
   const dataDir = resolveDataDir(options.dataDir, 'switchyard-worker')
@@ -88,6 +69,7 @@ export async function worker(options: WorkerOptions): Promise<void> {
     const end = await runDaemon({
       options,
       name,
+      concurrency,
       dialer,
       identity,
       store,
@@ -106,16 +88,6 @@ export async function worker(options: WorkerOptions): Promise<void> {
 }
 
 // ---- preparation -----------------------------------------------------------------------------------------------
-
-function chooseName(asked: string | undefined): string {
-  const name = normalizeWorkerName(asked ?? hostname())
-  if (name === '' && asked !== undefined)
-    throw new ExitError(
-      EXIT.usage,
-      '--name: must have a visible character; leave it out for the name of this machine',
-    )
-  return name || 'worker'
-}
 
 /** Throws when this machine cannot run sandboxes. */
 async function requireSandbox(): Promise<AvailableSandbox> {
@@ -157,6 +129,7 @@ async function openWorkerIdentity(
 interface WorkerCommandContext {
   readonly options: WorkerOptions
   readonly name: string
+  readonly concurrency: number
   readonly dialer: Dialer
   readonly identity: StoredIdentity
   readonly store: OpenWorkerStore
@@ -169,7 +142,7 @@ interface WorkerCommandContext {
 }
 
 async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
-  const { options, log, url, dataDir, name } = place
+  const { options, log, url, dataDir, name, concurrency } = place
   const clock = createSleepCountingClock(realClock)
   const stallMs = options.stallMinutes * 60_000
   const sandboxDir = options.sandboxDir ?? process.env.SWITCHYARD_SANDBOX_DIR
@@ -198,12 +171,14 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
       makeScreen,
       ...machine,
       name,
-      concurrency: options.concurrency,
+      concurrency,
       version: VERSION,
       ...(options.drainSeconds === undefined ? {} : { drainMsMax: options.drainSeconds * 1_000 }),
+      ...(options.once === true ? { once: true } : {}),
+      ...(options.idleSeconds === undefined ? {} : { idleMsMax: options.idleSeconds * 1_000 }),
       onEnd: ended,
     })
-    log.info({ url, dataDir, name, concurrency: options.concurrency }, 'switchyard is working')
+    log.info({ url, dataDir, name, concurrency }, 'switchyard is working')
     const started = daemon.start()
     if (started.ok) {
       stopWorkerOnSignals(daemon, place)

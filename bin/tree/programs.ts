@@ -8,6 +8,7 @@ import {
   PORT_MAX,
   WORKER_CONCURRENCY_MAX,
   WORKER_DRAIN_SECONDS_MAX,
+  WORKER_IDLE_SECONDS_MAX,
   WORKER_STALL_MINUTES_MAX,
 } from '../../protocol/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../log-options.ts'
@@ -76,9 +77,16 @@ export const workerCommand = () =>
     )
     .option('--name <name>', 'what the fleet calls this worker (default: the name of this machine)')
     .addOption(
-      new Option('--concurrency <n>', 'runs at once')
-        .default(2)
-        .argParser((text) => parseWholeNumber(text, 1, WORKER_CONCURRENCY_MAX)),
+      new Option('--concurrency <n>', 'runs at once (default: 2, and 1 with --once)').argParser((text) =>
+        parseWholeNumber(text, 1, WORKER_CONCURRENCY_MAX),
+      ),
+    )
+    .option('--once', 'take one run, report it, and exit with 0')
+    .addOption(
+      new Option(
+        '--idle-seconds <n>',
+        'exit with 0 when for so long there was neither a run nor a terminal (default: stay)',
+      ).argParser((text) => parseWholeNumber(text, 1, WORKER_IDLE_SECONDS_MAX)),
     )
     .option(
       '--data-dir <path>',

@@ -102,7 +102,7 @@ const sentences: Readonly<
   held: ({ hold }) => `on hold: ${hold}`,
   paused: ({ pausedUntil = 0 }) =>
     `refused a dispatch; asked again at ${new Date(pausedUntil).toISOString()}`,
-  full: ({ max }) => `all ${max} slots taken`,
+  full: ({ max }) => (max === 0 ? 'about to end' : `all ${max} slots taken`),
   elsewhere: (_, holder) => `worker ${holder} holds the sandbox`,
 }
 

@@ -5,8 +5,9 @@
  * here too, so it is the reason of the decision. The worker with the most free slots wins, then the one with the
  * fewest used slots, then the smallest id; equal facts give equal decisions.
  */
+
+import type { Placement } from '../../protocol/explain.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import type { Placement } from '../../protocol/worker.ts'
 import { truncate } from '../safe-text.ts'
 import {
   exclusionReason,

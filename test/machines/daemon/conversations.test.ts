@@ -780,6 +780,70 @@ describe('the end', () => {
     expect(conversation.clock.timers).toBe(0)
   })
 
+  test('a worker that takes one run ends when it is acknowledged, and accepts no other', async () => {
+    const conversation = await working({ once: true, concurrency: 1 })
+    await conversation.endAgent('ls-1')
+    await conversation.endFinish('ls-1')
+    await conversation.dispatch('ls-2')
+    expect(conversation.daemon.status().state).toBe('draining')
+    await conversation.hostSends({ type: 'run-complete-ack', leaseId: 'ls-1' })
+    expectRecorded(conversation.transcript())
+    expect(conversation.ends).toEqual([{ is: 'stopped', detail: 'its only run is over' }])
+    const told = conversation.frames.flatMap((frame) => ('capabilities' in frame ? [frame.capabilities] : []))
+    expect(told[0]).toMatchObject({ once: true, maxConcurrency: 1 })
+    expect(told[0]).not.toHaveProperty('ending')
+    expect(told[1]).toMatchObject({ once: true, ending: true })
+  })
+
+  test('a worker that takes one run waits an hour for its acknowledgement, and reports after its next start', async () => {
+    const conversation = await working({ once: true, concurrency: 1 })
+    await conversation.endAgent('ls-1')
+    await conversation.endFinish('ls-1')
+    await conversation.loseConnection()
+    conversation.hiddenFrames = ['dial']
+    await conversation.clock.advance(59 * 60_000)
+    expect(conversation.ends).toEqual([])
+    await conversation.clock.advance(60_000)
+    expect(conversation.ends.map(({ is }) => is)).toEqual(['unreported'])
+    expect(conversation.storedText()).toContain('run-complete')
+  })
+
+  test('a worker that takes one run takes another one than that which it refused', async () => {
+    const conversation = await online({ once: true, concurrency: 1 })
+    conversation.executor.refusal = 'disk: full'
+    await conversation.dispatch('ls-1')
+    conversation.executor.refusal = undefined
+    expect(conversation.daemon.status().state).toBe('serving')
+    await conversation.dispatch('ls-2')
+    expect(conversation.daemon.status().state).toBe('draining')
+  })
+
+  test('an idle worker ends after its time, and never between a run’s acceptance and its acknowledgement', async () => {
+    const conversation = await online({ idleMsMax: 10_000 })
+    await conversation.clock.advance(9_000)
+    await conversation.dispatch('ls-1')
+    await conversation.clock.advance(15_000)
+    await conversation.endPreparation('ls-1')
+    await conversation.endAgent('ls-1')
+    await conversation.endFinish('ls-1')
+    await conversation.clock.advance(15_000)
+    expect(conversation.ends).toEqual([])
+    await conversation.hostSends({ type: 'run-complete-ack', leaseId: 'ls-1' })
+    await conversation.clock.advance(9_999)
+    expect(conversation.ends).toEqual([])
+    await conversation.clock.advance(1)
+    expect(conversation.ends).toEqual([{ is: 'stopped', detail: 'there was nothing to do' }])
+    expect(conversation.clock.timers).toBe(0)
+  })
+
+  test('a worker that never reaches its host is idle, too', async () => {
+    const conversation = new DaemonConversation({ idleMsMax: 60_000 })
+    await conversation.start()
+    conversation.hiddenFrames = ['dial']
+    await conversation.clock.advance(60_000)
+    expect(conversation.ends.map(({ is }) => is)).toEqual(['stopped'])
+  })
+
   test('a drain that takes too long hands back its runs: the host queues them again', async () => {
     const conversation = await working({ drainMsMax: 60_000 })
     conversation.hiddenFrames = []

@@ -7,6 +7,7 @@ import { testTrails } from '../trail-tests.ts'
 const drain: DaemonEvent = { type: 'drain requested' }
 const handBack: DaemonEvent = { type: 'hand back requested' }
 const stop: DaemonEvent = { type: 'stop requested' }
+const begun: DaemonEvent = { type: 'only run began' }
 const broken: DaemonEvent = { type: 'fatal error', reason: 'an I/O error' }
 const late: DaemonEvent = { type: 'timed out' }
 const flushed: DaemonEvent = { type: 'flushed' }
@@ -24,13 +25,47 @@ const places: readonly (readonly [name: string, eventsBefore: readonly DaemonEve
   ['draining', [drain]],
   ['reporting', [drain, unacknowledged]],
   ['handing back', [drain, late]],
+  ['finishing', [begun]],
+  ['reporting its only run', [begun, unacknowledged]],
 ]
+
+const HAND_BACK_PLACES = new Set(['serving', 'draining', 'finishing', 'reporting its only run'])
 
 const stories: readonly Story<DaemonEvent>[] = [
   {
     title: 'a drain without runs',
     input: {},
     events: [drain, nothing, flushed],
+  },
+  {
+    title: 'one run that is acknowledged later than it is done',
+    input: {},
+    events: [begun, unacknowledged, nothing, flushed],
+  },
+  {
+    title: 'one run that is not acknowledged',
+    input: {},
+    events: [begun, unacknowledged, late, flushed],
+  },
+  {
+    title: 'one run that is acknowledged at once',
+    input: {},
+    events: [begun, nothing, flushed],
+  },
+  {
+    title: 'one run that is done when the end is requested',
+    input: {},
+    events: [begun, unacknowledged, drain, nothing, flushed],
+  },
+  {
+    title: 'one run and a request to end',
+    input: {},
+    events: [begun, drain, unacknowledged, late, flushed],
+  },
+  {
+    title: 'no work for long',
+    input: {},
+    events: [{ type: 'idle for long' }, nothing, flushed],
   },
   {
     title: 'a drain that waits for acknowledgements',
@@ -52,14 +87,16 @@ const stories: readonly Story<DaemonEvent>[] = [
     input: {},
     events: [drain, late, late, late, late],
   },
-  ...places.slice(0, 2).map(
-    ([name, eventsBefore]): Story<DaemonEvent> => ({
-      title: `everything handed back while ${name}`,
-      input: {},
-      events: [...eventsBefore, handBack],
-      onlyLastLine: true,
-    }),
-  ),
+  ...places
+    .filter(([name]) => HAND_BACK_PLACES.has(name))
+    .map(
+      ([name, eventsBefore]): Story<DaemonEvent> => ({
+        title: `everything handed back while ${name}`,
+        input: {},
+        events: [...eventsBefore, handBack],
+        onlyLastLine: true,
+      }),
+    ),
   {
     title: 'a hand back with only unacknowledged completions',
     input: {},

@@ -9,8 +9,8 @@ import {
 } from '../../../core/fleet/obstacles.ts'
 import { explainPlacement, lastingReason, placeRun } from '../../../core/fleet/placement.ts'
 import type { JobNeeds } from '../../../core/run/job-needs.ts'
+import { Placement } from '../../../protocol/explain.ts'
 import { createChecker } from '../../../protocol/parse.ts'
-import { Placement } from '../../../protocol/worker.ts'
 
 const NOW = Date.UTC(2026, 2, 1)
 const want: PlacementRequest = { runId: 'run-1' }
