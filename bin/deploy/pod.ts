@@ -9,7 +9,9 @@ import { CA_FILE, type Deployment, JOIN_KEY, LABELS, stopSecondsOf, WORKER } fro
 import type { YamlMap } from './yaml.ts'
 
 const USER = 1000
-const DATA = '/var/lib/switchyard-worker'
+const VOLUME = '/var/lib/switchyard-worker'
+/** A volume belongs to root and may hold `lost+found`, so the worker makes a folder of its own in it. */
+const DATA = `${VOLUME}/data`
 const JOIN_KEY_FOLDER = '/etc/switchyard/join'
 const CA_FOLDER = '/etc/switchyard/ca'
 const TMP_GIB = 1
@@ -84,7 +86,7 @@ function container(deployment: Deployment, parts: PodParts): YamlMap {
     },
     ...parts.container,
     volumeMounts: [
-      { name: 'data', mountPath: DATA },
+      { name: 'data', mountPath: VOLUME },
       { name: 'tmp', mountPath: '/tmp' },
       { name: 'join-key', mountPath: JOIN_KEY_FOLDER, readOnly: true },
       ...(caSecret === undefined ? [] : [{ name: 'ca', mountPath: CA_FOLDER, readOnly: true }]),

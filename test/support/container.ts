@@ -132,10 +132,12 @@ function programMounts(): ContainerMount[] {
   return own.map((path) => ({ from: path, to: path }))
 }
 
-/** A folder that belongs to the container's user. */
-export function folderFor(plan: Pick<ContainerPlan, 'ownUsers'>): string {
+/** A new volume as the kubelet mounts it: of root, writable for the pod's group, and on a disk of its own. */
+export function volumeFor(plan: Pick<ContainerPlan, 'ownUsers'>): string {
   const folder = tempFolder()
-  chownSync(folder, outsideUser(plan), outsideUser(plan))
+  mkdirSync(join(folder, 'lost+found'), { mode: 0o700 })
+  chownSync(folder, outsideUser(plan, 0), outsideUser(plan))
+  chmodSync(folder, 0o2777)
   return folder
 }
 

@@ -13,11 +13,11 @@ import type { Run } from '../../protocol/run.ts'
 import {
   type ContainerPlan,
   canRunContainers,
-  folderFor,
   outsideUser,
   POD,
   type RunningContainer,
   startContainer,
+  volumeFor,
 } from '../support/container.ts'
 import { GATE } from '../support/local-system.ts'
 import { connectByDevice } from '../support/oauth-consent.ts'
@@ -28,7 +28,8 @@ import { until } from '../support/until.ts'
 import { openWorkerImage } from '../support/worker-image.ts'
 
 const TEST_MS_MAX = 120_000
-const DATA = '/var/lib/switchyard-worker'
+const VOLUME = '/var/lib/switchyard-worker'
+const DATA = `${VOLUME}/data`
 /** The unpacked image of `npm run test:image`; undefined in other rounds. */
 const image = openWorkerImage()
 const WORK = ['write src/hello.txt', '  Hello!', 'commit Say hello', 'say It says hello now.']
@@ -50,7 +51,7 @@ function planWorker(args: readonly string[], more: Partial<ContainerPlan>): Cont
     image === undefined
       ? {
           command: [process.execPath, ...program],
-          environment: { HOME: DATA },
+          environment: { HOME: VOLUME },
           mounts: [{ from: unpackedPackage(), to: '/opt/switchyard' }],
         }
       : { root: image.root, command: image.entrypoint, environment: image.environment, mounts: [] }
@@ -68,7 +69,7 @@ function planWorker(args: readonly string[], more: Partial<ContainerPlan>): Cont
 const startAlone = (more: Partial<ContainerPlan>): RunningContainer =>
   startContainer(
     planWorker(['--host=http://127.0.0.1:9'], {
-      mounts: [{ from: folderFor({ ...POD, ...more }), to: DATA, writable: true }],
+      mounts: [{ from: volumeFor({ ...POD, ...more }), to: VOLUME, writable: true }],
       ...more,
     }),
   )
@@ -80,22 +81,22 @@ async function openSystem(): Promise<ProviderSystem> {
   return system
 }
 
-/** Enrolls a worker with a pairing token. @param data its data directory, which may be that of an earlier one */
+/** Enrolls a worker with a pairing token. @param volume where its data lies, which may be that of an earlier one */
 async function startWorker(
   system: ProviderSystem,
   plan: Partial<ContainerPlan> = {},
-  data = folderFor(POD),
+  volume = volumeFor(POD),
 ): Promise<RunningContainer> {
   const { fleetUrl = '' } = await system.host.waitForLaunch()
   const { body } = await system.host.request('/api/workers/pairing-tokens', { method: 'POST' })
-  const token = join(data, 'token')
-  if (!existsSync(join(data, 'credential.json'))) {
+  const token = join(volume, 'token')
+  if (!existsSync(join(volume, 'data', 'credential.json'))) {
     writeFileSync(token, (body as { token: string }).token, { mode: 0o600 })
     chownSync(token, outsideUser(POD), outsideUser(POD))
   }
   const codeHost = `--private-code-host=${new URL(system.github.origin).host}`
-  const args = [`--host=${fleetUrl.replace('ws', 'http')}`, `--token-file=${DATA}/token`, codeHost]
-  return startContainer(planWorker(args, { ...plan, mounts: [{ from: data, to: DATA, writable: true }] }))
+  const args = [`--host=${fleetUrl.replace('ws', 'http')}`, `--token-file=${VOLUME}/token`, codeHost]
+  return startContainer(planWorker(args, { ...plan, mounts: [{ from: volume, to: VOLUME, writable: true }] }))
 }
 
 /** Waits until the agent of a run waits for its gate. */
@@ -144,14 +145,14 @@ describeIf(canRunContainers(), 'needs runc and root')('a worker in a container',
     'that is killed in the middle of a run reports it when a container with its data starts again',
     async () => {
       const system = await openSystem()
-      const data = folderFor(POD)
-      const killed = await startWorker(system, {}, data)
+      const volume = volumeFor(POD)
+      const killed = await startWorker(system, {}, volume)
       const issue = system.createTicket('Say hello', [`run ${GATE}`, ...WORK])
       await system.waitForStatus(issue, 'running')
       await waitForGate(killed)
       killed.signal('SIGKILL')
       expect(await killed.exit).not.toBe(0)
-      await startWorker(system, {}, data)
+      await startWorker(system, {}, volume)
       const run = await system.waitForEnd(issue)
       expect([run.status, run.error]).toEqual(['failed', expect.stringMatching(/^interrupted/)])
     },

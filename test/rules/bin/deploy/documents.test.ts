@@ -159,7 +159,7 @@ describe.each(RECIPES)('recipe %s', (recipe) => {
     for (const probe of ['livenessProbe', 'startupProbe'])
       expect(at(containerOf(recipe), probe)).toBeUndefined()
     expect(at(containerOf(recipe), 'readinessProbe', 'exec', 'command')).toContain(
-      '/var/lib/switchyard-worker/credential.json',
+      '/var/lib/switchyard-worker/data/credential.json',
     )
   })
 
