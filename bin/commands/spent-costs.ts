@@ -6,10 +6,9 @@
  * metrics count them: a follow-up of today does not move the costs of yesterday.
  */
 import type { Client } from '../../client/client.ts'
-import type { ClientConnection } from '../../client/connection.ts'
 import { hasEnded, readEvents } from '../../client/run-events.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import type { Run } from '../../protocol/run.ts'
+import type { Run, RunEvent } from '../../protocol/run.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { formatLocalDay } from '../output/times.ts'
 import { beginningOf } from './run-beginning.ts'
@@ -29,21 +28,28 @@ export interface SpentOptions {
 }
 
 const PAGE = 200
+const LAST_EVENTS = 200
 
 export type SpentContext = Pick<CommandContext, 'client' | 'connection' | 'present'>
 
 export async function readSpentCosts(context: SpentContext, options: SpentOptions): Promise<SpentCost[]> {
-  const { client, connection, present } = context
-  const { now, offset } = present()
-  const { since, areDaysAsked } = options
   const spent: SpentCost[] = []
-  for await (const run of readRuns(client)) {
-    const [begin, end] = [Date.parse(run.createdAt), lastReportOf(run, now)]
-    if (run.costs.length === 0 || end < since) continue
-    const crossesDay = areDaysAsked && formatLocalDay(begin, offset) !== formatLocalDay(end, offset)
-    const instants = crossesDay || begin < since ? await readInstants(connection, run.id) : new Map()
-    spent.push(...run.costs.map((entry) => ({ run, entry, at: instants.get(entry.label) ?? end })))
-  }
+  for await (const run of readRuns(context.client)) spent.push(...(await readCostsOf(context, run, options)))
+  return spent
+}
+
+/** Returns the costs of one run since the instant. */
+export async function readCostsOf(
+  context: SpentContext,
+  run: Run,
+  { since, areDaysAsked }: SpentOptions,
+): Promise<SpentCost[]> {
+  const { now, offset } = context.present()
+  const [begin, end] = [Date.parse(run.createdAt), lastReportOf(run, now)]
+  if (run.costs.length === 0 || end < since) return []
+  const crossesDay = areDaysAsked && formatLocalDay(begin, offset) !== formatLocalDay(end, offset)
+  const instants = crossesDay || begin < since ? await readInstants(context, run) : new Map()
+  const spent = run.costs.map((entry) => ({ run, entry, at: instants.get(entry.label) ?? end }))
   return spent.filter(({ at }) => at >= since)
 }
 
@@ -64,10 +70,14 @@ function lastReportOf(run: Run, now: number): number {
   return run.status === 'queued' ? Date.parse(beginningOf(run)) : now
 }
 
-/** When the costs with each label were last reported. */
-async function readInstants(connection: ClientConnection, runId: string): Promise<Map<string, number>> {
+/** When the costs with each label were last reported. The last events mostly say so, and a log may be long. */
+async function readInstants({ client, connection }: SpentContext, run: Run): Promise<Map<string, number>> {
   const instants = new Map<string, number>()
-  for await (const event of readEvents(connection, runId))
+  const add = (event: RunEvent) => {
     if (event.type === 'cost') instants.set(event.entry.label, Date.parse(event.at))
+  }
+  for (const event of await client.readRunEvents({ id: run.id, tail: LAST_EVENTS })) add(event)
+  if (run.costs.every(({ label }) => instants.has(label))) return instants
+  for await (const event of readEvents(connection, run.id)) add(event)
   return instants
 }

@@ -1,5 +1,4 @@
 /** The lines of `switchyard status`: counts, services and workers, and last what needs a person. */
-import { formatUsd } from '../../core/format-usd.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { CODE_HOST_FACTS, isFolder } from '../../protocol/drivers.ts'
@@ -10,7 +9,7 @@ import type { CommandContext } from '../client/run-command.ts'
 import type { Output } from '../output/output.ts'
 import type { TableColumn } from '../output/table.ts'
 import { columnsOf, padEnd } from '../output/text-width.ts'
-import { formatAge } from '../output/times.ts'
+import { formatAge, lastMidnight, type Present } from '../output/times.ts'
 
 /** The records of `status --json`. */
 export interface HostSnapshot {
@@ -26,6 +25,8 @@ export interface HostSnapshot {
 export interface SnapshotDetails {
   readonly config: ServiceConfig
   readonly finished: readonly Run[]
+  /** Undefined while no price of today is known. */
+  readonly spentToday: string | undefined
   /** The word that people use for an item of attention, by the item's id. */
   readonly names: ReadonlyMap<string, string>
 }
@@ -42,7 +43,7 @@ const MESSAGE_COLUMNS_MIN = 36
 export function printSnapshot(
   { output, present }: Pick<CommandContext, 'output' | 'present'>,
   snapshot: HostSnapshot,
-  { config, finished, names }: SnapshotDetails,
+  { config, finished, spentToday, names }: SnapshotDetails,
 ): void {
   const { tracker, workers, attention } = snapshot
   const { now } = present()
@@ -58,7 +59,7 @@ export function printSnapshot(
     ['workers', describeWorkers(workers)],
     ...(drains.length === 0 ? [] : [['draining', drains.join(' ')] as const]),
   )
-  printFacts(output, ['today', describeToday(output, finished, now)])
+  printFacts(output, ['today', describeToday(output, finishedToday(finished, present()), spentToday)])
   if (tracker.error !== undefined) output.note(`The tracker says: ${output.stderr.clean(tracker.error)}`)
   if (attention.length > 0) printAttention(output, attention, names)
 }
@@ -115,31 +116,24 @@ export function describeWorkers(workers: readonly WorkerView[]): string {
 const ENDED = ['completed', 'failed', 'cancelled'] as const
 const IDLE_NEXT = '. Next: switchyard tickets, or switchyard start "WORDS"'
 
-function describeToday({ stdout, hasNotes }: Output, finished: readonly Run[], now: number): string {
-  const today = finishedToday(finished, now)
-  if (today.length === 0) return `nothing ran${stdout.isTerminal && hasNotes ? IDLE_NEXT : ''}`
+function describeToday(
+  { stdout, hasNotes }: Output,
+  today: readonly Run[],
+  spent: string | undefined,
+): string {
+  if (today.length === 0 && spent === undefined)
+    return `nothing ran${stdout.isTerminal && hasNotes ? IDLE_NEXT : ''}`
   const counts = ENDED.map((status) => ({
     status,
     count: today.filter((run) => run.status === status).length,
   }))
   const parts = counts.filter(({ count }) => count > 0).map(({ status, count }) => `${count} ${status}`)
-  const cost = sumCost(today)
-  return [...parts, ...(cost === undefined ? [] : [cost])].join(', ')
+  return [...parts, ...(spent === undefined ? [] : [spent])].join(', ')
 }
 
-export function finishedToday(runs: readonly Run[], now: number): Run[] {
-  const midnight = new Date(now).setHours(0, 0, 0, 0)
+function finishedToday(runs: readonly Run[], present: Present): Run[] {
+  const midnight = lastMidnight(present)
   return runs.filter(({ finishedAt }) => finishedAt !== undefined && Date.parse(finishedAt) >= midnight)
-}
-
-/** Undefined when no run has a known price. */
-export function sumCost(runs: readonly Run[]): string | undefined {
-  const known = runs.flatMap(({ costTotals }) => (costTotals?.costUsd === undefined ? [] : [costTotals]))
-  if (known.length === 0) return undefined
-  return formatUsd({
-    costUsd: known.reduce((sum, { costUsd }) => sum + (costUsd ?? 0), 0),
-    estimated: known.some(({ estimated }) => estimated),
-  })
 }
 
 function printAttention(

@@ -7,6 +7,7 @@ import type { Run } from '../../protocol/run.ts'
 import { ACTIVE } from '../client/active-statuses.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { whileWatching } from '../client/watching.ts'
+import { readSpentToday } from './spent-today.ts'
 import { type HostSnapshot, printSnapshot, type SnapshotDetails } from './status-lines.ts'
 
 export interface StatusOptions extends ClientOptions {
@@ -31,7 +32,8 @@ interface Status {
   readonly details: SnapshotDetails
 }
 
-async function readStatus({ client, output }: CommandContext): Promise<Status> {
+async function readStatus(context: CommandContext): Promise<Status> {
+  const { client, output } = context
   const [health, tracker, config, { workers }, runs, { items: attention }, finished] = await Promise.all([
     client.health(),
     client.readTrackerStatus(),
@@ -46,9 +48,11 @@ async function readStatus({ client, output }: CommandContext): Promise<Status> {
   const paused = config.policy.paused === true
   const names =
     output.format === 'table' ? await nameItems(client, attention, [...runs, ...finished]) : new Map()
+  const spentToday =
+    output.format === 'table' ? await readSpentToday(context, [...runs, ...finished]) : undefined
   return {
     snapshot: { health, tracker, paused, workers, runs, attention },
-    details: { config, finished, names },
+    details: { config, finished, spentToday, names },
   }
 }
 

@@ -73,6 +73,14 @@ export function formatLocalDay(at: number, offset: UtcOffset): string {
 export const formatInstant = (at: number): string => new Date(at).toISOString()
 
 /** A date whose UTC fields are the local time. */
+/** The beginning of the local day. */
+export const lastMidnight = ({ now, offset }: Present): number =>
+  instantOf(Date.parse(`${formatLocalDay(now, offset)}T00:00:00Z`), offset)
+
+/** @param wall a local time, as if it were one of UTC */
+const instantOf = (wall: number, offset: UtcOffset): number =>
+  wall - offset(wall - offset(wall) * MINUTE_MS) * MINUTE_MS
+
 const localDate = (at: number, offset: UtcOffset): Date => new Date(at + offset(at) * MINUTE_MS)
 const dayNumber = (date: Date): number => Math.floor(date.getTime() / DAY_MS)
 const twoDigits = (value: number): string => String(value).padStart(2, '0')
@@ -116,7 +124,7 @@ function parseInstant(text: string, offset: UtcOffset): number | undefined {
   const wall = Date.parse(`${year}-${month}-${day}T${hours}:${minutes}:${seconds}Z`)
   // The calendar has no 30 February, but Date does.
   if (Number.isNaN(wall) || new Date(wall).getUTCDate() !== Number(day)) return undefined
-  if (zone === undefined) return wall - offset(wall - offset(wall) * MINUTE_MS) * MINUTE_MS
+  if (zone === undefined) return instantOf(wall, offset)
   return wall - zoneMinutes(zone) * MINUTE_MS
 }
 

@@ -9,6 +9,8 @@ import { reasonOf } from '../../client/errors.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { DashboardFrame } from '../../protocol/dashboard.ts'
 import type { CommandContext } from '../client/run-command.ts'
+import { readSpentToday } from '../commands/spent-today.ts'
+import { lastMidnight } from '../output/times.ts'
 import { BoardRecords } from './board-records.ts'
 import type { FeedState } from './layout.ts'
 
@@ -28,6 +30,8 @@ const READ_RUNS_MAX = 200
 const REQUESTS_AT_ONCE = 4
 /** Moving through the rows reads no log on the way, and a flood of events with gaps reads it seldom. */
 const LOG_PAUSE_MS = 200
+/** Runs report their costs often. */
+const SPENT_PAUSE_MS = 1_000
 
 export class BoardFeed {
   readonly records = new BoardRecords()
@@ -38,6 +42,7 @@ export class BoardFeed {
   readonly #askedRuns = new Set<string>()
   #lostAt: number | undefined
   #logTimer: ReturnType<typeof setTimeout> | undefined
+  #spentTimer: ReturnType<typeof setTimeout> | undefined
 
   constructor(
     context: Pick<CommandContext, 'connection' | 'client' | 'present'>,
@@ -79,20 +84,43 @@ export class BoardFeed {
 
   close(): void {
     clearTimeout(this.#logTimer)
+    clearTimeout(this.#spentTimer)
     this.#end.abort(new Error('the board is closed'))
     this.#feed.close()
   }
 
   #onFrame(frame: DashboardFrame): void {
+    if (this.#changesCosts(frame)) this.#readSpentSoon()
     this.records.applyFrame(frame)
     if (frame.type === 'hello') {
       this.#lostAt = undefined
       this.#askedRuns.clear()
       this.#quietly(this.#readVersion())
       this.#quietly(this.#readNewestLines())
+      this.#quietly(this.#readSpent())
     }
     if (frame.type === 'attention' || frame.type === 'hello') this.#quietly(this.#readUnknownRuns())
     this.#listener.onChange()
+  }
+
+  #changesCosts(frame: DashboardFrame): boolean {
+    if (this.records.spent?.since !== lastMidnight(this.#context.present())) return true
+    if (frame.type !== 'run-updated') return false
+    const { id, costTotals } = frame.run
+    return costTotals?.costUsd !== this.records.runs.get(id)?.costTotals?.costUsd
+  }
+
+  #readSpentSoon(): void {
+    this.#spentTimer ??= setTimeout(() => {
+      this.#spentTimer = undefined
+      this.#quietly(this.#readSpent())
+    }, SPENT_PAUSE_MS)
+  }
+
+  async #readSpent(): Promise<void> {
+    const since = lastMidnight(this.#context.present())
+    const text = await readSpentToday(this.#context, [...this.records.runs.values()])
+    this.records.spent = { since, text }
   }
 
   #quietly(request: Promise<void>): void {

@@ -27,6 +27,8 @@ export class BoardRecords {
   tracker: HelloFrame['linearStatus'] = { state: 'disconnected' }
   /** Known when the host has answered. */
   hostVersion: string | undefined
+  /** The costs of a day, and the midnight at which it began. */
+  spent: { readonly since: number; readonly text: string | undefined } | undefined
   readonly #newestLines = new Map<string, NewestLine>()
   #logRun: string | undefined
   #logLines: BoardLogLine[] = []

@@ -3,8 +3,7 @@ import { hasEnded } from '../../client/run-events.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
 import { beginningOf } from '../commands/run-beginning.ts'
-import { finishedToday, sumCost } from '../commands/status-lines.ts'
-import { formatAgeOf } from '../output/times.ts'
+import { formatAgeOf, lastMidnight, type Present } from '../output/times.ts'
 import type { BoardRecords } from './board-records.ts'
 
 export interface NeedRow {
@@ -47,7 +46,7 @@ export interface Board {
 /** As many as `switchyard runs` lists. */
 const FINISHED_ROWS_MAX = 20
 
-export function createBoard(records: BoardRecords, now: number): Board {
+export function createBoard(records: BoardRecords, present: Present): Board {
   const runs = [...records.runs.values()].sort(byAge)
   const unfinished = runs.filter((run) => !hasEnded(run))
   const active = unfinished.filter(({ status }) => status !== 'queued')
@@ -68,8 +67,8 @@ export function createBoard(records: BoardRecords, now: number): Board {
       .filter(({ id }) => !failing.has(id))
       .slice(0, FINISHED_ROWS_MAX)
       .map(rowOf),
-    workers: records.workers.map((worker) => ({ worker, work: workOf(worker, active, now) })),
-    cost: sumCost(finishedToday(finished, now)),
+    workers: records.workers.map((worker) => ({ worker, work: workOf(worker, active, present.now) })),
+    cost: records.spent?.since === lastMidnight(present) ? records.spent.text : undefined,
     isPaused: records.config?.policy.paused === true,
     hostVersion: records.hostVersion,
   }

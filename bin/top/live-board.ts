@@ -124,7 +124,7 @@ export class LiveBoard {
       this.#output.once('drain', () => this.#frames.request())
       return
     }
-    const board = createBoard(this.#feed.records, this.#context.present().now)
+    const board = createBoard(this.#feed.records, this.#context.present())
     this.#selected = keepSelection(this.#selected, this.#board, board)
     this.#board = board
     const view = this.#view()

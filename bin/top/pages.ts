@@ -79,6 +79,7 @@ export function smallStatus(
   printSnapshot({ output, present: () => present }, snapshot, {
     config,
     finished: runs.filter(hasEnded),
+    spentToday: board.cost,
     names,
   })
   const [first = '', ...others] = stdout.lines

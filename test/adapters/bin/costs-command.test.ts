@@ -2,6 +2,7 @@
 import { expect, test } from '@jest/globals'
 import type { CommandContext } from '../../../bin/client/run-command.ts'
 import { type CostsOptions, costs } from '../../../bin/commands/costs.ts'
+import { type StatusOptions, status } from '../../../bin/commands/status.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { openCommandHost } from '../../support/command-host.ts'
@@ -131,6 +132,12 @@ test('each execution counts on the day on which it reported its costs', async ()
     { key: '2026-02-27', runs: 1, costUsd: 3 },
     { key: '2026-03-01', runs: 1, costUsd: 1 },
   ])
+})
+
+test('status says for today what costs say', async () => {
+  const { print } = await openFollowedUpRun()
+  const { out } = await print((context: CommandContext<StatusOptions>) => status(context), { options: {} })
+  expect(out).toContain('today\t1 completed, $1.00\n')
 })
 
 test.each(['day', 'repo', 'model', 'agent'] as const)(

@@ -33,6 +33,8 @@ const run = (number: number, status: Run['status'], more: Partial<Run> = {}): Ru
   ...more,
 })
 
+const USAGE = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0, estimated: false }
+
 const log = (index: number, text: string): RunEvent => ({
   runId: RUNNING,
   index,
@@ -157,8 +159,10 @@ describe('the board', () => {
 
     host.hostApi.push({ type: 'run-event', event: log(1, 'All tests pass\n') })
     await person.sees(/ENG-231 {2}running .* All tests pass$/)
-    host.hostApi.push({ type: 'run-updated', run: run(251, 'preparing') })
-    await person.sees(/^switchyard {3}2 active {2}0 queued/)
+    const costs = [{ ...USAGE, label: 'run', provider: 'agentA', model: 'sonnet', costUsd: 2 }]
+    const paid = run(251, 'preparing', { costs, costTotals: { ...USAGE, costUsd: 2, byModel: [] } })
+    host.hostApi.push({ type: 'run-updated', run: paid })
+    await person.sees(/^switchyard {3}2 active {2}0 queued .* today \$2\.00/)
 
     // Ages below ten minutes have seconds, so a line of a run changes as the clock does.
     const begun = person.text().length

@@ -1,9 +1,9 @@
 /** The records of the board, its rows, and the selection among them. */
 import { describe, expect, test } from '@jest/globals'
-import { keepSelection, moveSelection, selectableRows } from '../../../../bin/top/board.ts'
+import { createBoard, keepSelection, moveSelection, selectableRows } from '../../../../bin/top/board.ts'
 import { logLinesOf, newestLineOf } from '../../../../bin/top/board-events.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
-import { boardOf, runId, sampleRecords, sampleRun, sampleRuns } from './sample-board.ts'
+import { boardOf, NOW, PRESENT, runId, sampleRecords, sampleRun, sampleRuns } from './sample-board.ts'
 
 const at = '2026-11-22T14:31:00.000Z'
 const log = (
@@ -60,6 +60,12 @@ describe('rows', () => {
     expect(boardOf(records)).toMatchObject({ active: 3, finished: [{ run: { status: 'cancelled' } }, {}] })
     records.applyFrame({ type: 'workers', workers: [] })
     expect(boardOf(records).workers).toEqual([])
+  })
+
+  test('the costs of yesterday are not those of today', () => {
+    const records = sampleRecords()
+    expect(boardOf(records).cost).toBe('~$14.20')
+    expect(createBoard(records, { ...PRESENT, now: NOW + 12 * 3_600_000 }).cost).toBeUndefined()
   })
 
   test('finished runs of a long watch are forgotten', () => {

@@ -37,7 +37,7 @@ const eventAt = (index: number, text: string): RunEvent => ({
 })
 
 const SAMPLE_80_24 = `\
-switchyard   4 active  3 queued  2 need you   today ~$4.07        15:32:10  live
+switchyard   4 active  3 queued  2 need you   today ~$14.20       15:32:10  live
 
 NEEDS YOU
 ! ENG-228  failed: verify "npm test" exited with 1

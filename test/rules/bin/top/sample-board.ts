@@ -1,6 +1,7 @@
 /** The board of the examples: four active runs, three that wait, two that have ended, four workers. */
 
 import { StyledStream } from '../../../../bin/output/styled-stream.ts'
+import { lastMidnight, type Present } from '../../../../bin/output/times.ts'
 import { type Board, createBoard } from '../../../../bin/top/board.ts'
 import { BoardRecords } from '../../../../bin/top/board-records.ts'
 import { type BoardView, layoutBoard } from '../../../../bin/top/layout.ts'
@@ -13,7 +14,7 @@ import { fakeRun, fakeWorker } from '../../../support/fake-host-api.ts'
 import { MemoryStream } from '../../../support/memory-stream.ts'
 
 export const NOW = Date.parse('2026-11-22T14:32:10.000Z')
-const BERLIN_MINUTES = 60
+export const PRESENT: Present = { now: NOW, offset: () => 60 }
 
 const SECOND_MS = 1_000
 const MINUTE_MS = 60 * SECOND_MS
@@ -169,6 +170,7 @@ export function sampleRecords(runs: readonly Run[] = RUNS, workers = WORKERS): B
     workers: [...workers],
   })
   records.hostVersion = '0.2.0'
+  if (runs.length > 0) records.spent = { since: lastMidnight(PRESENT), text: '~$14.20' }
   records.addEvents(EVENTS)
   if (runs.length > 0)
     records.applyFrame({
@@ -187,14 +189,14 @@ export function textFor(env: NodeJS.ProcessEnv = { LANG: 'C.UTF-8' }, columns = 
   return new StyledStream(new MemoryStream({ columns }), { env, platform: 'linux' })
 }
 
-export const boardOf = (records: BoardRecords): Board => createBoard(records, NOW)
+export const boardOf = (records: BoardRecords): Board => createBoard(records, PRESENT)
 
 export function viewOf(columns: number, rows: number, more: Partial<BoardView> = {}): BoardView {
   return {
     text: textFor(),
     columns,
     rows,
-    present: { now: NOW, offset: () => BERLIN_MINUTES },
+    present: PRESENT,
     feed: { is: 'live' },
     selected: `run ${runId(231)}`,
     log: [],
