@@ -92,7 +92,8 @@ export type Write =
  * live lease, by lease id. `memory`: the facts that runs recorded, by repository. `ticket`: since when a ticket is in
  * its state. `errand`: discards that an absent worker has not received yet, by worker and run. `session`: known costs
  * of a session that a person resumed, by session id. `told`: the pull request remarks that follow-ups of a run
- * received, by run id. `day-costs`: what runs cost on a local day, by the day.
+ * received, by run id. `day-costs`: what runs cost on a local day, by the day. `join-key`: the keys that machines join
+ * with, as hashes, by the key's id.
  *
  * On a worker: `frame`: frames that the host has not acknowledged, by lease and number. `outbox`: the highest
  * acknowledged frame of a lease, by lease id. `settlement`: the costs of executions whose lease ended before the host
@@ -111,6 +112,7 @@ export type KeyValueCollection =
   | 'settlement'
   | 'settled-lease'
   | 'day-costs'
+  | 'join-key'
 
 /**
  * `ready`: writes succeed. `degraded`: the disk is full; commits wait, nothing is acknowledged, and the commits

@@ -77,6 +77,12 @@ export const WorkerFields = record('WorkerFields', {
   proven: Type.Boolean(),
   /** The holders of the drain. Absent or empty while the worker is active. */
   drainedBy: Type.Optional(Type.Array(DrainHolder, { maxItems: 3 })),
+  /** The id of the join key that enrolled the worker. */
+  joinKey: Type.Optional(Id),
+  /** Removed when it has been vacant for long enough. */
+  ephemeral: Type.Optional(Type.Literal(true)),
+  /** An ephemeral worker that has neither a connection nor a lease. */
+  vacant: Type.Optional(Type.Boolean()),
 })
 export type WorkerFields = Static<typeof WorkerFields>
 

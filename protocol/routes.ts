@@ -31,6 +31,7 @@ import {
 import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from './dashboard.ts'
 import { ExplainResponse, Placement } from './explain.ts'
 import { HostFrame, WorkerFrame } from './frames.ts'
+import { JoinKeyRequest, JoinKeyResponse, JoinKeysResponse } from './join-key.ts'
 import { EVENTS_PAGE_DEFAULT, LIST_LIMIT_MAX, REPO_KEY_CHARS_MAX } from './limits.ts'
 import { NewTicketRequest, NewTicketResponse } from './new-ticket.ts'
 import { ProvisionRequest, ProvisionResponse } from './provision.ts'
@@ -53,9 +54,6 @@ import {
   FleetDemandResponse,
   FleetResponse,
   HealthResponse,
-  JoinKeyRequest,
-  JoinKeyResponse,
-  JoinKeysResponse,
   PairingTokenResponse,
   RenameRequest,
   WorkerState,

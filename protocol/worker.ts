@@ -6,25 +6,8 @@
  */
 import Type, { type Static } from 'typebox'
 import { AGENT_PROVIDERS, type AgentProvider } from './agents/registry.ts'
-import {
-  AGENT_PROBLEM_CHARS_MAX,
-  JOIN_KEY_NAME_CHARS_MAX,
-  JOIN_KEYS_MAX,
-  TEXT_CHARS_MAX,
-  WORKER_CONCURRENCY_MAX,
-  WORKERS_MAX,
-} from './limits.ts'
-import {
-  boundedList,
-  Count,
-  Id,
-  Instant,
-  Name,
-  nonEmptyText,
-  record,
-  stringEnum,
-  text,
-} from './schema-helpers.ts'
+import { AGENT_PROBLEM_CHARS_MAX, TEXT_CHARS_MAX, WORKER_CONCURRENCY_MAX } from './limits.ts'
+import { Count, Id, Instant, Name, record, stringEnum, text } from './schema-helpers.ts'
 
 /**
  * The header of the worker channel's upgrade request beside `Authorization: Bearer <credential>`. A pairing token or a
@@ -156,7 +139,7 @@ export type HealthResponse = Static<typeof HealthResponse>
 
 // ---- enrollment ------------------------------------------------------------------------------------------------
 
-const CertificateFingerprint = Type.Optional(
+export const CertificateFingerprint = Type.Optional(
   text(128, "SHA-256 of the fleet listener's certificate, for comparing it on the worker's machine."),
 )
 
@@ -166,48 +149,6 @@ export const PairingTokenResponse = record('PairingTokenResponse', {
   fingerprint: CertificateFingerprint,
 })
 export type PairingTokenResponse = Static<typeof PairingTokenResponse>
-
-const MaxWorkers = Type.Integer({
-  minimum: 1,
-  maximum: WORKERS_MAX,
-  description: 'How many workers may be enrolled with the key at once.',
-})
-
-export const JoinKeyRequest = record('JoinKeyRequest', {
-  name: nonEmptyText(JOIN_KEY_NAME_CHARS_MAX),
-  expiresAt: Type.Optional(Instant),
-  maxWorkers: Type.Optional(MaxWorkers),
-  ephemeral: Type.Optional(Type.Boolean()),
-})
-export type JoinKeyRequest = Static<typeof JoinKeyRequest>
-
-const joinKeyFields = {
-  id: Id,
-  name: Name,
-  expiresAt: Type.Optional(Instant),
-  maxWorkers: Type.Optional(MaxWorkers),
-  ephemeral: Type.Boolean({ description: 'Its workers are removed by themselves after they left.' }),
-}
-
-/** The only answer that contains the key: the host stores its hash. */
-export const JoinKeyResponse = record('JoinKeyResponse', {
-  ...joinKeyFields,
-  key: Name,
-  fingerprint: CertificateFingerprint,
-})
-export type JoinKeyResponse = Static<typeof JoinKeyResponse>
-
-export const JoinKey = record('JoinKey', {
-  ...joinKeyFields,
-  createdAt: Instant,
-  workers: Type.Integer({ minimum: 0, description: 'The workers that are enrolled with the key now.' }),
-})
-export type JoinKey = Static<typeof JoinKey>
-
-export const JoinKeysResponse = record('JoinKeysResponse', {
-  joinKeys: boundedList(JoinKey, JOIN_KEYS_MAX),
-})
-export type JoinKeysResponse = Static<typeof JoinKeysResponse>
 
 /** Longer names are truncated, not refused, so this bound only limits the body size. */
 export const RenameRequest = record('RenameRequest', { name: text(TEXT_CHARS_MAX) })

@@ -7,6 +7,7 @@
  * A refused listen returns `false`, and passing `false` back to the library ends the process.
  */
 import uWS, { type TemplatedApp, type us_listen_socket } from 'uWebSockets.js'
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { no, type Result, yes } from '../core/result.ts'
@@ -97,6 +98,15 @@ function tlsError({ certFile, keyFile }: TlsFiles): string | undefined {
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     return `fleet.tls: ${certFile} and ${keyFile} are not a certificate and its key: ${why}`
+  }
+}
+
+/** SHA-256 of the certificate; undefined when the file holds none, which opening the listener reports. */
+export function certificateFingerprint({ certFile }: TlsFiles): string | undefined {
+  try {
+    return new X509Certificate(readFileSync(certFile)).fingerprint256
+  } catch {
+    return undefined
   }
 }
 

@@ -7,6 +7,7 @@
  * listener, so any Origin is refused. Paths that are not served there answer 404.
  */
 import type { HostApi } from '../actors/api/host-api.ts'
+import type { RouteAccess } from '../protocol/routes.ts'
 import { createSecretCheck, isLoopbackHost, isTrustedOrigin, readBearer } from './authentication.ts'
 import { checkHeaders, type Headers, type Reply, refusal } from './reply.ts'
 import type { RequestHead } from './request-head.ts'
@@ -50,7 +51,7 @@ const TOKEN_WRONG = refusal(
 )
 const WORKER_REFUSED = refusal(
   403,
-  'this needs workerId and that worker\'s credential as "Authorization: Bearer …"',
+  'this needs workerId and that worker\'s credential as "Authorization: Bearer …"; the demand also takes a join key, without workerId',
 )
 export const UNKNOWN_PATH = refusal(
   404,
@@ -79,9 +80,7 @@ export function createFleetCheck(hostApi: HostApi): AdmissionCheck {
     if (head.origins > 0) return FLEET_ORIGIN_REFUSED
     const row = found?.path.byMethod.get(head.method)
     if (row === undefined || !row.listeners.includes('fleet')) return FLEET_UNKNOWN_PATH
-    return row.who === 'worker' || row.who === 'worker-or-join-key'
-      ? admitWorker(hostApi, head, query(), undefined)
-      : ADMITTED
+    return admitOnWorkerRoute(hostApi, row.who, head, query, undefined) ?? ADMITTED
   }
 }
 
@@ -95,7 +94,8 @@ function identify(
 ): Admission {
   const row = found?.path.byMethod.get(head.method)
   const who = row?.who ?? 'launch-token'
-  if (who === 'worker' || who === 'worker-or-join-key') return admitWorker(hostApi, head, query(), cors)
+  const admitted = admitOnWorkerRoute(hostApi, who, head, query, cors)
+  if (admitted !== undefined) return admitted
   if (who === 'launch-token') {
     const presented = presentedToken(head, row, query)
     if (!isToken(presented))
@@ -114,6 +114,29 @@ function presentedToken(
   if (head.authorizations === 1) return readBearer(head.authorization)
   if (row?.socket !== true) return undefined
   return onlyValue(query(), 'token')
+}
+
+/** Undefined on routes that are not for workers. */
+function admitOnWorkerRoute(
+  hostApi: HostApi,
+  who: RouteAccess,
+  head: RequestHead,
+  query: () => string,
+  cors: Headers | undefined,
+): Admission | undefined {
+  if (who === 'worker-or-join-key' && !namesWorker(query())) return admitJoinKey(hostApi, head, cors)
+  return who === 'worker' || who === 'worker-or-join-key'
+    ? admitWorker(hostApi, head, query(), cors)
+    : undefined
+}
+
+const namesWorker = (query: string): boolean =>
+  PLAIN_PAIR.exec(query)?.[1] === 'workerId' || new URLSearchParams(query).has('workerId')
+
+function admitJoinKey(hostApi: HostApi, head: RequestHead, cors: Headers | undefined): Admission {
+  const key = head.authorizations === 1 ? readBearer(head.authorization) : undefined
+  const isAdmitted = hostApi.admitJoinKey(key ?? '').ok && key !== undefined
+  return withCors(isAdmitted ? ADMITTED : { refused: WORKER_REFUSED }, cors)
 }
 
 /** An unknown worker, a wrong credential and a missing one take the same path and receive the same refusal. */

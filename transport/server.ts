@@ -12,7 +12,14 @@ import { routes } from '../protocol/routes.ts'
 import { isLoopbackHost } from './authentication.ts'
 import { createHostServer, type HostServer } from './host-server.ts'
 import { createHttpHandler, type HttpHandler, STOPPING_REFUSAL } from './http.ts'
-import { type Address, createApp, type Listening, listen, type TlsFiles } from './listener.ts'
+import {
+  type Address,
+  certificateFingerprint,
+  createApp,
+  type Listening,
+  listen,
+  type TlsFiles,
+} from './listener.ts'
 import { refusal } from './reply.ts'
 import { createFleetCheck, createManagementCheck } from './request-checks.ts'
 import { createRequestCounter, type RequestCounter } from './request-counter.ts'
@@ -81,7 +88,7 @@ function abandon({ app, socketGroups }: OpenListener): void {
 const bracketed = (host: string): string => (host.includes(':') && !host.startsWith('[') ? `[${host}]` : host)
 
 function handlersOf(
-  { hostApi, meters, openApi, version, metricsText }: HostServerOptions,
+  { hostApi, meters, openApi, version, metricsText, fleet }: HostServerOptions,
   requestCounter: RequestCounter,
 ): Handlers {
   return {
@@ -93,7 +100,7 @@ function handlersOf(
       requestCounter,
     }),
     ...runHandlers(hostApi),
-    ...workerHandlers(hostApi),
+    ...workerHandlers(hostApi, fleet?.tls === undefined ? undefined : certificateFingerprint(fleet.tls)),
     ...connectHandlers(hostApi),
     ...pullHandlers(hostApi),
     ...memoryHandlers(hostApi),

@@ -1,38 +1,31 @@
 /**
- * The worker's identity in files: the host's credential, and the pairing token that the worker redeems for one.
+ * The worker's identity in files: the host's credential, and the pairing token or the join key that gives it one.
  *
  * `credential.json` is in the data directory, readable by its owner alone, and replaced atomically. The token file is
  * read once at start and deleted once the new credential is durable. After a crash in between, the next start recognises
- * the redeemed token by its hash, which is stored with the credential. A refused token's file is not deleted.
+ * the redeemed token by its hash, which is stored with the credential. A refused token's file is not deleted, and a join
+ * key's file never is, because other workers use it too.
  */
 import { isNativeError } from 'node:util/types'
 import type { WorkerCredential, WorkerIdentity } from '../core/daemon/ports.ts'
 import { hashSecret, isSameHash } from '../core/fleet/token.ts'
-import { isInstallationId } from '../core/installation.ts'
-import type { Log } from '../core/ports.ts'
-import { no, type Result, yes } from '../core/result.ts'
+import { type Result, yes } from '../core/result.ts'
+import {
+  type IdentityFiles,
+  readCredential,
+  readJoinKey,
+  readToken,
+  type StoredCredential,
+} from './identity-files.ts'
 import { readSecretFile } from './secret-file.ts'
 
-export interface IdentityOptions {
-  readonly credentialFile: string
-  readonly tokenFile?: string
+export interface IdentityOptions extends IdentityFiles {
   /** The host that the worker dials; a credential is valid for one host. */
   readonly host: string
-  readonly log: Log
   /** Replaces a file atomically, readable by its owner only; durable when it resolves. */
   readonly replaceFile: (path: string, text: string) => Promise<unknown>
   /** Deletes a file durably; does nothing if it does not exist. */
   readonly deleteFile: (path: string) => Promise<unknown>
-}
-
-const TOKEN = /^wp-[\w-]{43}$/
-const WORKER_ID = /^wk-[0-9a-f]{16}$/
-const SECRET = /^wc-[\w-]{43}$/
-
-interface StoredCredential extends WorkerCredential {
-  readonly host?: string
-  /** The hash of the token that was redeemed for this credential. */
-  readonly redeemed?: string
 }
 
 export interface StoredIdentity extends WorkerIdentity {
@@ -44,21 +37,31 @@ export interface StoredIdentity extends WorkerIdentity {
 export async function openIdentity(options: IdentityOptions): Promise<Result<StoredIdentity>> {
   const token = await readToken(options)
   if (!token.ok) return token
-  const stored = await readCredential(options, token.value !== undefined)
+  const joinKey = await readJoinKey(options)
+  if (!joinKey.ok) return joinKey
+  const canEnroll = token.value !== undefined || joinKey.value !== undefined
+  const stored = await readCredential(options, canEnroll)
   if (!stored.ok) return stored
-  const identity = new FileIdentity(options, token.value, stored.value)
+  const identity = new FileIdentity(options, token.value, stored.value, joinKey.value)
   await identity.finishRedemption()
   return yes(identity)
 }
 
 class FileIdentity implements StoredIdentity {
+  readonly joinKey?: string
   readonly #options: IdentityOptions
   #token: string | undefined
   #stored: StoredCredential | undefined
   #writing: Promise<unknown> = Promise.resolve()
 
-  constructor(options: IdentityOptions, token: string | undefined, stored: StoredCredential | undefined) {
+  constructor(
+    options: IdentityOptions,
+    token: string | undefined,
+    stored: StoredCredential | undefined,
+    joinKey: string | undefined,
+  ) {
     this.#options = options
+    if (joinKey !== undefined) this.joinKey = joinKey
     this.#token = token
     this.#stored = stored
   }
@@ -162,70 +165,6 @@ class FileIdentity implements StoredIdentity {
         'the redeemed pairing token could not be deleted; it is worthless now, delete it by hand',
       )
     }
-  }
-}
-
-// ---- reading -----------------------------------------------------------------------------------------------------
-
-async function readToken({ tokenFile, log }: IdentityOptions): Promise<Result<string | undefined>> {
-  if (tokenFile === undefined) return yes(undefined)
-  try {
-    const file = await readSecretFile(tokenFile)
-    // The file is missing if an earlier process with the same command line redeemed the token.
-    if (file === undefined) return yes(undefined)
-    const token = file.text.trim()
-    if (!TOKEN.test(token))
-      return no('invalid', `--token-file: ${tokenFile} holds no pairing token (wp-… and nothing else)`)
-    if ((file.mode & 0o077) !== 0)
-      log.warn({ tokenFile }, 'the token file can be read by other users; restrict it with chmod 600')
-    return yes(token)
-  } catch (error) {
-    return no('invalid', `--token-file: ${tokenFile} can't be used: ${textOf(error)}`)
-  }
-}
-
-async function readCredential(
-  { credentialFile, log }: IdentityOptions,
-  hasToken: boolean,
-): Promise<Result<StoredCredential | undefined>> {
-  try {
-    const file = await readSecretFile(credentialFile, 0o600)
-    if (file === undefined) return yes(undefined)
-    const stored = parseCredential(file.text)
-    if (stored !== undefined) return yes(stored)
-    throw new Error('it is damaged')
-  } catch (error) {
-    const fault = `the credential ${credentialFile} can't be used: ${textOf(error)}`
-    if (!hasToken)
-      return no('failed', `${fault}; restore it, or start with a new pairing token in --token-file`)
-    log.warn({ credentialFile }, `${fault}; enrolling again`)
-    return yes(undefined)
-  }
-}
-
-function parseCredential(text: string): StoredCredential | undefined {
-  const fields = new Map<string, unknown>(Object.entries(parseObject(text)))
-  const [workerId, secret] = [fields.get('workerId'), fields.get('secret')]
-  const [host, redeemed] = [fields.get('host'), fields.get('redeemed')]
-  const installation = fields.get('installation')
-  if (typeof workerId !== 'string' || !WORKER_ID.test(workerId)) return undefined
-  if (typeof secret !== 'string' || !SECRET.test(secret)) return undefined
-  return {
-    workerId,
-    secret,
-    ...(typeof host === 'string' ? { host } : {}),
-    ...(typeof redeemed === 'string' ? { redeemed } : {}),
-    ...(isInstallationId(installation) ? { installation } : {}),
-  }
-}
-
-/** Hides the parser's error, which would quote from a damaged file. */
-function parseObject(text: string): object {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? value : {}
-  } catch {
-    return {}
   }
 }
 

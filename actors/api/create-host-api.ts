@@ -14,6 +14,7 @@ import type { ApiDependencies } from './api-dependencies.ts'
 import { createExplainApi } from './explain.ts'
 import { createFollowUpsApi } from './follow-ups.ts'
 import type { HostApi } from './host-api.ts'
+import { createJoinKeysApi } from './join-keys.ts'
 import { createMemoriesApi } from './memories.ts'
 import { createPullRequestsApi } from './pull-requests.ts'
 import { createRunsApi } from './runs.ts'
@@ -46,6 +47,7 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
     ...createExplainApi(api),
     ...createMemoriesApi(api),
     ...createWorkersApi(api),
+    ...createJoinKeysApi(api),
     ...createTerminalsApi(api),
     ...createFollowUpsApi(api),
     ...createAccountsApi(api),

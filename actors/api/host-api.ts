@@ -22,6 +22,7 @@ import type {
 } from '../../protocol/connect.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
 import type { ExplainResponse, Placement } from '../../protocol/explain.ts'
+import type { JoinKeyRequest, JoinKeyResponse, JoinKeysResponse } from '../../protocol/join-key.ts'
 import type { NewTicketRequest, NewTicketResponse } from '../../protocol/new-ticket.ts'
 import type { ProvisionRequest, ProvisionResponse } from '../../protocol/provision.ts'
 import type {
@@ -36,7 +37,12 @@ import type {
   ReviewRequest,
   RunPullResponse,
 } from '../../protocol/pulls.ts'
-import type { PauseResponse, ResumeRunResponse, SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type {
+  DoneResponse,
+  PauseResponse,
+  ResumeRunResponse,
+  SettingsUpdateResponse,
+} from '../../protocol/routes.ts'
 import type { MemoriesResponse, Run, RunOptions, Ticket } from '../../protocol/run.ts'
 import type { TrackerProject, TrackerStatus } from '../../protocol/tracker.ts'
 import type {
@@ -131,8 +137,13 @@ export interface HostApi {
   mintPairingToken(): Result<PairingTokenResponse>
   /** Sets up a machine over SSH; resolves when that has ended. Goes on when the caller goes away. */
   provisionWorker(request: ProvisionRequest): Promise<Result<ProvisionResponse>>
-  /** Takes constant time, independent of the queue. */
-  demand(workerId: string): Result<FleetDemandResponse>
+  joinKeys(): JoinKeysResponse
+  /** Resolves with the key when its hash is on disk. */
+  createJoinKey(request: JoinKeyRequest): Promise<Result<JoinKeyResponse>>
+  /** @param withWorkers also revokes the workers that joined with the key */
+  deleteJoinKey(id: string, withWorkers: boolean): Promise<Result<DoneResponse>>
+  /** Takes constant time, independent of the queue. @param workerId absent: a join key asks, about the whole fleet */
+  demand(workerId: string | undefined): Result<FleetDemandResponse>
   /** Resolves when the change is durable and in effect. */
   changeWorkerState(
     workerId: string,
@@ -146,8 +157,8 @@ export interface HostApi {
    */
   connectWorker(sender: WorkerSender, proof?: string): Result<WorkerReceiver>
   /**
-   * Checks the secret of an upgrade request: a credential with its worker's id, or a pairing token without. A wrong
-   * secret counts as none.
+   * Checks the secret of an upgrade request: a credential with its worker's id, or a pairing token or join key without.
+   * A wrong secret counts as none.
    */
   proveWorker(workerId: string | undefined, secret: string): string | undefined
   /** Whether a connection without proof would be accepted now. */
@@ -164,6 +175,8 @@ export interface HostApi {
   allowedOrigins(): readonly string[]
   /** Checks a worker's credential. Every wrong pair receives the same refusal. */
   admitWorker(workerId: string, secret: string): Result<{ readonly workerId: string }>
+  /** Checks a join key, used up or not. Refused as a worker with a wrong credential is. */
+  admitJoinKey(key: string): Result<void>
   /** Whether new work may be accepted: not while stopping. */
   isOpen(): boolean
   storeState(): StoreState

@@ -29,7 +29,7 @@ type WorkersApi = Pick<
 >
 
 const NO_PROVISIONING = no('conflict', 'this host can reach no other machines')
-const NOT_ADMITTED = no('forbidden', 'unknown worker, or a missing or wrong credential')
+export const NOT_ADMITTED = no('forbidden', 'unknown worker, or a missing or wrong credential')
 
 export function createWorkersApi(api: ApiDependencies): WorkersApi {
   const { mayChange } = api
@@ -110,9 +110,11 @@ function stateEvent(state: WorkerState, by: 'supervisor' | undefined): WorkerEve
 
 // ---- demand ------------------------------------------------------------------------------------------------------
 
-function readDemand({ views }: ApiDependencies, workerId: string): Result<FleetDemandResponse> {
+function readDemand({ views }: ApiDependencies, workerId: string | undefined): Result<FleetDemandResponse> {
   const { readyCount, wantedCount } = views.scheduler
-  const demand = views.workers.registry.demand(workerId, readyCount, wantedCount)
+  const { registry } = views.workers
+  if (workerId === undefined) return yes(registry.fleetDemand(readyCount, wantedCount))
+  const demand = registry.demand(workerId, readyCount, wantedCount)
   if (demand === undefined) return NOT_ADMITTED
   const { worker } = demand
   if (worker === undefined) return yes(demand)

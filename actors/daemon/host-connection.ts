@@ -70,7 +70,12 @@ const GIVEN_UP_MS_MAX = 60_000
 /** This many leases fit into the `register` frame, however long their ids are. */
 const REGISTER_CLAIMS_MAX = 256
 
-const LOSS_OF = { retry: 'lost', 'foreign-host': 'lost', 'retry-rarely': 'update needed' } as const
+const LOSS_OF = {
+  retry: 'lost',
+  'join-again': 'lost',
+  'foreign-host': 'lost',
+  'retry-rarely': 'update needed',
+} as const
 
 const WITHDRAWALS: readonly HostFrame['type'][] = ['lease-lost', 'cancel', 'revoked', 'sandbox-release']
 
@@ -180,13 +185,14 @@ export class HostConnection {
     if (isCurrent()) timers.in(HOST_CONNECTION_TIMER, 'register', UNREGISTERED_MS_MAX)
   }
 
-  /** Prefers a pairing token, because its presence means that a person has just put it there. */
+  /** Prefers a pairing token, because its presence means that a person has just put it there; a join key is last. */
   #chooseAuth(): WorkerAuth | undefined {
     const { identity } = this.#ports
     const token = identity.pairingToken()
     if (token !== undefined) return { kind: 'pairing', token }
     const credential = identity.credential()
-    if (credential === undefined) return undefined
+    const { joinKey } = identity
+    if (credential === undefined) return joinKey === undefined ? undefined : { kind: 'join', key: joinKey }
     const { workerId, secret } = credential
     return { kind: 'credential', workerId, secret }
   }
@@ -306,7 +312,9 @@ export class HostConnection {
     const withToken = session.auth.kind === 'pairing'
     const verdict = judgeRejection(code, reason, {
       withToken,
+      withJoinKey: session.auth.kind === 'join',
       hasCredential: identity.credential() !== undefined,
+      hasJoinKey: identity.joinKey !== undefined,
       registered: session.isRegistered,
       everRegistered: this.#hasEverRegistered,
       afterMs: timers.now() - session.dialledAt,
@@ -408,7 +416,7 @@ export const HOST_CONNECTION_TIMER = 'host-connection'
 const NOT_PAIRED: DaemonEnd = {
   is: 'no-credential',
   detail:
-    'this machine is not paired; get a token from the host (POST /api/workers/pairing-tokens) and name its file as --token-file',
+    'this machine is not paired; get a token from the host (POST /api/workers/pairing-tokens) and name its file as --token-file, or name the file of a join key as --join-key-file',
 }
 
 const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))

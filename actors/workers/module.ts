@@ -3,12 +3,16 @@
  * and the worker that the host runs itself.
  */
 import { defineHostModule } from '../host-context.ts'
+import type { LeaseContext } from '../leases/lease.machine.ts'
+import { LEASE } from '../leases/lease.names.ts'
 import { RUN } from '../runs/run.names.ts'
 import { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
 import { effectHandlers } from '../runtime/module.ts'
 import { connectionKind } from './connection.machine.ts'
 import { DispatchBackoff } from './dispatch-backoff.ts'
+import { EphemeralWorkers } from './ephemeral-workers.ts'
 import { Heartbeats } from './heartbeats.ts'
+import { JoinKeys } from './join-keys.ts'
 import { LeaseReconciliation } from './lease-reconciliation.ts'
 import { LOCAL_WORKER, type LocalWorkerEffect, localWorkerKind } from './local-worker.machine.ts'
 import { LocalWorkerSupervisor } from './local-worker-process.ts'
@@ -33,6 +37,7 @@ export interface WorkersView {
   readonly dispatchBackoff: DispatchBackoff
   readonly setbacks: Setbacks
   readonly pairingTokens: PairingTokens
+  readonly joinKeys: JoinKeys
   readonly proofs: WorkerProofs
   readonly seats: UnregisteredSeats
   readonly undeliveredDiscards: UndeliveredDiscards
@@ -58,6 +63,7 @@ export const workersModule = defineHostModule({
     const setbacks = new Setbacks({ ...context, workers: registry })
     const undeliveredDiscards = new UndeliveredDiscards(store.database.keyValues, requestCommit)
     const pairingTokens = new PairingTokens(clock, random)
+    const joinKeys = new JoinKeys({ ...context, keyValues: store.database.keyValues, workers: registry })
     return {
       view: {
         registry,
@@ -65,11 +71,12 @@ export const workersModule = defineHostModule({
         dispatchBackoff,
         setbacks,
         pairingTokens,
+        joinKeys,
         seats,
-        proofs: new WorkerProofs({ ...context, workers: registry, pairingTokens }),
+        proofs: new WorkerProofs({ ...context, workers: registry, pairingTokens, joinKeys }),
         undeliveredDiscards,
       },
-      participants: [undeliveredDiscards],
+      participants: [undeliveredDiscards, joinKeys],
       onTimer: {
         connection: (key, name) => connections.onTimer(key, name),
         worker: (key, name) => dispatchBackoff.onTimer(key, name),
@@ -99,7 +106,8 @@ export const workerChannelModule = defineHostModule({
   kinds: [workerKind, connectionKind],
   create(context, { workers, leases, terminals }) {
     const { broadcast, store, version } = context
-    const { registry, connections, dispatchBackoff, setbacks, pairingTokens, undeliveredDiscards } = workers
+    const { registry, connections, dispatchBackoff, setbacks, pairingTokens, joinKeys, undeliveredDiscards } =
+      workers
     const { frameReceiver, endedLeases, acknowledgements, settlements } = leases
     const shared = { ...context, workers: registry, connections, dispatchBackoff, setbacks }
     const onWorkersChanged = () => manager.schedulePush()
@@ -108,6 +116,7 @@ export const workerChannelModule = defineHostModule({
     const registration = new WorkerRegistration({
       ...shared,
       pairingTokens,
+      joinKeys,
       reconciliation,
       acknowledgements,
       version,
@@ -115,8 +124,10 @@ export const workerChannelModule = defineHostModule({
       onWorkersChanged,
       onReconnected: (workerId) => manager.onReconnected(workerId),
     })
+    const ephemeralWorkers = new EphemeralWorkers(shared)
     const manager: WorkerManager = new WorkerManager({
       ...shared,
+      ephemeralWorkers,
       registration,
       frameReceiver,
       undeliveredDiscards,
@@ -142,7 +153,11 @@ export const workerChannelModule = defineHostModule({
       onStateChange: {
         [WORKER]: (change) => manager.onWorkerChange(change),
         [CONNECTION]: (change) => manager.onConnectionChange(change),
+        [LEASE]: ({ after, over }) => {
+          if (over) ephemeralWorkers.check((after.context as LeaseContext).workerId)
+        },
       },
+      start: () => ephemeralWorkers.start(),
       onTimer: { enrollment: (key) => manager.onTimer(key) },
       stop: () => manager.stop(),
       reportGauges: (meters) => frameRouter.reportMetrics(meters),

@@ -1,12 +1,15 @@
 /**
- * UnregisteredSeats holds the seats of connections that are not registered yet, with and without proof.
+ * UnregisteredSeats holds the seats of connections that are not registered yet: without proof, with a proof of their
+ * own, and with a join key that many prove.
  *
  * `core/fleet/connection-seats.ts` decides who gets a seat and who gives way.
  */
 import {
+  chooseJoiningSeat,
   chooseProvenSeat,
   chooseUnprovenSeat,
   holderOfAddress,
+  isJoinKeyHolder,
   type Seat,
   type SeatDecision,
 } from '../../core/fleet/connection-seats.ts'
@@ -17,6 +20,7 @@ export class UnregisteredSeats {
   /** Oldest first. */
   readonly #unproven = new Map<number, Seat>()
   readonly #proven = new Map<number, Seat>()
+  readonly #joining = new Map<number, Seat>()
   readonly #timers: Pick<MonotonicTimers, 'now'>
 
   constructor(timers: Pick<MonotonicTimers, 'now'>) {
@@ -37,24 +41,32 @@ export class UnregisteredSeats {
     const decision = this.#choose(address, proof)
     if (decision.is === 'full') return decision
     if (decision.is === 'displace') this.leave(decision.number)
-    const seats = proof === undefined ? this.#unproven : this.#proven
-    seats.set(number, { number, holder: proof ?? holderOfAddress(address), since: this.#timers.now() })
+    const holder = proof ?? holderOfAddress(address)
+    this.#seatsFor(proof).set(number, { number, holder, since: this.#timers.now() })
     return decision
   }
 
+  #seatsFor(proof: string | undefined): Map<number, Seat> {
+    if (proof === undefined) return this.#unproven
+    return isJoinKeyHolder(proof) ? this.#joining : this.#proven
+  }
+
   #choose(address: string, proof: string | undefined): SeatDecision {
-    return proof === undefined
-      ? chooseUnprovenSeat([...this.#unproven.values()], holderOfAddress(address), this.#timers.now())
-      : chooseProvenSeat([...this.#proven.values()], proof)
+    const taken = [...this.#seatsFor(proof).values()]
+    const now = this.#timers.now()
+    if (proof === undefined) return chooseUnprovenSeat(taken, holderOfAddress(address), now)
+    return isJoinKeyHolder(proof) ? chooseJoiningSeat(taken, proof, now) : chooseProvenSeat(taken, proof)
   }
 
   leave(number: number): void {
     this.#unproven.delete(number)
     this.#proven.delete(number)
+    this.#joining.delete(number)
   }
 
   reportGauges(meters: Meters): void {
     meters.gauge('workers_unregistered', this.#unproven.size, { proof: 'none' })
     meters.gauge('workers_unregistered', this.#proven.size, { proof: 'valid' })
+    meters.gauge('workers_unregistered', this.#joining.size, { proof: 'join-key' })
   }
 }

@@ -15,6 +15,7 @@ import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
 import type { ConnectionContext } from './connection.machine.ts'
 import type { DispatchBackoff } from './dispatch-backoff.ts'
+import type { EphemeralWorkers } from './ephemeral-workers.ts'
 import type { Setbacks } from './setbacks.ts'
 import type { WorkerContext, WorkerEvent } from './worker.machine.ts'
 import { WORKER } from './worker.names.ts'
@@ -32,6 +33,7 @@ export interface WorkerManagerPorts {
   readonly registration: WorkerRegistration
   readonly dispatchBackoff: DispatchBackoff
   readonly setbacks: Setbacks
+  readonly ephemeralWorkers: EphemeralWorkers
   readonly frameReceiver: FrameReceiver
   readonly undeliveredDiscards: UndeliveredDiscards
   readonly terminals: TerminalSessions
@@ -188,6 +190,7 @@ export class WorkerManager {
   #onConnectionLost(workerId: string): void {
     this.#ports.terminals.onConnectionLost(workerId)
     this.#reportWorkerLost([...(this.#ports.workers.get(workerId)?.leases ?? [])])
+    this.#ports.ephemeralWorkers.check(workerId)
     this.#ports.requestScheduling()
     this.schedulePush()
   }

@@ -1,10 +1,11 @@
 /**
- * WorkerProofs checks the secret in a worker's upgrade request: its credential, or a pairing token.
+ * WorkerProofs checks the secret in a worker's upgrade request: its credential, a pairing token, or a join key.
  *
  * A proof only gives the connection a seat that others cannot take; `register` still decides who the worker is. So a
- * wrong proof counts as none, and is never a reason for `unauthorized`. A pairing token is not redeemed here.
+ * wrong proof counts as none, and is never a reason for `unauthorized`. Nothing is redeemed here.
  */
 import type { Meters } from '../../core/ports.ts'
+import type { JoinKeys } from './join-keys.ts'
 import type { PairingTokens } from './pairing-tokens.ts'
 import { provesCredential } from './worker-registration.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
@@ -13,6 +14,7 @@ export interface WorkerProofsPorts {
   readonly meters: Meters
   readonly workers: WorkerRegistry
   readonly pairingTokens: PairingTokens
+  readonly joinKeys: JoinKeys
 }
 
 export class WorkerProofs {
@@ -25,13 +27,13 @@ export class WorkerProofs {
   /**
    * Returns the holder of a valid secret, or undefined. Takes the same time for unknown workers and wrong secrets.
    *
-   * @param workerId absent for a pairing token
+   * @param workerId absent for a pairing token and a join key
    */
   check(workerId: string | undefined, secret: string): string | undefined {
-    const { meters, workers, pairingTokens } = this.#ports
+    const { meters, workers, pairingTokens, joinKeys } = this.#ports
     const holder =
       workerId === undefined
-        ? pairingTokens.holderOf(secret)
+        ? (pairingTokens.holderOf(secret) ?? joinKeys.holderOf(secret))
         : provesCredential(workers.get(workerId), secret)
           ? `worker ${workerId}`
           : undefined

@@ -5,7 +5,7 @@
  * host refuses it as unknown, so that refusal is sent only after a commit. After the registration the leases that the
  * worker claims are reconciled with those it holds.
  */
-import { admitRegistration } from '../../core/fleet/admission.ts'
+import { admitRegistration, type RegistrationAdmission } from '../../core/fleet/admission.ts'
 import { workerNameOrDefault } from '../../core/fleet/naming.ts'
 import { hashSecret, isSameHash, newCredential, newWorkerId } from '../../core/fleet/token.ts'
 import type { Meters, RandomSource } from '../../core/ports.ts'
@@ -13,6 +13,7 @@ import { type RunLease, readRegister, type WorkerFrameOf } from '../../protocol/
 import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protocol/limits.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { JoinKeys } from './join-keys.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
 import type { PairingTokens } from './pairing-tokens.ts'
 import type { WorkerEvent, WorkerInput } from './worker.machine.ts'
@@ -29,6 +30,7 @@ export interface WorkerRegistrationPorts {
   readonly system: ActorSystem
   readonly workers: WorkerRegistry
   readonly pairingTokens: PairingTokens
+  readonly joinKeys: JoinKeys
   readonly connections: WorkerConnections
   readonly reconciliation: LeaseReconciliation
   readonly acknowledgements: LeaseAcknowledgements
@@ -68,9 +70,10 @@ export class WorkerRegistration {
       return
     }
     const { frame } = read
-    if (frame.auth.kind === 'pairing') this.#enroll(connection, frame, frame.auth.token)
-    else if (frame.auth.kind === 'join') this.#enroll(connection, frame, frame.auth.key)
-    else this.#authenticate(connection, frame, frame.auth.workerId, frame.auth.secret)
+    const { auth } = frame
+    if (auth.kind === 'pairing') this.#redeem(connection, frame, auth.token)
+    else if (auth.kind === 'join') this.#join(connection, frame, auth.key)
+    else this.#authenticate(connection, frame, auth.workerId, auth.secret)
   }
 
   /** The enrollment is on disk: send the credential. */
@@ -83,18 +86,36 @@ export class WorkerRegistration {
     this.#synchronize(connection, worker, pendingWelcome.claims)
   }
 
-  #enroll(connection: WorkerConnection, frame: WorkerFrameOf<'register'>, token: string): void {
-    const { system, workers, random, pairingTokens, connections } = this.#ports
+  #redeem(connection: WorkerConnection, frame: WorkerFrameOf<'register'>, token: string): void {
+    const { workers, pairingTokens, connections } = this.#ports
     if (workers.size >= WORKERS_MAX) {
       connections.refuse(connection, 'protocol', `this host has ${WORKERS_MAX} workers already; revoke one`)
       return
     }
-    const redeemed = pairingTokens.redeem(token)
-    const verdict = admitRegistration(redeemed)
+    const id = this.#enroll(connection, frame, admitRegistration(pairingTokens.redeem(token)))
+    if (id !== undefined) pairingTokens.onEnrolled(token, id)
+  }
+
+  /** A machine of an autoscaled group comes back until there is room. */
+  #join(connection: WorkerConnection, frame: WorkerFrameOf<'register'>, key: string): void {
+    const { workers, joinKeys, connections } = this.#ports
+    const verdict = joinKeys.admit(key)
+    if (verdict.ok && workers.size >= WORKERS_MAX)
+      connections.closeForRetry(connection, `this host has ${WORKERS_MAX} workers already; revoke one`)
+    else this.#enroll(connection, frame, verdict)
+  }
+
+  /** Returns the worker's id; undefined when it was refused. */
+  #enroll(
+    connection: WorkerConnection,
+    frame: WorkerFrameOf<'register'>,
+    verdict: RegistrationAdmission,
+  ): string | undefined {
+    const { system, random, connections } = this.#ports
     this.#countOutcome(verdict.ok ? 'enrolled' : verdict.code)
     if (!verdict.ok) {
       connections.refuse(connection, verdict.code, verdict.reason)
-      return
+      return undefined
     }
     const id = newWorkerId(random.bytes(8))
     const credential = newCredential(random.bytes(32))
@@ -105,17 +126,19 @@ export class WorkerRegistration {
       enrolledAt: this.#ports.instant(),
       local: verdict.local,
       capabilities: frame.capabilities,
+      ...(verdict.joinKey === undefined ? {} : { joinKey: verdict.joinKey.id }),
+      ...(verdict.joinKey?.ephemeral === true ? { ephemeral: true } : {}),
     }
     if (!system.spawn(WORKER, id, input).ok) {
       connections.closeForRetry(connection, 'the enrollment could not be recorded; try again')
-      return
+      return undefined
     }
     if (input.local) this.#revokeOlderLocal(id)
-    pairingTokens.onEnrolled(token, id)
     connection.pendingWelcome = { credential, claims: frame.activeLeases }
     connections.markRegistered(connection, id)
     const welcome: WorkerEffect = { type: 'worker.send registered', connection: connection.number }
     system.runAfterCommit(welcome)
+    return id
   }
 
   /** The host runs one local worker, which enrolls again only when its old credential is lost: revoke the old one. */

@@ -5,8 +5,9 @@
  * drift. The registry may be ahead of the disk by the commit that is under way.
  */
 import type { WorkerFacts } from '../../core/fleet/obstacles.ts'
-import type { FleetDemandResponse, WorkerAgents, WorkerState, WorkerView } from '../../protocol/worker.ts'
+import type { FleetDemandResponse, WorkerState, WorkerView } from '../../protocol/worker.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
+import { RegistryEntry } from './registry-entry.ts'
 import type { Setback } from './setbacks.ts'
 import type { WorkerContext } from './worker.machine.ts'
 import { drainOf, viewOf } from './worker-view.ts'
@@ -33,45 +34,6 @@ export interface CurrentConnection {
   readonly number: number
   readonly since: string
   readonly address: string
-}
-
-class RegistryEntry implements EnrolledWorker {
-  context: WorkerContext
-  state: WorkerState
-  readonly leases = new Set<string>()
-  connection: CurrentConnection | undefined
-  lastSeenAt: number | undefined
-  attachSessions = 0
-  pausedUntil = 0
-  hold?: string
-  lastFrameAt = 0
-  readonly refusals: { at: number; class: string; detail: string }[] = []
-  readonly setbacks = new Map<string, Setback>()
-
-  constructor(context: WorkerContext, state: WorkerState) {
-    this.context = context
-    this.state = state
-  }
-
-  get id(): string {
-    return this.context.id
-  }
-  get name(): string {
-    return this.context.name
-  }
-  get online(): boolean {
-    return this.connection !== undefined
-  }
-  get max(): number {
-    const { capabilities } = this.context
-    return capabilities === null || capabilities.ending === true ? 0 : capabilities.maxConcurrency
-  }
-  get agents(): WorkerAgents | undefined {
-    return this.context.capabilities?.agents
-  }
-  get used(): number {
-    return this.leases.size
-  }
 }
 
 export class WorkerRegistry {
@@ -171,6 +133,14 @@ export class WorkerRegistry {
     return this.#workers.size
   }
 
+  /** How many workers are enrolled with each join key. */
+  countByJoinKey(): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>()
+    for (const { context } of this.#workers.values())
+      if (context.joinKey !== undefined) counts.set(context.joinKey, (counts.get(context.joinKey) ?? 0) + 1)
+    return counts
+  }
+
   lease(id: string): LeaseContext | undefined {
     return this.#leases.get(id)
   }
@@ -198,9 +168,8 @@ export class WorkerRegistry {
     return [...this.#workers.values()].sort((a, b) => byEnrollment(a.context, b.context)).map(viewOf)
   }
 
-  demand(workerId: string, queuedRuns: number, wanted: number): FleetDemandResponse | undefined {
-    const own = this.#workers.get(workerId)
-    if (own === undefined) return undefined
+  /** The demand of the fleet, for the holder of a join key. */
+  fleetDemand(queuedRuns: number, wanted: number): Omit<FleetDemandResponse, 'worker'> {
     const { connected, spare } = this.capacity()
     return {
       queuedRuns,
@@ -208,6 +177,14 @@ export class WorkerRegistry {
       activeRuns: this.#leases.size,
       connectedWorkers: connected,
       spareCapacity: spare,
+    }
+  }
+
+  demand(workerId: string, queuedRuns: number, wanted: number): FleetDemandResponse | undefined {
+    const own = this.#workers.get(workerId)
+    if (own === undefined) return undefined
+    return {
+      ...this.fleetDemand(queuedRuns, wanted),
       worker: {
         id: workerId,
         connected: own.online,

@@ -16,6 +16,8 @@ export function viewOf({ context, state, connection, leases, lastSeenAt }: Enrol
     ...drainOf(state, context),
     connection: connection === undefined ? 'offline' : 'online',
     ...(context.local ? { local: true } : {}),
+    ...(context.joinKey === undefined ? {} : { joinKey: context.joinKey }),
+    ...(context.ephemeral === true ? { ephemeral: true } : {}),
     ...(context.capabilities === null ? {} : { capabilities: context.capabilities }),
     activeRuns: leases.size,
     enrolledAt: context.enrolledAt,

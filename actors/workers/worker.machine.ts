@@ -1,5 +1,6 @@
 /**
- * The worker machine follows one enrolled worker, whether it is connected or not, until it is revoked.
+ * The worker machine follows one enrolled worker, whether it is connected or not, until it is revoked or, when it is
+ * ephemeral, stays away.
  *
  * The host stores only the hash of the worker's credential. Revoking deletes the record from disk; the worker's leases
  * then end at their own deadlines, because its agents may still be running.
@@ -22,6 +23,9 @@ export interface WorkerInput {
   readonly enrolledAt: string
   readonly local: boolean
   readonly capabilities: WorkerCapabilities
+  /** The id of the join key that enrolled the worker. */
+  readonly joinKey?: string
+  readonly ephemeral?: true
 }
 
 export type WorkerEvent =
@@ -36,20 +40,31 @@ export type WorkerEvent =
   | { readonly type: 'revoked' }
   /** The worker did not prove in time that it received its credential. */
   | { readonly type: 'proof timed out' }
+  /** An ephemeral worker has neither a connection nor a lease. `until`: wall milliseconds. */
+  | { readonly type: 'vacated'; readonly until: number }
+  /** An ephemeral worker did not come back in time. */
+  | { readonly type: 'deadline.vacancy' }
 
-const { endActor } = defineActions<WorkerContext, WorkerEvent, never>()
+const { endActor, setDeadline, cancelDeadline } = defineActions<WorkerContext, WorkerEvent, never>()
 
 const transitionsOfAll = {
-  seen: { actions: 'noteSeen' },
+  seen: [
+    { guard: 'isVacant', actions: ['noteSeen', 'noteReturn', 'cancelVacancyDeadline'] },
+    { actions: 'noteSeen' },
+  ],
   proven: { actions: 'noteProof' },
   renamed: { actions: 'rename' },
   revoked: 'revoked',
   'proof timed out': 'revoked',
+  vacated: { guard: 'isOccupied', actions: ['noteVacancy', 'setVacancyDeadline'] },
+  'deadline.vacancy': 'revoked',
 } as const
 
 export const workerMachine = setup({
   types: {} as { context: WorkerContext; events: WorkerEvent; input: WorkerInput },
   guards: {
+    isVacant: ({ context }) => context.vacant === true,
+    isOccupied: ({ context }) => context.vacant !== true,
     isLastHolder: ({ context, event }) =>
       event.type === 'drain released' && releaseDrainHolder(context.drainedBy, event.by).length === 0,
   },
@@ -57,6 +72,13 @@ export const workerMachine = setup({
     noteSeen: assign(({ event }) =>
       event.type === 'seen' ? { lastSeenAt: event.at, capabilities: event.capabilities } : {},
     ),
+    noteVacancy: assign({ vacant: true }),
+    setVacancyDeadline: setDeadline(({ event }) => ({
+      name: 'vacancy',
+      at: event.type === 'vacated' ? event.until : 0,
+    })),
+    noteReturn: assign({ vacant: false }),
+    cancelVacancyDeadline: cancelDeadline('vacancy'),
     noteProof: assign({ proven: true }),
     rename: assign(({ event }) => (event.type === 'renamed' ? { name: event.name } : {})),
     noteHolder: assign(({ context, event }) =>
@@ -116,17 +138,19 @@ export const workerKind: ActorKind = {
   name: WORKER,
   logic: workerMachine,
   codec: createSnapshotCodec({
-    version: 5,
+    version: 6,
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
     schema: snapshotShape(WorkerFields),
     // Version 2: capabilities may name what confines a run. Version 3: capabilities may name the agents.
     // Version 4: capabilities may name the version of git. Version 5: a drain names who holds it, and capabilities say
     // that a worker takes one run, or ends.
+    // Version 6: a worker may be of a join key, and ephemeral.
     lifts: {
       1: (record) => ({ ...record, v: 2 }),
       2: (record) => ({ ...record, v: 3 }),
       3: (record) => ({ ...record, v: 4 }),
       4: (record) => ({ ...record, v: 5 }),
+      5: (record) => ({ ...record, v: 6 }),
     },
   }),
   supervision: {

@@ -7,6 +7,7 @@ import type { LogChoice } from '../log-options.ts'
 export interface WorkerOptions extends LogChoice {
   readonly host?: string
   readonly tokenFile?: string
+  readonly joinKeyFile?: string
   readonly name?: string
   /** Absent: 2, or 1 for a worker that takes one run. */
   readonly concurrency?: number

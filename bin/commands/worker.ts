@@ -110,10 +110,10 @@ async function openWorkerIdentity(
   options: WorkerOptions,
   log: Log,
 ): Promise<StoredIdentity> {
-  const { tokenFile } = options
   const opened = await openIdentity({
     credentialFile: join(dataDir, 'credential.json'),
-    ...(tokenFile === undefined ? {} : { tokenFile }),
+    tokenFile: options.tokenFile,
+    joinKeyFile: options.joinKeyFile,
     host: new URL(url).hostname,
     log,
     replaceFile,

@@ -75,6 +75,10 @@ export const workerCommand = () =>
       '--token-file <path>',
       'a pairing token, needed once; the file is deleted when it is redeemed and the credential is on disk',
     )
+    .option(
+      '--join-key-file <path>',
+      'a join key, for machines that nobody pairs one by one; used without a credential, and when the enrollment is gone',
+    )
     .option('--name <name>', 'what the fleet calls this worker (default: the name of this machine)')
     .addOption(
       new Option('--concurrency <n>', 'runs at once (default: 2, and 1 with --once)').argParser((text) =>

@@ -190,8 +190,10 @@ export interface WorkerCredential {
   readonly installation?: string
 }
 
-/** The worker's credential and pairing token, in owner-only files on the worker's disk. */
+/** The worker's credential, pairing token and join key, in owner-only files on the worker's disk. */
 export interface WorkerIdentity {
+  /** With it the worker enrolls when it has no credential, and again when its enrollment is gone. */
+  readonly joinKey?: string | undefined
   /** Returns the stored credential. */
   credential(): WorkerCredential | undefined
   /** Returns the pairing token that is not redeemed yet. */

@@ -5,15 +5,19 @@
  * cure ends the worker, so that a person notices. Two rejections only look permanent: a `register` that arrived after
  * the host's timeout, and a host that first accepted this worker and later calls its frames malformed. In the second
  * case finished work may still need delivery, and an update of the host cures it, so the worker retries rarely.
- * A host of another installation cannot end an enrollment: its address or its database is wrong.
+ * A host of another installation cannot end an enrollment: its address or its database is wrong. A worker with a join
+ * key enrolls again when its enrollment is gone, but not with a key that was refused.
  */
 import type { RejectionCode } from '../../protocol/frames.ts'
 import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
 
 export interface RejectionFacts {
-  /** The worker registered with a pairing token, not with a credential. */
+  /** The worker registered with a pairing token. */
   readonly withToken: boolean
+  /** The worker registered with a join key. */
+  readonly withJoinKey: boolean
   readonly hasCredential: boolean
+  readonly hasJoinKey: boolean
   /** The host had accepted the registration on this connection. */
   readonly registered: boolean
   /** The host had accepted a registration of this process. */
@@ -32,6 +36,8 @@ export type RejectionVerdict =
   /** `retry`: as after any other lost connection. */
   | { readonly is: 'retry' }
   | { readonly is: 'retry-rarely' }
+  /** The enrollment is gone: enroll again with the join key. */
+  | { readonly is: 'join-again' }
   /** Another installation does not know the worker: keep the credential, and retry as after a lost connection. */
   | { readonly is: 'foreign-host'; readonly detail: string }
   | { readonly is: 'end'; readonly end: RejectionEnd }
@@ -48,7 +54,7 @@ export function judgeRejection(code: RejectionCode, reason: string, facts: Rejec
   switch (code) {
     case 'invalid-token':
     case 'expired-token':
-      return facts.hasCredential ? { is: 'retry' } : end('no-credential', tokenRefused(reason))
+      return tokenOrKeyRefused(reason, facts)
     case 'unauthorized':
       return unauthorized(reason, facts)
     case 'protocol':
@@ -60,10 +66,20 @@ export function judgeRejection(code: RejectionCode, reason: string, facts: Rejec
   }
 }
 
+function tokenOrKeyRefused(reason: string, facts: RejectionFacts): RejectionVerdict {
+  if (facts.withJoinKey) return end('no-credential', keyRefused(reason))
+  return facts.hasCredential || facts.hasJoinKey
+    ? { is: 'retry' }
+    : end('no-credential', tokenRefused(reason))
+}
+
 /** Only the installation that enrolled the worker can end the enrollment; a restored database knows the worker again. */
-function unauthorized(reason: string, { ownInstallation, rejectedBy }: RejectionFacts): RejectionVerdict {
+function unauthorized(reason: string, facts: RejectionFacts): RejectionVerdict {
+  const { ownInstallation, rejectedBy, hasJoinKey } = facts
   if (ownInstallation === undefined || ownInstallation === rejectedBy)
-    return end('unauthorized', `the host does not know this worker any more (${reason}); pair it again`)
+    return hasJoinKey
+      ? { is: 'join-again' }
+      : end('unauthorized', `the host does not know this worker any more (${reason}); pair it again`)
   return { is: 'foreign-host', detail: foreignHost(ownInstallation, rejectedBy) }
 }
 
@@ -90,6 +106,9 @@ function malformed(
 
 const tokenRefused = (reason: string): string =>
   `the pairing token was refused (${reason}); get a new one from the host (POST /api/workers/pairing-tokens)`
+
+const keyRefused = (reason: string): string =>
+  `the join key was refused (${reason}); list the keys on the host (switchyard workers join-keys) and put a good one into --join-key-file`
 
 const foreignHost = (own: string, rejectedBy: string | undefined): string =>
   `the host is ${rejectedBy === undefined ? 'an unnamed installation' : `the installation ${rejectedBy}`}, but this ` +

@@ -5,10 +5,12 @@
  * once: a flood from one address then competes only with itself. A worker behind such an address needs proof, because
  * others may take all seats of the address before the worker registers. When all seats are taken, the oldest connection
  * gives way after two seconds. Before that, only the address that holds the most gives way. Proven connections have
- * seats apart, which connections without proof cannot take.
+ * seats apart, which connections without proof cannot take. Many machines prove the same join key, so those have seats of
+ * their own, and a newcomer without a seat comes back later.
  */
 import {
   WORKER_SEAT_MS_MIN,
+  WORKERS_JOINING_MAX,
   WORKERS_PROVEN_UNREGISTERED_MAX,
   WORKERS_UNREGISTERED_MAX,
   WORKERS_UNREGISTERED_PER_ADDRESS_MAX,
@@ -16,7 +18,7 @@ import {
 
 export interface Seat {
   readonly number: number
-  /** The address, worker or token that the seat counts for: see `holderOfAddress`. */
+  /** The address, worker, token or join key that the seat counts for. */
   readonly holder: string
   /** Monotonic instant. */
   readonly since: number
@@ -34,8 +36,23 @@ export function chooseUnprovenSeat(taken: readonly Seat[], holder: string, now: 
   const [oldestOwn] = own
   if (oldestOwn !== undefined && own.length >= WORKERS_UNREGISTERED_PER_ADDRESS_MAX)
     return { is: 'displace', number: oldestOwn.number }
+  return chooseSharedSeat(taken, holder, now, WORKERS_UNREGISTERED_MAX)
+}
+
+/** @param taken the seats of connections that proved a join key, oldest first */
+export function chooseJoiningSeat(taken: readonly Seat[], holder: string, now: number): SeatDecision {
+  return chooseSharedSeat(taken, holder, now, WORKERS_JOINING_MAX)
+}
+
+function chooseSharedSeat(
+  taken: readonly Seat[],
+  holder: string,
+  now: number,
+  seatsMax: number,
+): SeatDecision {
+  const own = taken.filter((seat) => seat.holder === holder)
   const [oldest] = taken
-  if (oldest === undefined || taken.length < WORKERS_UNREGISTERED_MAX) return { is: 'free' }
+  if (oldest === undefined || taken.length < seatsMax) return { is: 'free' }
   if (now - oldest.since >= WORKER_SEAT_MS_MIN) return { is: 'displace', number: oldest.number }
   const most = seatsOfLargestHolder(taken)
   const [first] = most
@@ -57,6 +74,11 @@ function seatsOfLargestHolder(taken: readonly Seat[]): readonly Seat[] {
   )
   return byHolder.reduce((most, seats) => (seats.length > most.length ? seats : most), [])
 }
+
+const JOIN_KEY_HOLDER = 'join-key '
+
+export const holderOfJoinKey = (id: string): string => `${JOIN_KEY_HOLDER}${id}`
+export const isJoinKeyHolder = (holder: string): boolean => holder.startsWith(JOIN_KEY_HOLDER)
 
 /**
  * A machine has all of 127.0.0.0/8 and usually a whole IPv6 /64 network, so each of these is one holder.

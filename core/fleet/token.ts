@@ -8,9 +8,18 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 
 const SECRET_BYTES = 32
 const WORKER_ID_BYTES = 8
+const JOIN_KEY_ID_BYTES = 4
 
 export function newPairingToken(bytes: Uint8Array): string {
   return `wp-${takeBytes(bytes, SECRET_BYTES).toString('base64url')}`
+}
+
+export function newJoinKey(bytes: Uint8Array): string {
+  return `wj-${takeBytes(bytes, SECRET_BYTES).toString('base64url')}`
+}
+
+export function newJoinKeyId(bytes: Uint8Array): string {
+  return `jk-${takeBytes(bytes, JOIN_KEY_ID_BYTES).toString('hex')}`
 }
 
 export function newCredential(bytes: Uint8Array): string {

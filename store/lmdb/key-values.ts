@@ -25,6 +25,7 @@ const COLLECTION_CODE: Readonly<Record<KeyValueCollection, string>> = {
   settlement: 'c',
   'settled-lease': 'x',
   'day-costs': 'u',
+  'join-key': 'j',
 }
 
 export const keyValueKey = (collection: KeyValueCollection, key: string): string =>

@@ -83,6 +83,7 @@ const finalizing: RunMachineEvent = {
 }
 const proven: WorkerEvent = { type: 'proven' }
 const drained: WorkerEvent = { type: 'drained', by: 'operator' }
+const vacated: WorkerEvent = { type: 'vacated', until: Date.parse(T1) }
 
 const lease = (state: string, ...events: LeaseEvent[]): ActorPose => ({
   kind: leaseKind,
@@ -134,6 +135,7 @@ export const workers = [
   worker('active', proven),
   worker('draining', proven, drained),
   worker('draining', drained),
+  { ...worker('active', proven, vacated), input: { ...WORKER_INPUT, joinKey: 'jk-1', ephemeral: true } },
 ]
 
 const cleared: ExecutionEvent = { type: 'older execution gone' }

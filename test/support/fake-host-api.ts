@@ -18,6 +18,7 @@ import { batchesOf } from './event-batches.ts'
 import { createFakeProviderApi, type ProviderAnswers } from './fake-provider-api.ts'
 
 export const WORKER_ID = 'wk-0123456789abcdef'
+export const JOIN_KEY = 'wj-test-key-0123456789abcdefghijklmn'
 export const CREDENTIAL = 'wc-test-credential-0123456789abcdefghijklmn'
 export const LISTED_ORIGIN = 'https://dash.example'
 
@@ -121,6 +122,7 @@ export function createFakeHostApi(): FakeHostApi {
     allowedOrigins: () => [LISTED_ORIGIN],
     admitWorker: (workerId, secret) =>
       workerId === WORKER_ID && secret === CREDENTIAL ? yes({ workerId }) : no('forbidden', 'no'),
+    admitJoinKey: (key) => (key === JOIN_KEY ? yes(undefined) : no('forbidden', 'no')),
     isOpen: () => hostApi.acceptsWork,
     storeState: () => ({ is: 'ready' }),
     updateGauges: () => {},
@@ -316,6 +318,9 @@ type WorkerMethod =
   | 'revokeWorker'
   | 'mintPairingToken'
   | 'provisionWorker'
+  | 'joinKeys'
+  | 'createJoinKey'
+  | 'deleteJoinKey'
   | 'demand'
   | 'changeWorkerState'
   | 'connectWorker'
@@ -342,19 +347,14 @@ function createWorkerApi(hostApi: () => FakeHostApi): HostApiPart<WorkerMethod> 
   }
   const turned = (id: string, state: WorkerState) => change(id, (worker) => yes({ ...worker, state }))
   const demand: HostApi['demand'] = (id) => {
+    const fleet = { queuedRuns: 1, wanted: 1, activeRuns: 2, connectedWorkers: 0, spareCapacity: 0 }
+    if (id === undefined) return yes(fleet)
     const worker = hostApi().workersById.get(id)
     if (worker === undefined) return no('forbidden', 'no')
     const { state, drainedBy } = worker
     const holders = drainedBy === undefined ? {} : { drainedBy }
     const own = { id, connected: false, state, ...holders, activeRuns: 0, attachSessions: 0 }
-    return yes({
-      queuedRuns: 1,
-      wanted: 1,
-      activeRuns: 2,
-      connectedWorkers: 0,
-      spareCapacity: 0,
-      worker: own,
-    })
+    return yes({ ...fleet, worker: own })
   }
   return {
     fleet,
@@ -374,6 +374,10 @@ function createWorkerApi(hostApi: () => FakeHostApi): HostApiPart<WorkerMethod> 
     },
     provisionWorker: async () => yes({ ok: true, output: '' }),
     mintPairingToken: () => yes({ token: 'wp-test', expiresAt: at }),
+    joinKeys: () => ({ joinKeys: [] }),
+    createJoinKey: async ({ ephemeral = false, ...terms }) =>
+      yes({ id: 'jk-test', ...terms, ephemeral, key: JOIN_KEY }),
+    deleteJoinKey: async (id) => (id === 'jk-test' ? yes({ ok: true }) : no('unknown', 'no such key')),
     demand,
     changeWorkerState: async (id, state) => {
       turned(id, state)

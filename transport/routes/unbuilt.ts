@@ -5,8 +5,4 @@
  */
 import type { RouteName } from '../../protocol/routes.ts'
 
-export const unbuilt = [
-  'listJoinKeys',
-  'createJoinKey',
-  'deleteJoinKey',
-] as const satisfies readonly RouteName[]
+export const unbuilt = [] as const satisfies readonly RouteName[]

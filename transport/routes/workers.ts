@@ -8,6 +8,9 @@ type WorkerRoute =
   | 'listWorkers'
   | 'mintPairingToken'
   | 'provisionWorker'
+  | 'listJoinKeys'
+  | 'createJoinKey'
+  | 'deleteJoinKey'
   | 'renameWorker'
   | 'drainWorker'
   | 'enableWorker'
@@ -15,17 +18,33 @@ type WorkerRoute =
   | 'readDemand'
   | 'changeWorkerState'
 
-export function workerHandlers(hostApi: HostApi): Pick<Handlers, WorkerRoute> {
+/** @param fingerprint of the fleet listener's certificate */
+export function workerHandlers(
+  hostApi: HostApi,
+  fingerprint: string | undefined,
+): Pick<Handlers, WorkerRoute> {
+  const named = fingerprint === undefined ? {} : { fingerprint }
   return {
     listWorkers: () => json(hostApi.fleet()),
-    mintPairingToken: () => resultReply(hostApi.mintPairingToken()),
+    mintPairingToken: () => {
+      const minted = hostApi.mintPairingToken()
+      return minted.ok ? json({ ...minted.value, ...named }) : refusalReply(minted.refusal)
+    },
+    listJoinKeys: () => json(hostApi.joinKeys()),
+    createJoinKey: async ({ body }) => {
+      const created = await hostApi.createJoinKey(body)
+      return created.ok ? json({ ...created.value, ...named }) : refusalReply(created.refusal)
+    },
+    deleteJoinKey: async ({ params, query }) =>
+      resultReply(await hostApi.deleteJoinKey(params.id, query.workers !== undefined)),
     provisionWorker: async ({ body }) => resultReply(await hostApi.provisionWorker(body)),
     renameWorker: async ({ params, body }) => resultReply(await hostApi.renameWorker(params.id, body.name)),
     drainWorker: async ({ params }) => resultReply(await hostApi.drainWorker(params.id)),
     enableWorker: async ({ params }) => resultReply(await hostApi.enableWorker(params.id)),
     revokeWorker: async ({ params }) => resultReply(await hostApi.revokeWorker(params.id)),
     readDemand: (ask) => {
-      const demand = hostApi.demand(requireWorkerId(ask))
+      // Without a worker a join key was admitted.
+      const demand = hostApi.demand(ask.workerId)
       return demand.ok ? jsonText(demandText(demand.value)) : refusalReply(demand.refusal)
     },
     changeWorkerState: async (ask) =>
@@ -34,7 +53,7 @@ export function workerHandlers(hostApi: HostApi): Pick<Handlers, WorkerRoute> {
 }
 
 /** The authenticated worker; other claims in the request are ignored. */
-function requireWorkerId({ workerId }: RouteRequest<'readDemand' | 'changeWorkerState'>): string {
+function requireWorkerId({ workerId }: RouteRequest<'changeWorkerState'>): string {
   if (workerId === undefined) throw new Error('a worker route was called without an authenticated worker')
   return workerId
 }

@@ -148,6 +148,8 @@ const WORKS: Readonly<Record<string, number>> = {
   'POST /api/runs/x/followup': 400,
   'GET /api/workers': 200,
   'POST /api/workers/pairing-tokens': 200,
+  'GET /api/workers/join-keys': 200,
+  'DELETE /api/workers/join-keys/x': 404,
   'POST /api/workers/x/drain': 404,
   'POST /api/workers/x/enable': 404,
   'DELETE /api/workers/x': 404,

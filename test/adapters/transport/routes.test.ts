@@ -11,6 +11,7 @@ import {
   fakeMemory,
   fakeRun,
   fakeWorker,
+  JOIN_KEY,
   WORKER_ID,
 } from '../../support/fake-host-api.ts'
 import { openTestServer, type TestServer, TOKEN } from '../../support/test-resources.ts'
@@ -456,6 +457,38 @@ test('demand is answered to the worker itself, on both listeners, with any encod
   }
 })
 
+test('a join key reads the demand of the whole fleet on both listeners, and changes no worker', async () => {
+  const { ask, url, fleetPort } = await open()
+  for (const base of [url, `http://127.0.0.1:${fleetPort}`]) {
+    const answer = await ask('GET /api/worker/demand', undefined, JOIN_KEY, base)
+    expect(answer).toMatchObject({
+      status: 200,
+      body: { queuedRuns: 1, activeRuns: 2, connectedWorkers: 0, spareCapacity: 0 },
+    })
+    expect(answer.body).not.toHaveProperty('worker')
+    for (const [line, secret] of [
+      ['GET /api/worker/demand', `${JOIN_KEY}x`],
+      [`GET /api/worker/demand?workerId=${WORKER_ID}`, JOIN_KEY],
+      ['GET /api/worker/demand?workerId=', JOIN_KEY],
+      ['POST /api/worker/state?state=draining', JOIN_KEY],
+    ] as const)
+      expect(await ask(line, undefined, secret, base)).toMatchObject({ status: 403 })
+  }
+})
+
+test('a join key is created, listed and deleted', async () => {
+  const { ask } = await open()
+  expect(await ask('POST /api/workers/join-keys', { name: 'fleet', ephemeral: true })).toMatchObject({
+    status: 200,
+    body: { id: 'jk-test', name: 'fleet', ephemeral: true, key: JOIN_KEY },
+  })
+  expect(await ask('POST /api/workers/join-keys', { name: 'x'.repeat(61) })).toMatchObject({ status: 400 })
+  expect(await ask('GET /api/workers/join-keys')).toMatchObject({ status: 200, body: { joinKeys: [] } })
+  expect(await ask('DELETE /api/workers/join-keys/jk-test?workers=1')).toMatchObject({ body: { ok: true } })
+  expect(await ask('DELETE /api/workers/join-keys/jk-test?workers=2')).toMatchObject({ status: 400 })
+  expect(await ask('DELETE /api/workers/join-keys/jk-other')).toMatchObject({ status: 404 })
+})
+
 test('the handwritten demand text equals JSON.stringify', () => {
   const counts = { activeRuns: 1, attachSessions: 2 }
   const worker = { id: WORKER_ID, connected: true, state: 'active', ...counts } as const
@@ -468,6 +501,8 @@ test('the handwritten demand text equals JSON.stringify', () => {
     worker,
   }
   expect(demandText(demand)).toBe(JSON.stringify(demand))
+  const { worker: _, ...fleet } = demand
+  expect(demandText(fleet)).toBe(JSON.stringify(fleet))
   const drainedBy: DrainHolder[] = ['operator', 'supervisor']
   const drained = { state: 'draining', drainedBy } as const
   const odd = { ...demand, worker: { id: 'a"\\\n', connected: false, ...drained, ...counts } }

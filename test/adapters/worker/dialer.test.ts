@@ -166,18 +166,23 @@ describe('no connection', () => {
     const requests: string[] = []
     const port = await listener((socket) => socket.once('data', (bytes) => requests.push(bytes.toString())))
     const log = createRecordingLog()
-    const proofs: WorkerAuth[] = [PROOF, { kind: 'pairing', token: 'wp-token' }]
+    const proofs: WorkerAuth[] = [
+      PROOF,
+      { kind: 'pairing', token: 'wp-token' },
+      { kind: 'join', key: 'wj-key' },
+    ]
     for (const proof of proofs) {
       const count = requests.length
       const { connection } = dial(plain(port), { log }, proof)
       await until('the request arrived', () => requests.length > count)
       connection.close()
     }
-    expect(requests.map((text) => text.split('\r\n')[0])).toEqual(Array(2).fill('GET /ws/worker HTTP/1.1'))
+    expect(requests.map((text) => text.split('\r\n')[0])).toEqual(Array(3).fill('GET /ws/worker HTTP/1.1'))
     expect(requests[0]).toMatch(/^authorization: Bearer wc-secret\r$/im)
     expect(requests[0]).toMatch(/^x-switchyard-worker: wk-1\r$/im)
     expect(requests[1]).toMatch(/^authorization: Bearer wp-token\r$/im)
     expect(requests[1]).not.toMatch(/x-switchyard-worker/i)
+    expect(requests[2]).toMatch(/^authorization: Bearer wj-key\r$/im)
     expect(JSON.stringify(log.lines)).not.toMatch(/wc-secret|wp-token/)
   })
 

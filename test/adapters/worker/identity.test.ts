@@ -41,6 +41,49 @@ function place(token?: string) {
   return { ...files, log, open, messages }
 }
 
+describe('a join key', () => {
+  const KEY = `wj-${'k'.repeat(43)}`
+  const withKey = (text = KEY) => {
+    const machine = place()
+    const joinKeyFile = join(machine.credentialFile, '..', 'join-key')
+    writeFileSync(joinKeyFile, `${text}\n`, { mode: 0o600 })
+    return { ...machine, joinKeyFile }
+  }
+
+  test('is read at every start, and its file stays', async () => {
+    const { open, joinKeyFile, messages } = withKey()
+    const identity = await open({ joinKeyFile })
+    expect(identity.joinKey).toBe(KEY)
+    await identity.saveCredential(credential)
+    await identity.deleteCredential()
+    expect(readFileSync(joinKeyFile, 'utf8')).toBe(`${KEY}\n`)
+    expect((await open({ joinKeyFile })).joinKey).toBe(KEY)
+    expect(messages()).toEqual([])
+  })
+
+  test('that others can read is accepted with a warning, also behind the link of a container', async () => {
+    const { open, joinKeyFile, messages } = withKey()
+    chmodSync(joinKeyFile, 0o644)
+    const link = `${joinKeyFile}-link`
+    symlinkSync(joinKeyFile, link)
+    expect((await open({ joinKeyFile: link })).joinKey).toBe(KEY)
+    expect(messages()).toEqual([expect.stringContaining('chmod 600')])
+  })
+
+  test('lets a worker with a damaged credential enroll again', async () => {
+    const { open, joinKeyFile, credentialFile } = withKey()
+    writeFileSync(credentialFile, '{')
+    expect((await open({ joinKeyFile })).credential()).toBeUndefined()
+  })
+
+  test('is refused when its file is missing, or holds something else', async () => {
+    const { open, joinKeyFile } = withKey(TOKEN)
+    await expect(open({ joinKeyFile })).rejects.toThrow(/--join-key-file: .* holds no join key/)
+    unlinkSync(joinKeyFile)
+    await expect(open({ joinKeyFile })).rejects.toThrow(/--join-key-file: /)
+  })
+})
+
 describe('a pairing token', () => {
   test('is read at start, and its file is deleted once the credential is on disk', async () => {
     const { open, tokenFile, credentialFile, log } = place(TOKEN)

@@ -427,6 +427,27 @@ describe('registration', () => {
     expect(conversation.clock.timers).toBe(0)
   })
 
+  test('a worker with a join key joins, and joins again when its enrollment is gone', async () => {
+    const conversation = new DaemonConversation()
+    Object.assign(conversation, { credential: undefined, joinKey: 'wj-1' })
+    await conversation.start()
+    await conversation.register({}, { credential: 'wc-new' })
+    expect(conversation.connection?.proof).toEqual({ kind: 'join', key: 'wj-1' })
+    await conversation.loseConnection()
+    await conversation.clock.advance(20_000)
+    await conversation.openConnection()
+    expect(conversation.connection?.proof).toMatchObject({ kind: 'credential', secret: 'wc-new' })
+    await conversation.hostSends({ type: 'rejected', code: 'unauthorized', reason: 'because' })
+    expect([conversation.credential, conversation.ends]).toEqual([undefined, []])
+    await conversation.clock.advance(20_000)
+    await conversation.openConnection()
+    expect(conversation.connection?.proof).toEqual({ kind: 'join', key: 'wj-1' })
+    await conversation.hostSends({ type: 'rejected', code: 'invalid-token', reason: 'because' })
+    expect(conversation.ends).toMatchObject([
+      { is: 'no-credential', detail: expect.stringContaining('join key') },
+    ])
+  })
+
   test('a host of another installation does not make the worker delete its credential', async () => {
     const conversation = new DaemonConversation()
     await conversation.start()

@@ -30,7 +30,14 @@ import type { Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
-import type { HostFrame, Job, RunOutcome, UsageSnapshot, WorkerFrame } from '../../../protocol/frames.ts'
+import type {
+  HostFrame,
+  Job,
+  RunOutcome,
+  UsageSnapshot,
+  WorkerAuth,
+  WorkerFrame,
+} from '../../../protocol/frames.ts'
 import { checkWorkerFrame, readWorkerFrame } from '../../../protocol/frames.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { aTicket, T0 } from '../../rules/run/runs.ts'
@@ -230,6 +237,7 @@ class ProcessClock implements Clock {
 
 interface ManualConnection {
   readonly number: number
+  readonly proof: WorkerAuth
   readonly listener: ConnectionListener
   isOpen: boolean
 }
@@ -241,6 +249,7 @@ export class DaemonConversation {
   readonly ends: DaemonEnd[] = []
   readonly frames: WorkerFrame[] = []
   token: string | undefined
+  joinKey: string | undefined
   credential: WorkerCredential | undefined = CREDENTIAL
   backlog = 0
   /** Types of entries that are left out of the transcript. */
@@ -300,7 +309,11 @@ export class DaemonConversation {
   }
 
   #build(): Daemon {
+    const joinKey = () => this.joinKey
     const identity: WorkerIdentity = {
+      get joinKey() {
+        return joinKey()
+      },
       credential: () => this.credential,
       pairingToken: () => this.token,
       saveCredential: async (credential) => {
@@ -323,7 +336,7 @@ export class DaemonConversation {
       log: this.log,
       meters: noMeters,
       database: this.disk,
-      dialer: { dial: (listener) => this.#dial(listener) },
+      dialer: { dial: (listener, proof) => this.#dial(listener, proof) },
       identity,
       executor: this.executor,
       makeScreen: createPlainScreen,
@@ -341,8 +354,8 @@ export class DaemonConversation {
 
   // ---- connection --------------------------------------------------------------------------------------------------
 
-  #dial(listener: ConnectionListener): DialledConnection {
-    const wire: ManualConnection = { number: ++this.#connectionCount, listener, isOpen: true }
+  #dial(listener: ConnectionListener, proof: WorkerAuth): DialledConnection {
+    const wire: ManualConnection = { number: ++this.#connectionCount, listener, proof, isOpen: true }
     this.connection = wire
     const leash = this.#clock
     if (!this.hiddenFrames.includes('dial')) this.note('dials')

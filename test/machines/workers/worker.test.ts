@@ -25,6 +25,10 @@ const enabled: WorkerEvent = { type: 'enabled' }
 const revoked: WorkerEvent = { type: 'revoked' }
 const unproven: WorkerEvent = { type: 'proof timed out' }
 
+const ephemeral: WorkerInput = { ...input, joinKey: 'jk-1', ephemeral: true }
+const vacated: WorkerEvent = { type: 'vacated', until: Date.parse(T1) }
+const vacantTooLong: WorkerEvent = { type: 'deadline.vacancy' }
+
 const stories: readonly Story<WorkerEvent>[] = [
   {
     title: 'a worker that proves its credential is enrolled for good',
@@ -60,6 +64,21 @@ const stories: readonly Story<WorkerEvent>[] = [
     title: 'a second proof changes nothing',
     input,
     events: [proven, proven],
+  },
+  {
+    title: 'an ephemeral worker that stays away is removed at the first instant that was set',
+    input: ephemeral,
+    events: [proven, vacated, { ...vacated, until: Date.parse(T1) + 1 }, vacantTooLong],
+  },
+  {
+    title: 'an ephemeral worker that comes back in time stays, and its next absence counts anew',
+    input: ephemeral,
+    events: [proven, vacated, seen, drained, vacated, seen, vacated, vacantTooLong],
+  },
+  {
+    title: 'an ephemeral worker that left before its proof',
+    input: ephemeral,
+    events: [vacated, seen, vacated, vacantTooLong],
   },
   {
     title: 'revoked right after the enrollment',

@@ -5,6 +5,8 @@ import type { RejectionCode } from '../../../protocol/frames.ts'
 
 const fresh: RejectionFacts = {
   withToken: false,
+  withJoinKey: false,
+  hasJoinKey: false,
   hasCredential: true,
   registered: false,
   everRegistered: false,
@@ -23,7 +25,31 @@ test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionF
     { withToken: true, hasCredential: false },
     'end: no-credential',
   ],
+  [
+    'a bad token, with a join key beside it',
+    'invalid-token',
+    { withToken: true, hasCredential: false, hasJoinKey: true },
+    'retry',
+  ],
+  [
+    'a bad join key',
+    'invalid-token',
+    { withJoinKey: true, hasCredential: false, hasJoinKey: true },
+    'end: no-credential',
+  ],
   ['an enrollment that does not exist any more', 'unauthorized', {}, 'end: unauthorized'],
+  [
+    'an enrollment that does not exist any more, with a join key',
+    'unauthorized',
+    { hasJoinKey: true },
+    'join-again',
+  ],
+  [
+    'the host of another installation, with a join key',
+    'unauthorized',
+    { hasJoinKey: true, ownInstallation: 'in-1', rejectedBy: 'in-2' },
+    'foreign-host',
+  ],
   [
     'an enrollment that does not exist any more, reported on a registered connection',
     'unauthorized',

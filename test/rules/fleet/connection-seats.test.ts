@@ -1,6 +1,7 @@
 /** Seats of connections that wait for their registration: every address has its share, and nobody keeps others out. */
 import { describe, expect, test } from '@jest/globals'
 import {
+  chooseJoiningSeat,
   chooseProvenSeat,
   chooseUnprovenSeat,
   holderOfAddress,
@@ -8,6 +9,7 @@ import {
 } from '../../../core/fleet/connection-seats.ts'
 import {
   WORKER_SEAT_MS_MIN,
+  WORKERS_JOINING_MAX,
   WORKERS_PROVEN_UNREGISTERED_MAX,
   WORKERS_UNREGISTERED_MAX,
   WORKERS_UNREGISTERED_PER_ADDRESS_MAX,
@@ -90,4 +92,22 @@ test.each([
   ['::', '0:0:0:0::/64'],
 ])('%s belongs to %s', (address, holder) => {
   expect(holderOfAddress(address)).toBe(holder)
+})
+
+describe('a connection with a join key', () => {
+  const full = seats({ a: WORKERS_JOINING_MAX })
+  test.each<[string, Seat[], string, number, object]>([
+    ['has a seat beside many of the same key', full.slice(1), 'a', NOW, { is: 'free' }],
+    ['has none when all are taken, and comes back', full, 'a', NOW, { is: 'full' }],
+    ['displaces the oldest after two seconds', full, 'a', NOW + 1, { is: 'displace', number: 0 }],
+    [
+      'of another key displaces one of the key that has the most',
+      full,
+      'b',
+      NOW,
+      { is: 'displace', number: 0 },
+    ],
+  ])('%s', (_, taken, holder, now, decision) => {
+    expect(chooseJoiningSeat(taken, holder, now)).toEqual(decision)
+  })
 })

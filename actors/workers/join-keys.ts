@@ -1,0 +1,112 @@
+/**
+ * JoinKeys holds the keys with which many machines enroll as workers, each with a credential of its own.
+ *
+ * A key is on disk as a hash, so it survives restarts and only its creator ever sees it. How many workers a key has is
+ * counted in the worker registry, so a worker that is revoked or removed makes room for the next one.
+ */
+import {
+  admitJoin,
+  hasExpired,
+  type JoinKeyTerms,
+  type RegistrationAdmission,
+} from '../../core/fleet/admission.ts'
+import { holderOfJoinKey } from '../../core/fleet/connection-seats.ts'
+import { hashSecret, newJoinKey, newJoinKeyId } from '../../core/fleet/token.ts'
+import type { Clock, RandomSource } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
+import type { JoinKey } from '../../protocol/join-key.ts'
+import { JOIN_KEYS_MAX } from '../../protocol/limits.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
+
+export interface StoredJoinKey extends JoinKeyTerms {
+  readonly name: string
+  /** SHA-256 of the key, in hex. */
+  readonly hash: string
+  readonly createdAt: string
+}
+
+export interface JoinKeysPorts extends StoredCollectionPorts {
+  readonly clock: Clock
+  readonly random: RandomSource
+  readonly workers: WorkerRegistry
+}
+
+export class JoinKeys implements CommitParticipant {
+  readonly #ports: JoinKeysPorts
+  readonly #stored: StoredCollection<StoredJoinKey>
+  readonly #byId = new Map<string, StoredJoinKey>()
+  readonly #byHash = new Map<string, StoredJoinKey>()
+
+  constructor(ports: JoinKeysPorts) {
+    this.#ports = ports
+    this.#stored = new StoredCollection('join-key', ports)
+    for (const [, joinKey] of this.#stored.listDurable()) this.#hold(joinKey)
+  }
+
+  contribute(): CommitContribution | undefined {
+    return this.#stored.contribute()
+  }
+
+  /** Returns the key, which exists nowhere else. The caller waits for the commit before it passes the key on. */
+  create(
+    terms: Omit<JoinKeyTerms, 'id'> & { readonly name: string },
+  ): Result<StoredJoinKey & { readonly key: string }> {
+    const { clock, random } = this.#ports
+    if (this.#byId.size >= JOIN_KEYS_MAX)
+      return no('conflict', `this host has ${JOIN_KEYS_MAX} join keys already; delete one that nobody needs`)
+    const key = newJoinKey(random.bytes(32))
+    const joinKey: StoredJoinKey = {
+      id: newJoinKeyId(random.bytes(4)),
+      ...terms,
+      hash: hashSecret(key),
+      createdAt: new Date(clock.now()).toISOString(),
+    }
+    this.#hold(joinKey)
+    this.#stored.set(joinKey.id, joinKey)
+    return yes({ ...joinKey, key })
+  }
+
+  /** Ends further joins at once. Returns whether the key was there. */
+  delete(id: string): boolean {
+    const joinKey = this.#byId.get(id)
+    if (joinKey === undefined) return false
+    this.#byId.delete(id)
+    this.#byHash.delete(joinKey.hash)
+    this.#stored.set(id, null)
+    return true
+  }
+
+  /** Oldest first. */
+  list(): JoinKey[] {
+    const counts = this.#ports.workers.countByJoinKey()
+    return [...this.#byId.values()]
+      .sort((a, b) => (a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1 : 0))
+      .map(({ hash: _, ...joinKey }) => ({ ...joinKey, workers: counts.get(joinKey.id) ?? 0 }))
+  }
+
+  /** Counts the key's workers and decides in the same step, so that machines at once never exceed `maxWorkers`. */
+  admit(key: string): RegistrationAdmission {
+    const joinKey = this.#byHash.get(hashSecret(key))
+    const { workers, clock } = this.#ports
+    const count = joinKey === undefined ? 0 : (workers.countByJoinKey().get(joinKey.id) ?? 0)
+    return admitJoin(joinKey, count, clock.now())
+  }
+
+  /** Names a valid key, used up or not; undefined when the key is not valid. */
+  holderOf(key: string): string | undefined {
+    const joinKey = this.#byHash.get(hashSecret(key))
+    if (joinKey === undefined || hasExpired(joinKey, this.#ports.clock.now())) return undefined
+    return holderOfJoinKey(joinKey.id)
+  }
+
+  get size(): number {
+    return this.#byId.size
+  }
+
+  #hold(joinKey: StoredJoinKey): void {
+    this.#byId.set(joinKey.id, joinKey)
+    this.#byHash.set(joinKey.hash, joinKey)
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Reads the files of a worker's identity: credential, pairing token, join key.
+ *
+ * A file that exists and cannot be used is refused with its option or path. A missing token file was redeemed before.
+ */
+import { realpath } from 'node:fs/promises'
+import { isNativeError } from 'node:util/types'
+import type { WorkerCredential } from '../core/daemon/ports.ts'
+import { isInstallationId } from '../core/installation.ts'
+import type { Log } from '../core/ports.ts'
+import { no, type Result, yes } from '../core/result.ts'
+import { readSecretFile } from './secret-file.ts'
+
+export interface IdentityFiles {
+  readonly credentialFile: string
+  readonly tokenFile?: string | undefined
+  readonly joinKeyFile?: string | undefined
+  readonly log: Log
+}
+
+export interface StoredCredential extends WorkerCredential {
+  readonly host?: string
+  /** The hash of the token that was redeemed for this credential. */
+  readonly redeemed?: string
+}
+
+const TOKEN = /^wp-[\w-]{43}$/
+const JOIN_KEY = /^wj-[\w-]{43}$/
+const WORKER_ID = /^wk-[0-9a-f]{16}$/
+const SECRET = /^wc-[\w-]{43}$/
+
+export async function readToken({ tokenFile, log }: IdentityFiles): Promise<Result<string | undefined>> {
+  if (tokenFile === undefined) return yes(undefined)
+  try {
+    const file = await readSecretFile(tokenFile)
+    // The file is missing if an earlier process with the same command line redeemed the token.
+    if (file === undefined) return yes(undefined)
+    const token = file.text.trim()
+    if (!TOKEN.test(token))
+      return no('invalid', `--token-file: ${tokenFile} holds no pairing token (wp-… and nothing else)`)
+    warnOfOtherReaders(file.mode, 'token', tokenFile, log)
+    return yes(token)
+  } catch (error) {
+    return no('invalid', `--token-file: ${tokenFile} can't be used: ${textOf(error)}`)
+  }
+}
+
+/** Follows a link, because the secrets that a container mounts are links, and this file is never deleted. */
+export async function readJoinKey({ joinKeyFile, log }: IdentityFiles): Promise<Result<string | undefined>> {
+  if (joinKeyFile === undefined) return yes(undefined)
+  try {
+    const file = await readSecretFile(await realpath(joinKeyFile))
+    if (file === undefined) return no('invalid', `--join-key-file: ${joinKeyFile} does not exist`)
+    const key = file.text.trim()
+    if (!JOIN_KEY.test(key))
+      return no('invalid', `--join-key-file: ${joinKeyFile} holds no join key (wj-… and nothing else)`)
+    warnOfOtherReaders(file.mode, 'join key', joinKeyFile, log)
+    return yes(key)
+  } catch (error) {
+    return no('invalid', `--join-key-file: ${joinKeyFile} can't be used: ${textOf(error)}`)
+  }
+}
+
+function warnOfOtherReaders(mode: number, what: string, file: string, log: Log): void {
+  if ((mode & 0o077) !== 0)
+    log.warn({ file }, `the ${what} file can be read by other users; restrict it with chmod 600`)
+}
+
+export async function readCredential(
+  { credentialFile, log }: IdentityFiles,
+  canEnroll: boolean,
+): Promise<Result<StoredCredential | undefined>> {
+  try {
+    const file = await readSecretFile(credentialFile, 0o600)
+    if (file === undefined) return yes(undefined)
+    const stored = parseCredential(file.text)
+    if (stored !== undefined) return yes(stored)
+    throw new Error('it is damaged')
+  } catch (error) {
+    const fault = `the credential ${credentialFile} can't be used: ${textOf(error)}`
+    if (!canEnroll)
+      return no('failed', `${fault}; restore it, or start with a new pairing token in --token-file`)
+    log.warn({ credentialFile }, `${fault}; enrolling again`)
+    return yes(undefined)
+  }
+}
+
+function parseCredential(text: string): StoredCredential | undefined {
+  const fields = new Map<string, unknown>(Object.entries(parseObject(text)))
+  const [workerId, secret] = [fields.get('workerId'), fields.get('secret')]
+  const [host, redeemed] = [fields.get('host'), fields.get('redeemed')]
+  const installation = fields.get('installation')
+  if (typeof workerId !== 'string' || !WORKER_ID.test(workerId)) return undefined
+  if (typeof secret !== 'string' || !SECRET.test(secret)) return undefined
+  return {
+    workerId,
+    secret,
+    ...(typeof host === 'string' ? { host } : {}),
+    ...(typeof redeemed === 'string' ? { redeemed } : {}),
+    ...(isInstallationId(installation) ? { installation } : {}),
+  }
+}
+
+/** Hides the parser's error, which would quote from a damaged file. */
+function parseObject(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? value : {}
+  } catch {
+    return {}
+  }
+}
+
+const textOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
