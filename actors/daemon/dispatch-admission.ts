@@ -26,6 +26,8 @@ export interface DispatchAdmissionPorts {
   readonly concurrency: number
   /** Whether the daemon is not serving any more. */
   readonly isStopping: () => boolean
+  /** The worker takes one run and ends, so nobody can resume the run's sandbox or follow up in it. */
+  readonly once?: boolean
   /** An execution begins. */
   readonly onBegun: () => void
   readonly storeState: () => StoreState
@@ -70,12 +72,16 @@ export class DispatchAdmission {
     // The conditions may have changed while the executor was asked.
     const finalRefusal = refusal ?? this.#findRefusal(lease, job)
     if (finalRefusal !== undefined) this.reject(id, finalRefusal)
-    else if (!executions.begin(lease, job, hostSender.workerId ?? '', arrivedAt))
+    else if (!executions.begin(lease, this.#jobToDo(job), hostSender.workerId ?? '', arrivedAt))
       this.reject(id, `busy: the execution of ${runId} could not be recorded`)
     else {
       this.#ports.onBegun()
       if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)
     }
+  }
+
+  #jobToDo(job: Job): Job {
+    return this.#ports.once === true ? { ...job, retentionHours: 0 } : job
   }
 
   /** The host withdraws a dispatch before it is answered. */

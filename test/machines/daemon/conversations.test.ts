@@ -595,6 +595,14 @@ describe('a daemon that is killed', () => {
     expect(conversation.executor.recoveredHours).toEqual([7])
   })
 
+  test('retains no sandbox of a worker that takes one run: nobody finds it there again', async () => {
+    const conversation = await online({ once: true, concurrency: 1 })
+    await conversation.dispatch('ls-1', 'run-1', jobOf('run-1', { retentionHours: 7 }))
+    await conversation.endPreparation('ls-1')
+    await conversation.restart()
+    expect(conversation.executor.recoveredHours).toEqual([0])
+  })
+
   test('reports the costs that its records contain', async () => {
     const conversation = await working()
     const tokens = { inputTokens: 3, outputTokens: 4, cacheReadTokens: 0, cacheWriteTokens: 0 }
