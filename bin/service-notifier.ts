@@ -45,7 +45,9 @@ export function openServiceNotifier({
   const { NOTIFY_SOCKET: socket = '', WATCHDOG_USEC, WATCHDOG_PID } = env
   for (const name of ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID']) delete env[name]
   if (socket === '') return silent
-  const isWatched = WATCHDOG_PID === undefined || WATCHDOG_PID === String(process.pid)
+  // A unit of somebody else may start this process from a shell, which then counts as the watched one.
+  const watched = [undefined, String(process.pid), String(process.ppid)]
+  const isWatched = watched.includes(WATCHDOG_PID)
   const watchdogMs = isWatched ? Number(WATCHDOG_USEC ?? 0) / 1_000 : 0
   const everyMs = watchdogMs > 0 ? Math.min(watchdogMs / 2, SERVICE_STATUS_EVERY_MS) : SERVICE_STATUS_EVERY_MS
   const watchdog = watchdogMs > 0 ? ['WATCHDOG=1'] : []

@@ -265,6 +265,8 @@ export const SERVICE_COMMAND_MS_MAX = 90_000
 /** How often a service says how it is, unless its watchdog asks more often. */
 export const SERVICE_STATUS_EVERY_MS = 30_000
 export const SERVICE_STATUS_CHARS_MAX = 200
+/** How long a worker tries to reach its host before it counts as ready all the same. */
+export const WORKER_READY_MS_MAX = 3_000
 /** A message to the service manager. */
 export const SERVICE_NOTIFY_MS_MAX = 10_000
 /** How long `service install` waits until the host listens. */

@@ -16,10 +16,10 @@ import { openIdentity, type StoredIdentity } from '../../worker/identity.ts'
 import type { AvailableSandbox } from '../../worker/sandbox/driver.ts'
 import { findSandbox } from '../../worker/sandbox/registry.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
+import { announceWorker } from '../announce-worker.ts'
 import { createSleepCountingClock, realClock, realRandom } from '../clock.ts'
 import { installCrashHandler } from '../crash-handler.ts'
 import { createExecutor } from '../create-executor.ts'
-import { formatDaemonStatus } from '../daemon-status-line.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { joinService } from '../join-service.ts'
@@ -182,8 +182,7 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
     const started = daemon.start()
     if (started.ok) {
       stopWorkerOnSignals(daemon, place)
-      // A host that does not answer is no reason to end this process: the worker dials until it does.
-      place.notifier.ready(() => formatDaemonStatus(daemon.status(), url))
+      announceWorker(daemon, { notifier: place.notifier, url, clock: realClock })
     } else ended({ is: 'broken', detail: started.refusal.message })
   })
   await executor.close()

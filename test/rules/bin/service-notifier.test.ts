@@ -45,12 +45,19 @@ test('a ready service says its status, and the watchdog’s word at half of its 
 
 test.each([
   ['absent', {}],
-  ['for another process', { WATCHDOG_USEC: '20000000', WATCHDOG_PID: '1' }],
+  ['for another process', { WATCHDOG_USEC: '20000000', WATCHDOG_PID: '0' }],
 ])('where the watchdog is %s only the status goes on', async (_, watchdog) => {
   const { notifier, clock, takeSent } = open({ NOTIFY_SOCKET: '/run/n', ...watchdog })
   notifier.ready(() => 'works')
   await clock.advance(30_000)
   expect(takeSent()).toEqual(['/run/n | READY=1 | STATUS=works', '/run/n | STATUS=works'])
+})
+
+test('a shell between the manager and this process leaves the watchdog to it', () => {
+  const watchdog = { WATCHDOG_USEC: '20000000', WATCHDOG_PID: String(process.ppid) }
+  const { notifier, takeSent } = open({ NOTIFY_SOCKET: '/run/n', ...watchdog })
+  notifier.ready(() => '')
+  expect(takeSent()).toEqual(['/run/n | READY=1 | WATCHDOG=1'])
 })
 
 test('child processes inherit nothing of it', () => {
