@@ -35,6 +35,7 @@ export type Gate = Static<typeof Gate>
 export const ExplainResponse = record('ExplainResponse', {
   ticket: Type.Optional(Ticket),
   run: Type.Optional(Run),
+  reason: Type.Optional(text(TEXT_CHARS_MAX, 'Why the ticket has no run; absent when it has had one.')),
   gates: Type.Array(Gate, {
     description: 'Every gate in order; empty for a run that is not queued, which waits for none.',
   }),

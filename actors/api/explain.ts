@@ -5,12 +5,15 @@
 
 import { explainGates } from '../../core/explain/explain-gates.ts'
 import type { ExplainedRun, ExplainedWorker, ExplainFacts } from '../../core/explain/facts.ts'
+import { missingRunReason } from '../../core/explain/missing-run-reason.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { jobNeeds } from '../../core/run/job-needs.ts'
 import { isTerminal } from '../../core/run/run-transitions.ts'
+import { truncate } from '../../core/safe-text.ts'
 import { blockersOf, waitingCycle } from '../../core/tickets/blockers.ts'
 import { judgeRepo } from '../../core/tickets/repo.ts'
 import type { ExplainResponse } from '../../protocol/explain.ts'
+import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { inWallTime, isAvailable } from '../workers/worker-availability.ts'
@@ -40,8 +43,15 @@ function explainTicket(api: ApiDependencies, asked: string): Result<ExplainRespo
   const active = runs.activeRunOf(ticket.id)
   const run = active === undefined ? newest : (durableRun(api, active) ?? newest)
   if (run !== undefined && !isTerminal(run.status)) return yes(explainRun(api, run))
-  const gates = explainGates(factsOfTicket(api, ticket, run))
-  return yes({ ticket, ...(run === undefined ? {} : { run }), gates })
+  const facts = factsOfTicket(api, ticket, run)
+  const gates = explainGates(facts)
+  if (run !== undefined) return yes({ ticket, run, gates })
+  const reason = missingRunReason(facts, gates)
+  return yes({
+    ticket,
+    ...(reason === undefined ? {} : { reason: truncate(reason, TEXT_CHARS_MAX) }),
+    gates,
+  })
 }
 
 /** A run that is not queued waits for nothing; an ended one is explained by its error. */

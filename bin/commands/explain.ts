@@ -71,11 +71,12 @@ export async function readExplanation(client: Client, name: string): Promise<Exp
   return await client.explainRun({ id: run.id })
 }
 
-export function explanationOf({ run, ticket, gates }: ExplainResponse, asked: string): string {
+export function explanationOf({ run, ticket, reason, gates }: ExplainResponse, asked: string): string {
   const name = run?.ticket.identifier ?? ticket?.identifier ?? asked
   if (run === undefined) {
-    const stop = gates.find(({ status }) => status !== 'pass')
-    return stop === undefined ? `${name} has no run yet` : `${name} has no run: ${stop.message}`
+    // An older host gives the gates alone.
+    const why = reason ?? gates.find(({ status }) => status !== 'pass')?.message
+    return why === undefined ? `${name} has no run yet` : `${name} has no run: ${why}`
   }
   if (run.status === 'queued')
     return run.queueReason === undefined ? `${name} is next` : `${name} waits: ${run.queueReason}`

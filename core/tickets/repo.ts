@@ -109,13 +109,19 @@ function refuseUnknownKey(ticket: Ticket, key: string, all: readonly RepoChoice[
   )
 }
 
+/** The refusal without its cure. */
+export const repoRefusalReason = (ticket: Ticket, verdict: Exclude<RepoVerdict, { is: 'chosen' }>): string =>
+  verdict.is === 'ambiguous' ? ambiguityOf(ticket, verdict.choices) : `no repository is for ${nameOf(ticket)}`
+
 function refuseNone(ticket: Ticket, cure: string): Refused {
   return no('invalid', `no repository is for ${nameOf(ticket)}: ${cure}`)
 }
 
-function refuseAmbiguous(ticket: Ticket, found: readonly RepoChoice[]): Refused {
-  return no('invalid', `${found.length} repositories fit ${nameOf(ticket)}: ${formatKeys(found)}`)
-}
+const refuseAmbiguous = (ticket: Ticket, found: readonly RepoChoice[]): Refused =>
+  no('invalid', ambiguityOf(ticket, found))
+
+const ambiguityOf = (ticket: Ticket, found: readonly RepoChoice[]): string =>
+  `${found.length} repositories fit ${nameOf(ticket)}: ${formatKeys(found)}`
 
 const formatKeys = (choices: readonly RepoChoice[]): string => formatNames(choices.map(({ key }) => key))
 

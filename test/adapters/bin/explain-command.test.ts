@@ -103,6 +103,21 @@ test.each<[string, Partial<Run> | undefined, string]>([
   expect((await print(command, { columns: 80 })).out.split('\n')[0]).toBe(line)
 })
 
+test('a ticket without a run is answered in the words of a queue reason, and a gate has the evidence', async () => {
+  const message = 'the evidence of the gate'
+  const gates = gatesWith({ repository: { status: 'stop', message } })
+  const { print, hostApi } = await openExplained(gates)
+  const answer = { ticket: fakeTicket('ENG-1'), gates: [...gates] }
+  hostApi.explainTicket = () => yes({ ...answer, reason: 'no repository is for ENG-1' })
+  const [first, gate] = (await print(command, { columns: 80 })).out.split('\n')
+  expect([first, gate]).toEqual([
+    'ENG-1 has no run: no repository is for ENG-1',
+    `  stop  repository  ${message}`,
+  ])
+  hostApi.explainTicket = () => yes(answer)
+  expect((await print(command, { columns: 200 })).out.split('\n')[0]).toBe(`ENG-1 has no run: ${message}`)
+})
+
 test('what nobody knows ends with 1, and names a next step', async () => {
   const { run } = await openCommandHost()
   const { code, out, err } = await run('explain', 'ENG-999')

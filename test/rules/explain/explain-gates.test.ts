@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { explainGates } from '../../../core/explain/explain-gates.ts'
 import type { ExplainedRun, ExplainedWorker, ExplainFacts } from '../../../core/explain/facts.ts'
+import { missingRunReason } from '../../../core/explain/missing-run-reason.ts'
 import type { PlacementRequest, WaitReason } from '../../../core/fleet/obstacles.ts'
 import { FLEET_REASONS, PAUSED, placeRun } from '../../../core/fleet/placement.ts'
 import type { JobNeeds } from '../../../core/run/job-needs.ts'
@@ -463,4 +464,30 @@ test('a run passes every gate exactly when it would be dispatched; otherwise the
       else expect(closed).toContain(GATE_OF_REASON.find(([words]) => words.test(placed.reason))?.[1])
     }),
   )
+})
+
+describe('a ticket without a run has the words of a queue reason', () => {
+  const BILLING = sampleTicket({ identifier: 'ENG-260', project: 'Billing' })
+  const mapped = { repos: { api: { remote: 'acme/api', trackerProject: 'API' } } }
+  test.each<[string, ExplainFacts, string | undefined]>([
+    ['no repository', factsWith({ ticket: BILLING }, mapped), 'no repository is for ENG-260'],
+    [
+      'two repositories',
+      factsWith({}, { repos: { api: { remote: 'acme/api' }, web: { remote: 'acme/web' } } }),
+      '2 repositories fit ENG-251: api, web',
+    ],
+    ['an open blocker', factsWith({ blockers: [{ ticket: BILLING }] }), 'waiting for ENG-260'],
+    ['a pause', factsWith({}, { policy: { ...configDefaults.policy, paused: true } }), PAUSED.reason],
+    ['a service that starts', factsWith({ serviceProblem: 'starting' }), 'starting'],
+    ['a full fleet', factsWith({ workers: [worker('atlas', full)] }), FLEET_REASONS.full],
+    ['no worker', factsWith({ workers: [] }), FLEET_REASONS.away],
+    [
+      'a tracker that is not connected',
+      factsWith({ tracker: { state: 'disconnected' } }),
+      'linear, not connected',
+    ],
+    ['nothing', factsWith(), undefined],
+  ])('%s', (_, facts, reason) => {
+    expect(missingRunReason(facts, explainGates(facts))).toBe(reason)
+  })
 })
