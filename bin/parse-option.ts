@@ -1,7 +1,9 @@
 /** Parses the values of command-line options; a wrong value is refused with what the option takes. */
 import { isAbsolute } from 'node:path'
 import { InvalidArgumentError } from '@commander-js/extra-typings'
+import { splitWords } from '../core/split-words.ts'
 import { originsOfHostEntry } from '../protocol/git-address.ts'
+import { SUPERVISOR_COMMAND_WORDS_MAX } from '../protocol/limits.ts'
 
 export function parseWholeNumber(text: string, least: number, most: number): number {
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
@@ -25,4 +27,13 @@ export function parsePrivateHost(text: string): string {
   throw new InvalidArgumentError(
     'It must be a host name or an address, with a port or none, like git.corp.example:8443.',
   )
+}
+
+/** Reads a command line without a shell: words with quotes, or a list in JSON. */
+export function parseCommandWords(text: string): readonly string[] {
+  const words = splitWords(text)
+  if (!words.ok)
+    throw new InvalidArgumentError(`It must be a program with its arguments: ${words.refusal.message}.`)
+  if (words.value.length <= SUPERVISOR_COMMAND_WORDS_MAX) return words.value
+  throw new InvalidArgumentError(`It must have at most ${SUPERVISOR_COMMAND_WORDS_MAX} words.`)
 }

@@ -1,19 +1,30 @@
 /**
- * `resolveHost` checks the worker's options for its host, and creates the dialer that connects to it.
+ * `resolveHost` checks the options of a worker for its host: the address, whom to trust, and the proxy on the way.
  */
 import type { Dialer } from '../core/daemon/ports.ts'
 import type { Log } from '../core/ports.ts'
+import type { ProxySettings } from '../providers/http/http-types.ts'
 import { createDialer } from '../worker/dialer.ts'
 import { type HostUrl, parseHostUrl } from '../worker/host-url.ts'
 import { realClock } from './clock.ts'
-import type { WorkerOptions } from './commands/worker-options.ts'
 import { EXIT, ExitError, unwrapOrExit } from './exit.ts'
 import { readAuthorities, readProxies } from './network.ts'
 
-export function resolveHost(
-  options: WorkerOptions,
-  log: Log,
-): { readonly url: string; readonly dialer: Dialer } {
+export interface HostChoice {
+  readonly host?: string
+  readonly caFile?: string
+  readonly insecure?: true
+}
+
+/** The way to the host, for the worker channel and for requests. */
+export interface HostRoute {
+  /** The address of the worker channel. */
+  readonly url: string
+  readonly authorities?: readonly string[]
+  readonly proxies?: ProxySettings
+}
+
+export function resolveHost(options: HostChoice, log: Pick<Log, 'warn'>): HostRoute {
   if (options.host === undefined) {
     throw new ExitError(
       EXIT.usage,
@@ -26,14 +37,17 @@ export function resolveHost(
       { url: host.url },
       'the connection to the host is NOT encrypted: anybody on the network path can read the credentials of every run; use https:// as soon as you can',
     )
-  return { url: host.url, dialer: createHostDialer(host, options, log) }
+  return createRoute(host, options)
 }
 
-function createHostDialer({ url, loopback }: HostUrl, { caFile }: WorkerOptions, log: Log): Dialer {
+export const createHostDialer = ({ url, ...route }: HostRoute, log: Log): Dialer =>
+  createDialer({ url: () => url, clock: realClock, log, ...route })
+
+function createRoute({ url, loopback }: HostUrl, { caFile }: HostChoice): HostRoute {
   const trusted = url.startsWith('wss:')
     ? { authorities: unwrapOrExit(readAuthorities(caFile, process.env)) }
     : {}
   const proxySettings = loopback ? undefined : unwrapOrExit(readProxies(process.env))
   const proxies = proxySettings === undefined ? {} : { proxies: proxySettings }
-  return createDialer({ url: () => url, clock: realClock, log, ...trusted, ...proxies })
+  return { url, ...trusted, ...proxies }
 }

@@ -1,6 +1,6 @@
 /**
  * Stops a worker by signals: the first drains it, a second one ends it at once. A worker that ends with its standard
- * input hands its runs back when that is closed.
+ * input hands its runs back when that is closed; the worker of a supervisor finishes its runs instead.
  */
 import type { Daemon } from '../actors/daemon/daemon-dependencies.ts'
 import type { Log } from '../core/ports.ts'
@@ -14,7 +14,7 @@ import type { StopSignals } from './signals.ts'
 const STOP_NOW_MS_MAX = 10_000
 
 export interface StoppingWorker {
-  readonly options: { readonly endWithStdin?: true }
+  readonly options: { readonly endWithStdin?: true; readonly drainWithStdin?: true }
   readonly signals: StopSignals
   readonly log: Log
   readonly store: OpenWorkerStore
@@ -28,12 +28,21 @@ export function stopWorkerOnSignals(daemon: Daemon, { options, signals, log, sto
     daemon.stopNow()
   }
   signals.onStop(() => daemon.drain(), stopNow)
-  if (options.endWithStdin !== true) return
+  if (options.endWithStdin === true)
+    onStdinClosed(() => {
+      log.info({}, 'the parent process of this worker has ended; its runs are handed back')
+      inTime()
+      daemon.handBack()
+    })
+  else if (options.drainWithStdin === true)
+    onStdinClosed(() => {
+      log.info({}, 'the supervisor of this worker has ended; the worker finishes its runs and ends')
+      daemon.drain()
+    })
+}
+
+function onStdinClosed(end: () => void): void {
   process.stdin.on('error', () => {})
-  process.stdin.once('close', () => {
-    log.info({}, 'the parent process of this worker has ended; its runs are handed back')
-    inTime()
-    daemon.handBack()
-  })
+  process.stdin.once('close', end)
   process.stdin.resume()
 }

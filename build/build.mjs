@@ -82,6 +82,8 @@ function write(path, contents) {
 const programs = [
   'serve',
   'worker',
+  'supervise',
+  'own-drain',
   'quickstart',
   'oauth-helper',
   'mcp',

@@ -5,10 +5,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { daemonKinds } from '../actors/daemon/modules.ts'
 import { hostKinds } from '../actors/root/modules.ts'
+import { workerSupervisorKind } from '../actors/worker-supervisor/create-worker-supervisor.ts'
 import { drawMachines } from './draw-machines.ts'
 
 const FILE = 'machines.md'
-const drawn = drawMachines([...hostKinds, ...daemonKinds].map((kind) => kind.logic))
+const drawn = drawMachines([...hostKinds, ...daemonKinds, workerSupervisorKind].map((kind) => kind.logic))
 
 if (process.argv.includes('--check')) {
   if (readFileSync(FILE, 'utf8') !== drawn) {

@@ -505,3 +505,23 @@ export const PROVISION_FREE_BYTES_MIN = 1024 * 1024 * 1024
 export const PROVISION_FREE_FILES_MIN = 20_000
 /** Longer key and known_hosts files are not read. */
 export const SSH_FILE_BYTES_MAX = 4 * 1024 * 1024
+// ---- the supervisor of a worker ------------------------------------------------------------------------------------
+
+/** How long nothing may have been in flight before a stop. As long as a terminal without a view stays open. */
+export const SUPERVISOR_QUIET_MS = 30_000
+/** A worker that was not stopped and is away for this long is started when there is work. */
+export const SUPERVISOR_ABSENT_MS = 180_000
+/** A worker that was started has this long to connect. */
+export const SUPERVISOR_JOIN_MS = 600_000
+/** A worker that is still connected this long after its stop was started by somebody else. */
+export const SUPERVISOR_REJOIN_MS = 60_000
+/** The pauses after failed commands, ended workers and unanswered requests. */
+export const SUPERVISOR_RETRY_MS_FIRST = 5_000
+export const SUPERVISOR_RETRY_MS_MAX = 300_000
+/** Time limit of a request to the host. */
+export const SUPERVISOR_REQUEST_MS_MAX = 15_000
+/** The longest interval, idle time and uptime that options may set. */
+export const SUPERVISOR_SECONDS_MAX = 604_800
+export const SUPERVISOR_COMMAND_SECONDS_MAX = 3_600
+/** The longest word list of a start or stop command. */
+export const SUPERVISOR_COMMAND_WORDS_MAX = 256

@@ -29,6 +29,7 @@ import {
   TrackerTokens,
 } from './connect.ts'
 import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from './dashboard.ts'
+import { FleetDemandResponse } from './demand.ts'
 import { ExplainResponse, Placement } from './explain.ts'
 import { HostFrame, WorkerFrame } from './frames.ts'
 import { JoinKeyRequest, JoinKeyResponse, JoinKeysResponse } from './join-key.ts'
@@ -50,14 +51,7 @@ import {
 import { MemoriesResponse, Run, RunEvent, RunOptions, RunStatus, Ticket } from './run.ts'
 import { AnyObject, boundedList, Id, nonEmptyText, record, stringEnum, Text } from './schema-helpers.ts'
 import { TrackerProject, TrackerStatus } from './tracker.ts'
-import {
-  FleetDemandResponse,
-  FleetResponse,
-  HealthResponse,
-  PairingTokenResponse,
-  RenameRequest,
-  WorkerState,
-} from './worker.ts'
+import { FleetResponse, HealthResponse, PairingTokenResponse, RenameRequest, WorkerState } from './worker.ts'
 
 // ---- the type of a row -----------------------------------------------------------------------------------------
 
@@ -164,8 +158,8 @@ const WorkerStateQuery = Type.Object({
   state: WorkerState,
   by: Type.Optional(
     stringEnum(
-      ['supervisor'],
-      'A supervisor drains in its own name, and ends its own drain only: an operator’s drain stays. Without this, active ends every drain.',
+      ['supervisor', 'worker'],
+      'In whose name the worker is drained. With it active ends this drain alone: an operator’s drain stays. Without it active ends every drain.',
     ),
   ),
 })

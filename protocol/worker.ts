@@ -62,7 +62,7 @@ export type WorkerState = Static<typeof WorkerState>
  */
 export const DrainHolder = stringEnum(['operator', 'worker', 'supervisor', 'provision'])
 export type DrainHolder = Static<typeof DrainHolder>
-const DrainHolders = Type.Array(DrainHolder, {
+export const DrainHolders = Type.Array(DrainHolder, {
   maxItems: 4,
   description: 'Who drains the worker; absent while it is active.',
 })
@@ -91,30 +91,6 @@ export const FleetResponse = record('FleetResponse', {
   workers: Type.Array(WorkerView, { description: 'Oldest enrollment first.' }),
 })
 export type FleetResponse = Static<typeof FleetResponse>
-
-export const FleetDemandResponse = record('FleetDemandResponse', {
-  queuedRuns: Count,
-  /** Not counted: runs that wait for anything but a worker, for a given worker, or for what no machine so far had. */
-  wanted: Type.Integer({
-    minimum: 0,
-    description: 'Queued runs that one more worker could take now; 0 while an operator drains all machines.',
-  }),
-  activeRuns: Count,
-  connectedWorkers: Count,
-  spareCapacity: Count,
-  /** Absent when a join key asked, which belongs to no single worker. */
-  worker: Type.Optional(
-    record('OwnDemand', {
-      id: Id,
-      connected: Type.Boolean(),
-      state: WorkerState,
-      drainedBy: Type.Optional(DrainHolders),
-      activeRuns: Count,
-      attachSessions: Count,
-    }),
-  ),
-})
-export type FleetDemandResponse = Static<typeof FleetDemandResponse>
 
 export const HostExecution = Type.Union(
   [

@@ -4,10 +4,11 @@ import { createMachine, setup } from 'xstate'
 import { daemonKinds } from '../actors/daemon/modules.ts'
 import { hostKinds } from '../actors/root/modules.ts'
 import { readMachineTable } from '../actors/runtime/machine-table.ts'
+import { workerSupervisorKind } from '../actors/worker-supervisor/create-worker-supervisor.ts'
 import { drawMachines } from '../build/draw-machines.ts'
 
 test('machines.md is what the machines are (npm run machines)', () => {
-  const drawn = drawMachines([...hostKinds, ...daemonKinds].map((kind) => kind.logic))
+  const drawn = drawMachines([...hostKinds, ...daemonKinds, workerSupervisorKind].map((kind) => kind.logic))
   expect(readFileSync('machines.md', 'utf8')).toBe(drawn)
 })
 

@@ -13,7 +13,8 @@ import { WORKER_FRAME_BYTES_MAX } from '../protocol/limits.ts'
 import type { ProxySettings } from '../providers/http/http-types.ts'
 
 const REASON_CHARS_MAX = 300
-const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
+export const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
+export const UNTRUSTED_HINT = '; name the certificate of its authority with --ca-file'
 
 export class DialNetwork extends Dispatcher {
   /** Read by the WebSocket: a larger message closes the connection. */
@@ -85,9 +86,7 @@ function describeFailure(error: Error): string {
   // An AggregateError has one error per address; the first is enough.
   if (isNativeError(inner) && 'errors' in inner && Array.isArray(inner.errors)) inner = inner.errors[0]
   const code = isNativeError(inner) && 'code' in inner ? String(inner.code) : ''
-  const hint = UNTRUSTED_CERTIFICATE.test(code)
-    ? '; name the certificate of its authority with --ca-file'
-    : ''
+  const hint = UNTRUSTED_CERTIFICATE.test(code) ? UNTRUSTED_HINT : ''
   return `${textOf(inner)}${hint}`
 }
 

@@ -85,6 +85,15 @@ export async function readCredential(
   }
 }
 
+/** Reads the credential for another program of this machine; undefined: none is stored. Throws when it is unusable. */
+export async function readStoredCredential(credentialFile: string): Promise<WorkerCredential | undefined> {
+  const file = await readSecretFile(credentialFile)
+  if (file === undefined) return undefined
+  const stored = parseCredential(file.text)
+  if (stored === undefined) throw new Error(`the credential ${credentialFile} is damaged`)
+  return stored
+}
+
 function parseCredential(text: string): StoredCredential | undefined {
   const fields = new Map<string, unknown>(Object.entries(parseObject(text)))
   const [workerId, secret] = [fields.get('workerId'), fields.get('secret')]

@@ -21,6 +21,7 @@ import type {
   TrackerCallbackQuery,
 } from '../../protocol/connect.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import type { ExplainResponse, Placement } from '../../protocol/explain.ts'
 import type { JoinKeyRequest, JoinKeyResponse, JoinKeysResponse } from '../../protocol/join-key.ts'
 import type { NewTicketRequest, NewTicketResponse } from '../../protocol/new-ticket.ts'
@@ -46,7 +47,6 @@ import type {
 import type { MemoriesResponse, Run, RunOptions, Ticket } from '../../protocol/run.ts'
 import type { TrackerProject, TrackerStatus } from '../../protocol/tracker.ts'
 import type {
-  FleetDemandResponse,
   FleetResponse,
   HealthResponse,
   PairingTokenResponse,
@@ -148,7 +148,7 @@ export interface HostApi {
   changeWorkerState(
     workerId: string,
     state: WorkerState,
-    by?: 'supervisor',
+    by?: 'supervisor' | 'worker',
   ): Promise<Result<FleetDemandResponse>>
   /**
    * Accepts an unregistered connection. Refused while stopping, and when too many connections are unregistered.

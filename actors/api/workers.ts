@@ -2,8 +2,9 @@
 import { timingSafeEqual } from 'node:crypto'
 import { normalizeWorkerName } from '../../core/fleet/naming.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
-import type { FleetDemandResponse, FleetResponse, WorkerState } from '../../protocol/worker.ts'
+import type { FleetResponse, WorkerState } from '../../protocol/worker.ts'
 import type { WorkerEvent } from '../workers/worker.machine.ts'
 import { WORKER } from '../workers/worker.names.ts'
 import { provesCredential } from '../workers/worker-registration.ts'
@@ -103,7 +104,7 @@ const revokeEvent = (worker: EnrolledWorker): Result<WorkerEvent> =>
     : yes({ type: 'revoked' })
 
 /** Only a supervisor ends its own drain alone; a plain `active` ends every drain. */
-function stateEvent(state: WorkerState, by: 'supervisor' | undefined): WorkerEvent {
+function stateEvent(state: WorkerState, by: 'supervisor' | 'worker' | undefined): WorkerEvent {
   if (state === 'draining') return { type: 'drained', by: by ?? 'worker' }
   return by === undefined ? { type: 'enabled' } : { type: 'drain released', by }
 }
@@ -111,7 +112,7 @@ function stateEvent(state: WorkerState, by: 'supervisor' | undefined): WorkerEve
 // ---- demand ------------------------------------------------------------------------------------------------------
 
 function readDemand({ views }: ApiDependencies, workerId: string | undefined): Result<FleetDemandResponse> {
-  const { readyCount, wantedCount } = views.scheduler
+  const { readyCount, wantedCount, wantedRuns } = views.scheduler
   const { registry } = views.workers
   if (workerId === undefined) return yes(registry.fleetDemand(readyCount, wantedCount))
   const demand = registry.demand(workerId, readyCount, wantedCount)
@@ -120,11 +121,13 @@ function readDemand({ views }: ApiDependencies, workerId: string | undefined): R
   if (worker === undefined) return yes(demand)
   // A terminal that was opened since the last heartbeat counts too: a shutdown would end it.
   const viewCount = worker.connected ? views.terminals.sessions.viewCountOn(worker.id) : 0
-  return yes(
-    viewCount <= worker.attachSessions
-      ? demand
-      : { ...demand, worker: { ...worker, attachSessions: viewCount } },
-  )
+  const awaitedRuns = readyCount === 0 ? 0 : wantedRuns.countAwaiting(worker.id)
+  if (viewCount <= worker.attachSessions && awaitedRuns === 0) return yes(demand)
+  const attachSessions = Math.max(viewCount, worker.attachSessions)
+  return yes({
+    ...demand,
+    worker: { ...worker, attachSessions, ...(awaitedRuns === 0 ? {} : { awaitedRuns }) },
+  })
 }
 
 /** How many credentials are remembered that were right a moment ago. */

@@ -42,7 +42,7 @@ export class Scheduler {
   readonly queue = new RunQueue()
   readonly #ports: SchedulerPorts
   readonly #gaps: FleetGaps
-  readonly #wantedRuns: WantedRuns
+  readonly wantedRuns: WantedRuns
   #isStale = false
   #reasonsVersion = 0
   /** By the key of the needs. */
@@ -51,7 +51,7 @@ export class Scheduler {
   constructor(ports: SchedulerPorts) {
     this.#ports = ports
     this.#gaps = new FleetGaps(() => ports.workers.all())
-    this.#wantedRuns = new WantedRuns(ports.workers, this.queue, (run) => this.placementRequest(run))
+    this.wantedRuns = new WantedRuns(ports.workers, this.queue, (run) => this.placementRequest(run))
   }
 
   /** Keeps the queue in step with the runs: a queued run without a lease waits in it. */
@@ -71,7 +71,7 @@ export class Scheduler {
 
   /** A run is no longer queued. */
   remove(runId: string): void {
-    this.#wantedRuns.forget()
+    this.wantedRuns.forget()
     this.#gaps.forget(runId)
     this.queue.remove(runId)
   }
@@ -103,7 +103,7 @@ export class Scheduler {
   /** Something changed that may let a run be placed. */
   requestScheduling(): void {
     this.#isStale = true
-    this.#wantedRuns.forget()
+    this.wantedRuns.forget()
     this.#sharedReasons.clear()
     this.#ports.requestCommit()
   }
@@ -230,7 +230,7 @@ export class Scheduler {
 
   /** Number of runs that one more machine could take now. */
   get wantedCount(): number {
-    return this.#ports.isPaused() ? 0 : this.#wantedRuns.count()
+    return this.#ports.isPaused() ? 0 : this.wantedRuns.count()
   }
 
   placementRequest(run: Run, waitingFor?: WaitReason): PlacementRequest {

@@ -13,7 +13,14 @@ export class WantedRuns {
   readonly #workers: WorkerRegistry
   readonly #queue: RunQueue
   readonly #requestOf: (run: Run) => PlacementRequest
-  #known: { readonly count: number; readonly fleetVersion: number } | undefined
+  #known:
+    | {
+        readonly count: number
+        /** By worker, the runs that it alone can take. */
+        readonly awaited: ReadonlyMap<string, number>
+        readonly fleetVersion: number
+      }
+    | undefined
 
   constructor(workers: WorkerRegistry, queue: RunQueue, requestOf: (run: Run) => PlacementRequest) {
     this.#workers = workers
@@ -28,8 +35,25 @@ export class WantedRuns {
 
   count(): number {
     const fleetVersion = this.#workers.version
-    if (this.#known?.fleetVersion !== fleetVersion) this.#known = { count: this.#count(), fleetVersion }
+    if (this.#known?.fleetVersion !== fleetVersion)
+      this.#known = { count: this.#count(), awaited: this.#countAwaited(), fleetVersion }
     return this.#known.count
+  }
+
+  /** Counts the queued runs that this worker alone can take, because it holds their sandbox. */
+  countAwaiting(workerId: string): number {
+    this.count()
+    return this.#known?.awaited.get(workerId) ?? 0
+  }
+
+  #countAwaited(): ReadonlyMap<string, number> {
+    const awaited = new Map<string, number>()
+    for (const run of this.#queue.readyRuns()) {
+      const { requiredWorker, waitingFor } = this.#requestOf(run)
+      if (requiredWorker !== undefined && waitingFor === undefined)
+        awaited.set(requiredWorker, (awaited.get(requiredWorker) ?? 0) + 1)
+    }
+    return awaited
   }
 
   #count(): number {

@@ -5,7 +5,8 @@
  * drift. The registry may be ahead of the disk by the commit that is under way.
  */
 import type { WorkerFacts } from '../../core/fleet/obstacles.ts'
-import type { FleetDemandResponse, WorkerState, WorkerView } from '../../protocol/worker.ts'
+import type { FleetDemandResponse } from '../../protocol/demand.ts'
+import type { WorkerState, WorkerView } from '../../protocol/worker.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import { RegistryEntry } from './registry-entry.ts'
 import type { Setback } from './setbacks.ts'

@@ -28,6 +28,8 @@ export interface WorkerOptions extends LogChoice {
   readonly stallMinutes: number
   /** End when standard input is closed, that is when the parent process has ended. */
   readonly endWithStdin?: true
+  /** Finish the runs and end when standard input is closed, that is when the supervisor has ended. */
+  readonly drainWithStdin?: true
 }
 
 /** Runs at once of a worker that is not told how many. */

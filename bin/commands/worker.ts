@@ -5,7 +5,6 @@
  * Every expected failure has an exit code and a message that says what to do. A stop signal drains the worker; a second
  * one ends it at once.
  */
-import { join } from 'node:path'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import type { DaemonEnd, DaemonEndKind } from '../../actors/daemon/daemon-dependencies.ts'
 import type { Dialer } from '../../core/daemon/ports.ts'
@@ -26,8 +25,9 @@ import { joinService } from '../join-service.ts'
 import { openLog } from '../log.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
+import { credentialFileOf, endNotedDrain, noteHost, ownDemandClient } from '../own-worker.ts'
 import { watchRescue } from '../rescue.ts'
-import { resolveHost } from '../resolve-host.ts'
+import { createHostDialer, resolveHost } from '../resolve-host.ts'
 import type { ServiceNotifier } from '../service-notifier.ts'
 import type { StopSignals } from '../signals.ts'
 import { stopWorkerOnSignals } from '../stop-worker.ts'
@@ -60,12 +60,20 @@ export async function worker(options: WorkerOptions): Promise<void> {
   delete process.env.SWITCHYARD_TOKEN
   const name = chooseName(options.name)
   const concurrency = chooseConcurrency(options)
-  const { url, dialer } = resolveHost(options, log)
+  const route = resolveHost(options, log)
+  const { url } = route
+  const dialer = createHostDialer(route, log)
   const sandbox = await requireSandbox()
   const dataDir = resolveDataDir(options.dataDir, 'switchyard-worker')
   const store = await openStore(dataDir, log)
   try {
     const identity = await openWorkerIdentity(dataDir, url, options, log)
+    await noteHost(dataDir, options)
+    endNotedDrain(dataDir, ownDemandClient(dataDir, route, 'worker'), {
+      clock: realClock,
+      random: realRandom,
+      log,
+    })
     const end = await runDaemon({
       options,
       name,
@@ -111,7 +119,7 @@ async function openWorkerIdentity(
   log: Log,
 ): Promise<StoredIdentity> {
   const opened = await openIdentity({
-    credentialFile: join(dataDir, 'credential.json'),
+    credentialFile: credentialFileOf(dataDir),
     tokenFile: options.tokenFile,
     joinKeyFile: options.joinKeyFile,
     host: new URL(url).hostname,

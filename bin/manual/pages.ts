@@ -22,7 +22,7 @@ export interface ManualFacts {
 
 const OF_PROGRAMS = 'The programs also end with:'
 /** These have exit codes of their own. */
-const PROGRAMS: ReadonlySet<string> = new Set(['serve', 'worker', 'quickstart', 'oauth-helper'])
+const PROGRAMS: ReadonlySet<string> = new Set(['serve', 'worker', 'supervise', 'quickstart', 'oauth-helper'])
 
 /** @returns the text of each page by the name of its file */
 export function writeManual(tree: CommandUnknownOpts, facts: ManualFacts): ReadonlyMap<string, string> {

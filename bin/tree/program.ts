@@ -33,6 +33,7 @@ import { pullsCommand } from './pulls.ts'
 import { ROOT_HELP } from './root-help.ts'
 import { cancelVerb, discardVerb, followUpVerb, releaseVerb, retryVerb, runsCommand } from './runs.ts'
 import { serviceCommand } from './service.ts'
+import { superviseCommand } from './supervise.ts'
 import { workersCommand } from './workers.ts'
 
 /** The builder of each command at the top of the tree, by the command's name. */
@@ -68,6 +69,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   version: versionCommand,
   serve: serveCommand,
   worker: workerCommand,
+  supervise: superviseCommand,
   quickstart: quickstartCommand,
   'oauth-helper': oauthHelperCommand,
   mcp: mcpCommand,

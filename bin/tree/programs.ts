@@ -13,6 +13,7 @@ import {
 } from '../../protocol/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../log-options.ts'
 import { parseFolder, parsePositive, parsePrivateHost, parseWholeNumber } from '../parse-option.ts'
+import { drainOwnVerb } from './supervise.ts'
 
 const logLevel = () => new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const)
 const logFormat = () =>
@@ -66,6 +67,8 @@ export const serveCommand = () =>
 export const workerCommand = () =>
   new Command('worker')
     .exitOverride()
+    // Otherwise options behind the verb would be its parent's.
+    .enablePositionalOptions()
     .description('execute runs for a host: dials out to it, and listens to nobody')
     .option(
       '--host <url>',
@@ -116,12 +119,14 @@ export const workerCommand = () =>
         .argParser((text) => parsePositive(text, WORKER_STALL_MINUTES_MAX)),
     )
     .addOption(new Option('--end-with-stdin').hideHelp())
+    .addOption(new Option('--drain-with-stdin').hideHelp())
     .addOption(logLevel())
     .addOption(logFormat())
     .action(async (options) => {
       const { worker } = await import('../commands/worker.ts')
       await worker(options)
     })
+    .addCommand(drainOwnVerb())
 
 export const oauthHelperCommand = () =>
   new Command('oauth-helper')

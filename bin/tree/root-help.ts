@@ -25,7 +25,7 @@ Set up
   api METHOD PATH           Send one request to the host
   version, help TOPIC       Say which version; explain exit, environment, json
 Programs
-  serve, worker             The host; a worker
+  serve, worker, supervise  The host; a worker; a worker's supervisor
   quickstart, oauth-helper  The example; the public OAuth helper
   mcp                       Serve tools to an agent in an editor
 Options  --json, -o table|id|json, --data-dir PATH, --color auto|always|never,

@@ -4,6 +4,7 @@ import { VERSION } from '../version.ts'
 import { versionCommand } from './everyday.ts'
 import { nameErrors } from './name-errors.ts'
 import { workerCommand } from './programs.ts'
+import { superviseCommand } from './supervise.ts'
 
 export function createWorkerProgram(): Command {
   const program = new Command('switchyard-worker')
@@ -11,7 +12,7 @@ export function createWorkerProgram(): Command {
     .version(VERSION)
     .exitOverride()
     .enablePositionalOptions()
-  for (const command of [workerCommand(), versionCommand()]) program.addCommand(command)
+  for (const command of [workerCommand(), superviseCommand(), versionCommand()]) program.addCommand(command)
   nameErrors(program)
   return program
 }

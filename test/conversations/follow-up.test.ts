@@ -412,6 +412,9 @@ describe('the retained sandbox', () => {
       },
     })
     expect(second.connection.hasReceived('dispatch')).toBe(false)
+    expect(host.hostApi.demand(worker.workerId)).toMatchObject({
+      value: { wanted: 0, worker: { awaitedRuns: 1 } },
+    })
     const absence =
       /worker worker holds the sandbox and is not connected: it is waited for until \d{4}-.*Z; to have this done elsewhere sooner, cancel it, discard the sandbox, and follow up again/
     expect(JSON.stringify(await host.readEvents(runId))).toMatch(absence)

@@ -15,7 +15,7 @@ import { until } from '../support/until.ts'
 
 /** An address of this machine that counts as another one's, where nobody listens. */
 const ELSEWHERE = 'http://0.0.0.0:1'
-const GREETING = /switchyard is working|helper is serving/
+const GREETING = /switchyard is (working|supervising)|helper is serving/
 const PAIRING_TOKEN = `wp-${'a'.repeat(43)}`
 const HELPER_ENV = { CODEHOST_CLIENT_ID: 'a', TRACKER_CLIENT_ID: 'b', TRACKER_CLIENT_SECRET: 'c' }
 
@@ -30,6 +30,30 @@ function startWorker(...args: readonly string[]): CommandProcess {
 const startHelper = (...args: readonly string[]): CommandProcess =>
   runCommand(['oauth-helper', '--port', '0', ...args], '', HELPER_ENV)
 
+const startSupervisor = (...args: readonly string[]): CommandProcess =>
+  runCommand([
+    'supervise',
+    '--driver',
+    'command',
+    '--stop-command',
+    'false',
+    '--data-dir',
+    tempFolder(),
+    ...args,
+  ])
+
+test('--insecure of a supervisor and of worker drain allows a line without encryption', async () => {
+  const careful = startSupervisor('--host', ELSEWHERE)
+  expect([await careful.exit, careful.err()]).toEqual([2, expect.stringContaining('--insecure')])
+  const trusting = startSupervisor('--host', ELSEWHERE, '--insecure')
+  await until('the supervisor asks', () => GREETING.test(trusting.err()))
+  const drain = (...args: readonly string[]) =>
+    runCommand(['worker', 'drain', '--data-dir', tempFolder(), '--host', ELSEWHERE, ...args])
+  const [refused, lost] = [drain(), drain('--insecure')]
+  expect([await refused.exit, refused.err()]).toEqual([2, expect.stringContaining('--insecure')])
+  expect([await lost.exit, lost.err()]).toEqual([69, expect.stringContaining('the worker is not enrolled')])
+})
+
 test('worker --insecure allows a line without encryption to another machine', async () => {
   const careful = startWorker('--host', ELSEWHERE)
   expect([await careful.exit, careful.err()]).toEqual([2, expect.stringContaining('--insecure')])
@@ -41,6 +65,7 @@ describe('the log', () => {
   const starts = [
     ['worker', (...args: readonly string[]) => startWorker('--host', 'http://127.0.0.1:1', ...args)],
     ['oauth-helper', startHelper],
+    ['supervise', (...args: readonly string[]) => startSupervisor('--host', 'http://127.0.0.1:1', ...args)],
   ] as const
 
   test.each(starts)('of %s is for people or JSON, as --log-format says', async (_, start) => {

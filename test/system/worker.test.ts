@@ -289,6 +289,17 @@ describe('a worker', () => {
     expect(await wary.exit).toBe(0)
     runCommand([...args, '--ca-file', tls.certFile])
     await waitForOnlyWorker(host, 'the worker is online', isOnline)
+    const own = ['--host', fleetUrl, '--data-dir', dataDir]
+    const preview = ['supervise', ...own, '--driver', 'command', '--stop-command', 'false', '--dry-run']
+    const [careless, trusting] = [runCommand(preview), runCommand([...preview, '--ca-file', tls.certFile])]
+    await until('one is answered, and one is not', () =>
+      [careless.err().includes('--ca-file'), trusting.err().includes('would ')].every(Boolean),
+    )
+    const drain = ['worker', 'drain', ...own]
+    const [unsure, drained] = [runCommand(drain), runCommand([...drain, '--ca-file', tls.certFile])]
+    expect([await unsure.exit, await drained.exit]).toEqual([69, 0])
+    // Without options the worker's own way to its host is used.
+    expect(await runCommand(['worker', 'drain', '--data-dir', dataDir, '--wait']).exit).toBe(0)
   })
 
   test('stays connected while drained by an operator, until enabled again', async () => {

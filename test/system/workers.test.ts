@@ -7,10 +7,11 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { WebSocket } from 'undici'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
+import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import { LOG_TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { routes } from '../../protocol/routes.ts'
 import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run.ts'
-import type { FleetDemandResponse, FleetResponse } from '../../protocol/worker.ts'
+import type { FleetResponse } from '../../protocol/worker.ts'
 import { type CommandProcess, readLaunch, serve } from '../support/command-process.ts'
 import {
   defaultScript,

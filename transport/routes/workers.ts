@@ -1,6 +1,6 @@
 /** Routes of workers, for people and for supervisors on worker machines, in the order of the specification's table. */
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { FleetDemandResponse } from '../../protocol/worker.ts'
+import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import { json, jsonText, refusalReply, resultReply } from '../reply.ts'
 import type { Handlers, RouteRequest } from './route-table.ts'
 
@@ -66,7 +66,8 @@ export function demandText(demand: FleetDemandResponse): string {
   const fleet = `"queuedRuns":${queuedRuns},"wanted":${wanted},"activeRuns":${activeRuns},"connectedWorkers":${connectedWorkers},"spareCapacity":${spareCapacity}`
   if (worker === undefined) return `{${fleet}}`
   const drainedBy = worker.drainedBy === undefined ? '' : `,"drainedBy":${JSON.stringify(worker.drainedBy)}`
-  const own = `"connected":${worker.connected},"state":"${worker.state}"${drainedBy},"activeRuns":${worker.activeRuns},"attachSessions":${worker.attachSessions}`
+  const awaited = worker.awaitedRuns === undefined ? '' : `,"awaitedRuns":${worker.awaitedRuns}`
+  const own = `"connected":${worker.connected},"state":"${worker.state}"${drainedBy},"activeRuns":${worker.activeRuns},"attachSessions":${worker.attachSessions}${awaited}`
   return `{${fleet},"worker":{"id":${quoteId(worker.id)},${own}}}`
 }
 

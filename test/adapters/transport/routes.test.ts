@@ -505,7 +505,7 @@ test('the handwritten demand text equals JSON.stringify', () => {
   expect(demandText(fleet)).toBe(JSON.stringify(fleet))
   const drainedBy: DrainHolder[] = ['operator', 'supervisor']
   const drained = { state: 'draining', drainedBy } as const
-  const odd = { ...demand, worker: { id: 'a"\\\n', connected: false, ...drained, ...counts } }
+  const odd = { ...demand, worker: { id: 'a"\\\n', connected: false, ...drained, ...counts, awaitedRuns: 3 } }
   expect(demandText(odd)).toBe(JSON.stringify(odd))
 })
 

@@ -10,6 +10,7 @@ import {
 } from '../../../protocol/connect.ts'
 import { CostEntry, CostTotals } from '../../../protocol/cost.ts'
 import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from '../../../protocol/dashboard.ts'
+import { FleetDemandResponse } from '../../../protocol/demand.ts'
 import { createChecker } from '../../../protocol/parse.ts'
 import { ProvisionRequest } from '../../../protocol/provision.ts'
 import {
@@ -32,13 +33,7 @@ import {
 import { MemoriesResponse, ReportedEvent, Run, RunEvent, RunResult, Ticket } from '../../../protocol/run.ts'
 import { asShape } from '../../../protocol/schema-errors.ts'
 import { TrackerProject, TrackerStatus } from '../../../protocol/tracker.ts'
-import {
-  FleetDemandResponse,
-  FleetResponse,
-  HealthResponse,
-  PairingTokenResponse,
-  WorkerView,
-} from '../../../protocol/worker.ts'
+import { FleetResponse, HealthResponse, PairingTokenResponse, WorkerView } from '../../../protocol/worker.ts'
 import * as examples from './examples.ts'
 
 const { at, runId, run, ticket, maskedConfig: config } = examples

@@ -5,11 +5,12 @@
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { StorageStatus } from '../../../protocol/connect.ts'
 import type { CostEntry, CostTotals } from '../../../protocol/cost.ts'
+import type { FleetDemandResponse } from '../../../protocol/demand.ts'
 import type { HostFrame, HostFrameType, Job, WorkerFrame, WorkerFrameType } from '../../../protocol/frames.ts'
 import type { PullDetail, PullSummary } from '../../../protocol/pulls.ts'
 import type { RepoMemory, Run, RunEvent, Ticket } from '../../../protocol/run.ts'
 import type { TrackerProject } from '../../../protocol/tracker.ts'
-import type { FleetDemandResponse, WorkerView } from '../../../protocol/worker.ts'
+import type { WorkerView } from '../../../protocol/worker.ts'
 
 export const at = '2026-03-01T08:30:00.000Z'
 export const runId = 'run-0195a1b2c3d47e8f9a0b1c2d3e4f5a6b'

@@ -1,0 +1,172 @@
+/**
+ * `switchyard supervise`: stops an idle worker and starts it when there is work.
+ *
+ * The supervisor dials the host like the worker, with the worker's own credential, and listens on no port. The worker's
+ * exit code becomes its own when a new start cannot help. A stop signal stops a worker that it started; a second one
+ * ends that worker at once.
+ */
+import { createWorkerSupervisor } from '../../actors/worker-supervisor/create-worker-supervisor.ts'
+import type { SupervisorEnd } from '../../actors/worker-supervisor/worker-supervisor.events.ts'
+import type { SupervisionSettings } from '../../core/fleet/supervision.ts'
+import type { DemandPort, WorkerDriver } from '../../core/fleet/supervision-ports.ts'
+import type { Log, Meters } from '../../core/ports.ts'
+import { createCommandDriver } from '../../providers/worker-commands.ts'
+import { createProcessDriver } from '../../providers/worker-process.ts'
+import { MemoryControlDatabase } from '../../store/memory/control-database.ts'
+import { realClock, realRandom } from '../clock.ts'
+import { installCrashHandler } from '../crash-handler.ts'
+import { resolveDataDir } from '../data-dir.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import { joinService } from '../join-service.ts'
+import { openLog } from '../log.ts'
+import type { LogChoice } from '../log-options.ts'
+import { LogRedactor } from '../log-redaction.ts'
+import { ownDemandClient } from '../own-worker.ts'
+import { type HostChoice, resolveHost } from '../resolve-host.ts'
+import type { ServiceNotifier } from '../service-notifier.ts'
+import type { StopSignals } from '../signals.ts'
+import { previewSupervision } from '../supervision-preview.ts'
+
+export interface SuperviseOptions extends LogChoice, HostChoice {
+  readonly driver: 'process' | 'command'
+  readonly startCommand?: readonly string[]
+  readonly stopCommand?: readonly string[]
+  readonly commandSeconds: number
+  readonly pollSeconds: number
+  readonly idleSeconds: number
+  readonly upSeconds: number
+  readonly dryRun?: true
+  readonly dataDir?: string
+  readonly credentialFile?: string
+}
+
+const noMeters: Meters = { count: () => {}, gauge: () => {}, observe: () => {} }
+
+export async function supervise(workerOptions: readonly string[], options: SuperviseOptions): Promise<void> {
+  const redactor = new LogRedactor()
+  const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
+  const { signals, notifier } = joinService(log, redactor)
+  installCrashHandler(log)
+  delete process.env.SWITCHYARD_TOKEN
+  checkOptions(workerOptions, options)
+  const route = resolveHost(options, log)
+  const dataDir = resolveDataDir(options.dataDir, 'switchyard-worker')
+  const demand = ownDemandClient(dataDir, route, 'supervisor', options.credentialFile)
+  const settings: SupervisionSettings = {
+    idleMs: options.idleSeconds * 1_000,
+    upMs: options.upSeconds * 1_000,
+    startsAbsent: options.driver === 'command',
+  }
+  const pollMs = options.pollSeconds * 1_000
+  log.info(
+    { url: route.url, driver: options.driver, dryRun: options.dryRun === true },
+    'switchyard is supervising',
+  )
+  if (options.dryRun === true) {
+    notifier.ready(() => 'dry run')
+    await previewSupervision({ demand, settings, pollMs, log, signals })
+    return
+  }
+  const driver = createDriver(workerOptions, options, dataDir, log)
+  const end = await runSupervisor({ demand, driver, settings, pollMs, log, signals, notifier })
+  if (end.exitCode === EXIT.done) log.info({ reason: end.reason }, 'stopped')
+  else {
+    log.error({ exitCode: end.exitCode, reason: end.reason }, 'stopped')
+    process.stderr.write(`switchyard: ${end.reason}\n`)
+  }
+  process.exit(end.exitCode)
+}
+
+interface SuperviseContext {
+  readonly demand: DemandPort
+  readonly driver: WorkerDriver
+  readonly settings: SupervisionSettings
+  readonly pollMs: number
+  readonly log: Log
+  readonly signals: StopSignals
+  readonly notifier: ServiceNotifier
+}
+
+function runSupervisor({ signals, notifier, ...ports }: SuperviseContext): Promise<SupervisorEnd> {
+  return new Promise((onEnd) => {
+    const supervisor = createWorkerSupervisor({
+      ...ports,
+      clock: realClock,
+      random: realRandom,
+      meters: noMeters,
+      database: new MemoryControlDatabase(realClock),
+      onEnd,
+    })
+    supervisor.start()
+    notifier.ready(() => `the worker is ${supervisor.state()}`)
+    signals.onStop(
+      () => supervisor.stop(),
+      () => ports.driver.stopNow?.(),
+    )
+  })
+}
+
+// ---- options -------------------------------------------------------------------------------------------------------
+
+/** The supervisor passes these on by itself, so that both reach the same host. */
+const PASSED_ON = ['--host', '--data-dir', '--ca-file', '--insecure', '--log-level', '--log-format']
+
+function checkOptions(workerOptions: readonly string[], options: SuperviseOptions): void {
+  const { driver, startCommand, stopCommand } = options
+  if (driver === 'command') {
+    if (stopCommand === undefined)
+      throw new ExitError(
+        EXIT.usage,
+        '--stop-command is missing: the driver command stops the worker with it',
+      )
+    if (workerOptions.length > 0)
+      throw new ExitError(
+        EXIT.usage,
+        'the driver command starts no worker process, so it takes no worker options',
+      )
+    return
+  }
+  if (startCommand !== undefined || stopCommand !== undefined)
+    throw new ExitError(EXIT.usage, '--start-command and --stop-command are for --driver command')
+  const passed = workerOptions.find((word) => PASSED_ON.includes(word.split('=')[0] ?? ''))
+  if (passed !== undefined)
+    throw new ExitError(EXIT.usage, `${passed}: write it before --; supervise passes it on to the worker`)
+}
+
+function createDriver(
+  workerOptions: readonly string[],
+  options: SuperviseOptions,
+  dataDir: string,
+  log: Log,
+): WorkerDriver {
+  const { driver, startCommand, stopCommand = [], commandSeconds } = options
+  if (driver === 'process')
+    return createProcessDriver({
+      program: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
+      args: workerArguments(workerOptions, options, dataDir),
+      environment: process.env,
+    })
+  return createCommandDriver({
+    ...(startCommand === undefined ? {} : { startCommand }),
+    stopCommand,
+    msMax: commandSeconds * 1_000,
+    folder: process.cwd(),
+    environment: process.env,
+    clock: realClock,
+    log,
+  })
+}
+
+function workerArguments(
+  workerOptions: readonly string[],
+  { host = '', caFile, insecure, logLevel, logFormat }: SuperviseOptions,
+  dataDir: string,
+): readonly string[] {
+  return [
+    ...['--host', host, '--data-dir', dataDir],
+    ...(caFile === undefined ? [] : ['--ca-file', caFile]),
+    ...(insecure === true ? ['--insecure'] : []),
+    ...['--log-level', logLevel, '--log-format', logFormat],
+    ...workerOptions,
+  ]
+}

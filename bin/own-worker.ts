@@ -1,0 +1,90 @@
+/**
+ * Notes of a worker in its data directory for other programs of its machine: the host that it dials, and that somebody
+ * drained it here.
+ *
+ * `worker drain` writes its note before it drains. A worker that starts ends that drain, and deletes the note when the
+ * host has answered.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { backoffMs } from '../core/backoff.ts'
+import type { DemandPort } from '../core/fleet/supervision-ports.ts'
+import type { Clock, Log, RandomSource } from '../core/ports.ts'
+import { SUPERVISOR_RETRY_MS_FIRST, SUPERVISOR_RETRY_MS_MAX } from '../protocol/limits.ts'
+import { removeFileDurably, replaceFile } from '../store/files/atomic.ts'
+import { createDemandClient } from '../worker/dial-demand.ts'
+import { EXIT, ExitError } from './exit.ts'
+import type { HostChoice, HostRoute } from './resolve-host.ts'
+
+const hostFile = (dataDir: string): string => join(dataDir, 'host.json')
+const drainFile = (dataDir: string): string => join(dataDir, 'drained.json')
+export const credentialFileOf = (dataDir: string): string => join(dataDir, 'credential.json')
+
+export async function noteHost(dataDir: string, { host, caFile, insecure }: HostChoice): Promise<void> {
+  await replaceFile(hostFile(dataDir), `${JSON.stringify({ host, caFile, insecure })}\n`)
+}
+
+/** Returns how the worker of this data directory was started to reach its host. */
+export function readNotedHost(dataDir: string): HostChoice {
+  const noted = readNote(hostFile(dataDir))
+  if (noted === undefined)
+    throw new ExitError(
+      EXIT.usage,
+      `no worker was started with the data directory ${dataDir}: name it with --data-dir, or the host with --host`,
+    )
+  const [host, caFile] = [Reflect.get(noted, 'host'), Reflect.get(noted, 'caFile')]
+  return {
+    ...(typeof host === 'string' ? { host } : {}),
+    ...(typeof caFile === 'string' ? { caFile } : {}),
+    ...(Reflect.get(noted, 'insecure') === true ? { insecure: true as const } : {}),
+  }
+}
+
+/** @param holder in whose name the worker is drained */
+export const ownDemandClient = (
+  dataDir: string,
+  route: HostRoute,
+  holder: 'worker' | 'supervisor',
+  credentialFile = credentialFileOf(dataDir),
+): DemandPort => createDemandClient({ ...route, credentialFile, holder })
+
+export async function noteDrain(dataDir: string): Promise<void> {
+  await replaceFile(drainFile(dataDir), '{}\n')
+}
+
+/** Ends the drain of `worker drain`, if there was one, as soon as the host answers. */
+export function endNotedDrain(
+  dataDir: string,
+  demand: DemandPort,
+  { clock, random, log }: { readonly clock: Clock; readonly random: RandomSource; readonly log: Log },
+): void {
+  if (readNote(drainFile(dataDir)) === undefined) return
+  const attempt = async (failures: number) => {
+    const answer = await demand.ask('lift')
+    if (answer.is === 'answered') {
+      log.info({}, 'the drain of "worker drain" ends with this start')
+      await removeFileDurably(drainFile(dataDir))
+      return
+    }
+    if (failures === 0)
+      log.warn({ reason: answer.reason }, 'the drain of "worker drain" could not be ended; trying again')
+    const pause = backoffMs(
+      failures + 1,
+      SUPERVISOR_RETRY_MS_FIRST,
+      SUPERVISOR_RETRY_MS_MAX,
+      random.fraction(),
+    )
+    clock.after(pause, () => void attempt(failures + 1))
+  }
+  void attempt(0).catch((error) => log.warn({ err: error }, 'the note of a drain could not be deleted'))
+}
+
+/** Undefined when there is none, or when it cannot be read. */
+function readNote(path: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, 'utf8'))
+    return typeof value === 'object' && value !== null ? value : undefined
+  } catch {
+    return undefined
+  }
+}
