@@ -7,6 +7,7 @@
  */
 import { createHash } from 'node:crypto'
 import { quoteWord } from '../quote-word.ts'
+import { formatServiceUnit, LASTING_EXITS, type ServiceScope } from '../service/systemd-unit.ts'
 
 export interface InstalledWorker {
   /** The folder of all that belongs to the worker; see `isPlainPath`. */
@@ -38,8 +39,6 @@ export interface InstalledFiles {
   readonly mark: string
 }
 
-/** Exit codes that a restart does not cure: wrong use, newer data, no sandbox, another protocol, no enrollment. */
-const LASTING_EXITS = [2, 65, 69, 76, 77]
 /** A stop waits for the runs that are under way, which may take as long as the longest run and its end. */
 const STOP_SECONDS_MAX = 7 * 24 * 3_600
 const RESTART_SECONDS = 10
@@ -50,7 +49,7 @@ export const isPlainPath = (path: string): boolean => /^(\/[\w@+=:,.-]+)+$/.test
 export function formatInstalledFiles(worker: InstalledWorker): InstalledFiles {
   const start = formatStart(worker)
   const run = worker.manager === 'none' ? formatLoop(worker.base) : ''
-  const unit = worker.manager === 'none' ? '' : formatWorkerUnit(worker)
+  const unit = worker.manager === 'none' ? '' : formatWorkerUnit(worker, worker.manager)
   const hash = createHash('sha256')
     .update(JSON.stringify([worker.folder, start, run, unit, worker.authority]))
     .digest('hex')
@@ -124,28 +123,12 @@ rm -f "$base/run.pid" "$base/worker.pid"
 echo "$code" >"$base/run.exit"
 `
 
-function formatWorkerUnit({ base, manager }: InstalledWorker): string {
-  return `# Provisioning has written this file and replaces it.
-[Unit]
-Description=switchyard worker
-${manager === 'system' ? 'Wants=network-online.target\nAfter=network-online.target\n' : ''}StartLimitIntervalSec=0
-
-[Service]
-ExecStart=${base}/start
-UMask=0077
-LimitCORE=0
-Restart=on-failure
-RestartSec=${RESTART_SECONDS}
-RestartPreventExitStatus=${LASTING_EXITS.join(' ')}
-# The worker gets the signal and drains; what is left after it is killed.
-KillMode=mixed
-TimeoutStopSec=${STOP_SECONDS_MAX}
-# A sandbox that runs out of memory must not end the worker.
-OOMPolicy=continue
-# The worker makes control groups for its sandboxes.
-Delegate=yes
-
-[Install]
-WantedBy=${manager === 'system' ? 'multi-user.target' : 'default.target'}
-`
-}
+/** The start script becomes the worker, so that systemd watches the worker itself. */
+const formatWorkerUnit = ({ base }: InstalledWorker, scope: ServiceScope): string =>
+  formatServiceUnit({
+    role: 'worker',
+    scope,
+    notes: ['Provisioning has written this file and replaces it.'],
+    command: `${base}/start`,
+    stopSeconds: STOP_SECONDS_MAX,
+  })

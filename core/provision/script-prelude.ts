@@ -69,7 +69,8 @@ stop_worker() {
 start_worker() {
   if [ "$(manager)" != none ]; then
     ctl reset-failed "$unit" 2>/dev/null
-    ctl start "$unit"
+    # The command would wait until the worker is ready, and hide why it ended.
+    ctl start --no-block "$unit"
     return
   fi
   rm -f "$base/run.exit"

@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { unitsToDeploy } from '../../../build/units.ts'
+import { formatInstalledFiles } from '../../../core/provision/installed-files.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { describeIf } from '../../support/skips.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
@@ -30,8 +31,17 @@ test('no other unit lies there', () => {
 const settingOf = (text: string, key: string): string | undefined =>
   new RegExp(`^${key}=(.*)$`, 'm').exec(text)?.[1]
 
+const provisioned = (['system', 'user'] as const).map((manager) => {
+  const { unit } = formatInstalledFiles({
+    ...{ base: '/srv/worker', node: '/usr/bin/node', folder: 'switchyard-worker-0.1.0', version: '0.1.0' },
+    ...{ url: 'https://host.example:4401', isExposed: false, name: 'vm', concurrency: 2, authority: '' },
+    ...{ manager, isRoot: manager === 'system' },
+  })
+  return [`a provisioned ${manager} worker`, unit] as const
+})
+
 describe('each unit', () => {
-  test.each(units)(
+  test.each([...units, ...provisioned])(
     '%s notifies, is watched, is delegated a control group, and stays down where a restart is useless',
     (_, text) => {
       expect(
