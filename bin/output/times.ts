@@ -24,6 +24,9 @@ const DAY_MS = 24 * HOUR_MS
 /** Seconds of what still goes on tell nothing after so long. */
 const SECONDS_SHOWN_MS_MAX = 10 * MINUTE_MS
 
+/** The last instant of a year with four digits. */
+const INSTANT_MAX = Date.parse('9999-12-31T23:59:59.999Z')
+
 /** A longer timer of Node would end at once. */
 const TIMEOUT_MS_MAX = 24 * DAY_MS
 
@@ -108,6 +111,15 @@ export function parseTimeout(text: string, option: string, present: Present): Re
   if (ms > TIMEOUT_MS_MAX)
     return no('invalid', `${option} ${text} is longer than ${formatAge(TIMEOUT_MS_MAX)}`)
   return ms >= 0 ? yes(ms) : no('invalid', `${option} ${text} lies in the past`)
+}
+
+/** The instant that a person names: after a duration, or as a date and a time. It lies in the future. */
+export function parseExpiry(text: string, option: string, present: Present): Result<number> {
+  const ms = parseDuration(text)
+  const at = ms === undefined ? parseInstant(text, present.offset) : present.now + ms
+  if (at === undefined || at > INSTANT_MAX)
+    return no('invalid', `${option} ${text} is no time; write it like ${FORMS}`)
+  return at > present.now ? yes(at) : no('invalid', `${option} ${text} lies in the past`)
 }
 
 /** Undefined for a text that is no duration. */

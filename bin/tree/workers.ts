@@ -4,6 +4,7 @@ import { PORT_MAX, WORKER_CONCURRENCY_MAX } from '../../protocol/limits.ts'
 import { runCommand } from '../client/run-command.ts'
 import { parseWholeNumber } from '../parse-option.ts'
 import { clientCommand } from './client-options.ts'
+import { joinKeysCommand } from './join-keys.ts'
 
 export const workersCommand = () =>
   clientCommand('workers', 'The machines: list, add, drain, revoke')
@@ -18,6 +19,7 @@ export const workersCommand = () =>
     .addCommand(showVerb())
     .addCommand(pairVerb())
     .addCommand(provisionVerb())
+    .addCommand(joinKeysCommand())
     .addCommand(renameVerb())
     .addCommand(drainVerb())
     .addCommand(enableVerb())

@@ -10,6 +10,7 @@ import { planEventPage } from '../../core/run/event-page.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
 import type { Gate } from '../../protocol/explain.ts'
+import type { JoinKey } from '../../protocol/join-key.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { RepoMemory, Run, RunEvent, Ticket } from '../../protocol/run.ts'
@@ -62,6 +63,7 @@ export interface FakeHostApi extends HostApi, ProviderAnswers {
   readonly memoriesByRepo: Map<string, RepoMemory[]>
   readonly workersById: Map<string, WorkerView>
   readonly workerConnections: FakeWorkerReceiver[]
+  readonly storedJoinKeys: JoinKey[]
 }
 
 export function createFakeHostApi(): FakeHostApi {
@@ -100,6 +102,7 @@ export function createFakeHostApi(): FakeHostApi {
     providerCalls: [],
     workersById: new Map([[WORKER_ID, fakeWorker(WORKER_ID)]]),
     workerConnections: [],
+    storedJoinKeys: [],
     push: (push, text) => {
       for (const listener of hostApi.listeners) listener(push, text)
     },
@@ -374,10 +377,20 @@ function createWorkerApi(hostApi: () => FakeHostApi): HostApiPart<WorkerMethod> 
     },
     provisionWorker: async () => yes({ ok: true, output: '' }),
     mintPairingToken: () => yes({ token: 'wp-test', expiresAt: at }),
-    joinKeys: () => ({ joinKeys: [] }),
-    createJoinKey: async ({ ephemeral = false, ...terms }) =>
-      yes({ id: 'jk-test', ...terms, ephemeral, key: JOIN_KEY }),
-    deleteJoinKey: async (id) => (id === 'jk-test' ? yes({ ok: true }) : no('unknown', 'no such key')),
+    joinKeys: () => ({ joinKeys: hostApi().storedJoinKeys }),
+    createJoinKey: async ({ ephemeral = false, ...more }) => {
+      const terms = { id: 'jk-test', ...more, ephemeral }
+      hostApi().storedJoinKeys.push({ ...terms, createdAt: at, workers: 2 })
+      return yes({ ...terms, key: JOIN_KEY })
+    },
+    deleteJoinKey: async (id, withWorkers) => {
+      const keys = hostApi().storedJoinKeys
+      if (withWorkers) hostApi().workersById.clear()
+      const index = keys.findIndex((joinKey) => joinKey.id === id)
+      return keys.splice(index, index < 0 ? 0 : 1).length === 0
+        ? no('unknown', 'no such key')
+        : yes({ ok: true })
+    },
     demand,
     changeWorkerState: async (id, state) => {
       turned(id, state)

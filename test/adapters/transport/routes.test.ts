@@ -483,7 +483,10 @@ test('a join key is created, listed and deleted', async () => {
     body: { id: 'jk-test', name: 'fleet', ephemeral: true, key: JOIN_KEY },
   })
   expect(await ask('POST /api/workers/join-keys', { name: 'x'.repeat(61) })).toMatchObject({ status: 400 })
-  expect(await ask('GET /api/workers/join-keys')).toMatchObject({ status: 200, body: { joinKeys: [] } })
+  expect(await ask('GET /api/workers/join-keys')).toMatchObject({
+    status: 200,
+    body: { joinKeys: [{ id: 'jk-test' }] },
+  })
   expect(await ask('DELETE /api/workers/join-keys/jk-test?workers=1')).toMatchObject({ body: { ok: true } })
   expect(await ask('DELETE /api/workers/join-keys/jk-test?workers=2')).toMatchObject({ status: 400 })
   expect(await ask('DELETE /api/workers/join-keys/jk-other')).toMatchObject({ status: 404 })

@@ -1,0 +1,118 @@
+/** `switchyard workers join-keys`: lists, creates and deletes the keys that many machines join with. */
+import type { Client } from '../../client/client.ts'
+import { quoteWord } from '../../core/quote-word.ts'
+import type { JoinKey } from '../../protocol/join-key.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
+import type { TableColumn } from '../output/table.ts'
+import { formatClock, type Present, parseExpiry } from '../output/times.ts'
+
+const LIST = 'switchyard workers join-keys'
+
+export interface JoinKeyCreateOptions extends ClientOptions {
+  readonly expires?: string | undefined
+  readonly maxWorkers?: number | undefined
+  readonly ephemeral?: boolean | undefined
+}
+
+export interface JoinKeyDeleteOptions extends ClientOptions {
+  readonly workers?: boolean | undefined
+}
+
+export async function list({ client, output, present }: CommandContext): Promise<void> {
+  const { joinKeys } = await client.listJoinKeys()
+  output.list({
+    records: joinKeys,
+    id: ({ id }) => id,
+    columns: joinKeyColumns(present()),
+    empty: `There is no join key. Next: ${LIST} create NAME`,
+  })
+}
+
+const joinKeyColumns = (present: Present): TableColumn<JoinKey>[] => [
+  { heading: 'NAME', cell: ({ name }) => name, shrinksTo: 8, shrinks: 'end' },
+  { heading: 'WORKERS', cell: ({ workers, maxWorkers }) => `${workers}/${maxWorkers ?? 'any'}` },
+  { heading: 'EPHEMERAL', cell: ({ ephemeral }) => (ephemeral ? 'yes' : 'no'), givesWay: 1 },
+  {
+    heading: 'EXPIRES',
+    cell: ({ expiresAt }) => describeExpiry(expiresAt, present),
+    plain: ({ expiresAt }) => expiresAt ?? '-',
+  },
+  { heading: 'ID', cell: ({ id }) => id },
+]
+
+function describeExpiry(expiresAt: string | undefined, present: Present): string {
+  if (expiresAt === undefined) return 'never'
+  const at = Date.parse(expiresAt)
+  return at <= present.now ? 'expired' : formatClock(at, present)
+}
+
+/** Only the key stands on standard output, so that a script may write it into a file. */
+export async function create(
+  { client, output, options, present }: CommandContext<JoinKeyCreateOptions>,
+  name: string,
+): Promise<void> {
+  const { expires, maxWorkers, ephemeral } = options
+  const expiresAt =
+    expires === undefined ? undefined : unwrapOrExit(parseExpiry(expires, '--expires', present()))
+  const created = await client.createJoinKey({
+    body: {
+      name,
+      ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }),
+      ...(maxWorkers === undefined ? {} : { maxWorkers }),
+      ...(ephemeral === undefined ? {} : { ephemeral }),
+    },
+  })
+  if (output.format === 'json') {
+    output.json(created)
+    return
+  }
+  output.data(output.format === 'id' ? created.id : created.key)
+  const until = expiresAt === undefined ? '' : ` until ${formatClock(expiresAt, present())}`
+  output.note(
+    `The key ${created.id} enrolls ${maxWorkers === undefined ? 'any number of' : `up to ${maxWorkers}`} machines${until}, and is shown only now. On each machine write it into a file that only the worker can read, then:`,
+  )
+  output.note('switchyard worker --host ADDRESS --join-key-file FILE')
+  if (created.fingerprint !== undefined)
+    output.note(`The certificate of this host has the SHA-256 fingerprint ${created.fingerprint}.`)
+}
+
+export async function remove(
+  { client, output, questions, options }: CommandContext<JoinKeyDeleteOptions>,
+  named: string,
+): Promise<void> {
+  const joinKey = await findJoinKey(client, named)
+  const { id, name } = joinKey
+  const withWorkers = options.workers === true
+  await questions.confirmLoss({
+    loss: lossOf(joinKey, withWorkers),
+    yes: options.yes,
+    command: `${LIST} delete ${quoteWord(named)}${withWorkers ? ' --workers' : ''}`,
+  })
+  const done = await client.deleteJoinKey({ id, ...(withWorkers ? { workers: '1' as const } : {}) })
+  if (output.format === 'json') output.json(done)
+  else output.data(output.format === 'id' ? id : output.stdout.clean(`${name}: no machine joins any more.`))
+}
+
+function lossOf({ name, workers }: JoinKey, withWorkers: boolean): string {
+  const count = `${workers} ${workers === 1 ? 'worker' : 'workers'}`
+  const those = withWorkers
+    ? `removes its ${count} for good, and interrupts their runs`
+    : `keeps its ${count}`
+  return `this deletes the join key ${name}, and ${those}`
+}
+
+/** Names need not be unique, so a name that several keys have is wrong usage. */
+async function findJoinKey(client: Client, named: string): Promise<JoinKey> {
+  const { joinKeys } = await client.listJoinKeys()
+  const fitting = joinKeys.filter(({ id, name }) => id === named || name === named)
+  const [joinKey] = fitting
+  if (joinKey === undefined) throw new ExitError(EXIT.refused, `no join key is called ${named}`, LIST)
+  if (fitting.length === 1) return joinKey
+  const ids = fitting.map(({ id }) => id).join(', ')
+  throw new ExitError(
+    EXIT.usage,
+    `several join keys are called ${named}: ${ids}`,
+    `${LIST} delete ${joinKey.id}`,
+  )
+}
