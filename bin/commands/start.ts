@@ -1,5 +1,6 @@
 /** `switchyard start`: queues tickets, or creates one from words and queues it. `tickets create` is the same in full. */
 import { HostRefusal } from '../../client/errors.ts'
+import { quoteWord } from '../../core/quote-word.ts'
 import type { NewTicketRequest } from '../../protocol/new-ticket.ts'
 import type { Run, RunOptions } from '../../protocol/run.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
@@ -38,7 +39,7 @@ export async function start(
     throw new ExitError(
       EXIT.usage,
       'the words of a new ticket must stand in quotes',
-      `switchyard start "${names.join(' ')}"`,
+      newTicketCommand(names, options.repo),
     )
   return await startWords(context, first)
 }
@@ -54,7 +55,9 @@ export async function startTickets(
     const run = await client
       .runTicket({ id: name, ...(body === undefined ? {} : { body }) })
       .catch((error) => {
-        throw error instanceof HostRefusal && error.status === 404 ? noTicket(name) : error
+        if (!(error instanceof HostRefusal) || error.status !== 404) throw error
+        // Words without quotes arrive as several names.
+        throw noTicket(name, runs.length === 0 ? names : [name])
       })
     runs.push(run)
     reportQueued(context, run)
@@ -62,12 +65,15 @@ export async function startTickets(
   return options.watch === true ? await waitForRuns(context, runs, { isCourse: true }) : undefined
 }
 
-const noTicket = (name: string): ExitError =>
+const noTicket = (name: string, words: readonly string[]): ExitError =>
   new ExitError(
     EXIT.refused,
     `no ticket is called ${name}`,
-    `switchyard tickets, or for a new one: switchyard start "${name}" --repo KEY`,
+    `switchyard tickets, or for a new one: ${newTicketCommand(words)}`,
   )
+
+const newTicketCommand = (words: readonly string[], repo = 'KEY'): string =>
+  `switchyard start ${quoteWord(words.join(' '))} --repo ${quoteWord(repo)}`
 
 async function startWords(context: CommandContext<StartOptions>, title: string): Promise<number | undefined> {
   const { client, options, output } = context

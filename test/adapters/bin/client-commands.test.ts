@@ -173,6 +173,18 @@ describe('errors', () => {
       2,
       /^switchyard: this deletes ENG-1's sandbox\n {2}try: switchyard discard ENG-1 --yes\n$/,
     ],
+    [
+      'words without quotes',
+      ['start', 'two', 'words'],
+      1,
+      /^switchyard: no ticket is called two\n {2}try: switchyard tickets, or .*: switchyard start 'two words' --repo KEY\n$/,
+    ],
+    [
+      'words without quotes for a repository',
+      ['start', 'two', 'words', '--repo', 'api'],
+      2,
+      / {2}try: switchyard start 'two words' --repo api\n$/,
+    ],
     ['an unknown option', ['runs', '--sideways'], 2, /^switchyard: unknown option '--sideways'\n/],
     ['an unknown command', ['dance'], 2, /^switchyard: unknown command 'dance'/],
     ['a wrong number', ['logs', 'ENG-2', '--tail', '0'], 2, /--tail 0 must be a whole number/],
