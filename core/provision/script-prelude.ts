@@ -39,7 +39,7 @@ manager() {
   else echo user
   fi
 }
-ctl() { if [ "$uid" = 0 ]; then systemctl "$@"; else systemctl --user "$@"; fi; }
+ctl() { if [ "$uid" = 0 ]; then systemctl "$@" 8>&-; else systemctl --user "$@" 8>&-; fi; }
 loop_pid() {
   pid=$(cat "$base/run.pid" 2>/dev/null) || return 1
   grep -q "$base/run" "/proc/$pid/cmdline" 2>/dev/null || return 1

@@ -84,6 +84,13 @@ export class SshTarget {
     return pids.filter((line) => line.includes('switchyard-worker'))
   }
 
+  /** Runs a script in the target by the usual client of SSH. */
+  run(user: string, script: string): string {
+    const options = ['-oStrictHostKeyChecking=no', '-oUserKnownHostsFile=/dev/null', '-oLogLevel=ERROR']
+    const args = ['-i', this.identityFile, '-p', String(this.port), ...options, `${user}@127.0.0.1`, script]
+    return execFileSync('ssh', args, { encoding: 'utf8' })
+  }
+
   /** What the server wrote. */
   log(): string {
     return readFileSync(this.path('tmp/sshd.log'), 'utf8')
