@@ -180,6 +180,8 @@ if [ ! -f "$base/installed" ]; then
   fi
   [ -f "$base/lingering" ] && loginctl disable-linger
   rm -rf "$base" || exit 1
+  # Folders that others use are not empty.
+  [ "$uid" = 0 ] || rmdir "$units" "$HOME/.config/systemd" "$HOME/.config" "$HOME/.local/lib" "$HOME/.local" 2>/dev/null
   echo undone
   exit 0
 fi
