@@ -100,10 +100,10 @@ describeIf(isRoot, 'needs root')('nothing stays of a provisioning that fails', (
   )
 
   test('with a key that the machine does not accept', async () => {
-    const [target, stranger] = [await SshTarget.start(), await SshTarget.start()]
-    const { status, error } = await provision(requestFor(target, { identityFile: stranger.identityFile }))
+    const [target, foreign] = [await SshTarget.start(), await SshTarget.start()]
+    const { status, error } = await provision(requestFor(target, { identityFile: foreign.identityFile }))
     expect([status, error]).toEqual([500, expect.stringContaining('ssh-copy-id')])
-    await Promise.all([target.stop(), stranger.stop()])
+    await Promise.all([target.stop(), foreign.stop()])
   })
 
   test(
