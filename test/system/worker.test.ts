@@ -1,6 +1,6 @@
 /** `switchyard worker` as a person uses it, and the host's local worker: real processes, files and signals. */
 import { execFileSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import { createHash, X509Certificate } from 'node:crypto'
 import {
   chmodSync,
   cpSync,
@@ -273,6 +273,10 @@ describe('a worker', () => {
     execFileSync('openssl', [...made, ...named], { stdio: 'ignore' })
     const host = serve(hostFolder(configWithAnyPort({ fleet: { host: '127.0.0.1', port: 0, tls } })))
     const { fleetUrl = '' } = await host.waitForLaunch()
+    const { fingerprint256: fingerprint } = new X509Certificate(readFileSync(tls.certFile))
+    const body = { name: 'fleet' }
+    for (const path of ['/api/workers/pairing-tokens', '/api/workers/join-keys'])
+      expect((await host.request(path, { method: 'POST', body })).body).toMatchObject({ fingerprint })
     const dataDir = join(tempFolder(), 'worker')
     const args = [
       'worker',
