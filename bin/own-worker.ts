@@ -11,6 +11,7 @@ import { backoffMs } from '../core/backoff.ts'
 import type { DemandPort } from '../core/fleet/supervision-ports.ts'
 import type { Clock, Log, RandomSource } from '../core/ports.ts'
 import { SUPERVISOR_RETRY_MS_FIRST, SUPERVISOR_RETRY_MS_MAX } from '../protocol/limits.ts'
+import { codeOf } from '../store/errors.ts'
 import { removeFileDurably, replaceFile } from '../store/files/atomic.ts'
 import { createDemandClient } from '../worker/dial-demand.ts'
 import { EXIT, ExitError } from './exit.ts'
@@ -49,7 +50,16 @@ export const ownDemandClient = (
 ): DemandPort => createDemandClient({ ...route, credentialFile, holder })
 
 export async function noteDrain(dataDir: string): Promise<void> {
-  await replaceFile(drainFile(dataDir), '{}\n')
+  try {
+    await replaceFile(drainFile(dataDir), '{}\n')
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error
+    throw new ExitError(
+      EXIT.notAccepted,
+      `no worker has its data in ${dataDir}`,
+      'name the folder of the worker with --data-dir',
+    )
+  }
 }
 
 /** Ends the drain of `worker drain`, if there was one, as soon as the host answers. */

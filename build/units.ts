@@ -45,7 +45,7 @@ function unitOf(role: ServiceRole, scope: ServiceScope): ServiceUnit {
   const commands: Readonly<Record<ServiceRole, string>> = {
     host: `${programs}/switchyard/dist/bin/switchyard.js serve --data-dir %S/${stateFolder} $SWITCHYARD_OPTIONS`,
     worker: `${programs}/switchyard-worker/bin/switchyard-worker.mjs worker --host \${SWITCHYARD_HOST} --data-dir %S/${stateFolder} --token-file %S/${stateFolder}/token $SWITCHYARD_OPTIONS`,
-    supervisor: `${programs}/switchyard-worker/bin/switchyard-worker.mjs supervise --host \${SWITCHYARD_HOST} --data-dir %S/${stateFolder} $SWITCHYARD_OPTIONS -- $SWITCHYARD_WORKER_OPTIONS`,
+    supervisor: `${programs}/switchyard-worker/bin/switchyard-worker.mjs supervise --host \${SWITCHYARD_HOST} --data-dir %S/${stateFolder} $SWITCHYARD_OPTIONS -- --token-file %S/${stateFolder}/token $SWITCHYARD_WORKER_OPTIONS`,
   }
   const variables: Readonly<Record<ServiceRole, string>> = {
     host: 'SWITCHYARD_OPTIONS (of serve)',

@@ -141,6 +141,13 @@ async function bundleWorker() {
     // The log loads this one by its name, and only for people.
     bundle({ ...plain, banner: {}, entryPoints: ['pino-pretty'], outfile: 'index.js', format: 'cjs' }),
   ])
+  for (const { text } of program.outputFiles) {
+    const [, missing] = /import\("[./]*\/commands\/([\w-]+)\.ts"\)/.exec(text) ?? []
+    if (missing !== undefined)
+      throw new Error(
+        `a command of the package loads ${missing}; add it to COMMANDS in build/worker-package.mjs`,
+      )
+  }
   const starter = readFileSync(join(root, 'build', 'worker-starter.mjs'))
   const [{ contents: prettyText }] = pretty.outputFiles
   return {
@@ -212,7 +219,7 @@ const refuseNativePackages = {
 }
 
 /** The commands of bin/tree/worker-program.ts. The files of that folder also define others, which are not bundled. */
-const COMMANDS = ['worker', 'paths']
+const COMMANDS = ['worker', 'own-drain', 'supervise', 'paths']
 const leaveOtherCommands = {
   name: 'no other command',
   setup(bundling) {

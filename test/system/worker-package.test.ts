@@ -19,7 +19,19 @@ test('beside Node alone it says its version and its commands', () => {
   const version = run(commandInEmptyRoot(unpacked, ['version', '--json']))
   expect([version.status, version.stderr]).toEqual([0, ''])
   expect(JSON.parse(version.stdout)).toMatchObject({ version: '0.1.0', arch: process.arch })
-  expect(run(commandInEmptyRoot(unpacked, ['--help'])).stdout).toMatch(/^ {2}worker /m)
+  expect(run(commandInEmptyRoot(unpacked, ['--help'])).stdout.match(/^ {2}\w+/gm)).toEqual(
+    ['worker', 'supervise', 'version', 'help'].map((name) => `  ${name}`),
+  )
+})
+
+test('beside Node alone the supervisor and the drain of the own worker start', () => {
+  const supervise = ['supervise', '--host', 'http://127.0.0.1:9', '--driver', 'command']
+  const drain = ['worker', 'drain', '--data-dir', '/tmp/worker', '--host', 'http://127.0.0.1:9']
+  const answers = [supervise, drain].map((words) => run(commandInEmptyRoot(unpacked, words)))
+  expect(answers.map(({ status, stderr }) => [status, stderr])).toEqual([
+    [2, expect.stringMatching(/--stop-command is missing/)],
+    [77, expect.stringMatching(/no worker has its data in/)],
+  ])
 })
 
 test('beside Node alone the worker names bubblewrap, and the command that installs it', () => {

