@@ -66,7 +66,7 @@ describe('the machines of the host and of a worker', () => {
     expect(readFileSync('machines.md', 'utf8')).toContain(`\n## ${name}\n`)
   })
 
-  test('are all that a host knows: runs, leases, workers, lines, terminals, the local worker, the intake, the tracker, the flows of connecting, the settings and the root', () => {
+  test('are all that a host knows: runs, leases, workers, lines, terminals, the local worker, the intake, the tracker, the flows of connecting and provisioning, the settings and the root', () => {
     expect(hostKinds.map(({ name }) => name).sort()).toEqual([
       'attach',
       'connection',
@@ -75,6 +75,7 @@ describe('the machines of the host and of a worker', () => {
       'journey',
       'lease',
       'local-worker',
+      'provision',
       'root',
       'run',
       'settings',

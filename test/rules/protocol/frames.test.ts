@@ -97,7 +97,7 @@ describe('characteristic wrong frames', () => {
     [
       'an unknown way in',
       { ...register, auth: { kind: 'password' } },
-      '/auth/kind: must be one of "pairing", "credential", not "password"',
+      '/auth/kind: must be one of "pairing", "credential", "join", not "password"',
     ],
     [
       'no capacity',
