@@ -5,6 +5,7 @@
  * happened.
  */
 import { HostNotFound, HostRefusal, HostUnreachable, WrongAddress } from '../client/errors.ts'
+import { cureOfRequest } from './client/request-cures.ts'
 import { EXIT, isExitError } from './exit.ts'
 import { LogRedactor } from './log-redaction.ts'
 import type { Output } from './output/output.ts'
@@ -19,7 +20,8 @@ export function reportError(
   // commander has printed its message; replace its exit code 1 by the code for wrong usage.
   if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
   const code = exitCodeOf(error)
-  const cure: unknown = Reflect.get(Object(error), 'cure')
+  const ownCure: unknown = Reflect.get(Object(error), 'cure')
+  const cure = ownCure ?? (error instanceof HostRefusal ? cureOfRequest(error) : undefined)
   // An ExitError with this code is a failure of the machine that the message explains.
   const isBug = code === EXIT.broken && !isExitError(error)
   const text = isBug ? describeBug(error) : describe(error, isDebugging)

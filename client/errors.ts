@@ -15,7 +15,8 @@ export class HostRefusal extends Error {
   readonly request: string
   /** The parsed body of the answer, for output as JSON. */
   readonly body: unknown
-  readonly cure: string | undefined
+  /** A caller that knows more may set it. */
+  cure: string | undefined
   /** Asking again brings the same answer. A restarted host has another token, and a proxy answers 5xx while its host is away. */
   readonly isLasting: boolean
 

@@ -22,9 +22,11 @@ import { PipedOutput } from '../attach/piped-output.ts'
 import { EXIT_HUNG_UP, handleProcessEnd, handleSuspension } from '../attach/signal-handling.ts'
 import { type AttachmentEnd, stayAttached } from '../attach/terminal-client.ts'
 import { findRun } from '../client/names.ts'
+import { cureOfRun } from '../client/run-cures.ts'
 import { realClock } from '../clock.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
+import { formatError } from '../output/format-error.ts'
 
 export interface AttachOptions {
   readonly dataDir?: string
@@ -56,7 +58,8 @@ export async function attach(name: string, options: AttachOptions): Promise<void
   const end = options.tty ? await attachTerminal(session, titleOf(run)) : await attachStreams(session)
   const message =
     end.is === 'left' ? await releaseSandbox(session) : 'message' in end ? end.message : undefined
-  if (message !== undefined) process.stderr.write(`switchyard: ${message}\n`)
+  const cure = end.is === 'refused' ? cureOfRun('attach', run) : undefined
+  if (message !== undefined) process.stderr.write(formatError({ message, cure }))
   process.exit(exitCodeOf(end))
 }
 

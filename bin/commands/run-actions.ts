@@ -5,6 +5,7 @@ import { quoteWord } from '../../core/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
 import { findRuns } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { type RunVerb, withRunCure } from '../client/run-cures.ts'
 import type { Output } from '../output/output.ts'
 import { formatClock } from '../output/times.ts'
 import { describeRun } from './runs.ts'
@@ -25,12 +26,12 @@ export function describeCancelled(output: Output, run: Run): string {
 type RunAction = (run: Run) => Promise<Run>
 
 export function cancel(context: CommandContext, names: readonly string[]): Promise<void> {
-  return actOn(context, names, ({ id }) => context.client.cancelRun({ id }), describeCancelled)
+  return actOn(context, names, 'cancel', ({ id }) => context.client.cancelRun({ id }), describeCancelled)
 }
 
 export async function retry(context: CommandContext<ActionOptions>, names: readonly string[]): Promise<void> {
   const body = await readRunOptions(context.options)
-  await actOn(context, names, ({ id }) =>
+  await actOn(context, names, 'retry', ({ id }) =>
     context.client.retryRun({ id, ...(body === undefined ? {} : { body }) }),
   )
 }
@@ -40,13 +41,13 @@ export async function followUp(
   names: readonly string[],
 ): Promise<void> {
   const body = await readRunOptions(context.options)
-  await actOn(context, names, ({ id }) =>
+  await actOn(context, names, 'followup', ({ id }) =>
     context.client.followUpRun({ id, ...(body === undefined ? {} : { body }) }),
   )
 }
 
 export function release(context: CommandContext, names: readonly string[]): Promise<void> {
-  return actOn(context, names, ({ id }) => context.client.releaseRun({ id }))
+  return actOn(context, names, 'release', ({ id }) => context.client.releaseRun({ id }))
 }
 
 export async function discard(context: CommandContext, names: readonly string[]): Promise<void> {
@@ -57,7 +58,7 @@ export async function discard(context: CommandContext, names: readonly string[])
     yes: options.yes,
     command: `switchyard discard ${names.map(quoteWord).join(' ')}`,
   })
-  await actOnRuns(context, runs, ({ id }) => client.discardRun({ id }))
+  await actOnRuns(context, runs, 'discard', ({ id }) => client.discardRun({ id }))
 }
 
 function lossOf({ ticket, sandbox }: Run, present: Parameters<typeof formatClock>[1]): string {
@@ -70,21 +71,23 @@ function lossOf({ ticket, sandbox }: Run, present: Parameters<typeof formatClock
 async function actOn(
   context: CommandContext,
   names: readonly string[],
+  verb: RunVerb,
   action: RunAction,
   describe = describeRun,
 ): Promise<void> {
-  await actOnRuns(context, await findRuns(context.client, names), action, describe)
+  await actOnRuns(context, await findRuns(context.client, names), verb, action, describe)
 }
 
 /** The refusal of one run names it, because there may be several. */
 async function actOnRuns(
-  { output }: CommandContext,
+  { client, output }: CommandContext,
   runs: readonly Run[],
+  verb: RunVerb,
   action: RunAction,
   describe = describeRun,
 ): Promise<void> {
   for (const run of runs) {
-    const changed = await action(run).catch((error) => {
+    const changed = await withRunCure(client, verb, run, action(run)).catch((error) => {
       if (error instanceof HostRefusal && runs.length > 1)
         error.message = `${run.ticket.identifier}: ${error.message}`
       throw error

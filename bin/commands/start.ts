@@ -4,6 +4,7 @@ import { quoteWord } from '../../core/quote-word.ts'
 import type { NewTicketRequest } from '../../protocol/new-ticket.ts'
 import type { Run, RunOptions } from '../../protocol/run.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { withTicketCure } from '../client/run-cures.ts'
 import { readTextOption } from '../client/text-option.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { shortId } from '../output/short-ids.ts'
@@ -52,13 +53,12 @@ export async function startTickets(
   const body = await readRunOptions(options)
   const runs: Run[] = []
   for (const name of names) {
-    const run = await client
-      .runTicket({ id: name, ...(body === undefined ? {} : { body }) })
-      .catch((error) => {
-        if (!(error instanceof HostRefusal) || error.status !== 404) throw error
-        // Words without quotes arrive as several names.
-        throw noTicket(name, runs.length === 0 ? names : [name])
-      })
+    const queued = client.runTicket({ id: name, ...(body === undefined ? {} : { body }) })
+    const run = await withTicketCure(client, name, queued).catch((error) => {
+      if (!(error instanceof HostRefusal) || error.status !== 404) throw error
+      // Words without quotes arrive as several names.
+      throw noTicket(name, runs.length === 0 ? names : [name])
+    })
     runs.push(run)
     reportQueued(context, run)
   }

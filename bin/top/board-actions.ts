@@ -3,6 +3,7 @@ import { reasonOf } from '../../client/errors.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { CommandContext } from '../client/run-command.ts'
+import { withRunCure } from '../client/run-cures.ts'
 import { describeCancelled } from '../commands/run-actions.ts'
 import { beginningOf } from '../commands/run-beginning.ts'
 import { describeRun } from '../commands/runs.ts'
@@ -36,8 +37,10 @@ export function cancelQuestion({ present }: Pick<ActionContext, 'present'>, run:
 export const cancelRun = ({ client, output }: ActionContext, { id }: Run): Promise<string> =>
   describeOutcome(async () => describeCancelled(output, await client.cancelRun({ id })))
 
-export const retryRun = ({ client, output }: ActionContext, { id }: Run): Promise<string> =>
-  describeOutcome(async () => describeRun(output, await client.retryRun({ id })))
+export const retryRun = ({ client, output }: ActionContext, run: Run): Promise<string> =>
+  describeOutcome(async () =>
+    describeRun(output, await withRunCure(client, 'retry', run, client.retryRun({ id: run.id }))),
+  )
 
 /** The board goes on after a refusal, and without a host. */
 async function describeOutcome(act: () => Promise<string>): Promise<string> {

@@ -166,7 +166,12 @@ describe('errors', () => {
       2,
       /^switchyard: 01a203 may be 01a203abc330 \(ENG-2\) or 01a203706fb0 \(ENG-1\)\n {2}try: switchyard cancel ENG-2 --data-dir /,
     ],
-    ['a refusal', ['retry', 'ENG-2'], 1, /^switchyard: the run is queued\n$/],
+    [
+      'a refusal',
+      ['retry', 'ENG-2'],
+      1,
+      /^switchyard: the run is queued\n {2}try: switchyard explain ENG-2\n$/,
+    ],
     [
       'a loss without --yes',
       ['discard', 'ENG-1'],
@@ -196,13 +201,19 @@ describe('errors', () => {
   test('--json puts the error on standard error as JSON', async () => {
     const { run } = await startCommandHost()
     const { code, out, err } = await endOf(run('retry', 'ENG-2', '--json'))
-    expect([code, out, JSON.parse(err)]).toEqual([1, '', { error: 'the run is queued' }])
+    expect([code, out, JSON.parse(err)]).toEqual([
+      1,
+      '',
+      { error: 'the run is queued', cure: 'switchyard explain ENG-2' },
+    ])
   })
 
   test('--debug adds the request and its status', async () => {
     const { run } = await startCommandHost()
     const { err } = await endOf(run('retry', 'ENG-2', '--debug'))
-    expect(err).toBe(`switchyard: the run is queued (POST /api/runs/${NEW_ID}/retry answered 409)\n`)
+    expect(err).toBe(
+      `switchyard: the run is queued (POST /api/runs/${NEW_ID}/retry answered 409)\n  try: switchyard explain ENG-2\n`,
+    )
   })
 
   test('no host, and a host that is gone, end with 69 and a next step', async () => {
