@@ -286,7 +286,6 @@ export const DEPLOY_WORKERS_MAX = 10_000
 export const DEPLOY_CPUS_MAX = 1_024
 export const DEPLOY_MEMORY_GIB_MAX = 16_384
 export const DEPLOY_DISK_GIB_MAX = 65_536
-export const DEPLOY_IDLE_SECONDS_MAX = 24 * 3_600
 
 // ---- the worker that the host runs itself ----------------------------------------------------------------------
 /** Wait between an end of the local worker and its next start; the wait doubles. */

@@ -24,6 +24,7 @@ export interface StoredCredential extends WorkerCredential {
   readonly redeemed?: string
 }
 
+const READABLE_FOR_GROUP = 0o040
 const TOKEN = /^wp-[\w-]{43}$/
 const JOIN_KEY = /^wj-[\w-]{43}$/
 const WORKER_ID = /^wk-[0-9a-f]{16}$/
@@ -54,7 +55,8 @@ export async function readJoinKey({ joinKeyFile, log }: IdentityFiles): Promise<
     const key = file.text.trim()
     if (!JOIN_KEY.test(key))
       return no('invalid', `--join-key-file: ${joinKeyFile} holds no join key (wj-… and nothing else)`)
-    warnOfOtherReaders(file.mode, 'join key', joinKeyFile, log)
+    // A pod's secrets belong to root and are readable for the group of the pod.
+    warnOfOtherReaders(file.mode & ~READABLE_FOR_GROUP, 'join key', joinKeyFile, log)
     return yes(key)
   } catch (error) {
     return no('invalid', `--join-key-file: ${joinKeyFile} can't be used: ${textOf(error)}`)

@@ -3,11 +3,11 @@ import { Option } from '@commander-js/extra-typings'
 import {
   DEPLOY_CPUS_MAX,
   DEPLOY_DISK_GIB_MAX,
-  DEPLOY_IDLE_SECONDS_MAX,
   DEPLOY_MEMORY_GIB_MAX,
   DEPLOY_WORKERS_MAX,
   RUN_MINUTES_MAX,
   WORKER_CONCURRENCY_MAX,
+  WORKER_IDLE_SECONDS_MAX,
 } from '../../protocol/limits.ts'
 import { runCommand } from '../client/run-command.ts'
 import { DEFAULT_DEPLOYMENT as DEFAULTS, RECIPES } from '../deploy/deployment.ts'
@@ -46,7 +46,7 @@ const idleSeconds = () =>
   whole(
     '--idle-seconds <n>',
     `jobs: end when no run came for so long (default: ${DEFAULTS.idleSeconds})`,
-    DEPLOY_IDLE_SECONDS_MAX,
+    WORKER_IDLE_SECONDS_MAX,
   )
 const concurrency = () =>
   whole(

@@ -5,7 +5,7 @@
  * The container shares the network of this machine, so that it reaches hosts of the test.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { tempFolder } from './temp-folder.ts'
 import { closeAfterTest } from './test-resources.ts'
@@ -82,7 +82,11 @@ export function startContainer(plan: ContainerPlan): RunningContainer {
     err,
     exit,
     signal: (name) => void spawnSync(...runc('kill', id, name), { stdio: 'ignore' }),
-    exec: (...command) => execFileSync(...runc('exec', id, ...command), { encoding: 'utf8' }),
+    exec: (...command) =>
+      execFileSync(...runc('exec', id, ...command), {
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'ignore'],
+      }),
   }
 }
 
@@ -118,18 +122,59 @@ function collectText(stream: NonNullable<ChildProcess['stdout']>): () => string 
 /** Folders for mounts, and the links that every Debian has. */
 function makeRoot(bundle: string): string {
   const root = join(bundle, 'rootfs')
-  const folders = ['proc', 'dev', 'tmp', 'usr', 'etc', 'run', 'opt/switchyard', 'var/lib/switchyard-worker']
+  const folders = [
+    'proc',
+    'dev',
+    'tmp',
+    'usr',
+    'etc/switchyard/join',
+    'run',
+    'opt/switchyard',
+    'var/lib/switchyard-worker',
+  ]
   for (const folder of [...folders, dirname(process.execPath).slice(1)])
     mkdirSync(join(root, folder), { recursive: true })
+  // Only root of this machine may create mount points here.
+  for (const { to } of programMounts())
+    if (statSync(to).isDirectory()) mkdirSync(join(root, to), { recursive: true })
+    else writeFileSync(join(root, to), '')
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) symlinkSync(`usr/${name}`, join(root, name))
   return root
 }
 
+/** What programs of this machine read below /etc; a container has its own files besides. */
+const SYSTEM_FILES = [
+  'passwd',
+  'group',
+  'hosts',
+  'resolv.conf',
+  'nsswitch.conf',
+  'ld.so.cache',
+  'ssl',
+  'alternatives',
+]
+
 /** This machine's programs, and Node where it lies elsewhere. */
 function programMounts(): ContainerMount[] {
   const node = dirname(process.execPath)
-  const own = ['/usr', '/etc', ...(node.startsWith('/usr/') ? [] : [node])]
+  const files = SYSTEM_FILES.map((name) => `/etc/${name}`).filter((path) => existsSync(path))
+  const own = ['/usr', ...files, ...(node.startsWith('/usr/') ? [] : [node])]
   return own.map((path) => ({ from: path, to: path }))
+}
+
+/** A Secret as the kubelet mounts it for a pod with a group: links, of root, readable for the group. */
+export function secretVolumeFor(plan: Pick<ContainerPlan, 'ownUsers'>, name: string, text: string): string {
+  const folder = tempFolder()
+  const version = join(folder, '..2026_01_01')
+  mkdirSync(version)
+  const file = join(version, name)
+  writeFileSync(file, text)
+  symlinkSync('..2026_01_01', join(folder, '..data'))
+  symlinkSync(`..data/${name}`, join(folder, name))
+  for (const path of [folder, version, file]) chownSync(path, outsideUser(plan, 0), outsideUser(plan))
+  chmodSync(file, 0o440)
+  for (const path of [folder, version]) chmodSync(path, 0o750)
+  return folder
 }
 
 /** A new volume as the kubelet mounts it: of root, writable for the pod's group, and on a disk of its own. */

@@ -1,5 +1,5 @@
 /** The image that `npm run test:image` has built and unpacked, as the tests of containers start it. */
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export interface WorkerImage {
@@ -20,5 +20,8 @@ export function openWorkerImage(): WorkerImage | undefined {
   // The image's own command follows its entry point.
   const entrypoint = started.args.slice(0, started.args.indexOf('worker'))
   const environment = Object.fromEntries(started.env.map((each) => each.split(/=(.*)/).slice(0, 2)))
-  return { root: join(bundle, 'rootfs'), entrypoint, environment }
+  const root = join(bundle, 'rootfs')
+  // Only root of this machine may create mount points in it.
+  mkdirSync(join(root, 'etc/switchyard/join'), { recursive: true })
+  return { root, entrypoint, environment }
 }

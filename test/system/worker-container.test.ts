@@ -8,19 +8,24 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
+import { DEFAULT_DEPLOYMENT, type Recipe } from '../../bin/deploy/deployment.ts'
 import { archiveOf } from '../../build/worker-package.mjs'
+import type { JoinKeyResponse } from '../../protocol/join-key.ts'
 import type { Run } from '../../protocol/run.ts'
+import type { FleetDemandResponse } from '../../protocol/worker.ts'
 import {
   type ContainerPlan,
   canRunContainers,
   outsideUser,
   POD,
   type RunningContainer,
+  secretVolumeFor,
   startContainer,
   volumeFor,
 } from '../support/container.ts'
 import { GATE } from '../support/local-system.ts'
 import { connectByDevice } from '../support/oauth-consent.ts'
+import { printPod } from '../support/printed-pod.ts'
 import { describeIf } from '../support/skips.ts'
 import { ProviderSystem } from '../support/system-with-providers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
@@ -60,7 +65,7 @@ function planWorker(args: readonly string[], more: Partial<ContainerPlan>): Cont
     ...POD,
     ...parts,
     ...rest,
-    command: [...parts.command, 'worker', `--data-dir=${DATA}`, ...args],
+    command: [...parts.command, ...args],
     mounts: [...parts.mounts, ...mounts],
   }
 }
@@ -68,7 +73,7 @@ function planWorker(args: readonly string[], more: Partial<ContainerPlan>): Cont
 /** Starts a worker that tries to reach a host which is not there: its sandbox is probed before. */
 const startAlone = (more: Partial<ContainerPlan>): RunningContainer =>
   startContainer(
-    planWorker(['--host=http://127.0.0.1:9'], {
+    planWorker(['worker', `--data-dir=${DATA}`, '--host=http://127.0.0.1:9'], {
       mounts: [{ from: volumeFor({ ...POD, ...more }), to: VOLUME, writable: true }],
       ...more,
     }),
@@ -95,14 +100,46 @@ async function startWorker(
     chownSync(token, outsideUser(POD), outsideUser(POD))
   }
   const codeHost = `--private-code-host=${new URL(system.github.origin).host}`
-  const args = [`--host=${fleetUrl.replace('ws', 'http')}`, `--token-file=${VOLUME}/token`, codeHost]
+  const dataDir = `--data-dir=${DATA}`
+  const args = ['worker', dataDir, `--host=${fleetUrl}`, `--token-file=${VOLUME}/token`, codeHost]
   return startContainer(planWorker(args, { ...plan, mounts: [{ from: volume, to: VOLUME, writable: true }] }))
+}
+
+/** What a pod gets that is printed for this system, and its start with a join key. */
+async function openPod(system: ProviderSystem, recipe: Recipe) {
+  const { fleetUrl = '' } = await system.host.waitForLaunch()
+  const privateCodeHosts = [new URL(system.github.origin).host]
+  const pod = printPod({ ...DEFAULT_DEPLOYMENT, recipe, hostUrl: fleetUrl, privateCodeHosts })
+  const asked = { name: 'pods', ephemeral: recipe === 'jobs' }
+  const { key } = (await system.send('POST', '/api/workers/join-keys', asked)).body as JoinKeyResponse
+  const mounts = [
+    { from: volumeFor(POD), to: VOLUME, writable: true },
+    { from: secretVolumeFor(POD, 'join-key', key), to: '/etc/switchyard/join' },
+  ]
+  return { pod, key, start: () => startContainer(planWorker(pod.args, { mounts })) }
+}
+
+/** What KEDA reads. */
+async function wantedWorkers(url: string, key: string): Promise<number> {
+  const answer = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
+  expect(answer.status).toBe(200)
+  return ((await answer.json()) as FleetDemandResponse).wanted
+}
+
+/** What a command in the container prints; undefined when it fails, or when the container does not run yet. */
+function tryExec(worker: RunningContainer, command: readonly string[]): string | undefined {
+  try {
+    return worker.exec(...command)
+  } catch {
+    return undefined
+  }
 }
 
 /** Waits until the agent of a run waits for its gate. */
 const waitForGate = (worker: RunningContainer): Promise<void> =>
-  until('the agent is at its gate', () =>
-    worker.exec('sh', '-c', 'cat /proc/[0-9]*/cmdline 2>/dev/null; true').includes('/out/go'),
+  until(
+    'the agent is at its gate',
+    () => tryExec(worker, ['sh', '-c', 'cat /proc/[0-9]*/cmdline; true'])?.includes('/out/go') === true,
   )
 const openGate = (worker: RunningContainer, { id }: Run): void =>
   void worker.exec('touch', `${DATA}/sandboxes/${id}/out/go`)
@@ -112,6 +149,30 @@ const zombiesIn = (worker: RunningContainer): number =>
 const outcomeOf = ({ status, error, prState }: Run) => ({ status, error, prState })
 
 describeIf(canRunContainers(), 'needs runc and root')('a worker in a container', () => {
+  test(
+    'of a printed job is wanted for a run, joins with the key of a Secret, takes the run, and ends',
+    async () => {
+      const system = await openSystem()
+      const { pod, key, start } = await openPod(system, 'jobs')
+      expect(await wantedWorkers(pod.demandUrl, key)).toBe(0)
+      const issue = system.createTicket('Say hello', [`run ${GATE}`, ...WORK])
+      await until('one worker is wanted', async () => (await wantedWorkers(pod.demandUrl, key)) === 1)
+      const worker = start()
+      await waitForGate(worker)
+      expect(tryExec(worker, pod.probe)).toBe('')
+      expect(await wantedWorkers(pod.demandUrl, key)).toBe(0)
+      openGate(worker, await system.waitForStatus(issue, 'running'))
+      expect(outcomeOf(await system.waitForEnd(issue))).toMatchObject({
+        status: 'completed',
+        prState: 'open',
+      })
+      expect(await worker.exit).toBe(0)
+      expect(worker.err()).not.toContain('other users')
+      expect(`${worker.out()}${worker.err()}`).not.toContain(key)
+    },
+    TEST_MS_MAX,
+  )
+
   test(
     'with the context of a printed pod executes runs, and drains on a stop',
     async () => {

@@ -156,7 +156,7 @@ describe('refused', () => {
     '--private-code-host': ['https://git.example', 'git.example/a', '-x'],
     '--max-workers': ['0', '-1', '1e3', '10001'],
     '--max-run-minutes': ['0', '10081'],
-    '--idle-seconds': ['0', '86401'],
+    '--idle-seconds': ['0', '604801'],
     '--concurrency': ['0', '65'],
     '--cpus': ['0', '1.5'],
     '--memory-gib': ['0', '4Gi'],

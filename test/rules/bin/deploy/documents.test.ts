@@ -48,7 +48,7 @@ const FAR_ENDS: Readonly<Record<string, Partial<Deployment>>> = {
     privateCodeHosts: ['git.corp.example:8443', '10.0.0.7', 'fd00::7'],
     maxWorkers: 10_000,
     maxRunMinutes: 10_080,
-    idleSeconds: 86_400,
+    idleSeconds: 604_800,
     concurrency: 64,
     cpus: 1_024,
     memoryGib: 16_384,
