@@ -12,6 +12,8 @@ const USER = 1000
 const VOLUME = '/var/lib/switchyard-worker'
 /** A volume belongs to root and may hold `lost+found`, so the worker makes a folder of its own in it. */
 const DATA = `${VOLUME}/data`
+/** The program of the image, as its entry point starts it. */
+const PROGRAM = ['node', '/opt/switchyard/bin/switchyard-worker.mjs']
 const JOIN_KEY_FOLDER = '/etc/switchyard/join'
 const CA_FOLDER = '/etc/switchyard/ca'
 const TMP_GIB = 1
@@ -21,6 +23,11 @@ const STAYS = {
   'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false',
   'karpenter.sh/do-not-disrupt': 'true',
 } as const
+
+/** Tells the host at once that a pod which is about to leave takes no new run, and waits for those that it has. */
+export const DRAIN_BEFORE_STOP: YamlMap = {
+  preStop: { exec: { command: [...PROGRAM, 'worker', 'drain', '--wait', `--data-dir=${DATA}`] } },
+}
 
 export interface PodParts {
   /** The options of `switchyard worker` that only one recipe has. */

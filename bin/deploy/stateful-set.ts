@@ -4,7 +4,7 @@
  */
 import { demandTrigger } from './demand-trigger.ts'
 import { type Deployment, LABELS, WORKER } from './deployment.ts'
-import { podTemplate } from './pod.ts'
+import { DRAIN_BEFORE_STOP, podTemplate } from './pod.ts'
 import type { YamlMap } from './yaml.ts'
 
 const POLL_SECONDS = 10
@@ -43,7 +43,11 @@ function statefulSet(deployment: Deployment): YamlMap {
       selector: { matchLabels: SELECTOR },
       podManagementPolicy: 'Parallel',
       persistentVolumeClaimRetentionPolicy: { whenScaled: 'Retain', whenDeleted: 'Retain' },
-      template: podTemplate(deployment, { args: [`--concurrency=${concurrency}`], restartPolicy: 'Always' }),
+      template: podTemplate(deployment, {
+        args: [`--concurrency=${concurrency}`],
+        container: { lifecycle: DRAIN_BEFORE_STOP },
+        restartPolicy: 'Always',
+      }),
       volumeClaimTemplates: [dataClaim(deployment)],
     },
   }

@@ -57,6 +57,8 @@ export interface RunningContainer {
   signal(name: 'SIGTERM' | 'SIGKILL'): void
   /** Runs a further command in it, and returns what it printed. */
   exec(...command: readonly string[]): string
+  /** The same for a command that may take long; its exit code. */
+  run(...command: readonly string[]): Promise<number | null>
 }
 
 /** Whether a container with the context of a pod runs here at all. */
@@ -82,6 +84,10 @@ export function startContainer(plan: ContainerPlan): RunningContainer {
     err,
     exit,
     signal: (name) => void spawnSync(...runc('kill', id, name), { stdio: 'ignore' }),
+    run: (...command) =>
+      new Promise((resolve) => {
+        spawn(...runc('exec', id, ...command), { stdio: 'ignore' }).on('close', resolve)
+      }),
     exec: (...command) =>
       execFileSync(...runc('exec', id, ...command), {
         encoding: 'utf8',

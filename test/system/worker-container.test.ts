@@ -10,9 +10,10 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { DEFAULT_DEPLOYMENT, type Recipe } from '../../bin/deploy/deployment.ts'
 import { archiveOf } from '../../build/worker-package.mjs'
+import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import type { JoinKeyResponse } from '../../protocol/join-key.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { FleetDemandResponse } from '../../protocol/worker.ts'
+import type { FleetResponse, WorkerView } from '../../protocol/worker.ts'
 import {
   type ContainerPlan,
   canRunContainers,
@@ -116,7 +117,9 @@ async function openPod(system: ProviderSystem, recipe: Recipe) {
     { from: volumeFor(POD), to: VOLUME, writable: true },
     { from: secretVolumeFor(POD, 'join-key', key), to: '/etc/switchyard/join' },
   ]
-  return { pod, key, start: () => startContainer(planWorker(pod.args, { mounts })) }
+  // A machine of tests may have its Node elsewhere than the image.
+  const preStop = image === undefined ? [process.execPath, ...pod.preStop.slice(1)] : pod.preStop
+  return { pod: { ...pod, preStop }, key, start: () => startContainer(planWorker(pod.args, { mounts })) }
 }
 
 /** What KEDA reads. */
@@ -124,6 +127,12 @@ async function wantedWorkers(url: string, key: string): Promise<number> {
   const answer = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
   expect(answer.status).toBe(200)
   return ((await answer.json()) as FleetDemandResponse).wanted
+}
+
+async function onlyWorker(system: ProviderSystem): Promise<WorkerView> {
+  const { workers } = await system.get<FleetResponse>('/api/workers')
+  expect(workers).toHaveLength(1)
+  return workers[0] as WorkerView
 }
 
 /** What a command in the container prints; undefined when it fails, or when the container does not run yet. */
@@ -174,10 +183,11 @@ describeIf(canRunContainers(), 'needs runc and root')('a worker in a container',
   )
 
   test(
-    'with the context of a printed pod executes runs, and drains on a stop',
+    'of a printed StatefulSet executes runs, drains before its stop, and is the same worker afterwards',
     async () => {
       const system = await openSystem()
-      const worker = await startWorker(system)
+      const { pod, start } = await openPod(system, 'statefulset')
+      const worker = start()
       const first = await system.waitForEnd(system.createTicket('Say hello', WORK))
       expect(outcomeOf(first)).toEqual({ status: 'completed', error: undefined, prState: 'open' })
 
@@ -188,16 +198,22 @@ describeIf(canRunContainers(), 'needs runc and root')('a worker in a container',
       ])
       const running = await system.waitForStatus(issue, 'running')
       await waitForGate(worker)
-      worker.signal('SIGTERM')
-      await until('the worker drains', () => worker.err().includes('"stopping"'))
       // The image has a first process that collects what sandboxes leave behind; a root of this machine has none.
       if (image !== undefined) expect(zombiesIn(worker)).toBe(0)
+      const drained = worker.run(...pod.preStop)
+      await until('it drains', async () => (await onlyWorker(system)).state === 'draining')
       openGate(worker, running)
       const second = await system.waitForEnd(issue)
       expect(outcomeOf(second)).toEqual({ status: 'completed', error: undefined, prState: 'open' })
+      expect(await drained).toBe(0)
+      worker.signal('SIGTERM')
       expect(await worker.exit).toBe(0)
       const events = (await system.host.request(`/api/runs/${second.id}/events`)).body
       expect(JSON.stringify(events)).toContain('"stdout":"sandbox"')
+
+      start()
+      expect((await system.waitForEnd(system.createTicket('Once more', WORK))).status).toBe('completed')
+      expect(await onlyWorker(system)).toMatchObject({ state: 'active', connection: 'online' })
     },
     TEST_MS_MAX,
   )

@@ -217,6 +217,11 @@ describe('scaling in ends no run', () => {
       podManagementPolicy: 'Parallel',
       persistentVolumeClaimRetentionPolicy: { whenScaled: 'Retain' },
     })
+    expect(at(containerOf('statefulset'), 'lifecycle', 'preStop', 'exec', 'command')).toEqual([
+      ...['node', '/opt/switchyard/bin/switchyard-worker.mjs', 'worker', 'drain', '--wait'],
+      '--data-dir=/var/lib/switchyard-worker/data',
+    ])
+    expect(at(containerOf('jobs'), 'lifecycle')).toBeUndefined()
     const scaled = at(find(documents, 'ScaledObject'), 'spec')
     expect(scaled).toMatchObject({ cooldownPeriod: 600 })
     expect(at(scaled, 'advanced', 'scalingModifiers')).toEqual({ formula: 'waiting + active', target: '2' })
