@@ -1,6 +1,6 @@
 /** `switchyard deploy kubernetes`: prints the manifests of a fleet in Kubernetes. Needs no host and changes nothing. */
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
-import { CA_FILE, DEFAULT_DEPLOYMENT, type Deployment, JOIN_KEY } from '../deploy/deployment.ts'
+import { DEFAULT_DEPLOYMENT, type Deployment } from '../deploy/deployment.ts'
 import { formatKubernetes, kubernetesDocuments } from '../deploy/documents.ts'
 import { EXIT, ExitError } from '../exit.ts'
 
@@ -87,14 +87,11 @@ function requireRecipe({ recipe, idleSeconds, concurrency, storageClass }: Kuber
   throw new ExitError(EXIT.usage, `${name} belongs to the recipe ${otherRecipe}, and this is ${recipe}`)
 }
 
-function noteRest(output: CommandContext['output'], deployment: Deployment): void {
-  const { namespace, joinKeySecret, caSecret, hostUrl, image } = deployment
+function noteRest(output: CommandContext['output'], { hostUrl, image }: Deployment): void {
   const examples = [
     ...(hostUrl === DEFAULT_DEPLOYMENT.hostUrl ? ['--host-url'] : []),
     ...(image === DEFAULT_DEPLOYMENT.image ? ['--image'] : []),
   ]
   if (examples.length > 0) output.note(`Example values are in place of your own: ${examples.join(', ')}`)
-  const create = `kubectl --namespace ${namespace} create secret generic`
-  output.note(`Its Secret: ${create} ${joinKeySecret} --from-file=${JOIN_KEY}=FILE`)
-  if (caSecret !== undefined) output.note(`Its authority: ${create} ${caSecret} --from-file=${CA_FILE}=FILE`)
+  output.note('The join key is not among them: the first lines say how to make its Secret.')
 }

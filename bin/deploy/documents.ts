@@ -3,7 +3,7 @@
  *
  * The objects need KEDA 2.20 and Kubernetes 1.33. No secret is among them: the Secret of the join key is made by hand.
  */
-import { type Deployment, JOIN_KEY, LABELS, WORKER } from './deployment.ts'
+import { CA_FILE, type Deployment, JOIN_KEY, LABELS, WORKER } from './deployment.ts'
 import { networkPolicy } from './network-policy.ts'
 import { scaledJob } from './scaled-job.ts'
 import { statefulSetDocuments } from './stateful-set.ts'
@@ -24,11 +24,16 @@ export function formatKubernetes(deployment: Deployment): string {
   return formatYamlDocuments(kubernetesDocuments(deployment), headOf(deployment))
 }
 
-function headOf({ recipe, namespace, joinKeySecret }: Deployment): string[] {
+/** KEDA sends the key in a header, which must not end with a newline. */
+function headOf({ recipe, namespace, joinKeySecret, caSecret }: Deployment): string[] {
+  const kind = recipe === 'jobs' ? ' --ephemeral' : ''
+  const create = `kubectl --namespace ${namespace} create secret generic`
   return [
     `Workers of switchyard, recipe ${recipe}. This file with values of your own: switchyard deploy kubernetes --print`,
-    'Its Secret is made by hand, from a file that holds nothing but the join key:',
-    `  kubectl --namespace ${namespace} create secret generic ${joinKeySecret} --from-file=${JOIN_KEY}=FILE`,
+    'Its Secret is made by hand, once the namespace is there:',
+    `  switchyard workers join-keys create kubernetes${kind} | tr -d '\\n' |`,
+    `    ${create} ${joinKeySecret} --from-file=${JOIN_KEY}=/dev/stdin`,
+    ...(caSecret === undefined ? [] : [`  ${create} ${caSecret} --from-file=${CA_FILE}=FILE`]),
   ]
 }
 

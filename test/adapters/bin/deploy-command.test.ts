@@ -29,7 +29,8 @@ test('--print prints the files of deploy/kubernetes, needs no host, and says wha
   const jobs = await print('--print')
   expect([jobs.code, jobs.out]).toEqual([0, file('jobs')])
   expect(jobs.err).toContain('--host-url, --image')
-  expect(jobs.err).toContain('create secret generic switchyard-join-key --from-file=join-key=FILE')
+  expect(jobs.err).toContain('join key')
+  expect(jobs.out).toContain('create secret generic switchyard-join-key --from-file=join-key=/dev/stdin')
   const sets = await print('--print', '--recipe', 'statefulset', '--quiet')
   expect(sets).toEqual({ code: 0, out: file('statefulset'), err: '' })
 })
@@ -90,7 +91,7 @@ test('every option of the recipe jobs is in the documents', async () => {
       },
     },
   })
-  expect(err).toContain('create secret generic ca-1 --from-file=ca.crt=FILE')
+  expect(out).toContain('create secret generic ca-1 --from-file=ca.crt=FILE')
   expect(err).not.toContain('Example values')
 })
 
