@@ -14,17 +14,17 @@ import { bundleSimulation, runSimulation } from './simulate.mjs'
 
 const SEEDS = 2_000
 
-/** Loads the list from its TypeScript file. */
-export async function readMutants() {
+/** Loads a list from its TypeScript file. */
+export async function readMutants(file = 'test/simulation/mutants.ts', name = 'mutants') {
   const { build } = await import('esbuild')
   const { outputFiles } = await build({
-    entryPoints: [join(root, 'test/simulation/mutants.ts')],
+    entryPoints: [join(root, file)],
     bundle: true,
     format: 'esm',
     write: false,
   })
   const text = Buffer.from(outputFiles[0].contents).toString('base64')
-  return (await import(`data:text/javascript;base64,${text}`)).mutants
+  return (await import(`data:text/javascript;base64,${text}`))[name]
 }
 
 /** Describes a mutant whose text does not occur exactly once; undefined when it does. */
@@ -51,8 +51,8 @@ function plantPlugin({ file, find, replace }) {
 }
 
 /** Returns `{ seed, law }` of the violation, or undefined when the fault survived. */
-export async function findViolation(mutant, seeds = SEEDS, from = 1) {
-  const bundle = await bundleSimulation('mutant', [plantPlugin(mutant)])
+export async function findViolation(mutant, seeds = SEEDS, from = 1, entry = undefined) {
+  const bundle = await bundleSimulation('mutant', [plantPlugin(mutant)], entry)
   const args = ['--seeds', String(seeds), '--from', String(from), '--json']
   const { stdout } = runSimulation(bundle, args, ['ignore', 'pipe', 'pipe'])
   const last = stdout.trim().split('\n').at(-1) ?? ''

@@ -17,14 +17,14 @@ const LIMITS_FILE = join(root, 'protocol', 'limits.ts')
 const REDUCED_LIMITS = [['WORKER_BUFFER_FRAMES_MAX = 10_000', 'WORKER_BUFFER_FRAMES_MAX = 24']]
 
 /** Returns the path of the bundle. A bundle without plugins is cached until a source changes. */
-export async function bundleSimulation(name = 'simulation', plugins = []) {
+export async function bundleSimulation(name = 'simulation', plugins = [], entry = ENTRY) {
   const [bundle, stamp] = [join(cache, `${name}.mjs`), join(cache, `${name}.json`)]
   if (plugins.length === 0 && existsSync(bundle) && isFresh(stamp)) return bundle
   mkdirSync(cache, { recursive: true })
   const { build } = await import('esbuild')
   const { metafile } = await build({
     ...options,
-    entryPoints: [join(root, ENTRY)],
+    entryPoints: [join(root, entry)],
     outfile: bundle,
     legalComments: 'none',
     plugins: [...plugins, reducedLimits],
