@@ -56,7 +56,11 @@ export function openServiceNotifier({
   const notify = (...words: readonly string[]) => {
     const line = truncate(toSingleLine(redact(status())), SERVICE_STATUS_CHARS_MAX)
     send([...words, ...(line === '' ? [] : [`STATUS=${line}`])], socket).catch((error: unknown) => {
-      if (!hasFailed) log.warn({ err: error }, 'the service manager could not be told how this process is')
+      if (!hasFailed)
+        log.warn(
+          { err: error },
+          'systemd-notify, a part of systemd, could not tell the service manager of this process',
+        )
       hasFailed = true
     })
   }

@@ -20,7 +20,10 @@ const tops = ['/sys/fs/cgroup', '/sys/fs/cgroup/systemd', '/sys/fs/cgroup/unifie
   existsSync(join(folder, 'cgroup.procs')),
 )
 
-export const canManageUser = isRoot && existsSync(SYSTEMD) && tops.length > 0
+/** Only the second version can end all members of a group. */
+const hasSecondVersion = tops.some((top) => existsSync(join(top, 'cgroup.controllers')))
+
+export const canManageUser = isRoot && existsSync(SYSTEMD) && hasSecondVersion
 
 export interface UserManager {
   readonly home: string
