@@ -100,6 +100,23 @@ describeIf(isRoot, 'needs root')('provisioning', () => {
   )
 
   test(
+    'a machine without Node.js gets the one of the host, as root with a systemd unit',
+    async () => {
+      const { system, target, provision } = await openPlace('root', {
+        systemd: true,
+        programs: { '/usr/bin/node': '' },
+      })
+      const ran = await provision()
+      expect(ran.code === 0 ? '' : ran.err).toBe('')
+      expect(ran.err).toContain(`and Node.js ${process.version}\n`)
+      expect(target.has('etc/systemd/system/switchyard-worker.service')).toBe(true)
+      system.writeTicket('ONE', ['write note.txt hello'])
+      expect((await system.waitForEnd('ONE')).status).toBe('completed')
+    },
+    TEST_MS_MAX,
+  )
+
+  test(
     'as root without systemd; another provisioning waits for the run in flight, and loses nothing',
     async () => {
       const { system, target, provision, base } = await openPlace('root')
