@@ -2,6 +2,8 @@
  * The script that asks a machine whether a worker can run there. It prints facts as lines of a key and a value, and
  * changes nothing. `machine-report.ts` reads them.
  */
+import { UNIT_NOTE } from './installed-files.ts'
+
 export const CHECK_SCRIPT = `
 say() { printf '%s %s\\n' "$1" "$2"; }
 say system "$(uname -s)"
@@ -46,6 +48,9 @@ fi
 for file in kernel/apparmor_restrict_unprivileged_userns kernel/unprivileged_userns_clone user/max_user_namespaces; do
   [ -r "/proc/sys/$file" ] && say "$file" "$(cat "/proc/sys/$file")"
 done
+if [ -e "$base" ] && [ ! -f "$base/provisioned" ]; then say foreign "$base"
+elif [ -e "$units/$unit" ] && ! grep -q '${UNIT_NOTE}' "$units/$unit"; then say foreign "$units/$unit"
+fi
 credential=$base/data/credential.json
 if [ -f "$base/installed" ]; then
   say installed "$(cat "$base/installed")"

@@ -42,6 +42,8 @@ export interface InstalledFiles {
 /** A stop waits for the runs that are under way, which may take as long as the longest run and its end. */
 const STOP_SECONDS_MAX = 7 * 24 * 3_600
 const RESTART_SECONDS = 10
+/** The check of a machine knows a unit of its own by this line. */
+export const UNIT_NOTE = 'Provisioning has written this file and replaces it.'
 
 /** A path that a unit, a script and a pattern of `grep` hold as it is. */
 export const isPlainPath = (path: string): boolean => /^(\/[\w@+=:,.-]+)+$/.test(path) && path.length <= 1_024
@@ -128,7 +130,7 @@ const formatWorkerUnit = ({ base }: InstalledWorker, scope: ServiceScope): strin
   formatServiceUnit({
     role: 'worker',
     scope,
-    notes: ['Provisioning has written this file and replaces it.'],
+    notes: [UNIT_NOTE],
     command: `${base}/start`,
     stopSeconds: STOP_SECONDS_MAX,
   })

@@ -60,6 +60,7 @@ export function judgeMachine(
   const report = readReport(output)
   const problem =
     platformProblem(report) ??
+    foreignProblem(report) ??
     programProblem(report) ??
     sandboxProblem(report) ??
     spaceProblem(report, neededBytes)
@@ -150,6 +151,17 @@ function platformProblem(report: MachineReport): MachineProblem | undefined {
       cure: 'provision it as a user whose home folder has letters, digits and . _ - only',
     }
   return undefined
+}
+
+/** A worker that was installed by hand stays as it is. */
+function foreignProblem(report: MachineReport): MachineProblem | undefined {
+  const path = report.get('foreign')
+  if (path === undefined) return undefined
+  return {
+    finding: `${path} is there already`,
+    sentence: `has a worker that something else has installed (${path})`,
+    cure: 'remove that one, or provision the machine as another user',
+  }
 }
 
 function programProblem(report: MachineReport): MachineProblem | undefined {

@@ -18,7 +18,8 @@ sum=$(text) || exit 1
 name=$(text) || exit 1
 file=$(text) || exit 1
 lock
-mkdir -p "$base" || exit 1
+if [ ! -e "$base" ]; then mkdir -p "$base" && : >"$base/provisioned" || exit 1; fi
+[ -f "$base/provisioned" ] || fail "$base belongs to something else"
 [ "$uid" = 0 ] && chmod 755 "$base"
 rm -rf "$base"/.copy.*
 stage=$base/.copy.$$
@@ -168,6 +169,10 @@ echo finished
 const UNDO = `
 copied=$(text) || exit 1
 lock
+if [ ! -f "$base/provisioned" ]; then
+  echo undone
+  exit 0
+fi
 rm -rf "$base"/.copy.* "$base/next" "$base/before.new"
 if [ ! -f "$base/installed" ]; then
   if [ "$(manager)" = none ]; then stop_worker 25 2>/dev/null

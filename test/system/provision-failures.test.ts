@@ -1,5 +1,5 @@
 /** Provisioning that fails, against real OpenSSH servers: what is said, and that nothing stays on the machine. */
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from '@jest/globals'
 import type { ProvisionPush, ProvisionRequest } from '../../protocol/provision.ts'
@@ -46,8 +46,13 @@ async function provision(body: ProvisionRequest) {
 const workers = async () => ((await host.request('/api/workers')).body as FleetResponse).workers
 
 /** Provisions a machine that can't be a worker, and returns what is said; nothing may stay. */
-async function refuse(options: SshTargetOptions, more: Partial<ProvisionRequest> = {}) {
+async function refuse(
+  options: SshTargetOptions,
+  more: Partial<ProvisionRequest> = {},
+  prepare: (target: SshTarget) => void = () => {},
+) {
   const target = await SshTarget.start(options)
+  prepare(target)
   const before = [target.files(ANN), target.files('var/lib'), target.files('tmp')]
   const answer = await provision(requestFor(target, more))
   expect([target.files(ANN), target.files('var/lib'), target.files('tmp')]).toEqual(before)
@@ -98,6 +103,14 @@ describeIf(isRoot, 'needs root')('nothing stays of a provisioning that fails', (
     },
     TEST_MS_MAX,
   )
+
+  test('where a worker was installed by hand', async () => {
+    const { error } = await refuse({}, { user: 'root' }, (target) => {
+      mkdirSync(target.path('var/lib/switchyard-worker'))
+      writeFileSync(target.path('var/lib/switchyard-worker/credential.json'), '{}')
+    })
+    expect(error).toContain('/var/lib/switchyard-worker')
+  })
 
   test('with a key that the machine does not accept', async () => {
     const [target, foreign] = [await SshTarget.start(), await SshTarget.start()]

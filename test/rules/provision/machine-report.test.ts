@@ -54,6 +54,7 @@ describe('a machine is refused with the cure', () => {
     ['no glibc', { libc: '' }, 'Debian 12'],
     ['an old glibc', { libc: 'glibc 2.31' }, 'Debian 12'],
     ['a home folder that scripts would have to quote', { base: "/home/o'neil/.local" }, 'letters, digits'],
+    ['a worker that was installed by hand', { foreign: '/var/lib/switchyard-worker' }, 'another user'],
     ['no bubblewrap', { bwrap: undefined, sandbox: undefined }, 'sudo apt-get install -y bubblewrap'],
     [
       'no git and no util-linux',
