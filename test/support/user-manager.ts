@@ -25,11 +25,19 @@ const hasSecondVersion = tops.some((top) => existsSync(join(top, 'cgroup.control
 
 export const canManageUser = isRoot && existsSync(SYSTEMD) && hasSecondVersion
 
+export interface FinishedProgram {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
 export interface UserManager {
   readonly home: string
   /** The folder for `StateDirectory=`, which differs between versions of systemd. */
   readonly stateFolder: string
-  readonly systemctl: (...words: readonly string[]) => { readonly code: number | null; readonly out: string }
+  /** Runs a program that finds this manager. */
+  readonly run: (...words: readonly string[]) => FinishedProgram
+  readonly systemctl: (...words: readonly string[]) => FinishedProgram
   /** The values of a unit's properties. */
   readonly show: (unit: string, ...names: readonly string[]) => string[]
 }
@@ -51,13 +59,11 @@ export async function openUserManager(): Promise<UserManager> {
     err += text
   })
   const inside = ['--mount', '--target', String(manager.pid)]
-  const systemctl = (...args: readonly string[]) => {
-    const { status, stdout } = spawnSync('nsenter', [...inside, 'systemctl', '--user', ...args], {
-      env,
-      encoding: 'utf8',
-    })
-    return { code: status, out: stdout }
+  const run = (...args: readonly string[]) => {
+    const { status, stdout, stderr } = spawnSync('nsenter', [...inside, ...args], { env, encoding: 'utf8' })
+    return { code: status, out: stdout, err: stderr }
   }
+  const systemctl = (...args: readonly string[]) => run('systemctl', '--user', ...args)
   closeAfterTest(async () => {
     for (const group of groups) killAll(group)
     await until('the manager has ended', () => manager.exitCode !== null || manager.signalCode !== null)
@@ -74,7 +80,7 @@ export async function openUserManager(): Promise<UserManager> {
     const values = new Map(lines.map((line) => [line.replace(/=.*/, ''), line.replace(/^[^=]*=/, '')]))
     return names.map((name) => values.get(name) ?? '')
   }
-  return { home, stateFolder, systemctl, show }
+  return { home, stateFolder, run, systemctl, show }
 }
 
 /** The second version of control groups ends all members at once. */
