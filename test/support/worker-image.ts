@@ -15,7 +15,7 @@ interface Bundle {
 /** Undefined unless a bundle of umoci is named by the environment. */
 export function openWorkerImage(): WorkerImage | undefined {
   const bundle = process.env.SWITCHYARD_WORKER_IMAGE
-  if (bundle === undefined) return undefined
+  if (bundle === undefined || bundle === '') return undefined
   const { process: started }: Bundle = JSON.parse(readFileSync(join(bundle, 'config.json'), 'utf8'))
   // The image's own command follows its entry point.
   const entrypoint = started.args.slice(0, started.args.indexOf('worker'))

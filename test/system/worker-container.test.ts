@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { DEFAULT_DEPLOYMENT, type Recipe } from '../../bin/deploy/deployment.ts'
 import { archiveOf } from '../../build/worker-package.mjs'
+import type { StoredConfig } from '../../protocol/config.ts'
 import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import type { JoinKeyResponse } from '../../protocol/join-key.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -27,13 +28,15 @@ import {
 import { GATE } from '../support/local-system.ts'
 import { connectByDevice } from '../support/oauth-consent.ts'
 import { printPod } from '../support/printed-pod.ts'
-import { describeIf } from '../support/skips.ts'
+import { describeIf, testIf } from '../support/skips.ts'
 import { ProviderSystem } from '../support/system-with-providers.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 import { openWorkerImage } from '../support/worker-image.ts'
 
 const TEST_MS_MAX = 120_000
+/** The shortest heartbeat timeout, and a poll of it. */
+const LOST_MS_MAX = 60_000
 const VOLUME = '/var/lib/switchyard-worker'
 const DATA = `${VOLUME}/data`
 /** The unpacked image of `npm run test:image`; undefined in other rounds. */
@@ -80,8 +83,8 @@ const startAlone = (more: Partial<ContainerPlan>): RunningContainer =>
     }),
   )
 
-async function openSystem(): Promise<ProviderSystem> {
-  const system = await ProviderSystem.open({ worker: { local: false } })
+async function openSystem(fleet: StoredConfig['fleet'] = {}): Promise<ProviderSystem> {
+  const system = await ProviderSystem.open({ worker: { local: false }, fleet })
   await system.send('PUT', '/api/settings/credentials', { trackerApiKey: system.linear.apiKey })
   await connectByDevice(system)
   return system
@@ -232,6 +235,33 @@ describeIf(canRunContainers(), 'needs runc and root')('a worker in a container',
       await startWorker(system, {}, volume)
       const run = await system.waitForEnd(issue)
       expect([run.status, run.error]).toEqual(['failed', expect.stringMatching(/^interrupted/)])
+    },
+    TEST_MS_MAX,
+  )
+
+  testIf(image !== undefined, 'a long round, run by npm run test:image')(
+    'of a printed job that is lost makes a worker wanted again, whose job does the run',
+    async () => {
+      const system = await openSystem({ heartbeatTimeoutSeconds: 20, reconnectGraceSeconds: 0 })
+      const { pod, key, start } = await openPod(system, 'jobs')
+      const issue = system.createTicket('Say hello', [`run ${GATE}`, ...WORK])
+      await until('one worker is wanted', async () => (await wantedWorkers(pod.demandUrl, key)) === 1)
+      const lost = start()
+      await waitForGate(lost)
+      lost.signal('SIGKILL')
+      await lost.exit
+      const isWanted = async () => (await wantedWorkers(pod.demandUrl, key)) === 1
+      await until('one worker is wanted again', isWanted, LOST_MS_MAX)
+      const { start: startNext } = await openPod(system, 'jobs')
+      const next = startNext()
+      await waitForGate(next)
+      openGate(next, await system.waitForStatus(issue, 'running'))
+      expect(outcomeOf(await system.waitForEnd(issue))).toMatchObject({
+        status: 'completed',
+        prState: 'open',
+      })
+      expect(await next.exit).toBe(0)
+      expect(await system.get<Run[]>('/api/runs')).toHaveLength(1)
     },
     TEST_MS_MAX,
   )
