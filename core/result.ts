@@ -14,7 +14,6 @@ export type RefusalKind =
   | 'conflict' //     not in this state; may be possible later
   | 'gone' //         it was there, and is not coming back
   | 'failed' //       the service could not do it
-  | 'unbuilt' //      the route exists, its work does not yet
   | 'unavailable' //  the service is stopping, or its disk is full
 
 export interface Refusal {

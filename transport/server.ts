@@ -27,7 +27,7 @@ import { createRouter } from './router.ts'
 import { connectHandlers } from './routes/connect.ts'
 import { memoryHandlers } from './routes/memories.ts'
 import { pullHandlers } from './routes/pulls.ts'
-import { type BuiltSocket, createRoutes, type Handlers, type ServedRoute } from './routes/route-table.ts'
+import { createRoutes, type Handlers, type ServedRoute, type SocketName } from './routes/route-table.ts'
 import { runHandlers } from './routes/runs.ts'
 import { serviceHandlers } from './routes/service.ts'
 import { workerHandlers } from './routes/workers.ts'
@@ -165,8 +165,8 @@ function startListening(
   return listening.ok ? yes({ ...listener, listening: listening.value }) : listening
 }
 
-/** Every built socket route has a group; the other socket routes must be listed in unbuilt.ts. */
-type ManagementSockets = { readonly [N in BuiltSocket]: SocketGroup }
+/** Every socket route has a group. */
+type ManagementSockets = { readonly [N in SocketName]: SocketGroup }
 
 function serveManagementSockets(
   app: TemplatedApp,

@@ -14,7 +14,6 @@ export const STATUS_OF: Readonly<Record<RefusalKind, number>> = {
   conflict: 409,
   gone: 410,
   failed: 500,
-  unbuilt: 501,
   unavailable: 503,
 }
 
@@ -34,7 +33,6 @@ const REASON_PHRASES: Readonly<Record<number, string>> = {
   426: 'Upgrade Required',
   429: 'Too Many Requests',
   500: 'Internal Server Error',
-  501: 'Not Implemented',
   502: 'Bad Gateway',
   503: 'Service Unavailable',
 }

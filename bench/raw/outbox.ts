@@ -143,7 +143,7 @@ class IdleExecutor implements Executor {
 
   async refusalOf(): Promise<undefined> {}
   async boot(): Promise<Result<BootedSandbox>> {
-    return no('unbuilt', 'this executor boots no sandboxes')
+    return no('failed', 'this executor boots no sandboxes')
   }
   async discard(): Promise<void> {}
   async reclaim(): Promise<void> {}

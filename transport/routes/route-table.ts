@@ -19,7 +19,6 @@ import {
 } from '../../protocol/routes.ts'
 import { type Download, type Reply, refusal } from '../reply.ts'
 import type { Params } from '../router.ts'
-import { unbuilt } from './unbuilt.ts'
 
 export interface RouteRequest<N extends RouteName> {
   readonly params: ParamsOf<N>
@@ -31,12 +30,11 @@ export interface RouteRequest<N extends RouteName> {
 
 export type Handler<N extends RouteName> = (ask: RouteRequest<N>) => Reply | Promise<Reply | Download>
 
-export type UnbuiltRoute = (typeof unbuilt)[number]
-type SocketName = { [N in RouteName]: (typeof routes)[N] extends { socket: true } ? N : never }[RouteName]
-/** A handler for each built HTTP route; every other HTTP route must be listed in unbuilt.ts. */
-export type Handlers = { readonly [N in Exclude<RouteName, UnbuiltRoute | SocketName>]: Handler<N> }
-/** The names of all built socket routes. */
-export type BuiltSocket = Exclude<SocketName, UnbuiltRoute>
+export type SocketName = {
+  [N in RouteName]: (typeof routes)[N] extends { socket: true } ? N : never
+}[RouteName]
+/** A handler for each HTTP route. */
+export type Handlers = { readonly [N in Exclude<RouteName, SocketName>]: Handler<N> }
 
 /** Parameters and query of a request, checked against the route's schemas. */
 export interface RouteParameters {
@@ -75,11 +73,7 @@ function routeNames(): RouteName[] {
 }
 
 function createRoute<N extends RouteName>(name: N, handler: Handler<N> | undefined): ServedRoute {
-  return serveRoute(
-    name,
-    routes[name],
-    handler === undefined ? () => replyWithoutHandler(name) : runHandler(handler),
-  )
+  return serveRoute(name, routes[name], handler === undefined ? () => UPGRADE_REQUIRED : runHandler(handler))
 }
 
 /** Creates a route of any of the protocol's tables; `run` receives only checked values. */
@@ -111,12 +105,6 @@ function runHandler<N extends RouteName>(handler: Handler<N>): ServedRoute['run'
   }
 }
 
-/** The reply of routes without a handler: 426 for sockets, 501 for unbuilt routes. */
-function replyWithoutHandler(name: RouteName): Reply {
-  if (!isUnbuilt(name)) return UPGRADE_REQUIRED
-  return refusal(501, `${routes[name].method} ${routes[name].path} is not built yet in this version`)
-}
-
 function readRouteQuery(route: Route, query: string): Parsed<unknown> {
   if (route.query !== undefined) return readQuery(route.query, query)
   const read = query === '' ? NO_VALUE : readQuery(NoQuery, query)
@@ -127,8 +115,6 @@ function combine(params: Parsed<unknown>, query: Parsed<unknown>): Parsed<RouteP
   if (!params.ok) return params
   return query.ok ? { ok: true, value: { params: params.value, query: query.value } } : query
 }
-
-export const isUnbuilt = (name: RouteName): boolean => (unbuilt as readonly RouteName[]).includes(name)
 
 const NO_VALUE = { ok: true, value: undefined } as const
 const noBody: Checker<undefined> = () => NO_VALUE

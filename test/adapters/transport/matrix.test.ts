@@ -121,7 +121,7 @@ function textOf({ path, method, presentation, host, origin }: MatrixRequest): st
 const routeAt = (path: string, method: string): Route | undefined =>
   table.find((route) => filled(route.path) === path && route.method === method)
 
-/** The status of each built route for the id x and without a body. The others answer 501, or 400 for the missing body. */
+/** The status of each route for the id x and without a body. The others answer 400 for the missing body. */
 const WORKS: Readonly<Record<string, number>> = {
   'GET /api/health': 200,
   'GET /api/config': 200,
@@ -205,7 +205,7 @@ function authenticationStatus(
 
 function servedStatus(route: Route, path: string, method: string): number {
   if (SOCKETS.includes(path)) return method === 'UPGRADE' ? 101 : 426
-  return WORKS[`${route.method} ${path}`] ?? (route.body === undefined ? 501 : 400)
+  return WORKS[`${route.method} ${path}`] ?? 400
 }
 
 function statusAtFleet({ path, method, presentation, host, origin }: MatrixRequest): number {

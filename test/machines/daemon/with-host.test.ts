@@ -200,7 +200,7 @@ class SimulatedMachine {
         return new RandomExecution(order, reporter, leash, this.#random, this.#observer)
       },
       recover: async () => ({}),
-      boot: async () => no('unbuilt', 'nobody boots anything here'),
+      boot: async () => no('failed', 'nobody boots anything here'),
       discard: async () => {},
       reclaim: async () => {},
     }
