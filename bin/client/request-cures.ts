@@ -35,10 +35,15 @@ const CURES: readonly RequestCure[] = [
   },
 ]
 
+/** The host names a wrong field of the request. Only the repository is a name that another command lists. */
+const WRONG_FIELD = /^\/(?!repo:)/
+
 export function cureOfRequest({
   request,
   status,
-}: Pick<HostRefusal, 'request' | 'status'>): string | undefined {
+  message,
+}: Pick<HostRefusal, 'request' | 'status' | 'message'>): string | undefined {
+  if (WRONG_FIELD.test(message)) return undefined
   for (const { request: pattern, statuses, cure } of CURES) {
     const found = statuses.includes(status) ? pattern.exec(request) : null
     if (found !== null) return cure(...found.slice(1).map((part) => quoteWord(decodeURIComponent(part))))

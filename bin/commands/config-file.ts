@@ -7,6 +7,9 @@ import type { CommandContext } from '../client/run-command.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
 
+/** The exit code of shells. */
+const COMMAND_NOT_FOUND = 127
+
 export async function path({ output, options }: CommandContext): Promise<void> {
   const file = fileOf(options.dataDir)
   if (output.format === 'json') output.json({ path: file })
@@ -20,6 +23,8 @@ export async function edit({ output, options }: CommandContext): Promise<void> {
   // An editor may stand there with options, so a shell reads it.
   const child = spawn('/bin/sh', ['-c', `${editor} "$1"`, 'sh', file], { stdio: 'inherit' })
   const [code] = await once(child, 'close')
+  if (code === COMMAND_NOT_FOUND)
+    throw new ExitError(EXIT.refused, `${editor} is no command here`, 'VISUAL=vi switchyard config edit')
   if (code !== 0) throw new ExitError(EXIT.refused, `the editor ended with ${code ?? 'a signal'}: ${editor}`)
   const after = await readText(file)
   if (after === before) output.note('Nothing was changed.')

@@ -53,6 +53,10 @@ async function waitUntilEmpty(
     const empty = await watchWorker(context, worker, signal, timeoutMs)
     if (empty === undefined) {
       output.note(`${name} is not empty after ${formatDuration(timeoutMs ?? 0)}; its drain goes on.`)
+      output.next(
+        `switchyard workers drain ${quoteWord(name)} --wait`,
+        `switchyard workers enable ${quoteWord(name)}`,
+      )
       return EXIT.refused
     }
     if (output.format === 'json') output.json(empty)

@@ -9,7 +9,7 @@ import { EXIT } from '../exit.ts'
 import { formatError } from './format-error.ts'
 import { type OutputStream, StyledStream, type StyleFacts } from './styled-stream.ts'
 import { drawTable, formatTabSeparated, type RowMark, type TableColumn } from './table.ts'
-import { wrapWords } from './text-width.ts'
+import { columnsOf, wrapWords } from './text-width.ts'
 
 export const PRINT_FORMATS = ['table', 'id', 'json'] as const
 /** The values of `-o`; `--json` is short for `-o json`. */
@@ -114,9 +114,13 @@ export class Output {
     this.note(`switchyard: ${text}`)
   }
 
-  /** Names the commands that people may want next. */
+  /** Names the commands that people may want next. A command is copied, so none is broken at the edge. */
   next(...commands: readonly string[]): void {
-    if (this.hasNotes) this.writeError(`Next: ${commands.join('   or   ')}\n`)
+    if (!this.hasNotes) return
+    const line = `Next: ${commands.join('   or   ')}`
+    const { isTerminal, width } = this.stderr
+    const fits = !isTerminal || columnsOf(line) <= width
+    this.writeError(`${fits ? line : `Next: ${commands.join('\n  or  ')}`}\n`)
   }
 
   /** Prints the error that ends the command; `--quiet` leaves it in. */

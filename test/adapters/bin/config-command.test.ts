@@ -111,4 +111,9 @@ test('config edit opens the file in the editor of the person, and says when it i
   expect(await editWith('cp /dev/null')).toMatchObject({ code: 1, err: expect.stringMatching(/no JSON/) })
   expect(readFileSync(file, 'utf8')).toBe('')
   expect(await editWith('false')).toMatchObject({ code: 1 })
+  const missing = await editWith('no-such-editor --wait')
+  expect(missing).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/ {2}try: VISUAL=vi switchyard config edit\n$/),
+  })
 })

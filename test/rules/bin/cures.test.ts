@@ -43,7 +43,15 @@ test.each<[string, number, string | undefined]>([
   ['DELETE /api/workers/wk-1', 400, 'switchyard workers drain wk-1'],
   ['GET /api/runs/run-1', 404, undefined],
 ])('%s answered %i', (request, status, cure) => {
-  expect(cureOfRequest({ request, status })).toBe(cure)
+  expect(cureOfRequest({ request, status, message: 'no' })).toBe(cure)
+})
+
+test.each([
+  ['POST /api/pulls/api/7/reply', '/body: must not be empty', undefined],
+  ['POST /api/tickets', '/priority: must be at most 4', undefined],
+  ['POST /api/tickets', '/repo: web is not a key under repos', 'switchyard config get repos'],
+])('%s: %s', (request, message, cure) => {
+  expect(cureOfRequest({ request, status: 400, message })).toBe(cure)
 })
 
 const at = { url: 'http://host.example', token: 'secret' }

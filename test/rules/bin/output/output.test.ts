@@ -49,6 +49,12 @@ test('data goes to standard output and words to standard error', () => {
   )
 })
 
+test('the next commands stand below each other where they do not fit beside each other', () => {
+  const { output, stderr } = outputOn({ terminal: 60 })
+  output.next('switchyard followup ENG-219', 'switchyard pulls merge ENG-219')
+  expect(stderr.text).toBe('Next: switchyard followup ENG-219\n  or  switchyard pulls merge ENG-219\n')
+})
+
 test.each<Partial<OutputOptions>>([{ quiet: true }, { format: 'json' }])('%j leaves words out', (options) => {
   const { output, stderr } = outputOn(options)
   output.note('a')
