@@ -101,7 +101,7 @@ async function flush({
 }: DaemonPorts): Promise<void> {
   await waitForCommits()
   executions.releaseClaims()
-  hostConnection.sendHeartbeat()
+  await hostConnection.sendLastHeartbeat()
   disconnect()
   sendDaemonEvent({ type: 'flushed' })
 }

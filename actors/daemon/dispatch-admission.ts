@@ -36,6 +36,8 @@ export interface DispatchAdmissionPorts {
 /** Half of the time for the answer; the rest is for the commit and the network. */
 const OBJECTION_MS_MAX = DISPATCH_ANSWER_MS / 2
 
+const STOPPING = 'draining: the worker is being stopped'
+
 /** A dispatch that is not answered yet. */
 interface PendingOffer {
   readonly runId: string
@@ -90,6 +92,15 @@ export class DispatchAdmission {
     if (pending !== undefined) pending.isWithdrawn = true
   }
 
+  /** The worker ends before it could answer. */
+  refusePending(): void {
+    for (const [leaseId, pending] of this.#pending) {
+      if (pending.isWithdrawn) continue
+      pending.isWithdrawn = true
+      this.reject(leaseId, STOPPING)
+    }
+  }
+
   cancel(leaseId: string, reason: string): void {
     const pending = this.#pending.get(leaseId)
     if (pending !== undefined) pending.cancelReason = reason
@@ -115,7 +126,7 @@ export class DispatchAdmission {
   #findRefusal({ id, runId }: HostFrameOf<'dispatch'>['lease'], job: Job): string | undefined {
     const { resumedSandboxes, concurrency, executions, isStopping, hostSender, storeState } = this.#ports
     if (runId !== job.run.id) return `malformed: the lease is for ${runId}, the job for ${job.run.id}`
-    if (isStopping()) return 'draining: the worker is being stopped'
+    if (isStopping()) return STOPPING
     if (hostSender.workerState === 'draining') return 'draining: the worker is draining'
     if (resumedSandboxes.has(runId)) return 'busy: somebody is in the sandbox of this run'
     const disk = storeState()

@@ -65,6 +65,8 @@ const UNREGISTERED_MS_MAX = 3 * WORKER_FIRST_FRAME_MS
 /** The bounds of the heartbeat interval that a host may ask for. */
 const HEARTBEAT_MS_MIN = 1_000
 const HEARTBEAT_MS_MAX = 30_000
+/** How long a worker that ends waits for the answer to its last heartbeat. */
+const LAST_ANSWER_MS_MAX = 3_000
 /** How long the host may still confuse a connection that this worker gave up with a newer one. */
 const GIVEN_UP_MS_MAX = 60_000
 /** This many leases fit into the `register` frame, however long their ids are. */
@@ -89,6 +91,8 @@ export class HostConnection {
   #registeredCapabilities: WorkerCapabilities | undefined
   /** The last warning about a host of another installation, which is not repeated with every attempt. */
   #lastForeignHost: string | undefined
+  /** The last heartbeat, until the host answers it. */
+  #lastBeat: { readonly sentAt: number; readonly onAnswered: () => void } | undefined
 
   constructor(ports: HostConnectionPorts) {
     this.#ports = ports
@@ -133,16 +137,27 @@ export class HostConnection {
     this.#sendHeartbeatWith({ capabilities: this.#ports.capabilities() })
   }
 
-  #sendHeartbeatWith(more: Pick<WorkerFrameOf<'heartbeat'>, 'capabilities'>): void {
-    const { hostSender, claims, viewCount, timers } = this.#ports
-    if (!hostSender.isUp) return
-    hostSender.send({
-      type: 'heartbeat',
-      leases: claims(),
-      attachSessions: viewCount(),
-      sentAt: Math.floor(timers.now()),
-      ...more,
+  /**
+   * Sends the last heartbeat, which says that the worker ends. Resolves when the host has answered: until then a dispatch
+   * may be on its way, and the host would keep an unanswered one for this worker until its lease is over.
+   */
+  sendLastHeartbeat(): Promise<void> {
+    const { hostSender, hostFrameRouter, capabilities, timers } = this.#ports
+    hostFrameRouter.refuseOffers()
+    if (!hostSender.isUp) return Promise.resolve()
+    return new Promise((resolve) => {
+      const sentAt = this.#sendHeartbeatWith({ capabilities: capabilities() })
+      this.#lastBeat = { sentAt, onAnswered: resolve }
+      timers.in(HOST_CONNECTION_TIMER, 'last beat', LAST_ANSWER_MS_MAX)
     })
+  }
+
+  #sendHeartbeatWith(more: Pick<WorkerFrameOf<'heartbeat'>, 'capabilities'>): number {
+    const { hostSender, claims, viewCount, timers } = this.#ports
+    const sentAt = Math.floor(timers.now())
+    if (hostSender.isUp)
+      hostSender.send({ type: 'heartbeat', leases: claims(), attachSessions: viewCount(), sentAt, ...more })
+    return sentAt
   }
 
   onTimer(name: string): void {
@@ -150,6 +165,7 @@ export class HostConnection {
     if (name === 'wait') sendConnectionEvent({ type: 'wait over' })
     else if (name === 'beat') this.#heartbeatAndRepeat()
     else if (name === 'silence') this.#checkSilence()
+    else if (name === 'last beat') this.#lastBeat?.onAnswered()
     else if (name === 'register') this.#giveUp('the host did not answer in time')
   }
 
@@ -298,6 +314,7 @@ export class HostConnection {
   #onFrame(frame: HostFrame): void {
     if (frame.type === 'revoked') void this.#onRevoked(frame.reason)
     else this.#ports.hostFrameRouter.route(frame)
+    if (frame.type === 'heartbeat-ack' && frame.echo === this.#lastBeat?.sentAt) this.#lastBeat.onAnswered()
   }
 
   /** These frames only take something away, so they count on every connection. */
@@ -405,6 +422,7 @@ export class HostConnection {
     const { hostSender, timers, onDown } = this.#ports
     const session = hostSender.releaseSession()
     timers.cancelAll(HOST_CONNECTION_TIMER)
+    this.#lastBeat?.onAnswered()
     if (session?.isRegistered === true) onDown()
     return session
   }

@@ -37,6 +37,11 @@ export class HostFrameRouter {
     this.#ports = ports
   }
 
+  /** The worker ends: refuses the dispatches that are not answered yet. */
+  refuseOffers(): void {
+    this.#ports.dispatchAdmission.refusePending()
+  }
+
   route(frame: HostFrame): void {
     const { resumedSandboxes, executions, hostSender, settlements } = this.#ports
     switch (frame.type) {

@@ -193,6 +193,7 @@ export class LeaseManager {
     const durable = system.peekDurable(WORKER, lease.workerId)
     if (member.state !== 'active' || durable === undefined || durable.value === 'draining')
       return 'the worker is draining'
+    if (member.context.capabilities?.ending === true) return 'the worker is about to end'
     if (this.#ports.isPaused()) return 'dispatching is paused'
     // Set the timer before anything that could throw, so that an unanswered lease always ends.
     timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)

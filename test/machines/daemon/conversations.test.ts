@@ -865,6 +865,41 @@ describe('the end', () => {
     expect(conversation.clock.timers).toBe(0)
   })
 
+  test('a worker that ends waits for the answer to its last heartbeat, and refuses what was on its way to it', async () => {
+    const conversation = await online({ idleMsMax: 10_000 })
+    conversation.answersLastHeartbeat = false
+    await conversation.clock.advance(10_000)
+    expect(conversation.ends).toEqual([])
+    await conversation.dispatch('ls-1')
+    expect(conversation.frames.at(-1)).toMatchObject({ type: 'dispatch-rejected', leaseId: 'ls-1' })
+    const beat = conversation.frames.findLast(({ type }) => type === 'heartbeat')
+    const echo = beat?.type === 'heartbeat' ? beat.sentAt : 0
+    expect(beat).toMatchObject({ leases: [], capabilities: { ending: true } })
+    await conversation.hostSends({ type: 'heartbeat-ack', state: 'active', echo })
+    expect(conversation.ends.map(({ is }) => is)).toEqual(['stopped'])
+  })
+
+  test('a worker that ends refuses a dispatch that it is still looking at', async () => {
+    const conversation = await online({ idleMsMax: 10_000 })
+    await conversation.clock.advance(9_999)
+    conversation.executor.refusalOf = () => new Promise(() => {})
+    await conversation.dispatch('ls-1')
+    await conversation.clock.advance(1)
+    expect(conversation.frames).toContainEqual(
+      expect.objectContaining({ type: 'dispatch-rejected', leaseId: 'ls-1' }),
+    )
+    expect(conversation.ends.map(({ is }) => is)).toEqual(['stopped'])
+  })
+
+  test('a worker that ends does not wait for long for a silent host', async () => {
+    const conversation = await online({ idleMsMax: 10_000 })
+    conversation.answersLastHeartbeat = false
+    await conversation.clock.advance(10_000 + 2_999)
+    expect(conversation.ends).toEqual([])
+    await conversation.clock.advance(1)
+    expect(conversation.ends.map(({ is }) => is)).toEqual(['stopped'])
+  })
+
   test('a worker that never reaches its host is idle, too', async () => {
     const conversation = new DaemonConversation({ idleMsMax: 60_000 })
     await conversation.start()

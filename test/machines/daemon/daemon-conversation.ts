@@ -254,6 +254,7 @@ export class DaemonConversation {
   backlog = 0
   /** Types of entries that are left out of the transcript. */
   hiddenFrames: readonly string[] = ['heartbeat']
+  answersLastHeartbeat = true
   daemon: Daemon
   executor: ManualExecutor
   connection: ManualConnection | undefined
@@ -380,6 +381,15 @@ export class DaemonConversation {
     if (!written.ok) throw new Error(`${written.error}: ${text.slice(0, 200)}`)
     this.frames.push(read.value)
     if (!this.hiddenFrames.includes(read.value.type)) this.note(`→ ${describeFrame(read.value)}`)
+    if (read.value.type === 'heartbeat' && this.answersLastHeartbeat) this.#answerLastHeartbeat(read.value)
+  }
+
+  /** A worker that ends waits for this answer. */
+  #answerLastHeartbeat({ sentAt, capabilities }: Extract<WorkerFrame, { type: 'heartbeat' }>): void {
+    if (capabilities?.ending !== true) return
+    const answer: HostFrame = { type: 'heartbeat-ack', state: 'active', echo: sentAt }
+    const { connection } = this
+    queueMicrotask(() => connection?.listener.onText(JSON.stringify(answer)))
   }
 
   async hostSends(frame: HostFrame): Promise<void> {
