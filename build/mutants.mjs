@@ -53,7 +53,8 @@ function plantPlugin({ file, find, replace }) {
 /** Returns `{ seed, law }` of the violation, or undefined when the fault survived. */
 export async function findViolation(mutant, seeds = SEEDS, from = 1, entry = undefined) {
   const bundle = await bundleSimulation('mutant', [plantPlugin(mutant)], entry)
-  const args = ['--seeds', String(seeds), '--from', String(from), '--json']
+  const kind = mutant.withController ? ['--controller'] : []
+  const args = ['--seeds', String(seeds), '--from', String(from), '--json', ...kind]
   const { stdout } = runSimulation(bundle, args, ['ignore', 'pipe', 'pipe'])
   const last = stdout.trim().split('\n').at(-1) ?? ''
   const found = last.startsWith('{') ? JSON.parse(last) : {}

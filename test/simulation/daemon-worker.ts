@@ -76,6 +76,7 @@ export class DaemonWorker implements SimWorker {
   #crashTrigger: { readonly at: number; readonly point: CommitPoint; readonly then: () => void } | undefined
   /** Set after `revoked`: the worker stays off until a person enrolls it again. */
   #isRevoked = false
+  #isGone = false
   #acceptsAll = false
   #tokenRequest: object | undefined
   #downtimeMs = RESTART_MS
@@ -93,6 +94,10 @@ export class DaemonWorker implements SimWorker {
 
   get isOn(): boolean {
     return this.#current !== undefined
+  }
+
+  get isGone(): boolean {
+    return this.#isGone
   }
 
   get workerId(): string | undefined {
@@ -134,7 +139,7 @@ export class DaemonWorker implements SimWorker {
   }
 
   switchOn(): void {
-    if (this.#current !== undefined || this.#isRevoked) return
+    if (this.#current !== undefined || this.#isRevoked || this.#isGone) return
     if (this.#credential === undefined && this.#token === undefined) this.#requestToken()
     else this.#startDaemon()
   }
@@ -308,6 +313,7 @@ export class DaemonWorker implements SimWorker {
       concurrency: plan.concurrency,
       version: VERSION,
       ...(plan.drainMsMax === undefined ? {} : { drainMsMax: plan.drainMsMax }),
+      ...(plan.job === undefined ? {} : { once: true, idleMsMax: plan.job.idleMsMax }),
       onEnd: (end) => this.#onDaemonEnded(current(), end),
     }
   }
@@ -337,6 +343,7 @@ export class DaemonWorker implements SimWorker {
     current.executions.clear()
     current.boots.clear()
     this.#current = undefined
+    this.#isGone = this.plan.job !== undefined
     this.#crashTrigger = undefined
   }
 

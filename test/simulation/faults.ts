@@ -89,7 +89,7 @@ function awaitLeaseState(world: World, fault: PlannedFault): void {
 function applyFault(world: World, fault: PlannedFault, lease: LiveLease | undefined): void {
   if (world.time.now >= FAULTS_END_MS) return
   const leaseWorker = lease === undefined ? undefined : world.workerOf(lease)
-  const all = [...world.workers.values()]
+  const all = [...world.workers.values()].filter(({ isGone }) => !isGone)
   const worker = leaseWorker ?? all[Math.floor(fault.target * all.length)]
   const ms = Math.max(0, Math.min(fault.ms, FAULTS_END_MS - 1_000 - world.time.now))
   const found = WORKER_TARGETED.has(fault.kind)

@@ -6,6 +6,7 @@
  */
 import { fork } from 'node:child_process'
 import { parseArgs } from 'node:util'
+import { drawJobPlan } from './job-plan.ts'
 import { drawPlan, FAULT_KINDS, keepOnly, LEASE_STATES, type Plan } from './plan.ts'
 import { report, runPlan, type SeedOutcome, shrink } from './run-seed.ts'
 
@@ -27,6 +28,7 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '100' },
     from: { type: 'string', default: '1' },
     jobs: { type: 'string', default: '1' },
+    controller: { type: 'boolean', default: false },
     only: { type: 'string' },
     story: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
@@ -66,7 +68,7 @@ async function runSeeds(): Promise<void> {
 }
 
 function planOf(seed: number): Plan {
-  const plan = drawPlan(seed)
+  const plan = values.controller ? drawJobPlan(seed) : drawPlan(seed)
   return chosen === undefined ? plan : keepOnly(plan, chosen)
 }
 
@@ -85,7 +87,7 @@ async function fail(seed: number, outcome: Extract<SeedOutcome, { is: 'violated'
     process.exit(1)
   }
   const whole = chosen !== undefined || values['no-shrink']
-  const shrunk = whole ? { plan: planOf(seed), ...outcome } : await shrink(seed, outcome)
+  const shrunk = whole ? { plan: planOf(seed), ...outcome } : await shrink(planOf(seed), outcome)
   console.log(report(shrunk, values.story ? Number.POSITIVE_INFINITY : Number(values.lines)))
   process.exit(1)
 }
@@ -173,7 +175,9 @@ function bundlePath(): string {
 }
 
 function childArgs(start: number, count: number): string[] {
-  const flags = (['no-shrink', 'story'] as const).filter((name) => values[name]).map((name) => `--${name}`)
+  const flags = (['no-shrink', 'story', 'controller'] as const)
+    .filter((name) => values[name])
+    .map((name) => `--${name}`)
   return ['--from', String(start), '--seeds', String(count), '--lines', values.lines, ...flags]
 }
 

@@ -12,6 +12,8 @@ export interface Mutant {
   readonly quick?: true
   /** The seed at which a quick search begins; absent: the first. A change of the simulation only makes it slower. */
   readonly quickFrom?: number
+  /** Seeds in which a controller starts a machine for each wanted run. */
+  readonly withController?: true
 }
 
 const COMMIT_LOOP = 'actors/runtime/commit-loop.ts'
@@ -731,6 +733,42 @@ const explanations: readonly Mutant[] = [
   },
 ]
 
+const machinesForOneRun: readonly Mutant[] = [
+  {
+    name: 'a worker that ends does not wait for the host’s answer',
+    file: 'actors/daemon/daemon.effects.ts',
+    find: 'await hostConnection.sendLastHeartbeat()',
+    replace: 'void hostConnection.sendLastHeartbeat()',
+    withController: true,
+    quick: true,
+    quickFrom: 38,
+  },
+  {
+    name: 'a worker that is about to end receives a dispatch',
+    file: LEASE_MANAGER,
+    find: 'if (member.context.capabilities?.ending === true)',
+    replace: 'if (member.max < 0)',
+    withController: true,
+    quickFrom: 1077,
+  },
+  {
+    name: 'follow-ups wait for a worker that took one run',
+    file: 'actors/daemon/dispatch-admission.ts',
+    find: '{ ...job, retentionHours: 0 }',
+    replace: 'job',
+    withController: true,
+  },
+  {
+    name: 'runs that have a worker are wanted',
+    file: 'actors/workers/worker-registry.ts',
+    find: '      wanted,\n',
+    replace: '      wanted: wanted + this.#leases.size,\n',
+    withController: true,
+    quick: true,
+    quickFrom: 5,
+  },
+]
+
 export const mutants: readonly Mutant[] = [
   ...commit,
   ...frames,
@@ -743,4 +781,5 @@ export const mutants: readonly Mutant[] = [
   ...followUps,
   ...tickets,
   ...explanations,
+  ...machinesForOneRun,
 ]

@@ -118,6 +118,20 @@ export interface WorkerPlan {
   readonly dyingMsMax: number
   /** How long a daemon that was asked to end waits for its executions; undefined: as long as they take. */
   readonly drainMsMax: number | undefined
+  /** The machine is for one run: its worker ends after it, or when it is idle, and is never switched on again. */
+  readonly job?: { readonly idleMsMax: number }
+}
+
+/** What starts a machine for each wanted run. */
+export interface ControllerPlan {
+  /** Interval in which it asks for the demand. */
+  readonly pollMs: number
+  /** How many machines it runs at once at most. */
+  readonly workersMax: number
+  /** Longest time until a started machine runs its worker. */
+  readonly bootMsMax: number
+  /** How long a worker waits for a run. */
+  readonly idleMsMax: number
 }
 
 export interface TicketPlan {
@@ -137,6 +151,7 @@ export interface Plan {
   readonly tickets: readonly TicketPlan[]
   readonly faults: readonly PlannedFault[]
   readonly visits: readonly Visit[]
+  readonly controller?: ControllerPlan
   /** Latency of links and of disk flushes without faults. */
   readonly latencyMs: number
   readonly flushMs: number
@@ -193,7 +208,7 @@ function drawWorker(random: Random, id: string, scripts: number, version: Random
   }
 }
 
-function drawTicket(random: Random, earlier: readonly TicketPlan[]): TicketPlan {
+export function drawTicket(random: Random, earlier: readonly TicketPlan[]): TicketPlan {
   const at = random.fraction() * FAULTS_END_MS * 0.9
   const blocker = random.chance(0.15) && earlier.length > 0 ? random.pick(earlier).id : undefined
   const moves = random.chance(0.2)
@@ -247,7 +262,7 @@ function encounterOf(seed: number): { readonly kind: PlannedFaultKind; readonly 
   return { kind, state }
 }
 
-function drawFaultsOfKind(random: Random, kind: PlannedFaultKind): PlannedFault[] {
+export function drawFaultsOfKind(random: Random, kind: PlannedFaultKind): PlannedFault[] {
   const roll = random.fraction()
   const count = roll < 0.68 ? 0 : roll < 0.92 ? 1 + random.below(3) : 6 + random.below(20)
   return times(count, () => drawFault(random, kind))

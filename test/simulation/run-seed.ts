@@ -3,7 +3,7 @@
  */
 import { endFaults, scheduleFaults } from './faults.ts'
 import { LawViolation } from './laws/law.ts'
-import { clockText, describePlan, drawPlan, idsIn, keepOnly, type Plan } from './plan.ts'
+import { clockText, describePlan, idsIn, keepOnly, type Plan } from './plan.ts'
 import { scheduleVisits } from './visitors.ts'
 import { type SeedResult, World } from './world.ts'
 
@@ -42,10 +42,9 @@ export interface ShrunkFailure {
 
 /** Leaves out parts of the plan while the same law is still violated: first halves, then single parts. */
 export async function shrink(
-  seed: number,
+  whole: Plan,
   first: Extract<SeedOutcome, { is: 'violated' }>,
 ): Promise<ShrunkFailure> {
-  const whole = drawPlan(seed)
   let kept = idsIn(whole)
   let best = first
   let tries = 0
@@ -80,7 +79,7 @@ export function report({ plan, violation, trace }: ShrunkFailure, lines = 60): s
     describePlan(plan),
     'last steps:',
     ...trace.slice(-lines).map((line) => `  ${line.length > 400 ? `${line.slice(0, 400)} …` : line}`),
-    `repeat it with: npm run simulate -- --from ${plan.seed} --seeds 1 --only ${idsIn(plan).join(',')}`,
+    `repeat it with: npm run simulate${plan.controller === undefined ? '' : ':jobs'} -- --from ${plan.seed} --seeds 1 --only ${idsIn(plan).join(',')}`,
   ].join('\n')
 }
 

@@ -142,11 +142,18 @@ const RETAINED_MS = 72 * 3_600_000
 const RETAINED_MS_MIN = 60_000
 const RETAINED_MS_MAX = 40 * 60_000
 
-/** Keeps the sandbox for a random time from now on. */
-function retainSandbox({ clock, random, sandboxes }: SimExecutorOptions, runId: string): RunSandbox {
-  const ms = random.chance(0.6)
-    ? RETAINED_MS
-    : RETAINED_MS_MIN + random.fraction() * (RETAINED_MS_MAX - RETAINED_MS_MIN)
+/** Keeps the sandbox for a random time from now on; zero hours: not at all. */
+function retainSandbox(
+  { clock, random, sandboxes }: SimExecutorOptions,
+  runId: string,
+  retentionHours?: number,
+): RunSandbox {
+  const ms =
+    retentionHours === 0
+      ? 0
+      : random.chance(0.6)
+        ? RETAINED_MS
+        : RETAINED_MS_MIN + random.fraction() * (RETAINED_MS_MAX - RETAINED_MS_MIN)
   const until = clock.now() + ms
   sandboxes.markInUse(runId).until = until
   return { provider: 'bwrap', id: `sb-${runId}`, retainedUntil: new Date(until).toISOString() }
@@ -179,6 +186,7 @@ class SimExecution implements Execution, DaemonExecution {
   #endPause: () => void = () => {}
   #reportCount = 0
   readonly #workerId: string
+  readonly #retentionHours: number
   #hasSpent = false
   #sessionId: string | undefined
 
@@ -196,6 +204,7 @@ class SimExecution implements Execution, DaemonExecution {
     this.#reporter = reporter
     this.#onProgress = progressed
     this.#followUp = job.followUp
+    this.#retentionHours = job.retentionHours
     this.#pullUrl =
       options.random.chance(0.6) || job.followUp !== undefined
         ? options.codehost.pullOf(this.runId, { branch: job.branch, leaseId })
@@ -257,7 +266,7 @@ class SimExecution implements Execution, DaemonExecution {
     }
     const pull = verdict === 'done' ? await this.#deliver() : {}
     this.#exitSoon()
-    const sandbox = retainSandbox(this.#options, this.runId)
+    const sandbox = retainSandbox(this.#options, this.runId, this.#retentionHours)
     if (verdict !== 'done') {
       const kind = failure === undefined ? {} : { failure }
       return { status: 'failed', error: reason ?? verdict, ...kind, costs, sandbox }

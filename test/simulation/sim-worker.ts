@@ -38,6 +38,8 @@ export interface SimWorker {
   readonly plan: WorkerPlan
   readonly process: Process | undefined
   readonly isOn: boolean
+  /** The machine was for one run and is gone. */
+  readonly isGone: boolean
   readonly workerId: string | undefined
   readonly secret: string | undefined
   readonly wire: SimWire | undefined

@@ -4,7 +4,7 @@
  * No law is violated, and a seed gives the same trace twice. The faults meet the states of a lease; people open
  * terminals and request follow-ups; the simulation finds faults that were put into the product on purpose.
  *
- * `SIM_SEEDS=20000 npm run jest -- test/simulation` runs more seeds; `npm run simulate` is for use by hand.
+ * `SIM_JOB_SEEDS=1000` runs more of those with a controller. `SIM_SEEDS=20000 npm run jest -- test/simulation` runs more seeds; `npm run simulate` is for use by hand.
  */
 import { spawn } from 'node:child_process'
 import { expect, test } from '@jest/globals'
@@ -23,6 +23,17 @@ const OUTCOMES = [
   'screens redrawn',
   'follow up steps',
 ]
+
+/** The same for machines that a controller starts for one run. */
+const JOB_OUTCOMES = [
+  'machines started',
+  'machines started without faults',
+  'machines idle',
+  'runs begun',
+  'runs queued at an idle end',
+  'follow up allowed',
+]
+const JOB_SEEDS = Number(process.env.SIM_JOB_SEEDS ?? 30)
 
 const SEEDS = Number(process.env.SIM_SEEDS ?? 150)
 /** So few seeds miss some pairs of a fault and a lease state by chance; 270 seeds miss none. */
@@ -71,6 +82,18 @@ test('a seed gives the same trace twice', async () => {
   const { code, text } = await run('build/simulate.mjs', '--seeds', '1', '--from', '100')
   expect({ code, text: code === 0 ? '' : text }).toEqual({ code: 0, text: '' })
 }, 120_000)
+
+test(
+  `${JOB_SEEDS} seeds in which a controller starts machines for one run violate no law`,
+  async () => {
+    const args = ['--controller', '--seeds', String(JOB_SEEDS), '--jobs', '2']
+    const { code, text } = await run('build/simulate.mjs', ...args)
+    expect({ code, text: code === 0 ? '' : text }).toEqual({ code: 0, text: '' })
+    const outcomes = readTable(text)
+    expect(JOB_OUTCOMES.filter((outcome) => !((outcomes.get(outcome)?.[0] ?? 0) > 0))).toEqual([])
+  },
+  60_000 + JOB_SEEDS * 2_000,
+)
 
 test('the simulation finds faults in the product', async () => {
   const { code, text } = await run('build/mutants.mjs', '--quick')

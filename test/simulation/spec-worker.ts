@@ -121,6 +121,8 @@ export class SpecWorker implements SimWorker {
     return this.#process
   }
 
+  readonly isGone = false
+
   get isOn(): boolean {
     return this.#process !== undefined
   }

@@ -15,6 +15,7 @@ import type { Random } from '../support/random.ts'
 import { DaemonWorker } from './daemon-worker.ts'
 import { ForeignHost } from './foreign-host.ts'
 import { CONFIG_TEXT, HostMachine } from './host-machine.ts'
+import { JobController } from './job-controller.ts'
 import { laws } from './laws/all-laws.ts'
 import { goals, type JudgedWorker, NO_BUG_LAW, STEP_LIMIT_LAW } from './laws/goals.ts'
 import { type ApiRequest, type LawObserver, LawViolation, type LiveLease } from './laws/law.ts'
@@ -76,6 +77,7 @@ export class World {
   readonly links = new Map<string, NetworkLink>()
   readonly encounters = new Map<string, number>()
   readonly #observers: readonly LawObserver[]
+  readonly #controller: JobController | undefined
   readonly #grantedAt = new Map<string, number>()
   readonly #finishedAt = new Map<string, number>()
   readonly #endedAt = new Map<string, number>()
@@ -109,11 +111,13 @@ export class World {
       wasPullIn: (url, state) => this.codehost.wasIn(url, state),
       countFollowUpSteps: (runId, followUpId) => this.#countFollowUpSteps(runId, followUpId),
     })
-    this.#observers = laws.map(({ number, sentence, observe }) =>
+    this.#controller = plan.controller && new JobController(this, plan.controller)
+    const observers = laws.map(({ number, sentence, observe }) =>
       observe(this.view, (what, facts = {}) => {
         throw new LawViolation(number, sentence, what, facts, this.time.now)
       }),
     )
+    this.#observers = this.#controller === undefined ? observers : [...observers, this.#controller]
     this.#tracker = new SimTracker(this.time, this.randomFor('tracker'), plan.tickets, (ticketId, state) => {
       this.note(`tracker: ${ticketId} to ${state}`)
       for (const observer of this.#observers) observer.onTicketMoved?.(ticketId, state)
@@ -134,6 +138,7 @@ export class World {
     try {
       this.host.boot()
       schedule(this)
+      this.#controller?.start()
       this.#tick()
       this.#checkReclaimable()
       await this.time.runUntil(FAULTS_END_MS)
@@ -143,6 +148,7 @@ export class World {
       this.#judgeGoals()
       await this.time.runUntil(END_MS)
       this.#judgeGoals()
+      this.#controller?.judge()
     } catch (error) {
       if (!(error instanceof StepLimitExceeded)) throw error
       throw new LawViolation(STEP_LIMIT_LAW.number, STEP_LIMIT_LAW.sentence, error.message, {}, this.time.now)

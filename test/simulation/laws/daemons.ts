@@ -548,6 +548,8 @@ const endsForCause: Law = {
       },
       onDaemonEnded: ({ plan }: SimWorker, { is, detail }) => {
         const known = causes.get(plan.id) ?? new Set<string>()
+        // Its run is over, or there was none for long: the controller's law says when that is right.
+        if (plan.job !== undefined && (is === 'stopped' || is === 'unreported')) return
         if (!view.hasHostileLink && END_CAUSES[is]?.some((cause) => known.has(cause)) !== true)
           fail(`${plan.id} ends: ${is} (${detail})`, { known: [...known] })
         // A broken disk outlasts a process, so its cause stays valid for the next one.
