@@ -76,6 +76,7 @@ export const WorkerView = record('WorkerView', {
   local: Type.Optional(Type.Boolean({ description: 'The worker that the host started on its own machine.' })),
   capabilities: Type.Optional(WorkerCapabilities),
   activeRuns: Count,
+  attachSessions: Type.Optional({ ...Count, description: 'Terminals of resumed runs; absent: none.' }),
   enrolledAt: Instant,
   connectedAt: Type.Optional(Instant),
   lastSeenAt: Type.Optional(Instant),

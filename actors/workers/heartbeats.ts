@@ -39,7 +39,10 @@ export class Heartbeats {
   onHeartbeat(connection: WorkerConnection, worker: EnrolledWorker, frame: WorkerFrameOf<'heartbeat'>): void {
     const { clock, system, reconciliation, connections } = this.#ports
     worker.lastSeenAt = clock.now()
-    worker.attachSessions = frame.attachSessions
+    if (worker.attachSessions !== frame.attachSessions) {
+      worker.attachSessions = frame.attachSessions
+      this.#ports.onWorkersChanged()
+    }
     const { capabilities } = frame
     if (capabilities !== undefined && !isEqual(capabilities, worker.context.capabilities)) {
       const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities }

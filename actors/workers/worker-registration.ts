@@ -8,7 +8,7 @@
 import { admitRegistration, type RegistrationAdmission } from '../../core/fleet/admission.ts'
 import { workerNameOrDefault } from '../../core/fleet/naming.ts'
 import { hashSecret, isSameHash, newCredential, newWorkerId } from '../../core/fleet/token.ts'
-import type { Meters, RandomSource } from '../../core/ports.ts'
+import type { Log, Meters, RandomSource } from '../../core/ports.ts'
 import { type RunLease, readRegister, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protocol/limits.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
@@ -26,6 +26,7 @@ export interface WorkerRegistrationPorts {
   /** The current wall clock time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly random: RandomSource
+  readonly log: Log
   readonly meters: Meters
   readonly system: ActorSystem
   readonly workers: WorkerRegistry
@@ -53,8 +54,12 @@ export function provesCredential(worker: EnrolledWorker | undefined, secret: str
   return isSameHash(hash, worker?.context.hash ?? UNKNOWN_WORKER_HASH) && worker !== undefined
 }
 
+/** The most refusals that are logged, between two starts of the host. */
+const LOGGED_SKEWS_MAX = 64
+
 export class WorkerRegistration {
   readonly #ports: WorkerRegistrationPorts
+  readonly #loggedSkews = new Set<string>()
 
   constructor(ports: WorkerRegistrationPorts) {
     this.#ports = ports
@@ -66,6 +71,7 @@ export class WorkerRegistration {
     const read = readRegister(text)
     if (read.is !== 'register') {
       this.#countOutcome(read.is)
+      if (read.is === 'protocol') this.#logSkew(connection.link.address, read.reason)
       this.#ports.connections.refuse(connection, read.is, read.reason)
       return
     }
@@ -213,6 +219,14 @@ export class WorkerRegistration {
     this.#ports.onReconnected(worker.id)
     this.#ports.requestScheduling()
     this.#ports.onWorkersChanged()
+  }
+
+  /** Logs each address and reason once, because strangers may send such frames too. */
+  #logSkew(address: string, reason: string): void {
+    const key = `${address} ${reason}`
+    if (this.#loggedSkews.has(key) || this.#loggedSkews.size >= LOGGED_SKEWS_MAX) return
+    this.#loggedSkews.add(key)
+    this.#ports.log.warn({ address, reason }, 'a worker was refused because of its protocol version')
   }
 
   #countOutcome(outcome: string): void {

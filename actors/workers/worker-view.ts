@@ -8,7 +8,8 @@ import type { EnrolledWorker } from './worker-registry.ts'
 export const drainOf = (state: WorkerState, { drainedBy }: WorkerContext): Pick<WorkerView, 'drainedBy'> =>
   state === 'draining' ? { drainedBy: [...drainHolders(drainedBy)] } : {}
 
-export function viewOf({ context, state, connection, leases, lastSeenAt }: EnrolledWorker): WorkerView {
+export function viewOf(worker: EnrolledWorker): WorkerView {
+  const { context, state, connection, leases, lastSeenAt, attachSessions } = worker
   return {
     id: context.id,
     name: context.name,
@@ -20,6 +21,7 @@ export function viewOf({ context, state, connection, leases, lastSeenAt }: Enrol
     ...(context.ephemeral === true ? { ephemeral: true } : {}),
     ...(context.capabilities === null ? {} : { capabilities: context.capabilities }),
     activeRuns: leases.size,
+    ...(attachSessions === 0 ? {} : { attachSessions }),
     enrolledAt: context.enrolledAt,
     ...(connection === undefined ? {} : { connectedAt: connection.since, address: connection.address }),
     ...(lastSeenAt === undefined ? {} : { lastSeenAt: new Date(lastSeenAt).toISOString() }),

@@ -59,6 +59,8 @@ export function printSnapshot(
     ['workers', describeWorkers(workers)],
     ...(drains.length === 0 ? [] : [['draining', drains.join(' ')] as const]),
   )
+  const older = olderWorkers(workers, Reflect.get(Object(snapshot.health), 'version'))
+  if (older !== '') printFacts(output, ['older', older])
   printFacts(output, ['today', describeToday(output, finishedToday(finished, present()), spentToday)])
   if (tracker.error !== undefined) output.note(`The tracker says: ${output.stderr.clean(tracker.error)}`)
   if (attention.length > 0) printAttention(output, attention, names)
@@ -104,6 +106,21 @@ function describeCodeHost({ codehost: { driver, token } }: ServiceConfig): strin
   const isConnected = isFolder(CODE_HOST_FACTS[driver]) || (token ?? '') !== ''
   return `${driver}, ${isConnected ? 'connected' : 'not connected'}`
 }
+
+/** `forge 0.1.9`: workers of an earlier version than their host. They work, and should be upgraded. */
+function olderWorkers(workers: readonly WorkerView[], hostVersion: unknown): string {
+  return workers
+    .flatMap(({ name, capabilities }) => {
+      const version = capabilities?.version ?? ''
+      const isOlder =
+        typeof hostVersion === 'string' && version !== '' && isOlderVersion(version, hostVersion)
+      return isOlder ? [`${name} ${version}`] : []
+    })
+    .join(', ')
+}
+
+const isOlderVersion = (version: string, hostVersion: string): boolean =>
+  version.localeCompare(hostVersion, 'en', { numeric: true }) < 0
 
 export function describeWorkers(workers: readonly WorkerView[]): string {
   if (workers.length === 0) return 'none'

@@ -51,8 +51,9 @@ async function waitUntilEmpty(
   const from = performance.now()
   return await whileWatching(context, `the drain of ${name} goes on`, async (signal) => {
     const empty = await watchWorker(context, worker, signal, timeoutMs)
-    if (empty === undefined) {
-      output.note(`${name} is not empty after ${formatDuration(timeoutMs ?? 0)}; its drain goes on.`)
+    if (typeof empty === 'string') {
+      const rest = empty === '' ? '' : `: ${empty}`
+      output.note(`${name} is not empty after ${formatDuration(timeoutMs ?? 0)}${rest}; its drain goes on.`)
       output.next(
         `switchyard workers drain ${quoteWord(name)} --wait`,
         `switchyard workers enable ${quoteWord(name)}`,
@@ -68,28 +69,31 @@ async function waitUntilEmpty(
   })
 }
 
-/** Resolves with the worker when it has no run left; undefined when the time was over before. */
+/** Resolves with the worker when it has no run and no terminal left, or with what is left when the time was over. */
 function watchWorker(
   context: CommandContext,
   worker: WorkerView,
   signal: AbortSignal,
   timeoutMs: number | undefined,
-): Promise<WorkerView | undefined> {
+): Promise<WorkerView | string> {
   const { connection, output } = context
   const runs = new Map<string, Run>()
   let reported = ''
+  let rest = ''
   return new Promise((resolve, reject) => {
     const judge = (workers: readonly WorkerView[]) => {
       const found = workers.find(({ id }) => id === worker.id)
       if (found === undefined)
         finish(new ExitError(EXIT.refused, `${worker.name} was revoked`, 'switchyard workers'))
-      else if (found.activeRuns === 0) finish(found)
+      else if (found.activeRuns === 0 && (found.attachSessions ?? 0) === 0) finish(found)
       else report(found)
     }
-    const report = ({ activeRuns }: WorkerView) => {
+    const report = (found: WorkerView) => {
       const left = [...runs.values()].filter((run) => run.sandbox.workerId === worker.id && isExecuting(run))
-      const key = `${activeRuns} ${left.map(({ id, status }) => `${id} ${status}`).join(' ')}`
-      if (key !== reported) output.note(describeLeft(context, activeRuns, left))
+      const { activeRuns, attachSessions = 0, connection: line } = found
+      const key = `${activeRuns} ${attachSessions} ${line} ${left.map(({ id, status }) => `${id} ${status}`).join(' ')}`
+      rest = describeLeft(context, found, left)
+      if (key !== reported) output.note(rest)
       reported = key
     }
     const feed = new DashboardFeed(connection, {
@@ -104,8 +108,8 @@ function watchWorker(
       onLost: () => output.warn('connection lost, trying again'),
       onEnd: (error) => finish(error),
     })
-    const timer = timeoutMs === undefined ? undefined : setTimeout(() => finish(undefined), timeoutMs)
-    function finish(outcome: WorkerView | Error | undefined): void {
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => finish(rest), timeoutMs)
+    function finish(outcome: WorkerView | Error | string): void {
       clearTimeout(timer)
       feed.close()
       if (outcome instanceof Error) reject(outcome)
@@ -117,10 +121,24 @@ function watchWorker(
 
 const isExecuting = (run: Run): boolean => run.status !== 'queued' && !hasEnded(run)
 
-function describeLeft({ output, present }: CommandContext, count: number, runs: readonly Run[]): string {
+/** `2 left: ENG-238 running 12m, ENG-240 finalizing 5m40s; 1 terminal`. An absent worker reports nothing. */
+function describeLeft(
+  { output, present }: CommandContext,
+  { activeRuns, attachSessions = 0, connection }: WorkerView,
+  runs: readonly Run[],
+): string {
   const { now } = present()
   const named = runs.map(
     (run) => `${run.ticket.identifier} ${run.status} ${formatAgeOf(run.startedAt ?? beginningOf(run), now)}`,
   )
-  return output.stderr.clean(named.length === 0 ? `${count} left` : `${count} left: ${named.join(', ')}`)
+  const list = named.length === 0 || activeRuns === 0 ? '' : `: ${named.join(', ')}`
+  const terminals = `${attachSessions} ${attachSessions === 1 ? 'terminal' : 'terminals'}`
+  const parts = [
+    `${activeRuns} left${list}`,
+    ...(attachSessions === 0 ? [] : [terminals]),
+    ...(connection === 'offline'
+      ? ['the worker is offline, its runs are waited for until their leases end']
+      : []),
+  ]
+  return output.stderr.clean(parts.join('; '))
 }

@@ -77,7 +77,7 @@ const renameVerb = () =>
 const drainVerb = () =>
   clientCommand('drain', 'Send it no new runs')
     .argument('<worker>')
-    .option('--wait', 'until its runs have ended')
+    .option('--wait', 'until its runs and terminals have ended')
     .option('--timeout <time>', 'with --wait, give up after: 90s, 30m, 3d, or at an instant')
     .action((name, options) =>
       runCommand(options, async (context) =>

@@ -166,6 +166,10 @@ test('an incompatible protocol version is rejected at registration', async () =>
     .connect()
     .send({ ...registerWithToken(pairingToken(host)), protocolVersion: 2, auth: 'of some later kind' })
   expectRecorded(host.transcript)
+  const logged = host.log.lines.filter(({ message }) => message.includes('protocol version'))
+  expect(logged).toMatchObject([
+    { level: 'warn', fields: { reason: expect.stringMatching(/update the host$/) } },
+  ])
 })
 
 test('a first frame that does not come within 10 seconds gets a rejection and the connection is dropped', async () => {

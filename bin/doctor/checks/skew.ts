@@ -22,7 +22,7 @@ export const skewCheck: Check = {
 
 const compareVersions = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
 
-function judgeWorker({ name, capabilities }: WorkerView, hostVersion: string): readonly Judgement[] {
+function judgeWorker({ name, local, capabilities }: WorkerView, hostVersion: string): readonly Judgement[] {
   if (capabilities === undefined) return []
   const { version } = capabilities
   const difference = compareVersions(version, hostVersion)
@@ -31,7 +31,9 @@ function judgeWorker({ name, capabilities }: WorkerView, hostVersion: string): r
     ? [
         warn(
           `worker ${name} is ${version}, the host ${hostVersion}`,
-          `install switchyard ${hostVersion} on ${name}, then start its worker again`,
+          local === true
+            ? `install switchyard ${hostVersion} on ${name}, then start its worker again`
+            : `switchyard workers provision USER@${provisionTarget(name)}`,
         ),
       ]
     : [
@@ -41,6 +43,9 @@ function judgeWorker({ name, capabilities }: WorkerView, hostVersion: string): r
         ),
       ]
 }
+
+/** Provisioning again upgrades a worker. Its name is that of its machine unless it was given another one. */
+const provisionTarget = (name: string): string => (/^[\w.-]+$/.test(name) ? name : 'HOST')
 
 function judgeCommand(hostVersion: string): readonly Judgement[] {
   if (VERSION === hostVersion) return []

@@ -27,8 +27,9 @@ async function openFleet() {
     lastSeenAt: '2026-03-01T07:00:00.000Z',
   })
   /** Tells the dashboards how many runs forge has. */
-  const pushForge = (activeRuns: number) => {
-    host.hostApi.workersById.set(FORGE_ID, { ...forge, activeRuns })
+  const pushForge = (activeRuns: number, attachSessions = 0) => {
+    const terminals = attachSessions === 0 ? {} : { attachSessions }
+    host.hostApi.workersById.set(FORGE_ID, { ...forge, activeRuns, ...terminals })
     host.hostApi.push({ type: 'workers', workers: [...host.hostApi.workersById.values()] })
   }
   return { ...host, forge, pushForge }
@@ -133,8 +134,10 @@ describe('workers drain', () => {
       options: { wait: true },
     })
     await until('the command listens', () => isGreeted)
+    pushForge(0, 1)
     pushForge(0)
     const { code, out, err } = await drained
+    expect(err).toMatch(/^0 left; 1 terminal$/m)
     expect([code, out]).toEqual([0, expect.stringMatching(/^forge is empty after /)])
     expect(err).toMatch(/1 left: ENG-1 running 30m/)
   })
@@ -143,10 +146,12 @@ describe('workers drain', () => {
     const { print, hostApi, pushForge } = await openFleet()
     pushForge(1)
     hostApi.helloAnswer = { ...hostApi.helloAnswer, workers: [...hostApi.workersById.values()] }
-    const { code, out } = await print((context: CommandContext<DrainOptions>) => drain(context, 'forge'), {
-      options: { wait: true, timeout: '1s' },
-    })
+    const { code, out, err } = await print(
+      (context: CommandContext<DrainOptions>) => drain(context, 'forge'),
+      { options: { wait: true, timeout: '1s' } },
+    )
     expect([code, out]).toEqual([1, ''])
+    expect(err).toMatch(/^forge is not empty after .*: 1 left.*; its drain goes on\.$/m)
   })
 })
 
