@@ -263,7 +263,7 @@ describe('keys', () => {
     person.type('?')
     await person.sees(/^Ctrl-Z +suspend; fg comes back$/)
     person.type('xjr')
-    await person.sees(/^the run is running$/)
+    await person.sees(/^the run is running; try: switchyard runs wait ENG-231$/)
     person.type('q')
     await expectRestored(person, 0)
   })
