@@ -40,6 +40,11 @@ test('workers that take one run exit with 0 after it; the run of a killed one is
   }
   await Promise.all(['ONE-1', 'ONE-2', 'ONE-3'].map(openAll))
   expect(await Promise.all(more.map(({ exit }) => exit))).toEqual([0, 0])
+  // The sandbox went away with its worker, so a resume is refused for good.
+  const [first] = runs
+  expect(await system.host.request(`/api/runs/${first?.id}/resume`, { method: 'POST' })).toMatchObject({
+    status: 410,
+  })
   expect(
     system
       .pulls('plain')
