@@ -11,6 +11,7 @@ import {
   sandboxFolder,
   serve,
 } from '../support/command-process.ts'
+import { connectSocket } from '../support/socket-client.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
@@ -96,4 +97,67 @@ test('a worker joins with a key, joins again after its removal, and ends when it
   for (const text of [host.out(), host.err(), first.err(), again.err(), late.err()])
     expect(text).not.toMatch(SECRET)
   expect(readFileSync(join(host.dataDir, 'config.json'), 'utf8')).not.toMatch(SECRET)
+})
+
+const MACHINES = 200
+const SEATS = 150
+
+/** A machine's registration: the type of the host's first frame, or nothing when the line broke before. */
+async function register(port: number, key: string, name: string): Promise<string | undefined> {
+  const socket = connectSocket(port, '/ws/worker', { authorization: `Bearer ${key}` })
+  const ended = socket.closed.then(() => undefined)
+  try {
+    await socket.opened
+    socket.send({
+      type: 'register',
+      protocolVersion: 1,
+      auth: { kind: 'join', key },
+      name,
+      capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap', maxConcurrency: 1, version: '0.1.0' },
+      activeLeases: [],
+    })
+    await Promise.race([socket.firstFrames(1), ended])
+    return socket.frames[0]?.type
+  } catch {
+    return undefined
+  }
+}
+
+test('of 200 machines at once behind one address 150 are enrolled, although the host is killed among them', async () => {
+  const dataDir = hostFolder()
+  const body = { name: 'fleet', maxWorkers: SEATS }
+  let host = serve(dataDir)
+  let { fleetUrl = '' } = await host.waitForLaunch()
+  const { key } = (await host.request('/api/workers/join-keys', { method: 'POST', body }))
+    .body as JoinKeyResponse
+  const portOf = () => Number(new URL(fleetUrl).port)
+  let waiting = Array.from({ length: MACHINES }, (_, number) => `machine-${number}`)
+  const answers: string[] = []
+  const registerAll = (names: readonly string[], onAnswer: () => void = () => {}) =>
+    Promise.all(
+      names.map(async (name) => {
+        const answer = await register(portOf(), key, name)
+        if (answer === undefined) return
+        answers.push(answer)
+        waiting = waiting.filter((other) => other !== name)
+        onAnswer()
+      }),
+    )
+
+  await registerAll(waiting.slice(0, 120), () => {
+    if (answers.length === 60) host.process.kill('SIGKILL')
+  })
+  await host.exit
+  expect(answers.length).toBeLessThan(120)
+  host = serve(dataDir)
+  fleetUrl = (await host.waitForLaunch()).fleetUrl ?? ''
+  const kept = (await fleet(host)).length
+  expect(kept).toBeGreaterThanOrEqual(answers.length)
+  await registerAll(waiting)
+  const names = new Set((await fleet(host)).map(({ name }) => name))
+  expect([(await fleet(host)).length, answers.length]).toEqual([SEATS, MACHINES])
+  // Machines whose answer was lost with the host hold a seat that they do not know of.
+  expect(answers.filter((type) => type === 'registered').length).toBeGreaterThanOrEqual(SEATS - (kept - 60))
+  expect(new Set(answers)).toEqual(new Set(['registered', 'rejected']))
+  expect(names.size).toBeLessThanOrEqual(SEATS)
 })
