@@ -71,6 +71,7 @@ export class DaemonWorker implements SimWorker {
   readonly #sandboxes = new SandboxDisk()
   #credential: WorkerCredential | undefined
   #token: string | undefined
+  #joinKey: string | undefined
   #current: DaemonProcess | undefined
   #batchCount = 0
   #crashTrigger: { readonly at: number; readonly point: CommitPoint; readonly then: () => void } | undefined
@@ -135,12 +136,13 @@ export class DaemonWorker implements SimWorker {
   }
 
   takeToken(token: string): void {
-    if (this.#credential === undefined) this.#token = token
+    if (this.#credential === undefined) this.#enterSecret(token)
   }
 
   switchOn(): void {
     if (this.#current !== undefined || this.#isRevoked || this.#isGone) return
-    if (this.#credential === undefined && this.#token === undefined) this.#requestToken()
+    if (this.#credential === undefined && this.#token === undefined && this.#joinKey === undefined)
+      this.#requestToken()
     else this.#startDaemon()
   }
 
@@ -347,6 +349,11 @@ export class DaemonWorker implements SimWorker {
     this.#crashTrigger = undefined
   }
 
+  #enterSecret(secret: string): void {
+    if (secret.startsWith('wj-')) this.#joinKey = secret
+    else this.#token = secret
+  }
+
   #requestToken(): void {
     const { requestToken: askForToken, time } = this.#options
     if (this.#tokenRequest !== undefined) return
@@ -356,7 +363,7 @@ export class DaemonWorker implements SimWorker {
     askForToken((token) => {
       if (!isMine()) return
       this.#tokenRequest = undefined
-      this.#token = token
+      this.#enterSecret(token)
       this.switchOn()
     })
     time.in(TOKEN_WAIT_MS_MAX, () => {
@@ -448,7 +455,9 @@ export class DaemonWorker implements SimWorker {
         }
         this.#options.time.in(this.#options.random.fraction() * 10, done, process)
       })
+    const joinKey = this.#joinKey
     return {
+      ...(joinKey === undefined ? {} : { joinKey }),
       credential: () => this.#credential,
       pairingToken: () => this.#token,
       saveCredential: (credential) =>

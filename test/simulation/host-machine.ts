@@ -24,6 +24,9 @@ import { type Process, SimClock, type SimMachine, type Timeline } from './timeli
 /** The agent's key. No law allows it outside a sandbox. */
 export const SECRET = 'sk-never-to-be-seen-0123456789'
 
+/** In seeds whose remainder by eight is this, machines join with one key instead of pairing tokens. */
+export const JOINING_SEED = 5
+
 export const CONFIG_TEXT = renderConfig({
   tracker: {
     driver: 'local',
@@ -37,6 +40,7 @@ export const CONFIG_TEXT = renderConfig({
   agent: { agentAApiKey: SECRET },
   repos: { web: { remote: 'o/web' } },
   worker: { local: false },
+  fleet: { ephemeralSeconds: 60 },
 })
 
 export interface HostObserver {

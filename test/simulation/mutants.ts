@@ -317,7 +317,7 @@ const workers: readonly Mutant[] = [
   },
   {
     name: 'a worker gets one lease more than its slots',
-    file: 'actors/workers/worker-registry.ts',
+    file: 'actors/workers/registry-entry.ts',
     find: 'return this.leases.size',
     replace: 'return Math.max(0, this.leases.size - 1)',
   },
@@ -334,6 +334,22 @@ const workers: readonly Mutant[] = [
     file: 'actors/workers/pairing-tokens.ts',
     find: 'this.#tokens.delete(hash)\n    return found',
     replace: 'return found',
+  },
+  {
+    name: 'a join key has more workers than seats',
+    file: 'core/fleet/admission.ts',
+    find: 'maxWorkers !== undefined && workers >= maxWorkers',
+    replace: 'maxWorkers !== undefined && workers > maxWorkers',
+    quick: true,
+    quickFrom: 45,
+  },
+  {
+    name: 'an ephemeral worker is removed although it has a lease',
+    file: 'actors/workers/ephemeral-workers.ts',
+    find: 'online || leases.size > 0 || !isOpen()',
+    replace: 'online || !isOpen()',
+    quick: true,
+    quickFrom: 5,
   },
   {
     name: 'a worker that registers early is not enrolled',

@@ -6,7 +6,15 @@
  * that survives crashes. A frame is sent only after it is on that disk, so a number never stands for two frames.
  * Every report carries its lease and number, so the host's disk shows which reports were applied.
  */
-import type { HostFrame, HostFrameOf, Job, RunOutcome, RunPatch, WorkerFrame } from '../../protocol/frames.ts'
+import type {
+  HostFrame,
+  HostFrameOf,
+  Job,
+  RunOutcome,
+  RunPatch,
+  WorkerAuth,
+  WorkerFrame,
+} from '../../protocol/frames.ts'
 import {
   LOG_EVENT_BYTES_MAX,
   PROTOCOL_VERSION,
@@ -89,6 +97,9 @@ const LONG_LINE = `${'x'.repeat(LOG_EVENT_BYTES_MAX - 12)}\n`
 
 /** Chooses another one in sixteen. */
 const isVerbose = (leaseId: string): boolean => leaseId.endsWith('1')
+
+const authOf = (secret: string): WorkerAuth =>
+  secret.startsWith('wj-') ? { kind: 'join', key: secret } : { kind: 'pairing', token: secret }
 
 export class SpecWorker implements SimWorker {
   readonly plan: WorkerPlan
@@ -312,7 +323,7 @@ export class SpecWorker implements SimWorker {
       auth:
         connection.token === undefined && credential !== undefined
           ? { kind: 'credential', workerId: credential.workerId, secret: credential.secret }
-          : { kind: 'pairing', token: connection.token ?? '' },
+          : authOf(connection.token ?? ''),
       name: this.plan.id,
       capabilities: {
         os: 'linux',

@@ -14,7 +14,7 @@ import { checkHostFrame, checkWorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
 import { DaemonWorker } from './daemon-worker.ts'
 import { ForeignHost } from './foreign-host.ts'
-import { CONFIG_TEXT, HostMachine } from './host-machine.ts'
+import { CONFIG_TEXT, HostMachine, JOINING_SEED } from './host-machine.ts'
 import { JobController } from './job-controller.ts'
 import { laws } from './laws/all-laws.ts'
 import { goals, type JudgedWorker, NO_BUG_LAW, STEP_LIMIT_LAW } from './laws/goals.ts'
@@ -293,6 +293,7 @@ export class World {
     })
   }
 
+  #joinKey: string | undefined
   #violation: unknown
   /** Rethrows a violation outside the promise or host code that would swallow it. */
   rethrowLater(run: () => void): void {
@@ -306,7 +307,27 @@ export class World {
     }
   }
 
+  /** In some seeds a person gives every machine the same join key. */
+  #requestJoinKey(worker: string, typeIn: (key: string) => void): void {
+    const key = this.#joinKey
+    if (key !== undefined) return void this.time.in(1_000, () => typeIn(key))
+    const again = () => this.#requestJoinKey(worker, typeIn)
+    const { hostApi } = this.host
+    if (hostApi === undefined) return void this.time.in(5_000, again)
+    this.note(`${worker} asks for a join key`)
+    void hostApi
+      .createJoinKey({ name: 'all', maxWorkers: this.workers.size, ephemeral: true })
+      .then((created) => {
+        if (created.ok) this.#joinKey ??= created.value.key
+      })
+    this.time.in(5_000, again)
+  }
+
   #requestToken(worker: string, typeIn: (token: string) => void): void {
+    if (this.plan.seed % 8 === JOINING_SEED) {
+      this.#requestJoinKey(worker, typeIn)
+      return
+    }
     const ask = () => {
       if (this.host.hostApi === undefined) return void this.time.in(5_000, ask)
       this.callHost({ operation: 'token' }, (hostApi) => {

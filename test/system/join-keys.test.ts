@@ -139,7 +139,7 @@ test('of 200 machines at once behind one address 150 are enrolled, although the 
         const answer = await register(portOf(), key, name)
         if (answer === undefined) return
         answers.push(answer)
-        waiting = waiting.filter((other) => other !== name)
+        waiting = waiting.filter((each) => each !== name)
         onAnswer()
       }),
     )

@@ -1,6 +1,7 @@
 /**
  * Laws about workers: which workers receive runs, whose frames count, and how a worker is enrolled and revoked.
  */
+import type { ActorSnapshot } from '../../../core/ports.ts'
 import { FOREIGN_INSTALLATION } from '../foreign-host.ts'
 import type { SimWire } from '../sim-wire.ts'
 import type { Law } from './law.ts'
@@ -115,18 +116,51 @@ const tokenOnce: Law = {
       },
       onCommitted: ({ changes }) => {
         for (const change of changes) {
-          if (change.is === 'snapshot' && change.kind === 'worker') ids.add(change.key)
+          if (change.is !== 'snapshot' || change.kind !== 'worker' || change.row === null) continue
+          if (joinKeyOf(change.row.value) === undefined) ids.add(change.key)
         }
         if (ids.size > tokens.size) fail(`${ids.size} workers were enrolled with ${tokens.size} tokens`)
       },
       onHostSends: (wire, frame) => {
         if (frame.type !== 'registered' || frame.credential === undefined) return
         const auth = view.registerFrameOf(wire)?.auth
+        if (auth?.kind === 'join') return
         if (auth?.kind !== 'pairing') return fail(`${frame.workerId} got a credential without a token`)
         const firstWorker = enrolled.get(auth.token)
         if (firstWorker !== undefined)
           fail('one token enrolled two workers', { first: firstWorker, second: frame.workerId })
         enrolled.set(auth.token, frame.workerId)
+      },
+    }
+  },
+}
+
+const joinKeyOf = ({ c }: ActorSnapshot): unknown => (c as { readonly joinKey?: unknown }).joinKey
+const isProven = ({ c }: ActorSnapshot | undefined = { v: 0, s: '', c: {} }): boolean =>
+  (c as { readonly proven?: unknown }).proven === true
+
+const seatsAndLeaving: Law = {
+  number: 'W2',
+  sentence: 'a join key never has more workers than seats, and an ephemeral worker leaves without a lease',
+  observe: (view, fail) => {
+    const joined = new Set<string>()
+    let seats = 0
+    const revoking = new Set<string>()
+    return {
+      onRequest: ({ operation, workerId = '' }) => void (operation === 'revoke' && revoking.add(workerId)),
+      onBeforeCommit: ({ changes }) => {
+        for (const change of changes) {
+          if (change.is === 'key-value' && change.collection === 'join-key')
+            seats = { maxWorkers: 0, ...change.row?.value }.maxWorkers
+          if (change.is !== 'snapshot' || change.kind !== 'worker') continue
+          if (change.row !== null && joinKeyOf(change.row.value) !== undefined) joined.add(change.key)
+          if (change.row !== null || !joined.delete(change.key) || revoking.has(change.key)) continue
+          const ended = changes.filter((each) => each.is === 'snapshot' && each.row === null)
+          const leases = view.leasesOn(change.key).filter(({ id }) => !ended.some(({ key }) => key === id))
+          if (isProven(view.worker(change.key)) && leases.length > 0)
+            fail(`${change.key} was removed with ${leases.length} leases`)
+        }
+        if (joined.size > seats) fail(`${joined.size} workers have ${seats} seats`)
       },
     }
   },
@@ -240,6 +274,7 @@ function activeRunsIn(value: unknown): number {
 }
 
 export const workerLaws: readonly Law[] = [
+  seatsAndLeaving,
   durableFirst,
   onlyToActive,
   revokedHasNoEffect,
