@@ -270,6 +270,21 @@ test('a machine that is a worker of another host is left alone', async () => {
   expect(machine.ran).toEqual(['check'])
 })
 
+test('a host that stops undoes what it has begun, and answers', async () => {
+  const { host, machine } = await openHost()
+  machine.onStart = () => {}
+  let answer: Result<ProvisionResponse> | undefined
+  void host.hostApi.provisionWorker(REQUEST).then((given) => {
+    answer = given
+  })
+  await host.clock.advance(5_000)
+  expect(machine.ran.at(-1)).toBe('status')
+  await host.restart()
+  await host.clock.advance(5_000)
+  expect(machine.ran.at(-1)).toBe('undo')
+  expect(answer).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+})
+
 test('every value is sent on standard input, in the order in which the script reads it', () => {
   expect(remoteInput({ script: 'S;', values: ['a', '', 'two\nlines', '$(id)\n'] })).toBe(
     'S;1\na\n0\n2\ntwo\nlines\n1\n$(id)\n',
