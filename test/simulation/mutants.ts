@@ -445,8 +445,8 @@ const executions: readonly Mutant[] = [
   {
     name: 'a dispatch is accepted before its execution is on disk',
     file: DISPATCH_ADMISSION,
-    find: 'else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)',
-    replace: "else hostSender.send({ type: 'dispatch-accepted', leaseId: id })",
+    find: 'if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)',
+    replace: "hostSender.send({ type: 'dispatch-accepted', leaseId: id })",
     quick: true,
   },
   {
