@@ -105,7 +105,8 @@ export class JobController implements LawObserver {
 
   /** A run that was on its way to a worker that ended must not wait until the host gives the worker up. */
   #checkLeftBehind({ plan, workerId = '' }: SimWorker): void {
-    if (!this.#steadyEnds.has(plan.id)) return
+    // A worker that began a run may have lost its lease meanwhile, for example by a long pause.
+    if (!this.#steadyEnds.has(plan.id) || this.#executions.has(plan.id)) return
     const { view, time, host } = this.#world
     const { process } = host
     time.in(ANSWER_MS_MAX, () => {
