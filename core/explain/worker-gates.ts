@@ -13,7 +13,7 @@ import type { ExplainedWorker, ExplainFacts } from './facts.ts'
 import { orElse, pass, stop, wait } from './gate.ts'
 
 /** Another machine is one more worker. */
-const ADD_WORKER = 'switchyard workers pair'
+const ADD_WORKER = 'switchyard workers provision USER@HOST'
 const NOBODY = 'no connected worker to ask'
 
 interface JudgedWorker {

@@ -2,7 +2,7 @@
 import type { ExaminedMachine } from '../examined-machine.ts'
 import { type Check, fail, type Judgement, ok, splitCure, warn } from '../finding.ts'
 
-const PROVISION = 'run a worker on another machine: switchyard workers pair'
+const PROVISION = 'run a worker on another machine: switchyard workers provision USER@HOST'
 
 export const sandboxCheck: Check = {
   id: 'sandbox',

@@ -225,7 +225,7 @@ test.each<[string, string, Partial<ExaminedMachine>, readonly unknown[]]>([
     [
       'warn',
       'the sandbox needs Linux',
-      expect.stringMatching(/^run a worker on another machine: switchyard workers pair$/),
+      expect.stringMatching(/^run a worker on another machine: switchyard workers provision USER@HOST$/),
     ],
   ],
   [

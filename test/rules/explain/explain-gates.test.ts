@@ -283,7 +283,7 @@ test('policy: a pause needs a person, a full disk does not', () => {
 
 // ---- the workers ---------------------------------------------------------------------------------------------------
 
-const ADD_WORKER = 'switchyard workers pair'
+const ADD_WORKER = 'switchyard workers provision USER@HOST'
 const lacking = { agents: { agentA: { found: false, problem: 'install it' } } }
 
 describe('workers', () => {
