@@ -134,6 +134,8 @@ export class LeaseManager {
     }
     if (before === undefined && workers.updateLease(lease) !== undefined)
       onInvariantViolated('one live lease a run')
+    if (after.value === 'held' && before !== undefined && before.value !== 'held')
+      workers.noteAcceptance(lease)
     frameReceiver.openLease(lease, restored, after.value !== 'offered' && after.value !== 'unconfirmed')
     if (before !== undefined && before.value !== after.value) this.#ports.timers.cancelAll(timerKey(key))
   }

@@ -14,6 +14,7 @@ export class RegistryEntry implements EnrolledWorker {
   pausedUntil = 0
   hold?: string
   lastFrameAt = 0
+  acceptedOn: number | undefined
   readonly refusals: { at: number; class: string; detail: string }[] = []
   readonly setbacks = new Map<string, Setback>()
 
@@ -33,7 +34,12 @@ export class RegistryEntry implements EnrolledWorker {
   }
   get max(): number {
     const { capabilities } = this.context
-    return capabilities === null || capabilities.ending === true ? 0 : capabilities.maxConcurrency
+    if (capabilities === null || capabilities.ending === true) return 0
+    return capabilities.once === true && this.#hasTakenItsRun ? 0 : capabilities.maxConcurrency
+  }
+  /** A new connection may belong to a new process, which takes a run of its own. */
+  get #hasTakenItsRun(): boolean {
+    return this.connection !== undefined && this.connection.number === this.acceptedOn
   }
   get agents(): WorkerAgents | undefined {
     return this.context.capabilities?.agents

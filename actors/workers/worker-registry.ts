@@ -28,6 +28,8 @@ export interface EnrolledWorker extends WorkerFacts {
   lastFrameAt: number
   readonly refusals: { readonly at: number; readonly class: string; readonly detail: string }[]
   readonly setbacks: Map<string, Setback>
+  /** The number of the connection on which the worker has accepted a dispatch. */
+  acceptedOn: number | undefined
 }
 
 /** The current connection of a worker. */
@@ -95,6 +97,12 @@ export class WorkerRegistry {
     this.#leaseOfRun.set(lease.runId, lease.id)
     this.#leasesOf(lease.workerId).add(lease.id)
     return leaseBefore === lease.id ? undefined : leaseBefore
+  }
+
+  noteAcceptance({ workerId }: LeaseContext): void {
+    this.#noteChange()
+    const worker = this.#workers.get(workerId)
+    if (worker !== undefined) worker.acceptedOn = worker.connection?.number
   }
 
   removeLease({ id, runId, workerId }: LeaseContext): void {

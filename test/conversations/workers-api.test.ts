@@ -303,6 +303,20 @@ test('activeRuns counts leases that were granted and not answered', async () => 
   expect(demand(host, worker.workerId)).toMatchObject({ queuedRuns: 1, activeRuns: 0, spareCapacity: 2 })
 })
 
+test('a worker that takes one run gets another after a refusal, and none after its first accepted one', async () => {
+  const host = await startHost()
+  host.tracker.put(ticket('ENG-1'), ticket('ENG-2'), ticket('ENG-3'))
+  const { connection, workerId } = await enroll(host, 'job', 1, { once: true })
+  await connection.send(new Work(connection.lastReceived('dispatch')).reject('sandbox: no such branch'))
+  await host.advanceWithHeartbeats(31, [connection])
+  expect(connection.countReceived('dispatch')).toBe(2)
+  const work = new Work(connection.lastReceived('dispatch'))
+  await connection.send(work.accept(), work.complete())
+  await host.advanceWithHeartbeats(120, [connection])
+  expect(connection.countReceived('dispatch')).toBe(2)
+  expect(demand(host, workerId)).toMatchObject({ queuedRuns: 2, wanted: 2, activeRuns: 0, spareCapacity: 0 })
+})
+
 test('a worker that lowers its concurrency keeps its runs; its spare capacity is zero, not negative', async () => {
   const host = await startHost()
   const { worker, connection, work } = await acceptRun(host)

@@ -25,7 +25,7 @@ const FULL = gatesWith({
   capacity: {
     status: 'wait',
     message: 'atlas 2 of 2, forge 2 of 2 slots; next in line',
-    cure: 'wait, or: switchyard workers provision USER@HOST',
+    cure: 'wait, or: switchyard workers pair',
   },
 })
 
@@ -35,7 +35,7 @@ test('gates that pass share the last line, and a cure stands on a line of its ow
     [
       'ENG-1 waits: fleet at capacity',
       '  wait  capacity    atlas 2 of 2, forge 2 of 2 slots; next in line',
-      '        cure        wait, or: switchyard workers provision USER@HOST',
+      '        cure        wait, or: switchyard workers pair',
       '  pass  10 others   (--all shows each)\n',
     ].join('\n'),
   )
@@ -52,7 +52,7 @@ test('--all and a pipe give each gate its own line, in order', async () => {
   const [, ...piped] = (await print(command)).out.trimEnd().split('\n')
   expect(piped.map((line) => line.split('\t')[1])).toEqual([...GATE_IDS])
   expect(piped[8]).toBe(
-    'wait\tcapacity\tatlas 2 of 2, forge 2 of 2 slots; next in line\twait, or: switchyard workers provision USER@HOST',
+    'wait\tcapacity\tatlas 2 of 2, forge 2 of 2 slots; next in line\twait, or: switchyard workers pair',
   )
 })
 
