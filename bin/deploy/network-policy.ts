@@ -7,32 +7,36 @@
  */
 import { isIPv4, isIPv6 } from 'node:net'
 import { originsOfHostEntry } from '../../protocol/git-address.ts'
+import {
+  ALLOCATED_IPV6,
+  NAT64,
+  NOT_PUBLIC_IPV4,
+  NOT_PUBLIC_IPV6,
+  SIX_TO_FOUR,
+} from '../../providers/http/public-addresses.ts'
 import { type Deployment, LABELS, WORKER } from './deployment.ts'
 import type { YamlMap } from './yaml.ts'
 
 const DNS_PORT = 53
 /** https and git over ssh. */
 const PUBLIC_PORTS = [443, 22]
+const [NAT64_PREFIX = '', NAT64_PREFIX_BITS] = NAT64.split('/')
 /** The name service of a cluster listens in pods of kube-system, and the address of a cache on the node. */
 const DNS_PEERS: readonly YamlMap[] = [
   { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } },
   { ipBlock: { cidr: '169.254.20.10/32' } },
 ]
+/** The blocks inside NAT64's prefix that lead to IPv4 addresses which are not public. */
+const NOT_PUBLIC_NAT64 = NOT_PUBLIC_IPV4.map((block) => {
+  const [address, bits] = block.split('/')
+  // A cluster wants an address in its canonical form, which `URL` writes.
+  const { hostname } = new URL(`http://[${NAT64_PREFIX}${address}]/`)
+  return `${hostname.slice(1, -1)}/${Number(NAT64_PREFIX_BITS) + Number(bits)}`
+})
 const PUBLIC_PEERS: readonly YamlMap[] = [
-  {
-    ipBlock: {
-      cidr: '0.0.0.0/0',
-      except: [
-        '10.0.0.0/8',
-        '100.64.0.0/10',
-        '127.0.0.0/8',
-        '169.254.0.0/16',
-        '172.16.0.0/12',
-        '192.168.0.0/16',
-      ],
-    },
-  },
-  { ipBlock: { cidr: '::/0', except: ['fc00::/7', 'fe80::/10'] } },
+  { ipBlock: { cidr: '0.0.0.0/0', except: [...NOT_PUBLIC_IPV4] } },
+  { ipBlock: { cidr: ALLOCATED_IPV6, except: [...NOT_PUBLIC_IPV6, SIX_TO_FOUR] } },
+  { ipBlock: { cidr: NAT64, except: NOT_PUBLIC_NAT64 } },
 ]
 const ANYWHERE: readonly YamlMap[] = [{ ipBlock: { cidr: '0.0.0.0/0' } }, { ipBlock: { cidr: '::/0' } }]
 

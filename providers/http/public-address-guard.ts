@@ -5,29 +5,12 @@
  * lead elsewhere. A loopback address in the settings was written by a person and is allowed.
  */
 import { type LookupAddress, lookup } from 'node:dns'
-import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { isIP, type LookupFunction } from 'node:net'
 import { no, type Refused } from '../../core/result.ts'
+import { isPublicOrTranslated } from './public-addresses.ts'
 
 /** The error code that the lookup passes through the network stack. */
 export const PRIVATE_ADDRESS = 'PRIVATE_ADDRESS'
-
-/** Without 198.18/15 and 100.64/10: a local proxy that answers for all names uses them for public hosts. */
-const PRIVATE_RANGES = new BlockList()
-for (const [first, bits] of [
-  ['0.0.0.0', 8],
-  ['10.0.0.0', 8],
-  ['127.0.0.0', 8],
-  ['169.254.0.0', 16],
-  ['172.16.0.0', 12],
-  ['192.168.0.0', 16],
-] as const)
-  PRIVATE_RANGES.addSubnet(first, bits, 'ipv4')
-for (const [first, bits] of [
-  ['::', 127],
-  ['fc00::', 7],
-  ['fe80::', 10],
-] as const)
-  PRIVATE_RANGES.addSubnet(first, bits, 'ipv6')
 
 const LOOPBACK_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
@@ -65,10 +48,7 @@ export function publicOnlyLookup(resolve: LookupFunction = lookup): LookupFuncti
 const asAddressList = (found: string | LookupAddress[]): readonly LookupAddress[] =>
   typeof found === 'string' ? [{ address: found, family: isIP(found) }] : found
 
+/** A local proxy that answers for all names uses translated blocks for public hosts, so these are not refused. */
 function isPrivate(address: string): boolean {
-  const family = isIP(address)
-  // An address with a zone belongs to a local network link.
-  return (
-    family !== 0 && (address.includes('%') || PRIVATE_RANGES.check(address, family === 6 ? 'ipv6' : 'ipv4'))
-  )
+  return isIP(address) !== 0 && !isPublicOrTranslated(address)
 }

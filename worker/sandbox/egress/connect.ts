@@ -9,7 +9,7 @@ import { connect, isIPv4, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type { Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
-import { isPublicAndRemote } from './addresses.ts'
+import { isPublicAndRemote } from '../../../providers/http/public-addresses.ts'
 import type { ConnectTarget } from './policy.ts'
 
 /** Returns the addresses of a name, [] when it has none. Rejects when no name server answered. */

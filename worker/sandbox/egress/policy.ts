@@ -9,7 +9,7 @@
 import { isIPv4, isIPv6 } from 'node:net'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { PORT_MAX } from '../../../protocol/limits.ts'
-import { isPublic } from './addresses.ts'
+import { isPublic } from '../../../providers/http/public-addresses.ts'
 
 export interface ConnectTarget {
   readonly host: string

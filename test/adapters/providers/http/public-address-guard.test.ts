@@ -67,6 +67,12 @@ test.each([
   '[fd00::1]',
   '[fe80::1]',
   '[::]',
+  '[64:ff9b::a9fe:a9fe]',
+  '[64:ff9b:1::8.8.8.8]',
+  '[2002:a00:1::1]',
+  '[2001:0:4136:e378:8000:63bf:3fff:fdd2]',
+  '[::ffff:8.8.8.8]',
+  '192.0.0.192',
 ])('no request for Linear is sent to %s', async (host) => {
   const accounts = createTestAccounts()
   const linear = configWith({
@@ -122,6 +128,11 @@ describe('a name', () => {
     [['::ffff:10.0.0.1'], 'PRIVATE_ADDRESS'],
     [['::ffff:a9fe:a9fe'], 'PRIVATE_ADDRESS'],
     [['::1'], 'PRIVATE_ADDRESS'],
+    [['64:ff9b::10.0.0.1'], 'PRIVATE_ADDRESS'],
+    [['2002:7f00:1::'], 'PRIVATE_ADDRESS'],
+    [['2a00:1450::5efe:192.168.0.1'], 'PRIVATE_ADDRESS'],
+    [['168.63.129.16'], 'PRIVATE_ADDRESS'],
+    [['64:ff9b::93.184.215.14'], '64:ff9b::93.184.215.14'],
     [[], 'PRIVATE_ADDRESS'],
     [['10.0.0.1', '93.184.215.14'], '93.184.215.14'],
     [['2606:2800:21f::1'], '2606:2800:21f::1'],

@@ -2,7 +2,11 @@
 import { BlockList } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { isPublic, isPublicAndRemote } from '../../../../worker/sandbox/egress/addresses.ts'
+import {
+  isPublic,
+  isPublicAndRemote,
+  isPublicOrTranslated,
+} from '../../../../providers/http/public-addresses.ts'
 
 describe('public addresses', () => {
   test.each([
@@ -31,6 +35,7 @@ describe('public addresses', () => {
     '64:ff9b::8.8.8.8', // a network without IPv4 reaches 8.8.8.8 so
     '64:ff9b::808:808',
     '2002:808:808::1',
+    '2a00:1450::5efe:8.8.8.8',
   ])('%s is public', (address) => {
     expect(isPublic(address)).toBe(true)
   })
@@ -70,6 +75,10 @@ describe('addresses that are not public', () => {
       ['64:ff9b::127.0.0.1', '64:ff9b::a00:1', '64:ff9b::169.254.169.254', '64:ff9b:1::8.8.8.8'],
     ],
     ['carried by 6to4', ['2002:7f00:1::', '2002:a00:1::1', '2002:c0a8:101::1', '2002:a9fe:a9fe::1']],
+    [
+      'carried by ISATAP',
+      ['2a00:1450::5efe:10.0.0.1', '2a00:1450::200:5efe:a9fe:a9fe', '2620:fe::5efe:192.168.0.1'],
+    ],
     ['Teredo', ['2001::1', '2001:0:4136:e378:8000:63bf:3fff:fdd2']],
     [
       'no address at all',
@@ -91,6 +100,13 @@ describe('addresses that are not public', () => {
   ])('%s', (_, addresses) => {
     expect(addresses.filter(isPublic)).toEqual([])
   })
+})
+
+test('a translated address counts as public only where proxies that answer for all names are expected', () => {
+  const translated = ['198.18.0.7', '100.64.0.1', '64:ff9b::198.18.0.7']
+  expect(translated.filter(isPublic)).toEqual([])
+  expect(translated.filter(isPublicOrTranslated)).toEqual(translated)
+  expect(['10.0.0.1', '::1', '64:ff9b::a9fe:a9fe', '2002:a00:1::'].filter(isPublicOrTranslated)).toEqual([])
 })
 
 test('a machine cannot reach its own public address, however it is written', () => {
