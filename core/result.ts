@@ -23,6 +23,8 @@ export interface Refusal {
   readonly retryAfterMs?: number
   /** The kind of failure of a run that ends with this refusal. */
   readonly failure?: FailureKind
+  /** The settings that a person must confirm before the same request can succeed. */
+  readonly confirm?: readonly string[]
 }
 
 export type Result<T> =

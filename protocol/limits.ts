@@ -58,6 +58,10 @@ export const RUN_LOG_MIB_MAX = 4_096
 export const RUN_ARTIFACTS_MIB_MIN = 1
 export const RUN_ARTIFACTS_MIB_MAX = 1024 * 1024
 export const REPOS_MAX = 1_000
+/** Keys that one change of the settings may confirm: each repository has a few, and so have the other sections. */
+export const CONFIRMED_KEYS_MAX = 10_000
+/** A key of a setting as people write it, with the key of a repository in it. */
+export const SETTING_KEY_CHARS_MAX = 512
 /** Repositories with a series of their own in the metrics of a host's lifetime. */
 export const METRIC_REPOS_MAX = 200
 /** Local days whose costs the host keeps for its metrics: today and the day before. */

@@ -33,7 +33,13 @@ import { FleetDemandResponse } from './demand.ts'
 import { ExplainResponse, Placement } from './explain.ts'
 import { HostFrame, WorkerFrame } from './frames.ts'
 import { JoinKeyRequest, JoinKeyResponse, JoinKeysResponse } from './join-key.ts'
-import { EVENTS_PAGE_DEFAULT, LIST_LIMIT_MAX, REPO_KEY_CHARS_MAX } from './limits.ts'
+import {
+  CONFIRMED_KEYS_MAX,
+  EVENTS_PAGE_DEFAULT,
+  LIST_LIMIT_MAX,
+  REPO_KEY_CHARS_MAX,
+  SETTING_KEY_CHARS_MAX,
+} from './limits.ts'
 import { NewTicketRequest, NewTicketResponse } from './new-ticket.ts'
 import { ProvisionRequest, ProvisionResponse } from './provision.ts'
 import {
@@ -93,13 +99,22 @@ export interface Route {
 
 // ---- schemas that only routes use ------------------------------------------------------------------------------
 
-export const ErrorBody = record('ErrorBody', { error: Text })
+const SettingKeys = boundedList(nonEmptyText(SETTING_KEY_CHARS_MAX), CONFIRMED_KEYS_MAX)
+
+export const ErrorBody = record('ErrorBody', {
+  error: Text,
+  /** Only of a settings change that gives power over the machine: the keys that the request must confirm. */
+  confirm: Type.Optional(SettingKeys),
+})
 export type ErrorBody = Static<typeof ErrorBody>
 
 export const DoneResponse = record('Done', { ok: Type.Literal(true) })
 export type DoneResponse = Static<typeof DoneResponse>
 
-export const SettingsUpdateRequest = record('SettingsUpdateRequest', { patch: ConfigPatch })
+export const SettingsUpdateRequest = record('SettingsUpdateRequest', {
+  patch: ConfigPatch,
+  confirm: Type.Optional(SettingKeys),
+})
 export type SettingsUpdateRequest = Static<typeof SettingsUpdateRequest>
 
 export const SettingsUpdateResponse = record('SettingsUpdateResponse', {
@@ -218,8 +233,8 @@ export const routes = {
     path: '/api/settings',
     body: SettingsUpdateRequest,
     response: SettingsUpdateResponse,
-    errorStatuses: [400],
-    summary: 'Merges a patch into the configuration: objects by key, null deletes, everything else replaces.',
+    errorStatuses: [400, 409],
+    summary: 'Merges a patch into the configuration (null deletes); 409 names keys that it must confirm.',
   },
   changeCredentials: {
     ...service,

@@ -53,8 +53,9 @@ export function refusal(status: number, message: string, headers?: Headers): Rep
   return createReply(status, JSON_TYPE, JSON.stringify({ error: message }), headers)
 }
 
-export function refusalReply({ kind, message }: Refusal): Reply {
-  return refusal(STATUS_OF[kind], message)
+export function refusalReply({ kind, message, confirm }: Refusal): Reply {
+  if (confirm === undefined) return refusal(STATUS_OF[kind], message)
+  return json({ error: message, confirm }, STATUS_OF[kind])
 }
 
 /** The result of a call of the host API as a reply. */

@@ -37,9 +37,12 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
     mayChange: () => mayChange(context),
     whenCommitted: () => views.commitWaiters.whenCommitted(),
   }
-  async function applyPatch(patch: Record<string, unknown>): Promise<Result<SettingsUpdateResponse>> {
+  async function applyPatch(
+    patch: Record<string, unknown>,
+    confirm: readonly string[] = [],
+  ): Promise<Result<SettingsUpdateResponse>> {
     const may = api.mayChange()
-    return may.ok ? views.settings.apply({ is: 'patch', patch }) : may
+    return may.ok ? views.settings.apply({ is: 'patch', patch, confirm }) : may
   }
   return {
     ...createRunsApi(api),

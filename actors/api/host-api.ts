@@ -58,7 +58,11 @@ export interface HostApi {
   /** The redacted configuration. The same object until a change, so that its JSON can be cached. */
   config(): ServiceConfig
   /** @param patch parsed and checked against the route's schema */
-  changeSettings(patch: Record<string, unknown>): Promise<Result<SettingsUpdateResponse>>
+  /** @param confirm exactly the changed settings that give power over the machine */
+  changeSettings(
+    patch: Record<string, unknown>,
+    confirm?: readonly string[],
+  ): Promise<Result<SettingsUpdateResponse>>
   /** Stores whether dispatching is paused. Resolves when the change is in force. */
   setPaused(paused: boolean): Promise<Result<PauseResponse>>
 

@@ -11,6 +11,7 @@ import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
 import { type DecidedChange, decideChange, decideCredentials } from '../../core/settings/change.ts'
 import { type AdoptedEdit, adoptEdit } from '../../core/settings/edit.ts'
+import { requireConfirmation } from '../../core/settings/powerful-keys.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import {
@@ -25,7 +26,12 @@ import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
 
 /** A requested change of the configuration. */
 export type SettingsRequest =
-  | { readonly is: 'patch'; readonly patch: Record<string, unknown> }
+  | {
+      readonly is: 'patch'
+      readonly patch: Record<string, unknown>
+      /** The changed settings that give power over the machine, as a person confirmed them. */
+      readonly confirm: readonly string[]
+    }
   /**
    * Credentials that their provider has accepted. `isStillWanted` is asked right before writing, with the configuration
    * then in force; when it says no, the change is refused as `conflict`.
@@ -132,9 +138,20 @@ async function applyChange(
 }
 
 function decideRequest(current: CompletedConfig, request: SettingsRequest): Result<DecidedChange> {
-  if (request.is === 'patch') return decideChange(current, request.patch)
+  if (request.is === 'patch') return decidePatch(current, request.patch, request.confirm)
   if (request.isStillWanted(current.effective)) return decideCredentials(current, request.change)
   return no('conflict', 'the configuration was changed meanwhile; nothing was saved')
+}
+
+function decidePatch(
+  current: CompletedConfig,
+  patch: unknown,
+  confirm: readonly string[],
+): Result<DecidedChange> {
+  const decided = decideChange(current, patch)
+  if (!decided.ok) return decided
+  const confirmed = requireConfirmation(current.effective, decided.value.effective, confirm)
+  return confirmed.ok ? decided : confirmed
 }
 
 async function readFile(ports: SettingsEffectsPorts): Promise<SettingsEvent> {

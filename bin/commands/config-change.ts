@@ -4,8 +4,11 @@
  * A secret is never an argument, because other users of the machine can read arguments. The host checks a credential
  * with its provider and keeps it only when it works.
  */
+import { HostRefusal, withoutControls } from '../../client/errors.ts'
+import { quoteWord } from '../../core/quote-word.ts'
+import { describePower } from '../../core/settings/powerful-keys.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
-import type { CommandContext } from '../client/run-command.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import {
   type CredentialRequestField,
   kindOfSetting,
@@ -16,19 +19,25 @@ import {
 import { EXIT, ExitError } from '../exit.ts'
 import { formatSetting } from './config.ts'
 
-export async function set(context: CommandContext, key: string, text: string | undefined): Promise<void> {
+interface ConfigChangeOptions extends ClientOptions {
+  readonly confirm?: string | undefined
+}
+
+type ConfigChangeContext = CommandContext<ConfigChangeOptions>
+
+export async function set(
+  context: ConfigChangeContext,
+  key: string,
+  text: string | undefined,
+): Promise<void> {
   const { client, questions } = context
   const kind = kindOfSetting(key)
   const parts = splitKey(await client.readConfig(), key)
   if (kind.is === 'plain') {
     if (text === undefined)
       throw new ExitError(EXIT.usage, `the value of ${key} is missing`, `switchyard config set ${key} VALUE`)
-    printChange(
-      context,
-      key,
-      parts,
-      await client.changeSettings({ body: { patch: patchOf(parts, parseValue(text)) } }),
-    )
+    const again = `switchyard config set ${quoteWord(key)} ${quoteWord(text)}`
+    printChange(context, key, parts, await changeSettings(context, patchOf(parts, parseValue(text)), again))
     return
   }
   if (text !== undefined)
@@ -43,7 +52,7 @@ export async function set(context: CommandContext, key: string, text: string | u
     printChange(context, key, parts, await client.changeSettings({ body: { patch: patchOf(parts, secret) } }))
 }
 
-export async function unset(context: CommandContext, key: string): Promise<void> {
+export async function unset(context: ConfigChangeContext, key: string): Promise<void> {
   const { client, questions, options } = context
   const kind = kindOfSetting(key)
   const parts = splitKey(await client.readConfig(), key)
@@ -55,7 +64,48 @@ export async function unset(context: CommandContext, key: string): Promise<void>
     })
   if (kind.is === 'credential') await changeCredential(context, key, kind.field, '')
   else
-    printChange(context, key, parts, await client.changeSettings({ body: { patch: patchOf(parts, null) } }))
+    printChange(
+      context,
+      key,
+      parts,
+      await changeSettings(context, patchOf(parts, null), `switchyard config unset ${quoteWord(key)}`),
+    )
+}
+
+/**
+ * Sends the patch. When the host names settings that give power over the machine, the person at the terminal confirms
+ * them; elsewhere the option `--confirm` does, and never `--yes`.
+ *
+ * @param again the command line, without its options
+ */
+async function changeSettings(
+  { client, questions, options }: ConfigChangeContext,
+  patch: Record<string, unknown>,
+  again: string,
+): Promise<SettingsUpdateResponse> {
+  const confirm = options.confirm?.split(',').filter((key) => key !== '')
+  try {
+    return await client.changeSettings({ body: { patch, ...(confirm === undefined ? {} : { confirm }) } })
+  } catch (error) {
+    const keys = keysToConfirm(error)
+    if (keys === undefined) throw error
+    const sentence = describePower(keys)
+    if (confirm !== undefined || !questions.mayAsk)
+      throw new ExitError(
+        EXIT.refused,
+        `${sentence}, so this needs a confirmation; nothing was changed`,
+        `${again} --confirm ${quoteWord(keys.join(','))}`,
+      )
+    if (!(await questions.confirm(`${sentence}. Change it?`, false)))
+      throw new ExitError(EXIT.refused, 'nothing was changed')
+    return client.changeSettings({ body: { patch, confirm: keys } })
+  }
+}
+
+function keysToConfirm(error: unknown): string[] | undefined {
+  if (!(error instanceof HostRefusal) || error.status !== 409) return undefined
+  const keys: unknown = Reflect.get(Object(error.body), 'confirm')
+  return Array.isArray(keys) ? keys.map(String).map(withoutControls) : undefined
 }
 
 /** JSON where the text is JSON, and otherwise the text itself. */

@@ -24,6 +24,10 @@ const setVerb = () =>
   clientCommand('set', 'Change one setting')
     .argument('<key>', 'like sandbox.concurrency')
     .argument('[value]', 'JSON, or a text; a secret is read from standard input instead')
+    .option(
+      '--confirm <keys>',
+      'the settings with power over the machine that this changes, as it names them',
+    )
     .action((key, value, options) =>
       runCommand(options, async (context) =>
         (await import('../commands/config-change.ts')).set(context, key, value),
@@ -33,6 +37,10 @@ const setVerb = () =>
 const unsetVerb = () =>
   clientCommand('unset', 'Take one setting back to its default')
     .argument('<key>', 'like sandbox.concurrency')
+    .option(
+      '--confirm <keys>',
+      'the settings with power over the machine that this changes, as it names them',
+    )
     .action((key, options) =>
       runCommand(options, async (context) =>
         (await import('../commands/config-change.ts')).unset(context, key),

@@ -49,7 +49,8 @@ test('`auth-error`: the stored credential is dead, polling paused until reconnec
   expect(trackerConnectionOf(host)).toEqual({ state: 'auth-error', error: 'the key is dead' })
   expect(await pollsDuring(host, 600)).toBe(0)
   host.tracker.answer = undefined
-  await host.succeeded(host.hostApi.changeSettings({ tracker: { apiUrl: 'https://example.com' } }))
+  const elsewhere = { tracker: { apiUrl: 'https://example.com' } }
+  await host.succeeded(host.hostApi.changeSettings(elsewhere, ['tracker.apiUrl']))
   await host.settle()
   expect(trackerConnectionOf(host)).toEqual({ state: 'connected' })
   expect(await pollsDuring(host, 60)).toBe(2)

@@ -29,8 +29,10 @@ export interface CommandSetup<O extends ClientOptions> {
   /** The width of the terminal; without one both streams are pipes. */
   readonly columns?: number
   readonly options?: O
-  /** The text on standard input, which is no terminal. */
+  /** The text on standard input. */
   readonly input?: string
+  /** Standard input is a terminal too. */
+  readonly isTyped?: true
 }
 
 export interface CommandHost {
@@ -56,7 +58,7 @@ export async function openCommandHost(): Promise<CommandHost> {
   return {
     hostApi,
     client,
-    print: async (command, { columns, options, input = '' } = {}) => {
+    print: async (command, { columns, options, input = '', isTyped } = {}) => {
       const size = columns === undefined ? {} : { columns }
       const [stdout, stderr] = [new MemoryStream(size), new MemoryStream(size)]
       // Every option of a client command may be absent.
@@ -64,7 +66,7 @@ export async function openCommandHost(): Promise<CommandHost> {
       const format = given.json === true ? 'json' : given.output
       const env = { LANG: 'C.UTF-8', NO_COLOR: '1' }
       const output = new Output({ stdout, stderr, env, platform: 'linux', exit: () => {}, format })
-      const stdin = new PassThrough()
+      const stdin = Object.assign(new PassThrough(), { isTTY: isTyped === true })
       stdin.end(input)
       const questions = new Questions(stdin, output)
       const present = () => ({ now: NOW, offset: () => 60 })

@@ -41,6 +41,7 @@ export interface FakeHostApi extends HostApi, ProviderAnswers {
   helloAnswer: HelloFrame
   changed(
     patch: Record<string, unknown>,
+    confirm?: readonly string[],
   ): Promise<Result<SettingsUpdateResponse>> | Result<SettingsUpdateResponse>
   push(push: DashboardPush, text?: string): void
   /** The refusal of the next worker connection; undefined: it is accepted. */
@@ -108,9 +109,9 @@ export function createFakeHostApi(): FakeHostApi {
     },
     health: () => hostApi.healthAnswer,
     config: () => configDefaults,
-    changeSettings: async (patch) => {
+    changeSettings: async (patch, confirm) => {
       hostApi.patches.push(patch)
-      return hostApi.changed(patch)
+      return hostApi.changed(patch, confirm)
     },
     setPaused: async (paused) => {
       hostApi.patches.push({ policy: { paused } })

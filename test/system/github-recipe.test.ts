@@ -38,7 +38,8 @@ function isSetting(path: string): boolean {
 test('nothing starts before the resume, and an issue of the selected label becomes a pull request', async () => {
   const { policy, tracker }: StoredConfig = JSON.parse(jsonBlocks[0] ?? '')
   const system = await ProviderSystem.open({ ...(policy && { policy }), ...(tracker && { tracker }) })
-  await system.send('PUT', '/api/settings', { patch: { tracker: { apiUrl: null } } })
+  const confirm = ['tracker.apiUrl']
+  await system.send('PUT', '/api/settings', { patch: { tracker: { apiUrl: null } }, confirm })
   const { github } = system
   github.addToken(OWNER, { value: 'ghp_mona', scopes: ['repo', 'workflow'] })
   const body = ['Please.', '```switchyard', 'write a.txt', '  A', 'commit Say hello', '```', ''].join('\n')

@@ -208,8 +208,8 @@ async function openWithHelper(more: object = AWAY): Promise<ProviderSystem> {
     SYSTEM_WAIT_MS_MAX,
   )
   const apiBase = urlIn(helper.err() + helper.out()) ?? ''
-  const patch = { connect: { apiBase } }
-  expect(await system.send('PUT', '/api/settings', { patch })).toMatchObject({ status: 200 })
+  const body = { patch: { connect: { apiBase } }, confirm: ['connect.apiBase'] }
+  expect(await system.send('PUT', '/api/settings', body)).toMatchObject({ status: 200 })
   expect(await startRedirect(system)).toContain(`${apiBase}/oauth/tracker/authorize?`)
   return system
 }

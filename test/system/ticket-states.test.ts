@@ -49,7 +49,8 @@ story('the pull request of an issue closes it, and the merge takes its state lab
     tracker: { driver: 'github', ...STATES },
   })
   const { github } = system
-  await system.send('PUT', '/api/settings', { patch: { tracker: { apiUrl: null } } })
+  const confirm = ['tracker.apiUrl']
+  await system.send('PUT', '/api/settings', { patch: { tracker: { apiUrl: null } }, confirm })
   await connectByDevice(system)
   const body = ['Please.', '```switchyard', ...WORK, '```', ''].join('\n')
   const issue = github.addIssue('acme/app', { title: 'Say hello', body, author: OWNER, labels: ['Todo'] })

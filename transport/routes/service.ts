@@ -44,7 +44,7 @@ export function serviceHandlers(options: ServiceRouteOptions): Pick<Handlers, Se
       hostApi.storeState().is === 'broken' ? refusalReply(STORE_BROKEN) : health(hostApi.health()),
     readConfig: () => config(hostApi.config()),
     changeSettings: async ({ body }) => {
-      const changed = await hostApi.changeSettings(body.patch)
+      const changed = await hostApi.changeSettings(body.patch, body.confirm)
       return changed.ok ? json(changed.value) : refusalReply(changed.refusal)
     },
     pauseDispatch: async () => resultReply(await hostApi.setPaused(true)),

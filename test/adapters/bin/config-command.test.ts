@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { get } from '../../../bin/commands/config.ts'
 import { set, unset } from '../../../bin/commands/config-change.ts'
-import { yes } from '../../../core/result.ts'
+import { no, yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { runCommand } from '../../support/command-process.ts'
@@ -48,6 +48,49 @@ test.each([
   const { err } = await print((context) => set(context, key, value))
   expect(hostApi.patches).toEqual([patch])
   expect(err).toMatch(/next start/)
+})
+
+/** A host that asks for the confirmation of one key. */
+async function openAsking() {
+  const host = await openConfigured()
+  const { refusal } = no('conflict', 'repos.my.repo.setup decides a lot')
+  const confirms: unknown[] = []
+  host.hostApi.changed = (_, confirm) => {
+    confirms.push(confirm)
+    return confirm?.join() === 'repos.my.repo.setup'
+      ? yes({ config: host.config, applied: 'live' })
+      : { ok: false, refusal: { ...refusal, confirm: ['repos.my.repo.setup'] } }
+  }
+  return { ...host, confirms }
+}
+
+test('a setting with power over the machine needs --confirm without a terminal, and --yes is none', async () => {
+  const { print, run, hostApi, confirms } = await openAsking()
+  const key = 'repos.my.repo.setup'
+  for (const options of [{}, { yes: true }, { confirm: 'tracker.apiUrl' }])
+    await expect(print((context) => set(context, key, 'npm ci'), { options })).rejects.toMatchObject({
+      code: 1,
+      message: expect.stringMatching(/^repos\.my\.repo\.setup decides which commands run/),
+      cure: `switchyard config set ${key} 'npm ci' --confirm ${key}`,
+    })
+  await expect(print((context) => unset(context, key))).rejects.toMatchObject({
+    cure: `switchyard config unset ${key} --confirm ${key}`,
+  })
+  expect(confirms).toEqual([undefined, undefined, ['tracker.apiUrl'], undefined])
+  expect((await run('config', 'set', key, 'npm ci', '--confirm', key)).code).toBe(0)
+  expect(hostApi.patches.at(-1)).toEqual({ repos: { 'my.repo': { setup: 'npm ci' } } })
+  expect(confirms.at(-1)).toEqual([key])
+})
+
+test('on a terminal the person is asked, and only yes changes it', async () => {
+  const { print, confirms } = await openAsking()
+  const change = (input: string) =>
+    print((context) => set(context, 'repos.my.repo.setup', 'npm ci'), { input, isTyped: true, columns: 100 })
+  for (const answer of ['n\n', '\n']) await expect(change(answer)).rejects.toMatchObject({ code: 1 })
+  expect(confirms).toEqual([undefined, undefined])
+  const { code, err } = await change('y\n')
+  expect([code, confirms.at(-1)]).toEqual([0, ['repos.my.repo.setup']])
+  expect(err).toMatch(/setup decides which commands run in its sandboxes\. Change it\? \[y\/N\]/)
 })
 
 test('config unset deletes the key', async () => {

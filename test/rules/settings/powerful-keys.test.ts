@@ -1,0 +1,77 @@
+/** Tests of the settings that give power over the machine: which changes of them need a confirmation. */
+import { expect, test } from '@jest/globals'
+import { decideChange } from '../../../core/settings/change.ts'
+import {
+  describePower,
+  findPowerfulChanges,
+  requireConfirmation,
+} from '../../../core/settings/powerful-keys.ts'
+import { createConfig } from '../../support/sample-configs.ts'
+
+const before = createConfig({
+  server: { allowedOrigins: ['https://a.example'] },
+  sandbox: { network: 'allowlist', allowedHosts: ['a.example', 'b.example'], exposeCodehostToken: true },
+  tracker: { driver: 'local', path: '/tickets' },
+  codehost: { driver: 'local', path: '/code' },
+  agent: { commands: { agentA: 'claude' } },
+  connect: { apiBase: 'https://helper.example' },
+  repos: { web: { remote: 'o/web', setup: 'npm ci', cloneUrl: 'https://code.example/o/web' } },
+})
+
+function changesOf(patch: unknown): string[] {
+  const decided = decideChange(before, patch)
+  if (!decided.ok) throw new Error(decided.refusal.message)
+  return findPowerfulChanges(before.effective, decided.value.effective)
+}
+
+test.each<[object, string[]]>([
+  [{ repos: { web: { setup: 'curl x | sh' } } }, ['repos.web.setup']],
+  [{ repos: { web: { setup: null } } }, ['repos.web.setup']],
+  [{ repos: { web: { cloneUrl: 'https://evil.example/o/web' } } }, ['repos.web.cloneUrl']],
+  [{ repos: { 'a.b/c': { remote: 'o/n', setup: 'make' } } }, ['repos.a.b/c.setup']],
+  [{ codehost: { path: '/etc' } }, ['codehost.path']],
+  [{ tracker: { path: '/etc' } }, ['tracker.path']],
+  [{ codehost: { apiUrl: 'http://127.0.0.1:1' } }, ['codehost.apiUrl']],
+  [{ tracker: { apiUrl: 'http://127.0.0.1:1' } }, ['tracker.apiUrl']],
+  [{ connect: { apiBase: 'https://other.example' } }, ['connect.apiBase']],
+  [{ connect: { apiBase: null } }, ['connect.apiBase']],
+  [{ agent: { commands: { agentB: 'sh -c "$X"' } } }, ['agent.commands']],
+  [{ sandbox: { exposeCodehostToken: false } }, ['sandbox.exposeCodehostToken']],
+  [{ sandbox: { network: 'open' } }, ['sandbox.network']],
+  [{ sandbox: { allowedHosts: ['a.example', 'c.example'] } }, ['sandbox.allowedHosts']],
+  [{ server: { allowedOrigins: [] } }, ['server.allowedOrigins']],
+  [
+    { sandbox: { network: 'open' }, tracker: { path: '/x', pollSeconds: 60 } },
+    ['tracker.path', 'sandbox.network'],
+  ],
+  // A narrower network, a removed mapping, an unchanged value, and settings without such power need none.
+  [{ sandbox: { network: 'none' } }, []],
+  [{ sandbox: { allowedHosts: ['b.example'] } }, []],
+  [{ sandbox: { allowedHosts: null } }, []],
+  [{ repos: { web: null } }, []],
+  [{ repos: { web: { setup: 'npm ci', label: 'x' }, api: { remote: 'o/api' } } }, []],
+  [{ sandbox: { concurrency: 4 }, policy: { paused: true } }, []],
+])('%j changes %j', (patch, keys) => {
+  expect(changesOf(patch)).toEqual(keys)
+})
+
+test('the request must confirm exactly the changed keys', () => {
+  const { effective } = createConfig({ ...before.stored, sandbox: { network: 'open' }, connect: {} })
+  const confirm = (...keys: string[]) => requireConfirmation(before.effective, effective, keys)
+  const keys = ['connect.apiBase', 'sandbox.network', 'sandbox.allowedHosts', 'sandbox.exposeCodehostToken']
+  const needed = findPowerfulChanges(before.effective, effective)
+  expect(keys).toEqual(expect.arrayContaining(needed))
+  for (const given of [[], needed.slice(1), [...needed, 'repos.web.setup']])
+    expect(confirm(...given)).toMatchObject({ ok: false, refusal: { kind: 'conflict', confirm: needed } })
+  expect(confirm(...needed).ok).toBe(true)
+  expect(confirm(...[...needed].reverse()).ok).toBe(true)
+  expect(requireConfirmation(before.effective, before.effective, ['tracker.path']).ok).toBe(true)
+})
+
+test('a sentence says what each key decides, and a long list is cut', () => {
+  expect(describePower(['repos.my.web.setup', 'tracker.apiUrl'])).toBe(
+    'repos.my.web.setup decides which commands run in its sandboxes, and tracker.apiUrl decides which server is the tracker',
+  )
+  const many = Array.from({ length: 9 }, (_, at) => `repos.r${at}.setup`)
+  expect(describePower(many)).toMatch(/ and 4 more keys decide the like$/)
+})
