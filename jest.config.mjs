@@ -26,10 +26,10 @@ export default {
   moduleNameMapper: {
     ...(await packagesMapped()),
     '^fast-check$': '<rootDir>/test/support/seeded-fast-check.mjs',
+    '^lmdb$': '<rootDir>/test/support/lmdb.mjs',
   },
   globalSetup: '<rootDir>/test/support/build-once.mjs',
   testSequencer: '<rootDir>/test/support/slowest-first.mjs',
-  setupFiles: ['<rootDir>/test/support/setup.ts'],
   testEnvironment: 'node',
   testTimeout: 150_000,
   workerIdleMemoryLimit: '768MB',
