@@ -13,12 +13,12 @@ const SECRET_CHARS_MIN = 6
 const BASE64_CHARS_MIN = 12
 
 export function redactSecrets(text: string, secrets: readonly (string | null | undefined)[]): string {
-  return redactForms(text, encodedForms(secrets))
+  return redactForms(text, secretForms(secrets))
 }
 
 /** Creates a redactor for many pieces of text, so that the forms are computed once. */
 export function createRedactor(secrets: readonly (string | null | undefined)[]): (text: string) => string {
-  const forms = encodedForms(secrets)
+  const forms = secretForms(secrets)
   return (text) => redactForms(text, forms)
 }
 
@@ -26,8 +26,8 @@ function redactForms(text: string, forms: readonly string[]): string {
   return forms.reduce((left, form) => (left.includes(form) ? left.replaceAll(form, MASK) : left), text)
 }
 
-/** The longest form first, because one form may be part of another. */
-function encodedForms(secrets: readonly (string | null | undefined)[]): string[] {
+/** The forms in which programs repeat a secret; the longest first, because one form may be part of another. */
+export function secretForms(secrets: readonly (string | null | undefined)[]): string[] {
   const forms = secrets.filter(isSecret).flatMap(encodedFormsOf)
   return [...new Set(forms)].sort((a, b) => b.length - a.length)
 }

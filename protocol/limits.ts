@@ -76,6 +76,22 @@ export const INSTRUCTIONS_CHARS_MAX = 64 * 1024
 export const RUN_INSTRUCTIONS_BYTES_MAX = 16 * 1024
 export const PATH_CHARS_MAX = 4_096
 
+// ---- models' APIs ----------------------------------------------------------------------------------------------
+/** Requests of one run to its model's API that are under way at once; subagents ask concurrently. */
+export const MODEL_API_REQUESTS_MAX = 32
+/** Connections from one sandbox. */
+export const MODEL_API_CLIENTS_MAX = 64
+export const MODEL_API_HEADER_BYTES_MAX = 64 * 1024
+/** More than any vendor accepts. */
+export const MODEL_API_BODY_BYTES_MAX = 64 * 1024 * 1024
+/** How long a sandbox may take to send a request. */
+export const MODEL_API_REQUEST_MS_MAX = 120_000
+/** How long a vendor may be silent: models think for minutes. */
+export const MODEL_API_IDLE_MS_MAX = 600_000
+export const MODEL_API_CONNECT_MS_MAX = 10_000
+/** Connections of a worker to one vendor. */
+export const MODEL_API_CONNECTIONS_MAX = 256
+
 // ---- dashboard sockets -----------------------------------------------------------------------------------------
 export const DASHBOARD_SOCKETS_MAX = 1024
 export const DASHBOARD_FRAME_BYTES_MAX = 64 * 1024

@@ -3,3 +3,4 @@
 export const WORK = '/work'
 export const HOME = '/home/agent'
 export const EGRESS_SOCKET = '/run/egress.sock'
+export const MODEL_SOCKET = '/run/model-api.sock'

@@ -15,7 +15,7 @@ const LINES_AT_ONCE_MAX = 100
 const REFILL_MS = 1_000
 const TARGET_CHARS_MAX = 100
 
-export function makeConnectionLog(log: (line: string) => void, clock: Clock): ConnectionLog {
+export function makeConnectionLog(log: (line: string) => void, clock: Clock, name = 'egress'): ConnectionLog {
   let linesLeft = LINES_AT_ONCE_MAX
   let refilledAt = clock.monotonic()
   let omitted = 0
@@ -26,7 +26,7 @@ export function makeConnectionLog(log: (line: string) => void, clock: Clock): Co
     refilledAt += gained * REFILL_MS
   }
   const reportOmitted = () => {
-    if (omitted > 0) log(`egress: ${omitted} more ${omitted === 1 ? 'line' : 'lines'} left out`)
+    if (omitted > 0) log(`${name}: ${omitted} more ${omitted === 1 ? 'line' : 'lines'} left out`)
     omitted = 0
   }
   const record = (target: string, what: string) => {
@@ -37,7 +37,7 @@ export function makeConnectionLog(log: (line: string) => void, clock: Clock): Co
     }
     linesLeft -= 1
     reportOmitted()
-    log(`egress: ${printableTarget(target)} ${what}`)
+    log(`${name}: ${printableTarget(target)} ${what}`)
   }
   return { record, reportOmitted }
 }

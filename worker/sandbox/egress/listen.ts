@@ -20,15 +20,23 @@ export type StopListening = (closeConnections: () => Promise<void>) => Promise<v
 const OWNER_ONLY = 0o600
 const ANYONE = 0o666
 
-export async function listenOn(
+export function listenOn(
   path: string,
   owner: SocketOwner | undefined,
   onConnection: (client: Socket) => void,
 ): Promise<StopListening> {
+  return listenWith(createServer({ allowHalfOpen: true }, onConnection), path, owner)
+}
+
+/** For a server of the caller's own, such as an HTTP server. */
+export async function listenWith(
+  server: Server,
+  path: string,
+  owner: SocketOwner | undefined,
+): Promise<StopListening> {
   // A killed worker may have left its socket.
   await rm(path, { force: true })
   const folder = openSync(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY)
-  const server = createServer({ allowHalfOpen: true }, onConnection)
   const stopListening = (closeConnections: () => Promise<void>) =>
     closeServer(server, folder, closeConnections)
   try {
