@@ -25,7 +25,7 @@ import { type Admission, type AdmissionCheck, UNKNOWN_PATH } from './request-che
 import type { RequestCounter } from './request-counter.ts'
 import { announcesBody, type RequestHead, readHead, readQueryText } from './request-head.ts'
 import { decodeParams, percentDecode, type RouteMatch, type Router } from './router.ts'
-import type { RouteParameters, ServedRoute } from './routes/route-table.ts'
+import type { FleetAsker, RouteParameters, ServedRoute } from './routes/route-table.ts'
 
 export interface HttpHandlerOptions {
   readonly admit: AdmissionCheck
@@ -57,7 +57,7 @@ const NO_BYTES = new Uint8Array()
 interface CheckedRequest {
   readonly row: ServedRoute
   readonly placed: RouteParameters
-  readonly workerId: string | undefined
+  readonly asker: FleetAsker | undefined
   readonly isJson: boolean
 }
 
@@ -142,7 +142,7 @@ class RoutingHttpHandler implements HttpHandler {
     query: () => string,
     head: RequestHead,
     found: RouteMatch<ServedRoute> | undefined,
-    { cors, workerId }: Admission,
+    { cors, asker }: Admission,
   ): Reply | undefined {
     if (found === undefined) return UNKNOWN_PATH
     const row = found.path.byMethod.get(head.method)
@@ -150,7 +150,7 @@ class RoutingHttpHandler implements HttpHandler {
     if (this.#isRefusing) return STOPPING_REFUSAL
     const placed = readParameters(row, found, query())
     if (!placed.ok) return refusal(400, placed.error)
-    const asked = { row, placed: placed.value, workerId, isJson: isJsonContent(head.contentType) }
+    const asked = { row, placed: placed.value, asker, isJson: isJsonContent(head.contentType) }
     // A socket path has one answer to an ordinary request, with or without a body.
     if (announcesBody(head) && !row.socket) return this.#receiveBody(response, head, asked, cors)
     const reply = this.#runHandler(asked, NO_BYTES)
@@ -195,12 +195,12 @@ class RoutingHttpHandler implements HttpHandler {
 
   /** A handler that throws is a bug: the client receives 500, and the log the details. */
   #runHandler(
-    { row, placed, workerId, isJson }: CheckedRequest,
+    { row, placed, asker, isJson }: CheckedRequest,
     bytes: Uint8Array,
   ): Reply | Promise<Reply | Download> {
     try {
       const body = readJsonBody(row, isJson, bytes)
-      return body.ok ? row.run(placed, body.value, workerId) : body.reply
+      return body.ok ? row.run(placed, body.value, asker) : body.reply
     } catch (err) {
       return this.#internalError(row, err)
     }

@@ -12,14 +12,13 @@ import { createSecretCheck, isLoopbackHost, isTrustedOrigin, readBearer } from '
 import { checkHeaders, type Headers, type Reply, refusal } from './reply.ts'
 import type { RequestHead } from './request-head.ts'
 import type { RouteMatch } from './router.ts'
-import type { ServedRoute } from './routes/route-table.ts'
+import type { FleetAsker, ServedRoute } from './routes/route-table.ts'
 
 /** The decision about a request. `cors`: headers for every reply to a trusted page, refusals included. */
 export interface Admission {
   readonly refused?: Reply
   readonly cors?: Headers
-  /** The authenticated worker. */
-  readonly workerId?: string
+  readonly asker?: FleetAsker
 }
 
 /** @param query returns the raw text after the `?`; called only when needed */
@@ -135,8 +134,9 @@ const namesWorker = (query: string): boolean =>
 
 function admitJoinKey(hostApi: HostApi, head: RequestHead, cors: Headers | undefined): Admission {
   const key = head.authorizations === 1 ? readBearer(head.authorization) : undefined
-  const isAdmitted = hostApi.admitJoinKey(key ?? '').ok && key !== undefined
-  return withCors(isAdmitted ? ADMITTED : { refused: WORKER_REFUSED }, cors)
+  const admitted = hostApi.admitJoinKey(key ?? '')
+  if (!admitted.ok || key === undefined) return withCors({ refused: WORKER_REFUSED }, cors)
+  return withCors({ asker: { joinKeyId: admitted.value.id } }, cors)
 }
 
 /** An unknown worker, a wrong credential and a missing one take the same path and receive the same refusal. */
@@ -149,7 +149,7 @@ function admitWorker(
   const secret = head.authorizations === 1 ? readBearer(head.authorization) : undefined
   const admitted = hostApi.admitWorker(onlyValue(query, 'workerId') ?? '', secret ?? '')
   if (!admitted.ok || secret === undefined) return withCors({ refused: WORKER_REFUSED }, cors)
-  return withCors({ workerId: admitted.value.workerId }, cors)
+  return withCors({ asker: { workerId: admitted.value.workerId } }, cors)
 }
 
 /** A single pair without encoded characters, such as `workerId=wk-0123456789abcdef`. */

@@ -147,7 +147,8 @@ export interface HostApi {
   /** @param withWorkers also revokes the workers that joined with the key */
   deleteJoinKey(id: string, withWorkers: boolean): Promise<Result<DoneResponse>>
   /** Takes constant time, independent of the queue. @param workerId absent: a join key asks, about the whole fleet */
-  demand(workerId: string | undefined): Result<FleetDemandResponse>
+  /** @param joinKeyId the key of a program that starts machines; its free seats limit `wanted` */
+  demand(workerId: string | undefined, joinKeyId?: string): Result<FleetDemandResponse>
   /** Resolves when the change is durable and in effect. */
   changeWorkerState(
     workerId: string,
@@ -180,7 +181,7 @@ export interface HostApi {
   /** Checks a worker's credential. Every wrong pair receives the same refusal. */
   admitWorker(workerId: string, secret: string): Result<{ readonly workerId: string }>
   /** Checks a join key, used up or not. Refused as a worker with a wrong credential is. */
-  admitJoinKey(key: string): Result<void>
+  admitJoinKey(key: string): Result<{ readonly id: string }>
   /** Whether new work may be accepted: not while stopping. */
   isOpen(): boolean
   storeState(): StoreState

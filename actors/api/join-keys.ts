@@ -17,7 +17,10 @@ export function createJoinKeysApi(api: ApiDependencies): JoinKeysApi {
     joinKeys: () => ({ joinKeys: joinKeys.list() }),
     createJoinKey: (request) => createJoinKey(api, request),
     deleteJoinKey: (id, withWorkers) => deleteJoinKey(api, id, withWorkers),
-    admitJoinKey: (key) => (joinKeys.holderOf(key) === undefined ? NOT_ADMITTED : yes(undefined)),
+    admitJoinKey: (key) => {
+      const id = joinKeys.idOf(key)
+      return id === undefined ? NOT_ADMITTED : yes({ id })
+    },
   }
 }
 

@@ -55,7 +55,8 @@ export function createWorkersApi(api: ApiDependencies): WorkersApi {
       if (!may.ok) return may
       return (await api.views.provisioning?.provision(request)) ?? NO_PROVISIONING
     },
-    demand: (workerId) => readDemand(api, workerId),
+    demand: (workerId, joinKeyId) =>
+      workerId === undefined ? yes(readFleetDemand(api, joinKeyId)) : readDemand(api, workerId),
     async changeWorkerState(workerId, state, by) {
       const changed = await changeWorker(api, workerId, () => yes(stateEvent(state, by)))
       if (changed.ok) return readDemand(api, workerId)
@@ -111,10 +112,17 @@ function stateEvent(state: WorkerState, by: 'supervisor' | 'worker' | undefined)
 
 // ---- demand ------------------------------------------------------------------------------------------------------
 
-function readDemand({ views }: ApiDependencies, workerId: string | undefined): Result<FleetDemandResponse> {
+/** A machine that finds no room with its key would be started in vain, again and again. */
+function readFleetDemand({ views }: ApiDependencies, joinKeyId: string | undefined): FleetDemandResponse {
+  const { readyCount, wantedCount } = views.scheduler
+  const { registry, joinKeys } = views.workers
+  const room = joinKeyId === undefined ? undefined : joinKeys.roomOf(joinKeyId)
+  return registry.fleetDemand(readyCount, Math.min(wantedCount, room ?? wantedCount))
+}
+
+function readDemand({ views }: ApiDependencies, workerId: string): Result<FleetDemandResponse> {
   const { readyCount, wantedCount, wantedRuns } = views.scheduler
   const { registry } = views.workers
-  if (workerId === undefined) return yes(registry.fleetDemand(readyCount, wantedCount))
   const demand = registry.demand(workerId, readyCount, wantedCount)
   if (demand === undefined) return NOT_ADMITTED
   const { worker } = demand

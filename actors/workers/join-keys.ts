@@ -89,16 +89,30 @@ export class JoinKeys implements CommitParticipant {
   /** Counts the key's workers and decides in the same step, so that machines at once never exceed `maxWorkers`. */
   admit(key: string): RegistrationAdmission {
     const joinKey = this.#byHash.get(hashSecret(key))
-    const { workers, clock } = this.#ports
-    const count = joinKey === undefined ? 0 : (workers.countByJoinKey().get(joinKey.id) ?? 0)
-    return admitJoin(joinKey, count, clock.now())
+    const count = joinKey === undefined ? 0 : this.#countWorkers(joinKey.id)
+    return admitJoin(joinKey, count, this.#ports.clock.now())
+  }
+
+  /** Returns the id of a valid key, used up or not; undefined when the key is not valid. */
+  idOf(key: string): string | undefined {
+    const joinKey = this.#byHash.get(hashSecret(key))
+    return joinKey === undefined || hasExpired(joinKey, this.#ports.clock.now()) ? undefined : joinKey.id
   }
 
   /** Names a valid key, used up or not; undefined when the key is not valid. */
   holderOf(key: string): string | undefined {
-    const joinKey = this.#byHash.get(hashSecret(key))
-    if (joinKey === undefined || hasExpired(joinKey, this.#ports.clock.now())) return undefined
-    return holderOfJoinKey(joinKey.id)
+    const id = this.idOf(key)
+    return id === undefined ? undefined : holderOfJoinKey(id)
+  }
+
+  /** Returns how many more workers may join with the key; undefined: any number. */
+  roomOf(id: string): number | undefined {
+    const maxWorkers = this.#byId.get(id)?.maxWorkers
+    return maxWorkers === undefined ? undefined : Math.max(0, maxWorkers - this.#countWorkers(id))
+  }
+
+  #countWorkers(id: string): number {
+    return this.#ports.workers.countByJoinKey().get(id) ?? 0
   }
 
   get size(): number {

@@ -142,11 +142,13 @@ export class WorkerRegistry {
     return this.#workers.size
   }
 
-  /** How many workers are enrolled with each join key. */
+  /** How many workers hold a seat of each join key. A machine that has ended is enrolled for a while, without a seat. */
   countByJoinKey(): ReadonlyMap<string, number> {
     const counts = new Map<string, number>()
-    for (const { context } of this.#workers.values())
-      if (context.joinKey !== undefined) counts.set(context.joinKey, (counts.get(context.joinKey) ?? 0) + 1)
+    for (const worker of this.#workers.values()) {
+      const { joinKey } = worker.context
+      if (joinKey !== undefined && !hasEnded(worker)) counts.set(joinKey, (counts.get(joinKey) ?? 0) + 1)
+    }
     return counts
   }
 
@@ -228,6 +230,10 @@ interface FleetCapacity {
   readonly connected: number
   readonly spare: number
 }
+
+/** The machine said that it ends, and is gone with nothing left to report. */
+const hasEnded = ({ context, online, leases }: EnrolledWorker): boolean =>
+  context.capabilities?.ending === true && !online && leases.size === 0
 
 const byEnrollment = (a: WorkerContext, b: WorkerContext): number =>
   a.enrolledAt === b.enrolledAt ? (a.id < b.id ? -1 : 1) : a.enrolledAt < b.enrolledAt ? -1 : 1

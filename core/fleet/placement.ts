@@ -117,7 +117,14 @@ function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now:
   const closest = (['full', 'paused', 'held', 'draining'] as const).find((obstacle) =>
     obstacles.has(obstacle),
   )
-  return closest === undefined ? (lastingReason(request, all) ?? fleetReason('away')) : fleetReason(closest)
+  if (closest !== undefined) return fleetReason(closest)
+  return lastingReason(request, all) ?? endedReason(request, all) ?? fleetReason('away')
+}
+
+/** Returns what a machine that took its only run lacked. A new one most likely lacks the same, so none is wanted. */
+function endedReason(request: PlacementRequest, all: readonly WorkerFacts[]): WaitReason | undefined {
+  const ended = all.filter(({ online, max }) => !online && max === 0)
+  return ended.map((worker) => lastingObstacle(worker, request)).find((obstacle) => obstacle !== undefined)
 }
 
 function holderName({ requiredWorker }: PlacementRequest, all: readonly WorkerFacts[]): string | undefined {

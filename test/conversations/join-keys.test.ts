@@ -7,6 +7,7 @@ import {
   configWith,
   type EnrolledScriptedWorker,
   type HostConversation,
+  heartbeat,
   inMemoryOnly,
   reconnect,
   registerWithToken,
@@ -198,6 +199,35 @@ test('an ephemeral worker is removed fleet.ephemeralSeconds after its socket clo
   const again = await reconnect(host, worker)
   expect(again.lastReceived('rejected').code).toBe('unauthorized')
   await join(host, key)
+})
+
+test('a machine that said that it ends leaves its seat with its connection, before it is removed', async () => {
+  const host = await ephemeralHost()
+  const { key, id } = await createKey(host, { ephemeral: true, maxWorkers: 1 })
+  const worker = await join(host, key)
+  await worker.connection.send({ ...heartbeat(host), capabilities: { ...capabilities, ending: true } })
+  expect(countOf(host, id)).toBe(1)
+  await worker.connection.drop()
+  expect([workersOf(host).length, countOf(host, id)]).toEqual([1, 0])
+  await join(host, key)
+})
+
+test('wanted is never more than the key has seats', async () => {
+  const host = await startHost(
+    configWith({ agent: { agentAApiKey: 'key-of-agent-a' }, codehost: { token: 'token-of-github' } }),
+  )
+  const { key, id } = await createKey(host, { maxWorkers: 2 })
+  const wantedWith = (joinKeyId?: string) => {
+    const demand = host.hostApi.demand(undefined, joinKeyId)
+    return demand.ok ? demand.value.wanted : undefined
+  }
+  for (const name of ['ENG-1', 'ENG-2', 'ENG-3']) host.tracker.put(ticket(name))
+  await host.settle()
+  expect([wantedWith(id), wantedWith()]).toEqual([2, 3])
+  const worker = await join(host, key)
+  await host.settle()
+  expect([wantedWith(id), wantedWith()]).toEqual([1, 1])
+  expect(worker.connection.lastReceived('dispatch')).toBeDefined()
 })
 
 test('an ephemeral worker that comes back in time stays, and its next absence counts anew', async () => {

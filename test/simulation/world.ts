@@ -293,7 +293,7 @@ export class World {
     })
   }
 
-  #joinKey: string | undefined
+  #joinKey: { readonly id: string; readonly key: string } | undefined
   #violation: unknown
   /** Rethrows a violation outside the promise or host code that would swallow it. */
   rethrowLater(run: () => void): void {
@@ -307,10 +307,15 @@ export class World {
     }
   }
 
+  /** The key of all machines, in the seeds where they have one. */
+  get joinKey(): { readonly id: string } | undefined {
+    return this.#joinKey
+  }
+
   /** In some seeds a person gives every machine the same join key. */
   #requestJoinKey(worker: string, typeIn: (key: string) => void): void {
-    const key = this.#joinKey
-    if (key !== undefined) return void this.time.in(1_000, () => typeIn(key))
+    const joinKey = this.#joinKey
+    if (joinKey !== undefined) return void this.time.in(1_000, () => typeIn(joinKey.key))
     const again = () => this.#requestJoinKey(worker, typeIn)
     const { hostApi } = this.host
     if (hostApi === undefined) return void this.time.in(5_000, again)
@@ -318,7 +323,7 @@ export class World {
     void hostApi
       .createJoinKey({ name: 'all', maxWorkers: this.workers.size, ephemeral: true })
       .then((created) => {
-        if (created.ok) this.#joinKey ??= created.value.key
+        if (created.ok) this.#joinKey ??= created.value
       })
     this.time.in(5_000, again)
   }

@@ -126,7 +126,7 @@ export function createFakeHostApi(): FakeHostApi {
     allowedOrigins: () => [LISTED_ORIGIN],
     admitWorker: (workerId, secret) =>
       workerId === WORKER_ID && secret === CREDENTIAL ? yes({ workerId }) : no('forbidden', 'no'),
-    admitJoinKey: (key) => (key === JOIN_KEY ? yes(undefined) : no('forbidden', 'no')),
+    admitJoinKey: (key) => (key === JOIN_KEY ? yes({ id: 'jk-1' }) : no('forbidden', 'no')),
     isOpen: () => hostApi.acceptsWork,
     storeState: () => ({ is: 'ready' }),
     updateGauges: () => {},

@@ -24,8 +24,13 @@ export interface RouteRequest<N extends RouteName> {
   readonly params: ParamsOf<N>
   readonly query: QueryOf<N>
   readonly body: BodyOf<N>
-  /** The authenticated worker, on routes for workers. */
-  readonly workerId: string | undefined
+  readonly asker: FleetAsker | undefined
+}
+
+/** On routes for workers: the authenticated worker, or the join key that was sent instead. */
+export interface FleetAsker {
+  readonly workerId?: string
+  readonly joinKeyId?: string
 }
 
 export type Handler<N extends RouteName> = (ask: RouteRequest<N>) => Reply | Promise<Reply | Download>
@@ -55,7 +60,11 @@ export interface ServedRoute {
   /** Checks a body against the route's schema. */
   readBody(value: unknown): Parsed<unknown>
   /** Called with the values that `readParameters` and `readBody` returned. */
-  run(placed: RouteParameters, body: unknown, workerId: string | undefined): Reply | Promise<Reply | Download>
+  run(
+    placed: RouteParameters,
+    body: unknown,
+    asker: FleetAsker | undefined,
+  ): Reply | Promise<Reply | Download>
 }
 
 const UPGRADE_REQUIRED = refusal(426, 'this path is a WebSocket: send an Upgrade request', [
@@ -98,9 +107,9 @@ export function serveRoute(name: ServedRoute['name'], route: Route, run: ServedR
 }
 
 function runHandler<N extends RouteName>(handler: Handler<N>): ServedRoute['run'] {
-  return (placed, body, workerId) => {
+  return (placed, body, asker) => {
     // All values were checked with the schemas from which RouteRequest<N> is derived.
-    const ask = { params: placed.params, query: placed.query, body, workerId } as RouteRequest<N>
+    const ask = { params: placed.params, query: placed.query, body, asker } as RouteRequest<N>
     return handler(ask)
   }
 }

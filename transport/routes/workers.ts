@@ -43,8 +43,7 @@ export function workerHandlers(
     enableWorker: async ({ params }) => resultReply(await hostApi.enableWorker(params.id)),
     revokeWorker: async ({ params }) => resultReply(await hostApi.revokeWorker(params.id)),
     readDemand: (ask) => {
-      // Without a worker a join key was admitted.
-      const demand = hostApi.demand(ask.workerId)
+      const demand = hostApi.demand(ask.asker?.workerId, ask.asker?.joinKeyId)
       return demand.ok ? jsonText(demandText(demand.value)) : refusalReply(demand.refusal)
     },
     changeWorkerState: async (ask) =>
@@ -53,7 +52,8 @@ export function workerHandlers(
 }
 
 /** The authenticated worker; other claims in the request are ignored. */
-function requireWorkerId({ workerId }: RouteRequest<'changeWorkerState'>): string {
+function requireWorkerId({ asker }: RouteRequest<'changeWorkerState'>): string {
+  const workerId = asker?.workerId
   if (workerId === undefined) throw new Error('a worker route was called without an authenticated worker')
   return workerId
 }

@@ -91,6 +91,16 @@ test.each<[string, WorkerFacts[]]>([
   expect(placed(workers)).toBe(reason)
 })
 
+test('what a machine for one run lacked is the reason after the machine has ended', () => {
+  const setbacks = new Map([['run run-1', { reason: 'the branch has no valid name: rename it' }]])
+  const wanted = { ...want, needs: { key: 'web', subjects: [] } }
+  const ended = worker('wk-1', { ...away, max: 0, setbacks })
+  expect(placed([ended], wanted)).toBe('the branch has no valid name: rename it')
+  expect(placed([ended, worker('wk-2', full)], wanted)).toBe('fleet at capacity')
+  expect(placed([ended, worker('wk-2')], wanted)).toBe('wk-2')
+  expect(placed([worker('wk-1', { ...away, setbacks })], wanted)).toBe('no workers connected')
+})
+
 test('the condition of the run itself comes before all worker reasons', () => {
   expect(placed([worker('wk-1')], { ...want, waitingFor: BLOCKED })).toBe(BLOCKED.reason)
 })

@@ -136,6 +136,9 @@ const tokenOnce: Law = {
 }
 
 const joinKeyOf = ({ c }: ActorSnapshot): unknown => (c as { readonly joinKey?: unknown }).joinKey
+/** A worker that said that it ends gives its seat back when it is gone. */
+const isEnding = ({ c }: ActorSnapshot): boolean =>
+  (c as { readonly capabilities?: { readonly ending?: boolean } | null }).capabilities?.ending === true
 const isProven = ({ c }: ActorSnapshot | undefined = { v: 0, s: '', c: {} }): boolean =>
   (c as { readonly proven?: unknown }).proven === true
 
@@ -144,6 +147,7 @@ const seatsAndLeaving: Law = {
   sentence: 'a join key never has more workers than seats, and an ephemeral worker leaves without a lease',
   observe: (view, fail) => {
     const joined = new Set<string>()
+    const ending = new Set<string>()
     let seats = 0
     const revoking = new Set<string>()
     return {
@@ -154,13 +158,16 @@ const seatsAndLeaving: Law = {
             seats = { maxWorkers: 0, ...change.row?.value }.maxWorkers
           if (change.is !== 'snapshot' || change.kind !== 'worker') continue
           if (change.row !== null && joinKeyOf(change.row.value) !== undefined) joined.add(change.key)
+          if (change.row !== null && isEnding(change.row.value)) ending.add(change.key)
+          else ending.delete(change.key)
           if (change.row !== null || !joined.delete(change.key) || revoking.has(change.key)) continue
           const ended = changes.filter((each) => each.is === 'snapshot' && each.row === null)
           const leases = view.leasesOn(change.key).filter(({ id }) => !ended.some(({ key }) => key === id))
           if (isProven(view.worker(change.key)) && leases.length > 0)
             fail(`${change.key} was removed with ${leases.length} leases`)
         }
-        if (joined.size > seats) fail(`${joined.size} workers have ${seats} seats`)
+        const seated = [...joined].filter((id) => !ending.has(id)).length
+        if (seated > seats) fail(`${seated} workers have ${seats} seats`)
       },
     }
   },
