@@ -116,8 +116,8 @@ function stateEvent(state: WorkerState, by: 'supervisor' | 'worker' | undefined)
 function readFleetDemand({ views }: ApiDependencies, joinKeyId: string | undefined): FleetDemandResponse {
   const { readyCount, wantedCount } = views.scheduler
   const { registry, joinKeys } = views.workers
-  const room = joinKeyId === undefined ? undefined : joinKeys.roomOf(joinKeyId)
-  return registry.fleetDemand(readyCount, Math.min(wantedCount, room ?? wantedCount))
+  const freeSeats = joinKeyId === undefined ? undefined : joinKeys.freeSeatsOf(joinKeyId)
+  return registry.fleetDemand(readyCount, Math.min(wantedCount, freeSeats ?? wantedCount))
 }
 
 function readDemand({ views }: ApiDependencies, workerId: string): Result<FleetDemandResponse> {

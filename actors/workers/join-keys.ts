@@ -106,7 +106,7 @@ export class JoinKeys implements CommitParticipant {
   }
 
   /** Returns how many more workers may join with the key; undefined: any number. */
-  roomOf(id: string): number | undefined {
+  freeSeatsOf(id: string): number | undefined {
     const maxWorkers = this.#byId.get(id)?.maxWorkers
     return maxWorkers === undefined ? undefined : Math.max(0, maxWorkers - this.#countWorkers(id))
   }
