@@ -9,6 +9,7 @@ import type { RepoMapping, ServiceConfig } from '../protocol/config.ts'
 import type { Run, RunStatus, Ticket } from '../protocol/run.ts'
 import type { TrackerProject } from '../protocol/tracker.ts'
 import type { Result } from './result.ts'
+import type { CredentialRecords } from './settings/credential-origins.ts'
 
 // ---- time and randomness ---------------------------------------------------------------------------------------
 
@@ -286,6 +287,14 @@ export interface ConfigFile {
   watch(onChange: () => void): Cancel
 }
 
+/** The origins for which credentials were checked, beside the configuration file. */
+export interface CredentialRecordsFile {
+  /** Empty when there is no file yet. */
+  read(): CredentialRecords
+  /** Replaces the file atomically. */
+  replace(records: CredentialRecords): Promise<void>
+}
+
 export interface Store {
   /** The id of the installation to which the data belongs (`core/installation.ts`). */
   readonly installation: string
@@ -294,6 +303,7 @@ export interface Store {
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
   readonly config: ConfigFile
+  readonly credentialRecords: CredentialRecordsFile
   /** Finishes pending work and releases all resources in order. */
   close(): Promise<void>
 }

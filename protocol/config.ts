@@ -325,8 +325,11 @@ export const CREDENTIAL_PATHS = [
   ...Object.keys(agentCredentials).map((field) => `/agent/${field}`),
 ]
 
+/** Secrets that a patch may write. */
+export const CLIENT_SECRET_PATHS = ['/connect/trackerClientSecret']
+
 /** Keys that read as the mask wherever a configuration leaves the service. */
-export const SECRET_PATHS = [...CREDENTIAL_PATHS, '/connect/trackerClientSecret']
+export const SECRET_PATHS = [...CREDENTIAL_PATHS, ...CLIENT_SECRET_PATHS]
 
 /** Settings that are bound once, when the listeners open. */
 export const RESTART_PATHS = ['/server/port', '/server/host', '/fleet/host', '/fleet/port'] as const

@@ -5,6 +5,8 @@
  */
 
 interface DriverFacts {
+  /** The address that an absent `apiUrl` means. */
+  readonly publicApiUrl?: string
   /** The content of the folder `path`. Only a driver that works on a folder of this machine has it; it needs no credential. */
   readonly folderHolds?: string
 }
@@ -14,18 +16,16 @@ interface TrackerFacts extends DriverFacts {
   readonly listsRepositoryIssues?: true
 }
 
+export const GITHUB_API = 'https://api.github.com'
+export const LINEAR_API = 'https://api.linear.app'
+
 const TRACKERS = {
-  linear: {},
-  github: { listsRepositoryIssues: true },
+  linear: { publicApiUrl: LINEAR_API },
+  github: { publicApiUrl: GITHUB_API, listsRepositoryIssues: true },
   local: { folderHolds: 'the tickets' },
 } as const satisfies Readonly<Record<string, TrackerFacts>>
 
-interface CodeHostFacts extends DriverFacts {
-  /** The address that an absent `apiUrl` means. */
-  readonly publicApiUrl?: string
-}
-
-export const GITHUB_API = 'https://api.github.com'
+type CodeHostFacts = DriverFacts
 
 const CODE_HOSTS = {
   github: { publicApiUrl: GITHUB_API },

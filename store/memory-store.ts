@@ -7,6 +7,7 @@
  * through `clock.endOfTick`.
  */
 import type { Clock, Store } from '../core/ports.ts'
+import type { CredentialRecords } from '../core/settings/credential-origins.ts'
 import { MemoryArtifacts } from './memory/artifacts.ts'
 import { MemoryConfigFile } from './memory/config-file.ts'
 import { MemoryControlDatabase } from './memory/control-database.ts'
@@ -34,6 +35,7 @@ export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
   const artifacts = new MemoryArtifacts()
   const usage = new MemoryUsageArchive()
   const config = new MemoryConfigFile(options.clock, options.config)
+  let records: CredentialRecords = {}
   return {
     installation: options.installation ?? MEMORY_INSTALLATION,
     database,
@@ -41,6 +43,12 @@ export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
     artifacts,
     usage,
     config,
+    credentialRecords: {
+      read: () => records,
+      replace: async (changed) => {
+        records = changed
+      },
+    },
     close: () => {
       config.close()
       events.close()

@@ -10,6 +10,7 @@ import { makeOwnerOnly, withEmergencySpace } from './data-folder.ts'
 import { ArtifactsOnDisk } from './files/artifacts.ts'
 import { makeFolder, sweepDrafts } from './files/atomic.ts'
 import { ConfigFileOnDisk } from './files/config-file.ts'
+import { CREDENTIAL_RECORDS_FILE, CredentialRecordsOnDisk } from './files/credential-records-file.ts'
 import { EventLogsOnDisk } from './files/event-log.ts'
 import { migrateEventFiles } from './files/migrate-event-files.ts'
 import { UsageOnDisk } from './files/usage.ts'
@@ -49,7 +50,8 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   const config = new ConfigFileOnDisk(join(dataDir, 'config.json'), clock, log)
   for (const folder of [runs, join(dataDir, 'usage')]) await makeFolder(folder)
   await config.tidy()
-  await sweepDrafts(dataDir, 'launch.json')
+  for (const name of ['launch.json', CREDENTIAL_RECORDS_FILE]) await sweepDrafts(dataDir, name)
+  const credentialRecords = new CredentialRecordsOnDisk(join(dataDir, CREDENTIAL_RECORDS_FILE), log)
   const artifacts = new ArtifactsOnDisk(runs)
   const usage = new UsageOnDisk(join(dataDir, 'usage'))
   const database = await openDatabase(options)
@@ -57,6 +59,7 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   const closeSteps = [
     async () => events.stop(),
     () => config.close(),
+    () => credentialRecords.close(),
     () => artifacts.close(),
     () => usage.close(),
     () => database.close(),
@@ -71,6 +74,7 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
     artifacts,
     usage,
     config,
+    credentialRecords,
     close: () => {
       closing ??= closeAll(closeSteps)
       return closing

@@ -7,6 +7,7 @@
  */
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { trackerOrigin } from '../../core/settings/credential-origins.ts'
 import { mergePatch } from '../../core/settings/merge.ts'
 import type { CredentialDefinition } from '../../protocol/agents/agent-definition.ts'
 import { AGENTS } from '../../protocol/agents/registry.ts'
@@ -169,12 +170,16 @@ function credentialsOf(
   return AGENTS[provider].credentials.map(({ field }) => agent[field])
 }
 
-function providerSettingsOf(
-  { tracker, codehost, connect }: ServiceConfig,
-  provider: ConnectProvider,
-): string {
+function providerSettingsOf(config: ServiceConfig, provider: ConnectProvider): string {
+  const { tracker, codehost, connect } = config
   if (provider === 'tracker')
-    return JSON.stringify([tracker.driver, tracker.apiUrl, connect.trackerClientId, connect.apiBase])
+    return JSON.stringify([
+      trackerOrigin(config),
+      tracker.driver,
+      tracker.apiUrl,
+      connect.trackerClientId,
+      connect.apiBase,
+    ])
   if (provider === 'codehost')
     return JSON.stringify([codehost.driver, codehost.apiUrl, connect.codehostClientId, connect.apiBase])
   return ''

@@ -17,11 +17,11 @@ export function createHostContext(
   modules: () => ModuleList,
 ): HostContext {
   const { clock, random, log, meters } = dependencies
-  const currentConfig = new CurrentConfig(
-    dependencies.configuration,
-    dependencies.configText,
-    dependencies.onConfigChange,
-  )
+  const currentConfig = new CurrentConfig(dependencies.configuration, dependencies.configText, {
+    credentialRecords: dependencies.store.credentialRecords,
+    log,
+    onAdopted: dependencies.onConfigChange,
+  })
   const config = () => currentConfig.configuration.effective
   const timeouts = () => config().fleet
   const rootState = () => system.peek(ROOT, ROOT)?.value

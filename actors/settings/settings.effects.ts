@@ -11,8 +11,15 @@ import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
 import { type DecidedChange, decideChange, decideCredentials } from '../../core/settings/change.ts'
 import { type AdoptedEdit, adoptEdit } from '../../core/settings/edit.ts'
+import { isJsonEqual } from '../../core/settings/json-equal.ts'
+import { valueAt } from '../../core/settings/path.ts'
 import { requireConfirmation } from '../../core/settings/powerful-keys.ts'
-import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
+import {
+  CLIENT_SECRET_PATHS,
+  type CompletedConfig,
+  CREDENTIAL_PATHS,
+  type ServiceConfig,
+} from '../../protocol/config.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import {
   CONFIG_SETTLE_MS,
@@ -116,6 +123,8 @@ async function applyChange(
     const decided = decideRequest(currentConfig.configuration, request)
     if (!decided.ok) return refuse(decided)
     const { applied, text, changed, stored, effective } = decided.value
+    const before = currentConfig.configuration.effective
+    const checked = checkedPaths(request)
     // An invalid file is replaced even when the change alters nothing, so that the answer still holds after a restart.
     if (changed || currentConfig.isFileInvalid) {
       if (currentConfig.isFileInvalid && currentConfig.fileText !== undefined) {
@@ -124,12 +133,16 @@ async function applyChange(
       }
       const replaced = await file.replace(currentConfig.fileText, text)
       if (replaced.is === 'changed') return { type: 'file differs' }
-      currentConfig.adopt({ stored, effective }, text)
+      currentConfig.adopt({ stored, effective }, text, checked)
+    } else if (checked.length > 0) {
+      // The same credential was checked for another origin than before, which the file does not show.
+      currentConfig.adopt({ stored, effective }, currentConfig.fileText, checked)
     }
     outcomes.set(handle, yes({ config: currentConfig.redacted, applied }))
     meters.count('settings_changes_total', { outcome: applied })
     if (applied === 'restart') log.warn({}, 'a changed setting takes effect after a restart of the host')
-    return { type: changed ? 'change written' : 'change refused' }
+    const isNew = changed || !isJsonEqual(before, currentConfig.configuration.effective)
+    return { type: isNew ? 'change written' : 'change refused' }
   } catch (error) {
     const reason = isNativeError(error) ? error.message : String(error)
     log.error({ err: error }, 'config.json could not be written')
@@ -141,6 +154,13 @@ function decideRequest(current: CompletedConfig, request: SettingsRequest): Resu
   if (request.is === 'patch') return decidePatch(current, request.patch, request.confirm)
   if (request.isStillWanted(current.effective)) return decideCredentials(current, request.change)
   return no('conflict', 'the configuration was changed meanwhile; nothing was saved')
+}
+
+/** Credentials were checked with their provider; a client secret in a patch was given for the tracker in force. */
+function checkedPaths(request: SettingsRequest): string[] {
+  const [given, paths] =
+    request.is === 'patch' ? [request.patch, CLIENT_SECRET_PATHS] : [request.change, CREDENTIAL_PATHS]
+  return paths.filter((path) => typeof valueAt(given, path) === 'string')
 }
 
 function decidePatch(

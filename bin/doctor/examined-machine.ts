@@ -8,6 +8,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Log } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { bindCredentials } from '../../core/settings/credential-origins.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { isFolder, TRACKER_FACTS } from '../../protocol/drivers.ts'
@@ -18,6 +19,10 @@ import type { ClientPool } from '../../providers/http/client-types.ts'
 import { createHttp } from '../../providers/http/http.ts'
 import { TRACKER_REGISTRY } from '../../providers/tracker/registry.ts'
 import { codeOf, messageOf } from '../../store/errors.ts'
+import {
+  CREDENTIAL_RECORDS_FILE,
+  CredentialRecordsOnDisk,
+} from '../../store/files/credential-records-file.ts'
 import { probeAgents } from '../../worker/agents/probe-agent.ts'
 import { createAgentDrivers } from '../../worker/agents/registry.ts'
 import { readGitVersion } from '../../worker/git/git-version.ts'
@@ -78,6 +83,7 @@ export function examineThisMachine(context: CommandContext): ExaminedMachine {
   const config = once(() =>
     place === 'elsewhere' ? readConfigOfHost(context) : readConfigFile(join(dataDir, 'config.json')),
   )
+  const usableConfig = once(async () => withoutForeignCredentials(await config(), dataDir))
   return {
     place,
     dataDir,
@@ -88,8 +94,8 @@ export function examineThisMachine(context: CommandContext): ExaminedMachine {
     agents: once(() => probeAgents(createDrivers(environment))),
     config,
     host: once(() => findRunningHost(context, dataDir)),
-    trackerAccount: once(() => checkTracker(config, place, clients)),
-    codehostAccount: once(() => checkCodehost(config, place, clients)),
+    trackerAccount: once(() => checkTracker(usableConfig, place, clients)),
+    codehostAccount: once(() => checkCodehost(usableConfig, place, clients)),
     clients,
     clocks,
     close: async () => {
@@ -135,6 +141,13 @@ async function readConfigFile(path: string): Promise<Result<ServiceConfig>> {
   }
   const read = readConfig(text)
   return read.ok ? yes(read.value.effective) : read
+}
+
+/** A credential is sent only to the origin that it was checked for, by the doctor too. */
+function withoutForeignCredentials(config: Result<ServiceConfig>, dataDir: string): Result<ServiceConfig> {
+  if (!config.ok) return config
+  const records = new CredentialRecordsOnDisk(join(dataDir, CREDENTIAL_RECORDS_FILE), silent).read()
+  return yes(bindCredentials(records, config.value).usable)
 }
 
 async function readConfigOfHost({ client }: CommandContext): Promise<Result<ServiceConfig>> {

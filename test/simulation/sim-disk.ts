@@ -4,7 +4,9 @@
  * All data is stored as text, so that written and read values share no objects with the product. A row parses its
  * text once and freezes the value, so that a reader who changes it gets an error.
  */
+
 import type { ActorSnapshot, UsageKey, Write } from '../../core/ports.ts'
+import type { CredentialRecords } from '../../core/settings/credential-origins.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 
 /** A stored value: its text and, after the first read, the frozen value. */
@@ -67,6 +69,7 @@ export class SimDisk {
   readonly artifacts = new Map<string, Map<string, StoredArtifact>>()
   readonly usage = new Map<string, { readonly key: UsageKey; readonly text: string }>()
   config: string | undefined
+  credentialRecords: CredentialRecords = {}
   readonly installation = 'in-00000000000000aa'
   #newestFirst: string[] | undefined
 

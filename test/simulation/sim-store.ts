@@ -12,6 +12,7 @@ import type {
   Cancel,
   ConfigFile,
   ControlDatabase,
+  CredentialRecordsFile,
   EventLogs,
   KeyValues,
   RunQuery,
@@ -71,6 +72,7 @@ export class SimStore implements Store {
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
   readonly config: ConfigFile
+  readonly credentialRecords: CredentialRecordsFile
   readonly #options: SimStoreOptions
   readonly #listeners = new Set<(state: StoreState) => void>()
   /** Commits that were requested and are not on disk, oldest first. */
@@ -87,6 +89,7 @@ export class SimStore implements Store {
     this.artifacts = this.#artifacts()
     this.usage = this.#usage()
     this.config = this.#config()
+    this.credentialRecords = this.#credentialRecords()
     if (options.drive.broken) this.#state = BROKEN
     else if (options.drive.full) this.#state = FULL
   }
@@ -286,6 +289,16 @@ export class SimStore implements Store {
       read: async (key) => disk.usage.get(usageFileName(key))?.text,
       list: async (projectKey): Promise<UsageKey[]> =>
         [...disk.usage.values()].map(({ key }) => key).filter((key) => key.projectKey === projectKey),
+    }
+  }
+
+  #credentialRecords(): CredentialRecordsFile {
+    const { disk } = this.#options
+    return {
+      read: () => disk.credentialRecords,
+      replace: async (records) => {
+        disk.credentialRecords = records
+      },
     }
   }
 

@@ -18,14 +18,15 @@ export function passwordPromptFor(address: string): string | undefined {
 /** The user name sent with a token. Code hosts check only the token. */
 export const TOKEN_USER = 'x-access-token'
 
-/** Whether both addresses have the same host name, so that a token for one may be sent to the other. */
-export function isSameHost(address: string, otherAddress: string): boolean {
-  const [host, otherHost] = [hostOf(address), hostOf(otherAddress)]
-  return host !== undefined && host === otherHost
+/** Whether a token for one address may be sent to the other: another port or protocol is another server. */
+export function isSameOrigin(address: string, otherAddress: string): boolean {
+  const [origin, otherOrigin] = [originOf(address), originOf(otherAddress)]
+  return origin !== undefined && origin === otherOrigin
 }
 
-function hostOf(address: string): string | undefined {
-  return URL.canParse(address) ? new URL(address).hostname || undefined : undefined
+function originOf(address: string): string | undefined {
+  const origin = URL.canParse(address) ? new URL(address).origin : 'null'
+  return origin === 'null' ? undefined : origin
 }
 
 /** Removes user and password from an http(s) address, for messages and for a checkout's `origin`. */

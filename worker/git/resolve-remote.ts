@@ -12,7 +12,7 @@ import { parseGitAddress } from '../../protocol/git-address.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { isRemote } from '../../providers/codehost/remote-name.ts'
-import { isSameHost, withoutUser } from './address.ts'
+import { isSameOrigin, withoutUser } from './address.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
 import { unreadableRemote } from './unreadable-remote.ts'
 
@@ -87,7 +87,7 @@ function resolveAddress(
     )
   const token = job.credentials.codehost
   const { driver } = job.codehost ?? DEFAULT_CODE_HOST
-  const asksForToken = parsed.value.protocol !== 'ssh' && isSameHost(address, hostAddress)
+  const asksForToken = parsed.value.protocol !== 'ssh' && isSameOrigin(address, hostAddress)
   return yes({
     name: job.repo.remote,
     remote: { address, ...(asksForToken && token !== undefined ? { token } : {}) },

@@ -4,6 +4,7 @@
  * The credential goes to these addresses, so plain http is allowed for this machine only.
  */
 import { no, type Result, yes } from '../../../core/result.ts'
+import { LINEAR_API } from '../../../protocol/drivers.ts'
 
 export interface LinearEndpoint {
   readonly origin: string
@@ -12,13 +13,12 @@ export interface LinearEndpoint {
   readonly tokenUrl: string
 }
 
-const API = 'https://api.linear.app'
 /** People consent at another host than programs use. */
 const SITE = 'https://linear.app'
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
 /** `apiUrl` is a base address or the address of GraphQL itself. */
-export function parseLinearEndpoint(apiUrl: string = API): Result<LinearEndpoint> {
+export function parseLinearEndpoint(apiUrl: string = LINEAR_API): Result<LinearEndpoint> {
   if (!URL.canParse(apiUrl)) return no('invalid', 'tracker.apiUrl is not a URL; correct it')
   const { protocol, hostname, origin, pathname, username, password } = new URL(apiUrl)
   if (username !== '' || password !== '') {
@@ -31,7 +31,7 @@ export function parseLinearEndpoint(apiUrl: string = API): Result<LinearEndpoint
   return yes({
     origin,
     graphqlUrl: `${base}/graphql`,
-    authorizeUrl: `${base === API ? SITE : base}/oauth/authorize`,
+    authorizeUrl: `${base === LINEAR_API ? SITE : base}/oauth/authorize`,
     tokenUrl: `${base}/oauth/token`,
   })
 }

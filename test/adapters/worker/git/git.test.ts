@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { openWorkerStore } from '../../../../store/worker-store.ts'
-import { isSameHost, passwordPromptFor, withoutUser } from '../../../../worker/git/address.ts'
+import { isSameOrigin, passwordPromptFor, withoutUser } from '../../../../worker/git/address.ts'
 import { createGit, type GitCall } from '../../../../worker/git/git.ts'
 import { explainFailure } from '../../../../worker/git/git-errors.ts'
 import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
@@ -131,9 +131,11 @@ describe('addresses', () => {
     expect(passwordPromptFor('http://code.example/x')).toBeUndefined()
     expect(passwordPromptFor('http://127.0.0.1.evil.example/x')).toBeUndefined()
     expect(passwordPromptFor('git@code.example:x')).toBeUndefined()
-    expect(isSameHost('https://code.example:1/a', 'https://CODE.example/b')).toBe(true)
-    expect(isSameHost('https://code.example.evil/a', 'https://code.example/b')).toBe(false)
-    expect(isSameHost('/srv/a', '/srv/a')).toBe(false)
+    expect(isSameOrigin('https://code.example:443/a', 'https://CODE.example/b')).toBe(true)
+    expect(isSameOrigin('https://code.example:8443/a', 'https://code.example/b')).toBe(false)
+    expect(isSameOrigin('http://code.example/a', 'https://code.example/b')).toBe(false)
+    expect(isSameOrigin('https://code.example.evil/a', 'https://code.example/b')).toBe(false)
+    expect(isSameOrigin('/srv/a', '/srv/a')).toBe(false)
     expect(withoutUser('https://ada:x@code.example/a')).toBe('https://code.example/a')
   })
 })
