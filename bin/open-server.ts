@@ -11,6 +11,7 @@ import { openHostServer } from '../transport/server.ts'
 import { realClock } from './clock.ts'
 import type { ServeOptions } from './commands/serve.ts'
 import { writeLaunch } from './launch-file.ts'
+import { chooseProgramListener, logListener } from './program-listener.ts'
 import type { ServiceNotifier } from './service-notifier.ts'
 import { showBanner } from './start-banner.ts'
 import { VERSION } from './version.ts'
@@ -41,8 +42,11 @@ export async function openServer(
   const { server, fleet } = configuration.effective
   if (options.fleetPort !== undefined && (fleet.host ?? '') === '')
     log.warn({}, '--fleet-port has no effect, because fleet.host is not set')
+  const choice = chooseProgramListener()
+  logListener(choice, log)
   const opened = await openHostServer({
     hostApi,
+    listener: choice.listener,
     token,
     version: VERSION,
     clock: realClock,

@@ -12,6 +12,7 @@ import { helperRoutes } from '../protocol/routes.ts'
 import type { Http } from '../providers/http/http-types.ts'
 import { createHttpHandler, type HttpHandler } from '../transport/http.ts'
 import { type Address, createApp, listen } from '../transport/listener.ts'
+import type { HttpListener } from '../transport/listener-port.ts'
 import { type Reply, refusal, send, sendWithoutBody } from '../transport/reply.ts'
 import type { Admission, AdmissionCheck } from '../transport/request-checks.ts'
 import { createRequestCounter, type RequestCounter } from '../transport/request-counter.ts'
@@ -26,6 +27,7 @@ import { createUpstream } from './upstream.ts'
 
 export interface HelperServerOptions {
   readonly settings: HelperSettings
+  readonly listener: HttpListener
   readonly http: Http
   readonly clock: Clock
   readonly log: Log
@@ -44,9 +46,9 @@ export interface HelperServer {
   close(): Promise<void>
 }
 
-export function startHelperServer(options: HelperServerOptions): Result<HelperServer> {
+export async function startHelperServer(options: HelperServerOptions): Promise<Result<HelperServer>> {
   const { settings, http, clock, log, address } = options
-  const app = createApp()
+  const app = createApp(options.listener)
   if (!app.ok) return app
   const upstream = createUpstream(http, clock)
   const routes = createHelperRoutes({
@@ -63,8 +65,8 @@ export function startHelperServer(options: HelperServerOptions): Result<HelperSe
     counter,
     bodyBytesMax: HELPER_BODY_BYTES_MAX,
   })
-  app.value.any('/*', limitRequests(handler, counter, options))
-  const listening = listen(app.value, address, '--port')
+  app.value.any(limitRequests(handler, counter, options))
+  const listening = await listen(app.value, address, '--port')
   if (!listening.ok) return listening
   const stopReporting = startReporting(counter, options)
   const finish = (): void => {

@@ -5,6 +5,11 @@
 // ---- HTTP ------------------------------------------------------------------------------------------------------
 export const HTTP_BODY_BYTES_MAX = 1024 * 1024
 export const HTTP_BODY_SECONDS_MAX = 30
+/** The first line and the headers of a request, together. */
+export const HTTP_HEAD_BYTES_MAX = 16 * 1024
+export const HTTP_HEAD_SECONDS_MAX = 10
+/** A connection without a request, or one that does not read its reply. */
+export const HTTP_IDLE_SECONDS_MAX = 10
 export const JSON_DEPTH_MAX = 32
 export const JSON_KEYS_MAX = 10_000
 /** Keys that reach into an object's prototype; refused at every depth. */

@@ -254,9 +254,9 @@ describe('sources without a violation', () => {
     ],
     [
       'transport/a.ts',
-      "import type { FrontDesk } from '../actors/api/host-api.ts'\nimport type { HttpRequest } from 'uWebSockets.js'",
+      "import type { FrontDesk } from '../actors/api/host-api.ts'\nimport { Counter } from './metrics.ts'",
     ],
-    ['transport/listener.ts', "import uWS, { type TemplatedApp } from 'uWebSockets.js'"],
+    ['transport/native/a.ts', "import type * as uWS from 'uWebSockets.js'"],
     ['worker/dialer.ts', "import { WebSocket } from 'undici'\nimport { a } from '../actors/runtime/a.ts'"],
     [
       'core/a.ts',

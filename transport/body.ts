@@ -4,10 +4,11 @@
  * Every chunk is copied, because the library reuses its memory after the callback. The library also closes a connection
  * whose body is slower than 16 KiB/s after about ten seconds, without calling this code.
  */
-import type { HttpResponse } from 'uWebSockets.js'
+
 import type { Clock } from '../core/ports.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
 import type { Exchange } from './exchange.ts'
+import type { ListenerResponse } from './listener-port.ts'
 import type { RequestHead } from './request-head.ts'
 
 export type Body =
@@ -39,7 +40,7 @@ export type BodyUse = 'kept' | 'counted'
  * A counted body is empty, so that a route without a body does not keep a client's data in memory.
  */
 export function readBody(
-  response: HttpResponse,
+  response: ListenerResponse,
   head: RequestHead,
   use: BodyUse,
   clock: Clock,

@@ -4,7 +4,7 @@
  * The library accepts a chunk whole or in part. The rest of the chunk is written again when the socket is writable, and
  * the next chunk is read only after that. So a slow client costs the memory of one chunk.
  */
-import type { HttpResponse } from 'uWebSockets.js'
+import type { ListenerResponse } from './listener-port.ts'
 
 /** A chunk that was written only in part. */
 interface PendingChunk {
@@ -18,12 +18,12 @@ interface PendingChunk {
 export type ChunkResult = 'chunk' | 'all' | 'gone'
 
 export class ChunkedBody {
-  readonly #response: HttpResponse
+  readonly #response: ListenerResponse
   readonly #size: number
   #pending: PendingChunk | undefined
 
   /** The head must be written before, without Content-Length, which the library writes itself. */
-  constructor(response: HttpResponse, size: number) {
+  constructor(response: ListenerResponse, size: number) {
     this.#response = response
     this.#size = size
     response.onWritable((from) => this.#resume(from))

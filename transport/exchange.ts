@@ -4,9 +4,10 @@
  * The client may disconnect at any time; later replies are dropped. No other object holds the library's response, so
  * writing twice or too late is impossible.
  */
-import type { HttpResponse } from 'uWebSockets.js'
+
 import type { Clock } from '../core/ports.ts'
 import { ChunkedBody } from './chunked-body.ts'
+import type { ListenerResponse } from './listener-port.ts'
 import { type Download, type Headers, type Reply, send, writeHead } from './reply.ts'
 import { StreamedBody } from './streamed-body.ts'
 
@@ -14,13 +15,13 @@ import { StreamedBody } from './streamed-body.ts'
 export const REFUSED_BODY_MS_MAX = 10_000
 
 export class Exchange {
-  readonly #response: HttpResponse
+  readonly #response: ListenerResponse
   readonly #extra: Headers | undefined
   readonly #onEnd: (() => void)[] = []
   #isAnswered = false
   #isEnded = false
 
-  constructor(response: HttpResponse, extra: Headers | undefined) {
+  constructor(response: ListenerResponse, extra: Headers | undefined) {
     this.#response = response
     this.#extra = extra
     response.onAborted(() => this.#end())

@@ -4,13 +4,14 @@
  * The order of checks: framing, admission, path and method, parameters and query, body, handler. Replies that are ready within
  * the library's callback are sent there; all others go through an `Exchange`.
  */
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
+
 import type { Clock, Log } from '../core/ports.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
 import type { Parsed } from '../protocol/parse.ts'
 import { type Body, framingError, readBody } from './body.ts'
 import { Exchange } from './exchange.ts'
 import { isJsonContent, readJsonBody } from './json-body.ts'
+import type { ListenerRequest, ListenerResponse } from './listener-port.ts'
 import {
   type Download,
   type Headers,
@@ -38,7 +39,7 @@ export interface HttpHandlerOptions {
 }
 
 export interface HttpHandler {
-  handle(response: HttpResponse, request: HttpRequest): void
+  handle(response: ListenerResponse, request: ListenerRequest): void
   /** From now on every new request is refused with 503. */
   refuseNew(): void
   isRefusing(): boolean
@@ -96,7 +97,7 @@ class RoutingHttpHandler implements HttpHandler {
     return this.#waiting.size
   }
 
-  handle(response: HttpResponse, request: HttpRequest): void {
+  handle(response: ListenerResponse, request: ListenerRequest): void {
     const head = readHead(request)
     const found = this.#options.route(head.path)
     const row = found?.path.byMethod.get(head.method)
@@ -116,8 +117,8 @@ class RoutingHttpHandler implements HttpHandler {
 
   /** Never throws, because the library ends the process when a callback throws. */
   #decide(
-    response: HttpResponse,
-    request: HttpRequest,
+    response: ListenerResponse,
+    request: ListenerRequest,
     head: RequestHead,
     found: RouteMatch<ServedRoute> | undefined,
   ): HttpDecision {
@@ -138,7 +139,7 @@ class RoutingHttpHandler implements HttpHandler {
 
   /** `undefined`: the reply comes later. */
   #routeRequest(
-    response: HttpResponse,
+    response: ListenerResponse,
     query: () => string,
     head: RequestHead,
     found: RouteMatch<ServedRoute> | undefined,
@@ -159,7 +160,7 @@ class RoutingHttpHandler implements HttpHandler {
   }
 
   #receiveBody(
-    response: HttpResponse,
+    response: ListenerResponse,
     head: RequestHead,
     asked: CheckedRequest,
     cors: Headers | undefined,

@@ -4,8 +4,9 @@
  * Handlers return values, so they cannot write twice or after the client has disconnected. Header values are checked
  * when a reply is created, because the library would send a line break unchanged.
  */
-import type { HttpResponse } from 'uWebSockets.js'
+
 import type { Refusal, Result } from '../core/result.ts'
+import type { ListenerResponse } from './listener-port.ts'
 import { STATUS_OF, statusLine } from './status.ts'
 
 export type Headers = readonly (readonly [name: string, value: string])[]
@@ -132,7 +133,7 @@ export function createCachedJson(): (value: object) => Reply {
 }
 
 /** Writes a whole reply. Call it once, inside `cork`. */
-export function send(response: HttpResponse, reply: Reply, extra?: Headers): void {
+export function send(response: ListenerResponse, reply: Reply, extra?: Headers): void {
   writeHead(response, reply, extra)
   if (reply.status === 204) response.endWithoutBody()
   else response.end(reply.body)
@@ -145,17 +146,18 @@ export function send(response: HttpResponse, reply: Reply, extra?: Headers): voi
 const COLLECTED_BYTES_MAX = 16 * 1024
 
 /** Answers a request whose end is unclear, and closes: bytes behind its head are never read as another request. */
-export function sendAndClose(response: HttpResponse, reply: Reply, extra?: Headers): void {
+export function sendAndClose(response: ListenerResponse, reply: Reply, extra?: Headers): void {
   writeHead(response, reply, extra)
   // JSON may end with spaces.
   response.end(`${String(reply.body)}${' '.repeat(COLLECTED_BYTES_MAX)}`, true)
 }
 
 /** The reply to HEAD: the length of the body without the body, which would corrupt the next reply. */
-export function sendWithoutBody(response: HttpResponse, reply: Reply, extra?: Headers): void {
+export function sendWithoutBody(response: ListenerResponse, reply: Reply, extra?: Headers): void {
   writeHead(response, reply, extra)
   // With the length as an argument the library would wait for that many bytes.
-  response.writeHeader('content-length', String(Buffer.byteLength(reply.body))).endWithoutBody()
+  response.writeHeader('content-length', String(Buffer.byteLength(reply.body)))
+  response.endWithoutBody()
 }
 
 /**
@@ -168,7 +170,7 @@ const JSON_LINES = headerLines(JSON_TYPE)
 
 /** Writes status and headers of a reply whose body follows in chunks. */
 export function writeHead(
-  response: HttpResponse,
+  response: ListenerResponse,
   reply: Pick<Reply, 'status' | 'type' | 'headers'>,
   extra: Headers | undefined,
 ): void {
@@ -179,6 +181,6 @@ export function writeHead(
   if (extra !== undefined) writeHeaders(response, extra)
 }
 
-function writeHeaders(response: HttpResponse, headers: Headers): void {
+function writeHeaders(response: ListenerResponse, headers: Headers): void {
   for (const [name, value] of headers) response.writeHeader(name, value)
 }

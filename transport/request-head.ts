@@ -5,8 +5,9 @@
  * counted, and their first value is kept. The returned object is reused for the next request, because nearly every
  * request is answered within its callback. Code that answers later copies what it needs.
  */
-import type { HttpRequest } from 'uWebSockets.js'
+
 import { WORKER_ID_HEADER } from '../protocol/worker.ts'
+import type { ListenerRequest } from './listener-port.ts'
 
 export interface RequestHead {
   method: string
@@ -51,7 +52,7 @@ const head: RequestHead = {
 }
 
 /** Valid until the next request is read. */
-export function readHead(request: HttpRequest): RequestHead {
+export function readHead(request: ListenerRequest): RequestHead {
   // Read this first: getMethod would convert the method to lower case in place.
   head.method = request.getCaseSensitiveMethod()
   head.path = request.getUrl()
@@ -100,7 +101,7 @@ export function announcesBody(read: RequestHead): boolean {
 }
 
 /** The text after the `?`, still encoded. Without a `?` the library returns undefined instead of an empty text. */
-export function readQueryText(request: HttpRequest): string {
+export function readQueryText(request: ListenerRequest): string {
   const query: string | undefined = request.getQuery()
   return query ?? ''
 }

@@ -4,7 +4,7 @@
  * The management listener serves all routes, on loopback only, whatever the configuration says. The fleet listener, for
  * remote workers, serves only the routes that name it. Both call the host API and know no actor and no store.
  */
-import type { TemplatedApp } from 'uWebSockets.js'
+
 import type { HostApi } from '../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
@@ -12,14 +12,8 @@ import { routes } from '../protocol/routes.ts'
 import { isLoopbackHost } from './authentication.ts'
 import { createHostServer, type HostServer } from './host-server.ts'
 import { createHttpHandler, type HttpHandler, STOPPING_REFUSAL } from './http.ts'
-import {
-  type Address,
-  certificateFingerprint,
-  createApp,
-  type Listening,
-  listen,
-  type TlsFiles,
-} from './listener.ts'
+import { type Address, certificateFingerprint, createApp, listen } from './listener.ts'
+import type { HttpListener, ListenerApp, OpenPort, TlsFiles } from './listener-port.ts'
 import { refusal } from './reply.ts'
 import { createFleetCheck, createManagementCheck } from './request-checks.ts'
 import { createRequestCounter, type RequestCounter } from './request-counter.ts'
@@ -39,6 +33,7 @@ import { WorkerSockets } from './sockets/worker.ts'
 
 export interface HostServerOptions {
   readonly hostApi: HostApi
+  readonly listener: HttpListener
   /** The launch token. */
   readonly token: string
   readonly clock: Clock
@@ -69,10 +64,10 @@ export async function openHostServer(options: HostServerOptions): Promise<Result
     requestCounter: counter,
     workers: new WorkerSockets(options),
   }
-  const openedManagement = openManagement(shared)
+  const openedManagement = await openManagement(shared)
   if (!openedManagement.ok || fleet === undefined)
     return openedManagement.ok ? yes(createHostServer(options, openedManagement.value)) : openedManagement
-  const openedFleet = openFleet(shared, fleet)
+  const openedFleet = await openFleet(shared, fleet)
   if (!openedFleet.ok) abandon(openedManagement.value)
   return openedFleet.ok
     ? yes(createHostServer(options, openedManagement.value, openedFleet.value))
@@ -118,15 +113,15 @@ interface SharedParts {
 }
 
 export interface OpenListener {
-  readonly app: TemplatedApp
+  readonly app: ListenerApp
   readonly http: HttpHandler
-  readonly listening: Listening
+  readonly listening: OpenPort
   readonly socketGroups: readonly SocketGroup[]
 }
 
-function openManagement(shared: SharedParts): Result<OpenListener> {
+async function openManagement(shared: SharedParts): Promise<Result<OpenListener>> {
   const { options, table, requestCounter } = shared
-  const made = createApp()
+  const made = createApp(options.listener)
   if (!made.ok) return made
   const admit = createManagementCheck(options.hostApi, options.token)
   const route = createRouter(table.filter((row) => row.listeners.includes('management')))
@@ -140,12 +135,12 @@ function openManagement(shared: SharedParts): Result<OpenListener> {
   )
 }
 
-function openFleet(
+async function openFleet(
   shared: SharedParts,
   fleet: NonNullable<HostServerOptions['fleet']>,
-): Result<OpenListener> {
+): Promise<Result<OpenListener>> {
   const { options, table, requestCounter } = shared
-  const made = createApp(fleet.tls)
+  const made = createApp(options.listener, fleet.tls)
   if (!made.ok) return made
   const route = createRouter(table.filter((row) => row.listeners.includes('fleet')))
   const checks = { ...options, admit: createFleetCheck(options.hostApi), route, counter: requestCounter }
@@ -154,13 +149,13 @@ function openFleet(
   return startListening({ app: made.value, http, socketGroups }, fleet, '--fleet-port or fleet.port')
 }
 
-function startListening(
+async function startListening(
   listener: Omit<OpenListener, 'listening'>,
   address: Address,
   portSettings: string,
-): Result<OpenListener> {
-  listener.app.any('/*', (response, request) => listener.http.handle(response, request))
-  const listening = listen(listener.app, address, portSettings)
+): Promise<Result<OpenListener>> {
+  listener.app.any((response, request) => listener.http.handle(response, request))
+  const listening = await listen(listener.app, address, portSettings)
   if (!listening.ok) for (const group of listener.socketGroups) group.stop()
   return listening.ok ? yes({ ...listener, listening: listening.value }) : listening
 }
@@ -169,7 +164,7 @@ function startListening(
 type ManagementSockets = { readonly [N in SocketName]: SocketGroup }
 
 function serveManagementSockets(
-  app: TemplatedApp,
+  app: ListenerApp,
   shared: SharedParts,
   checks: UpgradeOptions,
   http: HttpHandler,
@@ -188,7 +183,7 @@ function serveManagementSockets(
 }
 
 function serveWorkerSocket(
-  app: TemplatedApp,
+  app: ListenerApp,
   { workers }: SharedParts,
   checks: UpgradeOptions,
   http: HttpHandler,

@@ -32,9 +32,11 @@ const REASON_PHRASES: Readonly<Record<number, string>> = {
   413: 'Payload Too Large',
   426: 'Upgrade Required',
   429: 'Too Many Requests',
+  431: 'Request Header Fields Too Large',
   500: 'Internal Server Error',
   502: 'Bad Gateway',
   503: 'Service Unavailable',
+  505: 'HTTP Version Not Supported',
 }
 
 /** Code and reason phrase, such as `404 Not Found`. */

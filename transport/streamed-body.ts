@@ -4,14 +4,14 @@
  * The library keeps what the socket does not accept. StreamedBody asks for the next chunk only when the socket has
  * accepted everything, so a slow client costs the memory of one chunk.
  */
-import type { HttpResponse } from 'uWebSockets.js'
+import type { ListenerResponse } from './listener-port.ts'
 
 export class StreamedBody {
-  readonly #response: HttpResponse
+  readonly #response: ListenerResponse
   #resume: ((sent: 'chunk' | 'gone') => void) | undefined
 
   /** The head must be written before, without Content-Length. */
-  constructor(response: HttpResponse) {
+  constructor(response: ListenerResponse) {
     this.#response = response
     response.onWritable(() => {
       this.#settle('chunk')

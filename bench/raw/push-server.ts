@@ -9,6 +9,7 @@ import uWS from 'uWebSockets.js'
 import { createInterface } from 'node:readline'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { realClock } from '../../bin/clock.ts'
+import { chooseProgramListener } from '../../bin/program-listener.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { openHostServer } from '../../transport/server.ts'
 import { noMeters, silentLog } from '../silent-log.ts'
@@ -48,6 +49,7 @@ async function startProductServer(): Promise<Publish> {
   }
   const opened = await openHostServer({
     hostApi: hostApi as HostApi,
+    listener: chooseProgramListener().listener,
     token: WATCH_TOKEN,
     clock: realClock,
     log: silentLog,

@@ -24,6 +24,7 @@ import { openLog } from '../log.ts'
 import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
+import { chooseProgramListener, logListener } from '../program-listener.ts'
 import { StopSignals } from '../signals.ts'
 
 export interface OauthHelperOptions extends LogChoice {
@@ -44,7 +45,7 @@ export async function oauthHelper(options: OauthHelperOptions): Promise<void> {
   const settings = readSettings(process.env)
   redactor.addSecrets([settings.tracker.clientSecret])
   const http = createHelperHttp(process.env)
-  const helper = startServer({ options, settings, http, log })
+  const helper = await startServer({ options, settings, http, log })
   const url = urlOf(options.host, helper.port)
   log.info({ url, requestsPerMinute: options.requestsPerMinute }, 'the OAuth helper is serving')
   await new Promise<void>((ended) => {
@@ -63,15 +64,18 @@ export async function oauthHelper(options: OauthHelperOptions): Promise<void> {
 
 const CLOSE_MARGIN_MS = 1_000
 
-function startServer(parts: {
+async function startServer(parts: {
   readonly options: OauthHelperOptions
   readonly settings: HelperSettings
   readonly http: Http
   readonly log: Log
-}): HelperServer {
+}): Promise<HelperServer> {
   const { options, settings, http, log } = parts
-  const helper = startHelperServer({
+  const choice = chooseProgramListener()
+  logListener(choice, log)
+  const helper = await startHelperServer({
     settings,
+    listener: choice.listener,
     http,
     log,
     clock: realClock,

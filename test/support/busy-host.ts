@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { createHost } from '../../actors/root/create-host.ts'
 import { ActorSystem } from '../../actors/runtime/actor-system.ts'
 import { realClock, realRandom } from '../../bin/clock.ts'
+import { chooseProgramListener } from '../../bin/program-listener.ts'
 import { yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { openStore } from '../../store/store.ts'
@@ -74,6 +75,7 @@ const host = createHost({
     const { port } = configuration.value.effective.server
     const server = await openHostServer({
       hostApi,
+      listener: chooseProgramListener().listener,
       token,
       clock: realClock,
       log,

@@ -48,7 +48,8 @@ const LIBRARIES: Readonly<Record<string, RegExp>> = {
   xstate: /^actors\//,
   lmdb: /^store\/lmdb\//,
   undici: /^providers\/http\/|^worker\/(.*\/)?dial[a-z-]*\.ts$/,
-  'uWebSockets.js': /^transport\/listener[a-z-]*\.ts$/,
+  'uWebSockets.js': /^transport\/native\//,
+  ws: /^transport\/node\//,
   'prom-client': /^transport\/metrics\.ts$/,
   ssh2: /^providers\/ssh\.ts$/,
   '@lydell/node-pty': /^worker\/inside\/terminal[a-z-]*\.ts$/,
@@ -61,7 +62,6 @@ const LIBRARIES: Readonly<Record<string, RegExp>> = {
 }
 /** Where a library's types may be named, when that is a wider place than where it is loaded. */
 const LIBRARY_TYPES: Readonly<Record<string, RegExp>> = {
-  'uWebSockets.js': /^transport\//,
   '@xterm/headless': /^worker\/terminal\//,
 }
 

@@ -11,6 +11,7 @@ import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostServer } from '../../transport/host-server.ts'
 import { type HostServerOptions, openHostServer } from '../../transport/server.ts'
 import { createFakeHostApi, type FakeHostApi } from './fake-host-api.ts'
+import { testListener } from './test-listener.ts'
 
 export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
 
@@ -101,6 +102,7 @@ export async function closeServer(server: HostServer, clock: Clock | undefined):
 export function serverOptions(hostApi: HostApi, given: Partial<HostServerOptions> = {}): HostServerOptions {
   return {
     hostApi,
+    listener: testListener(),
     token: TOKEN,
     version: '0.1.0',
     clock: realClock,

@@ -4,7 +4,7 @@
  * The socket opens whatever the run's state is. The host API decides whether a session is possible, and the socket sends
  * its refusal as a frame.
  */
-import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
+
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
@@ -15,6 +15,7 @@ import {
   SOCKET_IDLE_SECONDS,
 } from '../../protocol/limits.ts'
 import type { ParamsOf } from '../../protocol/routes.ts'
+import type { ListenerApp, ServerSocket } from '../listener-port.ts'
 import { refusal } from '../reply.ts'
 import { CLOSE } from './bounded-sender.ts'
 import type { SocketGroup } from './socket-group.ts'
@@ -37,7 +38,7 @@ const TOO_MANY_TERMINALS = refusal(503, 'too many terminals are open; close one'
 
 /** Registers the socket with the listener. @param upgradeFor creates the handler that admits or refuses a connection */
 export function serveAttach(
-  app: TemplatedApp,
+  app: ListenerApp,
   path: string,
   upgradeFor: (admitSocket: AdmitSocket) => Upgrade,
   { hostApi, clock, meters, log }: AttachSocketOptions,
@@ -54,7 +55,7 @@ export function serveAttach(
     return { ok: true, data }
   }
 
-  function opened(socket: WebSocket<TerminalSocketData>): void {
+  function opened(socket: ServerSocket<TerminalSocketData>): void {
     const data = socket.getUserData()
     const terminal = new TerminalSocket(socket, clock, onTooSlow)
     data.terminal = terminal
@@ -70,7 +71,7 @@ export function serveAttach(
   }
 
   const withTerminal = (
-    socket: WebSocket<TerminalSocketData>,
+    socket: ServerSocket<TerminalSocketData>,
     run: (terminal: TerminalSocket) => void,
   ): void => {
     const { terminal } = socket.getUserData()

@@ -6,15 +6,14 @@
  * the close frame follows. Closing at once would lose the code and the reason behind the backlog. A socket that does not
  * drain within `DRAIN_MS_MAX` is terminated without a close frame.
  */
-import type { WebSocket } from 'uWebSockets.js'
+
 import type { Cancel, Clock } from '../../core/ports.ts'
+import { DROPPED, type ServerSocket } from '../listener-port.ts'
 
 /** How long a closing socket may take to read its backlog. */
 export const DRAIN_MS_MAX = 5_000
 /** A close frame has 125 bytes, two of which are the code. */
 const REASON_BYTES_MAX = 123
-/** The library's result for a message above the backlog limit. */
-const DROPPED = 2
 
 /** WebSocket close codes that the host uses (RFC 6455 §7.4.1, and 1013 from the registry). */
 export const CLOSE = {
@@ -27,7 +26,7 @@ export const CLOSE = {
 } as const
 
 export class BoundedSender {
-  readonly #socket: WebSocket<unknown>
+  readonly #socket: ServerSocket<unknown>
   readonly #clock: Clock
   readonly #onClosing: () => void
   #state: 'open' | 'closing' | 'closed' = 'open'
@@ -36,7 +35,7 @@ export class BoundedSender {
   #cancelTermination: Cancel | undefined
 
   /** @param onClosing unsubscribes the socket from messages that are sent to it elsewhere */
-  constructor(socket: WebSocket<unknown>, clock: Clock, onClosing: () => void) {
+  constructor(socket: ServerSocket<unknown>, clock: Clock, onClosing: () => void) {
     this.#socket = socket
     this.#clock = clock
     this.#onClosing = onClosing

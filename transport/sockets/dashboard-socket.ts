@@ -5,9 +5,10 @@
  * read, pushes wait here (their text is shared by all sockets). Then the queued pushes are sent and the library's topics
  * take over in the same tick, so no push is lost, repeated or out of order.
  */
-import type { WebSocket } from 'uWebSockets.js'
+
 import type { Clock } from '../../core/ports.ts'
 import { DASHBOARD_BACKLOG_BYTES_MAX, DASHBOARD_FRAMES_PER_10_SECONDS_MAX } from '../../protocol/limits.ts'
+import type { ServerSocket } from '../listener-port.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'
 
 /** A push as bytes. `runId`: the run whose event it is; undefined for all other pushes. */
@@ -31,7 +32,7 @@ const WINDOW_MS = 10_000
 export class DashboardSocket {
   readonly sender: BoundedSender
   readonly subscribedRuns = new Set<string>()
-  readonly #socket: WebSocket<DashboardSocketData>
+  readonly #socket: ServerSocket<DashboardSocketData>
   readonly #clock: Clock
   #isLive = false
   #queued: EncodedPush[] = []
@@ -39,7 +40,7 @@ export class DashboardSocket {
   #windowFrom: number
   #framesInWindow = 0
 
-  constructor(socket: WebSocket<DashboardSocketData>, clock: Clock) {
+  constructor(socket: ServerSocket<DashboardSocketData>, clock: Clock) {
     this.#socket = socket
     this.#clock = clock
     this.#windowFrom = clock.monotonic()

@@ -5,7 +5,7 @@
  * all runs, one for each subscribed run. A socket with subscriptions leaves the topic of all runs, so no event arrives
  * twice.
  */
-import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
+
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
@@ -18,6 +18,7 @@ import {
   SOCKET_IDLE_SECONDS,
 } from '../../protocol/limits.ts'
 import { createChecker, parseJson } from '../../protocol/parse.ts'
+import type { ListenerApp, ServerSocket } from '../listener-port.ts'
 import { CLOSE } from './bounded-sender.ts'
 import {
   DashboardSocket,
@@ -48,7 +49,7 @@ const LABELS = { socket: 'dashboard' }
 
 /** Registers the socket with the listener. @param upgrade admits or refuses a connection */
 export function serveDashboard(
-  app: TemplatedApp,
+  app: ListenerApp,
   path: string,
   upgrade: Upgrade,
   options: DashboardSocketsOptions,
@@ -58,7 +59,7 @@ export function serveDashboard(
 
 class ServedDashboards implements DashboardSockets {
   readonly stop: () => void
-  readonly #app: TemplatedApp
+  readonly #app: ListenerApp
   readonly #options: DashboardSocketsOptions
   readonly #dashboards = new Set<DashboardSocket>()
   /** Dashboards that have not read their hello yet. */
@@ -66,7 +67,7 @@ class ServedDashboards implements DashboardSockets {
   /** By run id, the number of subscribers; nothing is published for a run without any. */
   readonly #subscriberCounts = new Map<string, number>()
 
-  constructor(app: TemplatedApp, path: string, upgrade: Upgrade, options: DashboardSocketsOptions) {
+  constructor(app: ListenerApp, path: string, upgrade: Upgrade, options: DashboardSocketsOptions) {
     this.#app = app
     this.#options = options
     app.ws<DashboardSocketData>(path, {
@@ -98,7 +99,7 @@ class ServedDashboards implements DashboardSockets {
     for (const dashboard of [...this.#dashboards]) dashboard.sender.closeAfterDrain(code, reason)
   }
 
-  #onOpen(socket: WebSocket<DashboardSocketData>): void {
+  #onOpen(socket: ServerSocket<DashboardSocketData>): void {
     const dashboard = new DashboardSocket(socket, this.#options.clock)
     socket.getUserData().dashboard = dashboard
     this.#dashboards.add(dashboard)
@@ -206,7 +207,7 @@ class ServedDashboards implements DashboardSockets {
 }
 
 function withDashboard(
-  socket: WebSocket<DashboardSocketData>,
+  socket: ServerSocket<DashboardSocketData>,
   run: (dashboard: DashboardSocket) => void,
 ): void {
   const { dashboard } = socket.getUserData()

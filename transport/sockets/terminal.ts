@@ -4,7 +4,7 @@
  * Token buckets limit frames and bytes: a long text may be pasted and a key held down, but no terminal can occupy a
  * worker's connection.
  */
-import type { WebSocket } from 'uWebSockets.js'
+
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import type { Clock } from '../../core/ports.ts'
 import { AttachInput, type AttachOutput } from '../../protocol/dashboard.ts'
@@ -17,6 +17,7 @@ import {
   TEXT_CHARS_MAX,
 } from '../../protocol/limits.ts'
 import { createChecker, parseJson } from '../../protocol/parse.ts'
+import type { ServerSocket } from '../listener-port.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'
 
 /** The library's user data of each socket. */
@@ -36,7 +37,7 @@ export class TerminalSocket implements ViewSender {
   #receiver: ViewReceiver | undefined
 
   /** @param onTooSlow called when the socket is closed for its backlog */
-  constructor(socket: WebSocket<TerminalSocketData>, clock: Clock, onTooSlow: () => void) {
+  constructor(socket: ServerSocket<TerminalSocketData>, clock: Clock, onTooSlow: () => void) {
     this.#sender = new BoundedSender(socket, clock, () => {})
     this.#frames = new FrameRateBucket(clock, ATTACH_FRAMES_PER_SECOND, ATTACH_FRAMES_AT_ONCE)
     this.#bytes = new FrameRateBucket(clock, ATTACH_INPUT_BYTES_PER_SECOND, ATTACH_INPUT_BYTES_AT_ONCE)

@@ -3,10 +3,11 @@
  *
  * An upgrade passes the same checks as any request, and is refused with the same plain HTTP replies.
  */
-import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js'
+
 import type { Log } from '../../core/ports.ts'
 import type { Parsed } from '../../protocol/parse.ts'
 import { framingError } from '../body.ts'
+import type { ListenerRequest, ListenerResponse, UpgradeContext } from '../listener-port.ts'
 import { type Headers, type Reply, refusal, send, sendAndClose } from '../reply.ts'
 import type { AdmissionCheck } from '../request-checks.ts'
 import type { RequestCounter } from '../request-counter.ts'
@@ -14,7 +15,7 @@ import { announcesBody, type RequestHead, readHead, readQueryText } from '../req
 import { decodeParams, percentDecode, type RouteMatch, type Router } from '../router.ts'
 import type { RouteParameters, ServedRoute } from '../routes/route-table.ts'
 
-export type Upgrade = (response: HttpResponse, request: HttpRequest, context: us_socket_context_t) => void
+export type Upgrade = (response: ListenerResponse, request: ListenerRequest, context: UpgradeContext) => void
 
 /**
  * Returns the user data of the new socket, or a refusal.

@@ -6,9 +6,10 @@
  * All frames of one tick (one commit may dispatch eight runs to a worker) are sent together, because a system call for
  * each would cost more than creating the frame.
  */
-import type { WebSocket } from 'uWebSockets.js'
+
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Clock } from '../../core/ports.ts'
+import type { ServerSocket } from '../listener-port.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'
 
 /** The library's user data of each socket. */
@@ -20,7 +21,7 @@ export interface WorkerSocketData {
 
 export class WorkerSocket implements WorkerSender {
   readonly address: string
-  readonly #socket: WebSocket<WorkerSocketData>
+  readonly #socket: ServerSocket<WorkerSocketData>
   /** The frames of this tick; undefined when there are none, to save memory. */
   #batch: string[] | undefined
   #batchChars = 0
@@ -29,7 +30,7 @@ export class WorkerSocket implements WorkerSender {
   #receiver: WorkerReceiver | undefined
 
   /** @param onTooSlow called when a socket is closed for its backlog; the same function for all sockets */
-  constructor(socket: WebSocket<WorkerSocketData>, clock: Clock, onTooSlow: () => void) {
+  constructor(socket: ServerSocket<WorkerSocketData>, clock: Clock, onTooSlow: () => void) {
     this.address = formatAddress(socket.getRemoteAddressAsText())
     this.#socket = socket
     this.#sender = new BoundedSender(socket, clock, doNothing)

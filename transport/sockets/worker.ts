@@ -4,7 +4,7 @@
  * The host API handles the frames and limits the unregistered sockets. The limit is asked before the upgrade, so that
  * many of them cost as little as possible. A worker that proves itself in the upgrade request is outside the limit.
  */
-import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
+
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
@@ -15,6 +15,7 @@ import {
   WORKER_UNREGISTERED_FRAME_BYTES_MAX,
 } from '../../protocol/limits.ts'
 import { readBearer } from '../authentication.ts'
+import type { ListenerApp, ServerSocket } from '../listener-port.ts'
 import { refusal } from '../reply.ts'
 import type { RequestHead } from '../request-head.ts'
 import { CLOSE } from './bounded-sender.ts'
@@ -49,7 +50,7 @@ export class WorkerSockets {
   }
 
   /** Registers the socket with one listener. @param upgradeFor creates the handler that admits or refuses a connection */
-  serve(app: TemplatedApp, path: string, upgradeFor: (admitSocket: AdmitSocket) => Upgrade): SocketGroup {
+  serve(app: ListenerApp, path: string, upgradeFor: (admitSocket: AdmitSocket) => Upgrade): SocketGroup {
     const group = new WorkerSocketGroup(this.#options, (by) => this.#count(by))
     app.ws<WorkerSocketData>(path, {
       maxPayloadLength: FRAME_BYTES_READ_MAX,
@@ -109,7 +110,7 @@ class WorkerSocketGroup implements SocketGroup {
     return this.#options.hostApi.proveWorker(workerIds === 0 ? undefined : workerId, secret)
   }
 
-  onOpen(socket: WebSocket<WorkerSocketData>): void {
+  onOpen(socket: ServerSocket<WorkerSocketData>): void {
     const { clock, meters } = this.#options
     const onTooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
     const workerSocket = new WorkerSocket(socket, clock, onTooSlow)
@@ -126,13 +127,13 @@ class WorkerSocketGroup implements SocketGroup {
     else workerSocket.close(CLOSE.tryAgainLater, joined.refusal.message)
   }
 
-  onMessage(socket: WebSocket<WorkerSocketData>, bytes: ArrayBuffer, isBinary: boolean): void {
+  onMessage(socket: ServerSocket<WorkerSocketData>, bytes: ArrayBuffer, isBinary: boolean): void {
     const { workerSocket } = socket.getUserData()
     if (workerSocket === undefined) return
     this.#guard(workerSocket, () => workerSocket.onMessage(bytes, isBinary))
   }
 
-  onClose(socket: WebSocket<WorkerSocketData>): void {
+  onClose(socket: ServerSocket<WorkerSocketData>): void {
     const { workerSocket } = socket.getUserData()
     if (workerSocket === undefined) return
     this.#sockets.delete(workerSocket)

@@ -11,6 +11,7 @@ import {
 import { readHelperSettings } from '../../../oauth-helper/settings.ts'
 import { createHttp } from '../../../providers/http/http.ts'
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts'
+import { testListener } from '../../support/test-listener.ts'
 
 export interface ReceivedRequest {
   readonly method: string
@@ -101,7 +102,8 @@ export async function startHelper(more: Partial<HelperServerOptions> = {}): Prom
   if (!settings.ok) throw new Error(settings.refusal.message)
   const log = createRecordingLog()
   const http = createHttp({ clock: realClock, random: realRandom })
-  const opened = startHelperServer({
+  const opened = await startHelperServer({
+    listener: testListener(),
     settings: settings.value,
     http,
     clock: realClock,

@@ -106,6 +106,8 @@ test('the query may carry the token, and without one there is no socket', async 
         `GET ${path} HTTP/1.1`,
         'Host: localhost',
         'Upgrade: websocket',
+        'Connection: Upgrade',
+        'Sec-WebSocket-Version: 13',
         'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
         '\r\n',
       ].join('\r\n'),

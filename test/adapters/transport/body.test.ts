@@ -1,9 +1,10 @@
 /** Request bodies: kept for routes that read them, and only counted for all others. */
-import type { HttpResponse } from 'uWebSockets.js'
+
 import { expect, test } from '@jest/globals'
 import { HTTP_BODY_BYTES_MAX } from '../../../protocol/limits.ts'
 import { type Body, type BodyUse, readBody } from '../../../transport/body.ts'
 import { Exchange } from '../../../transport/exchange.ts'
+import type { ListenerResponse } from '../../../transport/listener-port.ts'
 import type { RequestHead } from '../../../transport/request-head.ts'
 import { createSettableClock } from '../../support/test-resources.ts'
 
@@ -12,7 +13,7 @@ const PIECE = 64 * 1024
 /** A response of the library that hands out chunks, and counts how many are copied. */
 function reading(use: BodyUse, contentLength = '') {
   let give = (_piece: ArrayBuffer, _isLast: boolean): void => {}
-  const response: HttpResponse = Object({
+  const response: ListenerResponse = Object({
     onAborted: () => response,
     onData: (handler: typeof give) => {
       give = handler

@@ -8,6 +8,7 @@ import { configDefaults } from '../../../protocol/config.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../../../protocol/limits.ts'
 import { settlePromises } from '../../support/manual-clock.ts'
 import { createRawClient, requestText } from '../../support/raw-client.ts'
+import { testListener } from '../../support/test-listener.ts'
 import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
 import { until } from '../../support/until.ts'
 
@@ -153,7 +154,9 @@ test('broken percent-encoding is refused, in the path and in the query', async (
 test('an unknown path is 404, an unknown method 405 with Allow, HEAD included', async () => {
   const { client } = await open()
   expect((await client.ask(requestText('GET', '/api/nothing', AUTH))).status).toBe(404)
-  for (const method of ['POST', 'DELETE', 'PATCH', 'TRACE', 'OPTIONS', 'FOO', 'get']) {
+  // Node's parser refuses methods that it does not know.
+  const unregistered = testListener().name === 'node' ? [] : ['FOO', 'get']
+  for (const method of ['POST', 'DELETE', 'PATCH', 'TRACE', 'OPTIONS', ...unregistered]) {
     const reply = await client.ask(requestText(method, '/api/config', AUTH))
     expect([method, reply.status, reply.headers.get('allow')]).toEqual([method, 405, 'GET'])
   }
@@ -230,15 +233,21 @@ test('some requests are answered by the parser itself', async () => {
     return reply === 'silence' ? reply : reply.status
   }
   const SILENCE_MS = 300
-  const unfinished = (text: string) => once(text, SILENCE_MS)
-  expect(await once('GET /api/health HTTP/1.0\r\nHost: localhost\r\n\r\n')).toBe(505)
-  expect(await once('GET /api/heal')).toBe(505)
-  expect(await unfinished('GET /api/health HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n')).toBe('silence')
-  expect(await once('garbage\r\n\r\n')).toBe(505)
-  // RFC 9112 §3.2 asks for 400; the parser treats a request without any header as unfinished.
-  expect(await once('GET /api/health HTTP/1.1\r\nAccept: */*\r\n\r\n')).toBe(400)
-  expect(await unfinished('GET /api/health HTTP/1.1\r\n\r\n')).toBe('silence')
-  expect(await once('GET /api/health HTTP/1.1\r\nHost:\r\n\r\n')).toBe(403)
+  type Answer = number | 'silence'
+  // RFC 9112 §3.2 asks for 400; the native parser treats a request without any header as unfinished.
+  const requests: readonly (readonly [string, native: Answer, node: Answer])[] = [
+    ['GET /api/health HTTP/1.0\r\nHost: localhost\r\n\r\n', 505, 505],
+    ['GET /api/heal', 505, 'silence'],
+    ['GET /api/health HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n', 'silence', 400],
+    ['garbage\r\n\r\n', 505, 400],
+    ['GET /api/health HTTP/1.1\r\nAccept: */*\r\n\r\n', 400, 400],
+    ['GET /api/health HTTP/1.1\r\n\r\n', 'silence', 400],
+    ['GET /api/health HTTP/1.1\r\nHost:\r\n\r\n', 403, 403],
+  ]
+  for (const [text, native, node] of requests) {
+    const answer = testListener().name === 'node' ? node : native
+    expect([text, await (answer === 'silence' ? once(text, SILENCE_MS) : once(text))]).toEqual([text, answer])
+  }
 })
 
 test('no secret of a request is logged', async () => {

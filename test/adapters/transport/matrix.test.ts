@@ -6,6 +6,7 @@ import { expect, test } from '@jest/globals'
 import { type Route, routes } from '../../../protocol/routes.ts'
 import { CREDENTIAL, LISTED_ORIGIN, WORKER_ID } from '../../support/fake-host-api.ts'
 import { createRawClient, type RawReply } from '../../support/raw-client.ts'
+import { testListener } from '../../support/test-listener.ts'
 import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const CLIENTS = 8
@@ -271,7 +272,7 @@ function* allMethodsAndPresentations(): Generator<MatrixRequest> {
 async function ask(port: number, all: Iterable<MatrixRequest>, oracle: Oracle) {
   const statuses = new Map<number, number>()
   const wrong: string[] = []
-  const left = all[Symbol.iterator]()
+  const left = everyNth(all, testListener().name === 'node' ? NODE_SHARE : 1)
   await Promise.all(
     Array.from({ length: CLIENTS }, async () => {
       const client = createRawClient(port)
@@ -285,6 +286,14 @@ async function ask(port: number, all: Iterable<MatrixRequest>, oracle: Oracle) {
     }),
   )
   return { statuses, wrong: wrong.slice(0, 5) }
+}
+
+/** The rules are the same on every listener; Node's takes three times as long for all of these requests. */
+const NODE_SHARE = 7
+
+function* everyNth<T>(all: Iterable<T>, n: number): Generator<T> {
+  let at = 0
+  for (const element of all) if (at++ % n === 0) yield element
 }
 
 function differences(reply: RawReply, { status, sharedWith, ours }: ExpectedReply): string {

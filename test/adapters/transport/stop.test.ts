@@ -77,7 +77,12 @@ test('an upgrade on an open connection is refused while the server stops', async
   await late.ask(requestText('GET', '/api/config', headers))
   await until('the host handles the first request', () => hostApi.patches.length === 1)
   void server.close('stop')
-  const upgrade = ['Upgrade: websocket', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==']
+  const upgrade = [
+    'Upgrade: websocket',
+    'Connection: Upgrade',
+    'Sec-WebSocket-Version: 13',
+    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+  ]
   expect((await late.ask(requestText('GET', '/ws', [...headers, ...upgrade]))).status).toBe(503)
   await closeServer(server, clock)
 })

@@ -117,7 +117,8 @@ test('a frame far beyond every limit is not read', async () => {
   const { client, receiver } = await connectWorker()
   receiver.register()
   client.sendText('x'.repeat(2 * WORKER_FRAME_BYTES_MAX))
-  expect((await client.closed).code).toBe(1006)
+  // Node's listener sends a close frame.
+  expect([1006, 1009]).toContain((await client.closed).code)
   await until('the host API knows that the socket is closed', () => receiver.isClosed)
   expect([receiver.frames, receiver.unreadableReasons]).toEqual([[], []])
 })

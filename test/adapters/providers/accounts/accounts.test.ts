@@ -10,6 +10,7 @@ import { type FakeGithub, startGithub } from '../../../support/github/github.ts'
 import { type FakeLinear, startLinear } from '../../../support/linear/linear.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
+import { testListener } from '../../../support/test-listener.ts'
 import { closeAfterTest, configWith, createTestAccounts, refusedAs } from './accounts-fixture.ts'
 
 const PORT = 4400
@@ -40,7 +41,8 @@ async function startTestHelper(linear: FakeLinear, github: FakeGithub): Promise<
   })
   if (!settings.ok) throw new Error(settings.refusal.message)
   const http = createHttp({ clock: realClock, random: realRandom })
-  const helper = startHelperServer({
+  const helper = await startHelperServer({
+    listener: testListener(),
     settings: settings.value,
     http,
     clock: realClock,

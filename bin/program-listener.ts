@@ -1,0 +1,37 @@
+/** `chooseProgramListener` chooses the listener of this program, and `logListener` says why it is not the native one. */
+import { existsSync, realpathSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import type { Log } from '../core/ports.ts'
+import { chooseListener, describeListener, type ListenerChoice } from '../transport/choose-listener.ts'
+
+/** Set to `node`, it leaves the native listener out. */
+const LISTENER_VARIABLE = 'SWITCHYARD_LISTENER'
+
+export function chooseProgramListener(environment: NodeJS.ProcessEnv = process.env): ListenerChoice {
+  const { platform, arch, versions } = process
+  const wanted = environment[LISTENER_VARIABLE] === 'node' ? 'node' : undefined
+  return chooseListener(
+    binariesFolder(),
+    { platform, arch, modules: versions.modules, node: versions.node },
+    wanted,
+  )
+}
+
+/** A native listener is nothing that a person has to know about. */
+export function logListener(choice: ListenerChoice, log: Log): void {
+  const { alteredFile, reason } = choice
+  if (alteredFile !== undefined)
+    log.error(
+      { file: alteredFile },
+      'this binary of the native listener is not the released one and was not loaded; install switchyard again',
+    )
+  if (reason !== undefined) log.info({}, `listener: ${describeListener(choice)}`)
+}
+
+/** The build puts the binaries beside the program; a program from the sources uses those of the package. */
+function binariesFolder(): string {
+  const built = join(dirname(dirname(realpathSync(process.argv[1] ?? ''))), 'listener')
+  if (existsSync(built)) return built
+  return dirname(createRequire(import.meta.url).resolve('uWebSockets.js/package.json'))
+}

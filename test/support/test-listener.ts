@@ -1,0 +1,19 @@
+/**
+ * The listener that tests open their servers with: the one that this machine's programs use, or the one of Node in the
+ * test files that say so.
+ */
+import { chooseProgramListener } from '../../bin/program-listener.ts'
+import type { HttpListener } from '../../transport/listener-port.ts'
+import { nodeListener } from '../../transport/node/node-listener.ts'
+
+let chosen: HttpListener | undefined
+
+/** All servers of this test file use node:http. */
+export function useNodeListener(): void {
+  chosen = nodeListener
+}
+
+export function testListener(): HttpListener {
+  chosen ??= chooseProgramListener().listener
+  return chosen
+}

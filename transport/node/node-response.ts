@@ -1,0 +1,188 @@
+/**
+ * `NodeResponse` implements the port's response with node:http.
+ *
+ * Node accepts every byte and keeps what the socket does not take, so a part counts as sent on, and the next one is asked
+ * for when everything has left. A client that reads nothing for a while is disconnected, because what is kept for it
+ * takes memory.
+ */
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { HTTP_IDLE_SECONDS_MAX } from '../../protocol/limits.ts'
+import type { ListenerResponse } from '../listener-port.ts'
+import type { BodySource } from './request-body.ts'
+import { toArrayBuffer } from './to-array-buffer.ts'
+
+/** Accepts an upgrade; exists only for requests that ask for one. */
+export type AcceptUpgrade = (data: unknown) => void
+
+export class NodeResponse implements ListenerResponse {
+  readonly #response: ServerResponse
+  readonly #socket: Socket
+  readonly #body: BodySource
+  readonly #acceptUpgrade: AcceptUpgrade | undefined
+  #status: readonly [code: number, phrase: string] = [200, 'OK']
+  /** Names and values in turns. */
+  readonly #headers: string[] = []
+  #offset = 0
+  #isEnded = false
+  #isSent = false
+  #isClosing = false
+  #onAborted: () => void = () => {}
+  #onWritable: ((offset: number) => boolean) | undefined
+
+  constructor(response: ServerResponse, socket: Socket, body: BodySource, acceptUpgrade?: AcceptUpgrade) {
+    this.#response = response
+    this.#socket = socket
+    this.#body = body
+    this.#acceptUpgrade = acceptUpgrade
+    // Writing to a connection that has just ended emits an error, which `close` reports as well.
+    response.on('error', () => {})
+    response.on('close', () => this.#onClosed())
+    response.on('drain', () => this.#onDrained())
+    response.on('finish', () => this.#onSent())
+  }
+
+  /** The reply is complete, although it may not have left yet. */
+  get isEnded(): boolean {
+    return this.#isEnded
+  }
+
+  /** The reply has left. */
+  get isSent(): boolean {
+    return this.#isSent
+  }
+
+  /** The connection closes behind this reply. */
+  get isClosing(): boolean {
+    return this.#isClosing
+  }
+
+  get isRequestComplete(): boolean {
+    return this.#response.req.complete
+  }
+
+  closeAfterReply(): void {
+    if (this.#isClosing) return
+    this.#isClosing = true
+    if (!this.#response.headersSent) this.#headers.push('connection', 'close')
+  }
+
+  writeStatus(status: string): void {
+    const mark = status.indexOf(' ')
+    this.#status = [Number(status.slice(0, mark)), status.slice(mark + 1)]
+  }
+
+  writeHeader(name: string, value: string): void {
+    if (name === 'connection') {
+      this.closeAfterReply()
+      return
+    }
+    const [first = '', ...more] = value.split('\r\n')
+    this.#headers.push(name, first)
+    for (const line of more) {
+      const mark = line.indexOf(': ')
+      this.#headers.push(line.slice(0, mark), line.slice(mark + 2))
+    }
+  }
+
+  write(bytes: string | Uint8Array): boolean {
+    this.#sendHead()
+    this.#offset += Buffer.byteLength(bytes)
+    return this.#isTaken(this.#response.write(bytes))
+  }
+
+  end(body: string | Uint8Array = '', closes = false): void {
+    if (!this.#response.headersSent) this.writeHeader('content-length', String(Buffer.byteLength(body)))
+    if (closes) this.closeAfterReply()
+    this.#finish(body)
+  }
+
+  endWithoutBody(): void {
+    this.#finish('')
+  }
+
+  tryEnd(bytes: Uint8Array, size: number): [isTaken: boolean, isEnded: boolean] {
+    if (!this.#response.headersSent) this.writeHeader('content-length', String(size))
+    if (this.#offset + bytes.byteLength >= size) {
+      this.#offset = size
+      this.#finish(bytes)
+      return [true, true]
+    }
+    // The rest of a chunk is empty when this listener asks for it again.
+    return [bytes.byteLength === 0 || this.write(bytes), false]
+  }
+
+  getWriteOffset(): number {
+    return this.#offset
+  }
+
+  onWritable(resume: (offset: number) => boolean): void {
+    this.#onWritable = resume
+  }
+
+  onAborted(run: () => void): void {
+    this.#onAborted = run
+  }
+
+  onData(receive: (piece: ArrayBuffer, isLast: boolean) => void): void {
+    this.#body((piece, isLast) => receive(toArrayBuffer(piece), isLast))
+  }
+
+  /** Node joins the head with the first bytes of a body by itself. */
+  cork(run: () => void): void {
+    run()
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+
+  getRemoteAddressAsText(): ArrayBuffer {
+    return toArrayBuffer(Buffer.from(this.#socket.remoteAddress ?? ''))
+  }
+
+  upgrade<T>(data: T): void {
+    this.#isEnded = true
+    this.#acceptUpgrade?.(data)
+  }
+
+  #sendHead(): void {
+    if (this.#response.headersSent) return
+    const [code, phrase] = this.#status
+    this.#response.writeHead(code, phrase, this.#headers)
+  }
+
+  #finish(rest: string | Uint8Array): void {
+    this.#isEnded = true
+    this.#sendHead()
+    this.#response.end(rest)
+    if (this.#response.writableLength > 0) this.#limitSilence()
+  }
+
+  #isTaken(taken: boolean): boolean {
+    if (!taken) this.#limitSilence()
+    return taken
+  }
+
+  /** The server destroys a connection whose timeout nobody handles. Node sets another timeout after the reply. */
+  #limitSilence(): void {
+    this.#socket.setTimeout(HTTP_IDLE_SECONDS_MAX * 1000)
+  }
+
+  #onDrained(): void {
+    if (this.#isEnded) return
+    this.#socket.setTimeout(0)
+    this.#onWritable?.(this.#offset)
+  }
+
+  #onSent(): void {
+    this.#isSent = true
+    if (this.#isClosing) this.#socket.destroySoon()
+  }
+
+  #onClosed(): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    this.#onAborted()
+  }
+}
