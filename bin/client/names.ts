@@ -21,6 +21,7 @@ const CANDIDATES_MAX = 5
 const AFTER_DIGITS = 'g'
 
 export async function findRun(client: Client, name: string): Promise<Run> {
+  requireName(name, 'run', 'switchyard runs --all')
   if (RUN_ID.test(name)) return await readRun(client, name)
   const [byTicket, byBeginning] = await Promise.all([
     client.listRuns({ ticket: name, limit: 1 }),
@@ -74,23 +75,29 @@ export async function findRuns(client: Client, names: readonly string[]): Promis
 }
 
 export async function findWorker(client: Client, name: string): Promise<WorkerView> {
+  requireName(name, 'worker', 'switchyard workers')
   const { workers } = await client.listWorkers()
-  const exact = workers.find((worker) => worker.id === name) ?? workers.find((worker) => worker.name === name)
+  const exact = workers.find(({ id }) => id === name)
   if (exact !== undefined) return exact
-  const fitting = workers.filter(({ id }) => id.startsWith(name) || id.startsWith(`wk-${name}`))
+  const namesakes = workers.filter((each) => each.name === name)
+  const fitting =
+    namesakes.length > 0
+      ? namesakes
+      : workers.filter(({ id }) => id.startsWith(name) || id.startsWith(`wk-${name}`))
   const [worker] = fitting
   if (worker === undefined)
     throw new ExitError(EXIT.refused, `no worker is called ${name}`, 'switchyard workers')
   if (fitting.length === 1) return worker
   throw ambiguous(
     name,
-    fitting.map((each) => `${each.id.slice('wk-'.length)} (${each.name})`),
-    worker.name,
+    fitting.map((each) => `${each.id.slice('wk-'.length)} (${each.name}, ${each.connection})`),
+    namesakes.length > 0 ? worker.id : worker.name,
   )
 }
 
 /** A ticket that is eligible now, or that has a run. */
 export async function findTicket(client: Client, name: string): Promise<Ticket> {
+  requireName(name, 'ticket', 'switchyard tickets')
   const tickets = await client.listTickets()
   const eligible = tickets.find(({ id, identifier }) => id === name || identifier === name)
   if (eligible !== undefined) return eligible
@@ -98,6 +105,11 @@ export async function findTicket(client: Client, name: string): Promise<Ticket> 
   // The record of a run has the ticket as it was when the run was queued.
   if (run !== undefined) return (await client.explainRun({ id: run.id })).ticket ?? run.ticket
   throw new ExitError(EXIT.refused, `no ticket is called ${name}`, 'switchyard tickets')
+}
+
+/** An empty text, such as a variable of a script that is not set, is the beginning of every id. */
+export function requireName(name: string, what: string, cure: string): void {
+  if (name.trim() === '') throw new ExitError(EXIT.usage, `the name of the ${what} is empty`, cure)
 }
 
 /** @param example a name that is not ambiguous */

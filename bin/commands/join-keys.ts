@@ -2,6 +2,7 @@
 import type { Client } from '../../client/client.ts'
 import { quoteWord } from '../../core/quote-word.ts'
 import type { JoinKey } from '../../protocol/join-key.ts'
+import { requireName } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import type { TableColumn } from '../output/table.ts'
@@ -52,6 +53,7 @@ export async function create(
   { client, output, options, present }: CommandContext<JoinKeyCreateOptions>,
   name: string,
 ): Promise<void> {
+  requireName(name, 'join key', `${LIST} create NAME`)
   const { expires, maxWorkers, ephemeral } = options
   const expiresAt =
     expires === undefined ? undefined : unwrapOrExit(parseExpiry(expires, '--expires', present()))
@@ -91,19 +93,26 @@ export async function remove(
   })
   const done = await client.deleteJoinKey({ id, ...(withWorkers ? { workers: '1' as const } : {}) })
   if (output.format === 'json') output.json(done)
-  else output.data(output.format === 'id' ? id : output.stdout.clean(`${name}: no machine joins any more.`))
+  else if (output.format === 'id') output.data(id)
+  else {
+    const revoked = withWorkers ? `, and its ${countOf(joinKey)} are revoked` : ''
+    output.data(output.stdout.clean(`${name}: no machine joins any more${revoked}.`))
+  }
 }
 
-function lossOf({ name, workers }: JoinKey, withWorkers: boolean): string {
-  const count = `${workers} ${workers === 1 ? 'worker' : 'workers'}`
+const countOf = ({ workers }: JoinKey): string => `${workers} ${workers === 1 ? 'worker' : 'workers'}`
+
+function lossOf(joinKey: JoinKey, withWorkers: boolean): string {
+  const count = countOf(joinKey)
   const those = withWorkers
     ? `removes its ${count} for good, and interrupts their runs`
     : `keeps its ${count}`
-  return `this deletes the join key ${name}, and ${those}`
+  return `this deletes the join key ${joinKey.name}, and ${those}`
 }
 
 /** Names need not be unique, so a name that several keys have is wrong usage. */
 async function findJoinKey(client: Client, named: string): Promise<JoinKey> {
+  requireName(named, 'join key', LIST)
   const { joinKeys } = await client.listJoinKeys()
   const fitting = joinKeys.filter(({ id, name }) => id === named || name === named)
   const [joinKey] = fitting

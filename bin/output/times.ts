@@ -95,11 +95,14 @@ const DURATION = /^(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?$
 const INSTANT =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2}(?:\.\d{1,9})?))?(Z|[+-]\d{2}:?\d{2})?)?$/i
 
+const noTime = (text: string, option: string): Result<never> =>
+  no('invalid', `${option} ${text === '' ? 'is empty' : `${text} is no time`}; write it like ${FORMS}`)
+
 /** Returns the instant in the past that the value of `option` names. */
 export function parseSince(text: string, option: string, present: Present): Result<number> {
   const duration = parseDuration(text)
   const at = duration === undefined ? parseInstant(text, present.offset) : present.now - duration
-  if (at === undefined) return no('invalid', `${option} ${text} is no time; write it like ${FORMS}`)
+  if (at === undefined) return noTime(text, option)
   return at <= present.now ? yes(at) : no('invalid', `${option} ${text} lies in the future`)
 }
 
@@ -107,7 +110,7 @@ export function parseSince(text: string, option: string, present: Present): Resu
 export function parseTimeout(text: string, option: string, present: Present): Result<number> {
   const at = parseInstant(text, present.offset)
   const ms = parseDuration(text) ?? (at === undefined ? undefined : at - present.now)
-  if (ms === undefined) return no('invalid', `${option} ${text} is no time; write it like ${FORMS}`)
+  if (ms === undefined) return noTime(text, option)
   if (ms > TIMEOUT_MS_MAX)
     return no('invalid', `${option} ${text} is longer than ${formatAge(TIMEOUT_MS_MAX)}`)
   return ms >= 0 ? yes(ms) : no('invalid', `${option} ${text} lies in the past`)
@@ -117,8 +120,7 @@ export function parseTimeout(text: string, option: string, present: Present): Re
 export function parseExpiry(text: string, option: string, present: Present): Result<number> {
   const ms = parseDuration(text)
   const at = ms === undefined ? parseInstant(text, present.offset) : present.now + ms
-  if (at === undefined || at > INSTANT_MAX)
-    return no('invalid', `${option} ${text} is no time; write it like ${FORMS}`)
+  if (at === undefined || at > INSTANT_MAX) return noTime(text, option)
   return at > present.now ? yes(at) : no('invalid', `${option} ${text} lies in the past`)
 }
 

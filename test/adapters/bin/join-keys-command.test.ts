@@ -103,13 +103,15 @@ test('join-keys delete --workers revokes the workers, too', async () => {
     message: expect.stringContaining('removes its 2 workers for good'),
     cure: 'switchyard workers join-keys delete jk-1 --workers --yes',
   })
-  await removing('jk-1', { workers: true, yes: true })
+  const { out } = await removing('jk-1', { workers: true, yes: true })
+  expect(out).toContain('its 2 workers are revoked')
   expect([hostApi.storedJoinKeys, hostApi.workersById.size]).toEqual([[], 0])
 })
 
 test('join-keys delete of no key, or of a name that two have, changes nothing', async () => {
   const { removing, hostApi } = await openHost(joinKey('jk-1'), joinKey('jk-2'))
   await expect(removing('lab', { yes: true })).rejects.toMatchObject({ code: 1 })
+  await expect(removing('', { yes: true })).rejects.toMatchObject({ code: 2 })
   await expect(removing('spot fleet', { yes: true })).rejects.toMatchObject({
     code: 2,
     message: expect.stringContaining('jk-1, jk-2'),

@@ -75,6 +75,29 @@ test('workers show names one worker by the beginning of its id', async () => {
   expect(err).toBe('Next: switchyard workers drain forge\n')
 })
 
+test.each(['', ' '])(
+  'an empty name %j names no worker, although it is the beginning of every id',
+  async (name) => {
+    const { print, hostApi } = await openFleet()
+    hostApi.workersById.delete(WORKER_ID)
+    const refused = print((context) => revoke(context, name), { options: { yes: true } })
+    await expect(refused).rejects.toMatchObject({ code: 2, message: 'the name of the worker is empty' })
+    expect(hostApi.workersById.has(FORGE_ID)).toBe(true)
+  },
+)
+
+test('a name that two workers have is refused, and the ids of both are named', async () => {
+  const { print, hostApi } = await openFleet()
+  hostApi.workersById.set(WORKER_ID, { ...fakeWorker(WORKER_ID), name: 'forge' })
+  const refused = print((context) => drain(context, 'forge'))
+  await expect(refused).rejects.toMatchObject({
+    code: 2,
+    message: 'forge may be 0123456789abcdef (forge, offline) or fedcba9876543210 (forge, online)',
+    cure: `write more of it, or ${WORKER_ID}`,
+  })
+  expect((await print((context) => drain(context, FORGE_ID))).code).toBe(0)
+})
+
 test('the next command names a worker as one word of a shell', async () => {
   const { print, hostApi, forge } = await openFleet()
   hostApi.workersById.set(FORGE_ID, { ...forge, name: 'my box; true' })

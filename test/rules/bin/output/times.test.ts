@@ -91,7 +91,7 @@ describe('--since', () => {
       'yesterday',
       '--since yesterday is no time; write it like 90s, 30m, 3d, 2026-11-22 or 2026-11-22T14:00:00Z',
     ],
-    ['', '--since  is no time; write it like 90s, 30m, 3d, 2026-11-22 or 2026-11-22T14:00:00Z'],
+    ['', '--since is empty; write it like 90s, 30m, 3d, 2026-11-22 or 2026-11-22T14:00:00Z'],
     ['2026-02-30', expect.stringMatching(/^--since 2026-02-30 is no time/)],
     ['2026-13-01', expect.stringMatching(/is no time/)],
     ['5', expect.stringMatching(/is no time/)],
