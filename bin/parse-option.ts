@@ -17,6 +17,12 @@ export function parsePositive(text: string, most: number): number {
   throw new InvalidArgumentError(`It must be a number above 0, up to ${most}.`)
 }
 
+/** An empty path is most likely a variable of a script that is not set. */
+export function parsePath(text: string): string {
+  if (text !== '') return text
+  throw new InvalidArgumentError('It must be a path, and is empty.')
+}
+
 export function parseFolder(text: string): string {
   if (isAbsolute(text)) return text
   throw new InvalidArgumentError('It must be an absolute path.')

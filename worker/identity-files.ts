@@ -51,7 +51,7 @@ export async function readJoinKey({ joinKeyFile, log }: IdentityFiles): Promise<
   if (joinKeyFile === undefined) return yes(undefined)
   try {
     const file = await readSecretFile(await realpath(joinKeyFile))
-    if (file === undefined) return no('invalid', `--join-key-file: ${joinKeyFile} does not exist`)
+    if (file === undefined) return noJoinKey(joinKeyFile)
     const key = file.text.trim()
     if (!JOIN_KEY.test(key))
       return no('invalid', `--join-key-file: ${joinKeyFile} holds no join key (wj-… and nothing else)`)
@@ -59,9 +59,12 @@ export async function readJoinKey({ joinKeyFile, log }: IdentityFiles): Promise<
     warnOfOtherReaders(file.mode & ~READABLE_FOR_GROUP, 'join key', joinKeyFile, log)
     return yes(key)
   } catch (error) {
+    if (isNativeError(error) && 'code' in error && error.code === 'ENOENT') return noJoinKey(joinKeyFile)
     return no('invalid', `--join-key-file: ${joinKeyFile} can't be used: ${textOf(error)}`)
   }
 }
+
+const noJoinKey = (file: string): Result<never> => no('invalid', `--join-key-file: ${file} does not exist`)
 
 function warnOfOtherReaders(mode: number, what: string, file: string, log: Log): void {
   if ((mode & 0o077) !== 0)

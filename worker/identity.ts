@@ -9,7 +9,7 @@
 import { isNativeError } from 'node:util/types'
 import type { WorkerCredential, WorkerIdentity } from '../core/daemon/ports.ts'
 import { hashSecret, isSameHash } from '../core/fleet/token.ts'
-import { type Result, yes } from '../core/result.ts'
+import { no, type Result, yes } from '../core/result.ts'
 import {
   type IdentityFiles,
   readCredential,
@@ -33,7 +33,7 @@ export interface StoredIdentity extends WorkerIdentity {
   waitUntilSettled(): Promise<void>
 }
 
-/** Refuses if a file exists but cannot be used. Missing files are not refused: the daemon decides about them. */
+/** Refuses if a file exists but cannot be used. A missing token file is refused when nothing else proves the worker. */
 export async function openIdentity(options: IdentityOptions): Promise<Result<StoredIdentity>> {
   const token = await readToken(options)
   if (!token.ok) return token
@@ -42,6 +42,12 @@ export async function openIdentity(options: IdentityOptions): Promise<Result<Sto
   const canEnroll = token.value !== undefined || joinKey.value !== undefined
   const stored = await readCredential(options, canEnroll)
   if (!stored.ok) return stored
+  const { tokenFile } = options
+  if (tokenFile !== undefined && !canEnroll && stored.value === undefined)
+    return no(
+      'conflict',
+      `--token-file: ${tokenFile} does not exist, and this machine is not paired; make a token on the host: switchyard workers pair`,
+    )
   const identity = new FileIdentity(options, token.value, stored.value, joinKey.value)
   await identity.finishRedemption()
   return yes(identity)

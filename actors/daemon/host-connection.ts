@@ -434,7 +434,7 @@ export const HOST_CONNECTION_TIMER = 'host-connection'
 const NOT_PAIRED: DaemonEnd = {
   is: 'no-credential',
   detail:
-    'this machine is not paired; get a token from the host (POST /api/workers/pairing-tokens) and name its file as --token-file, or name the file of a join key as --join-key-file',
+    'this machine is not paired; make a token on the host (switchyard workers pair) and name its file as --token-file, or name the file of a join key as --join-key-file',
 }
 
 const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))

@@ -39,7 +39,7 @@ const caSecret = () =>
     'a Secret with the authority (ca.crt) of the host’s certificate',
   ).argParser(parseObjectName)
 const privateCodeHost = () =>
-  new Option('--private-code-host <host[:port]>', 'as for worker; repeatable (default: none)')
+  new Option('--private-code-host <host[:port]>', 'as for worker; repeatable')
     .default([] as readonly string[], 'none')
     .argParser((text, earlier: readonly string[]) => [...earlier, parsePrivateHost(text)])
 const idleSeconds = () =>

@@ -12,7 +12,7 @@ import {
   WORKER_STALL_MINUTES_MAX,
 } from '../../protocol/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../log-options.ts'
-import { parseFolder, parsePositive, parsePrivateHost, parseWholeNumber } from '../parse-option.ts'
+import { parseFolder, parsePath, parsePositive, parsePrivateHost, parseWholeNumber } from '../parse-option.ts'
 import { drainOwnVerb } from './supervise.ts'
 
 const logLevel = () => new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const)
@@ -25,17 +25,19 @@ const port = <Flags extends string>(flags: Flags, what: string, key: string) =>
   new Option(flags, `${what}; 0 picks a free one (default: ${key})`).argParser((text) =>
     parseWholeNumber(text, 0, PORT_MAX),
   )
+const path = <Flags extends string>(flags: Flags, what: string) =>
+  new Option(flags, what).argParser(parsePath)
 const localRepos = (whose: string) =>
   new Option(
     '--local-repos <path>',
-    `a folder below which git ${whose} may use repositories of this machine; repeatable (default: none)`,
+    `a folder below which git ${whose} may use repositories of this machine; repeatable`,
   )
     .default([] as readonly string[], 'none')
     .argParser((text, earlier: readonly string[]) => [...earlier, parseFolder(text)])
 const privateCodeHost = (whose: string) =>
   new Option(
     '--private-code-host <host[:port]>',
-    `a code host that git ${whose} may contact at a private address or another port; repeatable (default: none)`,
+    `a code host that git ${whose} may contact at a private address or another port; repeatable`,
   )
     .default([] as readonly string[], 'none')
     .argParser((text, earlier: readonly string[]) => [...earlier, parsePrivateHost(text)])
@@ -43,7 +45,7 @@ const privateCodeHost = (whose: string) =>
 export const serveCommand = () =>
   new Command('serve')
     .exitOverride()
-    .description('run the host: queue, leases, management API and dashboard socket on this machine')
+    .description('Run the host: queue, leases, management API and dashboard socket on this machine')
     .addOption(
       new Option(
         '--data-dir <path>',
@@ -69,18 +71,22 @@ export const workerCommand = () =>
     .exitOverride()
     // Otherwise options behind the verb would be its parent's.
     .enablePositionalOptions()
-    .description('execute runs for a host: dials out to it, and listens to nobody')
+    .description('Execute runs for a host: dials out to it, and listens to nobody')
     .option(
       '--host <url>',
       'the host, like https://host.example:4401, or http://127.0.0.1:4400 on this machine',
     )
-    .option(
-      '--token-file <path>',
-      'a pairing token, needed once; the file is deleted when it is redeemed and the credential is on disk',
+    .addOption(
+      path(
+        '--token-file <path>',
+        'a pairing token, needed once; the file is deleted when it is redeemed and the credential is on disk',
+      ),
     )
-    .option(
-      '--join-key-file <path>',
-      'a join key, for machines that nobody pairs one by one; used without a credential, and when the enrollment is gone',
+    .addOption(
+      path(
+        '--join-key-file <path>',
+        'a join key, for machines that nobody pairs one by one; used without a credential, and when the enrollment is gone',
+      ),
     )
     .option('--name <name>', 'what the fleet calls this worker (default: the name of this machine)')
     .addOption(
@@ -105,7 +111,9 @@ export const workerCommand = () =>
     )
     .addOption(localRepos('outside sandboxes'))
     .addOption(privateCodeHost('outside sandboxes'))
-    .option('--ca-file <path>', 'certificate (PEM) of an authority to trust besides those of the system')
+    .addOption(
+      path('--ca-file <path>', 'certificate (PEM) of an authority to trust besides those of the system'),
+    )
     .option('--insecure', 'allow a line without encryption to another machine')
     .addOption(
       new Option(
@@ -131,7 +139,9 @@ export const workerCommand = () =>
 export const oauthHelperCommand = () =>
   new Command('oauth-helper')
     .exitOverride()
-    .description('the small public service that holds the client ids and the secret for connecting accounts')
+    .description(
+      'Run the small public service that holds the client ids and the secret for connecting accounts',
+    )
     .option('--host <address>', 'where to listen', '127.0.0.1')
     .addOption(
       new Option('--port <n>', 'where to listen; 0 picks a free one')
@@ -172,7 +182,7 @@ export const quickstartCommand = () =>
   new Command('quickstart')
     .exitOverride()
     .description(
-      'turn three example tickets into three pull requests, on this machine and without an account',
+      'Turn three example tickets into three pull requests, on this machine and without an account',
     )
     .option(
       '--data-dir <path>',
@@ -190,7 +200,7 @@ export const quickstartCommand = () =>
 export const mcpCommand = () =>
   new Command('mcp')
     .exitOverride()
-    .description('serve tools to an agent in an editor, by the Model Context Protocol over standard input')
+    .description('Serve tools to an agent in an editor, by the Model Context Protocol over standard input')
     .option('--data-dir <path>', 'whose host is asked')
     .option('--write', 'also offer tools that change something')
     .action(async (options) => {

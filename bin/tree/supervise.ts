@@ -2,7 +2,7 @@
 import { Command, Option } from '@commander-js/extra-typings'
 import { SUPERVISOR_COMMAND_SECONDS_MAX, SUPERVISOR_SECONDS_MAX } from '../../protocol/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../log-options.ts'
-import { parseCommandWords, parseWholeNumber } from '../parse-option.ts'
+import { parseCommandWords, parsePath, parseWholeNumber } from '../parse-option.ts'
 
 const DATA_DIR = 'the worker’s data directory (default: SWITCHYARD_DATA_DIR, else the platform’s place)'
 const CA_FILE = 'certificate (PEM) of an authority to trust besides those of the system'
@@ -14,7 +14,7 @@ const seconds = <Flags extends string>(flags: Flags, what: string, preset: numbe
 export const superviseCommand = () =>
   new Command('supervise')
     .exitOverride()
-    .description('stop an idle worker and start it when there is work, without ever ending a run')
+    .description('Stop an idle worker and start it when there is work, without ever ending a run')
     .argument('[worker-options...]', 'after --: options of the worker that the driver process starts')
     .option('--host <url>', 'the host, as for the worker')
     .addOption(
@@ -55,11 +55,13 @@ export const superviseCommand = () =>
     )
     .option('--dry-run', 'say what would be done, and do nothing')
     .option('--data-dir <path>', DATA_DIR)
-    .option(
-      '--credential-file <path>',
-      'the worker’s credential, or a copy of it (default: credential.json in the data directory)',
+    .addOption(
+      new Option(
+        '--credential-file <path>',
+        'the worker’s credential, or a copy of it (default: credential.json in the data directory)',
+      ).argParser(parsePath),
     )
-    .option('--ca-file <path>', CA_FILE)
+    .addOption(new Option('--ca-file <path>', CA_FILE).argParser(parsePath))
     .option('--insecure', INSECURE)
     .addOption(new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const))
     .addOption(
@@ -76,12 +78,12 @@ export const superviseCommand = () =>
 export const drainOwnVerb = () =>
   new Command('drain')
     .exitOverride()
-    .description('send this machine’s own worker no new runs, until it starts again')
+    .description('Send this machine’s own worker no new runs, until it starts again')
     .option('--wait', 'until its runs and terminals have ended')
     .option('--timeout <time>', 'with --wait, give up after: 90s, 30m, 3d, or at an instant')
     .option('--data-dir <path>', DATA_DIR)
     .option('--host <url>', 'the host (default: the one that the worker was started with)')
-    .option('--ca-file <path>', CA_FILE)
+    .addOption(new Option('--ca-file <path>', CA_FILE).argParser(parsePath))
     .option('--insecure', INSECURE)
     .action(async (options) => {
       const { ownDrain } = await import('../commands/own-drain.ts')

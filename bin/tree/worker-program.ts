@@ -8,7 +8,7 @@ import { superviseCommand } from './supervise.ts'
 
 export function createWorkerProgram(): Command {
   const program = new Command('switchyard-worker')
-    .description('the worker of switchyard, for machines that execute runs')
+    .description('Run the worker of switchyard, for machines that execute runs')
     .version(VERSION)
     .exitOverride()
     .enablePositionalOptions()

@@ -2,7 +2,7 @@
 import { Option } from '@commander-js/extra-typings'
 import { PORT_MAX, WORKER_CONCURRENCY_MAX } from '../../protocol/limits.ts'
 import { runCommand } from '../client/run-command.ts'
-import { parseWholeNumber } from '../parse-option.ts'
+import { parsePath, parseWholeNumber } from '../parse-option.ts'
 import { clientCommand } from './client-options.ts'
 import { joinKeysCommand } from './join-keys.ts'
 
@@ -50,8 +50,12 @@ const provisionVerb = () =>
         parseWholeNumber(text, 1, PORT_MAX),
       ),
     )
-    .option('--identity-file <path>', 'a private key (default: the keys of the SSH agent)')
-    .option('--name <name>', 'what the fleet calls it (default: the name of the host)')
+    .addOption(
+      new Option('--identity-file <path>', 'a private key (default: the keys of the SSH agent)').argParser(
+        parsePath,
+      ),
+    )
+    .option('--name <name>', 'what the fleet calls it (default: HOST)')
     .addOption(
       new Option('--concurrency <n>', 'runs at once (default: 2)').argParser((text) =>
         parseWholeNumber(text, 1, WORKER_CONCURRENCY_MAX),

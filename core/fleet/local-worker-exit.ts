@@ -20,7 +20,7 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   70: 'something inside broke, or its disk did',
   75: 'another worker uses its folder or its credential',
   76: 'host and worker do not understand each other',
-  77: 'this host did not know it any more',
+  77: 'the host does not know it, or its token or key was refused',
 }
 
 export function classifyExit({ code }: LocalWorkerExit): LocalWorkerExitKind {

@@ -86,7 +86,7 @@ export function mayResume(run: Run, facts: ResumeFacts): Result<{ readonly sessi
   if (!facts.worker.online)
     return no(
       'conflict',
-      `worker ${printable(facts.worker.name)} holds the sandbox of ${id} and is not connected: try again once it is`,
+      `worker ${printable(facts.worker.name)} holds the sandbox of ${id} and is not connected: start the worker, or its supervisor again, and try again`,
     )
   return yes({ sessionId: agentSessionId })
 }

@@ -1,5 +1,7 @@
 /** `switchyard help`: commands as `--help` explains them, and topics. */
+import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { expect, test } from '@jest/globals'
+import { createProgram } from '../../../bin/tree/program.ts'
 import { ROOT_HELP } from '../../../bin/tree/root-help.ts'
 import { runCommand } from '../../support/command-process.ts'
 
@@ -7,6 +9,21 @@ async function run(...args: string[]): Promise<{ code: unknown; out: string; err
   const { exit, out, err } = runCommand(args)
   return { code: await exit, out: out(), err: err() }
 }
+
+const commandsBelow = (command: CommandUnknownOpts): readonly CommandUnknownOpts[] => [
+  command,
+  ...command.commands.flatMap(commandsBelow),
+]
+
+test('each description begins with a capital and has no full stop, and names a default once', () => {
+  const commands = commandsBelow(createProgram()).slice(1)
+  const described = commands.map((command) => command.description()).filter((text) => text !== '')
+  expect(described.filter((text) => !/^[A-Z].*[^.]$/.test(text))).toEqual([])
+  const doubled = commands
+    .flatMap(({ options }) => options)
+    .filter(({ description, defaultValue }) => defaultValue !== undefined && description.includes('(default'))
+  expect(doubled.map(({ flags }) => flags)).toEqual([])
+})
 
 test('help COMMAND prints the same as COMMAND --help, for verbs too', async () => {
   expect(await run('help', 'runs', 'list')).toEqual(await run('runs', 'list', '--help'))

@@ -80,7 +80,7 @@ describe('a join key', () => {
     const { open, joinKeyFile } = withKey(TOKEN)
     await expect(open({ joinKeyFile })).rejects.toThrow(/--join-key-file: .* holds no join key/)
     unlinkSync(joinKeyFile)
-    await expect(open({ joinKeyFile })).rejects.toThrow(/--join-key-file: /)
+    await expect(open({ joinKeyFile })).rejects.toThrow(`--join-key-file: ${joinKeyFile} does not exist`)
   })
 })
 
@@ -145,9 +145,16 @@ describe('a pairing token', () => {
     expect(messages()).toEqual([expect.stringContaining('delete it by hand')])
   })
 
-  test('whose file is missing is no error: it was redeemed before', async () => {
-    const identity = await place().open()
-    expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, undefined])
+  test('whose file is missing is no error for an enrolled worker: it was redeemed before', async () => {
+    const { open } = place()
+    await (await open({ tokenFile: undefined })).saveCredential(credential)
+    const identity = await open()
+    expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, credential])
+  })
+
+  test('whose file is missing is refused with its path where nothing else proves the worker', async () => {
+    const { open, tokenFile } = place()
+    await expect(open()).rejects.toThrow(`--token-file: ${tokenFile} does not exist`)
   })
 
   test('that others can read is accepted with a warning', async () => {

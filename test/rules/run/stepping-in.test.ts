@@ -60,7 +60,7 @@ describe('resume', () => {
       expect.stringMatching(/^gone: .* is kept no longer/),
       expect.stringMatching(/^gone: .* enrolled no more/),
       expect.stringMatching(/^invalid: .*agentA/),
-      'conflict: worker an�vil holds the sandbox of run-1 and is not connected: try again once it is',
+      'conflict: worker an�vil holds the sandbox of run-1 and is not connected: start the worker, or its supervisor again, and try again',
       'yes',
     ])
   })
