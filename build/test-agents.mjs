@@ -94,6 +94,8 @@ function npmInstall(wanted) {
     '--no-save',
     '--no-audit',
     '--no-fund',
+    // The checkout's .npmrc demands it of the product's own packages; the agents' programs bring their own Node.
+    '--no-engine-strict',
     '--fetch-retries=1',
     '--fetch-retry-mintimeout=1000',
     '--loglevel=error',
