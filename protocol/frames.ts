@@ -23,6 +23,7 @@ import {
   MEMORY_CHARS_MAX,
   PATH_CHARS_MAX,
   PROTOCOL_VERSION,
+  PROTOCOL_VERSION_OLDEST,
   RUN_MEMORIES_FACT_CHARS_MAX,
   RUN_MEMORIES_FACTS_MAX,
   SCRIPT_CHARS_MAX,
@@ -299,6 +300,8 @@ const numberedFields = { leaseId: Id, seq: Seq }
 export const RegisterHead = Type.Object({
   type: Type.Literal('register'),
   protocolVersion: Type.Number(),
+  oldestProtocolVersion: Type.Optional(Type.Unknown()),
+  capabilities: Type.Optional(Type.Unknown()),
 })
 
 /** Frames from worker to host, by type. */
@@ -306,6 +309,8 @@ export const workerFrames = {
   register: record('RegisterFrame', {
     type: Type.Literal('register'),
     protocolVersion: Type.Number(),
+    /** Absent: the worker speaks `protocolVersion` only. */
+    oldestProtocolVersion: Type.Optional(Type.Number()),
     auth: WorkerAuth,
     name: Text,
     capabilities: WorkerCapabilities,
@@ -572,24 +577,40 @@ export type RegisterRead =
   | { readonly is: 'protocol'; readonly reason: string }
   | { readonly is: 'malformed'; readonly reason: string }
 
-/** Reads the first frame of an unregistered connection. */
-export function readRegister(text: string): RegisterRead {
+/**
+ * Reads the first frame of an unregistered connection.
+ *
+ * @param hostVersion the version of the host's package, for a worker that speaks another protocol
+ */
+export function readRegister(text: string, hostVersion?: string): RegisterRead {
   const parsed = parseJson(text)
   const head = parsed.ok ? checkRegisterHead(parsed.value) : parsed
   if (!head.ok) return { is: 'malformed', reason: `the first frame must be register: ${head.error}` }
-  const { protocolVersion } = head.value
-  if (protocolVersion !== PROTOCOL_VERSION)
-    return { is: 'protocol', reason: versionMismatch(protocolVersion) }
+  if (head.value.protocolVersion !== PROTOCOL_VERSION)
+    return { is: 'protocol', reason: versionMismatch(head.value, hostVersion) }
   const checked = checkRegister(head.value)
   return checked.ok ? { is: 'register', frame: checked.value } : { is: 'malformed', reason: checked.error }
 }
 
 const checkRegister = createOpenChecker(workerFrames.register)
 
-function versionMismatch(theirs: number): string {
-  const older = theirs < PROTOCOL_VERSION ? 'worker' : 'host'
-  return `this host speaks protocol version ${PROTOCOL_VERSION}, the worker ${theirs}; update the ${older}`
+/** Another version of the protocol may have other shapes here, so nothing but a number or a short text is repeated. */
+function versionMismatch(
+  { protocolVersion, oldestProtocolVersion, capabilities }: Static<typeof RegisterHead>,
+  hostVersion: string | undefined,
+): string {
+  const oldest = typeof oldestProtocolVersion === 'number' ? oldestProtocolVersion : protocolVersion
+  const version: unknown = Object(capabilities).version
+  const itsVersion = typeof version === 'string' && VERSION_TEXT.test(version) ? version : undefined
+  const host = `this host${inBrackets(hostVersion)} speaks protocol ${rangeText(PROTOCOL_VERSION_OLDEST, PROTOCOL_VERSION)}`
+  const worker = `the worker${inBrackets(itsVersion)} ${rangeText(oldest, protocolVersion)}`
+  return `${host}, ${worker}: update switchyard on the ${protocolVersion < PROTOCOL_VERSION ? 'worker’s machine' : 'host'}`
 }
+
+const VERSION_TEXT = /^[\w.+-]{1,32}$/
+const inBrackets = (version: string | undefined): string => (version === undefined ? '' : ` (${version})`)
+const rangeText = (oldest: number, newest: number): string =>
+  oldest === newest ? `version ${newest}` : `versions ${oldest} to ${newest}`
 
 /**
  * Reads any frame with one parse and one compiled check. The first frame must be `register`, and no later frame may

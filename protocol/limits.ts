@@ -119,6 +119,8 @@ export const QUEUE_REASON_PUSHES_MAX = 200
 
 // ---- worker channel --------------------------------------------------------------------------------------------
 export const PROTOCOL_VERSION = 1
+/** The oldest version that this package speaks, too. */
+export const PROTOCOL_VERSION_OLDEST = 1
 export const WORKER_HEARTBEAT_MS = 15_000
 export const WORKER_FIRST_FRAME_MS = 10_000
 export const WORKER_FRAME_BYTES_MAX = 1024 * 1024

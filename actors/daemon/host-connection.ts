@@ -24,7 +24,12 @@ import {
   type WorkerAuth,
   type WorkerFrameOf,
 } from '../../protocol/frames.ts'
-import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
+import {
+  PROTOCOL_VERSION,
+  PROTOCOL_VERSION_OLDEST,
+  WORKER_FIRST_FRAME_MS,
+  WORKER_HEARTBEAT_MS,
+} from '../../protocol/limits.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
 import type { HostConnectionEffect, HostConnectionEvent } from './host-connection.machine.ts'
@@ -224,6 +229,7 @@ export class HostConnection {
       encodeFrame({
         type: 'register',
         protocolVersion: PROTOCOL_VERSION,
+        oldestProtocolVersion: PROTOCOL_VERSION_OLDEST,
         auth: session.auth,
         name,
         capabilities,

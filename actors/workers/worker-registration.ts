@@ -68,7 +68,7 @@ export class WorkerRegistration {
   /** Handles the first frame of a connection. */
   onFirstFrame(connection: WorkerConnection, text: string): void {
     if (connection.refusalPending) return
-    const read = readRegister(text)
+    const read = readRegister(text, this.#ports.version)
     if (read.is !== 'register') {
       this.#countOutcome(read.is)
       if (read.is === 'protocol') this.#logSkew(connection.link.address, read.reason)

@@ -168,7 +168,7 @@ test('an incompatible protocol version is rejected at registration', async () =>
   expectRecorded(host.transcript)
   const logged = host.log.lines.filter(({ message }) => message.includes('protocol version'))
   expect(logged).toMatchObject([
-    { level: 'warn', fields: { reason: expect.stringMatching(/update the host$/) } },
+    { level: 'warn', fields: { reason: expect.stringMatching(/update switchyard on the host$/) } },
   ])
 })
 

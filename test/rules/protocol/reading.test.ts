@@ -17,11 +17,21 @@ describe('the first frame', () => {
   test('of another version is refused for its version, whatever else is wrong', () => {
     expect(readRegister(text({ type: 'register', protocolVersion: 2, passport: {} }))).toEqual({
       is: 'protocol',
-      reason: 'this host speaks protocol version 1, the worker 2; update the host',
+      reason: 'this host speaks protocol version 1, the worker version 2: update switchyard on the host',
+    })
+    const newer = { ...register, protocolVersion: 3, oldestProtocolVersion: 2, auth: {} }
+    expect(readRegister(text({ ...newer, capabilities: { version: '0.3.0' } }), '0.1.0')).toEqual({
+      is: 'protocol',
+      reason:
+        'this host (0.1.0) speaks protocol version 1, the worker (0.3.0) versions 2 to 3: update switchyard on the host',
+    })
+    const strange = { ...newer, oldestProtocolVersion: '2', capabilities: { version: '\u001b[2J' } }
+    expect(readRegister(text(strange), '0.1.0')).toMatchObject({
+      reason: expect.stringContaining('the worker version 3:'),
     })
     expect(readRegister(text({ ...register, protocolVersion: 0 }))).toMatchObject({
       is: 'protocol',
-      reason: expect.stringMatching(/update the worker$/),
+      reason: expect.stringMatching(/update switchyard on the worker’s machine$/),
     })
   })
 
