@@ -34,6 +34,7 @@ import { openSandboxEgress } from '../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../worker/sandbox/folders.ts'
 import { thisMachine } from '../worker/sandbox/local-machine.ts'
 import { SANDBOX_GID, SANDBOX_USERS_MAX, sandboxUserOf } from '../worker/sandbox/sandbox-users.ts'
+import type { OwnSecrets } from '../worker/secrets/run-secrets.ts'
 import { realClock, realRandom } from './clock.ts'
 import { homeFolder } from './data-dir.ts'
 import { EXIT, ExitError } from './exit.ts'
@@ -51,6 +52,8 @@ export interface CreateExecutorOptions {
   readonly stallMs: number
   /** Proxies and trusted authorities of this network. */
   readonly network: Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>
+  /** The worker's own secrets, which nothing that leaves a sandbox may hold. */
+  readonly ownSecrets: OwnSecrets
   readonly clock: Clock
   readonly log: Log
 }
@@ -64,7 +67,7 @@ export interface CreatedExecutor {
 }
 
 export async function createExecutor(options: CreateExecutorOptions): Promise<CreatedExecutor> {
-  const { dataDir, sandboxDir, sandbox, stallMs, network, clock, log } = options
+  const { dataDir, sandboxDir, sandbox, stallMs, network, ownSecrets, clock, log } = options
   const gitVersion = await requireGit(log)
   const machine = thisMachine()
   const isRoot = machine.euid === 0
@@ -111,10 +114,12 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
       log,
       codehostFor,
       policy,
+      ownSecrets,
       ...(network.proxies === undefined ? {} : { proxies: network.proxies }),
       ...(process.env.SSH_AUTH_SOCK === undefined ? {} : { sshAgent: process.env.SSH_AUTH_SOCK }),
     }),
     codehostFor,
+    ownSecrets,
     drivers,
     openEgress: openSandboxEgress,
     insidePrograms: location.insidePrograms,

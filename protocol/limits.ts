@@ -551,3 +551,10 @@ export const SUPERVISOR_SECONDS_MAX = 604_800
 export const SUPERVISOR_COMMAND_SECONDS_MAX = 3_600
 /** The longest word list of a start or stop command. */
 export const SUPERVISOR_COMMAND_WORDS_MAX = 256
+
+// ---- what leaves a sandbox -------------------------------------------------------------------------------------------
+
+/** The bytes of unpacked gzip content that are searched for secrets. */
+export const GUNZIPPED_BYTES_MAX = 256 * 1024 * 1024
+/** How long the objects of a run's commits may be searched for secrets. */
+export const SECRET_SEARCH_MS_MAX = 10 * 60_000

@@ -14,6 +14,7 @@ import { type OpenWorkerStore, openWorkerStore } from '../../store/worker-store.
 import { openIdentity, type StoredIdentity } from '../../worker/identity.ts'
 import type { AvailableSandbox } from '../../worker/sandbox/driver.ts'
 import { findSandbox } from '../../worker/sandbox/registry.ts'
+import type { NamedSecret } from '../../worker/secrets/secret-search.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
 import { announceWorker } from '../announce-worker.ts'
 import { createSleepCountingClock, realClock, realRandom } from '../clock.ts'
@@ -149,6 +150,15 @@ interface WorkerCommandContext {
   readonly notifier: ServiceNotifier
 }
 
+function secretsOfIdentity(identity: StoredIdentity): readonly NamedSecret[] {
+  const { joinKey } = identity
+  const credential = identity.credential()?.secret
+  return [
+    ...(credential === undefined ? [] : [{ name: 'the worker’s credential', value: credential }]),
+    ...(joinKey === undefined ? [] : [{ name: 'the join key', value: joinKey }]),
+  ]
+}
+
 async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
   const { options, log, url, dataDir, name, concurrency } = place
   const clock = createSleepCountingClock(realClock)
@@ -163,6 +173,7 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
     privateCodeHosts: options.privateCodeHost,
     stallMs,
     network: unwrapOrExit(readNetwork(process.env)),
+    ownSecrets: () => secretsOfIdentity(place.identity),
     clock,
     log,
   })

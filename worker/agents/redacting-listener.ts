@@ -5,8 +5,8 @@
  * long value in a login file counts as a secret. Lines are JSON, so a secret may occur there in an escaped form.
  */
 import { createRedactor } from '../../core/redact-secrets.ts'
+import { secretsOfCredential } from '../secrets/run-secrets.ts'
 import type { AgentListener, AgentTask } from './agent.ts'
-import { isObject, parseObject } from './json-lines.ts'
 
 /** Shorter than any credential. Redacting shorter texts would hit ordinary output. */
 const SECRET_CHARS_MIN = 12
@@ -29,23 +29,8 @@ export function withRedaction(
   }
 }
 
-function secretsOfCredential(credential: string): string[] {
-  const login = parseObject(credential)
-  return login === undefined ? [credential] : stringsIn(login)
-}
-
 /** Longest first, because a secret may be part of another. */
 function longestFirst(texts: readonly string[]): string[] {
   const secrets = texts.map((text) => text.trim()).filter((text) => text.length >= SECRET_CHARS_MIN)
   return [...new Set(secrets)].sort((a, b) => b.length - a.length).slice(0, SECRETS_MAX)
-}
-
-const NOT_SECRET = /^(account_id|last_refresh|auth_mode|expiry_date|scope|token_type)$/
-
-function stringsIn(value: unknown, depth = 0): string[] {
-  if (typeof value === 'string') return [value]
-  if (!isObject(value) || depth > 4) return []
-  return Object.entries(value).flatMap(([name, member]) =>
-    NOT_SECRET.test(name) ? [] : stringsIn(member, depth + 1),
-  )
 }

@@ -12,6 +12,8 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import { createRunSecretSearch, type OwnSecrets } from '../secrets/run-secrets.ts'
+import type { SecretSearch } from '../secrets/secret-search.ts'
 import { importBundle, OUT_REF } from './bundle-import.ts'
 import type { GitWorkspace } from './checkout.ts'
 import { computeDiffStats } from './diff-stats.ts'
@@ -19,10 +21,14 @@ import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-insi
 import type { CheckedOut, CollectedWork, SandboxCommandResult } from './git-ports.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
 import { createRunRepository, importPack, type RunRepositoryPorts } from './run-repository.ts'
+import { searchCommits } from './search-commits.ts'
 
 export interface CollectPorts extends RunRepositoryPorts {
+  readonly ownSecrets?: OwnSecrets
   readonly bundleBytesMax?: number
 }
+
+type ImportedWorkspace = Pick<GitWorkspace, 'folders' | 'repository'> & { readonly search: SecretSearch }
 
 export const BUNDLE_FILE = 'work.bundle'
 const PACK_FILE = 'work.pack'
@@ -86,14 +92,18 @@ export async function collect(
   const result = await bundleInside(workspace, from)
   const fault = failureOf(result)
   if (fault !== undefined) return no('failed', `collecting the work failed: ${fault}`)
-  const collected = await importWork(ports, workspace, from)
+  const search = createRunSecretSearch(workspace.job, ports.ownSecrets)
+  const collected = await importWork(ports, { ...workspace, search }, from)
   return collected.ok ? yes(withOmittedFiles(collected.value, result.output)) : collected
 }
 
-/** Imports the bundle from the exchange folder into a new run repository; for `alternate` see `createRunRepository`. */
+/**
+ * Imports the bundle from the exchange folder into a new run repository, and searches it for secrets; for `alternate`
+ * see `createRunRepository`.
+ */
 export async function importWork(
   ports: CollectPorts,
-  { folders, repository }: Pick<GitWorkspace, 'folders' | 'repository'>,
+  { folders, repository, search }: ImportedWorkspace,
   from: CheckedOut,
   alternate?: RemoteRepository,
 ): Promise<Result<CollectedWork>> {
@@ -108,7 +118,12 @@ export async function importWork(
   if (!staging.ok) return staging
   const received = await importPack(ports.git, staging.value, imported.value, from.base)
   await rm(pack, { force: true })
-  return received.ok ? computeDiffStats(ports.git, staging.value, imported.value.head, from.base) : received
+  if (!received.ok) return received
+  const { head } = imported.value
+  const known = [from.base, ...(from.pushedBefore === undefined ? [] : [from.pushedBefore])]
+  const place = { folder: staging.value, staging: folders.staging }
+  const searched = await searchCommits(ports.git, { ...place, head, known, search })
+  return searched.ok ? computeDiffStats(ports.git, staging.value, head, from.base) : searched
 }
 
 function bundleInside(

@@ -8,6 +8,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
+import { createRunSecretSearch, explainFoundSecret, type OwnSecrets } from '../secrets/run-secrets.ts'
 import { checkOut } from './checkout.ts'
 import { collect } from './collect.ts'
 import { beginFollowUp } from './follow-up.ts'
@@ -38,9 +39,11 @@ export interface GitSourcesOptions {
   /** Absent: only hosts at public addresses. */
   readonly policy?: Pick<RemotePolicy, 'check'>
   readonly bundleBytesMax?: number
+  readonly ownSecrets?: OwnSecrets
 }
 
 const FOLLOW_UP_ID = /^[\w-]{1,100}$/
+const COMMENT_TEXT = 'the text for the pull request’s comment'
 const HOUR_MS = 3_600_000
 const PRUNE_EVERY_MS = HOUR_MS
 const CACHE_LIMITS: MirrorCacheLimits = {
@@ -61,13 +64,16 @@ export function createGitSources(options: GitSourcesOptions): GitSources {
 }
 
 function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache): GitSources {
-  const { clock, random, bundleBytesMax } = options
+  const { clock, random, bundleBytesMax, ownSecrets } = options
   const repositoryFor = (job: Job) => {
     const codehost = requireCodeHost(options, job)
     return codehost.ok ? resolveRepository(job, codehost.value) : codehost
   }
   const prune = createPruner(cache, clock, options.log)
-  const bounds = bundleBytesMax === undefined ? {} : { bundleBytesMax }
+  const more = {
+    ...(bundleBytesMax === undefined ? {} : { bundleBytesMax }),
+    ...(ownSecrets === undefined ? {} : { ownSecrets }),
+  }
   return {
     checkOut: (job, folders, sandbox, signal, logToRun) =>
       withDiskErrors('checking out', async () => {
@@ -84,7 +90,7 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
         const repository = repositoryFor(job)
         if (!repository.ok) return repository
         const workspace = { job, repository: repository.value, folders, sandbox }
-        return collect({ git, cache, ...bounds }, workspace, from)
+        return collect({ git, cache, ...more }, workspace, from)
       }),
     publish: ({ collected, ...order }, codehost, mayContinue, signal) =>
       withDiskErrors('publishing', async () => {
@@ -93,9 +99,9 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
         const repository = resolveRepository(order.job, codehost)
         if (!repository.ok) return repository
         const publishContext = { ...order, head, repository: repository.value, codehost, mayContinue, signal }
-        return publish({ git, clock, random }, publishContext)
+        return publish({ git, clock, random, ...more }, publishContext)
       }),
-    followUps: buildFollowUpSources(options, { git, cache, clock, random, ...bounds }, prune),
+    followUps: buildFollowUpSources(options, { git, cache, clock, random, ...more }, prune),
   }
 }
 
@@ -145,7 +151,9 @@ function buildFollowUpSources(
     },
     postComment: async ({ job, logToRun, ...words }, mayContinue, signal) => {
       const target = commentTarget(options, job, logToRun)
-      return target.ok ? postCommentOnce(ports, target.value, words, mayContinue, signal) : target
+      if (!target.ok) return target
+      const searched = searchComment(options, job, words.body)
+      return searched.ok ? postCommentOnce(ports, target.value, words, mayContinue, signal) : searched
     },
   }
 }
@@ -165,6 +173,13 @@ function commentTarget(
   if (!codehost.ok) return codehost
   if (job.pull === undefined) return no('invalid', 'the job names no pull request')
   return yes({ codehost: codehost.value, remote: job.repo.remote, number: job.pull.number, logToRun })
+}
+
+function searchComment({ ownSecrets }: GitSourcesOptions, job: Job, body: string): Result<void> {
+  const search = createRunSecretSearch(job, ownSecrets)
+  const secret = search.findIn(body)
+  if (secret === undefined) return yes(undefined)
+  return no('invalid', explainFoundSecret(search, secret, COMMENT_TEXT, COMMENT_TEXT))
 }
 
 function createGitFor({ folder, clock, gitProgram, sshAgent, proxies, policy }: GitSourcesOptions): Git {

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import { createRunSecretSearch } from '../secrets/run-secrets.ts'
 import { BUNDLE_FILE, INSIDE_MS_MAX, importWork, leftoverMessage, withOmittedFiles } from './collect.ts'
 import { type FollowUpContext, type FollowUpGitPorts, parseAnswers } from './follow-up-context.ts'
 import { filesWithMarkers } from './follow-up-markers.ts'
@@ -41,8 +42,10 @@ export async function collectFollowUp(
   const refused = Object.hasOwn(REFUSALS, state) ? REFUSALS[state] : undefined
   if (refused !== undefined) return no('conflict', refused(pull))
   if (state !== 'new') return yes({ ...NO_CHANGES, isContained: state === 'nothing' })
-  const from = { base: start.base }
-  const work = await importWork(ports, { folders, repository: repositories.base }, from, repositories.head)
+  const from = { base: start.base, pushedBefore: start.head }
+  const search = createRunSecretSearch(context.job, ports.ownSecrets)
+  const workspace = { folders, repository: repositories.base, search }
+  const work = await importWork(ports, workspace, from, repositories.head)
   if (!work.ok) return work
   const marked = await filesWithMarkers(ports.git, folders.staging, work.value.head ?? '', start)
   if (marked.length === 0) return yes({ ...withOmittedFiles(work.value, result.output), isContained: false })

@@ -1,6 +1,8 @@
 /** Reads git's output streams: parts of limited size, the search for a text, and the redaction of tokens. */
 import type { Readable } from 'node:stream'
+import { isNativeError } from 'node:util/types'
 import { createRedactor } from '../../core/redact-secrets.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { TOKEN_USER } from './address.ts'
 
 const OUTPUT_CHARS_MAX = 256 * 1024
@@ -24,6 +26,25 @@ export function watchFor(stream: Readable | null, text: string): () => boolean {
     end = seen.slice(1 - text.length)
   })
   return () => hasFound
+}
+
+/** A reader that fails also ends git, because nobody takes its output any more. */
+export async function readWhole(
+  output: Readable | null,
+  read: ((output: Readable) => Promise<void>) | undefined,
+): Promise<Result<void>> {
+  if (output === null || read === undefined) return yes(undefined)
+  try {
+    await read(output)
+    return yes(undefined)
+  } catch (error) {
+    return no(
+      'failed',
+      `git’s output could not be read: ${isNativeError(error) ? error.message : String(error)}`,
+    )
+  } finally {
+    output.destroy()
+  }
 }
 
 export function keepEnd(stream: Readable | null): () => string {

@@ -8,7 +8,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import type { Writable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type { Clock } from '../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
@@ -16,7 +16,7 @@ import type { ProxySettings } from '../../providers/http/http-types.ts'
 import { coverInheritedFds, listInheritableFds } from '../sandbox/descriptors.ts'
 import { ASKER_VARIABLE, GitEnvironment, gitCommandLine, LIVENESS_FD, TOKEN_FD } from './git-environment.ts'
 import { explainEnd, lastLines } from './git-errors.ts'
-import { keepEnd, keepStart, redactorFor, watchFor } from './git-output.ts'
+import { keepEnd, keepStart, readWhole, redactorFor, watchFor } from './git-output.ts'
 import { type RemoteAccess, RemotePolicy } from './remote-policy.ts'
 
 export interface Remote {
@@ -38,6 +38,8 @@ export interface GitCall {
   readonly searchFor?: string
   /** How much of the beginning of standard output is kept, if not the default. */
   readonly outputCharsMax?: number
+  /** Reads the whole standard output, of which nothing is kept then. */
+  readonly readOutput?: (output: Readable) => Promise<void>
   /** The path of a file that becomes standard input. */
   readonly input?: string
   readonly timeoutMs: number
@@ -175,7 +177,10 @@ async function waitForEnd(
   clock: GitOptions['clock'],
 ): Promise<Result<GitResult>> {
   const redact = redactorFor(call.remote?.token)
-  const [output, stderr] = [keepStart(child.stdout, call.outputCharsMax), keepEnd(child.stderr)]
+  const reading = readWhole(child.stdout, call.readOutput)
+  const keepsOutput = call.readOutput === undefined
+  const output = keepStart(keepsOutput ? child.stdout : null, call.outputCharsMax)
+  const stderr = keepEnd(child.stderr)
   const hasFound = call.searchFor === undefined ? undefined : watchFor(child.stdout, call.searchFor)
   let stopReason: Result<GitResult> | undefined
   const stop = (reason: Result<GitResult>) => {
@@ -202,8 +207,9 @@ async function waitForEnd(
   })
   cancel()
   call.signal?.removeEventListener('abort', abort)
+  const wasRead = await reading
   for (const stream of child.stdio) stream?.destroy()
-  return stopReason ?? end
+  return stopReason ?? (end.ok && !wasRead.ok ? wasRead : end)
 }
 
 function killGroup({ pid }: ChildProcess): void {

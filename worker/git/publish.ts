@@ -8,6 +8,7 @@
 import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
+import { createRunSecretSearch, explainFoundSecret, type OwnSecrets } from '../secrets/run-secrets.ts'
 import type { Git } from './git.ts'
 import type { CheckedOut, LogToRun, PublishedPull, RunFolders } from './git-ports.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
@@ -19,6 +20,7 @@ import { refusedCodeHostToken } from './unreadable-remote.ts'
 
 export interface PublishPorts extends RetryPorts {
   readonly git: Git
+  readonly ownSecrets?: OwnSecrets
 }
 
 export interface PublishContext {
@@ -35,11 +37,14 @@ export interface PublishContext {
   readonly logToRun?: LogToRun
 }
 
+const PULL_TEXT = 'the text for the pull request'
 const QUERY_MS_MAX = 60_000
 /** A conflict means that a pull request was opened since the search; the next search finds it, perhaps with a delay. */
 const CONFLICTS_MAX = 3
 
 export async function publish(ports: PublishPorts, context: PublishContext): Promise<Result<PublishedPull>> {
+  const searched = searchPullText(ports, context)
+  if (!searched.ok) return searched
   const expected = context.from.pushedBefore ?? NO_COMMIT
   const { signal, logToRun } = context
   const pushed = await withRetries(
@@ -155,6 +160,15 @@ function explainNoPull({ job }: PublishContext, refused: Refused): Refused {
 
 function findPull({ codehost, job }: PublishContext): Promise<Result<OpenPullRequest | undefined>> {
   return codehost.findPull(job.repo.remote, job.branch, job.base)
+}
+
+/** Before the push, so that a secret in the text publishes nothing at all. */
+function searchPullText({ ownSecrets }: PublishPorts, context: PublishContext): Result<void> {
+  const search = createRunSecretSearch(context.job, ownSecrets)
+  const { title, body } = newPullRequest(context)
+  const secret = search.findIn(`${title}\n${body}`)
+  if (secret === undefined) return yes(undefined)
+  return no('invalid', explainFoundSecret(search, secret, PULL_TEXT, PULL_TEXT))
 }
 
 function newPullRequest({ job, leaseId, summary }: PublishContext): NewPullRequest {

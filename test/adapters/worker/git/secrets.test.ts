@@ -1,0 +1,166 @@
+/** An agent that puts a secret of its run into what would be pushed: real git, and nothing reaches the code host. */
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { describe, expect, test } from '@jest/globals'
+import type { Result } from '../../../../core/result.ts'
+import type { Job } from '../../../../protocol/frames.ts'
+import {
+  aJob,
+  createGitFixture,
+  type GitFixture,
+  git,
+  got,
+  never,
+  type RunFixture,
+  refusalOf,
+} from './git-fixture.ts'
+
+const KEY = 'sk-ant-oat01-Zx9qLmT7vB2nR5wK8dJ4sH1fGc6YpE3u'
+const BRANCH = 'switchyard/eng-12'
+const withKey = (more: Partial<Job> = {}) =>
+  aJob({ credentials: { agent: { kind: 'oauth-token', value: KEY } }, ...more })
+
+/** Checks out, lets the agent work, and publishes as an execution does. */
+async function published(
+  g: GitFixture,
+  run: RunFixture,
+  work: () => Promise<unknown>,
+  { job = withKey(), summary = 'Done.' } = {},
+): Promise<Result<unknown>> {
+  const { folders, sandbox } = run
+  const from = got(await g.sources.checkOut(job, folders, sandbox, never))
+  await work()
+  const collected = await g.sources.collect(job, folders, sandbox, from)
+  if (!collected.ok) return collected
+  const request = { job, leaseId: 'l1', folders, from, collected: collected.value, summary }
+  return g.sources.publish(request, g.codehost, () => true, never)
+}
+
+function refsOf(g: GitFixture): string[] {
+  return git(g.remote, 'for-each-ref', '--format=%(refname)').split('\n')
+}
+
+function pullsOf(g: GitFixture): string[] {
+  return readdirSync(join(g.remote, '..')).filter((name) => name.includes('pulls'))
+}
+
+const base64 = Buffer.from(`key=${KEY}`).toString('base64')
+
+describe('a run publishes nothing when its agent', () => {
+  // One for all, because none of these runs changes it.
+  const g = createGitFixture()
+
+  test.each<[string, string, RegExp]>([
+    [
+      'commits the key',
+      `echo ${KEY} >a; git add a; git commit -qm x`,
+      /the file a holds the agent’s credential/,
+    ],
+    ['leaves it uncommitted', `mkdir d; echo ${KEY} >d/a`, /the file d\/a holds /],
+    ['wraps base64', `echo ${KEY} | base64 -w 20 >a; git add a; git commit -qm x`, /the file a holds /],
+    [
+      'commits it in hex',
+      `printf %s ${KEY} | od -An -tx1 -v >a; git add a; git commit -qm x`,
+      /the file a holds /,
+    ],
+    ['packs it', `echo ${KEY} | gzip -9 >a.gz; git add a.gz; git commit -qm x`, /the file a\.gz holds /],
+    [
+      'deletes it in the next commit',
+      `echo ${KEY} >a; git add a; git commit -qm x; git rm -q a; git commit -qm y`,
+      /the file a holds /,
+    ],
+    ['names a file so', `echo x >${KEY}; git add .; git commit -qm x`, /the name of a file holds /],
+    [
+      'names a folder so',
+      `mkdir -p d/${KEY}; echo x >d/${KEY}/f; git add .; git commit -qm x`,
+      /name of a file in d /,
+    ],
+    [
+      'writes it into a message',
+      `git commit -q --allow-empty -m 'see ${base64}'`,
+      /the message of commit [0-9a-f]{12} /,
+    ],
+    [
+      'hides it in a merged branch',
+      `git checkout -qb side; echo ${KEY} >a; git add a; git commit -qm x; git checkout -q ${BRANCH}; git merge -q --no-ff -s ours -m m side`,
+      /the file a holds /,
+    ],
+  ])('%s', async (_, script, sentence) => {
+    const run = g.run()
+    const refusal = refusalOf(await published(g, run, () => run.sh(`cd /work; ${script}`)))
+    expect(refusal).toMatch(sentence)
+    expect(refusal).toMatch(/so nothing was published/)
+    expect(refusal).not.toContain(KEY)
+    expect(refsOf(g)).toEqual(['refs/heads/main'])
+    expect(pullsOf(g)).toEqual([])
+  })
+
+  test('writes it into its last message', async () => {
+    const run = g.run()
+    const summary = `I used ${Buffer.from(KEY).toString('hex')}.`
+    const answer = await published(g, run, () => run.sh('cd /work; echo new >file'), { summary })
+    expect(refusalOf(answer)).toMatch(/the text for the pull request holds the agent’s credential/)
+    expect(refsOf(g)).toEqual(['refs/heads/main'])
+  })
+})
+
+test('what the code host has already is not searched', async () => {
+  const g = createGitFixture()
+  writeFileSync(join(g.person, 'old'), KEY)
+  writeFileSync(join(g.person, 'old.gz'), gzipSync(KEY))
+  git(g.person, 'add', '-A')
+  git(g.person, 'commit', '-q', '-m', 'A mistake of the past')
+  git(g.person, 'push', '-q', 'origin', 'main')
+  const run = g.run()
+  got(await published(g, run, () => run.sh('cd /work; echo new >file')))
+  expect(refsOf(g)).toContain(`refs/heads/${BRANCH}`)
+})
+
+test('a run with many files and a large one is published', async () => {
+  const g = createGitFixture()
+  const run = g.run()
+  const script =
+    'for n in $(seq 400); do echo $n >f$n; done; head -c 30000000 /dev/urandom >large; gzip -k f7'
+  got(await published(g, run, () => run.sh(`cd /work; ${script}`)))
+  expect(git(g.remote, 'ls-tree', '-r', '--name-only', BRANCH).split('\n').length).toBeGreaterThan(400)
+})
+
+describe('a follow-up', () => {
+  const followUp = withKey({
+    kind: 'follow-up',
+    followUp: { id: 'fu-1', number: 1 },
+    pull: {
+      number: 1,
+      url: 'https://code.example/1',
+      headBranch: BRANCH,
+      headRemote: 'ada/lamps',
+      baseBranch: 'main',
+      threads: [],
+      reviews: [],
+      comments: [],
+    },
+  })
+
+  test('pushes nothing when its work holds a secret', async () => {
+    const g = createGitFixture()
+    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+    const before = git(g.remote, 'rev-parse', BRANCH)
+    const run = g.run()
+    const { folders, sandbox } = run
+    const request = { job: followUp, folders, sandbox }
+    const start = got(await g.sources.followUps.begin({ ...request, isRetained: false }, never))
+    await run.sh(`cd /work; echo ${base64} >a`)
+    const pushed = await g.sources.followUps.push({ ...request, start }, () => true, never)
+    expect(refusalOf(pushed)).toMatch(/the file a holds the agent’s credential, so nothing was published/)
+    expect(git(g.remote, 'rev-parse', BRANCH)).toBe(before)
+  })
+
+  test('posts no comment that holds one', async () => {
+    const g = createGitFixture()
+    const comment = { job: followUp, marker: '<!-- m -->', body: `${base64}\n<!-- m -->`, isTakenOver: false }
+    const posted = await g.sources.followUps.postComment(comment, () => true, never)
+    expect(refusalOf(posted)).toMatch(/the text for the pull request’s comment holds the agent’s credential/)
+    expect(pullsOf(g)).toEqual([])
+  })
+})
