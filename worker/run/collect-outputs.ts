@@ -3,10 +3,9 @@
  *
  * The caller waits until no process runs in the sandbox. The content is still untrusted: links are not followed, only
  * regular files without further hard links count, and everything has a limit. Each file that is left out is named with
- * its reason.
+ * its reason. All outputs are searched for secrets before the first is reported; a hit reports none.
  */
-import { constants } from 'node:fs'
-import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
+import { type FileHandle, lstat, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ExecutionReporter } from '../../core/daemon/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
@@ -18,6 +17,9 @@ import {
   MEMORY_CHARS_MAX,
   RUN_MEMORIES_FACTS_MAX,
 } from '../../protocol/limits.ts'
+import type { SecretSearch } from '../secrets/secret-search.ts'
+import { fillBuffer, openPlainFile } from './plain-file.ts'
+import { searchOutputs } from './search-outputs.ts'
 
 const ARTIFACTS_MAX = 200
 /** The artifacts of an execution whose host names no budget, because it is older. */
@@ -31,6 +33,8 @@ export interface CollectedOutputs {
   readonly facts: readonly string[]
   /** Sentences for the run's log: which outputs were left out, and why. */
   readonly leftOut: readonly string[]
+  /** The sentence about a secret in an output, because of which all outputs were left out. */
+  readonly foundSecret?: string
 }
 
 export interface OutputCollection {
@@ -40,15 +44,18 @@ export interface OutputCollection {
   readonly mayContinue: () => boolean
   /** Bytes that all artifacts together may have. */
   readonly artifactBytes: number | undefined
+  readonly search: SecretSearch
 }
 
 export async function collectOutputs(
   out: string,
-  { reporter, instant, mayContinue, artifactBytes = ARTIFACTS_BYTES_DEFAULT }: OutputCollection,
+  { reporter, instant, mayContinue, artifactBytes = ARTIFACTS_BYTES_DEFAULT, search }: OutputCollection,
 ): Promise<CollectedOutputs> {
   const facts = await readMemories(join(out, 'memories'))
-  if (facts.length > 0) reporter.report({ is: 'memories', facts })
   const found = await findFiles(join(out, 'artifacts'))
+  const foundSecret = await searchOutputs(search, facts, found, mayContinue)
+  if (foundSecret !== undefined) return { artifacts: [], facts: [], leftOut: [], foundSecret }
+  if (facts.length > 0) reporter.report({ is: 'memories', facts })
   const artifacts: string[] = []
   const leftOut = [...found.leftOut]
   let bytesLeft = artifactBytes
@@ -161,24 +168,6 @@ function shortenName(name: string, bytesMax: number): string {
 
 // ---- reading -----------------------------------------------------------------------------------------------------
 
-type OpenedFile = { readonly handle: FileHandle; readonly size: number } | string
-
-/** `O_NONBLOCK`: opening a pipe without a writer would block forever. */
-async function openPlainFile(path: string): Promise<OpenedFile> {
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-  const handle = await open(path, flags).catch(() => undefined)
-  if (handle === undefined) return 'it cannot be opened'
-  const stats = await handle.stat()
-  const problem = !stats.isFile()
-    ? 'it is not a plain file'
-    : stats.nlink !== 1
-      ? 'it has several names'
-      : undefined
-  if (problem === undefined) return { handle, size: stats.size }
-  await handle.close()
-  return problem
-}
-
 /** Returns the size in bytes, or why the file was left out. */
 async function sendFile(
   path: string,
@@ -222,15 +211,4 @@ async function sendParts(
     if (final) return
     await reporter.waitForCapacity()
   }
-}
-
-async function fillBuffer(handle: FileHandle, buffer: Buffer, from: number, size: number): Promise<number> {
-  const wanted = Math.min(buffer.byteLength, size - from)
-  let bytesFilled = 0
-  while (bytesFilled < wanted) {
-    const { bytesRead } = await handle.read(buffer, bytesFilled, wanted - bytesFilled, from + bytesFilled)
-    if (bytesRead === 0) break
-    bytesFilled += bytesRead
-  }
-  return bytesFilled
 }

@@ -13,6 +13,7 @@ import type {
   Progress,
   StopRequest,
 } from '../../core/daemon/ports.ts'
+import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
@@ -22,6 +23,8 @@ import { truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentExitReport } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import { bestCost } from '../agents/cost.ts'
+import { createRunSecretSearch, explainFoundSecret, secretsOfJob } from '../secrets/run-secrets.ts'
+import type { SecretSearch } from '../secrets/secret-search.ts'
 import { explainRefusedCredential, type PreparedAgent, prepareAgent, reportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
 import { type CollectedOutputs, collectOutputs } from './collect-outputs.ts'
@@ -55,6 +58,7 @@ const NETWORK_HINTS = {
   allowlist: ' (sandbox.network is allowlist: it reached nothing but sandbox.allowedHosts)',
   none: ' (sandbox.network is none: it reached no other machine)',
 } as const
+const SUMMARY = 'the agent’s last message'
 const NO_OUTPUTS: CollectedOutputs = { artifacts: [], facts: [], leftOut: [] }
 
 export class RunExecution implements Execution {
@@ -74,6 +78,7 @@ export class RunExecution implements Execution {
   #resumedSince: string | undefined
   #exitReport: AgentExitReport | undefined
   #sessionId: string | undefined
+  readonly #search: SecretSearch
   #currentPhase: Promise<unknown> = Promise.resolve()
   #isRetained = false
 
@@ -81,6 +86,7 @@ export class RunExecution implements Execution {
     this.#reporter = new PhaseReporter(options.reporter)
     this.#options = { ...options, reporter: this.#reporter }
     this.#plan = createPlan(options)
+    this.#search = createRunSecretSearch(options.request.job, options.dependencies.ownSecrets)
   }
 
   // ---- the phases ------------------------------------------------------------------------------------------------
@@ -150,10 +156,9 @@ export class RunExecution implements Execution {
         this.#reporter.phase = 'publish'
         const costs = await this.#reportSpending()
         const outputs = await this.#orFallback(this.#collectOutputs(), () => NO_OUTPUTS)
-        const published = await this.#orFallback(this.#publishWork(agentOutcome), (reason) =>
-          no('failed', reason),
-        )
-        return await this.#buildOutcome(agentOutcome, costs, outputs, published)
+        const judged = this.#judgeSecrets(agentOutcome, outputs)
+        const published = await this.#orFallback(this.#publishWork(judged), (reason) => no('failed', reason))
+        return await this.#buildOutcome(judged, costs, outputs, published)
       },
       (reason) => ({ status: 'failed', error: reason, costs: [] }),
     )
@@ -194,7 +199,8 @@ export class RunExecution implements Execution {
       clock: dependencies.clock,
       log: (line) => (this.#session === undefined ? earlyLines.push(line) : this.#session.log(line)),
     })
-    const session = new SandboxSession({ dependencies, job, folders, egress, reporter })
+    const redact = createRedactor(secretsOfJob(job).map(({ value }) => value))
+    const session = new SandboxSession({ dependencies, job, folders, egress, reporter, redact })
     this.#session = session
     for (const line of earlyLines) session.log(line)
     if (this.#stopRequest !== undefined) session.stop()
@@ -309,9 +315,27 @@ export class RunExecution implements Execution {
       instant: () => this.#instant(),
       mayContinue: this.#startTimeLimit(),
       artifactBytes: request.job.limits.artifactBytes,
+      search: this.#search,
     })
     if (outputs.leftOut.length > 0) session.log(outputs.leftOut.join('\n'))
     return outputs
+  }
+
+  /** A secret in an output, or in the agent's last message, fails the run before anything is published. */
+  #judgeSecrets(agentOutcome: AgentOutcome, { foundSecret }: CollectedOutputs): AgentOutcome {
+    const inSummary = this.#search.findIn(this.#exitReport?.summary ?? '')
+    const reason =
+      foundSecret ??
+      (inSummary === undefined ? undefined : explainFoundSecret(this.#search, inSummary, SUMMARY, SUMMARY))
+    if (reason === undefined) return agentOutcome
+    this.#session?.log(reason)
+    return agentOutcome.verdict === 'stopped' ? agentOutcome : { verdict: 'failed', reason }
+  }
+
+  /** The agent's last message, unless it holds a secret. */
+  #agentSummary(): string {
+    const summary = this.#exitReport?.summary ?? ''
+    return this.#search.findIn(summary) === undefined ? summary : ''
   }
 
   /** Publishes the agent's work if the agent is done and this worker still holds the lease. */
@@ -324,7 +348,7 @@ export class RunExecution implements Execution {
     if (failed !== undefined) return failed
     const published = await this.#plan.publish({
       session,
-      agentSummary: this.#exitReport?.summary ?? '',
+      agentSummary: this.#agentSummary(),
       mayContinue: () => this.#stopRequest === undefined,
       signal: this.#abort.signal,
       afterPush: { mayContinue: () => !this.#finalAbort.signal.aborted, signal: this.#finalAbort.signal },
@@ -363,7 +387,7 @@ export class RunExecution implements Execution {
   }
 
   #buildSummary(published: Result<PublishedWork | undefined>): string {
-    const summary = (published.ok ? published.value?.summary : undefined) ?? this.#exitReport?.summary ?? ''
+    const summary = (published.ok ? published.value?.summary : undefined) ?? this.#agentSummary()
     const isUnchanged = published.ok && published.value === undefined && this.#exitReport?.verdict === 'done'
     return isUnchanged
       ? `${summary}\n\nNothing in the repository was changed, so there is no pull request.`.trim()

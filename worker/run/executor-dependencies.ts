@@ -8,6 +8,7 @@ import type { AgentDriver } from '../agents/agent.ts'
 import type { GitSources } from '../git/git-ports.ts'
 import type { SandboxEgress, SandboxEgressOptions } from '../sandbox/egress/sandbox-egress.ts'
 import type { SandboxLauncher, SandboxUser } from '../sandbox/sandbox-process.ts'
+import type { OwnSecrets } from '../secrets/run-secrets.ts'
 import type { DiskSpace } from './free-disk.ts'
 
 export interface ExecutorDependencies {
@@ -35,6 +36,8 @@ export interface ExecutorDependencies {
   /** The Node program for them, and the host paths that the sandbox must show for it. */
   readonly node: { readonly program: string; readonly readOnlyPaths: readonly string[] }
   readonly gitconfig: string
+  /** The worker's own secrets, which nothing that leaves a sandbox may hold. */
+  readonly ownSecrets?: OwnSecrets
   readonly stallMs: number
   readonly freeSpace: () => Promise<DiskSpace>
   /** The size of the disk with the sandboxes; undefined: unknown. */

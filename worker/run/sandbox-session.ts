@@ -33,6 +33,8 @@ export interface SandboxSessionOptions {
   readonly folders: SandboxFolders & { readonly number: number }
   readonly egress: SandboxEgress
   readonly reporter: ExecutionReporter
+  /** Removes the run's secrets from lines of the run's log. */
+  readonly redact?: (text: string) => string
 }
 
 /** `timedOutMinutes`: the script was killed after this many minutes. */
@@ -170,7 +172,8 @@ export class SandboxSession implements SandboxRunner {
 
   #reportLog(stream: 'stdout' | 'stderr' | 'system', text: string): void {
     const at = new Date(this.#options.dependencies.clock.now()).toISOString()
-    for (const piece of splitLog(text))
+    const { redact = (line: string) => line } = this.#options
+    for (const piece of splitLog(redact(text)))
       this.#options.reporter.report({ is: 'event', event: { type: 'log', at, stream, text: piece } })
   }
 

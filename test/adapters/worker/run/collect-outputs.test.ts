@@ -4,10 +4,12 @@ import { linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'n
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX } from '../../../../protocol/limits.ts'
 import { collectOutputs } from '../../../../worker/run/collect-outputs.ts'
+import { createSecretSearch } from '../../../../worker/secrets/secret-search.ts'
 
 let out = ''
 beforeEach(async () => {
@@ -15,6 +17,9 @@ beforeEach(async () => {
   mkdirSync(join(out, 'artifacts'))
 })
 afterEach(() => rm(out, { recursive: true, force: true }))
+
+const KEY = 'sk-Ant_03xZ9qLmT7vB2nR5wK8dJ4sH1f'
+const secretSearch = createSecretSearch([{ name: 'the key', value: KEY }])
 
 async function collected(artifactBytes?: number) {
   const all: ExecutionReport[] = []
@@ -27,6 +32,7 @@ async function collected(artifactBytes?: number) {
     instant: () => '2026-01-01T00:00:00.000Z',
     mayContinue: () => true,
     artifactBytes,
+    search: secretSearch,
   })
   return { all, ...left }
 }
@@ -163,5 +169,42 @@ describe('memories', () => {
   test('a missing file and a link in its place report nothing', async () => {
     symlinkSync('/etc/passwd', join(out, 'memories'))
     expect((await collected()).all).toEqual([])
+  })
+})
+
+describe('a secret', () => {
+  const archive = (content: string) => gzipSync(Buffer.from(content))
+
+  test.each<[string, () => void, RegExp]>([
+    ['in an artifact', () => put('report.txt', `key: ${KEY}`), /^the artifact report\.txt holds the key, /],
+    ['in base64', () => put('a.b64', Buffer.from(`x${KEY}`).toString('base64')), /^the artifact a\.b64 /],
+    ['far behind', () => put('large', `${'.'.repeat(700_000)}${KEY}`), /^the artifact large /],
+    ['inside gzip', () => put('log.gz', archive(`${'.'.repeat(300_000)}${KEY}`)), /^the artifact log\.gz /],
+    ['in the name of an artifact', () => put(`${KEY}.txt`, ''), /^an artifact holds the key, /],
+    [
+      'in a memory',
+      () => writeFileSync(join(out, 'memories'), `- the key is ${KEY}\n`),
+      /^a memory holds the key, /,
+    ],
+    [
+      'in the name of what is left out',
+      () => symlinkSync('/etc', join(out, 'artifacts', KEY)),
+      /^the name of a file /,
+    ],
+  ])('%s: nothing is reported', async (_, leave, sentence) => {
+    put('0-first.txt', 'harmless')
+    writeFileSync(join(out, 'memories'), '- the tests run with node --test\n')
+    leave()
+    const { all, artifacts, facts, leftOut, foundSecret = '' } = await collected()
+    expect({ all, artifacts, facts, leftOut }).toEqual({ all: [], artifacts: [], facts: [], leftOut: [] })
+    expect(foundSecret).toMatch(sentence)
+    expect(foundSecret).not.toContain(KEY)
+  })
+
+  test('what only begins like gzip is searched as it is', async () => {
+    put('fake.gz', Buffer.concat([archive('x').subarray(0, 10), Buffer.from(KEY)]))
+    expect((await collected()).foundSecret).toMatch(/^the artifact fake\.gz /)
+    put('fake.gz', Buffer.concat([archive('x').subarray(0, 10), Buffer.alloc(3_000_000, 7)]))
+    expect((await collected()).artifacts).toEqual(['fake.gz'])
   })
 })

@@ -195,6 +195,76 @@ test('published work is completed, even if its sandbox cannot be retained', asyn
   expect(existsSync(work)).toBe(true)
 })
 
+const KEY = 'sk-ant-api03-Zx9qLmT7vB2nR5wK8dJ4sH1f'
+const hiddenKey = Buffer.from(`key ${KEY}`).toString('base64')
+const withKey = { ...job, credentials: { agent: { kind: 'api-key', value: KEY } } } as Job
+
+/** Lets an agent end with this last message, after it has left these outputs; nothing may reach the code host. */
+async function leaked(summary: string, leave: (out: string) => void) {
+  const reports: string[] = []
+  const asked: string[] = []
+  const note = (step: string) => async () => {
+    asked.push(step)
+    return broken()
+  }
+  const reported = {
+    ...driver.createListener({} as never),
+    onExit: () => ({ verdict: 'done', summary, events: [] }),
+  }
+  const changes = {
+    gitSources: { ...good, collect: note('collect'), publish: note('publish') },
+    drivers: { agentA: { ...driver, createListener: () => reported } },
+  } as unknown as Partial<ExecutorDependencies>
+  const report: ExecutionReporter['report'] = (each) => void reports.push(JSON.stringify(each))
+  const { execution, sandboxes } = await made(changes, withKey, new ManualClock(), report)
+  await execution.prepare()
+  leave(sandboxes.foldersOf(RUN).out)
+  const outcome = await execution.finish(await execution.runAgent())
+  await execution.whenExited()
+  await sandboxes.waitUntilSettled()
+  return { outcome, asked, all: `${reports.join()} ${JSON.stringify(outcome)}` }
+}
+
+test.each<[string, string, (out: string) => void, RegExp]>([
+  [
+    'an artifact',
+    'Mended.',
+    (out) => {
+      mkdirSync(join(out, 'artifacts'), { recursive: true })
+      writeFileSync(join(out, 'artifacts/report.txt'), hiddenKey)
+    },
+    /^the artifact report\.txt holds the agent’s credential, so nothing was published/,
+  ],
+  ['a memory', 'Mended.', (out) => writeFileSync(join(out, 'memories'), hiddenKey), /^a memory holds /],
+  ['the last message', `Used ${hiddenKey}.`, () => {}, /^the agent’s last message holds /],
+])(
+  'a run whose agent puts its key into %s fails, and publishes nothing',
+  async (_, summary, leave, error) => {
+    const { outcome, asked, all } = await leaked(summary, leave)
+    expect(outcome).toMatchObject({ status: 'failed', error: expect.stringMatching(error) })
+    expect(outcome.failure).toBeUndefined()
+    expect(outcome.result?.artifacts).toEqual([])
+    expect(asked).toEqual([])
+    for (const form of [KEY, hiddenKey]) expect(all).not.toContain(form)
+  },
+)
+
+test('a setup that prints a secret of the run does not bring it into the log', async () => {
+  const lines: string[] = []
+  const report: ExecutionReporter['report'] = (each) => void lines.push(JSON.stringify(each))
+  const printing: SandboxLauncher = {
+    launch: (order) => ({
+      ...launcher.launch(order),
+      stdout: Readable.from([Buffer.from(`${KEY} ${hiddenKey}\n`)]),
+    }),
+  }
+  const order = { ...withKey, repo: { ...job.repo, setup: 'env' } } as Job
+  const { execution } = await made({ launcher: printing }, order, new ManualClock(), report)
+  expect(await execution.prepare()).toMatchObject({ ok: true })
+  expect(lines.join()).toContain('***')
+  for (const form of [KEY, hiddenKey.slice(4, -4)]) expect(lines.join()).not.toContain(form)
+})
+
 const setUp = { ...job.repo, setup: 'npm ci' }
 
 test('a setup that never ends is killed, and the refusal says why', async () => {
