@@ -1,6 +1,7 @@
 /**
- * Runs the bundle of the client commands once and writes the code that V8 compiled for it, the functions of that run
- * included. Started by `build.mjs` as a process of its own: `compile-commands.mjs BUNDLE ARGUMENTS…`.
+ * Runs the bundle of the client commands once, or loads that of a program, and writes the code that V8 compiled for it,
+ * the functions of that run included. Started by `build.mjs` as a process of its own:
+ * `compile-commands.mjs BUNDLE ARGUMENTS…`.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -1,6 +1,6 @@
 /** How little the client commands load, so that they start in a moment. */
-import { execFileSync } from 'node:child_process'
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { tempFolder } from '../../support/temp-folder.ts'
@@ -41,16 +41,21 @@ test.each([['--version'], ['status', '--json']])('%s %s loads nothing slow of No
   }
 })
 
-test('V8 takes the compiled code of the bundle', () => {
-  // In a process of its own, because V8 also refuses code that was compiled under other flags than those of Jest.
-  const script = `
+test.each(['client-commands.js', 'programs/serve.cjs', 'programs/worker.cjs'])(
+  'V8 takes the compiled code of %s',
+  (name) => {
+    // In a process of its own, because V8 also refuses code that was compiled under other flags than those of Jest.
+    const script = `
     const { readFileSync } = require('node:fs')
     const [filename] = process.argv.slice(1)
     const cachedData = readFileSync(filename + '.code')
     const script = new (require('node:vm').Script)(readFileSync(filename, 'utf8'), { filename, cachedData })
     process.stdout.write(String(script.cachedDataRejected))`
-  expect(execFileSync(process.execPath, ['-e', script, bundle], { encoding: 'utf8' })).toBe('false')
-})
+    expect(execFileSync(process.execPath, ['-e', script, join(built, name)], { encoding: 'utf8' })).toBe(
+      'false',
+    )
+  },
+)
 
 test.each([
   ['of another version', (path: string) => writeFileSync(path, 'compiled by another version of Node')],
@@ -58,11 +63,18 @@ test.each([
 ])('commands and programs start where the compiled code is %s', (_, spoil) => {
   const folder = join(tempFolder(), 'dist')
   cpSync(built, join(folder, 'bin'), { recursive: true })
-  spoil(join(folder, 'bin', 'client-commands.js.code'))
+  symlinkSync(join(built, '..', '..', 'node_modules'), join(folder, '..', 'node_modules'))
+  for (const name of ['client-commands.js', 'programs/serve.cjs']) spoil(join(folder, 'bin', `${name}.code`))
   const run = (...words: string[]): string =>
     execFileSync(process.execPath, [join(folder, 'bin', 'switchyard.js'), ...words], { encoding: 'utf8' })
   expect(run('--version')).toBe(execFileSync(process.execPath, [program, '--version'], { encoding: 'utf8' }))
   expect(run('completion', 'bash')).toContain('complete')
+  const hostWithoutFolder = (from: string): string =>
+    spawnSync(process.execPath, [join(from, 'switchyard.js'), 'serve', '--data-dir', '/dev/null'], {
+      encoding: 'utf8',
+    }).stderr.replace(/"(time|pid)":("[^"]*"|\d+)/g, '')
+  expect(hostWithoutFolder(join(folder, 'bin'))).toBe(hostWithoutFolder(built))
+  expect(hostWithoutFolder(built)).toContain('/dev/null')
 })
 
 const named = (name: string): string => `NativeModule ${name}`
