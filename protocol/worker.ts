@@ -6,7 +6,12 @@
  */
 import Type, { type Static } from 'typebox'
 import { AGENT_PROVIDERS, type AgentProvider } from './agents/registry.ts'
-import { AGENT_PROBLEM_CHARS_MAX, TEXT_CHARS_MAX, WORKER_CONCURRENCY_MAX } from './limits.ts'
+import {
+  AGENT_PROBLEM_CHARS_MAX,
+  ATTACH_VIEWS_MAX,
+  TEXT_CHARS_MAX,
+  WORKER_CONCURRENCY_MAX,
+} from './limits.ts'
 import { Count, Id, Instant, Name, record, stringEnum, text } from './schema-helpers.ts'
 
 /**
@@ -77,6 +82,12 @@ export const WorkerView = record('WorkerView', {
   capabilities: Type.Optional(WorkerCapabilities),
   activeRuns: Count,
   attachSessions: Type.Optional({ ...Count, description: 'Terminals of resumed runs; absent: none.' }),
+  attachedRuns: Type.Optional(
+    Type.Array(Id, {
+      maxItems: ATTACH_VIEWS_MAX,
+      description: 'The runs whose terminals this host has opened; absent: none.',
+    }),
+  ),
   enrolledAt: Instant,
   connectedAt: Type.Optional(Instant),
   lastSeenAt: Type.Optional(Instant),

@@ -37,6 +37,7 @@ export const terminalsModule = defineHostModule({
         return agent === undefined ? {} : { agent }
       },
     })
+    workers.registry.terminalsByWorker = () => sessions.runsByWorker()
     const sessionCosts = new SessionCosts({
       keyValues: store.database.keyValues,
       usage: store.usage,

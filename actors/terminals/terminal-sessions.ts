@@ -85,6 +85,8 @@ export class TerminalSessions {
    * a worker that is disconnected for longer than its own grace period closes its sandboxes by itself.
    */
   readonly #unsentReleases = new Map<string, Set<string>>()
+  /** A terminal was opened or closed, which the list of workers shows. */
+  onViewsChanged: () => void = () => {}
 
   constructor(ports: TerminalSessionsPorts) {
     this.#ports = ports
@@ -106,10 +108,20 @@ export class TerminalSessions {
 
   /** Number of views on sandboxes that this worker has booted or is booting. */
   viewCountOn(workerId: string): number {
-    let count = 0
-    for (const { runId } of this.#views.values())
-      if (this.#sessions.get(runId)?.workerId === workerId) count += 1
-    return count
+    return this.runsByWorker().get(workerId)?.length ?? 0
+  }
+
+  /** By worker, the run of each view on a sandbox that the worker has booted or is booting. */
+  runsByWorker(): ReadonlyMap<string, readonly string[]> {
+    const runs = new Map<string, string[]>()
+    for (const { runId } of this.#views.values()) {
+      const workerId = this.#sessions.get(runId)?.workerId
+      if (workerId === undefined) continue
+      const known = runs.get(workerId)
+      if (known === undefined) runs.set(workerId, [runId])
+      else known.push(runId)
+    }
+    return runs
   }
 
   // ---- requests of people ------------------------------------------------------------------------------------------
@@ -176,10 +188,12 @@ export class TerminalSessions {
     session.views.add(view)
     this.#sendEvent(session.runId, { type: 'watched' })
     view.join(session.workerId)
+    this.onViewsChanged()
   }
 
   #onViewLeft(view: TerminalView): void {
     this.#views.delete(view.sessionId)
+    this.onViewsChanged()
     const session = this.#sessions.get(view.runId)
     if (session?.views.delete(view) === true && session.views.size === 0)
       this.#sendEvent(view.runId, { type: 'unwatched' })

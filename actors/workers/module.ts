@@ -111,6 +111,7 @@ export const workerChannelModule = defineHostModule({
     const { frameReceiver, endedLeases, acknowledgements, settlements } = leases
     const shared = { ...context, workers: registry, connections, dispatchBackoff, setbacks }
     const onWorkersChanged = () => manager.schedulePush()
+    terminals.sessions.onViewsChanged = onWorkersChanged
     const reconciliation = new LeaseReconciliation({ ...shared, ended: endedLeases })
     const heartbeats = new Heartbeats({ ...shared, acknowledgements, reconciliation, onWorkersChanged })
     const registration = new WorkerRegistration({

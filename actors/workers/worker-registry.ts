@@ -47,6 +47,8 @@ export class WorkerRegistry {
   readonly #orphanedLeases = new Map<string, Set<string>>()
   #capacity: FleetCapacity | undefined
   #version = 0
+  /** By worker, the run of each terminal that this host has opened. The module of terminals sets it. */
+  terminalsByWorker: () => ReadonlyMap<string, readonly string[]> = () => NO_TERMINALS
 
   // ---- updates --------------------------------------------------------------------------------------------------
 
@@ -176,7 +178,10 @@ export class WorkerRegistry {
 
   /** Oldest enrollment first. */
   views(): WorkerView[] {
-    return [...this.#workers.values()].sort((a, b) => byEnrollment(a.context, b.context)).map(viewOf)
+    const terminals = this.terminalsByWorker()
+    return [...this.#workers.values()]
+      .sort((a, b) => byEnrollment(a.context, b.context))
+      .map((worker) => viewOf(worker, terminals.get(worker.context.id) ?? []))
   }
 
   /** The demand of the fleet, for the holder of a join key. */
@@ -225,6 +230,8 @@ export class WorkerRegistry {
     return { connected, spare }
   }
 }
+
+const NO_TERMINALS: ReadonlyMap<string, readonly string[]> = new Map()
 
 interface FleetCapacity {
   readonly connected: number

@@ -8,8 +8,12 @@ import type { EnrolledWorker } from './worker-registry.ts'
 export const drainOf = (state: WorkerState, { drainedBy }: WorkerContext): Pick<WorkerView, 'drainedBy'> =>
   state === 'draining' ? { drainedBy: [...drainHolders(drainedBy)] } : {}
 
-export function viewOf(worker: EnrolledWorker): WorkerView {
-  const { context, state, connection, leases, lastSeenAt, attachSessions } = worker
+/** @param terminals for each terminal that this host has opened on the worker, its run */
+export function viewOf(worker: EnrolledWorker, terminals: readonly string[]): WorkerView {
+  const { context, state, connection, leases, lastSeenAt } = worker
+  const shown = connection === undefined ? [] : terminals
+  // A terminal that was opened since the last heartbeat counts too.
+  const attachSessions = Math.max(worker.attachSessions, shown.length)
   return {
     id: context.id,
     name: context.name,
@@ -22,6 +26,7 @@ export function viewOf(worker: EnrolledWorker): WorkerView {
     ...(context.capabilities === null ? {} : { capabilities: context.capabilities }),
     activeRuns: leases.size,
     ...(attachSessions === 0 ? {} : { attachSessions }),
+    ...(shown.length === 0 ? {} : { attachedRuns: [...new Set(shown)] }),
     enrolledAt: context.enrolledAt,
     ...(connection === undefined ? {} : { connectedAt: connection.since, address: connection.address }),
     ...(lastSeenAt === undefined ? {} : { lastSeenAt: new Date(lastSeenAt).toISOString() }),

@@ -91,8 +91,9 @@ function watchWorker(
     const report = (found: WorkerView) => {
       const left = [...runs.values()].filter((run) => run.sandbox.workerId === worker.id && isExecuting(run))
       const { activeRuns, attachSessions = 0, connection: line } = found
-      const key = `${activeRuns} ${attachSessions} ${line} ${left.map(({ id, status }) => `${id} ${status}`).join(' ')}`
-      rest = describeLeft(context, found, left)
+      const attached = (found.attachedRuns ?? []).join(' ')
+      const key = `${activeRuns} ${attachSessions} ${attached} ${line} ${left.map(({ id, status }) => `${id} ${status}`).join(' ')}`
+      rest = describeLeft(context, found, left, runs)
       if (key !== reported) output.note(rest)
       reported = key
     }
@@ -121,18 +122,24 @@ function watchWorker(
 
 const isExecuting = (run: Run): boolean => run.status !== 'queued' && !hasEnded(run)
 
-/** `2 left: ENG-238 running 12m, ENG-240 finalizing 5m40s; 1 terminal`. An absent worker reports nothing. */
+/**
+ * `2 left: ENG-238 running 12m, ENG-240 finalizing 5m40s; 1 terminal: ENG-231`. An absent worker reports nothing, and a
+ * terminal that an earlier process of the host has opened has no name.
+ */
 function describeLeft(
   { output, present }: CommandContext,
-  { activeRuns, attachSessions = 0, connection }: WorkerView,
+  { activeRuns, attachSessions = 0, attachedRuns = [], connection }: WorkerView,
   runs: readonly Run[],
+  known: ReadonlyMap<string, Run>,
 ): string {
   const { now } = present()
   const named = runs.map(
     (run) => `${run.ticket.identifier} ${run.status} ${formatAgeOf(run.startedAt ?? beginningOf(run), now)}`,
   )
   const list = named.length === 0 || activeRuns === 0 ? '' : `: ${named.join(', ')}`
-  const terminals = `${attachSessions} ${attachSessions === 1 ? 'terminal' : 'terminals'}`
+  const attached = attachedRuns.map((id) => known.get(id)?.ticket.identifier ?? id)
+  const open = `${attachSessions} ${attachSessions === 1 ? 'terminal' : 'terminals'}`
+  const terminals = attached.length === 0 ? open : `${open}: ${attached.join(', ')}`
   const parts = [
     `${activeRuns} left${list}`,
     ...(attachSessions === 0 ? [] : [terminals]),

@@ -27,8 +27,8 @@ async function openFleet() {
     lastSeenAt: '2026-03-01T07:00:00.000Z',
   })
   /** Tells the dashboards how many runs forge has. */
-  const pushForge = (activeRuns: number, attachSessions = 0) => {
-    const terminals = attachSessions === 0 ? {} : { attachSessions }
+  const pushForge = (activeRuns: number, attachSessions = 0, attachedRuns: readonly string[] = []) => {
+    const terminals = attachSessions === 0 ? {} : { attachSessions, attachedRuns: [...attachedRuns] }
     host.hostApi.workersById.set(FORGE_ID, { ...forge, activeRuns, ...terminals })
     host.hostApi.push({ type: 'workers', workers: [...host.hostApi.workersById.values()] })
   }
@@ -158,9 +158,11 @@ describe('workers drain', () => {
     })
     await until('the command listens', () => isGreeted)
     pushForge(0, 1)
+    pushForge(0, 2, ['run-1', 'run-9'])
     pushForge(0)
     const { code, out, err } = await drained
     expect(err).toMatch(/^0 left; 1 terminal$/m)
+    expect(err).toMatch(/^0 left; 2 terminals: ENG-1, run-9$/m)
     expect([code, out]).toEqual([0, expect.stringMatching(/^forge is empty after /)])
     expect(err).toMatch(/1 left: ENG-1 running 30m/)
   })

@@ -283,6 +283,7 @@ test('two people share one session and see the same; it closes when both have le
   }
   // Also before the worker's next heartbeat reports them.
   expect(inDemand()).toBe(2)
+  expect(host.hostApi.fleet().workers).toMatchObject([{ attachSessions: 2, attachedRuns: [runId] }])
   await host.clock.advance(20_000)
   expect(inDemand()).toBe(2)
   await anna.leave()
