@@ -61,6 +61,12 @@ export function createSpending(prices: PriceTable): Spending {
   }
 }
 
+/** The reason to end an agent that spent more than its budget; undefined while the budget lasts. */
+export function overBudgetReason(costUsd = 0, maxCostUsd = Number.POSITIVE_INFINITY): string | undefined {
+  if (costUsd <= maxCostUsd) return undefined
+  return `the agent spent more than agent.maxCostUsd allows: $${costUsd.toFixed(4)} of $${maxCostUsd}`
+}
+
 function priceResponse(model: string, use: TokenUse, prices: PriceTable): CostModelUsage {
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = use
   const costUsd = costUsdOf(model, use, 'request', prices)

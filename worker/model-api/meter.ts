@@ -7,12 +7,15 @@
  */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
+import type { CostModelUsage } from '../../protocol/cost.ts'
 import type { JobLimits } from '../../protocol/frames.ts'
 
 export interface ModelMeterOptions {
   readonly provider: AgentProvider
   readonly prices: PriceTable
   readonly limits: Pick<JobLimits, 'maxCostUsd'>
+  /** Receives the sum so far after each change. */
+  readonly onSpent?: (costUsd: number) => void
 }
 
 /** Creates the meter of one execution. */
@@ -23,6 +26,8 @@ export interface ModelMeter {
   onRequest(request: MeteredRequest): RequestMeter
   /** The sentence that says why nothing more may be spent; undefined while the budget lasts. */
   spent(): string | undefined
+  /** What all requests have used so far, by model. */
+  rows(): readonly CostModelUsage[]
 }
 
 /** A request as the agent sent it, without headers. */
@@ -53,4 +58,5 @@ export const UNMETERED: ModelMeter = {
     onEnd: () => {},
   }),
   spent: () => undefined,
+  rows: () => [],
 }

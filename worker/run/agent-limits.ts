@@ -6,6 +6,7 @@
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import type { JobLimits } from '../../protocol/frames.ts'
+import { overBudgetReason } from '../agents/spending.ts'
 
 export interface AgentLimitsOptions {
   readonly clock: Clock
@@ -39,10 +40,8 @@ export class AgentLimits {
 
   recordSpending(spent: { readonly costUsd?: number; readonly turns: number }): void {
     const { maxCostUsd, maxTurns } = this.#options.limits
-    if (maxCostUsd !== undefined && spent.costUsd !== undefined && spent.costUsd > maxCostUsd)
-      this.#exceed(
-        `the agent spent more than agent.maxCostUsd allows: $${spent.costUsd.toFixed(4)} of $${maxCostUsd}`,
-      )
+    const overBudget = overBudgetReason(spent.costUsd, maxCostUsd)
+    if (overBudget !== undefined) this.#exceed(overBudget)
     if (maxTurns !== undefined && spent.turns > maxTurns)
       this.#exceed(`the agent took more turns than agent.maxTurns allows, which is ${maxTurns}`)
   }

@@ -431,6 +431,7 @@ test('a spent budget ends the answer, and refuses further requests in the vendor
   const counts = { head: 0, ended: 0, requestBytes: 0 }
   const meter: ModelMeter = {
     spent: () => (left > 0 ? undefined : 'the budget of $1 is spent'),
+    rows: () => [],
     onRequest: () => ({
       onRequestChunk: ({ length }) => {
         counts.requestBytes += length

@@ -1,0 +1,99 @@
+/**
+ * Reads the usage that a vendor names in a model's answer: one value of a stream of events, or a whole answer.
+ *
+ * The figures of an answer grow with the stream, so the latest count. Vendors word the same figures differently: some
+ * count cached tokens among the input, some do not.
+ */
+import type { TokenUse } from '../../core/run/price.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
+import { readApiTokens } from '../agents/agent-a/reported-cost.ts'
+import { countAt, field, isObject, type JsonObject, objectAt, textAt } from '../agents/json-lines.ts'
+
+export interface AnswerUsage {
+  /** Absent until an event names the model. */
+  readonly model?: string
+  /** Absent until an event names figures. */
+  readonly use?: TokenUse
+  /** The vendor names no higher figures for this answer. */
+  readonly isFinal: boolean
+}
+
+/** Returns undefined when the value names neither usage nor a model. */
+export type ReadAnswerUsage = (value: JsonObject, before: AnswerUsage | undefined) => AnswerUsage | undefined
+
+export const USAGE_READERS: Readonly<Record<AgentProvider, ReadAnswerUsage>> = {
+  agentA: readAnthropicUsage,
+  agentB: readOpenAiUsage,
+  agentC: readGoogleUsage,
+}
+
+/** `message_start` names the input, each `message_delta` the output so far; a whole answer is the message itself. */
+function readAnthropicUsage(value: JsonObject, before: AnswerUsage | undefined): AnswerUsage | undefined {
+  const isStart = textAt(value, 'type') === 'message_start'
+  const message = isStart ? objectAt(value, 'message') : value
+  const usage = field(message, 'usage')
+  if (!isObject(usage)) return undefined
+  const use = readApiTokens(usage)
+  const known = before?.use
+  return {
+    ...modelOf(message, 'model', before),
+    // A delta may leave out what has not changed.
+    use: known === undefined ? use : highest(known, use),
+    isFinal: !isStart,
+  }
+}
+
+/** The last event of a response repeats the response, with its usage. Chunks of a chat name it beside the choices. */
+function readOpenAiUsage(value: JsonObject, before: AnswerUsage | undefined): AnswerUsage | undefined {
+  const inner = field(value, 'response')
+  const response = isObject(inner) ? inner : value
+  const usage = field(response, 'usage')
+  // The first event of a response has the model, and null for the usage.
+  if (!isObject(usage)) return { ...before, ...modelOf(response, 'model', before), isFinal: false }
+  const isChat = Object.hasOwn(usage, 'prompt_tokens')
+  const input = countAt(usage, isChat ? 'prompt_tokens' : 'input_tokens')
+  const details = objectAt(usage, isChat ? 'prompt_tokens_details' : 'input_tokens_details')
+  const cacheReadTokens = Math.min(countAt(details, 'cached_tokens'), input)
+  const cacheWriteTokens = Math.min(countAt(details, 'cache_write_tokens'), input - cacheReadTokens)
+  const use = {
+    inputTokens: input - cacheReadTokens - cacheWriteTokens,
+    outputTokens: countAt(usage, isChat ? 'completion_tokens' : 'output_tokens'),
+    cacheReadTokens,
+    cacheWriteTokens,
+  }
+  return { ...modelOf(response, 'model', before), use, isFinal: true }
+}
+
+/** Each chunk names the figures so far. Thoughts are billed as output, results of tools as input. */
+function readGoogleUsage(value: JsonObject, before: AnswerUsage | undefined): AnswerUsage | undefined {
+  const usage = field(value, 'usageMetadata')
+  if (!isObject(usage)) return undefined
+  const prompt = countAt(usage, 'promptTokenCount') + countAt(usage, 'toolUsePromptTokenCount')
+  const cacheReadTokens = Math.min(countAt(usage, 'cachedContentTokenCount'), prompt)
+  const use = {
+    inputTokens: prompt - cacheReadTokens,
+    outputTokens: countAt(usage, 'candidatesTokenCount') + countAt(usage, 'thoughtsTokenCount'),
+    cacheReadTokens,
+    cacheWriteTokens: 0,
+  }
+  return { ...modelOf(value, 'modelVersion', before), use, isFinal: true }
+}
+
+function modelOf(
+  value: JsonObject,
+  name: string,
+  before: AnswerUsage | undefined,
+): { readonly model?: string } {
+  const model = textAt(value, name) ?? before?.model
+  return model === undefined ? {} : { model }
+}
+
+function highest(a: TokenUse, b: TokenUse): TokenUse {
+  return {
+    inputTokens: Math.max(a.inputTokens, b.inputTokens),
+    outputTokens: Math.max(a.outputTokens, b.outputTokens),
+    cacheReadTokens: Math.max(a.cacheReadTokens, b.cacheReadTokens),
+    cacheWriteTokens: Math.max(a.cacheWriteTokens, b.cacheWriteTokens),
+    cacheWriteHourTokens: Math.max(a.cacheWriteHourTokens ?? 0, b.cacheWriteHourTokens ?? 0),
+  }
+}
