@@ -6,12 +6,13 @@ import type { Log } from '../core/ports.ts'
 import { type Result, yes } from '../core/result.ts'
 import type { CompletedConfig } from '../protocol/config.ts'
 import { openApiDocument } from '../protocol/openapi.ts'
+import { describeListener } from '../transport/choose-listener.ts'
 import type { Metrics } from '../transport/metrics.ts'
 import { openHostServer } from '../transport/server.ts'
 import { realClock } from './clock.ts'
 import type { ServeOptions } from './commands/serve.ts'
 import { writeLaunch } from './launch-file.ts'
-import { chooseProgramListener, logListener } from './program-listener.ts'
+import { chooseProgramListener, logListener, reportAlteredBinary } from './program-listener.ts'
 import type { ServiceNotifier } from './service-notifier.ts'
 import { showBanner } from './start-banner.ts'
 import { VERSION } from './version.ts'
@@ -43,7 +44,7 @@ export async function openServer(
   if (options.fleetPort !== undefined && (fleet.host ?? '') === '')
     log.warn({}, '--fleet-port has no effect, because fleet.host is not set')
   const choice = chooseProgramListener()
-  logListener(choice, log)
+  reportAlteredBinary(choice, log)
   const opened = await openHostServer({
     hostApi,
     listener: choice.listener,
@@ -82,8 +83,13 @@ export async function openServer(
   }
   notifier.ready(() => `serves ${url}`)
   const terminal = terminalOf(options)
-  if (terminal === undefined) log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
-  else showBanner({ hostApi, clock: realClock, out: terminal, url, fleetUrl, dataDir })
+  if (terminal === undefined) {
+    log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
+    logListener(choice, log)
+  } else {
+    const listener = choice.reason === undefined ? undefined : describeListener(choice)
+    showBanner({ hostApi, clock: realClock, out: terminal, url, fleetUrl, listener, dataDir })
+  }
   return yes({ close: () => hostServer.close('the service is stopping') })
 }
 

@@ -1,4 +1,4 @@
-/** `chooseProgramListener` chooses the listener of this program, and `logListener` says why it is not the native one. */
+/** `chooseProgramListener` chooses the listener of this program, and says in the log why it is not the native one. */
 import { existsSync, realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -18,20 +18,26 @@ export function chooseProgramListener(environment: NodeJS.ProcessEnv = process.e
   )
 }
 
-/** A native listener is nothing that a person has to know about. */
+/** A native listener needs no line. */
 export function logListener(choice: ListenerChoice, log: Log): void {
-  const { alteredFile, reason } = choice
+  if (choice.reason !== undefined) log.info({}, `listener: ${describeListener(choice)}`)
+}
+
+export function reportAlteredBinary({ alteredFile }: ListenerChoice, log: Log): void {
   if (alteredFile !== undefined)
     log.error(
       { file: alteredFile },
       'this binary of the native listener is not the released one and was not loaded; install switchyard again',
     )
-  if (reason !== undefined) log.info({}, `listener: ${describeListener(choice)}`)
 }
 
 /** The build puts the binaries beside the program; a program from the sources uses those of the package. */
 function binariesFolder(): string {
   const built = join(dirname(dirname(realpathSync(process.argv[1] ?? ''))), 'listener')
   if (existsSync(built)) return built
-  return dirname(createRequire(import.meta.url).resolve('uWebSockets.js/package.json'))
+  try {
+    return dirname(createRequire(import.meta.url).resolve('uWebSockets.js/package.json'))
+  } catch {
+    return built
+  }
 }

@@ -18,6 +18,8 @@ import { shortenHome } from './output/short-paths.ts'
 export interface BannerFacts {
   readonly url: string
   readonly fleetUrl?: string
+  /** Set where the native listener is not in use. */
+  readonly listener?: string
   readonly dataDir: string
   readonly health: Pick<HealthResponse, 'version' | 'hostExecution'>
   readonly hello: Pick<HelloFrame, 'config' | 'linearStatus' | 'workers' | 'runs'>
@@ -35,7 +37,9 @@ const READY_MS_MAX = 3_000
 
 export function formatBanner(facts: BannerFacts, colors: Colors): string {
   const { url, health } = facts
-  const lines = [tracker, codeHost, agent, worker, fleet, dataDir, restored].flatMap((line) => line(facts))
+  const lines = [tracker, codeHost, agent, worker, fleet, listener, dataDir, restored].flatMap((line) =>
+    line(facts),
+  )
   const printed = lines.map(({ name, text, missing }) => {
     const state =
       missing === undefined ? toSingleLine(text) : `${colors.bold(text)}: ${toSingleLine(missing)}`
@@ -114,6 +118,10 @@ function fleet({ fleetUrl }: BannerFacts): BannerLine {
   return { name: 'fleet', text: fleetUrl ?? 'off, this machine only: set fleet.host in config.json' }
 }
 
+function listener({ listener: text }: BannerFacts): BannerLine[] {
+  return text === undefined ? [] : [{ name: 'listener', text }]
+}
+
 function dataDir({ dataDir }: BannerFacts): BannerLine {
   return { name: 'data', text: dataDir }
 }
@@ -139,10 +147,11 @@ export interface BannerOptions {
   readonly out: NodeJS.WriteStream
   readonly url: string
   readonly fleetUrl: string | undefined
+  readonly listener: string | undefined
   readonly dataDir: string
 }
 
-export function showBanner({ hostApi, clock, out, url, fleetUrl, dataDir }: BannerOptions): void {
+export function showBanner({ hostApi, clock, out, url, fleetUrl, listener, dataDir }: BannerOptions): void {
   // Runs that are queued while the banner waits are not restored ones.
   const { runs } = hostApi.hello()
   let isShown = false
@@ -154,6 +163,7 @@ export function showBanner({ hostApi, clock, out, url, fleetUrl, dataDir }: Bann
     const facts: BannerFacts = {
       url,
       ...(fleetUrl === undefined ? {} : { fleetUrl }),
+      ...(listener === undefined ? {} : { listener }),
       dataDir: shortenHome(dataDir),
       health: hostApi.health(),
       hello: { ...hostApi.hello(), runs },

@@ -4,7 +4,7 @@
  *
  * The client commands are one file, so that they start in a moment; it loads a program such as the host only when that
  * is started. The client is bundled for programs of others, for Node and for browsers. The build replaces dist/
- * only after all bundles succeeded. On Linux it also makes the worker package for this machine's architecture.
+ * only after all bundles succeeded, and the binaries of the native listener are the released ones. On Linux it also makes the worker package for this machine's architecture.
  */
 import { execFileSync } from 'node:child_process'
 import {
@@ -21,6 +21,7 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isFresh, options, root, writeStamp } from './bundle.mjs'
+import { listenerSources, readListenerBinaries } from './listener-binaries.mjs'
 import { bundleSandboxPrograms, sandboxPrograms } from './sandbox-programs.mjs'
 import { isForThisMachine, makeWorkerPackage, writeWorkerPackage } from './worker-package.mjs'
 
@@ -37,6 +38,7 @@ export function isBuilt() {
 export async function build() {
   const { build: bundle } = await import('esbuild')
   const terminalAddon = findTerminalAddon()
+  const listenerBinaries = await readListenerBinaries()
   const sandboxBundles = bundleSandboxPrograms()
   const workerPackage = isForThisMachine ? makeWorkerPackage() : undefined
   const bundles = await Promise.all([
@@ -64,10 +66,12 @@ export async function build() {
   for (const { name, content } of forSandboxes.files) write(join(inside, name), content)
   copyFileSync(terminalAddon, join(inside, 'pty.node'))
   makeWorldReadable(inside)
+  for (const { name, content } of listenerBinaries) write(join(dist, 'listener', name), content)
   const packaged = await workerPackage
   if (packaged !== undefined) writeWorkerPackage(process.arch, packaged.content)
   const inputs = Object.assign({}, ...bundles.map(({ metafile }) => metafile.inputs))
-  for (const source of [...forSandboxes.sources, ...(packaged?.sources ?? [])]) inputs[source] = {}
+  const others = [...forSandboxes.sources, ...(packaged?.sources ?? []), ...listenerSources(listenerBinaries)]
+  for (const source of others) inputs[source] = {}
   for (const name of Object.keys(clientParts)) delete inputs[`client-for-${name}.ts`]
   for (const name of programs) delete inputs[`program:${name}`]
   writeStamp(stamp, { inputs: { ...inputs, [relative(root, terminalAddon)]: {} } })

@@ -14,7 +14,7 @@ export const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf
 /** Not bundled: loaded from node_modules when the program runs. */
 const external = [
   'lmdb', // native
-  'uWebSockets.js', // native
+  'uWebSockets.js', // native: the program loads its binary by path
   'pino', // worker threads for its transports
   'pino-pretty', // loaded by pino by name
   'ssh2', // optional native part
@@ -66,6 +66,7 @@ const alwaysIncluded = [
   'tsconfig.json',
   'build/build.mjs',
   'build/compile-commands.mjs',
+  'build/listener-binaries.mjs',
   'build/notices.mjs',
   'build/sandbox-programs.mjs',
   'build/tar.mjs',

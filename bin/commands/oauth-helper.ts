@@ -24,7 +24,7 @@ import { openLog } from '../log.ts'
 import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
-import { chooseProgramListener, logListener } from '../program-listener.ts'
+import { chooseProgramListener, logListener, reportAlteredBinary } from '../program-listener.ts'
 import { StopSignals } from '../signals.ts'
 
 export interface OauthHelperOptions extends LogChoice {
@@ -72,6 +72,7 @@ async function startServer(parts: {
 }): Promise<HelperServer> {
   const { options, settings, http, log } = parts
   const choice = chooseProgramListener()
+  reportAlteredBinary(choice, log)
   logListener(choice, log)
   const helper = await startHelperServer({
     settings,

@@ -23,6 +23,7 @@ import {
   CREDENTIAL_RECORDS_FILE,
   CredentialRecordsOnDisk,
 } from '../../store/files/credential-records-file.ts'
+import type { ListenerChoice } from '../../transport/choose-listener.ts'
 import { probeAgents } from '../../worker/agents/probe-agent.ts'
 import { createAgentDrivers } from '../../worker/agents/registry.ts'
 import { readGitVersion } from '../../worker/git/git-version.ts'
@@ -33,6 +34,7 @@ import { realClock, realRandom } from '../clock.ts'
 import { homeFolder, resolveDataDir } from '../data-dir.ts'
 import { unwrapOrExit } from '../exit.ts'
 import { readNetwork } from '../network.ts'
+import { chooseProgramListener } from '../program-listener.ts'
 import { type FoundHost, findRunningHost } from './found-host.ts'
 import { type ClockComparison, recordClocks } from './recorded-clocks.ts'
 
@@ -44,6 +46,10 @@ export interface ExaminedMachine {
   readonly dataDir: string
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly now: () => number
+  /** Such as `24.21.0`. */
+  readonly nodeVersion: string
+  /** The listener that a host on this machine would use. */
+  readonly listener: () => ListenerChoice
   readonly sandbox: () => Promise<AvailableSandbox | SandboxUnavailable>
   readonly git: () => Promise<Result<string | undefined>>
   /** The agents that a worker on this machine would find. */
@@ -89,6 +95,8 @@ export function examineThisMachine(context: CommandContext): ExaminedMachine {
     dataDir,
     environment,
     now: () => realClock.now(),
+    nodeVersion: process.versions.node,
+    listener: once(() => chooseProgramListener(environment)),
     sandbox: once(() => findSandbox()),
     git: once(() => readGitVersion()),
     agents: once(() => probeAgents(createDrivers(environment))),

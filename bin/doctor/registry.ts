@@ -9,6 +9,7 @@ import { gitCheck } from './checks/git.ts'
 import { hostCheck } from './checks/host.ts'
 import { leftoversCheck } from './checks/leftovers.ts'
 import { loginsCheck } from './checks/logins.ts'
+import { nodeCheck } from './checks/node.ts'
 import { portCheck } from './checks/port.ts'
 import { sandboxCheck, userNamespacesCheck } from './checks/sandbox.ts'
 import { skewCheck } from './checks/skew.ts'
@@ -19,6 +20,7 @@ import type { Check } from './finding.ts'
 export const CHECKS: readonly Check[] = [
   sandboxCheck,
   userNamespacesCheck,
+  nodeCheck,
   gitCheck,
   agentsCheck,
   loginsCheck,

@@ -71,8 +71,9 @@ export function serve(
   dataDir: string,
   args: readonly string[] = [],
   env: NodeJS.ProcessEnv = {},
+  program?: string,
 ): CommandProcess {
-  return runCommand(['serve', '--data-dir', dataDir, ...args], dataDir, env)
+  return runCommand(['serve', '--data-dir', dataDir, ...args], dataDir, env, program)
 }
 
 /** Runs the command with any arguments. */
@@ -80,8 +81,9 @@ export function runCommand(
   args: readonly string[],
   dataDir = '',
   env: NodeJS.ProcessEnv = {},
+  program = commandPath,
 ): CommandProcess {
-  const child = spawn(process.execPath, [commandPath, ...args], {
+  const child = spawn(process.execPath, [program, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       PATH: process.env.PATH,

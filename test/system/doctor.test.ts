@@ -86,7 +86,9 @@ const report = (code: unknown, out: string, err: string): Report => ({
   err,
 })
 
-const broken = ({ findings }: Report): readonly Finding[] => findings.filter(({ status }) => status !== 'ok')
+/** The Node that runs the tests may be an old one. */
+const broken = ({ findings }: Report): readonly Finding[] =>
+  findings.filter(({ id, status }) => status !== 'ok' && id !== 'node')
 
 /** Runs the command below a shell that has prepared the machine, in namespaces of its own. */
 async function examineIn(
@@ -125,7 +127,7 @@ test('a machine in order has no finding, and each part of it is named', async ()
   expect([found.code, broken(found)]).toEqual([0, []])
   expect(new Set(found.findings.map(({ id }) => id))).toEqual(
     new Set(
-      'sandbox userns git agents logins config host port tracker codehost data disk clock'
+      'sandbox userns node git agents logins config host port tracker codehost data disk clock'
         .split(' ')
         .concat(process.geteuid?.() === 0 ? ['leftovers'] : []),
     ),

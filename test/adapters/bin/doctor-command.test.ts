@@ -11,6 +11,7 @@ import { CHECKS } from '../../../bin/doctor/registry.ts'
 import { no, yes } from '../../../core/result.ts'
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
 import { DOCTOR_CHECK_MS_MAX } from '../../../protocol/limits.ts'
+import { nodeListener } from '../../../transport/node/node-listener.ts'
 import type { SandboxUnavailable } from '../../../worker/sandbox/driver.ts'
 import { openCommandHost, type PrintedCommand } from '../../support/command-host.ts'
 import { fakeWorker } from '../../support/fake-host-api.ts'
@@ -39,6 +40,8 @@ function machineWith(more: Partial<ExaminedMachine> = {}): ExaminedMachine {
     dataDir,
     environment: {},
     now: () => NOW,
+    nodeVersion: '24.21.0',
+    listener: () => ({ listener: nodeListener }),
     sandbox: async () => ({
       ok: true,
       provider: 'bwrap',
@@ -307,4 +310,22 @@ test('--bundle that cannot be written is wrong use, and nothing of it is left', 
     code: 2,
     message: expect.stringMatching(/exists and is left/),
   })
+})
+
+test('a Node without fixes, a missing native listener and an altered binary are named', async () => {
+  const judged = async (more: Partial<ExaminedMachine>) => await findingsOf('node', more)
+  const reason = 'it is too old'
+  const listener = () => ({ listener: nodeListener, reason })
+  expect(await judged({ listener })).toEqual([['ok', `node 24.21.0, listener node:http (${reason})`]])
+  expect(await judged({ nodeVersion: '20.20.2', now: () => Date.parse('2026-05-01') })).toEqual([
+    [
+      'warn',
+      expect.stringMatching(/^node 20\.20\.2 .* since 2026-04-30, listener node:http$/),
+      expect.stringMatching(/Node 24/),
+    ],
+  ])
+  const altered = { listener: nodeListener, reason: 'altered', alteredFile: '/opt/uws.node' }
+  expect(await judged({ listener: () => altered })).toEqual([
+    ['fail', expect.stringMatching(/^\/opt\/uws\.node /), expect.any(String)],
+  ])
 })

@@ -1,6 +1,6 @@
 /** The check of the machine before `npm start` and `npm test` build anything. */
 import { spawnSync } from 'node:child_process'
-import { chmodSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { isSupportedNode, judgeGit } from '../../../build/check-system.mjs'
@@ -10,10 +10,10 @@ import { tempFolder } from '../../support/temp-folder.ts'
 const SCRIPTS = ['build/start.mjs', 'build/test.mjs']
 
 test.each(SCRIPTS)('%s stops at another Node with the command that installs the right one', (script) => {
-  const pretend = "Object.defineProperty(process.versions, 'node', { value: '22.1.0' })"
+  const pretend = "Object.defineProperty(process.versions, 'node', { value: '23.1.0' })"
   const args = ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`, script]
   const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
-  expect([status, stderr]).toEqual([69, expect.stringMatching(/^switchyard runs on Node 20, .*install/)])
+  expect([status, stderr]).toEqual([69, expect.stringMatching(/^switchyard runs on Node 20\.11 .*install/)])
 })
 
 test.each(SCRIPTS)('%s stops at an old git with the version it needs', (script) => {
@@ -25,14 +25,12 @@ test.each(SCRIPTS)('%s stops at an old git with the version it needs', (script) 
   expect([status, stderr]).toEqual([69, expect.stringMatching(/needs git 2\.29 .*2\.25\.1/)])
 })
 
-test('only Node 20.11 and later versions of 20 are supported', () => {
-  expect(['20.11.0', '20.19.4', '20.10.9', '18.20.0', '22.1.0'].map(isSupportedNode)).toEqual([
-    true,
-    true,
-    false,
-    false,
-    false,
-  ])
+test('Node 20.11 and later versions of 20, and 22 and 24 are supported, as package.json says', () => {
+  for (const version of ['20.11.0', '20.19.4', '22.0.0', '22.23.3', '24.21.0'])
+    expect([version, isSupportedNode(version)]).toEqual([version, true])
+  for (const version of ['20.10.9', '18.20.0', '21.7.3', '23.1.0', '25.0.0', '26.10.0'])
+    expect([version, isSupportedNode(version)]).toEqual([version, false])
+  expect(JSON.parse(readFileSync('package.json', 'utf8')).engines.node).toBe('^20.11.0 || ^22.0.0 || ^24.0.0')
 })
 
 test('git is judged by the versions that the product needs', () => {
