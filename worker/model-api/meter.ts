@@ -26,7 +26,7 @@ export interface ModelMeter {
   onRequest(request: MeteredRequest): RequestMeter
   /** The sentence that says why nothing more may be spent; undefined while the budget lasts. */
   spent(): string | undefined
-  /** What all requests have used so far, by model. */
+  /** The usage of all requests so far, by model. */
   rows(): readonly CostModelUsage[]
 }
 

@@ -71,19 +71,23 @@ interface Passing {
   readonly headers?: Record<string, string>
   readonly status?: number
   readonly request?: string
-  /** Where the answer is cut into pieces. */
-  readonly cuts?: readonly number[]
+  /** Where the answer is split into pieces. */
+  readonly splits?: readonly number[]
 }
 
 function pass(
   meter: ModelMeter,
-  { path, answer, headers = EVENTS, status = 200, request = '', cuts = [] }: Passing,
+  { path, answer, headers = EVENTS, status = 200, request = '', splits = [] }: Passing,
 ): void {
   const bytes = Buffer.from(answer)
   const counted = meter.onRequest({ method: 'POST', path })
   counted.onRequestChunk(Buffer.from(request))
   counted.onResponseHead(status, headers)
-  const borders = [0, ...[...cuts].map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
+  const borders = [
+    0,
+    ...[...splits].map((split) => split % (bytes.length + 1)).sort((a, b) => a - b),
+    bytes.length,
+  ]
   for (const [at, from] of borders.entries()) {
     const piece = Buffer.from(bytes.subarray(from, borders[at + 1]))
     if (piece.length > 0) counted.onChunk(piece)
@@ -114,11 +118,11 @@ const cases: [AgentProvider, Passing, object][] = [
 ]
 
 describe.each(cases)('%s', (provider, passing, expected) => {
-  test(`${passing.path}: the last figures of a stream count, wherever the stream is cut`, () => {
+  test(`${passing.path}: the last figures of a stream count, wherever the stream is split`, () => {
     fc.assert(
-      fc.property(fc.array(fc.nat(), { maxLength: 20 }), (cuts) => {
+      fc.property(fc.array(fc.nat(), { maxLength: 20 }), (splits) => {
         const meter = meterOf(provider)
-        pass(meter, { ...passing, cuts })
+        pass(meter, { ...passing, splits })
         expect(meter.rows()).toEqual([expected])
       }),
       { numRuns: 50 },
@@ -158,7 +162,7 @@ test.each<[AgentProvider, string, object]>([
   ],
 ])('%s %s: an answer in one piece counts', (provider, path, value) => {
   const meter = meterOf(provider)
-  pass(meter, { path, answer: JSON.stringify(value, undefined, 2), headers: JSON_BODY, cuts: [5, 9] })
+  pass(meter, { path, answer: JSON.stringify(value, undefined, 2), headers: JSON_BODY, splits: [5, 9] })
   expect(meter.rows()).toMatchObject([{ model: 'model-x', inputTokens: 3, outputTokens: 4, costUsd: 11 }])
 })
 
