@@ -23,6 +23,7 @@ import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
 import { readGitVersion } from '../worker/git/git-version.ts'
 import { guardCodeHost, guardHttp } from '../worker/git/guarded-code-host.ts'
 import { RemotePolicy } from '../worker/git/remote-policy.ts'
+import { DialedUpstream } from '../worker/model-api/dialed-upstream.ts'
 import { diskBytes, freeSpace } from '../worker/run/free-disk.ts'
 import {
   chooseSandboxLocation,
@@ -82,7 +83,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
   const launcher = sandbox.createLauncher(clock)
   const limits = launcher.limitsEnforcedBy()
   log.info({ folder: location.folder, limits, gitVersion }, 'runs are executed in this folder')
-  const http = createHttp({ clock, random: realRandom, ...network })
+  const { http, modelUpstream, onClosed } = openConnections(options)
   const policy = await createPolicy(options, location.folder)
   const codehostFor = (job: Job) => {
     const { codehost = {} } = job
@@ -90,12 +91,9 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     const created = createCodeHost(job.codehost, job.credentials.codehost, ports)
     return created.ok ? yes(guardCodeHost(created.value, codehost, policy)) : created
   }
-  const drivers = createAgentDrivers({
-    path: process.env.PATH ?? '',
-    home: homeFolder(),
-    hasOwnUsers: isRoot,
-    environment: process.env,
-  })
+  const environment = process.env
+  const path = environment.PATH ?? ''
+  const drivers = createAgentDrivers({ path, home: homeFolder(), hasOwnUsers: isRoot, environment })
   const executor = await openExecutor({
     folder: location.folder,
     clock,
@@ -121,6 +119,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     codehostFor,
     ownSecrets,
     drivers,
+    modelUpstream,
     openEgress: openSandboxEgress,
     insidePrograms: location.insidePrograms,
     node: location.node,
@@ -128,13 +127,23 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     stallMs,
     freeSpace: () => freeSpace(location.folder),
     diskBytes: () => diskBytes(location.folder),
-    onClosed: () => http.close(),
+    onClosed,
   })
   const probe = () => probeAgents(drivers)
   const agents = await probeInTime(probe, log)
   const git = gitVersion === undefined ? {} : { gitVersion }
   const capabilities = { os: platform(), arch: arch(), provider: sandbox.provider, limits, ...agents, ...git }
   return { executor, capabilities, probeAgents: probe }
+}
+
+/** The connections to code hosts and to the vendors of models. */
+function openConnections({ clock, network }: CreateExecutorOptions) {
+  const http = createHttp({ clock, random: realRandom, ...network })
+  const modelUpstream = new DialedUpstream(network)
+  const onClosed = async () => {
+    await Promise.all([http.close(), modelUpstream.close()])
+  }
+  return { http, modelUpstream, onClosed }
 }
 
 /** Runs beside the worker, because a deletion may take minutes. */

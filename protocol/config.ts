@@ -178,6 +178,10 @@ const agent = {
   orchestratorEffort: AgentEffort,
   maxCostUsd: Type.Optional(positive(RUN_COST_USD_MAX)),
   maxTurns: Type.Optional(whole(1, RUN_TURNS_MAX)),
+  keyInSandbox: Type.Boolean({
+    description:
+      "The agent's credential lies in the sandbox. Otherwise the worker adds it outside, and the agent never has it.",
+  }),
   commands: record('AgentCommands', commands, "Command lines in place of a provider's own."),
   ...agentCredentials,
 }
@@ -351,7 +355,13 @@ export const configDefaults: ServiceConfig = {
     maxArtifactsMib: 2_048,
     exposeCodehostToken: false,
   },
-  agent: { provider: 'agentA', orchestratorModel: '', orchestratorEffort: 'medium', commands: {} },
+  agent: {
+    provider: 'agentA',
+    orchestratorModel: '',
+    orchestratorEffort: 'medium',
+    keyInSandbox: false,
+    commands: {},
+  },
   tracker: {
     driver: 'linear',
     pollSeconds: 30,

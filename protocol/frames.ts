@@ -97,6 +97,8 @@ export const RunCredentials = record('RunCredentials', {
       value: Credential(LOGIN_CHARS_MAX),
     }),
   ),
+  /** The agent gets its credential itself. Absent: the worker adds it outside the sandbox. */
+  keyInSandbox: Type.Optional(Type.Boolean()),
   tracker: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
 })
 export type RunCredentials = Static<typeof RunCredentials>

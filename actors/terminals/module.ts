@@ -33,8 +33,12 @@ export const terminalsModule = defineHostModule({
       workers: workers.registry,
       connections: workers.connections,
       credentials() {
-        const agent = agentCredential(RESUMABLE_AGENT, config().agent)
-        return agent === undefined ? {} : { agent }
+        const settings = config().agent
+        const agent = agentCredential(RESUMABLE_AGENT, settings)
+        return {
+          ...(agent === undefined ? {} : { agent }),
+          ...(settings.keyInSandbox ? { keyInSandbox: true } : {}),
+        }
       },
     })
     workers.registry.terminalsByWorker = () => sessions.runsByWorker()

@@ -21,7 +21,7 @@ export interface JobNeeds {
   readonly key: string
   /** The agent that the worker must have. Absent: the configuration has another command for it. */
   readonly agent?: AgentProvider
-  /** The queue reason for a credential that the configuration lacks. */
+  /** The queue reason for a credential that the configuration lacks, or that cannot be used as it is configured. */
   readonly missingCredential?: string
   /** Things that a worker may report as unusable for the job: the beginnings of queue reasons. */
   readonly subjects: readonly string[]
@@ -30,7 +30,7 @@ export interface JobNeeds {
 export function jobNeeds(run: Pick<Run, 'agent'>, mapping: RepoMapping, config: ServiceConfig): JobNeeds {
   const provider = providerFor(run, mapping, config)
   const agent = config.agent.commands[provider] === undefined ? provider : undefined
-  const missingCredential = findMissingCredential(agent, config)
+  const missingCredential = findUnusableCredential(provider, config) ?? findMissingCredential(agent, config)
   const subjects = [
     remoteSubject(mapping.remote),
     refusedCredentialSubject(config.codehost.driver),
@@ -45,6 +45,26 @@ export function jobNeeds(run: Pick<Run, 'agent'>, mapping: RepoMapping, config: 
     ...(missingCredential === undefined ? {} : { missingCredential }),
     subjects,
   }
+}
+
+function findUnusableCredential(provider: AgentProvider, { agent }: ServiceConfig): string | undefined {
+  const kind = agentCredential(provider, agent)?.kind
+  return agent.keyInSandbox || !worksOnlyInSandbox(provider, kind)
+    ? undefined
+    : withCure(refusedCredentialSubject(provider), keyInSandboxCure(provider))
+}
+
+/** Whether the agent's program cannot use such a credential through the worker. */
+export function worksOnlyInSandbox(provider: AgentProvider, kind: string | undefined): boolean {
+  return AGENTS[provider].credentials.some(
+    (credential) => credential.kind === kind && credential.worksOnlyInSandbox === true,
+  )
+}
+
+/** The cure for such a credential; hosts and workers write the same words. */
+export function keyInSandboxCure(provider: AgentProvider): string {
+  const [{ field }] = AGENTS[provider].credentials
+  return `a ${AGENTS[provider].productName} login works only inside the sandbox; set agent.${field}, or agent.keyInSandbox to true`
 }
 
 /** A command of the operator's own brings its credential along. */

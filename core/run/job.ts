@@ -163,6 +163,7 @@ function credentialsFor(provider: AgentProvider, config: ServiceConfig): RunCred
   return {
     ...(codehost === '' ? {} : { codehost }),
     ...(agent === undefined ? {} : { agent }),
+    ...(config.agent.keyInSandbox ? { keyInSandbox: true } : {}),
     ...(tracker === '' ? {} : { tracker }),
   }
 }

@@ -8,7 +8,8 @@ export const agentC = {
   loginCommand: 'gemini',
   credentials: [
     { field: 'agentCApiKey', kind: 'api-key', isGivenByHand: true },
-    { field: 'agentCLogin', kind: 'login' },
+    // The program renews it itself, and its address is no setting of the program.
+    { field: 'agentCLogin', kind: 'login', worksOnlyInSandbox: true },
   ],
   isResumable: false,
 } as const satisfies AgentDefinition

@@ -27,6 +27,8 @@ export interface CredentialDefinition<Field extends string = string> {
   readonly kind: (typeof AGENT_CREDENTIAL_KINDS)[number]
   /** People may give it by hand; the other credentials are found on the machine. */
   readonly isGivenByHand?: true
+  /** The agent's program can use it only if it lies in the sandbox itself. */
+  readonly worksOnlyInSandbox?: true
   /** A value with this prefix belongs to this credential, even if a person gives the value as a key. */
   readonly prefix?: string
 }

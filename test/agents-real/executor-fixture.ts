@@ -26,6 +26,7 @@ import { type ClosableExecutor, openExecutor } from '../../worker/executor.ts'
 import { createGitSources } from '../../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../../worker/git/git-inside-sandbox.ts'
 import { RemotePolicy } from '../../worker/git/remote-policy.ts'
+import { DialedUpstream } from '../../worker/model-api/dialed-upstream.ts'
 import { AgentWatch } from '../../worker/run/agent-watch.ts'
 import type { ExecutorDependencies } from '../../worker/run/executor-dependencies.ts'
 import { chooseSandboxLocation } from '../../worker/run/sandbox-location.ts'
@@ -159,6 +160,7 @@ async function executorDependencies(
     }),
     codehostFor,
     drivers: createAgentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', hasOwnUsers: isRoot }),
+    modelUpstream: new DialedUpstream({}),
     openEgress: (order) => openSandboxEgress(resolveToLoopback(order)),
     gitconfig: GITCONFIG_TEXT,
     stallMs: 60_000,

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { realClock } from '../../bin/clock.ts'
 import type { BootedSandbox, TerminalSession, TerminalSize } from '../../core/daemon/terminal.ts'
 import { no, yes } from '../../core/result.ts'
-import type { Job } from '../../protocol/frames.ts'
+import type { Job, RunCredentials } from '../../protocol/frames.ts'
 import { createAgentDrivers } from '../../worker/agents/registry.ts'
 import { type ClosableExecutor, openExecutor } from '../../worker/executor.ts'
 import type { ExecutorDependencies } from '../../worker/run/executor-dependencies.ts'
@@ -65,6 +65,10 @@ export async function openTestExecutor(
     // Never called, because nothing is published.
     codehostFor: () => yes({} as never),
     drivers: createAgentDrivers({ path: '/usr/bin:/bin', home: '/root', hasOwnUsers: isRoot }),
+    modelUpstream: {
+      send: () => Promise.reject(new Error('no vendor can be reached in this test')),
+      close: async () => {},
+    },
     openEgress: openSandboxEgress,
     // Resolved from the checkout's root, because a bundle of this file lies elsewhere.
     insidePrograms: join(checkout(), 'dist', 'inside'),
@@ -128,8 +132,12 @@ export interface OpenTerminal {
   readonly ended: Promise<number>
 }
 
-export async function bootSandbox(executor: ClosableExecutor, value: string = KEY): Promise<BootedSandbox> {
-  const credentials = { agent: { kind: 'api-key' as const, value } }
+export async function bootSandbox(
+  executor: ClosableExecutor,
+  value: string = KEY,
+  more: Pick<RunCredentials, 'keyInSandbox'> = {},
+): Promise<BootedSandbox> {
+  const credentials = { agent: { kind: 'api-key' as const, value }, ...more }
   const answer = await executor.boot({ runId: RUN, credentials })
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value

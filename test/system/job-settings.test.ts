@@ -82,7 +82,7 @@ test.each([
     const commands = { agentA: identify('agentA'), agentB: identify('agentB'), agentC: identify('agentC') }
     const system = await LocalSystem.open({
       local: true,
-      agent: { provider: 'agentB', commands, agentAApiKey: undefined, ...credentials },
+      agent: { provider: 'agentB', commands, keyInSandbox: true, agentAApiKey: undefined, ...credentials },
       repos: {
         a: { remote: 'acme/plain', agent: 'agentA' },
         c: { remote: 'acme/plain', agent: 'agentC' },

@@ -16,7 +16,10 @@ export interface AgentTask {
   readonly agent: JobAgent
   /** The complete prompt, built by the caller from ticket, instructions and memories. */
   readonly prompt: string
+  /** The credential, or a placeholder where the worker adds the credential outside. */
   readonly credential?: RunCredentials['agent']
+  /** The address of the model's API inside the sandbox; absent: the agent contacts its vendor itself. */
+  readonly modelApiUrl?: string
   /** Further secrets given to the agent, to redact from its output. */
   readonly secrets?: readonly string[]
   /** A new UUID, for agents whose caller chooses the session id. */
@@ -30,7 +33,7 @@ export interface AgentTask {
 }
 
 /** A session that a person continues at a terminal. */
-export interface TerminalTask extends Pick<AgentTask, 'credential' | 'environment'> {
+export interface TerminalTask extends Pick<AgentTask, 'credential' | 'environment' | 'modelApiUrl'> {
   readonly agent: Pick<JobAgent, 'model' | 'effort' | 'command'>
   readonly resume: string
 }

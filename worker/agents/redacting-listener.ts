@@ -14,12 +14,11 @@ const SECRETS_MAX = 20
 
 export function withRedaction(
   listener: AgentListener,
-  { credential, secrets: more = [] }: AgentTask,
+  { credential, modelApiUrl, secrets: more = [] }: AgentTask,
 ): AgentListener {
-  const secrets = longestFirst([
-    ...(credential === undefined ? [] : secretsOfCredential(credential.value)),
-    ...more,
-  ])
+  // With an address of the worker, the credential is a placeholder.
+  const isSecret = credential !== undefined && modelApiUrl === undefined
+  const secrets = longestFirst([...(isSecret ? secretsOfCredential(credential.value) : []), ...more])
   if (secrets.length === 0) return listener
   const redact = createRedactor(secrets)
   return {

@@ -19,6 +19,7 @@ import type { FailureKind, Job, UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver, AgentFiles, AgentListener, AgentTask } from '../agents/agent.ts'
 import { costFromUsage } from '../agents/cost.ts'
 import type { SandboxFile } from '../sandbox/sandbox-process.ts'
+import type { AgentAccess } from './agent-access.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { CODEHOST_CREDENTIAL_INSIDE } from './sandbox-paths.ts'
 import type { SandboxCommand } from './sandbox-session.ts'
@@ -35,17 +36,22 @@ export async function prepareAgent(
   dependencies: ExecutorDependencies,
   job: Job,
   agentRequest: AgentRequest,
+  access: AgentAccess,
 ): Promise<Result<PreparedAgent>> {
   const driver = dependencies.drivers[job.agent.provider]
   const found = await driver.locate()
   // A configured command line may name a program that the driver cannot locate.
   if (found.is === 'missing' && job.agent.command === undefined)
     return refuse('configuration', withCure(agentSubject(driver.provider), found.reason))
-  const task = buildTask(job, agentRequest, dependencies.uuid())
+  const task = buildTask(job, agentRequest, access, dependencies.uuid())
   const made = driver.buildCommand(task, found)
-  const command = withSeedFiles(made, codehostTokenFiles(job))
-  const environment = { ...command.environment, ...agentRequest.environment }
-  return yes({ driver, task, command: { ...command, environment }, listener: driver.createListener(task) })
+  const { environment, ...rest } = withSeedFiles(made, codehostTokenFiles(job))
+  const command = {
+    ...rest,
+    environment: { ...environment, ...agentRequest.environment },
+    ...(access.modelSocket === undefined ? {} : { modelSocket: access.modelSocket }),
+  }
+  return yes({ driver, task, command, listener: driver.createListener(task) })
 }
 
 const refuse = (failure: FailureKind, message: string): Refused => ({
@@ -62,16 +68,22 @@ export function explainRefusedCredential({ agent, credentials }: Job, reason: st
     : withCure(refusedCredentialSubject(provider), `${cure} to a valid one (the agent says: ${reason})`)
 }
 
-function buildTask(job: Job, { prompt, resume }: AgentRequest, uuid: string): AgentTask {
-  const { agent, credentials, limits } = job
+function buildTask(
+  job: Job,
+  { prompt, resume }: AgentRequest,
+  { credential, modelApiUrl, secrets }: AgentAccess,
+  uuid: string,
+): AgentTask {
+  const { agent, limits } = job
   return {
     agent,
     prompt,
     sessionId: resume ?? uuid,
     ...(resume === undefined ? {} : { resume }),
     environment: {},
-    ...(credentials.agent === undefined ? {} : { credential: credentials.agent }),
-    secrets: codehostTokenFiles(job).map(({ text }) => text),
+    ...(credential === undefined ? {} : { credential }),
+    ...(modelApiUrl === undefined ? {} : { modelApiUrl }),
+    secrets: [...secrets, ...codehostTokenFiles(job).map(({ text }) => text)],
     ...(limits.maxTurns === undefined ? {} : { maxTurns: limits.maxTurns }),
     ...(limits.maxCostUsd === undefined ? {} : { maxCostUsd: limits.maxCostUsd }),
   }

@@ -25,6 +25,7 @@ import { openAgentFiles } from '../agents/agent-files.ts'
 import { bestCost } from '../agents/cost.ts'
 import { createRunSecretSearch, explainFoundSecret, secretsOfJob } from '../secrets/run-secrets.ts'
 import type { SecretSearch } from '../secrets/secret-search.ts'
+import { type AgentAccess, openAgentAccess } from './agent-access.ts'
 import { explainRefusedCredential, type PreparedAgent, prepareAgent, reportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
 import { type CollectedOutputs, collectOutputs } from './collect-outputs.ts'
@@ -117,10 +118,13 @@ export class RunExecution implements Execution {
         this.#reporter.phase = 'agent'
         const agentRequest = this.#agentRequest
         if (agentRequest === undefined) return { verdict: 'done' }
+        const access = await this.#openAgentAccess(session)
+        if (!access.ok) return failedBy(access.refusal)
         const started = await prepareAgent(
           this.#options.dependencies,
           this.#options.request.job,
           agentRequest,
+          access.value,
         )
         if (!started.ok) return failedBy(started.refusal)
         this.#preparedAgent = started.value
@@ -143,6 +147,7 @@ export class RunExecution implements Execution {
         if (this.#stopRequest !== undefined) this.#endAgent(this.#stopRequest)
         const { agentOutcome, exitReport } = await this.#agentWatch.waitForEnd()
         this.#agentWatch = undefined
+        await access.value.close()
         this.#exitReport = exitReport
         return this.#explainCredential(agentOutcome)
       },
@@ -248,6 +253,20 @@ export class RunExecution implements Execution {
     const shortage = describeShortage(await this.#options.dependencies.freeSpace(), FREE_BYTES_MIN)
     if (shortage === undefined) return undefined
     return `the worker's disk is nearly full (${shortage}); make room or lower sandbox.diskQuotaGib`
+  }
+
+  /** The session closes the access at the latest, whatever fails before. */
+  async #openAgentAccess(session: SandboxSession): Promise<Result<AgentAccess>> {
+    const { dependencies, request } = this.#options
+    const access = await openAgentAccess({
+      dependencies,
+      provider: request.job.agent.provider,
+      credentials: request.job.credentials,
+      folders: session.folders,
+      log: (line) => session.log(line),
+    })
+    if (access.ok) session.closeWith(access.value)
+    return access
   }
 
   /** If this process dies, the next one uses this record to find out what the agent has spent. */

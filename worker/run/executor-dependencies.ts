@@ -6,6 +6,7 @@ import type { SandboxProvider } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { AgentDriver } from '../agents/agent.ts'
 import type { GitSources } from '../git/git-ports.ts'
+import type { ModelUpstream } from '../model-api/model-upstream.ts'
 import type { SandboxEgress, SandboxEgressOptions } from '../sandbox/egress/sandbox-egress.ts'
 import type { SandboxLauncher, SandboxUser } from '../sandbox/sandbox-process.ts'
 import type { OwnSecrets } from '../secrets/run-secrets.ts'
@@ -30,6 +31,8 @@ export interface ExecutorDependencies {
   readonly gitSources: GitSources
   readonly codehostFor: (job: Job) => Result<CodeHost>
   readonly drivers: Readonly<Record<AgentProvider, AgentDriver>>
+  /** The connections of this machine to the vendors of models. */
+  readonly modelUpstream: ModelUpstream
   readonly openEgress: (request: SandboxEgressOptions) => Promise<SandboxEgress>
   /** The folder with switchyard's own programs that run inside a sandbox. */
   readonly insidePrograms: string

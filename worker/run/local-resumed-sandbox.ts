@@ -11,10 +11,9 @@ import type {
 } from '../../core/daemon/terminal.ts'
 import type { Cancel } from '../../core/ports.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
-import type { AgentCommand } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import { withSeedFiles } from './agent-start.ts'
-import type { ResumableSandbox, ResumeSandboxOptions } from './resume-sandbox.ts'
+import type { ResumableSandbox, ResumeSandboxOptions, SessionCommand } from './resume-sandbox.ts'
 import { PROGRAMS_INSIDE } from './sandbox-paths.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import { SandboxTerminal } from './terminal-session.ts'
@@ -28,15 +27,15 @@ export class LocalResumedSandbox implements BootedSandbox {
   readonly #options: ResumeSandboxOptions
   readonly #resumable: ResumableSandbox
   readonly #sandboxSession: SandboxSession
-  /** Contains the person's credentials; dropped as soon as the terminal is opened. */
-  #command: AgentCommand | undefined
+  /** May contain the person's credentials; dropped as soon as the terminal is opened. */
+  #command: SessionCommand | undefined
   #terminal: SandboxTerminal | undefined
   #closing: Promise<readonly UsageSnapshot[]> | undefined
 
   constructor(
     options: ResumeSandboxOptions,
     resumable: ResumableSandbox,
-    command: AgentCommand,
+    command: SessionCommand,
     sandboxSession: SandboxSession,
   ) {
     this.#options = options
@@ -60,7 +59,7 @@ export class LocalResumedSandbox implements BootedSandbox {
     return this.#terminal
   }
 
-  #start(agent: AgentCommand, cols: number, rows: number) {
+  #start({ modelSocket, ...agent }: SessionCommand, cols: number, rows: number) {
     const { stdin: _, command, ...rest } = withSeedFiles(agent)
     const terminal = [`${PROGRAMS_INSIDE}/terminal`, String(cols), String(rows)]
     return this.#sandboxSession.start({
@@ -68,6 +67,7 @@ export class LocalResumedSandbox implements BootedSandbox {
       command: [...terminal, ...command],
       openInput: true,
       withEgress: true,
+      ...(modelSocket === undefined ? {} : { modelSocket }),
     })
   }
 

@@ -8,9 +8,10 @@
  */
 import { stat } from 'node:fs/promises'
 import type { BootedSandbox, BootRequest } from '../../core/daemon/terminal.ts'
-import { no, type Result, yes } from '../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { AgentCommand, AgentDriver } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
+import { type AgentAccess, openAgentAccess } from './agent-access.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { LocalResumedSandbox } from './local-resumed-sandbox.ts'
 import { SandboxSession } from './sandbox-session.ts'
@@ -43,13 +44,8 @@ export async function resumeSandbox(
     },
   )
   if (!isThere) return GONE
-  const command = await buildSessionCommand(
-    request,
-    resumable.value,
-    await findNewestSession(options, resumable.value),
-  )
-  if (!command.ok) return command
-  return openResumedSandbox(options, resumable.value, command.value)
+  const session = await findNewestSession(options, resumable.value)
+  return openResumedSandbox(options, resumable.value, request, session)
 }
 
 // ---- permission --------------------------------------------------------------------------------------------------
@@ -103,11 +99,16 @@ async function findNewestSession(
   }
 }
 
+/** The agent's command, and how it reaches its model. */
+export interface SessionCommand extends AgentCommand {
+  readonly modelSocket?: string
+}
+
 async function buildSessionCommand(
-  { credentials }: BootRequest,
+  { credential, modelApiUrl, modelSocket }: AgentAccess,
   { record, driver }: ResumableSandbox,
   resume: string,
-): Promise<Result<AgentCommand>> {
+): Promise<Result<SessionCommand>> {
   const { agent } = record
   const program = await driver.locate()
   if (program.is === 'missing' && agent?.command === undefined) return no('failed', program.reason)
@@ -115,10 +116,12 @@ async function buildSessionCommand(
     agent: agent ?? {},
     resume,
     environment: {},
-    ...(credentials.agent === undefined ? {} : { credential: credentials.agent }),
+    ...(credential === undefined ? {} : { credential }),
+    ...(modelApiUrl === undefined ? {} : { modelApiUrl }),
   }
   const command = driver.buildTerminalCommand?.(task, program)
-  return command === undefined ? no('invalid', 'this run has no agent session') : yes(command)
+  if (command === undefined) return no('invalid', 'this run has no agent session')
+  return yes({ ...command, ...(modelSocket === undefined ? {} : { modelSocket }) })
 }
 
 // ---- the sandbox ---------------------------------------------------------------------------------------------------
@@ -126,18 +129,37 @@ async function buildSessionCommand(
 async function openResumedSandbox(
   options: ResumeSandboxOptions,
   resumable: ResumableSandbox,
-  command: AgentCommand,
+  { credentials }: BootRequest,
+  resume: string,
 ): Promise<Result<BootedSandbox>> {
+  const { dependencies, sandboxes } = options
+  const { record, driver } = resumable
+  const parts: { close(): Promise<void> }[] = []
+  const refuse = async (refused: Refused): Promise<Refused> => {
+    await Promise.all(parts.map((part) => part.close()))
+    return refused
+  }
   try {
-    return yes(
-      new LocalResumedSandbox(options, resumable, command, await openSession(options, resumable.record)),
-    )
+    const access = await openAgentAccess({
+      dependencies,
+      provider: driver.provider,
+      credentials,
+      folders: { ...sandboxes.foldersOf(record.runId), number: record.number },
+      log: (line) => dependencies.log.debug({ runId: record.runId }, line),
+    })
+    if (!access.ok) return access
+    parts.push(access.value)
+    const command = await buildSessionCommand(access.value, resumable, resume)
+    if (!command.ok) return await refuse(command)
+    const session = await openSession(options, record)
+    session.closeWith(access.value)
+    return yes(new LocalResumedSandbox(options, resumable, command.value, session))
   } catch (error) {
     options.dependencies.log.warn(
       { err: error, runId: resumable.record.runId },
       'a sandbox could not be booted',
     )
-    return no('failed', 'the sandbox could not be booted; the worker’s log says why')
+    return refuse(no('failed', 'the sandbox could not be booted; the worker’s log says why'))
   }
 }
 

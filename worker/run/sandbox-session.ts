@@ -11,12 +11,14 @@ import { createLineReader } from '../agents/line-reader.ts'
 import { toPrintable as readable } from '../agents/printable-output.ts'
 import type { SandboxCommandResult, SandboxRunner } from '../git/git-ports.ts'
 import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
+import { MODEL_API_PORT, MODEL_SOCKET } from '../sandbox/inside-paths.ts'
 import type { SandboxEnd, SandboxFile, SandboxOrder, SandboxProcess } from '../sandbox/sandbox-process.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { OutputTail, readChunks } from './sandbox-output.ts'
 import { OUT_INSIDE, PROGRAMS_INSIDE } from './sandbox-paths.ts'
 import type { SandboxFolders } from './sandboxes.ts'
 
+const MODEL_FORWARD = { port: MODEL_API_PORT, socket: MODEL_SOCKET }
 const INSIDE_MS_MAX = 10 * 60_000
 /** Setup and hooks of a repository are killed after this time. */
 const SCRIPT_MS_MAX = 30 * 60_000
@@ -37,6 +39,11 @@ export interface SandboxSessionOptions {
   readonly redact?: (text: string) => string
 }
 
+/** Part of a session that stays open until its end. Closing it twice is harmless. */
+interface Closable {
+  close(): Promise<void>
+}
+
 /** `timedOutMinutes`: the script was killed after this many minutes. */
 export type ScriptEnd = SandboxEnd & { readonly timedOutMinutes?: number }
 
@@ -46,12 +53,15 @@ export type SandboxCommand = Pick<SandboxOrder, 'command' | 'stdin' | 'openInput
   readonly files?: readonly SandboxFile[]
   /** Whether the command reaches the network, through the proxy, as far as the configuration allows. */
   readonly withEgress?: boolean
+  /** Host path of the socket of the model's API; only the agent's command gets it. */
+  readonly modelSocket?: string
 }
 
 export class SandboxSession implements SandboxRunner {
-  readonly folders: SandboxFolders
+  readonly folders: SandboxSessionOptions['folders']
   readonly #options: SandboxSessionOptions
   readonly #running = new Set<SandboxProcess>()
+  readonly #parts: Closable[] = []
   #isStopped = false
 
   constructor(options: SandboxSessionOptions) {
@@ -66,6 +76,7 @@ export class SandboxSession implements SandboxRunner {
     environment = {},
     files = [],
     withEgress = false,
+    modelSocket,
     ...rest
   }: SandboxCommand): SandboxProcess | undefined {
     if (this.#isStopped) return undefined
@@ -89,10 +100,13 @@ export class SandboxSession implements SandboxRunner {
       mounts: [
         { from: folders.out, to: OUT_INSIDE, writable: true },
         { from: dependencies.insidePrograms, to: PROGRAMS_INSIDE },
+        ...(modelSocket === undefined ? [] : [{ from: modelSocket, to: MODEL_SOCKET }]),
         ...(rest.mounts ?? []),
       ],
       ...(usesProxy && egress.socketPath !== undefined ? { egressSocket: egress.socketPath } : {}),
-      command: withEgress ? egress.wrapCommand(command) : command,
+      command: withEgress
+        ? egress.wrapCommand(command, modelSocket === undefined ? [] : [MODEL_FORWARD])
+        : command,
     })
     this.#running.add(process)
     void process.ended.then(() => this.#running.delete(process))
@@ -150,10 +164,15 @@ export class SandboxSession implements SandboxRunner {
     await Promise.all([...this.#running].map(({ ended }) => ended))
   }
 
+  /** Closes the part together with the session, after every process has ended. */
+  closeWith(part: Closable): void {
+    this.#parts.push(part)
+  }
+
   async close(): Promise<void> {
     this.stop()
     await this.waitUntilEmpty()
-    await this.#options.egress.close()
+    await Promise.all([...this.#parts, this.#options.egress].map((part) => part.close()))
   }
 
   // ---- output ----------------------------------------------------------------------------------------------------

@@ -36,7 +36,13 @@ describe('defaults', () => {
         maxArtifactsMib: 2048,
         exposeCodehostToken: false,
       },
-      agent: { provider: 'agentA', orchestratorModel: '', orchestratorEffort: 'medium', commands: {} },
+      agent: {
+        provider: 'agentA',
+        orchestratorModel: '',
+        orchestratorEffort: 'medium',
+        keyInSandbox: false,
+        commands: {},
+      },
       tracker: {
         driver: 'linear',
         pollSeconds: 30,

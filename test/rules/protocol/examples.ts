@@ -234,6 +234,7 @@ export const maskedConfig: ServiceConfig = {
     orchestratorEffort: 'high',
     maxCostUsd: 5,
     maxTurns: 100,
+    keyInSandbox: false,
     commands: { agentA: 'a --json', agentB: 'b', agentC: 'c' },
     agentAApiKey: '***',
     agentAOauthToken: '***',

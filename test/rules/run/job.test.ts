@@ -128,6 +128,12 @@ describe('a job contains only the secrets that this run needs', () => {
     expect(credentials('agentA').agent).toEqual({ kind: 'api-key', value: 'a-key' })
     expect(credentials('agentB').agent).toEqual({ kind: 'login', value: 'b-login' })
     expect(credentials('agentC').agent).toEqual({ kind: 'login', value: 'c-login' })
+  })
+
+  test('the job says whether the agent gets its credential itself', () => {
+    expect(credentials('agentA')).not.toHaveProperty('keyInSandbox')
+    const own = { ...connected, agent: { ...connected.agent, keyInSandbox: true } }
+    expect(credentials('agentA', own)).toHaveProperty('keyInSandbox', true)
     const { agentAApiKey: _, ...without } = connected.agent
     expect(credentials('agentA', { ...connected, agent: without }).agent).toEqual({
       kind: 'oauth-token',

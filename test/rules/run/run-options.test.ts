@@ -116,4 +116,22 @@ describe('the job', () => {
       missingCredential: expect.stringContaining('agentC'),
     })
   })
+
+  test('cannot use a login of agentC outside the sandbox, and says what to set', () => {
+    const needs = (agent: Partial<ServiceConfig['agent']>) =>
+      jobNeeds(
+        {},
+        { ...mapping, agent: 'agentC' },
+        {
+          ...config,
+          codehost: { ...config.codehost, token: 'token' },
+          agent: { ...config.agent, agentCLogin: '{}', ...agent },
+        },
+      ).missingCredential
+    expect(needs({})).toBe(
+      'credential of agentC is refused: a Gemini CLI login works only inside the sandbox; set agent.agentCApiKey, or agent.keyInSandbox to true',
+    )
+    expect(needs({ keyInSandbox: true })).toBeUndefined()
+    expect(needs({ agentCApiKey: 'a-key' })).toBeUndefined()
+  })
 })

@@ -30,7 +30,7 @@ export function buildAgentACommand(task: AgentTask, found: LocatedAgent): AgentC
       ...loginLines(task),
     ],
     args: agentArguments(task),
-    environment,
+    environment: { ...environment, ...modelApiVariable(task) },
     texts: { ...configFiles, [STATE_FILE]: toJsonLine(initialState) },
   })
 }
@@ -43,6 +43,11 @@ export const environment = {
   DISABLE_AUTOUPDATER: '1',
   DISABLE_ERROR_REPORTING: '1',
   DISABLE_TELEMETRY: '1',
+}
+
+/** Absent: the vendor's own address. */
+export function modelApiVariable({ modelApiUrl }: Pick<AgentTask, 'modelApiUrl'>): Record<string, string> {
+  return modelApiUrl === undefined ? {} : { ANTHROPIC_BASE_URL: modelApiUrl }
 }
 
 export const configFiles = {

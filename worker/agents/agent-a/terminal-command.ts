@@ -17,6 +17,7 @@ import {
   isApiKey,
   loginLines,
   MEMORY_FILE,
+  modelApiVariable,
   permissionArguments,
   SETTINGS_FILE,
   toJsonLine,
@@ -45,7 +46,7 @@ export function buildAgentATerminalCommand(task: TerminalTask, found: LocatedAge
       ...flagArguments('--model', task.agent.model),
       ...effortArguments(task),
     ],
-    environment: { ...environment, CLAUDE_CONFIG_DIR: MEMORY_FOLDER },
+    environment: { ...environment, ...modelApiVariable(task), CLAUDE_CONFIG_DIR: MEMORY_FOLDER },
     texts: configFiles,
     secrets: { [STATE_FILE]: toJsonLine({ ...initialState, ...approvedKey(task) }) },
   })

@@ -59,10 +59,34 @@ function loginLines({ credential }: AgentTask): string[] {
  */
 const DISABLED_SETTINGS = ['analytics.enabled=false', 'features.plugins=false', 'features.apps=false']
 
-function agentArguments({ agent: { model, effort } }: AgentTask): string[] {
+const PROVIDER = 'switchyard'
+
+/**
+ * Names the worker's proxy as the provider of the model. Codex would first try a WebSocket otherwise, and with the login
+ * of a plan it also asks for things that are no model, at an address of its own.
+ */
+function modelApiSettings({ modelApiUrl, credential }: AgentTask): string[] {
+  if (modelApiUrl === undefined) return []
+  const provider = [
+    `name=${JSON.stringify(PROVIDER)}`,
+    `base_url=${JSON.stringify(modelApiUrl)}`,
+    'wire_api="responses"',
+    'requires_openai_auth=true',
+    'supports_websockets=false',
+  ]
+  const plan = `chatgpt_base_url=${JSON.stringify(`${new URL(modelApiUrl).origin}/`)}`
+  return [
+    `model_providers.${PROVIDER}={${provider.join(',')}}`,
+    `model_provider=${JSON.stringify(PROVIDER)}`,
+    ...(credential?.kind === 'login' ? [plan] : []),
+  ]
+}
+
+function agentArguments(task: AgentTask): string[] {
+  const { model, effort } = task.agent
   return [
     ...['exec', '--json', '--skip-git-repo-check', '-C', WORK, '--dangerously-bypass-approvals-and-sandbox'],
-    ...DISABLED_SETTINGS.flatMap((setting) => ['-c', setting]),
+    ...[...DISABLED_SETTINGS, ...modelApiSettings(task)].flatMap((setting) => ['-c', setting]),
     ...(model === undefined || model === '' ? [] : [`--model=${model}`]),
     ...(effort === undefined ? [] : ['-c', `model_reasoning_effort="${effort}"`]),
     '-',

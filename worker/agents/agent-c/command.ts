@@ -24,10 +24,12 @@ const NONE = 'none'
 export function buildAgentCCommand(task: AgentTask, found: LocatedAgent): AgentCommand {
   const script = [...folderLines, ...loginLines(task)]
   const texts = { [SETTINGS_FILE]: settingsJson(task) }
+  const environment = {
+    GOOGLE_GEMINI_BASE_URL: task.modelApiUrl ?? API_URL,
+    GEMINI_TELEMETRY_ENABLED: 'false',
+  }
   return buildAgentCommand({ task, found, script, args: agentArguments(task), environment, texts })
 }
-
-const environment = { GOOGLE_GEMINI_BASE_URL: API_URL, GEMINI_TELEMETRY_ENABLED: 'false' }
 
 const folderLines: readonly string[] = [
   ...recreateFolderLines(CONFIG_FOLDER),

@@ -26,8 +26,15 @@ export interface SandboxEgress {
   /** Host path of the socket; mount it at EGRESS_SOCKET. */
   readonly socketPath?: string
   readonly environment: Readonly<Record<string, string>>
-  wrapCommand(command: readonly string[]): readonly string[]
+  /** `more`: further ports of the sandbox's loopback that the bridge connects. */
+  wrapCommand(command: readonly string[], more?: readonly SocketForward[]): readonly string[]
   close(): Promise<void>
+}
+
+/** A port of the sandbox's loopback, and the path inside of the socket that its connections go to. */
+export interface SocketForward {
+  readonly port: number
+  readonly socket: string
 }
 
 /** Paths inside the sandbox. */
@@ -44,10 +51,20 @@ export async function openSandboxEgress({
   if (network === 'none') return NO_EGRESS
   const socketPath = join(folder, 'egress.sock')
   const proxy = await openEgressProxy({ network, socketPath, ...rest })
-  return { socketPath, environment, wrapCommand, close: () => closeAndLog(proxy, rest.log) }
+  return {
+    socketPath,
+    environment,
+    wrapCommand: (command, more = []) => withBridge(command, [EGRESS_FORWARD, ...more]),
+    close: () => closeAndLog(proxy, rest.log),
+  }
 }
 
-const NO_EGRESS: SandboxEgress = { environment: {}, wrapCommand: (command) => command, close: async () => {} }
+const EGRESS_FORWARD: SocketForward = { port: EGRESS_PORT, socket: EGRESS_SOCKET }
+const NO_EGRESS: SandboxEgress = {
+  environment: {},
+  wrapCommand: (command, more = []) => withBridge(command, more),
+  close: async () => {},
+}
 
 const PROXY_URL = `http://127.0.0.1:${EGRESS_PORT}`
 const NOT_PROXIED = 'localhost,127.0.0.1,::1'
@@ -75,17 +92,20 @@ const NOT_OPENED = 69
  * subshell exited before, so the bridge is a child of the sandbox's init and not of the command.
  */
 const SCRIPT = `
-bridge=$("\${SWITCHYARD_NODE:-node}" "$1" "$2" "$3" </dev/null 2>&1 &)
+bridge=$("\${SWITCHYARD_NODE:-node}" "$1" $2 </dev/null 2>&1 &)
 if [ "$bridge" != listening ]; then
   echo "switchyard: the network access of the sandbox could not be opened: $bridge" >&2
   exit ${NOT_OPENED}
 fi
 unset bridge
-shift 3
+shift 2
 exec "$@"`
 
-function wrapCommand(command: readonly string[]): readonly string[] {
-  return ['/bin/sh', '-c', SCRIPT, 'sh', EGRESS_BRIDGE, String(EGRESS_PORT), EGRESS_SOCKET, ...command]
+/** The script splits the ports and sockets at the spaces, and the paths have none. */
+function withBridge(command: readonly string[], forwards: readonly SocketForward[]): readonly string[] {
+  if (forwards.length === 0) return command
+  const words = forwards.flatMap(({ port, socket }) => [String(port), socket]).join(' ')
+  return ['/bin/sh', '-c', SCRIPT, 'sh', EGRESS_BRIDGE, words, ...command]
 }
 
 async function closeAndLog(proxy: EgressProxy, log: (line: string) => void): Promise<void> {

@@ -6,6 +6,7 @@ import { prepareAgent } from '../../../../worker/run/agent-start.ts'
 import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
 import { CODEHOST_CREDENTIAL_INSIDE } from '../../../../worker/run/sandbox-paths.ts'
 
+const NO_CREDENTIAL = { secrets: [], close: async () => {} }
 const AT = '2026-01-01T00:00:00.000Z'
 const TOKEN = 'a-token-of-the-code-host'
 const dependencies = {
@@ -27,7 +28,7 @@ const jobWith = (exposeCodehostToken: boolean) =>
 test.each([true, false])(
   'the code host’s token is in the sandbox only if configured: %s',
   async (isGiven) => {
-    const started = await prepareAgent(dependencies, jobWith(isGiven), { prompt: 'x' })
+    const started = await prepareAgent(dependencies, jobWith(isGiven), { prompt: 'x' }, NO_CREDENTIAL)
     if (!started.ok) throw new Error(started.refusal.message)
     const { command, listener } = started.value
     const files = command.files

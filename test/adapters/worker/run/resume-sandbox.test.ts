@@ -6,6 +6,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../../core/result.ts'
+import type { RunCredentials } from '../../../../protocol/frames.ts'
 import type { ClosableExecutor } from '../../../../worker/executor.ts'
 import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
@@ -41,9 +42,9 @@ afterEach(async () => {
 
 const disk = () => join(folder, 'sandboxes', RUN)
 
-async function steppedIn() {
+async function steppedIn(more: Pick<RunCredentials, 'keyInSandbox'> = {}) {
   await executeJob(executor)
-  const person = openTerminal(await bootSandbox(executor))
+  const person = openTerminal(await bootSandbox(executor, KEY, more))
   await person.waitForText('scripted agent · ')
   await person.waitForText('> ')
   return person
@@ -191,7 +192,7 @@ describe('the terminal', () => {
 
 describe('after closing', () => {
   test('no credential is on the disk, neither then nor meanwhile', async () => {
-    const { session, waitForText: sees, booted: sandbox } = await steppedIn()
+    const { session, waitForText: sees, booted: sandbox } = await steppedIn({ keyInSandbox: true })
     session.input(
       'run grep -c -e "$(echo $ANTHROPIC_API_KEY | tail -c 21)" $CLAUDE_CONFIG_DIR/.claude.json\r',
     )
@@ -202,6 +203,16 @@ describe('after closing', () => {
     await sandbox.close()
     expect(holding(KEY.slice(-20))).toEqual([])
     expect(holding('sk-ant')).toEqual([])
+  })
+
+  test('no credential was in the sandbox at all, unless the configuration asks for it', async () => {
+    const { session, waitForText: sees, booted: sandbox } = await steppedIn()
+    session.input('run printenv ANTHROPIC_API_KEY ANTHROPIC_BASE_URL\r')
+    await sees(/\r\nsk-ant-api03-placeholder[\w-]+\r\nhttp:\/\/127\.0\.0\.1:61081\r\n/)
+    const search = `cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline $(find / -xdev -type f -size -100k -readable -not -path "/usr/*" -not -path "/proc/*" 2>/dev/null)`
+    session.input(`run ${search} 2>/dev/null | grep -ac must-not-stay-any[w]here || true\r`)
+    await sees(/\r\n0\r\n/)
+    await sandbox.close()
   })
 
   test('no process is left', async () => {
