@@ -62,6 +62,7 @@ export async function openServer(
           fleet: {
             host: fleet.host,
             port: options.fleetPort ?? fleet.port,
+            insecure: fleet.insecure === true,
             ...(fleet.tls === undefined ? {} : { tls: fleet.tls }),
           },
         }),

@@ -135,6 +135,7 @@ const fleet = {
   port: Port,
   publicUrl: Type.Optional(Url),
   tls: Type.Optional(record('FleetTls', { certFile: Path, keyFile: Path })),
+  insecure: Type.Optional(Type.Boolean({ description: 'Other machines may connect without encryption.' })),
   heartbeatTimeoutSeconds: between(HEARTBEAT_TIMEOUT_SECONDS_MIN, HEARTBEAT_TIMEOUT_SECONDS_MAX),
   reconnectGraceSeconds: between(0, RECONNECT_GRACE_SECONDS_MAX),
   ephemeralSeconds: between(0, EPHEMERAL_SECONDS_MAX),

@@ -44,7 +44,13 @@ export interface HostServerOptions {
   readonly openApi: (version: string) => object
   readonly metricsText: () => Promise<string> | string
   readonly management: Address
-  readonly fleet?: Address & { readonly tls?: TlsFiles }
+  readonly fleet?: FleetListenerAddress
+}
+
+export interface FleetListenerAddress extends Address {
+  readonly tls?: TlsFiles
+  /** The operator accepts that other machines connect without encryption. */
+  readonly insecure?: boolean
 }
 
 const TOO_MANY_DASHBOARDS = refusal(503, 'too many dashboards are connected; close one')
@@ -56,6 +62,11 @@ export async function openHostServer(options: HostServerOptions): Promise<Result
       'invalid',
       `the management listener serves loopback only, and ${management.host} is not loopback`,
     )
+  }
+  const exposed = exposureOf(fleet)
+  if (fleet !== undefined && exposed !== undefined) {
+    if (fleet.insecure !== true) return no('invalid', `${exposed}; ${ENCRYPTION_CURE}`)
+    options.log.warn({ host: fleet.host }, `${exposed}; fleet.insecure allows it`)
   }
   const counter = createRequestCounter()
   const shared: SharedParts = {
@@ -72,6 +83,18 @@ export async function openHostServer(options: HostServerOptions): Promise<Result
   return openedFleet.ok
     ? yes(createHostServer(options, openedManagement.value, openedFleet.value))
     : openedFleet
+}
+
+const ENCRYPTION_CURE =
+  'set fleet.tls.certFile and fleet.tls.keyFile in config.json (this command makes them: ' +
+  'openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=switchyard ' +
+  '-keyout fleet-key.pem -out fleet-cert.pem), or "insecure": true in its section "fleet" where the network is trusted'
+
+/** Returns what is wrong with a fleet listener that other machines reach without encryption. */
+function exposureOf(fleet: FleetListenerAddress | undefined): string | undefined {
+  if (fleet === undefined || fleet.tls !== undefined || isLoopbackHost(bracketed(fleet.host)))
+    return undefined
+  return `fleet.host ${fleet.host} lets other machines connect without encryption, and anyone on the way could read the credentials of runs`
 }
 
 function abandon({ app, socketGroups }: OpenListener): void {

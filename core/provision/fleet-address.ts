@@ -18,7 +18,7 @@ type Fleet = ServiceConfig['fleet']
 const CURE =
   'let the fleet listener listen on an address of this machine: switchyard config set fleet.host ADDRESS, and restart the host'
 const UNENCRYPTED =
-  'the fleet listener has no certificate, and credentials of runs would cross the network readable; set fleet.tls.certFile and fleet.tls.keyFile, or fleet.publicUrl when the network in between is encrypted already'
+  'the fleet listener has no certificate, and credentials of runs would cross the network readable; set fleet.tls.certFile and fleet.tls.keyFile, or fleet.publicUrl when the network in between is encrypted already, or fleet.insecure when it is trusted'
 
 /** Refused as `conflict`. @param port the port of the open fleet listener; undefined when it is off */
 export function requireReachableFleet(fleet: Fleet, port: number | undefined): Result<void> {
@@ -34,7 +34,8 @@ export function requireReachableFleet(fleet: Fleet, port: number | undefined): R
       'conflict',
       `workers of other machines can't connect, because the fleet listener is reachable from this machine only (${host}); ${CURE}`,
     )
-  if (fleet.tls === undefined && !isWildcard(host)) return no('conflict', UNENCRYPTED)
+  if (fleet.tls === undefined && fleet.insecure !== true && !isWildcard(host))
+    return no('conflict', UNENCRYPTED)
   return yes(undefined)
 }
 
@@ -47,9 +48,10 @@ export function chooseFleetAddress(fleet: Fleet, port: number, localAddress: str
   }
   const configured = (fleet.host ?? '').replace(/^\[|\]$/g, '')
   const host = isWildcard(configured) ? localAddress.replace(/^::ffff:(?=\d+\.)/i, '') : configured
-  if (fleet.tls === undefined && !isLoopback(host)) return no('conflict', UNENCRYPTED)
+  const isExposed = fleet.tls === undefined && !isLoopback(host)
+  if (isExposed && fleet.insecure !== true) return no('conflict', UNENCRYPTED)
   const scheme = fleet.tls === undefined ? 'http' : 'https'
-  return yes({ url: `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`, isExposed: false })
+  return yes({ url: `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`, isExposed })
 }
 
 const isWildcard = (host: string): boolean => /^(0\.0\.0\.0|\[?::\]?|\*)$/.test(host)

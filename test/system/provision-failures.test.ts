@@ -20,7 +20,7 @@ beforeAll(async () => {
   const dataDir = tempFolder()
   const config = {
     server: { port: 0 },
-    fleet: { host: '0.0.0.0', port: 0 },
+    fleet: { host: '0.0.0.0', port: 0, insecure: true },
     tracker: { driver: 'local', path: tempFolder() },
     worker: { local: false },
   }

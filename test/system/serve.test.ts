@@ -150,6 +150,18 @@ describe('start and stop', () => {
 })
 
 describe('exit codes', () => {
+  test('78: other machines would connect without encryption, unless fleet.insecure allows it with a warning', async () => {
+    const fleet = { host: '0.0.0.0', port: 0 }
+    const refused = serve(folder(configWithAnyPort({ fleet })))
+    expect(await refused.exit).toBe(78)
+    for (const cure of ['fleet.tls.certFile', 'openssl req -x509', '"insecure": true'])
+      expect(refused.err()).toContain(cure)
+    expect(readLaunch(refused.dataDir)).toBeUndefined()
+    const allowed = serve(folder(configWithAnyPort({ fleet: { ...fleet, insecure: true } })))
+    expect((await allowed.waitForLaunch()).fleetUrl).toMatch(/^ws:/)
+    expect(allowed.err()).toMatch(/"level":(40|"warn").*without encryption/)
+  })
+
   test('75: a second host on the same data directory; the first is not affected', async () => {
     const first = serve(folder(configWithAnyPort()))
     await first.waitForLaunch()

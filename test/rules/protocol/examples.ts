@@ -210,6 +210,7 @@ export const maskedConfig: ServiceConfig = {
     port: 4401,
     publicUrl: 'wss://fleet.example:4401',
     tls: { certFile: '/etc/cert.pem', keyFile: '/etc/key.pem' },
+    insecure: false,
     heartbeatTimeoutSeconds: 45,
     reconnectGraceSeconds: 120,
     ephemeralSeconds: 600,

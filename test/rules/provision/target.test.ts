@@ -2,6 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { chooseFleetAddress, requireReachableFleet } from '../../../core/provision/fleet-address.ts'
 import { provisionCommand, readTarget, targetId } from '../../../core/provision/target.ts'
+import { configDefaults } from '../../../protocol/config.ts'
 import type { ProvisionRequest } from '../../../protocol/provision.ts'
 
 const base: ProvisionRequest = { host: 'forge', user: 'ann' }
@@ -62,7 +63,7 @@ test('the command to repeat quotes every value', () => {
 })
 
 describe('the address of the fleet', () => {
-  const fleet = { port: 4401, heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120, ephemeralSeconds: 600 }
+  const { fleet } = configDefaults
   const tls = { certFile: 'c', keyFile: 'k' }
 
   test.each<[string, object, number | undefined, boolean]>([
@@ -72,6 +73,7 @@ describe('the address of the fleet', () => {
     ['loopback by name', { host: 'localhost', tls }, 4401, false],
     ['loopback behind a public address', { host: '127.0.0.1', publicUrl: 'https://x.example' }, 4401, true],
     ['another machine’s network without a certificate', { host: '192.0.2.1' }, 4401, false],
+    ['another machine’s network, as the operator allows', { host: '192.0.2.1', insecure: true }, 4401, true],
     ['another machine’s network with a certificate', { host: '192.0.2.1', tls }, 4401, true],
     ['every address', { host: '0.0.0.0' }, 4401, true],
   ])('%s', (_, more, port, ok) => {
@@ -86,6 +88,8 @@ describe('the address of the fleet', () => {
     [{ host: '[::]', tls }, 'fd00::1', { url: 'https://[fd00::1]:4401', isExposed: false }],
     [{ host: '0.0.0.0' }, '127.0.0.1', { url: 'http://127.0.0.1:4401', isExposed: false }],
     [{ host: '0.0.0.0' }, '10.0.0.1', 'conflict'],
+    [{ host: '0.0.0.0', insecure: true }, '10.0.0.1', { url: 'http://10.0.0.1:4401', isExposed: true }],
+    [{ host: '0.0.0.0', insecure: true }, '127.0.0.1', { url: 'http://127.0.0.1:4401', isExposed: false }],
     [{ host: '127.0.0.1', publicUrl: 'ws://10.0.0.1:9/' }, '', { url: 'ws://10.0.0.1:9', isExposed: true }],
     [
       { host: '127.0.0.1', publicUrl: 'wss://x.example/y' },
