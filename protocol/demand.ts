@@ -28,6 +28,10 @@ export const FleetDemandResponse = record('FleetDemandResponse', {
         description:
           'Queued runs that only this worker can take, because it holds their sandbox; absent: none.',
       }),
+      promisedRuns: Type.Optional({
+        ...Count,
+        description: 'Of `wanted`, the runs for which other sleeping workers wake; absent: none.',
+      }),
     }),
   ),
 })

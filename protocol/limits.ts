@@ -543,6 +543,8 @@ export const SUPERVISOR_ABSENT_MS = 180_000
 export const SUPERVISOR_JOIN_MS = 600_000
 /** A worker that is still connected this long after its stop was started by somebody else. */
 export const SUPERVISOR_REJOIN_MS = 60_000
+/** So long a sleeping worker that was told of a queued run keeps others asleep. */
+export const WAKE_TURN_MS = 180_000
 /** The pauses after failed commands, ended workers and unanswered requests. */
 export const SUPERVISOR_RETRY_MS_FIRST = 5_000
 export const SUPERVISOR_RETRY_MS_MAX = 300_000

@@ -122,19 +122,26 @@ function readFleetDemand({ views }: ApiDependencies, joinKeyId: string | undefin
 
 function readDemand({ views }: ApiDependencies, workerId: string): Result<FleetDemandResponse> {
   const { readyCount, wantedCount, wantedRuns } = views.scheduler
-  const { registry } = views.workers
+  const { registry, wakeTurns } = views.workers
+  const enrolled = registry.get(workerId)
   const demand = registry.demand(workerId, readyCount, wantedCount)
-  if (demand === undefined) return NOT_ADMITTED
+  if (demand === undefined || enrolled === undefined) return NOT_ADMITTED
   const { worker } = demand
   if (worker === undefined) return yes(demand)
+  const promisedRuns = wakeTurns.promisedToOthers(enrolled, wantedCount)
   // A terminal that was opened since the last heartbeat counts too: a shutdown would end it.
   const viewCount = worker.connected ? views.terminals.sessions.viewCountOn(worker.id) : 0
   const awaitedRuns = readyCount === 0 ? 0 : wantedRuns.countAwaiting(worker.id)
-  if (viewCount <= worker.attachSessions && awaitedRuns === 0) return yes(demand)
+  if (viewCount <= worker.attachSessions && awaitedRuns === 0 && promisedRuns === 0) return yes(demand)
   const attachSessions = Math.max(viewCount, worker.attachSessions)
   return yes({
     ...demand,
-    worker: { ...worker, attachSessions, ...(awaitedRuns === 0 ? {} : { awaitedRuns }) },
+    worker: {
+      ...worker,
+      attachSessions,
+      ...(awaitedRuns === 0 ? {} : { awaitedRuns }),
+      ...(promisedRuns === 0 ? {} : { promisedRuns }),
+    },
   })
 }
 

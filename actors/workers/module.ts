@@ -20,6 +20,7 @@ import { PairingTokens } from './pairing-tokens.ts'
 import { Scheduler } from './scheduler.ts'
 import { Setbacks } from './setbacks.ts'
 import { UnregisteredSeats } from './unregistered-seats.ts'
+import { WakeTurns } from './wake-turns.ts'
 import { workerKind } from './worker.machine.ts'
 import { CONNECTION, WORKER } from './worker.names.ts'
 import { WorkerConnections } from './worker-connections.ts'
@@ -41,6 +42,7 @@ export interface WorkersView {
   readonly proofs: WorkerProofs
   readonly seats: UnregisteredSeats
   readonly undeliveredDiscards: UndeliveredDiscards
+  readonly wakeTurns: WakeTurns
 }
 
 declare module '../runtime/module.ts' {
@@ -75,6 +77,7 @@ export const workersModule = defineHostModule({
         seats,
         proofs: new WorkerProofs({ ...context, workers: registry, pairingTokens, joinKeys }),
         undeliveredDiscards,
+        wakeTurns: new WakeTurns({ workers: registry, clock }),
       },
       participants: [undeliveredDiscards, joinKeys],
       onTimer: {

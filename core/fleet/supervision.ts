@@ -140,5 +140,6 @@ export const judgeJoining: SupervisionJudge = (memory, demand, settings, now) =>
   return settings.startsAbsent && isLongerThan(memory.since, SUPERVISOR_JOIN_MS, now) ? 'rest' : 'wait'
 }
 
-/** Runs that this worker could take: runs for one more worker, and runs whose sandbox it holds. */
-const hasWork = ({ wanted, worker }: OwnDemand): boolean => wanted > 0 || (worker.awaitedRuns ?? 0) > 0
+/** Runs that this worker could take: runs for one more worker that no other wakes for, and runs whose sandbox it holds. */
+const hasWork = ({ wanted, worker }: OwnDemand): boolean =>
+  wanted > (worker.promisedRuns ?? 0) || (worker.awaitedRuns ?? 0) > 0

@@ -1,5 +1,6 @@
 /** The API of workers for people and supervisors, with the conditions of each answer. */
 import { expect, test } from '@jest/globals'
+import { WAKE_TURN_MS } from '../../protocol/limits.ts'
 import {
   acceptRun,
   configWith,
@@ -207,6 +208,37 @@ test('demand: `wanted` counts what any machine could take, is 0 while all are dr
   expect(demand(host, b.workerId)).toMatchObject({ queuedRuns: 1, wanted: 0 })
   await host.succeeded(host.hostApi.enableWorker(b.workerId))
   expect(demand(host, b.workerId).wanted).toBe(1)
+})
+
+test('demand: of the workers that sleep, only as many are told of queued runs as those need', async () => {
+  const host = await startHost()
+  const [a, b, c] = [await enroll(host, 'a'), await enroll(host, 'b'), await enroll(host, 'c')]
+  for (const { connection } of [a, b, c]) await connection.drop()
+  host.tracker.put(ticket('ENG-1'), ticket('ENG-2'))
+  await host.settle()
+  const promised = ({ workerId }: { readonly workerId: string }) =>
+    demand(host, workerId).worker?.promisedRuns ?? 0
+  expect([a, b, c, a].map(promised)).toEqual([0, 2, 2, 0])
+  host.tracker.put(ticket('ENG-3'))
+  await host.settle()
+  expect([a, b, c, b].map(promised)).toEqual([0, 2, 3, 0])
+  // Neither comes, so the third one is told of all.
+  await host.clock.advance(WAKE_TURN_MS)
+  expect([c, a, b].map(promised)).toEqual([0, 0, 0])
+  expect(demand(host, c.workerId).wanted).toBe(3)
+})
+
+test('demand: a drained worker that sleeps keeps no other asleep', async () => {
+  const host = await startHost()
+  const [a, b] = [await enroll(host, 'a', 1), await enroll(host, 'b', 1)]
+  for (const { connection } of [a, b]) await connection.drop()
+  await host.succeeded(host.hostApi.drainWorker(a.workerId))
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  expect([a, b].map(({ workerId }) => demand(host, workerId).worker?.promisedRuns)).toEqual([
+    undefined,
+    undefined,
+  ])
 })
 
 test('demand: `worker` is answered even while the worker is offline (connected false, counts zero)', async () => {

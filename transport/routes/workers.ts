@@ -67,7 +67,8 @@ export function demandText(demand: FleetDemandResponse): string {
   if (worker === undefined) return `{${fleet}}`
   const drainedBy = worker.drainedBy === undefined ? '' : `,"drainedBy":${JSON.stringify(worker.drainedBy)}`
   const awaited = worker.awaitedRuns === undefined ? '' : `,"awaitedRuns":${worker.awaitedRuns}`
-  const own = `"connected":${worker.connected},"state":"${worker.state}"${drainedBy},"activeRuns":${worker.activeRuns},"attachSessions":${worker.attachSessions}${awaited}`
+  const promised = worker.promisedRuns === undefined ? '' : `,"promisedRuns":${worker.promisedRuns}`
+  const own = `"connected":${worker.connected},"state":"${worker.state}"${drainedBy},"activeRuns":${worker.activeRuns},"attachSessions":${worker.attachSessions}${awaited}${promised}`
   return `{${fleet},"worker":{"id":${quoteId(worker.id)},${own}}}`
 }
 

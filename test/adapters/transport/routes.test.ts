@@ -508,7 +508,10 @@ test('the handwritten demand text equals JSON.stringify', () => {
   expect(demandText(fleet)).toBe(JSON.stringify(fleet))
   const drainedBy: DrainHolder[] = ['operator', 'supervisor']
   const drained = { state: 'draining', drainedBy } as const
-  const odd = { ...demand, worker: { id: 'a"\\\n', connected: false, ...drained, ...counts, awaitedRuns: 3 } }
+  const odd = {
+    ...demand,
+    worker: { id: 'a"\\\n', connected: false, ...drained, ...counts, awaitedRuns: 3, promisedRuns: 2 },
+  }
   expect(demandText(odd)).toBe(JSON.stringify(odd))
 })
 

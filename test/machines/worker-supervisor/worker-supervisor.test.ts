@@ -103,6 +103,16 @@ const stories: readonly Story<SupervisorEvent>[] = [
     ],
   },
   {
+    title: 'it sleeps on while others wake for all queued runs, and wakes for one more',
+    input: command,
+    events: [
+      ...resting,
+      answered(128, away),
+      answered(140, { ...away, promisedRuns: 1 }, 1),
+      answered(150, { ...away, promisedRuns: 1 }, 2),
+    ],
+  },
+  {
     title: 'runs and terminals that slipped in are waited for',
     input: command,
     events: [
