@@ -31,7 +31,7 @@ const START_TIME = 'run cut -d" " -f22 /proc/$PPID/stat'
 const TERMINAL_SIZE = 'run stty -F /proc/$PPID/fd/0 size'
 
 /** Searches for the agent's credential inside. */
-const KEY_INSIDE = 'run cat /proc/$PPID/environ $(find ~ /run -type f) | grep -ac planted-agent; true'
+const KEY_INSIDE = 'run cat /proc/$PPID/environ $(find ~ /run -type f) 2>&-|grep -ac planted-agent;true'
 /** The default key sequence for detaching. */
 const DETACH = '\x1dd'
 const GREETING = '/exit leaves.'
