@@ -7,6 +7,7 @@ import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import type { TableColumn } from '../output/table.ts'
 import { formatClock, type Present, parseExpiry } from '../output/times.ts'
+import { noteJoinCommand } from './join-command.ts'
 
 const LIST = 'switchyard workers join-keys'
 
@@ -49,10 +50,8 @@ function describeExpiry(expiresAt: string | undefined, present: Present): string
 }
 
 /** Only the key stands on standard output, so that a script may write it into a file. */
-export async function create(
-  { client, output, options, present }: CommandContext<JoinKeyCreateOptions>,
-  name: string,
-): Promise<void> {
+export async function create(context: CommandContext<JoinKeyCreateOptions>, name: string): Promise<void> {
+  const { client, output, options, present } = context
   requireName(name, 'join key', `${LIST} create NAME`)
   const { expires, maxWorkers, ephemeral } = options
   const expiresAt =
@@ -74,7 +73,7 @@ export async function create(
   output.note(
     `The key ${created.id} enrolls ${maxWorkers === undefined ? 'any number of' : `up to ${maxWorkers}`} machines${until}, and is shown only now. On each machine write it into a file that only the worker can read, then:`,
   )
-  output.note('switchyard worker --host ADDRESS --join-key-file FILE')
+  await noteJoinCommand(context, '--join-key-file')
   if (created.fingerprint !== undefined)
     output.note(`The certificate of this host has the SHA-256 fingerprint ${created.fingerprint}.`)
 }

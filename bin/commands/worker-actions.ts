@@ -4,9 +4,11 @@ import type { FleetResponse, WorkerView } from '../../protocol/worker.ts'
 import { findWorker } from '../client/names.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { formatClock } from '../output/times.ts'
+import { noteJoinCommand } from './join-command.ts'
 
 /** Only the token stands on standard output, so that a script may write it into a file. */
-export async function pair({ client, output, present }: CommandContext): Promise<void> {
+export async function pair(context: CommandContext): Promise<void> {
+  const { client, output, present } = context
   const minted = await client.mintPairingToken()
   const { token, expiresAt } = minted
   if (output.format === 'json') {
@@ -17,7 +19,7 @@ export async function pair({ client, output, present }: CommandContext): Promise
   output.note(
     `The token enrolls one machine until ${formatClock(Date.parse(expiresAt), present())}. On that machine write it into a file that only you can read, then:`,
   )
-  output.note('switchyard worker --host ADDRESS --token-file FILE')
+  await noteJoinCommand(context, '--token-file')
 }
 
 export async function rename(context: CommandContext, name: string, newName: string): Promise<void> {

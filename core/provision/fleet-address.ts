@@ -23,17 +23,22 @@ const UNENCRYPTED =
 /** Refused as `conflict`. @param port the port of the open fleet listener; undefined when it is off */
 export function requireReachableFleet(fleet: Fleet, port: number | undefined): Result<void> {
   const host = fleet.host ?? ''
-  if (host === '' || port === undefined)
+  if (host === '')
     return no(
       'conflict',
       `workers of other machines can't connect, because the fleet listener is off; ${CURE}`,
     )
-  if (fleet.publicUrl !== undefined) return yes(undefined)
-  if (isLoopback(host))
+  if (fleet.publicUrl === undefined && isLoopback(host))
     return no(
       'conflict',
       `workers of other machines can't connect, because the fleet listener is reachable from this machine only (${host}); ${CURE}`,
     )
+  if (port === undefined)
+    return no(
+      'conflict',
+      `workers of other machines can't connect yet, because the host uses fleet.host (${host}) from its next start on; restart the host`,
+    )
+  if (fleet.publicUrl !== undefined) return yes(undefined)
   if (fleet.tls === undefined && fleet.insecure !== true && !isWildcard(host))
     return no('conflict', UNENCRYPTED)
   return yes(undefined)
@@ -54,7 +59,7 @@ export function chooseFleetAddress(fleet: Fleet, port: number, localAddress: str
   return yes({ url: `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`, isExposed })
 }
 
-const isWildcard = (host: string): boolean => /^(0\.0\.0\.0|\[?::\]?|\*)$/.test(host)
+export const isWildcard = (host: string): boolean => /^(0\.0\.0\.0|\[?::\]?|\*)$/.test(host)
 
-const isLoopback = (host: string): boolean =>
+export const isLoopback = (host: string): boolean =>
   /^(localhost|.*\.localhost|\[?::1\]?|127(\.\d{1,3}){3})$/i.test(host)

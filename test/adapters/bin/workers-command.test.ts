@@ -4,6 +4,7 @@ import type { CommandContext } from '../../../bin/client/run-command.ts'
 import { enable, pair, rename, revoke } from '../../../bin/commands/worker-actions.ts'
 import { type DrainOptions, drain } from '../../../bin/commands/worker-drain.ts'
 import { list, show } from '../../../bin/commands/workers.ts'
+import { configDefaults } from '../../../protocol/config.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { fakeRun, fakeWorker, WORKER_ID } from '../../support/fake-host-api.ts'
 import { until } from '../../support/until.ts'
@@ -106,9 +107,13 @@ test('the next command names a worker as one word of a shell', async () => {
 })
 
 test('workers pair prints the token alone, and beside it how it is used', async () => {
-  const { print } = await openFleet()
+  const { print, hostApi } = await openFleet()
   const { out, err } = await print(pair)
   expect([out, err]).toEqual(['wp-test\n', expect.stringContaining('--token-file')])
+  expect(err).toMatch(/--host http:\/\/127\.0\.0\.1:\d+ --token-file FILE\n.*fleet\.host ADDRESS/)
+  const fleet = { ...configDefaults.fleet, host: '0.0.0.0', tls: { certFile: '/c', keyFile: '/k' } }
+  hostApi.config = () => ({ ...configDefaults, fleet })
+  expect((await print(pair)).err).toMatch(/--host https:\/\/ADDRESS:4401 --token-file FILE\n$/)
   expect(JSON.parse((await print(pair, { options: { json: true } })).out)).toHaveProperty('expiresAt')
 })
 

@@ -81,6 +81,15 @@ describe('the address of the fleet', () => {
     expect(result.ok || result.refusal.kind).toBe(ok || 'conflict')
   })
 
+  test('that the host uses from its next start on is not called off', () => {
+    const refused = requireReachableFleet({ ...fleet, host: '192.0.2.1', tls }, undefined)
+    expect(refused).toMatchObject({
+      refusal: { message: expect.stringMatching(/192\.0\.2\.1.*restart the host$/) },
+    })
+    const loopback = requireReachableFleet({ ...fleet, host: '127.0.0.1' }, undefined)
+    expect(loopback).toMatchObject({ refusal: { message: expect.stringContaining('fleet.host ADDRESS') } })
+  })
+
   test.each<[object, string, unknown]>([
     [{ host: '192.0.2.1', tls }, '10.0.0.1', { url: 'https://192.0.2.1:4401', isExposed: false }],
     [{ host: '0.0.0.0', tls }, '10.0.0.1', { url: 'https://10.0.0.1:4401', isExposed: false }],

@@ -1,0 +1,22 @@
+import { expect, test } from '@jest/globals'
+import { joinAddress } from '../../../core/fleet/join-address.ts'
+import { configDefaults } from '../../../protocol/config.ts'
+
+const HERE = 'http://127.0.0.1:4400'
+const tls = { certFile: '/c', keyFile: '/k' }
+
+test.each([
+  ['no fleet listener', {}, `${HERE}, here only`],
+  ['a listener of this machine', { host: '127.0.0.1' }, 'http://127.0.0.1:4401, here only'],
+  ['a listener with a certificate', { host: 'forge.example', tls }, 'https://forge.example:4401'],
+  ['a listener without one', { host: '192.0.2.7' }, 'http://192.0.2.7:4401, exposed'],
+  ['an address of IPv6', { host: '2001:db8::1', tls }, 'https://[2001:db8::1]:4401'],
+  ['all addresses', { host: '0.0.0.0', tls }, 'https://ADDRESS:4401'],
+  ['all addresses of IPv6', { host: '::', tls }, 'https://ADDRESS:4401'],
+  ['a public address', { host: '0.0.0.0', publicUrl: 'wss://a.example/yard/' }, 'wss://a.example/yard'],
+])('%s', (_what, fleet, expected) => {
+  const { url, isExposed, isHereOnly } = joinAddress({ ...configDefaults.fleet, ...fleet }, HERE)
+  expect([url, ...(isExposed ? ['exposed'] : []), ...(isHereOnly ? ['here only'] : [])].join(', ')).toBe(
+    expected,
+  )
+})
