@@ -1,6 +1,6 @@
 /** `switchyard workers list` and `workers show`: the machines in a table, and one in full. */
 import { quoteWord } from '../../core/quote-word.ts'
-import type { WorkerView } from '../../protocol/worker.ts'
+import type { DrainHolder, WorkerView } from '../../protocol/worker.ts'
 import { findWorker } from '../client/names.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { shortenIds, WORKER_DIGITS } from '../output/short-ids.ts'
@@ -104,7 +104,7 @@ export async function show(context: CommandContext, name: string): Promise<void>
 
 function workerLines({ output, present }: CommandContext, worker: WorkerView, hostVersion: string): string[] {
   const { stdout } = output
-  const { capabilities, address, local, enrolledAt } = worker
+  const { capabilities, address, local, enrolledAt, drainedBy } = worker
   const now = present()
   const facts: readonly (readonly [string, string])[] = [
     ['worker', `${worker.id}${local === true ? ', of the host itself' : ''}`],
@@ -114,7 +114,8 @@ function workerLines({ output, present }: CommandContext, worker: WorkerView, ho
     ['agents', foundAgents(worker).map(agentName).join(', ') || '-'],
     ['seen', describeSeen(worker, now.now)],
     ['address', address ?? '-'],
-    ['enrolled', formatClock(Date.parse(enrolledAt), now)],
+    ['enrolled', `${formatClock(Date.parse(enrolledAt), now)}${describeJoinKey(worker)}`],
+    ...(drainedBy === undefined ? [] : [['drained by', drainedBy.map(holderName).join(', ')] as const]),
   ]
   const state = worker.state === 'draining' ? `${worker.connection}, draining` : worker.connection
   return [
@@ -124,3 +125,17 @@ function workerLines({ output, present }: CommandContext, worker: WorkerView, ho
     ),
   ]
 }
+
+function describeJoinKey({ joinKey, ephemeral }: WorkerView): string {
+  if (joinKey === undefined) return ''
+  return `, with the join key ${joinKey}${ephemeral === true ? '; removed by itself after it left' : ''}`
+}
+
+const HOLDERS: Readonly<Record<DrainHolder, string>> = {
+  operator: 'an operator',
+  worker: 'worker drain on its machine',
+  supervisor: 'its supervisor',
+  provision: 'an upgrade by workers provision',
+}
+/** A host of a newer version may name another one. */
+const holderName = (holder: DrainHolder): string => HOLDERS[holder] ?? holder

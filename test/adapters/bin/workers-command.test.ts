@@ -99,6 +99,20 @@ test('a name that two workers have is refused, and the ids of both are named', a
   expect((await print((context) => drain(context, FORGE_ID))).code).toBe(0)
 })
 
+test('workers show tells who drains a worker, and with which key it joined', async () => {
+  const { print, hostApi, forge } = await openFleet()
+  hostApi.workersById.set(FORGE_ID, {
+    ...forge,
+    state: 'draining',
+    drainedBy: ['operator', 'supervisor'],
+    joinKey: 'jk-1',
+    ephemeral: true,
+  })
+  const { out } = await print((context) => show(context, 'forge'), { columns: 100 })
+  expect(out).toMatch(/^enrolled .*, with the join key jk-1; removed by itself after it left$/m)
+  expect(out).toMatch(/^drained by an operator, its supervisor$/m)
+})
+
 test('the next command names a worker as one word of a shell', async () => {
   const { print, hostApi, forge } = await openFleet()
   hostApi.workersById.set(FORGE_ID, { ...forge, name: 'my box; true' })
