@@ -562,3 +562,11 @@ export const SUPERVISOR_COMMAND_WORDS_MAX = 256
 export const GUNZIPPED_BYTES_MAX = 256 * 1024 * 1024
 /** How long the objects of a run's commits may be searched for secrets. */
 export const SECRET_SEARCH_MS_MAX = 10 * 60_000
+
+// ---- the network of a sandbox ----------------------------------------------------------------------------------------
+
+/** Lock files and manifests that are looked at, and the bytes of each. */
+export const LOCK_FILES_MAX = 100
+export const LOCK_FILE_BYTES_MAX = 8 * 1024 * 1024
+/** Hosts that lock files may add to `sandbox.allowedHosts`. */
+export const NETWORK_HOSTS_DERIVED_MAX = 40

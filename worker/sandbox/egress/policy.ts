@@ -44,7 +44,7 @@ export function parseTarget(authority: string): Result<ConnectTarget> {
   const [, host = '', digits = ''] = AUTHORITY.exec(authority) ?? []
   const port = Number(digits)
   if (host.startsWith('[')) return parseIpv6Target(host.slice(1, -1), port)
-  if (!isPort(port) || !(isName(host) || isIPv4(host))) {
+  if (!isPort(port) || !(isHostName(host) || isIPv4(host))) {
     return no('invalid', 'the target is not a plain host:port in lower case; write it like example.org:443')
   }
   return yes({ host, port, isLiteral: isIPv4(host) })
@@ -72,7 +72,7 @@ function isPort(port: number): boolean {
   return port >= 1 && port <= PORT_MAX
 }
 
-function isName(host: string): boolean {
+export function isHostName(host: string): boolean {
   return host.length <= NAME_CHARS_MAX && NAME.test(host) && !host.endsWith('.localhost')
 }
 
@@ -98,7 +98,7 @@ function parseEntry(entry: string): Result<AllowRule> {
   const ports = digits === undefined ? WEB_PORTS : [Number(digits)]
   if (match === undefined || !ports.every(isPort))
     return uselessEntry(entry, 'it is not a host name with a port or none')
-  if (isName(host)) return yes({ host, subdomains: wildcard !== undefined, ports })
+  if (isHostName(host)) return yes({ host, subdomains: wildcard !== undefined, ports })
   if (!isIPv4(host) || wildcard !== undefined)
     return uselessEntry(entry, 'it is not a full host name, such as example.org')
   if (!isPublic(host)) return uselessEntry(entry, 'sandboxes reach public addresses only')
