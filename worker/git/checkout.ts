@@ -21,6 +21,7 @@ import {
 import type { CheckedOut, LogToRun, RunFolders, SandboxRunner } from './git-ports.ts'
 import type { MirrorCache, RemoteRepository } from './mirror-cache.ts'
 import { mayPush } from './push.ts'
+import { findReachableHosts } from './reachable-hosts.ts'
 import { whileFetching } from './retry.ts'
 import { unreadableRemote } from './unreadable-remote.ts'
 
@@ -69,14 +70,19 @@ export async function checkOut(
     // An agent whose work can't be pushed would work in vain.
     const access = await mayPush(git, { folder: mirror, repository, branch: job.branch, head, signal })
     if (!access.ok) return access
+    const { base: commit } = startPoint.value.from
+    const place = { folder: mirror, staging: workspace.folders.staging, commit, signal }
+    const reachable = await findReachableHosts(git, { job, repository, ...place })
+    const withHosts = (checked: Result<CheckedOut>): Result<CheckedOut> =>
+      checked.ok && reachable !== undefined ? yes({ ...checked.value, reachable }) : checked
     const first = await cloneInside(git, workspace, mirror, startPoint.value, 'first', signal)
-    if (first.result.ok) return first.result
+    if (first.result.ok) return withHosts(first.result)
     if (signal.aborted) return no('conflict', 'the checkout was stopped')
     if (first.damaged !== 'mirror') return first.result
     // Git notices a damaged mirror only when it reads the damaged object: then fetch everything again, once.
     const renewed = await cache.refetch(repository, signal)
     if (!renewed.ok) return renewed
-    return (await cloneInside(git, workspace, mirror, startPoint.value, 'again', signal)).result
+    return withHosts((await cloneInside(git, workspace, mirror, startPoint.value, 'again', signal)).result)
   }
   return cache.use(repository, signal, work, whileFetching(logToRun))
 }

@@ -24,6 +24,7 @@ import { COMMITTER, failureOf, scriptCommand } from './git-inside-sandbox.ts'
 import type { FollowUpStart } from './git-ports.ts'
 import type { MirrorCache } from './mirror-cache.ts'
 import { mayPush } from './push.ts'
+import { findReachableHosts } from './reachable-hosts.ts'
 import type { PullRepositories } from './resolve-remote.ts'
 
 type PrepareMode = 'retained' | 'aside' | 'fresh' | 'again'
@@ -48,9 +49,12 @@ export async function beginFollowUp(
     if (isPushed) return yes({ ...commits, ...ALREADY_PUSHED, isNewCheckout: !isRetained })
     const access = await checkForkAccess(git, context, folders, commits, signal)
     if (!access.ok) return access
+    const reachable = await findHosts(git, context, folders, commits, signal)
+    const started = (start: Pick<FollowUpStart, 'isNewCheckout'>, answers: ScriptAnswers) =>
+      parseStart(context, { ...commits, ...start, ...reachable }, answers)
     const prepare = (mode: PrepareMode) => prepareInside(git, context, folders, commits, mode, signal)
     const { result: first, damaged } = await prepare(isRetained ? 'retained' : 'fresh')
-    if (first.ok) return parseStart(context, { ...commits, isNewCheckout: !isRetained }, first.value)
+    if (first.ok) return started({ isNewCheckout: !isRetained }, first.value)
     if (signal.aborted) return first
     // Either the agent left an unusable checkout, or the worker's mirror is damaged.
     if (damaged === undefined || (damaged === 'checkout' && !isRetained)) return first
@@ -58,8 +62,21 @@ export async function beginFollowUp(
       damaged === 'mirror' ? await refetchMirrors(cache, context.repositories, signal) : yes(undefined)
     if (!renewed.ok) return renewed
     const { result: second } = await prepare(isRetained ? 'aside' : 'again')
-    return second.ok ? parseStart(context, { ...commits, isNewCheckout: true }, second.value) : second
+    return second.ok ? started({ isNewCheckout: true }, second.value) : second
   })
+}
+
+/** The lock files are those of the base, never of the pull request's branch. */
+async function findHosts(
+  git: FollowUpGitPorts['git'],
+  { job, repositories, folders: { staging } }: FollowUpContext,
+  folders: MirrorFolders,
+  { base }: BranchHeads,
+  signal: AbortSignal,
+): Promise<Pick<FollowUpStart, 'reachable'>> {
+  const place = { folder: folders.base, commit: base, staging, signal }
+  const reachable = await findReachableHosts(git, { job, repository: repositories.base, ...place })
+  return reachable === undefined ? {} : { reachable }
 }
 
 /** Checks the permission to push to a fork before an agent starts, because otherwise its work would be in vain. */
@@ -121,7 +138,7 @@ function prepareInside(
 
 function parseStart(
   { pull }: FollowUpContext,
-  start: BranchHeads & Pick<FollowUpStart, 'isNewCheckout'>,
+  start: BranchHeads & Pick<FollowUpStart, 'isNewCheckout' | 'reachable'>,
   answers: ScriptAnswers,
 ): Result<FollowUpStart> {
   const [state] = answers('state')

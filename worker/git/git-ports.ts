@@ -7,6 +7,7 @@
 import type { CodeHost } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
+import type { ReachableHosts } from '../registries/registry-hosts.ts'
 
 export interface SandboxCommandResult {
   /** Absent when a signal ended it, or the sandbox could not be made. */
@@ -50,6 +51,8 @@ export interface CheckedOut {
   readonly base: string
   /** The commit of the run's branch on the code host before this run, if the branch exists. */
   readonly pushedBefore?: string
+  /** The hosts that the sandbox reaches besides those of the configuration; undefined: it does not depend on hosts. */
+  readonly reachable?: ReachableHosts
 }
 
 export interface CollectedWork {
@@ -136,6 +139,8 @@ export interface FollowUpStart {
   readonly merges?: readonly string[]
   /** Whether the checkout is new, so that the repository's setup has not run in it. */
   readonly isNewCheckout: boolean
+  /** The same as in `CheckedOut`. */
+  readonly reachable?: ReachableHosts
   /** Branches or folders inside that preserve work which existed only in this sandbox. */
   readonly preserved: readonly string[]
 }

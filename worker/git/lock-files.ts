@@ -1,5 +1,5 @@
 /**
- * `readRegistryHosts` reads the lock files of a commit from the worker's mirror, and derives the hosts of registries.
+ * `readLockFiles` reads the lock files of a commit from the worker's mirror.
  *
  * The commit is one of the base branch, never of an agent. Only plain files count, of limited number and size.
  */
@@ -7,7 +7,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Result, yes } from '../../core/result.ts'
 import { LOCK_FILE_BYTES_MAX, LOCK_FILES_MAX } from '../../protocol/limits.ts'
-import { type ReachableHosts, RegistryHosts, registryFileOf } from '../registries/registry-hosts.ts'
+import { type RegistryHosts, registryFileOf } from '../registries/registry-hosts.ts'
 import type { Git } from './git.ts'
 import { type GitObject, OBJECT_FORMAT, type ObjectReader, readObjects } from './object-stream.ts'
 
@@ -27,10 +27,14 @@ interface FoundFile {
 
 const READ_MS_MAX = 60_000
 const LIST_FILE = 'lock-files.list'
-/** Of a repository that has more, those beyond are not looked at. */
+/** Files beyond this number are not looked at. */
 const CANDIDATES_MAX = 10_000
 
-export async function readRegistryHosts(git: Git, request: LockFileRequest): Promise<Result<ReachableHosts>> {
+export async function readLockFiles(
+  git: Git,
+  request: LockFileRequest,
+  hosts: RegistryHosts,
+): Promise<Result<unknown>> {
   const found: FoundFile[] = []
   const { folder, commit, signal } = request
   const listed = await git.runChecked('looking for lock files', {
@@ -41,10 +45,8 @@ export async function readRegistryHosts(git: Git, request: LockFileRequest): Pro
     timeoutMs: READ_MS_MAX,
   })
   if (!listed.ok) return listed
-  const hosts = new RegistryHosts()
   const chosen = found.sort(byRoleAndDepth).slice(0, LOCK_FILES_MAX)
-  const read = await readFiles(git, request, chosen, hosts)
-  return read.ok ? yes(hosts.derive()) : read
+  return readFiles(git, request, chosen, hosts)
 }
 
 /** Lock files come first, and those near the root. */

@@ -7,7 +7,7 @@
 import type { CodeHost } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { CODE_HOST_FACTS, isFolder } from '../../protocol/drivers.ts'
-import type { Job } from '../../protocol/frames.ts'
+import type { Job, JobCodehost } from '../../protocol/frames.ts'
 import { parseGitAddress } from '../../protocol/git-address.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
@@ -69,7 +69,7 @@ function nameProblem(remote: string, branches: readonly string[]) {
 }
 
 /** The code host of jobs that name none. */
-const DEFAULT_CODE_HOST = { driver: 'github' } as const
+export const DEFAULT_CODE_HOST: Pick<JobCodehost, 'driver' | 'apiUrl'> = { driver: 'github' }
 
 /** The token belongs to the code host, so an address on another host is used without it. */
 function resolveAddress(

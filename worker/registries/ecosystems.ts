@@ -141,13 +141,13 @@ export const REGISTRY_FILES: readonly RegistryFile[] = [
 
 // ---- kinds -------------------------------------------------------------------------------------------------------
 
-type Reading = Pick<RegistryFile, 'named' | 'usesUsual'>
+type LockFileReading = Pick<RegistryFile, 'named' | 'usesUsual'>
 
 function lock(
   ecosystem: string,
   path: RegExp,
   usual: readonly string[],
-  reading: Reading = {},
+  reading: LockFileReading = {},
 ): RegistryFile {
   return { ecosystem, path, role: 'lock', usual, ...reading }
 }

@@ -11,6 +11,7 @@ import { isHostName } from '../sandbox/egress/policy.ts'
 import { COMPANIONS, REGISTRY_FILES, type RegistryFile } from './ecosystems.ts'
 
 export interface ReachableHost {
+  /** A name, with a port unless it is 443. */
   readonly host: string
   /** Says why it is allowed: the path of a file, or "code host". */
   readonly from: string
@@ -51,13 +52,15 @@ export class RegistryHosts {
     this.#seen.push({ path, file, named, usesUsual })
   }
 
-  derive(): ReachableHosts {
+  /** @param codeHost the addresses of the code host, which the configuration names */
+  derive(codeHost: readonly string[] = []): ReachableHosts {
     const derived = new DerivedHosts()
     for (const ecosystem of new Set(this.#seen.map(({ file }) => file.ecosystem)))
       deriveFrom(
         this.#seen.filter(({ file }) => file.ecosystem === ecosystem),
         derived,
       )
+    for (const address of codeHost) derived.addCodeHost(address)
     return derived.result()
   }
 }
@@ -86,6 +89,12 @@ class DerivedHosts {
     else this.#leftOut.add(`${printable(from)} names ${shorten(url?.host ?? address)}, ${UNUSABLE}`)
   }
 
+  /** Any port, because a person has named it. An address of another kind needs no network of the sandbox. */
+  addCodeHost(address: string): void {
+    const url = URL.canParse(address) ? new URL(address) : undefined
+    if (url?.protocol === 'https:') this.addHost(url.host, 'code host')
+  }
+
   addHost(host: string, from: string): void {
     if (this.#hosts.has(host)) return
     if (this.#hosts.size >= NETWORK_HOSTS_DERIVED_MAX) {
@@ -110,11 +119,20 @@ function shorten(host: string): string {
   return printable(host).slice(0, HOST_CHARS_MAX)
 }
 
-/** One line for the run's log. */
+/** The entries for the network policy. */
+export function entriesOf(hosts: readonly ReachableHost[]): string[] {
+  return hosts.map(({ host }) => (host.includes(':') ? host : `${host}:443`))
+}
+
+const withoutUsualPort = (host: string): string => host.replace(/:443$/, '')
+
+/** Makes one line for the run's log. */
 export function describeReachable(hosts: readonly ReachableHost[], allowed: readonly string[]): string {
   const sources = new Map<string, string[]>()
   for (const { host, from } of hosts) sources.set(from, [...(sources.get(from) ?? []), host])
-  const derived = [...sources].map(([from, names]) => `${names.join(', ')} (${shorten(from)})`)
+  const derived = [...sources].map(
+    ([from, names]) => `${names.map(withoutUsualPort).join(', ')} (${shorten(from)})`,
+  )
   const named = allowed.length === 0 ? [] : [`${allowed.join(', ')} (sandbox.allowedHosts)`]
   const all = [...derived, ...named]
   return `network: may reach ${all.length === 0 ? 'no host' : all.join(', ')}`

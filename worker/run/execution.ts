@@ -23,6 +23,9 @@ import { truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentExitReport } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import { bestCost } from '../agents/cost.ts'
+import { modelHosts } from '../model-api/model-hosts.ts'
+import { describeReachable, entriesOf } from '../registries/registry-hosts.ts'
+import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
 import { createRunSecretSearch, explainFoundSecret, secretsOfJob } from '../secrets/run-secrets.ts'
 import type { SecretSearch } from '../secrets/secret-search.ts'
 import { type AgentAccess, openAgentAccess } from './agent-access.ts'
@@ -56,7 +59,8 @@ const STOPPED_OUTPUTS_MS_MAX = 2_000
 /** Explains why a setup script that works on a developer's machine may fail in the sandbox. */
 const NETWORK_HINTS = {
   open: '',
-  allowlist: ' (sandbox.network is allowlist: it reached nothing but sandbox.allowedHosts)',
+  allowlist:
+    ' (sandbox.network is allowlist: the log names the hosts it reached; allow more in sandbox.allowedHosts)',
   none: ' (sandbox.network is none: it reached no other machine)',
 } as const
 const SUMMARY = 'the agent’s last message'
@@ -71,6 +75,9 @@ export class RunExecution implements Execution {
   readonly #finalAbort = new AbortController()
   #stopRequest: StopRequest | undefined
   #session: SandboxSession | undefined
+  #egress: SandboxEgress | undefined
+  /** The hosts that the sandbox reaches besides `sandbox.allowedHosts`. */
+  #derivedHosts: readonly string[] = []
   #agentWatch: AgentWatch | undefined
   #isCheckedOut = false
   #agentRequest: AgentRequest | undefined
@@ -99,6 +106,7 @@ export class RunExecution implements Execution {
         const checked = await this.#plan.checkOut(session, this.#abort.signal)
         if (!checked.ok) return this.#stopRequest === undefined ? checked : this.#stoppedResult()
         this.#isCheckedOut = true
+        this.#openNetwork(session)
         this.#agentRequest = this.#plan.agentRequest()
         const failed = this.#agentRequest === undefined ? undefined : await this.#runSetup(session)
         if (failed !== undefined) return failed
@@ -204,6 +212,7 @@ export class RunExecution implements Execution {
       clock: dependencies.clock,
       log: (line) => (this.#session === undefined ? earlyLines.push(line) : this.#session.log(line)),
     })
+    this.#egress = egress
     const redact = createRedactor(secretsOfJob(job).map(({ value }) => value))
     const session = new SandboxSession({ dependencies, job, folders, egress, reporter, redact })
     this.#session = session
@@ -211,6 +220,18 @@ export class RunExecution implements Execution {
     if (this.#stopRequest !== undefined) session.stop()
     this.#options.onProgress({ sandbox: this.#sandboxReference(), branch: job.branch })
     return session
+  }
+
+  /** The checkout needs no network of the sandbox, so the hosts are known before a program uses it. */
+  #openNetwork(session: SandboxSession): void {
+    const { agent, sandbox } = this.#options.request.job
+    const reachable = this.#plan.reachableHosts()
+    if (reachable === undefined) return
+    const model = modelHosts(agent.provider).map((host) => ({ host, from: 'agent' }))
+    const hosts = [...reachable.hosts, ...model]
+    this.#derivedHosts = entriesOf(hosts)
+    this.#egress?.allow(this.#derivedHosts)
+    session.log([describeReachable(hosts, sandbox?.allowedHosts ?? []), ...reachable.leftOut].join('\n'))
   }
 
   async #runSetup(session: SandboxSession): Promise<Result<never> | undefined> {
@@ -277,7 +298,7 @@ export class RunExecution implements Execution {
     sandboxes.recordAgent(
       run.id,
       sandboxAgentOf(agent, { leaseId, session: task.sessionId, since: this.#resumedSince }),
-      isolationOf(sandbox),
+      isolationOf(sandbox, this.#derivedHosts),
     )
   }
 

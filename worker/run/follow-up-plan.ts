@@ -98,6 +98,10 @@ export class FollowUpPlan implements WorkPlan {
     return yes(undefined)
   }
 
+  reachableHosts() {
+    return this.#stage?.is === 'started' ? this.#stage.start.reachable : undefined
+  }
+
   agentRequest(): AgentRequest | undefined {
     if (this.#stage?.is !== 'started') return undefined
     const { start } = this.#stage

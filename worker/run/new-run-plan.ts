@@ -34,6 +34,10 @@ export class NewRunPlan implements WorkPlan {
     return yes(undefined)
   }
 
+  reachableHosts() {
+    return this.#checkedOut?.reachable
+  }
+
   agentRequest(): AgentRequest {
     return { prompt: buildPrompt(this.#request.job) }
   }

@@ -36,8 +36,13 @@ export function sandboxAgentOf(
   }
 }
 
-export function isolationOf(sandbox: JobSandbox | undefined): SandboxIsolation | undefined {
+/** @param derived what the run may reach besides the configured hosts; a resumed sandbox reaches it too */
+export function isolationOf(
+  sandbox: JobSandbox | undefined,
+  derived: readonly string[] = [],
+): SandboxIsolation | undefined {
   if (sandbox === undefined) return undefined
   const { network, allowedHosts, maxProcesses, memoryMib } = sandbox
-  return { network, allowedHosts, maxProcesses, ...(memoryMib === undefined ? {} : { memoryMib }) }
+  const hosts = [...allowedHosts, ...derived]
+  return { network, allowedHosts: hosts, maxProcesses, ...(memoryMib === undefined ? {} : { memoryMib }) }
 }

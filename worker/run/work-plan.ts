@@ -3,6 +3,7 @@
  * what is published. Types only; `execution.ts` does everything that both have in common.
  */
 import type { Result } from '../../core/result.ts'
+import type { ReachableHosts } from '../registries/registry-hosts.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { SandboxFolders } from './sandboxes.ts'
 
@@ -44,6 +45,8 @@ export interface WorkPlan {
   /** Called once, at the beginning. */
   openFolders(): Promise<SandboxFolders & { readonly number: number }>
   checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>>
+  /** Called after the checkout; undefined: the network does not depend on hosts. */
+  reachableHosts(): ReachableHosts | undefined
   /** Called after the checkout. undefined: there is nothing for an agent to do. */
   agentRequest(): AgentRequest | undefined
   /** Whether the repository's setup runs before the agent, and whether it has to succeed. */

@@ -1,4 +1,4 @@
-/** Which hosts the lock files of a repository allow, by table. */
+/** The hosts that the lock files of a repository allow, by table. */
 import { describe, expect, test } from '@jest/globals'
 import { NETWORK_HOSTS_DERIVED_MAX } from '../../../protocol/limits.ts'
 import { describeReachable, RegistryHosts } from '../../../worker/registries/registry-hosts.ts'

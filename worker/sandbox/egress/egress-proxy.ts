@@ -39,6 +39,8 @@ export interface EgressProxy {
   /** Closes every connection and removes the socket. */
   close(): Promise<void>
   totals(): EgressTotals
+  /** Allows further hosts, for connections from now on. */
+  allow(entries: readonly string[]): void
 }
 
 export interface EgressTotals {
@@ -68,6 +70,7 @@ export async function openEgressProxy(options: EgressProxyOptions): Promise<Egre
       return closing
     },
     totals: () => server.totals(),
+    allow: (entries) => server.allow(entries),
   }
 }
 
@@ -93,6 +96,10 @@ class EgressProxyServer {
 
   totals(): EgressTotals {
     return { connections: this.#clients.size, ...this.#totals }
+  }
+
+  allow(entries: readonly string[]): void {
+    this.#policy.allow(entries)
   }
 
   accept(client: Socket): void {

@@ -20,6 +20,8 @@ export interface ConnectTarget {
 
 export interface NetworkPolicy {
   checkTarget(target: ConnectTarget): Result<void>
+  /** Allows further hosts: entries as in `sandbox.allowedHosts`. */
+  allow(entries: readonly string[]): void
   /** A sentence for each entry that can never match. */
   readonly uselessEntries: readonly string[]
 }
@@ -51,12 +53,13 @@ export function parseTarget(authority: string): Result<ConnectTarget> {
 }
 
 export function makeNetworkPolicy({ network, allowedHosts }: NetworkRules): NetworkPolicy {
-  if (network === 'open') return { checkTarget: () => yes(undefined), uselessEntries: [] }
+  if (network === 'open') return { checkTarget: () => yes(undefined), allow: () => {}, uselessEntries: [] }
   const entries = allowedHosts.map(parseEntry)
-  const rules = entries.flatMap((entry) => (entry.ok ? [entry.value] : []))
+  const rules = rulesOf(entries)
   return {
     checkTarget: (target) =>
       rules.some((rule) => allows(rule, target)) ? yes(undefined) : refuseUnlisted(target),
+    allow: (more) => void rules.push(...rulesOf(more.map(parseEntry))),
     uselessEntries: entries.flatMap((entry) => (entry.ok ? [] : [entry.refusal.message])),
   }
 }
@@ -103,6 +106,10 @@ function parseEntry(entry: string): Result<AllowRule> {
     return uselessEntry(entry, 'it is not a full host name, such as example.org')
   if (!isPublic(host)) return uselessEntry(entry, 'sandboxes reach public addresses only')
   return yes({ host, subdomains: false, ports })
+}
+
+function rulesOf(entries: readonly Result<AllowRule>[]): AllowRule[] {
+  return entries.flatMap((entry) => (entry.ok ? [entry.value] : []))
 }
 
 function uselessEntry(entry: string, reason: string): Result<AllowRule> {

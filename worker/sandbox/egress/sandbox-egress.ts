@@ -28,6 +28,8 @@ export interface SandboxEgress {
   readonly environment: Readonly<Record<string, string>>
   /** `more`: further ports of the sandbox's loopback that the bridge connects. */
   wrapCommand(command: readonly string[], more?: readonly SocketForward[]): readonly string[]
+  /** Allows further hosts, for connections from now on; does nothing without a network or with an open one. */
+  allow(entries: readonly string[]): void
   close(): Promise<void>
 }
 
@@ -55,6 +57,7 @@ export async function openSandboxEgress({
     socketPath,
     environment,
     wrapCommand: (command, more = []) => withBridge(command, [EGRESS_FORWARD, ...more]),
+    allow: (entries) => proxy.allow(entries),
     close: () => closeAndLog(proxy, rest.log),
   }
 }
@@ -63,6 +66,7 @@ const EGRESS_FORWARD: SocketForward = { port: EGRESS_PORT, socket: EGRESS_SOCKET
 const NO_EGRESS: SandboxEgress = {
   environment: {},
   wrapCommand: (command, more = []) => withBridge(command, more),
+  allow: () => {},
   close: async () => {},
 }
 

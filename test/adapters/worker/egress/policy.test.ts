@@ -221,3 +221,12 @@ describe('entries that allow a target', () => {
     )
   })
 })
+
+test('hosts can be allowed later, and an entry that allows nothing stays without effect', () => {
+  const policy = makeNetworkPolicy({ network: 'allowlist', allowedHosts: ['a.example'] })
+  const allows = (host: string, port = 443) => policy.checkTarget({ host, port, isLiteral: false }).ok
+  expect(allows('b.example')).toBe(false)
+  policy.allow(['b.example:443', 'intranet', '10.0.0.1'])
+  expect([allows('a.example'), allows('b.example')]).toEqual([true, true])
+  expect([allows('b.example', 80), allows('intranet')]).toEqual([false, false])
+})

@@ -110,6 +110,7 @@ function executorDependencies(
     openEgress: async () => ({
       environment: {},
       wrapCommand: (command: readonly string[]) => command,
+      allow: () => {},
       close: async () => {},
     }),
     insidePrograms: '/usr',
@@ -313,6 +314,45 @@ test('allowlist entries that allow nothing are named in the run’s log', async 
   const text = expect.stringContaining('sandbox.allowedHosts has "intranet", which allows nothing')
   const event = expect.objectContaining({ type: 'log', stream: 'system', text })
   expect(reports).toContainEqual({ is: 'event', event })
+})
+
+test('the hosts that the repository’s lock files name are allowed, named in the log, and kept for a resume', async () => {
+  const reachable = {
+    hosts: [
+      { host: 'registry.npmjs.org', from: 'package-lock.json' },
+      { host: 'git.example:8443', from: 'code host' },
+    ],
+    leftOut: ['package-lock.json names 10.0.0.1'],
+  }
+  const asked: (readonly string[])[] = []
+  const egress: ExecutorDependencies['openEgress'] = async () => ({
+    environment: {},
+    wrapCommand: (command: readonly string[]) => command,
+    allow: (entries) => void asked.push(entries),
+    close: async () => {},
+  })
+  const lines: string[] = []
+  const report: ExecutionReporter['report'] = (each) => {
+    if (each.is === 'event' && each.event.type === 'log') lines.push(each.event.text)
+  }
+  const gitSources = { ...good, checkOut: async () => yes({ base: 'a', reachable }) }
+  const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['a.example'] } } as Job
+  const { execution, sandboxes } = await made(
+    { openEgress: egress, gitSources },
+    order,
+    new ManualClock(),
+    report,
+  )
+  expect(await execution.prepare()).toMatchObject({ ok: true })
+  const derived = ['registry.npmjs.org:443', 'git.example:8443', 'api.anthropic.com:443']
+  expect(asked).toEqual([derived])
+  expect(lines).toContain(
+    'network: may reach registry.npmjs.org (package-lock.json), git.example:8443 (code host), ' +
+      'api.anthropic.com (agent), a.example (sandbox.allowedHosts)\npackage-lock.json names 10.0.0.1',
+  )
+  await execution.finish(await execution.runAgent())
+  expect(sandboxes.get(RUN)?.walls?.allowedHosts).toEqual(['a.example', ...derived])
+  await execution.whenExited()
 })
 
 test('each line of the log names the phase in which it was written', async () => {

@@ -72,7 +72,7 @@ async function createSession(job: Partial<Job> = {}) {
       dependencies,
       job: { ...job, run: { id: `run-${made}` } } as unknown as Job,
       folders,
-      egress: { environment: {}, wrapCommand: (line) => line, close: async () => {} },
+      egress: { environment: {}, wrapCommand: (line) => line, allow: () => {}, close: async () => {} },
       reporter: { report, waitForCapacity: async () => {} },
     }),
   }
