@@ -12,6 +12,7 @@ import type { RunCredentials } from '../../protocol/frames.ts'
 import type { ModelMeter } from '../model-api/meter.ts'
 import type { AgentCredential } from '../model-api/model-access.ts'
 import { openModelApi } from '../model-api/model-api.ts'
+import { modelHosts } from '../model-api/model-hosts.ts'
 import { openModelAccess } from '../model-api/open-model-access.ts'
 import { MODEL_API_PORT } from '../sandbox/inside-paths.ts'
 import { secretsOfCredential } from '../secrets/run-secrets.ts'
@@ -38,6 +39,14 @@ export interface AgentAccessOptions {
   readonly folders: { readonly root: string; readonly number: number }
   readonly meter?: ModelMeter
   readonly log: (line: string) => void
+}
+
+/** The hosts that the agent's program contacts itself: none when the worker contacts them in its place. */
+export function hostsOfAgent(
+  provider: AgentProvider,
+  { agent, keyInSandbox = false }: RunCredentials,
+): readonly string[] {
+  return agent === undefined || keyInSandbox ? modelHosts(provider) : []
 }
 
 /** Rejects when no socket can be created in the folder. */

@@ -23,12 +23,11 @@ import { truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentExitReport } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import { bestCost } from '../agents/cost.ts'
-import { modelHosts } from '../model-api/model-hosts.ts'
 import { describeReachable, entriesOf } from '../registries/registry-hosts.ts'
 import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
 import { createRunSecretSearch, explainFoundSecret, secretsOfJob } from '../secrets/run-secrets.ts'
 import type { SecretSearch } from '../secrets/secret-search.ts'
-import { type AgentAccess, openAgentAccess } from './agent-access.ts'
+import { type AgentAccess, hostsOfAgent, openAgentAccess } from './agent-access.ts'
 import { explainRefusedCredential, type PreparedAgent, prepareAgent, reportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
 import { type CollectedOutputs, collectOutputs } from './collect-outputs.ts'
@@ -76,7 +75,7 @@ export class RunExecution implements Execution {
   #stopRequest: StopRequest | undefined
   #session: SandboxSession | undefined
   #egress: SandboxEgress | undefined
-  /** The hosts that the sandbox reaches besides `sandbox.allowedHosts`. */
+  /** The hosts of code host and registries, which a resumed sandbox reaches too. */
   #derivedHosts: readonly string[] = []
   #agentWatch: AgentWatch | undefined
   #isCheckedOut = false
@@ -224,13 +223,13 @@ export class RunExecution implements Execution {
 
   /** The checkout needs no network of the sandbox, so the hosts are known before a program uses it. */
   #openNetwork(session: SandboxSession): void {
-    const { agent, sandbox } = this.#options.request.job
+    const { agent, credentials, sandbox } = this.#options.request.job
     const reachable = this.#plan.reachableHosts()
     if (reachable === undefined) return
-    const model = modelHosts(agent.provider).map((host) => ({ host, from: 'agent' }))
+    const model = hostsOfAgent(agent.provider, credentials).map((host) => ({ host, from: 'agent' }))
     const hosts = [...reachable.hosts, ...model]
-    this.#derivedHosts = entriesOf(hosts)
-    this.#egress?.allow(this.#derivedHosts)
+    this.#derivedHosts = entriesOf(reachable.hosts)
+    this.#egress?.allow(entriesOf(hosts))
     session.log([describeReachable(hosts, sandbox?.allowedHosts ?? []), ...reachable.leftOut].join('\n'))
   }
 

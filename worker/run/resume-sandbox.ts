@@ -11,7 +11,7 @@ import type { BootedSandbox, BootRequest } from '../../core/daemon/terminal.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { AgentCommand, AgentDriver } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
-import { type AgentAccess, openAgentAccess } from './agent-access.ts'
+import { type AgentAccess, hostsOfAgent, openAgentAccess } from './agent-access.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { LocalResumedSandbox } from './local-resumed-sandbox.ts'
 import { SandboxSession } from './sandbox-session.ts'
@@ -151,7 +151,7 @@ async function openResumedSandbox(
     parts.push(access.value)
     const command = await buildSessionCommand(access.value, resumable, resume)
     if (!command.ok) return await refuse(command)
-    const session = await openSession(options, record)
+    const session = await openSession(options, record, hostsOfAgent(driver.provider, credentials))
     session.closeWith(access.value)
     return yes(new LocalResumedSandbox(options, resumable, command.value, session))
   } catch (error) {
@@ -166,12 +166,13 @@ async function openResumedSandbox(
 async function openSession(
   { dependencies, sandboxes }: ResumeSandboxOptions,
   record: SandboxRecord,
+  agentHosts: readonly string[],
 ): Promise<SandboxSession> {
   const { runId, number, walls } = record
   const folders = { ...sandboxes.foldersOf(runId), number }
   const egress = await dependencies.openEgress({
     network: walls?.network ?? 'none',
-    allowedHosts: walls?.allowedHosts ?? [],
+    allowedHosts: [...(walls?.allowedHosts ?? []), ...agentHosts],
     folder: folders.root,
     ...(dependencies.isRoot ? { owner: dependencies.userFor(number) } : {}),
     clock: dependencies.clock,

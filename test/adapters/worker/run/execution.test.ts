@@ -344,8 +344,8 @@ test('the hosts that the repository’s lock files name are allowed, named in th
     report,
   )
   expect(await execution.prepare()).toMatchObject({ ok: true })
-  const derived = ['registry.npmjs.org:443', 'git.example:8443', 'api.anthropic.com:443']
-  expect(asked).toEqual([derived])
+  const derived = ['registry.npmjs.org:443', 'git.example:8443']
+  expect(asked).toEqual([[...derived, 'api.anthropic.com:443']])
   expect(lines).toContain(
     'network: may reach registry.npmjs.org (package-lock.json), git.example:8443 (code host), ' +
       'api.anthropic.com (agent), a.example (sandbox.allowedHosts)\npackage-lock.json names 10.0.0.1',
