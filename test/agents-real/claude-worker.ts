@@ -1,13 +1,12 @@
 /**
- * Puts a wrapper of agentA's real program on the PATH of a separate worker process. The wrapper sets the address and
- * the certificate of the fake model API, and passes all arguments on.
+ * The environment of a separate worker process with agentA's real program, whose requests to the vendor reach the fake
+ * model API of a test. The program and its sandbox are as in production.
  */
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Certificate, makeCertificate } from './certificate.ts'
-import { MODELS_HOST } from './jobs.ts'
 
 export interface LocalClaude {
   readonly certificate: Certificate
@@ -17,32 +16,22 @@ export interface LocalClaude {
   remove(): void
 }
 
+const VENDOR = 'api.anthropic.com'
+
 export function locateClaude(): LocalClaude {
-  const packages = join(agentsFolder(), 'node_modules')
-  // In node_modules, which a sandbox shows as a whole.
-  const folder = mkdtempSync(join(packages, '.switchyard-test-'))
-  chmodSync(folder, 0o755)
-  const program = join(folder, 'bin', 'claude')
-  const authority = join(folder, 'authority.pem')
-  mkdirSync(join(folder, 'bin'))
-  const drafts = mkdtempSync(join(tmpdir(), 'switchyard-certificate-'))
-  const certificate = makeCertificate(drafts, MODELS_HOST)
-  rmSync(drafts, { recursive: true })
+  const folder = mkdtempSync(join(tmpdir(), 'switchyard-vendor-'))
+  const certificate = makeCertificate(folder, VENDOR)
+  const [authority, portFile] = [join(folder, 'authority.pem'), join(folder, 'port')]
   writeFileSync(authority, certificate.authority)
   return {
     certificate,
     workerEnv: {
-      PATH: `${join(folder, 'bin')}:/usr/bin:/bin`,
-      NODE_OPTIONS: `--import=${fileURLToPath(new URL('elsewhere.mjs', import.meta.url))}`,
+      PATH: `${join(agentsFolder(), 'node_modules', '.bin')}:/usr/bin:/bin`,
+      NODE_OPTIONS: `--import=${fileURLToPath(new URL('redirect-vendor.mjs', import.meta.url))}`,
+      NODE_EXTRA_CA_CERTS: authority,
+      SWITCHYARD_TEST_VENDOR_PORT: portFile,
     },
-    point: (port) => {
-      const lines = [
-        '#!/bin/sh',
-        `export ANTHROPIC_BASE_URL=https://${MODELS_HOST}:${port} NODE_EXTRA_CA_CERTS=${authority}`,
-        `exec ${join(packages, '.bin', 'claude')} "$@"`,
-      ]
-      writeFileSync(program, `${lines.join('\n')}\n`, { mode: 0o755 })
-    },
+    point: (port) => writeFileSync(portFile, String(port)),
     remove: () => rmSync(folder, { recursive: true }),
   }
 }

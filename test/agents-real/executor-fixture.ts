@@ -1,8 +1,8 @@
 /**
  * A real executor: sandboxes, proxy, git, the agents' real programs, and a folder of repositories as code host.
  *
- * Only the model APIs are fakes. To reach them, the fixture changes three things: a reserved host name, a certificate
- * for it, and the API address that the agents are configured with.
+ * Only the model APIs are fakes. To reach them, the worker's requests go to another origin with a certificate of its
+ * own; the agents and their sandboxes are as in production.
  */
 import { randomUUID } from 'node:crypto'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -27,13 +27,15 @@ import { createGitSources } from '../../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../../worker/git/git-inside-sandbox.ts'
 import { RemotePolicy } from '../../worker/git/remote-policy.ts'
 import { DialedUpstream } from '../../worker/model-api/dialed-upstream.ts'
+import type { ModelUpstream } from '../../worker/model-api/model-upstream.ts'
+import { openAgentAccess } from '../../worker/run/agent-access.ts'
 import { AgentWatch } from '../../worker/run/agent-watch.ts'
 import type { ExecutorDependencies } from '../../worker/run/executor-dependencies.ts'
 import { chooseSandboxLocation } from '../../worker/run/sandbox-location.ts'
 import { SandboxSession } from '../../worker/run/sandbox-session.ts'
 import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
 import { probeSandbox } from '../../worker/sandbox/bwrap/probe.ts'
-import { openSandboxEgress, type SandboxEgressOptions } from '../../worker/sandbox/egress/sandbox-egress.ts'
+import { openSandboxEgress } from '../../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import type { SandboxLauncher, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
@@ -41,13 +43,13 @@ import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import { createRecordingLog, type RecordingLog } from '../support/recording-log.ts'
 import { type OpenTerminal, openTerminal } from '../support/resumed-sandbox.ts'
 import { type Certificate, makeCertificate } from './certificate.ts'
-import { type JobOrder, jobFor, MODELS_HOST, REMOTE } from './jobs.ts'
+import { type JobOrder, jobFor, REMOTE } from './jobs.ts'
 import { git, makeRepository, plant } from './surroundings.ts'
 
 export interface Rig {
   readonly certificate: Certificate
   readonly log: RecordingLog
-  /** The commands that the sandbox was asked to run, without the fixture's additions. */
+  /** The commands that the sandbox was asked to run. */
   readonly ordered: readonly SandboxOrder[]
   /** Sets the address of the model APIs. */
   point(port: number): void
@@ -60,6 +62,8 @@ export interface Rig {
   attend(job: Job): Promise<OpenTerminal>
   /** The content of a file on a branch of the code host. */
   published(branch: string, path: string): string
+  /** The number of the pull request from a branch. */
+  pullNumber(branch: string): number
   /** Files on a run's retained disk that contain this text. */
   kept(job: Job, text: string): readonly string[]
   close(): Promise<void>
@@ -77,7 +81,7 @@ export interface Resumed {
   readonly reports: readonly ExecutionReport[]
 }
 
-const AUTHORITY = '/etc/switchyard-test/authority.pem'
+const MODELS_HOST = 'localhost'
 
 export async function openRig(): Promise<Rig> {
   const folder = mkdtempSync(join(tmpdir(), 'switchyard-agents-'))
@@ -89,8 +93,12 @@ export async function openRig(): Promise<Rig> {
   const ordered: SandboxOrder[] = []
   const log = createRecordingLog()
   let port = 0
-  const equip = (launcher: SandboxLauncher) => withModelApi(launcher, ordered, certificate, () => port)
-  const parts = await executorDependencies(folderIn(folder, 'worker'), code, log, equip)
+  const record = (launcher: SandboxLauncher) => withRecord(launcher, ordered)
+  const modelUpstream = elsewhere(certificate, () => port)
+  const parts = {
+    ...(await executorDependencies(folderIn(folder, 'worker'), code, log, record)),
+    modelUpstream,
+  }
   const executor = await openExecutor(parts)
 
   return {
@@ -109,23 +117,29 @@ export async function openRig(): Promise<Rig> {
       return openTerminal(answer.value)
     },
     published: (branch, path) => git(join(code, `${REMOTE}.git`), 'show', `${branch}:${path}`),
+    pullNumber: (branch) => {
+      const folder = join(code, `${REMOTE}.pulls`)
+      const pulls = readdirSync(folder).map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')))
+      return pulls.find(({ headBranch }) => headBranch === branch).number
+    },
     kept: (job, text) => filesWith(join(parts.folder, 'sandboxes', job.run.id), text),
     close: async () => {
       unplant()
       for (const name of readdirSync(join(parts.folder, 'sandboxes'))) await executor.discard(name)
       await executor.close()
+      await modelUpstream.close()
       rmSync(folder, { recursive: true, force: true })
     },
   }
 }
 
-/** The same dependencies as in `switchyard worker`, except for the egress to the model APIs. */
+/** The same dependencies as in `switchyard worker`, except for the connections to the model APIs. */
 async function executorDependencies(
   dataDir: string,
   code: string,
   log: RecordingLog,
-  equip: (launcher: SandboxLauncher) => SandboxLauncher,
-): Promise<ExecutorDependencies> {
+  record: (launcher: SandboxLauncher) => SandboxLauncher,
+): Promise<Omit<ExecutorDependencies, 'modelUpstream'>> {
   const bwrap = await provenBwrap()
   const machine = thisMachine()
   const isRoot = machine.euid === 0
@@ -146,7 +160,7 @@ async function executorDependencies(
     log,
     uuid: randomUUID,
     sandboxProvider: 'bwrap',
-    launcher: equip(makeLauncher({ bwrap, clock: realClock })),
+    launcher: record(makeLauncher({ bwrap, clock: realClock })),
     userFor: sandboxUser,
     firstNumber: 0,
     isRoot,
@@ -160,8 +174,7 @@ async function executorDependencies(
     }),
     codehostFor,
     drivers: createAgentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', hasOwnUsers: isRoot }),
-    modelUpstream: new DialedUpstream({}),
-    openEgress: (order) => openSandboxEgress(resolveToLoopback(order)),
+    openEgress: openSandboxEgress,
     gitconfig: GITCONFIG_TEXT,
     stallMs: 60_000,
     freeSpace: async () => ({ bytes: 64 * 1024 ** 3, files: 2 ** 30 }),
@@ -241,16 +254,27 @@ async function resume(
     log: () => {},
   })
   const session = new SandboxSession({ dependencies: parts, job, folders, egress, reporter })
-  const driver = parts.drivers[job.agent.provider]
+  const { provider } = job.agent
+  const driver = parts.drivers[provider]
+  const { credentials } = job
+  const access = await openAgentAccess({ dependencies: parts, provider, credentials, folders, log: () => {} })
+  if (!access.ok) throw new Error(access.refusal.message)
+  session.closeWith(access.value)
+  const { modelSocket, modelApiUrl, credential } = access.value
   const task: AgentTask = {
     agent: job.agent,
     prompt,
     sessionId: randomUUID(),
     resume: sessionId,
     environment: {},
-    ...(job.credentials.agent === undefined ? {} : { credential: job.credentials.agent }),
+    ...(credential === undefined ? {} : { credential }),
+    ...(modelApiUrl === undefined ? {} : { modelApiUrl }),
   }
-  const process = session.start({ ...driver.buildCommand(task, await driver.locate()), withEgress: true })
+  const process = session.start({
+    ...driver.buildCommand(task, await driver.locate()),
+    withEgress: true,
+    ...(modelSocket === undefined ? {} : { modelSocket }),
+  })
   if (process === undefined) throw new Error('the room was stopped')
   const watch = new AgentWatch({
     process,
@@ -280,43 +304,23 @@ function filesWith(folder: string, text: string): string[] {
     .filter((path) => readFileSync(path).includes(text))
 }
 
-// ---- egress to the fake model APIs ------------------------------------------------------------------------------
+// ---- the fake model APIs -----------------------------------------------------------------------------------------
 
-/** Adds the model API's address and certificate to an agent's environment. */
-function withModelApi(
-  launcher: SandboxLauncher,
-  ordered: SandboxOrder[],
-  { authority }: Certificate,
-  port: () => number,
-): SandboxLauncher {
+/** Records every command of a sandbox. */
+function withRecord(launcher: SandboxLauncher, ordered: SandboxOrder[]): SandboxLauncher {
   return {
     launch: (order) => {
       ordered.push(order)
-      const base = `https://${MODELS_HOST}:${port()}`
-      const codex = `openai_base_url = ${JSON.stringify(`${base}/v1`)}\n`
-      return launcher.launch({
-        ...order,
-        environment: {
-          ...order.environment,
-          ANTHROPIC_BASE_URL: base,
-          NODE_EXTRA_CA_CERTS: AUTHORITY,
-          CODEX_CA_CERTIFICATE: AUTHORITY,
-        },
-        files: [
-          ...(order.files ?? []),
-          { path: AUTHORITY, mode: '0444', text: authority },
-          { path: '/etc/codex/config.toml', mode: '0444', text: codex },
-        ],
-      })
+      return launcher.launch(order)
     },
   }
 }
 
-/** Resolves only the name of the model API, to the loopback address. */
-function resolveToLoopback(order: SandboxEgressOptions): SandboxEgressOptions {
+/** The worker's own connections, to the fake instead of the vendors. */
+function elsewhere({ authority }: Certificate, port: () => number): ModelUpstream {
+  const dialed = new DialedUpstream({ certificateAuthorities: [authority] })
   return {
-    ...order,
-    resolve: async (host) => (host === MODELS_HOST ? ['127.0.0.1'] : []),
-    mayReach: (address) => address === '127.0.0.1',
+    send: (request) => dialed.send({ ...request, origin: `https://${MODELS_HOST}:${port()}` }),
+    close: () => dialed.close(),
   }
 }

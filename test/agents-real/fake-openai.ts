@@ -6,6 +6,8 @@
 import { begin, type Reply, refuse, send, stream } from './model-api.ts'
 
 export const RESPONSES = '/v1/responses'
+/** The address of a plan, which has an origin of its own. */
+export const PLAN_RESPONSES = '/backend-api/codex/responses'
 
 /** The tokens of one reply in the API's terms: `input` includes cached tokens, `output` includes reasoning. */
 export const OPENAI_USAGE = {

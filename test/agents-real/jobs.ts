@@ -2,19 +2,15 @@
 import type { Job } from '../../protocol/frames.ts'
 
 export const REMOTE = 'acme/greeter'
-/** A reserved name that no name server resolves. */
-export const MODELS_HOST = 'models.test'
 
 export interface JobOrder {
-  /** The key for the model API. */
-  readonly port: number
   readonly agent: Job['agent']
   readonly credential: NonNullable<Job['credentials']['agent']>
   readonly description: string
 }
 
 let tickets = 0
-export function jobFor(code: string, { port, agent, credential, description }: JobOrder): Job {
+export function jobFor(code: string, { agent, credential, description }: JobOrder): Job {
   tickets += 1
   const at = new Date().toISOString()
   const identifier = `GREET-${tickets}`
@@ -42,7 +38,7 @@ export function jobFor(code: string, { port, agent, credential, description }: J
     codehost: { driver: 'local', path: code },
     sandbox: {
       network: 'allowlist',
-      allowedHosts: [`${MODELS_HOST}:${port}`],
+      allowedHosts: [],
       maxProcesses: 512,
       exposeCodehostToken: false,
     },

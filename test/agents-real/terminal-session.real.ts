@@ -17,7 +17,6 @@ import { openView, requestRunAction, type SessionView, waitForResume } from '../
 import { until } from '../support/until.ts'
 import { type LocalClaude, locateClaude } from './claude-worker.ts'
 import * as anthropic from './fake-anthropic.ts'
-import { MODELS_HOST } from './jobs.ts'
 import { type Asked, type ModelApi, openModelApi, type Reply } from './model-api.ts'
 
 interface Kind {
@@ -86,7 +85,7 @@ async function startScene(config: object, ...replies: readonly Reply[]): Promise
   claude.point(models.port)
   const system = await LocalSystem.open({
     agent: { commands: {}, orchestratorModel: 'claude-sonnet-5-5', ...config },
-    sandbox: { network: 'allowlist', allowedHosts: [`${MODELS_HOST}:${models.port}`] },
+    sandbox: { network: 'none' },
     workerEnv: claude.workerEnv,
   })
   const worker = await system.pairWorker()
@@ -144,6 +143,7 @@ const costOf = (label: string, replies: number) => ({
   cacheWriteTokens: cache_creation_input_tokens * replies,
   costUsd: expect.closeTo(REPLY_USD * replies, 9),
   estimated: true,
+  source: 'estimated',
 })
 
 describe.each(KINDS)('with $title, a person', (kind) => {
