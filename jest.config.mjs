@@ -8,7 +8,7 @@ const someTestsOnly =
 export default {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   // Data directories hold checkouts of repositories, with tests and packages of their own.
-  modulePathIgnorePatterns: ['<rootDir>/\\.data', '<rootDir>/\\.agents'],
+  modulePathIgnorePatterns: ['<rootDir>/\\.data', '<rootDir>/\\.agents', '<rootDir>/\\.nodes'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {
     '^.+\\.ts$': [

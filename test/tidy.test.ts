@@ -22,7 +22,7 @@ import { importsOf, installScripts, violations, withoutComments } from './suppor
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 /** Subjects of the time before there was a limit. */
 const LONG_SUBJECTS = 18
-const EXCLUDED = ['node_modules', 'dist', 'coverage', '.data', '.agents', '.git']
+const EXCLUDED = ['node_modules', 'dist', 'coverage', '.data', '.agents', '.nodes', '.git']
 
 function sourcesOf(folder: string): [string, string][] {
   return readdirSync(join(root, folder), { withFileTypes: true })

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /** `test` and `docs` are not needed to start, and `node_modules` is shared. */
-const LEFT_OUT = ['node_modules', 'dist', 'coverage', '.git', '.data', '.agents', 'test', 'docs']
+const LEFT_OUT = ['node_modules', 'dist', 'coverage', '.git', '.data', '.agents', '.nodes', 'test', 'docs']
 
 export interface FreshCheckout {
   readonly folder: string

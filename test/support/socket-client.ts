@@ -103,7 +103,10 @@ export function connectRawSocket(port: number, path = '/ws'): Promise<Socket> {
   ]
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(`${lines.join('\r\n')}\r\n\r\n`))
-    closeAfterTest(() => socket.destroy())
+    socket.once(
+      'close',
+      closeAfterTest(() => socket.destroy()),
+    )
     socket.on('error', reject)
     socket.once('data', (head) => {
       if (!head.toString('latin1').startsWith('HTTP/1.1 101')) return reject(new Error('no upgrade'))

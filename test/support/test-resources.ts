@@ -15,15 +15,18 @@ import { testListener } from './test-listener.ts'
 
 export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
 
-const closers: (() => unknown)[] = []
+const closers = new Set<() => unknown>()
 
-/** Registers a callback that runs after the test. */
-export function closeAfterTest(close: () => unknown): void {
-  closers.push(close)
+/** Registers a callback that runs after the test. Returns a function that takes it back. */
+export function closeAfterTest(close: () => unknown): () => void {
+  closers.add(close)
+  return () => void closers.delete(close)
 }
 
 afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close()
+  const due = [...closers].reverse()
+  closers.clear()
+  for (const close of due) await close()
 })
 
 export interface SettableClock extends Clock {

@@ -151,8 +151,10 @@ export class WsSocket<T> implements ServerSocket<T> {
 
   /** Ends the connection behind the close frame. */
   #shutDown(): void {
-    this.#connection.end()
-    setTimeout(() => this.#connection.destroy(), CLOSE_MS_MAX).unref()
+    const connection = this.#connection
+    const timer = setTimeout(() => connection.destroy(), CLOSE_MS_MAX).unref()
+    connection.once('close', () => clearTimeout(timer))
+    connection.end()
     this.#finish()
   }
 

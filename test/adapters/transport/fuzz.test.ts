@@ -1,18 +1,27 @@
 /**
  * Random requests and frames: the server never crashes, never hangs and never answers 500.
  *
- * `FUZZ_ROUNDS=100000 npm run jest -- test/adapters/transport/fuzz` for a long run, `SEED=…` to repeat one.
+ * `npm run fuzz` is a long run on both listeners.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { type Route, routes } from '../../../protocol/routes.ts'
 import { createRawClient, requestText } from '../../support/raw-client.ts'
+import { type MemoryMib, settledMemory } from '../../support/settled-memory.ts'
 import { connectRawSocket, encodeClientFrame } from '../../support/socket-client.ts'
+import { testListener } from '../../support/test-listener.ts'
 import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resources.ts'
 import { until } from '../../support/until.ts'
 
-const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? 10_000)
+const LISTENER = testListener().name
+const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? (LISTENER === 'node' ? 3_000 : 10_000))
+/** The time limit of a long run on a busy machine. */
+const RUN_MS_MAX = 600_000 + ROUNDS * 20
+/** The first requests and sockets fill caches, so the first sample is taken behind them. */
+const SAMPLE_SHARE = 0.2
+/** A long run that kept 100 bytes of each input on the heap, or a kilobyte outside it, would grow by more. */
+const GROWTH_MIB_MAX = { heap: 16, rss: 128 }
 /** The seed is fixed, so that results are comparable; SEED chooses another. */
 const SEED = Number(process.env.SEED ?? 20_261_121)
 const CLIENTS = 16
@@ -126,43 +135,71 @@ function request(roll: RandomFraction): { text: string; whole: boolean } {
   return { text: randomText(roll, 400), whole: false }
 }
 
-test(`random requests, seed ${SEED}`, async () => {
-  const { port, url, log } = await openTestServer()
-  const roll = createRandom(SEED)
-  const statuses = new Map<number | 'silence', number>()
-  const wrong: string[] = []
-  let left = ROUNDS
-  await Promise.all(
-    Array.from({ length: CLIENTS }, async () => {
-      const client = createRawClient(port)
-      closeAfterTest(() => client.close())
-      while (left-- > 0) {
-        const { text, whole } = request(roll)
-        const timeouts = new AbortController()
-        const reply = await Promise.race([
-          client.ask(text),
-          sleep(whole ? WHOLE_MS : PATIENCE_MS, 'silence' as const, { signal: timeouts.signal }).catch(
-            () => 'silence' as const,
-          ),
-        ])
-        timeouts.abort()
-        const status = reply === 'silence' ? reply : reply.status
-        statuses.set(status, (statuses.get(status) ?? 0) + 1)
-        if (!whole) client.close()
-        const ownFault = typeof status === 'number' && status >= 500 && status !== 505
-        if (ownFault || (whole && (status === 'silence' || status === 0)))
-          wrong.push(`${status}: ${JSON.stringify(text)}`)
-      }
-    }),
-  )
-  process.stdout.write(`fuzz, seed ${SEED}: ${JSON.stringify(Object.fromEntries(statuses))}\n`)
-  expect({ seed: SEED, wrong: wrong.slice(0, 5), log: log.lines.slice(0, 5) }).toEqual({
-    seed: SEED,
-    wrong: [],
-    log: [],
-  })
-  expect((await fetch(`${url}/api/health`)).status).toBe(200)
-}, 600_000)
+test(
+  `random requests to the ${LISTENER} listener, seed ${SEED}`,
+  async () => {
+    const { port, url, log } = await openTestServer()
+    const roll = createRandom(SEED)
+    const statuses = new Map<number | 'silence', number>()
+    const wrong: string[] = []
+    const memory = watchMemory('requests')
+    let left = ROUNDS
+    await Promise.all(
+      Array.from({ length: CLIENTS }, async () => {
+        const client = createRawClient(port)
+        closeAfterTest(() => client.close())
+        while (left-- > 0) {
+          memory.onInput(ROUNDS - left)
+          const { text, whole } = request(roll)
+          const timeouts = new AbortController()
+          const reply = await Promise.race([
+            client.ask(text),
+            sleep(whole ? WHOLE_MS : PATIENCE_MS, 'silence' as const, { signal: timeouts.signal }).catch(
+              () => 'silence' as const,
+            ),
+          ])
+          timeouts.abort()
+          const status = reply === 'silence' ? reply : reply.status
+          statuses.set(status, (statuses.get(status) ?? 0) + 1)
+          if (!whole) client.close()
+          const ownFault = typeof status === 'number' && status >= 500 && status !== 505
+          if (ownFault || (whole && (status === 'silence' || status === 0)))
+            wrong.push(`${status}: ${JSON.stringify(text)}`)
+        }
+      }),
+    )
+    process.stdout.write(`${JSON.stringify(Object.fromEntries(statuses))}\n`)
+    memory.check()
+    expect({ seed: SEED, wrong: wrong.slice(0, 5), log: log.lines.slice(0, 5) }).toEqual({
+      seed: SEED,
+      wrong: [],
+      log: [],
+    })
+    expect((await fetch(`${url}/api/health`)).status).toBe(200)
+  },
+  RUN_MS_MAX,
+)
+
+/** Compares the memory behind the first inputs with the memory behind all of them. */
+function watchMemory(inputs: string) {
+  const samples: MemoryMib[] = []
+  const sample = (): void => void samples.push(settledMemory())
+  return {
+    onInput: (number: number): void => {
+      if (number >= ROUNDS * SAMPLE_SHARE * (samples.length + 1)) sample()
+    },
+    check: (): void => {
+      sample()
+      const [first, last] = [samples[0], samples.at(-1)]
+      const series = samples.map(({ heap, rss }) => `${heap.toFixed(0)}/${rss.toFixed(0)}`).join(' ')
+      process.stdout.write(
+        `fuzz of the ${LISTENER} listener, seed ${SEED}: ${ROUNDS} ${inputs}; heap/memory in MiB ${series}\n`,
+      )
+      for (const kind of ['heap', 'rss'] as const)
+        expect((last?.[kind] ?? 0) - (first?.[kind] ?? 0)).toBeLessThan(GROWTH_MIB_MAX[kind])
+    },
+  }
+}
 
 function frame(roll: RandomFraction): Buffer {
   const kind = roll()
@@ -184,11 +221,13 @@ test.each([
   ['/ws', 'dashboard'],
   ['/ws/worker', 'worker'],
 ])(
-  `frames of nonsense at %s, seed ${SEED}`,
+  `frames of nonsense at %s to the ${LISTENER} listener, seed ${SEED}`,
   async (path, kind) => {
     const { port, url, log, hostApi, meters } = await openTestServer()
     const roll = createRandom(SEED + 1)
+    const memory = watchMemory(`frames at ${path}`)
     for (let left = Math.ceil(ROUNDS / 100); left > 0; left--) {
+      memory.onInput(ROUNDS - left * 100)
       const sockets = await Promise.all(Array.from({ length: 10 }, () => connectRawSocket(port, path)))
       for (const socket of sockets) {
         socket.on('error', () => {})
@@ -201,10 +240,13 @@ test.each([
       })
       await sleep(1)
       for (const socket of sockets) socket.destroy()
+      // The fake host keeps every connection.
+      hostApi.workerConnections.length = 0
     }
+    memory.check()
     await until(`all are gone, seed ${SEED}`, () => meters.counts.get(`sockets ${kind}`) === 0)
     expect({ seed: SEED, log: log.lines }).toEqual({ seed: SEED, log: [] })
     expect((await fetch(`${url}/api/health`)).status).toBe(200)
   },
-  600_000,
+  RUN_MS_MAX,
 )
