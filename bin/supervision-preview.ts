@@ -55,7 +55,8 @@ export async function previewSupervision({
     const now = realClock.monotonic()
     if (answer.is === 'unanswered') {
       memory = noteSilence(memory)
-      if (answer.reason !== printed) log.warn({ reason: answer.reason }, 'the host did not answer')
+      if (answer.reason !== printed)
+        log.warn({ reason: answer.reason }, 'the demand is not known; asking again')
       printed = answer.reason
     } else {
       memory = observe(memory, answer.demand, now)

@@ -92,7 +92,8 @@ export class SupervisionEffects {
     const answer = await demand.ask(request)
     if (number !== this.#newestRequest) return
     if (answer.is === 'unanswered') {
-      if (answer.reason !== this.#lastSilence) log.warn({ reason: answer.reason }, 'the host did not answer')
+      if (answer.reason !== this.#lastSilence)
+        log.warn({ reason: answer.reason }, 'the demand is not known; asking again')
       this.#lastSilence = answer.reason
       this.#send({ type: 'unanswered' })
       return
@@ -162,8 +163,11 @@ export class SupervisionEffects {
     const { driver, demand, log } = this.#ports
     this.#newestRequest += 1
     const worker = this.#newestDemand?.worker
+    const isDrained = worker !== undefined && holdsOwnDrain(worker)
     if (driver.ownsWorker) await driver.stop()
-    else if (!stopPending && worker !== undefined && holdsOwnDrain(worker)) {
+    else if (isDrained && stopPending)
+      log.warn({}, `the worker stays drained, because a stop may still be under way; ${END_OF_DRAIN}`)
+    else if (isDrained) {
       log.info({}, 'ending the drain of this supervisor')
       await demand.ask('lift')
     }
@@ -193,5 +197,6 @@ export class SupervisionEffects {
 
 /** A host that is back must not wait long for a supervisor. */
 const SILENCE_POLL_MS_MAX = 60_000
+const END_OF_DRAIN = 'the next supervisor starts it and ends the drain, or: switchyard workers enable WORKER'
 const HOST_TOO_OLD =
   'the host does not say whose a drain is, so the worker stays drained; install this version on the host, then: switchyard workers enable WORKER'
