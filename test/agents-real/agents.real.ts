@@ -315,6 +315,18 @@ test('agentB works with the login of a plan, which is on no disk afterwards', as
   expect(rig.kept(job, 'Say hello to everybody')).not.toEqual([])
 })
 
+test('agentB fails of a plan’s login that the vendor refuses, and renews nothing', async () => {
+  const [, kind] = kinds as readonly [Kind, Kind]
+  const models = await openAnsweringModel({ path: openai.PLAN_RESPONSES }, kind.replies.refusesTheKey)
+  const credential: Credential = { kind: 'login', value: planLogin(token({ exp: 2_000_000_000 })) }
+  const job = jobOf(kind, credential)
+  const done = await rig.execute(job)
+  expect(done.worked).toMatchObject({ verdict: 'failed', failure: 'credentials' })
+  expect(done.worked.reason).toMatch(/^credential of agentB is refused: /)
+  expect(models.asked.length).toBeGreaterThan(0)
+  expectPrivate(kind, job, done, { kind: 'login', value: 'rt_secret' })
+})
+
 /** The login file as the agent's own program stores it. */
 function planLogin(access: string): string {
   const id = token({

@@ -30,7 +30,13 @@ export function buildAgentBCommand(task: AgentTask, found: LocatedAgent): AgentC
     ...recordsLines(task),
     ...loginLines(task),
   ]
-  return buildAgentCommand({ task, found, script, args: agentArguments(task), environment })
+  return buildAgentCommand({
+    task,
+    found,
+    script,
+    args: agentArguments(task),
+    environment: { ...environment, ...renewalVariable(task) },
+  })
 }
 
 /** Codex reports the end of a limit as a local time of day, so the time zone is fixed. */
@@ -80,6 +86,12 @@ function modelApiSettings({ modelApiUrl, credential }: AgentTask): string[] {
     `model_provider=${JSON.stringify(PROVIDER)}`,
     ...(credential?.kind === 'login' ? [plan] : []),
   ]
+}
+
+/** After a refusal, Codex tries to renew its login, which is a placeholder. The worker refuses that. */
+function renewalVariable({ modelApiUrl, credential }: AgentTask): Record<string, string> {
+  if (modelApiUrl === undefined || credential?.kind !== 'login') return {}
+  return { CODEX_REFRESH_TOKEN_URL_OVERRIDE: `${new URL(modelApiUrl).origin}/oauth/token` }
 }
 
 function agentArguments(task: AgentTask): string[] {

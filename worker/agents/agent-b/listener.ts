@@ -101,8 +101,9 @@ function observeUsage(
 
 // ---- the end -----------------------------------------------------------------------------------------------------
 
-/** The API refuses the key or the login. */
-const UNAUTHORIZED = /\b401 Unauthorized\b|invalid_api_key|Not logged in/i
+/** The API refuses the key or the login, and then the agent cannot renew the login. */
+const UNAUTHORIZED =
+  /\b401 Unauthorized\b|invalid_api_key|Not logged in|Failed to refresh token|token could not be refreshed/i
 /** Messages about plan limits, quotas and persistent rate limiting. */
 const LIMIT = /usage limit|quota exceeded|insufficient_quota|\b429\b|too many requests/i
 

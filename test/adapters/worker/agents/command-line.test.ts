@@ -178,6 +178,29 @@ describe('the command line', () => {
     expect(made.files[1]?.text).toContain('"selectedType":"gemini-api-key"')
   })
 
+  test('names the worker’s address where the worker adds the credential', () => {
+    const modelApiUrl = 'http://127.0.0.1:61081/v1'
+    const made = (kind: (typeof kinds)[number], credential: NonNullable<AgentTask['credential']> = key) =>
+      drivers[kind].buildCommand(taskOf({ credential, modelApiUrl }), found)
+    expect(made('agentA').environment).toMatchObject({ ANTHROPIC_BASE_URL: modelApiUrl })
+    expect(made('agentC').environment).toMatchObject({ GOOGLE_GEMINI_BASE_URL: modelApiUrl })
+    const task = { agent: {}, credential: key, environment: {}, resume: 'aaaa', modelApiUrl }
+    expect(drivers.agentA.buildTerminalCommand?.(task, found).environment).toMatchObject({
+      ANTHROPIC_BASE_URL: modelApiUrl,
+    })
+    const provider =
+      'model_providers.switchyard={name="switchyard",base_url="http://127.0.0.1:61081/v1",wire_api="responses",requires_openai_auth=true,supports_websockets=false}'
+    expect(made('agentB').command).toEqual(
+      expect.arrayContaining(['-c', provider, '-c', 'model_provider="switchyard"']),
+    )
+    expect(made('agentB').environment).not.toHaveProperty('CODEX_REFRESH_TOKEN_URL_OVERRIDE')
+    // With the login of a plan, Codex contacts addresses of its own for other things than the model.
+    expect(made('agentB', login).command).toContain('chatgpt_base_url="http://127.0.0.1:61081/"')
+    expect(made('agentB', login).environment).toMatchObject({
+      CODEX_REFRESH_TOKEN_URL_OVERRIDE: 'http://127.0.0.1:61081/oauth/token',
+    })
+  })
+
   test('a configured command replaces the program and keeps the arguments', () => {
     const agent = agentOf({ provider: 'agentA', command: 'scripted-agent --slow' })
     const made = drivers.agentA.buildCommand(taskOf({ agent }), { is: 'missing', reason: 'not installed' })
