@@ -21,8 +21,27 @@ const hostFile = (dataDir: string): string => join(dataDir, 'host.json')
 const drainFile = (dataDir: string): string => join(dataDir, 'drained.json')
 export const credentialFileOf = (dataDir: string): string => join(dataDir, 'credential.json')
 
-export async function noteHost(dataDir: string, { host, caFile, insecure }: HostChoice): Promise<void> {
-  await replaceFile(hostFile(dataDir), `${JSON.stringify({ host, caFile, insecure })}\n`)
+export async function noteHost(dataDir: string, choice: HostChoice): Promise<void> {
+  const { host, caFile, insecure, fingerprint, hostKey } = choice
+  const note = { host, caFile, insecure, fingerprint, hostKey }
+  await replaceFile(hostFile(dataDir), `${JSON.stringify(note)}\n`)
+}
+
+/** Adds the pin under which this data directory's worker knows the host, unless another one is given. */
+export function withNotedPin<O extends HostChoice>(dataDir: string, options: O): O {
+  const noted = readNote(hostFile(dataDir))
+  if (noted === undefined || Reflect.get(noted, 'host') !== options.host) return options
+  const { fingerprint, hostKey } = pinIn(noted)
+  const isSame = options.fingerprint === undefined || options.fingerprint === fingerprint
+  return isSame ? { ...options, ...(fingerprint === undefined ? {} : { fingerprint, hostKey }) } : options
+}
+
+function pinIn(note: object): Pick<HostChoice, 'fingerprint' | 'hostKey'> {
+  const [fingerprint, hostKey] = [Reflect.get(note, 'fingerprint'), Reflect.get(note, 'hostKey')]
+  return {
+    ...(typeof fingerprint === 'string' ? { fingerprint } : {}),
+    ...(typeof hostKey === 'string' ? { hostKey } : {}),
+  }
 }
 
 /** Returns how the worker of this data directory was started to reach its host. */
@@ -38,6 +57,7 @@ export function readNotedHost(dataDir: string): HostChoice {
     ...(typeof host === 'string' ? { host } : {}),
     ...(typeof caFile === 'string' ? { caFile } : {}),
     ...(Reflect.get(noted, 'insecure') === true ? { insecure: true as const } : {}),
+    ...pinIn(noted),
   }
 }
 

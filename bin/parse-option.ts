@@ -1,6 +1,7 @@
 /** Parses the values of command-line options; a wrong value is refused with what the option takes. */
 import { isAbsolute } from 'node:path'
 import { InvalidArgumentError } from '@commander-js/extra-typings'
+import { parseFingerprint } from '../core/fleet/fingerprint.ts'
 import { splitWords } from '../core/split-words.ts'
 import { originsOfHostEntry } from '../protocol/git-address.ts'
 import { SUPERVISOR_COMMAND_WORDS_MAX } from '../protocol/limits.ts'
@@ -32,6 +33,13 @@ export function parsePrivateHost(text: string): string {
   if (originsOfHostEntry(text).length > 0) return text
   throw new InvalidArgumentError(
     'It must be a host name or an address, with a port or none, like git.corp.example:8443.',
+  )
+}
+
+export function parseFingerprintOption(text: string): string {
+  if (parseFingerprint(text).ok) return text
+  throw new InvalidArgumentError(
+    'It must be a SHA-256 fingerprint: 64 hexadecimal digits, with colons or without.',
   )
 }
 

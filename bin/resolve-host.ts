@@ -2,8 +2,10 @@
  * `resolveHost` checks the options of a worker for its host: the address, whom to trust, and the proxy on the way.
  */
 import type { Dialer } from '../core/daemon/ports.ts'
+import { parseFingerprint } from '../core/fleet/fingerprint.ts'
 import type { Log } from '../core/ports.ts'
 import type { ProxySettings } from '../providers/http/http-types.ts'
+import type { DialPin } from '../worker/dial-pin.ts'
 import { createDialer } from '../worker/dialer.ts'
 import { type HostUrl, parseHostUrl } from '../worker/host-url.ts'
 import { realClock } from './clock.ts'
@@ -14,6 +16,10 @@ export interface HostChoice {
   readonly host?: string
   readonly caFile?: string
   readonly insecure?: true
+  /** The host's certificate or its key, as a person gave it. */
+  readonly fingerprint?: string
+  /** The key that an earlier connection has found behind the fingerprint. */
+  readonly hostKey?: string
 }
 
 /** The way to the host, for the worker channel and for requests. */
@@ -21,6 +27,7 @@ export interface HostRoute {
   /** The address of the worker channel. */
   readonly url: string
   readonly authorities?: readonly string[]
+  readonly pin?: DialPin
   readonly proxies?: ProxySettings
 }
 
@@ -43,11 +50,18 @@ export function resolveHost(options: HostChoice, log: Pick<Log, 'warn'>): HostRo
 export const createHostDialer = ({ url, ...route }: HostRoute, log: Log): Dialer =>
   createDialer({ url: () => url, clock: realClock, log, ...route })
 
-function createRoute({ url, loopback }: HostUrl, { caFile }: HostChoice): HostRoute {
-  const trusted = url.startsWith('wss:')
-    ? { authorities: unwrapOrExit(readAuthorities(caFile, process.env)) }
-    : {}
+function createRoute({ url, loopback }: HostUrl, choice: HostChoice): HostRoute {
+  const trusted = url.startsWith('wss:') ? readTrust(choice) : {}
+  if (choice.fingerprint !== undefined && !url.startsWith('wss:'))
+    throw new ExitError(EXIT.usage, '--fingerprint: needs an address that begins with https:// or wss://')
   const proxySettings = loopback ? undefined : unwrapOrExit(readProxies(process.env))
   const proxies = proxySettings === undefined ? {} : { proxies: proxySettings }
   return { url, ...trusted, ...proxies }
+}
+
+function readTrust({ caFile, fingerprint, hostKey }: HostChoice): Pick<HostRoute, 'authorities' | 'pin'> {
+  const authorities = unwrapOrExit(readAuthorities(caFile, process.env))
+  if (fingerprint === undefined) return { authorities }
+  const pin = { fingerprint: unwrapOrExit(parseFingerprint(fingerprint)) }
+  return { authorities, pin: hostKey === undefined ? pin : { ...pin, key: hostKey } }
 }

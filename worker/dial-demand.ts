@@ -15,6 +15,7 @@ import { SUPERVISOR_REQUEST_MS_MAX } from '../protocol/limits.ts'
 import type { DrainHolder } from '../protocol/worker.ts'
 import type { ProxySettings } from '../providers/http/http-types.ts'
 import { DialNetwork, UNTRUSTED_CERTIFICATE, UNTRUSTED_HINT } from './dial-network.ts'
+import type { DialPin } from './dial-pin.ts'
 import { readStoredCredential } from './identity-files.ts'
 
 export interface DemandClientOptions {
@@ -25,6 +26,8 @@ export interface DemandClientOptions {
   readonly holder: Exclude<DrainHolder, 'operator'>
   /** Certificates of trusted authorities in PEM; absent: Node's own list. */
   readonly authorities?: readonly string[]
+  /** Replaces the authorities. */
+  readonly pin?: DialPin
   /** Absent: connect directly. */
   readonly proxies?: ProxySettings
 }
@@ -46,7 +49,7 @@ export function createDemandClient(options: DemandClientOptions): DemandPort {
 }
 
 async function sendRequest(options: DemandClientOptions, asked: DemandRequest): Promise<DemandAnswer> {
-  const { url, credentialFile, authorities, proxies } = options
+  const { url, credentialFile, authorities, pin, proxies } = options
   const credential = await readStoredCredential(credentialFile)
   if (credential === undefined)
     return { is: 'unanswered', reason: `the worker is not enrolled: ${credentialFile} is missing` }
@@ -54,7 +57,7 @@ async function sendRequest(options: DemandClientOptions, asked: DemandRequest): 
     authorities === undefined
       ? undefined
       : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' })
-  const network = new DialNetwork(proxies, trust, SUPERVISOR_REQUEST_MS_MAX)
+  const network = new DialNetwork(proxies, { authorities: trust, pin }, SUPERVISOR_REQUEST_MS_MAX)
   try {
     const { statusCode, body } = await request(addressOf(url, credential.workerId, asked, options.holder), {
       method: asked === 'read' ? 'GET' : 'POST',

@@ -8,13 +8,22 @@
 import type { Duplex } from 'node:stream'
 import type { SecureContext } from 'node:tls'
 import { isNativeError } from 'node:util/types'
-import { Agent, Dispatcher, EnvHttpProxyAgent } from 'undici'
+import { Agent, buildConnector, Dispatcher, EnvHttpProxyAgent, Pool } from 'undici'
 import { WORKER_FRAME_BYTES_MAX } from '../protocol/limits.ts'
 import type { ProxySettings } from '../providers/http/http-types.ts'
+import { type DialPin, pinnedConnector } from './dial-pin.ts'
 
 const REASON_CHARS_MAX = 300
 export const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
-export const UNTRUSTED_HINT = '; name the certificate of its authority with --ca-file'
+export const UNTRUSTED_HINT =
+  '; name the certificate of its authority with --ca-file, or pin it with --fingerprint, as "switchyard workers pair" prints it'
+
+export interface DialTrust {
+  /** The trusted authorities; absent: Node's own list. */
+  readonly authorities?: SecureContext | undefined
+  /** Replaces the authorities and the host's name. */
+  readonly pin?: DialPin | undefined
+}
 
 export class DialNetwork extends Dispatcher {
   /** Read by the WebSocket: a larger message closes the connection. */
@@ -24,11 +33,20 @@ export class DialNetwork extends Dispatcher {
   isDispatched = false
   readonly #agent: Agent | EnvHttpProxyAgent
   #socket: Duplex | undefined
+  readonly #pin: DialPin | undefined
+  #isPinned = false
 
-  constructor(proxies: ProxySettings | undefined, trust: SecureContext | undefined, connectMsMax: number) {
+  constructor(proxies: ProxySettings | undefined, { authorities, pin }: DialTrust, connectMsMax: number) {
     super()
-    const tls = trust === undefined ? {} : { secureContext: trust }
-    const options = { connect: { ...tls, timeout: connectMsMax }, headersTimeout: connectMsMax }
+    this.#pin = pin
+    const trust = authorities === undefined ? {} : { secureContext: authorities }
+    // The pin is checked in place of the authorities, before anything is sent.
+    const tls = pin === undefined ? trust : { rejectUnauthorized: false }
+    const options = {
+      connect: { ...tls, timeout: connectMsMax },
+      headersTimeout: connectMsMax,
+      ...(pin === undefined ? {} : { factory: this.#pinnedPools(pin) }),
+    }
     this.#agent =
       proxies === undefined
         ? new Agent(options)
@@ -39,14 +57,33 @@ export class DialNetwork extends Dispatcher {
             noProxy: proxies.noProxy,
             requestTls: tls,
             // The library would also use TLS towards a SOCKS proxy.
-            ...(/^socks/.test(proxies.https) ? {} : { proxyTls: tls }),
+            ...(/^socks/.test(proxies.https) ? {} : { proxyTls: trust }),
           })
+  }
+
+  #pinnedPools(pin: DialPin): NonNullable<Agent.Options['factory']> {
+    return (origin, options: Pool.Options) => {
+      const { connect } = options
+      const connector = typeof connect === 'function' ? connect : buildConnector({ ...connect })
+      const onPinned = () => {
+        this.#isPinned = true
+      }
+      return new Pool(origin, { ...options, connect: pinnedConnector(pin, connector, onPinned) })
+    }
   }
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.isDispatched = true
-    // Observe three events before passing them on; the prototype keeps the rest of the handler unchanged.
+    // Observe four events before passing them on; the prototype keeps the rest of the handler unchanged.
     const watched: Dispatcher.DispatchHandler = Object.create(handler, {
+      onConnect: {
+        value: (...connected: Parameters<NonNullable<typeof handler.onConnect>>) => {
+          // A path of the library around the pin, such as a SOCKS proxy, sends nothing.
+          if (this.#pin !== undefined && !this.#isPinned)
+            connected[0](new Error('--fingerprint cannot be used through this proxy; use --ca-file'))
+          else handler.onConnect?.(...connected)
+        },
+      },
       onError: {
         value: (error: Error) => {
           this.failure ??= describeFailure(error)

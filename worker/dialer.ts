@@ -5,7 +5,7 @@
  * host, an untrusted certificate, a silent peer or a cut cable alike. `dial` and `close` never throw, and call the
  * listener only after they have returned.
  */
-import { createSecureContext, type SecureContext } from 'node:tls'
+import { createSecureContext } from 'node:tls'
 import { isNativeError } from 'node:util/types'
 import { WebSocket } from 'undici'
 import type { ConnectionListener, Dialer, DialledConnection } from '../core/daemon/ports.ts'
@@ -13,7 +13,8 @@ import type { Cancel, Clock, Log } from '../core/ports.ts'
 import type { WorkerAuth } from '../protocol/frames.ts'
 import { WORKER_ID_HEADER } from '../protocol/worker.ts'
 import type { ProxySettings } from '../providers/http/http-types.ts'
-import { DialNetwork } from './dial-network.ts'
+import { DialNetwork, type DialTrust } from './dial-network.ts'
+import type { DialPin } from './dial-pin.ts'
 
 export interface DialerOptions {
   /** The address of the worker channel. */
@@ -22,6 +23,8 @@ export interface DialerOptions {
   readonly log: Log
   /** Certificates of trusted authorities in PEM; absent: Node's own list. */
   readonly authorities?: readonly string[]
+  /** Replaces the authorities. */
+  readonly pin?: DialPin
   /** Absent: connect directly. */
   readonly proxies?: ProxySettings
   readonly connectMsMax?: number
@@ -34,13 +37,16 @@ const CLOSE_MS_MAX = 2_000
 const REASON_CHARS_MAX = 300
 
 export function createDialer(options: DialerOptions): Dialer {
-  const { authorities, log } = options
+  const { authorities, pin, log } = options
   let lastReason: string | undefined
   // Created once, because parsing hundreds of certificates takes longer than the rest of dialling.
-  const trust =
-    authorities === undefined
-      ? undefined
-      : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' })
+  const trust: DialTrust = {
+    pin,
+    authorities:
+      authorities === undefined
+        ? undefined
+        : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' }),
+  }
   /** Warns once per reason, however often the worker dials again. */
   const logState = (reason: string | undefined) => {
     if (reason === undefined || reason === lastReason)
@@ -65,7 +71,7 @@ class WebSocketConnection implements DialledConnection {
 
   constructor(
     options: DialerOptions,
-    trust: SecureContext | undefined,
+    trust: DialTrust,
     listener: ConnectionListener,
     proof: WorkerAuth,
     logState: (failure: string | undefined) => void,

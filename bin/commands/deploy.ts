@@ -9,6 +9,7 @@ export type KubernetesOptions = ClientOptions & {
   readonly insecure?: true | undefined
   readonly privateCodeHost: readonly string[]
   readonly caSecret?: string | undefined
+  readonly fingerprint?: string | undefined
   readonly idleSeconds?: number | undefined
   readonly concurrency?: number | undefined
   readonly storageClass?: string | undefined
@@ -71,6 +72,7 @@ function readDeployment(options: KubernetesOptions): Deployment {
     idleSeconds: options.idleSeconds ?? DEFAULT_DEPLOYMENT.idleSeconds,
     concurrency: options.concurrency ?? DEFAULT_DEPLOYMENT.concurrency,
     ...(caSecret === undefined ? {} : { caSecret }),
+    ...(options.fingerprint === undefined ? {} : { fingerprint: options.fingerprint }),
     ...(storageClass === undefined ? {} : { storageClass }),
   }
 }

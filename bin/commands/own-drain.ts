@@ -14,7 +14,7 @@ import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { createOutput } from '../output/create-output.ts'
 import type { Output } from '../output/output.ts'
 import { localOffset, parseTimeout } from '../output/times.ts'
-import { noteDrain, ownDemandClient, readNotedHost } from '../own-worker.ts'
+import { noteDrain, ownDemandClient, readNotedHost, withNotedPin } from '../own-worker.ts'
 import { type HostChoice, resolveHost } from '../resolve-host.ts'
 
 export interface OwnDrainOptions extends HostChoice {
@@ -29,8 +29,9 @@ export async function ownDrain(options: OwnDrainOptions): Promise<void> {
   const output = createOutput({})
   const timeoutMs = readTimeout(options)
   const dataDir = resolveDataDir(options.dataDir, 'switchyard-worker')
-  const noted = options.host === undefined ? readNotedHost(dataDir) : {}
-  const route = resolveHost({ ...noted, ...options }, { warn: (_, message) => output.warn(message) })
+  const choice =
+    options.host === undefined ? { ...readNotedHost(dataDir), ...options } : withNotedPin(dataDir, options)
+  const route = resolveHost(choice, { warn: (_, message) => output.warn(message) })
   const demand = ownDemandClient(dataDir, route, 'worker')
   // First the note: a worker whose drain was applied must end it at its next start, however this process ends.
   await noteDrain(dataDir)

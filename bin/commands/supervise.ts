@@ -21,7 +21,7 @@ import { joinService } from '../join-service.ts'
 import { openLog } from '../log.ts'
 import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
-import { ownDemandClient } from '../own-worker.ts'
+import { ownDemandClient, withNotedPin } from '../own-worker.ts'
 import { type HostChoice, resolveHost } from '../resolve-host.ts'
 import type { ServiceNotifier } from '../service-notifier.ts'
 import type { StopSignals } from '../signals.ts'
@@ -49,8 +49,8 @@ export async function supervise(workerOptions: readonly string[], options: Super
   installCrashHandler(log)
   delete process.env.SWITCHYARD_TOKEN
   checkOptions(workerOptions, options)
-  const route = resolveHost(options, log)
   const dataDir = resolveDataDir(options.dataDir, 'switchyard-worker')
+  const route = resolveHost(withNotedPin(dataDir, options), log)
   const demand = ownDemandClient(dataDir, route, 'supervisor', options.credentialFile)
   const settings: SupervisionSettings = {
     idleMs: options.idleSeconds * 1_000,
@@ -109,7 +109,15 @@ function runSupervisor({ signals, notifier, ...ports }: SuperviseContext): Promi
 // ---- options -------------------------------------------------------------------------------------------------------
 
 /** The supervisor passes these on by itself, so that both reach the same host. */
-const PASSED_ON = ['--host', '--data-dir', '--ca-file', '--insecure', '--log-level', '--log-format']
+const PASSED_ON = [
+  '--host',
+  '--data-dir',
+  '--ca-file',
+  '--fingerprint',
+  '--insecure',
+  '--log-level',
+  '--log-format',
+]
 
 function checkOptions(workerOptions: readonly string[], options: SuperviseOptions): void {
   const { driver, startCommand, stopCommand } = options
@@ -159,12 +167,13 @@ function createDriver(
 
 function workerArguments(
   workerOptions: readonly string[],
-  { host = '', caFile, insecure, logLevel, logFormat }: SuperviseOptions,
+  { host = '', caFile, fingerprint, insecure, logLevel, logFormat }: SuperviseOptions,
   dataDir: string,
 ): readonly string[] {
   return [
     ...['--host', host, '--data-dir', dataDir],
     ...(caFile === undefined ? [] : ['--ca-file', caFile]),
+    ...(fingerprint === undefined ? [] : ['--fingerprint', fingerprint]),
     ...(insecure === true ? ['--insecure'] : []),
     ...['--log-level', logLevel, '--log-format', logFormat],
     ...workerOptions,

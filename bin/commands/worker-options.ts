@@ -19,6 +19,8 @@ export interface WorkerOptions extends LogChoice {
   readonly privateCodeHost: readonly string[]
   readonly caFile?: string
   readonly insecure?: true
+  /** The SHA-256 of the host's certificate or of its key. */
+  readonly fingerprint?: string
   readonly drainSeconds?: number
   /** Take one run and end. */
   readonly once?: true

@@ -26,9 +26,9 @@ import { joinService } from '../join-service.ts'
 import { openLog } from '../log.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
-import { credentialFileOf, endNotedDrain, noteHost, ownDemandClient } from '../own-worker.ts'
+import { credentialFileOf, endNotedDrain, noteHost, ownDemandClient, withNotedPin } from '../own-worker.ts'
 import { watchRescue } from '../rescue.ts'
-import { createHostDialer, resolveHost } from '../resolve-host.ts'
+import { createHostDialer, type HostRoute, resolveHost } from '../resolve-host.ts'
 import type { ServiceNotifier } from '../service-notifier.ts'
 import type { StopSignals } from '../signals.ts'
 import { stopWorkerOnSignals } from '../stop-worker.ts'
@@ -52,7 +52,9 @@ const EXIT_OF: Readonly<Record<DaemonEndKind, number>> = {
 /** A worker has no metrics endpoint. */
 const noMeters: Meters = { count: () => {}, gauge: () => {}, observe: () => {} }
 
-export async function worker(options: WorkerOptions): Promise<void> {
+export async function worker(given: WorkerOptions): Promise<void> {
+  const dataDir = resolveDataDir(given.dataDir, 'switchyard-worker')
+  const options = withNotedPin(dataDir, given)
   const redactor = new LogRedactor()
   const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
   const { signals, notifier } = joinService(log, redactor)
@@ -63,9 +65,8 @@ export async function worker(options: WorkerOptions): Promise<void> {
   const concurrency = chooseConcurrency(options)
   const route = resolveHost(options, log)
   const { url } = route
-  const dialer = createHostDialer(route, log)
+  const dialer = createHostDialer(rememberingKey(route, dataDir, options, log), log)
   const sandbox = await requireSandbox()
-  const dataDir = resolveDataDir(options.dataDir, 'switchyard-worker')
   const store = await openStore(dataDir, log)
   try {
     const identity = await openWorkerIdentity(dataDir, url, options, log)
@@ -94,6 +95,21 @@ export async function worker(options: WorkerOptions): Promise<void> {
     await store.close()
     throw error
   }
+}
+
+/** Notes the key of a pinned host at the first connection, so that a renewed certificate of that key is accepted. */
+function rememberingKey(route: HostRoute, dataDir: string, options: WorkerOptions, log: Log): HostRoute {
+  const { pin } = route
+  if (pin === undefined) return route
+  let known = pin.key
+  const onAccepted = (hostKey: string) => {
+    if (hostKey === known) return
+    known = hostKey
+    noteHost(dataDir, { ...options, hostKey }).catch((error: unknown) =>
+      log.warn({ err: error }, 'the key of the host could not be noted'),
+    )
+  }
+  return { ...route, pin: { ...pin, onAccepted } }
 }
 
 // ---- preparation -----------------------------------------------------------------------------------------------

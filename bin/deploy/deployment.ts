@@ -15,6 +15,8 @@ export interface Deployment {
   readonly joinKeySecret: string
   /** The Secret that holds the host's certificate authority under the key `ca.crt`. */
   readonly caSecret?: string
+  /** The SHA-256 of the host's certificate or of its key. */
+  readonly fingerprint?: string
   readonly privateCodeHosts: readonly string[]
   readonly maxWorkers: number
   readonly maxRunMinutes: number

@@ -102,7 +102,7 @@ function container(deployment: Deployment, parts: PodParts): YamlMap {
 }
 
 function workerArguments(deployment: Deployment, own: readonly string[]): string[] {
-  const { hostUrl, insecure, caSecret, privateCodeHosts } = deployment
+  const { hostUrl, insecure, caSecret, fingerprint, privateCodeHosts } = deployment
   return [
     'worker',
     `--host=${hostUrl}`,
@@ -111,6 +111,7 @@ function workerArguments(deployment: Deployment, own: readonly string[]): string
     ...own,
     ...(insecure ? ['--insecure'] : []),
     ...(caSecret === undefined ? [] : [`--ca-file=${CA_FOLDER}/${CA_FILE}`]),
+    ...(fingerprint === undefined ? [] : [`--fingerprint=${fingerprint}`]),
     ...privateCodeHosts.map((host) => `--private-code-host=${host}`),
   ]
 }

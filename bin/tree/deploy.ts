@@ -12,7 +12,7 @@ import {
 import { runCommand } from '../client/run-command.ts'
 import { DEFAULT_DEPLOYMENT as DEFAULTS, RECIPES } from '../deploy/deployment.ts'
 import { parseHostAddress, parseImage, parseNamespace, parseObjectName } from '../deploy/parse-values.ts'
-import { parsePrivateHost, parseWholeNumber } from '../parse-option.ts'
+import { parseFingerprintOption, parsePrivateHost, parseWholeNumber } from '../parse-option.ts'
 import { clientCommand } from './client-options.ts'
 
 export const deployCommand = () =>
@@ -38,6 +38,11 @@ const caSecret = () =>
     '--ca-secret <name>',
     'a Secret with the authority (ca.crt) of the host’s certificate',
   ).argParser(parseObjectName)
+const fingerprint = () =>
+  new Option(
+    '--fingerprint <sha256>',
+    'of the host’s certificate or its key, in place of an authority',
+  ).argParser(parseFingerprintOption)
 const privateCodeHost = () =>
   new Option('--private-code-host <host[:port]>', 'as for worker; repeatable')
     .default([] as readonly string[], 'none')
@@ -76,6 +81,7 @@ const kubernetesVerb = () =>
     )
     .addOption(joinKeySecret())
     .addOption(caSecret())
+    .addOption(fingerprint())
     .addOption(privateCodeHost())
     .addOption(whole('--max-workers <n>', 'pods at once', DEPLOY_WORKERS_MAX).default(DEFAULTS.maxWorkers))
     .addOption(

@@ -13,7 +13,7 @@ import {
 } from '../../protocol/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../log-options.ts'
 import { parseFolder, parsePath, parsePositive, parsePrivateHost, parseWholeNumber } from '../parse-option.ts'
-import { drainOwnVerb } from './supervise.ts'
+import { drainOwnVerb, fingerprint } from './supervise.ts'
 
 const logLevel = () => new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const)
 const logFormat = () =>
@@ -114,6 +114,7 @@ export const workerCommand = () =>
     .addOption(
       path('--ca-file <path>', 'certificate (PEM) of an authority to trust besides those of the system'),
     )
+    .addOption(fingerprint())
     .option('--insecure', 'allow a line without encryption to another machine')
     .addOption(
       new Option(

@@ -2,7 +2,7 @@
 import { Command, Option } from '@commander-js/extra-typings'
 import { SUPERVISOR_COMMAND_SECONDS_MAX, SUPERVISOR_SECONDS_MAX } from '../../protocol/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../log-options.ts'
-import { parseCommandWords, parsePath, parseWholeNumber } from '../parse-option.ts'
+import { parseCommandWords, parseFingerprintOption, parsePath, parseWholeNumber } from '../parse-option.ts'
 
 const DATA_DIR = 'the worker’s data directory (default: SWITCHYARD_DATA_DIR, else the platform’s place)'
 const CA_FILE = 'certificate (PEM) of an authority to trust besides those of the system'
@@ -62,6 +62,7 @@ export const superviseCommand = () =>
       ).argParser(parsePath),
     )
     .addOption(new Option('--ca-file <path>', CA_FILE).argParser(parsePath))
+    .addOption(fingerprint())
     .option('--insecure', INSECURE)
     .addOption(new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const))
     .addOption(
@@ -74,6 +75,12 @@ export const superviseCommand = () =>
       await supervise(workerOptions, options)
     })
 
+export const fingerprint = () =>
+  new Option(
+    '--fingerprint <sha256>',
+    'accept only the host with this certificate or this key; no authority is needed then',
+  ).argParser(parseFingerprintOption)
+
 /** The verb `drain` of `worker`, for a unit's stop and a container's `preStop`. */
 export const drainOwnVerb = () =>
   new Command('drain')
@@ -84,6 +91,7 @@ export const drainOwnVerb = () =>
     .option('--data-dir <path>', DATA_DIR)
     .option('--host <url>', 'the host (default: the one that the worker was started with)')
     .addOption(new Option('--ca-file <path>', CA_FILE).argParser(parsePath))
+    .addOption(fingerprint())
     .option('--insecure', INSECURE)
     .action(async (options) => {
       const { ownDrain } = await import('../commands/own-drain.ts')

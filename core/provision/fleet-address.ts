@@ -16,7 +16,7 @@ export interface FleetAddress {
 type Fleet = ServiceConfig['fleet']
 
 const CURE =
-  'let the fleet listener listen on an address of this machine: switchyard config set fleet.host ADDRESS, and restart the host'
+  'let the fleet listener listen on an address of this machine: switchyard config set fleet.host ADDRESS, give it a certificate in fleet.tls, and restart the host'
 const UNENCRYPTED =
   'the fleet listener has no certificate, and credentials of runs would cross the network readable; set fleet.tls.certFile and fleet.tls.keyFile, or fleet.publicUrl when the network in between is encrypted already, or fleet.insecure when it is trusted'
 

@@ -306,6 +306,67 @@ describe('a worker', () => {
     expect(await runCommand(['worker', 'drain', '--data-dir', dataDir, '--wait']).exit).toBe(0)
   })
 
+  test('pins its host by the fingerprint of the pairing answer, and a renewed certificate of the same key is accepted', async () => {
+    const folder = tempFolder()
+    const tls = { certFile: join(folder, 'cert.pem'), keyFile: join(folder, 'key.pem') }
+    const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-keyout', tls.keyFile]
+    const certify = (...key: readonly string[]) =>
+      execFileSync(
+        'openssl',
+        ['req', '-x509', '-nodes', '-days', '2', '-subj', '/CN=switchyard', '-out', tls.certFile, ...key],
+        { stdio: 'ignore' },
+      )
+    certify(...ec)
+    const port = await freePort()
+    const config = configWithAnyPort({ fleet: { host: '127.0.0.1', port, tls } })
+    let host = serve(hostFolder(config))
+    const restartHost = async () => {
+      host.process.kill('SIGTERM')
+      await host.exit
+      host = serve(host.dataDir)
+      await host.waitForLaunch()
+    }
+    await host.waitForLaunch()
+    const minted = (await host.request('/api/workers/pairing-tokens', { method: 'POST' })).body
+    const { token, fingerprint } = minted as { readonly token: string; readonly fingerprint: string }
+    const tokenFile = join(folder, 'token')
+    writeFileSync(tokenFile, token, { mode: 0o600 })
+    const dataDir = join(tempFolder(), 'worker')
+    const own = ['--host', `https://127.0.0.1:${port}`, '--data-dir', dataDir]
+    const first = runCommand(['worker', ...own, '--token-file', tokenFile, '--fingerprint', fingerprint])
+    const { id } = await waitForOnlyWorker(host, 'the worker is online', isOnline)
+    await until(
+      'it knows the key, and has its credential',
+      () =>
+        readFileSync(join(dataDir, 'host.json'), 'utf8').includes('hostKey') &&
+        existsSync(join(dataDir, 'credential.json')),
+    )
+    first.process.kill('SIGTERM')
+    expect(await first.exit).toBe(0)
+
+    certify('-key', tls.keyFile)
+    await restartHost()
+    // The option is not repeated: the data directory holds the pin.
+    const second = runCommand(['worker', ...own])
+    expect((await waitForOnlyWorker(host, 'the worker is back', isOnline)).id).toBe(id)
+    const preview = ['supervise', ...own, '--driver', 'command', '--stop-command', 'false', '--dry-run']
+    const supervisor = runCommand(preview)
+    await until('the supervisor is answered', () => supervisor.err().includes('would '))
+    expect(await runCommand(['worker', 'drain', '--data-dir', dataDir]).exit).toBe(0)
+
+    certify(...ec)
+    await restartHost()
+    await until('the log says how to accept the new key', () =>
+      /not the pinned one, but [0-9A-F:]{95}; .*--fingerprint/.test(second.err()),
+    )
+    expect(await runCommand(['worker', 'drain', '--data-dir', dataDir]).exit).toBe(69)
+    second.process.kill('SIGTERM')
+    await second.exit
+    const { fingerprint256 } = new X509Certificate(readFileSync(tls.certFile))
+    runCommand(['worker', ...own, '--fingerprint', fingerprint256])
+    expect((await waitForOnlyWorker(host, 'the new key is accepted', isOnline)).id).toBe(id)
+  })
+
   test('stays connected while drained by an operator, until enabled again', async () => {
     const host = serve(hostFolder(configWithAnyPort()))
     const { view } = await startEnrolledWorker(host)

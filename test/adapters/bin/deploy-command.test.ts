@@ -16,6 +16,8 @@ interface PrintedObject {
   readonly metadata: { readonly name: string; readonly namespace?: string }
 }
 
+const FINGERPRINT = 'AB:'.repeat(31).concat('cd')
+
 async function print(...args: string[]) {
   const folder = tempFolder()
   const printed = runCommand(['deploy', 'kubernetes', ...args], folder)
@@ -53,6 +55,7 @@ test('every option of the recipe jobs is in the documents', async () => {
       'https://h.example:9/',
     ],
     ...['--join-key-secret', 'key-1', '--ca-secret', 'ca-1', '--private-code-host', 'git.example:8443'],
+    ...['--fingerprint', FINGERPRINT],
     ...['--max-workers', '7', '--max-run-minutes', '9', '--idle-seconds', '11'],
     ...['--cpus', '3', '--memory-gib', '5', '--disk-gib', '33'],
   )
@@ -73,6 +76,7 @@ test('every option of the recipe jobs is in the documents', async () => {
                 args: expect.arrayContaining([
                   ...[
                     '--host=https://h.example:9',
+                    `--fingerprint=${FINGERPRINT}`,
                     '--idle-seconds=11',
                     '--private-code-host=git.example:8443',
                   ],
@@ -153,6 +157,7 @@ describe('refused', () => {
     ],
     '--join-key-secret': ['Upper', 'a..b', 'a'.repeat(254), 'a/b'],
     '--ca-secret': ['Upper', '-a'],
+    '--fingerprint': ['AB:CD', 'zz'],
     '--storage-class': ['Upper', 'a_b'],
     '--private-code-host': ['https://git.example', 'git.example/a', '-x'],
     '--max-workers': ['0', '-1', '1e3', '10001'],

@@ -4,6 +4,7 @@ import type { CommandContext } from '../../../bin/client/run-command.ts'
 import { enable, pair, rename, revoke } from '../../../bin/commands/worker-actions.ts'
 import { type DrainOptions, drain } from '../../../bin/commands/worker-drain.ts'
 import { list, show } from '../../../bin/commands/workers.ts'
+import { yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { fakeRun, fakeWorker, WORKER_ID } from '../../support/fake-host-api.ts'
@@ -124,11 +125,29 @@ test('workers pair prints the token alone, and beside it how it is used', async 
   const { print, hostApi } = await openFleet()
   const { out, err } = await print(pair)
   expect([out, err]).toEqual(['wp-test\n', expect.stringContaining('--token-file')])
+  expect(err).not.toContain('--fingerprint')
   expect(err).toMatch(/--host http:\/\/127\.0\.0\.1:\d+ --token-file FILE\n.*fleet\.host ADDRESS/)
   const fleet = { ...configDefaults.fleet, host: '0.0.0.0', tls: { certFile: '/c', keyFile: '/k' } }
   hostApi.config = () => ({ ...configDefaults, fleet })
   expect((await print(pair)).err).toMatch(/--host https:\/\/ADDRESS:4401 --token-file FILE\n$/)
   expect(JSON.parse((await print(pair, { options: { json: true } })).out)).toHaveProperty('expiresAt')
+})
+
+test('workers pair prints the fingerprint by which the machine recognises this host', async () => {
+  const { print, hostApi } = await openFleet()
+  const minted = { token: 'wp-test', expiresAt: '2026-03-01T09:10:00.000Z', fingerprint: 'AB:CD' }
+  hostApi.mintPairingToken = () => yes(minted)
+  const fleet = { ...configDefaults.fleet, host: '0.0.0.0', tls: { certFile: '/c', keyFile: '/k' } }
+  hostApi.config = () => ({ ...configDefaults, fleet })
+  const { out, err } = await print(pair)
+  expect(out).toBe('wp-test\n')
+  expect(err).toMatch(
+    /^switchyard worker --host https:\/\/ADDRESS:4401 --token-file FILE --fingerprint AB:CD$/m,
+  )
+  hostApi.config = () => ({ ...configDefaults, fleet: { ...fleet, publicUrl: 'wss://fleet.example' } })
+  const behindProxy = await print(pair)
+  expect(behindProxy.err).toMatch(/fingerprint AB:CD\./)
+  expect(behindProxy.err).not.toContain('--fingerprint')
 })
 
 test('workers rename and enable print the changed worker', async () => {

@@ -1,13 +1,17 @@
 /** The worker's connection on real sockets: what the listener receives, and that it closes exactly once. */
 import { execFileSync } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { createServer as createTlsServer } from 'node:tls'
 import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
 import type { DialledConnection } from '../../../core/daemon/ports.ts'
+import { parseFingerprint } from '../../../core/fleet/fingerprint.ts'
 import type { WorkerAuth } from '../../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
+import type { DialPin } from '../../../worker/dial-pin.ts'
 import { createDialer, type DialerOptions } from '../../../worker/dialer.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 import { encodeCloseFrame, type SocketPeer, startSocketServer } from '../../support/socket-server.ts'
@@ -239,23 +243,128 @@ describe('no connection', () => {
   })
 })
 
-describe('an encrypted connection', () => {
-  const folder = tempFolder()
-  const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
-  const made = [
-    'req',
-    '-x509',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:prime256v1',
-    '-nodes',
-    '-days',
-    '2',
-  ]
+/** A self-signed certificate for this machine. @param options of openssl, which name or make the key */
+function makeCertificate(name: string, ...options: readonly string[]): { cert: string; fingerprint: string } {
+  const certFile = join(CERTIFICATES, `${name}.pem`)
   const named = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1']
-  execFileSync('openssl', [...made, ...named, '-keyout', keyFile, '-out', certFile], { stdio: 'ignore' })
-  const tls = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') }
+  const made = ['req', '-x509', '-nodes', '-days', '2', ...named, '-out', certFile, ...options]
+  execFileSync('openssl', made, { stdio: 'ignore' })
+  const cert = readFileSync(certFile, 'utf8')
+  return { cert, fingerprint: new X509Certificate(cert).fingerprint256 }
+}
+
+const CERTIFICATES = tempFolder()
+const newKey = (file: string) => [
+  '-newkey',
+  'ec',
+  '-pkeyopt',
+  'ec_paramgen_curve:prime256v1',
+  '-keyout',
+  file,
+]
+
+describe('a connection to a pinned host', () => {
+  const [keyFile, foreignKeyFile] = [join(CERTIFICATES, 'key.pem'), join(CERTIFICATES, 'foreign-key.pem')]
+  const own = makeCertificate('own', ...newKey(keyFile))
+  const renewed = makeCertificate('renewed', '-key', keyFile)
+  const foreign = makeCertificate('foreign', ...newKey(foreignKeyFile))
+  const key = readFileSync(keyFile, 'utf8')
+  const pinOf = (fingerprint: string) => {
+    const digits = parseFingerprint(fingerprint)
+    if (!digits.ok) throw new Error(digits.refusal.message)
+    return { fingerprint: digits.value }
+  }
+
+  /** Dials a host with this certificate; returns the key that was accepted. */
+  async function acceptedKey(
+    cert: string,
+    pin: DialPin,
+    parts: Partial<DialerOptions> = {},
+  ): Promise<string> {
+    const { port } = await startSocketServer({ cert, key }, (peer) => peer.send('hello'))
+    let accepted = ''
+    const onAccepted = (found: string) => {
+      accepted = found
+    }
+    const { events } = dial(`wss://127.0.0.1:${port}/ws/worker`, {
+      authorities: [],
+      ...parts,
+      pin: { ...pin, onAccepted },
+    })
+    await until('the greeting has arrived', () => events.length > 1)
+    expect(events).toEqual(['opened', 'received hello'])
+    return accepted
+  }
+
+  test('needs no authority, and a renewed certificate of the same key is accepted', async () => {
+    const pin = pinOf(own.fingerprint)
+    const found = await acceptedKey(own.cert, pin)
+    expect(await acceptedKey(renewed.cert, { ...pin, key: found })).toBe(found)
+    expect(await acceptedKey(renewed.cert, pinOf(found))).toBe(found)
+  })
+
+  test.each([
+    ['directly', undefined],
+    ['through a proxy', ''],
+    ['not through the proxy', '127.0.0.1'],
+  ])('%s sends nothing to another host, although an authority vouches for it', async (_, noProxy) => {
+    let received = ''
+    const impostor = createTlsServer({ cert: foreign.cert, key: readFileSync(foreignKeyFile) }, (socket) => {
+      closeAfterTest(() => socket.destroy())
+      socket.on('error', () => {})
+      socket.on('data', (bytes) => {
+        received += String(bytes)
+      })
+    })
+    await new Promise<void>((resolve) => impostor.listen(0, '127.0.0.1', resolve))
+    closeAfterTest(() => impostor.close())
+    const { port } = impostor.address() as AddressInfo
+    const proxies = { http: '', https: `http://127.0.0.1:${await tunnelTo(port)}`, noProxy: noProxy ?? '' }
+    const { ended } = dial(`wss://127.0.0.1:${port}/ws/worker`, {
+      authorities: [foreign.cert],
+      pin: pinOf(own.fingerprint),
+      ...(noProxy === undefined ? {} : { proxies }),
+    })
+    const reason = await ended
+    expect(reason).toContain(`is not the pinned one, but ${foreign.fingerprint}`)
+    expect(reason).toContain('--fingerprint')
+    expect(received).toBe('')
+  })
+
+  test('goes through a proxy', async () => {
+    const { port } = await startSocketServer({ cert: own.cert, key }, (peer) => peer.send('hello'))
+    const proxies = { http: '', https: `http://127.0.0.1:${await tunnelTo(port)}`, noProxy: '' }
+    const pin = pinOf(own.fingerprint)
+    const { events } = dial(`wss://127.0.0.1:${port}/ws/worker`, { authorities: [], pin, proxies })
+    await until('the greeting has arrived', () => events.length > 1)
+    expect(events).toEqual(['opened', 'received hello'])
+  })
+
+  test('is never unencrypted', async () => {
+    const { port, peers } = await startSocketServer()
+    const { ended } = dial(plain(port), { pin: pinOf(own.fingerprint) })
+    expect(await ended).toMatch(/encrypted/)
+    expect(peers).toEqual([])
+  })
+})
+
+/** A proxy whose every tunnel leads to this port. */
+const tunnelTo = (port: number, onTunnel: (line: string) => void = () => {}): Promise<number> =>
+  listener((socket) => {
+    socket.once('data', (bytes) => {
+      onTunnel(bytes.toString().split('\r\n')[0] ?? '')
+      const far = connect(port, '127.0.0.1')
+      closeAfterTest(() => far.destroy())
+      socket.write('HTTP/1.1 200 Connection established\r\n\r\n')
+      far.on('error', () => {})
+      far.pipe(socket).pipe(far)
+    })
+  })
+
+describe('an encrypted connection', () => {
+  const keyFile = join(CERTIFICATES, 'named-key.pem')
+  const { cert } = makeCertificate('named', ...newKey(keyFile))
+  const tls = { cert, key: readFileSync(keyFile, 'utf8') }
 
   test('is refused if no authority vouches for the host, and the message names --ca-file', async () => {
     const { port, peers } = await startSocketServer(tls)
@@ -280,15 +389,7 @@ describe('an encrypted connection', () => {
   test('goes through the proxy, which sees only the host name', async () => {
     const { port } = await startSocketServer(tls, (peer) => peer.send('hello'))
     const asked: string[] = []
-    const proxy = await listener((socket) => {
-      socket.once('data', (bytes) => {
-        asked.push(bytes.toString().split('\r\n')[0] ?? '')
-        const far = connect(port, '127.0.0.1')
-        socket.write('HTTP/1.1 200 Connection established\r\n\r\n')
-        far.on('error', () => {})
-        far.pipe(socket).pipe(far)
-      })
-    })
+    const proxy = await tunnelTo(port, (line) => void asked.push(line))
     const proxies = { http: '', https: `http://127.0.0.1:${proxy}`, noProxy: '' }
     const { events } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert], proxies })
     await until('the greeting has arrived', () => events.length === 2)
