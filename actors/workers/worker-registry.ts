@@ -238,9 +238,9 @@ interface FleetCapacity {
   readonly spare: number
 }
 
-/** The machine said that it ends, and is gone with nothing left to report. */
+/** The machine said that it ends, and is gone with nothing left to report. A lasting worker is only asleep. */
 const hasEnded = ({ context, online, leases }: EnrolledWorker): boolean =>
-  context.capabilities?.ending === true && !online && leases.size === 0
+  context.ephemeral === true && context.capabilities?.ending === true && !online && leases.size === 0
 
 const byEnrollment = (a: WorkerContext, b: WorkerContext): number =>
   a.enrolledAt === b.enrolledAt ? (a.id < b.id ? -1 : 1) : a.enrolledAt < b.enrolledAt ? -1 : 1

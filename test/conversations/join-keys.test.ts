@@ -212,6 +212,15 @@ test('a machine that said that it ends leaves its seat with its connection, befo
   await join(host, key)
 })
 
+test('a lasting worker that sleeps keeps its seat, because it comes back without asking for one', async () => {
+  const host = await startHost()
+  const { key, id } = await createKey(host, { maxWorkers: 1 })
+  const worker = await join(host, key)
+  await worker.connection.send({ ...heartbeat(host), capabilities: { ...capabilities, ending: true } })
+  await worker.connection.drop()
+  expect(countOf(host, id)).toBe(1)
+})
+
 test('wanted is never more than the key has seats', async () => {
   const host = await startHost(
     configWith({ agent: { agentAApiKey: 'key-of-agent-a' }, codehost: { token: 'token-of-github' } }),
