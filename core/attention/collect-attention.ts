@@ -131,7 +131,7 @@ function loginItems({ credentials, tracker, trackerSince, config }: AttentionFac
     const id = `login:${subject}`
     const known = items.get(id)
     if (known !== undefined && known.since <= since) continue
-    items.set(id, { id, kind: 'login', message: bounded(subject), cure: connectCommandFor(subject), since })
+    items.set(id, { id, kind: 'login', message: bounded(subject), cure: connectCommandFor(reason), since })
   }
   if (tracker.state !== 'auth-error' || trackerSince === undefined) return [...items.values()]
   const { driver } = config.tracker

@@ -9,8 +9,11 @@ export function connectTrackerCommand(driver: TrackerDriverName): string {
   return facts.listsRepositoryIssues ? 'switchyard connect codehost' : 'switchyard connect tracker'
 }
 
-/** The subject of a queue reason names an agent or the driver of the code host. */
-export function connectCommandFor(subject: string): string {
+/** A queue reason's subject names an agent or the driver of the code host. */
+export function connectCommandFor(reason: string): string {
+  // Such a credential is connected already, and the cure in its reason names the setting.
+  if (reason.includes('agent.keyInSandbox')) return 'switchyard config set agent.keyInSandbox true'
+  const [subject = reason] = reason.split(': ')
   const agent = Object.values(AGENTS).find(({ provider }) => subject.includes(` ${provider} `))
   return `switchyard connect ${agent?.provider ?? 'codehost'}`
 }

@@ -131,7 +131,7 @@ export function judgeCredential(facts: ExplainFacts): Gate {
     sharedReasonAt('credential', facts) ?? (found.length === 0 ? needs?.missingCredential : undefined)
   if (unmet !== undefined) {
     const [subject = unmet] = unmet.split(': ')
-    return stop('credential', subject, connectCommandFor(subject))
+    return stop('credential', subject, connectCommandFor(unmet))
   }
   if (needs === undefined) return pass('credential', 'no repository chooses an agent yet')
   if (needs.agent === undefined) return pass('credential', 'the command of the configuration brings its own')

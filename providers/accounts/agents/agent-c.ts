@@ -39,7 +39,9 @@ function checkLoginFile(text: string): Result<string> {
   const isLogin = textAt(fields, 'refresh_token') ?? textAt(fields, 'access_token')
   if (isLogin === undefined)
     return no('invalid', 'this is no login of Gemini: the text of its oauth_creds.json is')
-  return yes('a login of Gemini; its first run shows whether it is still good')
+  return yes(
+    'a login of Gemini, which works only with agent.keyInSandbox; its first run shows whether it is still good',
+  )
 }
 
 // ---- the login of this machine -------------------------------------------------------------------------------------

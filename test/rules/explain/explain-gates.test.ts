@@ -6,7 +6,7 @@ import type { ExplainedRun, ExplainedWorker, ExplainFacts } from '../../../core/
 import { missingRunReason } from '../../../core/explain/missing-run-reason.ts'
 import type { PlacementRequest, WaitReason } from '../../../core/fleet/obstacles.ts'
 import { FLEET_REASONS, PAUSED, placeRun } from '../../../core/fleet/placement.ts'
-import type { JobNeeds } from '../../../core/run/job-needs.ts'
+import { type JobNeeds, keyInSandboxCure } from '../../../core/run/job-needs.ts'
 import { judgeRepo } from '../../../core/tickets/repo.ts'
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
 import { ExplainResponse, GATE_IDS, type Gate, type GateId } from '../../../protocol/explain.ts'
@@ -352,6 +352,11 @@ const ownCommand: JobNeeds = { key: 'b', subjects: needs.subjects }
 test.each<[string, JobNeeds, ExplainedWorker[]]>([
   ['stop credential of agentA is missing | switchyard connect agentA', keyless, fleet],
   ['stop credential of agentA is missing | switchyard connect agentA', keyless, []],
+  [
+    'stop credential of agentC is refused | switchyard config set agent.keyInSandbox true',
+    { ...needs, missingCredential: `credential of agentC is refused: ${keyInSandboxCure('agentC')}` },
+    fleet,
+  ],
   [
     'stop credential of github is refused | switchyard connect codehost',
     needs,
