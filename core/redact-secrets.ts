@@ -1,7 +1,7 @@
 /**
  * Removes secrets from text that another program wrote.
  *
- * A program that repeats its input repeats it as it was sent: plain, in JSON, in a URL, in a form or in base64. All
+ * A program that repeats its input repeats it as it was sent: plain, in JSON, in a URL, in a form, in base64 or hex. All
  * of these forms are replaced, so that the text may be shown, stored or logged. This is the second line of defence;
  * the first is not to repeat foreign text at all.
  */
@@ -40,7 +40,17 @@ function encodedFormsOf(secret: string): string[] {
   // JSON may be nested in JSON.
   const inJsonTwice = JSON.stringify(jsonForm).slice(1, -1)
   const inForm = new URLSearchParams({ s: secret }).toString().slice('s='.length)
-  return [secret, jsonForm, inJsonTwice, inAddress(secret), inForm, ...inBase64(secret)]
+  const inHex = Buffer.from(secret).toString('hex')
+  return [
+    secret,
+    jsonForm,
+    inJsonTwice,
+    inAddress(secret),
+    inForm,
+    ...inBase64(secret),
+    inHex,
+    inHex.toUpperCase(),
+  ]
 }
 
 /** A lone surrogate cannot be percent-encoded; it is sent as the replacement character. */
