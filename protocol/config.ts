@@ -348,7 +348,7 @@ export const configDefaults: ServiceConfig = {
     provider: DEFAULT_SANDBOX_PROVIDER,
     concurrency: 2,
     retentionHours: 24,
-    network: 'open',
+    network: 'allowlist',
     allowedHosts: [],
     maxProcesses: 512,
     maxRunMinutes: 120,

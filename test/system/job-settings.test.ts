@@ -3,7 +3,7 @@
  * its own arguments and its prompt among the artifacts.
  */
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import type { Run } from '../../protocol/run.ts'
@@ -119,17 +119,38 @@ test(
   TEST_MS_MAX,
 )
 
+/** Commits a file to the main branch of the code host. */
+function addToMain(system: LocalSystem, path: string, text: string): void {
+  const file = join(system.folder, 'added')
+  writeFileSync(file, text)
+  const blob = system.git('plain', 'hash-object', '-w', file)
+  system.git('plain', 'read-tree', 'main')
+  system.git('plain', 'update-index', '--add', '--cacheinfo', `100644,${blob},${path}`)
+  const commit = system.git(
+    'plain',
+    'commit-tree',
+    '-p',
+    'main',
+    '-m',
+    'Add',
+    system.git('plain', 'write-tree'),
+  )
+  system.git('plain', 'update-ref', 'refs/heads/main', commit)
+}
+
 const ASK = 'curl -s -o /dev/null --max-time 20'
 
 testIf(existsSync('/usr/bin/curl'), 'needs curl')(
   'the network, its hosts and the disk quota are as configured',
   async () => {
     const system = await LocalSystem.open({
-      sandbox: { network: 'allowlist', allowedHosts: ['allowed.invalid'], diskQuotaGib: 0.05 },
+      // The network is the default's.
+      sandbox: { network: undefined, allowedHosts: ['allowed.invalid'], diskQuotaGib: 0.05 },
     })
+    addToMain(system, 'package-lock.json', '{ "a": { "resolved": "https://locked.invalid/a.tgz" } }')
     const worker = await system.pairWorker()
     system.writeTicket('NET-1', [
-      `run ${ASK} https://allowed.invalid; ${ASK} https://other.invalid; true`,
+      `run ${ASK} https://allowed.invalid; ${ASK} https://locked.invalid; ${ASK} https://other.invalid; true`,
       'run head -c 80000000 /dev/zero > "$HOME/filler"',
       'say Done.',
     ])
@@ -140,6 +161,9 @@ testIf(existsSync('/usr/bin/curl'), 'needs curl')(
       .filter((text) => /^egress: \S+ refused/.test(text))
       .map((text) => text.split(' ')[1])
     expect(refused).toEqual(['other.invalid:443'])
+    expect(texts).toContain(
+      'network: may reach locked.invalid (package-lock.json), allowed.invalid (sandbox.allowedHosts)',
+    )
     worker.process.kill('SIGTERM')
     await worker.exit
     // Disk space is reclaimed at the start and every few minutes.

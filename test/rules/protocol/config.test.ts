@@ -28,7 +28,7 @@ describe('defaults', () => {
         provider: 'bwrap',
         concurrency: 2,
         retentionHours: 24,
-        network: 'open',
+        network: 'allowlist',
         allowedHosts: [],
         maxProcesses: 512,
         maxRunMinutes: 120,

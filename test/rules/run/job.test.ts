@@ -47,7 +47,7 @@ test('the smallest job', () => {
     agent: { provider: 'agentA', effort: 'medium', memories: [] },
     credentials: {},
     codehost: { driver: 'github' },
-    sandbox: { network: 'open', allowedHosts: [], maxProcesses: 512, exposeCodehostToken: false },
+    sandbox: { network: 'allowlist', allowedHosts: [], maxProcesses: 512, exposeCodehostToken: false },
     limits: { maxMinutes: 120 },
     retentionHours: 24,
   })
