@@ -12,8 +12,9 @@ export async function noteJoinCommand(
   const { url, isExposed, isHereOnly } = joinAddress(fleet, (await connection.address()).url)
   // Behind a public address another program may show another certificate.
   const isOwn = fingerprint !== undefined && fleet.publicUrl === undefined
-  const pin = isOwn ? ` --fingerprint ${fingerprint}` : ''
-  output.note(`switchyard worker --host ${url}${isExposed ? ' --insecure' : ''} ${option} FILE${pin}`)
+  const pin = isOwn ? ['--fingerprint', fingerprint] : []
+  const trust = isExposed ? ['--insecure'] : []
+  output.note(['switchyard', 'worker', '--host', url, ...trust, option, 'FILE', ...pin].join(' '))
   if (fingerprint !== undefined && !isOwn)
     output.note(`The certificate of this host has the SHA-256 fingerprint ${fingerprint}.`)
   if (isHereOnly)
