@@ -1,5 +1,5 @@
 /**
- * An agent that has its own key tries every way out of its sandbox with it: a real host, worker, sandbox and git. Each
+ * An agent that has its own key tries every exit of its sandbox with it: a real host, worker, sandbox and git. Each
  * run fails with the name of the place, and neither the code host nor the run's record receives the key.
  */
 import { expect, test } from '@jest/globals'
@@ -12,7 +12,7 @@ const base64 = Buffer.from(`key=${KEY}`).toString('base64')
 const backwards = [...KEY].reverse().join('')
 const hex = Buffer.from(KEY).toString('hex')
 
-const WAYS: readonly (readonly [way: string, script: readonly string[], error: RegExp])[] = [
+const EXITS: readonly (readonly [exit: string, script: readonly string[], error: RegExp])[] = [
   [
     'COMMIT',
     ['write src/a.txt', `  ${base64}`, 'commit Add a', 'say Done.'],
@@ -39,14 +39,14 @@ const WAYS: readonly (readonly [way: string, script: readonly string[], error: R
 ]
 
 test(
-  'every way out is closed, and a harmless run is published beside them',
+  'every exit is closed, and a harmless run is published beside them',
   async () => {
     const system = await LocalSystem.open({ local: true, concurrency: 3, agent: { agentAApiKey: KEY } })
-    for (const [way, script] of WAYS) system.writeTicket(way, script)
+    for (const [exit, script] of EXITS) system.writeTicket(exit, script)
     system.writeTicket('HARMLESS', ['write a.txt', '  a', 'remember the tests pass', 'say Done.'])
-    for (const [way, , error] of WAYS) {
-      const run = await system.waitForEnd(way)
-      expect([way, run.status, run.error]).toEqual([way, 'failed', expect.stringMatching(error)])
+    for (const [exit, , error] of EXITS) {
+      const run = await system.waitForEnd(exit)
+      expect([exit, run.status, run.error]).toEqual([exit, 'failed', expect.stringMatching(error)])
       expect(run.error).toMatch(/so nothing was published; replace that credential, and try again$/)
       expect([run.prUrl, run.result?.artifacts]).toEqual([undefined, []])
       await expectNoKey(system, run)
