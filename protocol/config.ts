@@ -145,7 +145,10 @@ const sandbox = {
   provider: stringEnum(SANDBOX_PROVIDERS),
   concurrency: whole(1, WORKER_CONCURRENCY_MAX),
   retentionHours: between(0, RETENTION_HOURS_MAX),
-  network: stringEnum(['open', 'allowlist', 'none']),
+  network: stringEnum(
+    ['open', 'allowlist', 'none'],
+    '`allowlist`: the code host, the registries of the repository’s lock files, and `allowedHosts`. `open`: any public address.',
+  ),
   allowedHosts: boundedList(AllowedHost, CONFIG_LIST_MAX),
   memoryMib: Type.Optional(whole(SANDBOX_MEMORY_MIB_MIN, SANDBOX_MEMORY_MIB_MAX)),
   maxProcesses: whole(SANDBOX_PROCESSES_MIN, SANDBOX_PROCESSES_MAX),
