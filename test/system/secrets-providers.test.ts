@@ -359,10 +359,9 @@ class Witness {
   }
 }
 
-/** Allowed: an agent's own key in its sandbox, and a process's own start parameters. */
-function isAllowedSighting({ name, where, inSandbox }: SecretSighting): boolean {
+/** Allowed: a process's own start parameters. The agent's key is in no process's environment, not even in a sandbox. */
+function isAllowedSighting({ name, where }: SecretSighting): boolean {
   if (!where.startsWith('environment of ')) return false
-  if (name === 'agentA key') return inSandbox
   // A starting process has no arguments yet, and the wrangler stub runs `env` on purpose.
   if (name === 'own token of the bucket' && /wrangler|^environment of (env *)?$/.test(where)) return true
   return /^(own|helper's)/.test(name) && /switchyard\.js (serve|oauth-helper)/.test(where)

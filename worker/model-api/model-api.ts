@@ -174,7 +174,7 @@ class ModelProxy {
     const count = (bytes: Buffer) => {
       counted.onChunk(bytes)
       const spent = this.#meter.spent()
-      if (spent !== undefined) throw new BudgetSpent(spent)
+      return spent === undefined ? undefined : new BudgetSpent(spent)
     }
     await pipeline(answer.body, createMaskStream(mask, count), response)
   }

@@ -54,12 +54,13 @@ export class SecretMask {
   }
 }
 
-/** The stream form; `onChunk` receives what passes on. */
-export function createMaskStream(mask: SecretMask, onChunk: (bytes: Buffer) => void): Transform {
+/** The stream form; `onChunk` receives what passes on, and may end the stream with an error. */
+export function createMaskStream(mask: SecretMask, onChunk: (bytes: Buffer) => Error | undefined): Transform {
   const pass = (bytes: Buffer, done: TransformCallback) => {
-    if (bytes.length === 0) return done()
-    onChunk(bytes)
-    done(null, bytes)
+    const error = bytes.length === 0 ? undefined : onChunk(bytes)
+    if (error !== undefined) done(error)
+    else if (bytes.length === 0) done()
+    else done(null, bytes)
   }
   return new Transform({
     transform: (chunk: Buffer, _encoding, done) => pass(mask.push(chunk), done),

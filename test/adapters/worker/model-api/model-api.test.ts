@@ -424,6 +424,41 @@ describe('the vendor’s certificate', () => {
     expect(asked).toBe(count)
     await dialed.close()
   })
+
+  test('is checked through the proxy of the worker’s network, too', async () => {
+    const tunnels: string[] = []
+    const proxy = createServer().on('connect', ({ url = '' }, client) => {
+      tunnels.push(url)
+      const outer = connect(Number(url.split(':')[1]), 'localhost', () => {
+        client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
+        outer.pipe(client).pipe(outer)
+      })
+      client.on('error', () => outer.destroy())
+      outer.on('error', () => client.destroy())
+    })
+    proxy.listen(0, '127.0.0.1')
+    await once(proxy, 'listening')
+    const https = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    const proxies = { http: '', https, noProxy: '' }
+    const { port } = server.address() as AddressInfo
+    const statuses: number[] = []
+    for (const certificateAuthorities of [[], [cert]]) {
+      const dialed = new DialedUpstream({ certificateAuthorities, proxies })
+      const opened = await openModelApi({
+        access: accessTo(`https://localhost:${port}`),
+        folder: tempFolder(),
+        upstream: dialed,
+        clock: realClock,
+        log: (line) => void lines.push(line),
+      })
+      statuses.push((await ask(opened.socketPath)).status)
+      await Promise.all([opened.close(), dialed.close()])
+    }
+    expect(statuses).toEqual([502, 200])
+    expect(new Set(tunnels)).toEqual(new Set([`localhost:${port}`]))
+    proxy.closeAllConnections()
+    proxy.close()
+  })
 })
 
 test('a spent budget ends the answer, and refuses further requests in the vendor’s words', async () => {
