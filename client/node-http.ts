@@ -2,6 +2,9 @@
 import { request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
 import type { ClientReply, ClientRequest } from './connection.ts'
 
+/** Written out, because a variable of the environment would otherwise turn the check of certificates off. */
+export const CHECKED = { rejectUnauthorized: true } as const
+
 export async function sendByNode({
   method,
   url,
@@ -11,6 +14,7 @@ export async function sendByNode({
 }: ClientRequest): Promise<ClientReply> {
   const request = url.startsWith('https:') ? (await import('node:https')).request : httpRequest
   const options: RequestOptions = {
+    ...CHECKED,
     method,
     signal,
     headers: body === undefined ? headers : { ...headers, 'content-length': Buffer.byteLength(body) },

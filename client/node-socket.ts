@@ -9,6 +9,7 @@ import type { Socket } from 'node:net'
 import { SOCKET_IDLE_SECONDS } from '../protocol/limits.ts'
 import type { ClientSocket, HostAddress, SocketEnd, SocketListener } from './connection.ts'
 import { reasonOf } from './errors.ts'
+import { CHECKED } from './node-http.ts'
 import { encodeFrame, type Frame, FrameReader, OPCODE } from './websocket-frames.ts'
 
 /** The time limit from dialling to an open connection. */
@@ -78,6 +79,7 @@ class NodeSocket implements ClientSocket {
     // `close` may have been called meanwhile, and nothing would end a request that begins now.
     if (this.#isOver) return
     const request = send(`${at.url}${path}`, {
+      ...CHECKED,
       // A socket of its own: an agent would count it among those that it may reuse.
       agent: false,
       headers: {

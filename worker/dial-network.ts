@@ -39,7 +39,9 @@ export class DialNetwork extends Dispatcher {
   constructor(proxies: ProxySettings | undefined, { authorities, pin }: DialTrust, connectMsMax: number) {
     super()
     this.#pin = pin
-    const trust = authorities === undefined ? {} : { secureContext: authorities }
+    // Written out, because a variable of the environment would otherwise turn the check off.
+    const checked = { rejectUnauthorized: true }
+    const trust = authorities === undefined ? checked : { ...checked, secureContext: authorities }
     // The pin is checked in place of the authorities, before anything is sent.
     const tls = pin === undefined ? trust : { rejectUnauthorized: false }
     const options = {

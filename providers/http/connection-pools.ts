@@ -112,11 +112,14 @@ export class ConnectionPools {
    * than the rest of connecting, and a quarter of the host's start time.
    */
   #tlsOptions(): buildConnector.BuildOptions {
-    if (this.#certificateAuthorities === undefined) return {}
+    if (this.#certificateAuthorities === undefined) return CHECKED
     this.#tlsContext ??= createSecureContext({ ca: [...this.#certificateAuthorities], minVersion: 'TLSv1.2' })
-    return { secureContext: this.#tlsContext }
+    return { ...CHECKED, secureContext: this.#tlsContext }
   }
 }
+
+/** Written out, because a variable of the environment would otherwise turn the check of certificates off. */
+const CHECKED = { rejectUnauthorized: true } as const
 
 function tunnelOptions({ url, login }: ProxyAddress, options: Agent.Options): ProxyAgent.Options {
   const tls = typeof options.connect === 'object' ? options.connect : {}

@@ -1,10 +1,12 @@
 /** Law 28 against real hosts: a credential is sent only to the origin that it was checked for. */
+import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { type CommandProcess, serve } from '../support/command-process.ts'
+import { type CommandProcess, runCommand, serve } from '../support/command-process.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { closeAfterTest } from '../support/test-resources.ts'
 import { until } from '../support/until.ts'
@@ -19,10 +21,10 @@ interface Listener {
   readonly requests: string[]
 }
 
-/** A server that keeps everything that is sent to it, and grants nothing. */
-async function listen(): Promise<Listener> {
+/** A server that keeps everything that is sent to it, and grants nothing. @param tls its certificate and key */
+async function listen(tls?: { readonly cert: string; readonly key: string }): Promise<Listener> {
   const requests: string[] = []
-  const server = createServer((request, response) => {
+  const onRequest: RequestListener = (request, response) => {
     let body = ''
     request.on('data', (part) => {
       body += String(part)
@@ -31,13 +33,15 @@ async function listen(): Promise<Listener> {
       requests.push(`${request.url} ${JSON.stringify(request.headers)} ${body}`)
       response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
     })
-  })
+  }
+  const server = tls === undefined ? createServer(onRequest) : createTlsServer(tls, onRequest)
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
   closeAfterTest(() => {
     server.closeAllConnections()
     server.close()
   })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests }
+  const scheme = tls === undefined ? 'http' : 'https'
+  return { url: `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`, requests }
 }
 
 const holds = ({ requests }: Listener, secret: string) => requests.some((text) => text.includes(secret))
@@ -135,4 +139,43 @@ test('a refresh token is sent only to the helper from which it came', async () =
   await patch(host, { connect: { apiBase: evil.url } }, 'connect.apiBase')
   await until('the tracker is disconnected', isState(host, 'disconnected'))
   expect([...evil.requests, ...tracker.requests]).toEqual([])
+})
+
+test('a server without a trusted certificate gets nothing, also where NODE_TLS_REJECT_UNAUTHORIZED is 0', async () => {
+  const [folder, env] = [tempFolder(), { NODE_TLS_REJECT_UNAUTHORIZED: '0' }]
+  const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
+  const made = [
+    'req',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+    '-nodes',
+    '-days',
+    '2',
+  ]
+  const named = [
+    '-subj',
+    '/CN=x',
+    '-addext',
+    'subjectAltName=IP:127.0.0.1',
+    '-keyout',
+    keyFile,
+    '-out',
+    certFile,
+  ]
+  execFileSync('openssl', [...made, ...named], { stdio: 'ignore' })
+  const forged = await listen({ cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') })
+  const host = serve(folderWith({ tracker: { apiUrl: forged.url, apiKey: KEY } }), [], env)
+  await host.waitForLaunch()
+  await until('the poll has failed', () => /self.signed certificate/.test(host.err()))
+  const client = {
+    ...env,
+    SWITCHYARD_URL: forged.url,
+    SWITCHYARD_TOKEN: 'planted-launch-token-0123456789abcdef',
+  }
+  for (const command of [['status'], ['attach', 'r-1']])
+    expect(await runCommand(command, '', client).exit).not.toBe(0)
+  expect(forged.requests).toEqual([])
 })

@@ -47,6 +47,7 @@ const SETTINGS = configArguments([
   'fetch.recurseSubmodules=no',
   // The policy checked this address, not those that a server names.
   'http.followRedirects=false',
+  'http.sslVerify=true',
   'http.lowSpeedLimit=1',
   'http.lowSpeedTime=60',
 ])
