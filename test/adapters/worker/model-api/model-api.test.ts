@@ -24,6 +24,7 @@ import type { ModelMeter } from '../../../../worker/model-api/meter.ts'
 import type { ModelAccess } from '../../../../worker/model-api/model-access.ts'
 import { type ModelApi, openModelApi } from '../../../../worker/model-api/model-api.ts'
 import { openModelAccess } from '../../../../worker/model-api/open-model-access.ts'
+import { ESTABLISHED } from '../../../../worker/sandbox/egress/replies.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { until } from '../../../support/until.ts'
 
@@ -430,7 +431,7 @@ describe('the vendor’s certificate', () => {
     const proxy = createServer().on('connect', ({ url = '' }, client) => {
       tunnels.push(url)
       const outer = connect(Number(url.split(':')[1]), 'localhost', () => {
-        client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
+        client.write(ESTABLISHED)
         outer.pipe(client).pipe(outer)
       })
       client.on('error', () => outer.destroy())
