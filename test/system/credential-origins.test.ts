@@ -169,7 +169,8 @@ test('a server without a trusted certificate gets nothing, also where NODE_TLS_R
   const forged = await listen({ cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') })
   const host = serve(folderWith({ tracker: { apiUrl: forged.url, apiKey: KEY } }), [], env)
   await host.waitForLaunch()
-  await until('the poll has failed', () => /self.signed certificate/.test(host.err()))
+  const status = async () => JSON.stringify((await host.request('/api/tracker/status')).body)
+  await until('the poll has failed', async () => /SELF_SIGNED/.test(await status()))
   const client = {
     ...env,
     SWITCHYARD_URL: forged.url,
