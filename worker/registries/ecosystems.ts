@@ -32,7 +32,7 @@ const MAVEN = ['repo.maven.apache.org']
 
 /** Hosts that answer with addresses of another. */
 export const COMPANIONS: Readonly<Record<string, readonly string[]>> = {
-  'registry.yarnpkg.com': ['registry.npmjs.org'],
+  'registry.yarnpkg.com': ['registry.npmjs.org', 'repo.yarnpkg.com'],
   'pypi.org': ['files.pythonhosted.org'],
   'rubygems.org': ['index.rubygems.org'],
   'services.gradle.org': ['downloads.gradle.org'],

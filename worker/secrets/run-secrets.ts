@@ -10,6 +10,9 @@ const LOGIN_DEPTH_MAX = 4
 /** A login's values that give nobody any power. */
 const NOT_SECRET = /^(account_id|last_refresh|auth_mode|expiry_date|scope|token_type)$/
 
+/** Addresses and instants stand in logins too; files and commits may name them. */
+const ORDINARY_VALUE = /^(https?:\/\/\S+|[^@\s]+@[^@\s]+\.[a-z]+|\d{4}-\d\d-\d\dT[\d:.]+Z?)$/i
+
 /** The worker's own secrets, which no sandbox holds. */
 export type OwnSecrets = () => readonly NamedSecret[]
 
@@ -51,7 +54,7 @@ export function secretsOfCredential(value: NonNullable<RunCredentials['agent']>[
   if (login === undefined) return value === '' ? [] : [value]
   const values = stringsIn(login).map((text) => text.trim())
   return [...new Set(values)]
-    .filter(({ length }) => length >= LOGIN_VALUE_CHARS_MIN)
+    .filter((text) => text.length >= LOGIN_VALUE_CHARS_MIN && !ORDINARY_VALUE.test(text))
     .slice(0, LOGIN_VALUES_MAX)
 }
 

@@ -138,6 +138,12 @@ describe('the secrets of a run', () => {
 
   test('a login has several, and only those that give power', () => {
     expect(secretsOfCredential(credentials.agent.value)).toEqual([`a-${KEY}`])
+    const ordinary = {
+      a: 'ada.lovelace@example.org',
+      b: 'https://issuer.example/x',
+      c: '2026-11-23T10:00:00.000Z',
+    }
+    expect(secretsOfCredential(JSON.stringify({ ...ordinary, key: KEY }))).toEqual([KEY])
     expect(secretsOfCredential('plain-key')).toEqual(['plain-key'])
     expect(secretsOfCredential()).toEqual([])
   })
