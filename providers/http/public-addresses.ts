@@ -12,10 +12,14 @@ const IPV4_BITS = 32
 const IPV6_BITS = 128
 const LOWEST_32_BITS = 0xffff_ffffn
 
-/** Blocks whose addresses also stand for public hosts: a local proxy, or a carrier, translates them. */
+/** Blocks whose addresses also stand for public hosts: a local proxy, a mesh or a carrier translates them. */
 const TRANSLATED_IPV4: readonly string[] = [
-  '100.64.0.0/10', // behind a carrier's translation; one cloud's metadata too
-  '198.18.0.0/15', // benchmarking
+  '100.64.0.0/10', //   behind a carrier's translation; one cloud's metadata too
+  '192.0.2.0/24', //    documentation
+  '198.18.0.0/15', //   benchmarking
+  '198.51.100.0/24', // documentation
+  '203.0.113.0/24', //  documentation
+  '240.0.0.0/4', //     reserved, and the broadcast address
 ]
 
 /** All blocks of IANA's special-purpose registry, and one cloud service address that it lacks. */
@@ -27,13 +31,9 @@ export const NOT_PUBLIC_IPV4: readonly string[] = [
   '169.254.0.0/16', //   link-local; most clouds' metadata
   '172.16.0.0/12', //    private
   '192.0.0.0/24', //     protocol assignments; one cloud's metadata too
-  '192.0.2.0/24', //     documentation
   '192.88.99.0/24', //   relays of 6to4
   '192.168.0.0/16', //   private
-  '198.51.100.0/24', //  documentation
-  '203.0.113.0/24', //   documentation
   '224.0.0.0/4', //      multicast
-  '240.0.0.0/4', //      reserved, and the broadcast address
   ...TRANSLATED_IPV4,
 ]
 

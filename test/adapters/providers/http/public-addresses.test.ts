@@ -103,7 +103,7 @@ describe('addresses that are not public', () => {
 })
 
 test('a translated address counts as public only where proxies that answer for all names are expected', () => {
-  const translated = ['198.18.0.7', '100.64.0.1', '64:ff9b::198.18.0.7']
+  const translated = ['198.18.0.7', '100.64.0.1', '203.0.113.80', '240.1.2.3', '64:ff9b::198.18.0.7']
   expect(translated.filter(isPublic)).toEqual([])
   expect(translated.filter(isPublicOrTranslated)).toEqual(translated)
   expect(['10.0.0.1', '::1', '64:ff9b::a9fe:a9fe', '2002:a00:1::'].filter(isPublicOrTranslated)).toEqual([])
