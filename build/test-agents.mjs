@@ -1,7 +1,7 @@
 /**
  * `npm run test:agents`: runs the tests of test/agents-real with the agents' real programs and local model APIs.
  *
- * Not part of `npm test`, because the programs are large (about 800 MB) and have to be downloaded. The command
+ * Not part of `npm test`, because the programs are large (about 900 MB) and have to be downloaded. The command
  * installs exactly these versions once into `.agents/` of the checkout, apart from the product's own packages, or into
  * /var/tmp where a sandbox cannot show the checkout. The installation runs one script only, which puts claude's
  * program in place. No account and no model are needed. Arguments go to Jest.
@@ -29,6 +29,7 @@ const AGENTS = [
     versionText: '2.1.329 (Claude Code)',
   },
   { name: '@openai/codex', version: '0.169.0', program: 'codex', versionText: 'codex-cli 0.169.0' },
+  { name: '@google/gemini-cli', version: '0.61.0', program: 'gemini', versionText: '0.61.0' },
 ]
 /** npm's messages for an unreachable registry. */
 const OFFLINE_ERRORS =
@@ -75,7 +76,7 @@ function isInstalled({ program, versionText }) {
 
 function install() {
   const wanted = AGENTS.map(({ name, version }) => `${name}@${version}`)
-  console.error(`fetching ${wanted.join(' and ')} into ${folder} (about 800 MB, once) …`)
+  console.error(`fetching ${wanted.join(' and ')} into ${folder} (about 900 MB, once) …`)
   // Removes a partial installation, which would look complete.
   rmSync(packages, { recursive: true, force: true })
   npmInstall(wanted)

@@ -10,6 +10,7 @@ import type { ReportedEvent } from '../../protocol/run.ts'
 import { until } from '../support/until.ts'
 import { type Executed, openRig, type Rig } from './executor-fixture.ts'
 import * as anthropic from './fake-anthropic.ts'
+import * as google from './fake-google.ts'
 import * as openai from './fake-openai.ts'
 import { type Asked, type ModelApi, openModelApi, type Reply } from './model-api.ts'
 import { PLANTED } from './surroundings.ts'
@@ -133,11 +134,9 @@ describe.each(kinds)('$provider', (kind) => {
     // The model received the command's output.
     expect(questions).toContain('has:SWITCHYARD_ARTIFACTS')
     for (const name of NOT_FOR_AGENTS) expect(questions).not.toContain(`has:${name}`)
-    expect(questions).toContain('placeholder-the-worker-adds-the-key')
-    expect(questions).toContain('SEARCHED')
-    expect(questions).not.toMatch(/FOUND [^|]/)
     expect(questions).not.toContain(kind.key.value)
-    expectPrivate(kind, job, done)
+    expectNothingFound(models)
+    expectPrivate(job, done, kind.key)
   })
 
   test('a usage limit fails the run and says when it ends', async () => {
@@ -156,7 +155,7 @@ describe.each(kinds)('$provider', (kind) => {
       expect.objectContaining({ provider: kind.provider, resetsAt: resetsAt.toISOString() }),
     ])
     expect(models.asked.map(({ headers }) => headers.authorization)).toEqual([`Bearer ${credential.value}`])
-    expectPrivate(kind, job, done, credential)
+    expectPrivate(job, done, credential)
   })
 
   test('a cancel ends the agent and its processes soon, and its usage is known', async () => {
@@ -183,7 +182,7 @@ describe.each(kinds)('$provider', (kind) => {
     expect(done.outcome.costs).toHaveLength(1)
     expect(done.outcome.costs[0]?.costUsd).toBeGreaterThanOrEqual(kind.replyUsd * 0.999)
     expect(done.outcome.prUrl).toBeUndefined()
-    expectPrivate(kind, job, done)
+    expectPrivate(job, done, kind.key)
   })
 
   test('an invalid key fails the run with a message that does not contain the key', async () => {
@@ -195,7 +194,7 @@ describe.each(kinds)('$provider', (kind) => {
     expect(done.outcome.error).toMatch(kind.refusedKey)
     expect(eventsOf(done, 'limit')).toEqual([])
     expect(models.asked.map(kind.keyOf)).toContain(kind.key.value)
-    expectPrivate(kind, job, done)
+    expectPrivate(job, done, kind.key)
   })
 })
 
@@ -246,7 +245,7 @@ test.each(kinds)('$provider follows up on its pull request, and the key stays ou
   expect(rig.published(job.branch, 'hello.txt')).toBe('Hello\nGoodbye\n')
   expect(models.asked.map(kind.keyOf)).toEqual(Array(4).fill(kind.key.value))
   expect(JSON.stringify(models.asked[2]?.body)).toContain('Say goodbye as well.')
-  expectPrivate(kind, job, done)
+  expectPrivate(job, done, kind.key)
 })
 
 function followUpOf(job: Job, url: string): Job {
@@ -269,6 +268,24 @@ function followUpOf(job: Job, url: string): Job {
     },
   }
 }
+
+test('agentC completes a run, and the key stays outside', async () => {
+  const key: Credential = { kind: 'api-key', value: 'aisy-secret-of-a-person-0123456789' }
+  const search = ['echo Hello > hello.txt', 'printenv GEMINI_API_KEY', searchFor(key.value)].join('; ')
+  const models = await openAnsweringModel(
+    { path: google.GENERATE },
+    google.runs(search),
+    google.replyText('I said hello.'),
+  )
+  const agent = { provider: 'agentC' as const, model: google.GOOGLE_MODEL, instructions: '', memories: [] }
+  const job = rig.job({ agent, credential: key, description: 'Say hello to everybody, in a file.' })
+  const done = await rig.execute(job)
+  expect([done.outcome.status, done.outcome.error]).toEqual(['completed', undefined])
+  expect(rig.published(job.branch, 'hello.txt')).toBe('Hello\n')
+  expect(models.asked.map(({ headers }) => headers['x-goog-api-key'])).toEqual([key.value, key.value])
+  expectNothingFound(models)
+  expectPrivate(job, done, key)
+})
 
 test('a person resumes the session of agentA without a setup dialog, and no key is left', async () => {
   const [kind] = kinds as readonly [Kind]
@@ -311,7 +328,7 @@ test('agentB works with the login of a plan, which is on no disk afterwards', as
     [`Bearer ${access}`, 'account-of-a-person'],
   ])
   for (const value of [access, 'rt_secret', 'account-of-a-person'])
-    expectPrivate(kind, job, done, { kind: 'login', value })
+    expectPrivate(job, done, { kind: 'login', value })
   expect(rig.kept(job, 'Say hello to everybody')).not.toEqual([])
 })
 
@@ -324,7 +341,7 @@ test('agentB fails of a plan’s login that the vendor refuses, and renews nothi
   expect(done.worked).toMatchObject({ verdict: 'failed', failure: 'credentials' })
   expect(done.worked.reason).toMatch(/^credential of agentB is refused: /)
   expect(models.asked.length).toBeGreaterThan(0)
-  expectPrivate(kind, job, done, { kind: 'login', value: 'rt_secret' })
+  expectPrivate(job, done, { kind: 'login', value: 'rt_secret' })
 })
 
 /** The login file as the agent's own program stores it. */
@@ -396,8 +413,16 @@ function expectSession({ provider }: Kind, { outcome, progress }: Executed): voi
   expect(outcome.agentSessionId).toBe(ids[0])
 }
 
+/** The search inside has run to its end. */
+function expectNothingFound({ asked }: ModelApi): void {
+  const questions = JSON.stringify(asked.map(({ body }) => body))
+  expect(questions).toContain('placeholder-the-worker-adds-the-key')
+  expect(questions).toContain('SEARCHED')
+  expect(questions).not.toMatch(/FOUND [^|]/)
+}
+
 /** The key never entered the sandbox, the worker's secrets are nowhere, and the agent contacted no host itself. */
-function expectPrivate(kind: Kind, job: Job, { outcome, reports }: Executed, credential = kind.key): void {
+function expectPrivate(job: Job, { outcome, reports }: Executed, credential: Credential): void {
   const reportedText = JSON.stringify([outcome, reports, rig.ordered, rig.log.lines])
   expect(reportedText).not.toContain(credential.value)
   expect(reportedText).not.toContain(PLANTED)
@@ -415,13 +440,14 @@ function expectPrivate(kind: Kind, job: Job, { outcome, reports }: Executed, cre
  */
 function searchFor(text: string): string {
   const shifted = text.replace(/[a-y]/g, (letter) => String.fromCharCode(letter.charCodeAt(0) + 1))
-  const key = `$(printf %s '${shifted}' | tr b-z a-y)`
   const places = '/work /home /run /tmp /etc /out /opt /dev/shm'
+  const [key, processes] = ['/dev/shm/search.key', '/dev/shm/search.processes']
   return [
-    `grep -rlaF -D skip -e "${key}" ${places} 2>/dev/null | grep -v '^/dev/shm/search' | sed 's|^|FOUND |'`,
-    `cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' > /dev/shm/search`,
-    `printf %s "${key}" > /dev/shm/search.key; grep -v '^grep' /dev/shm/search | grep -aF -f /dev/shm/search.key | sed 's|^|FOUND |'`,
-    'unlink /dev/shm/search; unlink /dev/shm/search.key; echo SEARCHED',
+    `printf %s '${shifted}' | tr b-z a-y > ${key}`,
+    `grep -rlaF -D skip -f ${key} ${places} 2>/dev/null | grep -v ^${key} | sed 's|^|FOUND |'`,
+    `cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' > ${processes}`,
+    `grep -aF -f ${key} ${processes} | sed 's|^|FOUND |'`,
+    `unlink ${key}; unlink ${processes}; echo SEARCHED`,
   ].join('; ')
 }
 
