@@ -55,6 +55,11 @@ export class CurrentConfig {
     return this.#isFileInvalid
   }
 
+  /** The credentials that are not used, because another origin is configured than the one they were checked for. */
+  get disconnected(): readonly DisconnectedCredential[] {
+    return this.#disconnected
+  }
+
   /** @param checked paths of the credentials that were given and checked for the origins of this configuration */
   adopt(configuration: CompletedConfig, fileText: string | undefined, checked: readonly string[] = []): void {
     this.#configuration = this.#bind(configuration, checked)

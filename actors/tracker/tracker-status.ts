@@ -5,9 +5,11 @@
  * for.
  */
 import type { Clock } from '../../core/ports.ts'
+import { describeTrackerDisconnection } from '../../core/settings/credential-origins.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import type { CurrentConfig } from '../settings/current-config.ts'
 import type { PollRecord } from './ticket-intake.ts'
 import { TRACKER_CONNECTION, type TrackerConnectionContext } from './tracker-connection.machine.ts'
 import { trackerStatusOf } from './tracker-connection.ts'
@@ -20,6 +22,7 @@ export interface TrackerStatusPorts {
   readonly system: Pick<ActorSystem, 'peek'>
   readonly broadcast: Pick<DashboardBroadcast, 'send'>
   readonly pollRecord: () => PollRecord
+  readonly currentConfig: Pick<CurrentConfig, 'disconnected'>
 }
 
 export class TrackerStatusReporter {
@@ -44,8 +47,14 @@ export class TrackerStatusReporter {
     const { system, clock, pollRecord } = this.#ports
     const { lastPollAt, nextPollInMs, seen, eligible } = pollRecord()
     const isWaiting = system.peek(TRACKER_POLL, TRACKER_POLL)?.value === 'waiting'
+    const status = trackerStatusOf(value, context as TrackerConnectionContext)
+    const reason =
+      status.state === 'disconnected'
+        ? describeTrackerDisconnection(this.#ports.currentConfig.disconnected)
+        : undefined
     return {
-      ...trackerStatusOf(value, context as TrackerConnectionContext),
+      ...status,
+      ...(reason === undefined ? {} : { error: reason }),
       ...(lastPollAt === undefined ? {} : { lastPollAt: instant(lastPollAt), seen, eligible }),
       ...(nextPollInMs === undefined || !isWaiting
         ? {}

@@ -95,8 +95,8 @@ function printFacts(output: Output, ...facts: readonly Fact[]): void {
   }
 }
 
-function describeTracker(driver: string, { state, lastPollAt }: TrackerStatus, now: number): string {
-  if (state === 'disconnected') return `${driver}, not connected`
+function describeTracker(driver: string, { state, error, lastPollAt }: TrackerStatus, now: number): string {
+  if (state === 'disconnected') return `${driver}, not connected${error === undefined ? '' : `: ${error}`}`
   if (state !== 'connected') return `${driver}, ${state}`
   const polled = lastPollAt === undefined ? '' : `, polled ${formatAge(now - Date.parse(lastPollAt))} ago`
   return `${driver}, connected${polled}`

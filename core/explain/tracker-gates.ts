@@ -17,7 +17,7 @@ export function judgeTracker({ config, tracker }: ExplainFacts): Gate {
     case 'auth-error':
       return stop('tracker', `${driver} refuses the credential${because}`, connectTrackerCommand(driver))
     case 'disconnected':
-      return stop('tracker', `${driver}, not connected`, connectTrackerCommand(driver))
+      return stop('tracker', `${driver}, not connected${because}`, connectTrackerCommand(driver))
   }
 }
 

@@ -78,6 +78,14 @@ export function bindCredentials(
   return { usable: usable as ServiceConfig, records, disconnected }
 }
 
+/** A sentence without its full stop; undefined while the tracker's own credential may be used. */
+export function describeTrackerDisconnection(all: readonly DisconnectedCredential[]): string | undefined {
+  const found = all.find(({ path }) => TRACKER_FIELDS.includes(path))
+  if (found === undefined) return undefined
+  const { checkedFor, configured } = found
+  return `its credential was checked for ${checkedFor}, and is not sent to ${configured}; connect again, or change the setting back`
+}
+
 // ---- origins ---------------------------------------------------------------------------------------------------------
 
 /** Names the receiver of the tracker's credential. Without an address of its own, a tracker of issues uses the code host's. */

@@ -84,6 +84,8 @@ test('a changed tracker.apiUrl disconnects the key, and changing it back connect
   const answer = await patch(host, { tracker: { apiUrl: evil.url } }, 'tracker.apiUrl')
   expect(JSON.stringify(answer)).not.toContain('apiKey')
   await until('the tracker is disconnected', isState(host, 'disconnected'))
+  const { error } = Object((await host.request('/api/tracker/status')).body)
+  for (const { url } of [own, evil]) expect(error).toContain(url)
   await patch(host, { tracker: { startedState: 'Doing' } })
   expect(host.err()).toMatch(/"setting":"tracker\.apiKey".*checked for another server/)
   expect(readFileSync(join(dataDir, 'config.json'), 'utf8')).toContain(KEY)

@@ -36,7 +36,7 @@ function judgeStatus({ driver }: TrackerSettings, { state, error }: TrackerStatu
     case 'auth-error':
       return fail(`${driver} refuses the credential${because}`, connect)
     case 'disconnected':
-      return fail(`${driver} is not connected`, connect)
+      return fail(`${driver} is not connected${because}`, connect)
   }
 }
 
