@@ -5,7 +5,10 @@ export const UNTIL_MS_MAX = 45_000
 
 /** Pauses for a multiple of the time that the check took, because an expensive check slows down the tested processes. */
 const PAUSE_PER_CHECK = 8
-const PAUSE_MS_MAX = 50
+const PAUSE_PER_CHECK_MS_MAX = 50
+/** A long wait may notice its end a little later, and what it waits for gets the processor. */
+const PAUSE_PER_WAIT = 1 / 16
+const PAUSE_MS_MAX = 100
 
 /** Checks the condition every few milliseconds until it holds; fails with `what` after `ms`. */
 export async function until(
@@ -14,12 +17,15 @@ export async function until(
   ms = UNTIL_MS_MAX,
   everyMs = 5,
 ): Promise<void> {
+  const began = performance.now()
   const end = Date.now() + ms
   for (;;) {
     const asked = performance.now()
     if (await isSo()) return
     if (Date.now() > end) throw new Error(`waited ${ms} ms for: ${what}`)
-    const rest = Math.min(PAUSE_PER_CHECK * (performance.now() - asked), PAUSE_MS_MAX)
-    await new Promise((resolve) => setTimeout(resolve, Math.max(everyMs, rest)))
+    const now = performance.now()
+    const perCheck = Math.min(PAUSE_PER_CHECK * (now - asked), PAUSE_PER_CHECK_MS_MAX)
+    const perWait = Math.min(PAUSE_PER_WAIT * (now - began), PAUSE_MS_MAX)
+    await new Promise((resolve) => setTimeout(resolve, Math.max(everyMs, perCheck, perWait)))
   }
 }
