@@ -346,7 +346,7 @@ describe('a worker', () => {
     const dataDir = join(tempFolder(), 'worker')
     const own = ['--host', `https://127.0.0.1:${port}`, '--data-dir', dataDir]
     const first = runCommand(['worker', ...own, '--token-file', tokenFile, '--fingerprint', fingerprint])
-    const { id } = await waitForOnlyWorker(host, 'the worker is online', isOnline)
+    const { id } = await waitForWorker(host, 'the worker is online', isOnline)
     await until(
       'it knows the key, and has its credential',
       () =>
@@ -360,7 +360,7 @@ describe('a worker', () => {
     await restartHost()
     // The option is not repeated: the data directory holds the pin.
     const second = runCommand(['worker', ...own])
-    expect((await waitForOnlyWorker(host, 'the worker is back', isOnline)).id).toBe(id)
+    expect((await waitForWorker(host, 'the worker is back', isOnline)).id).toBe(id)
     const preview = ['supervise', ...own, '--driver', 'command', '--stop-command', 'false', '--dry-run']
     const supervisor = runCommand(preview)
     await until('the supervisor is answered', () => supervisor.err().includes('would '))
@@ -376,7 +376,7 @@ describe('a worker', () => {
     await second.exit
     const { fingerprint256 } = new X509Certificate(readFileSync(tls.certFile))
     runCommand(['worker', ...own, '--fingerprint', fingerprint256])
-    expect((await waitForOnlyWorker(host, 'the new key is accepted', isOnline)).id).toBe(id)
+    expect((await waitForWorker(host, 'the new key is accepted', isOnline)).id).toBe(id)
   })
 
   test('stays connected while drained by an operator, until enabled again', async () => {
