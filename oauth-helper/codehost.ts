@@ -17,7 +17,7 @@ export interface CodehostApi {
 
 const CODEHOST_NAME = 'the code host'
 /** `repo` for pull requests in private repositories; `workflow` for branches that change workflow files. */
-const SCOPE = 'repo workflow'
+const SCOPE = 'repo'
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
 
 export function createCodehostApi(

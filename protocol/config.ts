@@ -230,6 +230,14 @@ const repo = {
   setup: Type.Optional(text(SCRIPT_CHARS_MAX)),
   instructions: Type.Optional(text(INSTRUCTIONS_CHARS_MAX)),
   draftPulls: Type.Optional(Type.Boolean()),
+  allowWorkflows: Type.Optional(
+    Type.Boolean({ description: 'Changes of CI definitions are pushed; otherwise they are held back.' }),
+  ),
+  orders: Type.Optional(
+    Type.Union([Type.Literal('writers'), boundedList(Name, CONFIG_LIST_MAX)], {
+      description: 'Whose comments a follow-up obeys: writers, or writers and these logins.',
+    }),
+  ),
 }
 
 const connect = {

@@ -117,6 +117,9 @@ export const JobRepo = record('JobRepo', {
   cloneUrl: Type.Optional(Url),
   setup: Type.Optional(text(SCRIPT_CHARS_MAX)),
   hooks: Type.Optional(RepoHooks),
+  allowWorkflows: Type.Optional(
+    Type.Boolean({ description: 'Changes of CI definitions are pushed; otherwise they are held back.' }),
+  ),
 })
 export type JobRepo = Static<typeof JobRepo>
 

@@ -170,13 +170,18 @@ function credentialsFor(provider: AgentProvider, config: ServiceConfig): RunCred
 
 // ---- the rest of the configuration -------------------------------------------------------------------------------
 
-function repoOf(key: string, { remote, cloneUrl, setup }: RepoMapping, defaultBranch: string): JobRepo {
+function repoOf(
+  key: string,
+  { remote, cloneUrl, setup, allowWorkflows }: RepoMapping,
+  defaultBranch: string,
+): JobRepo {
   return {
     key,
     remote,
     defaultBranch,
     ...(cloneUrl === undefined ? {} : { cloneUrl }),
     ...(setup === undefined ? {} : { setup }),
+    ...(allowWorkflows === undefined ? {} : { allowWorkflows }),
   }
 }
 

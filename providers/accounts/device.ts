@@ -24,7 +24,7 @@ import {
 
 const CLOUD_SITE = 'https://github.com'
 const CLOUD_API = 'https://api.github.com'
-const SCOPE = 'repo workflow'
+const SCOPE = 'repo'
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
 const CHECK_URL_ADVICE = 'check that codehost.apiUrl is the address of the code host'
 

@@ -39,7 +39,7 @@ function missingScope(token: string | undefined, { headers }: HttpReply): string
   if (WITHOUT_SCOPES.test(token ?? '')) return undefined
   const scopes = headers['x-oauth-scopes']?.split(',').map((scope) => scope.trim())
   if (scopes === undefined || scopes.includes(NEEDED_SCOPE)) return undefined
-  return `lacks the scope ${NEEDED_SCOPE}; make one that has it, and workflow if workflows are to be changed`
+  return `lacks the scope ${NEEDED_SCOPE}; make one that has it, and workflow only if a repository has allowWorkflows`
 }
 
 /** GitHub writes the expiry as `2026-12-01 08:00:00 UTC`. */

@@ -17,6 +17,9 @@ const COMMAND = `sh -c 'printf "%s\\n" "$@" > "$SWITCHYARD_ARTIFACTS/arguments";
 /** More processes than the setting allows, and fewer than the default. */
 const FORKS = `run sh -c 'for i in $(seq 200); do sleep 5 & done' 2> /out/forks || true; grep -qi fork /out/forks`
 
+const WORKFLOW = '.github/workflows/ci.yml'
+const PATCH = 'held-back-ci-changes.patch'
+
 async function readArtifact(system: LocalSystem, { id }: Run, name: string): Promise<string> {
   const { url, token } = await system.host.waitForLaunch()
   const headers = { authorization: `Bearer ${token}` }
@@ -41,13 +44,16 @@ test(
           setup: 'echo prepared > prepared.txt',
           instructions: 'Speak of lamps.',
           draftPulls: true,
+          allowWorkflows: true,
         },
+        near: { remote: 'acme/plain' },
       },
     })
     system.git('plain', 'branch', 'next', 'main')
+    const workflow = [`write ${WORKFLOW}`, '  on: push', 'commit Add a workflow']
     system.writeTicket(
       'FAR-1',
-      ['run cat prepared.txt', FORKS, 'write a.txt', '  a', 'commit Add a', 'say Done.'],
+      ['run cat prepared.txt', ...workflow, FORKS, 'write a.txt', '  a', 'commit Add a', 'say Done.'],
       {
         repo: 'far',
       },
@@ -55,6 +61,7 @@ test(
     const run = await system.waitForEnd('FAR-1')
     expect([run.status, run.error]).toEqual(['completed', undefined])
     expect(system.pulls('plain')).toEqual([expect.objectContaining({ draft: true, baseBranch: 'next' })])
+    expect(system.git('plain', 'show', `${run.result?.branch}:${WORKFLOW}`)).toContain('on: push')
     const given = await readArtifact(system, run, 'arguments')
     expect(given).toMatch(/^--model\nfar-model$/m)
     expect(given).toMatch(/^--effort\nhigh$/m)
@@ -62,6 +69,17 @@ test(
     // Only a control group with a memory controller limits memory; everywhere the sandbox keeps its limit for later sessions.
     expect(readFileSync(join(system.sandboxOf(run) ?? '', 'sandbox.json'), 'utf8')).toContain(
       '"memoryMib":1500',
+    )
+    // Without allowWorkflows the same change is kept from the code host, and is an artifact of its run.
+    system.writeTicket('NEAR-1', ['write b.txt', '  b', ...workflow, 'say Done.'], { repo: 'near' })
+    const near = await system.waitForEnd('NEAR-1')
+    expect([near.status, near.result?.artifacts]).toEqual(['completed', expect.arrayContaining([PATCH])])
+    expect(await readArtifact(system, near, PATCH)).toContain('+on: push')
+    expect(system.git('plain', 'ls-tree', '-r', '--name-only', near.result?.branch ?? '')).not.toContain(
+      WORKFLOW,
+    )
+    expect(system.pulls('plain')).toContainEqual(
+      expect.objectContaining({ draft: false, body: expect.stringMatching(/^\*\*Held back:\*\*/) }),
     )
   },
   TEST_MS_MAX,

@@ -19,6 +19,7 @@ import type { GitWorkspace } from './checkout.ts'
 import { computeDiffStats } from './diff-stats.ts'
 import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-inside-sandbox.ts'
 import type { CheckedOut, CollectedWork, SandboxCommandResult } from './git-ports.ts'
+import { type CleanWork, holdBackCiChanges } from './held-back-changes.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
 import { createRunRepository, importPack, type RunRepositoryPorts } from './run-repository.ts'
 import { searchCommits } from './search-commits.ts'
@@ -28,7 +29,9 @@ export interface CollectPorts extends RunRepositoryPorts {
   readonly bundleBytesMax?: number
 }
 
-type ImportedWorkspace = Pick<GitWorkspace, 'folders' | 'repository'> & { readonly search: SecretSearch }
+type ImportedWorkspace = Pick<GitWorkspace, 'job' | 'folders' | 'repository'> & {
+  readonly search: SecretSearch
+}
 
 export const BUNDLE_FILE = 'work.bundle'
 const PACK_FILE = 'work.pack'
@@ -98,12 +101,12 @@ export async function collect(
 }
 
 /**
- * Imports the bundle from the exchange folder into a new run repository, and searches it for secrets; for `alternate`
- * see `createRunRepository`.
+ * Imports the bundle from the exchange folder into a new run repository, searches it for secrets, and holds changes of
+ * CI definitions back; for `alternate` see `createRunRepository`.
  */
 export async function importWork(
   ports: CollectPorts,
-  { folders, repository, search }: ImportedWorkspace,
+  { job, folders, repository, search }: ImportedWorkspace,
   from: CheckedOut,
   alternate?: RemoteRepository,
 ): Promise<Result<CollectedWork>> {
@@ -123,7 +126,16 @@ export async function importWork(
   const known = [from.base, ...(from.pushedBefore === undefined ? [] : [from.pushedBefore])]
   const place = { folder: staging.value, staging: folders.staging }
   const searched = await searchCommits(ports.git, { ...place, head, known, search })
-  return searched.ok ? computeDiffStats(ports.git, staging.value, head, from.base) : searched
+  if (!searched.ok) return searched
+  const clean: Result<CleanWork> =
+    job.repo.allowWorkflows === true ? yes({ head }) : await holdBackCiChanges(ports.git, place, head, from)
+  if (!clean.ok) return clean
+  const { heldBack } = clean.value
+  const work =
+    clean.value.head === undefined
+      ? yes(NO_WORK)
+      : await computeDiffStats(ports.git, staging.value, clean.value.head, from.base)
+  return !work.ok || heldBack === undefined ? work : yes({ ...work.value, heldBack })
 }
 
 function bundleInside(

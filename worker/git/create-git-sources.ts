@@ -94,11 +94,20 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
       }),
     publish: ({ collected, ...order }, codehost, mayContinue, signal) =>
       withDiskErrors('publishing', async () => {
-        const { head } = collected
+        const { head, heldBack } = collected
         if (head === undefined) return no('invalid', 'nothing was changed, so there is nothing to publish')
         const repository = resolveRepository(order.job, codehost)
         if (!repository.ok) return repository
-        const publishContext = { ...order, head, repository: repository.value, codehost, mayContinue, signal }
+        const held = heldBack === undefined ? {} : { heldBack }
+        const publishContext = {
+          ...order,
+          ...held,
+          head,
+          repository: repository.value,
+          codehost,
+          mayContinue,
+          signal,
+        }
         return publish({ git, clock, random, ...more }, publishContext)
       }),
     followUps: buildFollowUpSources(options, { git, cache, clock, random, ...more }, prune),

@@ -44,7 +44,7 @@ export async function collectFollowUp(
   if (state !== 'new') return yes({ ...NO_CHANGES, isContained: state === 'nothing' })
   const from = { base: start.base, pushedBefore: start.head }
   const search = createRunSecretSearch(context.job, ports.ownSecrets)
-  const workspace = { folders, repository: repositories.base, search }
+  const workspace = { job: context.job, folders, repository: repositories.base, search }
   const work = await importWork(ports, workspace, from, repositories.head)
   if (!work.ok) return work
   const marked = await filesWithMarkers(ports.git, folders.staging, work.value.head ?? '', start)

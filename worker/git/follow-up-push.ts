@@ -39,16 +39,18 @@ export async function pushFollowUp(
   for (let tries = 1; ; tries++) {
     const collected = await collectFollowUp(ports, context, from)
     if (!collected.ok) return collected
-    const { head, diff, isContained } = collected.value
-    if (head === undefined) return yes({ ...NOTHING_PUSHED, isContained })
+    const { head, diff, isContained, heldBack } = collected.value
+    const held = heldBack === undefined ? {} : { heldBack }
+    if (head === undefined) return yes({ ...NOTHING_PUSHED, isContained, ...held })
     const pushed = await pushWithLease(ports, context, { head, expected: from.head, mayContinue, signal })
     if (!pushed.ok) return pushed
-    if (pushed.value === 'pushed') return yes({ pushed: head, isContained: false, diff })
+    if (pushed.value === 'pushed') return yes({ pushed: head, isContained: false, diff, ...held })
     if (tries === PUSHES_MAX) return branchOvertaken(context.pull)
     const moved = await moveOnto(ports, context, from, signal)
     if (!moved.ok) return moved
     // Another attempt of the same follow-up has already pushed.
-    if (moved.value.state === 'pushed') return yes({ pushed: moved.value.head, isContained: false, diff })
+    if (moved.value.state === 'pushed')
+      return yes({ pushed: moved.value.head, isContained: false, diff, ...held })
     from = moved.value
   }
 }

@@ -48,7 +48,7 @@ const KNOWN_ERRORS: readonly KnownError[] = [
     pattern: /without `?workflow`? scope|refusing to allow .* to create or update workflow/,
     kind: 'forbidden',
     errorKind: 'permanent',
-    hint: 'the token may not change files under .github/workflows; give it the workflow scope, or leave them alone',
+    hint: 'the token may not change files under .github/workflows; give it the workflow scope, or take allowWorkflows of the repository back',
   },
   {
     pattern: /GH001|larger than .*file size limit|exceeds .* limit/i,

@@ -66,6 +66,15 @@ export interface CollectedWork {
     readonly deletions: number
     readonly text: string
   }
+  readonly heldBack?: HeldBackChanges
+}
+
+/** Changes of CI definitions that are not pushed. */
+export interface HeldBackChanges {
+  /** The first of the paths. */
+  readonly paths: readonly string[]
+  /** The changes, as git shows them. */
+  readonly patch: string
 }
 
 export interface PublishedPull {
@@ -159,6 +168,7 @@ export interface FollowUpPushResult {
   /** Whether the newest base already contains the whole branch. */
   readonly isContained: boolean
   readonly diff: CollectedWork['diff'] | undefined
+  readonly heldBack?: HeldBackChanges
 }
 
 export interface FollowUpSources {

@@ -10,7 +10,7 @@ import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { createRunSecretSearch, explainFoundSecret, type OwnSecrets } from '../secrets/run-secrets.ts'
 import type { Git } from './git.ts'
-import type { CheckedOut, LogToRun, PublishedPull, RunFolders } from './git-ports.ts'
+import type { CheckedOut, HeldBackChanges, LogToRun, PublishedPull, RunFolders } from './git-ports.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
 import { pullBody, pullTitle } from './pull-request-text.ts'
 import { NO_COMMIT, pushOnce, readRemoteCommit } from './push.ts'
@@ -30,6 +30,7 @@ export interface PublishContext {
   readonly from: CheckedOut
   readonly head: string
   readonly summary: string
+  readonly heldBack?: HeldBackChanges
   readonly repository: RemoteRepository
   readonly codehost: CodeHost
   readonly mayContinue: () => boolean
@@ -171,14 +172,19 @@ function searchPullText({ ownSecrets }: PublishPorts, context: PublishContext): 
   return no('invalid', explainFoundSecret(search, secret, PULL_TEXT, PULL_TEXT))
 }
 
-function newPullRequest({ job, leaseId, summary }: PublishContext): NewPullRequest {
+function newPullRequest({ job, leaseId, summary, heldBack }: PublishContext): NewPullRequest {
   const { ticket, id } = job.run
   return {
     remote: job.repo.remote,
     head: job.branch,
     base: job.base,
     title: pullTitle(ticket),
-    body: pullBody(ticket, summary, { runId: id, leaseId }, job.codehost?.closesIssue),
+    body: pullBody(
+      ticket,
+      summary,
+      { runId: id, leaseId },
+      { closesIssue: job.codehost?.closesIssue, heldBack },
+    ),
     draft: job.codehost?.draftPulls ?? false,
   }
 }

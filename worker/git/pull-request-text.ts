@@ -7,6 +7,7 @@
 import { runMarker } from '../../core/run/run-marker.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
+import type { HeldBackChanges } from './git-ports.ts'
 
 const TITLE_CHARS_MAX = 240
 /** Code hosts accept about 65,000 characters. */
@@ -18,16 +19,35 @@ export function pullTitle({ identifier, title }: PullSubject): string {
   return truncate(toSingleLine(`${identifier}: ${title}`), TITLE_CHARS_MAX)
 }
 
-/** @param closesIssue the number of the ticket's issue, which the code host closes when the pull request is merged */
+export interface PullBodyOptions {
+  /** The number of the ticket's issue, which the code host closes when the pull request is merged. */
+  readonly closesIssue?: number | undefined
+  readonly heldBack?: HeldBackChanges | undefined
+}
+
+/** The name of the run's artifact with the changes that were not pushed. */
+export const HELD_BACK_ARTIFACT = 'held-back-ci-changes.patch'
+
+/** The sentence for the run's log. */
+export const describeHeldBack = ({ paths }: HeldBackChanges): string =>
+  `held back, because CI definitions run with the repository's secrets: ${paths.join(', ')}; see the artifact ${HELD_BACK_ARTIFACT}, or set allowWorkflows for the repository`
+
+/** Stands before everything else in a pull request or comment. */
+export function heldBackNotice({ paths }: HeldBackChanges): string {
+  const names = paths.map((path) => `\`${path.replaceAll('`', "'")}\``).join(', ')
+  return `**Held back:** changes of CI definitions (${names}) are not part of this branch, because they would run with the repository’s secrets before anybody has read them. They are in the run’s artifact \`${HELD_BACK_ARTIFACT}\`; \`allowWorkflows\` of the repository’s settings lets them through.`
+}
+
 export function pullBody(
   ticket: PullSubject,
   summary: string,
   run: { readonly runId: string; readonly leaseId: string },
-  closesIssue?: number,
+  { closesIssue, heldBack }: PullBodyOptions = {},
 ): string {
   const text = truncate(neutralizeMarkup(summary).trim(), SUMMARY_CHARS_MAX)
   const subject = closesIssue === undefined ? `Ticket: ${ticketLink(ticket)}` : `Closes #${closesIssue}`
-  return [...(text === '' ? [] : [text]), subject, runMarker(run)].join('\n\n')
+  const notices = heldBack === undefined ? [] : [heldBackNotice(heldBack)]
+  return [...notices, ...(text === '' ? [] : [text]), subject, runMarker(run)].join('\n\n')
 }
 
 /** Links only http(s) addresses; other addresses, such as files on the host, are useless to readers. */

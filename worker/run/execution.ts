@@ -39,6 +39,7 @@ import { PhaseReporter } from './phase-reporter.ts'
 import { isolationOf, sandboxAgentOf } from './sandbox-metadata.ts'
 import { SandboxSession, type ScriptEnd } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
+import { reportTextArtifact } from './text-artifact.ts'
 import type { AgentRequest, PublishedWork, WorkPlan } from './work-plan.ts'
 
 export interface RunExecutionOptions {
@@ -88,6 +89,8 @@ export class RunExecution implements Execution {
   readonly #search: SecretSearch
   #currentPhase: Promise<unknown> = Promise.resolve()
   #isRetained = false
+  #agentArtifacts: readonly string[] = []
+  readonly #ownArtifacts: string[] = []
 
   constructor(options: RunExecutionOptions) {
     this.#reporter = new PhaseReporter(options.reporter)
@@ -168,6 +171,7 @@ export class RunExecution implements Execution {
         this.#reporter.phase = 'publish'
         const costs = await this.#reportSpending()
         const outputs = await this.#orFallback(this.#collectOutputs(), () => NO_OUTPUTS)
+        this.#agentArtifacts = outputs.artifacts
         const judged = this.#judgeSecrets(agentOutcome, outputs)
         const published = await this.#orFallback(this.#publishWork(judged), (reason) => no('failed', reason))
         return await this.#buildOutcome(judged, costs, outputs, published)
@@ -388,6 +392,7 @@ export class RunExecution implements Execution {
     const published = await this.#plan.publish({
       session,
       agentSummary: this.#agentSummary(),
+      addArtifact: (name, text) => this.#addArtifact(name, text),
       mayContinue: () => this.#stopRequest === undefined,
       signal: this.#abort.signal,
       afterPush: { mayContinue: () => !this.#finalAbort.signal.aborted, signal: this.#finalAbort.signal },
@@ -397,6 +402,13 @@ export class RunExecution implements Execution {
       this.#options.onProgress(progress)
     }
     return published
+  }
+
+  /** The agent may have written an artifact of the same name. */
+  #addArtifact(name: string, text: string): void {
+    const free = this.#agentArtifacts.includes(name) ? `switchyard-${name}` : name
+    reportTextArtifact(this.#reporter, this.#instant(), free, text)
+    this.#ownArtifacts.push(free)
   }
 
   async #buildOutcome(
@@ -413,7 +425,7 @@ export class RunExecution implements Execution {
       ...statusOf(agentOutcome, published, this.#stopRequest),
       costs: [...costs],
       result: {
-        artifacts: [...artifacts],
+        artifacts: [...artifacts, ...this.#ownArtifacts],
         ...(summary === '' ? {} : { summary: truncateToChars(summary, PROSE_CHARS_MAX) }),
         ...(branch === undefined ? {} : { branch }),
         ...(prUrl === undefined ? {} : { prUrl }),

@@ -6,7 +6,7 @@ import { followUpMarker } from '../../core/run/follow-up.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
-import { neutralizeMarkup } from '../git/pull-request-text.ts'
+import { heldBackNotice, neutralizeMarkup } from '../git/pull-request-text.ts'
 
 /** Code hosts accept about 65,000 characters. */
 const SUMMARY_CHARS_MAX = 40_000
@@ -29,7 +29,8 @@ export function followUpText({ pull, start, pushResult, agentSummary }: FollowUp
     start.state === 'pushed'
       ? `The branch was brought up to date with ${base}.`
       : `${describeRebase(base, start, pushResult)} ${describePush(pushResult)}`
-  return summary === '' ? outcome : `${outcome}\n\n${summary}`
+  const notices = pushResult.heldBack === undefined ? [] : [heldBackNotice(pushResult.heldBack)]
+  return [...notices, outcome, ...(summary === '' ? [] : [summary])].join('\n\n')
 }
 
 export function followUpBody(text: string, id: string): string {

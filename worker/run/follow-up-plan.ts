@@ -14,6 +14,7 @@ import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { Job, JobFollowUp, JobPull } from '../../protocol/frames.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
+import { describeHeldBack, HELD_BACK_ARTIFACT } from '../git/pull-request-text.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { followUpBody, followUpText } from './follow-up-comment-text.ts'
 import { buildFollowUpPrompt, openRemarks } from './follow-up-prompt.ts'
@@ -147,7 +148,12 @@ export class FollowUpPlan implements WorkPlan {
         : request.agentSummary
     const pushResult = await this.#push(request, start)
     if (!pushResult.ok) return pushResult
-    if (pushResult.value.diff !== undefined) request.session.log(pushResult.value.diff.text)
+    const { diff, heldBack } = pushResult.value
+    if (diff !== undefined) request.session.log(diff.text)
+    if (heldBack !== undefined) {
+      request.session.log(describeHeldBack(heldBack))
+      request.addArtifact(HELD_BACK_ARTIFACT, heldBack.patch)
+    }
     const text = followUpText({ pull: this.#pull, start, pushResult: pushResult.value, agentSummary })
     if (pushResult.value.pushed === undefined && this.agentRequest() === undefined && !hadSummary) {
       request.session.log(`${text} There is nothing to say on the pull request.`)

@@ -2,6 +2,7 @@
 import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { CheckedOut } from '../git/git-ports.ts'
+import { describeHeldBack, HELD_BACK_ARTIFACT } from '../git/pull-request-text.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { buildPrompt } from './prompt.ts'
 import type { SandboxSession } from './sandbox-session.ts'
@@ -57,6 +58,7 @@ export class NewRunPlan implements WorkPlan {
   async publish({
     session,
     agentSummary,
+    addArtifact,
     mayContinue,
     signal,
   }: PublishRequest): Promise<Result<PublishedWork | undefined>> {
@@ -67,6 +69,11 @@ export class NewRunPlan implements WorkPlan {
     const collected = await gitSources.collect(job, session.folders, session, checkedOut)
     if (!collected.ok) return collected
     if (collected.value.diff.text !== '') session.log(collected.value.diff.text)
+    const { heldBack } = collected.value
+    if (heldBack !== undefined) {
+      session.log(describeHeldBack(heldBack))
+      addArtifact(HELD_BACK_ARTIFACT, heldBack.patch)
+    }
     if (collected.value.head === undefined) return yes(undefined)
     const codehost = codehostFor(job)
     if (!codehost.ok) return codehost

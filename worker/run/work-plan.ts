@@ -26,6 +26,8 @@ export interface PublishRequest extends PublishGuard {
   readonly session: SandboxSession
   /** The agent's last message. */
   readonly agentSummary: string
+  /** Adds an artifact that the worker made, not the agent. */
+  readonly addArtifact: (name: string, text: string) => void
   /** The guard for the steps after a push: a cancelled follow-up may still post the comment that explains its push. */
   readonly afterPush: PublishGuard
 }

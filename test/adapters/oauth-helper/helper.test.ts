@@ -194,7 +194,7 @@ describe('the device flow', () => {
     expect(upstream.asked).toMatchObject([
       {
         path: '/login/device/code',
-        form: { client_id: SECRETS.CODEHOST_CLIENT_ID, scope: 'repo workflow' },
+        form: { client_id: SECRETS.CODEHOST_CLIENT_ID, scope: 'repo' },
       },
     ])
   })
@@ -203,7 +203,7 @@ describe('the device flow', () => {
     ['pending', 200, { error: 'authorization_pending', error_uri: 'https://docs.example/x' }],
     ['asked to slow down', 200, { error: 'slow_down', interval: 10 }],
     ['pending, with the standard’s status', 400, { error: 'authorization_pending' }],
-    ['confirmed', 200, { access_token: 'gho_x', token_type: 'bearer', scope: 'repo,workflow' }],
+    ['confirmed', 200, { access_token: 'gho_x', token_type: 'bearer', scope: 'repo' }],
   ])('while %s the code host’s own fields are passed on', async (_what, status, body) => {
     const { post, upstream } = await startHelper()
     upstream.answer = { status, body }

@@ -1,0 +1,182 @@
+/**
+ * `holdBackCiChanges` takes changes of CI definitions out of a run's commits before they are pushed.
+ *
+ * A code host runs such a definition with the repository's secrets as soon as it is pushed, before anybody has read it.
+ * The commits are written anew without these paths, outside the sandbox; a commit that changed nothing else is dropped.
+ * Definitions that a person changed on the same branch stay.
+ */
+import { createWriteStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { no, type Result, yes } from '../../core/result.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import type { Git, GitCall } from './git.ts'
+import type { CheckedOut, HeldBackChanges } from './git-ports.ts'
+
+/** Files and folders at the root of a repository that a code host or a CI service executes. */
+export const CI_PATHS: readonly string[] = [
+  ...['.github/workflows', '.github/actions', '.gitea/workflows', '.forgejo/workflows'],
+  ...['.gitlab-ci.yml', '.gitlab-ci.yaml', '.gitlab/ci', '.circleci', '.buildkite', '.travis.yml'],
+  ...['.drone.yml', '.woodpecker', '.woodpecker.yml', '.woodpecker.yaml', '.cirrus.yml', '.cirrus.star'],
+  ...['.semaphore', '.teamcity', '.tekton', '.builds', '.build.yml', 'Jenkinsfile'],
+  ...['azure-pipelines.yml', 'azure-pipelines.yaml', '.azure-pipelines', 'bitbucket-pipelines.yml'],
+  ...['appveyor.yml', '.appveyor.yml', 'buildspec.yml', 'cloudbuild.yaml', 'cloudbuild.yml'],
+]
+
+const LOCAL_MS_MAX = 60_000
+const PATCH_CHARS_MAX = 1024 * 1024
+const PATHS_NAMED_MAX = 20
+const HELD_REF = 'refs/switchyard/held-back'
+const ONLY_CI = CI_PATHS.map((path) => `:(top,literal)${path}`)
+const WITHOUT_CI = [':(top)', ...CI_PATHS.map((path) => `:(top,literal,exclude)${path}`)]
+
+export interface HeldBackPlace {
+  /** The run repository. */
+  readonly folder: string
+  readonly staging: string
+}
+
+export interface CleanWork {
+  /** undefined: nothing else was changed. */
+  readonly head: string | undefined
+  /** undefined: no definition was changed. */
+  readonly heldBack?: HeldBackChanges
+}
+
+export async function holdBackCiChanges(
+  git: Git,
+  place: HeldBackPlace,
+  head: string,
+  from: CheckedOut,
+): Promise<Result<CleanWork>> {
+  const allowed = await readAllowed(git, place.folder, from)
+  if (!allowed.ok) return allowed
+  const changed = await differingPaths(git, place.folder, head, allowed.value)
+  if (!changed.ok) return changed
+  if (changed.value.length === 0) return yes({ head })
+  const patch = await git.runChecked('reading the changed CI definitions', {
+    ...local(place.folder, [...DIFF, '--full-index', from.base, head, '--', ...ONLY_CI]),
+    outputCharsMax: PATCH_CHARS_MAX,
+  })
+  if (!patch.ok) return patch
+  const heldBack = {
+    paths: changed.value.slice(0, PATHS_NAMED_MAX).map((path) => printable(path)),
+    patch: patch.value.output,
+  }
+  const clean = await rewriteWithoutCi(git, place, head, from)
+  if (!clean.ok) return clean
+  const left = await differingPaths(git, place.folder, clean.value ?? from.base, allowed.value)
+  if (!left.ok) return left
+  if (left.value.length === 0) return yes({ head: clean.value, heldBack })
+  return no(
+    'conflict',
+    `the agent's changes of CI definitions (${heldBack.paths.join(', ')}) can't be taken out of its commits, so nothing was pushed; undo them in the sandbox, or set allowWorkflows for the repository`,
+  )
+}
+
+const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-renames', '--no-color']
+
+const local = (folder: string, args: readonly string[]): GitCall => ({
+  args,
+  folder,
+  isUntrusted: true,
+  timeoutMs: LOCAL_MS_MAX,
+})
+
+// ---- what the branch may hold ----------------------------------------------------------------------------------------
+
+/** Mode and object of each CI definition, by path. */
+type Definitions = ReadonlyMap<string, string>
+
+/** The definitions of the base, and those that the branch had changed before this run. */
+async function readAllowed(
+  git: Git,
+  folder: string,
+  { base, pushedBefore }: CheckedOut,
+): Promise<Result<Definitions>> {
+  const ofBase = await readDefinitions(git, folder, base)
+  if (!ofBase.ok || pushedBefore === undefined || pushedBefore === base) return ofBase
+  const fork = await git.run(local(folder, ['merge-base', base, pushedBefore]))
+  if (!fork.ok) return fork
+  const before = await readDefinitions(git, folder, pushedBefore)
+  const atFork = await readDefinitions(git, folder, fork.value.output.trim() || base)
+  if (!before.ok) return before
+  if (!atFork.ok) return atFork
+  const allowed = new Map(ofBase.value)
+  for (const path of new Set([...before.value.keys(), ...atFork.value.keys()])) {
+    const own = before.value.get(path)
+    if (own === atFork.value.get(path)) continue
+    if (own === undefined) allowed.delete(path)
+    else allowed.set(path, own)
+  }
+  return yes(allowed)
+}
+
+async function readDefinitions(git: Git, folder: string, commit: string): Promise<Result<Definitions>> {
+  const listed = await git.runChecked('listing the CI definitions', {
+    ...local(folder, ['ls-tree', '-r', '-z', '--full-tree', commit, '--', ...CI_PATHS]),
+    outputCharsMax: PATCH_CHARS_MAX,
+  })
+  if (!listed.ok) return listed
+  const lines = listed.value.output.split('\0').filter((line) => line !== '')
+  return yes(
+    new Map(lines.map((line) => [line.slice(line.indexOf('\t') + 1), line.slice(0, line.indexOf('\t'))])),
+  )
+}
+
+async function differingPaths(
+  git: Git,
+  folder: string,
+  head: string,
+  allowed: Definitions,
+): Promise<Result<readonly string[]>> {
+  const read = await readDefinitions(git, folder, head)
+  if (!read.ok) return read
+  const all = [...new Set([...read.value.keys(), ...allowed.keys()])].sort()
+  return yes(all.filter((path) => read.value.get(path) !== allowed.get(path)))
+}
+
+// ---- writing the commits anew ----------------------------------------------------------------------------------------
+
+/** Returns the new head; undefined when no commit is left. Authors, dates and messages stay. */
+async function rewriteWithoutCi(
+  git: Git,
+  { folder, staging }: HeldBackPlace,
+  head: string,
+  { base, pushedBefore }: CheckedOut,
+): Promise<Result<string | undefined>> {
+  const named = await git.runChecked('naming the work', local(folder, ['update-ref', HELD_REF, head]))
+  if (!named.ok) return named
+  const stream = join(staging, 'held-back.stream')
+  const known = [base, ...(pushedBefore === undefined ? [] : [pushedBefore])].map((commit) => `^${commit}`)
+  const exported = await git.runChecked('reading the commits', {
+    ...local(folder, [
+      'fast-export',
+      '--reference-excluded-parents',
+      ...['--no-data', '--reencode=no', '--signed-tags=strip'],
+      ...[HELD_REF, ...known, '--', ...WITHOUT_CI],
+    ]),
+    readOutput: (output) => pipeline(output, createWriteStream(stream, { mode: 0o600 })),
+  })
+  if (!exported.ok) return exported
+  // Without a commit the stream leaves the reference as it is.
+  await git.run(local(folder, ['update-ref', '-d', HELD_REF]))
+  const imported = await git.runChecked('writing the commits anew', {
+    ...local(folder, ['fast-import', '--quiet', '--force']),
+    input: stream,
+  })
+  await rm(stream, { force: true })
+  if (!imported.ok) return imported
+  const found = await git.run(local(folder, ['rev-parse', '--verify', '--quiet', HELD_REF]))
+  if (!found.ok) return found
+  const commit = found.value.output.trim()
+  if (commit === '' || commit === base || commit === pushedBefore) return yes(undefined)
+  const same = await git.run(local(folder, [...DIFF, '--quiet', commit, head, '--', ...WITHOUT_CI]))
+  if (!same.ok) return same
+  if (same.value.code === 0) return yes(commit)
+  return no(
+    'failed',
+    'the commits could not be written anew without the CI definitions, so nothing was pushed',
+  )
+}
