@@ -27,6 +27,7 @@ import {
   RUN_MEMORIES_FACT_CHARS_MAX,
   RUN_MEMORIES_FACTS_MAX,
   SCRIPT_CHARS_MAX,
+  UNHEARD_NAMED_MAX,
   USAGE_ENTRIES_MAX,
   WORKER_FRAME_KEYS_MAX,
   WORKER_LEASES_MAX,
@@ -170,6 +171,7 @@ export const JobPull = record('JobPull', {
   threads: boundedList(PullThread, FOLLOW_UP_ITEMS_MAX),
   reviews: boundedList(PullReview, FOLLOW_UP_ITEMS_MAX),
   comments: boundedList(PullComment, FOLLOW_UP_ITEMS_MAX),
+  unheard: Type.Optional(boundedList(Name, UNHEARD_NAMED_MAX)),
 })
 export type JobPull = Static<typeof JobPull>
 

@@ -28,6 +28,11 @@ import {
 } from './schema-helpers.ts'
 
 const Prose = text(PROSE_CHARS_MAX)
+const AuthorMayWrite = Type.Optional(
+  Type.Boolean({
+    description: 'Whether the author may write to the repository. Absent: the code host has no strangers.',
+  }),
+)
 
 export const CodehostRepo = record('CodehostRepo', {
   fullName: Name,
@@ -59,6 +64,7 @@ export type PullSummary = Static<typeof PullSummary>
 export const PullComment = record('PullComment', {
   id: ForeignId,
   author: Name,
+  authorMayWrite: AuthorMayWrite,
   body: Prose,
   createdAt: Instant,
   url: Link,
@@ -68,6 +74,7 @@ export type PullComment = Static<typeof PullComment>
 export const PullReview = record('PullReview', {
   id: ForeignId,
   author: Name,
+  authorMayWrite: AuthorMayWrite,
   state: Name,
   body: Prose,
   submittedAt: Instant,

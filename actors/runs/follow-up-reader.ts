@@ -10,6 +10,7 @@ import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
 import type { PullDiscussion } from '../../core/run/follow-up.ts'
+import type { RepoMapping } from '../../protocol/config.ts'
 import {
   FOLLOW_UP_FRESH_MS,
   FOLLOW_UP_READS_AT_ONCE,
@@ -34,6 +35,8 @@ export interface FollowUpReaderPorts {
   readonly onPullState: (runId: string, url: string, state: PullState) => void
   /** Keys of the remarks that earlier follow-ups of this pull request answered; undefined when they are not known. */
   readonly answered: (runId: string, url: string) => ReadonlySet<string> | undefined
+  /** Whose remarks the repository's follow-ups obey. */
+  readonly ordersOf: (run: Run, place: PullReference) => RepoMapping['orders']
   /** Called when the pull request can't be followed up any more. */
   readonly onPullGone: (runId: string, reason: string) => void
 }
@@ -204,7 +207,9 @@ export class FollowUpReader {
       if (!pulls.ok) return pulls
       const place = this.#ports.placeOf(run, pulls.value)
       if (!place.ok) return place
-      return await readPull(pulls.value, place.value, url, this.#ports.answered(run.id, url))
+      const { answered, ordersOf } = this.#ports
+      const orders = ordersOf(run, place.value)
+      return await readPull(pulls.value, place.value, url, answered(run.id, url), orders)
     } catch (error) {
       this.#ports.log.error({ url, err: error }, 'a pull request could not be read')
       return no('failed', SERVICE_FAILED)

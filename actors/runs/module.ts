@@ -2,6 +2,7 @@
  * The modules about runs: their records and events, the runs themselves, what stands between a queued run and a worker,
  * and what is done for a run at its code host and its bucket.
  */
+import { chooseRepoOfPull } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule } from '../host-context.ts'
 import { effectHandlers } from '../runtime/module.ts'
@@ -132,6 +133,10 @@ export const jobsModule = defineHostModule({
       ...context,
       placeOf: (run, codeHost) => runPulls.confirmedAt(run, codeHost),
       answered: (runId, url) => answeredRemarks.answered(runId, url),
+      ordersOf: ({ ticket }, { remote }) => {
+        const repo = chooseRepoOfPull(remote, ticket, context.config().repos)
+        return repo.ok ? repo.value.mapping.orders : undefined
+      },
       onWaitReasonChanged: (runId) => publish({ view: 'wait reason', key: runId }),
       onPullState: (runId, url, state) => runs.onPullState(runId, url, state),
       onPullGone: (runId, reason) => void runs.send(runId, { type: 'pull gone', at: instant(), reason }),

@@ -7,7 +7,7 @@
  * follow-ups received.
  */
 import { createHash } from 'node:crypto'
-import type { ServiceConfig } from '../../protocol/config.ts'
+import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import { JOB_DISCUSSION_BYTES_MAX } from '../../protocol/limits.ts'
@@ -18,6 +18,7 @@ import type { PullBranches, PullDetailFacts } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
 import { isSameName } from '../tickets/names.ts'
 import { chooseRepo, type RepoChoice } from '../tickets/repo.ts'
+import { selectOrders } from './orders.ts'
 import { trimDiscussion } from './trim-discussion.ts'
 
 /** The marker in a follow-up's comment, by which a retry finds the comment and does not write it again. */
@@ -84,22 +85,23 @@ export function remarkKeys({ comments, reviews }: Pick<JobPull, 'comments' | 're
 
 /**
  * Selects the remarks for a follow-up. `url`: the pull request's URL in the run. `answered`: keys of remarks that
- * earlier follow-ups received, when they are known. Refuses when there is no branch to push to.
+ * earlier follow-ups received, when they are known. `orders`: whose remarks count. Refuses when there is no branch to push to.
  */
 export function readDiscussion(
   url: string,
   detail: PullDetailFacts,
   origin: PullBranches,
   answered?: ReadonlySet<string>,
+  orders?: RepoMapping['orders'],
 ): Result<PullDiscussion> {
   const { headRemote, headBranch, baseBranch } = origin
   if (headRemote === undefined)
     return no('gone', 'the repository that its branch lies in is gone, so nothing can be pushed to it')
   if (headBranch === '' || baseBranch === '')
     return no('gone', 'the code host does not say which branches its pull request is of')
-  const { threads } = detail.conversation
-  const reviews = detail.conversation.reviews.filter(asksForSomething)
-  const comments = detail.conversation.comments.filter((comment) => !isOwnComment(comment))
+  const { threads, unheard, ...obeyed } = selectOrders(detail.conversation, orders)
+  const reviews = obeyed.reviews.filter(asksForSomething)
+  const comments = obeyed.comments.filter((comment) => !isOwnComment(comment))
   const since = answeredUntil(detail)
   const isNew = (at: string, key: string) => (answered === undefined ? at >= since : !answered.has(key))
   const pull: JobPull = {
@@ -111,6 +113,7 @@ export function readDiscussion(
     threads: threads.filter(({ resolved }) => !resolved).flatMap(withoutOwnComments),
     reviews: reviews.filter((review) => isNew(review.submittedAt, keyOfReview(review))),
     comments: comments.filter((comment) => isNew(comment.createdAt, keyOfComment(comment))),
+    ...(unheard.length === 0 ? {} : { unheard: [...unheard] }),
   }
   const fresh = new Set(remarkKeys(pull))
   const known = remarkKeys({ comments, reviews }).filter((key) => !fresh.has(key))

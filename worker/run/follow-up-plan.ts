@@ -222,6 +222,11 @@ export class FollowUpPlan implements WorkPlan {
     session.log(lines[state])
     if (preserved.length > 0)
       session.log(`work that existed only in this sandbox is preserved inside: ${preserved.join(', ')}`)
+    const { unheard = [] } = this.#pull
+    if (unheard.length > 0)
+      session.log(
+        `left out what ${unheard.join(', ')} said: they may not write to ${this.#job.repo.remote}; name them in repos.${this.#job.repo.key}.orders to have it obeyed`,
+      )
     if (this.agentRequest() === undefined) session.log('there is nothing for an agent to do')
   }
 

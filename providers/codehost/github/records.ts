@@ -68,6 +68,10 @@ export function toRecords<T>(items: readonly unknown[], read: (item: unknown) =>
 
 // ---- conversation ---------------------------------------------------------------------------------------------------
 
+/** GitHub says how an author relates to the repository, and names no rights. */
+const WRITERS: ReadonlySet<string> = new Set(['OWNER', 'MEMBER', 'COLLABORATOR'])
+export const mayWrite = (association: unknown): boolean => WRITERS.has(asText(association))
+
 /** `pullUrl`: address of a comment without one of its own. */
 export function toComment(comment: unknown, pullUrl: string): PullComment | undefined {
   const id = readId(comment)
@@ -76,6 +80,7 @@ export function toComment(comment: unknown, pullUrl: string): PullComment | unde
   return {
     id,
     author: readLogin(readField(comment, 'user')),
+    authorMayWrite: mayWrite(readField(comment, 'author_association')),
     body: asText(readField(comment, 'body'), PROSE_CHARS_MAX),
     createdAt,
     url: asLink(readField(comment, 'html_url')) ?? pullUrl,
@@ -90,6 +95,7 @@ export function toReview(review: unknown): PullReview | undefined {
   return {
     id,
     author: readLogin(readField(review, 'user')),
+    authorMayWrite: mayWrite(readField(review, 'author_association')),
     state: asText(readField(review, 'state')),
     body: asText(readField(review, 'body'), PROSE_CHARS_MAX),
     submittedAt,

@@ -17,7 +17,7 @@ import type { PullComment, PullThread } from '../../../protocol/pulls.ts'
 import { ownerOf } from '../remote-name.ts'
 import type { GithubApi } from './api.ts'
 import { asInstant, asLink, asList, asPositiveInteger, asText, readField, readLogin } from './fields.ts'
-import { toRecords } from './records.ts'
+import { mayWrite, toRecords } from './records.ts'
 
 const THREADS_PER_PAGE = 100
 /** Newest comments of a thread, besides its first one. */
@@ -34,8 +34,8 @@ const THREADS_QUERY = `query Threads($owner: String!, $name: String!, $n: Int!, 
         pageInfo { hasPreviousPage startCursor }
         nodes {
           id isResolved path line originalLine
-          began: comments(first: 1) { nodes { id body diffHunk createdAt url author { login } } }
-          comments(last: ${THREAD_COMMENTS_MAX}) { nodes { id body diffHunk createdAt url author { login } } }
+          began: comments(first: 1) { nodes { id body diffHunk createdAt url author { login } authorAssociation } }
+          comments(last: ${THREAD_COMMENTS_MAX}) { nodes { id body diffHunk createdAt url author { login } authorAssociation } }
         }
       }
     }
@@ -147,7 +147,9 @@ function toThreadComment(node: unknown, thread: string): PullComment | undefined
   const [createdAt, url] = [asInstant(readField(node, 'createdAt')), asLink(readField(node, 'url'))]
   if (id.length > ID_CHARS_MAX || createdAt === undefined || url === undefined) return undefined
   const body = asText(readField(node, 'body'), PROSE_CHARS_MAX)
-  return { id, author: readLogin(readField(node, 'author')), body, createdAt, url }
+  const author = readLogin(readField(node, 'author'))
+  const authorMayWrite = mayWrite(readField(node, 'authorAssociation'))
+  return { id, author, authorMayWrite, body, createdAt, url }
 }
 
 /** GraphQL sends large ids as text. */

@@ -159,9 +159,12 @@ type PullRequestReviewCommentConnection {
 }
 type PullRequestReviewCommentEdge { cursor: String! node: PullRequestReviewComment }
 
+enum CommentAuthorAssociation { COLLABORATOR CONTRIBUTOR FIRST_TIMER FIRST_TIME_CONTRIBUTOR MANNEQUIN MEMBER NONE OWNER }
+
 type PullRequestReviewComment implements Node {
   id: ID!
   author: Actor
+  authorAssociation: CommentAuthorAssociation!
   body: String!
   createdAt: DateTime!
   databaseId: Int

@@ -12,7 +12,7 @@ import {
   type ReviewComment,
   type Thread,
 } from './records.ts'
-import { instant, maybeInstant, repoPage } from './repo-shapes.ts'
+import { associationOf, instant, maybeInstant, repoPage } from './repo-shapes.ts'
 import type { GithubViewer, GithubWorld } from './world.ts'
 
 export interface GraphqlContext {
@@ -275,6 +275,7 @@ export async function commentView(
     __typename: 'PullRequestReviewComment',
     id: sight.world.nodeId('PRRC', comment.id, comment),
     author: loginView(sight, comment.author),
+    authorAssociation: associationOf(sight, issue.repo, comment.author),
     body: comment.body,
     createdAt: instant(comment.createdMs),
     databaseId: comment.id,

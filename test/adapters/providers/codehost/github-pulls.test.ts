@@ -276,7 +276,14 @@ describe('one pull request', () => {
         files: [{ path: 'a.ts', previousPath: 'b.ts', status: 'renamed', patch: '@@' }],
         commits: [{ sha: SHA, author: 'Ada' }],
         conversation: {
-          comments: [{ author: 'ghost', body: 'Hm', url: 'https://github.com/ada/lamps/pull/12' }],
+          comments: [
+            {
+              author: 'ghost',
+              authorMayWrite: false,
+              body: 'Hm',
+              url: 'https://github.com/ada/lamps/pull/12',
+            },
+          ],
           reviews: [{ author: 'eve', state: 'APPROVED' }],
           threads: [
             { id: 'PRRT_1', resolved: true, line: 7, diffHunk: '@@', comments: [{ author: 'ghost' }] },

@@ -1,0 +1,67 @@
+/** Tests of what an agent's text may do on a code host: be read. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { neutralizeMarkup, pullBody } from '../../../worker/git/pull-request-text.ts'
+
+/** The invisible character is shown as `·`. */
+const shown = (text: string): string => neutralizeMarkup(text).replaceAll('\u200b', '·')
+
+test.each<[string, string, string]>([
+  ['a mention', 'Thanks @octocat and @org/team!', 'Thanks @·octocat and @·org/team!'],
+  ['a mention in emphasis', '_@octocat_', '_@·octocat_'],
+  ['an address of mail', 'write to ada@example.com', 'write to ada@example.com'],
+  ['a scope in a code span', 'add `@types/node`', 'add `@·types/node`'],
+  ['a closing word', 'Fixes #12, closes: other/repo#3', 'Fixes ·#12, closes: ·other/repo#3'],
+  [
+    'one with an address',
+    'resolved https://github.com/a/b/issues/1',
+    'resolved ·https://github.com/a/b/issues/1',
+  ],
+  ['a reference alone', 'as in #12', 'as in #12'],
+  ['a remote image', '![x](https://evil.example/?q=1)', '!·[x](https://evil.example/?q=1)'],
+  ['an image of HTML', '<img src="https://evil.example">', '<·img src="https://evil.example">'],
+  ['a type in a code span', '`Promise<void>`', '`Promise<·void>`'],
+  ['a comparison', 'a < b, 1<2', 'a < b, 1<2'],
+  ['a comment', 'x <!-- y -->', 'x &lt;!-- y -->'],
+])('%s', (_, text, expected) => {
+  expect(shown(text)).toBe(expected)
+})
+
+test('a block of code stays as it is, up to its end', () => {
+  const block = '```ts\nimport { x } from "@a/b" // fixes #1\nconst y = <T>(x: T) => x\n```'
+  expect(shown(`Run:\n${block}\nthen @ada`)).toBe(`Run:\n${block}\nthen @·ada`)
+  expect(shown('~~~\n@a\n```\n@b\n~~~~\n@c')).toBe('~~~\n@a\n```\n@b\n~~~~\n@·c')
+  expect(shown('````\n```\n@a\n````\n@b')).toBe('````\n```\n@a\n````\n@·b')
+})
+
+describe('text that only looks like a block of code is neutralized:', () => {
+  test.each<[string, string]>([
+    ['a fence that its list ends', '- a\n  ```\n@ada\n  ```'],
+    ['a fence with a backtick in its name', '```a`b\n@ada'],
+    ['a fence in a quotation', '> ```\n> @ada'],
+    ['a closed fence, closed with an indentation', '```\nx\n   ```\n@ada'],
+    ['a fence of HTML', '<pre>\n@ada\n</pre>'],
+    ['an indented block', '    @ada'],
+  ])('%s', (_, text) => {
+    expect(shown(text)).toContain('@·ada')
+  })
+})
+
+test('nothing is lost: without the invisible characters the text is what it was', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom('@a', '```', '~~~', '\n', '![', '<b>', 'fixes #1', ' ', 'x')),
+      (parts) => {
+        const text = parts.join('')
+        expect(neutralizeMarkup(text).replaceAll('\u200b', '')).toBe(text)
+      },
+    ),
+  )
+})
+
+test('the service’s own closing word stays', () => {
+  const ticket = { identifier: 'ENG-1', title: 'x', url: '' }
+  const body = pullBody(ticket, 'fixes #3', { runId: 'run-1', leaseId: 'ls-1' }, { closesIssue: 7 })
+  expect(body).toContain('Closes #7')
+  expect(body).not.toContain('fixes #3')
+})
