@@ -10,7 +10,6 @@ import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
 import type { PullDiscussion } from '../../core/run/follow-up.ts'
-import type { RepoMapping } from '../../protocol/config.ts'
 import {
   FOLLOW_UP_FRESH_MS,
   FOLLOW_UP_READS_AT_ONCE,
@@ -19,7 +18,7 @@ import {
   FOLLOW_UP_RETRY_MS_MAX,
 } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
-import { type PullReadResult, readPull } from './read-pull.ts'
+import { type PullReadResult, type RemarkRules, readPull } from './read-pull.ts'
 
 export interface FollowUpReaderPorts {
   readonly clock: Clock
@@ -33,10 +32,8 @@ export interface FollowUpReaderPorts {
   /** Called when a finished read may let a follow-up be placed. */
   readonly requestScheduling: () => void
   readonly onPullState: (runId: string, url: string, state: PullState) => void
-  /** Keys of the remarks that earlier follow-ups of this pull request answered; undefined when they are not known. */
-  readonly answered: (runId: string, url: string) => ReadonlySet<string> | undefined
-  /** Whose remarks the repository's follow-ups obey. */
-  readonly ordersOf: (run: Run, place: PullReference) => RepoMapping['orders']
+  /** Returns which remarks of this pull request count. */
+  readonly rulesFor: (run: Run, url: string, place: PullReference) => RemarkRules
   /** Called when the pull request can't be followed up any more. */
   readonly onPullGone: (runId: string, reason: string) => void
 }
@@ -207,9 +204,7 @@ export class FollowUpReader {
       if (!pulls.ok) return pulls
       const place = this.#ports.placeOf(run, pulls.value)
       if (!place.ok) return place
-      const { answered, ordersOf } = this.#ports
-      const orders = ordersOf(run, place.value)
-      return await readPull(pulls.value, place.value, url, answered(run.id, url), orders)
+      return await readPull(pulls.value, place.value, url, this.#ports.rulesFor(run, url, place.value))
     } catch (error) {
       this.#ports.log.error({ url, err: error }, 'a pull request could not be read')
       return no('failed', SERVICE_FAILED)

@@ -132,10 +132,10 @@ export const jobsModule = defineHostModule({
     const followUpReader = new FollowUpReader({
       ...context,
       placeOf: (run, codeHost) => runPulls.confirmedAt(run, codeHost),
-      answered: (runId, url) => answeredRemarks.answered(runId, url),
-      ordersOf: ({ ticket }, { remote }) => {
+      rulesFor: ({ id, ticket }, url, { remote }) => {
         const repo = chooseRepoOfPull(remote, ticket, context.config().repos)
-        return repo.ok ? repo.value.mapping.orders : undefined
+        const orders = repo.ok ? repo.value.mapping.orders : undefined
+        return { answered: answeredRemarks.answered(id, url), orders }
       },
       onWaitReasonChanged: (runId) => publish({ view: 'wait reason', key: runId }),
       onPullState: (runId, url, state) => runs.onPullState(runId, url, state),

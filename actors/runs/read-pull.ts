@@ -12,12 +12,17 @@ export interface PullReadResult {
   readonly talk: Result<PullDiscussion>
 }
 
+export interface RemarkRules {
+  /** Keys of the remarks that earlier follow-ups received, when they are known. */
+  readonly answered: ReadonlySet<string> | undefined
+  readonly orders: RepoMapping['orders']
+}
+
 export async function readPull(
   pulls: PullRequestApi,
   place: PullReference,
   url: string,
-  answered: ReadonlySet<string> | undefined,
-  orders: RepoMapping['orders'],
+  { answered, orders }: RemarkRules,
 ): Promise<Result<PullReadResult>> {
   const [detail, origin] = await Promise.all([pulls.detail(place), pulls.branches(place)])
   if (!detail.ok) return detail

@@ -20,7 +20,7 @@ export interface ObeyedConversation extends Conversation {
   readonly unheard: readonly string[]
 }
 
-type Remark = Pick<PullComment | PullReview, 'author' | 'authorMayWrite'>
+type Authored = Pick<PullComment | PullReview, 'author' | 'authorMayWrite'>
 
 /** @param orders absent: only writers */
 export function selectOrders(
@@ -29,7 +29,7 @@ export function selectOrders(
 ): ObeyedConversation {
   const listed = orders === undefined || orders === 'writers' ? [] : orders
   const unheard = new Set<string>()
-  const isObeyed = (remark: Remark): boolean => {
+  const isObeyed = (remark: Authored): boolean => {
     // A code host that is a folder of this machine has no strangers.
     if (remark.authorMayWrite !== false || listed.some((login) => isSameName(login, remark.author)))
       return true

@@ -14,10 +14,10 @@ import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { Job, JobFollowUp, JobPull } from '../../protocol/frames.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
-import { describeHeldBack, HELD_BACK_ARTIFACT } from '../git/pull-request-text.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { followUpBody, followUpText } from './follow-up-comment-text.ts'
-import { buildFollowUpPrompt, openRemarks } from './follow-up-prompt.ts'
+import { buildFollowUpPrompt, describeUnheard, openRemarks } from './follow-up-prompt.ts'
+import { reportHeldBack } from './report-held-back.ts'
 import { OUT_INSIDE } from './sandbox-paths.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes, SandboxFolders } from './sandboxes.ts'
@@ -150,10 +150,7 @@ export class FollowUpPlan implements WorkPlan {
     if (!pushResult.ok) return pushResult
     const { diff, heldBack } = pushResult.value
     if (diff !== undefined) request.session.log(diff.text)
-    if (heldBack !== undefined) {
-      request.session.log(describeHeldBack(heldBack))
-      request.addArtifact(HELD_BACK_ARTIFACT, heldBack.patch)
-    }
+    if (heldBack !== undefined) reportHeldBack(heldBack, request)
     const text = followUpText({ pull: this.#pull, start, pushResult: pushResult.value, agentSummary })
     if (pushResult.value.pushed === undefined && this.agentRequest() === undefined && !hadSummary) {
       request.session.log(`${text} There is nothing to say on the pull request.`)
@@ -222,11 +219,7 @@ export class FollowUpPlan implements WorkPlan {
     session.log(lines[state])
     if (preserved.length > 0)
       session.log(`work that existed only in this sandbox is preserved inside: ${preserved.join(', ')}`)
-    const { unheard = [] } = this.#pull
-    if (unheard.length > 0)
-      session.log(
-        `left out what ${unheard.join(', ')} said: they may not write to ${this.#job.repo.remote}; name them in repos.${this.#job.repo.key}.orders to have it obeyed`,
-      )
+    for (const line of describeUnheard(this.#job, this.#pull)) session.log(line)
     if (this.agentRequest() === undefined) session.log('there is nothing for an agent to do')
   }
 

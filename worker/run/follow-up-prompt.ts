@@ -12,6 +12,14 @@ import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.t
 import type { FollowUpStart } from '../git/git-ports.ts'
 import { describeMemories, operatorInstructions, outputInstructions } from './prompt.ts'
 
+/** The line of the run's log about remarks that its job does not hold. */
+export function describeUnheard({ repo }: Job, { unheard = [] }: JobPull): string[] {
+  if (unheard.length === 0) return []
+  return [
+    `left out what ${unheard.join(', ')} said: they may not write to ${repo.remote}; name them in repos.${repo.key}.orders to have it obeyed`,
+  ]
+}
+
 /** A remark on a pull request that awaits an answer. */
 export interface PullRemark {
   readonly at: string

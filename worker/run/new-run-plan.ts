@@ -2,9 +2,9 @@
 import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { CheckedOut } from '../git/git-ports.ts'
-import { describeHeldBack, HELD_BACK_ARTIFACT } from '../git/pull-request-text.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { buildPrompt } from './prompt.ts'
+import { reportHeldBack } from './report-held-back.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
 import type { AgentRequest, PublishedWork, PublishRequest, WorkPlan } from './work-plan.ts'
@@ -70,10 +70,7 @@ export class NewRunPlan implements WorkPlan {
     if (!collected.ok) return collected
     if (collected.value.diff.text !== '') session.log(collected.value.diff.text)
     const { heldBack } = collected.value
-    if (heldBack !== undefined) {
-      session.log(describeHeldBack(heldBack))
-      addArtifact(HELD_BACK_ARTIFACT, heldBack.patch)
-    }
+    if (heldBack !== undefined) reportHeldBack(heldBack, { session, addArtifact })
     if (collected.value.head === undefined) return yes(undefined)
     const codehost = codehostFor(job)
     if (!codehost.ok) return codehost

@@ -30,11 +30,10 @@ function createReader() {
     random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
     pullRequestApi: () => yes(pulls),
     placeOf: ({ prUrl = '' }) => yes(pulls.parseUrl(prUrl) ?? { remote: 'nobody/nothing', number: 1 }),
-    answered: () => undefined,
+    rulesFor: () => ({ answered: undefined, orders: undefined }),
     onWaitReasonChanged: (id) => void calls.push(`changed ${id}`),
     requestScheduling: () => void calls.push('schedule'),
     onPullState: () => {},
-    ordersOf: () => undefined,
     onPullGone: (id, reason) => void calls.push(`gone ${id}: ${reason}`),
   })
   const runOf = (n: number): Run => {

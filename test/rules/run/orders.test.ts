@@ -52,11 +52,11 @@ test.each<[string, RepoMapping['orders'], string[], string[]]>([
   'with %s configured, the remarks of the rest are left out and their authors named',
   (_, orders, obeyed, unheard) => {
     const { comments, reviews, threads, ...found } = selectOrders(conversation, orders)
-    const authors = [...comments, ...reviews, ...threads.flatMap((one) => one.comments)].map(
+    const authors = [...comments, ...reviews, ...threads.flatMap(({ comments: own }) => own)].map(
       ({ author }) => author,
     )
     expect([authors, found.unheard]).toEqual([obeyed, unheard])
-    expect(threads.every((one) => one.comments.length > 0)).toBe(true)
+    expect(threads.every(({ comments: left }) => left.length > 0)).toBe(true)
   },
 )
 
