@@ -54,7 +54,7 @@ async function unpackPackage(folder) {
   run('tar', ['-xzf', writeWorkerPackage(process.arch, content), '-C', folder, '--strip-components=1'])
 }
 
-/** Like node:20-bookworm-slim: a small Debian, Node in /usr/local/bin, and an ordinary user 1000 named node. */
+/** Like node:24-bookworm-slim: a small Debian, Node in /usr/local/bin, and an ordinary user 1000 named node. */
 function makeBase(work, buildah) {
   const tar = join(work, 'base.tar')
   const hooks = [

@@ -175,7 +175,7 @@ export class TargetPreparation {
     if (!tried.ok)
       return failStep(tried.line, {
         sentence: `${provision.target.host} has no Node.js 20 or newer, and this host's does not run there`,
-        cure: `try, on ${provision.target.host}: install Node.js 20 or newer: https://nodejs.org/en/download`,
+        cure: `try, on ${provision.target.host}: install Node.js 24: https://nodejs.org/en/download`,
       })
     return await reachFleet(provision, planOf(provision))
   }

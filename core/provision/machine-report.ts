@@ -42,7 +42,7 @@ const ARCHES: Readonly<Record<string, string>> = {
 }
 const NODE_MIN = '20.11'
 const GLIBC_MIN = '2.34'
-const INSTALL_NODE = 'install Node.js 20 or newer: https://nodejs.org/en/download'
+const INSTALL_NODE = 'install Node.js 24: https://nodejs.org/en/download'
 const PACKAGES: Readonly<Record<string, string>> = {
   setpriv: 'util-linux',
   prlimit: 'util-linux',

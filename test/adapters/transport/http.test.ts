@@ -237,7 +237,8 @@ test('some requests are answered by the parser itself', async () => {
   // RFC 9112 §3.2 asks for 400; the native parser treats a request without any header as unfinished.
   const requests: readonly (readonly [string, native: Answer, node: Answer])[] = [
     ['GET /api/health HTTP/1.0\r\nHost: localhost\r\n\r\n', 505, 505],
-    ['GET /api/heal', 505, 'silence'],
+    // The build for Node 20 does not wait for the rest of a first line.
+    ['GET /api/heal', process.versions.modules === '115' ? 505 : 'silence', 'silence'],
     ['GET /api/health HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n', 'silence', 400],
     ['garbage\r\n\r\n', 505, 400],
     ['GET /api/health HTTP/1.1\r\nAccept: */*\r\n\r\n', 400, 400],

@@ -103,7 +103,7 @@ describe('Node.js', () => {
 
   test('must be installed where the host’s own can’t run', () => {
     const judged = judge({ node: undefined, machine: 'aarch64' })
-    expect(judged.ok ? '' : judged.problem.cure).toContain('install Node.js 20')
+    expect(judged.ok ? '' : judged.problem.cure).toContain('install Node.js 24')
   })
 })
 
