@@ -38,12 +38,22 @@ const EXITS: readonly (readonly [exit: string, script: readonly string[], error:
   ['TEXT', ['write a.txt', '  a', `say I used ${backwards}.`], /^the agent’s last message holds /],
 ]
 
+const HARMLESS = ['write a.txt', '  a', 'remember the tests pass', 'say Done.']
+const FOLLOW_UPS: typeof EXITS = [
+  [
+    'AGAIN-1',
+    ['write b.txt', `  ${base64}`, 'say Done.'],
+    /^the follow-up failed: the file b\.txt holds the agent’s/,
+  ],
+  ['AGAIN-2', [`say I used ${backwards}.`], /^the follow-up failed: the agent’s last message holds /],
+]
+
 test(
-  'every exit is closed, and a harmless run is published beside them',
+  'every exit is closed, of a follow-up too, and harmless runs are published beside them',
   async () => {
     const system = await LocalSystem.open({ local: true, concurrency: 3, agent: { agentAApiKey: KEY } })
     for (const [exit, script] of EXITS) system.writeTicket(exit, script)
-    system.writeTicket('HARMLESS', ['write a.txt', '  a', 'remember the tests pass', 'say Done.'])
+    for (const [ticket] of FOLLOW_UPS) system.writeTicket(ticket, HARMLESS)
     for (const [exit, , error] of EXITS) {
       const run = await system.waitForEnd(exit)
       expect([exit, run.status, run.error]).toEqual([exit, 'failed', expect.stringMatching(error)])
@@ -51,12 +61,28 @@ test(
       expect([run.prUrl, run.result?.artifacts]).toEqual([undefined, []])
       await expectNoKey(system, run)
     }
-    expect((await system.waitForEnd('HARMLESS')).status).toBe('completed')
-    expect(system.branches('plain').length).toBe(1)
-    expect(system.pulls('plain').length).toBe(1)
+    for (const [ticket] of FOLLOW_UPS) await system.waitForStatus(ticket, 'completed')
+    expect([system.branches('plain').length, system.pulls('plain').length]).toEqual([2, 2])
+    await expectHarmlessFollowUps(system)
   },
   TEST_MS_MAX,
 )
+
+/** A follow-up's commits and its comment would both bring the key to the pull request of a harmless run. */
+async function expectHarmlessFollowUps(system: LocalSystem): Promise<void> {
+  const heads = () => system.branches('plain').map((branch) => system.git('plain', 'rev-parse', branch))
+  const before = [heads(), JSON.stringify(system.pulls('plain'))]
+  for (const [ticket, script, error] of FOLLOW_UPS) {
+    const { id } = await system.waitForStatus(ticket, 'completed')
+    const body = { instructions: ['```switchyard', ...script, '```'].join('\n') }
+    expect(await system.host.request(`/api/runs/${id}/followup`, { method: 'POST', body })).toMatchObject({
+      status: 200,
+    })
+    const ended = await system.waitForRun(ticket, 'refused', (run) => run.error !== undefined)
+    expect(ended.error).toMatch(error)
+  }
+  expect([heads(), JSON.stringify(system.pulls('plain'))]).toEqual(before)
+}
 
 /** The ticket itself names the key here, so only what the run has added counts. */
 async function expectNoKey(system: LocalSystem, run: Run): Promise<void> {
