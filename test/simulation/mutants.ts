@@ -582,8 +582,8 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a closed view is still counted',
     file: TERMINAL_SESSIONS,
-    find: '    this.#views.delete(view.sessionId)\n    const session',
-    replace: '    const session',
+    find: '    this.#views.delete(view.sessionId)\n    this.onViewsChanged()',
+    replace: '    this.onViewsChanged()',
   },
   {
     name: 'a release is sent only for a sandbox that this host has booted',
@@ -662,8 +662,9 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a session receives more credentials than it needs',
     file: 'actors/terminals/module.ts',
-    find: 'return agent === undefined ? {} : { agent }',
-    replace: "return { ...(agent === undefined ? {} : { agent }), codehost: 'token' }",
+    find: '...(agent === undefined ? {} : { agent }),\n          ...(settings.keyInSandbox',
+    replace:
+      "codehost: 'token',\n          ...(agent === undefined ? {} : { agent }),\n          ...(settings.keyInSandbox",
     quick: true,
   },
   {
