@@ -20,8 +20,9 @@ export class SecretMask {
     this.#heldBytesMax = Math.max(0, ...this.#forms.map(({ length }) => length - 1))
   }
 
+  /** Changes the chunk in place where nothing was held back, which saves a copy. */
   push(chunk: Buffer): Buffer {
-    const bytes = Buffer.concat([this.#held, chunk])
+    const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
     for (const form of this.#forms) overwrite(bytes, form)
     const heldBytes = this.#countHeldBytes(bytes)
     this.#held = bytes.subarray(bytes.length - heldBytes)

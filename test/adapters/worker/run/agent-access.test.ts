@@ -16,9 +16,9 @@ import { tempFolder } from '../../../support/temp-folder.ts'
 const KEY = 'sk-ant-api03-planted-0a1b2c3d4e5f-nowhere-inside'
 
 /** Runs inside. The key is turned around in it, so that the search does not find the program itself. */
-const SEARCH = `
+const searchIn = (sandboxes: string) => `
 import { spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 const key = '${[...KEY].reverse().join('')}'.split('').reverse().join('')
 const read = (path) => { try { return readFileSync(path, 'latin1') } catch { return '' } }
 const places = readdirSync('/').filter((name) => !['proc', 'sys', 'usr', 'dev'].includes(name)).map((name) => '/' + name)
@@ -39,6 +39,7 @@ const result = {
   address: process.env.ANTHROPIC_BASE_URL,
   sockets: readdirSync('/run').filter((name) => name.endsWith('.sock')),
   message: await ask('/v1/messages', { 'x-api-key': process.env.ANTHROPIC_API_KEY ?? '' }),
+  hasOtherRuns: existsSync('${sandboxes}'),
   forbidden: await ask('/v1/files', {}),
 }
 writeFileSync('/work/' + process.argv[2], JSON.stringify(result))
@@ -69,7 +70,7 @@ async function search(credentials: RunCredentials, changes: Partial<Job> = {}) {
     report: (report: ExecutionReport) => void reports.push(report),
     waitForCapacity: async () => {},
   }
-  const setup = `cat > /work/search.mjs <<'END'\n${SEARCH}\nEND\nnode /work/search.mjs setup.json`
+  const setup = `cat > /work/search.mjs <<'END'\n${searchIn(join(folder, 'sandboxes'))}\nEND\nnode /work/search.mjs setup.json`
   const order: Job = {
     ...job,
     repo: { ...job.repo, setup },
@@ -99,6 +100,7 @@ test.each(['none', 'open'] as const)(
     expect(found).toMatchObject({
       files: [],
       processes: 0,
+      hasOtherRuns: false,
       given: expect.stringMatching(/^sk-ant-api03-placeholder/),
       address: 'http://127.0.0.1:61081',
       message: [200, `{"echo":"${'*'.repeat(KEY.length)}"}`],
