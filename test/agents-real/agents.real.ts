@@ -59,7 +59,7 @@ const kinds: readonly Kind[] = [
   },
   {
     provider: 'agentB',
-    model: 'gpt-5.6-luna',
+    model: openai.OPENAI_MODEL,
     path: openai.RESPONSES,
     replies: openai,
     key: { kind: 'api-key', value: 'sk-proj-secret-of-a-person' },
@@ -137,6 +137,22 @@ describe.each(kinds)('$provider', (kind) => {
     expect(questions).not.toContain(kind.key.value)
     expectNothingFound(models)
     expectPrivate(job, done, kind.key)
+  })
+
+  test('the budget of a run acts in its middle, as its requests pass through the worker', async () => {
+    const replies = Array.from({ length: 6 }, (_, at) => runs(`echo step ${at}`))
+    const models = await openAnsweringModel(kind, ...replies, replyText('Too late.'))
+    const job = { ...jobOf(kind), limits: { maxCostUsd: kind.replyUsd * 2.5 } }
+    const done = await rig.execute(job)
+
+    expect(done.outcome.status).toBe('failed')
+    expect(done.outcome.error).toMatch(/budget|agent\.maxCostUsd/)
+    // The third answer exceeds the budget, and the fourth is never asked for.
+    expect(models.asked).toHaveLength(3)
+    const [cost] = done.outcome.costs
+    expect(cost?.costUsd).toBeGreaterThan(kind.replyUsd * 2.5)
+    expect(cost?.costUsd).toBeLessThan(kind.replyUsd * 3.5)
+    expect(done.outcome.prUrl).toBeUndefined()
   })
 
   test('a usage limit fails the run and says when it ends', async () => {
@@ -285,6 +301,18 @@ test('agentC completes a run, and the key stays outside', async () => {
   expect(models.asked.map(({ headers }) => headers['x-goog-api-key'])).toEqual([key.value, key.value])
   expectNothingFound(models)
   expectPrivate(job, done, key)
+})
+
+test('the budget of a run with agentC acts in its middle', async () => {
+  const replies = Array.from({ length: 6 }, (_, at) => google.runs(`echo step ${at}`))
+  const models = await openAnsweringModel({ path: google.GENERATE }, ...replies)
+  const key: Credential = { kind: 'api-key', value: 'aisy-secret-of-a-person-0123456789' }
+  const agent = { provider: 'agentC' as const, model: google.GOOGLE_MODEL, instructions: '', memories: [] }
+  const job = rig.job({ agent, credential: key, description: 'Count the steps.' })
+  const done = await rig.execute({ ...job, limits: { maxCostUsd: google.REPLY_USD * 1.5 } })
+  expect(done.outcome).toMatchObject({ status: 'failed', error: expect.stringMatching(/agent\.maxCostUsd/) })
+  expect(models.asked).toHaveLength(2)
+  expect(done.outcome.costs[0]?.costUsd).toBeCloseTo(google.REPLY_USD * 2, 9)
 })
 
 test('a person resumes the session of agentA without a setup dialog, and no key is left', async () => {

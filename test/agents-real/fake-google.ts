@@ -3,6 +3,8 @@ import type { ServerResponse } from 'node:http'
 import type { Reply } from './model-api.ts'
 
 export const GOOGLE_MODEL = 'gemini-3.8-flash'
+/** The price of one reply, in dollars. */
+export const REPLY_USD = (100 * 0.75 + 40 * 3.75) / 1e6
 export const GENERATE = `/v1beta/models/${GOOGLE_MODEL}:streamGenerateContent`
 
 export const replyText =

@@ -9,6 +9,9 @@ export const RESPONSES = '/v1/responses'
 /** The address of a plan, which has an origin of its own. */
 export const PLAN_RESPONSES = '/backend-api/codex/responses'
 
+/** Each response names its model, as the vendor's do. */
+export const OPENAI_MODEL = 'gpt-5.6-luna'
+
 /** The tokens of one reply in the API's terms: `input` includes cached tokens, `output` includes reasoning. */
 export const OPENAI_USAGE = {
   input_tokens: 2_000,
@@ -98,13 +101,13 @@ function nextId(prefix: string): string {
   return `${prefix}_${String(made).padStart(8, '0')}`
 }
 
-const created = (id: string) => ({ type: 'response.created', response: { id } })
+const created = (id: string) => ({ type: 'response.created', response: { id, model: OPENAI_MODEL } })
 
 function answered(item: object) {
   const id = nextId('resp')
   return [
     created(id),
     { type: 'response.output_item.done', item },
-    { type: 'response.completed', response: { id, usage: OPENAI_USAGE } },
+    { type: 'response.completed', response: { id, model: OPENAI_MODEL, usage: OPENAI_USAGE } },
   ]
 }

@@ -39,11 +39,16 @@ export class AgentLimits {
   }
 
   recordSpending(spent: { readonly costUsd?: number; readonly turns: number }): void {
-    const { maxCostUsd, maxTurns } = this.#options.limits
-    const overBudget = overBudgetReason(spent.costUsd, maxCostUsd)
-    if (overBudget !== undefined) this.#exceed(overBudget)
+    const { maxTurns } = this.#options.limits
+    this.recordCost(spent.costUsd)
     if (maxTurns !== undefined && spent.turns > maxTurns)
       this.#exceed(`the agent took more turns than agent.maxTurns allows, which is ${maxTurns}`)
+  }
+
+  /** Receives the agent's own figure or the worker's, whichever is known first: each ends the agent. */
+  recordCost(costUsd: number | undefined): void {
+    const overBudget = overBudgetReason(costUsd, this.#options.limits.maxCostUsd)
+    if (overBudget !== undefined) this.#exceed(overBudget)
   }
 
   stop(): void {

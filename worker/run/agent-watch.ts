@@ -57,6 +57,11 @@ export class AgentWatch {
     this.#interruptAgent('stop', reason)
   }
 
+  /** Receives the cost so far of what passed to the model. */
+  recordCost(costUsd: number): void {
+    this.#limits.recordCost(costUsd)
+  }
+
   kill(reason: string): void {
     this.#endCause ??= { by: 'stop', reason }
     this.#options.process.kill()

@@ -15,6 +15,7 @@ import type {
 } from '../../core/daemon/ports.ts'
 import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
+import { PRICES } from '../../core/run/price-table.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
@@ -22,7 +23,9 @@ import type { RunPhase } from '../../protocol/run.ts'
 import { truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentExitReport } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
-import { bestCost } from '../agents/cost.ts'
+import { bestCost, checkedCost } from '../agents/cost.ts'
+import { createModelMeter } from '../model-api/create-model-meter.ts'
+import type { ModelMeter } from '../model-api/meter.ts'
 import { describeReachable, entriesOf } from '../registries/registry-hosts.ts'
 import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
 import { createRunSecretSearch, explainFoundSecret, secretsOfJob } from '../secrets/run-secrets.ts'
@@ -79,6 +82,8 @@ export class RunExecution implements Execution {
   /** The hosts of code host and registries, which a resumed sandbox reaches too. */
   #derivedHosts: readonly string[] = []
   #agentWatch: AgentWatch | undefined
+  /** Counts what the agent spends as it passes. */
+  #meter: ModelMeter | undefined
   #isCheckedOut = false
   #agentRequest: AgentRequest | undefined
   #preparedAgent: PreparedAgent | undefined
@@ -282,11 +287,16 @@ export class RunExecution implements Execution {
   /** The session closes the access at the latest, whatever fails before. */
   async #openAgentAccess(session: SandboxSession): Promise<Result<AgentAccess>> {
     const { dependencies, request } = this.#options
+    const { agent, credentials, limits } = request.job
+    const { provider } = agent
+    const onSpent = (costUsd: number) => this.#agentWatch?.recordCost(costUsd)
+    this.#meter = createModelMeter({ provider, prices: PRICES, limits, onSpent })
     const access = await openAgentAccess({
       dependencies,
-      provider: request.job.agent.provider,
-      credentials: request.job.credentials,
+      provider,
+      credentials,
       folders: session.folders,
+      meter: this.#meter,
       log: (line) => session.log(line),
     })
     if (access.ok) session.closeWith(access.value)
@@ -340,7 +350,8 @@ export class RunExecution implements Execution {
       reportUsage(preparedAgent, files, sessionId, reporter, this.#resumedSince),
       () => undefined,
     )
-    const cost = this.#exitReport === undefined ? usageCost : bestCost(this.#exitReport, usageCost)
+    const stated = this.#exitReport === undefined ? usageCost : bestCost(this.#exitReport, usageCost)
+    const cost = checkedCost(preparedAgent.driver.provider, stated, this.#meter?.rows() ?? [])
     if (cost === undefined) return []
     reporter.report({ is: 'event', event: { type: 'cost', at: this.#instant(), entry: cost } })
     reporter.report({ is: 'patch', patch: { costs: [cost] } })

@@ -606,6 +606,8 @@ describe('the cost from transcripts', () => {
     expect(checkedCost('agentA', stated, passed(105))).toBe(stated)
     expect(checkedCost('agentA', stated, passed(20))).toBe(stated)
     expect(checkedCost('agentA', stated, passed(200))).toEqual(counted)
+    const unpriced = passed(200).map(({ costUsd: _, ...row }) => row)
+    expect(checkedCost('agentA', stated, unpriced)).toBe(stated)
     expect(checkedCost('agentA', undefined, passed(200))).toEqual(counted)
     expect(checkedCost('agentA', undefined, [])).toBeUndefined()
   })

@@ -1,0 +1,263 @@
+/** The model meter in an execution counts its cost, and ends the agent midway when the budget is spent. */
+import { once } from 'node:events'
+import { mkdirSync } from 'node:fs'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { realClock } from '../../../../bin/clock.ts'
+import type { Execution, ExecutionReport } from '../../../../core/daemon/ports.ts'
+import { yes } from '../../../../core/result.ts'
+import type { CostEntry } from '../../../../protocol/cost.ts'
+import type { Job, JobLimits } from '../../../../protocol/frames.ts'
+import type { AgentDriver } from '../../../../worker/agents/agent.ts'
+import { openExecutor } from '../../../../worker/executor.ts'
+import { DialedUpstream } from '../../../../worker/model-api/dialed-upstream.ts'
+import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
+import type { SandboxLauncher } from '../../../../worker/sandbox/sandbox-process.ts'
+import { createRecordingLog } from '../../../support/recording-log.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
+import { until } from '../../../support/until.ts'
+
+const MODEL = 'claude-sonnet-5-5'
+/** An answer costs $0.0006: 100 tokens of input at $2 a million, and 40 of output at $10. */
+const USAGE = { input_tokens: 100, output_tokens: 40 }
+const ANSWER_USD = 0.0006
+const tokens = { inputTokens: 100, outputTokens: 40, cacheReadTokens: 0, cacheWriteTokens: 0 }
+
+const toEvent = (value: { readonly type: string }): string =>
+  `event: ${value.type}\ndata: ${JSON.stringify(value)}\n\n`
+const start = toEvent({
+  type: 'message_start',
+  message: { model: MODEL, usage: { ...USAGE, output_tokens: 1 } },
+} as { type: string })
+const end = toEvent({ type: 'message_delta', usage: USAGE } as { type: string })
+
+let asked = 0
+/** Answers after this many begin, and never end. */
+let endingAnswers = Number.POSITIVE_INFINITY
+const vendor = createServer((incoming, response) => {
+  incoming.resume()
+  asked += 1
+  response.writeHead(200, { 'content-type': 'text/event-stream' }).write(start)
+  if (asked <= endingAnswers) response.end(end)
+})
+const dialed = new DialedUpstream({})
+
+beforeAll(async () => {
+  vendor.listen(0, '127.0.0.1')
+  await once(vendor, 'listening')
+})
+beforeEach(() => {
+  asked = 0
+  endingAnswers = Number.POSITIVE_INFINITY
+})
+afterAll(async () => {
+  await dialed.close()
+  vendor.closeAllConnections()
+  vendor.close()
+})
+
+/** The agent asks until it is ended, or this often. It hears the status of each answer. */
+interface Conduct {
+  readonly questions: number
+  /** What the agent states at its end. */
+  readonly states?: CostEntry
+  readonly isDeaf?: true
+}
+
+function ask(socketPath: string): Promise<number> {
+  return new Promise((resolve) => {
+    const sent = request({ socketPath, method: 'POST', path: '/v1/messages', agent: false }, (response) => {
+      response.resume().on('close', () => resolve(response.statusCode ?? 0))
+    })
+    sent.on('error', () => resolve(0)).end('{}')
+  })
+}
+
+const statuses: number[] = []
+
+function launcherOf({ questions, isDeaf }: Conduct): SandboxLauncher {
+  return {
+    launch: ({ mounts = [] }) => {
+      const socket = mounts.find(({ from }) => from.endsWith('model-api.sock'))?.from
+      let isOver = false
+      let kill = () => {}
+      const killed = new Promise<void>((resolve) => {
+        kill = () => {
+          isOver = true
+          resolve()
+        }
+      })
+      const work = async () => {
+        for (let n = 0; n < questions && !isOver && socket !== undefined; n++)
+          statuses.push(await ask(socket))
+      }
+      const ended = Promise.race([work(), killed]).then(() => ({ code: 0 }))
+      const stdout = new Readable({ read() {} })
+      void ended.then(() => stdout.push(null))
+      return {
+        stdout,
+        stderr: Readable.from([]),
+        interrupt: isDeaf === true ? () => {} : kill,
+        kill,
+        ended,
+      }
+    },
+  }
+}
+
+const driverOf = ({ states }: Conduct): AgentDriver => ({
+  provider: 'agentA',
+  locate: async () => ({ is: 'found', program: '/usr/bin/agent', readOnlyPaths: [] }),
+  probe: async () => ({ found: true }),
+  buildCommand: () => ({ command: ['agent'], environment: {}, files: [], seeds: [], readOnlyPaths: [] }),
+  createListener: () => ({
+    onOutputLine: () => [],
+    onErrorLine: () => [],
+    onExit: () => ({
+      verdict: 'done',
+      summary: 'Mended.',
+      events: [],
+      ...(states === undefined ? {} : { cost: states }),
+    }),
+  }),
+  readUsage: async () => [],
+})
+
+const jobWith = (limits: JobLimits) =>
+  ({
+    kind: 'run',
+    run: { id: 'run-1', ticket: { identifier: 'A-1', title: 'Mend', url: '', labels: [], description: '' } },
+    repo: { key: 'a', remote: 'o/a', defaultBranch: 'main' },
+    branch: 'switchyard/a-1',
+    base: 'main',
+    agent: { provider: 'agentA', instructions: '', memories: [] },
+    credentials: { agent: { kind: 'api-key', value: 'sk-ant-api03-the-key-of-a-person' } },
+    limits,
+    retentionHours: 1,
+  }) as unknown as Job
+
+function dependenciesOf(conduct: Conduct, folder: string): ExecutorDependencies {
+  return {
+    folder,
+    clock: realClock,
+    log: createRecordingLog(),
+    uuid: () => 'a-session',
+    launcher: launcherOf(conduct),
+    userFor: () => ({ uid: 0, gid: 0 }),
+    firstNumber: 0,
+    isRoot: false,
+    removeFolder: async () => {},
+    gitSources: {
+      checkOut: async () => yes({ base: 'a' }),
+      collect: async () => yes(undefined),
+      publish: async () => yes({ prUrl: 'https://code/1', prState: 'open' }),
+    },
+    codehostFor: () => yes({}),
+    drivers: { agentA: driverOf(conduct) },
+    modelUpstream: {
+      send: (question: Parameters<typeof dialed.send>[0]) => {
+        const { port } = vendor.address() as AddressInfo
+        return dialed.send({ ...question, origin: `http://127.0.0.1:${port}` })
+      },
+      close: async () => {},
+    },
+    openEgress: async () => ({
+      environment: {},
+      wrapCommand: (command: readonly string[]) => command,
+      allow: () => {},
+      close: async () => {},
+    }),
+    insidePrograms: '/usr',
+    node: { program: '/usr/bin/node', readOnlyPaths: [] },
+    gitconfig: '',
+    stallMs: 60_000,
+    freeSpace: async () => ({ bytes: 2 ** 40, files: 2 ** 30 }),
+    diskBytes: async () => 2 ** 42,
+    onClosed: async () => {},
+  } as unknown as ExecutorDependencies
+}
+
+async function execute(
+  conduct: Conduct,
+  limits: JobLimits = {},
+  meanwhile: (execution: Execution) => Promise<void> = async () => {},
+) {
+  const folder = tempFolder()
+  for (const name of ['sandboxes', 'trash']) mkdirSync(join(folder, name), { recursive: true })
+  statuses.length = 0
+  const reports: ExecutionReport[] = []
+  const executor = await openExecutor(dependenciesOf(conduct, folder))
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job: jobWith(limits) }
+  const reporter = {
+    report: (each: ExecutionReport) => void reports.push(each),
+    waitForCapacity: async () => {},
+  }
+  const execution = executor.start(order as never, reporter, () => {})
+  expect(await execution.prepare()).toMatchObject({ ok: true })
+  const [worked] = await Promise.all([execution.runAgent(), meanwhile(execution)])
+  const outcome = await execution.finish(worked)
+  await execution.whenExited()
+  await executor.close()
+  const costs = reports.flatMap((each) =>
+    each.is === 'event' && each.event.type === 'cost' ? [each.event] : [],
+  )
+  return { outcome, costs }
+}
+
+const counted = (answers: number) => ({
+  label: 'run',
+  provider: 'agentA',
+  model: MODEL,
+  inputTokens: 100 * answers,
+  outputTokens: 40 * answers,
+  costUsd: expect.closeTo(ANSWER_USD * answers, 9),
+  estimated: true,
+  source: 'estimated',
+})
+
+test('the budget ends an agent midway that says nothing of its costs', async () => {
+  const { outcome, costs } = await execute({ questions: 50 }, { maxCostUsd: 0.001 })
+  expect(outcome).toMatchObject({
+    status: 'failed',
+    error: expect.stringMatching(/agent\.maxCostUsd.*\$0\.0012 of \$0\.001/),
+    costs: [counted(2)],
+  })
+  expect(costs).toHaveLength(1)
+  expect(asked).toBe(2)
+})
+
+test('an agent that ignores its interruption gets no further answer from the model', async () => {
+  const { outcome } = await execute({ questions: 5, isDeaf: true }, { maxCostUsd: 0.001 })
+  expect(outcome).toMatchObject({ status: 'failed', error: expect.stringMatching(/agent\.maxCostUsd/) })
+  expect([asked, statuses]).toEqual([2, [200, 200, 400, 400, 400]])
+})
+
+test('an agent that is killed before it states its costs has cost what passed, the last answer included', async () => {
+  endingAnswers = 1
+  const { outcome } = await execute({ questions: 3, isDeaf: true }, {}, async (execution) => {
+    await until('the second answer has begun', () => asked === 2 && statuses.length === 1)
+    execution.stop({ how: 'kill', reason: 'the lease is lost' })
+  })
+  expect(outcome.status).toBe('cancelled')
+  expect(outcome.costs).toMatchObject([{ inputTokens: 200, source: 'estimated' }])
+  expect(outcome.costs[0]?.outputTokens).toBeGreaterThanOrEqual(41)
+})
+
+test('a run has one figure: the agent’s own, unless less is stated than has passed', async () => {
+  const states: CostEntry = {
+    label: 'run',
+    provider: 'agentA',
+    model: MODEL,
+    ...tokens,
+    costUsd: 0.0005,
+    estimated: false,
+  }
+  const honest = await execute({ questions: 1, states })
+  expect(honest.outcome.costs).toEqual([{ ...states, source: 'reported' }])
+  const wrong = await execute({ questions: 3, states })
+  expect(wrong.outcome.costs).toMatchObject([counted(3)])
+  expect(wrong.costs).toHaveLength(1)
+})
