@@ -69,8 +69,8 @@ function patternsOf(secret: string): Uint8Array[] {
   const texts = piecesOf(bytes).flatMap((piece) => [...encodedForms(piece), ...inText(piece.toString())])
   const distinct = new Map(texts.map((text) => [text.toLowerCase().replace(/[^a-z0-9]/g, ''), text]))
   return [...distinct.keys()]
-    .map((text) => withoutEscapeLetter(symbolsOf(Buffer.from(text))))
     .filter(({ length }) => length >= SYMBOLS_MIN)
+    .map((text) => withoutEscapeLetter(symbolsOf(Buffer.from(text))))
 }
 
 function piecesOf(bytes: Buffer): Buffer[] {

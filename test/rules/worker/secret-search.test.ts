@@ -1,6 +1,7 @@
 /** The search for secrets in what leaves a sandbox: every form that it promises, and what it does not find. */
 import { Buffer } from 'node:buffer'
 import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
 import {
   createRunSecretSearch,
   explainFoundSecret,
@@ -156,4 +157,37 @@ describe('the secrets of a run', () => {
       /^a file holds the key/,
     )
   })
+})
+
+/** The characters that services put into keys. */
+const token = fc.string({ unit: fc.constantFrom(...'abcXYZ0189-_+/=.:nrt'), minLength: 16, maxLength: 300 })
+const bytes = fc.uint8Array({ maxLength: 70 })
+const ENCODINGS: readonly ((content: Buffer) => string | Buffer)[] = [
+  (content) => content,
+  (content) => content.toString('base64'),
+  (content) => content.toString('base64url'),
+  (content) => wrapped(content.toString('base64'), 64),
+  (content) => JSON.stringify(wrapped(content.toString('base64'), 76, '\r\n')),
+  (content) => content.toString('hex'),
+  (content) => JSON.stringify(content),
+]
+
+test('any secret is found in any surroundings and encoding, however the content is cut', () => {
+  const property = fc.property(
+    token,
+    bytes,
+    bytes,
+    fc.constantFrom(...ENCODINGS),
+    fc.nat(5_000),
+    (secret, before, after, encode, cut) => {
+      const one = createSecretSearch([{ name: 'x', value: secret }])
+      fc.pre(!one.isEmpty && secret.trim() === secret)
+      const content = Buffer.from(encode(Buffer.concat([before, Buffer.from(secret), after])))
+      const scan = one.openScan()
+      scan.push(content.subarray(0, cut % content.length))
+      scan.push(content.subarray(cut % content.length))
+      return scan.found() === 'x'
+    },
+  )
+  fc.assert(property, { numRuns: 2_000 })
 })
