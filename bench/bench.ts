@@ -24,6 +24,7 @@ import { http } from './entries/http.ts'
 import { idleWorkers } from './entries/idle-workers.ts'
 import { logLines } from './entries/log-lines.ts'
 import { memory } from './entries/memory.ts'
+import { modelProxy } from './entries/model-proxy.ts'
 import { helper } from './entries/oauth-helper.ts'
 import { outbox } from './entries/outbox.ts'
 import { overhead } from './entries/overhead.ts'
@@ -59,6 +60,7 @@ const entries: readonly Entry[] = [
   workerIdle,
   pulls,
   helper,
+  modelProxy,
   attachFlood,
   attachEcho,
 ]

@@ -1,0 +1,184 @@
+/**
+ * Measures what an agent waits for because its model requests pass through the worker: the first byte of a streamed
+ * answer, and the time of the whole.
+ *
+ * The agent's way leads through the bridge in its sandbox, the worker's socket, the proxy with its meter and mask, and
+ * TLS to the vendor; the other way is the vendor alone over TLS. Both keep their connections, as agents do.
+ */
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import { join } from 'node:path'
+import { type BenchResources, cpuMs } from '../bench-resources.ts'
+import { type Entry, measureInTurn } from '../entry.ts'
+import { absoluteFigure, compareFigure, type Figure, type Pair } from '../figures.ts'
+import type { ModelQuestion } from '../raw/model-question.ts'
+import { buildProduct, freePort } from '../served-host.ts'
+import { amount } from '../table.ts'
+
+/** A short answer, whose first byte counts. */
+const SHORT: ModelQuestion = { events: 1, perMs: 0 }
+const FIRST_BYTES = { quick: 60, full: 200 }
+/** Far above the pace of any model: 4,000 events a second. */
+const PACED: ModelQuestion = { events: 4_000, perMs: 4 }
+const FLOOD: ModelQuestion = { events: 200_000, perMs: 0 }
+
+interface Way {
+  ask(question: ModelQuestion): Promise<AskedModel>
+}
+
+interface AskedModel {
+  readonly firstByteMs: number
+  readonly wholeMs: number
+  readonly bytes: number
+}
+
+interface Ways {
+  readonly direct: Way
+  readonly proxied: Way
+  /** Processes that the way through the worker adds. */
+  readonly added: readonly number[]
+  close(): Promise<void>
+}
+
+export const modelProxy: Entry = {
+  name: 'model-proxy',
+  about: 'streamed answers of a model through the worker / from the vendor directly',
+  async measure({ quick, rounds }, resources) {
+    await buildProduct(resources)
+    const ways = await openWays(resources)
+    const figures = [
+      await measureFirstByte(ways, rounds * (quick ? FIRST_BYTES.quick : FIRST_BYTES.full)),
+      ...(await measureWhole(ways, rounds)),
+    ]
+    await ways.close()
+    return figures
+  },
+}
+
+async function measureFirstByte({ direct, proxied }: Ways, times: number): Promise<Figure> {
+  const pairs = await measureInTurn(times, {
+    ours: async () => (await proxied.ask(SHORT)).firstByteMs,
+    raw: async () => (await direct.ask(SHORT)).firstByteMs,
+  })
+  const late = (side: keyof Pair) => pairs.map((pair) => pair[side]).sort((a, b) => a - b)
+  const at95 = (side: keyof Pair) => late(side)[Math.floor(times * 0.95)] ?? 0
+  return absoluteFigure(
+    {
+      name: 'model proxy, first byte later by',
+      unit: 'ms',
+      target: { of: 'ours', is: 'at most', bound: 2 },
+      notes: [
+        `95 of 100: ${amount(at95('ours'))} ms, directly ${amount(at95('raw'))} ms, of ${times} questions`,
+      ],
+    },
+    pairs.map(({ ours, raw }) => ours - raw),
+  )
+}
+
+async function measureWhole(ways: Ways, rounds: number): Promise<readonly Figure[]> {
+  const paced = await measureInTurn(rounds, {
+    ours: () => megabytesPerSecond(ways.proxied, PACED),
+    raw: () => megabytesPerSecond(ways.direct, PACED),
+  })
+  const cpuPerMb: number[] = []
+  const flood = await measureInTurn(rounds, {
+    async ours() {
+      const before = sumOfCpu(ways.added)
+      const { bytes, wholeMs } = await ways.proxied.ask(FLOOD)
+      cpuPerMb.push((sumOfCpu(ways.added) - before) / (bytes / MB))
+      return bytes / MB / (wholeMs / 1_000)
+    },
+    raw: () => megabytesPerSecond(ways.direct, FLOOD),
+  })
+  const target = { of: 'ratio', is: 'at least', bound: 0.9 } as const
+  return [
+    compareFigure(
+      { name: 'model proxy, 4,000 events/s', unit: 'MB/s', target, notes: ['the pace is the vendor’s'] },
+      paced,
+    ),
+    compareFigure(
+      { name: 'model proxy, as fast as it goes', unit: 'MB/s', notes: ['no vendor answers so fast'] },
+      flood,
+    ),
+    absoluteFigure({ name: 'model proxy, processor time', unit: 'ms/MB' }, cpuPerMb.slice(1)),
+  ]
+}
+
+const MB = 1_000_000
+const sumOfCpu = (pids: readonly number[]): number =>
+  pids.reduce((sum, pid) => sum + (cpuMs(pid) ?? Number.NaN), 0)
+
+async function megabytesPerSecond(way: Way, question: ModelQuestion): Promise<number> {
+  const { bytes, wholeMs } = await way.ask(question)
+  return bytes / MB / (wholeMs / 1_000)
+}
+
+async function openWays(resources: BenchResources): Promise<Ways> {
+  const folder = resources.createFolder('model-proxy')
+  const [certificate, key] = createCertificate(folder)
+  const vendor = resources.startScript('bench/raw/model-vendor.ts', certificate, key)
+  const vendorPort = Number(await vendor.readLine())
+  const worker = resources.startScript('bench/raw/model-proxy.ts', String(vendorPort), certificate, folder)
+  const socket = await worker.readLine()
+  const port = await freePort()
+  const program = join(resources.root, 'dist', 'inside', 'egress-bridge.js')
+  const bridge = resources.start(process.execPath, [program, String(port), socket])
+  await bridge.readLine()
+  const https = new HttpsAgent({ keepAlive: true, ca: readFileSync(certificate) })
+  const http = new HttpAgent({ keepAlive: true })
+  const direct = (length: number) =>
+    requestHttps({ ...headOf(length), agent: https, port: vendorPort, rejectUnauthorized: true })
+  const proxied = (length: number) => requestHttp({ ...headOf(length), agent: http, port })
+  return {
+    direct: { ask: (question) => ask(direct, question) },
+    proxied: { ask: (question) => ask(proxied, question) },
+    added: [worker.pid, bridge.pid],
+    close: async () => {
+      https.destroy()
+      http.destroy()
+      await Promise.all([bridge.stop(), worker.stop(), vendor.stop()])
+      resources.removeFolder(folder)
+    },
+  }
+}
+
+const headOf = (length: number) => ({
+  host: '127.0.0.1',
+  method: 'POST',
+  path: '/v1/messages',
+  headers: { 'content-type': 'application/json', 'content-length': length, 'x-api-key': 'a placeholder' },
+})
+
+async function ask(
+  open: (length: number) => ReturnType<typeof requestHttp>,
+  question: ModelQuestion,
+): Promise<AskedModel> {
+  const body = JSON.stringify(question)
+  const from = performance.now()
+  const sent = open(Buffer.byteLength(body))
+  sent.end(body)
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  if (response.statusCode !== 200) throw new Error(`the model answered ${response.statusCode}`)
+  let bytes = 0
+  let firstByteMs = 0
+  for await (const part of response) {
+    if (bytes === 0) firstByteMs = performance.now() - from
+    bytes += (part as Buffer).length
+  }
+  return { firstByteMs, wholeMs: performance.now() - from, bytes }
+}
+
+function createCertificate(folder: string): readonly [string, string] {
+  const [certificate, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')] as const
+  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+  const names = ['-subj', '/CN=vendor', '-addext', 'subjectAltName=IP:127.0.0.1']
+  execFileSync(
+    'openssl',
+    ['req', '-x509', ...curve, '-days', '2', ...names, '-keyout', key, '-out', certificate],
+    { stdio: ['ignore', 'ignore', 'pipe'] },
+  )
+  return [certificate, key]
+}
