@@ -172,20 +172,20 @@ const ENCODINGS: readonly ((content: Buffer) => string | Buffer)[] = [
   (content) => JSON.stringify(content),
 ]
 
-test('any secret is found in any surroundings and encoding, however the content is cut', () => {
+test('any secret is found in any surroundings and encoding, however the content is split', () => {
   const property = fc.property(
     token,
     bytes,
     bytes,
     fc.constantFrom(...ENCODINGS),
     fc.nat(5_000),
-    (secret, before, after, encode, cut) => {
-      const one = createSecretSearch([{ name: 'x', value: secret }])
-      fc.pre(!one.isEmpty && secret.trim() === secret)
+    (secret, before, after, encode, split) => {
+      const search = createSecretSearch([{ name: 'x', value: secret }])
+      fc.pre(!search.isEmpty && secret.trim() === secret)
       const content = Buffer.from(encode(Buffer.concat([before, Buffer.from(secret), after])))
-      const scan = one.openScan()
-      scan.push(content.subarray(0, cut % content.length))
-      scan.push(content.subarray(cut % content.length))
+      const scan = search.openScan()
+      scan.push(content.subarray(0, split % content.length))
+      scan.push(content.subarray(split % content.length))
       return scan.found() === 'x'
     },
   )
