@@ -25,7 +25,7 @@ const FIRST_BYTES = { quick: 60, full: 200 }
 const PACED: ModelQuestion = { events: 4_000, perMs: 4 }
 const FLOOD: ModelQuestion = { events: 200_000, perMs: 0 }
 
-interface Way {
+interface ModelClient {
   ask(question: ModelQuestion): Promise<AskedModel>
 }
 
@@ -35,9 +35,9 @@ interface AskedModel {
   readonly bytes: number
 }
 
-interface Ways {
-  readonly direct: Way
-  readonly proxied: Way
+interface ModelClients {
+  readonly direct: ModelClient
+  readonly proxied: ModelClient
   /** Processes that the way through the worker adds. */
   readonly added: readonly number[]
   close(): Promise<void>
@@ -48,17 +48,17 @@ export const modelProxy: Entry = {
   about: 'streamed answers of a model through the worker / from the vendor directly',
   async measure({ quick, rounds }, resources) {
     await buildProduct(resources)
-    const ways = await openWays(resources)
+    const clients = await openClients(resources)
     const figures = [
-      await measureFirstByte(ways, rounds * (quick ? FIRST_BYTES.quick : FIRST_BYTES.full)),
-      ...(await measureWhole(ways, rounds)),
+      await measureFirstByte(clients, rounds * (quick ? FIRST_BYTES.quick : FIRST_BYTES.full)),
+      ...(await measureWhole(clients, rounds)),
     ]
-    await ways.close()
+    await clients.close()
     return figures
   },
 }
 
-async function measureFirstByte({ direct, proxied }: Ways, times: number): Promise<Figure> {
+async function measureFirstByte({ direct, proxied }: ModelClients, times: number): Promise<Figure> {
   const pairs = await measureInTurn(times, {
     ours: async () => (await proxied.ask(SHORT)).firstByteMs,
     raw: async () => (await direct.ask(SHORT)).firstByteMs,
@@ -78,20 +78,20 @@ async function measureFirstByte({ direct, proxied }: Ways, times: number): Promi
   )
 }
 
-async function measureWhole(ways: Ways, rounds: number): Promise<readonly Figure[]> {
+async function measureWhole(clients: ModelClients, rounds: number): Promise<readonly Figure[]> {
   const paced = await measureInTurn(rounds, {
-    ours: () => megabytesPerSecond(ways.proxied, PACED),
-    raw: () => megabytesPerSecond(ways.direct, PACED),
+    ours: () => megabytesPerSecond(clients.proxied, PACED),
+    raw: () => megabytesPerSecond(clients.direct, PACED),
   })
   const cpuPerMb: number[] = []
   const flood = await measureInTurn(rounds, {
     async ours() {
-      const before = sumOfCpu(ways.added)
-      const { bytes, wholeMs } = await ways.proxied.ask(FLOOD)
-      cpuPerMb.push((sumOfCpu(ways.added) - before) / (bytes / MB))
+      const before = sumOfCpu(clients.added)
+      const { bytes, wholeMs } = await clients.proxied.ask(FLOOD)
+      cpuPerMb.push((sumOfCpu(clients.added) - before) / (bytes / MB))
       return bytes / MB / (wholeMs / 1_000)
     },
-    raw: () => megabytesPerSecond(ways.direct, FLOOD),
+    raw: () => megabytesPerSecond(clients.direct, FLOOD),
   })
   const target = { of: 'ratio', is: 'at least', bound: 0.9 } as const
   return [
@@ -111,12 +111,12 @@ const MB = 1_000_000
 const sumOfCpu = (pids: readonly number[]): number =>
   pids.reduce((sum, pid) => sum + (cpuMs(pid) ?? Number.NaN), 0)
 
-async function megabytesPerSecond(way: Way, question: ModelQuestion): Promise<number> {
-  const { bytes, wholeMs } = await way.ask(question)
+async function megabytesPerSecond(client: ModelClient, question: ModelQuestion): Promise<number> {
+  const { bytes, wholeMs } = await client.ask(question)
   return bytes / MB / (wholeMs / 1_000)
 }
 
-async function openWays(resources: BenchResources): Promise<Ways> {
+async function openClients(resources: BenchResources): Promise<ModelClients> {
   const folder = resources.createFolder('model-proxy')
   const [certificate, key] = createCertificate(folder)
   const vendor = resources.startScript('bench/raw/model-vendor.ts', certificate, key)
