@@ -6,7 +6,8 @@ import { followUpMarker } from '../../core/run/follow-up.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
-import { heldBackNotice, neutralizeMarkup } from '../git/pull-request-text.ts'
+import { neutralizeMarkup } from '../git/neutral-markup.ts'
+import { heldBackNotice } from '../git/pull-request-text.ts'
 
 /** Code hosts accept about 65,000 characters. */
 const SUMMARY_CHARS_MAX = 40_000

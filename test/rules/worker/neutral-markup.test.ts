@@ -1,7 +1,8 @@
 /** Tests of what an agent's text may do on a code host: be read. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { neutralizeMarkup, pullBody } from '../../../worker/git/pull-request-text.ts'
+import { neutralizeMarkup } from '../../../worker/git/neutral-markup.ts'
+import { pullBody } from '../../../worker/git/pull-request-text.ts'
 
 /** The invisible character is shown as `·`. */
 const shown = (text: string): string => neutralizeMarkup(text).replaceAll('\u200b', '·')
