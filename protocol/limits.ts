@@ -95,6 +95,8 @@ export const MODEL_API_REQUEST_MS_MAX = 120_000
 export const MODEL_API_IDLE_MS_MAX = 600_000
 /** Authors whose remarks a follow-up leaves out, as far as its job names them. */
 export const UNHEARD_NAMED_MAX = 20
+/** The message of a commit that a run publishes. */
+export const COMMIT_MESSAGE_BYTES_MAX = 1024 * 1024
 /** An answer that comes as one piece; the usage of a larger one is estimated. */
 export const MODEL_ANSWER_BYTES_MAX = 16 * 1024 * 1024
 export const MODEL_API_CONNECT_MS_MAX = 10_000

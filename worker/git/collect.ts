@@ -17,10 +17,13 @@ import type { SecretSearch } from '../secrets/secret-search.ts'
 import { importBundle, OUT_REF } from './bundle-import.ts'
 import type { GitWorkspace } from './checkout.ts'
 import { computeDiffStats } from './diff-stats.ts'
+import type { Git } from './git.ts'
 import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-inside-sandbox.ts'
 import type { CheckedOut, CollectedWork, SandboxCommandResult } from './git-ports.ts'
 import { type CleanWork, holdBackCiChanges } from './held-back-changes.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
+import { neutralizeMessages } from './neutral-messages.ts'
+import { type CommitRange, knownCommits, type RewritePlace } from './rewrite-commits.ts'
 import { createRunRepository, importPack, type RunRepositoryPorts } from './run-repository.ts'
 import { searchCommits } from './search-commits.ts'
 
@@ -101,8 +104,8 @@ export async function collect(
 }
 
 /**
- * Imports the bundle from the exchange folder into a new run repository, searches it for secrets, and holds changes of
- * CI definitions back; for `alternate` see `createRunRepository`.
+ * Imports the bundle from the exchange folder into a new run repository, searches it for secrets, holds changes of CI
+ * definitions back, and neutralizes messages; for `alternate` see `createRunRepository`.
  */
 export async function importWork(
   ports: CollectPorts,
@@ -123,7 +126,7 @@ export async function importWork(
   await rm(pack, { force: true })
   if (!received.ok) return received
   const { head } = imported.value
-  const known = [from.base, ...(from.pushedBefore === undefined ? [] : [from.pushedBefore])]
+  const known = knownCommits(from)
   const place = { folder: staging.value, staging: folders.staging }
   const searched = await searchCommits(ports.git, { ...place, head, known, search })
   if (!searched.ok) return searched
@@ -134,8 +137,19 @@ export async function importWork(
   const work =
     clean.value.head === undefined
       ? yes(NO_WORK)
-      : await computeDiffStats(ports.git, staging.value, clean.value.head, from.base)
+      : await describeWork(ports.git, place, { head: clean.value.head, known }, from.base)
   return !work.ok || heldBack === undefined ? work : yes({ ...work.value, heldBack })
+}
+
+/** Neutralizes the messages before, since that gives the commits new ids. */
+async function describeWork(
+  git: Git,
+  place: RewritePlace,
+  range: CommitRange,
+  base: string,
+): Promise<Result<CollectedWork>> {
+  const head = await neutralizeMessages(git, place, range)
+  return head.ok ? computeDiffStats(git, place.folder, head.value, base) : head
 }
 
 function bundleInside(

@@ -5,14 +5,11 @@
  * The commits are written anew without these paths, outside the sandbox; a commit that changed nothing else is dropped.
  * Definitions that a person changed on the same branch stay.
  */
-import { createWriteStream } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { no, type Result, yes } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { Git, GitCall } from './git.ts'
 import type { CheckedOut, HeldBackChanges } from './git-ports.ts'
+import { knownCommits, type RewritePlace, rewriteCommits } from './rewrite-commits.ts'
 
 /** Files and folders at the root of a repository that a code host or a CI service executes. */
 export const CI_PATHS: readonly string[] = [
@@ -27,15 +24,8 @@ export const CI_PATHS: readonly string[] = [
 const LOCAL_MS_MAX = 60_000
 const PATCH_CHARS_MAX = 1024 * 1024
 const PATHS_NAMED_MAX = 20
-const HELD_REF = 'refs/switchyard/held-back'
 const ONLY_CI = CI_PATHS.map((path) => `:(top,literal)${path}`)
 const WITHOUT_CI = [':(top)', ...CI_PATHS.map((path) => `:(top,literal,exclude)${path}`)]
-
-export interface HeldBackPlace {
-  /** The run repository. */
-  readonly folder: string
-  readonly staging: string
-}
 
 export interface CleanWork {
   /** undefined: nothing else was changed. */
@@ -46,7 +36,7 @@ export interface CleanWork {
 
 export async function holdBackCiChanges(
   git: Git,
-  place: HeldBackPlace,
+  place: RewritePlace,
   head: string,
   from: CheckedOut,
 ): Promise<Result<CleanWork>> {
@@ -139,40 +129,22 @@ async function differingPaths(
 
 // ---- writing the commits anew ----------------------------------------------------------------------------------------
 
-/** Returns the new head; undefined when no commit is left. Authors, dates and messages stay. */
+/** Returns the new head; undefined when no commit is left. */
 async function rewriteWithoutCi(
   git: Git,
-  { folder, staging }: HeldBackPlace,
+  place: RewritePlace,
   head: string,
-  { base, pushedBefore }: CheckedOut,
+  from: CheckedOut,
 ): Promise<Result<string | undefined>> {
-  const named = await git.runChecked('naming the work', local(folder, ['update-ref', HELD_REF, head]))
-  if (!named.ok) return named
-  const stream = join(staging, 'held-back.stream')
-  const known = [base, ...(pushedBefore === undefined ? [] : [pushedBefore])].map((commit) => `^${commit}`)
-  const exported = await git.runChecked('reading the commits', {
-    ...local(folder, [
-      'fast-export',
-      '--reference-excluded-parents',
-      ...['--no-data', '--reencode=no', '--signed-tags=strip'],
-      ...[HELD_REF, ...known, '--', ...WITHOUT_CI],
-    ]),
-    readOutput: (output) => pipeline(output, createWriteStream(stream, { mode: 0o600 })),
-  })
-  if (!exported.ok) return exported
-  // Without a commit the stream leaves the reference as it is.
-  await git.run(local(folder, ['update-ref', '-d', HELD_REF]))
-  const imported = await git.runChecked('writing the commits anew', {
-    ...local(folder, ['fast-import', '--quiet', '--force']),
-    input: stream,
-  })
-  await rm(stream, { force: true })
-  if (!imported.ok) return imported
-  const found = await git.run(local(folder, ['rev-parse', '--verify', '--quiet', HELD_REF]))
-  if (!found.ok) return found
-  const commit = found.value.output.trim()
-  if (commit === '' || commit === base || commit === pushedBefore) return yes(undefined)
-  const same = await git.run(local(folder, [...DIFF, '--quiet', commit, head, '--', ...WITHOUT_CI]))
+  const rewritten = await rewriteCommits(
+    git,
+    place,
+    { head, known: knownCommits(from) },
+    { pathspecs: WITHOUT_CI },
+  )
+  if (!rewritten.ok || rewritten.value === undefined) return rewritten
+  const commit = rewritten.value
+  const same = await git.run(local(place.folder, [...DIFF, '--quiet', commit, head, '--', ...WITHOUT_CI]))
   if (!same.ok) return same
   if (same.value.code === 0) return yes(commit)
   return no(

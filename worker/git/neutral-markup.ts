@@ -15,14 +15,26 @@ export function neutralizeMarkup(text: string): string {
 
 const BREAK = '\u200b'
 const CLOSING_WORD =
-  /\b(clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)(:?[ \t]+)(?=[\w.-]*\/?[\w.-]*#\d|https?:\/\/|GH-\d)/gi
+  /\b(clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)(:[ \t]*|[ \t]+)(?=[\w.-]*\/?[\w.-]*#\d|https?:\/\/|GH-\d)/gi
+
+const MENTION = /(?<![a-z0-9])@(?=[\w-])/gi
 
 function neutralizeLine(line: string): string {
   return line
-    .replace(/(?<![a-z0-9])@(?=[\w-])/gi, `@${BREAK}`)
+    .replace(MENTION, `@${BREAK}`)
     .replaceAll('![', `!${BREAK}[`)
     .replace(/<(?=[a-z/!?])/gi, `<${BREAK}`)
     .replace(CLOSING_WORD, `$1$2${BREAK}`)
+}
+
+/** The bytes of BREAK, for text of any encoding that is read byte by byte. */
+const BREAK_BYTES = Buffer.from(BREAK).toString('latin1')
+
+/** Takes the effects out of a commit's message, which code hosts read as plain text: it has no markup and no code. */
+export function neutralizeMessage(message: Buffer): Buffer {
+  const text = message.toString('latin1')
+  const neutral = text.replace(MENTION, `@${BREAK_BYTES}`).replace(CLOSING_WORD, `$1$2${BREAK_BYTES}`)
+  return neutral === text ? message : Buffer.from(neutral, 'latin1')
 }
 
 interface TextBlock {

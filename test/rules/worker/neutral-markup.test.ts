@@ -1,7 +1,7 @@
 /** Tests of what an agent's text may do on a code host: be read. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { neutralizeMarkup } from '../../../worker/git/neutral-markup.ts'
+import { neutralizeMarkup, neutralizeMessage } from '../../../worker/git/neutral-markup.ts'
 import { pullBody } from '../../../worker/git/pull-request-text.ts'
 
 /** The invisible character is shown as `·`. */
@@ -18,6 +18,7 @@ test.each<[string, string, string]>([
     'resolved https://github.com/a/b/issues/1',
     'resolved ·https://github.com/a/b/issues/1',
   ],
+  ['a closing word without a space', 'Fixes:#12', 'Fixes:·#12'],
   ['a reference alone', 'as in #12', 'as in #12'],
   ['a remote image', '![x](https://evil.example/?q=1)', '!·[x](https://evil.example/?q=1)'],
   ['an image of HTML', '<img src="https://evil.example">', '<·img src="https://evil.example">'],
@@ -58,6 +59,26 @@ test('nothing is lost: without the invisible characters the text is what it was'
       },
     ),
   )
+})
+
+describe('the message of a commit:', () => {
+  const shownMessage = (text: string): string =>
+    neutralizeMessage(Buffer.from(text)).toString().replaceAll('\u200b', '·')
+
+  test.each<[string, string, string]>([
+    ['a closing word', 'Mend it\n\nCloses #1\n', 'Mend it\n\nCloses ·#1\n'],
+    ['one in what looks like code', '```\nfixes a/b#2\n```', '```\nfixes ·a/b#2\n```'],
+    ['a mention', 'as @ada says: “größer”', 'as @·ada says: “größer”'],
+    ['a trailer', 'x\n\nCo-authored-by: Ada <ada@example.com>', 'x\n\nCo-authored-by: Ada <ada@example.com>'],
+    ['marks of a program', 'Array<T> and ![x]', 'Array<T> and ![x]'],
+  ])('%s', (_, text, expected) => {
+    expect(shownMessage(text)).toBe(expected)
+  })
+
+  test('bytes that are no UTF-8 stay', () => {
+    const message = Buffer.from('Gr\xf6\xdfer', 'latin1')
+    expect(neutralizeMessage(message)).toEqual(message)
+  })
 })
 
 test('the service’s own closing word stays', () => {
