@@ -79,33 +79,46 @@ export async function unset(context: ConfigChangeContext, key: string): Promise<
  * @param again the command line, without its options
  */
 async function changeSettings(
-  { client, questions, options }: ConfigChangeContext,
+  { client, questions, options, output }: ConfigChangeContext,
   patch: Record<string, unknown>,
   again: string,
 ): Promise<SettingsUpdateResponse> {
-  const confirm = options.confirm?.split(',').filter((key) => key !== '')
   try {
-    return await client.changeSettings({ body: { patch, ...(confirm === undefined ? {} : { confirm }) } })
+    return await client.changeSettings({ body: { patch } })
   } catch (error) {
-    const keys = keysToConfirm(error)
-    if (keys === undefined) throw error
+    const confirm = keysToConfirm(error)
+    if (confirm === undefined) throw error
+    const keys = confirm.map(withoutControls)
     const sentence = describePower(keys)
-    if (confirm !== undefined || !questions.mayAsk)
+    if (options.confirm === undefined && questions.mayAsk) {
+      // The sentence describes the first few keys only.
+      if (keys.length > 1) output.note(`This changes ${keys.join(', ')}.`)
+      if (!(await questions.confirm(`${sentence}. Change it?`, false)))
+        throw new ExitError(EXIT.refused, 'nothing was changed')
+    } else if (!namesExactly(options.confirm, keys))
       throw new ExitError(
         EXIT.refused,
         `${sentence}, so this needs a confirmation; nothing was changed`,
-        `${again} --confirm ${quoteWord(keys.join(','))}`,
+        `${again}${dataDirOption(options)} --confirm ${quoteWord(keys.join(','))}`,
       )
-    if (!(await questions.confirm(`${sentence}. Change it?`, false)))
-      throw new ExitError(EXIT.refused, 'nothing was changed')
-    return client.changeSettings({ body: { patch, confirm: keys } })
+    return client.changeSettings({ body: { patch, confirm } })
   }
 }
+
+/** The key of a repository may hold commas, so the whole text is compared first. */
+function namesExactly(text: string | undefined, keys: readonly string[]): boolean {
+  if (text === undefined || text === keys.join(',')) return text !== undefined
+  const named = text.split(',').filter((key) => key !== '')
+  return keys.every((key) => named.includes(key)) && named.every((key) => keys.includes(key))
+}
+
+const dataDirOption = ({ dataDir }: ClientOptions): string =>
+  dataDir === undefined ? '' : ` --data-dir ${quoteWord(dataDir)}`
 
 function keysToConfirm(error: unknown): string[] | undefined {
   if (!(error instanceof HostRefusal) || error.status !== 409) return undefined
   const keys: unknown = Reflect.get(Object(error.body), 'confirm')
-  return Array.isArray(keys) ? keys.map(String).map(withoutControls) : undefined
+  return Array.isArray(keys) ? keys.map(String) : undefined
 }
 
 /** JSON where the text is JSON, and otherwise the text itself. */

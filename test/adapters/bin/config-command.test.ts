@@ -50,47 +50,69 @@ test.each([
   expect(err).toMatch(/next start/)
 })
 
-/** A host that asks for the confirmation of one key. */
-async function openAsking() {
+const POWERFUL = 'repos.my.repo.setup'
+
+/** A host that asks for the confirmation of these keys. */
+async function openAsking(...keys: string[]) {
   const host = await openConfigured()
-  const { refusal } = no('conflict', 'repos.my.repo.setup decides a lot')
+  const { refusal } = no('conflict', `${keys[0]} decides a lot`)
   const confirms: unknown[] = []
   host.hostApi.changed = (_, confirm) => {
     confirms.push(confirm)
-    return confirm?.join() === 'repos.my.repo.setup'
+    return JSON.stringify(confirm) === JSON.stringify(keys)
       ? yes({ config: host.config, applied: 'live' })
-      : { ok: false, refusal: { ...refusal, confirm: ['repos.my.repo.setup'] } }
+      : { ok: false, refusal: { ...refusal, confirm: keys } }
   }
   return { ...host, confirms }
 }
 
 test('a setting with power over the machine needs --confirm without a terminal, and --yes is none', async () => {
-  const { print, run, hostApi, confirms } = await openAsking()
-  const key = 'repos.my.repo.setup'
-  for (const options of [{}, { yes: true }, { confirm: 'tracker.apiUrl' }])
-    await expect(print((context) => set(context, key, 'npm ci'), { options })).rejects.toMatchObject({
+  const { print, run, hostApi, confirms } = await openAsking(POWERFUL)
+  for (const options of [{}, { yes: true }, { confirm: 'tracker.apiUrl' }, { confirm: '' }])
+    await expect(print((context) => set(context, POWERFUL, 'npm ci'), { options })).rejects.toMatchObject({
       code: 1,
       message: expect.stringMatching(/^repos\.my\.repo\.setup decides which commands run/),
-      cure: `switchyard config set ${key} 'npm ci' --confirm ${key}`,
+      cure: `switchyard config set ${POWERFUL} 'npm ci' --confirm ${POWERFUL}`,
     })
-  await expect(print((context) => unset(context, key))).rejects.toMatchObject({
-    cure: `switchyard config unset ${key} --confirm ${key}`,
+  const unsetting = print((context) => unset(context, POWERFUL), { options: { dataDir: '/my data' } })
+  await expect(unsetting).rejects.toMatchObject({
+    cure: `switchyard config unset ${POWERFUL} --data-dir '/my data' --confirm ${POWERFUL}`,
   })
-  expect(confirms).toEqual([undefined, undefined, ['tracker.apiUrl'], undefined])
-  expect((await run('config', 'set', key, 'npm ci', '--confirm', key)).code).toBe(0)
+  expect(confirms).toEqual(Array.from({ length: 5 }))
+  expect((await run('config', 'set', POWERFUL, 'npm ci', '--confirm', POWERFUL)).code).toBe(0)
   expect(hostApi.patches.at(-1)).toEqual({ repos: { 'my.repo': { setup: 'npm ci' } } })
-  expect(confirms.at(-1)).toEqual([key])
+  expect(confirms.at(-1)).toEqual([POWERFUL])
+})
+
+test.each([
+  [['repos.a,b.setup'], 'repos.a,b.setup'],
+  [['repos.w\u0085x.setup'], 'repos.w\ufffdx.setup'],
+  [['repos.a.setup', 'sandbox.network'], 'sandbox.network,repos.a.setup,'],
+])('the host receives %j as it names them', async (keys, confirm) => {
+  const { print, confirms } = await openAsking(...keys)
+  const options = { yes: true, confirm }
+  const { code } = await print((context) => set(context, 'repos', '{}'), { options })
+  expect([code, confirms.at(-1)]).toEqual([0, keys])
 })
 
 test('on a terminal the person is asked, and only yes changes it', async () => {
-  const { print, confirms } = await openAsking()
+  const { print, confirms } = await openAsking(POWERFUL)
   const change = (input: string) =>
-    print((context) => set(context, 'repos.my.repo.setup', 'npm ci'), { input, isTyped: true, columns: 100 })
+    print((context) => set(context, POWERFUL, 'npm ci'), { input, isTyped: true, columns: 100 })
   for (const answer of ['n\n', '\n']) await expect(change(answer)).rejects.toMatchObject({ code: 1 })
   expect(confirms).toEqual([undefined, undefined])
   const { code, err } = await change('y\n')
-  expect([code, confirms.at(-1)]).toEqual([0, ['repos.my.repo.setup']])
+  expect([code, confirms.at(-1)]).toEqual([0, [POWERFUL]])
   expect(err).toMatch(/setup decides which commands run in its sandboxes\. Change it\? \[y\/N\]/)
+})
+
+test('on a terminal every key is named before the question, however many there are', async () => {
+  const keys = Array.from({ length: 9 }, (_, at) => `repos.r${at}.setup`)
+  const { print, confirms } = await openAsking(...keys)
+  const typed = { input: 'y\n', isTyped: true, columns: 400 } as const
+  const { err } = await print((context) => set(context, 'repos', '{}'), typed)
+  for (const key of keys) expect(err).toContain(key)
+  expect(confirms.at(-1)).toEqual(keys)
 })
 
 test('config unset deletes the key', async () => {

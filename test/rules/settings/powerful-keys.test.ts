@@ -44,6 +44,20 @@ test.each<[object, string[]]>([
     { sandbox: { network: 'open' }, tracker: { path: '/x', pollSeconds: 60 } },
     ['tracker.path', 'sandbox.network'],
   ],
+  // Whole sections and mappings count by what they change, and a deleted section by its defaults.
+  [{ repos: { web: { remote: 'o/web', setup: 'x', label: 'y' } } }, ['repos.web.setup']],
+  [
+    { repos: { web: null, new: { remote: 'o/web', setup: 'npm ci', cloneUrl: '/srv/x' } } },
+    ['repos.new.cloneUrl', 'repos.new.setup'],
+  ],
+  [{ agent: null }, ['agent.commands']],
+  [{ agent: { commands: { agentA: null } } }, ['agent.commands']],
+  [{ sandbox: null }, ['sandbox.exposeCodehostToken']],
+  [{ sandbox: { allowedHosts: ['*.a.example', 'b.example'] } }, ['sandbox.allowedHosts']],
+  [{ sandbox: { network: 'none', allowedHosts: ['a.example:8080'] } }, ['sandbox.allowedHosts']],
+  [{ server: null }, ['server.allowedOrigins']],
+  [{ tracker: { driver: 'linear', path: null, apiUrl: 'https://x' } }, ['tracker.path', 'tracker.apiUrl']],
+  [{ codehost: { driver: 'github', path: '/other' } }, ['codehost.path']],
   // A narrower network, a removed mapping, an unchanged value, and settings without such power need none.
   [{ sandbox: { network: 'none' } }, []],
   [{ sandbox: { allowedHosts: ['b.example'] } }, []],
@@ -53,6 +67,15 @@ test.each<[object, string[]]>([
   [{ sandbox: { concurrency: 4 }, policy: { paused: true } }, []],
 ])('%j changes %j', (patch, keys) => {
   expect(changesOf(patch)).toEqual(keys)
+})
+
+test('a section that is deleted takes a narrow network back to its default', () => {
+  const narrow = createConfig({ sandbox: { network: 'none' } })
+  for (const patch of [{ sandbox: null }, { sandbox: { network: null } }]) {
+    const decided = decideChange(narrow, patch)
+    if (!decided.ok) throw new Error(decided.refusal.message)
+    expect(findPowerfulChanges(narrow.effective, decided.value.effective)).toEqual(['sandbox.network'])
+  }
 })
 
 test('the request must confirm exactly the changed keys', () => {
