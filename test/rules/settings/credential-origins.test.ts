@@ -42,6 +42,30 @@ describe('a change leaves in use', () => {
       { tracker: { apiUrl: 'https://api.linear.app/graphql' } },
       ALL,
     ],
+    [
+      'everything, when the same origin is written in another way',
+      {
+        tracker: { apiUrl: 'HTTPS://API.Linear.App:443/graphql/' },
+        connect: { apiBase: 'https://HELPER.example:443' },
+      },
+      ALL,
+    ],
+    ...[
+      'https://api.linear.app.',
+      'https://api.linear.app.evil.example',
+      'https://evil.example/api.linear.app',
+      'https://evil.example#@api.linear.app',
+      'https://evil.example\\@api.linear.app',
+    ].map((apiUrl): [string, Record<string, object>, string[]] => [
+      `the code host, when the tracker is at ${apiUrl}`,
+      { tracker: { apiUrl } },
+      ['token'],
+    ]),
+    [
+      'no refreshed login, when the helper has a final dot',
+      { connect: { apiBase: 'https://helper.example.' } },
+      ['token', 'trackerClientSecret'],
+    ],
     ['the code host, when the tracker moved', { tracker: { apiUrl: 'https://evil.example' } }, ['token']],
     [
       'the code host, when only the port is another',

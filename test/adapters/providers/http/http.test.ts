@@ -103,6 +103,53 @@ describe('retries', () => {
   })
 })
 
+describe('a redirect', () => {
+  const AUTHORIZATION = { authorization: 'Bearer t0ken' }
+
+  test('within the origin is followed, and a change of the method is not', async () => {
+    const service = await startService(respondWith(307, { location: '/there' }), respondWith(200))
+    const request = to(`${service.origin}/here`, { method: 'POST', headers: AUTHORIZATION, body: 's' })
+    expect(await createTestHttp().send(request)).toMatchObject({ value: { status: 200 } })
+    expect(service.seen).toEqual(['POST /here s', 'POST /there s'])
+    const seeOther = await startService(respondWith(303, { location: '/there' }))
+    const posted = to(`${seeOther.origin}/here`, { method: 'POST', body: 's' })
+    expect(await createTestHttp().send(posted)).toMatchObject({ value: { status: 303 } })
+    expect(seeOther.seen).toEqual(['POST /here s'])
+  })
+
+  /** Forms of the address of another server; `port` is its port, `own` the port of the first server. */
+  const ELSEWHERE: readonly ((port: string, own: string) => string)[] = [
+    (port) => `http://127.0.0.1:${port}/`,
+    (port) => `//127.0.0.1:${port}/`,
+    (port) => `\\\\127.0.0.1:${port}\\`,
+    (port) => `/\\127.0.0.1:${port}/`,
+    (port, own) => `http://127.0.0.1:${own}@127.0.0.1:${port}/`,
+    (port) => `http:\t//127.0.0.1:${port}/`,
+    (port) => `HTTP://0x7f.1:${port}/`,
+    (port) => `http://localhost:${port}/`,
+    // The same server by other names, which another could have tomorrow.
+    (_, own) => `http://localhost:${own}/`,
+    (_, own) => `https://127.0.0.1:${own}/`,
+  ]
+
+  test.each([301, 302, 303, 307, 308])('with %i to another origin is not followed', async (status) => {
+    const other = await startService(respondWith(200))
+    const http = createTestHttp()
+    for (const elsewhere of ELSEWHERE)
+      for (const method of ['GET', 'POST'] as const) {
+        const handlers: ReplyHandler[] = []
+        const service = await startService((reply, asked) => handlers[0]?.(reply, asked))
+        const location = elsewhere(new URL(other.origin).port, new URL(service.origin).port)
+        handlers.push(respondWith(status, { location }))
+        const body = method === 'POST' ? { body: 's' } : {}
+        const sent = await http.send(to(service.origin, { method, headers: AUTHORIZATION, ...body }))
+        expect([location, sent]).toMatchObject([location, { value: { status } }])
+        expect(service.seen).toHaveLength(1)
+      }
+    expect(other.seen).toEqual([])
+  })
+})
+
 describe('a reply that does not end', () => {
   test('is aborted at the timeout, and its connection is closed', async () => {
     const clock = new ManualClock()

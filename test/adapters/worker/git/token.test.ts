@@ -256,6 +256,63 @@ test('a redirect is not followed, and the refusal says what to correct', async (
   expect(otherSite.server.seen).toEqual([])
 })
 
+test('addresses that a repository names get no request: submodules, LFS, and those of its settings', async () => {
+  const otherSite = await site()
+  const { g, server, codehost } = await site()
+  const away = `${otherSite.server.origin}/ada/lamps.git`
+  const files: Readonly<Record<string, string>> = {
+    '.gitmodules': `[submodule "sub"]\n\tpath = sub\n\turl = ${away}\n\tupdate = checkout\n`,
+    '.lfsconfig': `[lfs]\n\turl = ${away}/info/lfs\n\tlocksverify = true\n`,
+    '.gitattributes': '*.bin filter=lfs diff=lfs merge=lfs -text\n',
+    'a.bin': `version https://git-lfs.github.com/spec/v1\noid sha256:${'a'.repeat(64)}\nsize 4\n`,
+  }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(g.person, name), text)
+  git(g.person, 'add', '-A')
+  const commit = git(g.person, 'rev-parse', 'HEAD')
+  git(g.person, 'update-index', '--add', '--cacheinfo', `160000,${commit},sub`)
+  git(g.person, 'commit', '-q', '-m', 'Links')
+  git(g.person, 'push', '-q', 'origin', 'main')
+  const run = g.run()
+  const job = withToken()
+  const from = got(await g.sources.checkOut(job, run.folders, run.sandbox, never))
+  await run.sh(`git config url.${otherSite.server.origin}/.insteadOf ${server.origin}/
+    git config remote.origin.pushurl ${away}; git config remote.origin.proxy ${otherSite.server.origin}
+    git config lfs.url ${away}; git config push.recurseSubmodules on-demand; echo work > work`)
+  const work = got(await g.sources.collect(job, run.folders, run.sandbox, from))
+  const order = { job, leaseId: 'ls-1', folders: run.folders, from, collected: work, summary: 'Done.' }
+  got(await g.sources.publish(order, codehost, () => true, never))
+  expect(git(g.remote, 'rev-parse', job.branch)).toBe(work.head)
+  expect(otherSite.server.seen).toEqual([])
+})
+
+test('a server that keeps its objects elsewhere gets no request there', async () => {
+  const otherSite = await site()
+  let asked = 0
+  const { g } = await site({
+    before: ({ url = '', headers }, response) => {
+      if (headers.authorization === undefined || !url.startsWith('/ada/lamps.git/')) return false
+      const path = new URL(url, 'http://x').pathname.slice('/ada/lamps.git/'.length)
+      const isAlternates = path === 'objects/info/http-alternates'
+      if (isAlternates) asked += 1
+      if (isAlternates) response.end(`${otherSite.server.origin}/ada/lamps.git/objects\n`)
+      else if (/^(info\/refs|HEAD|objects\/info\/packs)$/.test(path)) response.end(dumbFile(g, path))
+      else response.writeHead(404).end()
+      return true
+    },
+  })
+  const run = g.run()
+  const checked = await g.sources.checkOut(withToken(), run.folders, run.sandbox, never)
+  expect(checked.ok).toBe(false)
+  expect(asked).toBeGreaterThan(0)
+  expect(otherSite.server.seen).toEqual([])
+})
+
+/** A file of the old protocol, for which a server runs no program. */
+function dumbFile({ remote }: GitFixture, path: string): string {
+  git(remote, 'update-server-info')
+  return path === 'objects/info/packs' ? '' : readFileSync(join(remote, path), 'utf8')
+}
+
 test('a clone URL on another host is used without the token', async () => {
   const { g, server } = await site()
   const run = g.run()
