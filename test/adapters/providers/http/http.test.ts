@@ -133,20 +133,20 @@ describe('a redirect', () => {
   ]
 
   test.each([301, 302, 303, 307, 308])('with %i to another origin is not followed', async (status) => {
-    const other = await startService(respondWith(200))
+    const foreign = await startService(respondWith(200))
     const http = createTestHttp()
     for (const elsewhere of ELSEWHERE)
       for (const method of ['GET', 'POST'] as const) {
         const handlers: ReplyHandler[] = []
         const service = await startService((reply, asked) => handlers[0]?.(reply, asked))
-        const location = elsewhere(new URL(other.origin).port, new URL(service.origin).port)
+        const location = elsewhere(new URL(foreign.origin).port, new URL(service.origin).port)
         handlers.push(respondWith(status, { location }))
         const body = method === 'POST' ? { body: 's' } : {}
         const sent = await http.send(to(service.origin, { method, headers: AUTHORIZATION, ...body }))
         expect([location, sent]).toMatchObject([location, { value: { status } }])
         expect(service.seen).toHaveLength(1)
       }
-    expect(other.seen).toEqual([])
+    expect(foreign.seen).toEqual([])
   })
 })
 
