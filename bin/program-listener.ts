@@ -27,7 +27,7 @@ export function reportAlteredBinary({ alteredFile }: ListenerChoice, log: Log): 
   if (alteredFile !== undefined)
     log.error(
       { file: alteredFile },
-      'this binary of the native listener is not the released one and was not loaded; install switchyard again',
+      'this binary of the native listener is not the released one and was not loaded; reinstall switchyard',
     )
 }
 

@@ -16,7 +16,7 @@ import { type DialPin, pinnedConnector } from './dial-pin.ts'
 const REASON_CHARS_MAX = 300
 export const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
 export const UNTRUSTED_HINT =
-  '; name the certificate of its authority with --ca-file, or pin it with --fingerprint, as "switchyard workers pair" prints it'
+  '; name the certificate of its authority with --ca-file, or pin it with --fingerprint, as printed by switchyard workers pair'
 
 export interface DialTrust {
   /** The trusted authorities; absent: Node's own list. */

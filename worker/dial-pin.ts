@@ -30,7 +30,7 @@ export function checkPin(
   if ([own, key].includes(fingerprint) || key === knownKey) return yes(key)
   return no(
     'forbidden',
-    `the certificate of the host is not the pinned one, but ${formatFingerprint(own)}; if the host has a new one, start with the --fingerprint that "switchyard workers pair" prints there`,
+    `the certificate of the host is not the pinned one, but ${formatFingerprint(own)}; if the host has a new one, start with the new --fingerprint, as printed there by switchyard workers pair`,
   )
 }
 

@@ -7,7 +7,7 @@ export function parseFingerprint(text: string): Result<string> {
   if (/^[0-9a-f]{64}$/.test(digits)) return yes(digits)
   return no(
     'invalid',
-    '--fingerprint: must be a SHA-256 fingerprint, 64 hexadecimal digits with or without colons, as "switchyard workers pair" prints it on the host',
+    '--fingerprint: must be a SHA-256 fingerprint, 64 hexadecimal digits with or without colons, as printed by switchyard workers pair on the host',
   )
 }
 

@@ -16,7 +16,7 @@ export const nodeCheck: Check = {
     const choice = place === 'host' ? listener() : undefined
     const altered = choice?.alteredFile
     if (altered !== undefined)
-      return [fail(`${altered} is not the released binary of the listener`, 'install switchyard again')]
+      return [fail(`${altered} is not the released binary of the listener`, 'reinstall switchyard')]
     const serves = choice === undefined ? '' : `, listener ${describeListener(choice)}`
     const ended = END_OF_FIXES[nodeVersion.split('.')[0] ?? '']
     if (ended !== undefined && now() > Date.parse(ended))
