@@ -110,8 +110,18 @@ export type LocatedAgent =
     }
   | { readonly is: 'missing'; readonly reason: string }
 
+/** The files of an agent's home that a later session needs in order to continue an earlier one. */
+export interface TranscriptFiles {
+  /** A folder below home. */
+  readonly folder: string
+  /** Receives a path below that folder. */
+  isTranscript(path: string): boolean
+}
+
 export interface AgentDriver {
   readonly provider: AgentProvider
+  /** Absent when the agent cannot continue sessions. */
+  readonly transcripts?: TranscriptFiles
   /** Locates the program on this machine. Not called when the job overrides the command. */
   locate(): Promise<LocatedAgent>
   /** Tells whether the machine can run the agent. Reads a few small files and starts no process. */

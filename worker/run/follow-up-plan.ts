@@ -60,8 +60,9 @@ export class FollowUpPlan implements WorkPlan {
   }
 
   async openFolders(): Promise<SandboxFolders & { readonly number: number }> {
-    const { run, sandbox } = this.#job
-    const retained = await this.#sandboxes.openRetained(run.id)
+    const { run, sandbox, agent } = this.#job
+    const { transcripts } = this.#dependencies.drivers[agent.provider]
+    const retained = await this.#sandboxes.openRetained(run.id, transcripts)
     this.#hasRetainedSandbox = retained !== undefined
     return retained ?? this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
   }
@@ -119,11 +120,11 @@ export class FollowUpPlan implements WorkPlan {
     }
   }
 
-  /** In a conflicted checkout the setup may fail; the agent repairs that. */
+  /** The home is always new. Where there is a conflict or an agent's work, the setup may fail; the agent repairs that. */
   setupRule(): 'required' | 'optional' | 'skip' {
     const start = this.#stage?.is === 'started' ? this.#stage.start : undefined
-    if (start?.isNewCheckout !== true) return 'skip'
-    return start.state === 'conflict' ? 'optional' : 'required'
+    if (start === undefined) return 'skip'
+    return start.isNewCheckout && start.state !== 'conflict' ? 'required' : 'optional'
   }
 
   hasRetainedSandbox(): boolean {

@@ -1,6 +1,6 @@
 /**
- * `resumeSandbox` boots a retained sandbox for a person: the same folders and the same isolation as for the agent, and
- * the agent's session in a terminal, with credentials for this boot alone.
+ * `resumeSandbox` boots a retained sandbox for a person: the same checkout and isolation as for the agent, a new home,
+ * and the agent's session in a terminal, with credentials for this boot alone.
  *
  * No process runs in the sandbox before the terminal is opened or after the sandbox is closed. Credentials exist only
  * inside, in memory, so none is left on disk even if this process is killed. The caller makes sure that no execution
@@ -151,6 +151,7 @@ async function openResumedSandbox(
     parts.push(access.value)
     const command = await buildSessionCommand(access.value, resumable, resume)
     if (!command.ok) return await refuse(command)
+    await sandboxes.renewHome(record.runId, driver.transcripts)
     const session = await openSession(options, record, hostsOfAgent(driver.provider, credentials))
     session.closeWith(access.value)
     return yes(new LocalResumedSandbox(options, resumable, command.value, session))

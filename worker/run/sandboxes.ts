@@ -8,9 +8,11 @@
 import { chmod, chown, mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Log } from '../../core/ports.ts'
+import type { TranscriptFiles } from '../agents/agent.ts'
 import type { RunFolders } from '../git/git-ports.ts'
 import { findFreeNumber } from '../sandbox/sandbox-users.ts'
 import { measureDiskUsage } from './folder-size.ts'
+import { renewHome } from './new-home.ts'
 import { selectBeyondQuota, sortForDiscarding } from './reclaim-order.ts'
 import type { SandboxAgent, SandboxIsolation } from './sandbox-metadata.ts'
 
@@ -136,8 +138,11 @@ export class Sandboxes {
     return { ...folders, number }
   }
 
-  /** Returns the retained sandbox of an earlier execution of the run, unless it has expired. */
-  async openRetained(runId: string): Promise<(SandboxFolders & { number: number }) | undefined> {
+  /** Returns the retained sandbox of an earlier execution of the run with a new home, unless it has expired. */
+  async openRetained(
+    runId: string,
+    transcripts?: TranscriptFiles,
+  ): Promise<(SandboxFolders & { number: number }) | undefined> {
     const record = this.#records.get(runId)
     if (record?.retainedUntil === undefined || record.retainedUntil <= this.#instant()) return undefined
     // No agent ever ran in it, so its preparation was interrupted and the checkout may be incomplete.
@@ -151,6 +156,7 @@ export class Sandboxes {
     // If this process dies, `recover` must not report usage that earlier executions have already reported.
     const agent = record.agent === undefined ? {} : { agent: { ...record.agent, since: this.#instant() } }
     await this.#write({ ...record, ...agent })
+    await this.renewHome(runId, transcripts)
     return { ...folders, number: record.number }
   }
 
@@ -217,9 +223,13 @@ export class Sandboxes {
     const { root } = this.foldersOf(runId)
     // Delete the record first, so that nothing opens a folder that is about to be deleted.
     this.#records.delete(runId)
+    return this.#moveToTrash(root, runId)
+  }
+
+  async #moveToTrash(path: string, runId: string): Promise<boolean> {
     this.#trashCount += 1
     const name = join(this.#options.trash, `${runId}-${this.#options.clock.now()}-${this.#trashCount}`)
-    const moved = await rename(root, name).then(
+    const moved = await rename(path, name).then(
       () => true,
       (error: NodeJS.ErrnoException) => {
         // ENOENT is normal: before a run's first attempt there is no folder.
@@ -230,6 +240,18 @@ export class Sandboxes {
     )
     if (moved) this.#deleteInBackground(name)
     return moved
+  }
+
+  /** Gives a retained sandbox a new home before it is used again. */
+  async renewHome(runId: string, transcripts: TranscriptFiles | undefined): Promise<void> {
+    const record = this.#records.get(runId)
+    if (record === undefined) throw new Error(`the sandbox of ${runId} is gone`)
+    await renewHome({
+      home: this.foldersOf(runId).home,
+      owner: this.#options.ownerFor(record.number),
+      transcripts,
+      discard: (folder) => this.#moveToTrash(folder, runId),
+    })
   }
 
   /** Discards expired sandboxes and those beyond the quota, never a busy one. Returns the discarded runs. */

@@ -8,6 +8,7 @@ import { buildAgentACommand } from './command.ts'
 import { findLatestSession } from './latest-session.ts'
 import { createAgentAListener } from './listener.ts'
 import { buildAgentATerminalCommand } from './terminal-command.ts'
+import { agentATranscripts } from './transcript.ts'
 import { readAgentAUsage } from './usage.ts'
 
 const AGENT_A_PROGRAM = {
@@ -24,6 +25,7 @@ export function createAgentA(where: SearchPlace, prices: PriceTable): AgentDrive
     probe: () => probeAgent(AGENT_A_PROGRAM, where),
     buildCommand: buildAgentACommand,
     buildTerminalCommand: buildAgentATerminalCommand,
+    transcripts: agentATranscripts,
     findLatestSession,
     createListener: (task) => withRedaction(createAgentAListener(task, prices), task),
     readUsage: (files, sessionId, andSince) =>

@@ -4,7 +4,7 @@
  * An answer has one line per content block, each with the figures so far. Lines with the same message id and request id
  * belong to the same answer.
  */
-import type { AgentFiles } from '../agent.ts'
+import type { AgentFiles, TranscriptFiles } from '../agent.ts'
 import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from '../json-lines.ts'
 import type { RecordedUse, UsageSource, UsageTally } from '../usage-tally.ts'
 import { PROJECTS_FOLDER } from './command.ts'
@@ -31,6 +31,13 @@ export interface SessionUsage {
   readonly main: UsageTally
   readonly nested: readonly { readonly source: UsageSource; readonly tally: UsageTally }[]
 }
+
+/** The folders hold notes of the agent, too, which would act on a later session. */
+export const agentATranscripts: TranscriptFiles = {
+  folder: PROJECTS_FOLDER,
+  isTranscript: (path) => TRANSCRIPT.test(path),
+}
+const TRANSCRIPT = /^[\w-]{1,255}\/[\w-]{1,100}(\/subagents\/agent-[\w-]{1,100})?\.jsonl$/
 
 const SUBAGENT_FILE = /^agent-([A-Za-z0-9_-]{1,100})\.jsonl$/
 

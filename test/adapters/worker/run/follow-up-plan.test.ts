@@ -304,6 +304,35 @@ test('the words of the operator start an agent, even without a remark', async ()
   expect(y.pull().comments.map(({ body }) => body)).toEqual([expect.stringContaining('Done as told.')])
 })
 
+test('a follow-up begins with a new home, for which the setup runs again', async () => {
+  const { y, executor } = await opened()
+  const planted = firstJob([
+    `run echo 'echo acted >>/work/acted' | tee ~/.bashrc ~/.profile; printf '[core]\\nhooksPath = /work/hooks\\n' >~/.gitconfig`,
+    'say Planted.',
+  ])
+  await executed(executor, {
+    ...followUpJob({}, 'fu-1'),
+    run: { ...followUpJob().run, instructions: planted.run.ticket.description },
+  })
+  const job = followUpJob({}, 'fu-2')
+  const instructions = script([
+    'run bash -lic true; find ~ -maxdepth 1 | sort >homes; ls >>homes',
+    'say Looked.',
+  ])
+  const setup = 'echo tool >~/.tool; echo "setup ran"'
+  const followUp = await executed(executor, {
+    ...job,
+    repo: { ...job.repo, setup },
+    run: { ...job.run, instructions },
+  })
+  expect(followUp.outcome).toMatchObject({ status: 'completed' })
+  expect(logOf(followUp)).toContain('setup ran')
+  const names = shown(y, 'homes').split('\n')
+  expect(names).toEqual(expect.arrayContaining(['/home/agent/.tool', '/home/agent/.claude']))
+  for (const path of ['/home/agent/.bashrc', '/home/agent/.profile', '/home/agent/.gitconfig', 'acted'])
+    expect(names).not.toContain(path)
+})
+
 test('a sandbox without an agent is not retained, so the next follow-up need not wait for this worker', async () => {
   const { y } = await opened()
   const { executor } = await y.worker('two')

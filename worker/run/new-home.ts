@@ -1,0 +1,112 @@
+/**
+ * `renewHome` replaces the home folder of a retained sandbox by a new one, into which only the agent's transcripts move.
+ *
+ * An earlier session may have left settings in its home that act on their own: a shell's start files, settings of git
+ * or of the agent. So nothing else is carried over. No process may run in the sandbox meanwhile. An interrupted renewal
+ * loses no transcript; the next one completes it.
+ */
+import { chmod, chown, lstat, mkdir, opendir, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { TranscriptFiles } from '../agents/agent.ts'
+
+export interface HomeRenewal {
+  /** Host path of the home folder. */
+  readonly home: string
+  /** The sandbox's user when it is not the worker's own. */
+  readonly owner: { readonly uid: number; readonly gid: number } | undefined
+  /** Absent: the agent has none that a later session needs. */
+  readonly transcripts: TranscriptFiles | undefined
+  /** Takes a folder with untrusted content away. */
+  readonly discard: (folder: string) => Promise<unknown>
+}
+
+/** Files that are carried over, of the folder as a whole. */
+const TRANSCRIPTS_MAX = 5_000
+/** Entries of one folder that are looked at. */
+const NAMES_MAX = 10_000
+const DEPTH_MAX = 4
+
+export async function renewHome(renewal: HomeRenewal): Promise<void> {
+  const { home, transcripts, discard } = renewal
+  // No sandbox ever shows this folder before it is complete, so its content can be trusted.
+  const next = `${home}.new`
+  await makeOwnFolder(renewal, next)
+  if (await isFolder(home)) {
+    if (transcripts !== undefined) await moveTranscripts(renewal, next, transcripts)
+    await discard(home)
+  }
+  await rename(next, home)
+}
+
+async function moveTranscripts(
+  renewal: HomeRenewal,
+  next: string,
+  { folder, isTranscript }: TranscriptFiles,
+): Promise<void> {
+  const top = await findFolder(renewal.home, folder)
+  if (top === undefined) return
+  let left = TRANSCRIPTS_MAX
+  for await (const path of listFiles(top)) {
+    if (!isTranscript(path)) continue
+    if (left === 0) return
+    left -= 1
+    const [from, to] = [join(top, path), join(next, folder, path)]
+    await makeFolders(renewal, next, dirname(join(folder, path)))
+    await chmod(from, 0o600)
+    await rename(from, to)
+  }
+}
+
+/** Returns undefined when the path does not exist or leads through a link. */
+async function findFolder(home: string, folder: string): Promise<string | undefined> {
+  let path = home
+  for (const name of folder.split('/')) {
+    path = join(path, name)
+    if (!(await isFolder(path))) return undefined
+  }
+  return path
+}
+
+async function* listFiles(top: string, below = '', depth = 0): AsyncGenerator<string> {
+  let seen = 0
+  for await (const entry of await opendir(join(top, below))) {
+    seen += 1
+    if (seen > NAMES_MAX) return
+    const path = join(below, entry.name)
+    if (entry.isDirectory() && depth < DEPTH_MAX) yield* listFiles(top, path, depth + 1)
+    else if (entry.isFile() && (await hasOneName(join(top, path)))) yield path
+  }
+}
+
+/** A second hard link could be a file that the next session must not have. */
+async function hasOneName(path: string): Promise<boolean> {
+  const stats = await lstat(path)
+  return stats.isFile() && stats.nlink === 1
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  const stats = await lstat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw error
+  })
+  return stats?.isDirectory() ?? false
+}
+
+async function makeFolders(renewal: HomeRenewal, next: string, folder: string): Promise<void> {
+  let path = next
+  for (const name of folder.split('/')) {
+    path = join(path, name)
+    await makeOwnFolder(renewal, path)
+  }
+}
+
+async function makeOwnFolder({ owner }: HomeRenewal, path: string): Promise<void> {
+  const made = await mkdir(path, { mode: 0o700 }).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EEXIST') return false
+      throw error
+    },
+  )
+  if (made && owner !== undefined) await chown(path, owner.uid, owner.gid)
+}
