@@ -66,7 +66,11 @@ interface SecretPattern {
 function patternsOf(secret: string): Uint8Array[] {
   const bytes = Buffer.from(secret.trim())
   if (symbolsOf(bytes).length < SYMBOLS_MIN) return []
-  const texts = piecesOf(bytes).flatMap((piece) => [...encodedForms(piece), ...inText(piece.toString())])
+  const texts = piecesOf(bytes).flatMap((piece) => [
+    ...encodedForms(piece),
+    ...encodedTwice(piece),
+    ...inText(piece.toString()),
+  ])
   const distinct = new Map(texts.map((text) => [text.toLowerCase().replace(/[^a-z0-9]/g, ''), text]))
   return [...distinct.keys()]
     .filter(({ length }) => length >= SYMBOLS_MIN)
@@ -91,6 +95,12 @@ function encodedForms(bytes: Buffer): string[] {
   const hexBytes = [...bytes].map((byte) => byte.toString(16).padStart(2, '0'))
   const asNumbers = ['', 'x', '0x', 'u00'].map((mark) => hexBytes.map((hex) => mark + hex).join(''))
   return [...inBase64(bytes), ...asNumbers, [...bytes].join('')]
+}
+
+/** A program encodes what another has encoded: a header with a login in a dump, or a login file in a manifest. */
+function encodedTwice(bytes: Buffer): string[] {
+  const inner = inBase64(bytes).flatMap((text) => [text, text.replaceAll('+', '-').replaceAll('/', '_')])
+  return [...new Set(inner)].flatMap((text) => encodedForms(Buffer.from(text)))
 }
 
 /** After 0, 1 or 2 other bytes, without the characters that depend on neighbouring bytes. */

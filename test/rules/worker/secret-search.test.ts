@@ -170,6 +170,9 @@ const ENCODINGS: readonly ((content: Buffer) => string | Buffer)[] = [
   (content) => JSON.stringify(wrapped(content.toString('base64'), 76, '\r\n')),
   (content) => content.toString('hex'),
   (content) => JSON.stringify(content),
+  (content) => Buffer.from(content.toString('base64')).toString('base64'),
+  (content) => wrapped(Buffer.from(`{"auth":"${content.toString('base64url')}"}`).toString('base64'), 76),
+  (content) => Buffer.from(content.toString('base64')).toString('hex'),
 ]
 
 test('any secret is found in any surroundings and encoding, however the content is split', () => {
