@@ -115,8 +115,8 @@ export class SessionTotals {
     const unreported: RecordedUse[] = []
     const before = new Map<string, TokenCounts>()
     const answers = elsewhere.flatMap((each) => [...each])
-    for (const total of this.#all)
-      for (const [model, gap] of countGaps(total, answers)) {
+    for (const { total, gaps } of confirmGaps(this.#all, answers))
+      for (const [model, gap] of gaps) {
         const counts = subtractCounts(gap, before.get(model))
         before.set(model, maxCounts(gap, before.get(model)))
         const id = `${sessionId} unsaid ${unreported.length}`
@@ -125,6 +125,40 @@ export class SessionTotals {
       }
     return unreported
   }
+}
+
+interface ConfirmedGaps {
+  readonly total: SessionTotal
+  readonly gaps: CountsByModel
+}
+
+/**
+ * An agent that is interrupted writes its total before its last answers. So a gap counts only as far as the next total,
+ * which has both, confirms it. A total that is lower than the one before begins a new count and confirms nothing.
+ */
+function confirmGaps(totals: readonly SessionTotal[], elsewhere: readonly ModelAnswer[]): ConfirmedGaps[] {
+  const confirmed: ConfirmedGaps[] = []
+  let next: ConfirmedGaps | undefined
+  for (const total of totals.toReversed()) {
+    const gaps = new Map(
+      [...countGaps(total, elsewhere)].map(([model, gap]) => [model, confirmGap(model, gap, total, next)]),
+    )
+    if (gaps.size > 0) next = { total, gaps }
+    confirmed.unshift({ total, gaps })
+  }
+  return confirmed
+}
+
+function confirmGap(
+  model: string,
+  gap: TokenCounts,
+  { used }: SessionTotal,
+  next: ConfirmedGaps | undefined,
+): TokenCounts {
+  const [before, after, nextGap] = [used.get(model), next?.total.used.get(model), next?.gaps.get(model)]
+  if (before === undefined || after === undefined || nextGap === undefined) return gap
+  const continues = TOKEN_KINDS.every((kind) => after[kind] >= before[kind])
+  return continues ? mapCounts((kind) => Math.min(gap[kind], nextGap[kind])) : gap
 }
 
 // ---- totals -------------------------------------------------------------------------------------------------------

@@ -225,6 +225,22 @@ describe('agentA', () => {
       ])
     })
 
+    test('excludes the answer that an interrupted agent writes after its total', async () => {
+      const lines: unknown[] = [answer({ id: 'msg_1', at: instant(1) }), account(1)]
+      put(main, [...lines, account(2), answer({ id: 'msg_2', at: instant(2) }), account(2)])
+      expect(calls(await used())).toEqual([
+        [1, 1],
+        [1, 1],
+      ])
+      // A total that begins anew confirms nothing.
+      put(main, [...lines, summedUp(3), account(3), answer({ id: 'msg_2', at: instant(4) }), account(1)])
+      expect(calls(await used())).toEqual([
+        [1, 1],
+        [1, 1],
+        [2, 2],
+      ])
+    })
+
     test('excludes answers of nested agents and copied answers of a branch', async () => {
       const nested = `.claude/projects/-work/${SESSION}/subagents/agent-aea77.jsonl`
       put(nested, [answer({ id: 'msg_2', at: instant(5) })])
