@@ -1,10 +1,12 @@
 /** The command line: parses the arguments, starts the command, and turns errors into messages and exit codes. */
+import { emptyCoreDumps } from './core-dumps.ts'
 import { createOutput } from './output/create-output.ts'
 import { reportError } from './report-error.ts'
 import { createProgramFor } from './tree/program.ts'
 
 // Set this first: lmdb ignores file modes, and other users must not read our files.
 process.umask(0o077)
+emptyCoreDumps()
 
 async function run(): Promise<void> {
   const words = process.argv.slice(2)

@@ -18,6 +18,7 @@ import { CREDENTIAL_CHARS_MAX, HELPER_DRAIN_MS_MAX, URL_CHARS_MAX } from '../../
 import { createHttp } from '../../providers/http/http.ts'
 import type { Http } from '../../providers/http/http-types.ts'
 import { realClock, realRandom } from '../clock.ts'
+import { forbidCoreDumps } from '../core-dumps.ts'
 import { installCrashHandler } from '../crash-handler.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { openLog } from '../log.ts'
@@ -42,6 +43,7 @@ export async function oauthHelper(options: OauthHelperOptions): Promise<void> {
   const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
   const signals = new StopSignals(log)
   installCrashHandler(log)
+  forbidCoreDumps(log)
   const settings = readSettings(process.env)
   redactor.addSecrets([settings.tracker.clientSecret])
   const http = createHelperHttp(process.env)

@@ -43,6 +43,11 @@ ${Object.entries(environment)
   <integer>${SERVICE_STOP_SECONDS_MAX}</integer>
   <key>Umask</key>
   <integer>${0o077}</integer>
+  <key>HardResourceLimits</key>
+  <dict>
+    <key>Core</key>
+    <integer>0</integer>
+  </dict>
   <key>StandardOutPath</key>
   <string>/dev/null</string>
   <key>StandardErrorPath</key>

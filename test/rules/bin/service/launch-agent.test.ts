@@ -47,6 +47,7 @@ testIf(hasReader, 'needs python3')('a reader of property lists finds every value
     ThrottleInterval: 60,
     ExitTimeOut: 60,
     Umask: 0o077,
+    HardResourceLimits: { Core: 0 },
     StandardOutPath: '/dev/null',
     StandardErrorPath: '/Users/ann/Library/Logs/switchyard.log',
   })
