@@ -44,6 +44,9 @@ export class RegistryEntry implements EnrolledWorker {
   get agents(): WorkerAgents | undefined {
     return this.context.capabilities?.agents
   }
+  get limitsMemory(): boolean {
+    return this.context.capabilities?.limits === 'cgroup'
+  }
   get used(): number {
     return this.leases.size
   }

@@ -66,6 +66,8 @@ export function judgeWorkers(facts: ExplainFacts): Gate {
   const not = describeOthers(others, facts)
   if (usable.length > 0) return pass('workers', `${namesOf(usable)}${not}`)
   if (all.length === 0) return stop('workers', 'none is enrolled', ADD_WORKER)
+  if (others.some(({ obstacle }) => obstacle.is === 'unlimited'))
+    return stop('workers', `none${not}`, 'switchyard config unset sandbox.memoryMib')
   const agent = facts.request.needs?.agent
   const without = others.filter(({ obstacle }) => obstacle.is === 'lasting').map(({ worker }) => worker.name)
   if (agent !== undefined && without.length > 0) {
@@ -99,6 +101,7 @@ function describeOthers(others: readonly UnusableWorker[], facts: ExplainFacts):
 }
 
 function shortReason({ is, reason }: WorkerObstacle, { request }: ExplainFacts): string {
+  if (is === 'unlimited') return 'no memory limit'
   return is === 'lasting' ? `no ${request.needs?.agent ?? 'agent'}` : reason
 }
 

@@ -22,6 +22,8 @@ export interface WorkerFacts {
   readonly hold?: string
   /** The agents of the worker; absent for a worker that does not report them and counts as having all. */
   readonly agents?: WorkerAgents | undefined
+  /** Whether a control group limits the memory of a run there. A worker that does not say so cannot. */
+  readonly limitsMemory?: boolean | undefined
   /** Things that the worker could not use a moment ago, such as a remote or a key, with their queue reasons. */
   readonly setbacks?: ReadonlyMap<string, { readonly reason: string }>
 }
@@ -73,7 +75,7 @@ export function obstaclesOf(
   }))
   if (!worker.online) return passing.filter(({ is }) => is === 'away' || is === 'elsewhere')
   return [
-    ...lastingObstacles(worker, request).map((found) => ({ ...found, is: 'lasting' as const })),
+    ...lastingObstacles(worker, request).map((found) => ({ ...found, is: found.is ?? ('lasting' as const) })),
     ...passing,
   ]
 }
@@ -81,8 +83,8 @@ export function obstaclesOf(
 export type PassingObstacle = 'away' | 'draining' | 'held' | 'paused' | 'full' | 'elsewhere'
 
 export interface WorkerObstacle extends WaitReason {
-  /** `lasting`: time does not remove it. */
-  readonly is: PassingObstacle | 'lasting'
+  /** `lasting`: time does not remove it. `unlimited`: neither, and the worker lacks a memory limit. */
+  readonly is: PassingObstacle | 'lasting' | 'unlimited'
 }
 
 export const OBSTACLE_GATES: Readonly<Record<PassingObstacle, GateId>> = {
@@ -126,6 +128,7 @@ export function passingObstacles(
 export interface LastingObstacle extends WaitReason {
   /** The smallest rank among the workers speaks for all. */
   readonly rank: number
+  readonly is?: 'unlimited'
 }
 
 const TOPIC_GATES: Readonly<Record<ReasonTopic, GateId>> = {
@@ -142,10 +145,10 @@ export const lastingObstacle = (
 
 /**
  * Returns the obstacles that time does not remove, the smallest rank first: the worker has tried in vain, or the run
- * lacks a credential or an agent.
+ * lacks a credential, an agent or a limit.
  */
 function lastingObstacles(
-  { agents, setbacks }: WorkerFacts,
+  { name, agents, setbacks, limitsMemory }: WorkerFacts,
   { runId, needs }: PlacementRequest,
 ): LastingObstacle[] {
   if (needs === undefined) return []
@@ -157,12 +160,15 @@ function lastingObstacles(
         found.push({ rank: 0, gate: TOPIC_GATES[topicOf(subject)], reason: setback.reason })
     }
   }
-  if (agents === undefined) return found
   const { missingCredential, agent } = needs
-  if (missingCredential !== undefined) found.push({ rank: 1, gate: 'credential', reason: missingCredential })
-  if (agent === undefined || agents[agent]?.found === true) return found
-  const cure = agents[agent]?.problem ?? `install ${agent} on a worker, on the PATH of the worker`
-  found.push({ rank: 2, gate: 'workers', reason: withCure(agentSubject(agent), cure) })
+  if (agents !== undefined && missingCredential !== undefined)
+    found.push({ rank: 1, gate: 'credential', reason: missingCredential })
+  if (agents !== undefined && agent !== undefined && agents[agent]?.found !== true) {
+    const cure = agents[agent]?.problem ?? `install ${agent} on a worker, on the PATH of the worker`
+    found.push({ rank: 2, gate: 'workers', reason: withCure(agentSubject(agent), cure) })
+  }
+  if (needs.limitsMemory === true && limitsMemory !== true)
+    found.push({ rank: 3, gate: 'workers', is: 'unlimited', reason: `worker ${name} has no memory limit` })
   return found
 }
 

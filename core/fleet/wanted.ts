@@ -14,6 +14,8 @@ export interface FleetExperience {
   /** The subjects of setbacks: things that a machine could not use a moment ago. */
   readonly inVain: ReadonlySet<string>
   readonly missingAgents: ReadonlySet<AgentProvider>
+  /** No machine can limit the memory of a run. */
+  readonly limitsNoMemory: boolean
   /** A machine is of an earlier version, which reports no agents and counts as having all, with their credentials. */
   readonly hasUnreported: boolean
 }
@@ -26,6 +28,7 @@ export function experienceOf(machines: readonly WorkerFacts[]): FleetExperience 
   return {
     inVain: new Set(machines.flatMap(({ setbacks }) => [...(setbacks?.keys() ?? [])])),
     missingAgents: new Set(machines.length === 0 ? [] : AGENT_PROVIDERS.filter(lacks)),
+    limitsNoMemory: machines.length > 0 && machines.every(({ limitsMemory }) => limitsMemory !== true),
     hasUnreported,
   }
 }
@@ -33,13 +36,14 @@ export function experienceOf(machines: readonly WorkerFacts[]): FleetExperience 
 /** Whether any machine that may join now could take the run. */
 export function awaitsAnyWorker(
   { runId, requiredWorker, waitingFor, needs }: PlacementRequest,
-  { inVain, missingAgents, hasUnreported }: FleetExperience,
+  { inVain, missingAgents, limitsNoMemory, hasUnreported }: FleetExperience,
 ): boolean {
   if (waitingFor !== undefined || requiredWorker !== undefined || inVain.has(runSubject(runId))) return false
   if (needs === undefined) return true
   // Credentials come from the configuration, so no machine brings the missing one.
   if (needs.missingCredential !== undefined && !hasUnreported) return false
   if (needs.agent !== undefined && missingAgents.has(needs.agent)) return false
+  if (needs.limitsMemory === true && limitsNoMemory) return false
   return !needs.subjects.some((subject) => inVain.has(subject))
 }
 

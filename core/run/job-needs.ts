@@ -21,6 +21,8 @@ export interface JobNeeds {
   readonly key: string
   /** The agent that the worker must have. Absent: the configuration has another command for it. */
   readonly agent?: AgentProvider
+  /** A control group must limit the job's memory. */
+  readonly limitsMemory?: true
   /** The queue reason for a credential that the configuration lacks, or that cannot be used as it is configured. */
   readonly missingCredential?: string
   /** Things that a worker may report as unusable for the job: the beginnings of queue reasons. */
@@ -39,9 +41,12 @@ export function jobNeeds(run: Pick<Run, 'agent'>, mapping: RepoMapping, config: 
     missingCredentialSubject(provider),
     agentSubject(provider),
   ]
+  const limitsMemory = config.sandbox.memoryMib !== undefined
+  const parts = [mapping.remote, config.codehost.driver, provider, agent ?? '', missingCredential ?? '']
   return {
-    key: [mapping.remote, config.codehost.driver, provider, agent ?? '', missingCredential ?? ''].join('\n'),
+    key: [...parts, limitsMemory].join('\n'),
     ...(agent === undefined ? {} : { agent }),
+    ...(limitsMemory ? { limitsMemory } : {}),
     ...(missingCredential === undefined ? {} : { missingCredential }),
     subjects,
   }

@@ -224,6 +224,24 @@ test('a run waits for its agent until the worker reports it', async () => {
   expect(dispatchesOf(worker)).toHaveLength(1)
 })
 
+test('a run with a memory limit waits for a worker that has one, and goes to no other', async () => {
+  const agents = { agentA: { found: true } }
+  const host = await startHost(configWith({ ...credentials, sandbox: { memoryMib: 512 } }))
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const silent = await enroll(host, 'silent', 4, { agents })
+  const plain = await enroll(host, 'plain', 4, { agents, limits: 'rlimit' })
+  expect(host.runOf('ENG-1').queueReason).toMatch(/^worker (silent|plain) has no memory limit$/)
+  const able = await enroll(host, 'able', 1, { agents, limits: 'cgroup' })
+  expect([silent, plain, able].map((worker) => dispatchesOf(worker).length)).toEqual([0, 0, 1])
+  host.tracker.put(ticket('ENG-2'))
+  await host.settle()
+  expect(host.runOf('ENG-2').queueReason).toBe(FLEET_REASONS.full)
+  await host.succeeded(host.hostApi.changeSettings({ sandbox: { memoryMib: null } }))
+  await host.settle()
+  expect([silent, plain].flatMap(dispatchesOf)).toHaveLength(1)
+})
+
 test('dashboards receive the new reason of a run that a changed configuration lets wait for something else', async () => {
   const host = await startHost(configWith(credentials))
   await enroll(host, 'worker', 1, { agents: { agentA: { found: true } } })

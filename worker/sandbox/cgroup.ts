@@ -6,39 +6,26 @@
  * folder of its own at the top. Without controllers no groups are created, since joining one doubles the start time; the
  * launcher then falls back to per-process limits.
  */
-import {
-  accessSync,
-  constants,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmdirSync,
-  writeFileSync,
-} from 'node:fs'
+import { accessSync, constants, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import {
+  type Cgroup,
+  type CgroupLimits,
+  CONTROLLERS,
+  type ControlGroups,
+  type Controller,
+  MIB,
+  readOrEmpty,
+  tryRemove,
+  tryWrite,
+} from './cgroup-files.ts'
 import { isOwnerGone, ownerTag } from './owner-tag.ts'
-
-export interface Cgroup {
-  /** Moves a process that has no children yet into the group. Returns false when that failed. */
-  addProcess(pid: number): boolean
-  kill(): void
-  isEmpty(): boolean
-  remove(): void
-}
-
-export interface CgroupLimits {
-  readonly processes: number
-  readonly memoryMib?: number
-}
 
 const GROUP_NAME = 'switchyard'
 /** The subgroup of the programs of a service. */
 const PROGRAMS = `${GROUP_NAME}-programs`
-const CONTROLLERS = ['pids', 'memory'] as const
-type Controller = (typeof CONTROLLERS)[number]
-const MIB = 1024 * 1024
 
-export class Cgroups {
+export class Cgroups implements ControlGroups {
   readonly #base: string
   readonly #controllers: ReadonlySet<Controller>
   #createdCount = 0
@@ -178,28 +165,4 @@ function removeStaleGroups(base: string): void {
     cgroupAt(join(base, name)).kill()
     tryRemove(join(base, name))
   }
-}
-
-function readOrEmpty(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return ''
-  }
-}
-
-function tryWrite(path: string, value: string): boolean {
-  try {
-    writeFileSync(path, value)
-    return true
-  } catch {
-    return false
-  }
-}
-
-/** The kernel refuses to remove a group with members; a later start removes it. */
-function tryRemove(folder: string): void {
-  try {
-    rmdirSync(folder)
-  } catch {}
 }

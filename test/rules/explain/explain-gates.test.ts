@@ -310,6 +310,17 @@ describe('workers', () => {
     expect(line('workers', factsWith({ workers }))).toBe(expected)
   })
 
+  test('a memory limit that no worker has', () => {
+    const request = { runId: 'run-1', needs: { ...needs, limitsMemory: true as const } }
+    const able = { limitsMemory: true }
+    const facts = factsWith({ request, workers: [worker('atlas'), worker('onyx', { ...able, ...away })] })
+    expect(line('workers', facts)).toBe(
+      'stop none; not atlas (no memory limit), onyx (not connected) | switchyard config unset sandbox.memoryMib',
+    )
+    const withForge = factsWith({ request, workers: [worker('atlas'), worker('forge', able)] })
+    expect(line('workers', withForge)).toBe('pass forge; not atlas (no memory limit)')
+  })
+
   test('another worker is no cure for a follow-up that needs a sandbox', () => {
     const request = { runId: 'run-1', requiredWorker: 'wk-forge' }
     const facts = factsWith({ request, workers: [worker('atlas'), worker('forge', away)] })

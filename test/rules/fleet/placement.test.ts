@@ -206,6 +206,21 @@ test.each<[title: string, workers: WorkerFacts[], reason: string]>([
   expect(placed(workers, wanting)).toBe(reason)
 })
 
+test('a run with a memory limit goes only to a worker that has one', () => {
+  const limited = { runId: 'run-1', needs: { ...needs, limitsMemory: true } } as const
+  const able = { ...having, limitsMemory: true }
+  expect(placed([worker('wk-1', having), worker('wk-2', { ...able, used: 1 })], limited)).toBe('wk-2')
+  expect(placed([worker('wk-1', having), worker('wk-2')], limited)).toBe(
+    "worker wk-1's name has no memory limit",
+  )
+  expect(placed([worker('wk-1', having), worker('wk-2', { ...able, ...full })], limited)).toBe(
+    'fleet at capacity',
+  )
+  expect(placed([worker('wk-1', { ...lacking, limitsMemory: true }), worker('wk-2', having)], limited)).toBe(
+    'no worker has agentA: install it',
+  )
+})
+
 test('a missing credential keeps a run from workers that report their agents', () => {
   const keyless = {
     runId: 'run-1',

@@ -54,6 +54,12 @@ describe('not wanted is a run', () => {
     for (const subject of needs.subjects) expect(isWanted([machine(), machine([subject])])).toBe(false)
     expect(isWanted([machine(['run run-1'])])).toBe(false)
   })
+  test('whose memory no machine can limit', () => {
+    const limited = { needs: { ...needs, limitsMemory: true } } as const
+    expect(isWanted([machine([], WITH_AGENT)], limited)).toBe(false)
+    expect(isWanted([{ ...machine([], WITH_AGENT), limitsMemory: true }, machine()], limited)).toBe(true)
+    expect(isWanted([], limited)).toBe(true)
+  })
   test('whose agent no machine has', () => expect(isWanted([machine([], WITHOUT_AGENT)])).toBe(false))
 })
 

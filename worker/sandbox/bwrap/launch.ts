@@ -11,7 +11,9 @@ import { closeSync, openSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { isMainThread } from 'node:worker_threads'
 import type { Clock } from '../../../core/ports.ts'
-import { type Cgroup, Cgroups } from '../cgroup.ts'
+import { Cgroups } from '../cgroup.ts'
+import type { Cgroup, ControlGroups } from '../cgroup-files.ts'
+import { MemoryGroups } from '../cgroup-v1.ts'
 import { coverInheritedFds, listInheritableFds } from '../descriptors.ts'
 import type { LocalSandboxLauncher } from '../driver.ts'
 import { failedSandbox } from '../failed-sandbox.ts'
@@ -42,12 +44,15 @@ export function makeLauncher({
 }: LauncherOptions): LocalSandboxLauncher {
   if (!isMainThread) throw new Error('sandboxes are launched from the main thread')
   killOrphans((uid) => (machine.euid === 0 ? isSandboxUid(uid) : uid === machine.euid))
-  const cgroups = Cgroups.find(machine.euid)
+  const cgroups = Cgroups.find(machine.euid) ?? MemoryGroups.find()
   const context: LauncherContext = { bwrap, clock, machine, cgroups, keepsHostName }
   return {
     launch: (order) => launch(order, context),
+    // A root worker's sandboxes have users of their own, whose processes are counted without a group.
     limitsEnforcedBy: () =>
-      cgroups?.hasController('pids') && cgroups.hasController('memory') ? 'cgroup' : 'rlimit',
+      cgroups?.hasController('memory') && (cgroups.hasController('pids') || machine.euid === 0)
+        ? 'cgroup'
+        : 'rlimit',
   }
 }
 
@@ -55,7 +60,7 @@ interface LauncherContext {
   readonly bwrap: string
   readonly clock: Clock
   readonly machine: LocalMachine
-  readonly cgroups: Cgroups | undefined
+  readonly cgroups: ControlGroups | undefined
   readonly keepsHostName: boolean
 }
 
@@ -142,7 +147,7 @@ function spawnWithoutLeaks(
 function createGroup(
   child: ChildProcess,
   order: SandboxOrder,
-  cgroups: Cgroups | undefined,
+  cgroups: ControlGroups | undefined,
 ): Cgroup | undefined {
   if (child.pid === undefined) return undefined
   const { name, maxProcesses, memoryMib } = order

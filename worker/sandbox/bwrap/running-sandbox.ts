@@ -8,7 +8,7 @@ import type { ChildProcess } from 'node:child_process'
 import { PassThrough, type Readable, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import type { Clock } from '../../../core/ports.ts'
-import type { Cgroup } from '../cgroup.ts'
+import type { Cgroup } from '../cgroup-files.ts'
 import type { LocalMachine } from '../local-machine.ts'
 import {
   hasSeccompFilter,

@@ -8,6 +8,7 @@ import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from '
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { Cgroups } from '../../../../worker/sandbox/cgroup.ts'
+import { MemoryGroups, ownMemoryGroup } from '../../../../worker/sandbox/cgroup-v1.ts'
 import { testIf } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { until } from '../../../support/until.ts'
@@ -49,6 +50,38 @@ describe('in an imitated cgroup folder', () => {
 
   test('no group is returned where none can be created', () => {
     expect(new Cgroups('/proc/no/such').create('r-1', { processes: 1 })).toBeUndefined()
+  })
+})
+
+describe('control groups of version 1', () => {
+  const mounted = (root: string) =>
+    `36 24 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n38 24 0:32 ${root} /sys/fs/cgroup/memory rw,nosuid - cgroup cgroup rw,memory\n`
+  const groups = (path: string) => `9:name=systemd:/\n5:cpu,cpuacct:/\n4:memory:${path}\n0::/\n`
+
+  test.each<[string, string, string, string | undefined]>([
+    ['on a machine', '/', '/service/a', '/sys/fs/cgroup/memory/service/a'],
+    ['at the top', '/', '/', '/sys/fs/cgroup/memory'],
+    ['in a container, which sees its own part', '/docker/x', '/docker/x/y', '/sys/fs/cgroup/memory/y'],
+    ['in a container that moved', '/docker/x', '/docker', '/sys/fs/cgroup/memory'],
+  ])('the own group is found %s', (_, root, path, expected) => {
+    expect(ownMemoryGroup(mounted(root), groups(path))).toBe(expected)
+  })
+
+  test('none is found without a memory controller', () => {
+    expect(ownMemoryGroup('36 24 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup rw', '0::/a')).toBeUndefined()
+    expect(ownMemoryGroup(mounted('/'), '5:cpu:/\n0::/\n')).toBeUndefined()
+  })
+
+  test('memory alone is limited, and only where it is asked for', () => {
+    const base = tempFolder()
+    const made = new MemoryGroups(base)
+    expect([made.hasController('pids'), made.hasController('memory')]).toEqual([false, true])
+    expect(made.create('r-1', { processes: 1 })).toBeUndefined()
+    expect(made.create('r-2', { processes: 1, memoryMib: 3 })).toBeDefined()
+    const [name = '', ...others] = readdirSync(base)
+    expect(others).toEqual([])
+    expect(readFileSync(join(base, name, 'memory.limit_in_bytes'), 'utf8')).toBe('3145728')
+    expect(new MemoryGroups('/proc/no/such').create('r-3', { processes: 1, memoryMib: 3 })).toBeUndefined()
   })
 })
 
