@@ -93,9 +93,11 @@ export class CredentialWriter {
       .find((problem) => problem !== undefined)
     if (unusable !== undefined)
       return no('failed', `${provider} returned an unusable credential: the value ${unusable}`)
-    const checked = await this.#requests.requestInFlow(provider, () =>
-      check(withChange(this.#ports.config(), change)),
-    )
+    const config = this.#ports.config()
+    // The settings may have changed since the provider issued the credential; another one must not receive it.
+    const problem = this.problemWith(attempt, config)
+    if (problem !== undefined) return no('conflict', problem)
+    const checked = await this.#requests.requestInFlow(provider, () => check(withChange(config, change)))
     if (!checked.ok) return no(checked.refusal.kind, safeText(checked.refusal.message, secrets))
     const saved = await this.save([attempt], change)
     return saved.ok ? yes(safeText(checked.value, secrets)) : saved

@@ -86,12 +86,23 @@ describe('an agent', () => {
     expect(b.saves).toEqual([])
   })
 
-  test('that a person disconnects during the check stays disconnected', async () => {
+  test('that a person disconnects during the search stays disconnected', async () => {
     const b = createAccountsBench({ agent: { agentCApiKey: 'c-old' } })
     const answer = b.manager.connect('agentC')
     await b.clock.settle()
     await b.manager.changeCredentials({ agentCApiKey: '' })
     await b.providers.answer('find agentC', yes({ detail: 'a login', credential: { agentCLogin: 'found' } }))
+    expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
+    expect(b.stored().agent).toEqual({})
+    expect(b.providers.count('check agentC')).toBe(0)
+  })
+
+  test('that a person disconnects during the check stays disconnected', async () => {
+    const b = createAccountsBench({ agent: { agentCApiKey: 'c-old' } })
+    const answer = b.manager.connect('agentC')
+    await b.clock.settle()
+    await b.providers.answer('find agentC', yes({ detail: 'a login', credential: { agentCLogin: 'found' } }))
+    await b.manager.changeCredentials({ agentCApiKey: '' })
     await b.providers.answer('check agentC', yes('a login'))
     expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
     expect(b.stored().agent).toEqual({})

@@ -252,6 +252,18 @@ describe('another action of the person during the flow counts', () => {
     expect(await polled).toMatchObject({ status: 'error' })
     expect(b.providers.count('poll device')).toBe(0)
   })
+
+  test('a token is sent only to the code host that issued it', async () => {
+    const b = await startFlow()
+    const { polled } = await pollDuringRequest(b)
+    b.edit({ codehost: { apiUrl: 'https://another.example/api/v3' } })
+    await b.providers.answer('poll device', yes({ is: 'token', token: 'issued-token' }))
+    expect(await polled).toMatchObject({
+      status: 'error',
+      detail: expect.stringContaining('in the meantime'),
+    })
+    expect([b.providers.count('check codehost'), b.saves]).toEqual([0, []])
+  })
 })
 
 describe('refused requests', () => {

@@ -82,6 +82,20 @@ test('tokens without an expiry replace those with one', async () => {
   expect(b.stored().tracker).toEqual({ apiKey: 'lasting-secret' })
 })
 
+test.each([
+  { tracker: { apiUrl: 'https://another.example' } },
+  { connect: { apiBase: 'https://another.example' } },
+])('a token that arrives after the settings changed to %j is sent to no other server', async (changed) => {
+  const b = createAccountsBench()
+  const state = await startRedirect(b)
+  const page = b.manager.handleTrackerCallback({ code: CODE, state })
+  await b.clock.settle()
+  b.edit(changed)
+  await b.providers.answer('exchange', yes(PAIR))
+  expect(await page).toMatchObject({ status: 400, message: expect.stringContaining('in the meantime') })
+  expect([b.providers.count('check tracker'), b.saves]).toEqual([0, []])
+})
+
 test('no page, reply or log line holds a code, a token, a verifier or a state', async () => {
   const b = createAccountsBench()
   const state = await startRedirect(b)
@@ -331,7 +345,8 @@ describe('several redirect flows', () => {
       for (const n of order) {
         questions[n]?.answer(yes({ accessToken: `token-${n}` }))
         await b.clock.settle()
-        await b.providers.answer('check tracker', yes(`account ${n}`))
+        const isChecked = b.providers.open.some(({ what }) => what === 'check tracker')
+        if (isChecked) await b.providers.answer('check tracker', yes(`account ${n}`))
       }
       await Promise.all(pages)
       expect(b.config().tracker.apiKey).toBe('token-1')
@@ -405,8 +420,9 @@ describe('another action of the person during the flow counts', () => {
     await b.clock.settle()
     if (moment === 'check tracker') await b.providers.answer('exchange', yes(PAIR))
     await b.manager.changeCredentials({ trackerApiKey: '' })
+    // Tokens that arrive too late are not even checked.
     if (moment === 'exchange') await b.providers.answer('exchange', yes(PAIR))
-    await b.providers.answer('check tracker', yes('Ada'))
+    else await b.providers.answer('check tracker', yes('Ada'))
     expect(await page).toMatchObject({ status: 400 })
     expect(b.stored().tracker).toEqual({})
   })
