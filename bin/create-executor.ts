@@ -25,6 +25,7 @@ import { guardCodeHost, guardHttp } from '../worker/git/guarded-code-host.ts'
 import { RemotePolicy } from '../worker/git/remote-policy.ts'
 import { DialedUpstream } from '../worker/model-api/dialed-upstream.ts'
 import { diskBytes, freeSpace } from '../worker/run/free-disk.ts'
+import { measureWithDu } from '../worker/run/quota-watch.ts'
 import {
   chooseSandboxLocation,
   type SandboxLocation,
@@ -127,6 +128,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     stallMs,
     freeSpace: () => freeSpace(location.folder),
     diskBytes: () => diskBytes(location.folder),
+    measureFolder: measureWithDu,
     onClosed,
   })
   const probe = () => probeAgents(drivers)

@@ -179,6 +179,7 @@ async function executorDependencies(
     stallMs: 60_000,
     freeSpace: async () => ({ bytes: 64 * 1024 ** 3, files: 2 ** 30 }),
     diskBytes: async () => 2 ** 42,
+    measureFolder: async () => 0,
     onClosed: () => http.close(),
   }
 }

@@ -80,6 +80,7 @@ export async function openTestExecutor(
     stallMs: 60_000,
     freeSpace: async () => ({ bytes: 2 ** 40, files: 2 ** 30 }),
     diskBytes: async () => 2 ** 42,
+    measureFolder: async () => 0,
     onClosed: async () => {},
     ...changes,
   } satisfies ExecutorDependencies)

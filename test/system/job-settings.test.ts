@@ -172,9 +172,10 @@ testIf(existsSync('/usr/bin/curl'), 'needs curl')(
     const worker = await system.pairWorker()
     system.writeTicket('NET-1', [
       `run ${ASK} https://allowed.invalid; ${ASK} https://locked.invalid; ${ASK} https://other.invalid; true`,
-      'run head -c 80000000 /dev/zero > "$HOME/filler"',
+      'run head -c 40000000 /dev/zero > "$HOME/filler"',
       'say Done.',
     ])
+    system.writeTicket('NET-2', ['run head -c 80000000 /dev/zero > "$HOME/filler"', 'hang'])
     const first = await system.waitForEnd('NET-1')
     expect([first.status, first.error]).toEqual(['completed', undefined])
     const texts = (await system.events(first)).flatMap((event) => (event.type === 'log' ? [event.text] : []))
@@ -185,6 +186,11 @@ testIf(existsSync('/usr/bin/curl'), 'needs curl')(
     expect(texts).toContain(
       'network: may reach locked.invalid (package-lock.json), allowed.invalid (sandbox.allowedHosts)',
     )
+    const second = await system.waitForEnd('NET-2')
+    expect([second.status, second.error]).toEqual([
+      'failed',
+      expect.stringMatching(/^the run's files take 0\.07\d+ GiB, and sandbox\.diskQuotaGib allows 0\.05 GiB/),
+    ])
     worker.process.kill('SIGTERM')
     await worker.exit
     // Disk space is reclaimed at the start and every few minutes.

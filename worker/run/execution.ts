@@ -39,6 +39,7 @@ import { FollowUpPlan } from './follow-up-plan.ts'
 import { describeShortage } from './free-disk.ts'
 import { NewRunPlan } from './new-run-plan.ts'
 import { PhaseReporter } from './phase-reporter.ts'
+import { QuotaWatch } from './quota-watch.ts'
 import { isolationOf, sandboxAgentOf } from './sandbox-metadata.ts'
 import { SandboxSession, type ScriptEnd } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
@@ -82,6 +83,7 @@ export class RunExecution implements Execution {
   /** The hosts of code host and registries, which a resumed sandbox reaches too. */
   #derivedHosts: readonly string[] = []
   #agentWatch: AgentWatch | undefined
+  #quotaWatch: QuotaWatch | undefined
   /** Counts what the agent spends as it passes. */
   #meter: ModelMeter | undefined
   #isCheckedOut = false
@@ -210,6 +212,7 @@ export class RunExecution implements Execution {
     const { dependencies, request, reporter } = this.#options
     const { job } = request
     const folders = await this.#plan.openFolders()
+    this.#quotaWatch = await this.#watchQuota(folders.root)
     // The egress proxy reports configuration problems while it opens, before the session can log them.
     const earlyLines: string[] = []
     const egress = await dependencies.openEgress({
@@ -228,6 +231,19 @@ export class RunExecution implements Execution {
     if (this.#stopRequest !== undefined) session.stop()
     this.#options.onProgress({ sandbox: this.#sandboxReference(), branch: job.branch })
     return session
+  }
+
+  async #watchQuota(folder: string): Promise<QuotaWatch> {
+    const { dependencies, request } = this.#options
+    const { clock, measureFolder, freeSpace, diskBytes } = dependencies
+    return new QuotaWatch({
+      folder,
+      quotaGib: request.job.sandbox?.diskQuotaGib,
+      diskBytes: await diskBytes(),
+      free: await freeSpace(),
+      clock,
+      measure: measureFolder,
+    })
   }
 
   /** The checkout needs no network of the sandbox, so the hosts are known before a program uses it. */
@@ -279,8 +295,9 @@ export class RunExecution implements Execution {
   // ---- working ---------------------------------------------------------------------------------------------------
 
   async #findMachineProblem(): Promise<string | undefined> {
-    const shortage = describeShortage(await this.#options.dependencies.freeSpace(), FREE_BYTES_MIN)
-    if (shortage === undefined) return undefined
+    const free = await this.#options.dependencies.freeSpace()
+    const shortage = describeShortage(free, FREE_BYTES_MIN)
+    if (shortage === undefined) return this.#quotaWatch?.findProblem(free)
     return `the worker's disk is nearly full (${shortage}); make room or lower sandbox.diskQuotaGib`
   }
 

@@ -45,6 +45,8 @@ export interface ExecutorDependencies {
   readonly freeSpace: () => Promise<DiskSpace>
   /** The size of the disk with the sandboxes; undefined: unknown. */
   readonly diskBytes: () => Promise<number | undefined>
+  /** The bytes that a folder takes while processes change it; undefined: unknown. */
+  readonly measureFolder: (folder: string) => Promise<number | undefined>
   /** Called last, when the executor uses none of these dependencies any more. */
   readonly onClosed: () => Promise<void>
 }

@@ -119,6 +119,7 @@ function executorDependencies(
     stallMs: 60_000,
     freeSpace: async () => ({ bytes: 2 ** 40, files: 2 ** 30 }),
     diskBytes: async () => 2 ** 42,
+    measureFolder: async () => 0,
     onClosed: async () => {},
     ...changes,
   } as unknown as ExecutorDependencies

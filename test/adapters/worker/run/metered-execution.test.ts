@@ -176,6 +176,7 @@ function dependenciesOf(conduct: Conduct, folder: string): ExecutorDependencies 
     stallMs: 60_000,
     freeSpace: async () => ({ bytes: 2 ** 40, files: 2 ** 30 }),
     diskBytes: async () => 2 ** 42,
+    measureFolder: async () => 0,
     onClosed: async () => {},
   } as unknown as ExecutorDependencies
 }
