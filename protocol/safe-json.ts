@@ -16,9 +16,11 @@ import {
 /** Marks a place where something was left out. */
 export const TRUNCATION_MARK = '… [cut]'
 
-export function sanitizeJson(value: unknown): unknown {
+/** @param cleanText applied to every text and key, before forbidden keys are renamed */
+export function sanitizeJson(value: unknown, cleanText: (text: string) => string = (text) => text): unknown {
   try {
-    return copyValue(value, 1, { keys: AGENT_MESSAGE_KEYS_MAX, values: AGENT_MESSAGE_VALUES_MAX })
+    const left = { keys: AGENT_MESSAGE_KEYS_MAX, values: AGENT_MESSAGE_VALUES_MAX }
+    return copyValue(value, 1, { ...left, cleanText: (text) => cleanText(wellFormed(text)) })
   } catch {
     // A getter or proxy threw; values parsed from JSON have neither.
     return TRUNCATION_MARK
@@ -26,23 +28,27 @@ export function sanitizeJson(value: unknown): unknown {
 }
 
 /** Like `sanitizeJson`, but wraps a value that is no object into one. */
-export function sanitizeObject(value: unknown): Record<string, unknown> {
-  const made = sanitizeJson(value)
+export function sanitizeObject(
+  value: unknown,
+  cleanText?: (text: string) => string,
+): Record<string, unknown> {
+  const made = sanitizeJson(value, cleanText)
   return isRecord(made) ? made : { value: made }
 }
 
-/** The number of keys and values that may still be copied. */
 interface CopyBudget {
+  /** The number of keys and values that may still be copied. */
   keys: number
   values: number
+  readonly cleanText: (text: string) => string
 }
 
 function copyValue(value: unknown, depth: number, left: CopyBudget): unknown {
   left.values -= 1
-  if (typeof value === 'string') return wellFormed(value)
+  if (typeof value === 'string') return left.cleanText(value)
   if (typeof value === 'number') return Number.isFinite(value) ? value : null
   if (typeof value === 'boolean' || value === null || value === undefined) return value ?? null
-  if (typeof value !== 'object') return wellFormed(String(value))
+  if (typeof value !== 'object') return left.cleanText(String(value))
   if (depth > AGENT_MESSAGE_DEPTH_MAX || left.values <= 0) return TRUNCATION_MARK
   return Array.isArray(value) ? copyList(value, depth, left) : copyObject(value, depth, left)
 }
@@ -62,7 +68,7 @@ function copyObject(object: object, depth: number, left: CopyBudget): Record<str
     if (!Object.hasOwn(object, key)) continue
     left.keys -= 1
     if (left.keys < 0 || left.values <= 0) return { ...copy, [TRUNCATION_MARK]: true }
-    copy[safeKey(wellFormed(key), object)] = copyValue(Reflect.get(object, key), depth + 1, left)
+    copy[safeKey(left.cleanText(key), object)] = copyValue(Reflect.get(object, key), depth + 1, left)
   }
   return copy
 }

@@ -16,7 +16,10 @@ const REASON_CHARS_MAX = 1_000
 const SUMMARY_CHARS_MAX = PROSE_CHARS_MAX / 4
 
 export function toAgentEvent(provider: AgentProvider, message: JsonObject, at: string): AgentObservation {
-  return { is: 'event', event: { type: 'agent', at, provider, message: sanitizeObject(message) } }
+  return {
+    is: 'event',
+    event: { type: 'agent', at, provider, message: sanitizeObject(message, toPrintable) },
+  }
 }
 
 /** Returns no events for a blank line. */

@@ -7,9 +7,11 @@
  */
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 
-/** Keeps newlines and tabs. */
+/** Keeps newlines and tabs. The line ends of Windows become newlines. */
 export function toPrintable(text: string): string {
-  return text.replace(SEQUENCES, '').replace(CONTROL_CHARACTERS, visibleSign)
+  // Ordinary text is read once: every sequence begins with a control character.
+  if (text.search(CONTROLS) < 0) return text
+  return text.replace(SEQUENCES, '').replaceAll('\r\n', '\n').replace(CONTROLS, visibleSign)
 }
 
 /** Makes a single line of bounded length, for reasons. */
@@ -34,7 +36,7 @@ const SEQUENCES = new RegExp(
 
 /** Control characters, and characters that change the writing direction. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
-const CONTROL_CHARACTERS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]/g
 
 function visibleSign(character: string): string {
   const code = character.charCodeAt(0)

@@ -30,10 +30,28 @@ function neutralizeLine(line: string): string {
 /** The bytes of BREAK, for text of any encoding that is read byte by byte. */
 const BREAK_BYTES = Buffer.from(BREAK).toString('latin1')
 
+/**
+ * The bytes of control characters, and in UTF-8 those of characters that change the writing direction: terminals show
+ * messages, too. Carriage returns stay, because messages of Windows have them.
+ */
+const CONTROLS = new RegExp(
+  [
+    '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]',
+    '\\xc2[\\x80-\\x9f]',
+    '\\xd8\\x9c',
+    '\\xe2\\x80[\\x8e\\x8f\\xa8-\\xae]',
+    '\\xe2\\x81[\\xa6-\\xaf]',
+  ].join('|'),
+  'g',
+)
+
 /** Takes the effects out of a commit's message, which code hosts read as plain text: it has no markup and no code. */
 export function neutralizeMessage(message: Buffer): Buffer {
   const text = message.toString('latin1')
-  const neutral = text.replace(MENTION, `@${BREAK_BYTES}`).replace(CLOSING_WORD, `$1$2${BREAK_BYTES}`)
+  const neutral = text
+    .replace(CONTROLS, '')
+    .replace(MENTION, `@${BREAK_BYTES}`)
+    .replace(CLOSING_WORD, `$1$2${BREAK_BYTES}`)
   return neutral === text ? message : Buffer.from(neutral, 'latin1')
 }
 

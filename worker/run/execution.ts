@@ -24,6 +24,7 @@ import { truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentExitReport } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import { bestCost, checkedCost } from '../agents/cost.ts'
+import { toPrintable } from '../agents/printable-output.ts'
 import { createModelMeter } from '../model-api/create-model-meter.ts'
 import type { ModelMeter } from '../model-api/meter.ts'
 import { describeReachable, entriesOf } from '../registries/registry-hosts.ts'
@@ -571,4 +572,7 @@ function failedBy({ message, failure }: Refusal): AgentOutcome {
 }
 
 const reasonText = (reason: string | undefined): string =>
-  truncateToChars(reason === undefined || reason === '' ? 'no reason was given' : reason, TEXT_CHARS_MAX)
+  truncateToChars(
+    toPrintable(reason === undefined || reason === '' ? 'no reason was given' : reason),
+    TEXT_CHARS_MAX,
+  )

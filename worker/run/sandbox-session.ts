@@ -151,7 +151,7 @@ export class SandboxSession implements SandboxRunner {
   }
 
   log(text: string): void {
-    this.#reportLog('system', text)
+    this.#reportLog('system', readable(text))
   }
 
   /** Kills every process, and refuses every later start. */

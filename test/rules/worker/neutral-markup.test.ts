@@ -71,6 +71,9 @@ describe('the message of a commit:', () => {
     ['a mention', 'as @ada says: “größer”', 'as @·ada says: “größer”'],
     ['a trailer', 'x\n\nCo-authored-by: Ada <ada@example.com>', 'x\n\nCo-authored-by: Ada <ada@example.com>'],
     ['marks of a program', 'Array<T> and ![x]', 'Array<T> and ![x]'],
+    ['escapes for a terminal', 'x\u001b]0;t\u0007\u009b2Jy\u007f', 'x]0;t2Jy'],
+    ['another writing direction', 'a\u202eb\u2067c\u061cd\u200fe', 'abcde'],
+    ['what looks alike in bytes', '“é ا … 👩‍💻”\r\n\ttab', '“é ا … 👩‍💻”\r\n\ttab'],
   ])('%s', (_, text, expected) => {
     expect(shownMessage(text)).toBe(expected)
   })

@@ -72,7 +72,7 @@ describe('lines', () => {
 
 /** Characters that a terminal interprets, except tab and newline. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
-const RAW = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/
+const RAW = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]/
 
 describe('printable text', () => {
   test.each([
@@ -85,6 +85,9 @@ describe('printable text', () => {
     ['50%\r60%', '50%␍60%'],
     ['a\u0000b\u007fc\u0085', 'a␀b␡c\\u0085'],
     ['safe\u202egnp.exe', 'safe\\u202egnp.exe'],
+    ['mark\u061c isolate\u2067 swap\u206a', 'mark\\u061c isolate\\u2067 swap\\u206a'],
+    ['windows\r\nline', 'windows\nline'],
+    ['emoji \ud83d\udc69\u200d\ud83d\udcbb', 'emoji \ud83d\udc69\u200d\ud83d\udcbb'],
     ['half \u001b[31', 'half ␛[31'],
     ['half \u001b]0;title', 'half ␛]0;title'],
     ['tab\tand\nline', 'tab\tand\nline'],

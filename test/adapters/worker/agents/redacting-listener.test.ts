@@ -37,6 +37,19 @@ test('further secrets are redacted too', () => {
   expect(JSON.stringify(output)).toContain('GH_TOKEN=***')
 })
 
+test('a secret that a program has coloured is redacted where the colours are removed', () => {
+  const listener = drivers.agentA.createListener(taskOf({ secrets: ['ghp_planted_token_1'] }))
+  const coloured = 'found \u001b[01;31mghp_\u001b[0mplanted_token_1'
+  const message = { type: 'user', text: coloured, [coloured]: [coloured] }
+  const output = [
+    listener.onOutputLine(JSON.stringify(message), AT),
+    listener.onErrorLine(coloured, AT),
+    listener.onExit({ code: 1 }, AT),
+  ]
+  expect(JSON.stringify(output)).not.toContain('ghp_planted')
+  expect(JSON.stringify(output).match(/found \*\*\*/g)).toHaveLength(5)
+})
+
 describe('a limit ends', () => {
   test.each([
     ['try again at 2:22 AM.', '2026-11-21T02:22:00.000Z'],
