@@ -5,6 +5,7 @@
  */
 import type { Clock } from '../../core/ports.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
+import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
@@ -43,7 +44,7 @@ export class Heartbeats {
       worker.attachSessions = frame.attachSessions
       this.#ports.onWorkersChanged()
     }
-    const { capabilities } = frame
+    const capabilities = keepEnding(frame.capabilities, worker)
     if (capabilities !== undefined && !isEqual(capabilities, worker.context.capabilities)) {
       const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities }
       system.send(WORKER, worker.id, seen)
@@ -58,6 +59,14 @@ export class Heartbeats {
     connections.send(connection, { type: 'heartbeat-ack', state: worker.state, echo: frame.sentAt })
     this.#ports.acknowledgements.acknowledgeAll(connection, worker, frame.sentAt)
   }
+}
+
+/** An ephemeral worker that ends may have left its seat, so only a registration, which asks for one, takes that back. */
+function keepEnding(
+  capabilities: WorkerCapabilities | undefined,
+  { isEnding }: EnrolledWorker,
+): WorkerCapabilities | undefined {
+  return isEnding && capabilities !== undefined ? { ...capabilities, ending: true } : capabilities
 }
 
 const isEqual = (a: object, b: object | null): boolean => JSON.stringify(a) === JSON.stringify(b)

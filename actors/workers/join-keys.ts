@@ -111,6 +111,11 @@ export class JoinKeys implements CommitParticipant {
     return maxWorkers === undefined ? undefined : Math.max(0, maxWorkers - this.#countWorkers(id))
   }
 
+  /** Whether a worker that has left its seat may come back. With a deleted key none may. */
+  hasFreeSeat(id: string): boolean {
+    return this.#byId.has(id) && this.freeSeatsOf(id) !== 0
+  }
+
   #countWorkers(id: string): number {
     return this.#ports.workers.countByJoinKey().get(id) ?? 0
   }

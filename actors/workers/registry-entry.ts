@@ -32,6 +32,12 @@ export class RegistryEntry implements EnrolledWorker {
   get online(): boolean {
     return this.connection !== undefined
   }
+  get isEnding(): boolean {
+    return this.context.ephemeral === true && this.context.capabilities?.ending === true
+  }
+  get hasEnded(): boolean {
+    return this.isEnding && !this.online && this.used === 0
+  }
   get max(): number {
     const { capabilities } = this.context
     if (capabilities === null || capabilities.ending === true) return 0

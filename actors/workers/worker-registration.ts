@@ -13,6 +13,7 @@ import { type RunLease, readRegister, type WorkerFrameOf } from '../../protocol/
 import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protocol/limits.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
+import { evictEnded, hasCapacity, maySitAgain } from './enrollment-capacity.ts'
 import type { JoinKeys } from './join-keys.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
 import type { PairingTokens } from './pairing-tokens.ts'
@@ -94,7 +95,7 @@ export class WorkerRegistration {
 
   #redeem(connection: WorkerConnection, frame: WorkerFrameOf<'register'>, token: string): void {
     const { workers, pairingTokens, connections } = this.#ports
-    if (workers.size >= WORKERS_MAX) {
+    if (!hasCapacity(workers)) {
       connections.refuse(connection, 'protocol', `this host has ${WORKERS_MAX} workers already; revoke one`)
       return
     }
@@ -106,7 +107,7 @@ export class WorkerRegistration {
   #join(connection: WorkerConnection, frame: WorkerFrameOf<'register'>, key: string): void {
     const { workers, joinKeys, connections } = this.#ports
     const verdict = joinKeys.admit(key)
-    if (verdict.ok && workers.size >= WORKERS_MAX)
+    if (verdict.ok && !hasCapacity(workers))
       connections.closeForRetry(connection, `this host has ${WORKERS_MAX} workers already; revoke one`)
     else this.#enroll(connection, frame, verdict)
   }
@@ -123,6 +124,7 @@ export class WorkerRegistration {
       connections.refuse(connection, verdict.code, verdict.reason)
       return undefined
     }
+    evictEnded(this.#ports)
     const id = newWorkerId(random.bytes(8))
     const credential = newCredential(random.bytes(32))
     const input: WorkerInput = {
@@ -161,7 +163,7 @@ export class WorkerRegistration {
     workerId: string,
     secret: string,
   ): void {
-    const { system, workers, connections } = this.#ports
+    const { system, workers, joinKeys, connections } = this.#ports
     // The record of this worker is damaged, so the host cannot know whether the worker is enrolled.
     if (system.isDamaged(WORKER, workerId)) {
       connections.closeForRetry(connection, 'the record of this worker could not be read')
@@ -171,6 +173,10 @@ export class WorkerRegistration {
     const proved = provesCredential(worker, secret)
     if (worker === undefined || !proved) {
       this.#refuseUnknown(connection)
+      return
+    }
+    if (frame.capabilities.ending !== true && !maySitAgain(worker, joinKeys)) {
+      connections.closeForRetry(connection, 'this worker had ended, and its join key has no room for it now')
       return
     }
     this.#countOutcome('ok')

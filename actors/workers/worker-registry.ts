@@ -22,6 +22,10 @@ export interface EnrolledWorker extends WorkerFacts {
   connection: CurrentConnection | undefined
   lastSeenAt: number | undefined
   attachSessions: number
+  /** The machine said that it ends. A lasting worker that says so only sleeps. */
+  readonly isEnding: boolean
+  /** The machine is gone with nothing left to report, and has left its seat. */
+  readonly hasEnded: boolean
   pausedUntil: number
   hold?: string
   /** Monotonic instant of the worker's last frame. */
@@ -149,7 +153,7 @@ export class WorkerRegistry {
     const counts = new Map<string, number>()
     for (const worker of this.#workers.values()) {
       const { joinKey } = worker.context
-      if (joinKey !== undefined && !hasEnded(worker)) counts.set(joinKey, (counts.get(joinKey) ?? 0) + 1)
+      if (joinKey !== undefined && !worker.hasEnded) counts.set(joinKey, (counts.get(joinKey) ?? 0) + 1)
     }
     return counts
   }
@@ -237,10 +241,6 @@ interface FleetCapacity {
   readonly connected: number
   readonly spare: number
 }
-
-/** The machine said that it ends, and is gone with nothing left to report. A lasting worker is only asleep. */
-const hasEnded = ({ context, online, leases }: EnrolledWorker): boolean =>
-  context.ephemeral === true && context.capabilities?.ending === true && !online && leases.size === 0
 
 const byEnrollment = (a: WorkerContext, b: WorkerContext): number =>
   a.enrolledAt === b.enrolledAt ? (a.id < b.id ? -1 : 1) : a.enrolledAt < b.enrolledAt ? -1 : 1

@@ -1,15 +1,18 @@
 /** Join keys: many machines enroll with one key, each with a credential of its own, and ephemeral ones leave nothing. */
 import { expect, test } from '@jest/globals'
+import type { Write } from '../../core/ports.ts'
 import type { JoinKeyRequest, JoinKeyResponse } from '../../protocol/join-key.ts'
-import { JOIN_KEYS_MAX, WORKERS_JOINING_MAX } from '../../protocol/limits.ts'
+import { JOIN_KEYS_MAX, WORKERS_JOINING_MAX, WORKERS_MAX } from '../../protocol/limits.ts'
 import {
   capabilities,
   configWith,
   type EnrolledScriptedWorker,
+  enroll,
   type HostConversation,
   heartbeat,
   inMemoryOnly,
   reconnect,
+  registerWithCredential,
   registerWithToken,
   type ScriptedConnection,
   startHost,
@@ -210,6 +213,87 @@ test('a machine that said that it ends leaves its seat with its connection, befo
   await worker.connection.drop()
   expect([workersOf(host).length, countOf(host, id)]).toEqual([1, 0])
   await join(host, key)
+})
+
+/** The worker says that it ends, and is gone. */
+async function end(host: HostConversation, { connection }: EnrolledScriptedWorker): Promise<void> {
+  await connection.send({ ...heartbeat(host), capabilities: { ...capabilities, ending: true } })
+  await connection.drop()
+}
+
+test('a machine that has left its seat comes back only when the key has room for it', async () => {
+  const host = await ephemeralHost()
+  const { key, id } = await createKey(host, { ephemeral: true, maxWorkers: 1 })
+  const first = await join(host, key)
+  await end(host, first)
+  const second = await join(host, key)
+  const refused = await reconnect(host, first)
+  expect([refused.hasReceived('registered'), refused.closed?.code, countOf(host, id)]).toEqual([
+    false,
+    1013,
+    1,
+  ])
+  await end(host, second)
+  expect((await reconnect(host, first)).hasReceived('registered')).toBe(true)
+  expect(countOf(host, id)).toBe(1)
+})
+
+test('a machine that comes back to end without a seat gets no run, whatever its heartbeats say', async () => {
+  const host = await ephemeralHost()
+  const { key } = await createKey(host, { ephemeral: true, maxWorkers: 1 })
+  const ended = await join(host, key)
+  await end(host, ended)
+  const second = await join(host, key)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  await second.connection.send(new Work(second.connection.lastReceived('dispatch')).accept())
+  const connection = host.connect()
+  const register = registerWithCredential(ended)
+  await connection.send({ ...register, capabilities: { ...register.capabilities, ending: true } })
+  expect(connection.hasReceived('registered')).toBe(true)
+  await connection.send({ ...heartbeat(host), capabilities })
+  host.tracker.put(ticket('ENG-2'), ticket('ENG-3'))
+  await host.settle()
+  expect(connection.hasReceived('dispatch')).toBe(false)
+  expect((await reconnect(host, ended)).closed?.code).toBe(1013)
+  expect(workersOf(host).map(({ capabilities: own }) => own?.ending)).toEqual([true, undefined])
+})
+
+test('a machine that has left its seat does not come back after its key was deleted', async () => {
+  const host = await ephemeralHost()
+  const { key, id } = await createKey(host, { ephemeral: true, maxWorkers: 1 })
+  const worker = await join(host, key)
+  await end(host, worker)
+  await host.succeeded(host.hostApi.deleteJoinKey(id, false))
+  expect((await reconnect(host, worker)).closed?.code).toBe(1013)
+  await host.advance(301)
+  expect((await reconnect(host, worker)).lastReceived('rejected').code).toBe('unauthorized')
+})
+
+manyTest('machines that have ended keep no other machine out of a full fleet', async () => {
+  const host = await ephemeralHost()
+  const { key } = await createKey(host, { ephemeral: true, maxWorkers: 1 })
+  const gone = await join(host, key)
+  await end(host, gone)
+  const { database } = host.store
+  const record = database.snapshots.get('worker', gone.workerId)
+  if (record === undefined) throw new Error('no record')
+  const copies = Array.from({ length: WORKERS_MAX - 1 }, (_, at): Write => {
+    const id = `wk-${String(at).padStart(16, '0')}`
+    return {
+      table: 'snapshot',
+      kind: 'worker',
+      key: id,
+      record: { ...record, c: { ...Object(record.c), id } },
+    }
+  })
+  void database.commit(copies)
+  await host.crash()
+  expect(workersOf(host)).toHaveLength(WORKERS_MAX)
+  const { connection } = await enroll(host)
+  expect(connection.hasReceived('registered')).toBe(true)
+  await join(host, key)
+  expect(workersOf(host)).toHaveLength(WORKERS_MAX)
 })
 
 test('a lasting worker that sleeps keeps its seat, because it comes back without asking for one', async () => {

@@ -344,6 +344,12 @@ const workers: readonly Mutant[] = [
     quickFrom: 45,
   },
   {
+    name: 'a worker that left its seat comes back without one',
+    file: 'actors/workers/enrollment-capacity.ts',
+    find: 'return !isEnding || used > 0 ||',
+    replace: 'return isEnding || !isEnding || used > 0 ||',
+  },
+  {
     name: 'an ephemeral worker is removed although it has a lease',
     file: 'actors/workers/ephemeral-workers.ts',
     find: 'online || leases.size > 0 || !isOpen()',
