@@ -567,8 +567,10 @@ export const SUPERVISOR_COMMAND_WORDS_MAX = 256
 
 // ---- what leaves a sandbox -------------------------------------------------------------------------------------------
 
-/** The bytes of unpacked gzip content that are searched for secrets. */
-export const GUNZIPPED_BYTES_MAX = 256 * 1024 * 1024
+/** The bytes of one content unpacked that are searched for secrets. */
+export const UNPACKED_BYTES_MAX = 256 * 1024 * 1024
+/** The entries of one archive that are unpacked; each costs a sixth of a millisecond. */
+export const UNPACKED_ENTRIES_MAX = 50_000
 /** How long the objects of a run's commits may be searched for secrets. */
 export const SECRET_SEARCH_MS_MAX = 10 * 60_000
 

@@ -1,75 +1,74 @@
 /**
- * `ContentScan` searches one content for secrets while it is read, and what is inside when it was made by gzip.
+ * `ContentScan` searches one content for secrets while it is read, and what is packed in it by gzip or zip.
  *
- * Of what gzip holds, the first GUNZIPPED_BYTES_MAX bytes are searched. Other archives are not opened.
+ * Of what is packed, the first UNPACKED_BYTES_MAX bytes and UNPACKED_ENTRIES_MAX entries are searched. Other archives
+ * are not opened.
  */
-import { createGunzip, type Gunzip } from 'node:zlib'
-import { GUNZIPPED_BYTES_MAX } from '../../protocol/limits.ts'
+import { createGunzip } from 'node:zlib'
+import { UNPACKED_BYTES_MAX, UNPACKED_ENTRIES_MAX } from '../../protocol/limits.ts'
 import type { SecretScan, SecretSearch } from './secret-search.ts'
+import { Unpacking, type UnpackingBudget } from './unpacking.ts'
+import { ZipScan } from './zip-scan.ts'
 
 const GZIP_START = Buffer.from([0x1f, 0x8b, 0x08])
+const NOTHING = Buffer.alloc(0)
 
 export class ContentScan {
   readonly #plain: SecretScan
   readonly #unpacked: SecretScan
-  #isStarted = false
+  /** The first bytes, while they may still begin like gzip. */
+  #start: Buffer | undefined = NOTHING
   #gunzip: Unpacking | undefined
+  #zip: ZipScan
 
   constructor(search: SecretSearch) {
     this.#plain = search.openScan()
     this.#unpacked = search.openScan()
+    this.#zip = this.#createZipScan()
   }
 
   reset(): void {
     this.#plain.reset()
     this.#unpacked.reset()
-    this.#isStarted = false
+    this.#start = NOTHING
     this.#gunzip = undefined
+    this.#zip = this.#createZipScan()
   }
 
   /** Returns a promise only when the content has to wait; a search of many small contents must not. */
   push(piece: Buffer): Promise<void> | undefined {
-    if (!this.#isStarted && piece.subarray(0, GZIP_START.length).equals(GZIP_START))
-      this.#gunzip = startUnpacking(this.#unpacked)
-    this.#isStarted = true
     this.#plain.push(piece)
-    return this.#gunzip?.write(piece)
+    if (this.#start !== undefined)
+      return this.#begin(this.#start.length === 0 ? piece : Buffer.concat([this.#start, piece]))
+    return this.#pushPacked(piece)
+  }
+
+  /** A first piece may be shorter than the signature of gzip. */
+  #begin(start: Buffer): Promise<void> | undefined {
+    const isShort = start.length < GZIP_START.length && start.equals(GZIP_START.subarray(0, start.length))
+    this.#start = isShort ? Buffer.from(start) : undefined
+    if (isShort) return undefined
+    if (start.subarray(0, GZIP_START.length).equals(GZIP_START))
+      this.#gunzip = new Unpacking(createGunzip(), this.#unpacked, newBudget())
+    return this.#pushPacked(start)
+  }
+
+  #pushPacked(piece: Buffer): Promise<void> | undefined {
+    return this.#gunzip === undefined ? this.#zip.push(piece) : this.#gunzip.write(piece)
   }
 
   /** The name of the first secret in the content. */
   end(): string | undefined | Promise<string | undefined> {
-    if (this.#gunzip === undefined) return this.#plain.found()
-    return this.#gunzip.end().then(() => this.#plain.found() ?? this.#unpacked.found())
+    const packed = this.#gunzip ?? (this.#zip.hasEntries ? this.#zip : undefined)
+    if (packed === undefined) return this.#plain.found()
+    return packed.end().then(() => this.#plain.found() ?? this.#unpacked.found())
+  }
+
+  #createZipScan(): ZipScan {
+    return new ZipScan(this.#unpacked, newBudget())
   }
 }
 
-interface Unpacking {
-  write(piece: Buffer): Promise<void>
-  end(): Promise<void>
-}
-
-function startUnpacking(scan: SecretScan): Unpacking {
-  const gunzip = createGunzip()
-  let bytes = 0
-  gunzip.on('data', (piece: Buffer) => {
-    bytes += piece.length
-    if (bytes > GUNZIPPED_BYTES_MAX) gunzip.destroy()
-    else scan.push(piece)
-  })
-  // Content that is no gzip after all ends early.
-  const closed = new Promise<void>((resolve) => gunzip.on('error', () => {}).on('close', resolve))
-  const written = (start: (done: () => void) => void): Promise<void> =>
-    gunzip.destroyed ? closed : Promise.race([new Promise<void>((resolve) => start(resolve)), closed])
-  return {
-    write: (piece) => written((done) => writePiece(gunzip, piece, done)),
-    end: async () => {
-      if (!gunzip.destroyed) gunzip.end()
-      await closed
-    },
-  }
-}
-
-/** A copy, because the reader of a file fills its buffer again. */
-function writePiece(gunzip: Gunzip, piece: Buffer, done: () => void): void {
-  gunzip.write(Buffer.from(piece), () => done())
+function newBudget(): UnpackingBudget {
+  return { bytesLeft: UNPACKED_BYTES_MAX, entriesLeft: UNPACKED_ENTRIES_MAX }
 }
