@@ -91,7 +91,7 @@ function describeTokenRefusal(at: HostAddress, challenge: string | undefined): R
   if (at.isFromEnvironment === true)
     return {
       message: `the host at ${at.url} refused ${from}`,
-      cure: 'unset SWITCHYARD_TOKEN SWITCHYARD_URL, then launch.json is read',
+      cure: `unset ${from} SWITCHYARD_URL, then launch.json is read`,
     }
   return {
     message: `the host at ${at.url} refused the token of ${from}; another host may use its port`,

@@ -1,11 +1,12 @@
 /**
  * Finds the address and the token of the host, for commands that are its clients.
  *
- * `SWITCHYARD_URL` and `SWITCHYARD_TOKEN` name any host. Otherwise it is the host of a data directory, found by the
+ * `SWITCHYARD_URL` names any host, and `SWITCHYARD_TOKEN_FILE` the file with its token; `SWITCHYARD_TOKEN` is the token
+ * itself, which every process of the same user can read in the environment. Otherwise it is the host of a data directory, found by the
  * `launch.json` that a running host keeps there. The token is sent only in a header, and unencrypted only on this
  * machine. Clients look again before every connection, because a restarted host has another port and another token.
  */
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { LAUNCH_TOKEN_CHARS_MAX, URL_CHARS_MAX } from '../protocol/limits.ts'
 import { LOOPBACK_IPV4 } from '../protocol/loopback.ts'
@@ -22,24 +23,42 @@ const FORM = 'write it like http://127.0.0.1:4400'
 /** Throws a `HostNotFound` or a `WrongAddress` with the message for the person. */
 export async function findHost(dataDir: string, env: HostEnvironment): Promise<HostAddress> {
   const url = env.SWITCHYARD_URL ?? ''
-  return url === '' ? hostFromDataDir(dataDir) : hostFromEnvironment(url, env.SWITCHYARD_TOKEN ?? '')
+  return url === '' ? hostFromDataDir(dataDir) : hostFromEnvironment(url, tokenFrom(env))
 }
 
 // ---- named by the environment --------------------------------------------------------------------------------------
 
-function hostFromEnvironment(address: string, token: string): HostAddress {
+interface GivenToken {
+  readonly token: string
+  /** The variable that gives it. */
+  readonly variable: string
+}
+
+function tokenFrom({
+  SWITCHYARD_TOKEN: token = '',
+  SWITCHYARD_TOKEN_FILE: file = '',
+}: HostEnvironment): GivenToken {
+  if (token !== '' || file === '') return { token, variable: 'SWITCHYARD_TOKEN' }
+  try {
+    return { token: readBeginning(file).trim(), variable: 'SWITCHYARD_TOKEN_FILE' }
+  } catch (error) {
+    throw new WrongAddress(`SWITCHYARD_TOKEN_FILE: ${file} cannot be read (${codeOf(error)})`)
+  }
+}
+
+function hostFromEnvironment(address: string, { token, variable }: GivenToken): HostAddress {
   const wrong = (what: string) => new WrongAddress(`SWITCHYARD_URL: ${what}`)
   const url = parseAddress(address)
   if (url === undefined) throw wrong(`not the address of a host; ${FORM}`)
   if (url.username !== '' || url.password !== '')
-    throw wrong(`must not hold a user or a password; the token goes into SWITCHYARD_TOKEN`)
+    throw wrong(`must not hold a user or a password; the token goes into the file of SWITCHYARD_TOKEN_FILE`)
   if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname))
     throw wrong('the token would travel without encryption; use https://, or a tunnel that ends on 127.0.0.1')
   if (!TOKEN.test(token))
     throw new WrongAddress(
-      'SWITCHYARD_TOKEN: must be the token of the host in SWITCHYARD_URL; its launch.json contains the token',
+      `${variable}: must be the token of the host in SWITCHYARD_URL; its launch.json contains the token`,
     )
-  return { url: withoutSlash(url), token, tokenFrom: 'SWITCHYARD_TOKEN', isFromEnvironment: true }
+  return { url: withoutSlash(url), token, tokenFrom: variable, isFromEnvironment: true }
 }
 
 function parseAddress(text: string): URL | undefined {
@@ -63,18 +82,11 @@ function hostFromDataDir(dataDir: string): HostAddress {
   return { url: withoutSlash(url), token, tokenFrom: path }
 }
 
-/** Loading the asynchronous functions of the file system would take longer than reading this small file. */
 function readLaunchText(path: string, dataDir: string): string {
   try {
-    const file = openSync(path, 'r')
-    try {
-      const bytes = Buffer.alloc(LAUNCH_BYTES_MAX)
-      return bytes.toString('utf8', 0, readSync(file, bytes))
-    } finally {
-      closeSync(file)
-    }
+    return readBeginning(path)
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    const code = codeOf(error)
     if (code === 'ENOENT') throw new HostNotFound(`no host is running for ${dataDir}`, 'switchyard serve')
     throw new HostNotFound(
       `${path} cannot be read (${code})`,
@@ -82,6 +94,21 @@ function readLaunchText(path: string, dataDir: string): string {
     )
   }
 }
+
+/** Loading the asynchronous functions of the file system would take longer than reading this small file. */
+function readBeginning(path: string): string {
+  // Without O_NONBLOCK opening a named pipe would block for ever.
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const bytes = Buffer.alloc(LAUNCH_BYTES_MAX)
+    return bytes.toString('utf8', 0, readSync(file, bytes))
+  } finally {
+    closeSync(file)
+  }
+}
+
+const codeOf = (error: unknown): string =>
+  error instanceof Error && 'code' in error ? String(error.code) : ''
 
 function parseObject(text: string): object {
   try {

@@ -21,6 +21,7 @@ import type {
   Log,
 } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
+import { workerEnvironment } from './worker-environment.ts'
 
 export interface LocalWorkerPorts {
   /** The command line of this program: node, its options, the script. */
@@ -47,12 +48,6 @@ export interface LocalWorkerPorts {
 const LINE_CHARS_MAX = 64 * 1024
 /** How long output is read after the exit: processes that the worker left running may hold the pipe open for ever. */
 const OUTPUT_DRAIN_MS_MAX = 500
-/**
- * Variables that the worker does not inherit: the host's own settings, except the sandbox folder of this machine, and
- * all keys and tokens. A worker receives the credentials that it needs with each job.
- */
-const REMOVED_VARIABLES = /^SWITCHYARD_(?!SANDBOX_DIR$)|_(TOKEN|API_?KEY|SECRET|PASSWORD)$/i
-
 export function createLocalWorker(ports: LocalWorkerPorts): LocalWorkerLauncher {
   return {
     async start(options): Promise<Result<LocalWorkerProcess>> {
@@ -82,7 +77,7 @@ async function spawnWorker(
       stdio: ['pipe', 'pipe', 'pipe', ...stdioCovering(inheritable(), devNull)],
       detached: true,
       cwd: dataDir,
-      env: Object.fromEntries(Object.entries(environment).filter(([name]) => !REMOVED_VARIABLES.test(name))),
+      env: workerEnvironment(environment),
     })
     await new Promise((resolve, reject) => child.once('spawn', resolve).once('error', reject))
     return child

@@ -8,6 +8,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { isNativeError } from 'node:util/types'
 import { describeExit } from '../core/fleet/local-worker-exit.ts'
 import type { DriverResult, WorkerDriver } from '../core/fleet/supervision-ports.ts'
+import { workerEnvironment } from './worker-environment.ts'
 
 export interface ProcessDriverOptions {
   /** The command line of this program: node, its options, the script. */
@@ -44,7 +45,7 @@ class WorkerProcessDriver implements WorkerDriver {
       const child = spawn(node, rest, {
         stdio: ['pipe', 'inherit', 'inherit'],
         detached: true,
-        env: { ...environment },
+        env: workerEnvironment(environment),
       })
       await new Promise((resolve, reject) => child.once('spawn', resolve).once('error', reject))
       // Writing to a worker that has ended is expected.

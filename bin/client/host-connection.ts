@@ -14,7 +14,7 @@ const ADDRESS_MS_MAX = 100
 /** Takes the token out of the environment, because no process that a command starts may inherit it. */
 export function connectToHost(dataDir: string | undefined, env: NodeJS.ProcessEnv): ClientConnection {
   const folder = resolveDataDir(dataDir)
-  const { SWITCHYARD_URL, SWITCHYARD_TOKEN } = env
+  const { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE } = env
   delete env.SWITCHYARD_TOKEN
   let found: Promise<HostAddress> | undefined
   let until = 0
@@ -22,7 +22,7 @@ export function connectToHost(dataDir: string | undefined, env: NodeJS.ProcessEn
     address() {
       const now = performance.now()
       if (found === undefined || now > until) {
-        found = findHost(folder, { SWITCHYARD_URL, SWITCHYARD_TOKEN })
+        found = findHost(folder, { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE })
         until = now + ADDRESS_MS_MAX
       }
       return found

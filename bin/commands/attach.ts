@@ -75,14 +75,14 @@ function createSession(runId: string, options: AttachOptions): AttachSession {
       'standard input and output must be a terminal; use --no-tty to pass them on without one',
     )
   const dataDir = resolveDataDir(options.dataDir)
-  const { SWITCHYARD_URL, SWITCHYARD_TOKEN } = process.env
+  const { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE } = process.env
   // Child processes must not inherit the token.
   delete process.env.SWITCHYARD_TOKEN
   return {
     runId,
     keys: keys.value,
     options,
-    findHost: () => findHost(dataDir, { SWITCHYARD_URL, SWITCHYARD_TOKEN }),
+    findHost: () => findHost(dataDir, { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE }),
   }
 }
 

@@ -52,7 +52,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
   const { signals, notifier } = joinService(log, redactor)
   installCrashHandler(log)
-  const { token, warning } = launchToken(process.env.SWITCHYARD_TOKEN, realRandom)
+  const { token, warning } = launchToken(process.env, realRandom)
   // Child processes must not inherit the token.
   delete process.env.SWITCHYARD_TOKEN
   redactor.addSecrets([token])

@@ -39,6 +39,7 @@ export async function startForegroundCommand(
 /** The token that this process has taken out of its environment; the other command takes it out of its own, too. */
 async function addressIn(connection: ClientConnection): Promise<NodeJS.ProcessEnv> {
   const at = await Promise.resolve(connection.address()).catch(() => undefined)
-  if (at?.isFromEnvironment !== true || at.token === undefined) return {}
+  // A file with the token is named by a variable, which the other command inherits.
+  if (at?.tokenFrom !== 'SWITCHYARD_TOKEN' || at.token === undefined) return {}
   return { SWITCHYARD_URL: at.url, SWITCHYARD_TOKEN: at.token }
 }

@@ -262,6 +262,24 @@ describe('errors', () => {
     expect(err).toMatch(/^switchyard: SWITCHYARD_TOKEN: .*launch\.json/)
   })
 
+  test('the token may stand in a file, which is named when it is refused or missing', async () => {
+    const { dataDir, url } = await startCommandHost()
+    const file = join(dataDir, 'token')
+    const env = { SWITCHYARD_URL: url, SWITCHYARD_TOKEN_FILE: file }
+    const list = () => endOf(runCommand(['runs', '-o', 'id'], '', env))
+    expect(await list()).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/^switchyard: SWITCHYARD_TOKEN_FILE: .*ENOENT/),
+    })
+    writeFileSync(file, 'old')
+    expect(await list()).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/refused SWITCHYARD_TOKEN_FILE\n {2}try: unset SWITCHYARD_TOKEN_FILE /),
+    })
+    writeFileSync(file, `${TOKEN}\n`)
+    expect(await list()).toMatchObject({ code: 0, err: '' })
+  })
+
   test('--yes discards', async () => {
     const { run } = await startCommandHost()
     expect(await endOf(run('discard', 'ENG-1', '--yes'))).toEqual({ code: 0, out: 'ENG-1 failed\n', err: '' })

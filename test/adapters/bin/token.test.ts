@@ -1,11 +1,14 @@
 /** The launch token: given, ignored with a warning, or random. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realRandom } from '../../../bin/clock.ts'
 import { launchToken } from '../../../bin/token.ts'
 import { LAUNCH_TOKEN_CHARS_MAX, LAUNCH_TOKEN_CHARS_MIN } from '../../../protocol/limits.ts'
 import { readBearer } from '../../../transport/authentication.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
 
-const given = (token: string | undefined) => launchToken(token, realRandom)
+const given = (token: string | undefined) => launchToken({ SWITCHYARD_TOKEN: token }, realRandom)
 
 test('a given token of allowed length is used, and the server can read it', () => {
   for (const length of [LAUNCH_TOKEN_CHARS_MIN, LAUNCH_TOKEN_CHARS_MAX]) {
@@ -31,4 +34,22 @@ test('any other given token is ignored with a warning that does not contain it',
 
 test('without a given token there is no warning', () => {
   for (const none of [undefined, '']) expect(given(none).warning).toBeUndefined()
+})
+
+test('a token in a file is used, unless a token is given itself', () => {
+  const SWITCHYARD_TOKEN_FILE = join(tempFolder(), 'token')
+  const inFile = 'f'.repeat(40)
+  writeFileSync(SWITCHYARD_TOKEN_FILE, `${inFile}\n`)
+  expect(launchToken({ SWITCHYARD_TOKEN_FILE }, realRandom)).toEqual({ token: inFile })
+  const itself = 'i'.repeat(40)
+  const both = { SWITCHYARD_TOKEN: itself, SWITCHYARD_TOKEN_FILE }
+  expect(launchToken(both, realRandom)).toEqual({ token: itself })
+})
+
+test('a file that cannot be read, or holds no token, is ignored with a warning', () => {
+  const SWITCHYARD_TOKEN_FILE = join(tempFolder(), 'token')
+  const warningOf = () => launchToken({ SWITCHYARD_TOKEN_FILE }, realRandom).warning
+  expect(warningOf()).toMatch(/^SWITCHYARD_TOKEN_FILE is ignored: \S+ cannot be read/)
+  writeFileSync(SWITCHYARD_TOKEN_FILE, 'short')
+  expect(warningOf()).toMatch(/^SWITCHYARD_TOKEN_FILE is ignored: it must be 32/)
 })
