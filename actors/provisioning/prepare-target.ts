@@ -1,4 +1,5 @@
 /** TargetPreparation performs the first steps of a provisioning: it connects, checks the machine, and copies the files. */
+import { isSameHash } from '../../core/fleet/token.ts'
 import { chooseFleetAddress, type FleetAddress } from '../../core/provision/fleet-address.ts'
 import { formatInstalledFiles } from '../../core/provision/installed-files.ts'
 import { judgeMachine, type MachineFacts } from '../../core/provision/machine-report.ts'
@@ -125,16 +126,20 @@ export class TargetPreparation {
     return chooseFleetAddress(this.#ports.config().fleet, port, shell?.localAddress ?? '')
   }
 
-  /** The worker that an earlier provisioning of this host has enrolled; refused when it is another host's. */
+  /**
+   * The worker that an earlier provisioning of this host has enrolled; refused when it is another host's. A machine
+   * that names a worker without proof gets an enrollment of its own: else it could have the runs of others stopped.
+   */
   #workerOf({ installed }: MachineFacts): Result<string | undefined> {
     if (installed === undefined) return yes(undefined)
-    const { installation, workerId } = installed
+    const { installation, workerId, proof } = installed
     if (installation !== '' && installation !== this.#ports.installation)
       return no(
         'conflict',
         'is a worker of another host; remove that one first, or provision it as another user',
       )
-    return yes(this.#ports.workers.get(workerId)?.id)
+    const worker = this.#ports.workers.get(workerId)
+    return yes(worker !== undefined && isSameHash(proof, worker.context.hash) ? worker.id : undefined)
   }
 
   async #plan(

@@ -56,6 +56,9 @@ if [ -f "$base/installed" ]; then
   say installed "$(cat "$base/installed")"
   say workerId "$(sed -n 's/.*"workerId": *"\\([^"]*\\)".*/\\1/p' "$credential" 2>/dev/null)"
   say installation "$(sed -n 's/.*"installation": *"\\([^"]*\\)".*/\\1/p' "$credential" 2>/dev/null)"
+  # The host stores this hash, so it proves which worker this is, and tells nobody the credential.
+  secret=$(sed -n 's/.*"secret": *"\\([^"]*\\)".*/\\1/p' "$credential" 2>/dev/null)
+  say proof "$(printf %s "$secret" | sha256sum | cut -d ' ' -f 1)"
   is_running && say running yes
 fi
 say end checked

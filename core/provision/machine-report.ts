@@ -25,6 +25,8 @@ export interface MachineFacts {
   readonly installed?: {
     readonly mark: string
     readonly workerId: string
+    /** The SHA-256 of the worker's credential, in hex. */
+    readonly proof: string
     readonly installation: string
     readonly isRunning: boolean
   }
@@ -105,6 +107,7 @@ function factsOf(
           installed: {
             mark,
             workerId: read('workerId'),
+            proof: read('proof'),
             installation: read('installation'),
             isRunning: read('running') === 'yes',
           },

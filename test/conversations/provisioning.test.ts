@@ -1,5 +1,6 @@
 /** Provisioning with a scripted machine: what is asked of it in which order, and what is left of each failure. */
 import { describe, expect, test } from '@jest/globals'
+import { hashSecret } from '../../core/fleet/token.ts'
 import { remoteInput } from '../../core/provision/remote-input.ts'
 import { SCRIPTS } from '../../core/provision/scripts.ts'
 import type { RemoteCommand, RemoteOutput, RemoteShell } from '../../core/remote-ports.ts'
@@ -7,7 +8,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { PROVISION_ONLINE_MS_MAX, PROVISIONS_MAX } from '../../protocol/limits.ts'
 import type { ProvisionPush, ProvisionRequest, ProvisionResponse } from '../../protocol/provision.ts'
-import { configWith, HostConversation, registerWithToken } from './host-conversation.ts'
+import { configWith, enroll, HostConversation, registerWithToken } from './host-conversation.ts'
 
 type ScriptName = keyof typeof SCRIPTS
 const NAMES = new Map(Object.entries(SCRIPTS).map(([name, script]) => [script, name as ScriptName]))
@@ -268,6 +269,35 @@ test('a machine that is a worker of another host is left alone', async () => {
   machine.more = 'installed 0.2.0 abc\nworkerId wk-0123456789abcdef\ninstallation another\nrunning yes\n'
   expect(refusalOf(await provision())?.message).toContain('is a worker of another host')
   expect(machine.ran).toEqual(['check'])
+})
+
+describe('a machine that names a worker of this host', () => {
+  async function provisionAs(proofOf: (credential: string) => string) {
+    const opened = await openHost()
+    const { host, machine } = opened
+    const { workerId, credential } = await enroll(host, 'other')
+    const installation = String(host.store.installation)
+    machine.more = `installed 0.1.0 abc\nworkerId ${workerId}\ninstallation ${installation}\nproof ${proofOf(credential)}\nrunning yes\n`
+    const drains: string[] = []
+    host.hostApi.onPush(() => {
+      const [worker] = host.hostApi.fleet().workers
+      if (worker?.state === 'draining') drains.push(worker.name)
+    })
+    await opened.provision()
+    return { ...opened, drains }
+  }
+
+  test('without its credential stops no run of that worker, and gets an enrollment of its own', async () => {
+    const { host, drains } = await provisionAs(() => '0'.repeat(64))
+    expect(drains).toEqual([])
+    expect(workersOf(host).sort()).toEqual(['forge', 'other'])
+  })
+
+  test('and has its credential is upgraded: that worker drains first', async () => {
+    const { pushes } = await provisionAs((credential) => hashSecret(credential))
+    expect(pushes.map(({ step }) => step)).toContain('drain')
+    expect(pushes.map(({ step }) => step)).not.toContain('pair')
+  })
 })
 
 test('a host that stops undoes what it has begun, and answers', async () => {
