@@ -22,6 +22,7 @@ import { frames, replay } from './entries/frames.ts'
 import { growth } from './entries/growth.ts'
 import { http } from './entries/http.ts'
 import { idleWorkers } from './entries/idle-workers.ts'
+import { listeners } from './entries/listeners.ts'
 import { logLines } from './entries/log-lines.ts'
 import { memory } from './entries/memory.ts'
 import { modelProxy } from './entries/model-proxy.ts'
@@ -39,6 +40,7 @@ import { table } from './table.ts'
 
 const entries: readonly Entry[] = [
   http,
+  listeners,
   durable,
   coldStart,
   commandStart,

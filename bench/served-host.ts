@@ -36,6 +36,7 @@ export async function startHost(
   resources: BenchResources,
   dataDir: string,
   config: StoredConfig = {},
+  env: NodeJS.ProcessEnv = {},
 ): Promise<ServedHost> {
   const port = await freePort()
   writeFileSync(
@@ -48,7 +49,7 @@ export async function startHost(
   const program = join(resources.root, 'dist', 'bin', 'switchyard.js')
   const args = [...NODE_ARGS, program, 'serve', '--data-dir', dataDir, '--log-level', 'warn']
   const from = performance.now()
-  const child = resources.start(process.execPath, args)
+  const child = resources.start(process.execPath, args, { ...process.env, ...env })
   await waitUntilHealthy(child, port)
   const healthyAfterMs = performance.now() - from
   return { child, port, healthyAfterMs, token: await readLaunchToken(dataDir) }

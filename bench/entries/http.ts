@@ -27,7 +27,7 @@ interface HttpCase {
   readonly expect: number
 }
 
-const cases: readonly HttpCase[] = [
+export const httpCases: readonly HttpCase[] = [
   { name: 'http health', path: '/api/health', withToken: false, expect: 200 },
   { name: 'http config', path: '/api/config', withToken: true, expect: 200 },
   { name: 'http 404', path: '/api/nothing', withToken: true, expect: 404 },
@@ -41,12 +41,12 @@ export const http: Entry = {
     await buildProduct(resources)
     const folder = resources.createFolder('http')
     const served = await startHost(resources, folder)
-    const bodies = await Promise.all(cases.map((httpCase) => responseBytes(served, httpCase)))
+    const bodies = await Promise.all(httpCases.map((httpCase) => responseBytes(served, httpCase)))
     const bare = resources.startScript('bench/raw/hello.ts', ...bodies.map(String))
     const barePort = Number(await bare.readLine())
     const load = createLoadGenerator(resources)
     const figures: Figure[] = []
-    for (const [at, httpCase] of cases.entries()) {
+    for (const [at, httpCase] of httpCases.entries()) {
       const ours = targetFor(served, httpCase)
       const raw = { port: barePort, path: `/${at}`, expect: 200, pid: bare.pid }
       figures.push(await compareRequests(httpCase.name, load, { ours, raw }, effort))
@@ -57,7 +57,10 @@ export const http: Entry = {
   },
 }
 
-function targetFor({ port, token, child }: ServedHost, { path, withToken, expect }: HttpCase): LoadTarget {
+export function targetFor(
+  { port, token, child }: ServedHost,
+  { path, withToken, expect }: HttpCase,
+): LoadTarget {
   return {
     port,
     path,
