@@ -15,6 +15,7 @@ import type { Job, RunCredentials } from '../../protocol/frames.ts'
 import { createAgentDrivers } from '../../worker/agents/registry.ts'
 import { type ClosableExecutor, openExecutor } from '../../worker/executor.ts'
 import type { ExecutorDependencies } from '../../worker/run/executor-dependencies.ts'
+import { nodeInside } from '../../worker/run/sandbox-location.ts'
 import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
 import { openSandboxEgress } from '../../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../../worker/sandbox/folders.ts'
@@ -72,10 +73,7 @@ export async function openTestExecutor(
     openEgress: openSandboxEgress,
     // Resolved from the checkout's root, because a bundle of this file lies elsewhere.
     insidePrograms: join(checkout(), 'dist', 'inside'),
-    node: {
-      program: process.execPath,
-      readOnlyPaths: process.execPath.startsWith('/usr/') ? [] : [process.execPath],
-    },
+    node: nodeInside(process.execPath),
     gitconfig: '',
     stallMs: 60_000,
     freeSpace: async () => ({ bytes: 2 ** 40, files: 2 ** 30 }),

@@ -1,11 +1,12 @@
 /**
- * Memory and environment of the product's processes hold no secret for others: a real host with its own worker, real git
- * and a real sandbox. The test allows core dumps of any size before it starts them.
+ * Processes give nothing away: no memory in a core dump, and no path of this machine inside a sandbox. A real host with
+ * its own worker, real git and a real sandbox; the test allows core dumps of any size before it starts them.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { keepForFile, runCommand } from '../support/command-process.ts'
+import { keepForFile, runCommand, sandboxFolder } from '../support/command-process.ts'
 import { LocalSystem } from '../support/local-system.ts'
 import { until } from '../support/until.ts'
 
@@ -82,6 +83,32 @@ test(
     expect(text.match(new RegExp(NO_MEMORY, 'gm'))).toHaveLength(2)
     expect(text).toContain('README.md')
     expect(text).not.toMatch(/^core/m)
+  },
+  TEST_MS_MAX,
+)
+
+test(
+  'an agent sees no path of the machine, except in the list of its mounts',
+  async () => {
+    const listed = await readReport('ENG-2', [
+      'env; pwd; git -C /work remote -v; cat /proc/self/cmdline /proc/1/cmdline /proc/self/maps | tr "\\0" " "',
+      'readlink /proc/self/cwd /proc/self/root /proc/self/exe /proc/1/exe; cat /proc/self/mounts',
+      `grep -rIl -e ${system.folder} -e ${sandboxFolder()} -e ${homedir()}/ / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr`,
+      'ls -d /home/agent/.claude/projects/*',
+    ])
+    expect(listed).toContain('/repository.git')
+    expect(listed).toContain('/home/agent/.claude/projects/-work')
+    for (const path of [system.folder, sandboxFolder(), `${homedir()}/`, process.cwd()])
+      expect(listed.replaceAll(/^(grep: .*|.*report\.txt.*)$/gm, '')).not.toContain(path)
+    const mounts = await readReport('ENG-3', ['cut -d" " -f4,5 /proc/self/mountinfo'])
+    const shown = mounts.split('\n').filter((line) => /\/sandboxes\/|\/dist\/inside /.test(line))
+    expect(shown.map((line) => line.split(' ')[1])).toEqual([
+      '/home/agent',
+      '/work',
+      '/out',
+      '/opt/switchyard',
+      '/run/model-api.sock',
+    ])
   },
   TEST_MS_MAX,
 )

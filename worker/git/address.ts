@@ -29,7 +29,15 @@ function originOf(address: string): string | undefined {
   return origin === 'null' ? undefined : origin
 }
 
-/** Removes user and password from an http(s) address, for messages and for a checkout's `origin`. */
+/** Stands for a repository in a folder of the worker's machine, whose path is of no use inside. */
+const LOCAL_ORIGIN = '/repository.git'
+
+/** The `origin` of a checkout: it holds no credential and no path of the worker's machine. */
+export function originInside(address: string): string {
+  return /^(?:\/|file:)/i.test(address) ? LOCAL_ORIGIN : withoutUser(address)
+}
+
+/** Removes user and password from an http(s) address. */
 export function withoutUser(address: string): string {
   return address.replace(/^(https?:\/\/)[^/@]*@/, '$1')
 }

@@ -7,7 +7,7 @@
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
-import { withoutUser } from './address.ts'
+import { originInside } from './address.ts'
 import { findDamage, type SourceAttempt, type SourceMount, withCheckoutSource } from './checkout-source.ts'
 import type { Git } from './git.ts'
 import {
@@ -96,7 +96,7 @@ function cloneInside(
   signal: AbortSignal,
 ): Promise<SourceAttempt<CheckedOut>> {
   const { name, email } = COMMITTER
-  const origin = withoutUser(repository.remote.address)
+  const origin = originInside(repository.remote.address)
   const command = scriptCommand(CHECKOUT_SCRIPT, job.base, origin, job.branch, commit, name, email, attempt)
   const source = {
     mirror,

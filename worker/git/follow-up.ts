@@ -6,7 +6,7 @@
  * decides where the work begins, also again when somebody pushed meanwhile.
  */
 import { no, type Result, yes } from '../../core/result.ts'
-import { withoutUser } from './address.ts'
+import { originInside } from './address.ts'
 import { findDamage, type SourceAttempt, withCheckoutSource } from './checkout-source.ts'
 import { type BranchHeads, readBranchHeads } from './follow-up-branches.ts'
 import {
@@ -112,7 +112,7 @@ function prepareInside(
   signal: AbortSignal,
 ): Promise<SourceAttempt<ScriptAnswers>> {
   const { pull, number, repositories } = context
-  const origin = withoutUser(repositories.base.remote.address)
+  const origin = originInside(repositories.base.remote.address)
   const { name, email } = COMMITTER
   const command = scriptCommand(
     PREPARE_SCRIPT,

@@ -11,6 +11,7 @@ import type { SandboxEgress, SandboxEgressOptions } from '../sandbox/egress/sand
 import type { SandboxLauncher, SandboxUser } from '../sandbox/sandbox-process.ts'
 import type { OwnSecrets } from '../secrets/run-secrets.ts'
 import type { DiskSpace } from './free-disk.ts'
+import type { NodeInside } from './sandbox-location.ts'
 
 export interface ExecutorDependencies {
   /** The folder that holds all sandboxes, see `sandbox-location.ts`. */
@@ -36,8 +37,8 @@ export interface ExecutorDependencies {
   readonly openEgress: (request: SandboxEgressOptions) => Promise<SandboxEgress>
   /** The folder with switchyard's own programs that run inside a sandbox. */
   readonly insidePrograms: string
-  /** The Node program for them, and the host paths that the sandbox must show for it. */
-  readonly node: { readonly program: string; readonly readOnlyPaths: readonly string[] }
+  /** The Node program for them. */
+  readonly node: NodeInside
   readonly gitconfig: string
   /** The worker's own secrets, which nothing that leaves a sandbox may hold. */
   readonly ownSecrets?: OwnSecrets

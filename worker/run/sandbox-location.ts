@@ -8,12 +8,20 @@
 import { createHash } from 'node:crypto'
 import { chmod, chown, copyFile, cp, mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import type { SandboxMount } from '../sandbox/sandbox-process.ts'
+import { NODE_INSIDE } from './sandbox-paths.ts'
 
 export interface SandboxLocation {
   /** Holds sandboxes, repository mirrors and copied programs. */
   readonly folder: string
   readonly insidePrograms: string
-  readonly node: { readonly program: string; readonly readOnlyPaths: readonly string[] }
+  readonly node: NodeInside
+}
+
+export interface NodeInside {
+  /** The path inside a sandbox, which tells nothing about the machine. */
+  readonly program: string
+  readonly mounts: readonly SandboxMount[]
 }
 
 export interface SandboxLocationOptions {
@@ -36,7 +44,7 @@ export async function chooseSandboxLocation(options: SandboxLocationOptions): Pr
   if (gid === undefined) {
     const folder = ownFolder ?? dataDir
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    return { folder, insidePrograms, node: nodeLocation(nodeProgram) }
+    return { folder, insidePrograms, node: nodeInside(nodeProgram) }
   }
   const folder =
     ownFolder ??
@@ -48,7 +56,7 @@ export async function chooseSandboxLocation(options: SandboxLocationOptions): Pr
     insidePrograms: (await isPassable(insidePrograms))
       ? insidePrograms
       : await copyPrograms(insidePrograms, folder, gid),
-    node: nodeLocation(
+    node: nodeInside(
       (await isPassable(dirname(nodeProgram))) ? nodeProgram : await copyNode(nodeProgram, folder, gid),
     ),
   }
@@ -63,8 +71,9 @@ async function writeRecord(folder: string, dataDir: string): Promise<void> {
   await writeFile(join(folder, RECORD_FILE), `${dataDir}\n${device}\n`, { mode: 0o600 })
 }
 
-function nodeLocation(program: string): SandboxLocation['node'] {
-  return { program, readOnlyPaths: program.startsWith(SYSTEM_FOLDER) ? [] : [program] }
+export function nodeInside(program: string): NodeInside {
+  if (program.startsWith(SYSTEM_FOLDER)) return { program, mounts: [] }
+  return { program: NODE_INSIDE, mounts: [{ from: program, to: NODE_INSIDE }] }
 }
 
 /** Whether every user may enter every folder of this path. */

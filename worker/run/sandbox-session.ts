@@ -87,7 +87,7 @@ export class SandboxSession implements SandboxRunner {
       name: job.run.id,
       workFolder: folders.work,
       homeFolder: folders.home,
-      readOnlyPaths: [...new Set([...dependencies.node.readOnlyPaths, ...readOnlyPaths])],
+      readOnlyPaths: [...new Set(readOnlyPaths)],
       environment: {
         ...baseEnvironment(dependencies),
         ...(withEgress ? egress.environment : {}),
@@ -100,6 +100,7 @@ export class SandboxSession implements SandboxRunner {
       mounts: [
         { from: folders.out, to: OUT_INSIDE, writable: true },
         { from: dependencies.insidePrograms, to: PROGRAMS_INSIDE },
+        ...dependencies.node.mounts,
         ...(modelSocket === undefined ? [] : [{ from: modelSocket, to: MODEL_SOCKET }]),
         ...(rest.mounts ?? []),
       ],

@@ -97,7 +97,7 @@ describe('the checkout', () => {
     expect(existsSync(join(run.folders.work, '.git/objects/info/alternates'))).toBe(false)
     expect(
       await run.sh('git config remote.origin.url; git fsck --full --strict 2>&1; git config user.name'),
-    ).toBe(`${g.codehost.gitAddress('ada/lamps')}\nswitchyard`)
+    ).toBe('/repository.git\nswitchyard')
     expect(readFileSync(join(run.folders.work, '.git/config'), 'utf8')).not.toContain('/cache')
   })
 

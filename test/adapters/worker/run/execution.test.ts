@@ -114,7 +114,7 @@ function executorDependencies(
       close: async () => {},
     }),
     insidePrograms: '/usr',
-    node: { program: '/usr/bin/node', readOnlyPaths: [] },
+    node: { program: '/usr/bin/node', mounts: [] },
     gitconfig: '',
     stallMs: 60_000,
     freeSpace: async () => ({ bytes: 2 ** 40, files: 2 ** 30 }),

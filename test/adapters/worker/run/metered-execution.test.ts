@@ -171,7 +171,7 @@ function dependenciesOf(conduct: Conduct, folder: string): ExecutorDependencies 
       close: async () => {},
     }),
     insidePrograms: '/usr',
-    node: { program: '/usr/bin/node', readOnlyPaths: [] },
+    node: { program: '/usr/bin/node', mounts: [] },
     gitconfig: '',
     stallMs: 60_000,
     freeSpace: async () => ({ bytes: 2 ** 40, files: 2 ** 30 }),

@@ -28,7 +28,7 @@ describe('the sandbox location', () => {
     expect(await chooseSandboxLocation({ dataDir, insidePrograms, nodeProgram: '/usr/bin/node' })).toEqual({
       folder: dataDir,
       insidePrograms,
-      node: { program: '/usr/bin/node', readOnlyPaths: [] },
+      node: { program: '/usr/bin/node', mounts: [] },
     })
   })
 
@@ -83,7 +83,10 @@ describe('the sandbox location', () => {
     const { folder, insidePrograms, node } = await chooseSandboxLocation(parts)
     expect([insidePrograms, node]).toEqual([
       join(folder, 'inside'),
-      { program: join(folder, 'node'), readOnlyPaths: [join(folder, 'node')] },
+      {
+        program: '/opt/switchyard-node/node',
+        mounts: [{ from: join(folder, 'node'), to: '/opt/switchyard-node/node' }],
+      },
     ])
     expect(existsSync(join(insidePrograms, 'tool.js'))).toBe(true)
     writeFileSync(join(top, 'closed/inside/new.js'), '2')

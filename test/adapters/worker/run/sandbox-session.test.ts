@@ -1,5 +1,5 @@
 /** A repository's scripts in a real sandbox: their output, their end, and their background processes. */
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from '@jest/globals'
@@ -7,6 +7,7 @@ import { realClock } from '../../../../bin/clock.ts'
 import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
+import { nodeInside } from '../../../../worker/run/sandbox-location.ts'
 import { SandboxSession } from '../../../../worker/run/sandbox-session.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
@@ -27,7 +28,7 @@ chmodSync(top, 0o711)
 afterAll(() => rmSync(top, { recursive: true, force: true }))
 
 let made = 0
-async function createSession(job: Partial<Job> = {}) {
+async function createSession(job: Partial<Job> = {}, nodeProgram = process.execPath) {
   made += 1
   const root = join(top, `run-${made}`)
   mkdirSync(root)
@@ -52,7 +53,7 @@ async function createSession(job: Partial<Job> = {}) {
       },
     },
     userFor: () => sandboxUser,
-    node: { program: process.execPath, readOnlyPaths: [] },
+    node: nodeInside(nodeProgram),
     insidePrograms: '/usr/bin',
     gitconfig: '',
   } as unknown as ExecutorDependencies
@@ -77,6 +78,18 @@ async function createSession(job: Partial<Job> = {}) {
     }),
   }
 }
+
+test('Node of a home folder has a path inside that tells nothing of the machine', async () => {
+  const own = join(top, 'node')
+  copyFileSync('/bin/echo', own)
+  chmodSync(own, 0o755)
+  const { createSession: session, printed } = await createSession({}, own)
+  await session.runScript('echo "$PATH"; "$SWITCHYARD_NODE" works; env')
+  expect(printed.join('\n')).toContain(':/opt/switchyard-node:')
+  expect(printed.join('\n')).toMatch(/\bworks$/m)
+  expect(printed.join('\n')).not.toContain(top)
+  await session.close()
+})
 
 test('processes and memory are limited as the job says', async () => {
   const limits = { maxProcesses: 99, memoryMib: 300 }
