@@ -178,7 +178,7 @@ describe('wrong use ends with 2, the flag and a hint', () => {
 })
 
 describe('a worker', () => {
-  test('enrolls with a token file, which is then deleted; its credential is readable by its owner only', async () => {
+  test('enrolls with a token file, which is then deleted; its credential is its owner’s; idle, it stays under 120 MiB', async () => {
     const host = sharedHost()
     const { worker, view, token } = await startEnrolledWorker(host, ['--name', 'anvil', '--concurrency', '3'])
     expect(view).toMatchObject({ name: 'anvil', state: 'active', activeRuns: 0 })
@@ -199,6 +199,12 @@ describe('a worker', () => {
     expect(output).not.toMatch(/w[pc]-[\w-]{20}/)
     for (const part of ['cmdline', 'environ'])
       expect(readFileSync(`/proc/${worker.process.pid}/${part}`, 'utf8')).not.toMatch(/w[pc]-[\w-]{20}/)
+
+    // It does not load modules of the host, and is small while idle.
+    const loaded = (pid: number | undefined) => /uws/i.test(readFileSync(`/proc/${pid}/maps`, 'utf8'))
+    expect([loaded(host.process.pid), loaded(worker.process.pid)]).toEqual([true, false])
+    const kib = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.process.pid}/status`, 'utf8'))?.[1])
+    expect(kib).toBeLessThan(120 * 1024)
   })
 
   testAsRoot('deletes the sandboxes of a data directory that was deleted days ago', async () => {
@@ -212,41 +218,17 @@ describe('a worker', () => {
     await until('the folder is deleted', () => !existsSync(folder))
   })
 
-  test('does not load modules of the host', async () => {
-    const host = sharedHost()
-    const { worker } = await startEnrolledWorker(host)
-    const loaded = (pid: number | undefined) => /uws/i.test(readFileSync(`/proc/${pid}/maps`, 'utf8'))
-    expect([loaded(host.process.pid), loaded(worker.process.pid)]).toEqual([true, false])
-  })
-
-  test('idle, stays under 120 MiB', async () => {
-    const host = sharedHost()
-    const { worker } = await startEnrolledWorker(host)
-    const kib = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.process.pid}/status`, 'utf8'))?.[1])
-    expect(kib).toBeLessThan(120 * 1024)
-  })
-
-  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
-    'stops on %s, and needs no token the next time',
-    async (signal) => {
-      const host = sharedHost()
-      const { worker, view } = await startEnrolledWorker(host)
-      worker.process.kill(signal)
-      expect(await worker.exit).toBe(0)
-      await waitForWorker(host, 'the host notices', isOffline, view.id)
-      await startWorker(host, [], worker.dataDir)
-      await waitForWorker(host, 'it is back', isOnline, view.id)
-    },
-  )
-
-  test('comes back after kill −9', async () => {
+  test('stops on each signal, and comes back without a token, also after kill −9', async () => {
     const host = sharedHost()
     const { worker, view } = await startEnrolledWorker(host)
-    worker.process.kill('SIGKILL')
-    await worker.exit
-    await waitForWorker(host, 'the host notices', isOffline, view.id)
-    await startWorker(host, [], worker.dataDir)
-    await waitForWorker(host, 'it is back', isOnline, view.id)
+    let running = worker
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGKILL'] as const) {
+      running.process.kill(signal)
+      expect([signal, await running.exit]).toEqual([signal, signal === 'SIGKILL' ? 'SIGKILL' : 0])
+      await waitForWorker(host, `the host notices ${signal}`, isOffline, view.id)
+      running = await startWorker(host, [], worker.dataDir)
+      await waitForWorker(host, 'it is back', isOnline, view.id)
+    }
   })
 
   test('reconnects after its host stopped or died', async () => {
@@ -405,17 +387,6 @@ describe('a worker ends', () => {
     expect(worker.err()).toMatch(/switchyard: .*\w/)
   })
 
-  test('77 if it was revoked while offline', async () => {
-    const host = sharedHost()
-    const { worker, view } = await startEnrolledWorker(host)
-    worker.process.kill('SIGTERM')
-    await worker.exit
-    await host.request(`/api/workers/${view.id}`, { method: 'DELETE' })
-    const again = await startWorker(host, [], worker.dataDir)
-    expect(await again.exit).toBe(77)
-    expect(existsSync(join(worker.dataDir, 'credential.json'))).toBe(false)
-  })
-
   test('77 with an unknown token; the file stays', async () => {
     const host = sharedHost()
     const before = await fleet(host)
@@ -434,18 +405,24 @@ describe('a worker ends', () => {
     expect(worker.err()).toMatch(/switchyard: .*token/)
   })
 
-  test('not with a used token beside a valid credential', async () => {
+  test('not with a used token beside a valid credential, but with 77 if it was revoked while offline', async () => {
     const host = sharedHost()
     const { worker, view } = await startEnrolledWorker(host)
     worker.process.kill('SIGTERM')
     await worker.exit
     const path = join(tempFolder(), 'token')
     writeFileSync(path, `wp-${'x'.repeat(43)}`, { mode: 0o600 })
-    await startWorker(host, ['--token-file', path], worker.dataDir)
+    const again = await startWorker(host, ['--token-file', path], worker.dataDir)
     await waitForWorker(host, 'it is back', isOnline, view.id)
+
+    again.process.kill('SIGTERM')
+    await again.exit
+    await host.request(`/api/workers/${view.id}`, { method: 'DELETE' })
+    expect(await (await startWorker(host, [], worker.dataDir)).exit).toBe(77)
+    expect(existsSync(join(worker.dataDir, 'credential.json'))).toBe(false)
   })
 
-  test('75 if another worker uses its folder; the other is not affected', async () => {
+  test('75 if another worker uses its folder, which is not affected, or its credential', async () => {
     const host = sharedHost()
     const { worker, view } = await startEnrolledWorker(host)
     const second = await startWorker(host, [], worker.dataDir)
@@ -454,11 +431,7 @@ describe('a worker ends', () => {
     expect((await waitForWorker(host, 'the first is there', isOnline, view.id)).connectedAt).toBe(
       view.connectedAt,
     )
-  })
 
-  test('75 if another worker uses its credential', async () => {
-    const host = sharedHost()
-    const { worker } = await startEnrolledWorker(host)
     const stolen = join(tempFolder(), 'worker')
     mkdirSync(stolen, { mode: 0o700 })
     const credential = readFileSync(join(worker.dataDir, 'credential.json'))
@@ -552,8 +525,15 @@ describe('the local worker of a host', () => {
     return pid
   }
 
+  /** A host for the tests that leave it and its worker running. */
+  let kept: CommandProcess | undefined
+  const keptHost = (): CommandProcess => {
+    kept ??= keepForFile(serve(hostFolder(alone()), ['--log-level', 'debug']))
+    return kept
+  }
+
   test('is enrolled automatically as local, and can be neither renamed nor revoked', async () => {
-    const host = serve(hostFolder(alone()), ['--log-level', 'debug'])
+    const host = keptHost()
     const view = await theLocal(host)
     expect(view).toMatchObject({ local: true, capabilities: { maxConcurrency: 2 } })
     const folder = join(host.dataDir, 'worker')
@@ -567,7 +547,7 @@ describe('the local worker of a host', () => {
   })
 
   test('inherits no descriptors of the host, and has its own process group', async () => {
-    const host = serve(hostFolder(alone()))
+    const host = keptHost()
     await theLocal(host)
     const pid = lastPid(host)
     const open = openFiles(pid)
@@ -578,7 +558,7 @@ describe('the local worker of a host', () => {
   })
 
   test('comes back as the same worker after a kill', async () => {
-    const host = serve(hostFolder(alone()))
+    const host = keptHost()
     const { id } = await theLocal(host)
     const first = lastPid(host)
     process.kill(first, 'SIGKILL')
@@ -586,24 +566,8 @@ describe('the local worker of a host', () => {
     expect((await waitForWorker(host, 'it is back', isOnline)).id).toBe(id)
   })
 
-  test.each(['SIGTERM', 'SIGKILL'] as const)(
-    'ends when its host ends by %s, and is the same one under the next',
-    async (signal) => {
-      const host = serve(hostFolder(alone()))
-      const { id } = await theLocal(host)
-      const pid = lastPid(host)
-      const began = performance.now()
-      host.process.kill(signal)
-      expect(await host.exit).toBe(signal === 'SIGTERM' ? 0 : 'SIGKILL')
-      await until('the worker is gone', () => isGone(pid))
-      expect(performance.now() - began).toBeLessThan(ENDED_MS_MAX)
-      const next = serve(host.dataDir)
-      expect((await waitForWorker(next, 'it is back', isOnline)).id).toBe(id)
-    },
-  )
-
   test('follows the configuration: another concurrency, off, and on again', async () => {
-    const host = serve(hostFolder(alone()))
+    const host = keptHost()
     const { id } = await theLocal(host)
     const change = (patch: object) => host.request('/api/settings', { method: 'PUT', body: { patch } })
     await change({ sandbox: { concurrency: 5 } })
@@ -617,14 +581,25 @@ describe('the local worker of a host', () => {
     expect((await waitForWorker(host, 'it is back', isOnline)).id).toBe(id)
   })
 
-  test('is enrolled again after losing its credential, and stays the only one', async () => {
-    const host = serve(hostFolder(alone()))
+  test('ends when its host ends, is the same one under the next, and is enrolled again after losing its credential', async () => {
+    let host = serve(hostFolder(alone()))
     const { id } = await theLocal(host)
-    host.process.kill('SIGTERM')
-    await host.exit
+    const endHost = async (signal: 'SIGTERM' | 'SIGKILL') => {
+      const pid = lastPid(host)
+      const began = performance.now()
+      host.process.kill(signal)
+      expect(await host.exit).toBe(signal === 'SIGTERM' ? 0 : 'SIGKILL')
+      await until('the worker is gone', () => isGone(pid))
+      expect(performance.now() - began).toBeLessThan(ENDED_MS_MAX)
+    }
+    for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
+      await endHost(signal)
+      host = serve(host.dataDir)
+      expect((await theLocal(host)).id).toBe(id)
+    }
+    await endHost('SIGTERM')
     rmSync(join(host.dataDir, 'worker', 'credential.json'))
-    const next = serve(host.dataDir)
-    const fresh = await theLocal(next)
+    const fresh = await theLocal(serve(host.dataDir))
     expect(fresh.id).not.toBe(id)
     expect(fresh.local).toBe(true)
   })
