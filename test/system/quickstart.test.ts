@@ -101,39 +101,44 @@ describe('three tickets become three pull requests', () => {
 })
 
 describe('on a terminal', () => {
-  test.each([60, 120])(
-    'of %i columns no line but a long path wraps, and the host goes on serving',
-    async (cols) => {
-      const dataDir = openFolder()
-      const rows = 120
-      const person = runInTerminal(['quickstart', '--data-dir', dataDir], {}, { cols, rows })
-      await until('it serves', () => person.text().includes('Everything lies'), 130_000)
-      const { buffer } = await person.screen()
-      const lines = Array.from({ length: rows }, (_, row) => buffer.active.getLine(row))
-      const texts = lines.map((line) => line?.translateToString(true) ?? '')
-      // Each run has one line, which was redrawn in place.
-      expect(texts.filter((text) => /^ *\d+\.\ds GREET-\d +completed, greeter#\d$/.test(text))).toHaveLength(
-        3,
-      )
-      expect(texts.join('\n')).not.toContain('preparing')
-      const from = texts.findIndex((text) => text.startsWith('switchyard: three'))
-      // A path that is wider than the terminal cannot be shown in one line.
-      const wrapped = lines.flatMap((line, row) =>
-        row > from && line?.isWrapped ? (texts[row - 1] ?? '') : [],
-      )
-      expect(texts.length - from).toBeGreaterThan(10)
-      expect(wrapped.filter((text) => !text.trim().startsWith(dataDir.slice(0, cols - 4)))).toEqual([])
-      process.kill(person.commandPid(), 'SIGINT')
-      expect((await person.waitForEnd()).code).toBe(0)
-    },
-    200_000,
-  )
+  const rows = 120
+  let dataDir = ''
+  const start = (cols: number, ...args: readonly string[]) => {
+    dataDir = openFolder()
+    return runInTerminal(['quickstart', ...args, '--data-dir', dataDir], {}, { cols, rows })
+  }
 
-  test('with --no-keep the host ends with the example', async () => {
-    const person = runInTerminal(['quickstart', '--no-keep', '--no-heading', '--data-dir', openFolder()])
+  async function expectTidyScreen(person: ReturnType<typeof start>, cols: number, first: string) {
+    const { buffer } = await person.screen()
+    const lines = Array.from({ length: rows }, (_, row) => buffer.active.getLine(row))
+    const texts = lines.map((line) => line?.translateToString(true) ?? '')
+    // Each run has one line, which was redrawn in place.
+    expect(texts.filter((text) => /^ *\d+\.\ds GREET-\d +completed, greeter#\d$/.test(text))).toHaveLength(3)
+    expect(texts.join('\n')).not.toContain('preparing')
+    const from = texts.findIndex((text) => text.includes(first))
+    // A path that is wider than the terminal cannot be shown in one line.
+    const wrapped = lines.flatMap((line, row) =>
+      row > from && line?.isWrapped ? (texts[row - 1] ?? '') : [],
+    )
+    expect(from).not.toBe(-1)
+    expect(texts.filter((text) => text !== '').length).toBeGreaterThan(10)
+    expect(wrapped.filter((text) => !text.trim().startsWith(dataDir.slice(0, cols - 4)))).toEqual([])
+  }
+
+  test('of 60 columns no line but a long path wraps, and the host goes on serving', async () => {
+    const person = start(60)
+    await until('it serves', () => person.text().includes('Everything lies'), 130_000)
+    await expectTidyScreen(person, 60, 'switchyard: three')
+    process.kill(person.commandPid(), 'SIGINT')
+    expect((await person.waitForEnd()).code).toBe(0)
+  }, 200_000)
+
+  test('of 120 columns the same; with --no-keep the host ends with the example', async () => {
+    const person = start(120, '--no-keep', '--no-heading')
     await until('the end', () => /code=\d+;/.test(person.text()), 130_000)
     expect((await person.waitForEnd()).code).toBe(0)
     expect(person.text()).not.toContain('three example tickets')
+    await expectTidyScreen(person, 120, ' start ')
   }, 200_000)
 })
 
@@ -167,16 +172,18 @@ describe('an early end', () => {
     expect(readLaunch(dataDir)).toBeUndefined()
   })
 
-  test('a folder that a host uses already has its own exit code and message', async () => {
+  test('a used folder has its own exit code and message, and the host ends when its quickstart is killed', async () => {
     const dataDir = openFolder()
     const first = quickstart(dataDir, '--keep')
     await until('the host is there', () => readLaunch(dataDir) !== undefined)
+    const pid = readLaunch(dataDir)?.pid ?? 0
     const second = quickstart(dataDir)
     expect(await second.exit).toBe(75)
     expect(second.err()).toContain('is in use by another switchyard')
     expect(second.err()).not.toContain('is serving')
-    first.process.kill('SIGTERM')
-    await first.exit
+    first.process.kill('SIGKILL')
+    await until('the host is gone', () => !isAlive(pid))
+    expect(readLaunch(dataDir)).toBeUndefined()
   })
 
   test('a host that dies is reported', async () => {
@@ -186,16 +193,6 @@ describe('an early end', () => {
     process.kill(readLaunch(dataDir)?.pid ?? 0, 'SIGKILL')
     expect(await started.exit).toBe(70)
     expect(started.err()).toMatch(/the host ended/)
-  })
-
-  test('a killed quickstart stops its host', async () => {
-    const dataDir = openFolder()
-    const started = quickstart(dataDir)
-    await until('the host is there', () => readLaunch(dataDir) !== undefined)
-    const pid = readLaunch(dataDir)?.pid ?? 0
-    started.process.kill('SIGKILL')
-    await until('the host is gone', () => !isAlive(pid))
-    expect(readLaunch(dataDir)).toBeUndefined()
   })
 
   test('an existing configuration is not changed', async () => {
