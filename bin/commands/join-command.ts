@@ -1,5 +1,6 @@
 /** Prints the command with which another machine becomes a worker, beside the token or the key that was made for it. */
 import { joinAddress } from '../../core/fleet/join-address.ts'
+import { quoteWord } from '../../core/quote-word.ts'
 import type { CommandContext } from '../client/run-command.ts'
 
 /** @param fingerprint of the fleet listener's certificate; the machine recognises the host by it */
@@ -14,7 +15,8 @@ export async function noteJoinCommand(
   const isOwn = fingerprint !== undefined && fleet.publicUrl === undefined
   const pin = isOwn ? ['--fingerprint', fingerprint] : []
   const trust = isExposed ? ['--insecure'] : []
-  output.note(['switchyard', 'worker', '--host', url, ...trust, option, 'FILE', ...pin].join(' '))
+  const words = ['switchyard', 'worker', '--host', url, ...trust, option, 'FILE', ...pin]
+  output.note(words.map(quoteWord).join(' '))
   if (fingerprint !== undefined && !isOwn)
     output.note(`The certificate of this host has the SHA-256 fingerprint ${fingerprint}.`)
   if (isHereOnly)

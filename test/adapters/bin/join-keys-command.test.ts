@@ -1,4 +1,5 @@
 /** `switchyard workers join-keys` against a real listener. */
+import { execFileSync } from 'node:child_process'
 import { expect, test } from '@jest/globals'
 import type { CommandContext } from '../../../bin/client/run-command.ts'
 import {
@@ -8,6 +9,7 @@ import {
   list,
   remove,
 } from '../../../bin/commands/join-keys.ts'
+import { configDefaults } from '../../../protocol/config.ts'
 import type { JoinKey } from '../../../protocol/join-key.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { JOIN_KEY } from '../../support/fake-host-api.ts'
@@ -41,6 +43,18 @@ test('join-keys create prints the key alone, and beside it how it is used', asyn
   expect(hostApi.storedJoinKeys).toMatchObject([
     { name: 'spot fleet', maxWorkers: 40, ephemeral: true, expiresAt: expect.any(String) },
   ])
+})
+
+test('join-keys create prints a command that a shell reads as it stands, whatever the address holds', async () => {
+  const { creating, hostApi } = await openHost()
+  const publicUrl = 'https://fleet.example/;id;`id`$(id)'
+  hostApi.config = () => ({ ...configDefaults, fleet: { ...configDefaults.fleet, publicUrl } })
+  const { err } = await creating({})
+  const command = err.split('\n').find((line) => line.startsWith('switchyard worker')) ?? ''
+  const words = execFileSync('sh', ['-c', `switchyard() { printf '%s\\n' "$@"; }; ${command}`], {
+    encoding: 'utf8',
+  })
+  expect(words.split('\n').slice(0, 3)).toEqual(['worker', '--host', publicUrl])
 })
 
 test('join-keys create sends no limit that nobody named, and -o id prints the id', async () => {
