@@ -27,15 +27,20 @@ const aFollowUp = (headRemote = 'ada/lamps'): Job =>
     },
   })
 
-/** Pushes a commit with a new file on a branch that begins at main; returns its blob. */
-function pushWork(g: GitFixture, branch: string): string {
+/** Commits a new file on a branch that begins at main; returns its blob. */
+function commitWork(g: GitFixture, branch: string): string {
   git(g.person, 'checkout', '-q', '-B', branch, 'main')
   writeFileSync(join(g.person, 'work'), `work on ${branch}\n`)
   git(g.person, 'add', '-A')
   git(g.person, 'commit', '-q', '-m', `Work on ${branch}`)
-  git(g.person, 'push', '-q', '--force', 'origin', branch)
   const blob = git(g.person, 'rev-parse', 'HEAD:work')
   git(g.person, 'checkout', '-q', 'main')
+  return blob
+}
+
+function pushWork(g: GitFixture, branch: string): string {
+  const blob = commitWork(g, branch)
+  git(g.person, 'push', '-q', '--force', 'origin', branch)
   return blob
 }
 
@@ -71,7 +76,9 @@ describe('the repository in a sandbox', () => {
     const g = createGitFixture()
     const first = filesIn(await checkedOut(g)).length
     const blobs: string[] = []
-    for (let n = 0; n < OTHERS; n++) blobs.push(pushWork(g, `switchyard/other-${n}`))
+    for (let n = 0; n < OTHERS; n++) blobs.push(commitWork(g, `switchyard/other-${n}`))
+    git(g.person, 'push', '-q', 'origin', 'refs/heads/switchyard/*:refs/heads/switchyard/*')
+    expect(git(g.remote, 'count-objects')).toMatch(/^\d\d+ objects/)
     const run = await checkedOut(g)
     expect((await refsOf(run)).split('\n')).toEqual([
       'refs/heads/main',

@@ -63,21 +63,29 @@ function merged(g: GitFixture, from: string, file?: string, text = ''): string {
 }
 
 /** A pull request with one commit, whose base has moved on by one. */
-function drifted(): GitFixture {
-  const g = createGitFixture()
-  git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+const drifted = createOnce((g) => {
   pushed(g, BRANCH, 'new', 'of the branch\n', 'Add new')
   pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
-  return g
-}
+})
 
 /** Both branches changed the same line. */
-function clashing(): GitFixture {
-  const g = createGitFixture()
-  git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+const clashing = createOnce((g) => {
   pushed(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
   pushed(g, 'main', 'lamp', 'main\n', 'Lamp of main')
-  return g
+})
+
+/** Each call gets a copy of the same repositories, because creating them takes some twenty git processes. */
+function createOnce(change: (g: GitFixture) => void): () => GitFixture {
+  let folder: string | undefined
+  return () => {
+    if (folder === undefined) {
+      const g = createGitFixture()
+      git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+      change(g)
+      folder = g.folder
+    }
+    return createGitFixture({}, folder)
+  }
 }
 
 async function begun(
@@ -591,5 +599,7 @@ test('the branch of a fork is fetched from there and pushed to there', async () 
     'Main goes on',
   ])
   expect(tipOf(g, 'main')).toBe(base)
-  expect(readFileSync(join(run.folders.work, '.git/config'), 'utf8')).toContain('ada/lamps.git')
+  const config = readFileSync(join(run.folders.work, '.git/config'), 'utf8')
+  expect(config).toContain('url = /repository.git')
+  expect(config).not.toContain('bo/lamps')
 })

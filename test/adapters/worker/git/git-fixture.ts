@@ -81,14 +81,16 @@ export interface RunFixture {
 
 let runs = 0
 
+/** `from` is the folder of another fixture, whose repositories are copied. */
 export function createGitFixture(
   more: Partial<GitSourcesOptions> & { readonly codehost?: CodeHost } = {},
+  from = repositories(),
 ): GitFixture {
   const folder = passableFolder()
   const hostPath = join(folder, 'codehost')
   const remote = join(hostPath, 'ada/lamps.git')
   const person = join(folder, 'person')
-  cpSync(repositories(), folder, { recursive: true })
+  cpSync(from, folder, { recursive: true })
   git(person, 'remote', 'set-url', 'origin', remote)
   const { codehost = createLocalCodeHost({ path: hostPath, clock: realClock }), ...parts } = more
   const policy = new RemotePolicy({
