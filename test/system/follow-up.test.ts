@@ -256,10 +256,20 @@ story('a retained sandbox is reused, its worker is waited for, and a lost sandbo
   const [first] = (await scene.openPulls(['home'], LAMP)) as [Run]
   await system.pairWorker()
   await scene.commitToBase('home', { base: 'of main\n' })
-  const secret = join(system.sandboxOf(first) ?? '', 'home', 'of-the-run')
-  writeFileSync(secret, '')
+  const [mark, planted] = ['work/.git/of-the-run', 'home/of-the-run'].map((path) =>
+    join(system.sandboxOf(first) ?? '', path),
+  ) as [string, string]
+  for (const file of [mark, planted]) writeFileSync(file, '')
 
-  scene.comment('home', agentRequest('run test -e ~/of-the-run', 'append lamp', '  three', 'say Three.'))
+  scene.comment(
+    'home',
+    agentRequest(
+      'run test -e .git/of-the-run && test ! -e ~/of-the-run',
+      'append lamp',
+      '  three',
+      'say Three.',
+    ),
+  )
   await scene.requestFollowUp(first)
   const second = await scene.system.waitForEnd(identifierOf('home'))
   expectCompleted(second)
@@ -272,7 +282,7 @@ story('a retained sandbox is reused, its worker is waited for, and a lost sandbo
   await keeper.exit
   await system.waitForOnlineWorkers(1)
   await scene.commitToBase('home', { base: 'of main, later\n' })
-  scene.comment('home', agentRequest('run test ! -e ~/of-the-run', 'append lamp', '  four', 'say Four.'))
+  scene.comment('home', agentRequest('run test ! -e .git/of-the-run', 'append lamp', '  four', 'say Four.'))
   const { id } = await scene.requestFollowUp(second)
   const waits = await system.waitForRun('HOME', 'waiting', ({ queueReason }) =>
     /holds the sandbox/.test(queueReason ?? ''),
@@ -283,7 +293,7 @@ story('a retained sandbox is reused, its worker is waited for, and a lost sandbo
   expectCompleted(third)
   expect(third.id).toBe(id)
   expect(third.sandbox.workerId).not.toBe(second.sandbox.workerId)
-  expect(existsSync(secret)).toBe(true)
+  expect([existsSync(mark), existsSync(planted)]).toEqual([true, false])
   expect(labelsOf(third)).toEqual(['run', 'follow-up 1', 'follow-up 2'])
   expect(scene.fileOnBranch('home', 'lamp')).toBe('one\ntwo\nthree\nfour')
   expect([scene.branchHistory('home').length, scene.followUpComments('home').length]).toEqual([3, 2])
