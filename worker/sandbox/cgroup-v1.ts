@@ -4,7 +4,7 @@
  * The groups lie below the worker's own, which the machine must let it change. Only a sandbox with a memory limit gets
  * one, because joining takes time. Processes are limited per user there.
  */
-import { mkdirSync, readdirSync } from 'node:fs'
+import { accessSync, constants, mkdirSync, readdirSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import {
   type Cgroup,
@@ -38,6 +38,8 @@ export class MemoryGroups implements ControlGroups {
     const base = join(own, GROUP_NAME)
     try {
       mkdirSync(base, { recursive: true })
+      // A worker of another user may have created it for itself.
+      accessSync(base, constants.R_OK | constants.W_OK | constants.X_OK)
     } catch {
       return undefined
     }
