@@ -181,8 +181,9 @@ export class WorkerRegistration {
     }
     this.#countOutcome('ok')
     const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities: frame.capabilities }
-    system.send(WORKER, workerId, seen)
     connections.markRegistered(connection, workerId)
+    // Last, because the end of a replaced connection counts an ephemeral worker as gone.
+    system.send(WORKER, workerId, seen)
     this.#sendRegistered(connection, worker, undefined)
     this.#synchronize(connection, worker, frame.activeLeases)
   }

@@ -341,6 +341,18 @@ test('an ephemeral worker that comes back in time stays, and its next absence co
   expect(workersOf(host)).toEqual([])
 })
 
+test('an ephemeral worker whose line was replaced by a new one stays as long as that is open', async () => {
+  const host = await ephemeralHost()
+  const { key } = await createKey(host, { ephemeral: true })
+  const worker = await join(host, key)
+  const connection = await reconnect(host, worker)
+  for (let beat = 0; beat < 20; beat++) {
+    await connection.sendHeartbeat()
+    await host.advance(20)
+  }
+  expect(workersOf(host)).toMatchObject([{ id: worker.workerId, connection: 'online' }])
+})
+
 test('an ephemeral worker stays while it has a lease, and its run keeps its name', async () => {
   const host = await startHost(configWith({ fleet: { ephemeralSeconds: 0 } }))
   const { key } = await createKey(host, { ephemeral: true })

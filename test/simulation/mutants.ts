@@ -344,6 +344,12 @@ const workers: readonly Mutant[] = [
     quickFrom: 45,
   },
   {
+    name: 'an ephemeral worker whose line was replaced counts as gone',
+    file: 'actors/workers/worker-registration.ts',
+    find: 'connections.markRegistered(connection, workerId)\n    // Last, because the end of a replaced connection counts an ephemeral worker as gone.\n    system.send(WORKER, workerId, seen)',
+    replace: 'system.send(WORKER, workerId, seen)\n    connections.markRegistered(connection, workerId)',
+  },
+  {
     name: 'a worker that left its seat comes back without one',
     file: 'actors/workers/enrollment-capacity.ts',
     find: 'return !isEnding || used > 0 ||',
