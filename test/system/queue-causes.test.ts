@@ -74,7 +74,8 @@ async function openSystem(options: {
 }): Promise<LocalSystem> {
   const { folder = createProgramFolder(), key, repos = {}, concurrency = 4 } = options
   return LocalSystem.open({
-    agent: { commands: {}, agentAApiKey: key },
+    // The script compares the key itself, which is outside the sandbox by default.
+    agent: { commands: {}, agentAApiKey: key, keyInSandbox: true },
     workerEnv: { PATH: pathWith(folder) },
     repos,
     concurrency,
