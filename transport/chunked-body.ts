@@ -55,7 +55,9 @@ export class ChunkedBody {
     return true
   }
 
+  /** With newer versions of Node an empty chunk would end the response in the middle of its body. */
   #write(bytes: Uint8Array): { readonly taken: boolean; readonly all: boolean } {
+    if (bytes.byteLength === 0) return { taken: true, all: false }
     let answer: readonly [boolean, boolean] = [false, false]
     this.#response.cork(() => {
       answer = this.#response.tryEnd(bytes, this.#size)

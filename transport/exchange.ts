@@ -10,6 +10,7 @@ import { ChunkedBody } from './chunked-body.ts'
 import type { ListenerResponse } from './listener-port.ts'
 import { type Download, type Headers, type Reply, send, writeHead } from './reply.ts'
 import { StreamedBody } from './streamed-body.ts'
+import { toBytes } from './to-bytes.ts'
 
 /** How long a client may continue to send a refused body before the connection is closed. */
 export const REFUSED_BODY_MS_MAX = 10_000
@@ -103,7 +104,7 @@ export class Exchange {
     if (this.isOver) return
     this.#response.cork(() => {
       writeHead(this.#response, reply, this.#extra)
-      this.#response.end(reply.body, true)
+      this.#response.end(toBytes(reply.body), true)
     })
     this.#end()
   }
@@ -119,7 +120,7 @@ export class Exchange {
     this.#response.cork(() => {
       writeHead(this.#response, reply, this.#extra)
       this.#response.writeHeader('connection', 'close')
-      this.#response.write(reply.body)
+      this.#response.write(toBytes(reply.body))
     })
     this.onEnd(clock.after(REFUSED_BODY_MS_MAX, () => this.#response.close()))
     // End later: while this reply is open, the library closes the connection instead of reading another request.

@@ -26,9 +26,9 @@ export interface ListenerResponse {
   /** @param value may continue with whole header lines, each after a CR LF; the caller checks its characters */
   writeHeader(name: string, value: string): unknown
   /** Sends a part of a body without a known length. Returns false when the socket does not accept more now. */
-  write(bytes: string | Uint8Array): boolean
+  write(bytes: Uint8Array): boolean
   /** Sends the rest of the body and ends the response. @param closes closes the connection after it */
-  end(body?: string | Uint8Array, closes?: boolean): unknown
+  end(body?: Uint8Array, closes?: boolean): unknown
   endWithoutBody(): unknown
   /**
    * Sends a part of a body of `size` bytes. Returns whether the part was accepted whole, and whether the response has
@@ -60,9 +60,9 @@ export type UpgradeContext = unknown
 export type SendResult = 0 | 1 | 2
 export const DROPPED: SendResult = 2
 
-/** An open WebSocket. Messages are text, of strings and bytes alike. */
+/** An open WebSocket. The bytes of its messages are text. */
 export interface ServerSocket<T> {
-  send(message: string | Uint8Array): number
+  send(message: Uint8Array): number
   getUserData(): T
   /** The bytes that wait to be sent. */
   getBufferedAmount(): number
@@ -73,7 +73,7 @@ export interface ServerSocket<T> {
   /** Joins the messages of `run` into few packets. */
   cork(run: () => void): unknown
   /** Sends a close frame behind the backlog and closes; `onClose` is called at once. */
-  end(code: number, reason: string): unknown
+  end(code: number, reason: Uint8Array): unknown
   /** Closes without a close frame; `onClose` is called at once. */
   close(): unknown
 }

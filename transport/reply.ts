@@ -8,6 +8,7 @@
 import type { Refusal, Result } from '../core/result.ts'
 import type { ListenerResponse } from './listener-port.ts'
 import { STATUS_OF, statusLine } from './status.ts'
+import { toBytes } from './to-bytes.ts'
 
 export type Headers = readonly (readonly [name: string, value: string])[]
 
@@ -136,7 +137,7 @@ export function createCachedJson(): (value: object) => Reply {
 export function send(response: ListenerResponse, reply: Reply, extra?: Headers): void {
   writeHead(response, reply, extra)
   if (reply.status === 204) response.endWithoutBody()
-  else response.end(reply.body)
+  else response.end(toBytes(reply.body))
 }
 
 /**
@@ -144,12 +145,13 @@ export function send(response: ListenerResponse, reply: Reply, extra?: Headers):
  * the library reads on in the bytes that it has already received.
  */
 const COLLECTED_BYTES_MAX = 16 * 1024
+/** JSON may end with spaces. */
+const SPACES = Buffer.alloc(COLLECTED_BYTES_MAX, ' ')
 
 /** Answers a request whose end is unclear, and closes: bytes behind its head are never read as another request. */
 export function sendAndClose(response: ListenerResponse, reply: Reply, extra?: Headers): void {
   writeHead(response, reply, extra)
-  // JSON may end with spaces.
-  response.end(`${String(reply.body)}${' '.repeat(COLLECTED_BYTES_MAX)}`, true)
+  response.end(Buffer.concat([toBytes(reply.body), SPACES]), true)
 }
 
 /** The reply to HEAD: the length of the body without the body, which would corrupt the next reply. */

@@ -13,6 +13,10 @@ export function useNodeListener(): void {
   chosen = nodeListener
 }
 
+/** The native builds for newer versions of Node have a stricter parser than that for Node 20. */
+export const isStrictNative = (): boolean =>
+  testListener().name === 'native' && process.versions.modules !== '115'
+
 export function testListener(): HttpListener {
   chosen ??= chooseProgramListener().listener
   return chosen

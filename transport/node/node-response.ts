@@ -15,6 +15,8 @@ import { toArrayBuffer } from './to-array-buffer.ts'
 /** Accepts an upgrade; exists only for requests that ask for one. */
 export type AcceptUpgrade = (data: unknown) => void
 
+const NOTHING = new Uint8Array()
+
 export class NodeResponse implements ListenerResponse {
   readonly #response: ServerResponse
   readonly #socket: Socket
@@ -85,20 +87,20 @@ export class NodeResponse implements ListenerResponse {
     }
   }
 
-  write(bytes: string | Uint8Array): boolean {
+  write(bytes: Uint8Array): boolean {
     this.#sendHead()
-    this.#offset += Buffer.byteLength(bytes)
+    this.#offset += bytes.byteLength
     return this.#isTaken(this.#response.write(bytes))
   }
 
-  end(body: string | Uint8Array = '', closes = false): void {
-    if (!this.#response.headersSent) this.writeHeader('content-length', String(Buffer.byteLength(body)))
+  end(body: Uint8Array = NOTHING, closes = false): void {
+    if (!this.#response.headersSent) this.writeHeader('content-length', String(body.byteLength))
     if (closes) this.closeAfterReply()
     this.#finish(body)
   }
 
   endWithoutBody(): void {
-    this.#finish('')
+    this.#finish(NOTHING)
   }
 
   tryEnd(bytes: Uint8Array, size: number): [isTaken: boolean, isEnded: boolean] {
@@ -108,8 +110,7 @@ export class NodeResponse implements ListenerResponse {
       this.#finish(bytes)
       return [true, true]
     }
-    // The rest of a chunk is empty when this listener asks for it again.
-    return [bytes.byteLength === 0 || this.write(bytes), false]
+    return [this.write(bytes), false]
   }
 
   getWriteOffset(): number {
@@ -152,7 +153,7 @@ export class NodeResponse implements ListenerResponse {
     this.#response.writeHead(code, phrase, this.#headers)
   }
 
-  #finish(rest: string | Uint8Array): void {
+  #finish(rest: Uint8Array): void {
     this.#isEnded = true
     this.#sendHead()
     this.#response.end(rest)

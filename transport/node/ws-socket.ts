@@ -56,7 +56,7 @@ export class WsSocket<T> implements ServerSocket<T> {
     behavior.open(this)
   }
 
-  send(message: string | Uint8Array): number {
+  send(message: Uint8Array): number {
     if (!this.#isOpen || this.getBufferedAmount() > this.#behavior.maxBackpressure) return DROPPED
     this.#socket.send(message, TEXT, this.#onFlushed)
     if (this.getBufferedAmount() === 0) return SENT
@@ -102,9 +102,9 @@ export class WsSocket<T> implements ServerSocket<T> {
     this.#connection.uncork()
   }
 
-  end(code: number, reason: string): void {
+  end(code: number, reason: Uint8Array): void {
     if (!this.#isOpen) return
-    this.#socket.close(code, reason)
+    this.#socket.close(code, Buffer.from(reason))
     this.#shutDown()
   }
 

@@ -9,6 +9,7 @@
 
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { DROPPED, type ServerSocket } from '../listener-port.ts'
+import { toBytes } from '../to-bytes.ts'
 
 /** How long a closing socket may take to read its backlog. */
 export const DRAIN_MS_MAX = 5_000
@@ -47,7 +48,7 @@ export class BoundedSender {
 
   /** Sends in order with published messages. Returns whether the message was accepted, not dropped for the backlog. */
   send(text: string | Uint8Array): boolean {
-    return this.#state === 'open' && this.#socket.send(text) !== DROPPED
+    return this.#state === 'open' && this.#socket.send(toBytes(text)) !== DROPPED
   }
 
   /** Closes the socket when its backlog has been read, or terminates it when that takes too long. */
@@ -77,7 +78,7 @@ export class BoundedSender {
   }
 
   #end(): void {
-    this.#socket.end(this.#code, this.#reason)
+    this.#socket.end(this.#code, toBytes(this.#reason))
   }
 }
 

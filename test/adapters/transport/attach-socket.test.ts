@@ -70,13 +70,15 @@ test('frames arrive unchanged in both directions', async () => {
   expect(view.told).toEqual(['resize 120×40', 'input ls\r'])
   const sent = [
     { type: 'data', data: '\u001b[1mä€😀\u0000' },
+    // Every character is below U+0100.
+    { type: 'data', data: 'ä · é' },
     { type: 'exit', code: 3 },
   ] as const
   for (const frame of sent) expect(view.link.send(frame)).toBe(true)
   expect(view.link.send({ type: 'data', data: 'ä' }, '{"type":"data","data":"\\u00e4"}')).toBe(true)
-  view.link.close(1000, 'the session has ended')
-  expect(await client.firstFrames(3)).toEqual([...sent, { type: 'data', data: 'ä' }])
-  expect(await client.closed).toEqual({ code: 1000, reason: 'the session has ended' })
+  view.link.close(1000, 'the session of Zoë has ended')
+  expect(await client.firstFrames(4)).toEqual([...sent, { type: 'data', data: 'ä' }])
+  expect(await client.closed).toEqual({ code: 1000, reason: 'the session of Zoë has ended' })
   await until('the host knows that the view is closed', () => view.closed === 1)
   expect(view.link.send({ type: 'data', data: 'late' })).toBe(false)
 })
