@@ -257,7 +257,7 @@ test('some requests are answered by the parser itself', async () => {
       isStrictNative() ? 400 : 'silence',
       400,
     ],
-    ['garbage\r\n\r\n', 505, 400],
+    ['garbage\r\n\r\n', isStrictNative() ? 0 : 505, 400],
     ['GET /api/health HTTP/1.1\r\nAccept: */*\r\n\r\n', 400, 400],
     ['GET /api/health HTTP/1.1\r\n\r\n', 'silence', 400],
     ['GET /api/health HTTP/1.1\r\nHost:\r\n\r\n', 403, 403],

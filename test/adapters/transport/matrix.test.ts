@@ -210,7 +210,7 @@ function servedStatus(route: Route, path: string, method: string): number {
 }
 
 function statusAtFleet({ path, method, presentation, host, origin }: MatrixRequest): number {
-  if (host.headers.length === 0) return 400
+  if (host.status === 400) return 400
   if (origin.origin !== undefined) return 403
   const route = routeAt(path, method === 'UPGRADE' ? 'GET' : method)
   if (route === undefined || !route.listeners.includes('fleet')) return 404
