@@ -247,7 +247,7 @@ test('some requests are answered by the parser itself', async () => {
   }
   const SILENCE_MS = 300
   type Answer = number | 'silence'
-  // RFC 9112 §3.2 asks for 400; the native parser treats a request without any header as unfinished.
+  // RFC 9112 §3.2 asks for 400; the native parser for Node 20 treats a request without any header as unfinished.
   const requests: readonly (readonly [string, native: Answer, node: Answer])[] = [
     ['GET /api/health HTTP/1.0\r\nHost: localhost\r\n\r\n', 505, 505],
     // The build for Node 20 does not wait for the rest of a first line.
@@ -259,7 +259,7 @@ test('some requests are answered by the parser itself', async () => {
     ],
     ['garbage\r\n\r\n', isStrictNative() ? 0 : 505, 400],
     ['GET /api/health HTTP/1.1\r\nAccept: */*\r\n\r\n', 400, 400],
-    ['GET /api/health HTTP/1.1\r\n\r\n', 'silence', 400],
+    ['GET /api/health HTTP/1.1\r\n\r\n', isStrictNative() ? 400 : 'silence', 400],
     ['GET /api/health HTTP/1.1\r\nHost:\r\n\r\n', 403, 403],
   ]
   for (const [text, native, node] of requests) {
