@@ -3,8 +3,9 @@
  * through unchanged.
  *
  * The library's parser answers some requests itself and closes the connection: 505 when the first line is not HTTP/1.1
- * (on Node 20 also when it arrives in two chunks), 400 without Host or with both a length and a transfer encoding. Requests without headers
- * or with control characters in them count as unfinished and are closed after ten seconds.
+ * (on Node 20 also when it arrives in two chunks), 400 without Host or with both a length and a transfer encoding. On
+ * Node 20 requests without headers or with control characters in them count as unfinished and are closed after ten
+ * seconds; newer builds answer 400 at once, also to a second Host.
  * A refused listen returns `false`, and passing `false` back to the library ends the process.
  */
 import type * as uWS from 'uWebSockets.js'
