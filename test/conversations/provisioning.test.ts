@@ -272,10 +272,14 @@ test('a machine that is a worker of another host is left alone', async () => {
 })
 
 describe('a machine that names a worker of this host', () => {
-  async function provisionAs(proofOf: (credential: string) => string) {
+  async function provisionAs(
+    proofOf: (credential: string) => string,
+    before: (host: HostConversation, workerId: string) => Promise<unknown> = async () => undefined,
+  ) {
     const opened = await openHost()
     const { host, machine } = opened
     const { workerId, credential } = await enroll(host, 'other')
+    await before(host, workerId)
     const installation = String(host.store.installation)
     machine.more = `installed 0.1.0 abc\nworkerId ${workerId}\ninstallation ${installation}\nproof ${proofOf(credential)}\nrunning yes\n`
     const drains: string[] = []
@@ -297,6 +301,14 @@ describe('a machine that names a worker of this host', () => {
     const { pushes } = await provisionAs((credential) => hashSecret(credential))
     expect(pushes.map(({ step }) => step)).toContain('drain')
     expect(pushes.map(({ step }) => step)).not.toContain('pair')
+  })
+
+  test('stays drained after an upgrade where an operator had drained it', async () => {
+    const { host } = await provisionAs(
+      (credential) => hashSecret(credential),
+      (opened, workerId) => opened.succeeded(opened.hostApi.drainWorker(workerId)),
+    )
+    expect(host.hostApi.fleet().workers).toMatchObject([{ state: 'draining', drainedBy: ['operator'] }])
   })
 })
 
