@@ -57,7 +57,7 @@ export const SANDBOX_DISK_GIB_MAX = 1_000_000
  */
 export const SANDBOX_DISK_SHARE_DEFAULT = 0.25
 /** A running sandbox is measured at least this often, and no sooner than the pause after the last time. */
-export const SANDBOX_MEASURE_EVERY_MS = 5 * 60_000
+export const SANDBOX_MEASURE_EVERY_MS = 30_000
 export const SANDBOX_MEASURE_PAUSE_MS_MIN = 10_000
 export const CONFIG_LIST_MAX = 256
 /** The budgets of a run, in MiB: its stored events, and its artifacts. */
