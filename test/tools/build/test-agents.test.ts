@@ -20,6 +20,8 @@ test('without a network it names the cause, and that no other command needs a ne
     encoding: 'utf8',
   })
   expect(status).toBe(69)
-  expect(stderr).toMatch(/^fetching @anthropic-ai\/claude-code@\S+ and @openai\/codex@\S+ and @google\/gemini-cli@\S+ into /)
+  expect(stderr).toMatch(
+    /^fetching @anthropic-ai\/claude-code@\S+ and @openai\/codex@\S+ and @google\/gemini-cli@\S+ into /,
+  )
   expect(stderr).toContain('npm cannot reach its registry. Connect to the network once')
 })
