@@ -15,6 +15,8 @@ export const SEAL_HEADER = 'switchyard-follow-up'
 export const ANSWER_PREFIX = 'follow-up: '
 const FILES_LISTED_MAX = 50
 const MERGES_LISTED_MAX = 10
+/** Commits of the branch among which a commit of the same files is searched. */
+const COMMITS_SEARCHED_MAX = 1_000
 
 const SCRIPT_START = `export GIT_NO_REPLACE_OBJECTS=1 GIT_SEQUENCE_EDITOR=true
 answer() { printf '${ANSWER_PREFIX}%s %s\\n' "$1" "$2"; }
@@ -75,7 +77,11 @@ preserve() {
   g update-ref "refs/heads/$branch" "$1"
   answer branch "$branch"
 }
-is_known() { g merge-base --is-ancestor "$1" "$head_commit" || g merge-base --is-ancestor "$1" "$base_commit"; }
+# The worker may have pushed the same files with other messages.
+is_known() {
+  g merge-base --is-ancestor "$1" "$head_commit" || g merge-base --is-ancestor "$1" "$base_commit" ||
+    g log --max-count=${COMMITS_SEARCHED_MAX} --format=%T "$head_commit" | grep -qx "$(g rev-parse "$1^{tree}")"
+}
 current_work() {
   was=$(g rev-parse --verify --quiet 'HEAD^{commit}') || return 0
   (

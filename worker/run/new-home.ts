@@ -1,11 +1,12 @@
 /**
- * `renewHome` replaces the home folder of a retained sandbox by a new one, into which only the agent's transcripts move.
+ * `renewHome` replaces the home folder of a retained sandbox by a new one, into which only the agent's transcripts move,
+ * and checkouts that a follow-up has set aside.
  *
  * An earlier session may have left settings in its home that act on their own: a shell's start files, settings of git
  * or of the agent. So nothing else is carried over. No process may run in the sandbox meanwhile. An interrupted renewal
  * loses no transcript; the next one completes it.
  */
-import { chmod, chown, lstat, mkdir, opendir, rename } from 'node:fs/promises'
+import { chmod, chown, lstat, mkdir, opendir, readdir, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { TranscriptFiles } from '../agents/agent.ts'
 
@@ -20,6 +21,8 @@ export interface HomeRenewal {
   readonly discard: (folder: string) => Promise<unknown>
 }
 
+/** A follow-up moves a checkout that it cannot use into such a folder, where nothing acts by itself. */
+const SET_ASIDE = /^before-follow-up-\d+\.\w+$/
 /** Files that are carried over, of the folder as a whole. */
 const TRANSCRIPTS_MAX = 5_000
 /** Entries of one folder that are looked at. */
@@ -33,6 +36,7 @@ export async function renewHome(renewal: HomeRenewal): Promise<void> {
   await makeOwnFolder(renewal, next)
   if (await isFolder(home)) {
     if (transcripts !== undefined) await moveTranscripts(renewal, next, transcripts)
+    await moveCheckoutsSetAside(home, next)
     await discard(home)
   }
   await rename(next, home)
@@ -54,6 +58,13 @@ async function moveTranscripts(
     await makeFolders(renewal, next, dirname(join(folder, path)))
     await chmod(from, 0o600)
     await rename(from, to)
+  }
+}
+
+async function moveCheckoutsSetAside(home: string, next: string): Promise<void> {
+  for (const entry of await readdir(home, { withFileTypes: true })) {
+    if (entry.isDirectory() && SET_ASIDE.test(entry.name))
+      await rename(join(home, entry.name), join(next, entry.name))
   }
 }
 

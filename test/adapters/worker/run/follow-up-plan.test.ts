@@ -304,6 +304,21 @@ test('the words of the operator start an agent, even without a remark', async ()
   expect(y.pull().comments.map(({ body }) => body)).toEqual([expect.stringContaining('Done as told.')])
 })
 
+test('work that was pushed with neutral messages counts as pushed', async () => {
+  const y = createFollowUpFixture()
+  const { executor } = await y.worker('one')
+  const first = await executed(
+    executor,
+    firstJob(['write lamp', '  branch', 'commit Fixes #3', 'say Mended.']),
+  )
+  expect(first.outcome).toMatchObject({ status: 'completed' })
+  expect(git(y.g.remote, 'log', '--format=%s', `main..${BRANCH}`)).toBe('Fixes \u200b#3')
+  onMain(y.g, 'other', 'of main\n')
+  const followUp = await executed(executor, followUpJob())
+  expect(followUp.outcome.status).toBe('completed')
+  expect(logOf(followUp)).not.toContain('before-follow-up')
+})
+
 test('a follow-up begins with a new home, for which the setup runs again', async () => {
   const { y, executor } = await opened()
   const planted = firstJob([

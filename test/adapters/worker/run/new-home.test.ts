@@ -67,6 +67,13 @@ describe('of a home', () => {
     expect(statSync(home).mode & 0o777).toBe(0o700)
   })
 
+  test('a checkout that a follow-up has set aside is not lost', async () => {
+    const { folder, home } = plantedHome({ 'before-follow-up-2.Xy12ab/lamp': 'work' })
+    symlinkSync(folder, join(home, 'before-follow-up-3.Xy12ab'))
+    await renew(home)
+    expect(filesIn(home)).toEqual(['before-follow-up-2.Xy12ab/lamp'])
+  })
+
   test('no link is followed, and no file with a second name is taken', async () => {
     const { folder, home } = plantedHome({ '.claude/projects/-work/one.jsonl': 'one' })
     writeFileSync(join(folder, 'secret'), 'of the host')
