@@ -14,13 +14,19 @@ export function neutralizeMarkup(text: string): string {
 }
 
 const BREAK = '\u200b'
+/** Owners and repositories have short names, and an unlimited one would take quadratic time. */
 const CLOSING_WORD =
-  /\b(clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)(:[ \t]*|[ \t]+)(?=[\w.-]*\/?[\w.-]*#\d|https?:\/\/|GH-\d)/gi
+  /\b(clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)(:[ \t]*|[ \t]+)(?=[*_~[("'\\]{0,8}(?:[\w.-]{0,100}\/?[\w.-]{0,100}\\?#\d|https?:\/\/|GH-\d))/gi
 
-const MENTION = /(?<![a-z0-9])@(?=[\w-])/gi
+/** Bots have brackets in their addresses, which trailers such as `Co-authored-by` name. */
+const MENTION = /(?<![a-z0-9])(?<!\[bot\](?=@users\.noreply\.github\.com>))@(?=[\w-])/gi
+
+/** Code hosts look for effects after they have replaced these by the characters that they stand for. */
+const DECODED = /&(?=#x?[0-9a-f]+;|(?:commat|num|sol|colon|period|lowbar|nbsp|tab|newline);)/gi
 
 function neutralizeLine(line: string): string {
   return line
+    .replace(DECODED, `&${BREAK}`)
     .replace(MENTION, `@${BREAK}`)
     .replaceAll('![', `!${BREAK}[`)
     .replace(/<(?=[a-z/!?])/gi, `<${BREAK}`)
@@ -61,10 +67,13 @@ interface TextBlock {
 }
 
 /** A fence at the very beginning of a line opens a block of code wherever it stands. */
-const OPENING_FENCE = /^(`{3,})[^`]*$|^(~{3,}).*$/
+const OPENING_FENCE = /^(?:(`{3,})[^`]*$|(~{3,}))/
+/** An indented one opens a block in a list or outside: only the whole text before it tells where that ends. */
+const INDENTED_FENCE = /^( {1,3})(?:(`{3,})[^`]*$|(~{3,}))/
 
 function splitAtCodeBlocks(text: string): readonly TextBlock[] {
   const blocks: TextBlock[] = [{ isCode: false, lines: [] }]
+  const unclear = new IndentedBlock()
   let fence: string | undefined
   for (const line of text.split('\n')) {
     if (fence !== undefined) {
@@ -74,7 +83,7 @@ function splitAtCodeBlocks(text: string): readonly TextBlock[] {
       blocks.push({ isCode: false, lines: [] })
       continue
     }
-    const [, ticks, tildes] = OPENING_FENCE.exec(line) ?? []
+    const [, ticks, tildes] = unclear.holds(line) ? [] : (OPENING_FENCE.exec(line) ?? [])
     fence = ticks ?? tildes
     if (fence !== undefined) blocks.push({ isCode: true, lines: [] })
     blocks.at(-1)?.lines.push(line)
@@ -82,7 +91,30 @@ function splitAtCodeBlocks(text: string): readonly TextBlock[] {
   return blocks.filter(({ lines }) => lines.length > 0)
 }
 
+/** Text whose lines may be code or not. It ends where both readings agree again, or else with the text. */
+class IndentedBlock {
+  #open: { readonly indent: string; readonly fence: string } | undefined
+
+  holds(line: string): boolean {
+    const open = this.#open
+    if (open === undefined) {
+      const [, indent = '', ticks, tildes] = INDENTED_FENCE.exec(line) ?? []
+      const fence = ticks ?? tildes
+      if (fence !== undefined) this.#open = { indent, fence }
+      return fence !== undefined
+    }
+    // A line with less indentation may end a list, and with it the block.
+    if (!line.startsWith(open.indent) && line !== '') this.#open = { indent: NO_LINE, fence: NO_LINE }
+    else if (isClosingFence(line, open.fence)) this.#open = undefined
+    return true
+  }
+}
+
+/** No line begins with it, since it would be two lines. */
+const NO_LINE = '\n'
+
+/** Only spaces and tabs may follow a fence that closes. */
 function isClosingFence(line: string, fence: string): boolean {
-  const marks = line.replace(/^ {0,3}/, '').trimEnd()
+  const marks = line.replace(/^ {0,3}/, '').replace(/[ \t]+$/, '')
   return marks.length >= fence.length && marks === fence.charAt(0).repeat(marks.length)
 }

@@ -18,6 +18,14 @@ test.each<[string, string, string]>([
     'resolved https://github.com/a/b/issues/1',
     'resolved ·https://github.com/a/b/issues/1',
   ],
+  ['a closing word before emphasis', 'Fixes **#12**, closes \\#3', 'Fixes ·**#12**, closes ·\\#3'],
+  [
+    'a mention in characters with numbers',
+    '&#64;ada @&#x61;da &commat;ada',
+    '&·#64;ada @&·#x61;da &·commat;ada',
+  ],
+  ['a reference in characters with names', 'fixes &num;1', 'fixes &·num;1'],
+  ['a character that does nothing', '&lt;b&gt; &amp; &copy;', '&lt;b&gt; &amp; &copy;'],
   ['a closing word without a space', 'Fixes:#12', 'Fixes:·#12'],
   ['a reference alone', 'as in #12', 'as in #12'],
   ['a remote image', '![x](https://evil.example/?q=1)', '!·[x](https://evil.example/?q=1)'],
@@ -36,12 +44,24 @@ test('a block of code stays as it is, up to its end', () => {
   expect(shown('````\n```\n@a\n````\n@b')).toBe('````\n```\n@a\n````\n@·b')
 })
 
+test('a block of code stays as it is behind one in a list', () => {
+  expect(shown('1. Run\n   ```\n   a\n\n   b\n   ```\n```\n@a\n```\n@b')).toBe(
+    '1. Run\n   ```\n   a\n\n   b\n   ```\n```\n@a\n```\n@·b',
+  )
+})
+
 describe('text that only looks like a block of code is neutralized:', () => {
   test.each<[string, string]>([
     ['a fence that its list ends', '- a\n  ```\n@ada\n  ```'],
     ['a fence with a backtick in its name', '```a`b\n@ada'],
     ['a fence in a quotation', '> ```\n> @ada'],
     ['a closed fence, closed with an indentation', '```\nx\n   ```\n@ada'],
+    ['a fence that an indented one has opened', '   ```\nx\n```\n@ada\n```'],
+    ['one that closed after its list', '- a\n  ```\nx\n   ```\n```\n@ada\n```'],
+    ['one that closed after a lesser indentation', '1. a\n   ```\n x\n   ```\n```\n@ada\n```'],
+    ['one after another kind of fence', '   ```\n~~~\n```\n~~~\n@ada'],
+    ['a fence with a space that closes nothing', '```\nx\n```\u00a0\n```\n@ada\n```'],
+    ['a fence with a separator of lines', '~~~\u2028\nx\n~~~\n@ada\n~~~'],
     ['a fence of HTML', '<pre>\n@ada\n</pre>'],
     ['an indented block', '    @ada'],
   ])('%s', (_, text) => {
@@ -70,12 +90,25 @@ describe('the message of a commit:', () => {
     ['one in what looks like code', '```\nfixes a/b#2\n```', '```\nfixes ·a/b#2\n```'],
     ['a mention', 'as @ada says: “größer”', 'as @·ada says: “größer”'],
     ['a trailer', 'x\n\nCo-authored-by: Ada <ada@example.com>', 'x\n\nCo-authored-by: Ada <ada@example.com>'],
+    [
+      'a trailer of a bot',
+      'Co-authored-by: a[bot] <1+a[bot]@users.noreply.github.com>',
+      'Co-authored-by: a[bot] <1+a[bot]@users.noreply.github.com>',
+    ],
+    ['a mention that imitates one', '[bot]@ada [bot]@users.noreply', '[bot]@·ada [bot]@·users.noreply'],
     ['marks of a program', 'Array<T> and ![x]', 'Array<T> and ![x]'],
     ['escapes for a terminal', 'x\u001b]0;t\u0007\u009b2Jy\u007f', 'x]0;t2Jy'],
     ['another writing direction', 'a\u202eb\u2067c\u061cd\u200fe', 'abcde'],
     ['what looks alike in bytes', '“é ا … 👩‍💻”\r\n\ttab', '“é ا … 👩‍💻”\r\n\ttab'],
   ])('%s', (_, text, expected) => {
     expect(shownMessage(text)).toBe(expected)
+  })
+
+  test('the longest one takes no longer than reading it', () => {
+    const message = Buffer.from(`fix ${'a'.repeat(1024 * 1024)} ${'fix a/'.repeat(10_000)}`)
+    const start = performance.now()
+    expect(neutralizeMessage(message)).toEqual(message)
+    expect(performance.now() - start).toBeLessThan(2_000)
   })
 
   test('bytes that are no UTF-8 stay', () => {
