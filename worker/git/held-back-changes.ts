@@ -44,14 +44,22 @@ export async function holdBackCiChanges(
   if (!allowed.ok) return allowed
   const changed = await differingPaths(git, place.folder, head, allowed.value)
   if (!changed.ok) return changed
-  if (changed.value.length === 0) return yes({ head })
+  const undone = changed.value.length > 0 ? yes([]) : await undonePaths(git, place.folder, head, from)
+  if (!undone.ok) return undone
+  const paths = [...changed.value, ...undone.value]
+  if (paths.length === 0) return yes({ head })
   const patch = await git.runChecked('reading the changed CI definitions', {
-    ...local(place.folder, [...DIFF, '--full-index', from.base, head, '--', ...ONLY_CI]),
+    ...local(
+      place.folder,
+      changed.value.length > 0
+        ? [...DIFF, '--full-index', from.base, head, '--', ...ONLY_CI]
+        : [...logOf(head, from, ['--patch', '--full-index']), '--', ...ONLY_CI],
+    ),
     outputCharsMax: PATCH_CHARS_MAX,
   })
   if (!patch.ok) return patch
   const heldBack = {
-    paths: changed.value.slice(0, PATHS_NAMED_MAX).map((path) => printable(path)),
+    paths: paths.slice(0, PATHS_NAMED_MAX).map((path) => printable(path)),
     patch: patch.value.output,
   }
   const clean = await rewriteWithoutCi(git, place, head, from)
@@ -125,6 +133,37 @@ async function differingPaths(
   if (!read.ok) return read
   const all = [...new Set([...read.value.keys(), ...allowed.keys()])].sort()
   return yes(all.filter((path) => read.value.get(path) !== allowed.get(path)))
+}
+
+const logOf = (head: string, from: CheckedOut, options: readonly string[]): readonly string[] => [
+  ...['log', '--full-history', '--no-ext-diff', '--no-textconv', '--no-renames', '--no-color', ...options],
+  ...[head, ...knownCommits(from).map((commit) => `^${commit}`)],
+]
+
+/**
+ * Definitions that a commit changes and a later one restores. Where a person changed some on the branch, their commits
+ * may be among these when the branch was rebased, so none is named.
+ */
+async function undonePaths(
+  git: Git,
+  folder: string,
+  head: string,
+  from: CheckedOut,
+): Promise<Result<readonly string[]>> {
+  if (from.pushedBefore !== undefined) {
+    const own = await git.run(
+      local(folder, [...DIFF, '--quiet', `${from.base}...${from.pushedBefore}`, '--', ...ONLY_CI]),
+    )
+    if (!own.ok) return own
+    if (own.value.code !== 0) return yes([])
+  }
+  const listed = await git.runChecked('listing the changes of CI definitions', {
+    ...local(folder, [...logOf(head, from, ['--format=', '--name-only', '-z']), '--', ...ONLY_CI]),
+    outputCharsMax: PATCH_CHARS_MAX,
+  })
+  if (!listed.ok) return listed
+  const names = listed.value.output.split('\0').filter((name) => name !== '')
+  return yes([...new Set(names)].sort())
 }
 
 // ---- writing the commits anew ----------------------------------------------------------------------------------------

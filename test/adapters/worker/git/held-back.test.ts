@@ -54,6 +54,11 @@ describe('what an agent does to a CI definition is not pushed:', () => {
       `echo evil >${WORKFLOW}; git commit -qam evil; echo 'on:  push' >${WORKFLOW}`,
       [WORKFLOW],
     ],
+    [
+      'one added and removed again',
+      'mkdir -p .circleci; echo evil >.circleci/config.yml; git add -A; git commit -qm evil; git rm -qr .circleci; git commit -qm gone',
+      ['.circleci/config.yml'],
+    ],
     ['one deleted', `git rm -q ${WORKFLOW}; git commit -qm gone`, [WORKFLOW]],
     ['one made executable', `chmod +x ${WORKFLOW}`, [WORKFLOW]],
     ['one replaced by a link', `ln -sf ../../evil.yml ${WORKFLOW}`, [WORKFLOW]],
