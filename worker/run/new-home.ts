@@ -89,18 +89,19 @@ async function* listFiles(top: string, below = '', depth = 0): AsyncGenerator<st
   }
 }
 
-/** A second hard link could be a file that the next session must not have. */
+/** A second hard link could be a file that the next session must not have. A name that is no text is not found. */
 async function hasOneName(path: string): Promise<boolean> {
-  const stats = await lstat(path)
-  return stats.isFile() && stats.nlink === 1
+  const stats = await lstat(path).catch(ignoreMissing)
+  return stats?.isFile() === true && stats.nlink === 1
 }
 
 async function isFolder(path: string): Promise<boolean> {
-  const stats = await lstat(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined
-    throw error
-  })
+  const stats = await lstat(path).catch(ignoreMissing)
   return stats?.isDirectory() ?? false
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
 }
 
 async function makeFolders(renewal: HomeRenewal, next: string, folder: string): Promise<void> {

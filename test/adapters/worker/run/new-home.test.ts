@@ -49,6 +49,13 @@ describe('of a home', () => {
       .map((entry) => join(entry.parentPath, entry.name).slice(home.length + 1))
       .sort()
 
+  test('a file whose name is no text keeps no home from being renewed', async () => {
+    const { home } = plantedHome({ [`${SESSION}.jsonl`]: 'the session\n' })
+    writeFileSync(Buffer.concat([Buffer.from(join(home, dirname(SESSION), 'a')), Buffer.of(0xff)]), 'x')
+    await renew(home)
+    expect(filesIn(home)).toEqual([`${SESSION}.jsonl`])
+  })
+
   test('only transcripts stay, of the session and of its agents', async () => {
     const { home } = plantedHome({
       [`${SESSION}.jsonl`]: 'the session\n',
