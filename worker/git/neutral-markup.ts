@@ -13,6 +13,16 @@ export function neutralizeMarkup(text: string): string {
     .join('\n')
 }
 
+/** Ends a block of code that the text leaves open, or that was truncated: what follows would be part of it. */
+export function closeCode(text: string): string {
+  const last = splitAtCodeBlocks(text).at(-1)
+  if (last?.isCode !== true) return text
+  const [opening = '', ...lines] = last.lines
+  const fence = /^(`+|~+)/.exec(opening)?.[0] ?? ''
+  const isClosed = lines.some((line) => isClosingFence(line, fence))
+  return isClosed ? text : `${text}\n${fence}`
+}
+
 const BREAK = '\u200b'
 /** Owners and repositories have short names, and an unlimited one would take quadratic time. */
 const CLOSING_WORD =

@@ -8,7 +8,7 @@ import { runMarker } from '../../core/run/run-marker.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { HeldBackChanges } from './git-ports.ts'
-import { neutralizeMarkup } from './neutral-markup.ts'
+import { closeCode, neutralizeMarkup } from './neutral-markup.ts'
 
 const TITLE_CHARS_MAX = 240
 /** Code hosts accept about 65,000 characters. */
@@ -45,7 +45,7 @@ export function pullBody(
   run: { readonly runId: string; readonly leaseId: string },
   { closesIssue, heldBack }: PullBodyOptions = {},
 ): string {
-  const text = truncate(neutralizeMarkup(summary).trim(), SUMMARY_CHARS_MAX)
+  const text = closeCode(truncate(neutralizeMarkup(summary).trim(), SUMMARY_CHARS_MAX))
   const subject = closesIssue === undefined ? `Ticket: ${ticketLink(ticket)}` : `Closes #${closesIssue}`
   const notices = heldBack === undefined ? [] : [heldBackNotice(heldBack)]
   return [...notices, ...(text === '' ? [] : [text]), subject, runMarker(run)].join('\n\n')

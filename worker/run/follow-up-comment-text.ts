@@ -6,7 +6,7 @@ import { followUpMarker } from '../../core/run/follow-up.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
-import { neutralizeMarkup } from '../git/neutral-markup.ts'
+import { closeCode, neutralizeMarkup } from '../git/neutral-markup.ts'
 import { heldBackNotice } from '../git/pull-request-text.ts'
 
 /** Code hosts accept about 65,000 characters. */
@@ -25,7 +25,7 @@ export interface FollowUpReport {
 /** The comment without its marker; also stored as the run's summary. */
 export function followUpText({ pull, start, pushResult, agentSummary }: FollowUpReport): string {
   const base = inlineCode(pull.baseBranch)
-  const summary = truncate(neutralizeMarkup(agentSummary).trim(), SUMMARY_CHARS_MAX)
+  const summary = closeCode(truncate(neutralizeMarkup(agentSummary).trim(), SUMMARY_CHARS_MAX))
   const outcome =
     start.state === 'pushed'
       ? `The branch was brought up to date with ${base}.`

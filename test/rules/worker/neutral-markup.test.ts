@@ -117,6 +117,21 @@ describe('the message of a commit:', () => {
   })
 })
 
+test.each<[string, string]>([
+  ['left open', 'See:\n```ts\nconst x = 1'],
+  ['left open with tildes', '~~~~\nx\n~~~'],
+  ['truncated', `\`\`\`\n${'x\n'.repeat(30_000)}\`\`\``],
+])('a block of code %s hides nothing after it', (_, summary) => {
+  const ticket = { identifier: 'ENG-1', title: 'x', url: '' }
+  const body = pullBody(ticket, summary, { runId: 'run-1', leaseId: 'ls-1' }, { closesIssue: 7 })
+  expect(body).toMatch(/\n(```|~~~~)\n\nCloses #7\n\n<!--/)
+})
+
+test('a closed block of code stays as it is', () => {
+  const body = pullBody({ identifier: 'A', title: 'x', url: '' }, '```\nx\n```', { runId: 'r', leaseId: 'l' })
+  expect(body).toContain('```\nx\n```\n\nTicket')
+})
+
 test('the service’s own closing word stays', () => {
   const ticket = { identifier: 'ENG-1', title: 'x', url: '' }
   const body = pullBody(ticket, 'fixes #3', { runId: 'run-1', leaseId: 'ls-1' }, { closesIssue: 7 })
