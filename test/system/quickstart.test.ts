@@ -188,7 +188,8 @@ describe('an early end', () => {
 
   test('a host that dies is reported', async () => {
     const dataDir = openFolder()
-    const started = quickstart(dataDir)
+    // Without the option the example might end first.
+    const started = quickstart(dataDir, '--keep')
     await until('the host is there', () => readLaunch(dataDir) !== undefined)
     process.kill(readLaunch(dataDir)?.pid ?? 0, 'SIGKILL')
     expect(await started.exit).toBe(70)

@@ -117,6 +117,7 @@ class MessageFilter extends Transform {
   hasChanged = false
   readonly #changeMessage: (message: Buffer) => Buffer
   #line: Buffer = Buffer.alloc(0)
+  #error: Error | null = null
   /** The message that is being read. */
   #message: { readonly parts: Buffer[]; bytesLeft: number } | undefined
 
@@ -129,8 +130,7 @@ class MessageFilter extends Transform {
     for (let at = 0; at < piece.length; )
       at =
         this.#message === undefined ? this.#readLine(piece, at) : this.#readMessage(piece, at, this.#message)
-    const bytes = this.#message?.bytesLeft ?? 0
-    done(bytes > COMMIT_MESSAGE_BYTES_MAX ? new Error(TOO_LONG) : null)
+    done(this.#error)
   }
 
   override _flush(done: TransformCallback): void {
@@ -149,6 +149,7 @@ class MessageFilter extends Transform {
   }
 
   #startMessage(bytesLeft: number): void {
+    if (bytesLeft > COMMIT_MESSAGE_BYTES_MAX) this.#error = new Error(TOO_LONG)
     this.#message = { parts: [], bytesLeft }
     if (bytesLeft === 0) this.#endMessage([])
   }
