@@ -12,7 +12,7 @@ import { runTypeScript } from '../support/child-process.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { closeAfterTest } from '../support/test-resources.ts'
 
-/** What turns the checks of Node, git and curl off. */
+/** These variables turn the checks of Node, git and curl off. */
 const UNCHECKED = {
   NODE_TLS_REJECT_UNAUTHORIZED: '0',
   GIT_SSL_NO_VERIFY: '1',

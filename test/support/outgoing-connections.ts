@@ -19,7 +19,7 @@ import { DialedUpstream } from '../../worker/model-api/dialed-upstream.ts'
 import { createRecordingLog } from './recording-log.ts'
 
 export interface ContactedServer {
-  /** Of http or https, without a path. */
+  /** The server's http or https address, without a path. */
   readonly url: string
   /** An HTTP proxy, for the clients that may use one for an address of this machine. */
   readonly proxy?: string
@@ -27,7 +27,7 @@ export interface ContactedServer {
   readonly folder: string
 }
 
-/** It stands for the credential of each client. */
+/** Each client sends this text as its credential. */
 export const SENT_SECRET = `wc-${'a'.repeat(43)}`
 const WORKER_ID = 'wk-0123456789abcdef'
 const headers = { authorization: `Bearer ${SENT_SECRET}` }

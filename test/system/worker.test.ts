@@ -200,7 +200,7 @@ describe('a worker', () => {
     for (const part of ['cmdline', 'environ'])
       expect(readFileSync(`/proc/${worker.process.pid}/${part}`, 'utf8')).not.toMatch(/w[pc]-[\w-]{20}/)
 
-    // It does not load modules of the host, and is small while idle.
+    // A worker loads no modules of the host, so an idle one is small.
     const loaded = (pid: number | undefined) => /uws/i.test(readFileSync(`/proc/${pid}/maps`, 'utf8'))
     expect([loaded(host.process.pid), loaded(worker.process.pid)]).toEqual([true, false])
     const kib = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.process.pid}/status`, 'utf8'))?.[1])

@@ -1,7 +1,7 @@
 /**
  * `searchCommits` searches everything that a push would add for secrets: files, their names, and commit messages.
  *
- * It runs outside, in the run repository. Git lists the objects that the commits add, so a secret in a file that a
+ * The search runs outside, in the run repository. Git lists the objects that the commits add, so a secret in a file that a
  * later commit deletes is found too. A search that does not end counts as a hit: nothing is published unsearched.
  */
 import { createWriteStream } from 'node:fs'

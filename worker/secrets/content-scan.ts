@@ -1,8 +1,8 @@
 /**
  * `ContentScan` searches one content for secrets while it is read, and what is packed in it by gzip or zip.
  *
- * Of what is packed, the first UNPACKED_BYTES_MAX bytes and UNPACKED_ENTRIES_MAX entries are searched. Other archives
- * are not opened.
+ * The first UNPACKED_BYTES_MAX bytes and UNPACKED_ENTRIES_MAX entries of an archive are searched. Archives of other
+ * kinds are not opened.
  */
 import { createGunzip } from 'node:zlib'
 import { UNPACKED_BYTES_MAX, UNPACKED_ENTRIES_MAX } from '../../protocol/limits.ts'

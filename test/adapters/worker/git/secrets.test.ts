@@ -48,7 +48,7 @@ function pullsOf(g: GitFixture): string[] {
 const base64 = Buffer.from(`key=${KEY}`).toString('base64')
 
 describe('a run publishes nothing when its agent', () => {
-  // One for all, because none of these runs changes it.
+  // All tests share the fixture, because none of these runs changes it.
   const g = createGitFixture()
 
   test.each<[string, string, RegExp]>([

@@ -63,7 +63,7 @@ afterAll(async () => {
 /** The agent asks until it is ended, or this often. It hears the status of each answer. */
 interface Conduct {
   readonly questions: number
-  /** What the agent states at its end. */
+  /** The cost that the agent states at its end. */
   readonly states?: CostEntry
   readonly isDeaf?: true
 }
