@@ -15,6 +15,8 @@ export interface FeedListener {
   onLost?(reason: string): void
   /** A connection is open, and its hello follows. */
   onLive?(): void
+  /** No connection is open; the next attempt follows after so many milliseconds. */
+  onWait?(ms: number): void
   /** The feed has ended by itself; nothing follows. */
   onEnd(error: Error): void
 }
@@ -50,6 +52,17 @@ export class DashboardFeed {
     if (this.#subscriptions.delete(runId) && this.#isLive) this.#send('unsubscribe', runId)
   }
 
+  /** Dials at once: instead of after a pause, or because the open connection may be dead after a sleep. */
+  redial(): void {
+    if (this.#isClosed || !this.#wasLive) return
+    clearTimeout(this.#timer)
+    const socket = this.#socket
+    this.#socket = undefined
+    this.#isLive = false
+    socket?.close()
+    this.#dial()
+  }
+
   close(): void {
     this.#isClosed = true
     clearTimeout(this.#timer)
@@ -65,11 +78,14 @@ export class DashboardFeed {
   async #open(): Promise<void> {
     const at = await this.#connection.address()
     if (this.#isClosed) return
-    this.#socket = this.#connection.dial(at, SOCKET_PATH, {
-      onOpen: () => this.#onOpen(),
-      onText: (text) => this.#onText(text),
-      onEnd: (end) => this.#onFailure(errorOf(at, end)),
+    // A socket that another one has replaced reports nothing.
+    const isCurrent = () => this.#socket === socket
+    const socket = this.#connection.dial(at, SOCKET_PATH, {
+      onOpen: () => isCurrent() && this.#onOpen(),
+      onText: (text) => isCurrent() && this.#onText(text),
+      onEnd: (end) => isCurrent() && this.#onFailure(errorOf(at, end)),
     })
+    this.#socket = socket
   }
 
   #onOpen(): void {
@@ -100,8 +116,9 @@ export class DashboardFeed {
       this.#listener.onEnd(error)
       return
     }
-    const ms = RETRY_PAUSES_MS[Math.min(this.#failures++, RETRY_PAUSES_MS.length - 1)]
+    const ms = RETRY_PAUSES_MS[Math.min(this.#failures++, RETRY_PAUSES_MS.length - 1)] ?? 0
     if (isNew) this.#listener.onLost?.(error.message)
+    this.#listener.onWait?.(ms)
     this.#timer = setTimeout(() => this.#dial(), ms)
   }
 
