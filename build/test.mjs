@@ -18,6 +18,7 @@ const tally = { passed: 0, failed: 0, skipped: 0 }
 await checkSystem({ forTests: true })
 check('build', 'build/build.mjs')
 check('types', 'node_modules/typescript/bin/tsc', '--noEmit')
+check('types of the pages', 'node_modules/typescript/bin/tsc', '--noEmit', '-p', 'web/tsconfig.json')
 check('lint', 'node_modules/@biomejs/biome/bin/biome', 'check', '--error-on-warnings', '.')
 test(process.argv.slice(2))
 console.log(`${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped`)

@@ -40,7 +40,7 @@ test('the sources follow the structure rules', () => {
 
 test('every top-level folder is known', () => {
   const known =
-    'protocol core store providers actors transport worker oauth-helper client inspector bin bench build examples test docs deploy .ci'
+    'protocol core store providers actors transport worker oauth-helper client web inspector bin bench build examples test docs deploy .ci'
   const folders = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory())
   const unknown = folders
     .map(({ name }) => name)

@@ -15,7 +15,7 @@ const OWN_PATH = 'test/support/language-rules.ts'
 /** The mutants quote the product's source, because each replaces a text in it. */
 const QUOTING_PATH = 'test/simulation/mutants.ts'
 /** Folders whose code people install. */
-const PRODUCT = /^(protocol|core|store|providers|actors|transport|worker|oauth-helper|client|bin)\//
+const PRODUCT = /^(protocol|core|store|providers|actors|transport|worker|oauth-helper|client|web|bin)\//
 
 // ---- names -------------------------------------------------------------------------------------------------------
 
@@ -126,12 +126,16 @@ const ALLOWED_NAMES = new Set([
 /** One violation for each such name in each file, with the usual word beside it. */
 export function bannedNames(path: string, text: string): string[] {
   if (path === OWN_PATH) return []
-  const names = new Set(withoutTexts(text).match(/[A-Za-z_$][\w$]*/g) ?? [])
+  const code = path.endsWith('.tsx') ? withoutElementText(text) : text
+  const names = new Set(withoutTexts(code).match(/[A-Za-z_$][\w$]*/g) ?? [])
   return [...names].sort().flatMap((name) => {
     const instead = usualWord(name)
     return instead === undefined ? [] : [`${path}: ${name}: say ${instead}`]
   })
 }
+
+/** Removes the words that people read between the tags of elements. */
+const withoutElementText = (text: string): string => text.replace(/(?<=[>}])[^<>{}=;()]*(?=[<{])/g, ' ')
 
 function usualWord(name: string): string | undefined {
   if (ALLOWED_NAMES.has(name)) return undefined
@@ -200,22 +204,23 @@ const SENTENCE_WORDS_MIN = 4
 export function repeatedSentences(sources: Sources): string[] {
   const sentences = [...sources]
     .filter(([path]) => PRODUCT.test(path))
-    .flatMap(([, text]) => stringsIn(text))
+    .flatMap(([path, text]) => stringsIn(path, text))
     .map((text) => text.trim())
     .filter((text) => text.length >= SENTENCE_CHARS_MIN && text.split(/\s+/).length >= SENTENCE_WORDS_MIN)
   const known = [...new Set(sentences)]
   return [...sources]
     .filter(([path]) => /^test\/(?!rules\/)/.test(path) && path !== QUOTING_PATH)
     .flatMap(([path, text]) =>
-      stringsIn(text)
+      stringsIn(path, text)
         .filter((found) => found.length >= SENTENCE_CHARS_MIN && known.some((one) => found.includes(one)))
         .map((found) => `${path}: ${found.slice(0, 70)}`),
     )
 }
 
-function stringsIn(text: string): string[] {
+function stringsIn(path: string, text: string): string[] {
   const found: string[] = []
-  visitNodes(parseSync(text, { syntax: 'typescript', target: 'es2022' }), ({ type, value, cooked }) => {
+  const tsx = path.endsWith('x')
+  visitNodes(parseSync(text, { syntax: 'typescript', tsx, target: 'es2022' }), ({ type, value, cooked }) => {
     if (type === 'StringLiteral' && typeof value === 'string') found.push(value)
     if (type === 'TemplateElement' && typeof cooked === 'string') found.push(cooked)
   })
