@@ -22,6 +22,7 @@ import { basename, dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isFresh, options, root, writeStamp } from './bundle.mjs'
 import { listenerSources, readListenerBinaries } from './listener-binaries.mjs'
+import { bundleDashboard } from './pages.mjs'
 import { bundleSandboxPrograms, sandboxPrograms } from './sandbox-programs.mjs'
 import { isForThisMachine, makeWorkerPackage, writeWorkerPackage } from './worker-package.mjs'
 
@@ -40,6 +41,7 @@ export async function build() {
   const terminalAddon = findTerminalAddon()
   const listenerBinaries = await readListenerBinaries()
   const sandboxBundles = bundleSandboxPrograms()
+  const dashboard = bundleDashboard()
   const workerPackage = isForThisMachine ? makeWorkerPackage() : undefined
   const bundles = await Promise.all([
     bundle(launcherOptions()),
@@ -67,10 +69,18 @@ export async function build() {
   copyFileSync(terminalAddon, join(inside, 'pty.node'))
   makeWorldReadable(inside)
   for (const { name, content } of listenerBinaries) write(join(dist, 'listener', name), content)
+  const pages = await dashboard
+  for (const { name, contents } of pages.files) write(join(dist, 'web', 'dashboard', name), contents)
+  write(join(dist, 'web', 'dashboard.meta.json'), JSON.stringify(pages.metafile))
   const packaged = await workerPackage
   if (packaged !== undefined) writeWorkerPackage(process.arch, packaged.content)
   const inputs = Object.assign({}, ...bundles.map(({ metafile }) => metafile.inputs))
-  const others = [...forSandboxes.sources, ...(packaged?.sources ?? []), ...listenerSources(listenerBinaries)]
+  const others = [
+    ...forSandboxes.sources,
+    ...pages.sources,
+    ...(packaged?.sources ?? []),
+    ...listenerSources(listenerBinaries),
+  ]
   for (const source of others) inputs[source] = {}
   for (const name of Object.keys(clientParts)) delete inputs[`client-for-${name}.ts`]
   for (const name of programs) delete inputs[`program:${name}`]

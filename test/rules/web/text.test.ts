@@ -1,0 +1,82 @@
+/** Durations, instants, money and sizes as the pages write them. */
+import { describe, expect, test } from '@jest/globals'
+import {
+  formatCount,
+  formatMoney,
+  formatShare,
+  formatSize,
+  formatTokens,
+  formatUsd,
+} from '../../../web/text/amounts.ts'
+import { shortenMiddle } from '../../../web/text/shorten.ts'
+import { formatDuration, formatInstant, formatShortAge } from '../../../web/text/times.ts'
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+
+describe('durations', () => {
+  test.each([
+    [undefined, '–'],
+    [-5, '0 s'],
+    [22_900, '22 s'],
+    [4 * MINUTE + 5 * SECOND, '4 m 05 s'],
+    [HOUR + 9 * MINUTE, '1 h 09 m'],
+    [6 * DAY + 4 * HOUR, '6 d 4 h'],
+  ])('%p is %s', (ms, text) => expect(formatDuration(ms)).toBe(text))
+
+  test.each([
+    [59 * SECOND, '59 s'],
+    [18 * MINUTE + 30 * SECOND, '18 m'],
+    [HOUR + 9 * MINUTE, '1 h 09 m'],
+    [2 * DAY + HOUR, '2 d'],
+  ])('%p ago is %s', (ms, text) => expect(formatShortAge(ms)).toBe(text))
+})
+
+test('instants name the day only when it is another', () => {
+  const now = new Date(2026, 10, 20, 15, 0).getTime()
+  expect(formatInstant(now - HOUR, now)).toBe('14:00')
+  expect(formatInstant(now - 2 * DAY, now)).toBe('Wed 15:00')
+  expect(formatInstant(now - 11 * DAY, now)).toBe('9 Nov')
+  expect(formatInstant(now - 400 * DAY, now)).toBe('16 Oct 2025')
+})
+
+describe('amounts', () => {
+  test.each([
+    [{ costUsd: 1.844, estimated: false }, '$1.84'],
+    [{ costUsd: 0.0042, estimated: false }, '$0.0042'],
+    [{ costUsd: 0.23, estimated: true }, '~$0.23'],
+    [{ costUsd: 0, estimated: false }, '$0.00'],
+    [{ estimated: false }, '–'],
+    [undefined, '–'],
+  ])('%p is %s', (cost, text) => expect(formatMoney(cost)).toBe(text))
+
+  test('a minus is a minus', () => {
+    expect(formatUsd(-1_234.5)).toBe('−$1,234.50')
+    expect(formatCount(-12)).toBe('−12')
+  })
+
+  test.each([
+    [812, '812'],
+    [38_400, '38.4 k'],
+    [1_210_000, '1.21 M'],
+    [184_000, '184 k'],
+    [999_600, '1.00 M'],
+  ])('%p tokens are %s', (count, text) => expect(formatTokens(count)).toBe(text))
+
+  test.each([
+    [812, '812 B'],
+    [412_000, '412 kB'],
+    [1_300_000, '1.3 MB'],
+    [999_600, '1 MB'],
+  ])('%p bytes are %s', (bytes, text) => expect(formatSize(bytes)).toBe(text))
+
+  test('shares are whole', () => expect(formatShare(0.857)).toBe('86%'))
+})
+
+test.each([
+  ['sy/eng-412-webhook-backoff', 13, 'sy/eng…ackoff'],
+  ['short', 13, 'short'],
+  ['ab', 1, '…'],
+])('%s in %p characters is %s', (text, chars, short) => expect(shortenMiddle(text, chars)).toBe(short))

@@ -1,0 +1,18 @@
+/** Starts the dashboard: signs in, connects, draws. */
+import { render } from 'preact'
+import { startKeys } from '../elements/keys.ts'
+import { startClock } from '../elements/moments.tsx'
+import { startRouter } from '../router.ts'
+import { Shell } from './shell/shell.tsx'
+import { live, startLive } from './state/live.ts'
+import { preferences, startPreferences } from './state/preferences.ts'
+import { signIn } from './state/session.ts'
+
+startPreferences()
+startRouter()
+startKeys(() => preferences.value.letterKeys)
+startClock(() => live.value.state === 'reconnecting')
+
+await signIn()
+startLive()
+render(<Shell />, document.body)

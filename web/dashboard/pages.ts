@@ -1,0 +1,42 @@
+/** The pages of the dashboard: the pattern of each address, and the part of the program that draws it. */
+import type { ComponentType } from 'preact'
+import { matchPath } from '../match-path.ts'
+import { Overview } from './overview/overview-page.tsx'
+
+/** The values of the `:name` parts of the address. */
+export type PageProps = { readonly params: Readonly<Record<string, string>> }
+type Page = ComponentType<PageProps>
+
+export interface PageRoute {
+  readonly pattern: string
+  /** The place of the navigation that the page belongs to. */
+  readonly place: PlaceName
+  readonly load: () => Promise<Page>
+}
+
+export type PlaceName =
+  | 'overview'
+  | 'runs'
+  | 'pulls'
+  | 'tickets'
+  | 'fleet'
+  | 'costs'
+  | 'memories'
+  | 'settings'
+  | 'connect'
+
+/** The overview is part of the first load; all others are loaded when they are asked for. */
+export const PAGES: readonly PageRoute[] = [{ pattern: '/', place: 'overview', load: async () => Overview }]
+
+export interface FoundPage {
+  readonly route: PageRoute
+  readonly params: Readonly<Record<string, string>>
+}
+
+export function findPage(path: string): FoundPage | undefined {
+  for (const route of PAGES) {
+    const params = matchPath(route.pattern, path)
+    if (params !== undefined) return { route, params }
+  }
+  return undefined
+}

@@ -1,0 +1,6 @@
+/** The page of settings. */
+import { PageHead } from '../../elements/page-head.tsx'
+
+export function SettingsPage() {
+  return <PageHead title="Settings" />
+}

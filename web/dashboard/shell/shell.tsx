@@ -1,0 +1,80 @@
+/** The frame of every page: navigation, the state of the connection, the page itself, dialogs and toasts. */
+import { useSignal } from '@preact/signals'
+import type { ComponentType } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { useActs } from '../../elements/acts.ts'
+import { Dialogs } from '../../elements/dialog.tsx'
+import { PageHead } from '../../elements/page-head.tsx'
+import { Failure, Skeleton } from '../../elements/placeholder.tsx'
+import { Toasts } from '../../elements/toast.tsx'
+import { address, navigate } from '../../router.ts'
+import { findPage, type PageProps } from '../pages.ts'
+import { live } from '../state/live.ts'
+import { Navigation } from './navigation.tsx'
+import { PLACES } from './places.ts'
+import { SignedOut } from './signed-out.tsx'
+import { StaleBanner } from './stale-banner.tsx'
+import { useTitle } from './title.ts'
+
+export function Shell() {
+  useActs(
+    PLACES.map(({ name, title, to, keys }) => ({
+      id: `go ${name}`,
+      title,
+      group: 'Go to',
+      keys,
+      act: () => navigate(to),
+    })),
+  )
+  useTitle()
+  if (live.value.state === 'signed-out') return <SignedOut />
+  return (
+    <div class="shell">
+      <Navigation />
+      <main class="main" id="main">
+        <StaleBanner />
+        <CurrentPage />
+      </main>
+      <Dialogs />
+      <Toasts />
+    </div>
+  )
+}
+
+function CurrentPage() {
+  const { path } = address.value
+  const found = findPage(path)
+  const pattern = found?.route.pattern
+  const page = useSignal<{ readonly pattern: string; readonly Page: ComponentType<PageProps> } | undefined>(
+    undefined,
+  )
+  const error = useSignal<unknown>(undefined)
+  const load = () => {
+    error.value = undefined
+    found?.route.load().then(
+      (Page) => {
+        page.value = { pattern: found.route.pattern, Page }
+      },
+      (failure: unknown) => {
+        error.value = failure
+      },
+    )
+  }
+  useEffect(load, [pattern])
+  if (found === undefined) return <NoPage path={path} />
+  if (error.value !== undefined) return <Failure error={error.value} retry={load} />
+  if (page.value?.pattern !== pattern || page.value === undefined) return <Skeleton rows={6} />
+  const { Page } = page.value
+  return <Page key={path} params={found.params} />
+}
+
+function NoPage({ path }: { readonly path: string }) {
+  return (
+    <>
+      <PageHead title="No such page" />
+      <p>
+        Nothing is at <code>{path}</code>. <a href="/">Go to the overview</a>
+      </p>
+    </>
+  )
+}

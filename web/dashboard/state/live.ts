@@ -1,0 +1,160 @@
+/**
+ * The page's one dashboard socket: connecting, live, reconnecting, or signed out.
+ *
+ * Frames are applied once for each frame of the screen. A page that was asleep dials again, because its socket may be
+ * dead without knowing it.
+ */
+import { signal } from '@preact/signals'
+import { DashboardFeed } from '../../../client/dashboard-feed.ts'
+import type { DashboardFrame } from '../../../protocol/dashboard.ts'
+import type { RunEvent } from '../../../protocol/run.ts'
+import { connection, host } from './host.ts'
+import { addRuns, applyFrames, attention, health } from './records.ts'
+
+export type LiveState =
+  | { readonly state: 'connecting' }
+  | { readonly state: 'live' }
+  /** `since`: the last moment at which the page was up to date; `nextTryAt`: absent during an attempt. */
+  | {
+      readonly state: 'reconnecting'
+      readonly since: number
+      readonly reason: string
+      readonly nextTryAt?: number
+    }
+  | { readonly state: 'signed-out' }
+
+export const live = signal<LiveState>({ state: 'connecting' })
+
+/** Called with each frame that the page did not apply itself: events of runs and subscriptions. */
+type FrameListener = (frame: DashboardFrame) => void
+
+const FIRST_RETRY_MS = 1_000
+/** A timer that comes so late shows that the machine was asleep. */
+const SLEEP_MS = 15_000
+const WATCH_MS = 5_000
+const UNAUTHORIZED = 401
+/** Without a subscription the host would send the events of all runs. No run has this id. */
+const NO_RUN = 'none'
+
+let feed: DashboardFeed | undefined
+const listeners = new Set<FrameListener>()
+const subscriptions = new Map<string, number>()
+let waiting: DashboardFrame[] = []
+
+/** Receives the events of a run, and the answer to its subscription, until the returned function is called. */
+export function watchRun(runId: string, onFrame: FrameListener): () => void {
+  const listener: FrameListener = (frame) => {
+    if (runOf(frame) === runId) onFrame(frame)
+  }
+  listeners.add(listener)
+  const count = (subscriptions.get(runId) ?? 0) + 1
+  subscriptions.set(runId, count)
+  if (count === 1) feed?.subscribe(runId)
+  return () => {
+    listeners.delete(listener)
+    const left = (subscriptions.get(runId) ?? 1) - 1
+    if (left > 0) subscriptions.set(runId, left)
+    else {
+      subscriptions.delete(runId)
+      feed?.unsubscribe(runId)
+    }
+  }
+}
+
+const runOf = (frame: DashboardFrame): string | undefined =>
+  frame.type === 'run-event'
+    ? (frame.event as RunEvent).runId
+    : frame.type === 'subscribed'
+      ? frame.runId
+      : frame.type === 'run-updated'
+        ? frame.run.id
+        : undefined
+
+/** Receives every frame, such as the steps of a provisioning. */
+export function watchFrames(onFrame: FrameListener): () => void {
+  listeners.add(onFrame)
+  return () => void listeners.delete(onFrame)
+}
+
+/** Dials now instead of after the pause. */
+export function tryNow(): void {
+  if (feed === undefined) openFeed()
+  else feed.redial()
+}
+
+export function startLive(): void {
+  openFeed()
+  let last = Date.now()
+  setInterval(() => {
+    const present = Date.now()
+    if (present - last > SLEEP_MS) feed?.redial()
+    last = present
+  }, WATCH_MS)
+}
+
+function openFeed(): void {
+  feed = new DashboardFeed(connection, {
+    onFrame: receive,
+    onLive,
+    onLost: (reason) => {
+      live.value = { state: 'reconnecting', since: Date.now(), reason }
+      void checkSession()
+    },
+    onWait: (ms) => {
+      if (live.value.state === 'reconnecting') live.value = { ...live.value, nextTryAt: Date.now() + ms }
+    },
+    onEnd: (error) => {
+      feed = undefined
+      if (live.value.state === 'connecting')
+        live.value = { state: 'reconnecting', since: Date.now(), reason: error.message }
+      void checkSession().then(() => {
+        if (live.value.state !== 'signed-out') setTimeout(openFeed, FIRST_RETRY_MS)
+      })
+    },
+  })
+  feed.subscribe(NO_RUN)
+  for (const runId of subscriptions.keys()) feed.subscribe(runId)
+}
+
+function onLive(): void {
+  live.value = { state: 'live' }
+  // A hello has neither.
+  host.readAttention().then(({ items }) => {
+    attention.value = items
+  }, ignore)
+  host.health().then((answer) => {
+    health.value = answer
+  }, ignore)
+}
+
+/** The socket's end says what is wrong; a request beside it does not need to. */
+const ignore = (): void => {}
+
+/** A browser does not say why a socket was refused, so a request asks. */
+async function checkSession(): Promise<void> {
+  const response = await fetch('/api/health').catch(() => undefined)
+  if (response?.status === UNAUTHORIZED) live.value = { state: 'signed-out' }
+}
+
+function receive(frame: DashboardFrame): void {
+  if (waiting.length === 0) afterPaint(applyWaiting)
+  waiting.push(frame)
+}
+
+/** A hidden page paints nothing, and still has to apply what comes. */
+function afterPaint(apply: () => void): void {
+  if (document.hidden) setTimeout(apply)
+  else requestAnimationFrame(apply)
+}
+
+function applyWaiting(): void {
+  const frames = waiting
+  waiting = []
+  applyFrames(frames)
+  for (const frame of frames) for (const listener of [...listeners]) listener(frame)
+}
+
+/** Reads a run that the hello did not contain. */
+export async function loadRun(id: string): Promise<void> {
+  addRuns([await host.readRun({ id })], { areNewer: true })
+}

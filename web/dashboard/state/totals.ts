@@ -1,0 +1,84 @@
+/**
+ * The one reducer of all totals: every count of the pages comes from here, so that two pages never disagree.
+ *
+ * Everything is derived from the records; nothing is counted along the way.
+ */
+import { hasEnded } from '../../../client/run-events.ts'
+import type { AttentionItem } from '../../../protocol/attention.ts'
+import type { Run, RunStatus } from '../../../protocol/run.ts'
+import type { WorkerView } from '../../../protocol/worker.ts'
+import { dayOf } from '../../text/times.ts'
+
+export interface Totals {
+  /** Unfinished runs by status. */
+  readonly queued: number
+  readonly preparing: number
+  readonly running: number
+  readonly finalizing: number
+  /** Preparing, running or finalizing. */
+  readonly inProgress: number
+  /** Runs that ended on this local day. */
+  readonly completedToday: number
+  readonly failedToday: number
+  readonly cancelledToday: number
+  readonly finishedToday: number
+  readonly openPulls: number
+  readonly needsYou: number
+  readonly slots: number
+  readonly takenSlots: number
+}
+
+export interface TotalsSource {
+  readonly runs: Iterable<Run>
+  readonly workers: readonly WorkerView[]
+  readonly attention: readonly AttentionItem[]
+  readonly now: number
+}
+
+export function totalsOf({ runs, workers, attention, now }: TotalsSource): Totals {
+  const today = dayOf(new Date(now))
+  const unfinished = new Map<RunStatus, number>()
+  const ended = new Map<RunStatus, number>()
+  let openPulls = 0
+  for (const run of runs) {
+    if (!hasEnded(run)) count(unfinished, run.status)
+    else if (run.finishedAt !== undefined && dayOf(new Date(run.finishedAt)) === today)
+      count(ended, run.status)
+    if (run.prState === 'open' || run.prState === 'draft') openPulls += 1
+  }
+  const [preparing, running, finalizing] = IN_PROGRESS.map((status) => unfinished.get(status) ?? 0) as [
+    number,
+    number,
+    number,
+  ]
+  const [completedToday, failedToday, cancelledToday] = ENDED.map((status) => ended.get(status) ?? 0) as [
+    number,
+    number,
+    number,
+  ]
+  return {
+    queued: unfinished.get('queued') ?? 0,
+    preparing,
+    running,
+    finalizing,
+    inProgress: preparing + running + finalizing,
+    completedToday,
+    failedToday,
+    cancelledToday,
+    finishedToday: completedToday + failedToday + cancelledToday,
+    openPulls,
+    needsYou: attention.length,
+    slots: sum(workers, (worker) => worker.capabilities?.maxConcurrency ?? 0),
+    takenSlots: sum(workers, ({ activeRuns }) => activeRuns),
+  }
+}
+
+const IN_PROGRESS = ['preparing', 'running', 'finalizing'] as const
+const ENDED = ['completed', 'failed', 'cancelled'] as const
+
+function count(counts: Map<RunStatus, number>, status: RunStatus): void {
+  counts.set(status, (counts.get(status) ?? 0) + 1)
+}
+
+const sum = <T>(items: readonly T[], figure: (item: T) => number): number =>
+  items.reduce((total, item) => total + figure(item), 0)

@@ -1,0 +1,6 @@
+/** The page of ticket. */
+import { PageHead } from '../../elements/page-head.tsx'
+
+export function TicketPage() {
+  return <PageHead title="Ticket" />
+}

@@ -1,0 +1,71 @@
+/** Buttons. One that is not available can still be focused, and says its reason. */
+
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useId } from 'preact/hooks'
+
+export type ButtonKind = 'plain' | 'primary' | 'plain-quiet' | 'destructive' | 'link'
+
+export interface ButtonProps {
+  readonly kind?: ButtonKind
+  /** The button is busy, and cannot be pressed again, until a returned promise has settled. */
+  readonly act: () => void | Promise<void>
+  /** Why the act is not available now; it is read out and shown as the tooltip. */
+  readonly unavailable?: string | undefined
+  /** The words while the act goes on, such as `Retrying`. */
+  readonly busyWord?: string
+  /** For a toggle. */
+  readonly pressed?: boolean
+  /** For a button without words. */
+  readonly label?: string
+  readonly small?: boolean
+  readonly autoFocus?: boolean
+  readonly children: ComponentChildren
+}
+
+export function Button(props: ButtonProps) {
+  const { kind = 'plain', act, unavailable, busyWord, pressed, label, small = false } = props
+  const reasonId = useId()
+  const isBusy = useSignal(false)
+  const isUnavailable = unavailable !== undefined
+
+  async function press(): Promise<void> {
+    if (isUnavailable || isBusy.value) return
+    isBusy.value = true
+    try {
+      await act()
+    } finally {
+      isBusy.value = false
+    }
+  }
+
+  return (
+    <>
+      <button
+        type="button"
+        class={`button ${kind === 'plain' ? '' : kind}${small ? ' small' : ''}`}
+        aria-disabled={isUnavailable ? 'true' : undefined}
+        aria-describedby={isUnavailable ? reasonId : undefined}
+        aria-pressed={pressed}
+        aria-label={label}
+        aria-busy={isBusy.value ? 'true' : undefined}
+        title={unavailable ?? label}
+        autofocus={props.autoFocus}
+        onClick={() => void press()}
+      >
+        {isBusy.value && busyWord !== undefined ? (
+          <>
+            <span class="busy-ring" aria-hidden="true" /> {busyWord}
+          </>
+        ) : (
+          props.children
+        )}
+      </button>
+      {isUnavailable && (
+        <span id={reasonId} class="visually-hidden">
+          {unavailable}
+        </span>
+      )}
+    </>
+  )
+}

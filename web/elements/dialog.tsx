@@ -1,0 +1,114 @@
+/**
+ * Modal dialogs: questions before acts that destroy, and forms.
+ *
+ * A dialog is shown by a call and returns what the person chose. The focus goes back to where it was. Escape and a
+ * click beside the dialog keep everything as it is.
+ */
+
+import { signal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { Button } from './button.tsx'
+
+interface ShownDialog {
+  readonly content: (close: () => void) => ComponentChildren
+  readonly isWide: boolean
+  readonly onClose: () => void
+}
+
+const shown = signal<readonly ShownDialog[]>([])
+
+export interface DialogOptions {
+  readonly wide?: boolean
+}
+
+/** Resolves when the dialog has closed. The content closes itself with its argument. */
+export function showDialog(
+  content: (close: () => void) => ComponentChildren,
+  { wide = false }: DialogOptions = {},
+): Promise<void> {
+  return new Promise((resolve) => {
+    const dialog: ShownDialog = {
+      content,
+      isWide: wide,
+      onClose: () => {
+        shown.value = shown.value.filter((open) => open !== dialog)
+        resolve()
+      },
+    }
+    shown.value = [...shown.value, dialog]
+  })
+}
+
+export interface DestructiveQuestion {
+  /** The question with the name: `Revoke kestrel-01?` */
+  readonly title: string
+  /** The loss, in numbers. */
+  readonly loses: ComponentChildren
+  /** The safe button: `Keep worker`. */
+  readonly keep: string
+  /** The verb and the noun: `Revoke worker`. */
+  readonly act: string
+}
+
+/** Whether the person chose the destructive act. */
+export async function askBefore({ title, loses, keep, act }: DestructiveQuestion): Promise<boolean> {
+  let isAgreed = false
+  await showDialog((close) => (
+    <>
+      <h2>{title}</h2>
+      <div class="quiet">{loses}</div>
+      <div class="dialog-acts">
+        <Button act={close} autoFocus>
+          {keep}
+        </Button>
+        <Button
+          kind="destructive"
+          act={() => {
+            isAgreed = true
+            close()
+          }}
+        >
+          {act}
+        </Button>
+      </div>
+    </>
+  ))
+  return isAgreed
+}
+
+/** Stands once in the page. */
+export function Dialogs() {
+  return (
+    <>
+      {shown.value.map((dialog, at) => (
+        <DialogFrame key={at} {...dialog} />
+      ))}
+    </>
+  )
+}
+
+function DialogFrame({ content, isWide, onClose }: ShownDialog) {
+  const element = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const opener = document.activeElement
+    element.current?.showModal()
+    return () => {
+      if (opener instanceof HTMLElement && opener.isConnected) opener.focus()
+    }
+  }, [])
+  const close = () => element.current?.close()
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape does the same by the browser
+    <dialog
+      ref={element}
+      class={isWide ? 'wide' : ''}
+      onClose={onClose}
+      onClick={(event) => {
+        if (event.target === element.current) close()
+      }}
+    >
+      {content(close)}
+    </dialog>
+  )
+}

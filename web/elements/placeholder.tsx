@@ -1,0 +1,62 @@
+/** Stands where there is nothing to show: an empty state that explains, a skeleton while data is on its way. */
+
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { Button } from './button.tsx'
+
+/** Sooner, a skeleton would only flicker. */
+const SKELETON_AFTER_MS = 200
+
+export interface EmptyProps {
+  /** The missing thing. */
+  readonly title: string
+  /** The place of the search, its time, and what follows. */
+  readonly children?: ComponentChildren
+  readonly button?: ComponentChildren
+}
+
+export function Empty({ title, children, button }: EmptyProps) {
+  return (
+    <div class="card empty">
+      <strong>{title}</strong>
+      {children !== undefined && <p>{children}</p>}
+      {button}
+    </div>
+  )
+}
+
+const WIDTHS = [50, 190, 120, 60] as const
+
+export function Skeleton({ rows = 3 }: { readonly rows?: number }) {
+  const isLate = useSignal(false)
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      isLate.value = true
+    }, SKELETON_AFTER_MS)
+    return () => clearTimeout(timer)
+  }, [])
+  return (
+    <div class={isLate.value ? 'card' : ''} aria-busy="true" aria-label="Loading">
+      {isLate.value &&
+        Array.from({ length: rows }, (_, row) => (
+          <div class="skeleton-row" key={row}>
+            {WIDTHS.map((width) => (
+              <svg key={width} class="skeleton-bar" width={width} height="8" aria-hidden="true" />
+            ))}
+          </div>
+        ))}
+    </div>
+  )
+}
+
+/** Says what went wrong with a request, and a button that sends it again. */
+export function Failure({ error, retry }: { readonly error: unknown; readonly retry?: () => void }) {
+  return (
+    <div class="card empty" role="alert">
+      <strong>This could not be loaded</strong>
+      <p>{error instanceof Error ? error.message : String(error)}</p>
+      {retry !== undefined && <Button act={retry}>Try again</Button>}
+    </div>
+  )
+}

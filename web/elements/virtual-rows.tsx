@@ -1,0 +1,80 @@
+/**
+ * A long list of which only the rows in view are in the document.
+ *
+ * The rows scroll with the element that `scroller` finds, or with the window. Heights are measured where rows differ.
+ */
+
+import { useSignal } from '@preact/signals'
+import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from '@tanstack/virtual-core'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
+
+export interface VirtualRowsProps {
+  readonly count: number
+  /** The usual height of a row in pixels. */
+  readonly height: number
+  readonly keyOf: (row: number) => string | number
+  readonly row: (row: number) => ComponentChildren
+  readonly label: string
+  readonly class?: string
+}
+
+/** Rows above and below the view. */
+const OVERSCAN = 12
+
+export function VirtualRows({ count, height, keyOf, row, label, class: className = '' }: VirtualRowsProps) {
+  const scroller = useRef<HTMLDivElement>(null)
+  const version = useSignal(0)
+  const virtualizer = useMemo(
+    () =>
+      new Virtualizer<HTMLDivElement, HTMLDivElement>({
+        count,
+        estimateSize: () => height,
+        getScrollElement: () => scroller.current,
+        getItemKey: keyOf,
+        overscan: OVERSCAN,
+        observeElementRect,
+        observeElementOffset,
+        scrollToFn: elementScroll,
+        onChange: () => {
+          version.value += 1
+        },
+      }),
+    [],
+  )
+  virtualizer.setOptions({
+    ...virtualizer.options,
+    count,
+    estimateSize: () => height,
+    getItemKey: keyOf,
+  })
+  useEffect(() => virtualizer._didMount(), [])
+  useLayoutEffect(() => virtualizer._willUpdate())
+  void version.value
+  const total = virtualizer.getTotalSize()
+  return (
+    <div
+      ref={scroller}
+      class={`virtual ${className}`}
+      role="table"
+      aria-rowcount={count}
+      aria-label={label}
+      tabIndex={0}
+    >
+      <div class="virtual-space" ref={(space) => space?.style.setProperty('height', `${total}px`)}>
+        {virtualizer.getVirtualItems().map((item) => (
+          <div
+            key={item.key}
+            class="virtual-row"
+            role="row"
+            aria-rowindex={item.index + 1}
+            data-index={item.index}
+            ref={(element) => element?.style.setProperty('transform', `translateY(${item.start}px)`)}
+          >
+            {row(item.index)}
+          </div>
+        ))}
+      </div>
+    </div>
+  )
+}

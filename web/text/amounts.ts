@@ -1,0 +1,54 @@
+/** Counts, money, tokens, sizes and shares as the pages write them. */
+import type { CostTotals } from '../../protocol/cost.ts'
+
+const MINUS = '−'
+
+/** `1,284`. */
+export const formatCount = (count: number): string => count.toLocaleString('en-US').replace('-', MINUS)
+
+/** `1 run`, `2 runs`. */
+export const countOf = (count: number, noun: string, plural = `${noun}s`): string =>
+  `${formatCount(count)} ${count === 1 ? noun : plural}`
+
+/** `$1.84`; four digits below one cent; `~` before an estimate; unknown is `–`. */
+export function formatMoney(cost: Pick<CostTotals, 'costUsd' | 'estimated'> | undefined): string {
+  if (cost?.costUsd === undefined) return '–'
+  return `${cost.estimated ? '~' : ''}${formatUsd(cost.costUsd)}`
+}
+
+export function formatUsd(usd: number): string {
+  const digits = usd !== 0 && Math.abs(usd) < 0.01 ? 4 : 2
+  const text = Math.abs(usd).toLocaleString('en-US', {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  })
+  return `${usd < 0 ? MINUS : ''}$${text}`
+}
+
+/** `812`, `38.4 k`, `1.21 M`. */
+export function formatTokens(count: number): string {
+  if (count < 1_000) return String(count)
+  if (count < 999_500) return `${threeDigits(count / 1e3)} k`
+  return count < 999.5e6 ? `${threeDigits(count / 1e6)} M` : `${threeDigits(count / 1e9)} G`
+}
+
+const SIZE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB'] as const
+
+/** `412 kB`, `1.3 MB`: decimal. */
+export function formatSize(bytes: number): string {
+  let unit = 0
+  let amount = bytes
+  while (amount >= 999.5 && unit < SIZE_UNITS.length - 1) {
+    amount /= 1_000
+    unit += 1
+  }
+  return `${unit === 0 ? Math.round(amount) : twoDigits(amount)} ${SIZE_UNITS[unit]}`
+}
+
+/** `86%`. */
+export const formatShare = (share: number): string => `${Math.round(100 * share)}%`
+
+const threeDigits = (amount: number): string =>
+  amount >= 99.95 ? String(Math.round(amount)) : amount >= 9.995 ? amount.toFixed(1) : amount.toFixed(2)
+const twoDigits = (amount: number): string =>
+  amount >= 9.95 ? String(Math.round(amount)) : amount.toFixed(1).replace(/\.0$/, '')

@@ -1,0 +1,68 @@
+/**
+ * Durations, instants and ages as the pages write them: two units at most, local time with 24 hours.
+ *
+ * The present is an argument, so that everything on a page shows the same one.
+ */
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+const WEEK = 7 * DAY
+
+/** `22 s`, `4 m 55 s`, `1 h 09 m`, `6 d 4 h`; unknown is `–`. */
+export function formatDuration(ms: number | undefined): string {
+  if (ms === undefined || Number.isNaN(ms)) return '–'
+  const whole = Math.max(0, ms)
+  if (whole < MINUTE) return `${Math.floor(whole / SECOND)} s`
+  if (whole < HOUR) return `${Math.floor(whole / MINUTE)} m ${twoDigits(Math.floor(whole / SECOND) % 60)} s`
+  if (whole < DAY) return `${Math.floor(whole / HOUR)} h ${twoDigits(Math.floor(whole / MINUTE) % 60)} m`
+  return `${Math.floor(whole / DAY)} d ${Math.floor(whole / HOUR) % 24} h`
+}
+
+/** A single unit, for columns of what happened: `22 s`, `18 m`, `1 h 09 m`, `6 d`. */
+export function formatShortAge(ms: number | undefined): string {
+  if (ms === undefined || Number.isNaN(ms)) return '–'
+  const whole = Math.max(0, ms)
+  if (whole < MINUTE) return `${Math.floor(whole / SECOND)} s`
+  if (whole < HOUR) return `${Math.floor(whole / MINUTE)} m`
+  if (whole < DAY) return formatDuration(whole)
+  return `${Math.floor(whole / DAY)} d`
+}
+
+/** Milliseconds since an instant of the API; unknown stays unknown. */
+export const ageOf = (instant: string | undefined, now: number): number | undefined =>
+  instant === undefined ? undefined : now - Date.parse(instant)
+
+/** `14:07` today, `Fri 14:07` in the last six days, `9 Nov` before that. */
+export function formatInstant(instant: string | number, now: number): string {
+  const at = new Date(instant)
+  if (Number.isNaN(at.getTime())) return '–'
+  if (dayOf(at) === dayOf(new Date(now))) return clockOf(at)
+  const age = now - at.getTime()
+  if (Math.abs(age) < WEEK - DAY)
+    return `${at.toLocaleDateString('en-GB', { weekday: 'short' })} ${clockOf(at)}`
+  const isThisYear = at.getFullYear() === new Date(now).getFullYear()
+  return at.toLocaleDateString('en-GB', {
+    day: 'numeric',
+    month: 'short',
+    ...(isThisYear ? {} : { year: 'numeric' }),
+  })
+}
+
+/** `14:07:32`, as in logs. */
+export function formatClock(instant: string | number): string {
+  const at = new Date(instant)
+  return `${clockOf(at)}:${twoDigits(at.getSeconds())}`
+}
+
+/** The full time with its zone, for tooltips. */
+export const formatFullTime = (instant: string | number): string =>
+  new Date(instant).toLocaleString('en-GB', { dateStyle: 'full', timeStyle: 'long' })
+
+/** The local day of an instant, like `2026-11-22`. */
+export const dayOf = (at: Date): string =>
+  `${at.getFullYear()}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())}`
+
+const clockOf = (at: Date): string => `${twoDigits(at.getHours())}:${twoDigits(at.getMinutes())}`
+const twoDigits = (value: number): string => String(value).padStart(2, '0')
