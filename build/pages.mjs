@@ -10,7 +10,8 @@ import { root } from './bundle.mjs'
 
 export const DASHBOARD = 'web/dashboard'
 /** Files that are served as they are. */
-const PLAIN_FILES = ['icon.svg', 'manifest.webmanifest']
+const PLAIN_FILES = ['icon.svg', 'icon-192.png', 'icon-512.png', 'manifest.webmanifest']
+const SERVICE_WORKER = 'web/service-worker/service-worker.ts'
 
 /**
  * The files of the dashboard, by their path below the folder that is served, and the sources that they are made of.
@@ -40,18 +41,54 @@ export async function bundleDashboard() {
   const files = outputFiles.map(({ path, contents }) => ({ name: `assets/${basename(path)}`, contents }))
   const nameOf = (pattern) => files.find(({ name }) => pattern.test(name)).name
   const page = read('index.html')
+    .toString()
     .replace('STYLESHEET', `/${nameOf(/^assets\/style-.*\.css$/)}`)
     .replace('SCRIPT', `/${nameOf(/^assets\/app-.*\.js$/)}`)
+  const first = firstLoad(metafile)
+  const worker = await bundle({
+    absWorkingDir: root,
+    entryPoints: [SERVICE_WORKER],
+    bundle: true,
+    minify: true,
+    format: 'iife',
+    target: 'es2022',
+    define: { SHELL_FILES: JSON.stringify(['/index.html', ...first.map((name) => `/${name}`)]) },
+    logLevel: 'warning',
+    write: false,
+  })
   const plain = PLAIN_FILES.map((name) => ({ name, contents: read(name) }))
   return {
-    files: [...files, ...plain, { name: 'index.html', contents: page }],
+    files: [
+      ...files,
+      ...plain,
+      { name: 'index.html', contents: page },
+      { name: 'service-worker.js', contents: worker.outputFiles[0].contents },
+    ],
     metafile,
     sources: [
       ...Object.keys(metafile.inputs),
       ...['index.html', ...PLAIN_FILES].map((name) => `${DASHBOARD}/${name}`),
+      SERVICE_WORKER,
       'build/pages.mjs',
     ],
   }
 }
 
-const read = (name) => readFileSync(join(root, DASHBOARD, name), 'utf8')
+const read = (name) => readFileSync(join(root, DASHBOARD, name))
+
+/**
+ * The scripts and the stylesheet that the page needs before it can draw: the entries and what they import at once.
+ *
+ * @param metafile of the bundle of the dashboard
+ */
+export function firstLoad({ outputs }) {
+  const names = new Set()
+  const add = (path) => {
+    if (names.has(path)) return
+    names.add(path)
+    for (const { path: imported, kind } of outputs[path].imports) if (kind !== 'dynamic-import') add(imported)
+  }
+  for (const [path, { entryPoint }] of Object.entries(outputs))
+    if (entryPoint === `${DASHBOARD}/main.tsx` || entryPoint === `${DASHBOARD}/dashboard.css`) add(path)
+  return [...names].map((path) => `assets/${basename(path)}`)
+}

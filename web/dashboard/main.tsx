@@ -3,6 +3,7 @@ import { render } from 'preact'
 import { startKeys } from '../elements/keys.ts'
 import { startClock } from '../elements/moments.tsx'
 import { startRouter } from '../router.ts'
+import { startApp } from './shell/app.ts'
 import { Shell } from './shell/shell.tsx'
 import { live, startLive } from './state/live.ts'
 import { preferences, startPreferences } from './state/preferences.ts'
@@ -15,4 +16,5 @@ startClock(() => live.value.state === 'reconnecting')
 
 await signIn()
 startLive()
+startApp()
 render(<Shell />, document.body)

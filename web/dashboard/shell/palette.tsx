@@ -11,6 +11,7 @@ import { showError } from '../../elements/toast.tsx'
 import { navigate } from '../../router.ts'
 import { runAddress, ticketAddress } from '../addresses.ts'
 import { runs, tickets } from '../state/records.ts'
+import { Keys } from './key-help.tsx'
 import { matchWords } from './match-words.ts'
 
 const FOUND_MAX = 8
@@ -124,7 +125,11 @@ function PaletteRow({ entry: { act, ranges }, id, isChosen, isFirstOfGroup, star
       >
         <span class="ellipsis">{markedText(act.title, ranges)}</span>
         {act.unavailable !== undefined && <span class="faint ellipsis">{act.unavailable}</span>}
-        {act.keys !== undefined && <kbd>{act.keys}</kbd>}
+        {act.keys !== undefined && (
+          <span class="keys">
+            <Keys keys={act.keys} />
+          </span>
+        )}
       </div>
     </>
   )

@@ -10,22 +10,35 @@ import { Toasts } from '../../elements/toast.tsx'
 import { address, navigate } from '../../router.ts'
 import { findPage, type PageProps } from '../pages.ts'
 import { live } from '../state/live.ts'
+import { showKeys } from './key-help.tsx'
 import { Navigation } from './navigation.tsx'
+import { openPalette } from './palette.tsx'
 import { PLACES } from './places.ts'
 import { SignedOut } from './signed-out.tsx'
 import { StaleBanner } from './stale-banner.tsx'
 import { useTitle } from './title.ts'
 
+const PAGE = 'This page'
+
 export function Shell() {
-  useActs(
-    PLACES.map(({ name, title, to, keys }) => ({
+  useActs([
+    ...PLACES.map(({ name, title, to, keys }) => ({
       id: `go ${name}`,
       title,
       group: 'Go to',
       keys,
       act: () => navigate(to),
     })),
-  )
+    {
+      id: 'palette',
+      title: 'Search or act',
+      group: PAGE,
+      keys: 'Ctrl k',
+      evenInFields: true,
+      act: openPalette,
+    },
+    { id: 'keys', title: 'Show the keys of this page', group: PAGE, keys: '?', act: showKeys },
+  ])
   useTitle()
   if (live.value.state === 'signed-out') return <SignedOut />
   return (
