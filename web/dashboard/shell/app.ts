@@ -21,7 +21,7 @@ export async function allowNotifications(): Promise<boolean> {
   return (await Notification.requestPermission()) === 'granted'
 }
 
-/** What needed a person before the page was hidden is no news. */
+/** Only what comes while the page is hidden is news. */
 function startNotifications(): void {
   let known: ReadonlySet<string> | undefined
   effect(() => {
