@@ -4,20 +4,20 @@
  * A secret is never an argument, because other users of the machine can read arguments. The host checks a credential
  * with its provider and keeps it only when it works.
  */
-import { HostRefusal, withoutControls } from '../../client/errors.ts'
-import { quoteWord } from '../../core/quote-word.ts'
-import { describePower } from '../../core/settings/powerful-keys.ts'
-import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
-import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { withoutControls } from '../../client/errors.ts'
 import {
   type CredentialRequestField,
-  kindOfSetting,
+  formatSetting,
+  keysToConfirm,
   patchOf,
   readSetting,
-  splitKey,
-} from '../client/setting-keys.ts'
+} from '../../client/settings.ts'
+import { quoteWord } from '../../core/quote-word.ts'
+import { describePower } from '../../protocol/powerful-keys.ts'
+import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import { kindOfSetting, splitKey } from '../client/setting-keys.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { formatSetting } from './config.ts'
 
 interface ConfigChangeOptions extends ClientOptions {
   readonly confirm?: string | undefined
@@ -114,12 +114,6 @@ function namesExactly(text: string | undefined, keys: readonly string[]): boolea
 
 const dataDirOption = ({ dataDir }: ClientOptions): string =>
   dataDir === undefined ? '' : ` --data-dir ${quoteWord(dataDir)}`
-
-function keysToConfirm(error: unknown): string[] | undefined {
-  if (!(error instanceof HostRefusal) || error.status !== 409) return undefined
-  const keys: unknown = Reflect.get(Object(error.body), 'confirm')
-  return Array.isArray(keys) ? keys.map(String) : undefined
-}
 
 /** JSON where the text is JSON, and otherwise the text itself. */
 function parseValue(text: string): unknown {

@@ -1,6 +1,7 @@
 /** `switchyard config get`: the settings in force, all of them, a section, or one. */
+import { formatSetting, listSettings, readSetting } from '../../client/settings.ts'
 import type { CommandContext } from '../client/run-command.ts'
-import { listSettings, readSetting, splitKey } from '../client/setting-keys.ts'
+import { splitKey } from '../client/setting-keys.ts'
 import { EXIT, ExitError } from '../exit.ts'
 
 export async function get({ client, output }: CommandContext, key?: string): Promise<void> {
@@ -24,7 +25,3 @@ export async function get({ client, output }: CommandContext, key?: string): Pro
     empty: `${key ?? 'The configuration'} holds no setting.`,
   })
 }
-
-/** A text as it is, everything else as JSON, so that `config set` reads what `config get` printed. */
-export const formatSetting = (value: unknown): string =>
-  typeof value === 'string' ? value : JSON.stringify(value)

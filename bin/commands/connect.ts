@@ -1,6 +1,7 @@
 /** `switchyard connect`: connects an account, waits for the person to confirm it, and lists what is connected. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { AGENTS } from '../../protocol/agents/registry.ts'
+import { connectionsOf } from '../../client/connections.ts'
+import { KEY_SETTINGS } from '../../client/settings.ts'
 import type { ConnectPollResponse, ConnectProvider, ConnectResponse } from '../../protocol/connect.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { whileWatching } from '../client/watching.ts'
@@ -8,36 +9,14 @@ import { EXIT, ExitError } from '../exit.ts'
 import { formatAge } from '../output/times.ts'
 import { openAddress } from './run-files.ts'
 
-interface Connection {
-  readonly provider: string
-  readonly state: string
-  readonly account: string
-}
-
 export async function listConnections({ client, output }: CommandContext): Promise<undefined> {
   const [config, tracker, storage] = await Promise.all([
     client.readConfig(),
     client.readTrackerStatus(),
     client.readStorage(),
   ])
-  const stateOf = (isConnected: boolean) => (isConnected ? 'connected' : 'not connected')
-  const { codehost, agent } = config
-  const records: Connection[] = [
-    { provider: 'tracker', state: tracker.state, account: config.tracker.driver },
-    {
-      provider: 'codehost',
-      state: codehost.driver === 'local' ? 'local' : stateOf((codehost.token ?? '') !== ''),
-      account: codehost.driver,
-    },
-    { provider: 'storage', state: stateOf(storage.ready), account: storage.account ?? '-' },
-    ...Object.values(AGENTS).map(({ provider, productName, credentials }) => ({
-      provider,
-      state: stateOf(credentials.some(({ field }) => (agent[field] ?? '') !== '')),
-      account: productName,
-    })),
-  ]
   output.list({
-    records,
+    records: connectionsOf({ config, tracker, storage }),
     id: ({ provider }) => provider,
     columns: [
       { heading: 'PROVIDER', cell: ({ provider }) => provider },
@@ -65,21 +44,12 @@ export async function connect(
   const { tracker, codehost } = await context.client.readConfig()
   const drivers: Readonly<Record<string, string>> = { tracker: tracker.driver, codehost: codehost.driver }
   const isFolder = drivers[provider] === 'local'
-  const cure = `switchyard config set ${KEYS[provider] ?? 'KEY'} < FILE`
+  const cure = `switchyard config set ${keySettingOf(provider)} < FILE`
   throw new ExitError(EXIT.refused, answer.reason, isFolder ? undefined : cure)
 }
 
-/** The setting that holds the credential of a provider that a person gives by hand. */
-const KEYS: Readonly<Record<string, string>> = {
-  tracker: 'tracker.apiKey',
-  codehost: 'codehost.token',
-  ...Object.fromEntries(
-    Object.values(AGENTS).map(({ provider, credentials }) => [
-      provider,
-      `agent.${credentials.find(({ isGivenByHand }) => isGivenByHand === true)?.field ?? 'KEY'}`,
-    ]),
-  ),
-}
+/** An agent that takes no key by hand has no such setting. */
+const keySettingOf = (provider: string): string => KEY_SETTINGS[provider] ?? 'agent.KEY'
 
 function printConnected(
   { output }: CommandContext,

@@ -5,6 +5,7 @@
  */
 import type { Client } from '../../client/client.ts'
 import { HostRefusal } from '../../client/errors.ts'
+import { explanationOf } from '../../client/explanation.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { ExplainResponse, Gate } from '../../protocol/explain.ts'
 import { findRun } from '../client/names.ts'
@@ -69,19 +70,6 @@ export async function readExplanation(client: Client, name: string): Promise<Exp
     throw new ExitError(EXIT.refused, `no run or ticket is called ${name}`, 'switchyard runs --all')
   })
   return await client.explainRun({ id: run.id })
-}
-
-export function explanationOf({ run, ticket, reason, gates }: ExplainResponse, asked: string): string {
-  const name = run?.ticket.identifier ?? ticket?.identifier ?? asked
-  if (run === undefined) {
-    // An older host gives the gates alone.
-    const why = reason ?? gates.find(({ status }) => status !== 'pass')?.message
-    return why === undefined ? `${name} has no run yet` : `${name} has no run: ${why}`
-  }
-  if (run.status === 'queued')
-    return run.queueReason === undefined ? `${name} is next` : `${name} waits: ${run.queueReason}`
-  if (!hasEnded(run)) return `${name} is ${run.status}`
-  return run.error === undefined ? `${name} ${run.status}` : `${name} ${run.status}: ${run.error}`
 }
 
 function printGate({ output }: CommandContext, { id, status, message, cure }: Gate): void {

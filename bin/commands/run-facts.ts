@@ -1,4 +1,5 @@
 /** The lines of `switchyard runs show`: where the run is, who works on it, what it says and what it costs. */
+import { priorityWord } from '../../client/priorities.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import { branchFor } from '../../core/run/branch.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -35,7 +36,7 @@ export function runLines(context: CommandContext, run: Run, { last, repos }: Run
     ['run', `${run.id}, queued ${queued}`],
     ['waits', run.queueReason],
     ['error', run.error],
-    ['ticket', [run.ticket.url, priorityOf(run)].filter(Boolean).join(', ') || undefined],
+    ['ticket', [run.ticket.url, priorityWord(run.ticket.priority)].filter(Boolean).join(', ') || undefined],
     ['repo', repoOf(run, repos)],
     ['worker', workerOf(run)],
     ['said last', last === undefined ? undefined : keepColors(last, false)],
@@ -73,9 +74,6 @@ function stateOf(run: Run, now: number): string {
   if (run.finishedAt === undefined) return `${run.status} for ${formatAge(now - Date.parse(from))}`
   return `${run.status} in ${formatDuration(Date.parse(run.finishedAt) - Date.parse(from))}`
 }
-
-const PRIORITIES = [undefined, 'urgent', 'high', 'medium', 'low']
-const priorityOf = ({ ticket }: Run): string | undefined => PRIORITIES[ticket.priority]
 
 /** `api (acme/api), branch switchyard/eng-231 from main`. */
 function repoOf({ ticket, pull, result }: Run, repos: RunDetails['repos']): string | undefined {

@@ -1,16 +1,16 @@
 /** `switchyard tickets`: the eligible tickets, in the order in which they are taken, and one in full. */
+import { priorityWord } from '../../client/priorities.ts'
 import { ticketInCommand } from '../../core/run/name-in-commands.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { findTicket } from '../client/names.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import type { TableColumn } from '../output/table.ts'
 
-const PRIORITIES = ['-', 'urgent', 'high', 'medium', 'low']
 const COLUMNS: readonly TableColumn<Ticket>[] = [
   { heading: 'TICKET', cell: ({ identifier }) => identifier },
   { heading: 'TITLE', cell: ({ title }) => title, shrinksTo: 12, shrinks: 'end' },
   { heading: 'STATE', cell: ({ state }) => state },
-  { heading: 'PRIORITY', cell: ({ priority }) => PRIORITIES[priority] ?? '-', givesWay: 2 },
+  { heading: 'PRIORITY', cell: ({ priority }) => priorityWord(priority) ?? '-', givesWay: 2 },
   { heading: 'REPO', cell: ({ repo }) => repo ?? '-', givesWay: 3 },
   {
     heading: 'LABELS',
@@ -43,7 +43,7 @@ export async function tickets({ client, output }: CommandContext, name?: string)
     const facts: readonly [string, string][] = [
       ['address', ticket.url],
       ['repo', ticket.repo ?? '-'],
-      ['priority', PRIORITIES[ticket.priority] ?? '-'],
+      ['priority', priorityWord(ticket.priority) ?? '-'],
       ['labels', ticket.labels.join(', ') || '-'],
     ]
     for (const [heading, value] of facts)

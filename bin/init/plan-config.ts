@@ -4,13 +4,14 @@
  * Nothing starts after `init`, because the patch pauses the dispatch. What is configured already and was not asked for
  * stays as it is.
  */
+
+import { patchOf, readSetting } from '../../client/settings.ts'
 import { isJsonEqual } from '../../core/settings/json-equal.ts'
 import { mergePatch } from '../../core/settings/merge.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { isFolder, TRACKER_FACTS, type TrackerDriverName } from '../../protocol/drivers.ts'
-import { patchOf, readSetting } from '../client/setting-keys.ts'
 
 /** The rule by which tickets become runs. */
 export type StartRule = { readonly is: 'all' } | { readonly is: 'state' | 'label'; readonly name: string }

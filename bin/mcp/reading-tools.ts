@@ -1,6 +1,8 @@
 /** The tools that only read: each asks the host, and makes the answer short enough for a model. */
+
 import type { Client } from '../../client/client.ts'
 import type { ClientConnection } from '../../client/connection.ts'
+import { explanationOf } from '../../client/explanation.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import { quoteWord } from '../../core/quote-word.ts'
 import { ticketInCommand } from '../../core/run/name-in-commands.ts'
@@ -11,7 +13,7 @@ import { ACTIVE } from '../client/active-statuses.ts'
 import { findRun, findTicket } from '../client/names.ts'
 import { findPull, formatPull } from '../client/pull-names.ts'
 import { readCosts } from '../commands/costs.ts'
-import { explanationOf, readExplanation } from '../commands/explain.ts'
+import { readExplanation } from '../commands/explain.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { type Present, parseSince } from '../output/times.ts'
 import { fitItems, fitRecord, fitText, ITEM_BYTES_MAX, pageOf } from './fit.ts'

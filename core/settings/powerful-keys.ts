@@ -6,47 +6,23 @@
  * the file need no confirmation: whoever may write it has that power already.
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
+import { describePower, POWERFUL_KEYS } from '../../protocol/powerful-keys.ts'
 import { no, type Result, yes } from '../result.ts'
 import { isJsonEqual } from './json-equal.ts'
 
-interface PowerfulKey {
-  /** As people write it; `*` stands for the key of a repository. */
-  readonly key: string
-  /** The end of a sentence that begins with the key. */
-  readonly decides: string
-  /** Whether the new value allows more than the old one; absent: every change gives power. */
-  readonly isWider?: (before: unknown, after: unknown) => boolean
+/** Whether the new value allows more than the old one; of all other keys every change gives power. */
+const IS_WIDER: Readonly<Record<string, (before: unknown, after: unknown) => boolean>> = {
+  'sandbox.network': isWiderNetwork,
+  'sandbox.allowedHosts': hasNewEntry,
 }
-
-const DESCRIBED_KEYS_MAX = 5
-const SCRIPTS = 'which commands run in its sandboxes'
-
-const POWERFUL_KEYS: readonly PowerfulKey[] = [
-  { key: 'repos.*.cloneUrl', decides: 'where its code comes from and is pushed to' },
-  { key: 'repos.*.setup', decides: SCRIPTS },
-  { key: 'repos.*.hooks', decides: SCRIPTS },
-  { key: 'repos.*.verify', decides: SCRIPTS },
-  { key: 'repos.*.image', decides: 'which image its runs execute in' },
-  { key: 'codehost.path', decides: 'in which folder of this machine repositories are read and written' },
-  { key: 'tracker.path', decides: 'in which folder of this machine tickets are read and written' },
-  { key: 'codehost.apiUrl', decides: 'which server is the code host' },
-  { key: 'tracker.apiUrl', decides: 'which server is the tracker' },
-  { key: 'connect.apiBase', decides: 'through which server accounts are connected' },
-  { key: 'agent.commands', decides: 'which programs run as agents' },
-  { key: 'sandbox.exposeCodehostToken', decides: 'whether agents can read the token of the code host' },
-  { key: 'sandbox.network', decides: 'what a sandbox can reach', isWider: isWiderNetwork },
-  { key: 'sandbox.allowedHosts', decides: 'which hosts a sandbox can reach', isWider: hasNewEntry },
-  { key: 'server.allowedOrigins', decides: 'which web pages may call this service' },
-  { key: 'notify', decides: 'which commands and addresses hear of events' },
-]
 
 /** The changed settings that give power over the machine, like `repos.web.setup`. */
 export function findPowerfulChanges(before: ServiceConfig, after: ServiceConfig): string[] {
-  return POWERFUL_KEYS.flatMap(({ key, isWider = () => true }) =>
+  return POWERFUL_KEYS.flatMap(({ key }) =>
     pathsFor(key, after)
       .filter((path) => {
         const [old, changed] = [readPath(before, path), readPath(after, path)]
-        return !isJsonEqual(old, changed) && isWider(old, changed)
+        return !isJsonEqual(old, changed) && (IS_WIDER[key]?.(old, changed) ?? true)
       })
       .map((path) => path.join('.')),
   )
@@ -66,21 +42,6 @@ export function requireConfirmation(
     `${describePower(keys)}; to change that, send the keys as "confirm" beside the patch`,
   )
   return { ok: false, refusal: { ...refusal, confirm: keys } }
-}
-
-/** A sentence without its full stop: `repos.web.setup decides which commands run in its sandboxes`. */
-export function describePower(keys: readonly string[]): string {
-  const named = keys.slice(0, DESCRIBED_KEYS_MAX).map((key) => `${key} decides ${decisionOf(key)}`)
-  const others = keys.length - named.length
-  return [...named, ...(others === 0 ? [] : [`${others} more keys decide the like`])].join(', and ')
-}
-
-function decisionOf(key: string): string {
-  const isSame = (pattern: string) => {
-    const [start = '', end] = pattern.split('*')
-    return end === undefined ? key === pattern : key.startsWith(start) && key.endsWith(end)
-  }
-  return POWERFUL_KEYS.find(({ key: pattern }) => isSame(pattern))?.decides ?? 'what this machine does'
 }
 
 // ---- values ----------------------------------------------------------------------------------------------------------

@@ -1,11 +1,8 @@
 /** Tests of the settings that give power over the machine: which changes of them need a confirmation. */
 import { expect, test } from '@jest/globals'
 import { decideChange } from '../../../core/settings/change.ts'
-import {
-  describePower,
-  findPowerfulChanges,
-  requireConfirmation,
-} from '../../../core/settings/powerful-keys.ts'
+import { findPowerfulChanges, requireConfirmation } from '../../../core/settings/powerful-keys.ts'
+import { describePower } from '../../../protocol/powerful-keys.ts'
 import { createConfig } from '../../support/sample-configs.ts'
 
 const before = createConfig({
