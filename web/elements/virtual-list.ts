@@ -1,0 +1,133 @@
+/**
+ * The rows in view of a long list, for components that draw their own rows of different heights.
+ *
+ * The rows scroll with the page, or inside of an element. A list that follows its end stays there while rows are added,
+ * and rows added in front do not move the row that a person reads.
+ */
+import { useSignal } from '@preact/signals'
+import {
+  elementScroll,
+  observeElementOffset,
+  observeElementRect,
+  observeWindowOffset,
+  observeWindowRect,
+  type VirtualItem,
+  Virtualizer,
+  windowScroll,
+} from '@tanstack/virtual-core'
+import type { RefObject } from 'preact'
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
+
+export interface VirtualListOptions {
+  readonly count: number
+  /** A key stays with its row for good. */
+  readonly keyOf: (row: number) => string | number
+  /** The height in pixels before the row is measured. */
+  readonly heightOf: (row: number) => number
+  readonly scrolls: 'page' | 'inside'
+  /** Whether a list that stands at its end stays there, and keeps its place when rows come in front. */
+  readonly isFromEnd?: boolean
+}
+
+export interface VirtualList {
+  /** Goes to the element that scrolls, where the list does not scroll with the page. */
+  readonly scroller: RefObject<HTMLDivElement | null>
+  /** Goes to the element that is as high as all rows together. */
+  readonly space: RefObject<HTMLDivElement | null>
+  readonly items: readonly VirtualItem[]
+  /** The distance of a row from the upper edge of the space. */
+  readonly topOf: (item: VirtualItem) => number
+  /** Goes to the element of each row whose height may differ from what was expected. */
+  readonly measure: (row: Element | null) => void
+  readonly scrollTo: (row: number, align?: 'auto' | 'start' | 'center' | 'end') => void
+  readonly scrollToEnd: () => void
+  readonly isAtEnd: () => boolean
+  /** Forgets all heights, after a change that concerns every row. */
+  readonly measureAgain: () => void
+}
+
+/** Rows above and below the view. */
+const OVERSCAN_ROWS = 10
+/** A list this close to its end counts as at its end. */
+const END_PIXELS = 24
+
+type Any = Virtualizer<HTMLDivElement, Element> | Virtualizer<Window, Element>
+
+export function useVirtualList(options: VirtualListOptions): VirtualList {
+  const scroller = useRef<HTMLDivElement>(null)
+  const space = useRef<HTMLDivElement>(null)
+  const version = useSignal(0)
+  const margin = useRef(0)
+  const current = useRef(options)
+  current.current = options
+  const { virtualizer, update } = useMemo(
+    () =>
+      createVirtualizer(current, margin, scroller, () => {
+        version.value += 1
+      }),
+    [],
+  )
+  update()
+  void version.value
+  useEffect(() => virtualizer._didMount(), [])
+  useLayoutEffect(() => {
+    if (options.scrolls === 'page' && space.current !== null) {
+      const top = Math.round(space.current.getBoundingClientRect().top + scrollY)
+      if (top !== margin.current) {
+        margin.current = top
+        version.value += 1
+      }
+    }
+    space.current?.style.setProperty('height', `${virtualizer.getTotalSize()}px`)
+    virtualizer._willUpdate()
+  })
+  return {
+    scroller,
+    space,
+    items: virtualizer.getVirtualItems(),
+    topOf: ({ start }) => start - margin.current,
+    measure: virtualizer.measureElement,
+    scrollTo: (row, align = 'auto') => virtualizer.scrollToIndex(row, { align }),
+    scrollToEnd: () => virtualizer.scrollToEnd(),
+    isAtEnd: () => virtualizer.isAtEnd(END_PIXELS),
+    measureAgain: () => virtualizer.measure(),
+  }
+}
+
+function createVirtualizer(
+  current: { readonly current: VirtualListOptions },
+  margin: { readonly current: number },
+  scroller: RefObject<HTMLDivElement | null>,
+  onChange: () => void,
+): { readonly virtualizer: Any; readonly update: () => void } {
+  const shared = () => ({
+    count: current.current.count,
+    getItemKey: current.current.keyOf,
+    estimateSize: current.current.heightOf,
+    overscan: OVERSCAN_ROWS,
+    scrollMargin: margin.current,
+    ...(current.current.isFromEnd === true
+      ? { anchorTo: 'end' as const, followOnAppend: true, scrollEndThreshold: END_PIXELS }
+      : {}),
+    onChange,
+  })
+  if (current.current.scrolls === 'page') {
+    const parts = {
+      getScrollElement: () => window,
+      observeElementRect: observeWindowRect,
+      observeElementOffset: observeWindowOffset,
+      scrollToFn: windowScroll,
+      initialOffset: () => scrollY,
+    }
+    const virtualizer = new Virtualizer<Window, Element>({ ...parts, ...shared() })
+    return { virtualizer, update: () => virtualizer.setOptions({ ...parts, ...shared() }) }
+  }
+  const parts = {
+    getScrollElement: () => scroller.current,
+    observeElementRect,
+    observeElementOffset,
+    scrollToFn: elementScroll,
+  }
+  const virtualizer = new Virtualizer<HTMLDivElement, Element>({ ...parts, ...shared() })
+  return { virtualizer, update: () => virtualizer.setOptions({ ...parts, ...shared() }) }
+}
