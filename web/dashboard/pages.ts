@@ -26,7 +26,34 @@ export type PlaceName =
   | 'connect'
 
 /** The overview is part of the first load; all others are loaded when they are asked for. */
-export const PAGES: readonly PageRoute[] = [{ pattern: '/', place: 'overview', load: async () => Overview }]
+export const PAGES: readonly PageRoute[] = [
+  { pattern: '/', place: 'overview', load: async () => Overview },
+  {
+    pattern: '/tickets',
+    place: 'tickets',
+    load: async () => (await import('./tickets/tickets-page.tsx')).TicketsPage,
+  },
+  {
+    pattern: '/tickets/:id',
+    place: 'tickets',
+    load: async () => (await import('./tickets/ticket-page.tsx')).TicketPage,
+  },
+  {
+    pattern: '/memories',
+    place: 'memories',
+    load: async () => (await import('./memories/memories-page.tsx')).MemoriesPage,
+  },
+  {
+    pattern: '/settings',
+    place: 'settings',
+    load: async () => (await import('./settings/settings-page.tsx')).SettingsPage,
+  },
+  {
+    pattern: '/connect',
+    place: 'connect',
+    load: async () => (await import('./connect/connect-page.tsx')).ConnectPage,
+  },
+]
 
 export interface FoundPage {
   readonly route: PageRoute

@@ -103,3 +103,30 @@ export function FilterSelect({ label, value, change, options }: Omit<SelectField
     </select>
   )
 }
+
+interface CheckFieldProps {
+  readonly label: string
+  readonly hint?: ComponentChildren
+  readonly isOn: boolean
+  readonly change: (isOn: boolean) => void
+}
+
+/** A choice between yes and no, with its label beside it. */
+export function CheckField({ label, hint, isOn, change }: CheckFieldProps) {
+  const id = useId()
+  return (
+    <div class="field check">
+      <input
+        id={id}
+        type="checkbox"
+        checked={isOn}
+        aria-describedby={`${id}-notes`}
+        onChange={(event) => change(event.currentTarget.checked)}
+      />
+      <label for={id}>{label}</label>
+      <span id={`${id}-notes`} class="hint">
+        {hint}
+      </span>
+    </div>
+  )
+}

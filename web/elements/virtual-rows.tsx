@@ -16,13 +16,17 @@ export interface VirtualRowsProps {
   readonly keyOf: (row: number) => string | number
   readonly row: (row: number) => ComponentChildren
   readonly label: string
+  /** Its style may use `--rows-height`, the height of all rows. */
   readonly class?: string
+  /** A row to bring into view, whenever it is another one than before. */
+  readonly shown?: number | undefined
 }
 
 /** Rows above and below the view. */
 const OVERSCAN = 12
 
-export function VirtualRows({ count, height, keyOf, row, label, class: className = '' }: VirtualRowsProps) {
+export function VirtualRows(props: VirtualRowsProps) {
+  const { count, height, keyOf, row, label, class: className = '', shown } = props
   const scroller = useRef<HTMLDivElement>(null)
   const version = useSignal(0)
   const virtualizer = useMemo(
@@ -50,11 +54,18 @@ export function VirtualRows({ count, height, keyOf, row, label, class: className
   })
   useEffect(() => virtualizer._didMount(), [])
   useLayoutEffect(() => virtualizer._willUpdate())
+  useEffect(() => virtualizer.measure(), [height])
+  useEffect(() => {
+    if (shown !== undefined) virtualizer.scrollToIndex(shown)
+  }, [shown])
   void version.value
   const total = virtualizer.getTotalSize()
   return (
     <div
-      ref={scroller}
+      ref={(element) => {
+        scroller.current = element
+        element?.style.setProperty('--rows-height', `${total}px`)
+      }}
       class={`virtual ${className}`}
       role="table"
       aria-rowcount={count}

@@ -1,0 +1,49 @@
+/**
+ * Makes a safe part of the document from hostile text in Markdown.
+ *
+ * Scripts, styles, forms, frames and pictures are taken out; a picture becomes a link to it. Links open a page of
+ * their own, and lead to pages and mail only.
+ */
+import createPurifier from 'dompurify'
+import { marked } from 'marked'
+
+const TAGS =
+  'a blockquote br code del details dd dl dt em h3 h4 h5 h6 hr kbd li ol p pre s strong sub summary sup table tbody td th thead tr ul'
+const LINKED = /^(https?:|mailto:)/i
+
+export function renderMarkdown(text: string): DocumentFragment {
+  const html = marked.parse(text, { async: false, gfm: true })
+  // A document of its own loads and starts nothing while its elements are replaced.
+  const { body } = new DOMParser().parseFromString(html, 'text/html')
+  for (const picture of body.querySelectorAll('img')) picture.replaceWith(linkTo(body, picture))
+  for (const box of body.querySelectorAll('input'))
+    box.replaceWith(box.type === 'checkbox' ? (box.checked ? '☑' : '☐') : '')
+  // The page has its own first two levels.
+  for (const heading of body.querySelectorAll('h1, h2')) {
+    const lower = body.ownerDocument.createElement('h3')
+    lower.append(...heading.childNodes)
+    heading.replaceWith(lower)
+  }
+  const safe = createPurifier(window).sanitize(body.innerHTML, {
+    ALLOWED_TAGS: TAGS.split(' '),
+    ALLOWED_ATTR: ['href', 'title', 'open', 'start', 'align', 'colspan', 'rowspan'],
+    ALLOWED_URI_REGEXP: LINKED,
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
+    RETURN_DOM_FRAGMENT: true,
+  })
+  for (const link of safe.querySelectorAll('a')) {
+    link.target = '_blank'
+    link.rel = 'noopener noreferrer nofollow'
+  }
+  // A wide table or program scrolls by the keyboard too.
+  for (const wide of safe.querySelectorAll('pre')) wide.tabIndex = 0
+  return safe
+}
+
+function linkTo(body: HTMLElement, picture: HTMLImageElement): HTMLElement {
+  const link = body.ownerDocument.createElement('a')
+  link.href = picture.getAttribute('src') ?? ''
+  link.textContent = `picture: ${picture.alt === '' ? link.href : picture.alt}`
+  return link
+}

@@ -1,0 +1,119 @@
+/** The dialog that creates a ticket where tickets live, and starts its run when asked. */
+import { useSignal } from '@preact/signals'
+import type { NewTicketRequest } from '../../../protocol/new-ticket.ts'
+import { showDialog } from '../../elements/dialog.tsx'
+import { CheckField, SelectField, TextField } from '../../elements/field.tsx'
+import { FormDialog } from '../../elements/form-dialog.tsx'
+import { showOutcome } from '../../elements/toast.tsx'
+import { runAddress, ticketAddress } from '../addresses.ts'
+import { host } from '../state/host.ts'
+import { config } from '../state/records.ts'
+import { PRIORITY_NAMES } from './priority-names.ts'
+
+export function askForTicket(): Promise<void> {
+  return showDialog((close) => <CreateTicket close={close} />)
+}
+
+function CreateTicket({ close }: { readonly close: () => void }) {
+  const title = useSignal('')
+  const description = useSignal('')
+  const repo = useSignal('')
+  const priority = useSignal('0')
+  const labels = useSignal('')
+  const isStarted = useSignal(false)
+
+  async function send(): Promise<void> {
+    const named = labels.value
+      .split(',')
+      .map((label) => label.trim())
+      .filter(Boolean)
+    const body: NewTicketRequest = {
+      title: title.value.trim(),
+      start: isStarted.value,
+      ...(description.value.trim() === '' ? {} : { description: description.value }),
+      ...(repo.value === '' ? {} : { repo: repo.value }),
+      // The list of choices has these numbers only.
+      ...(priority.value === '0' ? {} : { priority: Number(priority.value) as 1 | 2 | 3 | 4 }),
+      ...(named.length === 0 ? {} : { labels: named }),
+    }
+    const { ticket, run } = await host.createTicket({ body })
+    if (run === undefined)
+      showOutcome(`${ticket.identifier} is created in ${ticket.state}.`, {
+        to: ticketAddress(ticket.id),
+        text: 'Show the ticket',
+      })
+    else
+      showOutcome(`${ticket.identifier} is created and queued.`, {
+        to: runAddress(run.id),
+        text: 'Show the run',
+      })
+  }
+
+  return (
+    <FormDialog
+      title="Create a ticket"
+      act={isStarted.value ? 'Create and start' : 'Create ticket'}
+      busyWord="Creating"
+      unavailable={title.value.trim() === '' ? 'A ticket needs a title.' : undefined}
+      send={send}
+      close={close}
+    >
+      <TextField
+        label="Title"
+        value={title.value}
+        change={(text) => {
+          title.value = text
+        }}
+        autoFocus
+      />
+      <TextField
+        label="Description"
+        hint="Markdown. The agent reads it."
+        lines={6}
+        value={description.value}
+        change={(text) => {
+          description.value = text
+        }}
+      />
+      <div class="field-row">
+        <SelectField
+          label="Repository"
+          value={repo.value}
+          change={(value) => {
+            repo.value = value
+          }}
+          options={[
+            ['', 'By its project and labels'],
+            ...Object.entries(config.value?.repos ?? {}).map(
+              ([key, { remote }]) => [key, `${key} (${remote})`] as const,
+            ),
+          ]}
+        />
+        <SelectField
+          label="Priority"
+          value={priority.value}
+          change={(value) => {
+            priority.value = value
+          }}
+          options={PRIORITY_NAMES.map((name, at) => [String(at), name] as const)}
+        />
+      </div>
+      <TextField
+        label="Labels"
+        hint="With commas between them."
+        value={labels.value}
+        change={(text) => {
+          labels.value = text
+        }}
+      />
+      <CheckField
+        label="Start a run now"
+        hint="It is put into the first eligible state. Otherwise it waits where no run begins by itself."
+        isOn={isStarted.value}
+        change={(isOn) => {
+          isStarted.value = isOn
+        }}
+      />
+    </FormDialog>
+  )
+}

@@ -1,0 +1,53 @@
+/** A form in a dialog: Enter sends it, a refusal keeps it open with the host's words above the buttons. */
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { Button } from './button.tsx'
+
+export interface FormDialogProps {
+  readonly title: string
+  readonly children: ComponentChildren
+  /** The verb and the noun: `Create ticket`. */
+  readonly act: string
+  readonly busyWord: string
+  /** Why it cannot be sent as it is. */
+  readonly unavailable?: string | undefined
+  readonly send: () => Promise<void>
+  readonly close: () => void
+}
+
+export function FormDialog({ title, children, act, busyWord, unavailable, send, close }: FormDialogProps) {
+  const problem = useSignal<string | undefined>(undefined)
+  async function submit(): Promise<void> {
+    if (unavailable !== undefined) return
+    problem.value = undefined
+    try {
+      await send()
+      close()
+    } catch (error) {
+      problem.value = error instanceof Error ? error.message : String(error)
+    }
+  }
+  return (
+    <form
+      autocomplete="off"
+      onSubmit={(event) => {
+        event.preventDefault()
+        void submit()
+      }}
+    >
+      <h2>{title}</h2>
+      {children}
+      <p class="problem" role="alert">
+        {problem.value}
+      </p>
+      {/* The keyboard's Enter needs a button of this type. */}
+      <input type="submit" hidden />
+      <div class="dialog-acts">
+        <Button act={close}>Cancel</Button>
+        <Button kind="primary" act={submit} busyWord={busyWord} unavailable={unavailable}>
+          {act}
+        </Button>
+      </div>
+    </form>
+  )
+}
