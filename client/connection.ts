@@ -49,6 +49,8 @@ export type SendRequest = (request: ClientRequest) => Promise<ClientReply>
 export interface SocketEnd {
   /** The HTTP reply instead of a socket. */
   readonly reply?: HostReply
+  /** The code of the host's close frame. */
+  readonly code?: number
   readonly reason: string
 }
 

@@ -13,7 +13,7 @@ export interface FeedListener {
   onFrame(frame: DashboardFrame): void
   /** A connection was lost, and others follow; called once until the next `onLive`. */
   onLost?(reason: string): void
-  /** A connection is open, and its hello follows. */
+  /** A connection has brought its hello, which follows. An open socket alone may be that of a program in between. */
   onLive?(): void
   /** No connection is open; the next attempt follows after so many milliseconds. */
   onWait?(ms: number): void
@@ -33,6 +33,7 @@ export class DashboardFeed {
   #timer: ReturnType<typeof setTimeout> | undefined
   #failures = 0
   #wasLive = false
+  #isOpen = false
   #isLive = false
   #isClosed = false
 
@@ -45,11 +46,11 @@ export class DashboardFeed {
   /** From the first subscription on only the events of subscribed runs are sent. */
   subscribe(runId: string): void {
     this.#subscriptions.add(runId)
-    if (this.#isLive) this.#send('subscribe', runId)
+    if (this.#isOpen) this.#send('subscribe', runId)
   }
 
   unsubscribe(runId: string): void {
-    if (this.#subscriptions.delete(runId) && this.#isLive) this.#send('unsubscribe', runId)
+    if (this.#subscriptions.delete(runId) && this.#isOpen) this.#send('unsubscribe', runId)
   }
 
   /** Dials at once: instead of after a pause, or because the open connection may be dead after a sleep. */
@@ -58,6 +59,7 @@ export class DashboardFeed {
     clearTimeout(this.#timer)
     const socket = this.#socket
     this.#socket = undefined
+    this.#isOpen = false
     this.#isLive = false
     socket?.close()
     this.#dial()
@@ -89,10 +91,14 @@ export class DashboardFeed {
   }
 
   #onOpen(): void {
+    this.#isOpen = true
+    for (const runId of this.#subscriptions) this.#send('subscribe', runId)
+  }
+
+  #onHello(): void {
     this.#wasLive = true
     this.#isLive = true
     this.#failures = 0
-    for (const runId of this.#subscriptions) this.#send('subscribe', runId)
     this.#listener.onLive?.()
   }
 
@@ -100,7 +106,9 @@ export class DashboardFeed {
     if (this.#isClosed) return
     try {
       // The host checks the frames that it sends.
-      this.#listener.onFrame(JSON.parse(text) as DashboardFrame)
+      const frame = JSON.parse(text) as DashboardFrame
+      if (!this.#isLive) this.#onHello()
+      this.#listener.onFrame(frame)
     } catch (error) {
       this.#socket?.close()
       this.#onFailure(new Error(reasonOf(error)), true)
@@ -110,6 +118,7 @@ export class DashboardFeed {
   #onFailure(error: Error, isLasting = error instanceof HostRefusal && error.isLasting): void {
     if (this.#isClosed) return
     const isNew = this.#isLive || this.#failures === 0
+    this.#isOpen = false
     this.#isLive = false
     if (!this.#wasLive || isLasting) {
       this.#isClosed = true

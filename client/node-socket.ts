@@ -151,7 +151,7 @@ class NodeSocket implements ClientSocket {
   #onFrame({ opcode, payload }: Frame): void {
     if (this.#isOver) return
     if (opcode === OPCODE.ping) this.#write(OPCODE.pong, payload)
-    else if (opcode === OPCODE.close) this.#finish(closeReason(payload))
+    else if (opcode === OPCODE.close) this.#finish(closeReason(payload), undefined, closeCode(payload))
     else if (opcode === OPCODE.text && !this.#isClosing) this.#listener.onText(payload.toString())
   }
 
@@ -160,21 +160,27 @@ class NodeSocket implements ClientSocket {
     else if (this.#isClosing) this.#finish('closed')
   }
 
-  #finish(reason: string, reply?: SocketEnd['reply']): void {
+  #finish(reason: string, reply?: SocketEnd['reply'], code?: number): void {
     if (this.#isOver) return
     this.#isOver = true
     this.#isClosing = true
     clearTimeout(this.#timer)
     this.#socket?.destroy()
     this.#request?.destroy()
-    const end = { reason: reason.slice(0, REASON_CHARS_MAX), ...(reply === undefined ? {} : { reply }) }
+    const end = {
+      reason: reason.slice(0, REASON_CHARS_MAX),
+      ...(reply === undefined ? {} : { reply }),
+      ...(code === undefined ? {} : { code }),
+    }
     // Later, because a caller of `close` does not expect to be called back at once.
     queueMicrotask(() => this.#listener.onEnd(end))
   }
 }
 
+const closeCode = (payload: Buffer): number | undefined =>
+  payload.length >= 2 ? payload.readUInt16BE(0) : undefined
+
 function closeReason(payload: Buffer): string {
   if (payload.length > 2) return payload.toString('utf8', 2)
-  const code = payload.length === 2 ? payload.readUInt16BE(0) : 1005
-  return `the host closed the connection (${code})`
+  return `the host closed the connection (${closeCode(payload) ?? 1005})`
 }

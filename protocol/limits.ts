@@ -581,3 +581,20 @@ export const LOCK_FILES_MAX = 100
 export const LOCK_FILE_BYTES_MAX = 8 * 1024 * 1024
 /** Hosts that lock files may add to `sandbox.allowedHosts`. */
 export const NETWORK_HOSTS_DERIVED_MAX = 40
+
+// ---- pages -----------------------------------------------------------------------------------------------------------
+
+/** Stable, so that the page can be installed as an app. */
+export const DASHBOARD_PORT = 4402
+/** How long the code of a page's link is good, and how many of them at once. */
+export const PAGE_CODE_SECONDS = 60
+export const PAGE_CODES_MAX = 16
+/** Browsers that are signed in to one page; the one that signed in first is forgotten for another. */
+export const PAGE_SESSIONS_MAX = 64
+/** Sockets of browsers, and requests that wait for the host, at one time. */
+export const PAGE_SOCKETS_MAX = 64
+export const PAGE_REQUESTS_MAX = 256
+/** The body that signs a browser in. */
+export const PAGE_SESSION_BYTES_MAX = 1024
+/** The bytes that a browser may send before its socket has reached the host. */
+export const PAGE_SOCKET_EARLY_BYTES_MAX = 256 * 1024

@@ -66,6 +66,7 @@ class ModelHost implements ClientConnection {
       this.connections++
       this.#sockets.add(socket)
       listener.onOpen()
+      listener.onText('{"type":"hello"}')
       return undefined
     }, this.#random.below(30))
     return {

@@ -1,0 +1,402 @@
+/**
+ * The listener of a page: who is admitted, what a code and a cookie are good for, and what reaches the host.
+ *
+ * The host behind it is a fake that records what is forwarded and answers as a test says.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeEach, describe, expect, test } from '@jest/globals'
+import { realClock } from '../../../bin/clock.ts'
+import { PAGE_CODE_SECONDS, PAGE_SESSION_BYTES_MAX } from '../../../protocol/limits.ts'
+import type {
+  ForwardedReply,
+  ForwardedRequest,
+  ForwardedSocketListener,
+  HostForwarder,
+} from '../../../transport/pages/host-forwarder.ts'
+import { openPageServer, type PageServer } from '../../../transport/pages/page-server.ts'
+import { createRawClient, type RawReply } from '../../support/raw-client.ts'
+import { connectSocket } from '../../support/socket-client.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { testListener } from '../../support/test-listener.ts'
+import { closeAfterTest, createTextLog } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
+
+const folder = tempFolder()
+mkdirSync(join(folder, 'assets'))
+writeFileSync(join(folder, 'index.html'), '<!doctype html><title>page</title>')
+writeFileSync(join(folder, 'terminal.html'), '<!doctype html><title>terminal</title>')
+writeFileSync(join(folder, 'assets', 'app-1.js'), 'export {}')
+
+interface FakeHost extends HostForwarder {
+  answer: (request: ForwardedRequest) => Promise<ForwardedReply> | ForwardedReply
+  readonly requests: ForwardedRequest[]
+  readonly dialled: {
+    readonly path: string
+    readonly listener: ForwardedSocketListener
+    readonly sent: string[]
+  }[]
+  closedSockets: number
+}
+
+function createFakeHost(): FakeHost {
+  const host: FakeHost = {
+    answer: () => replyOf(200, '{"ok":true}'),
+    requests: [],
+    dialled: [],
+    closedSockets: 0,
+    send: async (request) => {
+      host.requests.push(request)
+      return host.answer(request)
+    },
+    dial: (path, listener) => {
+      const sent: string[] = []
+      host.dialled.push({ path, listener, sent })
+      return {
+        send: (text) => void sent.push(text),
+        close: () => {
+          host.closedSockets += 1
+        },
+      }
+    },
+  }
+  return host
+}
+
+function replyOf(status: number, body: string, headers: Record<string, string> = {}): ForwardedReply {
+  return {
+    status,
+    header: (name) => ({ 'content-type': 'application/json', ...headers })[name],
+    body: (async function* () {
+      yield Buffer.from(body)
+    })(),
+  }
+}
+
+let host: FakeHost
+let server: PageServer
+let later = 0
+const clock = { ...realClock, monotonic: () => realClock.monotonic() + later }
+
+beforeEach(async () => {
+  host = createFakeHost()
+  later = 0
+  const opened = await openPageServer({
+    listener: testListener(),
+    clock,
+    log: createTextLog(),
+    address: { host: '127.0.0.1', port: 0 },
+    portSetting: '--port',
+    command: 'switchyard dashboard',
+    folder,
+    forwarder: host,
+  })
+  if (!opened.ok) throw new Error(opened.refusal.message)
+  server = opened.value
+  closeAfterTest(() => server.close('the test is over'))
+})
+
+interface Asked {
+  readonly method?: string
+  readonly headers?: readonly string[]
+  readonly body?: string
+}
+
+async function ask(path: string, { method = 'GET', headers = [], body = '' }: Asked = {}): Promise<RawReply> {
+  const client = createRawClient(server.port)
+  closeAfterTest(() => client.close())
+  const named = headers.some((line) => /^host:/i.test(line)) ? [] : [`Host: 127.0.0.1:${server.port}`]
+  const length = body === '' ? [] : [`Content-Length: ${Buffer.byteLength(body)}`]
+  return client.ask(
+    `${method} ${path} HTTP/1.1\r\n${[...named, ...headers, ...length].join('\r\n')}\r\n\r\n${body}`,
+  )
+}
+
+const codeOf = (link: string): string => /#code=([\w-]{22})$/.exec(link)?.[1] ?? 'none'
+const trade = (code: string): Promise<RawReply> =>
+  ask('/session', {
+    method: 'POST',
+    headers: ['Content-Type: application/json', `Origin: http://127.0.0.1:${server.port}`],
+    body: JSON.stringify({ code }),
+  })
+
+async function signIn(): Promise<string> {
+  const reply = await trade(codeOf(server.createLink()))
+  return reply.headers.get('set-cookie')?.split(';')[0] ?? ''
+}
+
+describe('a code', () => {
+  test('is exchanged for a cookie of this port that scripts and other sites never get', async () => {
+    const reply = await trade(codeOf(server.createLink()))
+    expect(reply.status).toBe(204)
+    const [pair = '', ...attributes] = (reply.headers.get('set-cookie') ?? '').split('; ')
+    expect(pair).toMatch(new RegExp(`^switchyard-${server.port}=[\\w-]{43}$`))
+    expect(attributes).toEqual(['HttpOnly', 'SameSite=Strict', 'Path=/'])
+  })
+
+  test('is good once', async () => {
+    const code = codeOf(server.createLink())
+    expect((await trade(code)).status).toBe(204)
+    expect((await trade(code)).status).toBe(401)
+  })
+
+  test('is good for a minute', async () => {
+    const code = codeOf(server.createLink())
+    later = PAGE_CODE_SECONDS * 1000
+    const reply = await trade(code)
+    expect([reply.status, reply.headers.has('set-cookie')]).toEqual([401, false])
+    expect(reply.body).toContain('switchyard dashboard')
+  })
+
+  test.each(['', 'null', '[]', '{"code":7}', '{', `{"code":"${'x'.repeat(22)}"}`])(
+    'is not %s',
+    async (body) => {
+      const reply = await ask('/session', {
+        method: 'POST',
+        headers: ['Content-Type: application/json'],
+        body,
+      })
+      expect(reply.status).toBe(401)
+    },
+  )
+
+  test('is not longer than a code', async () => {
+    const body = `{"code":"${'x'.repeat(PAGE_SESSION_BYTES_MAX)}"}`
+    const reply = await ask('/session', { method: 'POST', headers: ['Content-Type: application/json'], body })
+    expect(reply.status).toBe(413)
+  })
+})
+
+describe('a request', () => {
+  test.each([
+    ['a foreign Host', () => ['Host: evil.example']],
+    ['a Host that begins like loopback', () => ['Host: 127.0.0.1.evil.example']],
+    ['a foreign Origin', () => ['Origin: http://evil.example']],
+    ['the Origin of another port', () => [`Origin: http://127.0.0.1:${server.port + 1}`]],
+    ['another name of loopback as its Origin', () => [`Origin: http://localhost:${server.port}`]],
+    ['an Origin with encryption', () => [`Origin: https://127.0.0.1:${server.port}`]],
+    ['the Origin null', () => ['Origin: null']],
+    ['two Origins', () => [`Origin: http://127.0.0.1:${server.port}`, 'Origin: null']],
+    ['another site', () => ['Sec-Fetch-Site: cross-site']],
+    ['another port of this machine', () => ['Sec-Fetch-Site: same-site']],
+  ])('of %s is refused', async (_, headers) => {
+    const cookie = await signIn()
+    for (const path of ['/', '/assets/app-1.js', '/api/runs', '/ws', '/session'])
+      expect([path, (await ask(path, { headers: [...headers(), `Cookie: ${cookie}`] })).status]).toEqual([
+        path,
+        403,
+      ])
+    expect(host.requests).toEqual([])
+  })
+
+  test.each([
+    ['no cookie', () => ''],
+    ['the cookie of another port', (value: string) => `switchyard-${server.port + 1}=${value}`],
+    ['a made-up cookie', () => `switchyard-${server.port}=${'x'.repeat(43)}`],
+    ['an empty cookie', () => `switchyard-${server.port}=`],
+    ['a cookie whose name only ends like it', (value: string) => `x-switchyard-${server.port}=${value}`],
+  ])('of %s gets files, and nothing of the host', async (_, made) => {
+    const value = (await signIn()).split('=')[1] ?? ''
+    const headers = [`Cookie: ${made(value)}`, 'Sec-Fetch-Site: same-origin']
+    expect((await ask('/', { headers })).status).toBe(200)
+    for (const path of ['/api/runs', '/api', '/ws', '/ws/runs/run-1/attach'])
+      expect([path, (await ask(path, { headers })).status]).toEqual([path, 401])
+    expect(host.requests).toEqual([])
+  })
+
+  test('with the cookie among others is forwarded without it', async () => {
+    const cookie = await signIn()
+    const reply = await ask('/api/runs?limit=3', { headers: [`Cookie: a=b; switchyard-1=x; ${cookie}`] })
+    expect([reply.status, reply.body]).toEqual([200, '{"ok":true}'])
+    expect(host.requests).toEqual([
+      {
+        method: 'GET',
+        path: '/api/runs?limit=3',
+        contentType: '',
+        body: undefined,
+        signal: expect.anything(),
+      },
+    ])
+  })
+})
+
+describe('an answer of the host', () => {
+  test('keeps status, body and the headers that the page needs, and can never act as a document', async () => {
+    const cookie = await signIn()
+    host.answer = () =>
+      replyOf(409, '{"error":"no"}', { link: '</api/runs?before=1>; rel="next"', 'x-token': 'secret' })
+    const body = '{"a":1}'
+    const headers = [`Cookie: ${cookie}`, 'Content-Type: application/json']
+    const reply = await ask('/api/runs/x/retry', { method: 'POST', headers, body })
+    expect([reply.status, reply.body]).toEqual([409, '{"error":"no"}'])
+    expect(reply.headers.get('link')).toBe('</api/runs?before=1>; rel="next"')
+    expect(reply.headers.has('x-token')).toBe(false)
+    expect(reply.headers.get('content-security-policy')).toContain('sandbox')
+    expect(reply.headers.get('x-content-type-options')).toBe('nosniff')
+    expect(Buffer.from(host.requests[0]?.body ?? []).toString()).toBe(body)
+  })
+
+  test('of many parts arrives whole', async () => {
+    const cookie = await signIn()
+    const part = 'x'.repeat(200_000)
+    host.answer = () => ({
+      ...replyOf(200, ''),
+      body: (async function* () {
+        for (let sent = 0; sent < 20; sent++) yield Buffer.from(part)
+      })(),
+    })
+    const reply = await ask('/api/runs/x/events', { headers: [`Cookie: ${cookie}`] })
+    expect([reply.status, reply.body.length]).toEqual([200, 20 * part.length])
+  })
+
+  test('that breaks off ends the connection', async () => {
+    const cookie = await signIn()
+    host.answer = () => ({
+      ...replyOf(200, ''),
+      body: (async function* () {
+        yield Buffer.from('[')
+        throw new Error('ECONNRESET')
+      })(),
+    })
+    expect((await ask('/api/runs/x/events', { headers: [`Cookie: ${cookie}`] })).closed).toBe(true)
+  })
+
+  test('that never comes is a 503 with the reason', async () => {
+    const cookie = await signIn()
+    host.answer = () => Promise.reject(new Error('the host is away: no host is running'))
+    const reply = await ask('/api/runs', { headers: [`Cookie: ${cookie}`] })
+    expect([reply.status, reply.headers.get('retry-after')]).toEqual([503, '1'])
+    expect(reply.body).toContain('no host is running')
+  })
+
+  test('that nobody waits for any more is abandoned', async () => {
+    const cookie = await signIn()
+    host.answer = () => new Promise(() => {})
+    const client = createRawClient(server.port)
+    const lines = [`Host: 127.0.0.1:${server.port}`, `Cookie: ${cookie}`]
+    void client.ask(`GET /api/runs HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`)
+    await until('the request is forwarded', () => host.requests.length === 1)
+    client.close()
+    await until('the request is aborted', () => host.requests[0]?.signal.aborted === true)
+  })
+})
+
+describe('files', () => {
+  const policyOf = (reply: RawReply) => reply.headers.get('content-security-policy') ?? ''
+
+  test('are served with a strict policy, and documents are asked for again', async () => {
+    const reply = await ask('/')
+    expect([reply.status, reply.headers.get('cache-control')]).toEqual([200, 'no-cache'])
+    expect(policyOf(reply)).toBe(
+      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'self'; manifest-src 'self'; worker-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    )
+    expect(reply.headers.get('referrer-policy')).toBe('no-referrer')
+  })
+
+  test('the terminal alone may have styles of its own, and be shown in a frame of this origin', async () => {
+    const policy = policyOf(await ask('/terminal.html'))
+    expect(policy).toContain("style-src 'self' 'unsafe-inline'")
+    expect(policy).toContain("frame-ancestors 'self'")
+    expect(policy).toContain("script-src 'self';")
+  })
+
+  test('with a hash in their name never change', async () => {
+    const reply = await ask('/assets/app-1.js')
+    expect(reply.headers.get('cache-control')).toContain('immutable')
+    expect(reply.headers.get('content-type')).toContain('text/javascript')
+  })
+
+  test.each(['/runs/run-1', '/pulls/acme%2Fapi/3', '/fleet', '/%2e%2e/%2e%2e/etc/passwd', '/..'])(
+    '%s is a place of the page',
+    async (path) => expect((await ask(path)).body).toContain('<title>page</title>'),
+  )
+
+  test.each(['/assets/none.js', '/assets/../index', '/none.css', '/../package.json'])(
+    '%s is no file',
+    async (path) => {
+      expect((await ask(path)).status).toBe(404)
+    },
+  )
+
+  test('HEAD has the length alone, and other methods are refused', async () => {
+    const client = createRawClient(server.port)
+    closeAfterTest(() => client.close())
+    const head = `Host: 127.0.0.1:${server.port}\r\n\r\n`
+    expect((await client.ask(`HEAD / HTTP/1.1\r\n${head}`)).headers.get('content-length')).toBe('34')
+    expect((await ask('/', { method: 'PATCH' })).status).toBe(405)
+    expect((await ask('/', { method: 'POST', body: '{}' })).status).toBe(404)
+  })
+})
+
+describe('a socket', () => {
+  const openSocket = async (path: string) => {
+    const socket = connectSocket(server.port, path, { cookie: await signIn() })
+    await socket.opened
+    await until('it is dialled', () => host.dialled.length > 0)
+    const dialled = host.dialled.at(-1)
+    if (dialled === undefined) throw new Error('nothing was dialled')
+    return { socket, dialled }
+  }
+
+  test('passes texts both ways, and keeps those that come too early', async () => {
+    const { socket, dialled } = await openSocket('/ws/runs/run-1/attach?cols=80')
+    expect(dialled.path).toBe('/ws/runs/run-1/attach?cols=80')
+    socket.sendText('{"early":1}')
+    await socket.waitUntilCaughtUp()
+    expect(dialled.sent).toEqual([])
+    dialled.listener.onOpen()
+    socket.sendText('{"later":2}')
+    await until('both have arrived', () => dialled.sent.length === 2)
+    expect(dialled.sent).toEqual(['{"early":1}', '{"later":2}'])
+    dialled.listener.onText('{"type":"hello"}')
+    expect(await socket.firstFrames(1)).toEqual([{ type: 'hello' }])
+  })
+
+  test.each([
+    [1001, 1001],
+    [1013, 1013],
+    [1006, 1013],
+    [undefined, 1013],
+  ])('that the host ends with %p ends with %p and its reason', async (code, expected) => {
+    const { socket, dialled } = await openSocket('/ws')
+    dialled.listener.onEnd('the service is stopping', code)
+    expect(await socket.closed).toEqual({ code: expected, reason: 'the service is stopping' })
+  })
+
+  test('that the browser ends is ended at the host', async () => {
+    const { socket } = await openSocket('/ws')
+    socket.close()
+    await until('it is closed', () => host.closedSockets === 1)
+  })
+
+  test('with too much before the host has answered is ended', async () => {
+    const { socket } = await openSocket('/ws')
+    for (let sent = 0; sent < 5; sent++) socket.sendText('x'.repeat(60_000))
+    expect((await socket.closed).code).toBe(1008)
+    expect(host.closedSockets).toBe(1)
+  })
+
+  test.each([
+    ['without a cookie', {}],
+    ['of a foreign page', { origin: 'http://evil.example' }],
+    ['of no page', { origin: 'null' }],
+  ])('%s is refused', async (name, headers) => {
+    const cookie = name === 'without a cookie' ? {} : { cookie: await signIn() }
+    await expect(connectSocket(server.port, '/ws', { ...headers, ...cookie }).opened).rejects.toThrow(
+      'not opened',
+    )
+    expect(host.dialled).toEqual([])
+  })
+
+  test('of this page, with its Origin, is accepted', async () => {
+    const origin = `http://127.0.0.1:${server.port}`
+    await connectSocket(server.port, '/ws', { origin, cookie: await signIn() }).opened
+  })
+
+  test('ends with the page', async () => {
+    const { socket } = await openSocket('/ws')
+    await server.close('the page ends')
+    expect(await socket.closed).toEqual({ code: 1001, reason: 'the page ends' })
+    expect(host.closedSockets).toBe(1)
+  })
+})

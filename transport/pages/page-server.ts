@@ -1,0 +1,241 @@
+/**
+ * A listener of its own on loopback for a page: its files, its sessions, and the host's interface with a cookie in the
+ * token's place.
+ *
+ * Files contain nothing of the host and need no cookie. Everything under /api and /ws does. The launch token never
+ * passes through here: the forwarder adds it behind.
+ */
+import type { Clock, Log } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
+import { HTTP_BODY_BYTES_MAX, PAGE_REQUESTS_MAX, PAGE_SESSION_BYTES_MAX } from '../../protocol/limits.ts'
+import { parseJson } from '../../protocol/parse.ts'
+import { isLoopbackHost } from '../authentication.ts'
+import { type Body, framingError, readBody } from '../body.ts'
+import { Exchange } from '../exchange.ts'
+import { CLOSE_MS_MAX } from '../host-server.ts'
+import { type Address, createApp, listen } from '../listener.ts'
+import type {
+  HttpListener,
+  ListenerApp,
+  ListenerRequest,
+  ListenerResponse,
+  OpenPort,
+} from '../listener-port.ts'
+import { type Reply, refusal, send, sendAndClose, sendWithoutBody } from '../reply.ts'
+import { announcesBody, type RequestHead, readQueryText } from '../request-head.ts'
+import { forwardRequest } from './forward-request.ts'
+import type { ForwardedRequest, HostForwarder } from './host-forwarder.ts'
+import { type BrowserRequest, readBrowserRequest, refuseForeign } from './page-check.ts'
+import { PageFiles, writeFile } from './page-files.ts'
+import { cookieLine, cookieNameOf, PageSessions } from './page-sessions.ts'
+import { PageSockets } from './page-sockets.ts'
+
+export interface PageServerOptions {
+  readonly listener: HttpListener
+  readonly clock: Clock
+  readonly log: Log
+  readonly address: Address
+  /** The option or setting that chooses the port, for the message about a port that is taken. */
+  readonly portSetting: string
+  /** The command that prints a new link. */
+  readonly command: string
+  /** The folder with the page's files. */
+  readonly folder: string
+  readonly forwarder: HostForwarder
+}
+
+export interface PageServer {
+  readonly port: number
+  /** A link with a new code: good once, and for a minute. */
+  createLink(): string
+  /** Closes all sockets with the reason, then the port. */
+  close(reason: string): Promise<void>
+}
+
+export async function openPageServer(options: PageServerOptions): Promise<Result<PageServer>> {
+  const { address } = options
+  if (!isLoopbackHost(address.host))
+    return no('invalid', `a page is served on loopback only, and ${address.host} is not loopback`)
+  const app = createApp(options.listener)
+  if (!app.ok) return app
+  const page = new PageListener(options, app.value)
+  const open = await listen(app.value, address, options.portSetting)
+  if (!open.ok) return open
+  return yes(page.start(open.value))
+}
+
+/** Paths of sockets; everything below them that is no upgrade is forwarded as a request. */
+const SOCKET_PATHS = ['/ws', '/ws/runs/:id/attach'] as const
+const SESSION_PATH = '/session'
+const FORWARDED = /^\/(api|ws)(\/|$)/
+const FILE_METHODS = ['GET', 'HEAD']
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE']
+const DRAIN_POLL_MS = 20
+
+const NOT_FOUND = refusal(404, 'the page has no such file')
+const BUSY = refusal(503, 'too many requests wait for the host; try again in a moment', [
+  ['retry-after', '1'],
+])
+const TOO_LARGE = refusal(413, 'the body is too large')
+const TOO_LATE = refusal(408, 'the body did not arrive in time')
+
+class PageListener {
+  readonly #options: PageServerOptions
+  readonly #app: ListenerApp
+  readonly #sessions: PageSessions
+  readonly #files: PageFiles
+  readonly #sockets: PageSockets
+  readonly #waiting = new Set<Exchange>()
+  readonly #signedOut: Reply
+  #port = 0
+
+  constructor(options: PageServerOptions, app: ListenerApp) {
+    this.#options = options
+    this.#app = app
+    this.#sessions = new PageSessions(options.clock)
+    this.#files = new PageFiles(options.folder)
+    this.#signedOut = refusal(
+      401,
+      `this browser is not signed in; run "${options.command}" and open the link that it prints`,
+    )
+    const admit = (request: BrowserRequest) => refuseForeign(request) ?? this.#refuseSignedOut(request)
+    this.#sockets = new PageSockets({ clock: options.clock, forwarder: options.forwarder, admit })
+    for (const path of SOCKET_PATHS) this.#sockets.serve(app, path)
+    app.any((response, request) => this.#handle(response, request))
+  }
+
+  start(open: OpenPort): PageServer {
+    this.#port = open.port
+    return {
+      port: open.port,
+      createLink: () => `http://127.0.0.1:${open.port}/#code=${this.#sessions.createCode()}`,
+      close: (reason) => this.#close(open, reason),
+    }
+  }
+
+  #refuseSignedOut({ cookies }: BrowserRequest): Reply | undefined {
+    return this.#sessions.isSignedIn(cookies, cookieNameOf(this.#port)) ? undefined : this.#signedOut
+  }
+
+  /** Never throws, because the library ends the process when a callback throws. */
+  #handle(response: ListenerResponse, request: ListenerRequest): void {
+    try {
+      this.#answer(response, request)
+    } catch (err) {
+      this.#options.log.error({ err }, 'could not answer a request of a page')
+      send(response, refusal(500, 'the page failed on this request; the log says why'))
+    }
+  }
+
+  #answer(response: ListenerResponse, request: ListenerRequest): void {
+    const read = readBrowserRequest(request)
+    const { head } = read
+    const fault = framingError(head)
+    if (fault !== undefined) {
+      sendAndClose(response, refusal(400, fault))
+      return
+    }
+    const refused = refuseForeign(read) ?? refuseMethod(head)
+    if (refused !== undefined) answerWith(response, head, refused)
+    else if (head.path === SESSION_PATH) this.#signIn(response, head)
+    else if (FORWARDED.test(head.path)) this.#forward(response, request, read)
+    else this.#sendFile(response, head)
+  }
+
+  #sendFile(response: ListenerResponse, head: RequestHead): void {
+    const file = this.#files.find(head.path)
+    if (!FILE_METHODS.includes(head.method) || file === undefined) answerWith(response, head, NOT_FOUND)
+    else writeFile(response, file, head.method === 'HEAD')
+  }
+
+  #signIn(response: ListenerResponse, head: RequestHead): void {
+    if (head.method !== 'POST') {
+      answerWith(response, head, refusal(405, 'use POST', [['allow', 'POST']]))
+      return
+    }
+    this.#withBody(response, head, PAGE_SESSION_BYTES_MAX, (bytes, exchange) => {
+      const cookie = this.#sessions.exchange(codeOf(bytes))
+      if (cookie === undefined) exchange.reply(this.#signedOut)
+      else {
+        const headers = [['set-cookie', cookieLine(this.#port, cookie)]] as const
+        exchange.reply({ status: 204, type: '', body: '', headers })
+      }
+    })
+  }
+
+  #forward(response: ListenerResponse, request: ListenerRequest, read: BrowserRequest): void {
+    const { head } = read
+    const refused =
+      this.#refuseSignedOut(read) ?? (this.#waiting.size >= PAGE_REQUESTS_MAX ? BUSY : undefined)
+    if (refused !== undefined) {
+      answerWith(response, head, refused)
+      return
+    }
+    const query = readQueryText(request)
+    const { method, contentType } = head
+    const path = `${head.path}${query === '' ? '' : `?${query}`}`
+    const asked: Omit<ForwardedRequest, 'signal'> = { method, path, contentType, body: undefined }
+    if (!announcesBody(head)) this.#startForward(asked, this.#track(new Exchange(response, undefined)))
+    else
+      this.#withBody(response, head, HTTP_BODY_BYTES_MAX, (body, exchange) =>
+        this.#startForward({ ...asked, body }, exchange),
+      )
+  }
+
+  #startForward(request: Omit<ForwardedRequest, 'signal'>, exchange: Exchange): void {
+    forwardRequest(this.#options.forwarder, request, exchange).catch((err: unknown) => {
+      this.#options.log.error({ err }, 'could not forward a request of a page')
+      exchange.reply(refusal(500, 'the page failed on this request; the log says why'))
+    })
+  }
+
+  #withBody(
+    response: ListenerResponse,
+    head: RequestHead,
+    bytesMax: number,
+    use: (bytes: Uint8Array, exchange: Exchange) => void,
+  ): void {
+    const exchange = this.#track(new Exchange(response, undefined))
+    const { clock } = this.#options
+    const onBody = (body: Body): void => {
+      if (body.is === 'whole') use(body.bytes, exchange)
+      else if (body.is === 'late') exchange.replyAndClose(TOO_LATE)
+      else exchange.replyBeforeBodyEnds(TOO_LARGE, body.onRestReceived, clock)
+    }
+    readBody(response, head, 'kept', clock, exchange, onBody, bytesMax)
+  }
+
+  #track(exchange: Exchange): Exchange {
+    this.#waiting.add(exchange)
+    exchange.onEnd(() => this.#waiting.delete(exchange))
+    return exchange
+  }
+
+  async #close(open: OpenPort, reason: string): Promise<void> {
+    const { clock } = this.#options
+    open.stop()
+    this.#sockets.closeAll(reason)
+    const until = clock.monotonic() + CLOSE_MS_MAX
+    do await new Promise<void>((resolve) => void clock.after(DRAIN_POLL_MS, resolve))
+    while ((this.#waiting.size > 0 || this.#sockets.count() > 0) && clock.monotonic() < until)
+    this.#app.close()
+  }
+}
+
+function refuseMethod({ method }: RequestHead): Reply | undefined {
+  if (METHODS.includes(method)) return undefined
+  return refusal(405, `use ${METHODS.join(', ')}`, [['allow', METHODS.join(', ')]])
+}
+
+/** An empty text for a body that is no code. */
+function codeOf(bytes: Uint8Array): string {
+  const parsed = parseJson(Buffer.from(bytes).toString())
+  const body: unknown = parsed.ok ? parsed.value : undefined
+  const code: unknown = typeof body === 'object' && body !== null ? Reflect.get(body, 'code') : undefined
+  return typeof code === 'string' ? code : ''
+}
+
+function answerWith(response: ListenerResponse, { method }: RequestHead, reply: Reply): void {
+  if (method === 'HEAD') sendWithoutBody(response, reply)
+  else send(response, reply)
+}

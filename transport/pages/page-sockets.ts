@@ -1,0 +1,153 @@
+/**
+ * The sockets of a page: each has a socket of the host of its own, and texts pass through both ways.
+ *
+ * Texts that come before the host's socket is open wait, up to a limit. A browser that reads too slowly is closed, as
+ * the host would close it.
+ */
+import type { Clock } from '../../core/ports.ts'
+import {
+  ATTACH_FRAME_BYTES_MAX,
+  DASHBOARD_BACKLOG_BYTES_MAX,
+  PAGE_SOCKET_EARLY_BYTES_MAX,
+  PAGE_SOCKETS_MAX,
+  SOCKET_IDLE_SECONDS,
+} from '../../protocol/limits.ts'
+import type { ListenerApp, ServerSocket } from '../listener-port.ts'
+import { type Reply, refusal, send } from '../reply.ts'
+import { readQueryText } from '../request-head.ts'
+import { BoundedSender, CLOSE } from '../sockets/bounded-sender.ts'
+import type { ForwardedSocket, HostForwarder } from './host-forwarder.ts'
+import { type BrowserRequest, readBrowserRequest } from './page-check.ts'
+
+interface PageSocketData {
+  readonly path: string
+  relay?: SocketRelay
+}
+
+export interface PageSocketOptions {
+  readonly clock: Clock
+  readonly forwarder: HostForwarder
+  readonly admit: (request: BrowserRequest) => Reply | undefined
+}
+
+const TOO_MANY = refusal(503, 'too many pages are open; close one')
+
+export class PageSockets {
+  readonly #options: PageSocketOptions
+  readonly #relays = new Set<SocketRelay>()
+
+  constructor(options: PageSocketOptions) {
+    this.#options = options
+  }
+
+  serve(app: ListenerApp, path: string): void {
+    app.ws<PageSocketData>(path, {
+      maxPayloadLength: ATTACH_FRAME_BYTES_MAX,
+      maxBackpressure: DASHBOARD_BACKLOG_BYTES_MAX,
+      idleTimeout: SOCKET_IDLE_SECONDS,
+      sendPingsAutomatically: true,
+      upgrade: (response, request, context) => {
+        const read = readBrowserRequest(request)
+        const refused =
+          this.#options.admit(read) ?? (this.#relays.size >= PAGE_SOCKETS_MAX ? TOO_MANY : undefined)
+        const query = readQueryText(request)
+        const data: PageSocketData = { path: `${read.head.path}${query === '' ? '' : `?${query}`}` }
+        if (refused !== undefined) send(response, refused)
+        else response.upgrade(data, request.getHeader('sec-websocket-key'), '', '', context)
+      },
+      open: (socket) => {
+        const relay = new SocketRelay(socket, this.#options)
+        socket.getUserData().relay = relay
+        this.#relays.add(relay)
+      },
+      message: (socket, bytes, isBinary) => socket.getUserData().relay?.onMessage(bytes, isBinary),
+      drain: (socket) => socket.getUserData().relay?.onDrained(),
+      close: (socket) => {
+        const { relay } = socket.getUserData()
+        if (relay === undefined) return
+        this.#relays.delete(relay)
+        relay.onClosed()
+      },
+    })
+  }
+
+  count(): number {
+    return this.#relays.size
+  }
+
+  closeAll(reason: string): void {
+    for (const relay of this.#relays) relay.close(CLOSE.goingAway, reason)
+  }
+}
+
+/** Whether a close frame may have this code. */
+const isSendable = (code: number): boolean =>
+  code >= 1000 && code < 5000 && ![1004, 1005, 1006, 1015].includes(code)
+
+class SocketRelay {
+  readonly #browser: BoundedSender
+  readonly #host: ForwardedSocket
+  #early: string[] | undefined = []
+  #earlyBytes = 0
+  #isOver = false
+
+  constructor(socket: ServerSocket<PageSocketData>, { clock, forwarder }: PageSocketOptions) {
+    this.#browser = new BoundedSender(socket, clock, () => {})
+    this.#host = forwarder.dial(socket.getUserData().path, {
+      onOpen: () => this.#onOpen(),
+      onText: (text) => this.#onText(text),
+      onEnd: (reason, code) => this.#onHostEnd(reason, code),
+    })
+  }
+
+  onMessage(bytes: ArrayBuffer, isBinary: boolean): void {
+    if (isBinary) {
+      this.close(CLOSE.badData, 'frames are JSON text, not binary')
+      return
+    }
+    const text = Buffer.from(bytes).toString()
+    if (this.#early === undefined) {
+      this.#host.send(text)
+      return
+    }
+    this.#earlyBytes += bytes.byteLength
+    if (this.#earlyBytes > PAGE_SOCKET_EARLY_BYTES_MAX)
+      this.close(CLOSE.policy, 'too much was sent before the host has answered')
+    else this.#early.push(text)
+  }
+
+  onDrained(): void {
+    this.#browser.onDrained()
+  }
+
+  onClosed(): void {
+    this.#browser.onClosed()
+    this.#endHost()
+  }
+
+  close(code: number, reason: string): void {
+    this.#browser.closeAfterDrain(code, reason)
+    this.#endHost()
+  }
+
+  #onOpen(): void {
+    const early = this.#early ?? []
+    this.#early = undefined
+    for (const text of early) this.#host.send(text)
+  }
+
+  #onText(text: string): void {
+    if (this.#browser.isOpen && !this.#browser.send(text))
+      this.close(CLOSE.tryAgainLater, 'too slow: more than the backlog limit was waiting; connect again')
+  }
+
+  #onHostEnd(reason: string, code = CLOSE.tryAgainLater as number): void {
+    this.#isOver = true
+    this.#browser.closeAfterDrain(isSendable(code) ? code : CLOSE.tryAgainLater, reason)
+  }
+
+  #endHost(): void {
+    if (!this.#isOver) this.#host.close()
+    this.#isOver = true
+  }
+}
