@@ -100,6 +100,7 @@ const programs = [
   'worker',
   'supervise',
   'own-drain',
+  'dashboard',
   'quickstart',
   'oauth-helper',
   'mcp',

@@ -28,7 +28,14 @@ import { helpCommand } from './help.ts'
 import { initCommand } from './init.ts'
 import { memoriesCommand } from './memories.ts'
 import { nameErrors } from './name-errors.ts'
-import { mcpCommand, oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
+import {
+  dashboardCommand,
+  mcpCommand,
+  oauthHelperCommand,
+  quickstartCommand,
+  serveCommand,
+  workerCommand,
+} from './programs.ts'
 import { pullsCommand } from './pulls.ts'
 import { ROOT_HELP } from './root-help.ts'
 import { cancelVerb, discardVerb, followUpVerb, releaseVerb, retryVerb, runsCommand } from './runs.ts'
@@ -44,6 +51,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   explain: explainCommand,
   top: topCommand,
   attach: attachCommand,
+  dashboard: dashboardCommand,
   pause: pauseCommand,
   resume: resumeCommand,
   tickets: ticketsCommand,

@@ -1,6 +1,7 @@
 /** The commands that are programs of their own: the host, a worker, the example, the tools of an agent, the OAuth helper. */
 import { Command, Option } from '@commander-js/extra-typings'
 import {
+  DASHBOARD_PORT,
   HELPER_PORT,
   HELPER_PROXIES_MAX,
   HELPER_REQUESTS_PER_MINUTE,
@@ -196,6 +197,24 @@ export const quickstartCommand = () =>
     .action(async (options) => {
       const { quickstart } = await import('../commands/quickstart.ts')
       await quickstart(options)
+    })
+
+export const dashboardCommand = () =>
+  new Command('dashboard')
+    .exitOverride()
+    .description('Open the dashboard in a browser: what runs, what waits and why, what needs you')
+    .option('--data-dir <path>', 'whose host is shown')
+    .addOption(
+      new Option('--port <n>', 'where to listen on this machine; 0 picks a free one')
+        .default(DASHBOARD_PORT)
+        .argParser((text) => parseWholeNumber(text, 0, PORT_MAX)),
+    )
+    .option('--no-open', 'print the link, and open no browser')
+    .addOption(logLevel())
+    .addOption(logFormat())
+    .action(async (options) => {
+      const { dashboard } = await import('../commands/dashboard.ts')
+      await dashboard(options)
     })
 
 export const mcpCommand = () =>

@@ -6,7 +6,7 @@ Every day
   start TICKET | "WORDS"    Queue a ticket, or a new one made from words
   logs RUN                  Print a run's log from its first line; -f follows
   explain TICKET|RUN        Say why it waits or failed, gate by gate
-  top                       Watch runs and workers on a live board
+  top, dashboard            Watch it all on a live board; in a browser
   attach RUN                Open the session of a finished run
   pause, resume             Stop dispatching runs; go on
 Nouns

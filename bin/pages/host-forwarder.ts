@@ -1,0 +1,83 @@
+/**
+ * Reaches the host for a page's listener: adds the launch token, which is looked up anew for each request, because a
+ * restarted host has another one.
+ */
+import type { ClientConnection, HostAddress } from '../../client/connection.ts'
+import { reasonOf } from '../../client/errors.ts'
+import type { ForwardedReply, ForwardedRequest, HostForwarder } from '../../transport/pages/host-forwarder.ts'
+
+const UNAUTHORIZED = 401
+const AWAY = 'the host is away'
+
+export function createHostForwarder(connection: ClientConnection): HostForwarder {
+  return {
+    send: (request) => sendToHost(connection, request),
+    dial(path, listener) {
+      let isClosed = false
+      const early: string[] = []
+      let socket: ReturnType<ClientConnection['dial']> | undefined
+      const end = (reason: string, code?: number) => {
+        if (!isClosed) listener.onEnd(reason, code)
+        isClosed = true
+      }
+      addressOf(connection)
+        .then((at) => {
+          if (isClosed) return
+          socket = connection.dial(at, path, {
+            onOpen: () => listener.onOpen(),
+            onText: (text) => listener.onText(text),
+            onEnd: ({ reason, reply, code }) =>
+              end(reply === undefined ? reason : sentenceOf(reply.text, reason), code),
+          })
+          for (const text of early.splice(0)) socket.send(text)
+        })
+        .catch((error: unknown) => end(reasonOf(error)))
+      return {
+        send: (text) => void (socket === undefined ? early.push(text) : socket.send(text)),
+        close: () => {
+          isClosed = true
+          socket?.close()
+        },
+      }
+    },
+  }
+}
+
+/** A token that the host refuses is that of a host that is starting again; the page would take 401 for its own. */
+async function sendToHost(connection: ClientConnection, request: ForwardedRequest): Promise<ForwardedReply> {
+  const reply = await connection.send(await requestTo(await addressOf(connection), request))
+  if (reply.status !== UNAUTHORIZED) return reply
+  throw new Error(`${AWAY}: what answers at its address is another program, or the host is starting again`)
+}
+
+async function addressOf(connection: ClientConnection): Promise<HostAddress> {
+  try {
+    return await connection.address()
+  } catch (error) {
+    throw new Error(`${AWAY}: ${reasonOf(error)}`)
+  }
+}
+
+function requestTo(
+  { url, token }: HostAddress,
+  { method, path, contentType, body, signal }: ForwardedRequest,
+) {
+  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` }
+  return {
+    method,
+    url: `${url}${path}`,
+    headers: { ...authorization, ...(contentType === '' ? {} : { 'content-type': contentType }) },
+    ...(body === undefined ? {} : { body: Buffer.from(body).toString() }),
+    signal,
+  }
+}
+
+/** The sentence of a refusal's body. */
+function sentenceOf(text: string, otherwise: string): string {
+  try {
+    const error: unknown = Reflect.get(Object(JSON.parse(text)), 'error')
+    return typeof error === 'string' ? error : otherwise
+  } catch {
+    return otherwise
+  }
+}
