@@ -4,6 +4,7 @@
  * Marks: none for standard output, `!` for standard error, `#` for the system, `>` for the agent. `--` begins a state
  * of the run, `~~` is a gap.
  */
+import { type AgentMessage, readAgentMessage } from '../../client/agent-messages.ts'
 import type { RunEvent } from '../../protocol/run.ts'
 import { formatCost } from '../output/amounts.ts'
 import { agentName } from './agent-names.ts'
@@ -65,50 +66,14 @@ export function lastLineOf(events: readonly RunEvent[]): string | undefined {
   return undefined
 }
 
-// ---- messages of agents --------------------------------------------------------------------------------------------
-
-type Message = Readonly<Record<string, unknown>>
-
-/** The words of the agent, and the tools that it called; each vendor has a form of its own. */
-function describeMessage(message: Message): string {
-  const inner = objectOf(message.message)
-  const content = Array.isArray(inner.content)
-    ? inner.content
-    : Array.isArray(message.content)
-      ? message.content
-      : []
-  const parts = content.map((part) => describePart(objectOf(part)))
-  if (message.type === 'error' && typeof message.message === 'string') return `error: ${message.message}`
-  const item = isRepeated(message) ? {} : objectOf(message.item)
-  const isOfAgent = message.role !== 'user' && message.type !== 'user'
-  const own = isOfAgent ? [describePart(item), describePart(message)] : []
-  return [...(isOfAgent ? parts : []), ...own].filter((text) => text !== '').join('\n')
+/** The words of the agent, and the tools that it called. */
+function describeMessage(message: AgentMessage): string {
+  return readAgentMessage(message)
+    .flatMap((part) => {
+      if (part.is === 'words') return [part.text]
+      if (part.is === 'error') return [`error: ${part.text}`]
+      if (part.is === 'call') return [part.subject === '' ? part.tool : `${part.tool}: ${part.subject}`]
+      return []
+    })
+    .join('\n')
 }
-
-/** A command stands in the log when it starts; its end has the same words. */
-const isRepeated = ({ type, item }: Message): boolean =>
-  type === 'item.completed' && objectOf(item).type === 'command_execution'
-
-const TEXT_TYPES = ['text', 'agent_message', 'message', 'assistant']
-
-function describePart(part: Message): string {
-  const { type } = part
-  const tool = part.name ?? part.tool_name
-  if (type === 'tool_use' && typeof tool === 'string')
-    return toolCall(tool, objectOf(part.input ?? part.parameters))
-  if (type === 'command_execution') return toolCall('command', part)
-  if (typeof type === 'string' && !TEXT_TYPES.includes(type)) return ''
-  const text = part.text ?? part.content
-  return typeof text === 'string' ? text.trim() : ''
-}
-
-/** The arguments that tell best what a call does. */
-const TELLING = ['command', 'file_path', 'path', 'pattern', 'query', 'url', 'description', 'prompt']
-
-function toolCall(name: string, input: Message): string {
-  const key = TELLING.find((each) => typeof input[each] === 'string')
-  return key === undefined ? name : `${name}: ${String(input[key]).split('\n')[0]}`
-}
-
-const objectOf = (value: unknown): Message =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Message) : {}
