@@ -1,6 +1,6 @@
 /** Formats a command line that people can copy: with the name on the PATH, or with the started file. */
 import { basename } from 'node:path'
-import { quoteWord } from '../core/quote-word.ts'
+import { quoteWord } from '../protocol/quote-word.ts'
 
 export function shellWords(program: string, ...args: readonly string[]): readonly string[] {
   const called = basename(program) === 'switchyard' ? ['switchyard'] : ['node', program]

@@ -3,8 +3,9 @@
  *
  * A command that replaces a database with content keeps it beside the new one, because it may be the only copy.
  */
+
+import { quoteWord } from '../protocol/quote-word.ts'
 import type { RecordedInstallation, TruncatedDatabase } from './installation.ts'
-import { quoteWord } from './quote-word.ts'
 
 export interface DatabasePlaces {
   readonly dataDir: string

@@ -11,10 +11,10 @@ import {
   knownKeyTypes,
 } from '../core/provision/known-hosts.ts'
 import { provisionCommand, targetId } from '../core/provision/target.ts'
-import { quoteWord } from '../core/quote-word.ts'
 import type { HostKeySource, RemoteTarget } from '../core/remote-ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { SSH_FILE_BYTES_MAX } from '../protocol/limits.ts'
+import { quoteWord } from '../protocol/quote-word.ts'
 
 export interface SshUser {
   readonly environment: Readonly<Record<string, string | undefined>>

@@ -12,7 +12,6 @@ import { keyFingerprint, keyTypeName } from '../core/provision/known-hosts.ts'
 import { remoteCommandLine } from '../core/provision/remote-input.ts'
 import { remoteLine } from '../core/provision/step-lines.ts'
 import { targetId } from '../core/provision/target.ts'
-import { quoteWord } from '../core/quote-word.ts'
 import type {
   HostKeySource,
   RemoteCommand,
@@ -23,6 +22,7 @@ import type {
 } from '../core/remote-ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { PROVISION_CONNECT_MS_MAX } from '../protocol/limits.ts'
+import { quoteWord } from '../protocol/quote-word.ts'
 import { converse } from './ssh-command.ts'
 import {
   type HostKeyTrust,

@@ -7,7 +7,7 @@
  */
 import type { Client } from '../../client/client.ts'
 import { HostRefusal } from '../../client/errors.ts'
-import { quoteWord } from '../../core/quote-word.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
 import { EXIT, ExitError } from '../exit.ts'

@@ -1,6 +1,6 @@
 /** Names the command that helps when the host refuses a request, where the request alone decides that. */
 import type { HostRefusal } from '../../client/errors.ts'
-import { quoteWord } from '../../core/quote-word.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 
 interface RequestCure {
   readonly request: RegExp

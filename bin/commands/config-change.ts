@@ -12,8 +12,8 @@ import {
   patchOf,
   readSetting,
 } from '../../client/settings.ts'
-import { quoteWord } from '../../core/quote-word.ts'
 import { describePower } from '../../protocol/powerful-keys.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { kindOfSetting, splitKey } from '../client/setting-keys.ts'

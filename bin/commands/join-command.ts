@@ -1,6 +1,6 @@
 /** Prints the command with which another machine becomes a worker, beside the token or the key that was made for it. */
 import { joinAddress } from '../../core/fleet/join-address.ts'
-import { quoteWord } from '../../core/quote-word.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { CommandContext } from '../client/run-command.ts'
 
 /** @param fingerprint of the fleet listener's certificate; the machine recognises the host by it */

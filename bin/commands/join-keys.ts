@@ -1,7 +1,7 @@
 /** `switchyard workers join-keys`: lists, creates and deletes the keys that many machines join with. */
 import type { Client } from '../../client/client.ts'
-import { quoteWord } from '../../core/quote-word.ts'
 import type { JoinKey } from '../../protocol/join-key.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import { requireName } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'

@@ -1,7 +1,7 @@
 /** The verbs that change a run: cancel, retry, followup, release, discard. */
 import { HostRefusal } from '../../client/errors.ts'
 import { hasEnded } from '../../client/run-events.ts'
-import { quoteWord } from '../../core/quote-word.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
 import { findRuns } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'

@@ -1,4 +1,6 @@
 /** The lines of `switchyard runs show`: where the run is, who works on it, what it says and what it costs. */
+
+import { agentName } from '../../client/agent-names.ts'
 import { priorityWord } from '../../client/priorities.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import { branchFor } from '../../core/run/branch.ts'
@@ -8,7 +10,6 @@ import type { CommandContext } from '../client/run-command.ts'
 import type { StyledStream } from '../output/styled-stream.ts'
 import { wrapWords } from '../output/text-width.ts'
 import { formatAge, formatClock, formatClockSeconds } from '../output/times.ts'
-import { agentName } from './agent-names.ts'
 import { costLines } from './cost-lines.ts'
 import { keepColors } from './keep-colors.ts'
 import { beginningOf } from './run-beginning.ts'

@@ -5,9 +5,9 @@
  * of the run, `~~` is a gap.
  */
 import { type AgentMessage, readAgentMessage } from '../../client/agent-messages.ts'
+import { agentName } from '../../client/agent-names.ts'
 import type { RunEvent } from '../../protocol/run.ts'
 import { formatCost } from '../output/amounts.ts'
-import { agentName } from './agent-names.ts'
 
 export interface LogLine {
   readonly event: RunEvent

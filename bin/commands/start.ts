@@ -1,7 +1,7 @@
 /** `switchyard start`: queues tickets, or creates one from words and queues it. `tickets create` is the same in full. */
 import { HostRefusal } from '../../client/errors.ts'
-import { quoteWord } from '../../core/quote-word.ts'
 import type { NewTicketRequest } from '../../protocol/new-ticket.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run, RunOptions } from '../../protocol/run.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { withTicketCure } from '../client/run-cures.ts'

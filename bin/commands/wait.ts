@@ -1,4 +1,6 @@
 /** `switchyard runs wait`: blocks until runs have ended, and tells each change of state on the way. */
+
+import { productName } from '../../client/agent-names.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import type { Run } from '../../protocol/run.ts'
 import { findRuns } from '../client/names.ts'
@@ -9,7 +11,6 @@ import { EXIT, unwrapOrExit } from '../exit.ts'
 import { formatCost } from '../output/amounts.ts'
 import { padEnd } from '../output/text-width.ts'
 import { formatClockSeconds, parseTimeout } from '../output/times.ts'
-import { productName } from './agent-names.ts'
 import { beginningOf } from './run-beginning.ts'
 
 export interface WaitOptions extends ClientOptions {

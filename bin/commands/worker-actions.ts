@@ -1,5 +1,5 @@
 /** The verbs that change the fleet: pair, rename, enable, revoke. */
-import { quoteWord } from '../../core/quote-word.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { FleetResponse, WorkerView } from '../../protocol/worker.ts'
 import { findWorker } from '../client/names.ts'
 import type { CommandContext } from '../client/run-command.ts'

@@ -2,7 +2,7 @@
 import { DashboardFeed } from '../../client/dashboard-feed.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import { formatDuration } from '../../core/format-duration.ts'
-import { quoteWord } from '../../core/quote-word.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
 import { findWorker } from '../client/names.ts'

@@ -1,12 +1,13 @@
 /** `switchyard workers list` and `workers show`: the machines in a table, and one in full. */
-import { quoteWord } from '../../core/quote-word.ts'
+
+import { agentName } from '../../client/agent-names.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { DrainHolder, WorkerView } from '../../protocol/worker.ts'
 import { findWorker } from '../client/names.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { shortenIds, WORKER_DIGITS } from '../output/short-ids.ts'
 import type { TableColumn } from '../output/table.ts'
 import { formatAgeOf, formatClock } from '../output/times.ts'
-import { agentName } from './agent-names.ts'
 
 const NAME_COLUMNS = 11
 

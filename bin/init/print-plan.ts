@@ -1,7 +1,8 @@
 /** Prints what `switchyard init` found, what it is going to write, and what comes next. */
-import { quoteWord } from '../../core/quote-word.ts'
+
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { CODE_HOST_FACTS, isFolder, TRACKER_FACTS, type TrackerDriverName } from '../../protocol/drivers.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { shortenHome } from '../output/short-paths.ts'
 import { columnsOf } from '../output/text-width.ts'

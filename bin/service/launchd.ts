@@ -1,6 +1,6 @@
 /** The service manager of a macOS user: launchd, asked by `launchctl`. */
 import { join } from 'node:path'
-import { quoteWord } from '../../core/quote-word.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { dataDirOfLaunchAgent, formatLaunchAgent, LAUNCH_AGENT_LABEL } from './launch-agent.ts'
 import { firstLine, type ManagerRunner } from './run-manager.ts'

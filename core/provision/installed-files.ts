@@ -6,7 +6,7 @@
  * that need no quoting anywhere.
  */
 import { createHash } from 'node:crypto'
-import { quoteWord } from '../quote-word.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import { formatServiceUnit, LASTING_EXITS, type ServiceScope } from '../service/systemd-unit.ts'
 
 export interface InstalledWorker {

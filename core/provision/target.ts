@@ -3,8 +3,8 @@
  * text and in the command that a person repeats.
  */
 import type { ProvisionRequest } from '../../protocol/provision.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import { normalizeWorkerName } from '../fleet/naming.ts'
-import { quoteWord } from '../quote-word.ts'
 import type { RemoteTarget } from '../remote-ports.ts'
 import { no, type Result, yes } from '../result.ts'
 

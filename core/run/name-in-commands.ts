@@ -1,6 +1,7 @@
 /** Names things in commands that people copy into a shell. */
+
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
-import { quoteWord } from '../quote-word.ts'
 
 /** The digits of an id that name its millisecond. */
 const RUN_DIGITS = 12

@@ -1,8 +1,9 @@
 /** Tells whether the agents that the configuration chooses are installed where runs are executed. */
+
+import { agentName } from '../../../client/agent-names.ts'
 import { AGENT_PROVIDERS, type AgentProvider } from '../../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { WorkerAgent, WorkerAgents } from '../../../protocol/worker.ts'
-import { agentName } from '../../commands/agent-names.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'
 import { type Check, fail, type Judgement, ok, splitCure, warn } from '../finding.ts'
 

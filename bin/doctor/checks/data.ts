@@ -5,7 +5,7 @@
  */
 import { access, chmod, constants, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { quoteWord } from '../../../core/quote-word.ts'
+import { quoteWord } from '../../../protocol/quote-word.ts'
 import { codeOf, messageOf } from '../../../store/errors.ts'
 import { inspectDatabase } from '../../../store/inspect-database.ts'
 import { findLockHolder } from '../../../store/lock.ts'

@@ -3,9 +3,10 @@
  *
  * A credential that a run found dead is known from what the host says needs a person.
  */
+
+import { agentName } from '../../../client/agent-names.ts'
 import { AGENTS, type AgentProvider } from '../../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
-import { agentName } from '../../commands/agent-names.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'
 import { type Check, fail, type Judgement, ok } from '../finding.ts'
 import { agentsInUse } from './agents.ts'

@@ -1,9 +1,9 @@
 /** Tells whether tickets can be read: by what the running host says, else by asking the tracker with the credential. */
 import { access, constants } from 'node:fs/promises'
 import { connectTrackerCommand } from '../../../core/explain/connect-command.ts'
-import { quoteWord } from '../../../core/quote-word.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import { isFolder, TRACKER_FACTS } from '../../../protocol/drivers.ts'
+import { quoteWord } from '../../../protocol/quote-word.ts'
 import type { TrackerStatus } from '../../../protocol/tracker.ts'
 import { codeOf, messageOf } from '../../../store/errors.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'

@@ -1,5 +1,5 @@
 /** Tells whether the running host has workers, and which of them are away. */
-import { quoteWord } from '../../../core/quote-word.ts'
+import { quoteWord } from '../../../protocol/quote-word.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 import { formatAgeOf } from '../../output/times.ts'
 import { type Check, fail, ok, warn } from '../finding.ts'

@@ -1,5 +1,5 @@
 /** The names of agents for people; the wire has neutral words. */
-import { AGENTS } from '../../protocol/agents/registry.ts'
+import { AGENTS } from '../protocol/agents/registry.ts'
 
 /** `agentA (Claude Code)`; a provider that is not known stays as it is. */
 export function agentName(provider: string): string {
