@@ -94,7 +94,7 @@ test('opens a browser on a terminal with a screen, and not with --no-open', asyn
   expect(existsSync(opened)).toBe(false)
   const loud = inTerminal()
   await until('the browser is opened', () => existsSync(opened))
-  const link = /http:\S+/.exec(loud.out())?.[0]
+  const link = /http:\S+#code=\S+/.exec(loud.out())?.[0]
   expect(readFileSync(opened, 'utf8').trim()).toBe(link)
   const remote = runInTerminal(['dashboard', '--port', '0'], {
     ...env,
