@@ -1,0 +1,94 @@
+/**
+ * Queued runs grouped by what they wait for: one reason is said once, with its explanation and its cure.
+ *
+ * The reasons are the host's, word for word; what differs between runs of one group is taken out of the group's name.
+ */
+import { AGENTS } from '../../../protocol/agents/registry.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { settingAddress } from '../addresses.ts'
+
+export interface QueueCure {
+  readonly text: string
+  /** An address, or an act that the page knows. */
+  readonly to: string
+}
+
+export interface QueueGroup {
+  readonly fact: string
+  readonly explanation?: string
+  /** The instant at which the reason ends by itself. */
+  readonly until?: string
+  readonly cure?: QueueCure
+  readonly runs: readonly Run[]
+}
+
+type GroupHead = Omit<QueueGroup, 'runs'>
+
+const INSTANT = /\b(\d{4}-\d\d-\d\dT[\d:.]+Z)\b/
+const CONNECT: QueueCure = { text: 'Connect', to: '/connect' }
+const PAIR: QueueCure = { text: 'Pair a worker', to: '/fleet#pair' }
+
+const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[]) => GroupHead])[] = [
+  [/^paused$/, () => ({ fact: 'Dispatching is paused', explanation: 'Running work goes on.', cure: { text: 'Resume', to: 'resume' } })],
+  [/^fleet at capacity$/, () => ({ fact: 'Every worker is full', explanation: 'The next free slot takes the first of them.', cure: PAIR })],
+  [/^no workers connected$/, () => ({ fact: 'No worker is connected', cure: PAIR })],
+  [/^all workers are draining$/, () => ({ fact: 'All workers are draining', cure: { text: 'Go to the fleet', to: '/fleet' } })],
+  [/^all workers are on hold$/, () => ({ fact: 'All workers are on hold', explanation: 'They come back by themselves.', cure: { text: 'Go to the fleet', to: '/fleet' } })],
+  [/^all workers refused/, () => ({ fact: 'All workers refused a dispatch a moment ago', explanation: 'They are asked again in a moment.' })],
+  [/^(.+) has (\d+) runs?, its limit$/, ([repo = '', count = '']) => ({ fact: `${repo} has ${count} runs, its limit`, explanation: 'Starts when one of them ends.', cure: { text: 'Change the limit', to: '/settings' } })],
+  [/^usage limit of (\S+) until/, ([provider = '']) => ({ fact: `${productName(provider)} is at its usage limit`, explanation: 'Starts by itself then.' })],
+  [/^blocked by /, () => ({ fact: 'Blocked by another ticket' })],
+  [/^retry \d+ of \d+ at/, () => ({ fact: 'Waiting to be tried again', explanation: 'Starts by itself.' })],
+  [/^interrupted/, () => ({ fact: 'Interrupted, and queued again' })],
+  [/^daily budget of (\S+) is spent/, ([usd = '']) => ({ fact: `The daily budget of ${usd} is spent`, cure: { text: 'Change the budget', to: settingAddress('policy') } })],
+  [/^credential of (\S+) is (missing|refused)/, ([provider = '', state = '']) => ({ fact: `The credential of ${productName(provider)} is ${state}`, cure: CONNECT })],
+  [/^no worker has ([^:\s]+)/, ([agent = '']) => ({ fact: `No worker has ${productName(agent)}`, cure: { text: 'Go to the fleet', to: '/fleet' } })],
+  [/^no repository is for /, () => ({ fact: 'No repository is for the ticket', cure: { text: 'Map a repository', to: settingAddress('repos') } })],
+  [/^(\S+) can't be read/, ([remote = '']) => ({ fact: `${remote} can't be read`, cure: { text: 'Go to the settings', to: settingAddress('repos') } })],
+  [/^worker (.+) holds the sandbox/, ([name = '']) => ({ fact: `Worker ${name} holds the sandbox`, explanation: 'A follow-up needs the sandbox of its run.', cure: { text: 'Go to the fleet', to: '/fleet' } })],
+]
+
+function headOf(reason: string): GroupHead {
+  for (const [pattern, head] of RULES) {
+    const found = pattern.exec(reason)
+    if (found === null) continue
+    const until = INSTANT.exec(reason)?.[1]
+    return { ...head(found.slice(1)), ...(until === undefined ? {} : { until }) }
+  }
+  const [fact = '', ...rest] = reason.split(': ')
+  const explanation = rest.join(': ')
+  return { fact: capitalized(fact), ...(explanation === '' ? {} : { explanation }) }
+}
+
+/** Whether the part of a reason that a group leaves out is worth a column of its own. */
+export const ownReason = (run: Run): string | undefined =>
+  /^(blocked by|interrupted|retry|no repository)/.test(run.queueReason ?? '') ? run.queueReason : undefined
+
+/** Larger groups first; in a group by priority, then by age. */
+export function queueGroups(runs: Iterable<Run>): QueueGroup[] {
+  const groups = new Map<string, { readonly head: GroupHead; readonly runs: Run[] }>()
+  for (const run of runs) {
+    if (run.status !== 'queued') continue
+    const head = run.queueReason === undefined ? { fact: 'Next to be dispatched' } : headOf(run.queueReason)
+    const key = `${head.fact} ${head.until ?? ''}`
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, { head, runs: [run] })
+    else group.runs.push(run)
+  }
+  return [...groups.values()]
+    .map(({ head, runs: members }) => ({ ...head, runs: members.sort(byUrgency) }))
+    .sort((a, b) => b.runs.length - a.runs.length || (a.fact < b.fact ? -1 : 1))
+}
+
+/** A ticket without a priority comes last. */
+const urgencyOf = ({ ticket }: Run): number => (ticket.priority === 0 ? 5 : ticket.priority)
+const queuedSince = (run: Run): string => run.queuedAt ?? run.createdAt
+const byUrgency = (a: Run, b: Run): number =>
+  urgencyOf(a) - urgencyOf(b) || (queuedSince(a) < queuedSince(b) ? -1 : 1)
+
+export function productName(provider: string): string {
+  const known = Object.values(AGENTS).find((agent) => agent.provider === provider)
+  return known?.productName ?? provider
+}
+
+const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
