@@ -107,7 +107,7 @@ export class SampleRecords {
       ...[398, 402, 77].map((at) =>
         this.run(at, 'failed', { error: `setup failed: npm ci: 403 Forbidden, attempt ${at}` }),
       ),
-      this.run(380, 'failed', { error: 'the agent ended with exit code 1' }),
+      this.run(380, 'failed', { error: 'no space left on /var' }),
     ]
   }
 
@@ -168,7 +168,7 @@ export class SampleRecords {
     )
     return [
       ...failed,
-      this.itemOf(380, 'failed', 'failed: the agent ended with exit code 1'),
+      this.itemOf(380, 'failed', 'failed: no space left on /var'),
       {
         ...this.itemOf(371, 'review', 'review asked on acme/api#482'),
         pull: {

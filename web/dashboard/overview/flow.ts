@@ -26,8 +26,13 @@ export interface FlowTrack {
 const TRACKS_MAX = 8
 
 export function flowTracks(workers: readonly WorkerView[], runs: Iterable<Run>): FlowTrack[] {
-  const blocks = Map.groupBy(blocksOf(runs), ({ run }) => run.sandbox.workerId ?? '')
-  const tracks = workers.map((worker) => trackOf(worker, blocks.get(worker.id) ?? []))
+  const blocks = [...blocksOf(runs)]
+  const tracks = workers.map((worker) =>
+    trackOf(
+      worker,
+      blocks.filter(({ run }) => run.sandbox.workerId === worker.id),
+    ),
+  )
   if (tracks.length <= TRACKS_MAX) return tracks
   const fullest = [...tracks].sort((a, b) => b.blocks.length - a.blocks.length).slice(0, TRACKS_MAX - 1)
   const shown = tracks.filter((track) => fullest.includes(track))
@@ -50,7 +55,10 @@ function* blocksOf(runs: Iterable<Run>): Generator<FlowBlock> {
 
 const isPhase = (status: RunStatus): status is FlowPhase => PHASES.some((phase) => phase === status)
 
-function trackOf({ id, name, state, connection, capabilities, activeRuns }: WorkerView, blocks: readonly FlowBlock[]): FlowTrack {
+function trackOf(
+  { id, name, state, connection, capabilities, activeRuns }: WorkerView,
+  blocks: readonly FlowBlock[],
+): FlowTrack {
   const slots = capabilities?.maxConcurrency
   const used = Math.max(activeRuns, blocks.length)
   if (connection === 'offline') return { id, name, state: 'offline', words: 'offline', blocks }

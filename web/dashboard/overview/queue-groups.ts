@@ -29,23 +29,103 @@ const CONNECT: QueueCure = { text: 'Connect', to: '/connect' }
 const PAIR: QueueCure = { text: 'Pair a worker', to: '/fleet#pair' }
 
 const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[]) => GroupHead])[] = [
-  [/^paused$/, () => ({ fact: 'Dispatching is paused', explanation: 'Running work goes on.', cure: { text: 'Resume', to: 'resume' } })],
-  [/^fleet at capacity$/, () => ({ fact: 'Every worker is full', explanation: 'The next free slot takes the first of them.', cure: PAIR })],
+  [
+    /^paused$/,
+    () => ({
+      fact: 'Dispatching is paused',
+      explanation: 'Running work goes on.',
+      cure: { text: 'Resume', to: 'resume' },
+    }),
+  ],
+  [
+    /^fleet at capacity$/,
+    () => ({
+      fact: 'Every worker is full',
+      explanation: 'The next free slot takes the first of them.',
+      cure: PAIR,
+    }),
+  ],
   [/^no workers connected$/, () => ({ fact: 'No worker is connected', cure: PAIR })],
-  [/^all workers are draining$/, () => ({ fact: 'All workers are draining', cure: { text: 'Go to the fleet', to: '/fleet' } })],
-  [/^all workers are on hold$/, () => ({ fact: 'All workers are on hold', explanation: 'They come back by themselves.', cure: { text: 'Go to the fleet', to: '/fleet' } })],
-  [/^all workers refused/, () => ({ fact: 'All workers refused a dispatch a moment ago', explanation: 'They are asked again in a moment.' })],
-  [/^(.+) has (\d+) runs?, its limit$/, ([repo = '', count = '']) => ({ fact: `${repo} has ${count} runs, its limit`, explanation: 'Starts when one of them ends.', cure: { text: 'Change the limit', to: '/settings' } })],
-  [/^usage limit of (\S+) until/, ([provider = '']) => ({ fact: `${productName(provider)} is at its usage limit`, explanation: 'Starts by itself then.' })],
+  [
+    /^all workers are draining$/,
+    () => ({ fact: 'All workers are draining', cure: { text: 'Go to the fleet', to: '/fleet' } }),
+  ],
+  [
+    /^all workers are on hold$/,
+    () => ({
+      fact: 'All workers are on hold',
+      explanation: 'They come back by themselves.',
+      cure: { text: 'Go to the fleet', to: '/fleet' },
+    }),
+  ],
+  [
+    /^all workers refused/,
+    () => ({
+      fact: 'All workers refused a dispatch a moment ago',
+      explanation: 'They are asked again in a moment.',
+    }),
+  ],
+  [
+    /^(.+) has (\d+) runs?, its limit$/,
+    ([repo = '', count = '']) => ({
+      fact: `${repo} has ${count} runs, its limit`,
+      explanation: 'Starts when one of them ends.',
+      cure: { text: 'Change the limit', to: '/settings' },
+    }),
+  ],
+  [
+    /^usage limit of (\S+) until/,
+    ([provider = '']) => ({
+      fact: `${productName(provider)} is at its usage limit`,
+      explanation: 'Starts by itself then.',
+    }),
+  ],
   [/^blocked by /, () => ({ fact: 'Blocked by another ticket' })],
   [/^retry \d+ of \d+ at/, () => ({ fact: 'Waiting to be tried again', explanation: 'Starts by itself.' })],
   [/^interrupted/, () => ({ fact: 'Interrupted, and queued again' })],
-  [/^daily budget of (\S+) is spent/, ([usd = '']) => ({ fact: `The daily budget of ${usd} is spent`, cure: { text: 'Change the budget', to: settingAddress('policy') } })],
-  [/^credential of (\S+) is (missing|refused)/, ([provider = '', state = '']) => ({ fact: `The credential of ${productName(provider)} is ${state}`, cure: CONNECT })],
-  [/^no worker has ([^:\s]+)/, ([agent = '']) => ({ fact: `No worker has ${productName(agent)}`, cure: { text: 'Go to the fleet', to: '/fleet' } })],
-  [/^no repository is for /, () => ({ fact: 'No repository is for the ticket', cure: { text: 'Map a repository', to: settingAddress('repos') } })],
-  [/^(\S+) can't be read/, ([remote = '']) => ({ fact: `${remote} can't be read`, cure: { text: 'Go to the settings', to: settingAddress('repos') } })],
-  [/^worker (.+) holds the sandbox/, ([name = '']) => ({ fact: `Worker ${name} holds the sandbox`, explanation: 'A follow-up needs the sandbox of its run.', cure: { text: 'Go to the fleet', to: '/fleet' } })],
+  [
+    /^daily budget of (\S+) is spent/,
+    ([usd = '']) => ({
+      fact: `The daily budget of ${usd} is spent`,
+      cure: { text: 'Change the budget', to: settingAddress('policy') },
+    }),
+  ],
+  [
+    /^credential of (\S+) is (missing|refused)/,
+    ([provider = '', state = '']) => ({
+      fact: `The credential of ${productName(provider)} is ${state}`,
+      cure: CONNECT,
+    }),
+  ],
+  [
+    /^no worker has ([^:\s]+)/,
+    ([agent = '']) => ({
+      fact: `No worker has ${productName(agent)}`,
+      cure: { text: 'Go to the fleet', to: '/fleet' },
+    }),
+  ],
+  [
+    /^no repository is for /,
+    () => ({
+      fact: 'No repository is for the ticket',
+      cure: { text: 'Map a repository', to: settingAddress('repos') },
+    }),
+  ],
+  [
+    /^(\S+) can't be read/,
+    ([remote = '']) => ({
+      fact: `${remote} can't be read`,
+      cure: { text: 'Go to the settings', to: settingAddress('repos') },
+    }),
+  ],
+  [
+    /^worker (.+) holds the sandbox/,
+    ([name = '']) => ({
+      fact: `Worker ${name} holds the sandbox`,
+      explanation: 'A follow-up needs the sandbox of its run.',
+      cure: { text: 'Go to the fleet', to: '/fleet' },
+    }),
+  ],
 ]
 
 function headOf(reason: string): GroupHead {

@@ -1,0 +1,76 @@
+/** Runs that have ended lately, the newest first, with what came of them. */
+import { hasEnded } from '../../../client/run-events.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
+import { Age, Span } from '../../elements/moments.tsx'
+import { Section } from '../../elements/page-head.tsx'
+import { formatCount, formatMoney } from '../../text/amounts.ts'
+import { runAddress } from '../addresses.ts'
+import { totals } from '../state/current-totals.ts'
+import { runs } from '../state/records.ts'
+
+const SHOWN = 12
+const endOf = (run: Run): string => run.finishedAt ?? run.createdAt
+
+export function RecentlyFinished() {
+  const ended = [...runs.value.values()]
+    .filter(hasEnded)
+    .sort((a, b) => (endOf(a) > endOf(b) ? -1 : 1))
+    .slice(0, SHOWN)
+  if (ended.length === 0) return null
+  return (
+    <Section
+      title="Recently finished"
+      count={`${formatCount(totals.value.finishedToday)} today`}
+      aside={<a href="/runs?status=completed,failed,cancelled">All finished runs</a>}
+    >
+      <table class="card rows finished-rows" aria-label="Recently finished">
+        <tbody>
+          {ended.map((run) => (
+            <FinishedRow key={run.id} run={run} />
+          ))}
+        </tbody>
+      </table>
+    </Section>
+  )
+}
+
+function FinishedRow({ run }: { readonly run: Run }) {
+  const { ticket, status } = run
+  return (
+    <tr data-run={run.id}>
+      <td class="glyph-cell">
+        {/* The statuses of ended runs are glyphs of the same name. */}
+        <Glyph name={status as StateGlyph} alone />
+      </td>
+      <td class="mono faint id-cell">{ticket.identifier}</td>
+      <td class="row-title">
+        <a class="row-link" href={runAddress(run.id)} title={ticket.title}>
+          {ticket.title}
+        </a>
+      </td>
+      <td class="outcome-cell">
+        <Outcome run={run} />
+      </td>
+      <td class="wide-cell quiet">{ticket.repo}</td>
+      <td class="wide-cell number quiet">
+        <Span from={run.startedAt} to={run.finishedAt} />
+      </td>
+      <td class="number">{formatMoney(run.costTotals)}</td>
+      <td class="number age-cell faint">
+        <Age since={endOf(run)} />
+      </td>
+    </tr>
+  )
+}
+
+function Outcome({ run: { prState, pull, error, status } }: { readonly run: Run }) {
+  if (status === 'failed') return <code class="tone-bad">{error}</code>
+  if (prState === undefined) return <span class="faint">no pull request</span>
+  return (
+    <>
+      <Glyph name={prState} /> {pull === undefined ? '' : `#${pull.number} `}
+      <span class="quiet">{glyphWord(prState).toLowerCase()}</span>
+    </>
+  )
+}

@@ -1,0 +1,217 @@
+/**
+ * The flow drawing: the queue fans out to one track a worker, and joins again before the ends of runs.
+ *
+ * Everything in it is a link, and a list says the same for those who do not see it.
+ */
+import { countOf, formatCount } from '../../text/amounts.ts'
+import { runAddress, workerAddress } from '../addresses.ts'
+import { totals } from '../state/current-totals.ts'
+import { runs, workers } from '../state/records.ts'
+import { type FlowBlock, type FlowTrack, flowTracks, PHASES } from './flow.ts'
+
+const WIDTH = 1080
+const TRACK_HEIGHT = 21
+const TOP = 40
+const COLUMNS = { preparing: 300, running: 400, finalizing: 580 } as const
+const BLOCK = { width: 34, height: 8, gap: 6 } as const
+const NAME_AT = 196
+const WORDS_AT = 650
+const FAN = { queue: 62, out: 128, join: 750, in: 816, end: 1060 } as const
+/** Blocks of one phase on one track before a number stands for the others. */
+const BLOCKS_MAX = 4
+
+export function FlowDrawing() {
+  const tracks = flowTracks(workers.value, runs.value.values())
+  return (
+    <div class="card flow">
+      <FlowPicture tracks={tracks} />
+      <FlowCounts />
+      <FlowList tracks={tracks} />
+    </div>
+  )
+}
+
+function FlowPicture({ tracks }: { readonly tracks: readonly FlowTrack[] }) {
+  const count = Math.max(1, tracks.length)
+  const height = TOP + count * TRACK_HEIGHT + 14
+  const middle = TOP + ((count - 1) * TRACK_HEIGHT) / 2
+  const sum = totals.value
+  return (
+    <svg class="flow-picture" viewBox={`0 0 ${WIDTH} ${height}`} role="group" aria-label="The flow of runs">
+      <path class="flow-line" d={`M4 ${middle}H${FAN.out}`} />
+      <circle class="flow-stop" cx={FAN.queue} cy={middle} r="3.5" />
+      <Figure at={4} y={middle - 12} count={sum.queued} word="Queued" to="/runs?status=queued" />
+      {PHASES.map((phase) => (
+        <Figure
+          key={phase}
+          at={COLUMNS[phase]}
+          y={20}
+          count={sum[phase]}
+          word={capitalized(phase)}
+          to={`/runs?status=${phase}`}
+        />
+      ))}
+      {tracks.map((track, at) => (
+        <Track key={track.id} track={track} y={TOP + at * TRACK_HEIGHT} middle={middle} />
+      ))}
+      <path
+        class="flow-line"
+        d={`M${FAN.in} ${middle}h40l24 -24H${FAN.end}M${FAN.in + 40} ${middle}l24 24H${FAN.end}`}
+      />
+      <Figure
+        at={FAN.in + 74}
+        y={middle - 36}
+        count={sum.completedToday}
+        word="Completed today"
+        to="/runs?status=completed"
+        tone="good"
+      />
+      <Figure
+        at={FAN.in + 74}
+        y={middle + 46}
+        count={sum.failedToday}
+        word="Failed"
+        to="/runs?status=failed"
+        tone="bad"
+      />
+      <Figure
+        at={FAN.in + 154}
+        y={middle + 46}
+        count={sum.cancelledToday}
+        word="Cancelled"
+        to="/runs?status=cancelled"
+      />
+    </svg>
+  )
+}
+
+interface FigureProps {
+  readonly at: number
+  readonly y: number
+  readonly count: number
+  readonly word: string
+  readonly to: string
+  readonly tone?: 'good' | 'bad'
+}
+
+function Figure({ at, y, count, word, to, tone }: FigureProps) {
+  const number = formatCount(count)
+  return (
+    <a
+      href={to}
+      class={`flow-figure ${count > 0 && tone !== undefined ? `tone-${tone}` : ''}`}
+      aria-label={`${number} ${word}`}
+    >
+      <text x={at} y={y}>
+        <tspan class="flow-count">{number}</tspan>
+        <tspan class="flow-word" dx="6">
+          {word}
+        </tspan>
+      </text>
+    </a>
+  )
+}
+
+function Track({
+  track,
+  y,
+  middle,
+}: {
+  readonly track: FlowTrack
+  readonly y: number
+  readonly middle: number
+}) {
+  const slope = Math.abs(y - middle)
+  const from = FAN.out + slope
+  const to = FAN.join - slope + (FAN.in - FAN.join)
+  return (
+    <g class={`flow-track ${track.state}`}>
+      <path class="flow-line" d={`M${FAN.out} ${middle}L${from} ${y}H${to}L${FAN.in} ${middle}`} />
+      <a href={track.id === '' ? '/fleet' : workerAddress(track.id)}>
+        <rect class="flow-plate" x={NAME_AT - 4} y={y - 9} width={96} height={18} />
+        <text class="flow-name" x={NAME_AT} y={y + 4}>
+          {track.name.length > 14 ? `${track.name.slice(0, 13)}…` : track.name}
+        </text>
+      </a>
+      {PHASES.map((phase) => (
+        <Blocks key={phase} blocks={track.blocks.filter((block) => block.phase === phase)} y={y} />
+      ))}
+      <rect class="flow-plate" x={WORDS_AT - 4} y={y - 9} width={track.words.length * 6 + 10} height={18} />
+      <text class="flow-words" x={WORDS_AT} y={y + 4}>
+        {track.words}
+      </text>
+    </g>
+  )
+}
+
+function Blocks({ blocks, y }: { readonly blocks: readonly FlowBlock[]; readonly y: number }) {
+  const [first] = blocks
+  if (first === undefined) return null
+  const start = COLUMNS[first.phase]
+  const shown = blocks.slice(0, first.phase === 'running' ? BLOCKS_MAX : 1)
+  const left = blocks.length - shown.length
+  return (
+    <>
+      {shown.map(({ run, phase }, at) => (
+        <a key={run.id} href={runAddress(run.id)} aria-label={`${run.ticket.identifier}, ${phase}`}>
+          <title>{`${run.ticket.identifier} ${run.ticket.title}`}</title>
+          <rect
+            class={`flow-block ${phase}`}
+            x={start + at * (BLOCK.width + BLOCK.gap)}
+            y={y - BLOCK.height / 2}
+            width={BLOCK.width}
+            height={BLOCK.height}
+            rx="2"
+          />
+        </a>
+      ))}
+      {left > 0 && (
+        <text class="flow-words" x={start + shown.length * (BLOCK.width + BLOCK.gap)} y={y + 4}>
+          +{left}
+        </text>
+      )}
+    </>
+  )
+}
+
+/** Five counts in a strip, where the drawing has too little width. */
+function FlowCounts() {
+  const { queued, preparing, running, finalizing, completedToday } = totals.value
+  const counts = {
+    Queued: queued,
+    Preparing: preparing,
+    Running: running,
+    Finalizing: finalizing,
+    'Done today': completedToday,
+  }
+  const statuses = ['queued', ...PHASES, 'completed']
+  return (
+    <ul class="flow-counts">
+      {Object.entries(counts).map(([word, count], at) => (
+        <li key={word}>
+          <a href={`/runs?status=${statuses[at]}`}>
+            <strong>{formatCount(count)}</strong> <span>{word}</span>
+          </a>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function FlowList({ tracks }: { readonly tracks: readonly FlowTrack[] }) {
+  return (
+    <div class="visually-hidden">
+      <p>{countOf(tracks.length, 'worker')}:</p>
+      <ul>
+        {tracks.map(({ id, name, words, blocks }) => (
+          <li key={id}>
+            {name}: {words}.{' '}
+            {blocks.map(({ run, phase }) => `${run.ticket.identifier} is ${phase}`).join(', ')}
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}
+
+const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)

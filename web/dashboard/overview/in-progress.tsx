@@ -1,0 +1,103 @@
+/** Runs in progress, the oldest first: one line a run, with its phase on a scale that all of them share. */
+import type { Run } from '../../../protocol/run.ts'
+import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
+import { now } from '../../elements/moments.tsx'
+import { Section } from '../../elements/page-head.tsx'
+import { formatCount, formatMoney } from '../../text/amounts.ts'
+import { ageOf, formatDuration } from '../../text/times.ts'
+import { runAddress } from '../addresses.ts'
+import { runs, workers } from '../state/records.ts'
+import { useLastLines } from './last-lines.ts'
+import { phaseScale } from './phase-scale.ts'
+
+const IN_PROGRESS: readonly string[] = ['preparing', 'running', 'finalizing']
+const startOf = (run: Run): string => run.startedAt ?? run.createdAt
+
+export function InProgress() {
+  const shown = [...runs.value.values()]
+    .filter(({ status }) => IN_PROGRESS.includes(status))
+    .sort((a, b) => (startOf(a) < startOf(b) ? -1 : 1))
+  const lines = useLastLines(shown.map(({ id }) => id))
+  if (shown.length === 0)
+    return (
+      <Section title="In progress">
+        <p class="quiet">Nothing runs now.</p>
+      </Section>
+    )
+  const scale = phaseScale(shown.map((run) => now.value - Date.parse(startOf(run))))
+  return (
+    <Section title="In progress" count={formatCount(shown.length)} aside="Oldest first">
+      <div class="card progress-table" role="table" aria-label="Runs in progress">
+        <div class="progress-row head" role="row">
+          {HEADS.map((head) => (
+            <span key={head} role="columnheader">
+              {head}
+            </span>
+          ))}
+        </div>
+        {shown.map((run) => (
+          <ProgressRow key={run.id} run={run} scale={scale} line={lines.value.get(run.id)} />
+        ))}
+      </div>
+    </Section>
+  )
+}
+
+const HEADS = ['', 'Ticket', '', 'Last line', 'Repository', 'Worker', 'Phase and age', 'Cost'] as const
+
+interface ProgressRowProps {
+  readonly run: Run
+  readonly scale: number
+  readonly line: string | undefined
+}
+
+function ProgressRow({ run, scale, line = '' }: ProgressRowProps) {
+  const { ticket, status, sandbox } = run
+  const worker = workers.value.find(({ id }) => id === sandbox.workerId)
+  const isOffline = worker?.connection === 'offline'
+  // The statuses in progress are glyphs of the same name.
+  const glyph = isOffline ? 'offline' : (status as StateGlyph)
+  const age = ageOf(startOf(run), now.value) ?? 0
+  return (
+    <div class="progress-row" role="row" data-run={run.id}>
+      <span role="cell">
+        <Glyph name={glyph} alone />
+      </span>
+      <span role="cell" class="mono faint ellipsis">
+        {ticket.identifier}
+      </span>
+      <span role="cell" class="row-title ellipsis">
+        <a class="row-link" href={runAddress(run.id)} title={ticket.title}>
+          {ticket.title}
+        </a>
+      </span>
+      <span role="cell" class="last-line ellipsis" title={line}>
+        {line}
+      </span>
+      <span role="cell" class="repo ellipsis">
+        {ticket.repo}
+      </span>
+      <span role="cell" class={`worker ellipsis${isOffline ? ' tone-warn' : ''}`}>
+        {worker?.name ?? sandbox.workerName}
+      </span>
+      <span role="cell" class="phase">
+        <span class={isOffline ? 'tone-warn' : ''}>{isOffline ? 'Worker offline' : glyphWord(glyph)}</span>
+        <span class="faint">{formatDuration(age)}</span>
+        <PhaseBar share={age / scale} status={status} />
+      </span>
+      <span role="cell" class="number">
+        {formatMoney(run.costTotals)}
+      </span>
+    </div>
+  )
+}
+
+/** Drawn as attributes of SVG, since the page's policy forbids styles of its own. */
+function PhaseBar({ share, status }: { readonly share: number; readonly status: string }) {
+  return (
+    <svg class="phase-bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="rest" width="100" height="4" rx="2" />
+      <rect class={status} width={Math.max(1, Math.min(100, 100 * share))} height="4" rx="2" />
+    </svg>
+  )
+}

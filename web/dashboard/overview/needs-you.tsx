@@ -1,0 +1,178 @@
+/** The list of what needs a person: each entry says what happened and why, and has the button that cures it. */
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { Button } from '../../elements/button.tsx'
+import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
+import { Age } from '../../elements/moments.tsx'
+import { Section } from '../../elements/page-head.tsx'
+import { showError, showOutcome } from '../../elements/toast.tsx'
+import { countOf, formatCount } from '../../text/amounts.ts'
+import { pullAddress, runAddress } from '../addresses.ts'
+import { curePlace } from '../gates/cure-places.ts'
+import { host } from '../state/host.ts'
+import { attention, runs } from '../state/records.ts'
+import { type AttentionEntry, attentionEntries } from './attention-entries.ts'
+import { productName } from './queue-groups.ts'
+
+const GLYPHS: Readonly<Record<AttentionEntry['kind'], StateGlyph>> = {
+  failed: 'failed',
+  conflict: 'conflict',
+  review: 'needs-you',
+  login: 'needs-you',
+  tracker: 'needs-you',
+  limit: 'limit',
+  budget: 'needs-you',
+  'worker-away': 'offline',
+}
+
+/** On narrow screens the first three are shown. */
+const FIRST_SHOWN = 3
+const NAMED_MAX = 6
+
+export function NeedsYou() {
+  const isOpen = useSignal(false)
+  const entries = attentionEntries(attention.value, (id) => runs.value.get(id))
+  if (entries.length === 0)
+    return (
+      <Section title="Needs you">
+        <p class="quiet">Nothing needs you.</p>
+      </Section>
+    )
+  return (
+    <Section title="Needs you" count={formatCount(attention.value.length)} id="needs-you">
+      <ul class={`card needs${isOpen.value ? ' open' : ''}`}>
+        {entries.map((entry) => (
+          <Entry key={entry.id} entry={entry} />
+        ))}
+      </ul>
+      {entries.length > FIRST_SHOWN && !isOpen.value && (
+        <div class="needs-more">
+          <Button
+            kind="link"
+            act={() => {
+              isOpen.value = true
+            }}
+          >
+            {entries.length - FIRST_SHOWN} more
+          </Button>
+        </div>
+      )}
+    </Section>
+  )
+}
+
+function Entry({ entry }: { readonly entry: AttentionEntry }) {
+  const { kind, items, error, since } = entry
+  const [item] = items
+  if (item === undefined) return null
+  const run = runs.value.get(item.runId ?? '')
+  const subject = items.length > 1 ? countOf(items.length, 'run') : (run?.ticket.identifier ?? WORDS[kind])
+  return (
+    <li class="need">
+      <Glyph name={GLYPHS[kind]} />
+      <span class="mono faint ellipsis">{subject}</span>
+      <div class="need-text">
+        <strong>{factOf(entry, run?.ticket.title)}</strong>
+        <div class="quiet">
+          {error !== undefined && <code title={error}>{error.slice(0, 160)}</code>} {namesOf(entry)}since{' '}
+          <Age since={since} /> ago
+        </div>
+      </div>
+      <div class="need-acts">{actsOf(entry)}</div>
+    </li>
+  )
+}
+
+const WORDS: Readonly<Record<AttentionEntry['kind'], string>> = {
+  failed: 'Run',
+  conflict: 'Pull request',
+  review: 'Pull request',
+  login: 'Login',
+  tracker: 'Tracker',
+  limit: 'Limit',
+  budget: 'Budget',
+  'worker-away': 'Worker',
+}
+
+function factOf({ kind, items }: AttentionEntry, title = ''): string {
+  const message = items[0]?.message ?? ''
+  if (kind === 'failed')
+    return items.length > 1 ? `${countOf(items.length, 'run')} failed the same way` : `Failed: ${title}`
+  if (kind === 'review') return `${capitalized(message)}: ${title}`
+  return capitalized(message.replace(/\bagent[A-C]\b/, productName))
+}
+
+function namesOf({ items }: AttentionEntry): ComponentChildren {
+  if (items.length < 2) return ''
+  const named = items.slice(0, NAMED_MAX)
+  return (
+    <>
+      {named.map(({ runId = '' }, at) => (
+        <>
+          {at > 0 && ', '}
+          <a href={runAddress(runId)}>{runs.value.get(runId)?.ticket.identifier ?? 'a run'}</a>
+        </>
+      ))}
+      {items.length > named.length && ` and ${items.length - named.length} more`},{' '}
+    </>
+  )
+}
+
+/** At most two, the one that cures the cause last. */
+function actsOf({ kind, items }: AttentionEntry): ComponentChildren {
+  const [item] = items
+  if (item === undefined) return null
+  const { runId, pull, cure } = item
+  const ids = items.flatMap((each) => each.runId ?? [])
+  if (kind === 'failed' || kind === 'limit')
+    return (
+      <>
+        {items.length === 1 && runId !== undefined && (
+          <a class="button" href={runAddress(runId)}>
+            Show log
+          </a>
+        )}
+        <Button busyWord="Retrying" act={() => retryAll(ids)}>
+          {ids.length > 1 ? `Retry all ${ids.length}` : 'Retry'}
+        </Button>
+      </>
+    )
+  if (pull?.repo !== undefined)
+    return (
+      <>
+        <a class="button" href={pullAddress(pull.repo, pull.number)}>
+          {kind === 'review' ? 'Review' : 'Open'}
+        </a>
+        {kind === 'conflict' && runId !== undefined && (
+          <Button busyWord="Sending" act={() => followUp(runId)}>
+            Send follow-up
+          </Button>
+        )}
+      </>
+    )
+  const place = cure === undefined ? undefined : curePlace(cure)
+  return place === undefined ? (
+    <span class="quiet">{cure}</span>
+  ) : (
+    <a class="button" href={place.to}>
+      {place.text}
+    </a>
+  )
+}
+
+async function retryAll(ids: readonly string[]): Promise<void> {
+  const done = await Promise.allSettled(ids.map((id) => host.retryRun({ id })))
+  const refused = done.find(({ status }) => status === 'rejected')
+  const queued = done.filter(({ status }) => status === 'fulfilled').length
+  if (refused?.status === 'rejected') showError(refused.reason)
+  if (queued > 0)
+    showOutcome(`${countOf(queued, 'run')} queued again.`, { to: '/runs?status=queued', text: 'Show' })
+}
+
+async function followUp(id: string): Promise<void> {
+  await host
+    .followUpRun({ id })
+    .then(() => showOutcome('The follow-up is queued.', { to: runAddress(id), text: 'Show' }), showError)
+}
+
+const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
