@@ -37,6 +37,7 @@ export async function bundleDashboard() {
     logLevel: 'warning',
     metafile: true,
     write: false,
+    plugins: [settingList],
   })
   const files = outputFiles.map(({ path, contents }) => ({ name: `assets/${basename(path)}`, contents }))
   const nameOf = (pattern) => files.find(({ name }) => pattern.test(name)).name
@@ -69,9 +70,39 @@ export async function bundleDashboard() {
       ...Object.keys(metafile.inputs),
       ...['index.html', ...PLAIN_FILES].map((name) => `${DASHBOARD}/${name}`),
       SERVICE_WORKER,
+      'protocol/setting-meanings.ts',
       'build/pages.mjs',
     ],
   }
+}
+
+/** The list of settings is made of the configuration's schema, whose library is too large for a page. */
+const SETTING_LIST = 'protocol/setting-list.ts'
+const settingList = {
+  name: 'setting-list',
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]protocol[\\/]setting-list\.ts$/ }, async () => {
+      const { outputFiles } = await bundleSettingList()
+      const { SETTING_LIST: list } = await import(
+        `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`
+      )
+      return { contents: `export const SETTING_LIST = ${JSON.stringify(list)}`, loader: 'js' }
+    })
+  },
+}
+
+async function bundleSettingList() {
+  const { build: bundle } = await import('esbuild')
+  return bundle({
+    absWorkingDir: root,
+    entryPoints: [SETTING_LIST],
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    logLevel: 'warning',
+    metafile: true,
+    write: false,
+  })
 }
 
 const read = (name) => readFileSync(join(root, DASHBOARD, name))

@@ -15,11 +15,13 @@ interface TextFieldProps extends FieldProps {
   readonly lines?: number
   readonly placeholder?: string
   readonly type?: 'text' | 'password'
+  /** The id of a list of suggestions. */
+  readonly list?: string
   readonly autoFocus?: boolean
 }
 
 export function TextField(props: TextFieldProps) {
-  const { label, hint, problem, value, change, lines, placeholder, type = 'text', autoFocus } = props
+  const { label, hint, problem, value, change, lines, placeholder, type = 'text', autoFocus, list } = props
   const id = useId()
   const shared = {
     id,
@@ -38,9 +40,19 @@ export function TextField(props: TextFieldProps) {
       {lines === undefined ? (
         // The types of inputs are told apart by one literal.
         type === 'password' ? (
-          <input {...shared} type="password" onInput={(event) => change(event.currentTarget.value)} />
+          <input
+            {...shared}
+            type="password"
+            autocomplete="off"
+            onInput={(event) => change(event.currentTarget.value)}
+          />
         ) : (
-          <input {...shared} type="text" onInput={(event) => change(event.currentTarget.value)} />
+          <input
+            {...shared}
+            type="text"
+            {...(list === undefined ? {} : { list })}
+            onInput={(event) => change(event.currentTarget.value)}
+          />
         )
       ) : (
         <textarea {...shared} rows={lines} onInput={(event) => change(event.currentTarget.value)} />

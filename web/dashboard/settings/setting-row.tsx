@@ -1,0 +1,101 @@
+/** A setting in its place: key, meaning, value and default; it is changed where it stands. */
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { patchOf } from '../../../client/settings.ts'
+import { Button } from '../../elements/button.tsx'
+import { showError } from '../../elements/toast.tsx'
+import { address } from '../../router.ts'
+import { settingAddress } from '../addresses.ts'
+import { changeSettings } from './change-setting.tsx'
+import { SettingEditor } from './setting-editor.tsx'
+import type { PlacedSetting } from './setting-model.ts'
+import { SettingValue } from './setting-value.tsx'
+
+export function SettingRow({ placed }: { readonly placed: PlacedSetting }) {
+  const { setting, key, isChanged } = placed
+  const isEdited = useSignal(false)
+  const row = useRef<HTMLDivElement>(null)
+  const isLinked = decoded(address.value.fragment) === key
+  useEffect(() => {
+    if (isLinked) row.current?.scrollIntoView({ block: 'center' })
+  }, [isLinked])
+  const close = () => {
+    isEdited.value = false
+    // The button is there again only after the next drawing.
+    requestAnimationFrame(() => row.current?.querySelector<HTMLElement>('.setting-acts button')?.focus())
+  }
+  return (
+    <div ref={row} id={key} class={`setting${isLinked ? ' linked' : ''}`} role="group" aria-label={key}>
+      <div class="setting-about">
+        <a class="setting-key mono" href={settingAddress(key)} aria-current={isLinked ? 'true' : undefined}>
+          {key}
+        </a>
+        {isChanged && setting.default !== undefined && <span class="tag changed">changed</span>}
+        {setting.needsRestart === true && <span class="tag">from the next start on</span>}
+        <p class="quiet">{setting.meaning}</p>
+      </div>
+      {isEdited.value ? (
+        <SettingEditor placed={placed} close={close} />
+      ) : (
+        <>
+          <div class="setting-value">
+            <SettingValue placed={placed} />
+          </div>
+          <SettingActs
+            placed={placed}
+            edit={() => {
+              isEdited.value = true
+            }}
+          />
+        </>
+      )}
+    </div>
+  )
+}
+
+interface SettingActsProps {
+  readonly placed: PlacedSetting
+  readonly edit: () => void
+}
+
+function SettingActs({ placed: { setting, key, parts, value, isChanged }, edit }: SettingActsProps) {
+  if (setting.kind === 'credential') return <div class="setting-acts" />
+  const send = (to: unknown) => changeSettings(patchOf(parts, to), key).then(() => {}, showError)
+  const canGoBack =
+    isChanged && value !== undefined && (setting.default !== undefined || setting.isOptional === true)
+  return (
+    <div class="setting-acts">
+      {setting.kind === 'switch' && value !== undefined ? (
+        <Button
+          small
+          label={`${value === true ? 'Turn off' : 'Turn on'} ${key}`}
+          act={() => send(value !== true)}
+        >
+          {value === true ? 'Turn off' : 'Turn on'}
+        </Button>
+      ) : (
+        <Button small label={`${value === undefined ? 'Set' : 'Change'} ${key}`} act={edit}>
+          {value === undefined ? 'Set' : 'Change'}
+        </Button>
+      )}
+      {canGoBack && (
+        <Button
+          small
+          kind="plain-quiet"
+          label={`${setting.default === undefined ? 'Unset' : 'Use default of'} ${key}`}
+          act={() => send(null)}
+        >
+          {setting.default === undefined ? 'Unset' : 'Use default'}
+        </Button>
+      )}
+    </div>
+  )
+}
+
+function decoded(fragment: string): string {
+  try {
+    return decodeURIComponent(fragment)
+  } catch {
+    return fragment
+  }
+}
