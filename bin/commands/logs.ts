@@ -3,6 +3,8 @@
  *
  * With `--json` each event is a line, unaltered. For people each event is one line or several: time, mark, text.
  */
+
+import { beginningOf } from '../../client/run-beginning.ts'
 import { followRun, hasEnded, readEvents } from '../../client/run-events.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
@@ -14,7 +16,6 @@ import { formatCost } from '../output/amounts.ts'
 import { formatClockSeconds, parseSince } from '../output/times.ts'
 import type { ShownPhase } from '../tree/phases.ts'
 import { keepColors } from './keep-colors.ts'
-import { beginningOf } from './run-beginning.ts'
 import { type LogLine, lineOf } from './run-lines.ts'
 
 export interface LogsOptions extends ClientOptions {

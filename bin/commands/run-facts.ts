@@ -2,6 +2,7 @@
 
 import { agentName } from '../../client/agent-names.ts'
 import { priorityWord } from '../../client/priorities.ts'
+import { beginningOf } from '../../client/run-beginning.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import { branchFor } from '../../core/run/branch.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -12,7 +13,6 @@ import { wrapWords } from '../output/text-width.ts'
 import { formatAge, formatClock, formatClockSeconds } from '../output/times.ts'
 import { costLines } from './cost-lines.ts'
 import { keepColors } from './keep-colors.ts'
-import { beginningOf } from './run-beginning.ts'
 
 const NAME_COLUMNS = 11
 

@@ -1,5 +1,6 @@
 /** `switchyard runs list` and `runs show`: the runs in a table, and one run in full. */
 import type { Client } from '../../client/client.ts'
+import { beginningOf } from '../../client/run-beginning.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import { runInCommand, showPullCommand } from '../../core/run/name-in-commands.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
@@ -12,7 +13,6 @@ import type { Output } from '../output/output.ts'
 import { RUN_DIGITS, shortenIds } from '../output/short-ids.ts'
 import type { TableColumn } from '../output/table.ts'
 import { formatAge } from '../output/times.ts'
-import { beginningOf } from './run-beginning.ts'
 import { lastLineOf } from './run-lines.ts'
 
 export interface ListOptions extends ClientOptions {

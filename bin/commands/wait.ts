@@ -1,6 +1,7 @@
 /** `switchyard runs wait`: blocks until runs have ended, and tells each change of state on the way. */
 
 import { productName } from '../../client/agent-names.ts'
+import { beginningOf } from '../../client/run-beginning.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import type { Run } from '../../protocol/run.ts'
 import { findRuns } from '../client/names.ts'
@@ -11,7 +12,6 @@ import { EXIT, unwrapOrExit } from '../exit.ts'
 import { formatCost } from '../output/amounts.ts'
 import { padEnd } from '../output/text-width.ts'
 import { formatClockSeconds, parseTimeout } from '../output/times.ts'
-import { beginningOf } from './run-beginning.ts'
 
 export interface WaitOptions extends ClientOptions {
   readonly timeout?: string | undefined

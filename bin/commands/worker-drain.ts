@@ -1,5 +1,6 @@
 /** `switchyard workers drain`: no new runs for a worker, and with `--wait` until it has none left. */
 import { DashboardFeed } from '../../client/dashboard-feed.ts'
+import { beginningOf } from '../../client/run-beginning.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
@@ -10,7 +11,6 @@ import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { whileWatching } from '../client/watching.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { formatAgeOf, parseTimeout } from '../output/times.ts'
-import { beginningOf } from './run-beginning.ts'
 import { printChanged } from './worker-actions.ts'
 
 export interface DrainOptions extends ClientOptions {

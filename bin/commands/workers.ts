@@ -1,8 +1,16 @@
 /** `switchyard workers list` and `workers show`: the machines in a table, and one in full. */
 
 import { agentName } from '../../client/agent-names.ts'
+import {
+  describeVersion,
+  foundAgents,
+  holderName,
+  platformOf,
+  slotsOf,
+  stateOf,
+} from '../../client/worker-words.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
-import type { DrainHolder, WorkerView } from '../../protocol/worker.ts'
+import type { WorkerView } from '../../protocol/worker.ts'
 import { findWorker } from '../client/names.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { shortenIds, WORKER_DIGITS } from '../output/short-ids.ts'
@@ -51,34 +59,6 @@ function workerColumns(
     },
     { heading: 'ID', cell: ({ id }) => short.get(id) ?? id, plain: ({ id }) => id, givesWay: 1 },
   ]
-}
-
-/** The word for a worker's situation: an absent worker is offline, draining or not. */
-export const stateOf = ({ connection, state }: WorkerView): string => {
-  if (connection === 'offline') return 'offline'
-  return state === 'draining' ? 'draining' : 'online'
-}
-
-export const slotsOf = ({ connection, activeRuns, capabilities }: WorkerView): string =>
-  connection === 'offline' || capabilities === undefined
-    ? '-'
-    : `${activeRuns}/${capabilities.maxConcurrency}`
-
-export const platformOf = ({ capabilities }: WorkerView): string =>
-  capabilities === undefined ? '-' : `${capabilities.os} ${capabilities.arch}`
-
-/** `0.1.9 (older)`: the words compare the worker with its host. */
-export function describeVersion({ capabilities }: WorkerView, hostVersion: string): string {
-  if (capabilities === undefined) return '-'
-  const { version } = capabilities
-  const difference = version.localeCompare(hostVersion, 'en', { numeric: true })
-  if (difference === 0) return version
-  return `${version} (${difference < 0 ? 'older' : 'newer'})`
-}
-
-function foundAgents({ capabilities }: WorkerView): string[] {
-  const agents = Object.entries(capabilities?.agents ?? {})
-  return agents.filter(([, agent]) => agent.found).map(([provider]) => provider)
 }
 
 const agentsOf = (worker: WorkerView): string => foundAgents(worker).join(' ') || '-'
@@ -131,12 +111,3 @@ function describeJoinKey({ joinKey, ephemeral }: WorkerView): string {
   if (joinKey === undefined) return ''
   return `, with the join key ${joinKey}${ephemeral === true ? '; removed by itself after it left' : ''}`
 }
-
-const HOLDERS: Readonly<Record<DrainHolder, string>> = {
-  operator: 'an operator',
-  worker: 'worker drain on its machine',
-  supervisor: 'its supervisor',
-  provision: 'an upgrade by workers provision',
-}
-/** A host of a newer version may name another one. */
-const holderName = (holder: DrainHolder): string => HOLDERS[holder] ?? holder

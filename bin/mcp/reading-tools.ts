@@ -149,7 +149,7 @@ export const readingTools: ToolFunctions<ReadingTools> = {
       since: new Date(from).toISOString(),
       rows: sums,
       total,
-      runsWithoutAmount: new Set(unpriced.map(({ runId }) => runId)).size,
+      runsWithoutAmount: new Set(unpriced.map(({ run }) => run.id)).size,
     }
     return fitRecord(record, `switchyard costs --by ${by} --json`)
   },

@@ -1,11 +1,11 @@
 /** The keys of the board act on the selected run: this module makes their commands, questions and outcomes. */
 import { reasonOf } from '../../client/errors.ts'
+import { beginningOf } from '../../client/run-beginning.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { withRunCure } from '../client/run-cures.ts'
 import { describeCancelled } from '../commands/run-actions.ts'
-import { beginningOf } from '../commands/run-beginning.ts'
 import { describeRun } from '../commands/runs.ts'
 import { formatCost } from '../output/amounts.ts'
 import { formatAge } from '../output/times.ts'

@@ -1,7 +1,8 @@
 /** Draws the rows of runs and workers in columns that both tables share where they stand below each other. */
+
+import { beginningOf } from '../../client/run-beginning.ts'
+import { describeVersion, platformOf, slotsOf, stateOf } from '../../client/worker-words.ts'
 import type { Run } from '../../protocol/run.ts'
-import { beginningOf } from '../commands/run-beginning.ts'
-import { describeVersion, platformOf, slotsOf, stateOf } from '../commands/workers.ts'
 import { formatCost } from '../output/amounts.ts'
 import { glyphRole } from '../output/glyphs.ts'
 import { columnsOf } from '../output/text-width.ts'

@@ -1,8 +1,9 @@
 /** Makes the rows of the board from its records, and moves the selection among them. */
+
+import { beginningOf } from '../../client/run-beginning.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
-import { beginningOf } from '../commands/run-beginning.ts'
 import { formatAgeOf, lastMidnight, type Present } from '../output/times.ts'
 import type { BoardRecords } from './board-records.ts'
 

@@ -5,6 +5,7 @@
  * all addresses is dialled at the one by which the host has reached the target.
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
+import { isLoopback, isWildcard } from '../../protocol/loopback.ts'
 import { no, type Result, yes } from '../result.ts'
 
 export interface FleetAddress {
@@ -58,8 +59,3 @@ export function chooseFleetAddress(fleet: Fleet, port: number, localAddress: str
   const scheme = fleet.tls === undefined ? 'http' : 'https'
   return yes({ url: `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`, isExposed })
 }
-
-export const isWildcard = (host: string): boolean => /^(0\.0\.0\.0|\[?::\]?|\*)$/.test(host)
-
-export const isLoopback = (host: string): boolean =>
-  /^(localhost|.*\.localhost|\[?::1\]?|127(\.\d{1,3}){3})$/i.test(host)

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { joinAddress } from '../../../core/fleet/join-address.ts'
+import { joinAddress } from '../../../client/join-address.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 
 const HERE = 'http://127.0.0.1:4400'

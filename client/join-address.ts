@@ -1,0 +1,61 @@
+/** Tells at which address and with which command another machine joins, as far as the configuration knows. */
+import type { ServiceConfig } from '../protocol/config.ts'
+import { isLoopback, isWildcard } from '../protocol/loopback.ts'
+import { quoteWord } from '../protocol/quote-word.ts'
+
+export interface JoinAddress {
+  /** `ADDRESS` stands for the host where it listens on all of its addresses. */
+  readonly url: string
+  /** The line leaves the machine without encryption, which the worker has to allow. */
+  readonly isExposed: boolean
+  /** Only this machine reaches the host. */
+  readonly isHereOnly: boolean
+}
+
+/** @param managementUrl where the management listener is, for workers on the same machine */
+export function joinAddress(fleet: ServiceConfig['fleet'], managementUrl: string): JoinAddress {
+  const host = (fleet.host ?? '').replace(/^\[|\]$/g, '')
+  if (host === '' && fleet.publicUrl === undefined)
+    return { url: managementUrl, isExposed: false, isHereOnly: true }
+  const scheme = fleet.tls === undefined ? 'http' : 'https'
+  const named = isWildcard(host) ? 'ADDRESS' : host.includes(':') ? `[${host}]` : host
+  const url = fleet.publicUrl?.replace(/\/+$/, '') ?? `${scheme}://${named}:${fleet.port}`
+  const { hostname, protocol } = new URL(url)
+  const isPlain = protocol === 'http:' || protocol === 'ws:'
+  const isHere = isLoopback(hostname)
+  return { url, isExposed: isPlain && !isHere, isHereOnly: isHere }
+}
+
+export interface JoinCommand {
+  /** The line to paste. */
+  readonly line: string
+  /** Sentences about what the line does not say. */
+  readonly notes: readonly string[]
+}
+
+/**
+ * The line with which a machine joins; the token or the key is in a file there, so that no list of processes shows it.
+ *
+ * @param fingerprint of the fleet listener's certificate; the machine recognises the host by it
+ */
+export function joinCommand(
+  fleet: ServiceConfig['fleet'],
+  managementUrl: string,
+  option: '--token-file' | '--join-key-file',
+  fingerprint: string | undefined,
+): JoinCommand {
+  const { url, isExposed, isHereOnly } = joinAddress(fleet, managementUrl)
+  // Behind a public address another program may show another certificate.
+  const isOwn = fingerprint !== undefined && fleet.publicUrl === undefined
+  const pin = isOwn ? ['--fingerprint', fingerprint] : []
+  const trust = isExposed ? ['--insecure'] : []
+  const words = ['switchyard', 'worker', '--host', url, ...trust, option, 'FILE', ...pin]
+  const notes: string[] = []
+  if (fingerprint !== undefined && !isOwn)
+    notes.push(`The certificate of this host has the SHA-256 fingerprint ${fingerprint}.`)
+  if (isHereOnly)
+    notes.push(
+      'Only this machine reaches that address. For others: switchyard config set fleet.host ADDRESS, give the host a certificate in fleet.tls, and restart it.',
+    )
+  return { line: words.map(quoteWord).join(' '), notes }
+}
