@@ -1,6 +1,140 @@
-/** The page of memories. */
+/** The facts that runs have learnt about repositories: found by words, forgotten one by one or all at once. */
+import { useSignal } from '@preact/signals'
+import { useRef } from 'preact/hooks'
+import type { MemoriesResponse, RepoMemory } from '../../../protocol/run.ts'
+import { useActs } from '../../elements/acts.ts'
+import { Button } from '../../elements/button.tsx'
+import { askBefore } from '../../elements/dialog.tsx'
+import { FilterSelect } from '../../elements/field.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
+import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
+import { showError, showOutcome } from '../../elements/toast.tsx'
+import { address, changeQuery } from '../../router.ts'
+import { countOf } from '../../text/amounts.ts'
+import { totals } from '../state/current-totals.ts'
+import { host } from '../state/host.ts'
+import { useRequest } from '../state/use-request.ts'
+import { filterMemories, type RepoFacts } from './memory-list.ts'
+import { MemorySection } from './memory-section.tsx'
+
+type Repos = MemoriesResponse['repos']
 
 export function MemoriesPage() {
-  return <PageHead title="Memories" />
+  // Runs record facts when they end, and no frame tells of it.
+  const read = useRequest(`memories ${totals.value.finishedToday}`, (signal) =>
+    host.listMemories({}, { signal }),
+  )
+  const changed = useSignal<{ readonly since: unknown; readonly repos: Repos } | undefined>(undefined)
+  const search = useRef<HTMLInputElement>(null)
+  useActs([
+    {
+      id: 'search memories',
+      title: 'Search the memories',
+      group: 'Memories',
+      keys: '/',
+      act: () => search.current?.focus(),
+    },
+  ])
+  // The answer to a change is newer than what was read before it.
+  const repos = changed.value?.since === read.data ? changed.value?.repos : read.data?.repos
+  const apply = (answer: MemoriesResponse): void => {
+    changed.value = { since: read.data, repos: answer.repos }
+  }
+  const names = Object.keys(repos ?? {}).toSorted()
+  const count = Object.values(repos ?? {}).reduce((sum, facts) => sum + facts.length, 0)
+  const { query } = address.value
+  const words = query.get('q') ?? ''
+  const remote = query.get('repo') ?? ''
+  const shown = filterMemories(repos ?? {}, { words, remote })
+  return (
+    <>
+      <PageHead
+        title="Memories"
+        beside={
+          repos !== undefined &&
+          count > 0 &&
+          `${countOf(count, 'fact')} about ${countOf(names.length, 'repository', 'repositories')}. Every run of a repository is told its facts.`
+        }
+      />
+      {repos === undefined && read.error === undefined && <Skeleton rows={6} />}
+      {repos === undefined && read.error !== undefined && <Failure error={read.error} retry={read.reload} />}
+      {repos !== undefined && count === 0 && <NoMemories />}
+      {count > 0 && (
+        <div class="filters" role="search">
+          <input
+            ref={search}
+            type="search"
+            class="input"
+            aria-label="Search the memories"
+            placeholder="Search"
+            value={words}
+            onInput={(event) => changeQuery({ q: event.currentTarget.value })}
+            onKeyDown={(event) => {
+              if (event.key === 'Escape') event.currentTarget.blur()
+            }}
+          />
+          {(names.length > 1 || remote !== '') && (
+            <FilterSelect
+              label="Repository"
+              value={remote}
+              change={(repo) => changeQuery({ repo })}
+              options={[['', 'Every repository'], ...names.map((name) => [name, name] as const)]}
+            />
+          )}
+        </div>
+      )}
+      {count > 0 && shown.length === 0 && (
+        <Empty
+          title="No fact fits the filters"
+          button={
+            <Button act={() => changeQuery({ q: undefined, repo: undefined })}>
+              Show all {countOf(count, 'fact')}
+            </Button>
+          }
+        />
+      )}
+      {shown.map((each) => (
+        <MemorySection
+          key={each.remote}
+          repo={each}
+          forget={(fact) => forgetFact(each.remote, fact, apply)}
+          clear={() => clearRepo(each, apply)}
+        />
+      ))}
+    </>
+  )
+}
+
+const NoMemories = () => (
+  <Empty title="No run has learnt anything yet">
+    An agent writes down what the next run should know: how tests are started, what breaks easily. Facts
+    appear here when its run ends.
+  </Empty>
+)
+
+type Apply = (answer: MemoriesResponse) => void
+
+async function forgetFact(remote: string, fact: RepoMemory, apply: Apply): Promise<void> {
+  const isAgreed = await askBefore({
+    title: 'Forget this fact?',
+    loses: `“${fact.text}” was recorded by ${countOf(fact.hits, 'run')}. Later runs of ${remote} are no longer told of this.`,
+    keep: 'Keep fact',
+    act: 'Forget fact',
+  })
+  if (isAgreed) await host.forgetMemory({ repo: remote, body: { id: fact.id } }).then(apply, showError)
+}
+
+async function clearRepo({ remote, count }: RepoFacts, apply: Apply): Promise<void> {
+  const facts = countOf(count, 'fact')
+  const isAgreed = await askBefore({
+    title: `Delete all facts about ${remote}?`,
+    loses: `${facts} ${count === 1 ? 'is' : 'are'} deleted for good, also those that the search does not show. Later runs begin without them.`,
+    keep: 'Keep facts',
+    act: `Delete ${facts}`,
+  })
+  if (!isAgreed) return
+  await host.clearMemories({ repo: remote }).then((answer) => {
+    apply(answer)
+    showOutcome(`${facts} about ${remote} deleted.`)
+  }, showError)
 }
