@@ -1,8 +1,8 @@
 /**
  * The rows in view of a long list, for components that draw their own rows of different heights.
  *
- * The rows scroll with the page, or inside of an element. A list that follows its end stays there while rows are added,
- * and rows added in front do not move the row that a person reads.
+ * The rows scroll with the page, or inside of an element. Rows added in front do not move the row that a person reads,
+ * where the list is asked for that.
  */
 import { useSignal } from '@preact/signals'
 import {
@@ -25,7 +25,7 @@ export interface VirtualListOptions {
   /** The height in pixels before the row is measured. */
   readonly heightOf: (row: number) => number
   readonly scrolls: 'page' | 'inside'
-  /** Whether a list that stands at its end stays there, and keeps its place when rows come in front. */
+  /** Whether the row in view keeps its place when rows come in front. */
   readonly isFromEnd?: boolean
 }
 
@@ -40,16 +40,12 @@ export interface VirtualList {
   /** Goes to the element of each row whose height may differ from what was expected. */
   readonly measure: (row: Element | null) => void
   readonly scrollTo: (row: number, align?: 'auto' | 'start' | 'center' | 'end') => void
-  readonly scrollToEnd: () => void
-  readonly isAtEnd: () => boolean
   /** Forgets all heights, after a change that concerns every row. */
   readonly measureAgain: () => void
 }
 
 /** Rows above and below the view. */
 const OVERSCAN_ROWS = 10
-/** A list this close to its end counts as at its end. */
-const END_PIXELS = 24
 
 type Any = Virtualizer<HTMLDivElement, Element> | Virtualizer<Window, Element>
 
@@ -88,8 +84,6 @@ export function useVirtualList(options: VirtualListOptions): VirtualList {
     topOf: ({ start }) => start - margin.current,
     measure: virtualizer.measureElement,
     scrollTo: (row, align = 'auto') => virtualizer.scrollToIndex(row, { align }),
-    scrollToEnd: () => virtualizer.scrollToEnd(),
-    isAtEnd: () => virtualizer.isAtEnd(END_PIXELS),
     measureAgain: () => virtualizer.measure(),
   }
 }
@@ -106,9 +100,7 @@ function createVirtualizer(
     estimateSize: current.current.heightOf,
     overscan: OVERSCAN_ROWS,
     scrollMargin: margin.current,
-    ...(current.current.isFromEnd === true
-      ? { anchorTo: 'end' as const, followOnAppend: true, scrollEndThreshold: END_PIXELS }
-      : {}),
+    ...(current.current.isFromEnd === true ? { anchorTo: 'end' as const } : {}),
     onChange,
   })
   if (current.current.scrolls === 'page') {

@@ -1,0 +1,69 @@
+/** The search in a log: its words, its matches so far, and the match that is in view. */
+import { signal } from '@preact/signals'
+import type { LogModel } from './log-model.ts'
+import { LogSearch } from './log-search.ts'
+
+/** The time of a slice, short of a frame. */
+const SLICE_MS = 12
+
+export class LogFinder {
+  readonly search = signal<LogSearch | undefined>(undefined)
+  /** Counts slices, because a search grows while it goes on. */
+  readonly version = signal(0)
+  /** The position of the current match. */
+  readonly position = signal(0)
+  readonly #model: LogModel
+  readonly #show: (id: number) => void
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  /** @param show brings a line into view */
+  constructor(model: LogModel, show: (id: number) => void) {
+    this.#model = model
+    this.#show = show
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+  }
+
+  setQuery(query: string): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.position.value = 0
+    this.search.value = query === '' ? undefined : new LogSearch(this.#model, query)
+    this.searchOn()
+  }
+
+  /** After a change of the rows that were searched. */
+  searchAgain(): void {
+    const query = this.search.value?.query
+    if (query !== undefined) this.setQuery(query)
+  }
+
+  /** Searches new rows, a slice at a time. */
+  searchOn(): void {
+    const search = this.search.value
+    if (search === undefined || search.isDone || this.#timer !== undefined) return
+    const end = performance.now() + SLICE_MS
+    search.step(() => performance.now() > end)
+    this.version.value += 1
+    if (search.isDone) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.searchOn()
+    })
+  }
+
+  step(step: 0 | 1 | -1): void {
+    const matches = this.search.value?.matches ?? []
+    if (matches.length === 0) return
+    this.position.value = (this.position.value + step + matches.length) % matches.length
+    const id = matches[this.position.value]
+    if (id !== undefined) this.#show(id)
+  }
+
+  /** The line of the current match. */
+  get line(): number | undefined {
+    return this.search.value?.matches[this.position.value]
+  }
+}

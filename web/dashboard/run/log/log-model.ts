@@ -1,0 +1,186 @@
+/**
+ * The rows of a log as the page shows them: its lines without those that a filter hides, with identical lines in a row
+ * folded into one.
+ *
+ * Rows are kept as numbers beside the lines. New lines add rows at the end; all rows are made again only after a change
+ * of filter or folding, or when lines come in front.
+ */
+import type { IndexRange } from '../../../../client/run-log.ts'
+import type { RunEvent } from '../../../../protocol/run.ts'
+import { EventReader } from './lines-of-events.ts'
+import { type LineKind, LogLines } from './log-lines.ts'
+import type { ToolOutcome } from './tool-words.ts'
+
+export const LOG_FILTERS = ['all', 'agent', 'output', 'system'] as const
+export type LogFilter = (typeof LOG_FILTERS)[number]
+
+const SHOWN: Readonly<Record<LogFilter, readonly LineKind[] | undefined>> = {
+  all: undefined,
+  agent: ['words', 'tool', 'phase', 'gap'],
+  output: ['output', 'error-output', 'phase', 'gap'],
+  system: ['system', 'phase', 'gap'],
+}
+const FOLDED_KINDS: readonly LineKind[] = ['output', 'error-output', 'system']
+
+export class LogModel {
+  readonly lines = new LogLines()
+  readonly #reader = new EventReader()
+  /** The first line of each row, and how many lines it stands for. */
+  #rows: number[] = []
+  #counts: number[] = []
+  /** The lines that begin a phase, and the errors, oldest first. */
+  #phases: number[] = []
+  #errors: number[] = []
+  #filter: LogFilter = 'all'
+  #isFolding = true
+  readonly #unfolded = new Set<number>()
+
+  append(events: readonly RunEvent[], range: IndexRange): void {
+    const from = this.lines.endId
+    this.lines.append(this.#reader.lines(events, range))
+    this.#addRows(from)
+  }
+
+  prepend(events: readonly RunEvent[], range: IndexRange): void {
+    this.lines.prepend(this.#reader.lines(events, range))
+    this.#makeRows()
+  }
+
+  /** Gives up old lines when there are too many. Returns the first event that is left. */
+  trim(): number | undefined {
+    if (!this.lines.isFull) return undefined
+    this.lines.trim()
+    this.#makeRows()
+    return this.lines.firstEvent
+  }
+
+  clear(): void {
+    this.lines.clear()
+    this.#reader.clear()
+    this.#makeRows()
+  }
+
+  get filter(): LogFilter {
+    return this.#filter
+  }
+
+  set filter(filter: LogFilter) {
+    this.#filter = filter
+    this.#makeRows()
+  }
+
+  get isFolding(): boolean {
+    return this.#isFolding
+  }
+
+  set isFolding(isFolding: boolean) {
+    this.#isFolding = isFolding
+    this.#unfolded.clear()
+    this.#makeRows()
+  }
+
+  unfold(row: number): void {
+    const end = row + 1 < this.rowCount ? this.lineOf(row + 1) : this.lines.endId
+    for (let id = this.lineOf(row); id < end; id++) this.#unfolded.add(id)
+    this.#makeRows()
+  }
+
+  // ---- rows --------------------------------------------------------------------------------------------------------
+
+  get rowCount(): number {
+    return this.#rows.length
+  }
+
+  /** The id of a row's line. */
+  lineOf(row: number): number {
+    return this.#rows[row] ?? this.lines.endId
+  }
+
+  /** How many identical lines the row stands for. */
+  repeats(row: number): number {
+    return this.#counts[row] ?? 1
+  }
+
+  /** The time of the last of the identical lines. */
+  repeatedUntil(row: number): number {
+    const next = row + 1 < this.#rows.length ? this.lineOf(row + 1) : this.lines.endId
+    let id = next - 1
+    while (id > this.lineOf(row) && !this.#isShown(id)) id--
+    return this.lines.at(id)
+  }
+
+  /** The row that shows the line, or the next one after it. */
+  rowOf(id: number): number {
+    let [low, high] = [0, this.#rows.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#rows[middle] ?? 0) <= id) low = middle + 1
+      else high = middle
+    }
+    const row = Math.max(0, low - 1)
+    // A hidden line has no row, unless a folded row stands for it.
+    const isWithin =
+      this.lineOf(row) === id || this.repeats(row) > 1 || this.#isShown(id) || low === this.#rows.length
+    return isWithin ? row : low
+  }
+
+  outcomeOf(id: number): ToolOutcome | undefined {
+    return this.#reader.outcomes.get(`${this.lines.event(id)}.${this.lines.part(id)}`)
+  }
+
+  /** The beginning of the next phase, for the length of this one. */
+  endOfPhase(id: number): number | undefined {
+    const next = this.#phases.find((phase) => phase > id)
+    return next === undefined ? undefined : this.lines.at(next)
+  }
+
+  /** The next error in a direction, among the lines that the filter shows. */
+  findError(from: number | undefined, step: 1 | -1): number | undefined {
+    const shown = this.#errors.filter((id) => this.#isShown(id))
+    if (from === undefined) return step === 1 ? shown[0] : shown.at(-1)
+    return step === 1 ? shown.find((id) => id > from) : shown.findLast((id) => id < from)
+  }
+
+  get errorCount(): number {
+    return this.#errors.length
+  }
+
+  #makeRows(): void {
+    this.#rows = []
+    this.#counts = []
+    this.#phases = []
+    this.#errors = []
+    this.#addRows(this.lines.firstId)
+  }
+
+  #addRows(from: number): void {
+    for (let id = from; id < this.lines.endId; id++) {
+      const kind = this.lines.kind(id)
+      if (kind === 'phase') this.#phases.push(id)
+      if (this.lines.isError(id)) this.#errors.push(id)
+      if (!this.#isShown(id)) continue
+      if (this.#isRepeat(id, kind)) this.#counts[this.#counts.length - 1] = (this.#counts.at(-1) ?? 0) + 1
+      else {
+        this.#rows.push(id)
+        this.#counts.push(1)
+      }
+    }
+  }
+
+  #isShown(id: number): boolean {
+    return SHOWN[this.#filter]?.includes(this.lines.kind(id)) ?? true
+  }
+
+  #isRepeat(id: number, kind: LineKind): boolean {
+    const before = this.#rows.at(-1)
+    if (
+      !this.#isFolding ||
+      before === undefined ||
+      this.#unfolded.has(before) ||
+      !FOLDED_KINDS.includes(kind)
+    )
+      return false
+    const text = this.lines.text(id)
+    return text !== '' && this.lines.kind(before) === kind && this.lines.text(before) === text
+  }
+}

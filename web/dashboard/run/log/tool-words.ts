@@ -1,0 +1,93 @@
+/** Calls of tools in words that do not depend on the vendor: a verb, an object, an outcome. */
+import type { AgentCall, AgentMessage, AgentPart } from '../../../../client/agent-messages.ts'
+
+const VERBS: Readonly<Record<string, string>> = {
+  agent: 'Delegate',
+  bash: 'Run',
+  command: 'Run',
+  edit: 'Edit',
+  glob: 'Search',
+  google_web_search: 'Search',
+  grep: 'Search',
+  list_directory: 'List',
+  ls: 'List',
+  multiedit: 'Edit',
+  notebookedit: 'Edit',
+  read: 'Read',
+  read_file: 'Read',
+  read_many_files: 'Read',
+  replace: 'Edit',
+  run_shell_command: 'Run',
+  search_file_content: 'Search',
+  task: 'Delegate',
+  todowrite: 'Plan',
+  web_fetch: 'Fetch',
+  webfetch: 'Fetch',
+  websearch: 'Search',
+  write: 'Write',
+  write_file: 'Write',
+}
+
+/** Codex starts every command with a shell. */
+const SHELL = /^(?:\/\S*\/)?(?:bash|sh|zsh) -l?c (?:'([\s\S]*)'|"([\s\S]*)")$/
+
+export interface ToolWords {
+  readonly verb: string
+  readonly object: string
+}
+
+export function wordsOfCall({ tool, subject, input }: AgentCall): ToolWords {
+  const verb = VERBS[tool.toLowerCase()] ?? tool
+  if (verb === 'Run') return { verb, object: subject.replace(SHELL, (_, single, double) => single ?? double) }
+  if (verb !== 'Search') return { verb, object: subject }
+  const place = typeof input.path === 'string' ? ` in ${input.path}` : ''
+  const { pattern } = input
+  return { verb, object: typeof pattern === 'string' ? `"${pattern}"${place}` : subject }
+}
+
+export interface ToolOutcome {
+  readonly text: string
+  readonly isError: boolean
+}
+
+type Outcome = Extract<AgentPart, { readonly is: 'outcome' }>
+
+const CHARS_MAX = 120
+
+/** `218 lines`, `no matches`, the first line of an error. */
+export function wordsOfOutcome(verb: string, { text, isError }: Outcome): ToolOutcome {
+  const lines = text.trim() === '' ? [] : text.trimEnd().split('\n')
+  if (isError) return { text: shorten(lines[0] ?? 'failed'), isError }
+  if (verb === 'Search')
+    return { text: lines.length === 0 ? 'no matches' : count(lines.length, 'match', 'matches'), isError }
+  const words =
+    lines.length === 0
+      ? ''
+      : lines.length === 1
+        ? shorten(lines[0] ?? '')
+        : count(lines.length, 'line', 'lines')
+  // The answer to an edit repeats the file's name.
+  return { text: verb === 'Edit' || verb === 'Write' ? '' : words, isError }
+}
+
+/** How many lines an edit adds and removes, as far as its arguments say. */
+export function changesOfCall({
+  input,
+}: AgentCall): { readonly added: number; readonly removed: number } | undefined {
+  const edits = Array.isArray(input.edits) ? (input.edits as readonly AgentMessage[]) : [input]
+  let [added, removed, isEdit] = [0, 0, false]
+  for (const { old_string: before, new_string: after, content } of edits) {
+    const written = after ?? (before === undefined ? content : undefined)
+    if (typeof written !== 'string') continue
+    isEdit = true
+    added += linesOf(written)
+    removed += typeof before === 'string' ? linesOf(before) : 0
+  }
+  return isEdit ? { added, removed } : undefined
+}
+
+const linesOf = (text: string): number => (text === '' ? 0 : text.replace(/\n$/, '').split('\n').length)
+const count = (amount: number, noun: string, plural: string): string =>
+  `${amount.toLocaleString('en-US')} ${amount === 1 ? noun : plural}`
+const shorten = (text: string): string =>
+  text.length <= CHARS_MAX ? text : `${text.slice(0, CHARS_MAX - 1)}…`
