@@ -20,7 +20,12 @@ export async function bundleDashboard() {
   const { build: bundle } = await import('esbuild')
   const { outputFiles, metafile } = await bundle({
     absWorkingDir: root,
-    entryPoints: { app: `${DASHBOARD}/main.tsx`, style: `${DASHBOARD}/dashboard.css` },
+    entryPoints: {
+      app: `${DASHBOARD}/main.tsx`,
+      style: `${DASHBOARD}/dashboard.css`,
+      terminal: `${DASHBOARD}/terminal/terminal.ts`,
+      'terminal-style': `${DASHBOARD}/terminal/terminal.css`,
+    },
     outdir: 'out',
     bundle: true,
     minify: true,
@@ -40,11 +45,17 @@ export async function bundleDashboard() {
     plugins: [settingList],
   })
   const files = outputFiles.map(({ path, contents }) => ({ name: `assets/${basename(path)}`, contents }))
-  const nameOf = (pattern) => files.find(({ name }) => pattern.test(name)).name
-  const page = read('index.html')
-    .toString()
-    .replace('STYLESHEET', `/${nameOf(/^assets\/style-.*\.css$/)}`)
-    .replace('SCRIPT', `/${nameOf(/^assets\/app-.*\.js$/)}`)
+  const documentOf = (path, name) => {
+    const nameOf = (extension) =>
+      files.find((file) => new RegExp(`^assets/${name[extension]}-[A-Z0-9]+\\.${extension}$`).test(file.name))
+        .name
+    return read(path)
+      .toString()
+      .replace('STYLESHEET', `/${nameOf('css')}`)
+      .replace('SCRIPT', `/${nameOf('js')}`)
+  }
+  const page = documentOf('index.html', { js: 'app', css: 'style' })
+  const terminal = documentOf('terminal/terminal.html', { js: 'terminal', css: 'terminal-style' })
   const first = firstLoad(metafile)
   const worker = await bundle({
     absWorkingDir: root,
@@ -63,12 +74,13 @@ export async function bundleDashboard() {
       ...files,
       ...plain,
       { name: 'index.html', contents: page },
+      { name: 'terminal.html', contents: terminal },
       { name: 'service-worker.js', contents: worker.outputFiles[0].contents },
     ],
     metafile,
     sources: [
       ...Object.keys(metafile.inputs),
-      ...['index.html', ...PLAIN_FILES].map((name) => `${DASHBOARD}/${name}`),
+      ...['index.html', 'terminal/terminal.html', ...PLAIN_FILES].map((name) => `${DASHBOARD}/${name}`),
       SERVICE_WORKER,
       'protocol/setting-meanings.ts',
       'build/pages.mjs',

@@ -7,8 +7,8 @@
  */
 import { spawnSync } from 'node:child_process'
 import type { ReadStream, WriteStream } from 'node:tty'
+import type { WindowSize } from '../../client/input-sender.ts'
 import { TERMINAL_COLUMNS_MAX, TERMINAL_ROWS_MAX } from '../../protocol/limits.ts'
-import type { WindowSize } from './input-sender.ts'
 
 /**
  * Restores the modes that a shell expects. The cursor is saved before leaving the alternate screen, because some

@@ -7,9 +7,9 @@
  */
 import type { HostAddress } from '../../client/connection.ts'
 import { HostNotFound, withoutControls } from '../../client/errors.ts'
+import type { InputSender, WindowSize } from '../../client/input-sender.ts'
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { type ConnectionEnd, dialTerminal, type TerminalListener } from './dial-terminal.ts'
-import type { InputSender, WindowSize } from './input-sender.ts'
 import { LocalTerminalFilter } from './terminal-output-filter.ts'
 
 export type AttachmentEnd =

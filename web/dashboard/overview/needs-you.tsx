@@ -1,6 +1,7 @@
 /** The list of what needs a person: each entry says what happened and why, and has the button that cures it. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
+import { productName } from '../../../client/agent-names.ts'
 import { Button } from '../../elements/button.tsx'
 import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
 import { Age } from '../../elements/moments.tsx'
@@ -12,7 +13,6 @@ import { curePlace } from '../gates/cure-places.ts'
 import { host } from '../state/host.ts'
 import { attention, runs } from '../state/records.ts'
 import { type AttentionEntry, attentionEntries } from './attention-entries.ts'
-import { productName } from './queue-groups.ts'
 
 const GLYPHS: Readonly<Record<AttentionEntry['kind'], StateGlyph>> = {
   failed: 'failed',

@@ -3,7 +3,7 @@
  *
  * The reasons are the host's, word for word; what differs between runs of one group is taken out of the group's name.
  */
-import { AGENTS } from '../../../protocol/agents/registry.ts'
+import { productName } from '../../../client/agent-names.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { settingAddress } from '../addresses.ts'
 
@@ -165,10 +165,5 @@ const urgencyOf = ({ ticket }: Run): number => (ticket.priority === 0 ? 5 : tick
 const queuedSince = (run: Run): string => run.queuedAt ?? run.createdAt
 const byUrgency = (a: Run, b: Run): number =>
   urgencyOf(a) - urgencyOf(b) || (queuedSince(a) < queuedSince(b) ? -1 : 1)
-
-export function productName(provider: string): string {
-  const known = Object.values(AGENTS).find((agent) => agent.provider === provider)
-  return known?.productName ?? provider
-}
 
 const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)

@@ -1,5 +1,6 @@
 /** Queued runs by what they wait for. A reason is said once, with its cure. */
 import { useSignal } from '@preact/signals'
+import { productName } from '../../../client/agent-names.ts'
 import { priorityWord } from '../../../client/priorities.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
@@ -13,7 +14,7 @@ import { ageOf, formatDuration, formatInstant } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
 import { host } from '../state/host.ts'
 import { config, runs } from '../state/records.ts'
-import { ownReason, productName, type QueueGroup, queueGroups } from './queue-groups.ts'
+import { ownReason, type QueueGroup, queueGroups } from './queue-groups.ts'
 
 const SHOWN_FIRST = 8
 

@@ -5,10 +5,20 @@
  * immediately, and input that follows closely is collected into the next frame. Without a connection input waits in
  * order; `onFull` asks the caller to pause when too much waits.
  */
-import type { Cancel, Clock } from '../../core/ports.ts'
-import type { AttachInput } from '../../protocol/dashboard.ts'
-import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
-import type { TerminalConnection } from './dial-terminal.ts'
+import type { AttachInput } from '../protocol/dashboard.ts'
+import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../protocol/limits.ts'
+
+/** The connection that takes frames. */
+export interface InputConnection {
+  send(frame: AttachInput): void
+  /** Bytes that are not sent yet. */
+  backlog(): number
+}
+
+export interface InputClock {
+  /** Calls once after so many milliseconds, unless it is cancelled. */
+  after(ms: number, run: () => void): () => void
+}
 
 export interface WindowSize {
   readonly cols: number
@@ -28,17 +38,19 @@ const BYTES_PER_MS = (RATE_SHARE * ATTACH_INPUT_BYTES_PER_SECOND) / 1_000
 /** Sending waits while more bytes than this are unsent in the socket. */
 const BACKLOG_BYTES_MAX = 64 * 1024
 
+const ENCODER = new TextEncoder()
+
 export class InputSender {
-  readonly #clock: Pick<Clock, 'after'>
+  readonly #clock: InputClock
   readonly #onFull: (isFull: boolean) => void
-  #connection: TerminalConnection | undefined
+  #connection: InputConnection | undefined
   #waiting = ''
   #size: WindowSize | undefined
-  #cancelWait: Cancel | undefined
+  #cancelWait: (() => void) | undefined
   #isFull = false
 
   /** @param onFull called with true when too much input waits, and with false when there is capacity again */
-  constructor(clock: Pick<Clock, 'after'>, onFull: (isFull: boolean) => void) {
+  constructor(clock: InputClock, onFull: (isFull: boolean) => void) {
     this.#clock = clock
     this.#onFull = onFull
   }
@@ -59,7 +71,7 @@ export class InputSender {
   }
 
   /** Uses a new connection, and sends the size first. */
-  connect(connection: TerminalConnection, size: WindowSize): void {
+  connect(connection: InputConnection, size: WindowSize): void {
     this.#connection = connection
     this.#size = size
     this.#trySend()
@@ -77,11 +89,11 @@ export class InputSender {
   }
 
   /** Sends one input frame, and a pending size before it; the rest waits for the next interval. */
-  #sendFrames(connection: TerminalConnection): void {
+  #sendFrames(connection: InputConnection): void {
     const frames = connection.backlog() > BACKLOG_BYTES_MAX ? [] : this.#frames()
     for (const frame of frames) connection.send(frame)
     if (frames.length === 0 && this.#waiting === '' && this.#size === undefined) return
-    const bytes = frames.reduce((sum, frame) => sum + Buffer.byteLength(JSON.stringify(frame)), 0)
+    const bytes = frames.reduce((sum, frame) => sum + ENCODER.encode(JSON.stringify(frame)).byteLength, 0)
     const ms = Math.max(SEND_INTERVAL_MS * Math.max(1, frames.length), Math.ceil(bytes / BYTES_PER_MS))
     this.#cancelWait = this.#clock.after(ms, () => {
       this.#cancelWait = undefined

@@ -1,0 +1,62 @@
+/** The diff of a run's pull request; a comment on a line goes to the agent as instructions of a follow-up. */
+import { useMemo } from 'preact/hooks'
+import type { Run } from '../../../protocol/run.ts'
+import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
+import { showOutcome } from '../../elements/toast.tsx'
+import { pullAddress, runAddress } from '../addresses.ts'
+import { Diff } from '../diff/diff.tsx'
+import { DiffState } from '../diff/diff-state.ts'
+import { factsOf } from '../runs/run-acts.ts'
+import { whyNot } from '../runs/run-rules.ts'
+import { host } from '../state/host.ts'
+import { config } from '../state/records.ts'
+import { useRequest } from '../state/use-request.ts'
+
+export function RunDiff({ run }: { readonly run: Run }) {
+  const { pull, ticket } = run
+  const repo = Object.entries(config.value?.repos ?? {}).find(
+    ([, { remote }]) => remote === pull?.remote,
+  )?.[0]
+  const number = pull?.number ?? 0
+  const { data, error, reload } = useRequest(`diff ${repo} ${number}`, async (signal) =>
+    repo === undefined ? undefined : host.readPull({ repo, number }, { signal }),
+  )
+  const state = useMemo(
+    () => new DiffState(`${pull?.remote}#${number}`, localStorage),
+    [pull?.remote, number],
+  )
+  const files = data?.files ?? []
+  if (repo === undefined)
+    return (
+      <Empty title="There is no diff to show">
+        {pull === undefined
+          ? 'The run has no confirmed pull request.'
+          : `No repository of the configuration is ${pull.remote}.`}
+      </Empty>
+    )
+  if (data === undefined)
+    return error === undefined ? <Skeleton rows={10} /> : <Failure error={error} retry={reload} />
+  return (
+    <>
+      <p class="quiet">
+        {data.changedFiles} changed {data.changedFiles === 1 ? 'file' : 'files'}, +{data.additions} −
+        {data.deletions}. <a href={pullAddress(repo, number)}>Open the pull request</a> for its conversation
+        and a review.
+      </p>
+      <Diff
+        state={state}
+        files={files}
+        threads={data.conversation.threads}
+        reviewUnavailable="Reviews are written on the page of the pull request."
+        sendUnavailable={whyNot('followup', run, factsOf(run))}
+        sendToAgent={async (instructions) => {
+          await host.followUpRun({ id: run.id, body: { instructions } })
+          showOutcome(`The follow-up to ${ticket.identifier} is queued.`, {
+            to: runAddress(run.id),
+            text: 'Show the run',
+          })
+        }}
+      />
+    </>
+  )
+}

@@ -1,0 +1,92 @@
+/**
+ * The timeline of a run from its changes of state: a bar an attempt, with its phases, on a common axis.
+ *
+ * An attempt begins whenever the run is queued again. Long waits are compressed on the axis, and keep their true length
+ * in their label.
+ */
+import type { Run, RunEvent, RunStatus } from '../../../protocol/run.ts'
+
+export type StatusChange = RunEvent & { readonly type: 'status' }
+
+export interface TimelinePart {
+  readonly status: RunStatus
+  readonly from: number
+  readonly to: number
+  /** On the axis, 0 to 1. */
+  readonly start: number
+  readonly length: number
+  /** Shorter on the axis than in truth. */
+  readonly isCompressed: boolean
+}
+
+export interface TimelineAttempt {
+  readonly number: number
+  readonly parts: readonly TimelinePart[]
+  /** The reason or the state in which it ended; undefined while it goes on. */
+  readonly end: string | undefined
+}
+
+/** A longer wait than this share of the working time is compressed to it. */
+const WAIT_SHARE_MAX = 0.15
+const ENDED: readonly RunStatus[] = ['completed', 'failed', 'cancelled']
+
+interface PlainPart {
+  readonly status: RunStatus
+  readonly from: number
+  readonly to: number
+}
+
+interface PlainAttempt {
+  readonly parts: PlainPart[]
+  end: string | undefined
+}
+
+export function timelineOf(run: Run, changes: readonly StatusChange[], now: number): TimelineAttempt[] {
+  const attempts = attemptsOf(run, changes, now)
+  const all = attempts.flatMap(({ parts }) => parts)
+  const worked = lengthOf(all.filter(({ status }) => status !== 'queued'))
+  const waitMax = worked === 0 ? Number.POSITIVE_INFINITY : Math.max(1, worked * WAIT_SHARE_MAX)
+  const shown = ({ status, from, to }: PlainPart) =>
+    status === 'queued' ? Math.min(to - from, waitMax) : to - from
+  const total = Math.max(
+    1,
+    all.reduce((sum, part) => sum + shown(part), 0),
+  )
+  let at = 0
+  return attempts.map(({ parts, end }, index) => ({
+    number: index + 1,
+    end,
+    parts: parts.map((part) => {
+      const start = at / total
+      at += shown(part)
+      return { ...part, start, length: shown(part) / total, isCompressed: shown(part) < part.to - part.from }
+    }),
+  }))
+}
+
+function attemptsOf(run: Run, changes: readonly StatusChange[], now: number): PlainAttempt[] {
+  const attempts: PlainAttempt[] = [{ parts: [], end: undefined }]
+  let status: RunStatus = 'queued'
+  let from = Date.parse(run.createdAt)
+  for (const change of changes) {
+    const to = Date.parse(change.at)
+    attempts.at(-1)?.parts.push({ status, from, to })
+    const last = attempts.at(-1)
+    if (last !== undefined && change.to === 'queued') {
+      last.end = change.reason ?? 'queued again'
+      attempts.push({ parts: [], end: undefined })
+    } else if (last !== undefined && ENDED.includes(change.to)) last.end = change.to
+    status = change.to
+    from = to
+  }
+  if (!ENDED.includes(status)) attempts.at(-1)?.parts.push({ status, from, to: Math.max(from, now) })
+  return attempts
+    .map(({ parts, end }) => ({
+      parts: parts.filter((part) => part.to > part.from && !ENDED.includes(part.status)),
+      end,
+    }))
+    .filter(({ parts }) => parts.length > 0)
+}
+
+const lengthOf = (parts: readonly PlainPart[]): number =>
+  parts.reduce((sum, { from, to }) => sum + to - from, 0)

@@ -1,0 +1,86 @@
+/**
+ * What the host would refuse to do with a run now, and why, as far as the page's records tell.
+ *
+ * The host decides in the end: another person may have acted a moment ago.
+ */
+import { hasEnded } from '../../../client/run-events.ts'
+import type { Run } from '../../../protocol/run.ts'
+import type { WorkerView } from '../../../protocol/worker.ts'
+
+export type RunAct = 'cancel' | 'retry' | 'followup' | 'attach' | 'release' | 'discard'
+
+export interface RunFacts {
+  /** The worker that holds the sandbox, while it is enrolled. */
+  readonly worker: WorkerView | undefined
+  /** Another run of the ticket that has not ended. */
+  readonly competing: Run | undefined
+}
+
+/** Undefined: the host would do it. */
+export function whyNot(act: RunAct, run: Run, facts: RunFacts): string | undefined {
+  return RULES[act](run, facts)
+}
+
+type Rule = (run: Run, facts: RunFacts) => string | undefined
+
+const isOpened = ({ id }: Run, { worker }: RunFacts): boolean => worker?.attachedRuns?.includes(id) === true
+const IN_USE = 'Its terminal is open: release the sandbox first.'
+
+const endFirst =
+  (verb: string): Rule =>
+  (run) =>
+    hasEnded(run) ? undefined : `The run is ${run.status}. ${verb} after its end.`
+
+const noCompetition: Rule = (_, { competing }) =>
+  competing === undefined ? undefined : 'Another run of the ticket has not ended.'
+
+const hasSandbox: Rule = ({ sandbox }) => {
+  if (sandbox.id !== undefined) return undefined
+  return sandbox.retainedUntil === undefined ? 'The run has left no sandbox.' : 'Its sandbox is gone.'
+}
+
+const firstOf =
+  (...rules: readonly Rule[]): Rule =>
+  (run, facts) => {
+    for (const rule of rules) {
+      const reason = rule(run, facts)
+      if (reason !== undefined) return reason
+    }
+    return undefined
+  }
+
+const RULES: Readonly<Record<RunAct, Rule>> = {
+  cancel: (run) => (hasEnded(run) ? 'The run has ended.' : undefined),
+  retry: firstOf(
+    endFirst('It can be retried'),
+    ({ prState }) =>
+      prState === 'merged' ? 'Its pull request is merged: start its ticket again.' : undefined,
+    (run, facts) => (isOpened(run, facts) ? IN_USE : undefined),
+    noCompetition,
+  ),
+  followup: firstOf(
+    endFirst('A follow-up starts'),
+    ({ status }) => (status === 'completed' ? undefined : `The run is ${status}: retry it.`),
+    ({ prUrl }) => (prUrl === undefined ? 'The run has no pull request.' : undefined),
+    ({ prState }) =>
+      prState === 'merged' || prState === 'closed' ? `Its pull request is ${prState}.` : undefined,
+    noCompetition,
+    (run, facts) => (isOpened(run, facts) ? IN_USE : undefined),
+  ),
+  attach: firstOf(
+    endFirst('The terminal opens'),
+    hasSandbox,
+    ({ agentSessionId }) =>
+      agentSessionId === undefined ? 'The run has no session to go on with.' : undefined,
+    (_, { worker }) => {
+      if (worker === undefined) return 'The worker that held its sandbox is enrolled no more.'
+      return worker.connection === 'online'
+        ? undefined
+        : `Worker ${worker.name} holds its sandbox, and is not connected.`
+    },
+  ),
+  release: (run, facts) => (isOpened(run, facts) ? undefined : 'Its sandbox is not running.'),
+  discard: firstOf(endFirst('Its sandbox can be discarded'), hasSandbox, (run, facts) =>
+    isOpened(run, facts) ? IN_USE : undefined,
+  ),
+}

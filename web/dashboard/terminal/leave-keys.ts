@@ -1,0 +1,16 @@
+/** Recognizes Ctrl ] and then D, whatever modifier keys are pressed in between. */
+
+const MODIFIERS: readonly string[] = ['Control', 'Shift', 'Alt', 'Meta']
+
+export type TypedKey = Pick<KeyboardEvent, 'type' | 'key' | 'ctrlKey'>
+
+export class LeaveKeys {
+  #isBegun = false
+
+  isLeaving({ type, key, ctrlKey }: TypedKey): boolean {
+    if (type !== 'keydown' || MODIFIERS.includes(key)) return false
+    const isSecond = this.#isBegun && key.toLowerCase() === 'd'
+    this.#isBegun = ctrlKey && key === ']'
+    return isSecond
+  }
+}
