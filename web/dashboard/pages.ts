@@ -29,6 +29,36 @@ export type PlaceName =
 export const PAGES: readonly PageRoute[] = [
   { pattern: '/', place: 'overview', load: async () => Overview },
   {
+    pattern: '/runs',
+    place: 'runs',
+    load: async () => (await import('./runs/runs-page.tsx')).RunsPage,
+  },
+  {
+    pattern: '/runs/:id',
+    place: 'runs',
+    load: async () => (await import('./run/run-page.tsx')).RunPage,
+  },
+  {
+    pattern: '/pulls',
+    place: 'pulls',
+    load: async () => (await import('./pulls/pulls-page.tsx')).PullsPage,
+  },
+  {
+    pattern: '/pulls/:repo/:number',
+    place: 'pulls',
+    load: async () => (await import('./pulls/pull-page.tsx')).PullPage,
+  },
+  {
+    pattern: '/fleet',
+    place: 'fleet',
+    load: async () => (await import('./fleet/fleet-page.tsx')).FleetPage,
+  },
+  {
+    pattern: '/costs',
+    place: 'costs',
+    load: async () => (await import('./costs/costs-page.tsx')).CostsPage,
+  },
+  {
     pattern: '/tickets',
     place: 'tickets',
     load: async () => (await import('./tickets/tickets-page.tsx')).TicketsPage,
