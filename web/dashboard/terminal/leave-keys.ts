@@ -2,7 +2,12 @@
 
 const MODIFIERS: readonly string[] = ['Control', 'Shift', 'Alt', 'Meta']
 
-export type TypedKey = Pick<KeyboardEvent, 'type' | 'key' | 'ctrlKey'>
+/** The part of a keyboard event that counts. */
+export interface TypedKey {
+  readonly type: string
+  readonly key: string
+  readonly ctrlKey: boolean
+}
 
 export class LeaveKeys {
   #isBegun = false
