@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import type { Run, RunStatus } from '../../../protocol/run.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
-import { type StatusChange, timelineOf } from '../../../web/dashboard/run/timeline.ts'
+import { type ChangeOfState, timelineOf } from '../../../web/dashboard/run/timeline.ts'
 import { type RunAct, whyNot } from '../../../web/dashboard/runs/run-rules.ts'
 import { LeaveKeys } from '../../../web/dashboard/terminal/leave-keys.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
@@ -60,7 +60,7 @@ describe('what can be done with a run', () => {
 
 describe('the timeline', () => {
   let index = 0
-  const change = (minutes: number, to: RunStatus, reason?: string): StatusChange => ({
+  const change = (minutes: number, to: RunStatus, reason?: string): ChangeOfState => ({
     type: 'status',
     runId: 'run-1',
     index: index++,

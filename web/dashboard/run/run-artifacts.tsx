@@ -7,7 +7,7 @@ import { Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { formatSize } from '../../text/amounts.ts'
 import { host } from '../state/host.ts'
 import { useRequest } from '../state/use-request.ts'
-import { PanelPart } from './side-panel.tsx'
+import { PanelPart } from './panel-part.tsx'
 
 const EVENTS_READ = 1_000
 const TEXT_BYTES_MAX = 256 * 1024
@@ -85,9 +85,9 @@ const showPreview = (runId: string, name: string): Promise<void> =>
     { wide: true },
   )
 
-/** Whatever the file is, its text is shown as text. */
+/** Files of every kind are shown as text. */
 function TextPreview({ runId, name }: { readonly runId: string; readonly name: string }) {
-  const isCut = useSignal(false)
+  const isShortened = useSignal(false)
   const { data, error } = useRequest(`${runId} ${name}`, async (signal) => {
     const reply = await host.readArtifact({ id: runId, name }, { signal })
     const decoder = new TextDecoder()
@@ -96,7 +96,7 @@ function TextPreview({ runId, name }: { readonly runId: string; readonly name: s
       text += decoder.decode(part.subarray(0, TEXT_BYTES_MAX - bytes), { stream: true })
       bytes += part.byteLength
       if (bytes < TEXT_BYTES_MAX) continue
-      isCut.value = true
+      isShortened.value = true
       break
     }
     return text
@@ -108,7 +108,7 @@ function TextPreview({ runId, name }: { readonly runId: string; readonly name: s
       <pre class="preview-text" tabIndex={0}>
         {data}
       </pre>
-      {isCut.value && <p class="quiet">The first {formatSize(TEXT_BYTES_MAX)} are shown.</p>}
+      {isShortened.value && <p class="quiet">The first {formatSize(TEXT_BYTES_MAX)} are shown.</p>}
     </>
   )
 }

@@ -3,7 +3,7 @@ import type { Run } from '../../../protocol/run.ts'
 import { host } from '../state/host.ts'
 import { config } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
-import { PanelPart } from './side-panel.tsx'
+import { PanelPart } from './panel-part.tsx'
 
 const SHOWN = 5
 

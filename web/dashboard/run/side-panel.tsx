@@ -1,5 +1,4 @@
 /** The panel beside the log of a run: pull request, cost, placement, artifacts, memories, instructions. */
-import type { ComponentChildren } from 'preact'
 import type { Run } from '../../../protocol/run.ts'
 import { Glyph, glyphWord } from '../../elements/glyph.tsx'
 import { formatMoney, formatShare, formatTokens } from '../../text/amounts.ts'
@@ -8,6 +7,7 @@ import { GateList } from '../gates/gate-list.tsx'
 import { host } from '../state/host.ts'
 import { config } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
+import { PanelPart } from './panel-part.tsx'
 import { RunArtifacts } from './run-artifacts.tsx'
 import { RunMemories } from './run-memories.tsx'
 
@@ -25,24 +25,6 @@ export function SidePanel({ run }: { readonly run: Run }) {
       <RunArtifacts run={run} />
       <RunMemories run={run} />
     </aside>
-  )
-}
-
-export interface PanelPartProps {
-  readonly title: string
-  readonly count?: ComponentChildren
-  readonly children: ComponentChildren
-}
-
-export function PanelPart({ title, count, children }: PanelPartProps) {
-  return (
-    <section class="panel-part">
-      <div class="panel-head">
-        <h2>{title}</h2>
-        {count !== undefined && <span class="faint">{count}</span>}
-      </div>
-      {children}
-    </section>
   )
 }
 

@@ -25,7 +25,7 @@ export function TimelineBars({ run, changes }: { readonly run: Run; readonly cha
       {attempts.map((attempt) => (
         <AttemptBar key={attempt.number} attempt={attempt} />
       ))}
-      {changes.isPartial && <p class="faint">The middle of the log is long; attempts in it are not drawn.</p>}
+      {changes.isPartial && <p class="faint">The log is long; attempts in its middle are not drawn.</p>}
     </section>
   )
 }

@@ -6,7 +6,7 @@
  */
 import type { Run, RunEvent, RunStatus } from '../../../protocol/run.ts'
 
-export type StatusChange = RunEvent & { readonly type: 'status' }
+export type ChangeOfState = RunEvent & { readonly type: 'status' }
 
 export interface TimelinePart {
   readonly status: RunStatus
@@ -41,7 +41,7 @@ interface PlainAttempt {
   end: string | undefined
 }
 
-export function timelineOf(run: Run, changes: readonly StatusChange[], now: number): TimelineAttempt[] {
+export function timelineOf(run: Run, changes: readonly ChangeOfState[], now: number): TimelineAttempt[] {
   const attempts = attemptsOf(run, changes, now)
   const all = attempts.flatMap(({ parts }) => parts)
   const worked = lengthOf(all.filter(({ status }) => status !== 'queued'))
@@ -64,7 +64,7 @@ export function timelineOf(run: Run, changes: readonly StatusChange[], now: numb
   }))
 }
 
-function attemptsOf(run: Run, changes: readonly StatusChange[], now: number): PlainAttempt[] {
+function attemptsOf(run: Run, changes: readonly ChangeOfState[], now: number): PlainAttempt[] {
   const attempts: PlainAttempt[] = [{ parts: [], end: undefined }]
   let status: RunStatus = 'queued'
   let from = Date.parse(run.createdAt)

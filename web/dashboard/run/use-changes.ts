@@ -9,18 +9,18 @@ import type { RunEvent } from '../../../protocol/run.ts'
 import { host } from '../state/host.ts'
 import { watchRun } from '../state/live.ts'
 import { useRequest } from '../state/use-request.ts'
-import type { StatusChange } from './timeline.ts'
+import type { ChangeOfState } from './timeline.ts'
 
 const READ = 200
 
 export interface RunChanges {
-  readonly changes: readonly StatusChange[]
+  readonly changes: readonly ChangeOfState[]
   /** Whether changes between the first and the last may be missing. */
   readonly isPartial: boolean
 }
 
 export function useChanges(runId: string): RunChanges {
-  const pushed = useSignal<readonly StatusChange[]>([])
+  const pushed = useSignal<readonly ChangeOfState[]>([])
   const read = useRequest(runId, async (signal) => {
     const [first, last] = await Promise.all([
       host.readRunEvents({ id: runId, after: -1, limit: READ }, { signal }),
@@ -35,7 +35,7 @@ export function useChanges(runId: string): RunChanges {
       }),
     [runId],
   )
-  const byIndex = new Map<number, StatusChange>()
+  const byIndex = new Map<number, ChangeOfState>()
   for (const event of [...(read.data?.events ?? []), ...pushed.value])
     if (isChange(event)) byIndex.set(event.index, event)
   return {
@@ -44,4 +44,4 @@ export function useChanges(runId: string): RunChanges {
   }
 }
 
-const isChange = (event: RunEvent): event is StatusChange => event.type === 'status'
+const isChange = (event: RunEvent): event is ChangeOfState => event.type === 'status'

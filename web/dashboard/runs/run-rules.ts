@@ -1,5 +1,5 @@
 /**
- * What the host would refuse to do with a run now, and why, as far as the page's records tell.
+ * Says why the host would refuse to do something with a run now, as far as the page's records tell.
  *
  * The host decides in the end: another person may have acted a moment ago.
  */

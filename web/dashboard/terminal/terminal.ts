@@ -27,7 +27,7 @@ const connection = createBrowserConnection({
 const client = createClient(connection)
 const status = document.getElementById('status')
 
-const say = (text: string): void => {
+const showStatus = (text: string): void => {
   if (status !== null) status.textContent = text
 }
 
@@ -55,7 +55,7 @@ const sender = new InputSender(
       return () => clearTimeout(timer)
     },
   },
-  () => say('The session does not take input as fast as it comes.'),
+  () => showStatus('The session does not take input as fast as it comes.'),
 )
 
 function start(): void {
@@ -81,11 +81,11 @@ function start(): void {
 
 async function connect(): Promise<void> {
   if (isOver) return
-  say('Opening the session …')
+  showStatus('Opening the session …')
   try {
     await client.resumeRun({ id: runId })
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error))
+    showStatus(error instanceof Error ? error.message : String(error))
     retry(isLasting(error))
     return
   }
@@ -98,13 +98,13 @@ async function connect(): Promise<void> {
         { send: (frame) => socket.send(JSON.stringify(frame)), backlog: () => socket.backlog() },
         { cols: terminal.cols, rows: terminal.rows },
       )
-      say('Connected. Ctrl ] then D leaves.')
+      showStatus('Connected. Ctrl ] then D leaves.')
     },
     onText: (text) => receive(text),
     onEnd: ({ reason }) => {
       sender.disconnect()
       if (isOver) return
-      say(reason)
+      showStatus(reason)
       retry(false)
     },
   })
@@ -114,10 +114,10 @@ function receive(text: string): void {
   // The host checks the frames that it sends.
   const frame = JSON.parse(text) as AttachOutput
   if (frame.type === 'data') terminal.write(frame.data)
-  else if (frame.type === 'error') say(frame.message)
+  else if (frame.type === 'error') showStatus(frame.message)
   else {
     isOver = true
-    say(`The session has ended with ${frame.code}. Open the terminal again to go on with it.`)
+    showStatus(`The session has ended with ${frame.code}. Open the terminal again to go on with it.`)
   }
 }
 
