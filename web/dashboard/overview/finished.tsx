@@ -1,11 +1,12 @@
 /** Runs that have ended lately, the newest first, with what came of them. */
 import { hasEnded } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
+import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
 import { Age, Span } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
 import { formatCount, formatMoney } from '../../text/amounts.ts'
 import { runAddress } from '../addresses.ts'
+import { RunOutcome } from '../runs/run-line.tsx'
 import { totals } from '../state/current-totals.ts'
 import { runs } from '../state/records.ts'
 
@@ -50,7 +51,7 @@ function FinishedRow({ run }: { readonly run: Run }) {
         </a>
       </td>
       <td class="outcome-cell">
-        <Outcome run={run} />
+        <RunOutcome run={run} />
       </td>
       <td class="wide-cell quiet">{ticket.repo}</td>
       <td class="wide-cell number quiet">
@@ -61,16 +62,5 @@ function FinishedRow({ run }: { readonly run: Run }) {
         <Age since={endOf(run)} />
       </td>
     </tr>
-  )
-}
-
-function Outcome({ run: { prState, pull, error, status } }: { readonly run: Run }) {
-  if (status === 'failed') return <code class="tone-bad">{error}</code>
-  if (prState === undefined) return <span class="faint">no pull request</span>
-  return (
-    <>
-      <Glyph name={prState} /> {pull === undefined ? '' : `#${pull.number} `}
-      <span class="quiet">{glyphWord(prState).toLowerCase()}</span>
-    </>
   )
 }

@@ -1,6 +1,195 @@
-/** The page of runs. */
+/** All runs, the newest first, with filters in the address, groups of equal failures, and acts on marked runs. */
+import { useComputed, useSignal } from '@preact/signals'
+import { useRef } from 'preact/hooks'
+import type { Run } from '../../../protocol/run.ts'
+import { type Act, useActs } from '../../elements/acts.ts'
+import { Button } from '../../elements/button.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
+import { Empty, Skeleton } from '../../elements/placeholder.tsx'
+import { rowHeight } from '../../elements/row-height.ts'
+import { useNarrow } from '../../elements/use-narrow.ts'
+import { VirtualRows } from '../../elements/virtual-rows.tsx'
+import { address, changeQuery, navigate } from '../../router.ts'
+import { countOf, formatCount } from '../../text/amounts.ts'
+import { runAddress } from '../addresses.ts'
+import { isLoaded, runs } from '../state/records.ts'
+import { BulkBar } from './bulk-bar.tsx'
+import { useOlderRuns } from './older-runs.ts'
+import { runActs } from './run-acts.ts'
+import { RunFilters } from './run-filters.tsx'
+import { RunLine } from './run-line.tsx'
+import { failureGroups, filterRuns, RUN_FILTERS, type RunFilter } from './run-rows.ts'
+import { mark, marked, toggleMark, unmarkAll } from './selection.ts'
+
+const NARROW = 720
+const NARROW_ROW = 60
+const GROUPS_SHOWN = 4
 
 export function RunsPage() {
-  return <PageHead title="Runs" />
+  const { query } = address.value
+  const filter: RunFilter = Object.fromEntries(
+    RUN_FILTERS.flatMap((name) => (query.has(name) ? [[name, query.get(name) ?? '']] : [])),
+  )
+  const older = useOlderRuns()
+  const asked = JSON.stringify(filter)
+  const shown = useComputed(() => filterRuns(runs.value.values(), JSON.parse(asked))).value
+  const chosen = useSignal<number | undefined>(undefined)
+  const search = useRef<HTMLInputElement>(null)
+  const isNarrow = useNarrow(NARROW)
+  const at = chosen.value === undefined ? undefined : Math.min(chosen.value, shown.length - 1)
+  const choose = (next: number | undefined): void => {
+    chosen.value = next
+  }
+  useActs([
+    ...listActs(shown, at, choose),
+    {
+      id: 'search runs',
+      title: 'Search the runs',
+      group: GROUP,
+      keys: '/',
+      act: () => search.current?.focus(),
+    },
+  ])
+  return (
+    <>
+      <PageHead title="Runs" beside={isLoaded.value && besideOf(shown.length, older.isComplete)} />
+      <RunFilters filter={filter} search={search} />
+      {filter.failure === undefined && <Failures shown={shown} />}
+      <BulkBar />
+      {!isLoaded.value && <Skeleton rows={10} />}
+      {isLoaded.value && shown.length === 0 && !older.isReading && <NoRuns filter={filter} />}
+      {shown.length > 0 && (
+        <div class="card run-list">
+          <RunHeads shown={shown} />
+          <VirtualRows
+            class="run-rows"
+            label={`${countOf(shown.length, 'run')}, the newest first`}
+            count={shown.length}
+            height={isNarrow ? NARROW_ROW : rowHeight()}
+            keyOf={(index) => shown[index]?.id ?? index}
+            shown={at}
+            row={(index) => {
+              const run = shown[index]
+              return run === undefined ? null : <RunLine run={run} isChosen={index === at} />
+            }}
+          />
+        </div>
+      )}
+    </>
+  )
+}
+
+const GROUP = 'Runs'
+
+const besideOf = (count: number, isComplete: boolean): string =>
+  `${formatCount(count)}${isComplete ? '' : ', reading older ones'}`
+
+/** Equal failures are one line, with all their runs behind it. */
+function Failures({ shown }: { readonly shown: readonly Run[] }) {
+  const groups = failureGroups(shown).slice(0, GROUPS_SHOWN)
+  if (groups.length === 0) return null
+  return (
+    <ul class="card failure-groups" aria-label="Equal failures">
+      {groups.map(({ fingerprint, error, count }) => (
+        <li key={fingerprint}>
+          <strong>{countOf(count, 'run')}</strong> <code class="ellipsis">{error}</code>
+          <Button kind="link" act={() => changeQuery({ failure: fingerprint, status: 'failed' })}>
+            Show them
+          </Button>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function NoRuns({ filter }: { readonly filter: RunFilter }) {
+  const isFiltered = Object.keys(filter).length > 0
+  return (
+    <Empty
+      title={isFiltered ? 'No run fits the filters' : 'There is no run yet'}
+      button={
+        <a class="button" href={isFiltered ? '/runs' : '/tickets'}>
+          {isFiltered ? 'Show all runs' : 'Go to the tickets'}
+        </a>
+      }
+    >
+      {isFiltered
+        ? `${countOf(runs.value.size, 'run')} were searched.`
+        : 'A run begins when a ticket becomes eligible, or when a person starts one.'}
+    </Empty>
+  )
+}
+
+/** The rows are a table for themselves, since only some of them are in the document. */
+function RunHeads({ shown }: { readonly shown: readonly Run[] }) {
+  const areAllMarked = shown.length > 0 && shown.every(({ id }) => marked.value.has(id))
+  return (
+    <div class="run-line run-heads">
+      <input
+        type="checkbox"
+        aria-label="Mark all runs of the list"
+        checked={areAllMarked}
+        onChange={() => (areAllMarked ? unmarkAll() : mark(shown.map(({ id }) => id)))}
+      />
+      <span>State</span>
+      <span>Ticket</span>
+      <span>Title</span>
+      <span class="run-outcome">Outcome</span>
+      <span class="run-repo">Repository</span>
+      <span class="run-worker">Worker</span>
+      <span class="run-length number">Took</span>
+      <span class="number">Cost</span>
+      <span class="run-age number">Age</span>
+    </div>
+  )
+}
+
+function listActs(
+  shown: readonly Run[],
+  at: number | undefined,
+  choose: (next: number | undefined) => void,
+): Act[] {
+  const step = (by: number) => choose(Math.max(0, Math.min(shown.length - 1, at === undefined ? 0 : at + by)))
+  const run = at === undefined ? undefined : shown[at]
+  const extend = (by: number) => {
+    if (run !== undefined) mark([run.id])
+    const next = at === undefined ? undefined : shown[at + by]
+    if (next !== undefined) mark([next.id])
+    step(by)
+  }
+  const moves: Act[] = [
+    { id: 'next run', title: 'Next run', group: GROUP, keys: 'j', act: () => step(1) },
+    { id: 'previous run', title: 'Previous run', group: GROUP, keys: 'k', act: () => step(-1) },
+    { id: 'mark next', title: 'Mark, and go on', group: GROUP, keys: 'Shift j', act: () => extend(1) },
+    { id: 'mark previous', title: 'Mark, and go back', group: GROUP, keys: 'Shift k', act: () => extend(-1) },
+  ]
+  if (run === undefined) return moves
+  return [
+    ...moves,
+    {
+      id: 'mark run',
+      title: `Mark ${run.ticket.identifier}`,
+      group: GROUP,
+      keys: 'x',
+      act: () => toggleMark(run.id),
+    },
+    {
+      id: 'open run',
+      title: `Open ${run.ticket.identifier}`,
+      group: GROUP,
+      keys: 'Enter',
+      act: () => navigate(runAddress(run.id)),
+    },
+    {
+      id: 'no run',
+      title: 'Unmark all',
+      group: GROUP,
+      keys: 'Escape',
+      act: () => {
+        unmarkAll()
+        choose(undefined)
+      },
+    },
+    ...Object.values(runActs(run)),
+  ]
 }
