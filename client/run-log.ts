@@ -7,7 +7,7 @@
  */
 import type { DashboardFrame } from '../protocol/dashboard.ts'
 import type { RunEvent } from '../protocol/run.ts'
-import { HostRefusal } from './errors.ts'
+import { HostRefusal, reasonOf } from './errors.ts'
 import type { EventRange } from './run-events.ts'
 
 export interface RunLogSource {
@@ -20,19 +20,17 @@ export interface RunLogListener {
   /**
    * Events without a hole towards those delivered before, which are older or newer than them.
    *
-   * @param from the index after which these events begin; what lies between and is not among them, the host has lost
+   * @param range the indexes that were asked for; one that no event has, the host has lost
+   * @returns a promise for older events that are taken over bit by bit
    */
-  onEvents(events: readonly RunEvent[], end: 'older' | 'newer', range: IndexRange): void
+  onEvents(events: readonly RunEvent[], end: 'older' | 'newer', range: IndexRange): void | Promise<void>
   /** So much is missing that the window begins again at the end of the log. */
   onReset(): void
   onState(state: RunLogState): void
 }
 
 /** Indexes from `from` up to and without `to`. */
-export interface IndexRange {
-  readonly from: number
-  readonly to: number
-}
+export type IndexRange = { readonly from: number; readonly to: number }
 
 export interface RunLogState {
   /** Whether the end of the log was read. */
@@ -50,6 +48,7 @@ const ABSENCE_EVENTS_MAX = 20_000
 /** Pushed events that wait while missing ones are read. */
 const WAITING_EVENTS_MAX = 5_000
 const RETRY_MS = 1_000
+const SLICE_MS = 8
 
 export class RunLog {
   readonly #source: RunLogSource
@@ -99,6 +98,7 @@ export class RunLog {
     this.#report()
   }
 
+  /** The index of the first event of the window. */
   get first(): number {
     return this.#first
   }
@@ -134,14 +134,11 @@ export class RunLog {
     let next = from
     for (const event of this.#waiting) {
       if (event.index > next) break
-      if (event.index === next) {
-        events.push(event)
-        next++
-      }
+      if (event.index === next) next = events.push(event) + from
     }
     this.#waiting = this.#waiting.filter(({ index }) => index >= next)
     this.#next = next
-    if (events.length > 0) this.#listener.onEvents(events, 'newer', { from, to: next })
+    if (events.length > 0) void this.#listener.onEvents(events, 'newer', { from, to: next })
     if (this.#waiting.length > 0) void this.#readNewer()
   }
 
@@ -170,7 +167,7 @@ export class RunLog {
     const next = Math.max((events.at(-1)?.index ?? -1) + 1, known)
     this.#next = next
     this.#first = Math.max(0, Math.min(events[0]?.index ?? next, next - EVENTS_PAGE))
-    this.#listener.onEvents(events, 'newer', { from: this.#first, to: next })
+    void this.#listener.onEvents(events, 'newer', { from: this.#first, to: next })
   }
 
   async #readAfter(index: number): Promise<void> {
@@ -185,7 +182,7 @@ export class RunLog {
       next = Math.max((events.at(-1)?.index ?? -1) + 1, isComplete ? known : 0, from)
       if (next === from) return
       this.#next = next
-      this.#listener.onEvents(events, 'newer', { from, to: next })
+      void this.#listener.onEvents(events, 'newer', { from, to: next })
       if (isComplete) return
     }
   }
@@ -198,7 +195,7 @@ export class RunLog {
 
   #onFailure(error: unknown): void {
     if (this.#controller.signal.aborted) return
-    this.#failure = error instanceof Error ? error.message : String(error)
+    this.#failure = reasonOf(error)
     if (error instanceof HostRefusal && error.isLasting) return
     this.#timer = setTimeout(() => void this.#readNewer(), RETRY_MS)
   }
@@ -218,18 +215,25 @@ export class RunLog {
       this.#failure = undefined
     } catch (error) {
       if (this.#controller.signal.aborted) return
-      this.#failure = error instanceof Error ? error.message : String(error)
+      this.#failure = reasonOf(error)
     }
     // The window may have moved meanwhile.
     if (this.#first !== to || from === to) return
     this.#first = from
-    this.#listener.onEvents(pages.flat(), 'older', { from, to })
+    await this.#listener.onEvents(pages.flat(), 'older', { from, to })
   }
 
   async #read(range: EventRange): Promise<RunEvent[]> {
     const { signal } = this.#controller
     const events: RunEvent[] = []
-    for await (const event of this.#source.readEvents(range, signal)) events.push(event)
+    let began = performance.now()
+    for await (const event of this.#source.readEvents(range, signal)) {
+      events.push(event)
+      if (performance.now() - began < SLICE_MS) continue
+      // A page has more to do than to read.
+      await new Promise((resolve) => setTimeout(resolve))
+      began = performance.now()
+    }
     signal.throwIfAborted()
     return events
   }

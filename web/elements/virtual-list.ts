@@ -24,14 +24,13 @@ export interface VirtualListOptions {
   readonly keyOf: (row: number) => string | number
   /** The height in pixels before the row is measured. */
   readonly heightOf: (row: number) => number
-  readonly scrolls: 'page' | 'inside'
+  /** The element that scrolls; without one the rows scroll with the page. */
+  readonly scroller?: RefObject<HTMLDivElement | null>
   /** Whether the row in view keeps its place when rows come in front. */
   readonly isFromEnd?: boolean
 }
 
 export interface VirtualList {
-  /** Goes to the element that scrolls, where the list does not scroll with the page. */
-  readonly scroller: RefObject<HTMLDivElement | null>
   /** Goes to the element that is as high as all rows together. */
   readonly space: RefObject<HTMLDivElement | null>
   readonly items: readonly VirtualItem[]
@@ -50,7 +49,6 @@ const OVERSCAN_ROWS = 10
 type Any = Virtualizer<HTMLDivElement, Element> | Virtualizer<Window, Element>
 
 export function useVirtualList(options: VirtualListOptions): VirtualList {
-  const scroller = useRef<HTMLDivElement>(null)
   const space = useRef<HTMLDivElement>(null)
   const version = useSignal(0)
   const margin = useRef(0)
@@ -58,7 +56,7 @@ export function useVirtualList(options: VirtualListOptions): VirtualList {
   current.current = options
   const { virtualizer, update } = useMemo(
     () =>
-      createVirtualizer(current, margin, scroller, () => {
+      createVirtualizer(current, margin, () => {
         version.value += 1
       }),
     [],
@@ -67,7 +65,7 @@ export function useVirtualList(options: VirtualListOptions): VirtualList {
   void version.value
   useEffect(() => virtualizer._didMount(), [])
   useLayoutEffect(() => {
-    if (options.scrolls === 'page' && space.current !== null) {
+    if (options.scroller === undefined && space.current !== null) {
       const top = Math.round(space.current.getBoundingClientRect().top + scrollY)
       if (top !== margin.current) {
         margin.current = top
@@ -78,7 +76,6 @@ export function useVirtualList(options: VirtualListOptions): VirtualList {
     virtualizer._willUpdate()
   })
   return {
-    scroller,
     space,
     items: virtualizer.getVirtualItems(),
     topOf: ({ start }) => start - margin.current,
@@ -91,7 +88,6 @@ export function useVirtualList(options: VirtualListOptions): VirtualList {
 function createVirtualizer(
   current: { readonly current: VirtualListOptions },
   margin: { readonly current: number },
-  scroller: RefObject<HTMLDivElement | null>,
   onChange: () => void,
 ): { readonly virtualizer: Any; readonly update: () => void } {
   const shared = () => ({
@@ -103,7 +99,8 @@ function createVirtualizer(
     ...(current.current.isFromEnd === true ? { anchorTo: 'end' as const } : {}),
     onChange,
   })
-  if (current.current.scrolls === 'page') {
+  const { scroller } = current.current
+  if (scroller === undefined) {
     const parts = {
       getScrollElement: () => window,
       observeElementRect: observeWindowRect,

@@ -3,8 +3,10 @@ import type { CostTotals } from '../../protocol/cost.ts'
 
 const MINUS = '−'
 
+const COUNT = new Intl.NumberFormat('en-US')
+
 /** `1,284`. */
-export const formatCount = (count: number): string => count.toLocaleString('en-US').replace('-', MINUS)
+export const formatCount = (count: number): string => COUNT.format(count).replace('-', MINUS)
 
 /** `1 run`, `2 runs`. */
 export const countOf = (count: number, noun: string, plural = `${noun}s`): string =>

@@ -56,9 +56,14 @@ export function formatClock(instant: string | number): string {
   return `${clockOf(at)}:${twoDigits(at.getSeconds())}`
 }
 
+/** A new format for each text would take longer than everything else in a row of a log. */
+const FULL_TIME = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'long' })
+
 /** The full time with its zone, for tooltips. */
-export const formatFullTime = (instant: string | number): string =>
-  new Date(instant).toLocaleString('en-GB', { dateStyle: 'full', timeStyle: 'long' })
+export function formatFullTime(instant: string | number): string {
+  const at = new Date(instant)
+  return Number.isNaN(at.getTime()) ? '–' : FULL_TIME.format(at)
+}
 
 /** The local day of an instant, like `2026-11-22`. */
 export const dayOf = (at: Date): string =>

@@ -149,7 +149,7 @@ describe('rows of events', () => {
     expect(shown(modelOf(fields))).toEqual(rows)
   })
 
-  test('an outcome waits for its call, which is older and read later', () => {
+  test('an outcome waits for its call, which is older and read later', async () => {
     const all = [
       assistant({ type: 'tool_use', id: 'a', name: 'Read', input: { file_path: 'a.ts' } }),
       answer({ type: 'tool_result', tool_use_id: 'a', content: '1\n2\n3' }),
@@ -157,7 +157,7 @@ describe('rows of events', () => {
     const model = new LogModel()
     const events = eventsOf(0, all)
     model.append(events.slice(1), { from: 1, to: 2 })
-    model.prepend(events.slice(0, 1), { from: 0, to: 1 })
+    await model.prepend(events.slice(0, 1), { from: 0, to: 1 })
     expect(shown(model)).toEqual(['tool: Read|a.ts → 3 lines'])
   })
 
@@ -227,14 +227,14 @@ describe('folding, filters, errors', () => {
     expect(at(5)).toBe(0)
   })
 
-  test('rows made line by line are those made at once', () => {
+  test('rows made line by line are those made at once', async () => {
     const text = fc.constantFrom('a', 'a', 'b', '', 'Error: x')
-    fc.assert(
-      fc.property(
+    await fc.assert(
+      fc.asyncProperty(
         fc.array(text, { maxLength: 40 }),
         fc.nat(40),
         fc.constantFrom('all', 'output', 'agent'),
-        (texts, split, filter) => {
+        async (texts, split, filter) => {
           const events = texts.map((each) => log(each))
           const middle = Math.min(split, events.length)
           const model = new LogModel()
@@ -242,7 +242,7 @@ describe('folding, filters, errors', () => {
           const all = eventsOf(0, events)
           for (const event of all.slice(middle))
             model.append([event], { from: event.index, to: event.index + 1 })
-          model.prepend(all.slice(0, middle), { from: 0, to: middle })
+          await model.prepend(all.slice(0, middle), { from: 0, to: middle })
           const whole = new LogModel()
           whole.filter = filter
           whole.append(all, { from: 0, to: all.length })

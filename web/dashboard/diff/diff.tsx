@@ -7,7 +7,8 @@ import { computed } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useMemo, useRef } from 'preact/hooks'
 import type { PullThread } from '../../../protocol/pulls.ts'
-import { useVirtualList, type VirtualList } from '../../elements/virtual-list.ts'
+import { PlacedRow } from '../../elements/placed-row.tsx'
+import { useVirtualList } from '../../elements/virtual-list.ts'
 import type { LineComment } from './agent-instructions.ts'
 import { DraftBox, PendingComment } from './diff-comments.tsx'
 import { DiffFileHead } from './diff-file-head.tsx'
@@ -52,7 +53,8 @@ const LINE_HEIGHT = 20
 const NO_THREADS: readonly PullThread[] = []
 
 export function Diff(props: DiffProps) {
-  const { state, files, threads = NO_THREADS } = props
+  const { state, files } = props
+  const threads = props.drawThread === undefined ? NO_THREADS : (props.threads ?? NO_THREADS)
   const rows = useMemo(
     () =>
       computed(() =>
@@ -70,7 +72,6 @@ export function Diff(props: DiffProps) {
     count: rows.length,
     keyOf: (at) => keyAt(rows, files, at),
     heightOf: (at) => HEIGHTS[rows[at]?.is ?? 'line'] ?? LINE_HEIGHT,
-    scrolls: 'page',
   })
   const opened = useRef<string | undefined>(undefined)
   const open = (place: LinePlace, from?: number): void => {
@@ -89,26 +90,20 @@ export function Diff(props: DiffProps) {
         const row = rows[item.index]
         return (
           row !== undefined && (
-            <div
+            <PlacedRow
               key={item.key}
               class={`diff-row ${row.is}${isLastOfFile(rows, item.index) ? ' last' : ''}`}
-              role="row"
-              aria-rowindex={item.index + 1}
-              data-index={item.index}
-              ref={placeRow(list, list.topOf(item))}
+              index={item.index}
+              top={list.topOf(item)}
+              measure={list.measure}
             >
               <DiffRowContent row={row} diff={props} open={open} isNew={isOpened(row, opened.current)} />
-            </div>
+            </PlacedRow>
           )
         )
       })}
     </div>
   )
-}
-
-const placeRow = (list: VirtualList, top: number) => (element: HTMLElement | null) => {
-  element?.style.setProperty('transform', `translateY(${top}px)`)
-  list.measure(element)
 }
 
 function keyAt(rows: readonly DiffListRow[], files: readonly DiffFile[], at: number): string {

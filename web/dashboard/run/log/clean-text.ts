@@ -7,12 +7,14 @@
 const SEQUENCE = /\x1b(?:\[[0-9;:?<=>!]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g
 // biome-ignore lint/suspicious/noControlCharactersInRegex: see above
 const COLOR = /^\x1b\[[0-9;]*m$/
+// biome-ignore lint/suspicious/noControlCharactersInRegex: see above
+const LONE_ESCAPE = /\x1b(?!\[[0-9;]*m)/g
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they have no shape, and an escape may stay for colours
 const CONTROLS = /[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]/g
 /** Marks that turn the direction of the text around them, so that it reads differently from what it is. */
 const DIRECTION = /[\u202a-\u202e\u2066-\u2069]/g
 // biome-ignore lint/suspicious/noControlCharactersInRegex: see above
-const UNUSUAL = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/
+const UNUSUAL = /[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\x1b(?!\[[0-9;]*m)/
 const ESCAPE = '\x1b'
 
 /** A longer line is folded. No program writes more for people on one line. */
@@ -42,11 +44,11 @@ function lastState(line: string): string {
 const withoutControls = (line: string): string =>
   line
     .replace(SEQUENCE, (sequence) => (COLOR.test(sequence) ? sequence : ''))
+    .replace(LONE_ESCAPE, '')
     .replace(CONTROLS, '')
     .replace(DIRECTION, '\ufffd')
 
 /** The letters of a cleaned line, which are searched, compared and copied. */
-export const plainText = (line: string): string =>
-  line.includes(ESCAPE) ? line.replace(SEQUENCE, '').replaceAll(ESCAPE, '') : line
+export const plainText = (line: string): string => (line.includes(ESCAPE) ? line.replace(SEQUENCE, '') : line)
 
 export const hasColors = (line: string): boolean => line.includes(ESCAPE)

@@ -16,6 +16,11 @@ export interface ColoredSpan {
   readonly color?: readonly [number, number, number]
 }
 
+/** Making one takes long; each line begins without the colours of the line before it. */
+const ansi = new AnsiUp()
+ansi.use_classes = true
+const RESET = '\u001b[0m'
+
 const PART = /<span(?: style="([^"]*)")?(?: class="([^"]*)")?>([^<]*)<\/span>|<a [^>]*>([^<]*)<\/a>|([^<]+)/g
 const COLOR = /(?:^|;)color:rgb\((\d+),(\d+),(\d+)\)/
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', '#x27': "'" }
@@ -29,9 +34,7 @@ const STYLES: readonly (readonly [sign: string, name: string])[] = [
 /** The spans of a cleaned line; together they have exactly its letters. */
 export function coloredSpans(line: string): readonly ColoredSpan[] {
   if (!hasColors(line)) return [{ text: line, classes: '' }]
-  const ansi = new AnsiUp()
-  ansi.use_classes = true
-  const spans = [...ansi.ansi_to_html(line).matchAll(PART)].map(
+  const spans = [...ansi.ansi_to_html(`${RESET}${line}`).matchAll(PART)].map(
     ([, style = '', classes = '', inSpan, inLink, plain]): ColoredSpan => ({
       text: lettersOf(inSpan ?? inLink ?? plain ?? ''),
       classes: [classes, ...STYLES.filter(([sign]) => style.includes(sign)).map(([, name]) => name)]

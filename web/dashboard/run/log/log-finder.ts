@@ -14,6 +14,8 @@ export class LogFinder {
   readonly position = signal(0)
   readonly #model: LogModel
   readonly #show: (id: number) => void
+  /** The line of the match to come back to, when the search has begun again. */
+  #kept: number | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /** @param show brings a line into view */
@@ -37,7 +39,9 @@ export class LogFinder {
   /** After a change of the rows that were searched. */
   searchAgain(): void {
     const query = this.search.value?.query
-    if (query !== undefined) this.setQuery(query)
+    if (query === undefined) return
+    this.#kept = this.line
+    this.setQuery(query)
   }
 
   /** Searches new rows, a slice at a time. */
@@ -47,7 +51,11 @@ export class LogFinder {
     const end = performance.now() + SLICE_MS
     search.step(() => performance.now() > end)
     this.version.value += 1
-    if (search.isDone) return
+    if (this.#kept !== undefined) this.position.value = search.positionFrom(this.#kept)
+    if (search.isDone) {
+      this.#kept = undefined
+      return
+    }
     this.#timer = setTimeout(() => {
       this.#timer = undefined
       this.searchOn()

@@ -8,7 +8,7 @@
 import type { IndexRange } from '../../../../client/run-log.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
 import { EventReader } from './lines-of-events.ts'
-import { type LineKind, LogLines } from './log-lines.ts'
+import { type LineKind, LogLines, type NewLine } from './log-lines.ts'
 import type { ToolOutcome } from './tool-words.ts'
 
 export const LOG_FILTERS = ['all', 'agent', 'output', 'system'] as const
@@ -20,6 +20,8 @@ const SHOWN: Readonly<Record<LogFilter, readonly LineKind[] | undefined>> = {
   output: ['output', 'error-output', 'phase', 'gap'],
   system: ['system', 'phase', 'gap'],
 }
+/** Events between two pauses. */
+const EVENTS_SLICE = 20
 const FOLDED_KINDS: readonly LineKind[] = ['output', 'error-output', 'system']
 
 export class LogModel {
@@ -41,8 +43,23 @@ export class LogModel {
     this.#addRows(from)
   }
 
-  prepend(events: readonly RunEvent[], range: IndexRange): void {
-    this.lines.prepend(this.#reader.lines(events, range))
+  /** Takes long where there are many. @param pause called between slices */
+  async prepend(
+    events: readonly RunEvent[],
+    range: IndexRange,
+    pause: () => Promise<void> | undefined = () => undefined,
+  ): Promise<void> {
+    const lines: NewLine[] = []
+    let { from } = range
+    for (let at = 0; at < events.length; at += EVENTS_SLICE) {
+      const slice = events.slice(at, at + EVENTS_SLICE)
+      const isLast = at + EVENTS_SLICE >= events.length
+      const to = isLast ? range.to : (slice.at(-1)?.index ?? from) + 1
+      for (const line of this.#reader.lines(slice, { from, to })) lines.push(line)
+      from = to
+      await pause()
+    }
+    this.lines.prepend(events.length === 0 ? this.#reader.lines([], range) : lines)
     this.#makeRows()
   }
 

@@ -23,17 +23,17 @@ const SURFACE_DARK = [25, 26, 29] as const
 export interface LogRowProps {
   readonly view: LogView
   readonly row: number
-  /** The present, for the phase that goes on; absent when the run has ended. */
-  readonly now: number | undefined
+  /** The end of a phase, or the present while it goes on. */
+  readonly end: number | undefined
   readonly choose: (id: number, isRange: boolean) => void
 }
 
-export function LogRow({ view, row, now, choose }: LogRowProps) {
+export function LogRow({ view, row, end, choose }: LogRowProps) {
   const { model } = view
   const { lines } = model
   const id = model.lineOf(row)
   const kind = lines.kind(id)
-  if (kind === 'phase') return <PhaseRow view={view} id={id} now={now} />
+  if (kind === 'phase') return <PhaseRow view={view} id={id} end={end} />
   const search = view.finder.search.value
   if (kind === 'gap')
     return (
@@ -88,15 +88,14 @@ export function LogRow({ view, row, now, choose }: LogRowProps) {
 function PhaseRow({
   view,
   id,
-  now,
+  end,
 }: {
   readonly view: LogView
   readonly id: number
-  readonly now: number | undefined
+  readonly end: number | undefined
 }) {
   const { lines } = view.model
   const [words = '', reason] = lines.text(id).split(TOOL_SEPARATOR)
-  const end = view.model.endOfPhase(id) ?? now
   return (
     <div class={`log-phase${lines.isError(id) ? ' error' : ''}`} role="cell">
       <strong>

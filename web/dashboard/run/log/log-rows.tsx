@@ -1,18 +1,23 @@
 /** The rows of the log that are in view, in an element that scrolls. */
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import type { VNode } from 'preact'
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { Button } from '../../../elements/button.tsx'
 import { now } from '../../../elements/moments.tsx'
+import { PlacedRow } from '../../../elements/placed-row.tsx'
 import { useVirtualList } from '../../../elements/virtual-list.ts'
 import { countOf } from '../../../text/amounts.ts'
 import { extendLines } from './line-address.ts'
 import { LogRow } from './log-row.tsx'
 import type { LogView } from './log-view.ts'
+import type { ToolOutcome } from './tool-words.ts'
 
 const LINE_HEIGHT = 20
 const PHASE_HEIGHT = 32
 const GAP_HEIGHT = 32
-/** Letters of the agent's words on a line, for a first guess of their height. */
-const WORDS_CHARS = 110
+/** Pixels of number, time and mark, and of a letter of the agent's words, to guess their height. */
+const BESIDE_WORDS = 180
+const LETTER_WIDTH = 6.7
+const FIRST_WIDTH = 900
 /** Older lines are read when this few rows are above the view. */
 const OLDER_ROWS = 40
 
@@ -22,42 +27,49 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
   const { model } = view
   const isWrapping = view.isWrapping.value
   const lastTop = useRef(0)
+  const rows = useMemo(() => new RowCache(), [view])
+  rows.begin()
+  const scroller = useRef<HTMLDivElement>(null)
+  const width = scroller.current?.clientWidth ?? FIRST_WIDTH
   const list = useVirtualList({
+    scroller,
     count: model.rowCount,
     keyOf: (row) => model.lineOf(row),
-    heightOf: (row) => heightOf(view, row),
-    scrolls: 'inside',
+    heightOf: (row) => heightOf(view, row, width),
     isFromEnd: true,
   })
   const toEnd = (): void => {
-    const scroller = list.scroller.current
-    if (scroller !== null) scroller.scrollTop = scroller.scrollHeight
+    const { current } = scroller
+    if (current !== null) current.scrollTop = current.scrollHeight
   }
   view.scroller = {
     toRow: (row) => list.scrollTo(row, 'center'),
     toEnd,
-    firstRow: () => list.items.find(({ end }) => end > (list.scroller.current?.scrollTop ?? 0))?.index ?? 0,
+    firstRow: () => list.items.find(({ end }) => end > (scroller.current?.scrollTop ?? 0))?.index ?? 0,
   }
   useLayoutEffect(() => {
     if (view.isFollowing.value) toEnd()
   })
   useEffect(() => list.measureAgain(), [isWrapping])
   const onScroll = (): void => {
-    const { scrollTop: top = 0, scrollHeight = 0, clientHeight = 0 } = list.scroller.current ?? {}
+    const { scrollTop: top = 0, scrollHeight = 0, clientHeight = 0 } = scroller.current ?? {}
     view.onScroll(scrollHeight - clientHeight - top < LINE_HEIGHT, top < lastTop.current - 1)
     lastTop.current = top
     if ((list.items[0]?.index ?? OLDER_ROWS) < OLDER_ROWS && !view.isFollowing.value) void view.loadOlder()
   }
-  const choose = (id: number, isRange: boolean): void => {
-    const { lines } = model
-    const point = { event: lines.event(id), part: lines.part(id) }
-    view.isFollowing.value = false
-    view.chosen.value = isRange ? extendLines(view.chosen.value, point) : { from: point, to: point }
-  }
+  const choose = useCallback(
+    (id: number, isRange: boolean): void => {
+      const { lines } = model
+      const point = { event: lines.event(id), part: lines.part(id) }
+      view.isFollowing.value = false
+      view.chosen.value = isRange ? extendLines(view.chosen.value, point) : { from: point, to: point }
+    },
+    [view],
+  )
   return (
     <div class="log-view">
       <div
-        ref={list.scroller}
+        ref={scroller}
         class={`log-scroller${isWrapping ? ' wrapping' : ''}`}
         onScroll={onScroll}
         role="table"
@@ -67,26 +79,23 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
         tabIndex={0}
       >
         <div ref={list.space} class="log-space" role="rowgroup">
-          {list.items.map((item) => (
-            <div
-              key={item.key}
-              class="log-row"
-              role="row"
-              aria-rowindex={item.index + 1}
-              data-index={item.index}
-              ref={(element) => {
-                element?.style.setProperty('transform', `translateY(${item.start}px)`)
-                if (isWrapping || isMeasured(view, item.index)) list.measure(element)
-              }}
-            >
-              <LogRow
-                view={view}
-                row={item.index}
-                now={isRunning && isPhase(view, item.index) ? now.value : undefined}
-                choose={choose}
-              />
-            </div>
-          ))}
+          {list.items.map((item) => {
+            const id = model.lineOf(item.index)
+            const isOpen = isRunning && model.lines.kind(id) === 'phase' && model.endOfPhase(id) === undefined
+            const drawn: DrawnRow = {
+              row: item.index,
+              top: item.start,
+              repeats: model.repeats(item.index),
+              outcome: model.outcomeOf(id),
+              end: isOpen ? now.value : model.endOfPhase(id),
+              measure: isWrapping || isMeasured(view, item.index) ? list.measure : undefined,
+            }
+            return rows.draw(id, drawn, () => (
+              <PlacedRow key={id} class="log-row" index={drawn.row} top={drawn.top} measure={drawn.measure}>
+                <LogRow view={view} row={drawn.row} end={drawn.end} choose={choose} />
+              </PlacedRow>
+            ))
+          })}
         </div>
       </div>
       {model.rowCount === 0 && <p class="log-empty quiet">{emptyWords(view)}</p>}
@@ -104,8 +113,37 @@ const emptyWords = (view: LogView): string =>
     ? 'The run has not written anything yet.'
     : `None of the ${countOf(view.model.lines.count, 'line')} is of this kind.`
 
-const isPhase = (view: LogView, row: number): boolean =>
-  view.model.lines.kind(view.model.lineOf(row)) === 'phase'
+/** The values that a row is drawn from, besides signals. */
+interface DrawnRow {
+  readonly row: number
+  readonly top: number
+  readonly repeats: number
+  readonly outcome: ToolOutcome | undefined
+  /** The end of a phase. */
+  readonly end: number | undefined
+  readonly measure: ((row: Element | null) => void) | undefined
+}
+
+/** Keeps the rows in view as they were drawn, because scrolling draws the list again and changes few of them. */
+class RowCache {
+  #before = new Map<number, { readonly drawn: DrawnRow; readonly node: VNode }>()
+  #current = new Map<number, { readonly drawn: DrawnRow; readonly node: VNode }>()
+
+  begin(): void {
+    this.#before = this.#current
+    this.#current = new Map()
+  }
+
+  draw(id: number, drawn: DrawnRow, draw: () => VNode): VNode {
+    const known = this.#before.get(id)
+    const isSame = known !== undefined && KEYS.every((key) => known.drawn[key] === drawn[key])
+    const entry = isSame ? known : { drawn, node: draw() }
+    this.#current.set(id, entry)
+    return entry.node
+  }
+}
+
+const KEYS: readonly (keyof DrawnRow)[] = ['row', 'top', 'repeats', 'outcome', 'end', 'measure']
 
 /** The rows of these kinds wrap. */
 function isMeasured({ model }: LogView, row: number): boolean {
@@ -113,12 +151,14 @@ function isMeasured({ model }: LogView, row: number): boolean {
   return kind === 'words' || kind === 'gap' || kind === 'phase'
 }
 
-function heightOf({ model }: LogView, row: number): number {
+/** A close guess keeps the rows after it where they are. @param width of the list in pixels */
+function heightOf({ model }: LogView, row: number, width: number): number {
   const id = model.lineOf(row)
   const kind = model.lines.kind(id)
   if (kind === 'phase') return PHASE_HEIGHT
   if (kind === 'gap') return GAP_HEIGHT
-  return kind === 'words'
-    ? LINE_HEIGHT * Math.max(1, Math.ceil(model.lines.text(id).length / WORDS_CHARS))
-    : LINE_HEIGHT
+  if (kind !== 'words') return LINE_HEIGHT
+  const columns = Math.max(20, (width - BESIDE_WORDS) / LETTER_WIDTH)
+  const lines = model.lines.text(id).split('\n')
+  return LINE_HEIGHT * lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / columns)), 0)
 }

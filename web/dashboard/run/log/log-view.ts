@@ -29,6 +29,7 @@ const BEGINNING: RunLogState = { isRead: false, isReadingOlder: false, older: 0,
 const MANY_ROWS = 20_000
 const DRAW_MS = 16
 const DRAW_MANY_MS = 100
+const SLICE_MS = 8
 
 export class LogView implements RunLogListener {
   readonly model = new LogModel()
@@ -46,6 +47,7 @@ export class LogView implements RunLogListener {
   #drawTimer: ReturnType<typeof setTimeout> | undefined
   #revealing: LineRange | undefined
   #isJumping = false
+  #isPrepending = false
 
   constructor(source: RunLogSource) {
     this.#log = new RunLog(source, this)
@@ -59,18 +61,39 @@ export class LogView implements RunLogListener {
 
   // ---- events ------------------------------------------------------------------------------------------------------
 
-  onEvents(events: readonly RunEvent[], end: 'older' | 'newer', range: IndexRange): void {
+  onEvents(
+    events: readonly RunEvent[],
+    end: 'older' | 'newer',
+    range: IndexRange,
+  ): Promise<void> | undefined {
+    if (end === 'older') return this.#prepend(events, range)
     const before = this.model.lines.count
-    if (end === 'older') this.model.prepend(events, range)
-    else this.model.append(events, range)
-    if (end === 'newer' && !this.isFollowing.value) this.unseen.value += this.model.lines.count - before
-    if (end === 'newer' && this.isFollowing.value) {
+    this.model.append(events, range)
+    if (!this.isFollowing.value) this.unseen.value += this.model.lines.count - before
+    else if (!this.#isPrepending) {
       const first = this.model.trim()
       if (first !== undefined) this.#log.forgetBefore(first)
     }
-    if (end === 'older' || before === 0) this.#draw()
+    if (before === 0) this.#draw()
     else this.#drawSoon()
-    if (end === 'older') this.finder.searchAgain()
+    return undefined
+  }
+
+  async #prepend(events: readonly RunEvent[], range: IndexRange): Promise<void> {
+    this.#isPrepending = true
+    let began = performance.now()
+    await this.model.prepend(events, range, () => {
+      if (performance.now() - began < SLICE_MS) return undefined
+      return new Promise((resolve) => {
+        setTimeout(() => {
+          began = performance.now()
+          resolve()
+        })
+      })
+    })
+    this.#isPrepending = false
+    this.#draw()
+    this.finder.searchAgain()
   }
 
   onReset(): void {
