@@ -15,7 +15,7 @@ export const trackerName = (driver: string | undefined): string => NAMES[driver 
 export function pollSentence(driver: string | undefined, status: TrackerStatus, now: number): string {
   const name = trackerName(driver)
   const { lastPollAt, seen, eligible, error } = status
-  const problem = error === undefined ? '' : ` ${error}.`
+  const problem = error === undefined ? '' : ` ${error.charAt(0).toUpperCase()}${error.slice(1)}.`
   if (lastPollAt === undefined) return `${name} was not polled yet.${problem}`
   const found =
     seen === undefined || eligible === undefined

@@ -90,7 +90,7 @@ test('an empty list explains itself', () => {
   } as const
   expect(pollSentence('linear', polled, now)).toBe('Linear was polled 12 s ago: 14 tickets seen, 0 eligible.')
   expect(pollSentence('github', { state: 'connected', error: 'it answers 502' }, now)).toBe(
-    'GitHub was not polled yet. it answers 502.',
+    'GitHub was not polled yet. It answers 502.',
   )
   expect(
     eligibleSentence({ states: ['Todo', 'Ready'], labels: ['agent'], projects: [], assignees: [] }),

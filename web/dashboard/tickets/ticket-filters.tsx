@@ -1,4 +1,5 @@
 /** The filters of the tickets; each stands in the address. */
+import { type ReadonlySignal, useComputed } from '@preact/signals'
 import type { RefObject } from 'preact'
 import { FilterSelect } from '../../elements/field.tsx'
 import { Segments } from '../../elements/segments.tsx'
@@ -8,13 +9,19 @@ import { PRIORITY_NAMES } from './priority-names.ts'
 import { countSituations, type TicketFilter, type TicketRow, valuesOf } from './ticket-rows.ts'
 
 export interface TicketFiltersProps {
-  readonly rows: readonly TicketRow[]
+  readonly rows: ReadonlySignal<readonly TicketRow[]>
   readonly filter: TicketFilter
   readonly search: RefObject<HTMLInputElement | null>
 }
 
 export function TicketFilters({ rows, filter, search }: TicketFiltersProps) {
-  const counts = countSituations(rows)
+  const counts = useComputed(() => countSituations(rows.value)).value
+  const values = useComputed(() => ({
+    state: valuesOf(rows.value, ({ state }) => [state]),
+    label: valuesOf(rows.value, ({ labels }) => labels),
+    repo: valuesOf(rows.value, ({ repo }) => [repo]),
+    priority: valuesOf(rows.value, ({ priority }) => [String(priority)]),
+  })).value
   const option = (value: string, text: string, count: number) =>
     [value, `${text} ${formatCount(count)}`] as const
   return (
@@ -24,7 +31,7 @@ export function TicketFilters({ rows, filter, search }: TicketFiltersProps) {
         value={filter.run ?? ''}
         choose={(run) => changeQuery({ run })}
         options={[
-          option('', 'All', rows.length),
+          option('', 'All', rows.value.length),
           option('progress', 'In progress', counts.progress),
           option('waits', 'Waiting', counts.waits),
           option('blocked', 'Blocked', counts.blocked),
@@ -43,28 +50,13 @@ export function TicketFilters({ rows, filter, search }: TicketFiltersProps) {
           if (event.key === 'Escape') event.currentTarget.blur()
         }}
       />
-      <ValueFilter
-        name="state"
-        all="Every state"
-        values={valuesOf(rows, ({ state }) => [state])}
-        {...filter}
-      />
-      <ValueFilter
-        name="label"
-        all="Every label"
-        values={valuesOf(rows, ({ labels }) => labels)}
-        {...filter}
-      />
-      <ValueFilter
-        name="repo"
-        all="Every repository"
-        values={valuesOf(rows, ({ repo }) => [repo])}
-        {...filter}
-      />
+      <ValueFilter name="state" all="Every state" values={values.state} {...filter} />
+      <ValueFilter name="label" all="Every label" values={values.label} {...filter} />
+      <ValueFilter name="repo" all="Every repository" values={values.repo} {...filter} />
       <ValueFilter
         name="priority"
         all="Every priority"
-        values={valuesOf(rows, ({ priority }) => [String(priority)])}
+        values={values.priority}
         text={(value) => PRIORITY_NAMES[Number(value)] ?? value}
         {...filter}
       />

@@ -1,6 +1,7 @@
 /** The eligible tickets in the order in which they are taken, each with its run or the reason for having none. */
 import { useComputed, useSignal } from '@preact/signals'
-import { useRef } from 'preact/hooks'
+import type { VNode } from 'preact'
+import { useMemo, useRef } from 'preact/hooks'
 import { type Act, useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
 import { now } from '../../elements/moments.tsx'
@@ -19,7 +20,13 @@ import { NoTicketFits, NoTickets } from './no-tickets.tsx'
 import { askForRun } from './run-ticket.tsx'
 import { TicketFilters } from './ticket-filters.tsx'
 import { TicketLine } from './ticket-line.tsx'
-import { filterTickets, TICKET_FILTERS, type TicketRow, ticketRowsOf } from './ticket-rows.ts'
+import {
+  filterTickets,
+  TICKET_FILTERS,
+  type TicketFilter,
+  type TicketRow,
+  ticketRowsOf,
+} from './ticket-rows.ts'
 
 const NARROW = 720
 /** A narrow row has three lines. */
@@ -27,21 +34,17 @@ const NARROW_ROW = 76
 
 export function TicketsPage() {
   const rows = useComputed(() => ticketRowsOf(tickets.value, runs.value.values()))
-  const { query } = address.value
-  const filter = Object.fromEntries(
-    TICKET_FILTERS.flatMap((name) => (query.has(name) ? [[name, query.get(name) ?? '']] : [])),
-  )
-  const shown = filterTickets(rows.value, filter)
+  const filter = useComputed(() => filterOf(address.value.query))
+  const shown = useComputed(() => filterTickets(rows.value, filter.value))
   const chosen = useSignal<number | undefined>(undefined)
   const search = useRef<HTMLInputElement>(null)
-  const isNarrow = useNarrow(NARROW)
-  const at = chosen.value === undefined ? undefined : Math.min(chosen.value, shown.length - 1)
-  const row = at === undefined ? undefined : shown[at]
+  const count = shown.value.length
+  const at = chosen.value === undefined ? undefined : Math.min(chosen.value, count - 1)
   useActs([
-    ...listActs(shown.length, at, (next) => {
+    ...listActs(count, at, (next) => {
       chosen.value = next
     }),
-    ...rowActs(row),
+    ...rowActs(at === undefined ? undefined : shown.value[at]),
     { id: 'create ticket', title: 'Create a ticket', group: 'Tickets', act: askForTicket },
     {
       id: 'filter tickets',
@@ -55,7 +58,7 @@ export function TicketsPage() {
     <>
       <PageHead
         title="Tickets"
-        beside={isLoaded.value && pollSentence(config.value?.tracker.driver, tracker.value, now.value)}
+        beside={isLoaded.value && <LastPoll />}
         acts={
           <Button kind="primary" act={askForTicket}>
             Create ticket
@@ -64,26 +67,56 @@ export function TicketsPage() {
       />
       {!isLoaded.value && <Skeleton rows={10} />}
       {isLoaded.value && rows.value.length === 0 && <NoTickets />}
-      {rows.value.length > 0 && <TicketFilters rows={rows.value} filter={filter} search={search} />}
-      {rows.value.length > 0 && shown.length === 0 && <NoTicketFits count={rows.value.length} />}
-      {shown.length > 0 && (
+      {rows.value.length > 0 && <TicketFilters rows={rows} filter={filter.value} search={search} />}
+      {rows.value.length > 0 && count === 0 && <NoTicketFits count={rows.value.length} />}
+      {count > 0 && (
         <div class="card ticket-list">
           <TicketHeads />
-          <VirtualRows
-            class="ticket-rows"
-            label={`${countOf(shown.length, 'ticket')}, in the order in which they are taken`}
-            count={shown.length}
-            height={isNarrow ? NARROW_ROW : rowHeight()}
-            keyOf={(index) => shown[index]?.ticket.id ?? index}
-            shown={at}
-            row={(index) => {
-              const entry = shown[index]
-              return entry === undefined ? null : <TicketLine row={entry} isChosen={index === at} />
-            }}
-          />
+          <TicketTable rows={shown.value} at={at} />
         </div>
       )}
     </>
+  )
+}
+
+/** The filters that the query of the address holds. */
+const filterOf = (query: URLSearchParams): TicketFilter =>
+  Object.fromEntries(
+    TICKET_FILTERS.flatMap((name) => (query.has(name) ? [[name, query.get(name) ?? '']] : [])),
+  )
+
+/** The only part of the page that changes every second. */
+const LastPoll = () => <>{pollSentence(config.value?.tracker.driver, tracker.value, now.value)}</>
+
+interface TicketTableProps {
+  readonly rows: readonly TicketRow[]
+  /** The chosen row. */
+  readonly at: number | undefined
+}
+
+function TicketTable({ rows, at }: TicketTableProps) {
+  const isNarrow = useNarrow(NARROW)
+  // A line that is drawn the same again is not compared part by part, so that scrolling stays quick.
+  const lines = useMemo(() => new WeakMap<TicketRow, VNode>(), [])
+  function lineOf(row: TicketRow, isChosen: boolean): VNode {
+    if (isChosen) return <TicketLine row={row} isChosen />
+    const line = lines.get(row) ?? <TicketLine row={row} isChosen={false} />
+    lines.set(row, line)
+    return line
+  }
+  return (
+    <VirtualRows
+      class="ticket-rows"
+      label={`${countOf(rows.length, 'ticket')}, in the order in which they are taken`}
+      count={rows.length}
+      height={isNarrow ? NARROW_ROW : rowHeight()}
+      keyOf={(index) => rows[index]?.ticket.id ?? index}
+      shown={at}
+      row={(index) => {
+        const row = rows[index]
+        return row === undefined ? null : lineOf(row, index === at)
+      }}
+    />
   )
 }
 
