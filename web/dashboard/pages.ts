@@ -69,6 +69,16 @@ export const PAGES: readonly PageRoute[] = [
     load: async () => (await import('./tickets/ticket-page.tsx')).TicketPage,
   },
   {
+    pattern: '/fleet',
+    place: 'fleet',
+    load: async () => (await import('./fleet/fleet-page.tsx')).FleetPage,
+  },
+  {
+    pattern: '/costs',
+    place: 'costs',
+    load: async () => (await import('./costs/costs-page.tsx')).CostsPage,
+  },
+  {
     pattern: '/memories',
     place: 'memories',
     load: async () => (await import('./memories/memories-page.tsx')).MemoriesPage,

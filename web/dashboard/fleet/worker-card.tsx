@@ -1,0 +1,235 @@
+/** A worker as a card: its state in words, its facts, its slots, a row for each lease, and what follows from its state. */
+import type { Signal } from '@preact/signals'
+import { useSignal } from '@preact/signals'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { platformOf } from '../../../client/worker-words.ts'
+import { Button } from '../../elements/button.tsx'
+import { Menu } from '../../elements/menu.tsx'
+import { now } from '../../elements/moments.tsx'
+import { showOutcome } from '../../elements/toast.tsx'
+import { formatCount } from '../../text/amounts.ts'
+import { ageOf, dayOf, formatClock, formatInstant, formatShortAge } from '../../text/times.ts'
+import { config, health } from '../state/records.ts'
+import type { FleetRow } from './fleet-rows.ts'
+import { LeaseRows } from './lease-rows.tsx'
+import { Slots } from './slots.tsx'
+import {
+  drainWorker,
+  enableHint,
+  enableWorker,
+  localRefusal,
+  renameWorker,
+  revokeWorker,
+} from './worker-acts.tsx'
+import { WorkerAgentList } from './worker-agent-list.tsx'
+import { retainedSentence, stateSentence, stateWord } from './worker-state.ts'
+
+/** Draws the card anew only when something of it has changed, so that many workers stay quick. */
+export function WorkerCard({ row, isChosen }: { readonly row: FleetRow; readonly isChosen: boolean }) {
+  const { worker, leases, retained } = row
+  return useMemo(
+    () => <CardContent row={row} isChosen={isChosen} />,
+    [JSON.stringify(worker), isChosen, retained.length, leases.length, ...leases],
+  )
+}
+
+function CardContent({ row, isChosen }: { readonly row: FleetRow; readonly isChosen: boolean }) {
+  const { worker, situation } = row
+  const { id, name, capabilities, activeRuns } = worker
+  const isRenaming = useSignal(false)
+  const element = useRef<HTMLElement>(null)
+  useEffect(() => {
+    if (isChosen) element.current?.scrollIntoView({ block: 'nearest' })
+  }, [isChosen])
+  const slots = capabilities?.maxConcurrency
+  return (
+    <article
+      ref={element}
+      class={`card worker-card${isChosen ? ' chosen' : ''}`}
+      id={`worker-${id}`}
+      aria-label={name}
+    >
+      <header class="worker-head">
+        <SituationDot situation={situation} />
+        {isRenaming.value ? (
+          <RenameField row={row} isRenaming={isRenaming} />
+        ) : (
+          <h2 class="ellipsis" title={name}>
+            {name}
+          </h2>
+        )}
+        <StateWord row={row} />
+        <WorkerButtons row={row} isRenaming={isRenaming} />
+      </header>
+      <WorkerFacts row={row} />
+      <WorkerAgentList agents={capabilities?.agents} />
+      {slots !== undefined && (
+        <div class="worker-slots">
+          <Slots taken={activeRuns} count={slots} isOffline={worker.connection === 'offline'} />
+          <span class="quiet number">
+            {formatCount(activeRuns)} of {formatCount(slots)} {slots === 1 ? 'slot' : 'slots'}
+          </span>
+        </div>
+      )}
+      <LeaseRows row={row} />
+      <Sentence row={row} />
+    </article>
+  )
+}
+
+/** Each situation has a shape of its own: disc, dashed ring, ring, triangle. */
+export function SituationDot({ situation }: Pick<FleetRow, 'situation'>) {
+  const isAway = situation === 'offline' || situation === 'new'
+  return (
+    <svg class={`worker-dot ${situation}`} viewBox="0 0 10 10" aria-hidden="true">
+      {situation === 'online' && <circle cx="5" cy="5" r="4" fill="currentColor" />}
+      {situation === 'draining' && <circle cx="5" cy="5" r="4" stroke-dasharray="2 1.6" />}
+      {situation === 'drained' && <circle cx="5" cy="5" r="4" />}
+      {isAway && <path d="M5 1.2l4 7.3H1z" stroke-linejoin="round" />}
+    </svg>
+  )
+}
+
+export function StateWord({ row }: { readonly row: FleetRow }) {
+  const word = stateWord(row, now.value)
+  const isAway = row.situation === 'offline' || row.situation === 'new'
+  if (word !== undefined)
+    return <span class={`worker-state ${isAway ? 'worker-away' : 'quiet'}`}>{word}</span>
+  if (row.worker.local === true) return <span class="worker-state quiet">started by the host</span>
+  return <span class="visually-hidden">Online</span>
+}
+
+interface RenamingProps {
+  readonly row: FleetRow
+  readonly isRenaming: Signal<boolean>
+}
+
+export function WorkerButtons({ row, isRenaming }: RenamingProps) {
+  const { id, name, state } = row.worker
+  return (
+    <span class="worker-acts">
+      {state === 'draining' ? (
+        <span title={enableHint(row)}>
+          <Button small label={`Enable ${name}`} busyWord="Enabling" act={() => enableWorker(id)}>
+            Enable
+          </Button>
+        </span>
+      ) : (
+        <Button small label={`Drain ${name}`} busyWord="Draining" act={() => drainWorker(id)}>
+          Drain
+        </Button>
+      )}
+      <Menu
+        label={`More about ${name}`}
+        entries={[
+          {
+            text: 'Rename',
+            unavailable: localRefusal(row),
+            act: () => {
+              isRenaming.value = true
+            },
+          },
+          {
+            text: 'Copy id',
+            act: async () => {
+              await navigator.clipboard.writeText(id)
+              showOutcome(`The id of ${name} is copied.`)
+            },
+          },
+          {
+            text: 'Revoke…',
+            isDestructive: true,
+            unavailable: localRefusal(row),
+            act: () => revokeWorker(row),
+          },
+        ]}
+      />
+    </span>
+  )
+}
+
+/** Enter keeps the new name; Escape and leaving the field keep the old one. */
+export function RenameField({ row: { worker }, isRenaming }: RenamingProps) {
+  const field = useRef<HTMLInputElement>(null)
+  useEffect(() => {
+    field.current?.select()
+  }, [])
+  const end = () => {
+    isRenaming.value = false
+  }
+  return (
+    <form
+      class="rename"
+      onSubmit={(event) => {
+        event.preventDefault()
+        const name = field.current?.value.trim() ?? ''
+        end()
+        if (name !== '' && name !== worker.name) void renameWorker(worker.id, name)
+      }}
+    >
+      <input
+        ref={field}
+        class="input"
+        aria-label={`New name of ${worker.name}`}
+        defaultValue={worker.name}
+        autocomplete="off"
+        onBlur={end}
+        onKeyDown={(event) => {
+          if (event.key === 'Escape') end()
+        }}
+      />
+    </form>
+  )
+}
+
+function WorkerFacts({ row }: { readonly row: FleetRow }) {
+  const { worker } = row
+  const { capabilities, address, joinKey, ephemeral } = worker
+  const version = capabilities?.version
+  const hostVersion = health.value?.version
+  const differs = version !== undefined && hostVersion !== undefined && version !== hostVersion
+  const facts = [
+    address ?? '',
+    capabilities?.gitVersion === undefined ? '' : `git ${capabilities.gitVersion}`,
+    joinKey === undefined ? '' : ephemeral === true ? 'Ephemeral, by a join key' : 'By a join key',
+    retainedSentence(row, now.value) ?? '',
+  ]
+  return (
+    <ul class="worker-facts">
+      {capabilities !== undefined && <li>{platformOf(worker)}</li>}
+      {version !== undefined && <li>{differs ? `${version}, host has ${hostVersion}` : version}</li>}
+      <Heartbeat row={row} />
+      {facts.filter(Boolean).map((fact) => (
+        <li key={fact}>{fact}</li>
+      ))}
+    </ul>
+  )
+}
+
+/** Older heartbeats say nothing about the worker: the page asks for them in turns. */
+const Heartbeat = ({ row: { worker, situation } }: { readonly row: FleetRow }) => {
+  const { lastSeenAt } = worker
+  if (lastSeenAt === undefined || situation === 'new') return null
+  if (worker.connection === 'offline') return <li>Last heartbeat {lastSeen(lastSeenAt, now.value)}</li>
+  return <li>Heartbeat {formatShortAge(ageOf(lastSeenAt, now.value))} ago</li>
+}
+
+/** The seconds matter on the same day. */
+const lastSeen = (at: string, present: number): string =>
+  dayOf(new Date(at)) === dayOf(new Date(present)) ? formatClock(at) : formatInstant(at, present)
+
+const NO_MEMORY_LIMIT =
+  'It has no memory controller: limits hold for single processes, and not for a run as a whole.'
+
+function Sentence({ row }: { readonly row: FleetRow }) {
+  const fleet = config.value?.fleet
+  const sentence = fleet === undefined ? undefined : stateSentence(row, fleet, now.value)
+  const hasNoLimit = row.worker.capabilities?.limits === 'rlimit'
+  if (sentence === undefined && !hasNoLimit) return null
+  return (
+    <div class="worker-sentence">
+      {sentence !== undefined && <p>{sentence}</p>}
+      {hasNoLimit && <p class="worker-away">{NO_MEMORY_LIMIT}</p>}
+    </div>
+  )
+}

@@ -1,0 +1,92 @@
+/** A button with three dots that opens a list of acts. The list stands above everything and closes by itself. */
+import { useId, useRef } from 'preact/hooks'
+import { Icon } from './icon.tsx'
+import { showError } from './toast.tsx'
+
+export interface MenuEntry {
+  readonly text: string
+  readonly act: () => void | Promise<void>
+  /** Why it cannot be done now. */
+  readonly unavailable?: string | undefined
+  readonly isDestructive?: boolean
+}
+
+const GAP = 4
+const EDGE = 8
+
+export function Menu({ label, entries }: { readonly label: string; readonly entries: readonly MenuEntry[] }) {
+  const id = useId()
+  const button = useRef<HTMLButtonElement>(null)
+  const list = useRef<HTMLDivElement>(null)
+
+  function place(): void {
+    const [from, menu] = [button.current?.getBoundingClientRect(), list.current]
+    if (from === undefined || menu === null) return
+    const { width, height } = menu.getBoundingClientRect()
+    const below = from.bottom + GAP
+    const top = below + height + EDGE > innerHeight ? Math.max(EDGE, from.top - GAP - height) : below
+    menu.style.setProperty('left', `${Math.max(EDGE, from.right - width)}px`)
+    menu.style.setProperty('top', `${top}px`)
+    menu.querySelector<HTMLElement>('[role=menuitem]')?.focus()
+  }
+
+  function move(event: KeyboardEvent): void {
+    const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0
+    if (event.key === 'Tab') list.current?.hidePopover()
+    if (step === 0) return
+    event.preventDefault()
+    const items = [...(list.current?.querySelectorAll<HTMLElement>('[role=menuitem]') ?? [])]
+    const at = items.findIndex((item) => item.matches(':focus'))
+    items[(at + step + items.length) % items.length]?.focus()
+  }
+
+  function start({ act, unavailable }: MenuEntry): void {
+    if (unavailable !== undefined) return
+    list.current?.hidePopover()
+    Promise.resolve(act()).catch(showError)
+  }
+
+  return (
+    <>
+      <button
+        ref={button}
+        type="button"
+        class="button plain-quiet menu-button"
+        aria-haspopup="menu"
+        aria-label={label}
+        title={label}
+        popovertarget={id}
+      >
+        <Icon name="more" />
+      </button>
+      <div
+        ref={list}
+        id={id}
+        popover="auto"
+        class="menu"
+        role="menu"
+        aria-label={label}
+        onToggle={(event) => {
+          if (event.newState === 'open') place()
+        }}
+        onKeyDown={move}
+      >
+        {entries.map((entry) => (
+          <button
+            key={entry.text}
+            type="button"
+            role="menuitem"
+            tabIndex={-1}
+            class={entry.isDestructive === true ? 'destructive' : ''}
+            aria-disabled={entry.unavailable === undefined ? undefined : 'true'}
+            title={entry.unavailable}
+            onClick={() => start(entry)}
+          >
+            {entry.text}
+            {entry.unavailable !== undefined && <span class="faint">{entry.unavailable}</span>}
+          </button>
+        ))}
+      </div>
+    </>
+  )
+}
