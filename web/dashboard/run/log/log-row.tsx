@@ -9,6 +9,7 @@ import { TOOL_SEPARATOR } from './lines-of-events.ts'
 import type { LineKind } from './log-lines.ts'
 import type { LogSearch, MatchRange } from './log-search.ts'
 import type { LogView } from './log-view.ts'
+import type { ToolOutcome } from './tool-words.ts'
 
 const MARKS: Readonly<Partial<Record<LineKind, readonly [sign: string, meaning: string]>>> = {
   'error-output': ['!', 'standard error'],
@@ -20,17 +21,27 @@ const MARKS: Readonly<Partial<Record<LineKind, readonly [sign: string, meaning: 
 const SURFACE_LIGHT = [255, 255, 255] as const
 const SURFACE_DARK = [25, 26, 29] as const
 
-export interface LogRowProps {
-  readonly view: LogView
+/** The values that a row is drawn from, besides signals. */
+export interface DrawnRow {
   readonly row: number
+  readonly top: number
+  readonly repeats: number
+  readonly outcome: ToolOutcome | undefined
   /** The end of a phase, or the present while it goes on. */
   readonly end: number | undefined
+  readonly measure: ((row: Element | null) => void) | undefined
+}
+
+export interface LogRowProps {
+  readonly view: LogView
+  readonly drawn: DrawnRow
   readonly choose: (id: number, isRange: boolean) => void
 }
 
-export function LogRow({ view, row, end, choose }: LogRowProps) {
+export function LogRow({ view, drawn, choose }: LogRowProps) {
   const { model } = view
   const { lines } = model
+  const { row, repeats, outcome, end } = drawn
   const id = model.lineOf(row)
   const kind = lines.kind(id)
   if (kind === 'phase') return <PhaseRow view={view} id={id} end={end} />
@@ -44,7 +55,6 @@ export function LogRow({ view, row, end, choose }: LogRowProps) {
   const point = { event: lines.event(id), part: lines.part(id) }
   const number = lineNumber(point)
   const [sign, meaning] = MARKS[kind] ?? ['', '']
-  const repeats = model.repeats(row)
   const isCurrent = id === view.finder.line
   return (
     <div
@@ -71,7 +81,7 @@ export function LogRow({ view, row, end, choose }: LogRowProps) {
       </span>
       <span role="cell" class={`log-text${repeats > 1 ? ' repeated' : ''}`}>
         {kind === 'tool' ? (
-          <ToolText view={view} id={id} />
+          <ToolText view={view} id={id} outcome={outcome} />
         ) : (
           <LineText text={lines.text(id)} search={search} />
         )}
@@ -112,9 +122,16 @@ function PhaseRow({
 }
 
 /** Verb, object, lines added and removed, outcome. */
-function ToolText({ view, id }: { readonly view: LogView; readonly id: number }) {
+function ToolText({
+  view,
+  id,
+  outcome,
+}: {
+  readonly view: LogView
+  readonly id: number
+  readonly outcome: ToolOutcome | undefined
+}) {
   const [verb = '', object = '', added, removed] = view.model.lines.text(id).split(TOOL_SEPARATOR)
-  const outcome = view.model.outcomeOf(id)
   const search = view.finder.search.value
   return (
     <>

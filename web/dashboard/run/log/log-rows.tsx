@@ -7,9 +7,8 @@ import { PlacedRow } from '../../../elements/placed-row.tsx'
 import { useVirtualList } from '../../../elements/virtual-list.ts'
 import { countOf } from '../../../text/amounts.ts'
 import { extendLines } from './line-address.ts'
-import { LogRow } from './log-row.tsx'
+import { type DrawnRow, LogRow } from './log-row.tsx'
 import type { LogView } from './log-view.ts'
-import type { ToolOutcome } from './tool-words.ts'
 
 const LINE_HEIGHT = 20
 const PHASE_HEIGHT = 32
@@ -55,7 +54,7 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
     const { scrollTop: top = 0, scrollHeight = 0, clientHeight = 0 } = scroller.current ?? {}
     view.onScroll(scrollHeight - clientHeight - top < LINE_HEIGHT, top < lastTop.current - 1)
     lastTop.current = top
-    if ((list.items[0]?.index ?? OLDER_ROWS) < OLDER_ROWS && !view.isFollowing.value) void view.loadOlder()
+    if (top < OLDER_ROWS * LINE_HEIGHT && !view.isFollowing.value) void view.loadOlder()
   }
   const choose = useCallback(
     (id: number, isRange: boolean): void => {
@@ -92,7 +91,7 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
             }
             return rows.draw(id, drawn, () => (
               <PlacedRow key={id} class="log-row" index={drawn.row} top={drawn.top} measure={drawn.measure}>
-                <LogRow view={view} row={drawn.row} end={drawn.end} choose={choose} />
+                <LogRow view={view} drawn={drawn} choose={choose} />
               </PlacedRow>
             ))
           })}
@@ -112,17 +111,6 @@ const emptyWords = (view: LogView): string =>
   view.model.lines.count === 0
     ? 'The run has not written anything yet.'
     : `None of the ${countOf(view.model.lines.count, 'line')} is of this kind.`
-
-/** The values that a row is drawn from, besides signals. */
-interface DrawnRow {
-  readonly row: number
-  readonly top: number
-  readonly repeats: number
-  readonly outcome: ToolOutcome | undefined
-  /** The end of a phase. */
-  readonly end: number | undefined
-  readonly measure: ((row: Element | null) => void) | undefined
-}
 
 /** Keeps the rows in view as they were drawn, because scrolling draws the list again and changes few of them. */
 class RowCache {
