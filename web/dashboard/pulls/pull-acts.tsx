@@ -1,0 +1,135 @@
+/** The acts on a pull request: merge, send a follow-up, take it out of draft, close, reopen. */
+import { useSignal } from '@preact/signals'
+import { type Act, useActs } from '../../elements/acts.ts'
+import { Button } from '../../elements/button.tsx'
+import { askBefore, showDialog } from '../../elements/dialog.tsx'
+import { SelectField } from '../../elements/field.tsx'
+import { FormDialog } from '../../elements/form-dialog.tsx'
+import { showError, showOutcome } from '../../elements/toast.tsx'
+import { navigate } from '../../router.ts'
+import { factsOf, runActs } from '../runs/run-acts.ts'
+import { whyNot } from '../runs/run-rules.ts'
+import { host } from '../state/host.ts'
+import { checksSummary, hasConflict, whyNotMerge } from './check-words.ts'
+import type { OpenPull } from './pull-page.tsx'
+
+const METHODS = [
+  ['squash', 'Squash: one commit with all changes'],
+  ['merge', 'Merge commit: every commit, and one more'],
+  ['rebase', 'Rebase: every commit on top of the base branch'],
+] as const
+type MergeMethod = (typeof METHODS)[number][0]
+
+export function PullActs(open: OpenPull) {
+  const { pull, run, reload } = open
+  const name = { repo: pull.repo, number: pull.number }
+  const group = `Actions on #${pull.number}`
+  const isOver = pull.state === 'merged' || pull.state === 'closed'
+  const after = (words: string) => () => {
+    showOutcome(words)
+    reload()
+  }
+  const merge: Act = {
+    id: 'merge',
+    title: `Merge #${pull.number}`,
+    group,
+    unavailable: whyNotMerge(pull),
+    act: () => askForMerge(open),
+  }
+  const followUp: Act = {
+    id: 'follow up pull',
+    title: `Send a follow-up to #${pull.number}`,
+    group,
+    keys: 'u',
+    unavailable: run === undefined ? 'No run of this host made it.' : whyNot('followup', run, factsOf(run)),
+    act: async () => {
+      if (run !== undefined) await runActs(run).followup.act()
+    },
+  }
+  useActs([
+    merge,
+    followUp,
+    { id: 'back', title: 'Back to the pull requests', group, keys: 'Escape', act: () => navigate('/pulls') },
+    { id: 'read pull', title: 'Ask the code host again', group, act: reload },
+  ])
+  return (
+    <>
+      {pull.state === 'draft' && (
+        <Button act={() => host.readyPull(name).then(after('It is ready for review.'), showError)}>
+          Ready for review
+        </Button>
+      )}
+      {!isOver && (
+        <Button unavailable={followUp.unavailable} act={followUp.act}>
+          {hasConflict(pull) ? 'Send follow-up to solve conflicts…' : 'Send follow-up…'}
+        </Button>
+      )}
+      {pull.state === 'closed' && (
+        <Button act={() => host.reopenPull(name).then(after('It is open again.'), showError)}>Reopen</Button>
+      )}
+      {!isOver && (
+        <Button kind="destructive" act={() => close(open)}>
+          Close…
+        </Button>
+      )}
+      {!isOver && (
+        <Button kind="primary" unavailable={merge.unavailable} act={merge.act}>
+          Merge…
+        </Button>
+      )}
+      {merge.unavailable !== undefined && !isOver && <span class="faint">{merge.unavailable}</span>}
+    </>
+  )
+}
+
+async function close({ pull, reload }: OpenPull): Promise<void> {
+  const isAgreed = await askBefore({
+    title: `Close #${pull.number}?`,
+    loses: `Its ${pull.commits.length} commits stay on ${pull.headBranch}, and it can be reopened.`,
+    keep: 'Keep it open',
+    act: 'Close pull request',
+  })
+  if (!isAgreed) return
+  await host.closePull({ repo: pull.repo, number: pull.number })
+  reload()
+}
+
+const askForMerge = (open: OpenPull): Promise<void> =>
+  showDialog((closeDialog) => <MergeForm open={open} close={closeDialog} />)
+
+function MergeForm({
+  open: { pull, reload },
+  close: closeDialog,
+}: {
+  readonly open: OpenPull
+  readonly close: () => void
+}) {
+  const method = useSignal<MergeMethod>('squash')
+  async function send(): Promise<void> {
+    await host.mergePull({ repo: pull.repo, number: pull.number, body: { method: method.value } })
+    showOutcome(`#${pull.number} is merged into ${pull.baseBranch}.`)
+    reload()
+  }
+  return (
+    <FormDialog
+      title={`Merge #${pull.number}?`}
+      act="Merge pull request"
+      busyWord="Merging"
+      send={send}
+      close={closeDialog}
+    >
+      <p class="quiet dialog-lead">
+        {pull.title}. {checksSummary(pull.checks)}. A merge cannot be taken back here.
+      </p>
+      <SelectField
+        label="Method"
+        hint="A code host that forbids a method says so, and nothing is merged."
+        value={method.value}
+        change={(value) => {
+          method.value = METHODS.find(([known]) => known === value)?.[0] ?? 'squash'
+        }}
+        options={METHODS}
+      />
+    </FormDialog>
+  )
+}
