@@ -1,6 +1,6 @@
 /** Sentences about the tracker and its last poll, for empty lists that explain themselves. */
 import type { TrackerStatus } from '../../protocol/tracker.ts'
-import { countOf } from '../text/amounts.ts'
+import { countOf, formatCount } from '../text/amounts.ts'
 import { ageOf, formatShortAge } from '../text/times.ts'
 
 const NAMES: Readonly<Record<string, string>> = {
@@ -20,7 +20,7 @@ export function pollSentence(driver: string | undefined, status: TrackerStatus, 
   const found =
     seen === undefined || eligible === undefined
       ? ''
-      : `: ${countOf(seen, 'ticket')} seen, ${eligible} eligible`
+      : `: ${countOf(seen, 'ticket')} seen, ${formatCount(eligible)} eligible`
   return `${name} was polled ${formatShortAge(ageOf(lastPollAt, now))} ago${found}.${problem}`
 }
 

@@ -37,7 +37,7 @@ export function Skeleton({ rows = 3 }: { readonly rows?: number }) {
     return () => clearTimeout(timer)
   }, [])
   return (
-    <div class={isLate.value ? 'card' : ''} aria-busy="true" aria-label="Loading">
+    <div class={isLate.value ? 'card' : ''} role="group" aria-busy="true" aria-label="Loading">
       {isLate.value &&
         Array.from({ length: rows }, (_, row) => (
           <div class="skeleton-row" key={row}>

@@ -4,6 +4,7 @@ import type { ExplainResponse } from '../../../protocol/explain.ts'
 import type { StateGlyph } from '../../elements/glyph.tsx'
 import { Glyph } from '../../elements/glyph.tsx'
 import { address } from '../../router.ts'
+import { settingAddress } from '../addresses.ts'
 import { curePlace } from './cure-places.ts'
 
 type ShownGate = ExplainResponse['gates'][number]
@@ -24,11 +25,30 @@ export function GateList({ gates }: { readonly gates: readonly ShownGate[] }) {
           <Glyph name={GLYPHS[status][0]} alone label={GLYPHS[status][1]} />
           <span class="gate-name">{NAMES[id] ?? `${id.charAt(0).toUpperCase()}${id.slice(1)}`}</span>
           <span class="gate-finding">
-            {message} {cure !== undefined && status !== 'pass' && <Cure cure={cure} />}
+            <WithSettings text={message} /> {cure !== undefined && status !== 'pass' && <Cure cure={cure} />}
           </span>
         </li>
       ))}
     </ul>
+  )
+}
+
+const SETTING = /\b((?:agent|codehost|policy|repos|sandbox|tracker)\.[\w*]+(?:\.[\w*]+)*)/
+
+/** A text in which the keys of settings lead to them. */
+function WithSettings({ text }: { readonly text: string }) {
+  return (
+    <>
+      {text.split(SETTING).map((part, at) =>
+        at % 2 === 0 ? (
+          part
+        ) : (
+          <a key={part} class="cure" href={part.includes('*') ? '/settings#repos' : settingAddress(part)}>
+            {part}
+          </a>
+        ),
+      )}
+    </>
   )
 }
 

@@ -31,7 +31,7 @@ export function SettingRow({ placed }: { readonly placed: PlacedSetting }) {
           {key}
         </a>
         {isChanged && setting.default !== undefined && <span class="tag changed">changed</span>}
-        {setting.needsRestart === true && <span class="tag">from the next start on</span>}
+        {setting.needsRestart === true && <span class="tag">after a restart</span>}
         <p class="quiet">{setting.meaning}</p>
       </div>
       {isEdited.value ? (

@@ -18,10 +18,10 @@ export function Navigation() {
         To the content
       </a>
       <nav class="side" aria-label="Pages">
-        <a class="brand" href="/">
+        <a class="brand" href="/" aria-label="switchyard">
           <Logo /> <span class="word">switchyard</span>
         </a>
-        <button type="button" class="search-button" onClick={openPalette}>
+        <button type="button" class="search-button" aria-label="Search or act Ctrl K" onClick={openPalette}>
           <Icon name="search" /> <span class="word">Search or act</span> <kbd class="word">Ctrl K</kbd>
         </button>
         <ul>
@@ -33,7 +33,7 @@ export function Navigation() {
         </ul>
         <Connection />
       </nav>
-      <nav class="bar-below" aria-label="Pages">
+      <nav class="bar-below" aria-label="Most used pages">
         {PLACES.filter(({ isInBar = false }) => isInBar).map((place) => (
           <PlaceLink key={place.name} place={place} isCurrent={place.name === current} />
         ))}
