@@ -34,6 +34,8 @@ export interface VirtualList {
   /** Goes to the element that is as high as all rows together. */
   readonly space: RefObject<HTMLDivElement | null>
   readonly items: readonly VirtualItem[]
+  /** The height of all rows together in pixels. */
+  readonly total: number
   /** The distance of a row from the upper edge of the space. */
   readonly topOf: (item: VirtualItem) => number
   /** Goes to the element of each row whose height may differ from what was expected. */
@@ -78,6 +80,7 @@ export function useVirtualList(options: VirtualListOptions): VirtualList {
   return {
     space,
     items: virtualizer.getVirtualItems(),
+    total: virtualizer.getTotalSize(),
     topOf: ({ start }) => start - margin.current,
     measure: virtualizer.measureElement,
     scrollTo: (row, align = 'auto') => virtualizer.scrollToIndex(row, { align }),

@@ -83,7 +83,15 @@ export function Diff(props: DiffProps) {
     if (at >= 0) list.scrollTo(at, 'start')
   }
   if (props.opener !== undefined) props.opener.current = showFile
-  useDiffKeys({ state, files, rows, list, open, showFile, isOpenable: props.reviewUnavailable === undefined })
+  useDiffKeys({
+    state,
+    files,
+    rows,
+    list,
+    open,
+    showFile,
+    isOpenable: props.reviewUnavailable === undefined || props.sendToAgent !== undefined,
+  })
   return (
     <div ref={list.space} class="diff" role="table" aria-label="Changed files" aria-rowcount={rows.length}>
       {list.items.map((item) => {

@@ -23,6 +23,11 @@ const STATUS_WORDS: Readonly<Record<string, string>> = {
   cancelled: 'Cancelled',
 }
 
+const END_WORDS = ['Completed', 'Failed', 'Cancelled']
+
+/** Whether the line of a phase is the end of the run, which has no length. */
+export const isEnd = (text: string): boolean => END_WORDS.some((word) => text.startsWith(word))
+
 /** Outcomes by the id of their call. */
 export type Outcomes = Map<string, ToolOutcome>
 

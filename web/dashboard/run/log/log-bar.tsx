@@ -16,7 +16,14 @@ const FILTERS: readonly (readonly [LogFilter, string])[] = [
   ['system', 'System'],
 ]
 
-export function LogBar({ view, searchId }: { readonly view: LogView; readonly searchId: string }) {
+export interface LogBarProps {
+  readonly view: LogView
+  readonly searchId: string
+  /** A log that does not grow is not followed. */
+  readonly isRunning: boolean
+}
+
+export function LogBar({ view, searchId, isRunning }: LogBarProps) {
   void view.version.value
   const { model } = view
   return (
@@ -43,9 +50,11 @@ export function LogBar({ view, searchId }: { readonly view: LogView; readonly se
         <Button kind="plain-quiet" pressed={model.isFolding} act={() => view.toggleFolding()}>
           Fold repeats
         </Button>
-        <Button pressed={view.isFollowing.value} act={() => toggleFollowing(view)}>
-          Following
-        </Button>
+        {isRunning && (
+          <Button pressed={view.isFollowing.value} act={() => toggleFollowing(view)}>
+            Following
+          </Button>
+        )}
       </span>
     </div>
   )

@@ -7,7 +7,7 @@
  */
 import type { IndexRange } from '../../../../client/run-log.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
-import { EventReader } from './lines-of-events.ts'
+import { EventReader, isEnd } from './lines-of-events.ts'
 import { type LineKind, LogLines, type NewLine } from './log-lines.ts'
 import type { ToolOutcome } from './tool-words.ts'
 
@@ -147,8 +147,14 @@ export class LogModel {
 
   /** The beginning of the next phase, for the length of this one. */
   endOfPhase(id: number): number | undefined {
+    if (isEnd(this.lines.text(id))) return undefined
     const next = this.#phases.find((phase) => phase > id)
     return next === undefined ? undefined : this.lines.at(next)
+  }
+
+  /** Whether the phase goes on for as long as the run does. */
+  isOpenPhase(id: number): boolean {
+    return this.lines.kind(id) === 'phase' && !isEnd(this.lines.text(id))
   }
 
   /** The next error in a direction, among the lines that the filter shows. */

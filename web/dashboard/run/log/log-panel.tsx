@@ -38,8 +38,8 @@ export function LogPanel({ runId, isRunning = false }: LogPanelProps) {
   useLinesInAddress(view)
   const { isRead, failure } = view.state.value
   return (
-    <section class="card log" role="log" aria-live="off" aria-label="Log">
-      <LogBar view={view} searchId={searchId} />
+    <section class={`card log${isRunning ? ' growing' : ''}`} role="log" aria-live="off" aria-label="Log">
+      <LogBar view={view} searchId={searchId} isRunning={isRunning} />
       {failure !== undefined && (
         <p class="log-problem" role="alert">
           The log could not be read: {failure}. Trying again.

@@ -1,4 +1,5 @@
 /** The rows of the log that are in view, in an element that scrolls. */
+import { signal } from '@preact/signals'
 import type { VNode } from 'preact'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { Button } from '../../../elements/button.tsx'
@@ -65,8 +66,13 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
     },
     [view],
   )
+  if (isPrinting.value) return <PrintedRows view={view} choose={choose} />
   return (
-    <div class="log-view">
+    <div
+      class="log-view"
+      // The log of a run that has ended takes no more height than it needs; one that grows moves nothing below it.
+      ref={(element) => element?.style.setProperty('flex', isRunning ? '1' : `0 1 ${list.total}px`)}
+    >
       <div
         ref={scroller}
         class={`log-scroller${isWrapping ? ' wrapping' : ''}`}
@@ -80,13 +86,14 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
         <div ref={list.space} class="log-space" role="rowgroup">
           {list.items.map((item) => {
             const id = model.lineOf(item.index)
-            const isOpen = isRunning && model.lines.kind(id) === 'phase' && model.endOfPhase(id) === undefined
+            const end = model.endOfPhase(id)
+            const isOpen = isRunning && end === undefined && model.isOpenPhase(id)
             const drawn: DrawnRow = {
               row: item.index,
               top: item.start,
               repeats: model.repeats(item.index),
               outcome: model.outcomeOf(id),
-              end: isOpen ? now.value : model.endOfPhase(id),
+              end: isOpen ? now.value : end,
               measure: isWrapping || isMeasured(view, item.index) ? list.measure : undefined,
             }
             return rows.draw(id, drawn, () => (
@@ -132,6 +139,51 @@ class RowCache {
 }
 
 const KEYS: readonly (keyof DrawnRow)[] = ['row', 'top', 'repeats', 'outcome', 'end', 'measure']
+
+// ---- on paper ------------------------------------------------------------------------------------------------------
+
+/** Rows that are printed, the newest ones: a browser lays out all of them at once. */
+const PRINTED_ROWS_MAX = 5_000
+
+const isPrinting = signal(false)
+addEventListener('beforeprint', () => {
+  isPrinting.value = true
+})
+addEventListener('afterprint', () => {
+  isPrinting.value = false
+})
+
+interface PrintedRowsProps {
+  readonly view: LogView
+  readonly choose: (id: number, isRange: boolean) => void
+}
+
+function PrintedRows({ view, choose }: PrintedRowsProps) {
+  const { model } = view
+  const count = Math.min(model.rowCount, PRINTED_ROWS_MAX)
+  return (
+    <div class="log-printed" role="table" aria-label="Lines">
+      {Array.from({ length: count }, (_, at) => model.rowCount - count + at).map((row) => {
+        const id = model.lineOf(row)
+        const drawn = {
+          row,
+          top: 0,
+          repeats: model.repeats(row),
+          outcome: model.outcomeOf(id),
+          end: model.endOfPhase(id),
+          measure: undefined,
+        }
+        return (
+          <div key={id} role="row">
+            <LogRow view={view} drawn={drawn} choose={choose} />
+          </div>
+        )
+      })}
+    </div>
+  )
+}
+
+// ---- rows ----------------------------------------------------------------------------------------------------------
 
 /** The rows of these kinds wrap. */
 function isMeasured({ model }: LogView, row: number): boolean {
