@@ -17,7 +17,12 @@ interface KeptDiff {
   readonly viewed: readonly string[]
 }
 
-export type DiffStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>
+/** The parts of a browser's storage that are used. */
+export interface DiffStorage {
+  getItem(key: string): string | null
+  setItem(key: string, value: string): void
+  removeItem(key: string): void
+}
 
 const EMPTY: KeptDiff = { drafts: [], pending: [], viewed: [] }
 const PREFIX = 'switchyard.diff.'
