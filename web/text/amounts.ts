@@ -18,6 +18,16 @@ export function formatMoney(cost: Pick<CostTotals, 'costUsd' | 'estimated'> | un
   return `${cost.estimated ? '~' : ''}${formatUsd(cost.costUsd)}`
 }
 
+/** The amount of a sum. It says its estimated share elsewhere, so only a sum without a billed part has the mark. */
+export const formatSum = ({ costUsd, estimatedUsd }: EstimatedSum): string =>
+  formatMoney(costUsd === undefined ? undefined : { costUsd, estimated: costUsd === estimatedUsd })
+
+interface EstimatedSum {
+  readonly costUsd?: number
+  /** The part of `costUsd` that was computed, not billed. */
+  readonly estimatedUsd?: number
+}
+
 export function formatUsd(usd: number): string {
   const digits = usd !== 0 && Math.abs(usd) < 0.01 ? 4 : 2
   const text = Math.abs(usd).toLocaleString('en-US', {

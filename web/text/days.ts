@@ -18,7 +18,11 @@ export function shortDay(day: string): string {
   return `${at.toLocaleDateString('en-GB', { weekday: 'short' })} ${at.getDate()}`
 }
 
-/** `Monday, 9 November`. */
+/** `9 Nov`. */
+export const dayAndMonth = (day: string): string =>
+  instantOf(day).toLocaleDateString('en-GB', { day: 'numeric', month: 'short' })
+
+/** `Monday 9 November`. */
 export const longDay = (day: string): string =>
   instantOf(day).toLocaleDateString('en-GB', { weekday: 'long', day: 'numeric', month: 'long' })
 

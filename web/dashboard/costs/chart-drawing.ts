@@ -4,7 +4,7 @@
  * Colours are read from the stylesheet at each drawing, so that a change of the theme needs a redraw only.
  */
 import uPlot from 'uplot'
-import { shortDay } from '../../text/days.ts'
+import { dayAndMonth, shortDay } from '../../text/days.ts'
 import type { CostReport } from './cost-report.ts'
 import { shortUsd } from './short-usd.ts'
 
@@ -12,10 +12,11 @@ const HEIGHT = 280
 const BAR_SHARE = 0.68
 const BAR_PIXELS_MAX = 46
 /** A label needs so many pixels. */
-const DAY_PIXELS = 46
+const DAY_PIXELS = 52
 /** Above the highest bar is room for its amount. */
 const HEADROOM = 1.14
-const TOKENS = ['--accent', '--accent-mid', '--text-3', '--line-strong'] as const
+const TOKENS = ['--accent', '--accent-mid', '--text-3', '--control'] as const
+const WEEKDAYS_MAX = 14
 /** Labels of larger amounts have no cents. */
 const LABEL_CENTS_MAX = 10
 const HATCH_PIXELS = 5
@@ -76,7 +77,7 @@ export class CostChartDrawing {
           grid: { show: false },
           ticks: { show: false },
           splits: (plot) => this.#labelledDays(plot),
-          values: (_, splits) => splits.map((at) => shortDay(this.#report.days[at] ?? '')),
+          values: (_, splits) => this.#dayNames(splits),
         },
         {
           stroke: () => this.#color('--text-3'),
@@ -106,6 +107,13 @@ export class CostChartDrawing {
     return Array.from({ length: count }, (_, at) => at).filter((at) => (count - 1 - at) % step === 0)
   }
 
+  /** The days of the week matter within two weeks, and the months in a longer range. */
+  #dayNames(splits: readonly number[]): string[] {
+    const { days } = this.#report
+    const nameOf = days.length > WEEKDAYS_MAX ? dayAndMonth : shortDay
+    return splits.map((at) => nameOf(days[at] ?? ''))
+  }
+
   #drawBars(): void {
     const { ctx } = this.#plot
     const { series, days } = this.#report
@@ -113,7 +121,7 @@ export class CostChartDrawing {
     const step = Math.abs(this.#x(1) - this.#x(0))
     const width = Math.min(step * BAR_SHARE, BAR_PIXELS_MAX * ratio)
     const keys = [...new Set(series.map(({ key }) => key))]
-    const colors = keys.map((_, at) => this.#color(TOKENS[at] ?? '--line-strong'))
+    const colors = keys.map((_, at) => this.#color(TOKENS[at] ?? '--control'))
     ctx.save()
     for (const [at] of days.entries()) {
       const left = Math.round(this.#x(at) - width / 2)

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import type { CostSum } from '../../../client/cost-sums.ts'
 import type { SpentCost } from '../../../client/spent-costs.ts'
-import { countOf, formatMoney, formatShare } from '../../text/amounts.ts'
+import { countOf, formatMoney, formatShare, formatSum } from '../../text/amounts.ts'
 import { type CostReport, completedFigures, mergedFigures } from './cost-report.ts'
 
 interface FiguresProps {
@@ -18,10 +18,10 @@ export function CostFigures({ report, spent, today, since }: FiguresProps) {
   const merged = mergedFigures(spent)
   return (
     <dl class="card cost-figures">
-      <Figure name="Today" amount={moneyOf(today)}>
+      <Figure name="Today" amount={formatSum(today)}>
         {today.runs === 0 ? 'no run yet' : describeSum(today)}
       </Figure>
-      <Figure name={`${days.length} days`} amount={moneyOf(total)}>
+      <Figure name={`${days.length} days`} amount={formatSum(total)}>
         {describeSum(total)}
       </Figure>
       <Figure name="A completed run" amount={money(completed.medianUsd, completed.hasEstimates)}>
@@ -54,10 +54,6 @@ const Figure = ({ name, amount, children }: CostFigureProps) => (
 
 const money = (costUsd: number | undefined, estimated: boolean): string =>
   formatMoney(costUsd === undefined ? undefined : { costUsd, estimated })
-
-/** A sum says which share of it is estimated, so only one without a billed part carries the mark. */
-export const moneyOf = ({ costUsd, estimatedUsd }: CostSum): string =>
-  money(costUsd, estimatedUsd !== undefined && estimatedUsd === costUsd)
 
 function describeSum({ runs, costUsd, estimatedUsd }: CostSum): string {
   const share =

@@ -2,11 +2,17 @@
 import { type CostSum, NO_KEY } from '../../../client/cost-sums.ts'
 import { Glyph } from '../../elements/glyph.tsx'
 import { Section } from '../../elements/page-head.tsx'
-import { countOf, formatCount, formatMoney, formatShare, formatTokens } from '../../text/amounts.ts'
+import {
+  countOf,
+  formatCount,
+  formatMoney,
+  formatShare,
+  formatSum,
+  formatTokens,
+} from '../../text/amounts.ts'
 import { longDay } from '../../text/days.ts'
 import { ageOf, formatDuration } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
-import { moneyOf } from './cost-figures.tsx'
 import type { CostReport, ReportGroup, ReportRow } from './cost-report.ts'
 
 const NAMES: Readonly<Record<ReportGroup, string>> = { agent: 'Agent', model: 'Model', repo: 'Repository' }
@@ -99,7 +105,7 @@ function Amounts({ sum, perRunUsd }: { readonly sum: CostSum; readonly perRunUsd
       <td class="number cost-wide">
         {formatMoney(perRunUsd === undefined ? undefined : { costUsd: perRunUsd, estimated })}
       </td>
-      <td class="number cost">{moneyOf(sum)}</td>
+      <td class="number cost">{formatSum(sum)}</td>
       <td class="number quiet cost-wide">{estimateOf(sum)}</td>
     </>
   )
@@ -129,7 +135,7 @@ export function GroupBars({ report, by }: { readonly report: CostReport; readonl
             <span class="ellipsis" title={row.label}>
               {row.label}
             </span>
-            <span class="number">{moneyOf(row)}</span>
+            <span class="number">{formatSum(row)}</span>
             <ShareBar share={most === 0 ? 0 : (row.costUsd ?? 0) / most} />
           </li>
         ))}
@@ -164,7 +170,7 @@ export function DayTable({ report: { byDay } }: { readonly report: CostReport })
                 <td class="number nowrap">{formatTokens(tokensRead(sum))}</td>
                 <td class="number cost-wide">{cacheShare(sum)}</td>
                 <td class="number nowrap cost-wide">{formatTokens(sum.outputTokens)}</td>
-                <td class="number cost">{moneyOf(sum)}</td>
+                <td class="number cost">{formatSum(sum)}</td>
                 <td class="number quiet cost-wide">{estimateOf(sum)}</td>
               </tr>
             ))}

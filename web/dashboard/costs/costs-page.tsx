@@ -5,13 +5,13 @@ import type { SpentCost } from '../../../client/spent-costs.ts'
 import { Button } from '../../elements/button.tsx'
 import { now } from '../../elements/moments.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
-import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
+import { Empty, Skeleton } from '../../elements/placeholder.tsx'
 import { Segments } from '../../elements/segments.tsx'
 import { address, changeQuery } from '../../router.ts'
 import { countOf, formatShare, formatUsd } from '../../text/amounts.ts'
 import { midnightBefore, rangeOfDays } from '../../text/days.ts'
-import { loadOlderRuns, useSpentSince, useSpentToday } from '../state/spent.ts'
-import { useRequest } from '../state/use-request.ts'
+import { useOlderRuns } from '../runs/older-runs.ts'
+import { useSpentSince, useSpentToday } from '../state/spent.ts'
 import { CostChart } from './cost-chart.tsx'
 import { costCsv } from './cost-csv.ts'
 import { CostFigures } from './cost-figures.tsx'
@@ -33,7 +33,8 @@ export function CostsPage() {
   const range = RANGES.find((known) => known === query.get('days')) ?? RANGE_DEFAULT
   const by = GROUPS.find(([known]) => known === query.get('by'))?.[0] ?? GROUP_DEFAULT
   const since = midnightBefore(now.value, Number(range) - 1)
-  const older = useRequest('all runs', loadOlderRuns)
+  // An old run may have been followed up in the range.
+  const { isReading } = useOlderRuns()
   const spent = useSpentSince(since)
   const days = useMemo(() => daysUntil(now.value, Number(range)), [since, range])
   const report = useMemo(() => spent && reportOf(spent, by, days), [spent, by, days])
@@ -66,11 +67,7 @@ export function CostsPage() {
           </>
         }
       />
-      {older.error !== undefined && <Failure error={older.error} retry={older.reload} />}
-      {/* The runs of the last days are there before the older ones. */}
-      {report === undefined ||
-      spent === undefined ||
-      (older.data === undefined && older.error === undefined) ? (
+      {report === undefined || spent === undefined || isReading ? (
         <Skeleton rows={8} />
       ) : (
         <Report report={report} spent={spent} by={by} since={since} />

@@ -15,6 +15,7 @@ import { FlowDrawing } from './flow-drawing.tsx'
 import { InProgress } from './in-progress.tsx'
 import { NeedsYou } from './needs-you.tsx'
 import { Queued } from './queued.tsx'
+import { SpentToday } from './spent-today.tsx'
 
 export function Overview() {
   const isPaused = config.value?.policy.paused === true
@@ -33,7 +34,12 @@ export function Overview() {
     <>
       <PageHead
         title="Overview"
-        beside={`${formatCount(inProgress)} in progress, ${formatCount(queued)} queued${isPaused ? ', paused' : ''}`}
+        beside={
+          <>
+            {formatCount(inProgress)} in progress, {formatCount(queued)} queued{isPaused && ', paused'}
+            <SpentToday />
+          </>
+        }
         acts={
           <Button act={changePause} busyWord={isPaused ? 'Resuming' : 'Pausing'}>
             {isPaused ? 'Resume dispatching' : 'Pause dispatching'}

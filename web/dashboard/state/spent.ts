@@ -1,19 +1,13 @@
 /**
  * Tells what runs have cost, and when: the one source of every amount of a day, on the overview and on the page of costs.
  *
- * The host sends the runs of the last days by itself; older ones are read by the page of costs and stay.
+ * The host sends the newest runs by itself; the page of costs reads the older ones too.
  */
 import { computed, effect, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type CostSum, partsOf, sumOf } from '../../../client/cost-sums.ts'
 import { hasEnded } from '../../../client/run-events.ts'
-import {
-  readAllRuns,
-  readCostsOf,
-  readInstants,
-  type SpentContext,
-  type SpentCost,
-} from '../../../client/spent-costs.ts'
+import { readCostsOf, readInstants, type SpentContext, type SpentCost } from '../../../client/spent-costs.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { now } from '../../elements/moments.tsx'
 import { dayOfInstant, midnightBefore } from '../../text/days.ts'
@@ -23,22 +17,6 @@ import { runs } from './records.ts'
 /** Runs report their costs often. */
 const PAUSE_MS = 1_000
 const READS_AT_ONCE = 4
-
-const olderRuns = signal<ReadonlyMap<string, Run>>(new Map())
-
-/** Pushed runs are newer than those that were read. */
-const knownRuns = computed(() => new Map([...olderRuns.value, ...runs.value]))
-
-/** Reads every run once; an old one may have been followed up today. */
-export async function loadOlderRuns(abort: AbortSignal): Promise<number> {
-  const found = new Map<string, Run>()
-  const client = {
-    listRuns: (query: Parameters<typeof host.listRuns>[0]) => host.listRuns(query, { signal: abort }),
-  }
-  for await (const run of readAllRuns(client)) found.set(run.id, run)
-  olderRuns.value = found
-  return found.size
-}
 
 // ---- instants of costs ---------------------------------------------------------------------------------------------
 
@@ -78,9 +56,7 @@ async function inTurn<T>(read: () => Promise<T>): Promise<T> {
 async function readSpent(since: number): Promise<SpentCost[]> {
   const context: SpentContext = { now: Date.now(), dayOf: dayOfInstant, instantsOf }
   const options = { since, areDaysAsked: true }
-  const costs = await Promise.all(
-    [...knownRuns.value.values()].map((run) => readCostsOf(context, run, options)),
-  )
+  const costs = await Promise.all([...runs.value.values()].map((run) => readCostsOf(context, run, options)))
   return costs.flat()
 }
 
@@ -102,7 +78,7 @@ function followSpent(since: number, set: (spent: readonly SpentCost[]) => void):
   }
   let isFirst = true
   const stop = effect(() => {
-    void knownRuns.value
+    void runs.value
     timer ??= setTimeout(update, isFirst ? 0 : PAUSE_MS)
     isFirst = false
   })
