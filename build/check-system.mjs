@@ -29,11 +29,12 @@ const PACKAGES = {
 }
 /**
  * The tests also need a compiler, for the library that simulates disk failures; the shells that commands are completed
- * in; a checker of manual pages; and the server of SSH that workers are provisioned over.
+ * in; a checker of manual pages; the server of SSH that workers are provisioned over; and a browser for the pages.
  */
 const TEST_PACKAGES = {
   ...PACKAGES,
   'build-essential': { program: 'cc', platform: 'linux' },
+  chromium: { program: 'chromium', platform: 'linux' },
   fish: { program: 'fish', platform: 'linux' },
   mandoc: { program: 'mandoc', platform: 'linux' },
   'openssh-server': { program: 'sshd', platform: 'linux' },

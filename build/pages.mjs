@@ -23,6 +23,7 @@ export async function bundleDashboard() {
     entryPoints: {
       app: `${DASHBOARD}/main.tsx`,
       style: `${DASHBOARD}/dashboard.css`,
+      pages: `${DASHBOARD}/pages.css`,
       terminal: `${DASHBOARD}/terminal/terminal.ts`,
       'terminal-style': `${DASHBOARD}/terminal/terminal.css`,
     },
@@ -45,17 +46,16 @@ export async function bundleDashboard() {
     plugins: [settingList],
   })
   const files = outputFiles.map(({ path, contents }) => ({ name: `assets/${basename(path)}`, contents }))
-  const documentOf = (path, name) => {
-    const nameOf = (extension) =>
-      files.find((file) => new RegExp(`^assets/${name[extension]}-[A-Z0-9]+\\.${extension}$`).test(file.name))
-        .name
-    return read(path)
+  const nameOf = (entry, extension) =>
+    `/${files.find(({ name }) => new RegExp(`^assets/${entry}-[A-Z0-9]+\\.${extension}$`).test(name)).name}`
+  const documentOf = (path, entry, styles) =>
+    read(path)
       .toString()
-      .replace('STYLESHEET', `/${nameOf('css')}`)
-      .replace('SCRIPT', `/${nameOf('js')}`)
-  }
-  const page = documentOf('index.html', { js: 'app', css: 'style' })
-  const terminal = documentOf('terminal/terminal.html', { js: 'terminal', css: 'terminal-style' })
+      .replace('PAGE-STYLES', nameOf('pages', 'css'))
+      .replace('STYLESHEET', nameOf(styles, 'css'))
+      .replace('SCRIPT', nameOf(entry, 'js'))
+  const page = documentOf('index.html', 'app', 'style')
+  const terminal = documentOf('terminal/terminal.html', 'terminal', 'terminal-style')
   const first = firstLoad(metafile)
   const worker = await bundle({
     absWorkingDir: root,

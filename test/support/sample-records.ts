@@ -4,7 +4,8 @@
  */
 import type { AttentionItem } from '../../protocol/attention.ts'
 import type { CostTotals } from '../../protocol/cost.ts'
-import type { Run, RunEvent, RunStatus, Ticket } from '../../protocol/run.ts'
+import type { Gate } from '../../protocol/explain.ts'
+import type { RepoMemory, Run, RunEvent, RunStatus, Ticket } from '../../protocol/run.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
 
 const MINUTE = 60_000
@@ -199,6 +200,25 @@ export class SampleRecords {
       ticketId: `t-${at}`,
       since: this.ago(at % 50),
     }
+  }
+
+  memory(id: string): RepoMemory {
+    return {
+      id,
+      text: 'Tests need TZ=UTC.',
+      createdAt: this.ago(900),
+      updatedAt: this.ago(90),
+      hits: 3,
+      ident: 'ENG-399',
+    }
+  }
+
+  gates(): Gate[] {
+    return [
+      { id: 'tracker', status: 'pass', message: 'connected' },
+      { id: 'capacity', status: 'wait', message: '12 of 14 slots are taken' },
+      { id: 'credential', status: 'stop', message: 'agentC has none', cure: 'switchyard connect agent-c' },
+    ]
   }
 
   /** The log of a run: phases, the agent's words, output with an error, repeated lines, a gap. */

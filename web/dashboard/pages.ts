@@ -12,6 +12,8 @@ export interface PageRoute {
   /** The place of the navigation that the page belongs to. */
   readonly place: PlaceName
   readonly load: () => Promise<Page>
+  /** Its code and its styles are there from the beginning. */
+  readonly isInFirstLoad?: true
 }
 
 export type PlaceName =
@@ -27,7 +29,7 @@ export type PlaceName =
 
 /** The overview is part of the first load; all others are loaded when they are asked for. */
 export const PAGES: readonly PageRoute[] = [
-  { pattern: '/', place: 'overview', load: async () => Overview },
+  { pattern: '/', place: 'overview', load: async () => Overview, isInFirstLoad: true },
   {
     pattern: '/runs',
     place: 'runs',

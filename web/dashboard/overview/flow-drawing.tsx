@@ -97,14 +97,10 @@ interface FigureProps {
 function Figure({ at, y, count, word, to, tone }: FigureProps) {
   const number = formatCount(count)
   return (
-    <a
-      href={to}
-      class={`flow-figure ${count > 0 && tone !== undefined ? `tone-${tone}` : ''}`}
-      aria-label={`${number} ${word}`}
-    >
+    <a href={to} class={`flow-figure ${count > 0 && tone !== undefined ? `tone-${tone}` : ''}`}>
       <text x={at} y={y}>
-        <tspan class="flow-count">{number}</tspan>
-        <tspan class="flow-word" dx="6">
+        <tspan class="flow-count">{number}</tspan>{' '}
+        <tspan class="flow-word" dx="2">
           {word}
         </tspan>
       </text>
@@ -153,8 +149,8 @@ function Blocks({ blocks, y }: { readonly blocks: readonly FlowBlock[]; readonly
   return (
     <>
       {shown.map(({ run, phase }, at) => (
-        <a key={run.id} href={runAddress(run.id)} aria-label={`${run.ticket.identifier}, ${phase}`}>
-          <title>{`${run.ticket.identifier} ${run.ticket.title}`}</title>
+        <a key={run.id} href={runAddress(run.id)}>
+          <title>{`${run.ticket.identifier}, ${phase}: ${run.ticket.title}`}</title>
           <rect
             class={`flow-block ${phase}`}
             x={start + at * (BLOCK.width + BLOCK.gap)}

@@ -31,7 +31,7 @@ export function InProgress() {
         <div class="progress-row head" role="row">
           {HEADS.map((head) => (
             <span key={head} role="columnheader">
-              {head}
+              {head === '' ? <span class="visually-hidden">State</span> : head}
             </span>
           ))}
         </div>

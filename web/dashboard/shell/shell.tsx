@@ -8,6 +8,7 @@ import { PageHead } from '../../elements/page-head.tsx'
 import { Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { Toasts } from '../../elements/toast.tsx'
 import { address, navigate } from '../../router.ts'
+import { loadPageStyles } from '../page-styles.ts'
 import { findPage, type PageProps } from '../pages.ts'
 import { live } from '../state/live.ts'
 import { showKeys } from './key-help.tsx'
@@ -64,8 +65,10 @@ function CurrentPage() {
   const error = useSignal<unknown>(undefined)
   const load = () => {
     error.value = undefined
-    found?.route.load().then(
-      (Page) => {
+    if (found === undefined) return
+    const styles = found.route.isInFirstLoad === true ? undefined : loadPageStyles()
+    Promise.all([found.route.load(), styles]).then(
+      ([Page]) => {
         page.value = { pattern: found.route.pattern, Page }
       },
       (failure: unknown) => {

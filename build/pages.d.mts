@@ -1,0 +1,8 @@
+export const DASHBOARD: string
+
+interface Output {
+  readonly entryPoint?: string
+  readonly imports: readonly { readonly path: string; readonly kind: string }[]
+}
+
+export function firstLoad(metafile: { readonly outputs: Readonly<Record<string, Output>> }): string[]
