@@ -4,7 +4,7 @@ import type { ExplainResponse } from '../../../protocol/explain.ts'
 import type { StateGlyph } from '../../elements/glyph.tsx'
 import { Glyph } from '../../elements/glyph.tsx'
 import { address } from '../../router.ts'
-import { settingAddress } from '../addresses.ts'
+import { runAddress, settingAddress } from '../addresses.ts'
 import { curePlace } from './cure-places.ts'
 
 type ShownGate = ExplainResponse['gates'][number]
@@ -25,7 +25,7 @@ export function GateList({ gates }: { readonly gates: readonly ShownGate[] }) {
           <Glyph name={GLYPHS[status][0]} alone label={GLYPHS[status][1]} />
           <span class="gate-name">{NAMES[id] ?? `${id.charAt(0).toUpperCase()}${id.slice(1)}`}</span>
           <span class="gate-finding">
-            <WithSettings text={message} /> {cure !== undefined && status !== 'pass' && <Cure cure={cure} />}
+            <WithLinks text={message} /> {cure !== undefined && status !== 'pass' && <Cure cure={cure} />}
           </span>
         </li>
       ))}
@@ -33,22 +33,25 @@ export function GateList({ gates }: { readonly gates: readonly ShownGate[] }) {
   )
 }
 
-const SETTING = /\b((?:agent|codehost|policy|repos|sandbox|tracker)\.[\w*]+(?:\.[\w*]+)*)/
+const LINKED = /\b((?:agent|codehost|policy|repos|sandbox|tracker)\.[\w*]+(?:\.[\w*]+)*|run-[0-9a-f]{32}\b)/
 
-/** A text in which the keys of settings lead to them. */
-function WithSettings({ text }: { readonly text: string }) {
+/** A text in which runs and the keys of settings lead to them. */
+function WithLinks({ text }: { readonly text: string }) {
   return (
-    <>
-      {text.split(SETTING).map((part, at) =>
-        at % 2 === 0 ? (
-          part
-        ) : (
-          <a key={part} class="cure" href={part.includes('*') ? '/settings#repos' : settingAddress(part)}>
-            {part}
-          </a>
-        ),
-      )}
-    </>
+    <>{text.split(LINKED).map((part, at) => (at % 2 === 0 ? part : <LinkedPart key={part} part={part} />))}</>
+  )
+}
+
+function LinkedPart({ part }: { readonly part: string }) {
+  const to = part.startsWith('run-')
+    ? runAddress(part)
+    : part.includes('*')
+      ? settingAddress('repos')
+      : settingAddress(part)
+  return (
+    <a class="cure" href={to}>
+      {part.startsWith('run-') ? 'its run' : part}
+    </a>
   )
 }
 

@@ -33,6 +33,8 @@ export function renderMarkdown(text: string): DocumentFragment {
     RETURN_DOM_FRAGMENT: true,
   })
   for (const link of safe.querySelectorAll('a')) {
+    // Addresses of this page would be taken for its own.
+    if (!LINKED.test(link.getAttribute('href') ?? '')) link.removeAttribute('href')
     link.target = '_blank'
     link.rel = 'noopener noreferrer nofollow'
   }
@@ -42,8 +44,10 @@ export function renderMarkdown(text: string): DocumentFragment {
 }
 
 function linkTo(body: HTMLElement, picture: HTMLImageElement): HTMLElement {
+  const source = picture.getAttribute('src') ?? ''
   const link = body.ownerDocument.createElement('a')
-  link.href = picture.getAttribute('src') ?? ''
-  link.textContent = `picture: ${picture.alt === '' ? link.href : picture.alt}`
+  // Without an address of its own it leads nowhere.
+  if (LINKED.test(source)) link.href = source
+  link.textContent = `picture: ${picture.alt === '' ? source : picture.alt}`
   return link
 }

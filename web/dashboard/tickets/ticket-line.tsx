@@ -97,7 +97,9 @@ function WhyNoRun({ ticket, run }: WhyNoRunProps) {
           const gate = gates.find(({ status }) => status !== 'pass')
           const found = newest === undefined ? reason : undefined
           const text = found ?? gate?.message
-          if (text !== undefined) why.value = { reason: text, cure: gate?.cure }
+          // The run itself stands before the reason.
+          if (text !== undefined)
+            why.value = { reason: text.replace(/^run-[0-9a-f]{32} is \w+, and /, ''), cure: gate?.cure }
         },
         // The row is shown without its reason, which the ticket's page tries again.
         () => {},

@@ -50,7 +50,7 @@ export function TicketPage({ params: { id = '' } }: PageProps) {
       <div class="with-aside">
         <div>
           {answer !== undefined && (
-            <Section title={answer.run === undefined ? 'Why it has no run' : 'On the way to a worker'}>
+            <Section title={gatesTitle(answer.run)}>
               <p class="ticket-answer">{sentence(explanationOf(answer, ticket.identifier))}</p>
               {answer.gates.length > 0 && <GateList gates={answer.gates} />}
             </Section>
@@ -70,6 +70,11 @@ export function TicketPage({ params: { id = '' } }: PageProps) {
       </div>
     </>
   )
+}
+
+function gatesTitle(run: Run | undefined): string {
+  if (run === undefined) return 'Why it has no run'
+  return situationOf(run) === 'none' ? 'Gates to another run' : 'Gates to a worker'
 }
 
 const sentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)
