@@ -20,6 +20,8 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 
 export interface VirtualListOptions {
   readonly count: number
+  /** Changes whenever the rows do. All places are computed again then, which takes long in a long list. */
+  readonly version: unknown
   /** A key stays with its row for good. */
   readonly keyOf: (row: number) => string | number
   /** The height in pixels before the row is measured. */
@@ -56,9 +58,18 @@ export function useVirtualList(options: VirtualListOptions): VirtualList {
   const margin = useRef(0)
   const current = useRef(options)
   current.current = options
+  const ofRows = useRef<RowFunctions>({ getItemKey: options.keyOf, estimateSize: options.heightOf })
+  // The library computes all places again when it gets other functions.
+  ofRows.current = useMemo(
+    () => ({
+      getItemKey: (row) => current.current.keyOf(row),
+      estimateSize: (row) => current.current.heightOf(row),
+    }),
+    [options.version],
+  )
   const { virtualizer, update } = useMemo(
     () =>
-      createVirtualizer(current, margin, () => {
+      createVirtualizer(current, ofRows, margin, () => {
         version.value += 1
       }),
     [],
@@ -88,15 +99,20 @@ export function useVirtualList(options: VirtualListOptions): VirtualList {
   }
 }
 
+interface RowFunctions {
+  readonly getItemKey: (row: number) => string | number
+  readonly estimateSize: (row: number) => number
+}
+
 function createVirtualizer(
   current: { readonly current: VirtualListOptions },
+  ofRows: { readonly current: RowFunctions },
   margin: { readonly current: number },
   onChange: () => void,
 ): { readonly virtualizer: Any; readonly update: () => void } {
   const shared = () => ({
     count: current.current.count,
-    getItemKey: current.current.keyOf,
-    estimateSize: current.current.heightOf,
+    ...ofRows.current,
     overscan: OVERSCAN_ROWS,
     scrollMargin: margin.current,
     ...(current.current.isFromEnd === true ? { anchorTo: 'end' as const } : {}),

@@ -70,6 +70,7 @@ export function Diff(props: DiffProps) {
   ).value
   const list = useVirtualList({
     count: rows.length,
+    version: rows,
     keyOf: (at) => keyAt(rows, files, at),
     heightOf: (at) => HEIGHTS[rows[at]?.is ?? 'line'] ?? LINE_HEIGHT,
   })

@@ -22,7 +22,6 @@ const FIRST_WIDTH = 900
 const OLDER_ROWS = 40
 
 export function LogRows({ view, isRunning }: { readonly view: LogView; readonly isRunning: boolean }) {
-  void view.version.value
   void view.finder.version.value
   const { model } = view
   const isWrapping = view.isWrapping.value
@@ -34,6 +33,7 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
   const list = useVirtualList({
     scroller,
     count: model.rowCount,
+    version: view.version.value,
     keyOf: (row) => model.lineOf(row),
     heightOf: (row) => heightOf(view, row, width),
     isFromEnd: true,
