@@ -7,7 +7,8 @@
 export type AgentMessage = Readonly<Record<string, unknown>>
 
 export type AgentPart =
-  | { readonly is: 'words'; readonly text: string }
+  /** `continues`: a piece of a text that arrives in pieces, with the spaces at its ends. */
+  | { readonly is: 'words'; readonly text: string; readonly continues: boolean }
   | { readonly is: 'error'; readonly text: string }
   | AgentCall
   /** `id` is the one of the call. */
@@ -59,7 +60,9 @@ function partOf(part: AgentMessage): AgentPart[] {
   if (type === 'tool_result') return outcomeOf(part)
   if (typeof type === 'string' && !TEXT_TYPES.includes(type)) return []
   const text = part.text ?? part.content
-  return typeof text === 'string' && text.trim() !== '' ? [{ is: 'words', text: text.trim() }] : []
+  if (typeof text !== 'string' || text === '') return []
+  if (part.delta === true) return [{ is: 'words', text, continues: true }]
+  return text.trim() === '' ? [] : [{ is: 'words', text: text.trim(), continues: false }]
 }
 
 function outcomeOf(part: AgentMessage): AgentPart[] {

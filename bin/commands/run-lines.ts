@@ -70,7 +70,7 @@ export function lastLineOf(events: readonly RunEvent[]): string | undefined {
 function describeMessage(message: AgentMessage): string {
   return readAgentMessage(message)
     .flatMap((part) => {
-      if (part.is === 'words') return [part.text]
+      if (part.is === 'words') return part.text.trim() === '' ? [] : [part.text.trim()]
       if (part.is === 'error') return [`error: ${part.text}`]
       if (part.is === 'call') return [part.subject === '' ? part.tool : `${part.tool}: ${part.subject}`]
       return []

@@ -161,6 +161,19 @@ describe('rows of events', () => {
     expect(shown(model)).toEqual(['tool: Read|a.ts → 3 lines'])
   })
 
+  test('a text that arrives in pieces is one line', async () => {
+    const piece = (content: string) => agent({ type: 'message', role: 'assistant', content, delta: true })
+    const tool = agent({ type: 'tool_use', tool_name: 'read_file', tool_id: 't', parameters: { path: 'a' } })
+    const all = eventsOf(0, [piece('All'), piece(' is\nwell.'), piece(' '), tool, piece('Now')])
+    const model = new LogModel()
+    for (const event of all.slice(1)) model.append([event], { from: event.index, to: event.index + 1 })
+    await model.prepend(all.slice(0, 1), { from: 0, to: 1 })
+    expect(shown(model)).toEqual(['words: All', 'words:  is\nwell. ', 'tool: Read|a', 'words: Now'])
+    const whole = new LogModel()
+    whole.append(all, { from: 0, to: 5 })
+    expect(shown(whole)).toEqual(['words: All is\nwell. ', 'tool: Read|a', 'words: Now'])
+  })
+
   test('indexes that no event has are gaps', () => {
     const model = new LogModel()
     model.append(eventsOf(5, [log('a')]), { from: 2, to: 8 })

@@ -51,7 +51,7 @@ export class EventReader {
     for (const event of events) {
       if (event.index > next) lines.push(lostLine(next, event.index, event.at))
       next = event.index + 1
-      for (const line of this.#linesOf(event)) lines.push(line)
+      for (const line of this.#linesOf(event)) addLine(lines, line)
     }
     const last = events.at(-1)
     if (range.to > next) lines.push(lostLine(next, range.to, last?.at))
@@ -89,11 +89,12 @@ export class EventReader {
 
   #agentLines(event: Extract<RunEvent, { type: 'agent' }>): NewLine[] {
     const lines: NewLine[] = []
-    const add = (kind: LineKind, text: string, isError = false): void => {
-      lines.push({ ...line(event, kind, text, isError), part: lines.length })
+    const add = (kind: LineKind, text: string, isError = false, continues = false): void => {
+      lines.push({ ...line(event, kind, text, isError), part: lines.length, continues })
     }
     for (const part of readAgentMessage(event.message)) {
-      if (part.is === 'words') add('words', part.text.split('\n').map(cleanLine).join('\n'))
+      if (part.is === 'words')
+        add('words', part.text.split('\n').map(cleanLine).join('\n'), false, part.continues)
       else if (part.is === 'error') add('words', cleanLine(part.text), true)
       else if (part.is === 'outcome') this.#addOutcome(part.id, part)
       else {
@@ -125,6 +126,14 @@ export class EventReader {
     this.#early.delete(id)
     this.outcomes.set(call.key, wordsOfOutcome(call.verb, outcome))
   }
+}
+
+/** Pieces of a text that arrive right after one another are one line. */
+function addLine(lines: NewLine[], line: NewLine): void {
+  const last = lines.at(-1)
+  if (last?.continues === true && line.continues === true)
+    lines[lines.length - 1] = { ...last, text: last.text + line.text }
+  else lines.push(line)
 }
 
 function logLines(event: Extract<RunEvent, { type: 'log' }>): NewLine[] {

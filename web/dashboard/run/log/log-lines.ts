@@ -23,6 +23,8 @@ export interface NewLine {
   readonly part: number
   readonly at: number
   readonly isError: boolean
+  /** Whether the text goes on where the line before it ended, if that line `continues` too. */
+  readonly continues?: boolean
 }
 
 export class LogLines {
@@ -34,6 +36,8 @@ export class LogLines {
   #errors: boolean[] = []
   #chars = 0
   #firstId = 0
+  /** Whether the last line may go on. */
+  #isOpen = false
 
   get firstId(): number {
     return this.#firstId
@@ -54,6 +58,13 @@ export class LogLines {
 
   append(lines: readonly NewLine[]): void {
     for (const line of lines) {
+      const isJoined = this.#isOpen && line.continues === true
+      this.#isOpen = line.continues === true
+      if (isJoined) {
+        this.#texts.push((this.#texts.pop() ?? '') + line.text)
+        this.#chars += line.text.length
+        continue
+      }
       this.#kinds.push(LINE_KINDS.indexOf(line.kind))
       this.#texts.push(line.text)
       this.#events.push(line.event)
@@ -92,6 +103,7 @@ export class LogLines {
   clear(): void {
     this.#firstId += this.count
     this.#chars = 0
+    this.#isOpen = false
     for (const column of [this.#kinds, this.#texts, this.#events, this.#parts, this.#times, this.#errors])
       column.length = 0
   }

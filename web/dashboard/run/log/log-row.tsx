@@ -25,6 +25,8 @@ const SURFACE_DARK = [25, 26, 29] as const
 export interface DrawnRow {
   readonly row: number
   readonly top: number
+  /** The end of a text may still come. */
+  readonly text: string
   readonly repeats: number
   readonly outcome: ToolOutcome | undefined
   /** The end of a phase, or the present while it goes on. */

@@ -91,6 +91,7 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
             const drawn: DrawnRow = {
               row: item.index,
               top: item.start,
+              text: model.lines.text(id),
               repeats: model.repeats(item.index),
               outcome: model.outcomeOf(id),
               end: isOpen ? now.value : end,
@@ -138,7 +139,7 @@ class RowCache {
   }
 }
 
-const KEYS: readonly (keyof DrawnRow)[] = ['row', 'top', 'repeats', 'outcome', 'end', 'measure']
+const KEYS: readonly (keyof DrawnRow)[] = ['row', 'top', 'text', 'repeats', 'outcome', 'end', 'measure']
 
 // ---- on paper ------------------------------------------------------------------------------------------------------
 
@@ -168,6 +169,7 @@ function PrintedRows({ view, choose }: PrintedRowsProps) {
         const drawn = {
           row,
           top: 0,
+          text: model.lines.text(id),
           repeats: model.repeats(row),
           outcome: model.outcomeOf(id),
           end: model.endOfPhase(id),
