@@ -5,13 +5,15 @@ import type { HostApi } from '../actors/api/host-api.ts'
 import type { Log } from '../core/ports.ts'
 import { type Result, yes } from '../core/result.ts'
 import type { CompletedConfig } from '../protocol/config.ts'
+import { DASHBOARD_PORT } from '../protocol/limits.ts'
 import { openApiDocument } from '../protocol/openapi.ts'
-import { describeListener } from '../transport/choose-listener.ts'
+import { describeListener, type ListenerChoice } from '../transport/choose-listener.ts'
 import type { Metrics } from '../transport/metrics.ts'
 import { openHostServer } from '../transport/server.ts'
 import { realClock } from './clock.ts'
 import type { ServeOptions } from './commands/serve.ts'
 import { writeLaunch } from './launch-file.ts'
+import { openHostPage } from './pages/host-page.ts'
 import { chooseProgramListener, logListener, reportAlteredBinary } from './program-listener.ts'
 import type { ServiceNotifier } from './service-notifier.ts'
 import { showBanner } from './start-banner.ts'
@@ -23,7 +25,10 @@ interface LaunchOptions {
   readonly startedAt: string
   readonly configuration: CompletedConfig
   /** Its ports beat those of the configuration. */
-  readonly options: Pick<ServeOptions, 'port' | 'fleetPort' | 'logLevel' | 'logFormat'>
+  readonly options: Pick<
+    ServeOptions,
+    'port' | 'fleetPort' | 'dashboard' | 'dashboardPort' | 'logLevel' | 'logFormat'
+  >
   readonly log: Log
   readonly metrics: Metrics
   readonly notifier: ServiceNotifier
@@ -82,16 +87,46 @@ export async function openServer(
     await hostServer.close('the service could not start')
     throw error
   }
+  const page =
+    options.dashboard === true
+      ? await openHostPage({
+          address: { url, token },
+          dataDir,
+          port: options.dashboardPort ?? DASHBOARD_PORT,
+          listener: choice.listener,
+          log,
+        })
+      : undefined
   notifier.ready(() => `serves ${url}`)
-  const terminal = terminalOf(options)
-  if (terminal === undefined) {
-    log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
-    logListener(choice, log)
-  } else {
-    const listener = choice.reason === undefined ? undefined : describeListener(choice)
-    showBanner({ hostApi, clock: realClock, out: terminal, url, fleetUrl, listener, dataDir })
+  const pageUrl = page === undefined ? undefined : urlOf('http', '127.0.0.1', page.port)
+  announce({ hostApi, launching, choice, url, fleetUrl, pageUrl })
+  const close = async (): Promise<void> => {
+    const reason = 'the service is stopping'
+    await Promise.all([page?.close(reason), hostServer.close(reason)])
   }
-  return yes({ close: () => hostServer.close('the service is stopping') })
+  return yes({ close })
+}
+
+interface OpenAddresses {
+  readonly hostApi: HostApi
+  readonly launching: LaunchOptions
+  readonly choice: ListenerChoice
+  readonly url: string
+  readonly fleetUrl: string | undefined
+  readonly pageUrl: string | undefined
+}
+
+/** Says that everything is open: by the banner to people, by lines of the log elsewhere. */
+function announce({ hostApi, launching, choice, url, fleetUrl, pageUrl }: OpenAddresses): void {
+  const { dataDir, log, options } = launching
+  const out = terminalOf(options)
+  if (out === undefined) {
+    log.info({ url, fleetUrl, pageUrl, dataDir }, 'switchyard is serving')
+    logListener(choice, log)
+    return
+  }
+  const listener = choice.reason === undefined ? undefined : describeListener(choice)
+  showBanner({ hostApi, clock: realClock, out, url, fleetUrl, pageUrl, listener, dataDir })
 }
 
 /** Programs read standard error too, so the banner goes to a terminal only, and not among lines of JSON. */

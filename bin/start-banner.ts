@@ -18,6 +18,8 @@ import { shortenHome } from './output/short-paths.ts'
 export interface BannerFacts {
   readonly url: string
   readonly fleetUrl?: string
+  /** Set when this process serves the dashboard's page. */
+  readonly pageUrl?: string
   /** Set where the native listener is not in use. */
   readonly listener?: string
   readonly dataDir: string
@@ -37,7 +39,7 @@ const READY_MS_MAX = 3_000
 
 export function formatBanner(facts: BannerFacts, colors: Colors): string {
   const { url, health } = facts
-  const lines = [tracker, codeHost, agent, worker, fleet, listener, dataDir, restored].flatMap((line) =>
+  const lines = [tracker, codeHost, agent, worker, fleet, page, listener, dataDir, restored].flatMap((line) =>
     line(facts),
   )
   const printed = lines.map(({ name, text, missing }) => {
@@ -118,6 +120,11 @@ function fleet({ fleetUrl }: BannerFacts): BannerLine {
   return { name: 'fleet', text: fleetUrl ?? 'off, this machine only: set fleet.host in config.json' }
 }
 
+function page({ pageUrl }: BannerFacts): BannerLine[] {
+  if (pageUrl === undefined) return []
+  return [{ name: 'dashboard', text: `${pageUrl}, which switchyard dashboard opens` }]
+}
+
 function listener({ listener: text }: BannerFacts): BannerLine[] {
   return text === undefined ? [] : [{ name: 'listener', text }]
 }
@@ -147,11 +154,13 @@ export interface BannerOptions {
   readonly out: NodeJS.WriteStream
   readonly url: string
   readonly fleetUrl: string | undefined
+  readonly pageUrl: string | undefined
   readonly listener: string | undefined
   readonly dataDir: string
 }
 
-export function showBanner({ hostApi, clock, out, url, fleetUrl, listener, dataDir }: BannerOptions): void {
+export function showBanner(options: BannerOptions): void {
+  const { hostApi, clock, out, url, fleetUrl, pageUrl, listener, dataDir } = options
   // Runs that are queued while the banner waits are not restored ones.
   const { runs } = hostApi.hello()
   let isShown = false
@@ -163,6 +172,7 @@ export function showBanner({ hostApi, clock, out, url, fleetUrl, listener, dataD
     const facts: BannerFacts = {
       url,
       ...(fleetUrl === undefined ? {} : { fleetUrl }),
+      ...(pageUrl === undefined ? {} : { pageUrl }),
       ...(listener === undefined ? {} : { listener }),
       dataDir: shortenHome(dataDir),
       health: hostApi.health(),

@@ -39,6 +39,9 @@ export interface ServeOptions extends LogChoice {
   /** The ports for this start, instead of `server.port` and `fleet.port`. */
   readonly port?: number
   readonly fleetPort?: number
+  /** Serve the dashboard's page as well, and print its link. */
+  readonly dashboard?: true
+  readonly dashboardPort?: number
   /** End when standard input is closed, that is when the parent process has ended. */
   readonly endWithStdin?: true
   /** For the local worker, as for `switchyard worker`. */

@@ -57,6 +57,12 @@ export const serveCommand = () =>
     .addOption(
       port('--fleet-port <n>', 'the port for workers of other machines for this start', 'fleet.port'),
     )
+    .option('--dashboard', 'serve the dashboard’s page too, and print its link')
+    .addOption(
+      port('--dashboard-port <n>', 'the port of that page', String(DASHBOARD_PORT)).implies({
+        dashboard: true,
+      }),
+    )
     .addOption(localRepos('of the host’s own worker'))
     .addOption(privateCodeHost('of the host’s own worker'))
     .addOption(new Option('--end-with-stdin').hideHelp())

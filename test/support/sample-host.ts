@@ -54,6 +54,7 @@ export async function openSampleHost({
     command: 'switchyard dashboard',
     folder: join(root, 'dist', 'web', 'dashboard'),
     forwarder: createHostForwarder(connection),
+    linkSecret: 'secret',
   })
   if (!opened.ok) throw new Error(opened.refusal.message)
   const page = opened.value

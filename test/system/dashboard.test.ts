@@ -1,5 +1,5 @@
 /** `switchyard dashboard`: the real command before a real host. */
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { type IPty, spawn } from '@lydell/node-pty'
@@ -18,14 +18,19 @@ interface OpenPage {
 }
 
 /** Starts the command and signs in, as a browser does that opens its link. */
-async function openPage(...args: readonly string[]): Promise<OpenPage> {
-  const command = runCommand(['dashboard', '--no-open', ...args])
+const openPage = (...args: readonly string[]): Promise<OpenPage> =>
+  signInByLink(runCommand(['dashboard', '--no-open', ...args]))
+
+async function signInByLink(command: CommandProcess): Promise<OpenPage> {
   await until('the link is printed', () => command.out().includes('\n'))
   const [, origin = '', , code] = LINK.exec(command.out()) ?? []
-  const reply = await fetch(`${origin}/session`, { method: 'POST', body: JSON.stringify({ code }) })
+  const reply = await signIn(origin, code)
   expect(reply.status).toBe(204)
   return { command, origin, cookie: reply.headers.get('set-cookie')?.split(';')[0] ?? '' }
 }
+
+const signIn = (origin: string, code: string | undefined) =>
+  fetch(`${origin}/session`, { method: 'POST', body: JSON.stringify({ code }) })
 
 const read = async ({ origin, cookie }: OpenPage, path: string) => {
   const reply = await fetch(`${origin}${path}`, { headers: { cookie } })
@@ -73,11 +78,42 @@ test('waits for a host that is not there yet, and says so', async () => {
   expect([status, text]).toEqual([503, expect.stringContaining('no host is running')])
 })
 
-test('a taken port is named with the option that chooses another', async () => {
-  const page = await openPage('--port', '0')
-  const second = runCommand(['dashboard', '--no-open', '--port', new URL(page.origin).port])
-  expect(await second.exit).toBe(69)
-  expect(second.err()).toContain('--port')
+test('a second one gives a link to the first, and one of another data directory names the taken port', async () => {
+  const dataDir = hostFolder()
+  const page = await openPage('--data-dir', dataDir, '--port', '0')
+  const { port } = new URL(page.origin)
+  const record = join(dataDir, `dashboard-${port}.json`)
+  expect(statSync(record).mode & 0o777).toBe(0o600)
+  const args = ['dashboard', '--no-open', '--port', port, '--data-dir']
+  const second = runCommand([...args, dataDir])
+  expect(await second.exit).toBe(0)
+  const [, origin, , code] = LINK.exec(second.out()) ?? []
+  expect([origin, (await signIn(page.origin, code)).status]).toEqual([page.origin, 204])
+
+  const refused = runCommand([...args, hostFolder()])
+  expect(await refused.exit).toBe(69)
+  expect([refused.out(), refused.err()]).toEqual(['', expect.stringContaining('--port')])
+
+  page.command.process.kill('SIGTERM')
+  expect(await page.command.exit).toBe(0)
+  expect(existsSync(record)).toBe(false)
+})
+
+test('a host serves it in its own process, also when the port is taken', async () => {
+  const dataDir = hostFolder()
+  const host = serve(dataDir, ['--dashboard-port', '0'])
+  const page = await signInByLink(host)
+  expect((await read(page, '/api/runs')).text).toBe('[]')
+
+  const { port } = new URL(page.origin)
+  const late = serve(hostFolder(), ['--dashboard', '--dashboard-port', port])
+  await late.waitForLaunch()
+  await until('the taken port is named', () => late.err().includes('--dashboard-port'))
+  expect((await late.request('/api/runs')).status).toBe(200)
+
+  host.process.kill('SIGTERM')
+  expect(await host.exit).toBe(0)
+  expect(existsSync(join(dataDir, `dashboard-${port}.json`))).toBe(false)
 })
 
 test('opens a browser on a terminal with a screen, and not with --no-open', async () => {

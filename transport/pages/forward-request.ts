@@ -7,7 +7,10 @@ import type { ForwardedReply, ForwardedRequest, HostForwarder } from './host-for
 /** Everything else that the host says in headers is between it and this process. */
 const FORWARDED_HEADERS = ['allow', 'content-disposition', 'link', 'retry-after']
 /** An answer that a browser would show as a document may do nothing. */
-const INERT: Headers = [['content-security-policy', "default-src 'none'; sandbox; frame-ancestors 'none'"]]
+const INERT: Headers = [
+  ['content-security-policy', "default-src 'none'; sandbox; frame-ancestors 'none'"],
+  ['cross-origin-resource-policy', 'same-origin'],
+]
 const UNSAFE_IN_HEADER = /[^\t\x20-\x7e]/
 const JSON_TYPE = 'application/json'
 

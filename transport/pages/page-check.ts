@@ -5,7 +5,7 @@
  * Origin must be the one that the request goes to; and a browser that says where the request comes from must name the
  * same origin, or the person.
  */
-import { isLoopbackHost } from '../authentication.ts'
+import { isLoopbackHost, readBearer } from '../authentication.ts'
 import type { ListenerRequest } from '../listener-port.ts'
 import { type Reply, refusal } from '../reply.ts'
 import { type RequestHead, readHead } from '../request-head.ts'
@@ -14,16 +14,24 @@ export interface BrowserRequest {
   readonly head: RequestHead
   readonly cookies: string
   readonly fetchSite: string
+  readonly fetchDest: string
 }
+
+const READ_HEADERS = ['cookie', 'sec-fetch-site', 'sec-fetch-dest']
 
 /** Valid until the next request is read. */
 export function readBrowserRequest(request: ListenerRequest): BrowserRequest {
   const found: Record<string, string> = {}
   request.forEach((name, value) => {
-    if (name !== 'cookie' && name !== 'sec-fetch-site') return
+    if (!READ_HEADERS.includes(name)) return
     found[name] = found[name] === undefined ? value : `${found[name]}; ${value}`
   })
-  return { head: readHead(request), cookies: found.cookie ?? '', fetchSite: found['sec-fetch-site'] ?? '' }
+  return {
+    head: readHead(request),
+    cookies: found.cookie ?? '',
+    fetchSite: found['sec-fetch-site'] ?? '',
+    fetchDest: found['sec-fetch-dest'] ?? '',
+  }
 }
 
 const HOST_REFUSED = refusal(
@@ -43,3 +51,35 @@ export function refuseForeign({ head, fetchSite }: BrowserRequest): Reply | unde
   const isOwnSite = fetchSite === '' || fetchSite === 'same-origin' || fetchSite === 'none'
   return isOwnOrigin && isOwnSite ? undefined : ORIGIN_REFUSED
 }
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE']
+
+export function refuseMethod({ method }: RequestHead): Reply | undefined {
+  if (METHODS.includes(method)) return undefined
+  return refusal(405, `use ${METHODS.join(', ')}`, [['allow', METHODS.join(', ')]])
+}
+
+/** The secret of a program; a browser says more about where its requests come from than programs do. */
+export function readProgramSecret({ head, fetchSite }: BrowserRequest): string | undefined {
+  const isProgram = head.origins === 0 && fetchSite === '' && head.authorizations === 1
+  return isProgram && head.method === 'POST' ? readBearer(head.authorization) : undefined
+}
+
+const FORWARDED = /^\/(api|ws)(\/|$)/
+const ANY_ORIGIN = 'http://127.0.0.1'
+
+/** Whether the host's interface has this path; dots that would lead out of it count. */
+export function isForwardable(path: string): boolean {
+  return (
+    FORWARDED.test(path) &&
+    URL.canParse(path, ANY_ORIGIN) &&
+    FORWARDED.test(new URL(path, ANY_ORIGIN).pathname)
+  )
+}
+
+const ACTIVE_DEST = /script|style|worker|worklet|xslt|object|embed|manifest/
+const ACTIVE_REFUSED = refusal(403, 'what the host answers is data, and no part of a page')
+
+/** Artifacts come from agents. Scripts of this origin are allowed to run, so none may come from there. */
+export const refuseActive = ({ fetchDest }: BrowserRequest): Reply | undefined =>
+  ACTIVE_DEST.test(fetchDest) ? ACTIVE_REFUSED : undefined

@@ -8,8 +8,7 @@
 import type { Clock, Log } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { HTTP_BODY_BYTES_MAX, PAGE_REQUESTS_MAX, PAGE_SESSION_BYTES_MAX } from '../../protocol/limits.ts'
-import { parseJson } from '../../protocol/parse.ts'
-import { isLoopbackHost } from '../authentication.ts'
+import { createSecretCheck, isLoopbackHost } from '../authentication.ts'
 import { type Body, framingError, readBody } from '../body.ts'
 import { Exchange } from '../exchange.ts'
 import { CLOSE_MS_MAX } from '../host-server.ts'
@@ -21,13 +20,21 @@ import type {
   ListenerResponse,
   OpenPort,
 } from '../listener-port.ts'
-import { type Reply, refusal, send, sendAndClose, sendWithoutBody } from '../reply.ts'
+import { json, type Reply, refusal, send, sendAndClose, sendWithoutBody } from '../reply.ts'
 import { announcesBody, type RequestHead, readQueryText } from '../request-head.ts'
 import { forwardRequest } from './forward-request.ts'
 import type { ForwardedRequest, HostForwarder } from './host-forwarder.ts'
-import { type BrowserRequest, readBrowserRequest, refuseForeign } from './page-check.ts'
+import {
+  type BrowserRequest,
+  isForwardable,
+  readBrowserRequest,
+  readProgramSecret,
+  refuseActive,
+  refuseForeign,
+  refuseMethod,
+} from './page-check.ts'
 import { PageFiles, writeFile } from './page-files.ts'
-import { cookieLine, cookieNameOf, PageSessions } from './page-sessions.ts'
+import { CODE_PATH, cookieLine, cookieNameOf, PageSessions, readCode } from './page-sessions.ts'
 import { PageSockets } from './page-sockets.ts'
 
 export interface PageServerOptions {
@@ -42,6 +49,8 @@ export interface PageServerOptions {
   /** The folder with the page's files. */
   readonly folder: string
   readonly forwarder: HostForwarder
+  /** Presented by other commands of the same user, which get new codes for it. */
+  readonly linkSecret: string
 }
 
 export interface PageServer {
@@ -51,6 +60,8 @@ export interface PageServer {
   /** Closes all sockets with the reason, then the port. */
   close(reason: string): Promise<void>
 }
+
+export const linkTo = (port: number, code: string): string => `http://127.0.0.1:${port}/#code=${code}`
 
 export async function openPageServer(options: PageServerOptions): Promise<Result<PageServer>> {
   const { address } = options
@@ -67,9 +78,7 @@ export async function openPageServer(options: PageServerOptions): Promise<Result
 /** Paths of sockets; everything below them that is no upgrade is forwarded as a request. */
 const SOCKET_PATHS = ['/ws', '/ws/runs/:id/attach'] as const
 const SESSION_PATH = '/session'
-const FORWARDED = /^\/(api|ws)(\/|$)/
 const FILE_METHODS = ['GET', 'HEAD']
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE']
 const DRAIN_POLL_MS = 20
 
 const NOT_FOUND = refusal(404, 'the page has no such file')
@@ -87,6 +96,7 @@ class PageListener {
   readonly #sockets: PageSockets
   readonly #waiting = new Set<Exchange>()
   readonly #signedOut: Reply
+  readonly #isLinkSecret: (presented: string | undefined) => boolean
   #port = 0
 
   constructor(options: PageServerOptions, app: ListenerApp) {
@@ -94,6 +104,7 @@ class PageListener {
     this.#app = app
     this.#sessions = new PageSessions(options.clock)
     this.#files = new PageFiles(options.folder)
+    this.#isLinkSecret = createSecretCheck(options.linkSecret)
     this.#signedOut = refusal(
       401,
       `this browser is not signed in; run "${options.command}" and open the link that it prints`,
@@ -108,7 +119,7 @@ class PageListener {
     this.#port = open.port
     return {
       port: open.port,
-      createLink: () => `http://127.0.0.1:${open.port}/#code=${this.#sessions.createCode()}`,
+      createLink: () => linkTo(open.port, this.#sessions.createCode()),
       close: (reason) => this.#close(open, reason),
     }
   }
@@ -138,7 +149,8 @@ class PageListener {
     const refused = refuseForeign(read) ?? refuseMethod(head)
     if (refused !== undefined) answerWith(response, head, refused)
     else if (head.path === SESSION_PATH) this.#signIn(response, head)
-    else if (FORWARDED.test(head.path)) this.#forward(response, request, read)
+    else if (head.path === CODE_PATH) answerWith(response, head, this.#createCode(read))
+    else if (isForwardable(head.path)) this.#forward(response, request, read)
     else this.#sendFile(response, head)
   }
 
@@ -154,7 +166,7 @@ class PageListener {
       return
     }
     this.#withBody(response, head, PAGE_SESSION_BYTES_MAX, (bytes, exchange) => {
-      const cookie = this.#sessions.exchange(codeOf(bytes))
+      const cookie = this.#sessions.exchange(readCode(bytes))
       if (cookie === undefined) exchange.reply(this.#signedOut)
       else {
         const headers = [['set-cookie', cookieLine(this.#port, cookie)]] as const
@@ -163,10 +175,18 @@ class PageListener {
     })
   }
 
+  /** A browser has no business here: it gets its code from a link. */
+  #createCode(read: BrowserRequest): Reply {
+    if (!this.#isLinkSecret(readProgramSecret(read))) return this.#signedOut
+    return json({ code: this.#sessions.createCode() })
+  }
+
   #forward(response: ListenerResponse, request: ListenerRequest, read: BrowserRequest): void {
     const { head } = read
     const refused =
-      this.#refuseSignedOut(read) ?? (this.#waiting.size >= PAGE_REQUESTS_MAX ? BUSY : undefined)
+      this.#refuseSignedOut(read) ??
+      refuseActive(read) ??
+      (this.#waiting.size >= PAGE_REQUESTS_MAX ? BUSY : undefined)
     if (refused !== undefined) {
       answerWith(response, head, refused)
       return
@@ -220,19 +240,6 @@ class PageListener {
     while ((this.#waiting.size > 0 || this.#sockets.count() > 0) && clock.monotonic() < until)
     this.#app.close()
   }
-}
-
-function refuseMethod({ method }: RequestHead): Reply | undefined {
-  if (METHODS.includes(method)) return undefined
-  return refusal(405, `use ${METHODS.join(', ')}`, [['allow', METHODS.join(', ')]])
-}
-
-/** An empty text for a body that is no code. */
-function codeOf(bytes: Uint8Array): string {
-  const parsed = parseJson(Buffer.from(bytes).toString())
-  const body: unknown = parsed.ok ? parsed.value : undefined
-  const code: unknown = typeof body === 'object' && body !== null ? Reflect.get(body, 'code') : undefined
-  return typeof code === 'string' ? code : ''
 }
 
 function answerWith(response: ListenerResponse, { method }: RequestHead, reply: Reply): void {

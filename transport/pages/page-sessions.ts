@@ -7,6 +7,10 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/ports.ts'
 import { PAGE_CODE_SECONDS, PAGE_CODES_MAX, PAGE_SESSIONS_MAX } from '../../protocol/limits.ts'
+import { parseJson } from '../../protocol/parse.ts'
+
+/** Commands of the same user ask here for a new code. */
+export const CODE_PATH = '/session/code'
 
 const CODE_BYTES = 16
 const COOKIE_BYTES = 32
@@ -63,4 +67,12 @@ const hashOf = (secret: string): string => createHash('sha256').update(secret).d
 function forgetFirst(kept: Map<string, unknown> | Set<string>, max: number): void {
   const [first] = kept.keys()
   if (kept.size >= max && first !== undefined) kept.delete(first)
+}
+
+/** An empty text for a body that is no code. */
+export function readCode(bytes: Uint8Array): string {
+  const parsed = parseJson(Buffer.from(bytes).toString())
+  const body: unknown = parsed.ok ? parsed.value : undefined
+  const code: unknown = typeof body === 'object' && body !== null ? Reflect.get(body, 'code') : undefined
+  return typeof code === 'string' ? code : ''
 }

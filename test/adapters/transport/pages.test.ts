@@ -73,6 +73,7 @@ function replyOf(status: number, body: string, headers: Record<string, string> =
   }
 }
 
+const LINK_SECRET = 'the-secret-of-this-page'
 let host: FakeHost
 let server: PageServer
 let later = 0
@@ -90,6 +91,7 @@ beforeEach(async () => {
     command: 'switchyard dashboard',
     folder,
     forwarder: host,
+    linkSecret: LINK_SECRET,
   })
   if (!opened.ok) throw new Error(opened.refusal.message)
   server = opened.value
@@ -167,6 +169,28 @@ describe('a code', () => {
   })
 })
 
+describe('a new code', () => {
+  const newCode = (...headers: readonly string[]) => ask('/session/code', { method: 'POST', headers })
+
+  test('is given to whoever has the secret, and signs in once', async () => {
+    const reply = await newCode(`Authorization: Bearer ${LINK_SECRET}`)
+    const { code } = JSON.parse(reply.body)
+    expect([(await trade(code)).status, (await trade(code)).status]).toEqual([204, 401])
+  })
+
+  test.each([
+    ['nothing', () => []],
+    ['another secret', () => ['Authorization: Bearer x']],
+    ['two secrets', () => Array.from({ length: 2 }, () => `Authorization: Bearer ${LINK_SECRET}`)],
+    ['a cookie', async () => [`Cookie: ${await signIn()}`]],
+    ['a browser', () => [`Authorization: Bearer ${LINK_SECRET}`, 'Sec-Fetch-Site: same-origin']],
+    ['a page', () => [`Authorization: Bearer ${LINK_SECRET}`, `Origin: http://127.0.0.1:${server.port}`]],
+  ])('is not given for %s', async (_, headers) => {
+    const reply = await newCode(...(await headers()))
+    expect([reply.status, reply.body.includes('code"')]).toEqual([401, false])
+  })
+})
+
 describe('a request', () => {
   test.each([
     ['a foreign Host', () => ['Host: evil.example']],
@@ -204,6 +228,23 @@ describe('a request', () => {
     expect(host.requests).toEqual([])
   })
 
+  test.each(['/api/../metrics', '/api/%2e%2e/metrics', '/ws/..'])(
+    'for %s, which leads out of the interface, never reaches the host',
+    async (path) => {
+      await ask(path, { headers: [`Cookie: ${await signIn()}`] })
+      expect(host.requests).toEqual([])
+    },
+  )
+
+  test.each(['script', 'style', 'worker', 'serviceworker', 'object', 'embed'])(
+    'of the host for a %s of a page is refused, because an agent may have written it',
+    async (dest) => {
+      const headers = [`Cookie: ${await signIn()}`, `Sec-Fetch-Dest: ${dest}`, 'Sec-Fetch-Site: same-origin']
+      expect((await ask('/api/runs/run-1/artifacts/a.js', { headers })).status).toBe(403)
+      expect(host.requests).toEqual([])
+    },
+  )
+
   test('with the cookie among others is forwarded without it', async () => {
     const cookie = await signIn()
     const reply = await ask('/api/runs?limit=3', { headers: [`Cookie: a=b; switchyard-1=x; ${cookie}`] })
@@ -233,6 +274,7 @@ describe('an answer of the host', () => {
     expect(reply.headers.has('x-token')).toBe(false)
     expect(reply.headers.get('content-security-policy')).toContain('sandbox')
     expect(reply.headers.get('x-content-type-options')).toBe('nosniff')
+    expect(reply.headers.get('cross-origin-resource-policy')).toBe('same-origin')
     expect(Buffer.from(host.requests[0]?.body ?? []).toString()).toBe(body)
   })
 

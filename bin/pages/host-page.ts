@@ -1,0 +1,33 @@
+/** `serve --dashboard`: the page in the process of the host. A page that cannot be served is no reason not to serve. */
+import type { HostAddress } from '../../client/connection.ts'
+import { reasonOf } from '../../client/errors.ts'
+import { sendByNode } from '../../client/node-http.ts'
+import { dialByNode } from '../../client/node-socket.ts'
+import type { PageServer } from '../../transport/pages/page-server.ts'
+import { type OpenDashboardOptions, openDashboard } from './open-dashboard.ts'
+
+export interface HostPageOptions extends Omit<OpenDashboardOptions, 'connection' | 'portSetting'> {
+  readonly address: HostAddress
+}
+
+/** Prints the link on standard output. */
+export async function openHostPage({
+  address,
+  ...options
+}: HostPageOptions): Promise<PageServer | undefined> {
+  const connection = { address: () => address, send: sendByNode, dial: dialByNode }
+  const why = (reason: string) => options.log.warn({}, `the dashboard is not served: ${reason}`)
+  try {
+    const opened = await openDashboard({ ...options, portSetting: '--dashboard-port', connection })
+    if (opened.ok) {
+      // A reader that has what it wants may close the pipe.
+      process.stdout.on('error', () => {})
+      process.stdout.write(`${opened.value.createLink()}\n`)
+      return opened.value
+    }
+    why(opened.refusal.message)
+  } catch (error) {
+    why(reasonOf(error))
+  }
+  return undefined
+}

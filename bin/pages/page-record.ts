@@ -1,0 +1,50 @@
+/**
+ * `dashboard-PORT.json` in the data directory, by which other commands of the same user get new links to a page that is
+ * already served.
+ *
+ * The file is owner-only. Its secret is good for new codes alone, and ends with the process.
+ */
+import { mkdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { replaceFile } from '../../store/files/atomic.ts'
+import { linkTo } from '../../transport/pages/page-server.ts'
+import { CODE_PATH } from '../../transport/pages/page-sessions.ts'
+
+interface PageRecord {
+  readonly pid: number
+  readonly secret: string
+}
+
+const ANSWER_MS_MAX = 5_000
+const CODE = /^[\w-]{22}$/
+const pathIn = (dataDir: string, port: number): string => join(dataDir, `dashboard-${port}.json`)
+
+export async function writePageRecord(dataDir: string, port: number, secret: string): Promise<void> {
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  const record: PageRecord = { pid: process.pid, secret }
+  await replaceFile(pathIn(dataDir, port), `${JSON.stringify(record)}\n`)
+}
+
+/** Call it before the port is free, because the file of the next page has the same name. */
+export async function removePageRecord(dataDir: string, port: number): Promise<void> {
+  await rm(pathIn(dataDir, port), { force: true })
+}
+
+/** A new link to the page on this port; undefined when no page of this data directory is served there. */
+export async function askForLink(dataDir: string, port: number): Promise<string | undefined> {
+  try {
+    const { pid, secret } = JSON.parse(await readFile(pathIn(dataDir, port), 'utf8')) as PageRecord
+    // Without its process the file is stale, and what listens there may be a program of somebody else.
+    process.kill(pid, 0)
+    const reply = await fetch(`http://127.0.0.1:${port}${CODE_PATH}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${secret}` },
+      redirect: 'error',
+      signal: AbortSignal.timeout(ANSWER_MS_MAX),
+    })
+    const code: unknown = Reflect.get(Object(await reply.json()), 'code')
+    return typeof code === 'string' && CODE.test(code) ? linkTo(port, code) : undefined
+  } catch {
+    return undefined
+  }
+}
