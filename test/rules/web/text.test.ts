@@ -8,6 +8,7 @@ import {
   formatTokens,
   formatUsd,
 } from '../../../web/text/amounts.ts'
+import { decodeOrKeep } from '../../../web/text/decode.ts'
 import { shortenMiddle } from '../../../web/text/shorten.ts'
 import { formatDuration, formatInstant, formatShortAge } from '../../../web/text/times.ts'
 
@@ -80,3 +81,8 @@ test.each([
   ['short', 13, 'short'],
   ['ab', 1, '…'],
 ])('%s in %p characters is %s', (text, chars, short) => expect(shortenMiddle(text, chars)).toBe(short))
+
+test.each([
+  ['repos.a%2Fb.setup', 'repos.a/b.setup'],
+  ['100%', '100%'],
+])('the part %s of an address is %s', (part, text) => expect(decodeOrKeep(part)).toBe(text))

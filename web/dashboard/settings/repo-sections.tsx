@@ -8,6 +8,7 @@ import { Empty } from '../../elements/placeholder.tsx'
 import { showError } from '../../elements/toast.tsx'
 import { address } from '../../router.ts'
 import { countOf } from '../../text/amounts.ts'
+import { decodeOrKeep } from '../../text/decode.ts'
 import { config, runs } from '../state/records.ts'
 import { askForRepo } from './add-repo.tsx'
 import { changeSettings } from './change-setting.tsx'
@@ -60,7 +61,7 @@ interface RepoCardProps {
 function RepoCard({ section: { name, title, settings }, isFiltered }: RepoCardProps) {
   const isOpened = useSignal(false)
   const { fragment } = address.value
-  const isWhole = isFiltered || isOpened.value || decodeURIComponent(fragment).startsWith(`${name}.`)
+  const isWhole = isFiltered || isOpened.value || decodeOrKeep(fragment).startsWith(`${name}.`)
   const shown = isWhole ? settings : settings.filter(({ value }) => value !== undefined)
   const hidden = settings.length - shown.length
   return (

@@ -5,6 +5,7 @@ import { patchOf } from '../../../client/settings.ts'
 import { Button } from '../../elements/button.tsx'
 import { showError } from '../../elements/toast.tsx'
 import { address } from '../../router.ts'
+import { decodeOrKeep } from '../../text/decode.ts'
 import { settingAddress } from '../addresses.ts'
 import { changeSettings } from './change-setting.tsx'
 import { SettingEditor } from './setting-editor.tsx'
@@ -15,7 +16,7 @@ export function SettingRow({ placed }: { readonly placed: PlacedSetting }) {
   const { setting, key, isChanged } = placed
   const isEdited = useSignal(false)
   const row = useRef<HTMLDivElement>(null)
-  const isLinked = decoded(address.value.fragment) === key
+  const isLinked = decodeOrKeep(address.value.fragment) === key
   useEffect(() => {
     if (isLinked) row.current?.scrollIntoView({ block: 'center' })
   }, [isLinked])
@@ -90,12 +91,4 @@ function SettingActs({ placed: { setting, key, parts, value, isChanged }, edit }
       )}
     </div>
   )
-}
-
-function decoded(fragment: string): string {
-  try {
-    return decodeURIComponent(fragment)
-  } catch {
-    return fragment
-  }
 }

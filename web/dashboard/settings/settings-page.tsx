@@ -8,6 +8,7 @@ import { Empty, Skeleton } from '../../elements/placeholder.tsx'
 import { Segments } from '../../elements/segments.tsx'
 import { address, changeQuery } from '../../router.ts'
 import { countOf } from '../../text/amounts.ts'
+import { decodeOrKeep } from '../../text/decode.ts'
 import { config } from '../state/records.ts'
 import { BrowserSection } from './browser-section.tsx'
 import { RepoSections } from './repo-sections.tsx'
@@ -32,7 +33,10 @@ export function SettingsPage() {
   const isLoaded = current !== undefined
   // A setting brings itself into view; sections have no part of their own that could.
   useEffect(() => {
-    if (!fragment.includes('.')) document.getElementById(fragment)?.scrollIntoView()
+    const wanted = decodeOrKeep(fragment)
+    // A setting of a repository that is not there yet begins with the repository.
+    const isLost = wanted.startsWith(`${REPOS}.`) && document.getElementById(wanted) === null
+    if (isLost || !wanted.includes('.')) document.getElementById(isLost ? REPOS : wanted)?.scrollIntoView()
   }, [fragment, isLoaded])
   if (current === undefined)
     return (

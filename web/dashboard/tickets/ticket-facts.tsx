@@ -4,6 +4,7 @@ import { priorityWord } from '../../../client/priorities.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 import { Icon } from '../../elements/icon.tsx'
 import { Moment } from '../../elements/moments.tsx'
+import { decodeOrKeep } from '../../text/decode.ts'
 import { ticketAddress } from '../addresses.ts'
 import { tickets } from '../state/records.ts'
 
@@ -84,5 +85,5 @@ function Origin({ url }: Pick<Ticket, 'url'>) {
         Open in the tracker <Icon name="external" />
       </a>
     )
-  return <code class="faint origin">{decodeURI(url.replace(/^file:\/\//, ''))}</code>
+  return <code class="faint origin">{decodeOrKeep(url.replace(/^file:\/\//, ''))}</code>
 }
