@@ -1,5 +1,6 @@
 /** A row for each run that a worker executes, and for each terminal that is open there. */
 import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { Glyph, glyphWord } from '../../elements/glyph.tsx'
@@ -8,6 +9,7 @@ import { now, Span } from '../../elements/moments.tsx'
 import { countOf, formatMoney } from '../../text/amounts.ts'
 import { formatDuration } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
+import { loadRun } from '../state/live.ts'
 import { config, runs } from '../state/records.ts'
 import type { FleetRow } from './fleet-rows.ts'
 import { leaseEndOf } from './worker-state.ts'
@@ -41,7 +43,7 @@ export function LeaseRows({ row }: { readonly row: FleetRow }) {
           </Button>
         </li>
       )}
-      {unnamed > 0 && <li class="lease quiet">{countOf(unnamed, 'more run')}, loading</li>}
+      {unnamed > 0 && <li class="lease quiet">{countOf(unnamed, 'more run')}</li>}
       {attachedRuns.map((id) => (
         <TerminalRow key={id} id={id} />
       ))}
@@ -84,6 +86,12 @@ function TimeLeft({ row: { worker } }: { readonly row: FleetRow }) {
 
 function TerminalRow({ id }: { readonly id: string }) {
   const ticket = runs.value.get(id)?.ticket
+  // The run ended, perhaps long ago.
+  useEffect(() => {
+    if (runs.value.has(id)) return
+    // Without its record the row shows the id.
+    loadRun(id).catch(() => {})
+  }, [id])
   return (
     <li class="lease">
       <Icon name="terminal" label="Terminal" />

@@ -28,6 +28,8 @@ export function ProvisionedMachines() {
   )
 }
 
+const TENTHS_MS_MAX = 10_000
+
 const WORDS: Readonly<Record<ProvisioningState, string>> = {
   running: 'Being set up. It goes on when this page is closed.',
   done: 'Online',
@@ -72,6 +74,10 @@ const GLYPHS: Readonly<Record<ProvisioningState, StateGlyph>> = {
   failed: 'failed',
 }
 
+/** Most steps take less than a few seconds. */
+const stepTime = (ms: number): string =>
+  ms < TENTHS_MS_MAX ? `${(ms / 1_000).toFixed(1)} s` : formatDuration(ms)
+
 const Step = ({ step, count }: { readonly step: ProvisionPush; readonly count: number }) => (
   <li class="lease machine-step">
     <Glyph name={GLYPHS[step.status]} alone label={step.status} />
@@ -82,6 +88,6 @@ const Step = ({ step, count }: { readonly step: ProvisionPush; readonly count: n
       {step.step}
     </span>
     <span class={step.status === 'failed' ? 'problem' : 'quiet'}>{step.message}</span>
-    <span class="number quiet">{step.status === 'running' ? '' : formatDuration(step.ms)}</span>
+    <span class="number quiet">{step.status === 'running' ? '' : stepTime(step.ms)}</span>
   </li>
 )

@@ -91,8 +91,8 @@ export function SituationDot({ situation }: Pick<FleetRow, 'situation'>) {
 }
 
 export function StateWord({ row }: { readonly row: FleetRow }) {
-  const word = stateWord(row, now.value)
   const isAway = row.situation === 'offline' || row.situation === 'new'
+  const word = stateWord(row, isAway ? now.value : 0)
   if (word !== undefined)
     return <span class={`worker-state ${isAway ? 'worker-away' : 'quiet'}`}>{word}</span>
   if (row.worker.local === true) return <span class="worker-state quiet">started by the host</span>
@@ -192,7 +192,6 @@ function WorkerFacts({ row }: { readonly row: FleetRow }) {
     address ?? '',
     capabilities?.gitVersion === undefined ? '' : `git ${capabilities.gitVersion}`,
     joinKey === undefined ? '' : ephemeral === true ? 'Ephemeral, by a join key' : 'By a join key',
-    retainedSentence(row, now.value) ?? '',
   ]
   return (
     <ul class="worker-facts">
@@ -202,6 +201,7 @@ function WorkerFacts({ row }: { readonly row: FleetRow }) {
       {facts.filter(Boolean).map((fact) => (
         <li key={fact}>{fact}</li>
       ))}
+      {row.retained.length > 0 && <li>{retainedSentence(row, now.value)}</li>}
     </ul>
   )
 }
@@ -223,7 +223,9 @@ const NO_MEMORY_LIMIT =
 
 function Sentence({ row }: { readonly row: FleetRow }) {
   const fleet = config.value?.fleet
-  const sentence = fleet === undefined ? undefined : stateSentence(row, fleet, now.value)
+  // Only what is said about an absent worker changes with the time.
+  const present = row.situation === 'offline' ? now.value : 0
+  const sentence = fleet === undefined ? undefined : stateSentence(row, fleet, present)
   const hasNoLimit = row.worker.capabilities?.limits === 'rlimit'
   if (sentence === undefined && !hasNoLimit) return null
   return (

@@ -1,18 +1,19 @@
-/** The costs of this day so far, as the page of costs has them. */
-import { formatShare, formatSum } from '../../text/amounts.ts'
-import { useSpentToday } from '../state/spent.ts'
+/** The costs of this day so far, as the page of costs has them. What adds them up is no part of the first load. */
+import { useSignal } from '@preact/signals'
+import type { ComponentType } from 'preact'
+import { useEffect } from 'preact/hooks'
 
 export function SpentToday() {
-  const today = useSpentToday()
-  if (!today?.costUsd) return null
-  const { costUsd, estimatedUsd = 0 } = today
-  const share = estimatedUsd === 0 ? undefined : `${formatShare(estimatedUsd / costUsd)} estimated`
-  return (
-    <>
-      ,{' '}
-      <a href="/costs" title={share}>
-        {formatSum(today)} today
-      </a>
-    </>
-  )
+  const loaded = useSignal<ComponentType | undefined>(undefined)
+  useEffect(() => {
+    import('../costs/spent-today-link.tsx').then(
+      ({ SpentTodayLink }) => {
+        loaded.value = SpentTodayLink
+      },
+      // The page of costs says it when the program cannot be loaded.
+      () => {},
+    )
+  }, [])
+  const Link = loaded.value
+  return Link === undefined ? null : <Link />
 }
