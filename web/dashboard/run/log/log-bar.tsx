@@ -4,6 +4,7 @@ import { Button } from '../../../elements/button.tsx'
 import { Glyph } from '../../../elements/glyph.tsx'
 import { Icon } from '../../../elements/icon.tsx'
 import { Segments } from '../../../elements/segments.tsx'
+import { showOutcome } from '../../../elements/toast.tsx'
 import { changeQuery } from '../../../router.ts'
 import { countOf, formatCount } from '../../../text/amounts.ts'
 import type { LogFilter } from './log-model.ts'
@@ -38,8 +39,8 @@ export function LogBar({ view, searchId, isRunning }: LogBarProps) {
           changeQuery({ show: filter === 'all' ? undefined : filter })
         }}
       />
-      {model.errorCount > 0 && (
-        <Button kind="plain-quiet" act={() => view.showFirstError()}>
+      {(model.errorCount > 0 || view.state.value.older > 0) && (
+        <Button kind="plain-quiet" act={() => showFirstError(view)}>
           <Glyph name="failed" /> First error
         </Button>
       )}
@@ -58,6 +59,10 @@ export function LogBar({ view, searchId, isRunning }: LogBarProps) {
       </span>
     </div>
   )
+}
+
+async function showFirstError(view: LogView): Promise<void> {
+  if (!(await view.showFirstError())) showOutcome('No line of the log is an error.')
 }
 
 export function toggleWrapping(view: LogView): void {

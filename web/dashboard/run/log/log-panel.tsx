@@ -10,7 +10,7 @@ import { Skeleton } from '../../../elements/placeholder.tsx'
 import { address, addressText, navigate } from '../../../router.ts'
 import { countOf, formatCount } from '../../../text/amounts.ts'
 import { connection } from '../../state/host.ts'
-import { watchRun } from '../../state/live.ts'
+import { live, watchRun } from '../../state/live.ts'
 import { plainText } from './clean-text.ts'
 import { formatLines, lineNumber, parseLines } from './line-address.ts'
 import { LogBar } from './log-bar.tsx'
@@ -122,7 +122,9 @@ function LogFoot({ view, isRunning }: { readonly view: LogView; readonly isRunni
       <span class="log-hints">
         <kbd>J</kbd> <kbd>K</kbd> lines <kbd>E</kbd> next error <kbd>⇧ G</kbd> end
       </span>
-      <span class="log-live">{isRunning ? 'Live' : 'Complete'}</span>
+      <span class="log-live">
+        {isRunning ? (live.value.state === 'live' ? 'Live' : 'Reconnecting') : 'Complete'}
+      </span>
     </footer>
   )
 }

@@ -221,15 +221,16 @@ export class LogView implements RunLogListener {
     return id !== undefined
   }
 
-  /** Reads the whole log first: the first error may stand in what is not here. */
-  async showFirstError(): Promise<void> {
-    if (this.#isJumping) return
+  /** Reads the whole log first: the first error may stand in what is not here. Returns false when no line is one. */
+  async showFirstError(): Promise<boolean> {
+    if (this.#isJumping) return true
     this.#isJumping = true
     await this.loadOlder(0).finally(() => {
       this.#isJumping = false
     })
     const id = this.model.findError(undefined, 1)
     if (id !== undefined) this.choose(id)
+    return id !== undefined
   }
 
   /** The chosen lines as text. */
