@@ -1,6 +1,7 @@
 /** Counts, money, tokens, sizes and shares as the pages write them. */
 import type { CostTotals } from '../../protocol/cost.ts'
 
+const USD_MIN = 0.0001
 const MINUS = '−'
 
 const COUNT = new Intl.NumberFormat('en-US')
@@ -15,7 +16,8 @@ export const countOf = (count: number, noun: string, plural = `${noun}s`): strin
 /** `$1.84`; four digits below one cent; `~` before an estimate; unknown is `–`. */
 export function formatMoney(cost: Pick<CostTotals, 'costUsd' | 'estimated'> | undefined): string {
   if (cost?.costUsd === undefined) return '–'
-  return `${cost.estimated ? '~' : ''}${formatUsd(cost.costUsd)}`
+  const text = formatUsd(cost.costUsd)
+  return cost.estimated && !text.startsWith('<') ? `~${text}` : text
 }
 
 /** The amount of a sum. It says its estimated share elsewhere, so only a sum without a billed part has the mark. */
@@ -28,7 +30,9 @@ interface EstimatedSum {
   readonly estimatedUsd?: number
 }
 
+/** An amount that would be read as nothing is `<$0.0001`. */
 export function formatUsd(usd: number): string {
+  if (usd > 0 && usd < USD_MIN / 2) return `<$${USD_MIN}`
   const digits = usd !== 0 && Math.abs(usd) < 0.01 ? 4 : 2
   const text = Math.abs(usd).toLocaleString('en-US', {
     minimumFractionDigits: digits,

@@ -55,6 +55,10 @@ describe('amounts', () => {
 
   test('a minus is a minus', () => {
     expect(formatUsd(-1_234.5)).toBe('−$1,234.50')
+    expect([formatUsd(0.00001), formatMoney({ costUsd: 0.00001, estimated: true })]).toEqual([
+      '<$0.0001',
+      '<$0.0001',
+    ])
     expect(formatCount(-12)).toBe('−12')
   })
 

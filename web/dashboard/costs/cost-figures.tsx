@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import type { CostSum } from '../../../client/cost-sums.ts'
 import type { SpentCost } from '../../../client/spent-costs.ts'
 import { countOf, formatMoney, formatShare, formatSum } from '../../text/amounts.ts'
+import { dayOfInstant } from '../../text/days.ts'
 import { type CostReport, completedFigures, mergedFigures } from './cost-report.ts'
 
 interface FiguresProps {
@@ -19,10 +20,10 @@ export function CostFigures({ report, spent, today, since }: FiguresProps) {
   return (
     <dl class="card cost-figures">
       <Figure name="Today" amount={formatSum(today)}>
-        {today.runs === 0 ? 'no run yet' : describeSum(today)}
+        {today.runs === 0 ? 'no run yet' : describeSum(today, isMadeUp(spent, days.at(-1)))}
       </Figure>
       <Figure name={`${days.length} days`} amount={formatSum(total)}>
-        {describeSum(total)}
+        {describeSum(total, isMadeUp(spent))}
       </Figure>
       <Figure name="A completed run" amount={money(completed.medianUsd, completed.hasEstimates)}>
         {completed.highUsd === undefined
@@ -55,7 +56,14 @@ const Figure = ({ name, amount, children }: CostFigureProps) => (
 const money = (costUsd: number | undefined, estimated: boolean): string =>
   formatMoney(costUsd === undefined ? undefined : { costUsd, estimated })
 
-function describeSum({ runs, costUsd, estimatedUsd }: CostSum): string {
+/** @param day only the costs of that day */
+const isMadeUp = (spent: readonly SpentCost[], day?: string): boolean =>
+  spent.every(
+    ({ entry, at }) => entry.source === 'example' || (day !== undefined && dayOfInstant(at) !== day),
+  )
+
+function describeSum({ runs, costUsd, estimatedUsd }: CostSum, madeUp: boolean): string {
+  if (madeUp) return `${countOf(runs, 'run')}, made up`
   const share =
     estimatedUsd === undefined || !costUsd ? '' : `, ${formatShare(estimatedUsd / costUsd)} estimated`
   return `${countOf(runs, 'run')}${share}`

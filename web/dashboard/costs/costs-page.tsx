@@ -111,13 +111,14 @@ const GROUP_WORDS: Readonly<Record<ReportGroup, string>> = {
 
 /** Sentences about what the amounts leave out, and what of them nobody has paid. */
 function Remarks({ report: { unpricedRuns, madeUpUsd, total } }: { readonly report: CostReport }) {
-  const estimated = total.estimatedUsd
+  // Made-up amounts count as estimates too, and no table of prices made them.
+  const estimated = (total.estimatedUsd ?? 0) - madeUpUsd
   const remarks = [
     unpricedRuns === 0
       ? ''
       : `${countOf(unpricedRuns, 'run reports', 'runs report')} tokens only and ${unpricedRuns === 1 ? 'is' : 'are'} not in the amounts.`,
     madeUpUsd === 0 ? '' : `${formatUsd(madeUpUsd)} is made up by the scripted agent, which asks no model.`,
-    estimated === undefined || !total.costUsd
+    estimated <= 0 || !total.costUsd
       ? ''
       : `${formatShare(estimated / total.costUsd)} of the sum is estimated from a table of prices (hatched, and marked with ~).`,
   ].filter(Boolean)

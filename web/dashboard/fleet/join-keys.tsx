@@ -1,7 +1,6 @@
 /** Join keys, with which many machines enroll: the list, a new one, and the deletion with or without its workers. */
 import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { joinCommand } from '../../../client/join-address.ts'
 import type { JoinKey, JoinKeyResponse } from '../../../protocol/join-key.ts'
 import { Button } from '../../elements/button.tsx'
 import { showDialog } from '../../elements/dialog.tsx'
@@ -15,7 +14,7 @@ import { host } from '../state/host.ts'
 import { config, workers } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
 import { JoinKeyForm } from './join-key-form.tsx'
-import { managementUrl } from './pair-worker.tsx'
+import { hostJoinCommand } from './pair-worker.tsx'
 
 const created = signal<JoinKeyResponse | undefined>(undefined)
 
@@ -71,9 +70,8 @@ function NewKey({
 }: {
   readonly joinKey: JoinKeyResponse
 }) {
-  const fleet = config.value?.fleet
-  if (fleet === undefined) return null
-  const { line, notes } = joinCommand(fleet, managementUrl(), '--join-key-file', fingerprint)
+  if (config.value === undefined) return null
+  const { line, notes } = hostJoinCommand(config.value, '--join-key-file', fingerprint)
   return (
     <div class="card padded new-key">
       <p>

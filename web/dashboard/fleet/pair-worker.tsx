@@ -1,7 +1,8 @@
 /** Pairing one machine by a token that is good once: the token, the line to paste, and the worker that came. */
 import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { joinCommand } from '../../../client/join-address.ts'
+import { type JoinCommand, joinCommand } from '../../../client/join-address.ts'
+import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { PairingTokenResponse } from '../../../protocol/worker.ts'
 import { Button } from '../../elements/button.tsx'
 import { Moment, now } from '../../elements/moments.tsx'
@@ -73,19 +74,28 @@ const NoToken = () => (
   </div>
 )
 
-/** The address of the management listener, which workers of the same machine dial. */
-export function managementUrl(): string {
-  const { host: name = '127.0.0.1', port = 0 } = config.value?.server ?? {}
-  return `http://${name}:${port === 0 ? 'PORT' : port}`
+/** The command with which a machine joins this host, with the address as the configuration knows it. */
+export function hostJoinCommand(
+  { fleet, server }: Pick<ServiceConfig, 'fleet' | 'server'>,
+  option: Parameters<typeof joinCommand>[2],
+  fingerprint: string | undefined,
+): JoinCommand {
+  const name = server.host.includes(':') && !server.host.startsWith('[') ? `[${server.host}]` : server.host
+  const url = `http://${name}:${server.port}`
+  const { line, notes } = joinCommand(fleet, url, option, fingerprint)
+  if (server.port !== 0 || !line.includes(url)) return { line, notes }
+  return {
+    line: line.replace(url, `http://${name}:PORT`),
+    notes: ['PORT is the port of the host, which launch.json in its data directory names.', ...notes],
+  }
 }
 
 function Token({ pairing: { minted, known } }: { readonly pairing: Pairing }) {
   const { token, expiresAt, fingerprint } = minted
   const joined = workers.value.find(({ id }) => !known.has(id))
   const left = Date.parse(expiresAt) - now.value
-  const fleet = config.value?.fleet
-  if (fleet === undefined) return null
-  const { line, notes } = joinCommand(fleet, managementUrl(), '--token-file', fingerprint)
+  if (config.value === undefined) return null
+  const { line, notes } = hostJoinCommand(config.value, '--token-file', fingerprint)
   return (
     <div class="pair-token">
       <ol class="pair-steps">
