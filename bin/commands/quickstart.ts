@@ -6,12 +6,15 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Run } from '../../protocol/run.ts'
+import type { PageServer } from '../../transport/pages/page-server.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import type { Launch } from '../launch-file.ts'
 import { type Colors, createColors } from '../output/colors.ts'
+import { openForPerson } from '../pages/present-link.ts'
 import { type ExampleFolder, exampleFolder, prepareFolder, writeTickets } from '../quickstart/data-folder.ts'
 import { dialDashboard } from '../quickstart/dial-dashboard.ts'
+import { openExamplePage } from '../quickstart/example-page.ts'
 import { ExampleHost } from '../quickstart/host.ts'
 import { describeNextSteps } from '../quickstart/next-steps.ts'
 import {
@@ -59,6 +62,7 @@ export async function quickstart(options: QuickstartOptions): Promise<void> {
   const folder = exampleFolder(resolveDataDir(options.dataDir, 'switchyard-quickstart'))
   const endStart = screen.beginStep('start')
   let host: ExampleHost | undefined
+  let page: PageServer | undefined
   try {
     await prepareFolder(folder)
     const started = new ExampleHost(process.argv[1] ?? '', folder)
@@ -77,10 +81,15 @@ export async function quickstart(options: QuickstartOptions): Promise<void> {
       columns: screen.width,
     }
     const next = { ...facts, url: launch.url, run: runs.find(isPublished) }
+    if (isKept) page = await openExamplePage(folder.dataDir)
     screen.print(`\n${describeNextSteps(next, isKept)}`)
-    if (isKept) await Promise.race([asked, aborted])
+    if (isKept) {
+      if (page !== undefined && out.isTTY === true) openForPerson(page.createLink())
+      await Promise.race([asked, aborted])
+    }
   } finally {
     screen.settle()
+    await page?.close('the example ends')
     await host?.stop()
   }
 }

@@ -4,7 +4,7 @@
  *
  * The file is owner-only. Its secret is good for new codes alone, and ends with the process.
  */
-import { mkdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { replaceFile } from '../../store/files/atomic.ts'
 import { linkTo } from '../../transport/pages/page-server.ts'
@@ -16,6 +16,7 @@ interface PageRecord {
 }
 
 const ANSWER_MS_MAX = 5_000
+const FILE = /^dashboard-(\d{1,5})\.json$/
 const CODE = /^[\w-]{22}$/
 const pathIn = (dataDir: string, port: number): string => join(dataDir, `dashboard-${port}.json`)
 
@@ -30,21 +31,26 @@ export async function removePageRecord(dataDir: string, port: number): Promise<v
   await rm(pathIn(dataDir, port), { force: true })
 }
 
-/** A new link to the page on this port; undefined when no page of this data directory is served there. */
+/** A new link to the page on this port, or to another page of this data directory; undefined when none is served. */
 export async function askForLink(dataDir: string, port: number): Promise<string | undefined> {
-  try {
-    const { pid, secret } = JSON.parse(await readFile(pathIn(dataDir, port), 'utf8')) as PageRecord
-    // Without its process the file is stale, and what listens there may be a program of somebody else.
-    process.kill(pid, 0)
-    const reply = await fetch(`http://127.0.0.1:${port}${CODE_PATH}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${secret}` },
-      redirect: 'error',
-      signal: AbortSignal.timeout(ANSWER_MS_MAX),
-    })
-    const code: unknown = Reflect.get(Object(await reply.json()), 'code')
-    return typeof code === 'string' && CODE.test(code) ? linkTo(port, code) : undefined
-  } catch {
-    return undefined
+  const names = await readdir(dataDir).catch(() => [])
+  const others = names.flatMap((name) => FILE.exec(name)?.[1] ?? []).map(Number)
+  for (const served of new Set([port, ...others])) {
+    const code = await askForCode(dataDir, served).catch(() => undefined)
+    if (typeof code === 'string' && CODE.test(code)) return linkTo(served, code)
   }
+  return undefined
+}
+
+/** Throws for a page that is gone: its port may belong to a program of somebody else. */
+async function askForCode(dataDir: string, port: number): Promise<unknown> {
+  const { pid, secret } = JSON.parse(await readFile(pathIn(dataDir, port), 'utf8')) as PageRecord
+  process.kill(pid, 0)
+  const reply = await fetch(`http://127.0.0.1:${port}${CODE_PATH}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${secret}` },
+    redirect: 'error',
+    signal: AbortSignal.timeout(ANSWER_MS_MAX),
+  })
+  return Reflect.get(Object(await reply.json()), 'code')
 }

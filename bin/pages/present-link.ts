@@ -14,9 +14,8 @@ export function presentLink(link: string, mayOpen: boolean, lastLine: string): v
   process.stderr.write(`${lastLine}\n`)
 }
 
-/** Returns whether there is a browser to open. */
-export function openForPerson(link: string): boolean {
-  const program = browserProgram(process)
+/** Does nothing where the person's browser is not on this machine, and where there is no screen. */
+export function openForPerson(link: string): void {
+  const program = process.env.SSH_CONNECTION === undefined ? browserProgram(process) : undefined
   if (program !== undefined) openInBrowser(program, link)
-  return program !== undefined
 }

@@ -38,6 +38,8 @@ export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): strin
   if (isKept)
     return [
       'What next, in another terminal in this folder:',
+      '  # see everything in a page, and act on it',
+      command('dashboard'),
       '  # see what runs, what waits and what needs you',
       command('status'),
       ...attach,

@@ -80,6 +80,7 @@ test('waits for a host that is not there yet, and says so', async () => {
 
 test('a second one gives a link to the first, and one of another data directory names the taken port', async () => {
   const dataDir = hostFolder()
+  const launch = await serve(dataDir).waitForLaunch()
   const page = await openPage('--data-dir', dataDir, '--port', '0')
   const { port } = new URL(page.origin)
   const record = join(dataDir, `dashboard-${port}.json`)
@@ -89,6 +90,10 @@ test('a second one gives a link to the first, and one of another data directory 
   expect(await second.exit).toBe(0)
   const [, origin, , code] = LINK.exec(second.out()) ?? []
   expect([origin, (await signIn(page.origin, code)).status]).toEqual([page.origin, 204])
+  // Another program has the port that is wanted, and the page is served at its own.
+  const blocked = runCommand([...args.with(3, new URL(launch.url).port), dataDir])
+  await blocked.exit
+  expect(blocked.out()).toContain(`${page.origin}/#code=`)
 
   const refused = runCommand([...args, hostFolder()])
   expect(await refused.exit).toBe(69)

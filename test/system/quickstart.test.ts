@@ -91,6 +91,14 @@ describe('three tickets become three pull requests', () => {
       execFileSync('sh', ['-c', commandWith(kept.out(), words)], QUIET).toString()
     expect(run(' status ')).toContain('today\t3 completed')
     expect(run(' pulls merge ')).toMatch(/^example#\d is merged\.\n$/)
+    // The page is served already, so the command prints a link to it, and ends.
+    const [taken] = readdirSync(dataDir).flatMap((name) => /^dashboard-(\d+)\.json$/.exec(name)?.[1] ?? [])
+    const link = execFileSync(
+      'sh',
+      ['-c', `${commandWith(kept.out(), ' dashboard ')} --port ${taken}`],
+      QUIET,
+    )
+    expect(link.toString()).toContain(`http://127.0.0.1:${taken}/#code=`)
     const attach = commandWith(kept.out(), ' attach ')
     const talk: ExecFileSyncOptions = { stdio: ['pipe', 'pipe', 'ignore'], input: '/exit\n' }
     expect(execFileSync('sh', ['-c', `${attach} --no-tty`], talk).toString()).toContain('no model behind')

@@ -39,7 +39,8 @@ describe('what comes next', () => {
 
   test('has each command on a line of its own where nothing is cut', () => {
     const text = describeNextSteps({ ...facts, url, columns: undefined }, true)
-    for (const words of ['status', `attach ${run.ticket.identifier}`, `pulls merge ${run.ticket.identifier}`])
+    const { identifier } = run.ticket
+    for (const words of ['dashboard', 'status', `attach ${identifier}`, `pulls merge ${identifier}`])
       expect(text).toContain(`  node dist/bin/switchyard.js ${words} --data-dir .data\n`)
     expect(text).not.toContain('\\\n')
   })
