@@ -193,6 +193,7 @@ async function removeKey(key: JoinKey, reload: () => void): Promise<void> {
     try {
       await host.deleteJoinKey({ id, ...(withWorkers ? { workers: '1' as const } : {}) })
       const revoked = withWorkers ? `, and its ${countOf(key.workers, 'worker')} are revoked` : ''
+      if (created.value?.id === id) created.value = undefined
       showOutcome(`${name}: no machine joins any more${revoked}.`)
     } catch (error) {
       showError(error)
