@@ -14,7 +14,6 @@ export function createHostForwarder(connection: ClientConnection): HostForwarder
     send: (request) => sendToHost(connection, request),
     dial(path, listener) {
       let isClosed = false
-      const early: string[] = []
       let socket: ReturnType<ClientConnection['dial']> | undefined
       const end = (reason: string, code?: number) => {
         if (!isClosed) listener.onEnd(reason, code)
@@ -29,11 +28,11 @@ export function createHostForwarder(connection: ClientConnection): HostForwarder
             onEnd: ({ reason, reply, code }) =>
               end(reply === undefined ? reason : sentenceOf(reply.text, reason), code),
           })
-          for (const text of early.splice(0)) socket.send(text)
         })
         .catch((error: unknown) => end(reasonOf(error)))
       return {
-        send: (text) => void (socket === undefined ? early.push(text) : socket.send(text)),
+        send: (text) => socket?.send(text),
+        backlog: () => socket?.backlog() ?? 0,
         close: () => {
           isClosed = true
           socket?.close()

@@ -26,6 +26,8 @@ export interface ForwardedSocketListener {
 export interface ForwardedSocket {
   /** Does nothing unless the socket is open. */
   send(text: string): void
+  /** Bytes that the host has not taken yet. */
+  backlog(): number
   close(): void
 }
 

@@ -107,7 +107,8 @@ class SocketRelay {
     }
     const text = Buffer.from(bytes).toString()
     if (this.#early === undefined) {
-      this.#host.send(text)
+      if (this.#host.backlog() <= DASHBOARD_BACKLOG_BYTES_MAX) this.#host.send(text)
+      else this.close(CLOSE.tryAgainLater, 'the host reads too slowly; connect again')
       return
     }
     this.#earlyBytes += bytes.byteLength

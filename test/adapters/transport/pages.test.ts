@@ -7,7 +7,12 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
-import { PAGE_CODE_SECONDS, PAGE_SESSION_BYTES_MAX } from '../../../protocol/limits.ts'
+import type { Clock } from '../../../core/ports.ts'
+import {
+  DASHBOARD_BACKLOG_BYTES_MAX,
+  PAGE_CODE_SECONDS,
+  PAGE_SESSION_BYTES_MAX,
+} from '../../../protocol/limits.ts'
 import type {
   ForwardedReply,
   ForwardedRequest,
@@ -37,6 +42,7 @@ interface FakeHost extends HostForwarder {
     readonly sent: string[]
   }[]
   closedSockets: number
+  backlog: number
 }
 
 function createFakeHost(): FakeHost {
@@ -45,6 +51,7 @@ function createFakeHost(): FakeHost {
     requests: [],
     dialled: [],
     closedSockets: 0,
+    backlog: 0,
     send: async (request) => {
       host.requests.push(request)
       return host.answer(request)
@@ -54,6 +61,7 @@ function createFakeHost(): FakeHost {
       host.dialled.push({ path, listener, sent })
       return {
         send: (text) => void sent.push(text),
+        backlog: () => host.backlog,
         close: () => {
           host.closedSockets += 1
         },
@@ -77,11 +85,17 @@ const LINK_SECRET = 'the-secret-of-this-page'
 let host: FakeHost
 let server: PageServer
 let later = 0
-const clock = { ...realClock, monotonic: () => realClock.monotonic() + later }
+let haste = 1
+const clock: Clock = {
+  ...realClock,
+  monotonic: () => realClock.monotonic() + later,
+  after: (ms, run) => realClock.after(ms / haste, run),
+}
 
 beforeEach(async () => {
   host = createFakeHost()
   later = 0
+  haste = 1
   const opened = await openPageServer({
     listener: testListener(),
     clock,
@@ -166,6 +180,19 @@ describe('a code', () => {
     const body = `{"code":"${'x'.repeat(PAGE_SESSION_BYTES_MAX)}"}`
     const reply = await ask('/session', { method: 'POST', headers: ['Content-Type: application/json'], body })
     expect(reply.status).toBe(413)
+  })
+})
+
+describe('a body that does not end', () => {
+  test.each(['/session', '/api/runs/run-1/retry'])('to %s is not waited for', async (path) => {
+    const cookie = await signIn()
+    haste = 1000
+    const client = createRawClient(server.port)
+    closeAfterTest(() => client.close())
+    const lines = [`Host: 127.0.0.1:${server.port}`, `Cookie: ${cookie}`, 'Content-Length: 20']
+    const reply = await client.ask(`POST ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n{"code"`)
+    expect(reply.status).toBe(408)
+    expect(host.requests).toEqual([])
   })
 })
 
@@ -416,6 +443,15 @@ describe('a socket', () => {
     for (let sent = 0; sent < 5; sent++) socket.sendText('x'.repeat(60_000))
     expect((await socket.closed).code).toBe(1008)
     expect(host.closedSockets).toBe(1)
+  })
+
+  test('that says more than the host takes is ended', async () => {
+    const { socket, dialled } = await openSocket('/ws')
+    dialled.listener.onOpen()
+    host.backlog = DASHBOARD_BACKLOG_BYTES_MAX + 1
+    socket.sendText('{}')
+    expect((await socket.closed).code).toBe(1013)
+    expect(dialled.sent).toEqual([])
   })
 
   test.each([
