@@ -66,7 +66,7 @@ function CardContent({ row, isChosen }: { readonly row: FleetRow; readonly isCho
       {slots !== undefined && (
         <div class="worker-slots">
           <Slots taken={activeRuns} count={slots} isOffline={worker.connection === 'offline'} />
-          <span class="quiet number">
+          <span class="quiet number nowrap">
             {formatCount(activeRuns)} of {formatCount(slots)} {slots === 1 ? 'slot' : 'slots'}
           </span>
         </div>
