@@ -6,6 +6,7 @@ import { PageHead } from '../../elements/page-head.tsx'
 import { Empty, Skeleton } from '../../elements/placeholder.tsx'
 import { showError } from '../../elements/toast.tsx'
 import { formatCount } from '../../text/amounts.ts'
+import { startRun } from '../shell/start-run.ts'
 import { totals } from '../state/current-totals.ts'
 import { host } from '../state/host.ts'
 import { config, isLoaded, runs, tracker } from '../state/records.ts'
@@ -41,9 +42,14 @@ export function Overview() {
           </>
         }
         acts={
-          <Button act={changePause} busyWord={isPaused ? 'Resuming' : 'Pausing'}>
-            {isPaused ? 'Resume dispatching' : 'Pause dispatching'}
-          </Button>
+          <>
+            <Button act={changePause} busyWord={isPaused ? 'Resuming' : 'Pausing'}>
+              {isPaused ? 'Resume dispatching' : 'Pause dispatching'}
+            </Button>
+            <Button kind="primary" act={startRun}>
+              Start run <kbd>N</kbd>
+            </Button>
+          </>
         }
       />
       {isLoaded.value ? <Content /> : <Skeleton rows={8} />}

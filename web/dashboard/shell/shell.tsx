@@ -17,6 +17,7 @@ import { openPalette } from './palette.tsx'
 import { PLACES } from './places.ts'
 import { SignedOut } from './signed-out.tsx'
 import { StaleBanner } from './stale-banner.tsx'
+import { startRun } from './start-run.ts'
 import { useTitle } from './title.ts'
 
 const PAGE = 'This page'
@@ -30,6 +31,7 @@ export function Shell() {
       keys,
       act: () => navigate(to),
     })),
+    { id: 'start run', title: 'Start a run from words', group: PAGE, keys: 'n', act: startRun },
     {
       id: 'palette',
       title: 'Search or act',

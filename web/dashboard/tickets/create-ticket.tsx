@@ -10,17 +10,23 @@ import { host } from '../state/host.ts'
 import { config } from '../state/records.ts'
 import { PRIORITY_NAMES } from './priority-names.ts'
 
-export function askForTicket(): Promise<void> {
-  return showDialog((close) => <CreateTicket close={close} />)
+/** @param isStarting whether a run is begun unless the person says otherwise */
+export function askForTicket(isStarting = false): Promise<void> {
+  return showDialog((close) => <CreateTicket isStarting={isStarting} close={close} />)
 }
 
-function CreateTicket({ close }: { readonly close: () => void }) {
+interface CreateTicketProps {
+  readonly isStarting: boolean
+  readonly close: () => void
+}
+
+function CreateTicket({ isStarting, close }: CreateTicketProps) {
   const title = useSignal('')
   const description = useSignal('')
   const repo = useSignal('')
   const priority = useSignal('0')
   const labels = useSignal('')
-  const isStarted = useSignal(false)
+  const isStarted = useSignal(isStarting)
 
   async function send(): Promise<void> {
     const named = labels.value
@@ -51,7 +57,7 @@ function CreateTicket({ close }: { readonly close: () => void }) {
 
   return (
     <FormDialog
-      title="Create a ticket"
+      title={isStarting ? 'Start a run from words' : 'Create a ticket'}
       act={isStarted.value ? 'Create and start' : 'Create ticket'}
       busyWord="Creating"
       unavailable={title.value.trim() === '' ? 'A ticket needs a title.' : undefined}

@@ -45,7 +45,7 @@ export function TicketsPage() {
       chosen.value = next
     }),
     ...rowActs(at === undefined ? undefined : shown.value[at]),
-    { id: 'create ticket', title: 'Create a ticket', group: 'Tickets', act: askForTicket },
+    { id: 'create ticket', title: 'Create a ticket', group: 'Tickets', act: () => askForTicket() },
     {
       id: 'filter tickets',
       title: 'Search the tickets',
@@ -60,7 +60,7 @@ export function TicketsPage() {
         title="Tickets"
         beside={isLoaded.value && <LastPoll />}
         acts={
-          <Button kind="primary" act={askForTicket}>
+          <Button kind="primary" act={() => askForTicket()}>
             Create ticket
           </Button>
         }

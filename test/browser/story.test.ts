@@ -1,0 +1,155 @@
+/**
+ * A day at the dashboard, in a real browser before a real host with real sandboxes and the scripted agent: start from
+ * words, follow the log, open the terminal and type, comment on a line and send it to the agent, merge, drain, and a
+ * host that is killed and started again without a reload of the page.
+ */
+import { expect, test } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import type { Run } from '../../protocol/run.ts'
+import { openPage, openWindow } from '../support/browser.ts'
+import { type CommandProcess, runCommand } from '../support/command-process.ts'
+import { GATE, LocalSystem } from '../support/local-system.ts'
+import { until } from '../support/until.ts'
+
+const TEST_MS_MAX = 300_000
+const SLOW = { timeout: 60_000 }
+
+interface Dashboard {
+  readonly command: CommandProcess
+  readonly page: Page
+  readonly origin: string
+}
+
+async function openDashboard(system: LocalSystem): Promise<Dashboard> {
+  const command = runCommand(['dashboard', '--no-open', '--port', '0', '--data-dir', system.dataDir])
+  await until('the link is printed', () => command.out().includes('\n'))
+  const link = command.out().trim()
+  const page = await openPage()
+  await page.goto(link)
+  await page.getByText('Live', { exact: true }).waitFor(SLOW)
+  return { command, page, origin: new URL(link).origin }
+}
+
+const script = (...lines: readonly string[]): string => ['```switchyard', ...lines, '```'].join('\n')
+
+test(
+  'a ticket made from words becomes a pull request that is reviewed, followed up and merged',
+  async () => {
+    const system = await LocalSystem.open()
+    await system.pairWorker()
+    const { page, origin } = await openDashboard(system)
+
+    // Start from words.
+    await page.keyboard.press('n')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Title').fill('Keep a greeting')
+    await dialog
+      .getByLabel('Description')
+      .fill(script(`run ${GATE}`, 'write greeting.txt', '  hello', 'commit Greet', 'say All done here.'))
+    await dialog.getByLabel('Repository').selectOption('plain')
+    await dialog
+      .getByRole('button', { name: /^Create|^Start/ })
+      .last()
+      .click()
+    await dialog.waitFor({ state: 'detached' })
+    const started = await findRun(system, 'Keep a greeting')
+
+    // Two windows agree, and the log is followed.
+    await page.goto(`${origin}/runs/${started.id}`)
+    const second = await openWindow(page)
+    await second.goto(origin)
+    await system.waitForGate(started)
+    await page.getByText('Running', { exact: false }).first().waitFor(SLOW)
+    await second.getByRole('link', { name: 'Keep a greeting' }).first().waitFor(SLOW)
+    system.openGates(started)
+    await page.getByText('All done here.').first().waitFor(SLOW)
+    await page.getByRole('button', { name: 'Retry…' }).waitFor(SLOW)
+    await second.getByText('Recently finished').waitFor(SLOW)
+
+    // The terminal: type, and see the answer.
+    await page.getByRole('button', { name: 'Open terminal' }).click()
+    const terminal = page.frameLocator('iframe')
+    await terminal.getByText('Connected.').waitFor(SLOW)
+    await terminal.locator('.xterm-helper-textarea').pressSequentially('say typed here')
+    await page.keyboard.press('Enter')
+    await terminal.locator('.xterm-accessibility').getByText('typed here').first().waitFor(SLOW)
+    await page.keyboard.press('Control+]')
+    await page.keyboard.press('d')
+    await page.locator('iframe').waitFor({ state: 'detached' })
+    await releaseByApi(system, started)
+
+    // A comment on a line goes to the agent.
+    const [pull] = system.pulls('plain')
+    await page.goto(`${origin}/pulls/plain/${pull?.number}`)
+    await page.getByText('hello', { exact: true }).first().waitFor(SLOW)
+    await page.getByRole('button', { name: 'Comment on line 1' }).first().click()
+    const box = page.locator('.comment-box textarea')
+    await box.fill('Say goodbye too.')
+    await page.reload()
+    await page.locator('.comment-box textarea').waitFor(SLOW)
+    expect(await page.locator('.comment-box textarea').inputValue()).toBe('Say goodbye too.')
+    await page.getByRole('button', { name: 'Send to agent' }).click()
+    await until('the follow-up has the words', async () => {
+      const run = await system.findRun(started.ticket.identifier)
+      return run?.instructions?.includes('Say goodbye too.') === true
+    })
+    await system.waitForEnd(started.ticket.identifier)
+
+    // Merge.
+    await page.goto(`${origin}/pulls/plain/${pull?.number}`)
+    await page.getByRole('button', { name: 'Merge…' }).click(SLOW)
+    await page.getByRole('dialog').getByRole('button', { name: 'Merge pull request' }).click()
+    await page.getByText('It is merged.').first().waitFor(SLOW)
+    expect(system.git('plain', 'show', 'main:greeting.txt')).toContain('hello')
+  },
+  TEST_MS_MAX,
+)
+
+test(
+  'a drained worker takes nothing, and a host that was killed is found again without a reload',
+  async () => {
+    const system = await LocalSystem.open()
+    await system.pairWorker()
+    const { page, origin } = await openDashboard(system)
+    await page.goto(`${origin}/fleet`)
+    await page
+      .getByRole('button', { name: /^Drain/ })
+      .first()
+      .click()
+    await page
+      .getByText(/Safe to stop|No new runs start/)
+      .first()
+      .waitFor(SLOW)
+
+    await page.goto(origin)
+    await page.evaluate('globalThis.sameDocument = true')
+    system.host.process.kill('SIGKILL')
+    await system.host.exit
+    await page.getByText('Reconnecting', { exact: true }).waitFor(SLOW)
+    await system.startHost()
+    await page.getByText('Live', { exact: true }).waitFor(SLOW)
+    expect(await page.evaluate('globalThis.sameDocument')).toBe(true)
+    system.writeTicket('LATE-1', ['say late'])
+    await page.getByText('All workers are draining').waitFor(SLOW)
+  },
+  TEST_MS_MAX,
+)
+
+async function findRun(system: LocalSystem, title: string): Promise<Run> {
+  let found: Run | undefined
+  await until(`a run of ${title}`, async () => {
+    const { body } = await system.host.request('/api/runs')
+    found = (body as Run[]).find(({ ticket }) => ticket.title === title)
+    return found !== undefined
+  })
+  if (found === undefined) throw new Error('no run')
+  return found
+}
+
+/** A view that was left releases the sandbox only after a while. */
+async function releaseByApi(system: LocalSystem, { id }: Run): Promise<void> {
+  await until('the sandbox is released', async () => {
+    const { status } = await system.host.request(`/api/runs/${id}/release`, { method: 'POST' })
+    return status === 200
+  })
+}
