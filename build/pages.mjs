@@ -54,7 +54,13 @@ export async function bundleDashboard() {
       .replace('PAGE-STYLES', nameOf('pages', 'css'))
       .replace('STYLESHEET', nameOf(styles, 'css'))
       .replace('SCRIPT', nameOf(entry, 'js'))
-  const page = documentOf('index.html', 'app', 'style')
+  const preloads = firstLoad(metafile)
+    .filter((name) => name.endsWith('.js'))
+    .map((name) => `<link rel="modulepreload" href="/${name}" />`)
+  const page = documentOf('index.html', 'app', 'style').replace(
+    '</head>',
+    `  ${preloads.join('\n    ')}\n  </head>`,
+  )
   const terminal = documentOf('terminal/terminal.html', 'terminal', 'terminal-style')
   const first = firstLoad(metafile)
   const worker = await bundle({

@@ -29,29 +29,28 @@ export function VirtualRows(props: VirtualRowsProps) {
   const { count, height, keyOf, row, label, class: className = '', shown } = props
   const scroller = useRef<HTMLDivElement>(null)
   const version = useSignal(0)
-  const virtualizer = useMemo(
-    () =>
-      new Virtualizer<HTMLDivElement, HTMLDivElement>({
-        count,
-        estimateSize: () => height,
-        getScrollElement: () => scroller.current,
-        getItemKey: keyOf,
-        overscan: OVERSCAN,
-        observeElementRect,
-        observeElementOffset,
-        scrollToFn: elementScroll,
-        onChange: () => {
-          version.value += 1
-        },
-      }),
-    [],
-  )
-  virtualizer.setOptions({
-    ...virtualizer.options,
-    count,
-    estimateSize: () => height,
-    getItemKey: keyOf,
-  })
+  // The library computes all places again for another function, so its functions stay and read what is current.
+  const current = useRef({ keyOf, height })
+  current.current = { keyOf, height }
+  const { virtualizer, estimateSize, getItemKey } = useMemo(() => {
+    const sizeOf = () => current.current.height
+    const keyAt = (index: number) => current.current.keyOf(index)
+    const made = new Virtualizer<HTMLDivElement, HTMLDivElement>({
+      count,
+      estimateSize: sizeOf,
+      getScrollElement: () => scroller.current,
+      getItemKey: keyAt,
+      overscan: OVERSCAN,
+      observeElementRect,
+      observeElementOffset,
+      scrollToFn: elementScroll,
+      onChange: () => {
+        version.value += 1
+      },
+    })
+    return { virtualizer: made, estimateSize: sizeOf, getItemKey: keyAt }
+  }, [])
+  virtualizer.setOptions({ ...virtualizer.options, count, estimateSize, getItemKey })
   useEffect(() => virtualizer._didMount(), [])
   useLayoutEffect(() => virtualizer._willUpdate())
   useEffect(() => virtualizer.measure(), [height])
