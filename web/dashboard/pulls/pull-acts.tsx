@@ -90,7 +90,12 @@ async function close({ pull, reload }: OpenPull): Promise<void> {
     act: 'Close pull request',
   })
   if (!isAgreed) return
-  await host.closePull({ repo: pull.repo, number: pull.number })
+  try {
+    await host.closePull({ repo: pull.repo, number: pull.number })
+    showOutcome(`#${pull.number} is closed.`)
+  } catch (error) {
+    showError(error)
+  }
   reload()
 }
 
