@@ -68,7 +68,7 @@ export function PullsPage() {
       />
       <Filters pulls={data?.pulls ?? []} />
       {data !== undefined && <Unreadable errors={data.errors} />}
-      {data === undefined && error !== undefined && <Failure error={error} retry={reload} />}
+      {error !== undefined && <Failure error={error} retry={reload} />}
       {data === undefined && error === undefined && <Skeleton rows={8} />}
       {data !== undefined && shown.length === 0 && <NoPulls hasAny={data.pulls.length > 0} />}
       {shown.length > 0 && <PullTable pulls={shown} chosen={pull} />}
