@@ -27,6 +27,9 @@ describe('checks', () => {
   test('are counted without those that were skipped', () => {
     expect(checksSummary(checks)).toBe('2 of 4 checks passed, 1 failed, 1 running')
     expect(checksSummary([])).toBe('No checks')
+    expect(checksSummary(checks.filter(({ conclusion }) => conclusion === 'skipped'))).toBe(
+      'All checks were skipped',
+    )
   })
 
   test('that failed come first', () => {

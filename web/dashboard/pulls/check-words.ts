@@ -21,6 +21,7 @@ export function checksSummary(checks: readonly PullCheck[]): string {
   if (checks.length === 0) return 'No checks'
   const count = (outcome: CheckOutcome) => checks.filter((check) => outcomeOfCheck(check) === outcome).length
   const counted = checks.length - count('skipped')
+  if (counted === 0) return 'All checks were skipped'
   const rest = (['failed', 'running'] as const).flatMap((outcome) =>
     count(outcome) === 0 ? [] : [`${count(outcome)} ${outcome}`],
   )
