@@ -95,7 +95,7 @@ function LoadedPull(open: OpenPull) {
       <p class="quiet pull-facts">
         {pull.author} wants{' '}
         <code title={pull.headBranch}>{shortenMiddle(pull.headBranch, BRANCH_CHARS_MAX)}</code> in{' '}
-        <code>{pull.baseBranch}</code> since <Age since={pull.createdAt} />.{' '}
+        <code>{pull.baseBranch}</code>, opened <Age since={pull.createdAt} /> ago.{' '}
         {run !== undefined && (
           <>
             By <a href={runAddress(run.id)}>{run.ticket.identifier}</a>.{' '}
