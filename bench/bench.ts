@@ -29,6 +29,7 @@ import { modelProxy } from './entries/model-proxy.ts'
 import { helper } from './entries/oauth-helper.ts'
 import { outbox } from './entries/outbox.ts'
 import { overhead } from './entries/overhead.ts'
+import { page } from './entries/page.ts'
 import { pulls } from './entries/pulls.ts'
 import { restart } from './entries/restart.ts'
 import { sandbox } from './entries/sandbox.ts'
@@ -56,6 +57,7 @@ const entries: readonly Entry[] = [
   restart,
   growth,
   sandbox,
+  page,
   outbox,
   overhead,
   logLines,

@@ -1,7 +1,7 @@
 /** The panel beside the log of a run: pull request, cost, placement, artifacts, memories, instructions. */
 import type { Run } from '../../../protocol/run.ts'
 import { Glyph, glyphWord } from '../../elements/glyph.tsx'
-import { formatMoney, formatShare, formatTokens } from '../../text/amounts.ts'
+import { countOf, formatMoney, formatShare, formatTokens } from '../../text/amounts.ts'
 import { pullAddress } from '../addresses.ts'
 import { GateList } from '../gates/gate-list.tsx'
 import { host } from '../state/host.ts'
@@ -43,7 +43,7 @@ function WaitingFor({ run }: { readonly run: Run }) {
         {data !== undefined && <GateList gates={data.gates.filter(({ status }) => status !== 'pass')} />}
       </PanelPart>
       {candidates.length > 0 && (
-        <PanelPart title="Placement" count={`${candidates.length} workers`}>
+        <PanelPart title="Placement" count={countOf(candidates.length, 'worker')}>
           <table class="panel-table">
             <tbody>
               {candidates.map(({ id, name, free, reason }) => (

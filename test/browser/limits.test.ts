@@ -1,0 +1,85 @@
+/** The dashboard at its limits: thousands of records, no mouse, no listener. */
+import { expect, test } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { openPage } from '../support/browser.ts'
+import { openSampleHost, type SampleHost } from '../support/sample-host.ts'
+import { until } from '../support/until.ts'
+
+const SLOW = { timeout: 60_000 }
+const TEST_MS_MAX = 200_000
+
+async function signIn(page: Page, host: SampleHost): Promise<void> {
+  await page.goto(host.page.createLink())
+  await page.getByText('Live', { exact: true }).waitFor(SLOW)
+}
+
+test(
+  '2,000 runs and 10,000 tickets are listed, and only the rows in view are in the document',
+  async () => {
+    const host = await openSampleHost({ finishedRuns: 2_000, tickets: 10_000 })
+    const page = await openPage()
+    await signIn(page, host)
+    await page.goto(`${host.origin}/runs`)
+    const total = host.hostApi.runsById.size
+    await page.getByRole('table', { name: `${total.toLocaleString('en-US')} runs` }).waitFor(SLOW)
+    await page.getByRole('searchbox', { name: 'Search the runs' }).fill('ENG-11999')
+    await page.getByRole('link', { name: 'Describe worker pairing' }).first().waitFor(SLOW)
+    await page.goto(`${host.origin}/tickets`)
+    await page.getByRole('table', { name: /^10,000 tickets/ }).waitFor(SLOW)
+    expect(await page.getByRole('row').count()).toBeLessThan(120)
+  },
+  TEST_MS_MAX,
+)
+
+test(
+  'a run is found, marked, opened and left by keys alone',
+  async () => {
+    const host = await openSampleHost()
+    const page = await openPage()
+    await signIn(page, host)
+    for (const key of ['g', 'r']) await page.keyboard.press(key)
+    await page.getByRole('heading', { name: 'Runs' }).waitFor(SLOW)
+    await page.getByText('ENG-404').first().waitFor(SLOW)
+    await page.keyboard.press('j')
+    await page.keyboard.press('x')
+    await page.getByText('1 run marked').waitFor(SLOW)
+    await page.keyboard.press('Shift+J')
+    await page.getByText('2 runs marked').waitFor(SLOW)
+    await page.keyboard.press('Enter')
+    await page.getByRole('log').waitFor(SLOW)
+    expect(await page.evaluate('document.activeElement?.tagName')).toBe('H1')
+    await page.keyboard.press('Escape')
+    await page.getByRole('heading', { name: 'Runs' }).waitFor(SLOW)
+    await page.keyboard.press('?')
+    await page.getByRole('dialog').getByText('Next run').waitFor(SLOW)
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('Control+K')
+    await page.getByRole('combobox', { name: 'Search or act' }).pressSequentially('cost')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Costs' }).waitFor(SLOW)
+  },
+  TEST_MS_MAX,
+)
+
+test(
+  'the page opens without its listener, and says so',
+  async () => {
+    const host = await openSampleHost()
+    const page = await openPage()
+    await signIn(page, host)
+    await until('the page is kept', async () =>
+      page.evaluate<boolean>(
+        "navigator.serviceWorker.ready.then(() => caches.keys()).then((names) => names.some((name) => name.startsWith('switchyard')))",
+      ),
+    )
+    await page.reload()
+    await page.getByText('Live', { exact: true }).waitFor(SLOW)
+    expect(
+      await page.evaluate<boolean>("caches.match('/api/health').then((kept) => kept === undefined)"),
+    ).toBe(true)
+    await host.page.close('the test closes it')
+    await page.reload()
+    await page.getByText('Reconnecting', { exact: true }).waitFor(SLOW)
+  },
+  TEST_MS_MAX,
+)
