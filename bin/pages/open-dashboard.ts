@@ -41,7 +41,7 @@ export async function openDashboard(options: OpenDashboardOptions): Promise<Resu
   if (!opened.ok) return opened
   const page = opened.value
   await writePageRecord(dataDir, page.port, linkSecret).catch((error: unknown) =>
-    log.warn({}, `switchyard dashboard cannot ask this page for new links: ${reasonOf(error)}`),
+    log.warn({}, `no command can ask this page for new links: ${reasonOf(error)}`),
   )
   return yes({
     ...page,

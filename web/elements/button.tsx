@@ -3,12 +3,13 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
+import { showError } from './toasts.ts'
 
 export type ButtonKind = 'plain' | 'primary' | 'plain-quiet' | 'destructive' | 'link'
 
 export interface ButtonProps {
   readonly kind?: ButtonKind
-  /** The button is busy, and cannot be pressed again, until a returned promise has settled. */
+  /** The button is busy, and cannot be pressed again, until a returned promise has settled; a rejection is shown. */
   readonly act: () => void | Promise<void>
   /** Why the act is not available now; it is read out and shown as the tooltip. */
   readonly unavailable?: string | undefined
@@ -34,6 +35,8 @@ export function Button(props: ButtonProps) {
     isBusy.value = true
     try {
       await act()
+    } catch (error) {
+      showError(error)
     } finally {
       isBusy.value = false
     }

@@ -1,6 +1,6 @@
 /** Keys of the page: single letters, letters in a row, and combinations. Single letters act only outside of fields. */
 import { type Act, offeredActs } from './acts.ts'
-import { showError } from './toast.tsx'
+import { showError } from './toasts.ts'
 
 const ROW_MS_MAX = 1_000
 const FIELDS = 'input, textarea, select, [contenteditable]'

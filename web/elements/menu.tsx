@@ -1,7 +1,7 @@
 /** A button with three dots that opens a list of acts. The list stands above everything and closes by itself. */
 import { useId, useRef } from 'preact/hooks'
 import { Icon } from './icon.tsx'
-import { showError } from './toast.tsx'
+import { showError } from './toasts.ts'
 
 export interface MenuEntry {
   readonly text: string

@@ -1,7 +1,7 @@
 /** A line that people copy to another place: whole, with a button that copies and says so. */
 import { useSignal } from '@preact/signals'
 import { Button } from './button.tsx'
-import { showError } from './toast.tsx'
+import { showError } from './toasts.ts'
 
 const SHOWN_MS = 2_000
 

@@ -1,7 +1,7 @@
 /** The part of the demand that the fleet can cure: free slots, machines, agents. It says too that dispatching is paused. */
 import { Button } from '../../elements/button.tsx'
 import { Reason } from '../../elements/reason.tsx'
-import { showError } from '../../elements/toast.tsx'
+import { showError } from '../../elements/toasts.ts'
 import { countOf } from '../../text/amounts.ts'
 import { queueGroups } from '../overview/queue-groups.ts'
 import { host } from '../state/host.ts'

@@ -7,7 +7,7 @@ import { Glyph, glyphWord } from '../../elements/glyph.tsx'
 import { Age } from '../../elements/moments.tsx'
 import { PageHead, Section } from '../../elements/page-head.tsx'
 import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
-import { showOutcome } from '../../elements/toast.tsx'
+import { showOutcome } from '../../elements/toasts.ts'
 import { countOf } from '../../text/amounts.ts'
 import { shortenMiddle } from '../../text/shorten.ts'
 import { runAddress } from '../addresses.ts'
@@ -44,7 +44,13 @@ export function PullPage({ params: { repo = '', number: text = '' } }: PageProps
   const { data, error, reload } = useRequest(`${repo} ${number} ${run?.prState} ${run?.status}`, (signal) =>
     host.readPull({ repo, number }, { signal }),
   )
-  if (data !== undefined) return <LoadedPull pull={data} run={run} reload={reload} />
+  if (data !== undefined)
+    return (
+      <>
+        {error !== undefined && <Failure error={error} retry={reload} />}
+        <LoadedPull pull={data} run={run} reload={reload} />
+      </>
+    )
   if (error === undefined) return <Skeleton rows={10} />
   if (error instanceof HostRefusal && error.status === NOT_FOUND)
     return (

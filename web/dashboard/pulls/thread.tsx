@@ -1,10 +1,11 @@
 /** A thread of comments on lines: what people say, an answer, and whether it is resolved. */
 import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import type { PullComment, PullThread } from '../../../protocol/pulls.ts'
 import { Button } from '../../elements/button.tsx'
 import { TextField } from '../../elements/field.tsx'
 import { Age } from '../../elements/moments.tsx'
-import { showError } from '../../elements/toast.tsx'
+import { showError } from '../../elements/toasts.ts'
 import { Markdown } from '../markdown/markdown.tsx'
 import { host } from '../state/host.ts'
 import type { OpenPull } from './pull-page.tsx'
@@ -19,6 +20,9 @@ export interface ThreadProps {
 export function Thread({ open: { pull, reload }, thread, isOutdated }: ThreadProps) {
   const { id, resolved, comments, path, line } = thread
   const isFolded = useSignal(resolved)
+  useEffect(() => {
+    isFolded.value = resolved
+  }, [resolved])
   const answer = useSignal<string | undefined>(undefined)
   const name = { repo: pull.repo, number: pull.number }
   const [first] = comments

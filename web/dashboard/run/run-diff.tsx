@@ -2,7 +2,7 @@
 import { useMemo } from 'preact/hooks'
 import type { Run } from '../../../protocol/run.ts'
 import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
-import { showOutcome } from '../../elements/toast.tsx'
+import { showOutcome } from '../../elements/toasts.ts'
 import { pullAddress, runAddress } from '../addresses.ts'
 import { Diff } from '../diff/diff.tsx'
 import { DiffState } from '../diff/diff-state.ts'

@@ -2,7 +2,7 @@
 import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { askBefore } from '../../elements/dialog.tsx'
-import { showError, showOutcome } from '../../elements/toast.tsx'
+import { showError, showOutcome } from '../../elements/toasts.ts'
 import { countOf } from '../../text/amounts.ts'
 import { host } from '../state/host.ts'
 import { runs } from '../state/records.ts'

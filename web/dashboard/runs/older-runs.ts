@@ -1,7 +1,7 @@
 /** Reads runs that the dashboard socket did not bring, page by page, while somebody wants to see them. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { showError } from '../../elements/toast.tsx'
+import { showError } from '../../elements/toasts.ts'
 import { host } from '../state/host.ts'
 import { live } from '../state/live.ts'
 import { addRuns } from '../state/records.ts'

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { Section } from '../../elements/page-head.tsx'
 import { Segments } from '../../elements/segments.tsx'
-import { showError } from '../../elements/toast.tsx'
+import { showError } from '../../elements/toasts.ts'
 import { allowNotifications } from '../shell/app.ts'
 import { changePreferences, preferences } from '../state/preferences.ts'
 

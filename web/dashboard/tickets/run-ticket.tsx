@@ -1,6 +1,6 @@
 /** Starts a run of a ticket, with instructions and another agent where a person gives them. */
 import type { Ticket } from '../../../protocol/run.ts'
-import { showOutcome } from '../../elements/toast.tsx'
+import { showOutcome } from '../../elements/toasts.ts'
 import { runAddress } from '../addresses.ts'
 import { askRunOptions } from '../runs/run-options.tsx'
 import { host } from '../state/host.ts'

@@ -1,6 +1,6 @@
 /** The keys of the log. */
 import { useActs } from '../../../elements/acts.ts'
-import { showOutcome } from '../../../elements/toast.tsx'
+import { showOutcome } from '../../../elements/toasts.ts'
 import { toggleWrapping } from './log-bar.tsx'
 import type { LogView } from './log-view.ts'
 
