@@ -10,6 +10,7 @@ import { WAKE_TURN_MS } from '../../protocol/limits.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
 interface WakeTurn {
+  readonly since: number
   readonly until: number
   /** So many runs the worker takes when it comes. */
   readonly slots: number
@@ -29,21 +30,27 @@ export class WakeTurns {
   /** Returns for how many of the wanted runs other workers wake; this worker gets a turn when some are left. */
   promisedToOthers(worker: EnrolledWorker, wanted: number): number {
     const { id, online, state, context } = worker
-    if (online || wanted === 0) this.#turns.delete(id)
+    if (wanted === 0 || this.#hasCome(worker)) this.#turns.delete(id)
     if (online || wanted === 0 || state !== 'active' || this.#turns.has(id)) return 0
     const now = this.#clock.monotonic()
     const promised = this.#countPromised(now)
     if (promised >= wanted) return wanted
     const { once = false, maxConcurrency = 1 } = context.capabilities ?? {}
-    this.#turns.set(id, { until: now + WAKE_TURN_MS, slots: once ? 1 : maxConcurrency })
+    this.#turns.set(id, { since: now, until: now + WAKE_TURN_MS, slots: once ? 1 : maxConcurrency })
     return promised
+  }
+
+  /** Whether the worker has connected since its turn began; it may be away again, and nobody asked meanwhile. */
+  #hasCome({ id, online, lastFrameAt }: EnrolledWorker): boolean {
+    const turn = this.#turns.get(id)
+    return online || (turn !== undefined && lastFrameAt > turn.since)
   }
 
   #countPromised(now: number): number {
     let promised = 0
     for (const [id, { until, slots }] of this.#turns) {
       const worker = this.#workers.get(id)
-      if (worker === undefined || worker.online) this.#turns.delete(id)
+      if (worker === undefined || this.#hasCome(worker)) this.#turns.delete(id)
       else if (until > now) promised += slots
     }
     return promised
