@@ -598,3 +598,15 @@ export const PAGE_REQUESTS_MAX = 256
 export const PAGE_SESSION_BYTES_MAX = 1024
 /** The bytes that a browser may send before its socket has reached the host. */
 export const PAGE_SOCKET_EARLY_BYTES_MAX = 256 * 1024
+
+// ---- inspection ------------------------------------------------------------------------------------------------
+
+export const INSPECT_PORT = 4403
+/** Any text of an inspection frame: ids, names of states, events and fields. */
+export const INSPECT_TEXT_CHARS_MAX = 256
+export const INSPECT_ACTOR_FRAME_MAX = 2_000
+export const INSPECT_RECORD_FRAME_MAX = 500
+/** The records that are remembered for each actor while somebody watches. */
+export const INSPECT_RECENT_MAX = 200
+export const INSPECT_FOLLOWED_MAX = 64
+export const INSPECT_VIEWERS_MAX = 16
