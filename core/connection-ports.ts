@@ -3,6 +3,7 @@
  * host. Listeners implement the first and call the second.
  */
 import type { AttachOutput } from '../protocol/dashboard.ts'
+import type { InspectFrame, InspectRequest } from '../protocol/inspection.ts'
 
 /** The socket of one terminal view. After it is closed every call does nothing. */
 export interface ViewSender {
@@ -42,4 +43,19 @@ export interface WorkerReceiver {
   onClosed(): void
   /** Smaller before the worker is registered. */
   frameBytesMax(): number
+}
+
+/** The socket of one person who inspects actors. After it is closed every call does nothing. */
+export interface InspectionReceiver {
+  send(frame: InspectFrame): void
+  /** The bytes that wait to be sent. */
+  backlog(): number
+}
+
+/** Receives the reports of that person's socket. */
+export interface InspectionSession {
+  follow(request: InspectRequest): void
+  /** The socket has room again. */
+  onDrained(): void
+  close(): void
 }

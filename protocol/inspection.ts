@@ -33,8 +33,8 @@ export const InspectedActor = record('InspectedActor', {
   key: Short,
   /** The path of the active state, its parts joined by dots. */
   state: Short,
-  /** When the actor entered this state; for a restored actor, when it was restored. */
-  since: At,
+  /** When the actor entered this state; absent when that was before anybody watched. */
+  since: Type.Optional(At),
   /** The ids of what the actor belongs to. */
   run: Type.Optional(Short),
   ticket: Type.Optional(Short),
@@ -144,8 +144,10 @@ export type InspectFrame = Static<typeof InspectFrame>
 export const InspectRequest = record('InspectRequest', {
   type: Type.Literal('inspect-follow'),
   actors: boundedList(ActorId, INSPECT_FOLLOWED_MAX),
-  /** The records of every actor; details are sent only for the listed ones. */
+  /** The records of every actor. Details are sent only for the listed ones, unless `details` asks for all. */
   all: Type.Optional(Type.Boolean()),
+  /** With `all`: the details of every actor too, without earlier records, as a story needs them. */
+  details: Type.Optional(Type.Boolean()),
 })
 export type InspectRequest = Static<typeof InspectRequest>
 

@@ -610,3 +610,15 @@ export const INSPECT_RECORD_FRAME_MAX = 500
 export const INSPECT_RECENT_MAX = 200
 export const INSPECT_FOLLOWED_MAX = 64
 export const INSPECT_VIEWERS_MAX = 16
+/** The fields of one event, effect or context that are shown. */
+export const INSPECT_FIELDS_MAX = 64
+/** The records that are remembered for all actors together. */
+export const INSPECT_REMEMBERED_MAX = 100_000
+/** How long changes of actors are collected before they are sent. */
+export const INSPECT_COLLECT_MS = 100
+/** The bytes that may wait for a viewer; records above it are left out and counted. */
+export const INSPECT_BACKLOG_BYTES_MAX = 4 * 1024 * 1024
+/** The frame with which a viewer says whom it follows. */
+export const INSPECT_REQUEST_BYTES_MAX = 64 * 1024
+/** The records that wait for the next frame to one viewer. */
+export const INSPECT_QUEUED_MAX = 10_000

@@ -22,6 +22,7 @@ import { Mailbox, type MailboxItem } from './mailbox.ts'
 import { ActorRegistry } from './registry.ts'
 import type { SnapshotCodec } from './snapshot-codec.ts'
 import { Supervisor } from './supervisor.ts'
+import type { OutsideCause, SystemObserver } from './system-observer.ts'
 import type { ActorAddress, Effect } from './transition-output.ts'
 
 export interface ActorSystemPorts {
@@ -86,6 +87,7 @@ export class ActorSystem {
   /** `kind key` of snapshots on disk without an actor: unreadable, or given up. No actor may be spawned over them. */
   readonly #damagedKeys = new Set<string>()
   #failedSpawn: LiveActor | undefined
+  #observer: SystemObserver | undefined
 
   constructor(ports: ActorSystemPorts) {
     this.#ports = ports
@@ -94,7 +96,7 @@ export class ActorSystem {
       clock: ports.clock,
       database: ports.database,
       log: ports.log,
-      runEffect: ports.runEffect,
+      runEffect: (effect) => this.#runRecorded(effect),
       participants: ports.participants ?? [],
       beforeCommit: () => this.#runBeforeCommit(),
       onCommitStarted: () => this.#transitionCounter.report(ports.meters),
@@ -119,7 +121,7 @@ export class ActorSystem {
       return no('conflict', `there is a ${kind} ${key} already`)
     if (this.#damagedKeys.has(`${kind} ${key}`)) return no('failed', `the stored ${kind} ${key} is damaged`)
     this.#failedSpawn = undefined
-    this.#mailbox.enqueue({ is: 'spawn', to: { kind, key }, input })
+    this.#enqueue({ is: 'spawn', to: { kind, key }, input })
     return this.#failedSpawn === undefined
       ? yes({ kind, key })
       : no('failed', `the ${kind} ${key} could not be started`)
@@ -129,7 +131,7 @@ export class ActorSystem {
   send(kind: string, key: string, event: EventObject): boolean {
     const actor = this.#registry.get(kind, key)
     if (actor === undefined) return false
-    this.#mailbox.enqueue({ is: 'direct', actor, event })
+    this.#enqueue({ is: 'direct', actor, event })
     return true
   }
 
@@ -151,10 +153,17 @@ export class ActorSystem {
         }
       }
     }
-    for (const actor of restored) this.#publishChange(actor, undefined, false, true)
+    this.#observed({ is: 'restore', name: '' }, () => this.#announce(restored))
+    return yes({ restored: restored.length, damaged })
+  }
+
+  #announce(restored: readonly LiveActor[]): void {
+    for (const actor of restored) {
+      this.#observer?.onCreated(actor, true)
+      this.#publishChange(actor, undefined, false, true)
+    }
     for (const actor of restored)
       this.#deliverOutputs(actor.kind.impliedOutputs?.(actor.key, actor.lastGood) ?? [])
-    return yes({ restored: restored.length, damaged })
   }
 
   #restoreActor(kind: ActorKind, codec: SnapshotCodec, key: string, record: ActorSnapshot): RestoreResult {
@@ -189,6 +198,25 @@ export class ActorSystem {
     return actor !== undefined && actor.recovery === undefined
   }
 
+  /** Every live actor. Only for people who inspect them: nothing on a hot path may walk over all actors. */
+  liveActors(): Iterable<LiveActor> {
+    return this.#registry.all()
+  }
+
+  liveActor(kind: string, key: string): LiveActor | undefined {
+    return this.#registry.get(kind, key)
+  }
+
+  /** Sets the one observer, or takes it away. */
+  observe(observer: SystemObserver | undefined): void {
+    this.#observer = observer
+  }
+
+  /** Runs `act`. An observer sees the events that it sends as caused from outside. */
+  attribute<T>(is: OutsideCause['is'], name: string, act: () => T): T {
+    return this.#observer === undefined ? act() : this.#observed({ is, name }, act)
+  }
+
   keys(kind: string): Iterable<string> {
     return this.#registry.keys(kind)
   }
@@ -200,6 +228,7 @@ export class ActorSystem {
 
   /** Runs an effect once everything that has happened so far is on disk. */
   runAfterCommit(effect: Effect): void {
+    this.#observer?.onRecorded(effect)
     this.#commitLoop.addEffect(effect)
     this.#commitLoop.requestCommit()
   }
@@ -254,7 +283,33 @@ export class ActorSystem {
 
   // ---- delivery ------------------------------------------------------------------------------------------------
 
+  #enqueue(item: MailboxItem): void {
+    this.#observer?.onRecorded(item)
+    this.#mailbox.enqueue(item)
+  }
+
+  #observed<T>(cause: object | OutsideCause, act: () => T): T {
+    const observer = this.#observer
+    if (observer === undefined) return act()
+    observer.begin(cause)
+    try {
+      return act()
+    } finally {
+      observer.end()
+    }
+  }
+
+  #runRecorded(effect: Effect): void {
+    if (this.#observer === undefined) this.#ports.runEffect(effect)
+    else this.#observed(effect, () => this.#ports.runEffect(effect))
+  }
+
   #deliver(item: MailboxItem): void {
+    if (this.#observer === undefined) this.#deliverNow(item)
+    else this.#observed(item, () => this.#deliverNow(item))
+  }
+
+  #deliverNow(item: MailboxItem): void {
     if (item.is === 'direct') {
       this.#handle(item.actor, item.event)
       return
@@ -293,6 +348,7 @@ export class ActorSystem {
     }
     this.#registry.add(actor)
     this.#commitLoop.markDirty(actor)
+    this.#observer?.onCreated(actor, false)
     this.#takeOutput(actor, undefined)
   }
 
@@ -305,6 +361,7 @@ export class ActorSystem {
     const after = actor.xstateActor.getSnapshot() as AnyMachineSnapshot
     if (after.status === 'error') {
       this.#discardOutput()
+      this.#observer?.onCrashed(actor, event)
       this.#supervisor.onCrash(actor, event, after.error)
       return
     }
@@ -312,6 +369,7 @@ export class ActorSystem {
     const before = actor.lastGood
     if (after.value !== before.value || after.context !== before.context) this.#commitLoop.markDirty(actor)
     actor.lastGood = after
+    this.#observer?.onTransition(actor, event, before)
     this.#clearDeadline(actor, event)
     this.#takeOutput(actor, before)
   }
@@ -319,9 +377,13 @@ export class ActorSystem {
   /** Carries out what the transition recorded: effects, messages, deadlines, the end. */
   #takeOutput(actor: LiveActor, before: AnyMachineSnapshot | undefined): void {
     const { effects, messages, deadlines, ended } = this.#factory.output
+    if (this.#observer !== undefined) {
+      for (const effect of effects) this.#observer.onEffect(actor, effect)
+      for (const change of deadlines) this.#observer.onDeadline(actor, change)
+    }
     if (actor.kind.diskless) this.#runAtEndOfTick(actor.kind, [...effects])
     else for (const effect of effects) this.#commitLoop.addEffect(effect)
-    for (const item of messages) this.#mailbox.enqueue(item)
+    for (const item of messages) this.#enqueue(item)
     for (const change of deadlines) {
       if (change.is === 'set') this.#setDeadline(actor, change.name, change.at)
       else this.#cancelDeadline(actor, change.name)
@@ -379,7 +441,7 @@ export class ActorSystem {
 
   #runEffect(kind: ActorKind, effect: Effect): void {
     try {
-      this.#ports.runEffect(effect)
+      this.#runRecorded(effect)
     } catch (error) {
       // As after a commit: one failed effect, such as a write to a closed connection, must not stop the others.
       this.#ports.log.error({ err: error, effect: effect.type }, BUG_MESSAGES.effectFailed)
@@ -402,12 +464,15 @@ export class ActorSystem {
     actor.recovery = undefined
     this.#deadlines.cancelAll(actor)
     this.#registry.remove(actor)
+    this.#observer?.onEnded(actor)
   }
 
   #deliverOutputs(outputs: readonly ImpliedOutput[]): void {
     for (const output of outputs) {
-      if (output.is === 'effect') this.#commitLoop.addEffect(output.effect)
-      else this.#mailbox.enqueue({ is: 'event', to: output.to, event: output.event })
+      if (output.is === 'effect') {
+        this.#observer?.onRecorded(output.effect)
+        this.#commitLoop.addEffect(output.effect)
+      } else this.#enqueue({ is: 'event', to: output.to, event: output.event })
     }
     this.#commitLoop.requestCommit()
   }
@@ -427,7 +492,8 @@ export class ActorSystem {
   #onDeadline(actor: LiveActor, name: string, due: number): void {
     if (this.#stopped || actor.removed) return
     const event: DeadlineEvent = { type: `deadline.${name}`, name, due, at: this.#ports.clock.now() }
-    this.#mailbox.enqueue({ is: 'direct', actor, event })
+    if (this.#observer === undefined) this.#enqueue({ is: 'direct', actor, event })
+    else this.#observed({ is: 'deadline', name }, () => this.#enqueue({ is: 'direct', actor, event }))
   }
 
   /**
@@ -447,8 +513,9 @@ export class ActorSystem {
   #onRecovered(actor: LiveActor, heldEvents: readonly EventObject[]): void {
     if (this.#stopped || actor.removed) return
     this.#factory.restart(actor)
+    this.#observer?.onRestarted(actor)
     // Deliver the same event objects: the supervisor recognises a second crash on an event by identity.
-    for (const event of heldEvents) this.#mailbox.enqueue({ is: 'direct', actor, event })
+    for (const event of heldEvents) this.#enqueue({ is: 'direct', actor, event })
   }
 
   #onGivenUp(actor: LiveActor, reason: string): void {

@@ -18,6 +18,7 @@ import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import type { LeaseSettlements } from '../leases/lease-settlements.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import { Counter } from '../runtime/counter.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
@@ -33,6 +34,7 @@ import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 export interface WorkerFrameRouterPorts {
   /** The current wall clock time as an ISO 8601 timestamp. */
   readonly instant: () => string
+  readonly system: Pick<ActorSystem, 'attribute'>
   readonly log: Log
   readonly workers: WorkerRegistry
   readonly frameReceiver: FrameReceiver
@@ -86,7 +88,10 @@ export class WorkerFrameRouter {
       return
     }
     connection.lastFrameAt = this.#ports.timers.now()
-    if (connection.workerId === undefined) this.#ports.registration.onFirstFrame(connection, text)
+    if (connection.workerId === undefined)
+      this.#ports.system.attribute('frame', 'register', () =>
+        this.#ports.registration.onFirstFrame(connection, text),
+      )
     else this.#receiveRegistered(connection, connection.workerId, text)
   }
 
@@ -120,7 +125,10 @@ export class WorkerFrameRouter {
       return
     }
     this.#frameCounts.add(read.value.type)
-    this.#dispatch(connection, worker, read.value, text.length)
+    const frame = read.value
+    this.#ports.system.attribute('frame', frame.type, () =>
+      this.#dispatch(connection, worker, frame, text.length),
+    )
   }
 
   #dispatch(connection: WorkerConnection, worker: EnrolledWorker, frame: WorkerFrame, bytes: number): void {
