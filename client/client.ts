@@ -43,7 +43,7 @@ export type Client = { readonly [N in RequestName]: Call<N> }
 
 const DOWNLOADS: readonly RequestName[] = ['readArtifact']
 const TEXTS: readonly RequestName[] = ['readMetrics', 'trackerCallback']
-const SOCKETS: readonly RouteName[] = ['dashboardSocket', 'attachSocket', 'workerSocket']
+const SOCKETS: readonly RouteName[] = ['dashboardSocket', 'attachSocket', 'inspectSocket', 'workerSocket']
 
 export function createClient(connection: ClientConnection): Client {
   const names = Object.keys(REQUEST_LINES) as RouteName[]

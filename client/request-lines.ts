@@ -16,6 +16,7 @@ export const REQUEST_LINES = {
   pauseDispatch: 'POST /api/pause',
   resumeDispatch: 'POST /api/resume',
   dashboardSocket: 'GET /ws',
+  inspectSocket: 'GET /ws/inspect',
   readOpenApi: 'GET /api/openapi.json',
   readMetrics: 'GET /metrics',
   listTickets: 'GET /api/tickets',

@@ -32,6 +32,7 @@ import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from './d
 import { FleetDemandResponse } from './demand.ts'
 import { ExplainResponse, Placement } from './explain.ts'
 import { HostFrame, WorkerFrame } from './frames.ts'
+import { InspectFrame, InspectRequest } from './inspection.ts'
 import { JoinKeyRequest, JoinKeyResponse, JoinKeysResponse } from './join-key.ts'
 import {
   CONFIRMED_KEYS_MAX,
@@ -272,6 +273,17 @@ export const routes = {
     response: 'frames',
     errorStatuses: [],
     summary: 'Everything at once in a hello frame, then every change as it happens.',
+  },
+  inspectSocket: {
+    ...service,
+    method: 'GET',
+    path: '/ws/inspect',
+    query: SocketQuery,
+    socket: true,
+    frames: { from: InspectRequest, to: InspectFrame },
+    response: 'frames',
+    errorStatuses: [],
+    summary: 'The live actors of this host with their states, and what happens to those that are followed.',
   },
   readOpenApi: {
     ...service,

@@ -27,6 +27,7 @@ import { serviceHandlers } from './routes/service.ts'
 import { workerHandlers } from './routes/workers.ts'
 import { serveAttach } from './sockets/attach.ts'
 import { serveDashboard } from './sockets/dashboard.ts'
+import { serveInspect } from './sockets/inspect.ts'
 import type { SocketGroup } from './sockets/socket-group.ts'
 import { type AdmitSocket, createUpgrade, type UpgradeOptions } from './sockets/upgrade.ts'
 import { WorkerSockets } from './sockets/worker.ts'
@@ -201,6 +202,7 @@ function serveManagementSockets(
   return {
     dashboardSocket: dashboards,
     attachSocket,
+    inspectSocket: serveInspect(app, routes.inspectSocket.path, upgradeFor, shared.options),
     workerSocket: serveWorkerSocket(app, shared, checks, http),
   }
 }

@@ -8,6 +8,8 @@ import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import type { HostContext } from '../host-context.ts'
+import type { Inspection } from '../inspection/inspection.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { ModuleList } from '../runtime/module.ts'
 import { createAccountsApi } from './accounts.ts'
 import type { ApiDependencies } from './api-dependencies.ts'
@@ -26,9 +28,10 @@ export interface HostApiOptions {
   readonly context: HostContext
   readonly modules: ModuleList
   readonly health: HealthResponse
+  readonly inspection: Inspection
 }
 
-export function createHostApi({ context, modules, health }: HostApiOptions): HostApi {
+export function createHostApi({ context, modules, health, inspection }: HostApiOptions): HostApi {
   const { system, store, broadcast, currentConfig } = context
   const { views } = modules
   const api: ApiDependencies = {
@@ -44,7 +47,7 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
     const may = api.mayChange()
     return may.ok ? views.settings.apply({ is: 'patch', patch, confirm }) : may
   }
-  return {
+  return attributed(system, {
     ...createRunsApi(api),
     ...createTicketsApi(api),
     ...createExplainApi(api),
@@ -73,12 +76,25 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
     }),
     onPush: (listener) => broadcast.listen(listener),
     allowedOrigins: () => context.config().server.allowedOrigins,
+    inspect: (receiver) => inspection.open(receiver),
     isOpen: () => context.isOpen(),
     storeState: () => store.database.state(),
     updateGauges: () => modules.reportGauges(context.meters),
     actorsByKind: () => system.count(),
-  }
+  })
 }
+
+/** People who inspect actors see which call has caused an event. */
+function attributed(system: ActorSystem, hostApi: HostApi): HostApi {
+  const calls = Object.entries(hostApi).map(([name, call]: [string, ApiCall]) => [
+    name,
+    (...args: unknown[]) => system.attribute('request', name, () => call(...args)),
+  ])
+  // Each entry takes and answers what the one of this name did.
+  return Object.fromEntries(calls) as HostApi
+}
+
+type ApiCall = (...args: unknown[]) => unknown
 
 function mayChange({ isOpen, store }: HostContext): Result<void> {
   if (!isOpen()) return no('unavailable', 'the service is stopping')

@@ -4,7 +4,14 @@
  * Only values cross this interface; no actor reference, snapshot or secret does. Every answer is on disk already,
  * because an answer is an effect like any other and runs after the commit of its cause.
  */
-import type { ViewReceiver, ViewSender, WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
+import type {
+  InspectionReceiver,
+  InspectionSession,
+  ViewReceiver,
+  ViewSender,
+  WorkerReceiver,
+  WorkerSender,
+} from '../../core/connection-ports.ts'
 import type { ArtifactLookup, Cancel, EventBatches, RunQuery, StoreState } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { EventPage, EventPageQuery } from '../../core/run/event-page.ts'
@@ -182,6 +189,8 @@ export interface HostApi {
   admitWorker(workerId: string, secret: string): Result<{ readonly workerId: string }>
   /** Checks a join key, used up or not. Refused as a worker with a wrong credential is. */
   admitJoinKey(key: string): Result<{ readonly id: string }>
+  /** Begins to watch the actors of this process. Refused as `conflict` when too many do. */
+  inspect(receiver: InspectionReceiver): Result<InspectionSession>
   /** Whether new work may be accepted: not while stopping. */
   isOpen(): boolean
   storeState(): StoreState

@@ -19,6 +19,7 @@ import type { HealthResponse } from '../../protocol/worker.ts'
 import { createHostApi } from '../api/create-host-api.ts'
 import type { HostApi } from '../api/host-api.ts'
 import type { HostContext, ProvisioningDependencies } from '../host-context.ts'
+import { Inspection } from '../inspection/inspection.ts'
 import { type AssembledSystem, assembleSystem } from '../runtime/assemble-system.ts'
 import { createHostContext } from './create-host-context.ts'
 import { HostLifecycle } from './host-lifecycle.ts'
@@ -78,6 +79,7 @@ export function createHost(dependencies: HostDependencies): Host {
     hasRoot: () => assembled.system.peek(ROOT, ROOT) !== undefined,
     onFinish(exitCode, reason) {
       stopWatching()
+      inspection.stop()
       assembled.modules.stop()
       assembled.system.stop()
       dependencies.finish(exitCode, reason)
@@ -95,7 +97,8 @@ export function createHost(dependencies: HostDependencies): Host {
     if (state.is === 'ready') modules.onStoreReady()
   }
   const stopWatching = database.onState(onStoreState)
-  const hostApi = createHostApi({ context, modules, health })
+  const inspection = new Inspection({ clock, system, version: health.version })
+  const hostApi = createHostApi({ context, modules, health, inspection })
 
   return {
     hostApi,
@@ -109,6 +112,7 @@ export function createHost(dependencies: HostDependencies): Host {
       ...Object.fromEntries(system.count()),
       deadlines: system.pendingDeadlines(),
       monotonicTimers: context.timers.pending,
+      inspectionViewers: inspection.viewerCount,
       ...modules.sizes(),
     }),
   }

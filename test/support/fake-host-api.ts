@@ -65,10 +65,12 @@ export interface FakeHostApi extends HostApi, ProviderAnswers {
   readonly workersById: Map<string, WorkerView>
   readonly workerConnections: FakeWorkerReceiver[]
   readonly storedJoinKeys: JoinKey[]
+  inspected: HostApi['inspect']
 }
 
 export function createFakeHostApi(): FakeHostApi {
   const hostApi: FakeHostApi = {
+    inspected: () => no('conflict', 'nothing is to be seen here'),
     healthAnswer: {
       ok: true,
       version: '0.1.0',
@@ -127,6 +129,7 @@ export function createFakeHostApi(): FakeHostApi {
     admitWorker: (workerId, secret) =>
       workerId === WORKER_ID && secret === CREDENTIAL ? yes({ workerId }) : no('forbidden', 'no'),
     admitJoinKey: (key) => (key === JOIN_KEY ? yes({ id: 'jk-1' }) : no('forbidden', 'no')),
+    inspect: (receiver) => hostApi.inspected(receiver),
     isOpen: () => hostApi.acceptsWork,
     storeState: () => ({ is: 'ready' }),
     updateGauges: () => {},

@@ -172,7 +172,7 @@ const WORKS: Readonly<Record<string, number>> = {
   'POST /api/pulls/x/7/ready': 400,
   'GET /api/tracker/projects': 400,
 }
-const SOCKETS = ['/ws', '/ws/worker', '/ws/runs/x/attach']
+const SOCKETS = ['/ws', '/ws/inspect', '/ws/worker', '/ws/runs/x/attach']
 
 function statusOf(asked: MatrixRequest): number {
   const { path, method, presentation, host, origin } = asked
@@ -188,7 +188,7 @@ function statusOf(asked: MatrixRequest): number {
 }
 
 /** The token is a parameter of two sockets; the callback takes any parameter. */
-const TAKES_TOKEN = ['/ws', '/ws/runs/x/attach', '/api/connect/tracker/callback']
+const TAKES_TOKEN = ['/ws', '/ws/inspect', '/ws/runs/x/attach', '/api/connect/tracker/callback']
 const isTokenUnknown = (path: string, { query }: SecretPresentation): boolean =>
   query !== undefined && !TAKES_TOKEN.includes(path)
 

@@ -35,6 +35,7 @@ const NEVER: readonly RouteName[] = [
   'workerSocket',
   // terminals and sandboxes
   'attachSocket',
+  'inspectSocket',
   'resumeRun',
   'releaseRun',
   'discardRun',

@@ -19,6 +19,7 @@ GET /api/config
 PUT /api/settings
 PUT /api/settings/credentials
 GET /ws
+GET /ws/inspect
 GET /api/tickets
 POST /api/tickets/:id/run
 GET /api/runs
@@ -125,6 +126,7 @@ describe('the table', () => {
     expect(named(({ socket }) => socket === true)).toEqual([
       'attachSocket',
       'dashboardSocket',
+      'inspectSocket',
       'workerSocket',
     ])
     for (const [, route] of rows) {
