@@ -1,50 +1,83 @@
 /**
- * Formats machines.md: a Mermaid drawing and a table for each machine.
+ * Writes what is drawn from the machines: the charts of docs/machines, and the parts of machines.md between markers.
+ *
+ * The prose of machines.md stands outside of the markers and is written by hand: why the machine exists, what of it is
+ * on disk, and what a crash means for those who rely on it.
  */
-import type { AnyStateMachine } from 'xstate'
+import { join } from 'node:path'
+import { daemonKinds } from '../actors/daemon/modules.ts'
+import { hostKinds } from '../actors/root/modules.ts'
+import type { ActorKind } from '../actors/runtime/actor-kind.ts'
 import {
   type MachineTable,
   type MachineTableState,
   type MachineTableTransition,
   readMachineTable,
 } from '../actors/runtime/machine-table.ts'
+import { workerSupervisorKind } from '../actors/worker-supervisor/create-worker-supervisor.ts'
+import { chartImage, drawCharts } from './draw-charts.ts'
 
-const HEAD = `# The machines
+export const MACHINES = 'machines.md'
+export const CHARTS = join('docs', 'machines')
+/** Every kind of actor of the host, of a worker, and of the program that supervises one. */
+export const machineKinds: readonly ActorKind[] = [...hostKinds, ...daemonKinds, workerSupervisorKind]
 
-Drawn from the code by \`npm run machines\`; a test fails when this file is out of date. Every actor of the service runs
-one of these machines. An arrow reads: *event* [guard] / actions. Actions only record effects; the effects run once the
-new state is on disk.
-`
+const begin = (name: string): string => `<!-- drawn from the code: ${name} -->`
+const END = '<!-- end of what is drawn -->'
 
-export function drawMachines(machines: readonly AnyStateMachine[]): string {
-  return `${[HEAD, ...machines.map((machine) => section(readMachineTable(machine)))].join('\n')}`
-}
-
-function section(chart: MachineTable): string {
-  return [`## ${chart.id}`, '', '```mermaid', ...drawing(chart), '```', '', ...table(chart), ''].join('\n')
-}
-
-// ---- the drawing -----------------------------------------------------------------------------------------------
-
-function drawing({ states, transitions: arrows }: MachineTable): string[] {
-  const lines = ['stateDiagram-v2']
-  for (const state of states) {
-    if (state.path !== '') lines.push(`  state "${state.path.split('.').at(-1)}" as ${idOf(state.path)}`)
-    if (state.initial !== undefined) lines.push(`  [*] --> ${idOf(state.initial)}`)
-    if (state.kind === 'final') lines.push(`  ${idOf(state.path)} --> [*]`)
+/** The text of each file by its path. @param current machines.md as it is, for its prose */
+export async function drawMachineFiles(current: string): Promise<ReadonlyMap<string, string>> {
+  const tables = machineKinds.map(({ logic }) => readMachineTable(logic))
+  const charts = await drawCharts(tables)
+  const files = new Map<string, string>()
+  let text = current
+  for (const [index, kind] of machineKinds.entries()) {
+    const [table, chart] = [tables[index], charts[index]]
+    if (table === undefined || chart === undefined) continue
+    files.set(join(CHARTS, `${kind.name}.svg`), chartImage(kind.name, chart))
+    text = replaceDrawn(text, kind.name, drawnPart(kind, table))
   }
-  // Events of the root are handled in every state: they appear in the table, not as an arrow from every state.
-  for (const arrow of arrows) {
-    if (arrow.from !== '') lines.push(`  ${idOf(arrow.from)} --> ${idOf(arrow.to)} : ${label(arrow)}`)
-  }
-  return lines
+  const byKind = Object.fromEntries(machineKinds.map(({ name }, index) => [name, charts[index]]))
+  files.set(join(CHARTS, 'charts.json'), `${JSON.stringify(byKind)}\n`)
+  return files.set(MACHINES, text)
 }
 
-/** Mermaid allows no dots or spaces in ids and no colons in labels. */
-const idOf = (path: string): string => path.replace(/[^a-zA-Z0-9]/g, '_')
+/** A machine without a section gets one at the end; its prose is missing, which a test says. */
+function replaceDrawn(text: string, name: string, drawn: string): string {
+  const from = text.indexOf(begin(name))
+  const to = text.indexOf(END, from)
+  if (from < 0 || to < 0) return `${text.trimEnd()}\n\n## ${name}\n\n${begin(name)}\n${drawn}\n${END}\n`
+  return `${text.slice(0, from)}${begin(name)}\n${drawn}\n${text.slice(to)}`
+}
 
-function label({ event, guard }: MachineTableTransition): string {
-  return [event ?? 'at once', ...(guard === undefined ? [] : [`[${guard}]`])].join(' ').replaceAll(':', '')
+function drawnPart(kind: ActorKind, machine: MachineTable): string {
+  const stored = kind.codec === undefined ? 'Not stored.' : `Stored in format ${kind.codec.version}.`
+  const implied =
+    kind.impliedOutputs === undefined ? '' : ' A restored actor does again what its state waits for.'
+  return [
+    '',
+    `![The states of ${kind.name}](${CHARTS}/${kind.name}.svg)`,
+    '',
+    ...table(machine),
+    '',
+    `${stored}${implied} ${crashSentence(kind)}`,
+    '',
+  ].join('\n')
+}
+
+const ENDS = {
+  closed: 'it is closed, and those who wait for it hear so',
+  kept: 'its record stays on disk for the next start',
+  fatal: 'the process stops',
+}
+
+function crashSentence({ supervision }: ActorKind): string {
+  const { restartAfterMs, crashesMax, withinMs } = supervision
+  const end = ENDS[supervision.finally]
+  if (restartAfterMs.length === 0) return `When it throws, ${end}.`
+  const pauses = restartAfterMs.map((ms) => ms / 1_000).join(', ')
+  const repeated = supervision.onRepeatedCrash === undefined ? 'is skipped' : 'ends it'
+  return `When it throws, it goes on from its last good state after ${pauses} s; an event that it throws on twice ${repeated}. After ${crashesMax} crashes within ${withinMs / 1_000} s ${end}.`
 }
 
 // ---- the table -------------------------------------------------------------------------------------------------

@@ -1,21 +1,27 @@
 /**
- * `npm run machines`: draws machines.md from the machines. With `--check` it writes nothing and fails when the file
- * is out of date.
+ * `npm run machines`: draws the charts of docs/machines from the machines, and machines.md with them. With `--check` it
+ * writes nothing and fails when a file is out of date.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
-import { daemonKinds } from '../actors/daemon/modules.ts'
-import { hostKinds } from '../actors/root/modules.ts'
-import { workerSupervisorKind } from '../actors/worker-supervisor/create-worker-supervisor.ts'
-import { drawMachines } from './draw-machines.ts'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CHARTS, drawMachineFiles, MACHINES } from './draw-machines.ts'
 
-const FILE = 'machines.md'
-const drawn = drawMachines([...hostKinds, ...daemonKinds, workerSupervisorKind].map((kind) => kind.logic))
+const isCheck = process.argv.includes('--check')
+const drawn = await drawMachineFiles(readFileSync(MACHINES, 'utf8'))
+mkdirSync(CHARTS, { recursive: true })
+const gone = readdirSync(CHARTS).filter((name) => !drawn.has(join(CHARTS, name)))
+for (const name of gone) if (!isCheck) rmSync(join(CHARTS, name))
+for (const [path, text] of drawn) if (!isCheck) writeFileSync(path, text)
+const outdated = [...drawn].filter(([path, text]) => isCheck && read(path) !== text).map(([path]) => path)
+if (isCheck && outdated.length + gone.length > 0) {
+  console.error(`${[...outdated, ...gone].join(', ')}: out of date; run: npm run machines`)
+  process.exitCode = 1
+}
 
-if (process.argv.includes('--check')) {
-  if (readFileSync(FILE, 'utf8') !== drawn) {
-    console.error(`${FILE} is out of date; run: npm run machines`)
-    process.exitCode = 1
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
   }
-} else {
-  writeFileSync(FILE, drawn)
 }

@@ -1,15 +1,44 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { createMachine, setup } from 'xstate'
 import { daemonKinds } from '../actors/daemon/modules.ts'
 import { hostKinds } from '../actors/root/modules.ts'
 import { readMachineTable } from '../actors/runtime/machine-table.ts'
-import { workerSupervisorKind } from '../actors/worker-supervisor/create-worker-supervisor.ts'
-import { drawMachines } from '../build/draw-machines.ts'
+import type { Chart } from '../build/draw-charts.ts'
+import { CHARTS, drawMachineFiles, MACHINES, machineKinds } from '../build/draw-machines.ts'
 
-test('machines.md is what the machines are (npm run machines)', () => {
-  const drawn = drawMachines([...hostKinds, ...daemonKinds, workerSupervisorKind].map((kind) => kind.logic))
-  expect(readFileSync('machines.md', 'utf8')).toBe(drawn)
+test('machines.md and docs/machines are what the machines are (npm run machines)', async () => {
+  const drawn = await drawMachineFiles(readFileSync(MACHINES, 'utf8'))
+  expect(
+    [...drawn].filter(([path, text]) => readFileSync(path, 'utf8') !== text).map(([path]) => path),
+  ).toEqual([])
+  expect(
+    readdirSync(CHARTS)
+      .map((name) => join(CHARTS, name))
+      .sort(),
+  ).toEqual([...drawn.keys()].filter((path) => path !== MACHINES).sort())
+})
+
+test.each(machineKinds)('the section of $name says why it is there and what of it is on disk', ({ name }) => {
+  const section =
+    readFileSync(MACHINES, 'utf8')
+      .split(/^## /m)
+      .find((text) => text.startsWith(`${name}\n`)) ?? ''
+  const prose = section.slice(name.length, section.indexOf('<!--')).trim().split('\n\n')
+  expect(prose.length).toBeGreaterThanOrEqual(2)
+  expect(prose.join(' ')).toMatch(/on disk|never in this machine/i)
+})
+
+test('a chart has every state and each pair of states that an arrow joins, and no colours of its own', async () => {
+  const { run } = JSON.parse(readFileSync(join(CHARTS, 'charts.json'), 'utf8')) as Record<string, Chart>
+  for (const { path } of run?.states ?? []) expect(run?.svg).toContain(`id="n:${path}"`)
+  expect(run?.svg).toContain('id="e:queued&gt;preparing"')
+  expect(run?.svg.match(/id="e:running&gt;failed"/g)).toHaveLength(1)
+  expect(run?.svg).not.toMatch(/style|fill=|stroke=/)
+  expect(run?.arrows.filter(({ from, to }) => from === 'running' && to === 'failed').length).toBeGreaterThan(
+    1,
+  )
 })
 
 describe('charts', () => {
