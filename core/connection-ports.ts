@@ -50,6 +50,8 @@ export interface InspectionReceiver {
   send(frame: InspectFrame): void
   /** The bytes that wait to be sent. */
   backlog(): number
+  /** Nothing is collected: what has happened is sent at once, for a recording that a kill may end. */
+  readonly isImmediate?: boolean
 }
 
 /** Receives the reports of that person's socket. */

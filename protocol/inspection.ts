@@ -160,8 +160,6 @@ export const StoryHead = record('StoryHead', {
   /** The recorded system: `host`, or `simulation` with its seed in the title. */
   source: stringEnum(['host', 'simulation'] as const),
   title: Short,
-  /** Actors stand in the lines that follow, then the records. */
-  actors: Count,
 })
 export type StoryHead = Static<typeof StoryHead>
 

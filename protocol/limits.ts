@@ -596,12 +596,17 @@ export const PAGE_SOCKETS_MAX = 64
 export const PAGE_REQUESTS_MAX = 256
 /** The body that signs a browser in. */
 export const PAGE_SESSION_BYTES_MAX = 1024
+/** Programs that listen at a page's port, and what one may send. */
+export const PROGRAM_SOCKETS_MAX = 16
+export const PROGRAM_FRAME_BYTES_MAX = 64 * 1024
 /** The bytes that a browser may send before its socket has reached the host. */
 export const PAGE_SOCKET_EARLY_BYTES_MAX = 256 * 1024
 
 // ---- inspection ------------------------------------------------------------------------------------------------
 
 export const INSPECT_PORT = 4403
+/** A story that is opened; one that is recorded ends at this size. */
+export const STORY_BYTES_MAX = 256 * 1024 * 1024
 /** Any text of an inspection frame: ids, names of states, events and fields. */
 export const INSPECT_TEXT_CHARS_MAX = 256
 export const INSPECT_ACTOR_FRAME_MAX = 2_000

@@ -46,8 +46,10 @@ type Owners = Pick<InspectedActor, 'run' | 'ticket' | 'lease' | 'worker'>
 function ownersOf(kind: string, key: string, context: unknown): Owners {
   const owners: Record<string, string> = {}
   const outer = Object(context) as Record<string, unknown>
+  const run = Object(outer.run) as Record<string, unknown>
+  const { id: ticketId } = Object(run.ticket) as Record<string, unknown>
   // A run's ids stand in its record.
-  for (const fields of [outer, Object(outer.run) as Record<string, unknown>])
+  for (const fields of [outer, { ...run, ticketId }])
     for (const [field, name] of Object.entries(OWNERS)) {
       const id = fields[field]
       if (typeof id === 'string' && id !== '') owners[name] = shortName(id)

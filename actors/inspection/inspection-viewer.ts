@@ -63,7 +63,8 @@ export class InspectionViewer {
       this.#changed.set(fact.actor, actor)
     }
     if (this.#followsAll || this.#followed.has(fact.actor)) this.#queue(fact)
-    this.#scheduleFlush()
+    if (this.#ports.receiver.isImmediate === true) this.#flush()
+    else this.#scheduleFlush()
   }
 
   follow({ actors, all = false, details = false }: InspectRequest): void {
