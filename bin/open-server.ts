@@ -2,18 +2,22 @@
  * `openServer` opens the host's listeners and writes the launch file, by which clients find them.
  */
 import type { HostApi } from '../actors/api/host-api.ts'
+import type { HostAddress } from '../client/connection.ts'
 import type { Log } from '../core/ports.ts'
 import { type Result, yes } from '../core/result.ts'
 import type { CompletedConfig } from '../protocol/config.ts'
 import { DASHBOARD_PORT } from '../protocol/limits.ts'
 import { openApiDocument } from '../protocol/openapi.ts'
 import { describeListener, type ListenerChoice } from '../transport/choose-listener.ts'
+import type { HttpListener } from '../transport/listener-port.ts'
 import type { Metrics } from '../transport/metrics.ts'
 import { openHostServer } from '../transport/server.ts'
 import { realClock } from './clock.ts'
 import type { ServeOptions } from './commands/serve.ts'
+import { inspectionPrograms } from './inspect/inspection-programs.ts'
 import { writeLaunch } from './launch-file.ts'
 import { openHostPage } from './pages/host-page.ts'
+import { DASHBOARD_PAGE, INSPECTOR_PAGE } from './pages/page-kinds.ts'
 import { chooseProgramListener, logListener, reportAlteredBinary } from './program-listener.ts'
 import type { ServiceNotifier } from './service-notifier.ts'
 import { showBanner } from './start-banner.ts'
@@ -27,7 +31,7 @@ interface LaunchOptions {
   /** Its ports beat those of the configuration. */
   readonly options: Pick<
     ServeOptions,
-    'port' | 'fleetPort' | 'dashboard' | 'dashboardPort' | 'logLevel' | 'logFormat'
+    'port' | 'fleetPort' | 'dashboard' | 'dashboardPort' | 'inspect' | 'logLevel' | 'logFormat'
   >
   readonly log: Log
   readonly metrics: Metrics
@@ -87,24 +91,44 @@ export async function openServer(
     await hostServer.close('the service could not start')
     throw error
   }
-  const page =
-    options.dashboard === true
-      ? await openHostPage({
-          address: { url, token },
-          dataDir,
-          port: options.dashboardPort ?? DASHBOARD_PORT,
-          listener: choice.listener,
-          log,
-        })
-      : undefined
+  const { page, inspector } = await openPages(launching, { url, token }, choice.listener)
   notifier.ready(() => `serves ${url}`)
   const pageUrl = page === undefined ? undefined : urlOf('http', '127.0.0.1', page.port)
   announce({ hostApi, launching, choice, url, fleetUrl, pageUrl })
   const close = async (): Promise<void> => {
     const reason = 'the service is stopping'
-    await Promise.all([page?.close(reason), hostServer.close(reason)])
+    await Promise.all([page?.close(reason), inspector?.close(reason), hostServer.close(reason)])
   }
   return yes({ close })
+}
+
+/** The pages in the process of the host; undefined for those that are not wanted, or cannot be served. */
+async function openPages(
+  { options, dataDir, log }: LaunchOptions,
+  address: HostAddress,
+  listener: HttpListener,
+) {
+  const pages = { address, dataDir, listener, log }
+  const page =
+    options.dashboard === true
+      ? await openHostPage({
+          ...pages,
+          kind: DASHBOARD_PAGE,
+          port: options.dashboardPort ?? DASHBOARD_PORT,
+          portSetting: '--dashboard-port',
+        })
+      : undefined
+  const inspector =
+    options.inspect === undefined
+      ? undefined
+      : await openHostPage({
+          ...pages,
+          kind: INSPECTOR_PAGE,
+          port: options.inspect,
+          portSetting: '--inspect',
+          programs: inspectionPrograms(address),
+        })
+  return { page, inspector }
 }
 
 interface OpenAddresses {

@@ -4,10 +4,12 @@
  *
  * The host is a fake one with sample records behind the real listeners, all in this process, so its work counts too.
  */
+
 import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { realClock } from '../../bin/clock.ts'
 import { createHostForwarder } from '../../bin/pages/host-forwarder.ts'
+import { DASHBOARD_PAGE } from '../../bin/pages/page-kinds.ts'
 import { chooseProgramListener } from '../../bin/program-listener.ts'
 import { sendByNode } from '../../client/node-http.ts'
 import { dialByNode } from '../../client/node-socket.ts'
@@ -15,7 +17,8 @@ import { openApiDocument } from '../../protocol/openapi.ts'
 import type { RunEvent } from '../../protocol/run.ts'
 import { createFakeHostApi, type FakeHostApi } from '../../test/support/fake-host-api.ts'
 import { SampleRecords } from '../../test/support/sample-records.ts'
-import { openPageServer, type PageServer } from '../../transport/pages/page-server.ts'
+import { openPageServer } from '../../transport/pages/page-server.ts'
+import type { PageServer } from '../../transport/pages/page-server-options.ts'
 import { openHostServer } from '../../transport/server.ts'
 import type { BenchResources } from '../bench-resources.ts'
 import type { Entry } from '../entry.ts'
@@ -143,7 +146,7 @@ async function openBench(resources: BenchResources): Promise<PageBench> {
     log: silentLog,
     address: { host: '127.0.0.1', port: 0 },
     portSetting: '--port',
-    command: 'switchyard dashboard',
+    ...DASHBOARD_PAGE,
     linkSecret: TOKEN,
     folder: join(resources.root, 'dist', 'web', 'dashboard'),
     forwarder,

@@ -2,8 +2,9 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { EXIT, ExitError } from '../exit.ts'
+import type { PageKind } from './page-kinds.ts'
 
-export function pageFolder(name: 'dashboard'): string {
+export function pageFolder(name: PageKind['name']): string {
   const program = realpathSync(process.argv[1] ?? '')
   const folder = join(dirname(dirname(program)), 'web', name)
   if (existsSync(join(folder, 'index.html'))) return folder

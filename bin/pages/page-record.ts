@@ -1,5 +1,5 @@
 /**
- * `dashboard-PORT.json` in the data directory, by which other commands of the same user get new links to a page that is
+ * `dashboard-PORT.json` and `inspector-PORT.json` in the data directory, by which other commands of the same user get new links to a page that is
  * already served.
  *
  * The file is owner-only. Its secret is good for new codes alone, and ends with the process.
@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { replaceFile } from '../../store/files/atomic.ts'
 import { linkTo } from '../../transport/pages/page-server.ts'
 import { CODE_PATH } from '../../transport/pages/page-sessions.ts'
+import type { PageKind } from './page-kinds.ts'
 
 interface PageRecord {
   readonly pid: number
@@ -16,35 +17,43 @@ interface PageRecord {
 }
 
 const ANSWER_MS_MAX = 5_000
-const FILE = /^dashboard-(\d{1,5})\.json$/
 const CODE = /^[\w-]{22}$/
-const pathIn = (dataDir: string, port: number): string => join(dataDir, `dashboard-${port}.json`)
+type PageName = PageKind['name']
 
-export async function writePageRecord(dataDir: string, port: number, secret: string): Promise<void> {
+const pathIn = (dataDir: string, page: PageName, port: number): string =>
+  join(dataDir, `${page}-${port}.json`)
+
+export async function writePageRecord(
+  dataDir: string,
+  page: PageName,
+  port: number,
+  secret: string,
+): Promise<void> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 })
   const record: PageRecord = { pid: process.pid, secret }
-  await replaceFile(pathIn(dataDir, port), `${JSON.stringify(record)}\n`)
+  await replaceFile(pathIn(dataDir, page, port), `${JSON.stringify(record)}\n`)
 }
 
 /** Call it before the port is free, because the file of the next page has the same name. */
-export async function removePageRecord(dataDir: string, port: number): Promise<void> {
-  await rm(pathIn(dataDir, port), { force: true })
+export async function removePageRecord(dataDir: string, page: PageName, port: number): Promise<void> {
+  await rm(pathIn(dataDir, page, port), { force: true })
 }
 
 /** A new link to the page on this port, or to another page of this data directory; undefined when none is served. */
-export async function askForLink(dataDir: string, port: number): Promise<string | undefined> {
+export async function askForLink(dataDir: string, page: PageName, port: number): Promise<string | undefined> {
+  const file = new RegExp(`^${page}-(\\d{1,5})\\.json$`)
   const names = await readdir(dataDir).catch(() => [])
-  const others = names.flatMap((name) => FILE.exec(name)?.[1] ?? []).map(Number)
+  const others = names.flatMap((name) => file.exec(name)?.[1] ?? []).map(Number)
   for (const served of new Set([port, ...others])) {
-    const code = await askForCode(dataDir, served).catch(() => undefined)
+    const code = await askForCode(dataDir, page, served).catch(() => undefined)
     if (typeof code === 'string' && CODE.test(code)) return linkTo(served, code)
   }
   return undefined
 }
 
 /** Throws for a page that is gone: its port may belong to a program of somebody else. */
-async function askForCode(dataDir: string, port: number): Promise<unknown> {
-  const { pid, secret } = JSON.parse(await readFile(pathIn(dataDir, port), 'utf8')) as PageRecord
+async function askForCode(dataDir: string, page: PageName, port: number): Promise<unknown> {
+  const { pid, secret } = JSON.parse(await readFile(pathIn(dataDir, page, port), 'utf8')) as PageRecord
   process.kill(pid, 0)
   const reply = await fetch(`http://127.0.0.1:${port}${CODE_PATH}`, {
     method: 'POST',

@@ -28,14 +28,8 @@ import { helpCommand } from './help.ts'
 import { initCommand } from './init.ts'
 import { memoriesCommand } from './memories.ts'
 import { nameErrors } from './name-errors.ts'
-import {
-  dashboardCommand,
-  mcpCommand,
-  oauthHelperCommand,
-  quickstartCommand,
-  serveCommand,
-  workerCommand,
-} from './programs.ts'
+import { dashboardCommand, inspectCommand } from './pages.ts'
+import { mcpCommand, oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
 import { pullsCommand } from './pulls.ts'
 import { ROOT_HELP } from './root-help.ts'
 import { cancelVerb, discardVerb, followUpVerb, releaseVerb, retryVerb, runsCommand } from './runs.ts'
@@ -52,6 +46,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   top: topCommand,
   attach: attachCommand,
   dashboard: dashboardCommand,
+  inspect: inspectCommand,
   pause: pauseCommand,
   resume: resumeCommand,
   tickets: ticketsCommand,

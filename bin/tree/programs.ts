@@ -6,21 +6,16 @@ import {
   HELPER_PROXIES_MAX,
   HELPER_REQUESTS_PER_MINUTE,
   HELPER_REQUESTS_PER_MINUTE_MAX,
+  INSPECT_PORT,
   PORT_MAX,
   WORKER_CONCURRENCY_MAX,
   WORKER_DRAIN_SECONDS_MAX,
   WORKER_IDLE_SECONDS_MAX,
   WORKER_STALL_MINUTES_MAX,
 } from '../../protocol/limits.ts'
-import { LOG_FORMATS, LOG_LEVELS } from '../log-options.ts'
 import { parseFolder, parsePath, parsePositive, parsePrivateHost, parseWholeNumber } from '../parse-option.ts'
+import { logFormat, logLevel } from './log-flags.ts'
 import { drainOwnVerb, fingerprint } from './supervise.ts'
-
-const logLevel = () => new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const)
-const logFormat = () =>
-  new Option('--log-format <format>', 'auto: for people on a terminal, JSON otherwise')
-    .choices(LOG_FORMATS)
-    .default('auto' as const)
 
 const port = <Flags extends string>(flags: Flags, what: string, key: string) =>
   new Option(flags, `${what}; 0 picks a free one (default: ${key})`).argParser((text) =>
@@ -62,6 +57,11 @@ export const serveCommand = () =>
       port('--dashboard-port <n>', 'the port of that page', String(DASHBOARD_PORT)).implies({
         dashboard: true,
       }),
+    )
+    .addOption(
+      new Option('--inspect [port]', 'serve the inspector of all actors too, and print its link')
+        .preset(INSPECT_PORT)
+        .argParser((text) => parseWholeNumber(text, 0, PORT_MAX)),
     )
     .addOption(localRepos('of the host’s own worker'))
     .addOption(privateCodeHost('of the host’s own worker'))
@@ -203,24 +203,6 @@ export const quickstartCommand = () =>
     .action(async (options) => {
       const { quickstart } = await import('../commands/quickstart.ts')
       await quickstart(options)
-    })
-
-export const dashboardCommand = () =>
-  new Command('dashboard')
-    .exitOverride()
-    .description('Open the dashboard in a browser: what runs, what waits and why, what needs you')
-    .option('--data-dir <path>', 'whose host is shown')
-    .addOption(
-      new Option('--port <n>', 'where to listen on this machine; 0 picks a free one')
-        .default(DASHBOARD_PORT)
-        .argParser((text) => parseWholeNumber(text, 0, PORT_MAX)),
-    )
-    .option('--no-open', 'print the link, and open no browser')
-    .addOption(logLevel())
-    .addOption(logFormat())
-    .action(async (options) => {
-      const { dashboard } = await import('../commands/dashboard.ts')
-      await dashboard(options)
     })
 
 export const mcpCommand = () =>

@@ -7,6 +7,7 @@ Every day
   logs RUN                  Print a run's log from its first line; -f follows
   explain TICKET|RUN        Say why it waits or failed, gate by gate
   top, dashboard            Watch it all on a live board; in a browser
+  inspect                   Watch the actors on their live state charts
   attach RUN                Open the session of a finished run
   pause, resume             Stop dispatching runs; go on
 Nouns

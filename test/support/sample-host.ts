@@ -1,14 +1,17 @@
 /** The sample installation behind a real management listener, and the dashboard's listener before it. */
+
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { realClock } from '../../bin/clock.ts'
 import { createHostForwarder } from '../../bin/pages/host-forwarder.ts'
+import { DASHBOARD_PAGE } from '../../bin/pages/page-kinds.ts'
 import type { ClientConnection } from '../../client/connection.ts'
 import { sendByNode } from '../../client/node-http.ts'
 import { dialByNode } from '../../client/node-socket.ts'
 import { yes } from '../../core/result.ts'
 import type { Run } from '../../protocol/run.ts'
-import { openPageServer, type PageServer } from '../../transport/pages/page-server.ts'
+import { openPageServer } from '../../transport/pages/page-server.ts'
+import type { PageServer } from '../../transport/pages/page-server-options.ts'
 import type { FakeHostApi } from './fake-host-api.ts'
 import { samplePull, samplePulls } from './sample-pulls.ts'
 import { SampleRecords } from './sample-records.ts'
@@ -51,7 +54,7 @@ export async function openSampleHost({
     log: createTextLog(),
     address: { host: '127.0.0.1', port: 0 },
     portSetting: '--port',
-    command: 'switchyard dashboard',
+    ...DASHBOARD_PAGE,
     folder: join(root, 'dist', 'web', 'dashboard'),
     forwarder: createHostForwarder(connection),
     linkSecret: 'secret',

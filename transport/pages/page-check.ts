@@ -68,8 +68,8 @@ export function readProgramSecret({ head, fetchSite }: BrowserRequest): string |
 const FORWARDED = /^\/(api|ws)(\/|$)/
 const ANY_ORIGIN = 'http://127.0.0.1'
 
-/** Whether the host's interface has this path; dots that would lead out of it count. */
-export function isForwardable(path: string): boolean {
+/** Whether a path belongs to the host's interface; dots that would lead out of it count. */
+export function isInterface(path: string): boolean {
   return (
     FORWARDED.test(path) &&
     URL.canParse(path, ANY_ORIGIN) &&

@@ -5,28 +5,20 @@
  * Files contain nothing of the host and need no cookie. Everything under /api and /ws does. The launch token never
  * passes through here: the forwarder adds it behind.
  */
-import type { Clock, Log } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { HTTP_BODY_BYTES_MAX, PAGE_REQUESTS_MAX, PAGE_SESSION_BYTES_MAX } from '../../protocol/limits.ts'
 import { createSecretCheck, isLoopbackHost } from '../authentication.ts'
 import { type Body, framingError, readBody } from '../body.ts'
 import { Exchange } from '../exchange.ts'
 import { CLOSE_MS_MAX } from '../host-server.ts'
-import { type Address, createApp, listen } from '../listener.ts'
-import type {
-  HttpListener,
-  ListenerApp,
-  ListenerRequest,
-  ListenerResponse,
-  OpenPort,
-} from '../listener-port.ts'
+import { createApp, listen } from '../listener.ts'
+import type { ListenerApp, ListenerRequest, ListenerResponse, OpenPort } from '../listener-port.ts'
 import { json, type Reply, refusal, send, sendAndClose, sendWithoutBody } from '../reply.ts'
 import { announcesBody, type RequestHead, readQueryText } from '../request-head.ts'
 import { forwardRequest } from './forward-request.ts'
-import type { ForwardedRequest, HostForwarder } from './host-forwarder.ts'
+import type { ForwardedRequest } from './host-forwarder.ts'
 import {
   type BrowserRequest,
-  isForwardable,
   readBrowserRequest,
   readProgramSecret,
   refuseActive,
@@ -34,32 +26,10 @@ import {
   refuseMethod,
 } from './page-check.ts'
 import { PageFiles, writeFile } from './page-files.ts'
+import type { PageServer, PageServerOptions } from './page-server-options.ts'
 import { CODE_PATH, cookieLine, cookieNameOf, PageSessions, readCode } from './page-sessions.ts'
 import { PageSockets } from './page-sockets.ts'
-
-export interface PageServerOptions {
-  readonly listener: HttpListener
-  readonly clock: Clock
-  readonly log: Log
-  readonly address: Address
-  /** The option or setting that chooses the port, for the message about a port that is taken. */
-  readonly portSetting: string
-  /** The command that prints a new link. */
-  readonly command: string
-  /** The folder with the page's files. */
-  readonly folder: string
-  readonly forwarder: HostForwarder
-  /** Presented by other commands of the same user, which get new codes for it. */
-  readonly linkSecret: string
-}
-
-export interface PageServer {
-  readonly port: number
-  /** A link with a new code: good once, and for a minute. */
-  createLink(): string
-  /** Closes all sockets with the reason, then the port. */
-  close(reason: string): Promise<void>
-}
+import { ProgramSockets } from './program-sockets.ts'
 
 export const linkTo = (port: number, code: string): string => `http://127.0.0.1:${port}/#code=${code}`
 
@@ -75,8 +45,6 @@ export async function openPageServer(options: PageServerOptions): Promise<Result
   return yes(page.start(open.value))
 }
 
-/** Paths of sockets; everything below them that is no upgrade is forwarded as a request. */
-const SOCKET_PATHS = ['/ws', '/ws/runs/:id/attach'] as const
 const SESSION_PATH = '/session'
 const FILE_METHODS = ['GET', 'HEAD']
 const DRAIN_POLL_MS = 20
@@ -94,6 +62,7 @@ class PageListener {
   readonly #sessions: PageSessions
   readonly #files: PageFiles
   readonly #sockets: PageSockets
+  readonly #programs: ProgramSockets | undefined
   readonly #waiting = new Set<Exchange>()
   readonly #signedOut: Reply
   readonly #isLinkSecret: (presented: string | undefined) => boolean
@@ -111,7 +80,8 @@ class PageListener {
     )
     const admit = (request: BrowserRequest) => refuseForeign(request) ?? this.#refuseSignedOut(request)
     this.#sockets = new PageSockets({ clock: options.clock, forwarder: options.forwarder, admit })
-    for (const path of SOCKET_PATHS) this.#sockets.serve(app, path)
+    for (const path of options.sockets) this.#sockets.serve(app, path)
+    this.#programs = this.#servePrograms(app)
     app.any((response, request) => this.#handle(response, request))
   }
 
@@ -122,6 +92,19 @@ class PageListener {
       createLink: () => linkTo(open.port, this.#sessions.createCode()),
       close: (reason) => this.#close(open, reason),
     }
+  }
+
+  #servePrograms(app: ListenerApp): ProgramSockets | undefined {
+    const { programs, clock } = this.#options
+    if (programs === undefined) return undefined
+    const sockets = new ProgramSockets({
+      clock,
+      source: programs.source,
+      takesCode: (code) => this.#sessions.exchange(code) !== undefined,
+      signedOut: this.#signedOut,
+    })
+    sockets.serve(app, programs.path)
+    return sockets
   }
 
   #refuseSignedOut({ cookies }: BrowserRequest): Reply | undefined {
@@ -150,7 +133,9 @@ class PageListener {
     if (refused !== undefined) answerWith(response, head, refused)
     else if (head.path === SESSION_PATH) this.#signIn(response, head)
     else if (head.path === CODE_PATH) answerWith(response, head, this.#createCode(read))
-    else if (isForwardable(head.path)) this.#forward(response, request, read)
+    else if (this.#options.forwards(head.path)) this.#forward(response, request, read)
+    else if (this.#options.documents?.has(head.path) === true)
+      answerWith(response, head, this.#document(read))
     else this.#sendFile(response, head)
   }
 
@@ -158,6 +143,15 @@ class PageListener {
     const file = this.#files.find(head.path)
     if (!FILE_METHODS.includes(head.method) || file === undefined) answerWith(response, head, NOT_FOUND)
     else writeFile(response, file, head.method === 'HEAD')
+  }
+
+  #document(read: BrowserRequest): Reply {
+    return (
+      this.#refuseSignedOut(read) ??
+      refuseActive(read) ??
+      this.#options.documents?.get(read.head.path) ??
+      NOT_FOUND
+    )
   }
 
   #signIn(response: ListenerResponse, head: RequestHead): void {
@@ -231,13 +225,18 @@ class PageListener {
     return exchange
   }
 
+  #socketCount(): number {
+    return this.#sockets.count() + (this.#programs?.count() ?? 0)
+  }
+
   async #close(open: OpenPort, reason: string): Promise<void> {
     const { clock } = this.#options
     open.stop()
     this.#sockets.closeAll(reason)
+    this.#programs?.closeAll(reason)
     const until = clock.monotonic() + CLOSE_MS_MAX
     do await new Promise<void>((resolve) => void clock.after(DRAIN_POLL_MS, resolve))
-    while ((this.#waiting.size > 0 || this.#sockets.count() > 0) && clock.monotonic() < until)
+    while ((this.#waiting.size > 0 || this.#socketCount() > 0) && clock.monotonic() < until)
     this.#app.close()
   }
 }

@@ -3,10 +3,12 @@
  *
  * The host behind it is a fake that records what is forwarded and answers as a test says.
  */
+
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
+import { DASHBOARD_PAGE } from '../../../bin/pages/page-kinds.ts'
 import type { Clock } from '../../../core/ports.ts'
 import {
   DASHBOARD_BACKLOG_BYTES_MAX,
@@ -19,7 +21,8 @@ import type {
   ForwardedSocketListener,
   HostForwarder,
 } from '../../../transport/pages/host-forwarder.ts'
-import { openPageServer, type PageServer } from '../../../transport/pages/page-server.ts'
+import { openPageServer } from '../../../transport/pages/page-server.ts'
+import type { PageServer } from '../../../transport/pages/page-server-options.ts'
 import { createRawClient, type RawReply } from '../../support/raw-client.ts'
 import { connectSocket } from '../../support/socket-client.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
@@ -102,7 +105,7 @@ beforeEach(async () => {
     log: createTextLog(),
     address: { host: '127.0.0.1', port: 0 },
     portSetting: '--port',
-    command: 'switchyard dashboard',
+    ...DASHBOARD_PAGE,
     folder,
     forwarder: host,
     linkSecret: LINK_SECRET,
