@@ -13,6 +13,7 @@ import { yes } from '../../core/result.ts'
 import { renderConfig } from '../../core/settings/change.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import type { CompletedConfig } from '../../protocol/config.ts'
+import type { InspectFrame } from '../../protocol/inspection.ts'
 import { noProviders } from '../support/no-providers.ts'
 import type { Random } from '../support/random.ts'
 import type { CommitPoint } from './plan.ts'
@@ -65,6 +66,8 @@ export interface HostMachineOptions {
   readonly trackerFor: (process: Process) => Tracker
   readonly pullsFor: (process: Process) => PullRequestApi
   readonly observer: HostObserver
+  /** Receives everything that the actors do from the moment at which the host serves. */
+  readonly onInspected?: ((frame: InspectFrame) => void) | undefined
 }
 
 interface HostProcess {
@@ -231,6 +234,7 @@ export class HostMachine {
       openListeners: async (hostApi) => {
         if (process.dead) return new Promise(() => {})
         current.hostApi = hostApi
+        this.#inspect(hostApi)
         observer.onServing(process)
         return yes({
           close: async () => {
@@ -242,6 +246,13 @@ export class HostMachine {
     }
     const current: HostProcess = { process, store, host: createHost(dependencies), hostApi: undefined }
     return current
+  }
+
+  #inspect(hostApi: HostApi): void {
+    const { onInspected } = this.#options
+    if (onInspected === undefined) return
+    const opened = hostApi.inspect({ send: onInspected, backlog: () => 0, isImmediate: true })
+    if (opened.ok) opened.value.follow({ type: 'inspect-follow', actors: [], all: true, details: true })
   }
 
   #onFinish(current: HostProcess, exitCode: number, reason: string): void {

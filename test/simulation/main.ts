@@ -2,13 +2,14 @@
  * `npm run simulate -- --seeds N --from S`: simulates many seeds and stops at the first violation of a law.
  *
  * `--jobs N` divides the seeds among N processes. `--only w1,t1,f3` leaves out the rest of the plan. `--story`
- * prints the recorded trace. Every hundredth seed runs twice and must give the same trace.
+ * prints the recorded trace. `--seed N` is one seed, and `--record FILE` writes what its actors do, of more seeds that of
+ * the first violation. Every hundredth seed runs twice and must give the same trace.
  */
 import { fork } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { drawJobPlan } from './job-plan.ts'
 import { drawPlan, FAULT_KINDS, keepOnly, LEASE_STATES, type Plan } from './plan.ts'
-import { report, runPlan, type SeedOutcome, shrink } from './run-seed.ts'
+import { recordStory, report, runPlan, type SeedOutcome, shrink } from './run-seed.ts'
 
 const TWICE_EVERY = 100
 const PROGRESS_MS = 3_000
@@ -30,6 +31,8 @@ const { values } = parseArgs({
     jobs: { type: 'string', default: '1' },
     controller: { type: 'boolean', default: false },
     only: { type: 'string' },
+    seed: { type: 'string' },
+    record: { type: 'string' },
     story: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     lines: { type: 'string', default: '60' },
@@ -37,8 +40,8 @@ const { values } = parseArgs({
   },
 })
 
-const seeds = Number(values.seeds)
-const from = Number(values.from)
+const seeds = values.seed === undefined ? Number(values.seeds) : 1
+const from = Number(values.seed ?? values.from)
 const jobs = Math.min(Number(values.jobs), seeds)
 const chosen = values.only === undefined ? undefined : new Set(values.only.split(','))
 const tally: Tally = { seeds: 0, runs: 0, finished: 0, steps: 0, encounters: {}, outcomes: {} }
@@ -58,6 +61,7 @@ async function runSeeds(): Promise<void> {
     const outcome = await runPlan(planOf(seed))
     if (outcome.is === 'violated') return fail(seed, outcome)
     if (seed % TWICE_EVERY === 0) await compareSecondRun(seed, outcome.result.digest)
+    if (seeds === 1 && values.record !== undefined) await record(planOf(seed), values.record)
     addResult(outcome)
     if (values.story) console.log(outcome.result.trace.recent().join('\n'))
     progress()
@@ -88,8 +92,14 @@ async function fail(seed: number, outcome: Extract<SeedOutcome, { is: 'violated'
   }
   const whole = chosen !== undefined || values['no-shrink']
   const shrunk = whole ? { plan: planOf(seed), ...outcome } : await shrink(planOf(seed), outcome)
+  if (values.record !== undefined) await record(shrunk.plan, values.record)
   console.log(report(shrunk, values.story ? Number.POSITIVE_INFINITY : Number(values.lines)))
   process.exit(1)
+}
+
+async function record(plan: Plan, path: string): Promise<void> {
+  await recordStory(plan, path)
+  console.log(`${path} has its story; open it with: switchyard inspect ${path}`)
 }
 
 function addResult({ result }: Extract<SeedOutcome, { is: 'passed' }>): void {
@@ -178,7 +188,8 @@ function childArgs(start: number, count: number): string[] {
   const flags = (['no-shrink', 'story', 'controller'] as const)
     .filter((name) => values[name])
     .map((name) => `--${name}`)
-  return ['--from', String(start), '--seeds', String(count), '--lines', values.lines, ...flags]
+  const recorded = values.record === undefined ? [] : ['--record', values.record]
+  return ['--from', String(start), '--seeds', String(count), '--lines', values.lines, ...flags, ...recorded]
 }
 
 function addTally(part: Tally): void {

@@ -1,6 +1,10 @@
 /**
  * Runs one seed, and shrinks a violation to the smallest plan that violates the same law.
  */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { StoryLines } from '../../core/inspection/story-lines.ts'
+import type { InspectFrame } from '../../protocol/inspection.ts'
 import { endFaults, scheduleFaults } from './faults.ts'
 import { LawViolation } from './laws/law.ts'
 import { clockText, describePlan, idsIn, keepOnly, type Plan } from './plan.ts'
@@ -16,8 +20,8 @@ export type SeedOutcome =
   | { readonly is: 'passed'; readonly result: SeedResult }
   | { readonly is: 'violated'; readonly violation: LawViolation; readonly trace: readonly string[] }
 
-export async function runPlan(plan: Plan): Promise<SeedOutcome> {
-  const world = new World(plan, TRACE_LINES_KEPT)
+export async function runPlan(plan: Plan, onInspected?: (frame: InspectFrame) => void): Promise<SeedOutcome> {
+  const world = new World(plan, TRACE_LINES_KEPT, onInspected)
   try {
     return { is: 'passed', result: await world.run(schedulePlan, endFaults) }
   } catch (error) {
@@ -27,6 +31,22 @@ export async function runPlan(plan: Plan): Promise<SeedOutcome> {
         : new LawViolation('0', 'no code of the simulation throws', errorText(error), {}, world.time.now)
     return { is: 'violated', violation, trace: world.trace.recent() }
   }
+}
+
+/** Runs the plan once more, and writes what its actors do as a story for `switchyard inspect FILE`. */
+export async function recordStory(plan: Plan, path: string): Promise<SeedOutcome> {
+  const story = new StoryLines({ source: 'simulation', title: `seed ${plan.seed}` })
+  const lines: string[] = []
+  let at = 0
+  const outcome = await runPlan(plan, (frame) => {
+    for (const line of story.translate(frame)) {
+      if ('at' in line) at = line.at
+      lines.push(JSON.stringify(line))
+    }
+  })
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, `${[...lines, JSON.stringify(story.end(at))].join('\n')}\n`)
+  return outcome
 }
 
 function schedulePlan(world: World): void {

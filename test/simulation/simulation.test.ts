@@ -37,6 +37,8 @@ const JOB_SEEDS = Number(process.env.SIM_JOB_SEEDS ?? 30)
 
 /** The runner simulates every hundredth seed twice, and reports when the traces differ. */
 const SEEDS = Number(process.env.SIM_SEEDS ?? 150)
+/** What the actors did in a seed that violates a law, kept for people who look at a failed run. */
+const STORY = '.stories/violation.jsonl'
 /** So few seeds miss some pairs of a fault and a lease state by chance; 270 seeds miss none. */
 const PAIRS_MISSED_MAX = SEEDS < 270 ? 4 : 0
 
@@ -64,7 +66,9 @@ function readTable(text: string): Map<string, number[]> {
 test(
   `${SEEDS} seeds violate no law, one gives the same trace twice, faults meet the lease states, and people reach every outcome`,
   async () => {
-    const { code, text } = await run('build/simulate.mjs', '--seeds', String(SEEDS), '--jobs', '2')
+    const { code, text } = await run(
+      ...(['build/simulate.mjs', '--seeds', String(SEEDS), '--jobs', '2', '--record', STORY] as const),
+    )
     expect({ code, text: code === 0 ? '' : text }).toEqual({ code: 0, text: '' })
     const encounters = readTable(text)
     const never = FAULT_KINDS.flatMap((fault) =>

@@ -8,9 +8,11 @@
  * Not simulated: configuration changes, machines whose monotonic clock stops during sleep, and disks with read
  * errors.
  */
+
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import { checkHostFrame, checkWorkerFrame } from '../../protocol/frames.ts'
+import type { InspectFrame } from '../../protocol/inspection.ts'
 import type { Random } from '../support/random.ts'
 import { DaemonWorker } from './daemon-worker.ts'
 import { ForeignHost } from './foreign-host.ts'
@@ -76,6 +78,7 @@ export class World {
   readonly workers = new Map<string, SimWorker>()
   readonly links = new Map<string, NetworkLink>()
   readonly encounters = new Map<string, number>()
+  readonly #onInspected: ((frame: InspectFrame) => void) | undefined
   readonly #observers: readonly LawObserver[]
   readonly #controller: JobController | undefined
   readonly #grantedAt = new Map<string, number>()
@@ -96,8 +99,9 @@ export class World {
   /** Called for each frame that arrives at the host. */
   onHostReceives: (worker: string, frame: WorkerFrame | undefined) => void = () => {}
 
-  constructor(plan: Plan, keep: number) {
+  constructor(plan: Plan, keep: number, onInspected?: (frame: InspectFrame) => void) {
     this.plan = plan
+    this.#onInspected = onInspected
     this.trace = new Trace(keep)
     this.drive = { ...createDrive(), flushMsMax: plan.flushMs }
     this.foreignHost = new ForeignHost(this.time, () => this.countOutcome('refused by a foreign host'))
@@ -569,6 +573,7 @@ export class World {
       random: this.randomFor('host'),
       trackerFor: (process) => this.#tracker.viewFor(process),
       pullsFor: (process) => this.codehost.viewFor(process),
+      onInspected: this.#onInspected,
       observer: {
         onStarting: (process) => {
           this.note(`${process.name} starts`)
