@@ -22,7 +22,7 @@ import { basename, dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isFresh, options, root, writeStamp } from './bundle.mjs'
 import { listenerSources, readListenerBinaries } from './listener-binaries.mjs'
-import { bundleDashboard } from './pages.mjs'
+import { bundleDashboard, bundleInspector } from './pages.mjs'
 import { bundleSandboxPrograms, sandboxPrograms } from './sandbox-programs.mjs'
 import { isForThisMachine, makeWorkerPackage, writeWorkerPackage } from './worker-package.mjs'
 
@@ -42,6 +42,7 @@ export async function build() {
   const listenerBinaries = await readListenerBinaries()
   const sandboxBundles = bundleSandboxPrograms()
   const dashboard = bundleDashboard()
+  const inspectorPage = bundleInspector()
   const workerPackage = isForThisMachine ? makeWorkerPackage() : undefined
   const bundles = await Promise.all([
     bundle(launcherOptions()),
@@ -71,6 +72,9 @@ export async function build() {
   for (const { name, content } of listenerBinaries) write(join(dist, 'listener', name), content)
   const pages = await dashboard
   for (const { name, contents } of pages.files) write(join(dist, 'web', 'dashboard', name), contents)
+  const inspector = await inspectorPage
+  for (const { name, contents } of inspector.files) write(join(dist, 'web', 'inspector', name), contents)
+  write(join(dist, 'web', 'inspector.meta.json'), JSON.stringify(inspector.metafile))
   write(join(dist, 'web', 'dashboard.meta.json'), JSON.stringify(pages.metafile))
   const packaged = await workerPackage
   if (packaged !== undefined) writeWorkerPackage(process.arch, packaged.content)
@@ -78,6 +82,7 @@ export async function build() {
   const others = [
     ...forSandboxes.sources,
     ...pages.sources,
+    ...inspector.sources,
     ...(packaged?.sources ?? []),
     ...listenerSources(listenerBinaries),
   ]
@@ -101,6 +106,7 @@ const programs = [
   'supervise',
   'own-drain',
   'dashboard',
+  'inspect',
   'quickstart',
   'oauth-helper',
   'mcp',

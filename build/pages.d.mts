@@ -1,4 +1,5 @@
 export const DASHBOARD: string
+export const INSPECTOR: string
 
 interface Output {
   readonly entryPoint?: string

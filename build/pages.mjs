@@ -9,9 +9,61 @@ import { basename, join } from 'node:path'
 import { root } from './bundle.mjs'
 
 export const DASHBOARD = 'web/dashboard'
+export const INSPECTOR = 'web/inspector'
+/** Drawn by `npm run machines`. */
+const CHARTS = 'docs/machines/charts.json'
 /** Files that are served as they are. */
 const PLAIN_FILES = ['icon.svg', 'icon-192.png', 'icon-512.png', 'manifest.webmanifest']
 const SERVICE_WORKER = 'web/service-worker/service-worker.ts'
+
+const PAGE_OPTIONS = {
+  absWorkingDir: root,
+  outdir: 'out',
+  bundle: true,
+  minify: true,
+  splitting: true,
+  format: 'esm',
+  target: 'es2022',
+  supported: { 'top-level-await': true },
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  entryNames: 'assets/[name]-[hash]',
+  chunkNames: 'assets/[name]-[hash]',
+  assetNames: 'assets/[name]-[hash]',
+  legalComments: 'none',
+  logLevel: 'warning',
+  metafile: true,
+  write: false,
+}
+
+const filesOf = (outputFiles) =>
+  outputFiles.map(({ path, contents }) => ({ name: `assets/${basename(path)}`, contents }))
+
+const assetName = (files, entry, extension) =>
+  `/${files.find(({ name }) => new RegExp(`^assets/${entry}-[A-Z0-9]+\\.${extension}$`).test(name)).name}`
+
+/** The files of the inspector, by their path below the folder that is served, and the sources that they are made of. */
+export async function bundleInspector() {
+  const { build: bundle } = await import('esbuild')
+  const { outputFiles, metafile } = await bundle({
+    ...PAGE_OPTIONS,
+    entryPoints: { app: `${INSPECTOR}/main.tsx`, style: `${INSPECTOR}/inspector.css` },
+  })
+  const files = filesOf(outputFiles)
+  const page = readFileSync(join(root, INSPECTOR, 'index.html'), 'utf8')
+    .replace('STYLESHEET', assetName(files, 'style', 'css'))
+    .replace('SCRIPT', assetName(files, 'app', 'js'))
+  return {
+    files: [
+      ...files,
+      { name: 'index.html', contents: page },
+      { name: 'icon.svg', contents: read('icon.svg') },
+      { name: 'charts.json', contents: readFileSync(join(root, CHARTS)) },
+    ],
+    metafile,
+    sources: [...Object.keys(metafile.inputs), `${INSPECTOR}/index.html`, CHARTS, 'build/pages.mjs'],
+  }
+}
 
 /**
  * The files of the dashboard, by their path below the folder that is served, and the sources that they are made of.
@@ -19,7 +71,6 @@ const SERVICE_WORKER = 'web/service-worker/service-worker.ts'
 export async function bundleDashboard() {
   const { build: bundle } = await import('esbuild')
   const { outputFiles, metafile } = await bundle({
-    absWorkingDir: root,
     entryPoints: {
       app: `${DASHBOARD}/main.tsx`,
       style: `${DASHBOARD}/dashboard.css`,
@@ -27,27 +78,11 @@ export async function bundleDashboard() {
       terminal: `${DASHBOARD}/terminal/terminal.ts`,
       'terminal-style': `${DASHBOARD}/terminal/terminal.css`,
     },
-    outdir: 'out',
-    bundle: true,
-    minify: true,
-    splitting: true,
-    format: 'esm',
-    target: 'es2022',
-    supported: { 'top-level-await': true },
-    jsx: 'automatic',
-    jsxImportSource: 'preact',
-    entryNames: 'assets/[name]-[hash]',
-    chunkNames: 'assets/[name]-[hash]',
-    assetNames: 'assets/[name]-[hash]',
-    legalComments: 'none',
-    logLevel: 'warning',
-    metafile: true,
-    write: false,
+    ...PAGE_OPTIONS,
     plugins: [settingList],
   })
-  const files = outputFiles.map(({ path, contents }) => ({ name: `assets/${basename(path)}`, contents }))
-  const nameOf = (entry, extension) =>
-    `/${files.find(({ name }) => new RegExp(`^assets/${entry}-[A-Z0-9]+\\.${extension}$`).test(name)).name}`
+  const files = filesOf(outputFiles)
+  const nameOf = (entry, extension) => assetName(files, entry, extension)
   const documentOf = (path, entry, styles) =>
     read(path)
       .toString()
@@ -128,8 +163,15 @@ const read = (name) => readFileSync(join(root, DASHBOARD, name))
 /**
  * The scripts and the stylesheet that the page needs before it can draw: the entries and what they import at once.
  *
- * @param metafile of the bundle of the dashboard
+ * @param metafile of the bundle of a page
  */
+const FIRST = [
+  `${DASHBOARD}/main.tsx`,
+  `${DASHBOARD}/dashboard.css`,
+  `${INSPECTOR}/main.tsx`,
+  `${INSPECTOR}/inspector.css`,
+]
+
 export function firstLoad({ outputs }) {
   const names = new Set()
   const add = (path) => {
@@ -137,7 +179,6 @@ export function firstLoad({ outputs }) {
     names.add(path)
     for (const { path: imported, kind } of outputs[path].imports) if (kind !== 'dynamic-import') add(imported)
   }
-  for (const [path, { entryPoint }] of Object.entries(outputs))
-    if (entryPoint === `${DASHBOARD}/main.tsx` || entryPoint === `${DASHBOARD}/dashboard.css`) add(path)
+  for (const [path, { entryPoint }] of Object.entries(outputs)) if (FIRST.includes(entryPoint)) add(path)
   return [...names].map((path) => `assets/${basename(path)}`)
 }

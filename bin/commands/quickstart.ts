@@ -6,7 +6,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Run } from '../../protocol/run.ts'
-import type { PageServer } from '../../transport/pages/page-server.ts'
+import type { PageServer } from '../../transport/pages/page-server-options.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import type { Launch } from '../launch-file.ts'

@@ -42,6 +42,8 @@ export interface ServeOptions extends LogChoice {
   /** Serve the dashboard's page as well, and print its link. */
   readonly dashboard?: true
   readonly dashboardPort?: number
+  /** Serve the inspector's page as well, at this port, and print its link. */
+  readonly inspect?: number
   /** End when standard input is closed, that is when the parent process has ended. */
   readonly endWithStdin?: true
   /** For the local worker, as for `switchyard worker`. */

@@ -15,7 +15,7 @@ import { until } from '../support/until.ts'
 
 /** An address of this machine that counts as another one's, where nobody listens. */
 const ELSEWHERE = 'http://0.0.0.0:1'
-const GREETING = /switchyard is (working|supervising)|(helper|dashboard) is serving/
+const GREETING = /switchyard is (working|supervising)|(helper|dashboard|inspector) is serving/
 const PAIRING_TOKEN = `wp-${'a'.repeat(43)}`
 const HELPER_ENV = { CODEHOST_CLIENT_ID: 'a', TRACKER_CLIENT_ID: 'b', TRACKER_CLIENT_SECRET: 'c' }
 
@@ -69,6 +69,7 @@ describe('the log', () => {
       'dashboard',
       (...args: readonly string[]) => runCommand(['dashboard', '--no-open', '--port', '0', ...args]),
     ],
+    ['inspect', (...args: readonly string[]) => runCommand(['inspect', '--no-open', '--port', '0', ...args])],
     ['supervise', (...args: readonly string[]) => startSupervisor('--host', 'http://127.0.0.1:1', ...args)],
   ] as const
 

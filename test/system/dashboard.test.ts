@@ -121,30 +121,33 @@ test('a host serves it in its own process, also when the port is taken', async (
   expect(existsSync(join(dataDir, `dashboard-${port}.json`))).toBe(false)
 })
 
-test('opens a browser on a terminal with a screen, and not with --no-open', async () => {
-  const folder = tempFolder()
-  const opened = join(folder, 'opened')
-  const opener = join(folder, 'xdg-open')
-  writeFileSync(opener, `#!/bin/sh\necho "$1" > ${opened}.new && mv ${opened}.new ${opened}\n`)
-  chmodSync(opener, 0o755)
-  const env = { PATH: `${folder}:${process.env.PATH}`, DISPLAY: ':0' }
-  const inTerminal = (...args: readonly string[]) => runInTerminal(['dashboard', '--port', '0', ...args], env)
-  const silent = inTerminal('--no-open')
-  await until('the link is printed', () => silent.out().includes('#code='))
-  await until('the hint is printed', () => silent.out().includes('Ctrl-C'))
-  expect(existsSync(opened)).toBe(false)
-  const loud = inTerminal()
-  await until('the browser is opened', () => existsSync(opened))
-  const link = /http:\S+#code=\S+/.exec(loud.out())?.[0]
-  expect(readFileSync(opened, 'utf8').trim()).toBe(link)
-  const remote = runInTerminal(['dashboard', '--port', '0'], {
-    ...env,
-    SSH_CONNECTION: '192.0.2.1 5 192.0.2.7 22',
-  })
-  await until('the tunnel is named', () =>
-    /ssh -N -L (\d+):127\.0\.0\.1:\1 \S+@192\.0\.2\.7/.test(remote.out()),
-  )
-})
+test.each(['dashboard', 'inspect'])(
+  '%s opens a browser on a terminal with a screen, and not with --no-open',
+  async (name) => {
+    const folder = tempFolder()
+    const opened = join(folder, 'opened')
+    const opener = join(folder, 'xdg-open')
+    writeFileSync(opener, `#!/bin/sh\necho "$1" > ${opened}.new && mv ${opened}.new ${opened}\n`)
+    chmodSync(opener, 0o755)
+    const env = { PATH: `${folder}:${process.env.PATH}`, DISPLAY: ':0' }
+    const inTerminal = (...args: readonly string[]) => runInTerminal([name, '--port', '0', ...args], env)
+    const silent = inTerminal('--no-open')
+    await until('the link is printed', () => silent.out().includes('#code='))
+    await until('the hint is printed', () => silent.out().includes('Ctrl-C'))
+    expect(existsSync(opened)).toBe(false)
+    const loud = inTerminal()
+    await until('the browser is opened', () => existsSync(opened))
+    const link = /http:\S+#code=\S+/.exec(loud.out())?.[0]
+    expect(readFileSync(opened, 'utf8').trim()).toBe(link)
+    const remote = runInTerminal([name, '--port', '0'], {
+      ...env,
+      SSH_CONNECTION: '192.0.2.1 5 192.0.2.7 22',
+    })
+    await until('the tunnel is named', () =>
+      /ssh -N -L (\d+):127\.0\.0\.1:\1 \S+@192\.0\.2\.7/.test(remote.out()),
+    )
+  },
+)
 
 function runInTerminal(
   args: readonly string[],

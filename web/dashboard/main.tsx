@@ -3,11 +3,11 @@ import { render } from 'preact'
 import { startKeys } from '../elements/keys.ts'
 import { startClock } from '../elements/moments.tsx'
 import { startRouter } from '../router.ts'
+import { signIn } from '../session.ts'
 import { startApp } from './shell/app.ts'
 import { Shell } from './shell/shell.tsx'
 import { live, startLive } from './state/live.ts'
 import { preferences, startPreferences } from './state/preferences.ts'
-import { signIn } from './state/session.ts'
 
 startPreferences()
 startRouter()

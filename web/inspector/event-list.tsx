@@ -1,0 +1,146 @@
+/** The right of the page: what happens to the chosen actor, newest first, with cause and effects of the chosen record. */
+import { signal } from '@preact/signals'
+import type { InspectionRecord } from '../../protocol/inspection.ts'
+import { Segments } from '../elements/segments.tsx'
+import { VirtualRows } from '../elements/virtual-rows.tsx'
+import {
+  detailOf,
+  filterRecords,
+  isTransition,
+  markOf,
+  type RecordFilter,
+  surroundingsOf,
+  titleOf,
+} from './causes.ts'
+import {
+  chooseActor,
+  chosenActorId,
+  chosenRecord,
+  cursor,
+  model,
+  moveCursor,
+  recordsOfLanes,
+} from './state.ts'
+import { clockWithMs } from './text.ts'
+
+const FILTERS = [
+  ['all', 'All'],
+  ['state', 'State'],
+  ['effects', 'Effects'],
+] as const
+const ROW_HEIGHT = 26
+
+const filter = signal<RecordFilter>('all')
+
+export function EventList() {
+  const { histories, lost } = model()
+  const all = histories.get(chosenActorId.value)?.records ?? []
+  const past = cursor.value === undefined ? all : all.filter(({ n }) => n <= (cursor.value ?? n))
+  const records = filterRecords(past, filter.value).toReversed()
+  const around = surroundingsOf(recordsOfLanes(), chosenRecord.value)
+  return (
+    <section class="events" aria-label="Events">
+      <div class="events-head">
+        <h2>
+          Events <span class="faint">{past.length.toLocaleString('en')}</span>
+        </h2>
+        <Segments
+          label="Show"
+          value={filter.value}
+          options={FILTERS}
+          choose={(value) => {
+            filter.value = value
+          }}
+        />
+      </div>
+      {lost > 0 && (
+        <p class="gap" role="note">
+          {lost.toLocaleString('en')} events are missing: this page read too slowly.
+        </p>
+      )}
+      {records.length === 0 ? (
+        <p class="quiet padded">Nothing has happened to it since it was watched.</p>
+      ) : (
+        <VirtualRows
+          class="event-rows"
+          label="Events"
+          count={records.length}
+          height={ROW_HEIGHT}
+          keyOf={(index) => records[index]?.n ?? index}
+          row={(index) => <Row record={records[index]} around={around} />}
+        />
+      )}
+      <Chosen />
+    </section>
+  )
+}
+
+type Around = ReturnType<typeof surroundingsOf>
+
+function Row({ record, around }: { readonly record: InspectionRecord | undefined; readonly around: Around }) {
+  if (record === undefined) return null
+  const isChosen = record.n === chosenRecord.value
+  const relation = record.n === around.cause ? ' cause' : around.effects.has(record.n) ? ' effect' : ''
+  return (
+    <span role="cell" class="event-cell">
+      <button
+        type="button"
+        class={`event-row${relation}`}
+        aria-pressed={isChosen}
+        onClick={() => {
+          chosenRecord.value = isChosen ? undefined : record.n
+        }}
+      >
+        <time class="mono faint">{clockWithMs(record.at)}</time>
+        <span class={`mark mark-${record.is}`} aria-hidden="true">
+          {markOf(record)}
+        </span>
+        <span class="ellipsis">
+          <span class={isTransition(record) ? 'tone-accent' : ''}>{titleOf(record)}</span>{' '}
+          <span class="faint">{detailOf(record)}</span>
+        </span>
+      </button>
+    </span>
+  )
+}
+
+/** The chosen record in full, with the ways to its cause and its effects. */
+function Chosen() {
+  const all = recordsOfLanes()
+  const record = all.find(({ n }) => n === chosenRecord.value)
+  if (record === undefined) return null
+  const { cause, effects } = surroundingsOf(all, record.n)
+  const led = all.filter(({ n }) => effects.has(n))
+  const go = (n: number, actor: string) => {
+    if (actor !== chosenActorId.value) chooseActor(actor)
+    chosenRecord.value = n
+  }
+  const causing = all.find(({ n }) => n === cause)
+  return (
+    <div class="chosen-record" tabIndex={0} role="group" aria-label="The chosen event">
+      <p>
+        <strong>{titleOf(record)}</strong> <span class="faint">{record.actor}</span>
+      </p>
+      {Object.entries({ ...record.fields, ...record.context }).map(([name, value]) => (
+        <p key={name} class="mono ellipsis">
+          <span class="faint">{name}</span> {String(value)}
+        </p>
+      ))}
+      <p class="links">
+        <button type="button" class="link" onClick={() => moveCursor(record.n)}>
+          Go to this instant
+        </button>
+        {causing !== undefined && (
+          <button type="button" class="link" onClick={() => go(causing.n, causing.actor)}>
+            Cause: {titleOf(causing)}
+          </button>
+        )}
+        {led.slice(0, 4).map((effect) => (
+          <button type="button" class="link" key={effect.n} onClick={() => go(effect.n, effect.actor)}>
+            Effect: {titleOf(effect)}
+          </button>
+        ))}
+      </p>
+    </div>
+  )
+}

@@ -1,0 +1,177 @@
+/** The sequence of the chosen actor and those around it, as lanes; and the slider that leads back in time. */
+import { useSignal } from '@preact/signals'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { Button } from '../elements/button.tsx'
+import { type Sequence, type SequenceRow, sequenceOf } from './sequence.ts'
+import { chosenRecord, cursor, lanes, model, moveCursor, source } from './state.ts'
+import { clockWithMs } from './text.ts'
+
+const ROW = 20
+const LANE = 170
+const LEFT = 136
+const OVERSCAN = 10
+/** The length of an arrow from outside. */
+const OUTSIDE = 64
+
+const laneX = (lane: number): number => LEFT + 90 + lane * LANE
+
+export function SequenceView() {
+  const { histories, lastN } = model()
+  const ids = lanes.value
+  const whole = useMemo(() => sequenceOf(ids, histories), [ids, lastN, histories.size])
+  const until = cursor.value
+  const count =
+    until === undefined ? whole.rows.length : whole.rows.filter(({ record }) => record.n <= until).length
+  return (
+    <section class="sequence" aria-label="Sequence">
+      <div class="sequence-head">
+        <h2>
+          Sequence <span class="faint">{ids.length === 1 ? '1 actor' : `${ids.length} actors`}</span>
+        </h2>
+        <TimeSlider rows={whole.rows} count={count} />
+      </div>
+      <Lanes ids={ids} sequence={whole} count={count} />
+    </section>
+  )
+}
+
+function TimeSlider({ rows, count }: { readonly rows: readonly SequenceRow[]; readonly count: number }) {
+  const first = rows[0]?.record
+  const at = rows[count - 1]?.record
+  const isStory = source.value.is === 'story'
+  return (
+    <div class="time">
+      <span class="mono faint">{first === undefined ? '' : clockWithMs(first.at)}</span>
+      <input
+        type="range"
+        aria-label="Instant"
+        aria-valuetext={at === undefined ? 'the beginning' : clockWithMs(at.at)}
+        min={0}
+        max={rows.length}
+        value={count}
+        onInput={({ currentTarget }) => {
+          const to = Number(currentTarget.value)
+          const isEnd = to >= rows.length && !isStory
+          moveCursor(isEnd ? undefined : (rows[to - 1]?.record.n ?? 0))
+        }}
+      />
+      {cursor.value === undefined ? (
+        <strong class="tone-accent">Live</strong>
+      ) : (
+        <span class="mono">{at === undefined ? '–' : clockWithMs(at.at)}</span>
+      )}
+      {cursor.value !== undefined && !isStory && (
+        <Button small act={() => moveCursor(undefined)}>
+          Back to live
+        </Button>
+      )}
+    </div>
+  )
+}
+
+interface LanesProps {
+  readonly ids: readonly string[]
+  readonly sequence: Sequence
+  readonly count: number
+}
+
+function Lanes({ ids, sequence, count }: LanesProps) {
+  const scroller = useRef<HTMLDivElement>(null)
+  const top = useSignal(0)
+  const height = useSignal(300)
+  const isAtEnd = useRef(true)
+  // The list of events has the same records for those who use no pointer.
+  useEffect(() => scroller.current?.addEventListener('click', chooseMessage), [])
+  useEffect(() => {
+    const element = scroller.current
+    if (element === null) return undefined
+    const observer = new ResizeObserver(() => {
+      height.value = element.clientHeight
+    })
+    observer.observe(element)
+    return () => observer.disconnect()
+  }, [])
+  useEffect(() => {
+    if (isAtEnd.current) scroller.current?.scrollTo({ top: count * ROW })
+  }, [count])
+  const width = laneX(ids.length)
+  const from = Math.max(0, Math.floor(top.value / ROW) - OVERSCAN)
+  const to = Math.min(count, Math.ceil((top.value + height.value) / ROW) + OVERSCAN)
+  return (
+    <div
+      class="lanes"
+      ref={scroller}
+      tabIndex={0}
+      role="group"
+      aria-label="Messages between the actors"
+      onScroll={({ currentTarget }) => {
+        top.value = currentTarget.scrollTop
+        isAtEnd.current =
+          currentTarget.scrollTop + currentTarget.clientHeight >= currentTarget.scrollHeight - ROW
+      }}
+    >
+      <svg class="lane-heads" width={width} height={34} aria-hidden="true">
+        {ids.map((id, lane) => (
+          <g key={id}>
+            <rect x={laneX(lane) - 76} y={4} width={152} height={24} rx={6} />
+            <text x={laneX(lane)} y={20} text-anchor="middle">
+              {shorten(id)}
+            </text>
+          </g>
+        ))}
+      </svg>
+      <svg class="lane-rows" width={width} height={Math.max(1, count) * ROW + 8} role="presentation">
+        {ids.map((id, lane) => (
+          <line key={id} class="lane" x1={laneX(lane)} x2={laneX(lane)} y1={0} y2={count * ROW + 8} />
+        ))}
+        {sequence.spans
+          .filter(({ fromRow, toRow }) => fromRow < to && toRow > from)
+          .map(({ lane, state, fromRow, toRow }) => (
+            <g key={`${lane} ${fromRow}`} class="span">
+              <title>{state}</title>
+              <rect
+                x={laneX(lane) - 4}
+                y={fromRow * ROW + 10}
+                width={8}
+                height={Math.max(4, (Math.min(toRow, count) - fromRow) * ROW - 2)}
+                rx={2}
+                class={fromRow % 2 === 0 ? 'even' : 'odd'}
+              />
+            </g>
+          ))}
+        {sequence.rows.slice(from, to).map((row, index) => (
+          <Message key={row.record.n} row={row} y={(from + index) * ROW + 12} />
+        ))}
+      </svg>
+    </div>
+  )
+}
+
+function Message({ row, y }: { readonly row: SequenceRow; readonly y: number }) {
+  const { record, to, from } = row
+  const x2 = laneX(to)
+  const x1 = from === undefined || from === to || from < 0 ? x2 - OUTSIDE : laneX(from)
+  const direction = x1 < x2 ? -1 : 1
+  const tip = x2 + direction * 5
+  const isChosen = record.n === chosenRecord.value
+  return (
+    <g class={`message${isChosen ? ' chosen' : ''}`} data-n={record.n}>
+      <text class="at" x={4} y={y + 4}>
+        {clockWithMs(record.at)}
+      </text>
+      <line x1={x1} x2={tip} y1={y} y2={y} />
+      <path d={`M${tip},${y} l${direction * 7},-3.5 v7 z`} />
+      <text class="name" x={x2 + direction * 12} y={y - 3} text-anchor={direction < 0 ? 'end' : 'start'}>
+        {shorten(record.name === '' ? record.is : record.name, 26)}
+      </text>
+    </g>
+  )
+}
+
+function chooseMessage({ target }: Event): void {
+  const message = target instanceof Element ? target.closest('.message') : null
+  const n = Number(message?.getAttribute('data-n') ?? Number.NaN)
+  if (!Number.isNaN(n)) chosenRecord.value = n
+}
+
+const shorten = (text: string, max = 22): string => (text.length <= max ? text : `${text.slice(0, max - 1)}…`)
