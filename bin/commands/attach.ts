@@ -7,6 +7,7 @@
 import { StringDecoder } from 'node:string_decoder'
 import { setTimeout as pause } from 'node:timers/promises'
 import { ReadStream, WriteStream } from 'node:tty'
+import { type AttachmentEnd, stayAttached } from '../../client/attachment.ts'
 import { type Client, createClient } from '../../client/client.ts'
 import type { HostAddress } from '../../client/connection.ts'
 import { HostRefusal, reasonOf, withoutControls } from '../../client/errors.ts'
@@ -20,7 +21,6 @@ import { type DetachKeys, DetachKeyWatcher, readDetachKeys } from '../attach/det
 import { LocalTerminal, windowSizeOf } from '../attach/local-terminal.ts'
 import { PipedOutput } from '../attach/piped-output.ts'
 import { EXIT_HUNG_UP, handleProcessEnd, handleSuspension } from '../attach/signal-handling.ts'
-import { type AttachmentEnd, stayAttached } from '../attach/terminal-client.ts'
 import { findRun } from '../client/names.ts'
 import { cureOfRun } from '../client/run-cures.ts'
 import { realClock } from '../clock.ts'
@@ -125,6 +125,7 @@ async function attachTerminal(session: AttachSession, name: string): Promise<Att
   try {
     return await stayAttached({
       ...session,
+      dial: dialByNode,
       clock: realClock,
       inputSender,
       size: () => terminal.size(),
@@ -174,6 +175,7 @@ async function attachStreams(session: AttachSession): Promise<AttachmentEnd> {
   stdin.on('end', () => inputSender.send(END_OF_INPUT))
   const end = await stayAttached({
     ...session,
+    dial: dialByNode,
     clock: realClock,
     inputSender,
     size: () => windowSizeOf(stdout),

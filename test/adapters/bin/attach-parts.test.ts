@@ -6,12 +6,13 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { DEFAULT_DETACH_KEYS, DetachKeyWatcher, readDetachKeys } from '../../../bin/attach/detach-keys.ts'
 import { PipedOutput } from '../../../bin/attach/piped-output.ts'
-import { type AttachmentOptions, stayAttached } from '../../../bin/attach/terminal-client.ts'
-import { LocalTerminalFilter } from '../../../bin/attach/terminal-output-filter.ts'
 import { realClock } from '../../../bin/clock.ts'
+import { type AttachmentOptions, stayAttached } from '../../../client/attachment.ts'
 import type { HostAddress } from '../../../client/connection.ts'
 import { findHost } from '../../../client/find-host.ts'
 import { InputSender } from '../../../client/input-sender.ts'
+import { dialByNode } from '../../../client/node-socket.ts'
+import { LocalTerminalFilter } from '../../../client/terminal-output-filter.ts'
 import type { AttachInput } from '../../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../../protocol/limits.ts'
 import { drawSeed } from '../../support/random.ts'
@@ -284,6 +285,7 @@ function attachmentOptions(
   const { clock = realClock } = changes
   return {
     runId: 'r1',
+    dial: dialByNode,
     findHost: find,
     clock,
     inputSender: new InputSender(clock, () => {}),

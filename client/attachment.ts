@@ -5,11 +5,10 @@
  * restarted host is found at its new address. An attachment ends when the session ends, a permanent refusal arrives,
  * the host stays away, or the person detaches.
  */
-import type { HostAddress } from '../../client/connection.ts'
-import { HostNotFound, withoutControls } from '../../client/errors.ts'
-import type { InputSender, WindowSize } from '../../client/input-sender.ts'
-import type { Cancel, Clock } from '../../core/ports.ts'
+import type { DialSocket, HostAddress } from './connection.ts'
 import { type ConnectionEnd, dialTerminal, type TerminalListener } from './dial-terminal.ts'
+import { HostNotFound, withoutControls } from './errors.ts'
+import type { InputClock, InputSender, WindowSize } from './input-sender.ts'
 import { LocalTerminalFilter } from './terminal-output-filter.ts'
 
 export type AttachmentEnd =
@@ -19,11 +18,17 @@ export type AttachmentEnd =
   | { readonly is: 'unreachable'; readonly message: string }
   | { readonly is: 'left' }
 
+export interface AttachmentClock extends InputClock {
+  /** Milliseconds that never go back. */
+  monotonic(): number
+}
+
 export interface AttachmentOptions {
   readonly runId: string
+  readonly dial: DialSocket
   /** Called before each connection. */
   readonly findHost: () => Promise<HostAddress>
-  readonly clock: Pick<Clock, 'after' | 'monotonic'>
+  readonly clock: AttachmentClock
   readonly inputSender: InputSender
   readonly size: () => WindowSize
   readonly draw: (text: string) => void
@@ -32,11 +37,14 @@ export interface AttachmentOptions {
   /** Aborted when the person detaches. */
   readonly leave: AbortSignal
   /** Registers a listener for redraw requests; a redraw needs a new connection. */
-  readonly onRedrawNeeded: (listener: () => void) => Cancel
+  readonly onRedrawNeeded: (listener: () => void) => () => void
+  /** Waits for an absent host without end. */
+  readonly isPatient?: true
 }
 
 /** The pauses between failed attempts; together longer than a host takes to restart. */
 const RETRY_PAUSES_MS = [200, 500, 1_000, 2_000, 4_000, 5_000, 5_000, 5_000]
+const PATIENT_PAUSE_MS = 5_000
 /** A connection that lasted this long resets the count of failures. */
 const STABLE_MS = 5_000
 
@@ -67,11 +75,11 @@ export async function stayAttached(options: AttachmentOptions): Promise<Attachme
     const end = attachmentEndOf(result, { isAfterBreak, isLast: ms === undefined })
     if (end !== undefined) return end
     const message = describeEnd(result.end)
-    if (ms === undefined) return { is: 'unreachable', message }
+    if (ms === undefined && options.isPatient !== true) return { is: 'unreachable', message }
     const isNew = result.hasOutput || failures === 1 || result.end.refusal !== lastRefusal
     lastRefusal = result.end.refusal
     if (isNew) options.note(`${message}; connecting again`)
-    await waitOrLeave(ms, options)
+    await waitOrLeave(ms ?? PATIENT_PAUSE_MS, options)
   }
 }
 
@@ -125,7 +133,7 @@ async function connectOnce(options: AttachmentOptions): Promise<ConnectionResult
 }
 
 function runConnection(options: AttachmentOptions, address: HostAddress): Promise<ConnectionResult> {
-  const { runId, clock, inputSender, size, draw, leave, onRedrawNeeded } = options
+  const { runId, dial, clock, inputSender, size, draw, leave, onRedrawNeeded } = options
   const began = clock.monotonic()
   // A new filter, because an unfinished escape sequence of the last connection does not continue here.
   const filter = new LocalTerminalFilter()
@@ -151,7 +159,7 @@ function runConnection(options: AttachmentOptions, address: HostAddress): Promis
         })
       },
     }
-    const connection = dialTerminal(address, runId, listener)
+    const connection = dialTerminal(dial, address, runId, listener)
     const disconnect = () => connection.close()
     const stopListening = onRedrawNeeded(() => {
       isRedraw = true

@@ -4,12 +4,12 @@
  * However a connection ends (no host, a silent handshake, a cut cable), the listener's `onEnd` is called exactly once,
  * and nothing after it. No function throws, and the listener is not called before `dialTerminal` has returned.
  */
-import { fillPath } from '../../client/client.ts'
-import type { ClientSocket, HostAddress, SocketEnd } from '../../client/connection.ts'
-import { describeRefusal } from '../../client/errors.ts'
-import { dialByNode } from '../../client/node-socket.ts'
-import { REQUEST_LINES } from '../../client/request-lines.ts'
-import type { AttachInput, AttachOutput } from '../../protocol/dashboard.ts'
+
+import type { AttachInput, AttachOutput } from '../protocol/dashboard.ts'
+import { fillPath } from './client.ts'
+import type { ClientSocket, DialSocket, HostAddress, SocketEnd } from './connection.ts'
+import { describeRefusal } from './errors.ts'
+import { REQUEST_LINES } from './request-lines.ts'
 
 /** How a connection ended. */
 export interface ConnectionEnd {
@@ -40,8 +40,13 @@ export interface TerminalConnection {
 const SESSION_ENDED = 'the host ended the session'
 const SOCKET_PATH = REQUEST_LINES.attachSocket.split(' ')[1] ?? ''
 
-export function dialTerminal(at: HostAddress, runId: string, listener: TerminalListener): TerminalConnection {
-  return new SocketTerminalConnection(at, runId, listener)
+export function dialTerminal(
+  dial: DialSocket,
+  at: HostAddress,
+  runId: string,
+  listener: TerminalListener,
+): TerminalConnection {
+  return new SocketTerminalConnection(dial, at, runId, listener)
 }
 
 class SocketTerminalConnection implements TerminalConnection {
@@ -50,10 +55,10 @@ class SocketTerminalConnection implements TerminalConnection {
   readonly #socket: ClientSocket
   #isOver = false
 
-  constructor(at: HostAddress, runId: string, listener: TerminalListener) {
+  constructor(dial: DialSocket, at: HostAddress, runId: string, listener: TerminalListener) {
     this.#at = at
     this.#listener = listener
-    this.#socket = dialByNode(at, fillPath(SOCKET_PATH, { id: runId }), {
+    this.#socket = dial(at, fillPath(SOCKET_PATH, { id: runId }), {
       onOpen: () => listener.onOpen(),
       onText: (text) => this.#onText(text),
       onEnd: (end) => this.#finish(connectionEnd(this.#at, end)),
