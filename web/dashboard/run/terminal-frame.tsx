@@ -4,7 +4,7 @@
  * Every key belongs to the terminal while it has the focus.
  */
 
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { navigate } from '../../router.ts'
@@ -16,7 +16,8 @@ import { workers } from '../state/records.ts'
 export function TerminalFrame({ run }: { readonly run: Run }) {
   const reason = whyNot('attach', run, factsOf(run))
   const worker = workers.value.find(({ id }) => id === run.sandbox.workerId)
-  const others = worker?.attachSessions ?? 0
+  const open = worker?.attachSessions ?? 0
+  const wasOpen = useRef(worker?.attachedRuns?.includes(run.id) === true)
   useEffect(() => {
     const onMessage = ({ origin, data }: MessageEvent) => {
       if (origin === location.origin && data === 'leave terminal') navigate(runAddress(run.id))
@@ -36,8 +37,9 @@ export function TerminalFrame({ run }: { readonly run: Run }) {
       <div class="terminal-bar">
         <strong>Terminal</strong>
         <span class="quiet">
-          {others > 1 ? `${others} terminals are open on ${worker?.name}. ` : ''}Ctrl ] then D leaves it; the
-          session goes on.
+          {wasOpen.current ? 'Somebody had it open before you, and may type too. ' : ''}
+          {open > 1 ? `${open} terminals are open on ${worker?.name}. ` : ''}The sandbox is released soon
+          after everybody has left.
         </span>
         <Button small act={() => navigate(runAddress(run.id))}>
           Leave

@@ -9,12 +9,12 @@ export interface Preferences {
   readonly notifications: boolean
 }
 
-const KEY = 'switchyard.preferences'
+export const PREFERENCES_KEY = 'switchyard.preferences'
 const DEFAULTS: Preferences = { theme: 'system', density: 'compact', letterKeys: true, notifications: false }
 
-function readPreferences(): Preferences {
+export function readPreferences(): Preferences {
   try {
-    return { ...DEFAULTS, ...JSON.parse(localStorage.getItem(KEY) ?? '{}') }
+    return { ...DEFAULTS, ...JSON.parse(localStorage.getItem(PREFERENCES_KEY) ?? '{}') }
   } catch {
     return DEFAULTS
   }
@@ -34,6 +34,6 @@ export function startPreferences(): void {
     if (theme === 'system') delete dataset.theme
     else dataset.theme = theme
     dataset.density = density
-    localStorage.setItem(KEY, JSON.stringify(preferences.value))
+    localStorage.setItem(PREFERENCES_KEY, JSON.stringify(preferences.value))
   })
 }

@@ -1,141 +1,168 @@
 /**
- * The document of a run's terminal: resumes the run's sandbox, and shows its session.
+ * The document of a run's terminal: attaches to the session of the run, whose sandbox the host boots when it must.
  *
- * Every key belongs to the session, but for Ctrl ] and then D, which leave it. A lost connection is opened again, and
- * the worker draws the whole screen anew.
+ * Every key belongs to the session, but for Ctrl ] and then a letter. A lost connection is opened again, and the worker
+ * draws the whole screen anew. Output passes the filter of the command `attach`, because an agent's output must not type
+ * into its session, once for each terminal that shows it.
  */
 import { FitAddon } from '@xterm/addon-fit'
-import { SearchAddon } from '@xterm/addon-search'
 import { Terminal } from '@xterm/xterm'
-import { createBrowserConnection } from '../../../client/browser.ts'
-import { createClient, fillPath } from '../../../client/client.ts'
+import { type AttachmentClock, stayAttached } from '../../../client/attachment.ts'
+import type { HostAddress } from '../../../client/connection.ts'
+import { HostNotFound, HostRefusal, isPassing } from '../../../client/errors.ts'
 import { InputSender } from '../../../client/input-sender.ts'
-import { REQUEST_LINES } from '../../../client/request-lines.ts'
-import type { AttachOutput } from '../../../protocol/dashboard.ts'
-import { LeaveKeys } from './leave-keys.ts'
-import { terminalColors } from './terminal-colors.ts'
+import { TERMINAL_COLUMNS_MAX, TERMINAL_ROWS_MAX } from '../../../protocol/limits.ts'
+import { connection, host } from '../state/host.ts'
+import { BoundedOutput } from './bounded-output.ts'
+import { CommandKeys, PREFIX_BYTE } from './command-keys.ts'
+import { elementOf } from './elements.ts'
+import { type EndWords, endWords, errorWords, sentence } from './end-words.ts'
+import { startFindBar } from './find-bar.ts'
+import { applyTheme, followTheme, terminalColors } from './terminal-theme.ts'
 
-const RETRY_PAUSES_MS = [500, 1_000, 2_000, 4_000, 5_000]
 const SCROLLBACK_LINES = 10_000
+/** Programs choose their colours without knowing the theme. */
+const CONTRAST = 4.5
+const SIGNED_OUT = 401
 
 const runId = new URLSearchParams(location.search).get('run') ?? ''
-const connection = createBrowserConnection({
-  fetch: (...request) => fetch(...request),
-  WebSocket,
-  origin: location.origin,
-})
-const client = createClient(connection)
-const status = document.getElementById('status')
-
-const showStatus = (text: string): void => {
-  if (status !== null) status.textContent = text
+const place = elementOf('terminal', HTMLElement)
+const status = elementOf('status', HTMLElement)
+const again = elementOf('again', HTMLElement)
+const clock: AttachmentClock = {
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
+  monotonic: () => performance.now(),
 }
 
+applyTheme()
 const terminal = new Terminal({
-  allowProposedApi: false,
   cursorBlink: false,
   fontFamily: getComputedStyle(document.documentElement).getPropertyValue('--mono'),
   fontSize: 13,
-  scrollback: SCROLLBACK_LINES,
+  minimumContrastRatio: CONTRAST,
   screenReaderMode: true,
+  scrollback: SCROLLBACK_LINES,
   theme: terminalColors(document.documentElement),
 })
 const fit = new FitAddon()
-terminal.loadAddon(fit)
-terminal.loadAddon(new SearchAddon())
-
-/** The session's process has ended, or the person has left. */
-let isOver = false
-let failures = 0
-
-const sender = new InputSender(
-  {
-    after: (ms, run) => {
-      const timer = setTimeout(run, ms)
-      return () => clearTimeout(timer)
-    },
-  },
-  () => showStatus('The session does not take input as fast as it comes.'),
-)
+const screen = new BoundedOutput(terminal)
+const keys = new CommandKeys()
+const sender = new InputSender(clock, (isFull) => {
+  if (isFull) showStatus({ text: 'The session does not take input as fast as it comes.', isProblem: true })
+  else showConnected()
+})
+let leaving = new AbortController()
+let openFindBar = (): void => {}
 
 function start(): void {
-  const place = document.getElementById('terminal')
-  if (place === null) return
+  terminal.loadAddon(fit)
   terminal.open(place)
+  terminal.textarea?.setAttribute('aria-label', 'Terminal input')
+  followTheme(terminal)
   fit.fit()
   new ResizeObserver(() => fit.fit()).observe(place)
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
-    terminal.options.theme = terminalColors(document.documentElement)
-  })
-  terminal.onResize(({ cols, rows }) => sender.resize({ cols, rows }))
-  terminal.onData((text) => sender.send(text))
-  terminal.onBinary((text) => sender.send(text))
-  const keys = new LeaveKeys()
-  terminal.attachCustomKeyEventHandler((event) => {
-    if (keys.isLeaving(event)) leave()
-    return true
-  })
+  openFindBar = startFindBar(terminal)
+  startCopying()
+  terminal.onResize(() => sender.resize(size()))
+  terminal.onData(type)
+  terminal.onBinary(type)
+  terminal.attachCustomKeyEventHandler(isForSession)
+  again.addEventListener('click', () => void attach())
   terminal.focus()
-  void connect()
+  void attach()
 }
 
-async function connect(): Promise<void> {
-  if (isOver) return
-  showStatus('Opening the session …')
+async function attach(): Promise<void> {
+  again.hidden = true
+  leaving = new AbortController()
+  showStatus({ text: 'Opening the session …', isProblem: false })
+  terminal.focus()
+  let isShown = false
+  const words = await stayAttached({
+    runId,
+    dial: connection.dial,
+    findHost,
+    clock,
+    inputSender: sender,
+    size,
+    draw: (text) => {
+      if (!isShown) showConnected()
+      isShown = true
+      screen.draw(text)
+    },
+    note: (text) => {
+      isShown = false
+      showStatus({ text: `${sentence(text)} …`.replace('. …', ' …'), isProblem: true })
+    },
+    leave: leaving.signal,
+    onRedrawNeeded: (listener) => screen.onRedrawNeeded(listener),
+    isPatient: true,
+  }).then(endWords, errorWords)
+  showStatus(words)
+  again.hidden = false
+}
+
+/** A browser does not say why a socket was refused, so a request asks before. */
+async function findHost(): Promise<HostAddress> {
   try {
-    await client.resumeRun({ id: runId })
+    await host.health()
   } catch (error) {
-    showStatus(error instanceof Error ? error.message : String(error))
-    retry(isLasting(error))
-    return
+    const isSignedOut = error instanceof HostRefusal && error.status === SIGNED_OUT
+    if (isSignedOut || !isPassing(error)) throw error
+    throw new HostNotFound(error instanceof Error ? error.message : String(error), '')
   }
-  const path = fillPath(REQUEST_LINES.attachSocket.split(' ')[1] ?? '', { id: runId })
-  const socket = connection.dial({ url: location.origin }, path, {
-    onOpen: () => {
-      failures = 0
-      terminal.reset()
-      sender.connect(
-        { send: (frame) => socket.send(JSON.stringify(frame)), backlog: () => socket.backlog() },
-        { cols: terminal.cols, rows: terminal.rows },
-      )
-      showStatus('Connected. Ctrl ] then D leaves.')
-    },
-    onText: (text) => receive(text),
-    onEnd: ({ reason }) => {
-      sender.disconnect()
-      if (isOver) return
-      showStatus(reason)
-      retry(false)
-    },
+  return connection.address()
+}
+
+const size = () => ({
+  cols: Math.min(terminal.cols, TERMINAL_COLUMNS_MAX),
+  rows: Math.min(terminal.rows, TERMINAL_ROWS_MAX),
+})
+
+function type(typed: string): void {
+  const { text, command } = keys.filter(typed)
+  if (text !== '') sender.send(text)
+  if (command === 'leave') leave()
+  // Later, because the letter would be typed into the bar.
+  else if (command === 'find') setTimeout(openFindBar)
+}
+
+/** The library knows Ctrl ] on American keyboards only. */
+function isForSession(event: KeyboardEvent): boolean {
+  if (!event.ctrlKey || event.key !== ']') return true
+  event.preventDefault()
+  if (event.type === 'keydown') type(PREFIX_BYTE)
+  return false
+}
+
+/** Ctrl C belongs to the session, so a selection is copied by a button. */
+function startCopying(): void {
+  const copy = elementOf('copy', HTMLElement)
+  terminal.onSelectionChange(() => {
+    copy.hidden = !terminal.hasSelection()
+  })
+  copy.addEventListener('click', () => {
+    void navigator.clipboard
+      .writeText(terminal.getSelection())
+      .then(() => showStatus({ text: 'Copied.', isProblem: false }))
+    terminal.focus()
   })
 }
 
-function receive(text: string): void {
-  // The host checks the frames that it sends.
-  const frame = JSON.parse(text) as AttachOutput
-  if (frame.type === 'data') terminal.write(frame.data)
-  else if (frame.type === 'error') showStatus(frame.message)
-  else {
-    isOver = true
-    showStatus(`The session has ended with ${frame.code}. Open the terminal again to go on with it.`)
-  }
-}
+const showConnected = (): void =>
+  showStatus({ text: 'Connected. Ctrl ] then D leaves, Ctrl ] then F finds.', isProblem: false })
 
-function retry(isFinal: boolean): void {
-  if (isOver || isFinal) return
-  const ms = RETRY_PAUSES_MS[Math.min(failures++, RETRY_PAUSES_MS.length - 1)]
-  setTimeout(() => void connect(), ms)
-}
-
-/** Refusals other than those of a host that is away or busy stay as they are. */
-function isLasting(error: unknown): boolean {
-  const code: unknown = Reflect.get(Object(error), 'status')
-  return typeof code === 'number' && code >= 400 && code < 500
+function showStatus({ text, isProblem }: EndWords): void {
+  status.textContent = text
+  status.classList.toggle('problem', isProblem)
 }
 
 /** The page around the frame closes it; a document of its own goes to the run. */
 function leave(): void {
-  isOver = true
+  leaving.abort()
   if (parent === window) location.assign(`/runs/${encodeURIComponent(runId)}`)
   else parent.postMessage('leave terminal', location.origin)
 }

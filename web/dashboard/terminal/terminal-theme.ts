@@ -1,5 +1,6 @@
 /** The colours of the terminal, from the page's own, so that both themes are legible. */
-import type { ITheme } from '@xterm/xterm'
+import type { ITheme, Terminal } from '@xterm/xterm'
+import { PREFERENCES_KEY, readPreferences } from '../state/preferences.ts'
 
 const NAMES = {
   foreground: '--text',
@@ -35,4 +36,23 @@ export function terminalColors(root: HTMLElement): ITheme {
   })
   probe.remove()
   return Object.fromEntries(colors)
+}
+
+/** The theme that the person has chosen; the page around this document may change it at any time. */
+export function applyTheme(): void {
+  const { theme } = readPreferences()
+  const { dataset } = document.documentElement
+  if (theme === 'system') delete dataset.theme
+  else dataset.theme = theme
+}
+
+export function followTheme(terminal: Terminal): void {
+  const draw = () => {
+    applyTheme()
+    terminal.options.theme = terminalColors(document.documentElement)
+  }
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw)
+  addEventListener('storage', ({ key }) => {
+    if (key === PREFERENCES_KEY) draw()
+  })
 }
