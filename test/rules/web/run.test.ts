@@ -4,7 +4,6 @@ import type { Run, RunStatus } from '../../../protocol/run.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 import { type ChangeOfState, timelineOf } from '../../../web/dashboard/run/timeline.ts'
 import { type RunAct, whyNot } from '../../../web/dashboard/runs/run-rules.ts'
-import { LeaveKeys } from '../../../web/dashboard/terminal/leave-keys.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
 
 const NOW = Date.parse('2026-11-20T12:00:00Z')
@@ -72,6 +71,7 @@ describe('the timeline', () => {
 
   test('has a bar an attempt, and goes on until now', () => {
     const changes = [
+      change(0.1, 'queued'),
       change(1, 'preparing'),
       change(2, 'running'),
       change(6, 'queued', 'interrupted: the lease was lost'),
@@ -101,18 +101,4 @@ describe('the timeline', () => {
     expect(attempt?.end).toBe('failed')
     expect(attempt?.parts.at(-1)?.to).toBe(NOW + 3 * MINUTE)
   })
-})
-
-test('Ctrl ] and then D leave a terminal', () => {
-  const typed = (...keys: readonly string[]): boolean => {
-    const watcher = new LeaveKeys()
-    return keys
-      .map((key) => ({ type: 'keydown', key: key.replace('^', ''), ctrlKey: key.startsWith('^') }))
-      .map((event) => watcher.isLeaving(event))
-      .some(Boolean)
-  }
-  expect(typed('^]', 'd')).toBe(true)
-  expect(typed('^]', 'Control', 'D')).toBe(true)
-  expect(typed('^]', 'x', 'd')).toBe(false)
-  expect(typed(']', 'd')).toBe(false)
 })

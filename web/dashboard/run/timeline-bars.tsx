@@ -62,7 +62,10 @@ function AttemptBar({ attempt }: { readonly attempt: TimelineAttempt }) {
               key={part.from}
               class={`timeline-label ${part.status}`}
               aria-hidden="true"
-              ref={(label) => label?.style.setProperty('left', `${100 * part.start}%`)}
+              ref={(label) => {
+                label?.style.setProperty('left', `${100 * part.start}%`)
+                label?.style.setProperty('max-width', `${100 * part.length}%`)
+              }}
             >
               {part.isCompressed ? '⋯ ' : ''}
               {WORDS[part.status]} {formatDuration(part.to - part.from)}

@@ -69,6 +69,8 @@ function attemptsOf(run: Run, changes: readonly ChangeOfState[], now: number): P
   let status: RunStatus = 'queued'
   let from = Date.parse(run.createdAt)
   for (const change of changes) {
+    // The first event of a log says that the run was queued.
+    if (change.to === status) continue
     const to = Date.parse(change.at)
     attempts.at(-1)?.parts.push({ status, from, to })
     const last = attempts.at(-1)
