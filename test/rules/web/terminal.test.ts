@@ -1,7 +1,7 @@
 /** The terminal's own document: keys of the page among those of the session, output that a screen draws slowly, ends. */
 import { describe, expect, test } from '@jest/globals'
 import { HostRefusal } from '../../../client/errors.ts'
-import { BoundedOutput } from '../../../web/dashboard/terminal/bounded-output.ts'
+import { BoundedScreen } from '../../../web/dashboard/terminal/bounded-screen.ts'
 import { CommandKeys } from '../../../web/dashboard/terminal/command-keys.ts'
 import { endWords, errorWords } from '../../../web/dashboard/terminal/end-words.ts'
 
@@ -34,7 +34,7 @@ describe('Ctrl ] and then a letter', () => {
 test('output that comes faster than it is drawn is dropped, and the whole screen is asked for', () => {
   const drawn: (() => void)[] = []
   const texts: string[] = []
-  const output = new BoundedOutput({
+  const output = new BoundedScreen({
     write: (text, onDrawn) => {
       texts.push(text)
       drawn.push(onDrawn)

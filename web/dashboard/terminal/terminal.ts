@@ -13,7 +13,7 @@ import { HostNotFound, HostRefusal, isPassing } from '../../../client/errors.ts'
 import { InputSender } from '../../../client/input-sender.ts'
 import { TERMINAL_COLUMNS_MAX, TERMINAL_ROWS_MAX } from '../../../protocol/limits.ts'
 import { connection, host } from '../state/host.ts'
-import { BoundedOutput } from './bounded-output.ts'
+import { BoundedScreen } from './bounded-screen.ts'
 import { CommandKeys, PREFIX_BYTE } from './command-keys.ts'
 import { elementOf } from './elements.ts'
 import { type EndWords, endWords, errorWords, sentence } from './end-words.ts'
@@ -48,7 +48,7 @@ const terminal = new Terminal({
   theme: terminalColors(document.documentElement),
 })
 const fit = new FitAddon()
-const screen = new BoundedOutput(terminal)
+const screen = new BoundedScreen(terminal)
 const keys = new CommandKeys()
 const sender = new InputSender(clock, (isFull) => {
   if (isFull) showStatus({ text: 'The session does not take input as fast as it comes.', isProblem: true })

@@ -11,7 +11,7 @@ export interface SlowScreen {
   write(text: string, onDrawn: () => void): void
 }
 
-export class BoundedOutput {
+export class BoundedScreen {
   readonly #screen: SlowScreen
   readonly #redrawListeners = new Set<() => void>()
   #waiting = 0
