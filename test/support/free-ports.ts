@@ -2,19 +2,21 @@
  * Chooses ports for processes that restart at the same address.
  *
  * The ports lie below the range from which the operating system assigns ports, so no other process receives them in
- * between. Each test process uses a separate range.
+ * between. Each test process holds a range for as long as it lives, by listening at the range's first port.
  */
-import { createServer } from 'node:net'
+import { createServer, type Server } from 'node:net'
 
 /** Operating systems usually assign ports from 32768 on. */
 const FIRST_PORT = 10_000
-const RANGES = 200
+const RANGES = 400
 const PORTS_PER_RANGE = 50
 
 let chosen = 0
+let range: Promise<number> | undefined
 
 export async function freePort(): Promise<number> {
-  const first = FIRST_PORT + (process.pid % RANGES) * PORTS_PER_RANGE
+  range ??= holdRange()
+  const first = await range
   for (let tries = 0; tries < PORTS_PER_RANGE; tries++) {
     const port = first + (chosen++ % PORTS_PER_RANGE)
     if (await isFree(port)) return port
@@ -22,12 +24,28 @@ export async function freePort(): Promise<number> {
   throw new Error(`no free port among the ${PORTS_PER_RANGE} ports from ${first} on`)
 }
 
+/** Returns the first port after the one that is held. */
+async function holdRange(): Promise<number> {
+  for (let tries = 0; tries < RANGES; tries++) {
+    const first = FIRST_PORT + ((process.pid + tries) % RANGES) * (PORTS_PER_RANGE + 1)
+    const holder = await listenAt(first)
+    if (holder === undefined) continue
+    holder.unref()
+    return first + 1
+  }
+  throw new Error('every range of ports is held by another test process')
+}
+
 async function isFree(port: number): Promise<boolean> {
+  const server = await listenAt(port)
+  if (server !== undefined) await new Promise((resolve) => server.close(resolve))
+  return server !== undefined
+}
+
+async function listenAt(port: number): Promise<Server | undefined> {
   const server = createServer()
-  const listens = await new Promise<boolean>((resolve) => {
-    server.once('error', () => resolve(false))
-    server.listen(port, '127.0.0.1', () => resolve(true))
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(undefined))
+    server.listen(port, '127.0.0.1', () => resolve(server))
   })
-  if (listens) await new Promise((resolve) => server.close(resolve))
-  return listens
 }
