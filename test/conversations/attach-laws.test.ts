@@ -208,7 +208,7 @@ function expectSameScreens({ host, worker, people }: Scene): void {
   for (const person of people) expect(shownTo(person)).toBe(worker.screen)
 }
 
-const RUNS = Number(process.env.ATTACH_RUNS ?? 400)
+const RUNS = Number(process.env.ATTACH_RUNS ?? 150)
 
 test('whatever people and workers do, everyone sees the terminal, and no sandbox stays booted without viewers', async () => {
   await fc.assert(

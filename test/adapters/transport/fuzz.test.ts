@@ -15,7 +15,7 @@ import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resour
 import { until } from '../../support/until.ts'
 
 const LISTENER = testListener().name
-const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? (LISTENER === 'node' ? 3_000 : 10_000))
+const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? (LISTENER === 'node' ? 1_500 : 4_000))
 /** The time limit of a long run on a busy machine. */
 const RUN_MS_MAX = 600_000 + ROUNDS * 20
 /** The first requests and sockets fill caches, so the first sample is taken behind them. */

@@ -16,7 +16,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { Random, seedFromEnvironment } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
-const SCHEDULES = Number(process.env.CRASH_SCHEDULES ?? 3_000)
+const SCHEDULES = Number(process.env.CRASH_SCHEDULES ?? 1_000)
 
 interface CrashSchedule {
   readonly random: Random
