@@ -1,24 +1,37 @@
 /** The left of the page: all actors in groups, and the field that finds one among them. */
 import { computed } from '@preact/signals'
+import type { InspectedActor } from '../../protocol/inspection.ts'
 import { Segments } from '../elements/segments.tsx'
 import { VirtualRows } from '../elements/virtual-rows.tsx'
 import { changeQuery } from '../router.ts'
 import { type ActorRow, actorRows, findActors, GROUPINGS } from './actor-rows.ts'
+import { actorsAt } from './actors-at.ts'
 import {
   actorsVersion,
   addressOfActor,
   chooseActor,
   chosenActorId,
+  cursor,
   grouping,
   modelInPlace,
   search,
+  source,
+  tab,
 } from './state.ts'
 
 const ROW_HEIGHT = 24
 
-const rows = computed<readonly ActorRow[]>(() => {
+/** A story has no present, so its actors stand as they were at the instant that is looked at. */
+const listed = computed<Iterable<InspectedActor>>(() => {
   void actorsVersion.value
-  return actorRows(findActors(modelInPlace().actors.values(), search.value), grouping.value)
+  const model = modelInPlace()
+  return source.value.is === 'story'
+    ? actorsAt(model, cursor.value ?? model.lastN)
+    : [...model.actors.values()]
+})
+
+const rows = computed<readonly ActorRow[]>(() => {
+  return actorRows(findActors(listed.value, search.value), grouping.value)
 })
 
 /** The next actor of the list, or the one before. */
@@ -77,7 +90,14 @@ function Row({ row }: { readonly row: ActorRow | undefined }) {
   const isChosen = actor.id === chosenActorId.value
   return (
     <span role="cell" class="actor-cell">
-      <a class="actor-row" href={addressOfActor(actor.id)} aria-current={isChosen ? 'true' : undefined}>
+      <a
+        class="actor-row"
+        href={addressOfActor(actor.id)}
+        aria-current={isChosen ? 'true' : undefined}
+        onClick={() => {
+          tab.value = 'chart'
+        }}
+      >
         <span class="ellipsis mono">{grouping.value === 'kind' ? actor.key : actor.id}</span>
         <span class="faint ellipsis">{actor.state}</span>
       </a>

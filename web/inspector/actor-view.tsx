@@ -7,6 +7,7 @@ import { ChartView } from './chart-view.tsx'
 import { charts } from './charts.ts'
 import { type ActorMoment, momentOf } from './history.ts'
 import { chosenActor, chosenRecord, cursor, model, source } from './state.ts'
+import { countFields } from './text.ts'
 
 export function ActorView() {
   const { histories } = model()
@@ -107,13 +108,13 @@ function Deadlines({ moment }: { readonly moment: ActorMoment }) {
 
 function Context({ moment, hidden }: { readonly moment: ActorMoment; readonly hidden: number }) {
   const fields = Object.entries(moment.context)
-  const shown = Math.max(0, fields.length - hidden)
+  const { shown, all } = countFields(moment.context, hidden)
   return (
     <section>
       <h2>
         Context{' '}
         <span class="faint">
-          {shown} of {fields.length} fields
+          {shown} of {all} fields
         </span>
       </h2>
       {fields.length === 0 && <p class="quiet">It has none.</p>}

@@ -20,6 +20,7 @@ import {
   model,
   moveCursor,
   recordsOfLanes,
+  source,
 } from './state.ts'
 import { clockWithMs } from './text.ts'
 
@@ -53,11 +54,7 @@ export function EventList() {
           }}
         />
       </div>
-      {lost > 0 && (
-        <p class="gap" role="note">
-          {lost.toLocaleString('en')} events are missing: this page read too slowly.
-        </p>
-      )}
+      <Gaps lost={lost} />
       {records.length === 0 ? (
         <p class="quiet padded">Nothing has happened to it since it was watched.</p>
       ) : (
@@ -72,6 +69,27 @@ export function EventList() {
       )}
       <Chosen />
     </section>
+  )
+}
+
+/** Says what is missing, because a list with a gap looks whole. */
+function Gaps({ lost }: { readonly lost: number }) {
+  const present = source.value
+  const reader = present.is === 'story' ? 'the recorder' : 'this page'
+  return (
+    <>
+      {lost > 0 && (
+        <p class="gap" role="note">
+          {lost.toLocaleString('en')} {lost === 1 ? 'event is' : 'events are'} missing: {reader} read too
+          slowly.
+        </p>
+      )}
+      {present.is === 'story' && !present.isWhole && (
+        <p class="gap" role="note">
+          The story was cut off: it has no last line.
+        </p>
+      )}
+    </>
   )
 }
 

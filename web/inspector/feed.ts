@@ -3,8 +3,19 @@ import { effect } from '@preact/signals'
 import { createBrowserConnection } from '../../client/browser.ts'
 import { InspectFeed } from '../../client/inspect-feed.ts'
 import type { InspectFrame, StoryLine } from '../../protocol/inspection.ts'
+import { changeQuery } from '../router.ts'
+import { actorToOpen } from './actors-at.ts'
 import { applyFrame, modelOfStory } from './model.ts'
-import { actorsVersion, cursor, followed, modelInPlace, replaceModel, source, version } from './state.ts'
+import {
+  actorsVersion,
+  chosenActorId,
+  cursor,
+  followed,
+  modelInPlace,
+  replaceModel,
+  source,
+  version,
+} from './state.ts'
 
 const UNAUTHORIZED = 401
 const STORY_TYPE = 'application/x-ndjson'
@@ -29,7 +40,9 @@ function openStory(text: string): void {
   else {
     replaceModel(modelOfStory(lines))
     cursor.value = modelInPlace().lastN
-    source.value = { is: 'story', head }
+    source.value = { is: 'story', head, isWhole: lines.some((line) => 'end' in line) }
+    const shown = actorToOpen(modelInPlace().actors.values())
+    if (chosenActorId.value === '' && shown !== undefined) changeQuery({ actor: shown.id })
   }
 }
 

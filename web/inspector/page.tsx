@@ -1,5 +1,4 @@
 /** The inspector's page: actors, chart, events and sequence; on narrow screens one of them at a time. */
-import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { useActs } from '../elements/acts.ts'
 import { Button } from '../elements/button.tsx'
@@ -11,17 +10,20 @@ import { ActorList, chooseNext } from './actor-list.tsx'
 import { ActorView } from './actor-view.tsx'
 import { EventList } from './event-list.tsx'
 import { SequenceView } from './sequence-view.tsx'
-import { actorsVersion, cursor, modelInPlace, search, source, step, togglePause, version } from './state.ts'
+import {
+  actorsVersion,
+  chosenActorId,
+  cursor,
+  modelInPlace,
+  search,
+  source,
+  step,
+  TABS,
+  tab,
+  togglePause,
+  version,
+} from './state.ts'
 
-const TABS = [
-  ['actors', 'Actors'],
-  ['chart', 'Chart'],
-  ['events', 'Events'],
-  ['sequence', 'Sequence'],
-] as const
-type Tab = (typeof TABS)[number][0]
-
-const tab = signal<Tab>('chart')
 const GROUP = 'This page'
 const SEARCH_ID = 'find-actor'
 
@@ -41,13 +43,15 @@ export function InspectorPage() {
     },
   ])
   if (source.value.is === 'signed-out') return <SignedOut />
+  // A narrow screen begins with the list, where no actor has been chosen.
+  const part = tab.value === 'chart' && chosenActorId.value === '' ? 'actors' : tab.value
   return (
-    <div class="inspector" data-tab={tab.value}>
+    <div class="inspector" data-tab={part}>
       <Head />
       <div class="tabs">
         <Segments
           label="Part of the page"
-          value={tab.value}
+          value={part}
           options={TABS}
           choose={(chosen) => {
             tab.value = chosen

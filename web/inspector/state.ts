@@ -14,7 +14,8 @@ export type Source =
   | { readonly is: 'live' }
   | { readonly is: 'reconnecting'; readonly since: number; readonly reason: string }
   | { readonly is: 'signed-out' }
-  | { readonly is: 'story'; readonly head: StoryHead }
+  /** A story that is not whole has been cut off before its last line. */
+  | { readonly is: 'story'; readonly head: StoryHead; readonly isWhole: boolean }
   | { readonly is: 'failed'; readonly reason: string }
 
 export const source = signal<Source>({ is: 'connecting' })
@@ -42,6 +43,15 @@ export const modelInPlace = (): Model => current
 export const cursor = signal<number | undefined>(undefined)
 export const isPaused = computed(() => cursor.value !== undefined)
 export const chosenRecord = signal<number | undefined>(undefined)
+
+export const TABS = [
+  ['actors', 'Actors'],
+  ['chart', 'Chart'],
+  ['events', 'Events'],
+  ['sequence', 'Sequence'],
+] as const
+/** The part that is shown where there is room for one only. */
+export const tab = signal<(typeof TABS)[number][0]>('chart')
 
 export const chosenActorId = computed(() => address.value.query.get('actor') ?? '')
 export const search = computed(() => address.value.query.get('q') ?? '')

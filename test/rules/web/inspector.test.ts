@@ -8,12 +8,14 @@ import type {
   StoryLine,
 } from '../../../protocol/inspection.ts'
 import { actorRows, findActors, relatedActors } from '../../../web/inspector/actor-rows.ts'
+import { actorsAt, actorToOpen } from '../../../web/inspector/actors-at.ts'
 import { detailOf, filterRecords, markOf, surroundingsOf, titleOf } from '../../../web/inspector/causes.ts'
 import { exitsOf, marksOf } from '../../../web/inspector/chart-marks.ts'
 import type { MachineChart } from '../../../web/inspector/charts.ts'
 import { momentOf } from '../../../web/inspector/history.ts'
 import { applyFrame, createModel, KEPT_RECORDS_MAX, modelOfStory } from '../../../web/inspector/model.ts'
 import { sequenceOf } from '../../../web/inspector/sequence.ts'
+import { countFields } from '../../../web/inspector/text.ts'
 
 const actor = (id: string, state = 'queued', owners: Partial<InspectedActor> = {}): InspectedActor => {
   const [kind = '', key = ''] = id.split('/')
@@ -138,6 +140,39 @@ describe('an actor at an instant', () => {
   test('names the record that led to its state', () => {
     expect([momentOf(history, 3).entered?.n, momentOf(history, 2).entered?.n]).toEqual([3, undefined])
   })
+})
+
+describe('the actors of a story', () => {
+  const spawned = happened(4, { actor: 'lease/l-9', is: 'created', after: 'offered' })
+  const model = modelOfStory([
+    { story: 1, at: 0, version: '1', source: 'host', title: '' },
+    { ...DETAIL, actor: RUN },
+    { ...DETAIL, actor: WORKER },
+    ...RECORDS.slice(0, 3),
+    spawned,
+    { ...spawned, n: 5, is: 'event', before: 'offered', after: 'held' },
+    happened(6, { actor: spawned.actor, is: 'ended' }),
+  ])
+  const states = (n: number) => actorsAt(model, n).map(({ key, state }) => `${key} ${state}`)
+
+  test.each([
+    [0, ['r-1 queued', 'w-1 active']],
+    [3, ['r-1 preparing', 'w-1 active']],
+    [4, ['r-1 preparing', 'w-1 active', 'l-9 offered']],
+    [6, ['r-1 preparing', 'w-1 active', 'l-9 held']],
+  ])('after record %s have the states of then, and those to come are absent', (n, expected) => {
+    expect(states(n)).toEqual(expected)
+  })
+
+  test('are opened at a run', () => {
+    expect([actorToOpen([WORKER, RUN])?.id, actorToOpen([WORKER])?.id]).toEqual([RUN.id, WORKER.id])
+  })
+})
+
+test('a context says how many of its fields are shown', () => {
+  const context = { attempt: 1, title: '(text, 9 characters)' }
+  expect(countFields(context, 0)).toEqual({ shown: 1, all: 2 })
+  expect(countFields(context, 3)).toEqual({ shown: 1, all: 4 })
 })
 
 describe('the list of actors', () => {
