@@ -1,5 +1,6 @@
 /** The left of the page: all actors in groups, and the field that finds one among them. */
 import { computed } from '@preact/signals'
+import { useMemo } from 'preact/hooks'
 import type { InspectedActor } from '../../protocol/inspection.ts'
 import { Segments } from '../elements/segments.tsx'
 import { VirtualRows } from '../elements/virtual-rows.tsx'
@@ -45,6 +46,8 @@ export function chooseNext(by: 1 | -1): void {
 export function ActorList() {
   const list = rows.value
   const chosen = list.findIndex((row) => row.is === 'actor' && row.actor.id === chosenActorId.value)
+  // The list scrolls when another actor is chosen, not when the chosen one moves because others come or are searched.
+  const shown = useMemo(() => (chosen < 0 ? undefined : chosen), [chosenActorId.value, chosen < 0])
   return (
     <nav class="actors" aria-label="Actors">
       <div class="actors-head">
@@ -65,7 +68,7 @@ export function ActorList() {
           label="Actors"
           count={list.length}
           height={ROW_HEIGHT}
-          shown={chosen < 0 ? undefined : chosen}
+          shown={shown}
           keyOf={(index) => keyOf(list[index], index)}
           row={(index) => <Row row={list[index]} />}
         />
