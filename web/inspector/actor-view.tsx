@@ -25,11 +25,11 @@ export function ActorView() {
   return (
     <>
       <header class="actor-head">
-        <h1 tabIndex={-1}>
+        <h2>
           <span class="mono-title">
             {actor.kind} {actor.key}
           </span>
-        </h1>
+        </h2>
         <span class="state-tag">{moment.isOver ? `${moment.state}, over` : moment.state}</span>
         <Entered moment={moment} />
       </header>

@@ -1,4 +1,6 @@
 /** The marks of a chart: the active states, their parents, and the last arrow. */
+import type { InspectionRecord } from '../../protocol/inspection.ts'
+import { isTransition, type Surroundings } from './causes.ts'
 import type { MachineChart } from './charts.ts'
 
 export interface ChartMarks {
@@ -38,6 +40,21 @@ function arrowOf(
   const found =
     fitting.find(({ event }) => event === name) ?? fitting.find(({ event }) => event === undefined)
   return found === undefined ? undefined : `e:${found.from}>${found.to}`
+}
+
+/** The arrows that an actor took in the chosen record, in its cause and in its effects. */
+export function arrowsAround(
+  chart: MachineChart,
+  records: readonly InspectionRecord[],
+  chosen: number | undefined,
+  { cause, effects }: Surroundings,
+): ReadonlySet<string> {
+  const found = records.filter(
+    (record) =>
+      (record.n === chosen || record.n === cause || effects.has(record.n)) &&
+      (record.is === 'created' || isTransition(record)),
+  )
+  return new Set(found.map((record) => arrowOf(chart, record)).filter((arrow) => arrow !== undefined))
 }
 
 export interface StateExit {

@@ -2,9 +2,11 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { Skeleton } from '../elements/placeholder.tsx'
-import { marksOf } from './chart-marks.ts'
+import { surroundingsOf } from './causes.ts'
+import { arrowsAround, marksOf } from './chart-marks.ts'
 import { charts, loadCharts, type MachineChart } from './charts.ts'
 import type { ActorMoment } from './history.ts'
+import { chosenActorId, chosenRecord, recordsOfLanes } from './state.ts'
 
 export interface ChartViewProps {
   readonly kind: string
@@ -29,6 +31,13 @@ function Chart({ chart, kind, moment }: ChartViewProps & { readonly chart: Machi
   }, [chart])
   const { state, entered } = moment
   const marks = marksOf(chart, state, entered)
+  const records = recordsOfLanes()
+  const related = arrowsAround(
+    chart,
+    records.filter(({ actor }) => actor === chosenActorId.value),
+    chosenRecord.value,
+    surroundingsOf(records, chosenRecord.value),
+  )
   useEffect(() => {
     place.current?.replaceChildren(drawing)
     const [, , width = '0'] = (drawing.getAttribute('viewBox') ?? '').split(' ')
@@ -54,6 +63,7 @@ function Chart({ chart, kind, moment }: ChartViewProps & { readonly chart: Machi
       group.classList.toggle('active', id === marks.active)
       group.classList.toggle('around', marks.around.includes(id))
       group.classList.toggle('last', id === marks.arrow)
+      group.classList.toggle('related', related.has(id))
       group.classList.toggle('chosen', id === chosen.value)
     }
   })

@@ -15,6 +15,7 @@ import {
   chosenActorId,
   cursor,
   modelInPlace,
+  recordsOfLanes,
   search,
   source,
   step,
@@ -23,6 +24,7 @@ import {
   togglePause,
   version,
 } from './state.ts'
+import { clockWithMs } from './text.ts'
 
 const GROUP = 'This page'
 const SEARCH_ID = 'find-actor'
@@ -48,7 +50,7 @@ export function InspectorPage() {
   return (
     <div class="inspector" data-tab={part}>
       <Head />
-      <div class="tabs">
+      <nav class="tabs" aria-label="Parts of the page">
         <Segments
           label="Part of the page"
           value={part}
@@ -57,13 +59,15 @@ export function InspectorPage() {
             tab.value = chosen
           }}
         />
-      </div>
-      <ActorList />
-      <main class="actor" id="main">
-        <ActorView />
+      </nav>
+      <main class="parts" id="main">
+        <ActorList />
+        <section class="actor" aria-label="Chosen actor">
+          <ActorView />
+        </section>
+        <EventList />
+        <SequenceView />
       </main>
-      <EventList />
-      <SequenceView />
       <Toasts />
     </div>
   )
@@ -76,14 +80,14 @@ function Head() {
     document.title = `${count.toLocaleString('en')} actors · switchyard inspector`
   }, [count])
   return (
-    <header class={`head${cursor.value === undefined ? '' : ' past'}`}>
+    <header class={`head${cursor.value === undefined || source.value.is === 'story' ? '' : ' past'}`}>
       <a class="brand" href="/">
         <svg class="logo" viewBox="0 0 16 16" aria-hidden="true">
           <path d="M1.5 8h3l4-4.5h6M4.5 8l4 4.5h6" />
         </svg>
         switchyard
       </a>
-      <span class="quiet">Inspector</span>
+      <h1 class="quiet page-name">Inspector</h1>
       <input
         id={SEARCH_ID}
         type="search"
@@ -100,11 +104,17 @@ function Head() {
       <Status />
       {source.value.is !== 'story' && (
         <Button small act={togglePause} pressed={cursor.value !== undefined}>
-          {cursor.value === undefined ? 'Pause' : 'Go on'} <kbd>Space</kbd>
+          {cursor.value === undefined ? 'Pause' : 'Back to live'} <kbd>Space</kbd>
         </Button>
       )}
     </header>
   )
+}
+
+/** The instant of the newest event that counts. */
+function pausedAt(): string {
+  const record = recordsOfLanes().findLast(({ n }) => n <= (cursor.value ?? n))
+  return record === undefined ? '' : ` at ${clockWithMs(record.at)}`
 }
 
 function Status() {
@@ -120,7 +130,9 @@ function Status() {
           Live
         </span>
       ) : (
-        <span class="tone-warn">Paused</span>
+        <span class="tone-warn" role="status">
+          Paused{pausedAt()}
+        </span>
       )
     case 'reconnecting':
       return (

@@ -1,19 +1,28 @@
 /** The sequence of the chosen actor and those around it, as lanes; and the slider that leads back in time. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { Button } from '../elements/button.tsx'
+import { shortenMiddle } from '../text/shorten.ts'
+import { type Surroundings, surroundingsOf } from './causes.ts'
 import { type Sequence, type SequenceRow, sequenceOf } from './sequence.ts'
-import { chosenRecord, cursor, lanes, model, moveCursor, source } from './state.ts'
+import {
+  chosenActorId,
+  chosenRecord,
+  cursor,
+  lanes,
+  model,
+  moveCursor,
+  recordsOfLanes,
+  source,
+} from './state.ts'
 import { clockWithMs } from './text.ts'
 
 const ROW = 20
-const LANE = 170
+const LANE_MIN = 170
+const LANE_MAX = 260
 const LEFT = 136
 const OVERSCAN = 10
 /** The length of an arrow from outside. */
 const OUTSIDE = 64
-
-const laneX = (lane: number): number => LEFT + 90 + lane * LANE
 
 export function SequenceView() {
   const { histories, lastN } = model()
@@ -60,11 +69,6 @@ function TimeSlider({ rows, count }: { readonly rows: readonly SequenceRow[]; re
       ) : (
         <span class="mono">{at === undefined ? '–' : clockWithMs(at.at)}</span>
       )}
-      {cursor.value !== undefined && !isStory && (
-        <Button small act={() => moveCursor(undefined)}>
-          Back to live
-        </Button>
-      )}
     </div>
   )
 }
@@ -79,6 +83,7 @@ function Lanes({ ids, sequence, count }: LanesProps) {
   const scroller = useRef<HTMLDivElement>(null)
   const top = useSignal(0)
   const height = useSignal(300)
+  const available = useSignal(0)
   const isAtEnd = useRef(true)
   // The list of events has the same records for those who use no pointer.
   useEffect(() => scroller.current?.addEventListener('click', chooseMessage), [])
@@ -87,6 +92,7 @@ function Lanes({ ids, sequence, count }: LanesProps) {
     if (element === null) return undefined
     const observer = new ResizeObserver(() => {
       height.value = element.clientHeight
+      available.value = element.clientWidth
     })
     observer.observe(element)
     return () => observer.disconnect()
@@ -94,7 +100,11 @@ function Lanes({ ids, sequence, count }: LanesProps) {
   useEffect(() => {
     if (isAtEnd.current) scroller.current?.scrollTo({ top: count * ROW })
   }, [count])
-  const width = laneX(ids.length)
+  const fitting = (available.value - LEFT) / Math.max(1, ids.length)
+  const laneWidth = Math.round(Math.min(LANE_MAX, Math.max(LANE_MIN, fitting)))
+  const laneX = (lane: number): number => LEFT + (lane + 0.5) * laneWidth
+  const width = LEFT + ids.length * laneWidth
+  const around = surroundingsOf(recordsOfLanes(), chosenRecord.value)
   const from = Math.max(0, Math.floor(top.value / ROW) - OVERSCAN)
   const to = Math.min(count, Math.ceil((top.value + height.value) / ROW) + OVERSCAN)
   return (
@@ -112,10 +122,11 @@ function Lanes({ ids, sequence, count }: LanesProps) {
     >
       <svg class="lane-heads" width={width} height={34} aria-hidden="true">
         {ids.map((id, lane) => (
-          <g key={id}>
-            <rect x={laneX(lane) - 76} y={4} width={152} height={24} rx={6} />
+          <g key={id} class={id === chosenActorId.value ? 'chosen' : ''}>
+            <title>{id}</title>
+            <rect x={laneX(lane) - 80} y={4} width={160} height={24} rx={6} />
             <text x={laneX(lane)} y={20} text-anchor="middle">
-              {shorten(id)}
+              {shortenMiddle(id, 22)}
             </text>
           </g>
         ))}
@@ -140,29 +151,37 @@ function Lanes({ ids, sequence, count }: LanesProps) {
             </g>
           ))}
         {sequence.rows.slice(from, to).map((row, index) => (
-          <Message key={row.record.n} row={row} y={(from + index) * ROW + 12} />
+          <Message key={row.record.n} row={row} y={(from + index) * ROW + 12} laneX={laneX} around={around} />
         ))}
       </svg>
     </div>
   )
 }
 
-function Message({ row, y }: { readonly row: SequenceRow; readonly y: number }) {
+interface MessageProps {
+  readonly row: SequenceRow
+  readonly y: number
+  readonly laneX: (lane: number) => number
+  readonly around: Surroundings
+}
+
+function Message({ row, y, laneX, around }: MessageProps) {
   const { record, to, from } = row
   const x2 = laneX(to)
   const x1 = from === undefined || from === to || from < 0 ? x2 - OUTSIDE : laneX(from)
   const direction = x1 < x2 ? -1 : 1
   const tip = x2 + direction * 5
-  const isChosen = record.n === chosenRecord.value
+  const isRelated = record.n === around.cause || around.effects.has(record.n)
+  const mark = record.n === chosenRecord.value ? ' chosen' : isRelated ? ' related' : ''
   return (
-    <g class={`message${isChosen ? ' chosen' : ''}`} data-n={record.n}>
+    <g class={`message${mark}`} data-n={record.n}>
       <text class="at" x={4} y={y + 4}>
         {clockWithMs(record.at)}
       </text>
       <line x1={x1} x2={tip} y1={y} y2={y} />
       <path d={`M${tip},${y} l${direction * 7},-3.5 v7 z`} />
       <text class="name" x={x2 + direction * 12} y={y - 3} text-anchor={direction < 0 ? 'end' : 'start'}>
-        {shorten(record.name === '' ? record.is : record.name, 26)}
+        {shortenMiddle(record.name === '' ? record.is : record.name, 26)}
       </text>
     </g>
   )
@@ -173,5 +192,3 @@ function chooseMessage({ target }: Event): void {
   const n = Number(message?.getAttribute('data-n') ?? Number.NaN)
   if (!Number.isNaN(n)) chosenRecord.value = n
 }
-
-const shorten = (text: string, max = 22): string => (text.length <= max ? text : `${text.slice(0, max - 1)}…`)

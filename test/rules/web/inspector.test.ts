@@ -10,7 +10,7 @@ import type {
 import { actorRows, findActors, relatedActors } from '../../../web/inspector/actor-rows.ts'
 import { actorsAt, actorToOpen } from '../../../web/inspector/actors-at.ts'
 import { detailOf, filterRecords, markOf, surroundingsOf, titleOf } from '../../../web/inspector/causes.ts'
-import { exitsOf, marksOf } from '../../../web/inspector/chart-marks.ts'
+import { arrowsAround, exitsOf, marksOf } from '../../../web/inspector/chart-marks.ts'
 import type { MachineChart } from '../../../web/inspector/charts.ts'
 import { momentOf } from '../../../web/inspector/history.ts'
 import { applyFrame, createModel, KEPT_RECORDS_MAX, modelOfStory } from '../../../web/inspector/model.ts'
@@ -305,6 +305,17 @@ describe('the marks of a chart', () => {
       around: ['n:connected'],
       arrow: 'e:start>connected',
     })
+  })
+
+  test('are the arrows of the chosen event, of its cause and of its effects', () => {
+    const around = (chosen: number, cause: number, effects: number[]) => [
+      ...arrowsAround(chartOf('run'), RECORDS, chosen, { cause, effects: new Set(effects) }),
+    ]
+    expect(around(3, 1, [])).toEqual(['e:queued>preparing'])
+    const moved = { ...happened(9, { before: 'preparing', after: 'running' }), name: 'patched to running' }
+    expect([
+      ...arrowsAround(chartOf('run'), [...RECORDS, moved], 2, { cause: 3, effects: new Set([9]) }),
+    ]).toEqual(['e:queued>preparing', 'e:preparing>running'])
   })
 
   test('name an arrow from any state as the chart does', () => {
