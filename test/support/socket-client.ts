@@ -76,6 +76,14 @@ export function connectSocket(
   return client
 }
 
+/** A viewer of all actors, with the details of each. */
+export async function inspectEverything(port: number, token = TOKEN): Promise<SocketClient> {
+  const viewer = connectSocket(port, '/ws/inspect', { authorization: `Bearer ${token}` })
+  await viewer.opened
+  viewer.send({ type: 'inspect-follow', actors: [], all: true, details: true })
+  return viewer
+}
+
 /** Sends a ping and waits for its pong; frames arrive in order, so the pong follows all earlier frames. */
 function waitForPong(socket: WebSocket): Promise<void> {
   const mark = `ping ${++pings}`

@@ -44,7 +44,7 @@ import {
   readFilesBelow,
   type SecretSighting,
 } from '../support/secret-sweep.ts'
-import { connectSocket } from '../support/socket-client.ts'
+import { connectSocket, inspectEverything } from '../support/socket-client.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
@@ -191,6 +191,7 @@ class Witness {
   #host: CommandProcess | undefined
   #watch: ProcessWatcher | undefined
   #dashboard: ReturnType<typeof connectSocket> | undefined
+  #inspector: ReturnType<typeof connectSocket> | undefined
 
   constructor(town: Providers, config: object, env: NodeJS.ProcessEnv = {}) {
     this.town = town
@@ -233,6 +234,7 @@ class Witness {
     this.#watch = new ProcessWatcher(plants, [this.host.process.pid ?? 0])
     this.#dashboard = connectSocket(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
     await this.#dashboard.opened
+    this.#inspector = await inspectEverything(Number(new URL(url).port), token)
     return this
   }
 
@@ -330,13 +332,15 @@ class Witness {
     this.host.process.kill('SIGTERM')
     await this.host.exit
     this.#dashboard?.close()
+    this.#inspector?.close()
+    // Positive control: the inspector has seen the actors at work.
+    expect(JSON.stringify(this.#inspector?.frames)).toContain('"is":"event"')
     const shown: [what: string, text: string][] = [
       ...lines('the log', this.host.out() + this.host.err()),
       ...this.answers,
-      ...(this.#dashboard?.frames ?? []).map((frame): [string, string] => [
-        `push ${frame.type}`,
-        JSON.stringify(frame),
-      ]),
+      ...[...(this.#dashboard?.frames ?? []), ...(this.#inspector?.frames ?? [])].map(
+        (frame): [string, string] => [`push ${frame.type}`, JSON.stringify(frame)],
+      ),
       ...readFilesBelow(this.folder).filter(
         ([path]) => path !== this.#config && !path.endsWith('/.codex/auth.json'),
       ),

@@ -8,7 +8,7 @@ import { afterEach, expect, test } from '@jest/globals'
 import type { Run } from '../../protocol/run.ts'
 import { readLaunch, serve } from '../support/command-process.ts'
 import { ScriptedWorker } from '../support/scripted-worker.ts'
-import { connectSocket } from '../support/socket-client.ts'
+import { connectSocket, inspectEverything } from '../support/socket-client.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
@@ -35,6 +35,7 @@ test('no credential, token or key is in a file, the log, a response, a push, the
     authorization: `Bearer ${launchToken}`,
   })
   await dashboard.opened
+  const inspector = await inspectEverything(Number(new URL(url).port), launchToken)
   const paired = (await host.request('/api/workers/pairing-tokens', { method: 'POST' })).body as {
     token: string
   }
@@ -74,6 +75,7 @@ test('no credential, token or key is in a file, the log, a response, a push, the
   const environment = readFileSync(`/proc/${host.process.pid}/environ`, 'utf8')
   const commandLine = readFileSync(`/proc/${host.process.pid}/cmdline`, 'utf8')
   dashboard.close()
+  inspector.close()
   host.process.kill('SIGTERM')
   expect(await host.exit).toBe(0)
 
@@ -81,6 +83,7 @@ test('no credential, token or key is in a file, the log, a response, a push, the
     ['the log', host.out() + host.err()],
     ['answers', answers.join('\n')],
     ['pushes', JSON.stringify(dashboard.frames)],
+    ['inspection', JSON.stringify(inspector.frames)],
     ['environment and arguments', environment + commandLine],
     ...filesBelow(dataDir).filter(([path]) => !path.endsWith('/config.json')),
   ]
@@ -91,6 +94,7 @@ test('no credential, token or key is in a file, the log, a response, a push, the
       .map(([name]) => `${name} in ${what}`),
   )
   expect(found).toEqual([])
+  expect(JSON.stringify(inspector.frames)).toContain('"after":"running"')
 })
 
 function filesBelow(folder: string): [string, string][] {
