@@ -22,6 +22,7 @@ import { frames, replay } from './entries/frames.ts'
 import { growth } from './entries/growth.ts'
 import { http } from './entries/http.ts'
 import { idleWorkers } from './entries/idle-workers.ts'
+import { inspect } from './entries/inspect.ts'
 import { listeners } from './entries/listeners.ts'
 import { logLines } from './entries/log-lines.ts'
 import { memory } from './entries/memory.ts'
@@ -48,6 +49,7 @@ const entries: readonly Entry[] = [
   memory,
   dashboards,
   cycles,
+  inspect,
   dispatch,
   frames,
   replay,

@@ -19,6 +19,7 @@ const external = [
   'pino-pretty', // loaded by pino by name
   'ssh2', // optional native part
   '@lydell/node-pty', // native
+  'playwright-core', // finds its files beside its own; only the bench loads it
   '*.node',
 ]
 

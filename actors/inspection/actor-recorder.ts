@@ -41,11 +41,20 @@ export interface RecorderPorts {
   readonly onFact: (fact: RecordedFact, actor: LiveActor) => void
 }
 
+/** A weak map would cost every collection of garbage more than all other recording. */
+const ORIGIN = Symbol('origin')
+interface Recorded {
+  [ORIGIN]?: Origin
+}
+
+function setOrigin(made: object, origin: Origin): void {
+  if (Object.isExtensible(made)) (made as Recorded)[ORIGIN] = origin
+}
+
 const UNKNOWN: Origin = { source: { is: 'module', name: '' } }
 
 export class ActorRecorder implements SystemObserver {
   readonly #ports: RecorderPorts
-  readonly #origins = new WeakMap<object, Origin>()
   readonly #recent = new Map<string, RecordedFact[]>()
   readonly #since = new Map<string, number>()
   /** The numbers of the records that set a deadline, by actor and name. */
@@ -77,7 +86,7 @@ export class ActorRecorder implements SystemObserver {
   // ---- causes ----------------------------------------------------------------------------------------------------
 
   onRecorded(made: object): void {
-    this.#origins.set(made, this.#current)
+    setOrigin(made, this.#current)
   }
 
   begin(begun: object | OutsideCause): void {
@@ -91,7 +100,7 @@ export class ActorRecorder implements SystemObserver {
 
   /** A message came from its sender. What an effect leads to came from the effect. */
   #originOf(begun: object): Origin {
-    const recorded = this.#origins.get(begun)
+    const recorded = (begun as Recorded)[ORIGIN]
     if (isEffect(begun)) return { ...recorded, source: { is: 'effect', name: begun.type } }
     if (isMessage(begun)) return recorded ?? UNKNOWN
     return isOutside(begun) ? { source: { is: begun.is, name: shortName(begun.name) } } : UNKNOWN
@@ -114,7 +123,7 @@ export class ActorRecorder implements SystemObserver {
     const origin = this.#current
     this.#record(actor, { is: 'effect', name: effect.type, origin, payload: effect })
     // The effect belongs to its own record; what the transition does next belongs to the transition.
-    this.#origins.set(effect, this.#current)
+    setOrigin(effect, this.#current)
     this.#current = origin
   }
 
@@ -186,8 +195,10 @@ export class ActorRecorder implements SystemObserver {
   }
 }
 
-const hasOtherState = ({ before, after }: RecordedFact): boolean =>
-  after !== undefined && statePath(after.value) !== (before && statePath(before.value))
+function hasOtherState({ before, after }: RecordedFact): boolean {
+  if (after === undefined || before?.value === after.value) return false
+  return before === undefined || statePath(after.value) !== statePath(before.value)
+}
 
 const MESSAGES = ['direct', 'event', 'spawn']
 const isMessage = (begun: object): boolean => 'is' in begun && MESSAGES.includes(String(begun.is))

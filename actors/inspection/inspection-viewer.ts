@@ -30,7 +30,7 @@ export class InspectionViewer {
   readonly #changed = new Map<string, LiveActor>()
   readonly #gone = new Set<string>()
   /** The last description of each actor as it was sent. */
-  readonly #sent = new Map<string, string>()
+  readonly #sent = new Map<string, InspectedActor>()
   #followed = new Set<string>()
   #followsAll = false
   #facts: RecordedFact[] = []
@@ -118,13 +118,12 @@ export class InspectionViewer {
     const changed: InspectedActor[] = []
     for (const [id, actor] of this.#changed) {
       const described = describeActor(actor, recorder.since(id))
-      const text = JSON.stringify(described)
-      if (this.#sent.get(id) === text) continue
-      this.#sent.set(id, text)
+      if (isSame(this.#sent.get(id), described)) continue
+      this.#sent.set(id, described)
       changed.push(described)
     }
-    const gone = [...this.#gone]
-    for (const id of gone) this.#sent.delete(id)
+    // An actor that has come and gone meanwhile was never listed.
+    const gone = [...this.#gone].filter((id) => this.#sent.delete(id))
     this.#changed.clear()
     this.#gone.clear()
     const frames = Math.ceil(
@@ -155,3 +154,12 @@ export class InspectionViewer {
     }
   }
 }
+
+const isSame = (before: InspectedActor | undefined, after: InspectedActor): boolean =>
+  before !== undefined &&
+  before.state === after.state &&
+  before.since === after.since &&
+  before.run === after.run &&
+  before.ticket === after.ticket &&
+  before.lease === after.lease &&
+  before.worker === after.worker
