@@ -4,6 +4,7 @@
 import { rm } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { reasonOf } from '../../client/errors.ts'
+import type { Reply } from '../../transport/reply.ts'
 import { connectToHost } from '../client/host-connection.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { programsOf } from '../inspect/inspection-programs.ts'
@@ -24,9 +25,11 @@ export async function inspect(story: string | undefined, options: InspectOptions
     throw new ExitError(EXIT.usage, 'a story is opened or recorded, not both; leave out one of the two files')
   if (options.record !== undefined) await record(options.record, options)
   else if (story !== undefined)
-    await servePage(STORY_PAGE, options, { documents: new Map([['/story', await readStory(story)]]) })
+    await servePage(STORY_PAGE, options, { documents: storyDocument(await readStory(story)) })
   else await servePage(INSPECTOR_PAGE, options, { programs: programsOf })
 }
+
+const storyDocument = (reply: Reply) => new Map([['/story', () => reply]])
 
 async function record(path: string, options: InspectOptions): Promise<void> {
   const log = openLog({ level: options.logLevel, format: options.logFormat, redactor: new LogRedactor() })

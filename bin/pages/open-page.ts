@@ -4,14 +4,16 @@ import type { ClientConnection } from '../../client/connection.ts'
 import { reasonOf } from '../../client/errors.ts'
 import type { Log } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
+import { INSPECT_PORT } from '../../protocol/limits.ts'
 import type { HttpListener } from '../../transport/listener-port.ts'
 import { openPageServer } from '../../transport/pages/page-server.ts'
 import type { PageServer, PageServerOptions } from '../../transport/pages/page-server-options.ts'
+import { json, type Reply, refusal } from '../../transport/reply.ts'
 import { realClock } from '../clock.ts'
 import { createHostForwarder } from './host-forwarder.ts'
 import { pageFolder } from './page-folder.ts'
 import type { PageKind } from './page-kinds.ts'
-import { removePageRecord, writePageRecord } from './page-record.ts'
+import { askForLink, removePageRecord, writePageRecord } from './page-record.ts'
 
 export interface OpenPageOptions {
   readonly kind: PageKind
@@ -42,7 +44,7 @@ export async function openPage(options: OpenPageOptions): Promise<Result<PageSer
     folder: pageFolder(kind.name),
     sockets: kind.sockets,
     forwards: kind.forwards,
-    ...(options.documents === undefined ? {} : { documents: options.documents }),
+    documents: options.documents ?? documentsOf(kind, dataDir),
     ...(options.programs === undefined ? {} : { programs: options.programs }),
     forwarder: createHostForwarder(connection),
     linkSecret,
@@ -59,4 +61,16 @@ export async function openPage(options: OpenPageOptions): Promise<Result<PageSer
       await page.close(reason)
     },
   })
+}
+
+/** The dashboard leads to the inspector of the same data directory, where one is served. */
+function documentsOf({ name }: PageKind, dataDir: string): NonNullable<PageServerOptions['documents']> {
+  return name === 'dashboard' ? new Map([['/inspector', () => inspectorLink(dataDir)]]) : new Map()
+}
+
+async function inspectorLink(dataDir: string): Promise<Reply> {
+  const link = await askForLink(dataDir, 'inspector', INSPECT_PORT)
+  return link === undefined
+    ? refusal(404, 'no inspector is served; run switchyard inspect, or serve --inspect, beside the host')
+    : json({ link })
 }

@@ -7,8 +7,7 @@
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { replaceFile } from '../../store/files/atomic.ts'
-import { linkTo } from '../../transport/pages/page-server.ts'
-import { CODE_PATH } from '../../transport/pages/page-sessions.ts'
+import { CODE_PATH, linkTo } from '../../transport/pages/page-sessions.ts'
 import type { PageKind } from './page-kinds.ts'
 
 interface PageRecord {

@@ -70,6 +70,19 @@ test('shows the host of its data directory on the port that it is given', async 
   expect(page.command.out()).toMatch(LINK)
 })
 
+test('leads to the inspector of the same data directory, where one is served', async () => {
+  const dataDir = hostFolder()
+  const page = await openPage('--data-dir', dataDir, '--port', '0')
+  const missing = await read(page, '/inspector')
+  expect([missing.status, missing.text]).toEqual([404, expect.stringContaining('switchyard inspect')])
+  const inspector = runCommand(['inspect', '--no-open', '--port', '0', '--data-dir', dataDir])
+  await until('the inspector is there', () => inspector.out().includes('\n'))
+  const { link } = JSON.parse((await read(page, '/inspector')).text) as { link: string }
+  expect(new URL(link).origin).toBe(new URL(inspector.out().trim()).origin)
+  expect((await signIn(new URL(link).origin, new URL(link).hash.slice('#code='.length))).status).toBe(204)
+  expect((await read({ ...page, cookie: '' }, '/inspector')).status).toBe(401)
+})
+
 test('waits for a host that is not there yet, and says so', async () => {
   const dataDir = hostFolder()
   const page = await openPage('--data-dir', dataDir, '--port', '0')

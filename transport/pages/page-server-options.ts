@@ -20,7 +20,7 @@ export interface PageServerOptions {
   /** Whether the page reaches a path of the host by requests. */
   readonly forwards: (path: string) => boolean
   /** Answers for browsers that are signed in, by path. */
-  readonly documents?: ReadonlyMap<string, Reply>
+  readonly documents?: ReadonlyMap<string, () => Reply | Promise<Reply>>
   /** A source for programs that listen at its path, with a code in the query. */
   readonly programs?: { readonly path: string; readonly source: ProgramSource }
   /** The folder with the page's files. */

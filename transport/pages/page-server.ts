@@ -27,11 +27,9 @@ import {
 } from './page-check.ts'
 import { PageFiles, writeFile } from './page-files.ts'
 import type { PageServer, PageServerOptions } from './page-server-options.ts'
-import { CODE_PATH, cookieLine, cookieNameOf, PageSessions, readCode } from './page-sessions.ts'
+import { CODE_PATH, cookieLine, cookieNameOf, linkTo, PageSessions, readCode } from './page-sessions.ts'
 import { PageSockets } from './page-sockets.ts'
 import { ProgramSockets } from './program-sockets.ts'
-
-export const linkTo = (port: number, code: string): string => `http://127.0.0.1:${port}/#code=${code}`
 
 export async function openPageServer(options: PageServerOptions): Promise<Result<PageServer>> {
   const { address } = options
@@ -46,7 +44,6 @@ export async function openPageServer(options: PageServerOptions): Promise<Result
 }
 
 const SESSION_PATH = '/session'
-const FILE_METHODS = ['GET', 'HEAD']
 const DRAIN_POLL_MS = 20
 
 const NOT_FOUND = refusal(404, 'the page has no such file')
@@ -134,24 +131,30 @@ class PageListener {
     else if (head.path === SESSION_PATH) this.#signIn(response, head)
     else if (head.path === CODE_PATH) answerWith(response, head, this.#createCode(read))
     else if (this.#options.forwards(head.path)) this.#forward(response, request, read)
-    else if (this.#options.documents?.has(head.path) === true)
-      answerWith(response, head, this.#document(read))
+    else if (this.#options.documents?.has(head.path) === true) this.#sendDocument(response, read)
     else this.#sendFile(response, head)
   }
 
   #sendFile(response: ListenerResponse, head: RequestHead): void {
     const file = this.#files.find(head.path)
-    if (!FILE_METHODS.includes(head.method) || file === undefined) answerWith(response, head, NOT_FOUND)
+    if (!['GET', 'HEAD'].includes(head.method) || file === undefined) answerWith(response, head, NOT_FOUND)
     else writeFile(response, file, head.method === 'HEAD')
   }
 
-  #document(read: BrowserRequest): Reply {
-    return (
-      this.#refuseSignedOut(read) ??
-      refuseActive(read) ??
-      this.#options.documents?.get(read.head.path) ??
-      NOT_FOUND
-    )
+  #sendDocument(response: ListenerResponse, read: BrowserRequest): void {
+    const make = this.#options.documents?.get(read.head.path)
+    const refused = this.#refuseSignedOut(read) ?? refuseActive(read)
+    if (refused !== undefined || make === undefined) answerWith(response, read.head, refused ?? NOT_FOUND)
+    else {
+      const exchange = this.#track(new Exchange(response, undefined))
+      Promise.resolve(make()).then(
+        (reply) => exchange.reply(reply),
+        (err: unknown) => {
+          this.#options.log.error({ err }, 'could not answer a request of a page')
+          exchange.reply(refusal(500, 'the page failed on this request; the log says why'))
+        },
+      )
+    }
   }
 
   #signIn(response: ListenerResponse, head: RequestHead): void {

@@ -55,6 +55,8 @@ export class PageSessions {
   }
 }
 
+export const linkTo = (port: number, code: string): string => `http://127.0.0.1:${port}/#code=${code}`
+
 export const cookieNameOf = (port: number): string => `switchyard-${port}`
 
 /** The header `Set-Cookie`. Without an end of its own the cookie ends with the browser, or before, with the process. */

@@ -16,6 +16,7 @@ import { loadRun } from '../state/live.ts'
 import { runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
 import { LogPanel } from './log/log-panel.tsx'
+import { openInspector } from './open-inspector.ts'
 import { RunDiff } from './run-diff.tsx'
 import { RunFacts } from './run-facts.tsx'
 import { SidePanel } from './side-panel.tsx'
@@ -76,6 +77,13 @@ function LoadedRun({ run }: { readonly run: Run }) {
       act: () => show('diff'),
     },
     { id: 'log', title: 'Show the log', group: VIEWS, act: () => show('log') },
+    {
+      id: 'inspect',
+      title: 'Open the inspector at this run',
+      group: VIEWS,
+      keys: 'i',
+      act: () => openInspector(run.id),
+    },
     {
       id: 'back',
       title: 'Back to the runs',

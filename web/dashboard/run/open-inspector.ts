@@ -1,0 +1,18 @@
+/** Opens the inspector, where one is served, at the actor of a run. */
+export async function openInspector(runId: string): Promise<void> {
+  // A window that is opened later would be taken for one that nobody asked for.
+  const opened = window.open('', '_blank')
+  const response = await fetch('/inspector').catch(() => undefined)
+  const body: unknown = await response?.json().catch(() => undefined)
+  const link: unknown = Reflect.get(Object(body), 'link')
+  if (opened !== null && typeof link === 'string') {
+    const address = new URL(link)
+    address.searchParams.set('actor', `run/${runId}`)
+    opened.opener = null
+    opened.location.href = address.href
+    return
+  }
+  opened?.close()
+  const reason: unknown = Reflect.get(Object(body), 'error')
+  throw new Error(typeof reason === 'string' ? reason : 'The inspector cannot be reached.')
+}
