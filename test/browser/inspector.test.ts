@@ -87,8 +87,19 @@ test('a run is followed by its lit states, and its story is replayed when all ha
   await page.getByText('Paused').waitFor(SLOW)
   await page.keyboard.press('Space')
   await page.getByText('Paused').waitFor({ state: 'detached' })
+  // A button that has the focus is pressed by Space; nothing is paused.
+  const changesOnly = page.locator('.events-head').getByRole('button', { name: 'State' })
+  await changesOnly.focus()
+  await page.keyboard.press('Space')
+  await page.locator('.events-head [aria-pressed="true"]', { hasText: 'State' }).waitFor(SLOW)
+  expect(await page.getByText('Paused').count()).toBe(0)
   await page.emulateMedia({ colorScheme: 'dark' })
   expect(await violations(page)).toEqual([])
+  await page.setViewportSize({ width: 390, height: 844 })
+  for (const part of ['Actors', 'Events', 'Sequence']) {
+    await page.locator('.tabs').getByRole('button', { name: part }).click()
+    expect([part, await violations(page)]).toEqual([part, []])
+  }
 
   const actors = received.filter(({ type }) => type === '@xstate.actor')
   expect(actors.map(({ name }) => name)).toEqual(expect.arrayContaining(['root/root', `run/${run.id}`]))

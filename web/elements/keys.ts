@@ -3,7 +3,9 @@ import { type Act, offeredActs } from './acts.ts'
 import { showError } from './toasts.ts'
 
 const ROW_MS_MAX = 1_000
-const FIELDS = 'input, textarea, select, [contenteditable]'
+const FIELDS = 'input:not([type="range"]), textarea, select, [contenteditable]'
+/** Space presses them. */
+const BUTTONS = 'button, summary'
 
 /** `r`, `Shift C`, `Ctrl Enter`; the command key counts as Ctrl. */
 export function keyText(
@@ -25,6 +27,7 @@ export function startKeys(areLettersOn: () => boolean): void {
     if (document.querySelector('dialog[open]') !== null) return
     const isInField = event.target instanceof Element && event.target.closest(FIELDS) !== null
     const key = keyText(event)
+    if (key === 'Space' && event.target instanceof Element && event.target.closest(BUTTONS) !== null) return
     const act = findAct(key, event.timeStamp, isInField, areLettersOn())
     if (act === undefined) return
     event.preventDefault()
