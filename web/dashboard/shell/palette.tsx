@@ -7,11 +7,11 @@ import { useSignal } from '@preact/signals'
 import { type Act, offeredActs } from '../../elements/acts.ts'
 import { showDialog } from '../../elements/dialog.tsx'
 import { Icon } from '../../elements/icon.tsx'
+import { Keys } from '../../elements/key-help.tsx'
 import { showError } from '../../elements/toasts.ts'
 import { navigate } from '../../router.ts'
 import { runAddress, ticketAddress } from '../addresses.ts'
 import { runs, tickets } from '../state/records.ts'
-import { Keys } from './key-help.tsx'
 import { matchWords } from './match-words.ts'
 
 const FOUND_MAX = 8

@@ -4,6 +4,7 @@ import type { ComponentType } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { useActs } from '../../elements/acts.ts'
 import { Dialogs } from '../../elements/dialog.tsx'
+import { showKeys } from '../../elements/key-help.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { Toasts } from '../../elements/toast.tsx'
@@ -11,7 +12,7 @@ import { address, navigate } from '../../router.ts'
 import { loadPageStyles } from '../page-styles.ts'
 import { findPage, type PageProps } from '../pages.ts'
 import { live } from '../state/live.ts'
-import { showKeys } from './key-help.tsx'
+import { preferences } from '../state/preferences.ts'
 import { Navigation } from './navigation.tsx'
 import { openPalette } from './palette.tsx'
 import { PLACES } from './places.ts'
@@ -40,7 +41,7 @@ export function Shell() {
       evenInFields: true,
       act: openPalette,
     },
-    { id: 'keys', title: 'Show the keys of this page', group: PAGE, keys: '?', act: showKeys },
+    { id: 'keys', title: 'Show the keys of this page', group: PAGE, keys: '?', act: showPageKeys },
   ])
   useTitle()
   if (live.value.state === 'signed-out') return <SignedOut />
@@ -54,6 +55,16 @@ export function Shell() {
       <Dialogs />
       <Toasts />
     </div>
+  )
+}
+
+function showPageKeys(): void {
+  showKeys(
+    !preferences.value.letterKeys && (
+      <p>
+        Single letters are switched off in the <a href="/settings#browser">settings of this browser</a>.
+      </p>
+    ),
   )
 }
 

@@ -1,30 +1,33 @@
 /** The list of the keys that are valid on this page now. */
-import { type Act, offeredActs } from '../../elements/acts.ts'
-import { Button } from '../../elements/button.tsx'
-import { showDialog } from '../../elements/dialog.tsx'
-import { preferences } from '../state/preferences.ts'
+import type { ComponentChildren } from 'preact'
+import { type Act, offeredActs } from './acts.ts'
+import { Button } from './button.tsx'
+import { showDialog } from './dialog.tsx'
 
 let isOpen = false
 
-export function showKeys(): void {
+/** @param note what a person should know before the keys */
+export function showKeys(note?: ComponentChildren): void {
   if (isOpen) return
   isOpen = true
   const acts = offeredActs().filter(({ keys }) => keys !== undefined)
-  showDialog((close) => <KeyHelp acts={acts} close={close} />).finally(() => {
+  showDialog((close) => <KeyHelp acts={acts} note={note} close={close} />).finally(() => {
     isOpen = false
   })
 }
 
-function KeyHelp({ acts, close }: { readonly acts: readonly Act[]; readonly close: () => void }) {
+interface KeyHelpProps {
+  readonly acts: readonly Act[]
+  readonly note: ComponentChildren
+  readonly close: () => void
+}
+
+function KeyHelp({ acts, note, close }: KeyHelpProps) {
   const groups = Map.groupBy(acts, ({ group }) => group)
   return (
     <>
       <h2>Keys</h2>
-      {!preferences.value.letterKeys && (
-        <p>
-          Single letters are switched off in the <a href="/settings#browser">settings of this browser</a>.
-        </p>
-      )}
+      {note}
       {[...groups].map(([group, members]) => (
         <section class="key-group" key={group}>
           <h3 class="faint">{group}</h3>
