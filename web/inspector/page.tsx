@@ -2,6 +2,8 @@
 import { useEffect } from 'preact/hooks'
 import { useActs } from '../elements/acts.ts'
 import { Button } from '../elements/button.tsx'
+import { Dialogs } from '../elements/dialog.tsx'
+import { showKeys } from '../elements/key-help.tsx'
 import { Segments } from '../elements/segments.tsx'
 import { Toasts } from '../elements/toast.tsx'
 import { changeQuery } from '../router.ts'
@@ -32,6 +34,7 @@ const SEARCH_ID = 'find-actor'
 export function InspectorPage() {
   useActs([
     { id: 'pause', title: 'Pause, or go on live', group: GROUP, keys: 'Space', act: togglePause },
+    { id: 'keys', title: 'Show the keys of this page', group: GROUP, keys: '?', act: () => showKeys() },
     { id: 'back', title: 'One event back', group: GROUP, keys: ',', act: () => step(-1) },
     { id: 'on', title: 'One event on', group: GROUP, keys: '.', act: () => step(1) },
     { id: 'next', title: 'Next actor', group: GROUP, keys: 'j', act: () => chooseNext(1) },
@@ -68,6 +71,7 @@ export function InspectorPage() {
         <EventList />
         <SequenceView />
       </main>
+      <Dialogs />
       <Toasts />
     </div>
   )
