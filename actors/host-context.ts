@@ -10,6 +10,7 @@ import type { RemoteMachines, WorkerFiles } from '../core/remote-ports.ts'
 import type { Result } from '../core/result.ts'
 import type { ServiceConfig } from '../protocol/config.ts'
 import type { DashboardBroadcast } from './dashboard/dashboard-broadcast.ts'
+import type { Inspection } from './inspection/inspection.ts'
 import type { ActorSystem } from './runtime/actor-system.ts'
 import { defineModule, type ViewChange } from './runtime/module.ts'
 import type { MonotonicTimers } from './runtime/monotonic-timers.ts'
@@ -46,6 +47,8 @@ export interface HostContext {
   readonly publish: (change: ViewChange) => void
   /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
+  /** For people who watch the actors. */
+  readonly inspection: Inspection
   readonly onInvariantViolated: (law: WatchedLaw) => void
 
   readonly trackerFor: (config: ServiceConfig) => Tracker | undefined

@@ -18,6 +18,7 @@ import {
   CREDENTIAL_CHARS_MAX,
   FOLLOW_UP_ITEMS_MAX,
   ID_CHARS_MAX,
+  INSPECT_TEXT_CHARS_MAX,
   INSTRUCTIONS_CHARS_MAX,
   LOGIN_CHARS_MAX,
   MEMORY_CHARS_MAX,
@@ -27,6 +28,7 @@ import {
   RUN_MEMORIES_FACT_CHARS_MAX,
   RUN_MEMORIES_FACTS_MAX,
   SCRIPT_CHARS_MAX,
+  SHARED_ACTORS_MAX,
   UNHEARD_NAMED_MAX,
   USAGE_ENTRIES_MAX,
   WORKER_FRAME_KEYS_MAX,
@@ -82,6 +84,14 @@ export const AcknowledgedLease = record('AcknowledgedLease', {
   remainingMs: Milliseconds,
 })
 export type AcknowledgedLease = Static<typeof AcknowledgedLease>
+
+/** An actor of a worker: names and states only. */
+export const SharedActor = record('SharedActor', {
+  kind: text(INSPECT_TEXT_CHARS_MAX),
+  key: text(INSPECT_TEXT_CHARS_MAX),
+  state: text(INSPECT_TEXT_CHARS_MAX),
+})
+export type SharedActor = Static<typeof SharedActor>
 
 const Leases = boundedList(RunLease, WORKER_LEASES_MAX)
 
@@ -414,6 +424,12 @@ export const workerFrames = {
     sessionId: Id,
     inputs: Count,
   }),
+  /** Answers `watch-actors`, and follows with each change: the actors of a worker that shares them. */
+  'actor-states': record('ActorStatesFrame', {
+    type: Type.Literal('actor-states'),
+    changed: boundedList(SharedActor, SHARED_ACTORS_MAX),
+    gone: boundedList(text(INSPECT_TEXT_CHARS_MAX), SHARED_ACTORS_MAX),
+  }),
 } as const
 
 /** The same frames as the host reads them: some limits of what is written do not limit what is read. */
@@ -509,6 +525,8 @@ export const hostFrames = {
    * again, so the answer arrives before the screen, or never.
    */
   'attach-ask': record('AttachAskFrame', { type: Type.Literal('attach-ask'), sessionId: Id }),
+  /** Asks for the states of the worker's actors, or ends that. Most workers do not answer. */
+  'watch-actors': record('WatchActorsFrame', { type: Type.Literal('watch-actors'), on: Type.Boolean() }),
 } as const
 
 // ---- all frames --------------------------------------------------------------------------------------------------

@@ -623,6 +623,8 @@ export const INSPECT_REMEMBERED_MAX = 100_000
 export const INSPECT_COLLECT_MS = 100
 /** The bytes that may wait for a viewer; records above it are left out and counted. */
 export const INSPECT_BACKLOG_BYTES_MAX = 4 * 1024 * 1024
+/** The actors that one worker shares, and those in one frame of it. */
+export const SHARED_ACTORS_MAX = 500
 /** The frame with which a viewer says whom it follows. */
 export const INSPECT_REQUEST_BYTES_MAX = 64 * 1024
 /** The records that wait for the next frame to one viewer. */

@@ -8,7 +8,6 @@ import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import type { HostContext } from '../host-context.ts'
-import type { Inspection } from '../inspection/inspection.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { ModuleList } from '../runtime/module.ts'
 import { createAccountsApi } from './accounts.ts'
@@ -28,10 +27,9 @@ export interface HostApiOptions {
   readonly context: HostContext
   readonly modules: ModuleList
   readonly health: HealthResponse
-  readonly inspection: Inspection
 }
 
-export function createHostApi({ context, modules, health, inspection }: HostApiOptions): HostApi {
+export function createHostApi({ context, modules, health }: HostApiOptions): HostApi {
   const { system, store, broadcast, currentConfig } = context
   const { views } = modules
   const api: ApiDependencies = {
@@ -76,7 +74,7 @@ export function createHostApi({ context, modules, health, inspection }: HostApiO
     }),
     onPush: (listener) => broadcast.listen(listener),
     allowedOrigins: () => context.config().server.allowedOrigins,
-    inspect: (receiver) => inspection.open(receiver),
+    inspect: (receiver) => context.inspection.open(receiver),
     isOpen: () => context.isOpen(),
     storeState: () => store.database.state(),
     updateGauges: () => modules.reportGauges(context.meters),

@@ -29,6 +29,8 @@ export interface DaemonDependencies {
   readonly drainMsMax?: number
   /** Take one run, report it, and end. */
   readonly once?: boolean
+  /** People who inspect the host may see the names and states of this worker's actors. */
+  readonly sharesActors?: boolean
   /** End when for so long there was neither a run nor a terminal. Absent: stay. */
   readonly idleMsMax?: number
   /**

@@ -6,6 +6,7 @@ import { DispatchAdmission } from './dispatch-admission.ts'
 import { type HostConnectionEffect, hostConnectionKind } from './host-connection.machine.ts'
 import { HOST_CONNECTION_TIMER, HostConnection } from './host-connection.ts'
 import { HostFrameRouter } from './host-frame-router.ts'
+import { SharedActors } from './shared-actors.ts'
 
 declare module '../runtime/module.ts' {
   interface ModuleViews {
@@ -24,7 +25,18 @@ export const hostFrameRouterModule = defineDaemonModule({
       if (context.once === true) context.system.send(DAEMON, DAEMON, { type: 'only run began' })
     }
     const dispatchAdmission = new DispatchAdmission({ ...shared, isStopping, onBegun })
-    return { view: new HostFrameRouter({ ...shared, dispatchAdmission }) }
+    const sharedActors = new SharedActors({
+      ...context,
+      isAllowed: context.sharesActors === true,
+      send: (frame) => context.hostSender.send(frame),
+    })
+    return {
+      view: new HostFrameRouter({ ...shared, dispatchAdmission, sharedActors }),
+      onViewChange({ view, key }) {
+        if (view === 'host connection' && key === 'down') sharedActors.stop()
+      },
+      stop: () => sharedActors.stop(),
+    }
   },
 })
 

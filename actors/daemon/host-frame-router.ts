@@ -9,6 +9,7 @@ import type { FrameOutbox } from './frame-outbox.ts'
 import type { HostSender } from './host-sender.ts'
 import type { ResumedSandboxes } from './resumed-sandboxes.ts'
 import type { Settlements } from './settlements.ts'
+import type { SharedActors } from './shared-actors.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface HostFrameRouterPorts {
@@ -22,6 +23,7 @@ export interface HostFrameRouterPorts {
   readonly dispatchAdmission: DispatchAdmission
   readonly runner: ExecutionRunner
   readonly resumedSandboxes: ResumedSandboxes
+  readonly sharedActors: SharedActors
 }
 
 /** Why a text of the host was not read as a frame. */
@@ -95,6 +97,9 @@ export class HostFrameRouter {
         return
       case 'attach-ask':
         resumedSandboxes.sendInputCount(frame.sessionId)
+        return
+      case 'watch-actors':
+        this.#ports.sharedActors.onWatch(frame.on)
         return
       default:
         this.#ports.log.debug({ frame: frame.type }, 'ignored a frame that has no handler')

@@ -29,6 +29,8 @@ export class InspectionViewer {
   readonly #ports: InspectionViewerPorts
   readonly #changed = new Map<string, LiveActor>()
   readonly #gone = new Set<string>()
+  /** Changed actors of workers. */
+  readonly #shared = new Map<string, InspectedActor>()
   /** The last description of each actor as it was sent. */
   readonly #sent = new Map<string, InspectedActor>()
   #followed = new Set<string>()
@@ -41,12 +43,26 @@ export class InspectionViewer {
     this.#ports = ports
   }
 
-  start(): void {
+  /** @param shared the actors of workers that share theirs */
+  start(shared: Iterable<InspectedActor>): void {
     const { clock, system, version, receiver } = this.#ports
     const actors = [...system.liveActors()]
     receiver.send({ type: 'inspect-hello', version, now: clock.now(), actors: actors.length })
     for (const actor of actors) this.#changed.set(actorIdOf(actor), actor)
+    for (const actor of shared) this.#shared.set(actor.id, actor)
     this.#sendActors(true)
+  }
+
+  onShared(changed: readonly InspectedActor[], gone: readonly string[]): void {
+    for (const id of gone) {
+      this.#shared.delete(id)
+      this.#gone.add(id)
+    }
+    for (const actor of changed) {
+      this.#gone.delete(actor.id)
+      this.#shared.set(actor.id, actor)
+    }
+    this.#scheduleFlush()
   }
 
   stop(): void {
@@ -77,7 +93,8 @@ export class InspectionViewer {
   }
 
   onDrained(): void {
-    if (this.#facts.length > 0 || this.#changed.size > 0 || this.#gone.size > 0) this.#scheduleFlush()
+    const waiting = this.#facts.length + this.#changed.size + this.#shared.size + this.#gone.size
+    if (waiting > 0) this.#scheduleFlush()
   }
 
   #queue(fact: RecordedFact): void {
@@ -122,6 +139,12 @@ export class InspectionViewer {
       this.#sent.set(id, described)
       changed.push(described)
     }
+    for (const [id, actor] of this.#shared) {
+      if (isSame(this.#sent.get(id), actor)) continue
+      this.#sent.set(id, actor)
+      changed.push(actor)
+    }
+    this.#shared.clear()
     // An actor that has come and gone meanwhile was never listed.
     const gone = [...this.#gone].filter((id) => this.#sent.delete(id))
     this.#changed.clear()

@@ -8,6 +8,7 @@ import { INSPECT_VIEWERS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { ActorRecorder } from './actor-recorder.ts'
 import { InspectionViewer } from './inspection-viewer.ts'
+import { WorkerActors } from './worker-actors.ts'
 
 export interface InspectionPorts {
   readonly clock: Clock
@@ -22,7 +23,16 @@ export class Inspection {
 
   constructor(ports: InspectionPorts) {
     this.#ports = ports
+    this.workerActors = new WorkerActors({
+      now: () => ports.clock.now(),
+      onChange: (changed, gone) => {
+        for (const viewer of this.#viewers) viewer.onShared(changed, gone)
+      },
+    })
   }
+
+  /** What workers share of theirs. */
+  readonly workerActors: WorkerActors
 
   get viewerCount(): number {
     return this.#viewers.size
@@ -33,7 +43,8 @@ export class Inspection {
       return no('conflict', `${INSPECT_VIEWERS_MAX} viewers watch already; close one of them`)
     const viewer = new InspectionViewer({ ...this.#ports, receiver, recorder: this.#observe() })
     this.#viewers.add(viewer)
-    viewer.start()
+    viewer.start(this.workerActors.all())
+    this.workerActors.setWatched(true)
     return yes({
       follow: (request) => viewer.follow(request),
       onDrained: () => viewer.onDrained(),
@@ -63,6 +74,7 @@ export class Inspection {
     this.#viewers.delete(viewer)
     if (this.#viewers.size > 0) return
     this.#ports.system.observe(undefined)
+    this.workerActors.setWatched(false)
     this.#recorder = undefined
   }
 }

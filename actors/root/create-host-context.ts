@@ -4,6 +4,7 @@ import { heartbeatTimeoutMs } from '../../core/lease/deadline.ts'
 import { createTimestamps } from '../../core/timestamps.ts'
 import { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
 import type { HostContext } from '../host-context.ts'
+import { Inspection } from '../inspection/inspection.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { ModuleList } from '../runtime/module.ts'
 import { MonotonicTimers } from '../runtime/monotonic-timers.ts'
@@ -47,6 +48,7 @@ export function createHostContext(
     requestCommit: () => system.requestCommit(),
     publish: (change) => modules().onViewChange(change),
     requestScheduling: () => modules().onViewChange({ view: 'placement' }),
+    inspection: new Inspection({ clock, system, version: dependencies.health.version }),
     onInvariantViolated(law) {
       meters.count('invariant_violations_total', { law })
       log.error({ law }, 'an invariant is violated; please report this')

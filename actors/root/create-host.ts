@@ -19,7 +19,6 @@ import type { HealthResponse } from '../../protocol/worker.ts'
 import { createHostApi } from '../api/create-host-api.ts'
 import type { HostApi } from '../api/host-api.ts'
 import type { HostContext, ProvisioningDependencies } from '../host-context.ts'
-import { Inspection } from '../inspection/inspection.ts'
 import { type AssembledSystem, assembleSystem } from '../runtime/assemble-system.ts'
 import { createHostContext } from './create-host-context.ts'
 import { HostLifecycle } from './host-lifecycle.ts'
@@ -79,7 +78,6 @@ export function createHost(dependencies: HostDependencies): Host {
     hasRoot: () => assembled.system.peek(ROOT, ROOT) !== undefined,
     onFinish(exitCode, reason) {
       stopWatching()
-      inspection.stop()
       assembled.modules.stop()
       assembled.system.stop()
       dependencies.finish(exitCode, reason)
@@ -97,8 +95,7 @@ export function createHost(dependencies: HostDependencies): Host {
     if (state.is === 'ready') modules.onStoreReady()
   }
   const stopWatching = database.onState(onStoreState)
-  const inspection = new Inspection({ clock, system, version: health.version })
-  const hostApi = createHostApi({ context, modules, health, inspection })
+  const hostApi = createHostApi({ context, modules, health })
 
   return {
     hostApi,
@@ -112,7 +109,6 @@ export function createHost(dependencies: HostDependencies): Host {
       ...Object.fromEntries(system.count()),
       deadlines: system.pendingDeadlines(),
       monotonicTimers: context.timers.pending,
-      inspectionViewers: inspection.viewerCount,
       ...modules.sizes(),
     }),
   }

@@ -7,6 +7,7 @@ import { commitWaitersModule } from '../api/commit-waiters.module.ts'
 import { attentionModule } from '../attention/module.ts'
 import { dashboardModule } from '../dashboard/module.ts'
 import type { HostContext } from '../host-context.ts'
+import { inspectionModule } from '../inspection/module.ts'
 import { endedLeasesModule, leasesModule } from '../leases/module.ts'
 import { provisioningModule } from '../provisioning/module.ts'
 import { artifactUploadModule } from '../runs/artifact-upload.module.ts'
@@ -42,6 +43,7 @@ export const hostModules: readonly ModuleDefinition<HostContext>[] = [
   schedulerModule,
   dashboardModule,
   attentionModule,
+  inspectionModule,
 ]
 
 /** Every kind of actor that the host knows. */

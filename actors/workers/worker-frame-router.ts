@@ -15,6 +15,7 @@ import {
   type WorkerFrameOf,
 } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
+import type { Inspection } from '../inspection/inspection.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import type { LeaseSettlements } from '../leases/lease-settlements.ts'
@@ -35,6 +36,7 @@ export interface WorkerFrameRouterPorts {
   /** The current wall clock time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly system: Pick<ActorSystem, 'attribute'>
+  readonly inspection: Pick<Inspection, 'workerActors'>
   readonly log: Log
   readonly workers: WorkerRegistry
   readonly frameReceiver: FrameReceiver
@@ -126,6 +128,7 @@ export class WorkerFrameRouter {
     }
     this.#frameCounts.add(read.value.type)
     const frame = read.value
+    this.#ports.inspection.workerActors.onHeard(worker.id)
     this.#ports.system.attribute('frame', frame.type, () =>
       this.#dispatch(connection, worker, frame, text.length),
     )
@@ -164,6 +167,9 @@ export class WorkerFrameRouter {
       case 'attach-error':
       case 'attach-taken':
         this.#ports.terminals.onFrame(worker.id, frame)
+        return
+      case 'actor-states':
+        this.#ports.inspection.workerActors.onStates(worker.id, frame)
         return
       case 'register':
       // Reading refuses it: the connection is registered already.

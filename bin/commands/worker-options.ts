@@ -24,6 +24,7 @@ export interface WorkerOptions extends LogChoice {
   readonly drainSeconds?: number
   /** Take one run and end. */
   readonly once?: true
+  readonly shareActors?: true
   /** End after so long without a run and a terminal. */
   readonly idleSeconds?: number
   /** An agent without output for this long counts as stalled. */

@@ -210,6 +210,7 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
       version: VERSION,
       ...(options.drainSeconds === undefined ? {} : { drainMsMax: options.drainSeconds * 1_000 }),
       ...(options.once === true ? { once: true } : {}),
+      ...(options.shareActors === true ? { sharesActors: true } : {}),
       ...(options.idleSeconds === undefined ? {} : { idleMsMax: options.idleSeconds * 1_000 }),
       onEnd: ended,
     })

@@ -102,6 +102,7 @@ export const workerCommand = () =>
       ),
     )
     .option('--once', 'take one run, report it, and exit with 0')
+    .option('--share-actors', 'let who inspects the host see the states of this worker’s actors')
     .addOption(
       new Option(
         '--idle-seconds <n>',

@@ -3,8 +3,10 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { checkStory } from '../../core/inspection/story.ts'
+import type { InspectedActor } from '../../protocol/inspection.ts'
 import { type CommandProcess, runCommand, serve } from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
+import { LocalSystem } from '../support/local-system.ts'
 import { connectSocket } from '../support/socket-client.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
@@ -54,6 +56,25 @@ test('a host serves the inspector in its own process, which reaches its actors a
   await expect(connectSocket(page.port, '/ws', { cookie: page.cookie }).opened).rejects.toThrow()
   host.process.kill('SIGTERM')
   expect(await host.exit).toBe(0)
+})
+
+test('a worker that shares its actors is seen beside those of the host, and another is not', async () => {
+  const system = await LocalSystem.open()
+  await system.pairWorker(['--name', 'open', '--share-actors'])
+  await system.pairWorker(['--name', 'closed'])
+  const page = await signIn(runCommand(['inspect', '--no-open', '--port', '0', '--data-dir', system.dataDir]))
+  const viewer = connectSocket(page.port, '/ws/inspect', { cookie: page.cookie })
+  const seen = () =>
+    viewer.frames.flatMap((frame) =>
+      frame.type === 'inspect-actors' ? (frame.changed as InspectedActor[]) : [],
+    )
+  system.writeTicket('SHARED-1', ['write a.txt', '  a', 'commit A'])
+  system.writeTicket('SHARED-2', ['write b.txt', '  b', 'commit B'])
+  for (const ticket of ['SHARED-1', 'SHARED-2']) await system.waitForEnd(ticket)
+  await until('the daemon of the open worker is seen', () => seen().some(({ kind }) => kind === 'daemon'))
+  const open = seen().find(({ kind, process }) => kind === 'daemon' && process !== undefined)
+  expect(open).toMatchObject({ state: 'serving', id: `${open?.worker}/daemon/daemon` })
+  expect(new Set(seen().flatMap(({ process }) => process ?? []))).toEqual(new Set([open?.worker]))
 })
 
 test('tools of others get in once by their code, and no page of another origin does', async () => {

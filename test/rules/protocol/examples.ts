@@ -399,6 +399,11 @@ export const workerFrameExamples: { [T in WorkerFrameType]: Extract<WorkerFrame,
   'attach-exit': { type: 'attach-exit', sessionId: 'as-1', code: 137 },
   'attach-error': { type: 'attach-error', sessionId: 'as-1', message: 'no such session' },
   'attach-taken': { type: 'attach-taken', sessionId: 'as-1', inputs: 3 },
+  'actor-states': {
+    type: 'actor-states',
+    changed: [{ kind: 'execution', key: 'ls-1', state: 'working' }],
+    gone: ['booted/run-1'],
+  },
 }
 
 export const hostFrameExamples: { [T in HostFrameType]: Extract<HostFrame, { type: T }> } = {
@@ -430,4 +435,5 @@ export const hostFrameExamples: { [T in HostFrameType]: Extract<HostFrame, { typ
   'attach-resize': { type: 'attach-resize', sessionId: 'as-1', cols: 120, rows: 40 },
   'attach-close': { type: 'attach-close', sessionId: 'as-1' },
   'attach-ask': { type: 'attach-ask', sessionId: 'as-1' },
+  'watch-actors': { type: 'watch-actors', on: true },
 }
