@@ -31,7 +31,7 @@ export class Inspection {
     })
   }
 
-  /** What workers share of theirs. */
+  /** The actors that workers share. */
   readonly workerActors: WorkerActors
 
   get viewerCount(): number {

@@ -38,7 +38,7 @@ export class WorkerActors {
   }
 
   /** Called with every frame of a registered worker, so it must cost next to nothing while nobody watches. */
-  onHeard(workerId: string): void {
+  onFrameReceived(workerId: string): void {
     if (!this.#isWatched || this.#asked.has(workerId)) return
     this.#asked.add(workerId)
     this.#send(workerId, { type: 'watch-actors', on: true })

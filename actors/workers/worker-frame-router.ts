@@ -128,7 +128,7 @@ export class WorkerFrameRouter {
     }
     this.#frameCounts.add(read.value.type)
     const frame = read.value
-    this.#ports.inspection.workerActors.onHeard(worker.id)
+    this.#ports.inspection.workerActors.onFrameReceived(worker.id)
     this.#ports.system.attribute('frame', frame.type, () =>
       this.#dispatch(connection, worker, frame, text.length),
     )

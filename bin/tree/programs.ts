@@ -73,6 +73,12 @@ export const serveCommand = () =>
       await serve(options)
     })
 
+const pairingToken = () =>
+  path(
+    '--token-file <path>',
+    'a pairing token, needed once; the file is deleted when it is redeemed and the credential is on disk',
+  )
+
 export const workerCommand = () =>
   new Command('worker')
     .exitOverride()
@@ -83,12 +89,7 @@ export const workerCommand = () =>
       '--host <url>',
       'the host, like https://host.example:4401, or http://127.0.0.1:4400 on this machine',
     )
-    .addOption(
-      path(
-        '--token-file <path>',
-        'a pairing token, needed once; the file is deleted when it is redeemed and the credential is on disk',
-      ),
-    )
+    .addOption(pairingToken())
     .addOption(
       path(
         '--join-key-file <path>',

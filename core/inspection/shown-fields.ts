@@ -21,6 +21,7 @@ const SHOWN_TEXTS = new Set([
   'expiresAt',
   'failure',
   'finishedAt',
+  'grantedAt',
   'how',
   'id',
   'identifier',
