@@ -3,8 +3,18 @@ import { chmodSync, cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** `test` and `docs` are not needed to start, and `node_modules` is shared. */
-const LEFT_OUT = ['node_modules', 'dist', 'coverage', '.git', '.data', '.agents', '.nodes', 'test', 'docs']
+/** `test` is not needed to start, and `node_modules` is shared. */
+const LEFT_OUT = [
+  'node_modules',
+  'dist',
+  'coverage',
+  '.git',
+  '.data',
+  '.agents',
+  '.nodes',
+  'test',
+  '.stories',
+]
 
 export interface FreshCheckout {
   readonly folder: string
