@@ -65,6 +65,8 @@ test('a run is followed by its lit states, and its story is replayed when all ha
   }).subscribe((event) => {
     received.push(event as (typeof received)[number])
   })
+  // What happens before its connection stands is not told to the tool.
+  await until('the tool receives the actors that are there', () => received.length > 0)
 
   system.writeTicket('SEEN-1', [`say ${SECRET}`, `run ${GATE}`, 'write a.txt', '  a', 'commit A'])
   const run = await system.waitForStatus('SEEN-1', 'running')
