@@ -1,8 +1,9 @@
 /** `switchyard start`: queues tickets, or creates one from words and queues it. `tickets create` is the same in full. */
-import { HostRefusal } from '../../client/errors.ts'
+import type { Client } from '../../client/client.ts'
+import { HostRefusal, reasonOf } from '../../client/errors.ts'
 import type { NewTicketRequest } from '../../protocol/new-ticket.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
-import type { Run, RunOptions } from '../../protocol/run.ts'
+import type { Run, RunOptions, Ticket } from '../../protocol/run.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { withTicketCure } from '../client/run-cures.ts'
 import { readTextOption } from '../client/text-option.ts'
@@ -77,22 +78,24 @@ const newTicketCommand = (words: readonly string[], repo = 'KEY'): string =>
 
 async function startWords(context: CommandContext<StartOptions>, title: string): Promise<number | undefined> {
   const { client, options, output } = context
-  const isPlain =
-    options.instructions === undefined && options.agent === undefined && options.model === undefined
-  if (!isPlain)
+  if (options.instructions !== undefined)
     throw new ExitError(
       EXIT.usage,
-      '--instructions, --agent and --model are for tickets that exist',
+      '--instructions is for tickets that exist',
       'put the words into --description',
     )
+  const choice = await readRunOptions(options)
   const request: NewTicketRequest = {
     title,
+    // A run that has begun keeps its agent, so the ticket waits until the run is asked for with the choice.
+    ...(choice === undefined ? {} : { start: false }),
     ...(options.repo === undefined ? {} : { repo: options.repo }),
     ...(options.description === undefined
       ? {}
       : { description: await readTextOption(options.description, '--description') }),
   }
-  const { ticket, run } = await client.createTicket({ body: request })
+  const { ticket, run: queued } = await client.createTicket({ body: request })
+  const run = choice === undefined ? queued : await runWith(client, ticket, choice)
   if (run === undefined)
     throw new ExitError(EXIT.refused, `${ticket.identifier} was created, and no run of it is queued`)
   if (output.format === 'table')
@@ -103,6 +106,20 @@ async function startWords(context: CommandContext<StartOptions>, title: string):
     )
   else reportQueued(context, run)
   return options.watch === true ? await waitForRuns(context, [run], { isCourse: true }) : undefined
+}
+
+/** Says that the ticket is there: the same command again would create another one. */
+async function runWith(client: Client, { id, identifier }: Ticket, body: RunOptions): Promise<Run> {
+  try {
+    return await client.runTicket({ id, body })
+  } catch (error) {
+    const cure = `switchyard start ${quoteWord(identifier)}`
+    throw new ExitError(
+      EXIT.refused,
+      `${identifier} was created, and its run was refused: ${reasonOf(error)}`,
+      cure,
+    )
+  }
 }
 
 export async function createTicket(context: CommandContext<CreateOptions>, title: string): Promise<void> {

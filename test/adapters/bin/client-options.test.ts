@@ -181,6 +181,17 @@ test('start: instructions, agent and model travel with the run', async () => {
   ])
 })
 
+test('start: a new ticket whose run has its own agent waits until the run is asked for', async () => {
+  const { code, requests } = await run('start', 'Say which file', '--agent', 'agentB', '--model', 'm1')
+  expect([code, requests]).toEqual([
+    0,
+    [
+      'POST /api/tickets {"title":"Say which file","start":false}',
+      expect.stringMatching(/^POST \/api\/tickets\/\S+\/run {"provider":"agentB","model":"m1"}$/),
+    ],
+  ])
+})
+
 test('start --watch waits until the run has ended, and tells how', async () => {
   const { code, out } = await run('start', 'ENG-1', '--watch')
   expect([code, lines(out).at(-1)]).toEqual([0, expect.stringMatching(/^\d\d:\d\d:\d\d completed/)])
