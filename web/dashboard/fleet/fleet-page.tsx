@@ -10,6 +10,7 @@ import { Segments } from '../../elements/segments.tsx'
 import { showError } from '../../elements/toasts.ts'
 import { address, changeQuery } from '../../router.ts'
 import { countOf, formatCount } from '../../text/amounts.ts'
+import { openInspector } from '../open-inspector.ts'
 import { totals } from '../state/current-totals.ts'
 import { host } from '../state/host.ts'
 import { config, isLoaded, runs, workers } from '../state/records.ts'
@@ -199,6 +200,12 @@ function workerActs(row: FleetRow): Act[] {
     state === 'draining'
       ? { id: `enable ${id}`, title: `Enable ${name}`, group: GROUP, act: () => enableWorker(id) }
       : { id: `drain ${id}`, title: `Drain ${name}`, group: GROUP, act: () => drainWorker(id) },
+    {
+      id: `inspect ${id}`,
+      title: `Open the inspector at ${name}`,
+      group: GROUP,
+      act: () => openInspector(`worker/${id}`),
+    },
     {
       id: `revoke ${id}`,
       title: `Revoke ${name}…`,

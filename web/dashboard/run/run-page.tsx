@@ -10,13 +10,13 @@ import { PageHead } from '../../elements/page-head.tsx'
 import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { address, navigate } from '../../router.ts'
 import { runAddress } from '../addresses.ts'
+import { openInspector } from '../open-inspector.ts'
 import type { PageProps } from '../pages.ts'
 import { type RunActs, runActs } from '../runs/run-acts.ts'
 import { loadRun } from '../state/live.ts'
 import { runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
 import { LogPanel } from './log/log-panel.tsx'
-import { openInspector } from './open-inspector.ts'
 import { RunDiff } from './run-diff.tsx'
 import { RunFacts } from './run-facts.tsx'
 import { SidePanel } from './side-panel.tsx'
@@ -82,7 +82,7 @@ function LoadedRun({ run }: { readonly run: Run }) {
       title: 'Open the inspector at this run',
       group: VIEWS,
       keys: 'i',
-      act: () => openInspector(run.id),
+      act: () => openInspector(`run/${run.id}`),
     },
     {
       id: 'back',

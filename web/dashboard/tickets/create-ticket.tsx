@@ -1,11 +1,13 @@
 /** The dialog that creates a ticket where tickets live, and starts its run when asked. */
 import { useSignal } from '@preact/signals'
 import type { NewTicketRequest } from '../../../protocol/new-ticket.ts'
+import type { Run, RunAgentChoice, Ticket } from '../../../protocol/run.ts'
 import { showDialog } from '../../elements/dialog.tsx'
 import { CheckField, SelectField, TextField } from '../../elements/field.tsx'
 import { FormDialog } from '../../elements/form-dialog.tsx'
-import { showOutcome } from '../../elements/toasts.ts'
+import { showError, showOutcome } from '../../elements/toasts.ts'
 import { runAddress, ticketAddress } from '../addresses.ts'
+import { AgentFields, choiceOf, useAgentWish } from '../runs/agent-fields.tsx'
 import { host } from '../state/host.ts'
 import { config } from '../state/records.ts'
 import { PRIORITY_NAMES } from './priority-names.ts'
@@ -27,22 +29,27 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
   const priority = useSignal('0')
   const labels = useSignal('')
   const isStarted = useSignal(isStarting)
+  const wish = useAgentWish()
 
   async function send(): Promise<void> {
     const named = labels.value
       .split(',')
       .map((label) => label.trim())
       .filter(Boolean)
+    const choice = isStarted.value ? choiceOf(wish) : {}
+    const hasChoice = Object.keys(choice).length > 0
     const body: NewTicketRequest = {
       title: title.value.trim(),
-      start: isStarted.value,
+      // A run that has begun keeps its agent, so the ticket waits until the run is asked for with the choice.
+      start: isStarted.value && !hasChoice,
       ...(description.value.trim() === '' ? {} : { description: description.value }),
       ...(repo.value === '' ? {} : { repo: repo.value }),
       // The list of choices has these numbers only.
       ...(priority.value === '0' ? {} : { priority: Number(priority.value) as 1 | 2 | 3 | 4 }),
       ...(named.length === 0 ? {} : { labels: named }),
     }
-    const { ticket, run } = await host.createTicket({ body })
+    const { ticket, run: queued } = await host.createTicket({ body })
+    const run = hasChoice ? await runWith(ticket, choice) : queued
     if (run === undefined)
       showOutcome(`${ticket.identifier} is created in ${ticket.state}.`, {
         to: ticketAddress(ticket.id),
@@ -112,6 +119,7 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
           labels.value = text
         }}
       />
+      {isStarted.value && <AgentFields wish={wish} />}
       <CheckField
         label="Start a run now"
         hint="It is put into the first eligible state. Otherwise it waits where no run begins by itself."
@@ -122,4 +130,15 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
       />
     </FormDialog>
   )
+}
+
+/** The ticket is there already, so a refusal closes the dialog: sent again it would create another one. */
+async function runWith({ id, identifier }: Ticket, choice: RunAgentChoice): Promise<Run | undefined> {
+  try {
+    return await host.runTicket({ id, body: choice })
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    showError(`${identifier} is created, and its run was refused: ${reason}`)
+    return undefined
+  }
 }

@@ -1,5 +1,5 @@
-/** Opens the inspector, where one is served, at the actor of a run. */
-export async function openInspector(runId: string): Promise<void> {
+/** Opens the inspector, where one is served, at an actor: `run/ID`. */
+export async function openInspector(actor: string): Promise<void> {
   // A window that is opened later would be taken for one that nobody asked for.
   const opened = window.open('', '_blank')
   const response = await fetch('/inspector').catch(() => undefined)
@@ -7,7 +7,7 @@ export async function openInspector(runId: string): Promise<void> {
   const link: unknown = Reflect.get(Object(body), 'link')
   if (opened !== null && typeof link === 'string') {
     const address = new URL(link)
-    address.searchParams.set('actor', `run/${runId}`)
+    address.searchParams.set('actor', actor)
     opened.opener = null
     opened.location.href = address.href
     return
