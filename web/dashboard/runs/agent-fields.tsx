@@ -5,7 +5,7 @@ import type { RunAgentChoice } from '../../../protocol/run.ts'
 import { SelectField, TextField } from '../../elements/field.tsx'
 import { config } from '../state/records.ts'
 
-export interface AgentWish {
+export interface AgentSelection {
   readonly provider: Signal<string>
   readonly model: Signal<string>
   readonly effort: Signal<string>
@@ -13,14 +13,14 @@ export interface AgentWish {
 
 const EFFORTS = ['low', 'medium', 'high'] as const
 
-export const useAgentWish = (): AgentWish => ({
+export const useAgentSelection = (): AgentSelection => ({
   provider: useSignal(''),
   model: useSignal(''),
   effort: useSignal(''),
 })
 
 /** Only what differs from the configuration. */
-export function choiceOf({ provider, model, effort }: AgentWish): RunAgentChoice {
+export function choiceOf({ provider, model, effort }: AgentSelection): RunAgentChoice {
   const agent = Object.values(AGENTS).find((each) => each.provider === provider.value)?.provider
   const level = EFFORTS.find((each) => each === effort.value)
   return {
@@ -30,16 +30,16 @@ export function choiceOf({ provider, model, effort }: AgentWish): RunAgentChoice
   }
 }
 
-export function AgentFields({ wish }: { readonly wish: AgentWish }) {
+export function AgentFields({ selection }: { readonly selection: AgentSelection }) {
   const agent = config.value?.agent
   return (
     <>
       <div class="field-row">
         <SelectField
           label="Agent"
-          value={wish.provider.value}
+          value={selection.provider.value}
           change={(value) => {
-            wish.provider.value = value
+            selection.provider.value = value
           }}
           options={[
             ['', `${AGENTS[agent?.provider ?? 'agentA'].productName}, or the repository’s`],
@@ -48,9 +48,9 @@ export function AgentFields({ wish }: { readonly wish: AgentWish }) {
         />
         <SelectField
           label="Effort"
-          value={wish.effort.value}
+          value={selection.effort.value}
           change={(value) => {
-            wish.effort.value = value
+            selection.effort.value = value
           }}
           options={[
             ['', `As configured (${agent?.orchestratorEffort ?? 'medium'})`],
@@ -61,10 +61,10 @@ export function AgentFields({ wish }: { readonly wish: AgentWish }) {
       <TextField
         label="Model"
         hint="Empty: the configured one, or the agent’s own."
-        value={wish.model.value}
+        value={selection.model.value}
         placeholder={agent?.orchestratorModel ?? ''}
         change={(text) => {
-          wish.model.value = text
+          selection.model.value = text
         }}
       />
     </>

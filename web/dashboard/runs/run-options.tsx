@@ -6,7 +6,7 @@ import type { RunOptions } from '../../../protocol/run.ts'
 import { showDialog } from '../../elements/dialog.tsx'
 import { TextField } from '../../elements/field.tsx'
 import { FormDialog } from '../../elements/form-dialog.tsx'
-import { AgentFields, choiceOf, useAgentWish } from './agent-fields.tsx'
+import { AgentFields, choiceOf, useAgentSelection } from './agent-fields.tsx'
 
 export interface RunQuestion {
   /** `Start a run of ENG-12` */
@@ -25,12 +25,12 @@ export function askRunOptions(question: RunQuestion): Promise<void> {
 
 function RunOptionsForm({ question, close }: { readonly question: RunQuestion; readonly close: () => void }) {
   const instructions = useSignal('')
-  const wish = useAgentWish()
+  const selection = useAgentSelection()
 
   async function send(): Promise<void> {
     const body: RunOptions = {
       ...(instructions.value.trim() === '' ? {} : { instructions: instructions.value }),
-      ...choiceOf(wish),
+      ...choiceOf(selection),
     }
     await question.send(body)
   }
@@ -54,7 +54,7 @@ function RunOptionsForm({ question, close }: { readonly question: RunQuestion; r
         }}
         autoFocus
       />
-      <AgentFields wish={wish} />
+      <AgentFields selection={selection} />
     </FormDialog>
   )
 }

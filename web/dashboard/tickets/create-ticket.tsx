@@ -7,7 +7,7 @@ import { CheckField, SelectField, TextField } from '../../elements/field.tsx'
 import { FormDialog } from '../../elements/form-dialog.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
 import { runAddress, ticketAddress } from '../addresses.ts'
-import { AgentFields, choiceOf, useAgentWish } from '../runs/agent-fields.tsx'
+import { AgentFields, choiceOf, useAgentSelection } from '../runs/agent-fields.tsx'
 import { host } from '../state/host.ts'
 import { config } from '../state/records.ts'
 import { PRIORITY_NAMES } from './priority-names.ts'
@@ -29,14 +29,14 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
   const priority = useSignal('0')
   const labels = useSignal('')
   const isStarted = useSignal(isStarting)
-  const wish = useAgentWish()
+  const selection = useAgentSelection()
 
   async function send(): Promise<void> {
     const named = labels.value
       .split(',')
       .map((label) => label.trim())
       .filter(Boolean)
-    const choice = isStarted.value ? choiceOf(wish) : {}
+    const choice = isStarted.value ? choiceOf(selection) : {}
     const hasChoice = Object.keys(choice).length > 0
     const body: NewTicketRequest = {
       title: title.value.trim(),
@@ -119,7 +119,7 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
           labels.value = text
         }}
       />
-      {isStarted.value && <AgentFields wish={wish} />}
+      {isStarted.value && <AgentFields selection={selection} />}
       <CheckField
         label="Start a run now"
         hint="It is put into the first eligible state. Otherwise it waits where no run begins by itself."
