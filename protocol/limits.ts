@@ -232,6 +232,8 @@ export const URL_CHARS_MAX = 2_048
 export const TEXT_CHARS_MAX = 16 * 1024
 /** Text that people write: ticket descriptions, pull request bodies, comments. */
 export const PROSE_CHARS_MAX = 128 * 1024
+/** The end of what a failed check reported. */
+export const CHECK_REPORT_CHARS_MAX = 4 * 1024
 /** Text of a log event; the reader splits longer output. */
 export const LOG_TEXT_CHARS_MAX = 256 * 1024
 /** The end of a log above its budget, which the worker holds back in memory until the execution ends. */

@@ -5,6 +5,7 @@
  */
 import Type, { type Static } from 'typebox'
 import {
+  CHECK_REPORT_CHARS_MAX,
   FOLLOW_UP_ITEMS_MAX,
   NAME_CHARS_MAX,
   PATCH_CHARS_MAX,
@@ -115,6 +116,9 @@ export const PullCheck = record('PullCheck', {
   conclusion: Type.Optional(Name),
   url: Type.Optional(Link),
   source: stringEnum(['check-run', 'status']),
+  report: Type.Optional(
+    text(CHECK_REPORT_CHARS_MAX, 'The end of what a failed check reported, where the code host tells it.'),
+  ),
 })
 export type PullCheck = Static<typeof PullCheck>
 

@@ -1,4 +1,6 @@
 /** The lines of `switchyard pulls show`: the branch, checks and reviews, and what people have said. */
+import { stripVTControlCharacters } from 'node:util'
+import { type CheckOutcome, outcomeOfCheck } from '../../protocol/pull-checks.ts'
 import type { PullCheck, PullDetail, PullThread } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
 import { formatPull } from '../client/pull-names.ts'
@@ -9,6 +11,7 @@ import type { TableCell } from '../output/table.ts'
 import { columnsOf, padEnd, wrapWords } from '../output/text-width.ts'
 
 const NAME_COLUMNS = 10
+const REPORT_LINES = 5
 /** The reviews stand beside the checks where both fit. */
 const REVIEWS_COLUMN = 39
 
@@ -24,6 +27,7 @@ export function pullLines(stdout: StyledStream, pull: PullDetail, run: Run | und
     stdout.alignEnds(heading, `${pull.state}, +${additions} -${deletions}`),
     ...branchLines(stdout, describeBranch(pull, run)),
     ...checkLines(stdout, pull),
+    ...pull.checks.flatMap((check) => reportLines(stdout, check)),
     ...facts.map(([name, value]) => factLine(stdout, name, value)),
   ]
 }
@@ -81,11 +85,15 @@ const wordsOf = (state: string): string => state.toLowerCase().replaceAll('_', '
 /** The word for how a check ended, or for where it is. */
 export const outcomeOf = ({ status, conclusion }: PullCheck): string => wordsOf(conclusion ?? status)
 
-function glyphOf({ status, conclusion }: PullCheck): GlyphName {
-  if (status !== 'completed') return status === 'queued' ? 'queued' : 'running'
-  if (conclusion === 'success') return 'completed'
-  return conclusion === 'neutral' || conclusion === 'skipped' ? 'cancelled' : 'failed'
+const GLYPHS: Readonly<Record<CheckOutcome, GlyphName>> = {
+  passed: 'completed',
+  failed: 'failed',
+  running: 'running',
+  skipped: 'cancelled',
 }
+
+const glyphOf = (check: PullCheck): GlyphName =>
+  check.status === 'queued' ? 'queued' : GLYPHS[outcomeOfCheck(check)]
 
 /** A check that passed is its glyph and its name; the outcome of any other is a word. */
 function describeCheck(stdout: StyledStream, check: PullCheck): Required<TableCell> {
@@ -95,6 +103,16 @@ function describeCheck(stdout: StyledStream, check: PullCheck): Required<TableCe
   const outcome = check.conclusion === 'success' ? '' : ` ${stdout.clean(outcomeOf(check))}`
   const text = `${glyph} ${name}${outcome}`
   return { text, paint: (shown) => paint(glyph) + shown.slice(glyph.length) }
+}
+
+/** The last lines of what a failed check reported. */
+function reportLines(stdout: StyledStream, { name, report }: PullCheck): string[] {
+  if (report === undefined) return []
+  const lines = stripVTControlCharacters(report)
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+  const [first = '', ...rest] = lines.slice(-REPORT_LINES)
+  return [factLine(stdout, 'report', `${name}: ${first}`), ...rest.map((line) => factLine(stdout, '', line))]
 }
 
 /** Puts as many cells into a row as fit; a name is never cut. */

@@ -113,6 +113,7 @@ export function samplePull(sample: SampleRecords): PullDetail {
         conclusion: 'failure',
         url: 'https://code.example/lint',
         source: 'check-run',
+        report: 'src/auth/session.ts:41: Unexpected any\n1 error, 0 warnings',
       },
       { name: 'e2e', status: 'in_progress', source: 'check-run' },
     ],

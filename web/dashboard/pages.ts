@@ -51,16 +51,6 @@ export const PAGES: readonly PageRoute[] = [
     load: async () => (await import('./pulls/pull-page.tsx')).PullPage,
   },
   {
-    pattern: '/fleet',
-    place: 'fleet',
-    load: async () => (await import('./fleet/fleet-page.tsx')).FleetPage,
-  },
-  {
-    pattern: '/costs',
-    place: 'costs',
-    load: async () => (await import('./costs/costs-page.tsx')).CostsPage,
-  },
-  {
     pattern: '/tickets',
     place: 'tickets',
     load: async () => (await import('./tickets/tickets-page.tsx')).TicketsPage,

@@ -13,27 +13,17 @@ import {
   PULL_COMMITS_LISTED_MAX,
   PULL_FILES_LISTED_MAX,
 } from '../../../protocol/limits.ts'
-import type { PullCheck, PullConversation, PullThread } from '../../../protocol/pulls.ts'
+import type { PullConversation, PullThread } from '../../../protocol/pulls.ts'
 import { type GithubApi, type GithubList, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX } from './api.ts'
+import { type PullChecks, readChecks } from './checks.ts'
 import { unexpectedReply } from './errors.ts'
 import { asCount, asText, readField } from './fields.ts'
-import {
-  toCheckFromRun,
-  toCheckFromStatus,
-  toComment,
-  toCommit,
-  toFiles,
-  toPullFacts,
-  toRecords,
-  toReview,
-} from './records.ts'
+import { toComment, toCommit, toFiles, toPullFacts, toRecords, toReview } from './records.ts'
 import { listThreads } from './threads.ts'
 
 /** Pauses between reads of the mergeability; their sum is shorter than a person waits. */
 const MERGEABLE_PAUSES_MS = [1_000, 1_000, 1_500]
-const CHECKS_LISTED_MAX = 500
 const PROSE = new Set(['comments', 'reviews'])
-const SHA = /^[0-9a-f]{40,64}$/
 
 export interface PullReadContext {
   readonly api: GithubApi
@@ -170,35 +160,4 @@ async function waitForMergeable(context: PullReadContext, first: unknown): Promi
     pull = again.value
   }
   return pull
-}
-
-// ---- checks ---------------------------------------------------------------------------------------------------------
-
-interface PullChecks {
-  readonly checks: PullCheck[]
-  readonly checksLookupFailed?: true
-}
-
-/** A token may lack access to check runs or statuses; the other kind is still shown. */
-async function readChecks({ api, repo, subject }: PullReadContext, pull: unknown): Promise<PullChecks> {
-  const sha = asText(readField(pull, 'head', 'sha'))
-  if (!SHA.test(sha)) return { checks: [], checksLookupFailed: true }
-  const commitPath = `${repo}/commits/${sha}`
-  const listed = (path: string, at: string) =>
-    api.list(`${commitPath}/${path}per_page=${PAGE_ITEMS_MAX}`, {
-      subject,
-      urgency: 'person',
-      pagesMax: CHECKS_LISTED_MAX / PAGE_ITEMS_MAX,
-      listField: at,
-    })
-  const [runs, statuses] = await Promise.all([
-    listed('check-runs?filter=latest&', 'check_runs'),
-    listed('status?', 'statuses'),
-  ])
-  const checks = [
-    ...(runs.ok ? toRecords(runs.value.items, toCheckFromRun) : []),
-    ...(statuses.ok ? toRecords(statuses.value.items, toCheckFromStatus) : []),
-  ]
-  const isComplete = [runs, statuses].every((read) => read.ok && !read.value.hasMore)
-  return isComplete ? { checks } : { checks, checksLookupFailed: true }
 }

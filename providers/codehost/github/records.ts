@@ -6,20 +6,12 @@
  */
 import type { PullFacts } from '../../../core/provider-ports.ts'
 import { PATCH_CHARS_MAX, PATH_CHARS_MAX, PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
-import type {
-  CodehostRepo,
-  PullCheck,
-  PullComment,
-  PullCommit,
-  PullFile,
-  PullReview,
-} from '../../../protocol/pulls.ts'
+import type { CodehostRepo, PullComment, PullCommit, PullFile, PullReview } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
 import { asCount, asInstant, asLink, asPositiveInteger, asText, readField, readLogin } from './fields.ts'
 
 /** Limit for all patches of a pull request; files beyond it have no patch, as with large files on GitHub. */
 const PATCHES_CHARS_MAX = 8 * 1024 * 1024
-const CHECK_STATES = new Set(['queued', 'in_progress', 'completed'])
 
 export function readState(pull: unknown): PullState {
   if (typeof readField(pull, 'merged_at') === 'string' || readField(pull, 'merged') === true) return 'merged'
@@ -144,37 +136,4 @@ export function toCommit(item: unknown): PullCommit | undefined {
   if (sha === '' || committedAt === undefined) return undefined
   const author = asText(readField(item, 'author', 'login')) || asText(readField(commit, 'author', 'name'))
   return { sha, message: asText(readField(commit, 'message'), PROSE_CHARS_MAX), author, committedAt }
-}
-
-// ---- checks ---------------------------------------------------------------------------------------------------------
-
-/** States such as `waiting` or `pending` count as `queued`. */
-export function toCheckFromRun(run: unknown): PullCheck | undefined {
-  const name = asText(readField(run, 'name'))
-  if (name === '') return undefined
-  const status = asText(readField(run, 'status'))
-  const conclusion = asText(readField(run, 'conclusion'))
-  const url = asLink(readField(run, 'html_url')) ?? asLink(readField(run, 'details_url'))
-  return {
-    name,
-    // The set holds exactly the states of the type.
-    status: CHECK_STATES.has(status) ? (status as PullCheck['status']) : 'queued',
-    ...(conclusion === '' ? {} : { conclusion }),
-    ...(url === undefined ? {} : { url }),
-    source: 'check-run',
-  }
-}
-
-/** Reads single statuses only: the combined state is `pending` even without any status. */
-export function toCheckFromStatus(status: unknown): PullCheck | undefined {
-  const name = asText(readField(status, 'context'))
-  const state = asText(readField(status, 'state'))
-  if (name === '' || state === '') return undefined
-  const url = asLink(readField(status, 'target_url'))
-  return {
-    name,
-    ...(state === 'pending' ? { status: 'in_progress' } : { status: 'completed', conclusion: state }),
-    ...(url === undefined ? {} : { url }),
-    source: 'status',
-  }
 }

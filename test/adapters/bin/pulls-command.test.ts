@@ -200,6 +200,19 @@ test('one commit and one file are no plural, and a check that did not pass has i
   ])
 })
 
+test('the last lines of what a failed check reported stand below the checks', async () => {
+  const report = 'one\ntwo\n\nthree\nfour\nfive\nsrc/a.ts:12: Expected 1, \u001b[31mgot 2\n'
+  const { print } = await openDetail({ checks: [{ ...check('e2e', 'failure'), report }] })
+  const lines = (await print(showPull, { columns: 60 })).out.split('\n')
+  expect(lines.slice(4, 9).map((line) => line.trimEnd())).toEqual([
+    'report    e2e: two',
+    '          three',
+    '          four',
+    '          five',
+    '          src/a.ts:12: Expected 1, got 2',
+  ])
+})
+
 test('a ticket whose newest run is another is not the name of the pull request', async () => {
   const { print, hostApi } = await openDetail({})
   hostApi.runsById.set('run-9', fakeRun('run-9', 'running'))

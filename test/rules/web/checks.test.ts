@@ -1,10 +1,10 @@
 /** The checks of a pull request in words, and what stands against merging it. */
 import { describe, expect, test } from '@jest/globals'
+import { outcomeOfCheck } from '../../../protocol/pull-checks.ts'
 import type { PullCheck } from '../../../protocol/pulls.ts'
 import {
   checksSummary,
   hasConflict,
-  outcomeOfCheck,
   sortedChecks,
   whyNotMerge,
 } from '../../../web/dashboard/pulls/check-words.ts'

@@ -1,13 +1,6 @@
 /** The checks of a pull request in words, and what stands against merging it. */
+import { type CheckOutcome, outcomeOfCheck } from '../../../protocol/pull-checks.ts'
 import type { PullCheck, PullDetail } from '../../../protocol/pulls.ts'
-
-export type CheckOutcome = 'passed' | 'failed' | 'running' | 'skipped'
-
-export function outcomeOfCheck({ status, conclusion }: PullCheck): CheckOutcome {
-  if (status !== 'completed') return 'running'
-  if (conclusion === 'success') return 'passed'
-  return conclusion === 'neutral' || conclusion === 'skipped' ? 'skipped' : 'failed'
-}
 
 /** Failed ones first. */
 export function sortedChecks(checks: readonly PullCheck[]): PullCheck[] {

@@ -1,12 +1,14 @@
 /** The panel beside a pull request: merging, checks, files, commits. */
+import { type CheckOutcome, outcomeOfCheck } from '../../../protocol/pull-checks.ts'
 import type { PullDetail } from '../../../protocol/pulls.ts'
 import { Button } from '../../elements/button.tsx'
 import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
 import { Age } from '../../elements/moments.tsx'
 import { shortenMiddle } from '../../text/shorten.ts'
 import type { DiffState } from '../diff/diff-state.ts'
+import { plainText } from '../run/log/clean-text.ts'
 import { PanelPart } from '../run/panel-part.tsx'
-import { type CheckOutcome, checksSummary, outcomeOfCheck, sortedChecks, whyNotMerge } from './check-words.ts'
+import { checksSummary, sortedChecks, whyNotMerge } from './check-words.ts'
 
 const PATH_CHARS_MAX = 34
 const COMMITS_SHOWN = 10
@@ -27,6 +29,8 @@ export interface PullPanelProps {
 
 export function PullPanel({ pull, state, showFile, reload }: PullPanelProps) {
   const reason = whyNotMerge(pull)
+  const checks = sortedChecks(pull.checks)
+  const firstFailed = checks.find(({ report }) => report !== undefined)
   return (
     <aside class="card run-panel" aria-label="About the pull request">
       <PanelPart title="Merging">
@@ -43,7 +47,7 @@ export function PullPanel({ pull, state, showFile, reload }: PullPanelProps) {
           </p>
         )}
         <ul class="check-list">
-          {sortedChecks(pull.checks).map((check) => (
+          {checks.map((check) => (
             <li key={`${check.source} ${check.name}`}>
               <Glyph name={CHECK_GLYPHS[outcomeOfCheck(check)]} alone label={outcomeOfCheck(check)} />
               {check.url === undefined ? (
@@ -54,6 +58,15 @@ export function PullPanel({ pull, state, showFile, reload }: PullPanelProps) {
                 </a>
               )}
               <span class="faint">{check.conclusion ?? check.status.replace('_', ' ')}</span>
+              {check.report !== undefined && (
+                <details open={check === firstFailed}>
+                  <summary>What it reported</summary>
+                  {/* A person scrolls it by keys too. */}
+                  <pre class="check-report" tabIndex={0} aria-label={`Report of ${check.name}`}>
+                    {plainText(check.report)}
+                  </pre>
+                </details>
+              )}
             </li>
           ))}
         </ul>

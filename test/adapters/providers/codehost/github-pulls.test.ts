@@ -318,6 +318,45 @@ describe('one pull request', () => {
     })
   })
 
+  test('a failed check has the end of its own report, else its annotations', async () => {
+    const failed = { status: 'completed', conclusion: 'failure' }
+    const notes = '/repos/ada/lamps/check-runs/41/annotations'
+    const long = `${'x'.repeat(5_000)}\nlast line`
+    const manual = createManualGithub(
+      usualReplies({
+        [`GET /repos/ada/lamps/commits/${SHA}/check-runs`]: {
+          json: {
+            check_runs: [
+              check({ output: { title: 'All is well', annotations_count: 3 } }),
+              check({ ...failed, name: 'unit', output: { title: '1 failed', summary: '', text: long } }),
+              check({ ...failed, name: 'job', id: 41, output: { title: null, annotations_count: 2 } }),
+              check({ ...failed, name: 'silent', output: { annotations_count: 0 } }),
+            ],
+          },
+        },
+        [`GET /repos/ada/lamps/commits/${SHA}/status`]: {
+          json: { statuses: [{ context: 'ci', state: 'error', description: 'Build 7 broke' }] },
+        },
+        [`GET ${notes}`]: {
+          json: [
+            { path: 'src/a.ts', start_line: 12, message: 'Expected 1, got 2' },
+            { path: '.github', start_line: 9, message: 'Process completed with exit code 1.' },
+          ],
+        },
+      }),
+    )
+    const detail = await host(manual).detail(PLACE)
+    expect(detail.ok && detail.value.checks.map(({ name, report }) => [name, report])).toEqual([
+      ['build', undefined],
+      ['unit', 'last line'],
+      ['job', 'src/a.ts:12: Expected 1, got 2\nProcess completed with exit code 1.'],
+      ['silent', undefined],
+      ['ci', 'Build 7 broke'],
+    ])
+    expect(detail.ok && isDetail({ ...detail.value, ...REPO })).toMatchObject({ ok: true })
+    expect(manual.requests.filter(({ target }) => target.includes('annotations'))).toHaveLength(1)
+  })
+
   test('checks are read page by page, and a truncated list is reported', async () => {
     const below = `https://api.github.com/repos/ada/lamps/commits/${SHA}`
     const page = (target: string, item: (at: number) => object, last: number) => {
