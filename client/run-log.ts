@@ -14,6 +14,8 @@ export interface RunLogSource {
   readEvents(range: EventRange, signal: AbortSignal): AsyncIterable<RunEvent>
   /** Subscribes to the events of the run until the returned function is called. Each subscription is confirmed. */
   watch(onFrame: (frame: DashboardFrame) => void): () => void
+  /** Events with a lower index belong to nobody; the source does not tell them. */
+  readonly first?: number
 }
 
 export interface RunLogListener {
@@ -55,8 +57,9 @@ export class RunLog {
   readonly #listener: RunLogListener
   readonly #controller = new AbortController()
   readonly #unwatch: () => void
+  readonly #beginning: number
   /** The window: events from the first index up to and without the next one. */
-  #first = 0
+  #first: number
   #next: number | undefined
   /** The end of the log as the host has confirmed it. */
   #known = 0
@@ -70,6 +73,8 @@ export class RunLog {
   constructor(source: RunLogSource, listener: RunLogListener) {
     this.#source = source
     this.#listener = listener
+    this.#beginning = source.first ?? 0
+    this.#first = this.#beginning
     this.#unwatch = source.watch((frame) => this.#onFrame(frame))
     void this.#readNewer()
   }
@@ -82,9 +87,9 @@ export class RunLog {
 
   /** Reads the page in front of the window; with an index, all pages down to that index. */
   loadOlder(until = this.#first - EVENTS_PAGE): Promise<void> {
-    if (this.#next === undefined || this.#first === 0 || until >= this.#first)
+    if (this.#next === undefined || this.#first === this.#beginning || until >= this.#first)
       return this.#older ?? Promise.resolve()
-    this.#older ??= this.#readOlder(Math.max(0, until)).finally(() => {
+    this.#older ??= this.#readOlder(Math.max(this.#beginning, until)).finally(() => {
       this.#older = undefined
       this.#report()
     })
@@ -164,9 +169,9 @@ export class RunLog {
   async #readEnd(): Promise<void> {
     const known = this.#known
     const events = await this.#read({ tail: EVENTS_PAGE })
-    const next = Math.max((events.at(-1)?.index ?? -1) + 1, known)
+    const next = Math.max((events.at(-1)?.index ?? -1) + 1, known, this.#beginning)
     this.#next = next
-    this.#first = Math.max(0, Math.min(events[0]?.index ?? next, next - EVENTS_PAGE))
+    this.#first = Math.max(this.#beginning, Math.min(events[0]?.index ?? next, next - EVENTS_PAGE))
     void this.#listener.onEvents(events, 'newer', { from: this.#first, to: next })
   }
 
@@ -189,7 +194,7 @@ export class RunLog {
 
   #reset(): void {
     this.#next = undefined
-    this.#first = 0
+    this.#first = this.#beginning
     this.#listener.onReset()
   }
 
@@ -210,7 +215,7 @@ export class RunLog {
     try {
       while (from > until) {
         pages.unshift(await this.#read({ before: from, limit: EVENTS_PAGE }))
-        from = Math.max(0, from - EVENTS_PAGE)
+        from = Math.max(this.#beginning, from - EVENTS_PAGE)
       }
       this.#failure = undefined
     } catch (error) {
@@ -243,7 +248,7 @@ export class RunLog {
     this.#listener.onState({
       isRead: this.#next !== undefined,
       isReadingOlder: this.#older !== undefined,
-      older: this.#first,
+      older: this.#first - this.#beginning,
       failure: this.#failure,
     })
   }

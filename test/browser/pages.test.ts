@@ -18,8 +18,9 @@ const PAGES: readonly (readonly [path: string, word: string])[] = [
   ['/runs/run-000412', 'Attempt 1'],
   ['/runs/run-000412?diff=1', 'no confirmed pull request'],
   ['/runs/run-000413', 'What it waits for'],
+  ['/runs/run-000398/attempts', 'setup failed'],
   ['/pulls', 'Announce toasts'],
-  ['/pulls/acme%2Fapi/482', 'createSession'],
+  ['/pulls/acme%2Fapi/482', 'Unexpected any'],
   ['/tickets', 'ENG-1003'],
   ['/tickets/t-1003', '12 of 14 slots'],
   ['/fleet', 'kestrel-01'],
@@ -127,6 +128,25 @@ test('hostile texts in tickets, logs, diffs, checks and artifacts stay texts', a
       0,
     ])
   }
+})
+
+test('two attempts of a run stand side by side, each with its own part of the log', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  await signIn(page, host, '/runs/run-000398')
+  await page.getByRole('link', { name: 'Compare attempts' }).click()
+  const column = (number: number) => page.getByRole('region', { name: `Attempt ${number}` })
+  await column(1).getByText('setup failed').first().waitFor()
+  await column(1).getByText('Failed', { exact: true }).first().waitFor()
+  await column(1).getByText('src/case-13.test.ts').waitFor()
+  await column(2).getByText('src/case-29.test.ts').waitFor()
+  expect(await column(1).getByText('src/case-29.test.ts').count()).toBe(0)
+  // The numbers of the lines are those of the log of the run.
+  await column(2).getByText('44', { exact: true }).waitFor()
+  await column(1).getByLabel('Attempt').selectOption('2')
+  expect(page.url()).toContain('left=2')
+  await page.keyboard.press('Escape')
+  await page.waitForURL(/run-000398$/)
 })
 
 test('a browser without a session is told how to get one, and a link works once', async () => {

@@ -76,6 +76,8 @@ function fill(
   const active = runs.filter(({ finishedAt }) => finishedAt === undefined)
   for (const run of runs) hostApi.runsById.set(run.id, run)
   for (const run of sample.busyRuns()) hostApi.eventsById.set(run.id, sample.log(run.id, logLines))
+  const [retried] = runs.filter(({ ticket }) => ticket.identifier === 'ENG-398')
+  if (retried !== undefined) hostApi.eventsById.set(retried.id, sample.retriedLog(retried.id))
   hostApi.workersById.clear()
   for (const worker of sample.workers()) hostApi.workersById.set(worker.id, worker)
   hostApi.attention = () => ({ items: sample.attention() })

@@ -240,6 +240,21 @@ export class SampleRecords {
     while (events.length < lines) log('stdout', `\u001b[32mPASS\u001b[0m src/case-${events.length}.test.ts`)
     return events
   }
+
+  /** A failed attempt, and what the run did when it was queued again. */
+  retriedLog(runId: string): RunEvent[] {
+    const first = this.log(runId, 14)
+    const again = { type: 'status', from: 'failed', to: 'queued', reason: 'retried by mira' } as const
+    const events: object[] = [
+      ...first,
+      { type: 'status', from: 'running', to: 'failed', reason: 'setup failed: npm ci: 403 Forbidden' },
+      again,
+      ...this.log(runId, 30),
+    ]
+    const at = (index: number) => new Date(this.#now - 20 * MINUTE + index * 500).toISOString()
+    // The events stand in one log.
+    return events.map((event, index) => ({ ...event, runId, index, at: at(index) }) as RunEvent)
+  }
 }
 
 function costOf(at: number): CostTotals {

@@ -2,6 +2,8 @@
 
 export const runAddress = (id: string): string => `/runs/${encodeURIComponent(id)}`
 
+export const attemptsAddress = (id: string): string => `${runAddress(id)}/attempts`
+
 export const pullAddress = (repo: string, number: number): string =>
   `/pulls/${encodeURIComponent(repo)}/${number}`
 

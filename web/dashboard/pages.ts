@@ -41,6 +41,11 @@ export const PAGES: readonly PageRoute[] = [
     load: async () => (await import('./run/run-page.tsx')).RunPage,
   },
   {
+    pattern: '/runs/:id/attempts',
+    place: 'runs',
+    load: async () => (await import('./attempts/attempts-page.tsx')).AttemptsPage,
+  },
+  {
     pattern: '/pulls',
     place: 'pulls',
     load: async () => (await import('./pulls/pulls-page.tsx')).PullsPage,

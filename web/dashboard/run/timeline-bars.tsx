@@ -2,6 +2,7 @@
 import type { Run } from '../../../protocol/run.ts'
 import { now } from '../../elements/moments.tsx'
 import { formatClock, formatDuration } from '../../text/times.ts'
+import { attemptsAddress } from '../addresses.ts'
 import { type TimelineAttempt, type TimelinePart, timelineOf } from './timeline.ts'
 import type { RunChanges } from './use-changes.ts'
 
@@ -25,6 +26,11 @@ export function TimelineBars({ run, changes }: { readonly run: Run; readonly cha
       {attempts.map((attempt) => (
         <AttemptBar key={attempt.number} attempt={attempt} />
       ))}
+      {attempts.length > 1 && (
+        <p class="timeline-compare">
+          <a href={attemptsAddress(run.id)}>Compare attempts</a>
+        </p>
+      )}
       {changes.isPartial && <p class="faint">The log is long; attempts in its middle are not drawn.</p>}
     </section>
   )
