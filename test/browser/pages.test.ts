@@ -8,6 +8,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { openPage } from '../support/browser.ts'
 import { openSampleHost, type SampleHost } from '../support/sample-host.ts'
+import { until } from '../support/until.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
@@ -128,6 +129,42 @@ test('hostile texts in tickets, logs, diffs, checks and artifacts stay texts', a
       0,
     ])
   }
+})
+
+test('the rows of the overview are reached, marked and opened by keys, and a run that ends leaves late', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  await signIn(page, host)
+  const chosen = page.locator('main [data-run].chosen')
+  // The keys come after the page has drawn its rows.
+  await until('a row is chosen', async () => {
+    await page.keyboard.press('j')
+    return (await chosen.count()) > 0
+  })
+  const first = await chosen.getAttribute('data-run')
+  await page.keyboard.press('j')
+  const second = await chosen.getAttribute('data-run')
+  expect(second).not.toBe(first)
+  await page.keyboard.press('x')
+  await page.getByText('1 run marked').waitFor()
+  await page.keyboard.press('Shift+K')
+  await page.getByText('2 runs marked').waitFor()
+  expect(await chosen.getAttribute('data-run')).toBe(first)
+  expect(await page.locator('.progress-row input:checked').count()).toBe(2)
+  await page.keyboard.press('Escape')
+  await page.getByText('2 runs marked').waitFor({ state: 'detached' })
+
+  const row = page.locator('.progress-table [data-run="run-000412"]')
+  const ended = host.sample.run(412, 'completed')
+  host.hostApi.push({ type: 'run-updated', run: ended })
+  await row.locator('[aria-label="completed" i]').waitFor()
+  await page.locator('.finished-rows [data-run="run-000412"]').waitFor()
+  expect(await row.count()).toBe(0)
+
+  await page.keyboard.press('j')
+  const target = await chosen.getAttribute('data-run')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`**/runs/${target}`)
 })
 
 test('two attempts of a run stand side by side, each with its own part of the log', async () => {

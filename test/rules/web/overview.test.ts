@@ -1,9 +1,10 @@
 /** The overview's rules: equal failures are one entry, one reason is said once, a track a worker. */
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import { newestLine } from '../../../client/newest-line.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { attentionEntries } from '../../../web/dashboard/overview/attention-entries.ts'
 import { flowTracks } from '../../../web/dashboard/overview/flow.ts'
+import { LeavingRuns } from '../../../web/dashboard/overview/leaving.ts'
 import { phaseScale } from '../../../web/dashboard/overview/phase-scale.ts'
 import { queueGroups } from '../../../web/dashboard/overview/queue-groups.ts'
 import { fingerprintOf } from '../../../web/dashboard/runs/fingerprint.ts'
@@ -112,3 +113,27 @@ test.each<[object[], string | undefined]>([
   ],
   [[{ type: 'status', to: 'running' }], undefined],
 ])('the newest line of %j', (events, line) => expect(newestLine(events as RunEvent[])).toBe(line))
+
+test('a run that has just ended stays in its place for two seconds', () => {
+  jest.useFakeTimers()
+  const leaving = new LeavingRuns()
+  const update = (...list: readonly Run[]) => leaving.update(new Map(list.map((run) => [run.id, run])))
+  try {
+    const other = sample.run(2, 'queued')
+    update(sample.run(1, 'running'), other, sample.run(3, 'completed'))
+    update(sample.run(1, 'completed'), other, sample.run(3, 'completed'))
+    expect([...leaving.ids.value]).toEqual([sample.run(1, 'running').id])
+    jest.advanceTimersByTime(1_999)
+    expect(leaving.ids.value.size).toBe(1)
+    jest.advanceTimersByTime(1)
+    expect(leaving.ids.value.size).toBe(0)
+    // A run that waits again goes to the queue at once.
+    update(sample.run(2, 'running'))
+    update(sample.run(2, 'queued'))
+    expect(leaving.ids.value.size).toBe(0)
+    leaving.close()
+    expect(jest.getTimerCount()).toBe(0)
+  } finally {
+    jest.useRealTimers()
+  }
+})

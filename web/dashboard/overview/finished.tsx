@@ -1,7 +1,7 @@
 /** Runs that have ended lately, the newest first, with what came of them. */
 import { hasEnded } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
+import type { StateGlyph } from '../../elements/glyph.tsx'
 import { Age, Span } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
 import { formatCount, formatMoney } from '../../text/amounts.ts'
@@ -9,13 +9,16 @@ import { runAddress } from '../addresses.ts'
 import { RunOutcome } from '../runs/run-line.tsx'
 import { totals } from '../state/current-totals.ts'
 import { runs } from '../state/records.ts'
+import { chosenClass } from './chosen-run.ts'
+import type { LeavingRuns } from './leaving.ts'
+import { RowGlyph } from './row-glyph.tsx'
 
 const SHOWN = 12
 const endOf = (run: Run): string => run.finishedAt ?? run.createdAt
 
-export function RecentlyFinished() {
+export function RecentlyFinished({ leaving }: { readonly leaving: LeavingRuns }) {
   const ended = [...runs.value.values()]
-    .filter(hasEnded)
+    .filter((run) => hasEnded(run) && !leaving.ids.value.has(run.id))
     .sort((a, b) => (endOf(a) > endOf(b) ? -1 : 1))
     .slice(0, SHOWN)
   if (ended.length === 0) return null
@@ -39,10 +42,10 @@ export function RecentlyFinished() {
 function FinishedRow({ run }: { readonly run: Run }) {
   const { ticket, status } = run
   return (
-    <tr data-run={run.id}>
+    <tr data-run={run.id} class={chosenClass(run.id)}>
       <td class="glyph-cell">
         {/* The statuses of ended runs are glyphs of the same name. */}
-        <Glyph name={status as StateGlyph} alone />
+        <RowGlyph run={run} name={status as StateGlyph} />
       </td>
       <td class="mono faint id-cell">{ticket.identifier}</td>
       <td class="row-title">

@@ -1,21 +1,25 @@
 /** Runs in progress, the oldest first: one line a run, with its phase on a scale that all of them share. */
 import type { Run } from '../../../protocol/run.ts'
-import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
+import { glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
 import { now } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
 import { formatCount, formatMoney } from '../../text/amounts.ts'
-import { ageOf, formatDuration } from '../../text/times.ts'
+import { formatDuration } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
 import { runs, workers } from '../state/records.ts'
+import { chosenClass } from './chosen-run.ts'
 import { useLastLines } from './last-lines.ts'
+import { isInProgress, type LeavingRuns } from './leaving.ts'
 import { phaseScale } from './phase-scale.ts'
+import { RowGlyph } from './row-glyph.tsx'
 
-const IN_PROGRESS: readonly string[] = ['preparing', 'running', 'finalizing']
 const startOf = (run: Run): string => run.startedAt ?? run.createdAt
+const endOf = ({ finishedAt }: Run): number => (finishedAt === undefined ? now.value : Date.parse(finishedAt))
+const lengthOf = (run: Run): number => Math.max(0, endOf(run) - Date.parse(startOf(run)))
 
-export function InProgress() {
+export function InProgress({ leaving }: { readonly leaving: LeavingRuns }) {
   const shown = [...runs.value.values()]
-    .filter(({ status }) => IN_PROGRESS.includes(status))
+    .filter((run) => isInProgress(run) || leaving.ids.value.has(run.id))
     .sort((a, b) => (startOf(a) < startOf(b) ? -1 : 1))
   const lines = useLastLines(shown.map(({ id }) => id))
   if (shown.length === 0)
@@ -24,7 +28,7 @@ export function InProgress() {
         <p class="quiet">Nothing runs now.</p>
       </Section>
     )
-  const scale = phaseScale(shown.map((run) => now.value - Date.parse(startOf(run))))
+  const scale = phaseScale(shown.map((run) => lengthOf(run)))
   return (
     <Section title="In progress" count={formatCount(shown.length)} aside="Oldest first">
       <div class="card progress-table" role="table" aria-label="Runs in progress">
@@ -55,13 +59,13 @@ function ProgressRow({ run, scale, line = '' }: ProgressRowProps) {
   const { ticket, status, sandbox } = run
   const worker = workers.value.find(({ id }) => id === sandbox.workerId)
   const isOffline = worker?.connection === 'offline'
-  // The statuses in progress are glyphs of the same name.
+  // The statuses of runs are glyphs of the same name.
   const glyph = isOffline ? 'offline' : (status as StateGlyph)
-  const age = ageOf(startOf(run), now.value) ?? 0
+  const age = lengthOf(run)
   return (
-    <div class="progress-row" role="row" data-run={run.id}>
+    <div class={`progress-row${chosenClass(run.id)}`} role="row" data-run={run.id}>
       <span role="cell">
-        <Glyph name={glyph} alone />
+        <RowGlyph run={run} name={glyph} />
       </span>
       <span role="cell" class="mono faint ellipsis">
         {ticket.identifier}

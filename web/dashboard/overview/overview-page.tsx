@@ -1,11 +1,15 @@
 /** The overview: what needs a person first, then what runs, what waits and why, and what has ended. */
+import { effect } from '@preact/signals'
+import { useEffect, useMemo } from 'preact/hooks'
 import { useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
+import { useLaterPart } from '../../elements/later-part.ts'
 import { now } from '../../elements/moments.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Empty, Skeleton } from '../../elements/placeholder.tsx'
 import { showError } from '../../elements/toasts.ts'
 import { formatCount } from '../../text/amounts.ts'
+import { loadPageStyles } from '../page-styles.ts'
 import { startRun } from '../shell/start-run.ts'
 import { totals } from '../state/current-totals.ts'
 import { host } from '../state/host.ts'
@@ -14,6 +18,7 @@ import { eligibleSentence, pollSentence } from '../tracker-words.ts'
 import { RecentlyFinished } from './finished.tsx'
 import { FlowDrawing } from './flow-drawing.tsx'
 import { InProgress } from './in-progress.tsx'
+import { LeavingRuns } from './leaving.ts'
 import { NeedsYou } from './needs-you.tsx'
 import { Queued } from './queued.tsx'
 import { SpentToday } from './spent-today.tsx'
@@ -58,16 +63,33 @@ export function Overview() {
 }
 
 function Content() {
+  const leaving = useMemo(() => new LeavingRuns(), [])
+  useEffect(() => {
+    const stop = effect(() => leaving.update(runs.value))
+    return () => {
+      stop()
+      leaving.close()
+    }
+  }, [])
   if (runs.value.size === 0) return <NoRuns />
   return (
     <>
       <FlowDrawing />
       <NeedsYou />
-      <InProgress />
+      <InProgress leaving={leaving} />
       <Queued />
-      <RecentlyFinished />
+      <RecentlyFinished leaving={leaving} />
+      <LaterRowKeys />
     </>
   )
+}
+
+function LaterRowKeys() {
+  const Keys = useLaterPart(async () => {
+    const [{ RowKeys }] = await Promise.all([import('./row-keys.tsx'), loadPageStyles()])
+    return RowKeys
+  })
+  return Keys === undefined ? null : <Keys />
 }
 
 function NoRuns() {

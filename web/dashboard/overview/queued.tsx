@@ -4,7 +4,6 @@ import { productName } from '../../../client/agent-names.ts'
 import { priorityWord } from '../../../client/priorities.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
-import { Glyph } from '../../elements/glyph.tsx'
 import { Age, now } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
 import { Reason } from '../../elements/reason.tsx'
@@ -14,7 +13,9 @@ import { ageOf, formatDuration, formatInstant } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
 import { host } from '../state/host.ts'
 import { config, runs } from '../state/records.ts'
+import { chosenClass } from './chosen-run.ts'
 import { ownReason, type QueueGroup, queueGroups } from './queue-groups.ts'
+import { RowGlyph } from './row-glyph.tsx'
 
 const SHOWN_FIRST = 8
 
@@ -89,9 +90,9 @@ function QueuedRow({ run }: { readonly run: Run }) {
   const { ticket } = run
   const agent = run.agent?.provider ?? config.value?.agent.provider
   return (
-    <tr data-run={run.id}>
+    <tr data-run={run.id} class={chosenClass(run.id)}>
       <td class="glyph-cell">
-        <Glyph name="queued" alone />
+        <RowGlyph run={run} name="queued" />
       </td>
       <td class="mono faint id-cell">{ticket.identifier}</td>
       <td class="row-title">

@@ -2,24 +2,23 @@
 import { useComputed, useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import type { Run } from '../../../protocol/run.ts'
-import { type Act, useActs } from '../../elements/acts.ts'
+import { useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Empty, Skeleton } from '../../elements/placeholder.tsx'
 import { rowHeight } from '../../elements/row-height.ts'
 import { useNarrow } from '../../elements/use-narrow.ts'
 import { VirtualRows } from '../../elements/virtual-rows.tsx'
-import { address, changeQuery, navigate } from '../../router.ts'
+import { address, changeQuery } from '../../router.ts'
 import { countOf, formatCount } from '../../text/amounts.ts'
-import { runAddress } from '../addresses.ts'
 import { isLoaded, runs } from '../state/records.ts'
 import { BulkBar } from './bulk-bar.tsx'
+import { listActs } from './list-acts.ts'
 import { useOlderRuns } from './older-runs.ts'
-import { runActs } from './run-acts.ts'
 import { RunFilters } from './run-filters.tsx'
 import { RunLine } from './run-line.tsx'
 import { failureGroups, filterRuns, RUN_FILTERS, type RunFilter } from './run-rows.ts'
-import { mark, marked, toggleMark, unmarkAll } from './selection.ts'
+import { mark, marked, unmarkAll } from './selection.ts'
 
 const NARROW = 720
 const NARROW_ROW = 60
@@ -33,15 +32,15 @@ export function RunsPage() {
   const older = useOlderRuns()
   const asked = JSON.stringify(filter)
   const shown = useComputed(() => filterRuns(runs.value.values(), JSON.parse(asked))).value
-  const chosen = useSignal<number | undefined>(undefined)
+  const chosen = useSignal<ChosenRow | undefined>(undefined)
   const search = useRef<HTMLInputElement>(null)
   const isNarrow = useNarrow(NARROW)
-  const at = chosen.value === undefined ? undefined : Math.min(chosen.value, shown.length - 1)
-  const choose = (next: number | undefined): void => {
-    chosen.value = next
+  const at = chosen.value === undefined ? undefined : rowOf(chosen.value, shown)
+  const choose = (run: Run | undefined): void => {
+    chosen.value = run === undefined ? undefined : { id: run.id, at: shown.indexOf(run) }
   }
   useActs([
-    ...listActs(shown, at, choose),
+    ...listActs({ shown: () => shown, chosen: at === undefined ? undefined : shown[at], choose }),
     {
       id: 'search runs',
       title: 'Search the runs',
@@ -55,7 +54,6 @@ export function RunsPage() {
       <PageHead title="Runs" beside={isLoaded.value && besideOf(shown.length, older.isComplete)} />
       <RunFilters filter={filter} search={search} />
       {filter.failure === undefined && <Failures shown={shown} />}
-      <BulkBar />
       {!isLoaded.value && <Skeleton rows={10} />}
       {isLoaded.value && shown.length === 0 && !older.isReading && <NoRuns filter={filter} />}
       {shown.length > 0 && (
@@ -75,11 +73,23 @@ export function RunsPage() {
           />
         </div>
       )}
+      <BulkBar />
     </>
   )
 }
 
 const GROUP = 'Runs'
+
+interface ChosenRow {
+  readonly id: string
+  readonly at: number
+}
+
+/** New runs move the chosen one; when it goes, the row in its place is the chosen one. */
+function rowOf({ id, at }: ChosenRow, shown: readonly Run[]): number {
+  const found = shown.findIndex((run) => run.id === id)
+  return found < 0 ? Math.min(at, shown.length - 1) : found
+}
 
 const besideOf = (count: number, isComplete: boolean): string =>
   `${formatCount(count)}${isComplete ? '' : ', reading older ones'}`
@@ -142,54 +152,4 @@ function RunHeads({ shown }: { readonly shown: readonly Run[] }) {
       <span class="run-age number">Age</span>
     </div>
   )
-}
-
-function listActs(
-  shown: readonly Run[],
-  at: number | undefined,
-  choose: (next: number | undefined) => void,
-): Act[] {
-  const step = (by: number) => choose(Math.max(0, Math.min(shown.length - 1, at === undefined ? 0 : at + by)))
-  const run = at === undefined ? undefined : shown[at]
-  const extend = (by: number) => {
-    if (run !== undefined) mark([run.id])
-    const next = at === undefined ? undefined : shown[at + by]
-    if (next !== undefined) mark([next.id])
-    step(by)
-  }
-  const moves: Act[] = [
-    { id: 'next run', title: 'Next run', group: GROUP, keys: 'j', act: () => step(1) },
-    { id: 'previous run', title: 'Previous run', group: GROUP, keys: 'k', act: () => step(-1) },
-    { id: 'mark next', title: 'Mark, and go on', group: GROUP, keys: 'Shift j', act: () => extend(1) },
-    { id: 'mark previous', title: 'Mark, and go back', group: GROUP, keys: 'Shift k', act: () => extend(-1) },
-  ]
-  if (run === undefined) return moves
-  return [
-    ...moves,
-    {
-      id: 'mark run',
-      title: `Mark ${run.ticket.identifier}`,
-      group: GROUP,
-      keys: 'x',
-      act: () => toggleMark(run.id),
-    },
-    {
-      id: 'open run',
-      title: `Open ${run.ticket.identifier}`,
-      group: GROUP,
-      keys: 'Enter',
-      act: () => navigate(runAddress(run.id)),
-    },
-    {
-      id: 'no run',
-      title: 'Unmark all',
-      group: GROUP,
-      keys: 'Escape',
-      act: () => {
-        unmarkAll()
-        choose(undefined)
-      },
-    },
-    ...Object.values(runActs(run)),
-  ]
 }
