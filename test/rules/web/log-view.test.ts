@@ -1,6 +1,6 @@
 /** The log on the page: what it follows, what it counts, where links and searches lead. */
 import { afterEach, expect, test } from '@jest/globals'
-import type { RunLogSource } from '../../../client/run-log.ts'
+import type { RunLogSource } from '../../../client/run-log-ports.ts'
 import type { DashboardFrame } from '../../../protocol/dashboard.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { formatLines, parseLines } from '../../../web/dashboard/run/log/line-address.ts'

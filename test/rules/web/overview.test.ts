@@ -119,9 +119,9 @@ test('a run that has just ended stays in its place for two seconds', () => {
   const leaving = new LeavingRuns()
   const update = (...list: readonly Run[]) => leaving.update(new Map(list.map((run) => [run.id, run])))
   try {
-    const other = sample.run(2, 'queued')
-    update(sample.run(1, 'running'), other, sample.run(3, 'completed'))
-    update(sample.run(1, 'completed'), other, sample.run(3, 'completed'))
+    const waiting = sample.run(2, 'queued')
+    update(sample.run(1, 'running'), waiting, sample.run(3, 'completed'))
+    update(sample.run(1, 'completed'), waiting, sample.run(3, 'completed'))
     expect([...leaving.ids.value]).toEqual([sample.run(1, 'running').id])
     jest.advanceTimersByTime(1_999)
     expect(leaving.ids.value.size).toBe(1)

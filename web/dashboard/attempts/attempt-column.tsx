@@ -1,13 +1,14 @@
-/** One of the attempts that are compared. */
+/** An attempt that is compared with another: its facts, and its part of the log. */
 import { useEffect, useMemo } from 'preact/hooks'
+import { sumOf } from '../../../client/cost-sums.ts'
 import { readEvents } from '../../../client/run-events.ts'
-import { totalsOf } from '../../../core/run/cost.ts'
+import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { FilterSelect } from '../../elements/field.tsx'
 import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
 import { Span } from '../../elements/moments.tsx'
 import { Skeleton } from '../../elements/placeholder.tsx'
-import { countOf, formatMoney, formatTokens } from '../../text/amounts.ts'
+import { countOf, formatSum, formatTokens } from '../../text/amounts.ts'
 import { formatClock, formatFullTime } from '../../text/times.ts'
 import { LogRows } from '../run/log/log-rows.tsx'
 import { LogView } from '../run/log/log-view.ts'
@@ -16,13 +17,13 @@ import { watchRun } from '../state/live.ts'
 import { type AttemptSpan, attemptSource } from './attempt-spans.ts'
 
 export interface AttemptColumnProps {
-  readonly runId: string
+  readonly run: Run
   readonly span: AttemptSpan
   readonly options: readonly (readonly [value: string, label: string])[]
   readonly choose: (number: string) => void
 }
 
-export function AttemptColumn({ runId, span, options, choose }: AttemptColumnProps) {
+export function AttemptColumn({ run, span, options, choose }: AttemptColumnProps) {
   const { number, status, reason, began, ended, next } = span
   // An attempt that gave way to another without an end of its own was queued again.
   const glyph: StateGlyph = next !== undefined && !isEnd(status) ? 'queued' : (status as StateGlyph)
@@ -37,10 +38,10 @@ export function AttemptColumn({ runId, span, options, choose }: AttemptColumnPro
         <span class="quiet">
           <time title={formatFullTime(began)}>{formatClock(began)}</time>, <Span from={began} to={ended} />
         </span>
-        <AttemptCost span={span} />
+        <AttemptCost run={run} span={span} />
         {reason !== undefined && <p class="attempt-reason">{reason}</p>}
       </div>
-      <AttemptLog key={`${span.first} ${next}`} runId={runId} span={span} />
+      <AttemptLog key={`${span.first} ${next}`} runId={run.id} span={span} />
     </section>
   )
 }
@@ -48,22 +49,25 @@ export function AttemptColumn({ runId, span, options, choose }: AttemptColumnPro
 const isEnd = (status: string): boolean =>
   status === 'completed' || status === 'failed' || status === 'cancelled'
 
-function AttemptCost({ span: { costs } }: Pick<AttemptColumnProps, 'span'>) {
-  const totals = totalsOf(costs)
-  if (totals === undefined) return <span class="faint">No cost was reported.</span>
-  const read = totals.inputTokens + totals.cacheReadTokens + totals.cacheWriteTokens
+function AttemptCost({ run, span: { costs } }: Pick<AttemptColumnProps, 'run' | 'span'>) {
+  if (costs.length === 0) return <span class="faint">No cost was reported.</span>
+  const sum = sumOf(
+    run.id,
+    costs.map((entry) => ({ ...entry, key: entry.label, run, at: 0 })),
+  )
+  const read = sum.inputTokens + sum.cacheReadTokens + sum.cacheWriteTokens
   return (
-    <span title={totals.byModel.map((each) => `${each.model} ${formatMoney(each)}`).join(', ')}>
-      {formatMoney(totals)}{' '}
+    <span>
+      {formatSum(sum)}{' '}
       <span class="faint">
-        {formatTokens(read)} in, {formatTokens(totals.outputTokens)} out
+        {formatTokens(read)} in, {formatTokens(sum.outputTokens)} out
       </span>
     </span>
   )
 }
 
 /** Its lines have the numbers that they have in the log of the run. */
-function AttemptLog({ runId, span }: Pick<AttemptColumnProps, 'runId' | 'span'>) {
+function AttemptLog({ runId, span }: { readonly runId: string; readonly span: AttemptSpan }) {
   const view = useMemo(() => openView(runId, span), [])
   useEffect(() => () => view.close(), [view])
   void view.version.value

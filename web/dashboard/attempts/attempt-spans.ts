@@ -1,6 +1,6 @@
 /** The attempts of a run as parts of its log: where each begins and ends, how it ended, what it has cost. */
 import type { EventRange } from '../../../client/run-events.ts'
-import type { RunLogSource } from '../../../client/run-log.ts'
+import type { RunLogSource } from '../../../client/run-log-ports.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import type { RunEvent, RunStatus } from '../../../protocol/run.ts'
 

@@ -94,7 +94,7 @@ function Columns({ run, spans }: ColumnsProps) {
           span !== undefined && (
             <AttemptColumn
               key={side}
-              runId={run.id}
+              run={run}
               span={span}
               options={options}
               choose={(number) => changeQuery({ [side]: number })}

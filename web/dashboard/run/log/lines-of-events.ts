@@ -2,7 +2,7 @@
  * Turns the events of a run into lines. A tool's outcome comes in a later event, and belongs to the line of its call.
  */
 import { readAgentMessage } from '../../../../client/agent-messages.ts'
-import type { IndexRange } from '../../../../client/run-log.ts'
+import type { IndexRange } from '../../../../client/run-log-ports.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
 import { countOf, formatMoney, formatSize } from '../../../text/amounts.ts'
 import { cleanLine, plainText, splitLines } from './clean-text.ts'

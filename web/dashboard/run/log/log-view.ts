@@ -5,13 +5,13 @@
  * a second.
  */
 import { batch, signal } from '@preact/signals'
-import {
-  type IndexRange,
-  RunLog,
-  type RunLogListener,
-  type RunLogSource,
-  type RunLogState,
-} from '../../../../client/run-log.ts'
+import { RunLog } from '../../../../client/run-log.ts'
+import type {
+  IndexRange,
+  RunLogListener,
+  RunLogSource,
+  RunLogState,
+} from '../../../../client/run-log-ports.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
 import { comparePoints, type LineRange } from './line-address.ts'
 import { LogFinder } from './log-finder.ts'
