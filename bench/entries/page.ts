@@ -31,6 +31,7 @@ const TICKETS = 10_000
 const LOG_LINES = 200_000
 const LINES_PER_MS = 5
 const BUSY_MS = 8_000
+const WAIT_MS_MAX = 120_000
 const TOKEN = 'bench-launch-token-0123456789abcdefghijklmno'
 const FLAGS = [
   '--no-sandbox',
@@ -168,6 +169,15 @@ async function openSignedIn({ browser, server }: PageBench): Promise<Page> {
   return opened
 }
 
+/** The page's policy forbids the browser tool to compile a condition there, so it is asked again and again. */
+async function waitUntil(opened: Page, condition: string): Promise<void> {
+  const end = Date.now() + WAIT_MS_MAX
+  while (!(await opened.evaluate<boolean>(condition))) {
+    if (Date.now() > end) throw new Error(`waited ${WAIT_MS_MAX} ms for: ${condition}`)
+    await opened.waitForTimeout(50)
+  }
+}
+
 /** From the navigation to the first row that is drawn, by the page's own clock. */
 async function measureFirstRows(bench: PageBench): Promise<number> {
   const opened = await openSignedIn(bench)
@@ -175,7 +185,7 @@ async function measureFirstRows(bench: PageBench): Promise<number> {
     `const watch = () => document.querySelector('.progress-row[data-run]') === null ? requestAnimationFrame(watch) : requestAnimationFrame(() => { globalThis.firstRowAt = performance.now() }); watch()`,
   )
   await opened.goto(`http://127.0.0.1:${bench.server.port}/`)
-  await opened.waitForFunction('globalThis.firstRowAt !== undefined')
+  await waitUntil(opened, 'globalThis.firstRowAt !== undefined')
   const at = await opened.evaluate<number>('globalThis.firstRowAt')
   await opened.close()
   return at
@@ -186,9 +196,7 @@ async function measureScrolling(bench: PageBench): Promise<number> {
   const opened = await openSignedIn(bench)
   await opened.goto(`http://127.0.0.1:${bench.server.port}/runs/${bench.runId}`)
   await opened.getByText('Load all').click()
-  await opened.waitForFunction("document.querySelector('.log-older') === null", undefined, {
-    timeout: 120_000,
-  })
+  await waitUntil(opened, "document.querySelector('.log-older') === null")
   await opened.mouse.move(600, 600)
   await opened.evaluate(
     'globalThis.gaps = []; let last = performance.now(); const step = (at) => { globalThis.gaps.push(at - last); last = at; requestAnimationFrame(step) }; requestAnimationFrame(step)',
