@@ -218,6 +218,12 @@ function PullRow({ pull, run, isChosen }: PullRowProps) {
         <code class="faint" title={headBranch}>
           {shortenMiddle(headBranch, BRANCH_CHARS_MAX)}
         </code>
+        <div class="pull-need ellipsis">
+          <span class="faint">
+            {repo} #{number}
+          </span>{' '}
+          <span class={need === undefined ? 'quiet' : 'tone-warn'}>{need?.message ?? glyphWord(state)}</span>
+        </div>
       </td>
       <td class={`outcome-cell ellipsis ${need === undefined ? 'quiet' : 'tone-warn'}`}>
         {need?.message ?? glyphWord(state)}
