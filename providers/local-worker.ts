@@ -37,6 +37,8 @@ export interface LocalWorkerPorts {
   readonly localRepos: readonly string[]
   readonly privateCodeHosts: readonly string[]
   readonly logLevel: string
+  /** Whether who inspects the host sees the worker's actors too. */
+  readonly sharesActors: boolean
   readonly environment: Readonly<Record<string, string | undefined>>
   /** Descriptors of this process that a child would inherit and must not. */
   readonly inheritable: () => readonly number[]
@@ -87,7 +89,7 @@ async function spawnWorker(
 }
 
 function argumentsFor(ports: LocalWorkerPorts, options: LocalWorkerOptions, url: string): string[] {
-  const { dataDir, name, logLevel, installation } = ports
+  const { dataDir, name, logLevel, sharesActors, installation } = ports
   const [tokenFile, credentialFile] = [join(dataDir, 'token'), join(dataDir, 'credential.json')]
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   rmSync(tokenFile, { force: true })
@@ -99,6 +101,7 @@ function argumentsFor(ports: LocalWorkerPorts, options: LocalWorkerOptions, url:
     ...['--concurrency', String(options.concurrency), '--end-with-stdin'],
     ...['--log-level', logLevel, '--log-format', 'json'],
     ...(needsToken ? ['--token-file', tokenFile] : []),
+    ...(sharesActors ? ['--share-actors'] : []),
     ...reachArguments(ports, options),
   ]
 }

@@ -174,7 +174,7 @@ async function probeHostExecution(log: Log): Promise<HostExecution> {
 
 /** The local worker connects like any other worker; its data directory lies below the host's. */
 function createLocalWorkerLauncher(
-  { logLevel, localRepos, privateCodeHost }: ServeOptions,
+  { logLevel, localRepos, privateCodeHost, inspect }: ServeOptions,
   {
     dataDir,
     store,
@@ -196,6 +196,8 @@ function createLocalWorkerLauncher(
     localRepos,
     privateCodeHosts: privateCodeHost,
     logLevel,
+    // It belongs to the host, and who starts the inspector with the host asks to see it.
+    sharesActors: inspect !== undefined,
     environment: process.env,
     inheritable: inheritableDescriptors,
     clock: realClock,

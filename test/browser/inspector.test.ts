@@ -95,6 +95,19 @@ test('a run is followed by its lit states, and its story is replayed when all ha
   await page.keyboard.press('Space')
   await page.locator('.events-head [aria-pressed="true"]', { hasText: 'State' }).waitFor(SLOW)
   expect(await page.getByText('Paused').count()).toBe(0)
+  // The filter stands in the address, and the sequence takes the room that it is given.
+  expect(page.url()).toContain('events=state')
+  const sequence = page.getByRole('region', { name: 'Sequence' })
+  const bottom = page.viewportSize()?.height ?? 0
+  const { height = 0 } = (await sequence.boundingBox()) ?? {}
+  await page.getByRole('separator', { name: 'Height of the sequence' }).focus()
+  for (let n = 0; n < 2; n++) await page.keyboard.press('ArrowUp')
+  expect((await sequence.boundingBox())?.height).toBe(height + 48)
+  await page.mouse.move(700, bottom - height - 48)
+  await page.mouse.down()
+  await page.mouse.move(700, bottom - height + 40)
+  await page.mouse.up()
+  expect((await sequence.boundingBox())?.height).toBe(height - 40)
   await page.emulateMedia({ colorScheme: 'dark' })
   expect(await violations(page)).toEqual([])
   await page.setViewportSize({ width: 390, height: 844 })

@@ -15,7 +15,12 @@ export function surroundingsOf(records: readonly InspectionRecord[], n: number |
   }
 }
 
-export type RecordFilter = 'all' | 'state' | 'effects'
+export const RECORD_FILTERS = [
+  ['all', 'All'],
+  ['state', 'State'],
+  ['effects', 'Effects'],
+] as const
+export type RecordFilter = (typeof RECORD_FILTERS)[number][0]
 
 export const isTransition = ({ before, after }: InspectionRecord): boolean =>
   after !== undefined && before !== undefined && after !== before

@@ -1,14 +1,14 @@
 /** The right of the page: what happens to the chosen actor, newest first, with cause and effects of the chosen record. */
-import { signal } from '@preact/signals'
 import type { InspectionRecord } from '../../protocol/inspection.ts'
 import { Segments } from '../elements/segments.tsx'
 import { VirtualRows } from '../elements/virtual-rows.tsx'
+import { changeQuery } from '../router.ts'
 import {
   detailOf,
   filterRecords,
   isTransition,
   markOf,
-  type RecordFilter,
+  RECORD_FILTERS,
   surroundingsOf,
   titleOf,
 } from './causes.ts'
@@ -17,6 +17,7 @@ import {
   chosenActorId,
   chosenRecord,
   cursor,
+  eventFilter,
   model,
   moveCursor,
   recordsOfLanes,
@@ -24,20 +25,13 @@ import {
 } from './state.ts'
 import { clockWithMs } from './text.ts'
 
-const FILTERS = [
-  ['all', 'All'],
-  ['state', 'State'],
-  ['effects', 'Effects'],
-] as const
 const ROW_HEIGHT = 26
-
-const filter = signal<RecordFilter>('all')
 
 export function EventList() {
   const { histories, lost } = model()
   const all = histories.get(chosenActorId.value)?.records ?? []
   const past = cursor.value === undefined ? all : all.filter(({ n }) => n <= (cursor.value ?? n))
-  const records = filterRecords(past, filter.value).toReversed()
+  const records = filterRecords(past, eventFilter.value).toReversed()
   const around = surroundingsOf(recordsOfLanes(), chosenRecord.value)
   return (
     <section class="events" aria-label="Events">
@@ -47,11 +41,9 @@ export function EventList() {
         </h2>
         <Segments
           label="Show"
-          value={filter.value}
-          options={FILTERS}
-          choose={(value) => {
-            filter.value = value
-          }}
+          value={eventFilter.value}
+          options={RECORD_FILTERS}
+          choose={(events) => changeQuery({ events: events === 'all' ? undefined : events })}
         />
       </div>
       <Gaps lost={lost} />

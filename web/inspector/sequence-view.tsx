@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { shortenMiddle } from '../text/shorten.ts'
 import { type Surroundings, surroundingsOf } from './causes.ts'
 import { type Sequence, type SequenceRow, sequenceOf } from './sequence.ts'
+import { SequenceEdge } from './sequence-edge.tsx'
 import {
   chosenActorId,
   chosenRecord,
@@ -33,6 +34,7 @@ export function SequenceView() {
     until === undefined ? whole.rows.length : whole.rows.filter(({ record }) => record.n <= until).length
   return (
     <section class="sequence" aria-label="Sequence">
+      <SequenceEdge />
       <div class="sequence-head">
         <h2>
           Sequence <span class="faint">{ids.length === 1 ? '1 actor' : `${ids.length} actors`}</span>

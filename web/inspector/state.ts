@@ -7,6 +7,7 @@ import type { InspectedActor, InspectionRecord, StoryHead } from '../../protocol
 import { INSPECT_FOLLOWED_MAX } from '../../protocol/limits.ts'
 import { address, changeQuery } from '../router.ts'
 import { GROUPINGS, type Grouping, relatedActors } from './actor-rows.ts'
+import { RECORD_FILTERS, type RecordFilter } from './causes.ts'
 import { createModel, type Model } from './model.ts'
 
 export type Source =
@@ -58,6 +59,11 @@ export const search = computed(() => address.value.query.get('q') ?? '')
 export const grouping = computed<Grouping>(() => {
   const by = address.value.query.get('by')
   return GROUPINGS.find(([name]) => name === by)?.[0] ?? 'kind'
+})
+
+export const eventFilter = computed<RecordFilter>(() => {
+  const shown = address.value.query.get('events')
+  return RECORD_FILTERS.find(([name]) => name === shown)?.[0] ?? 'all'
 })
 
 export function chooseActor(id: string): void {

@@ -56,6 +56,7 @@ function createLocalWorkerBench(given: Partial<LocalWorkerPorts> = {}): LocalWor
     localRepos: [],
     privateCodeHosts: [],
     logLevel: 'debug',
+    sharesActors: true,
     environment: {
       ...process.env,
       SWITCHYARD_TOKEN: 'the host’s',
@@ -108,7 +109,7 @@ test('receives the host, the data directory and the concurrency as arguments, an
       args: [
         ...['worker', '--host', 'http://127.0.0.1:4400', '--data-dir', dataDir, '--name=-anvil'],
         ...['--concurrency', '3', '--end-with-stdin', '--log-level', 'debug', '--log-format', 'json'],
-        ...['--token-file', tokenFile],
+        ...['--token-file', tokenFile, '--share-actors'],
       ],
       workerPid: 7,
       SWITCHYARD_SANDBOX_DIR: '/srv/sandboxes',
@@ -236,6 +237,7 @@ test('a missing program and a host that does not listen yet are refused', async 
     localRepos: [],
     privateCodeHosts: [],
     logLevel: 'info',
+    sharesActors: false,
     environment: {},
     inheritable: () => [],
     clock: realClock,
