@@ -25,6 +25,7 @@ import { idleWorkers } from './entries/idle-workers.ts'
 import { inspect } from './entries/inspect.ts'
 import { listeners } from './entries/listeners.ts'
 import { logLines } from './entries/log-lines.ts'
+import { manyWorkers } from './entries/many-workers.ts'
 import { memory } from './entries/memory.ts'
 import { modelProxy } from './entries/model-proxy.ts'
 import { helper } from './entries/oauth-helper.ts'
@@ -58,6 +59,7 @@ const entries: readonly Entry[] = [
   fleet,
   restart,
   growth,
+  manyWorkers,
   sandbox,
   page,
   outbox,

@@ -5,8 +5,9 @@
 import { leaseDeadline } from '../../core/lease/deadline.ts'
 import type { Clock } from '../../core/ports.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
+import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import type { WorkerConnection, WorkerConnections } from '../workers/worker-connections.ts'
-import type { EnrolledWorker, WorkerRegistry } from '../workers/worker-registry.ts'
+import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import type { FrameReceiver } from './frame-receiver.ts'
 import type { LeaseContext } from './lease.machine.ts'
 

@@ -8,7 +8,8 @@ import { holdEndsAt, holdReason, parseRejection, relevantRejections } from '../.
 import type { Log } from '../../core/ports.ts'
 import { WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
-import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 export interface DispatchBackoffPorts {
   readonly log: Log

@@ -1,10 +1,11 @@
 /** Decides which worker may enroll on a full host, and which may take the seat of a join key again. */
 import { WORKERS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { JoinKeys } from './join-keys.ts'
 import type { WorkerEvent } from './worker.machine.ts'
 import { WORKER } from './worker.names.ts'
-import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 export function hasCapacity(workers: WorkerRegistry): boolean {
   return workers.size < WORKERS_MAX || findEnded(workers) !== undefined

@@ -7,9 +7,10 @@
 import type { Clock } from '../../core/ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerEvent } from './worker.machine.ts'
 import { WORKER } from './worker.names.ts'
-import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 export interface EphemeralWorkersPorts {
   readonly clock: Clock

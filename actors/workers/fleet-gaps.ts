@@ -74,8 +74,11 @@ export class FleetGaps {
 
   #findOwnReasons(): Map<string, WaitReason> {
     const reasons = new Map<string, WaitReason>()
-    for (const { setbacks } of this.#workers())
-      for (const subject of setbacks?.keys() ?? []) this.#addOwnReason(reasons, subject)
+    for (const { setbacks } of this.#workers()) {
+      // Nearly all workers have none, and this is asked before each commit.
+      if (setbacks === undefined || setbacks.size === 0) continue
+      for (const subject of setbacks.keys()) this.#addOwnReason(reasons, subject)
+    }
     return reasons
   }
 

@@ -8,12 +8,12 @@ import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
 import type { Setbacks } from './setbacks.ts'
 import type { WorkerEvent } from './worker.machine.ts'
 import { WORKER } from './worker.names.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
-import type { EnrolledWorker } from './worker-registry.ts'
 
 export interface HeartbeatsPorts {
   readonly clock: Clock

@@ -10,8 +10,8 @@ import type { EndedLeases } from '../leases/ended-leases.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
-import type { EnrolledWorker } from './worker-registry.ts'
 
 export interface LeaseReconciliationPorts {
   /** The current wall clock time as an ISO 8601 timestamp. */

@@ -1,8 +1,8 @@
 /** `RegistryEntry` is an enrolled worker in the worker registry. */
 import type { WorkerAgents, WorkerState } from '../../protocol/worker.ts'
+import type { CurrentConnection, EnrolledWorker } from './enrolled-worker.ts'
 import type { Setback } from './setbacks.ts'
 import type { WorkerContext } from './worker.machine.ts'
-import type { CurrentConnection, EnrolledWorker } from './worker-registry.ts'
 
 export class RegistryEntry implements EnrolledWorker {
   context: WorkerContext

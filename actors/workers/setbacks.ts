@@ -17,7 +17,8 @@ import type { Run } from '../../protocol/run.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
-import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 /** A thing that a worker could not use. */
 export interface Setback {

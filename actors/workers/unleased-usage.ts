@@ -20,7 +20,7 @@ import {
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { LeaseSettlements } from '../leases/lease-settlements.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
-import type { EnrolledWorker } from './worker-registry.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
 
 export interface UnleasedUsagePorts {
   readonly log: Log

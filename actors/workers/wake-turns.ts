@@ -7,7 +7,8 @@
  */
 import type { Clock } from '../../core/ports.ts'
 import { WAKE_TURN_MS } from '../../protocol/limits.ts'
-import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 interface WakeTurn {
   readonly since: number

@@ -1,17 +1,6 @@
-/** These functions tell the scheduler which workers are free, and which needs no free worker meets. */
+/** These functions tell the scheduler which workers are free, and people why they are not. */
 import type { WorkerFacts } from '../../core/fleet/obstacles.ts'
-import { placeRun } from '../../core/fleet/placement.ts'
-import type { JobNeeds } from '../../core/run/job-needs.ts'
-import type { EnrolledWorker } from './worker-registry.ts'
-
-/** A run may wait for a reason of its own, so the question is asked for no run in particular. */
-export function isUnmetByAll(
-  needs: JobNeeds | undefined,
-  workers: Iterable<WorkerFacts>,
-  now: number,
-): boolean {
-  return needs !== undefined && placeRun({ runId: '', needs }, workers, now).is === 'waits'
-}
+import type { EnrolledWorker } from './enrolled-worker.ts'
 
 /** A worker's facts for people: its pause ends at an instant of the wall clock. */
 export function inWallTime(worker: EnrolledWorker, offsetMs: number): WorkerFacts {

@@ -14,10 +14,11 @@ import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { ConnectionEvent } from './connection.machine.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { UnregisteredSeats } from './unregistered-seats.ts'
 import { CONNECTION } from './worker.names.ts'
 import type { WorkerEffect } from './worker-effects.ts'
-import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 export interface WorkerConnection {
   readonly number: number

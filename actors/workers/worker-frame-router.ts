@@ -25,12 +25,13 @@ import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
 import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
 import type { DispatchBackoff } from './dispatch-backoff.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { Heartbeats } from './heartbeats.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
 import { UnleasedUsage } from './unleased-usage.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
 import type { WorkerRegistration } from './worker-registration.ts'
-import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 export interface WorkerFrameRouterPorts {
   /** The current wall clock time as an ISO 8601 timestamp. */

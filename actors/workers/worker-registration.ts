@@ -13,6 +13,7 @@ import { type RunLease, readRegister, type WorkerFrameOf } from '../../protocol/
 import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protocol/limits.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
 import { evictEnded, hasCapacity, maySitAgain } from './enrollment-capacity.ts'
 import type { JoinKeys } from './join-keys.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
@@ -21,7 +22,7 @@ import type { WorkerEvent, WorkerInput } from './worker.machine.ts'
 import { WORKER } from './worker.names.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
 import type { WorkerEffect } from './worker-effects.ts'
-import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 export interface WorkerRegistrationPorts {
   /** The current wall clock time as an ISO 8601 timestamp. */

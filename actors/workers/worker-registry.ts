@@ -4,44 +4,14 @@
  * State changes of worker, connection and lease actors update it. Every figure is the size of a set, so no counter can
  * drift. The registry may be ahead of the disk by the commit that is under way.
  */
-import type { WorkerFacts } from '../../core/fleet/obstacles.ts'
+import { FreeWorkers } from '../../core/fleet/free-workers.ts'
 import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import type { WorkerState, WorkerView } from '../../protocol/worker.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
+import type { CurrentConnection, EnrolledWorker } from './enrolled-worker.ts'
 import { RegistryEntry } from './registry-entry.ts'
-import type { Setback } from './setbacks.ts'
 import type { WorkerContext } from './worker.machine.ts'
 import { drainOf, viewOf } from './worker-view.ts'
-
-/** An enrolled worker: its stored context and what is known in memory only. */
-export interface EnrolledWorker extends WorkerFacts {
-  context: WorkerContext
-  state: WorkerState
-  /** Ids of the worker's leases. */
-  readonly leases: Set<string>
-  connection: CurrentConnection | undefined
-  lastSeenAt: number | undefined
-  attachSessions: number
-  /** The machine said that it ends. A lasting worker that says so only sleeps. */
-  readonly isEnding: boolean
-  /** The machine is gone with nothing left to report, and has left its seat. */
-  readonly hasEnded: boolean
-  pausedUntil: number
-  hold?: string
-  /** Monotonic instant of the worker's last frame. */
-  lastFrameAt: number
-  readonly refusals: { readonly at: number; readonly class: string; readonly detail: string }[]
-  readonly setbacks: Map<string, Setback>
-  /** The number of the connection on which the worker has accepted a dispatch. */
-  acceptedOn: number | undefined
-}
-
-/** The current connection of a worker. */
-export interface CurrentConnection {
-  readonly number: number
-  readonly since: string
-  readonly address: string
-}
 
 export class WorkerRegistry {
   readonly #workers = new Map<string, EnrolledWorker>()
@@ -49,6 +19,7 @@ export class WorkerRegistry {
   readonly #leaseOfRun = new Map<string, string>()
   /** Leases of workers that are no longer enrolled, by worker. */
   readonly #orphanedLeases = new Map<string, Set<string>>()
+  readonly #free = new FreeWorkers<EnrolledWorker>()
   #capacity: FleetCapacity | undefined
   #version = 0
   /** By worker, the run of each terminal that this host has opened. The module of terminals sets it. */
@@ -57,11 +28,11 @@ export class WorkerRegistry {
   // ---- updates --------------------------------------------------------------------------------------------------
 
   updateWorker(context: WorkerContext, state: WorkerState): EnrolledWorker {
-    this.#noteChange()
     const known = this.#workers.get(context.id)
     if (known !== undefined) {
       known.context = context
       known.state = state
+      this.#noteChange(known)
       return known
     }
     const worker = new RegistryEntry(context, state)
@@ -69,61 +40,65 @@ export class WorkerRegistry {
     for (const id of this.#orphanedLeases.get(context.id) ?? []) worker.leases.add(id)
     this.#orphanedLeases.delete(context.id)
     this.#workers.set(context.id, worker)
+    this.#noteChange(worker)
     return worker
   }
 
   removeWorker(id: string): void {
-    this.#noteChange()
     const leases = this.#workers.get(id)?.leases
     if (leases !== undefined && leases.size > 0) this.#orphanedLeases.set(id, leases)
     this.#workers.delete(id)
+    this.#free.remove(id)
+    this.#noteChange(undefined)
   }
 
   setConnection(workerId: string, connection: CurrentConnection): void {
-    this.#noteChange()
     const worker = this.#workers.get(workerId)
     if (worker !== undefined) worker.connection = connection
+    this.#noteChange(worker)
   }
 
   /** Returns whether it was the worker's current connection. */
   clearConnection(workerId: string, connection: number): boolean {
-    this.#noteChange()
     const worker = this.#workers.get(workerId)
     if (worker?.connection?.number !== connection) return false
     worker.connection = undefined
     worker.attachSessions = 0
+    this.#noteChange(worker)
     return true
   }
 
   /** Returns the run's other live lease, if any. A second one breaks an invariant. */
   updateLease(lease: LeaseContext): string | undefined {
-    this.#noteChange()
     const leaseBefore = this.#leaseOfRun.get(lease.runId)
     this.#leases.set(lease.id, lease)
     this.#leaseOfRun.set(lease.runId, lease.id)
     this.#leasesOf(lease.workerId).add(lease.id)
+    this.#noteChange(this.#workers.get(lease.workerId))
     return leaseBefore === lease.id ? undefined : leaseBefore
   }
 
   noteAcceptance({ workerId }: LeaseContext): void {
-    this.#noteChange()
     const worker = this.#workers.get(workerId)
     if (worker !== undefined) worker.acceptedOn = worker.connection?.number
+    this.#noteChange(worker)
   }
 
   removeLease({ id, runId, workerId }: LeaseContext): void {
-    this.#noteChange()
     this.#leases.delete(id)
     if (this.#leaseOfRun.get(runId) === id) this.#leaseOfRun.delete(runId)
-    this.#workers.get(workerId)?.leases.delete(id)
+    const worker = this.#workers.get(workerId)
+    worker?.leases.delete(id)
+    this.#noteChange(worker)
     const orphaned = this.#orphanedLeases.get(workerId)
     orphaned?.delete(id)
     if (orphaned?.size === 0) this.#orphanedLeases.delete(workerId)
   }
 
-  #noteChange(): void {
+  #noteChange(worker: EnrolledWorker | undefined): void {
     this.#capacity = undefined
     this.#version += 1
+    if (worker !== undefined) this.#free.update(worker)
   }
 
   #leasesOf(workerId: string): Set<string> {
@@ -142,6 +117,11 @@ export class WorkerRegistry {
 
   all(): Iterable<EnrolledWorker> {
     return this.#workers.values()
+  }
+
+  /** Those with a free slot, in the order in which runs are placed. No worker may change before the iteration ends. */
+  inPlacementOrder(): Iterable<EnrolledWorker> {
+    return this.#free.inOrder()
   }
 
   get size(): number {

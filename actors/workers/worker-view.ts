@@ -1,8 +1,8 @@
 /** Shows an enrolled worker to people and to programs, without its credential. */
 import { drainHolders } from '../../core/fleet/drain-holders.ts'
 import type { WorkerState, WorkerView } from '../../protocol/worker.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerContext } from './worker.machine.ts'
-import type { EnrolledWorker } from './worker-registry.ts'
 
 /** The keys of a view that only a draining worker has. */
 export const drainOf = (state: WorkerState, { drainedBy }: WorkerContext): Pick<WorkerView, 'drainedBy'> =>

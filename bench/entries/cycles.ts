@@ -75,7 +75,7 @@ async function compareCycles(hosts: CycleHosts, load: CycleLoad, effort: Effort)
   return compareFigure(load.target === undefined ? label : { ...label, target: load.target }, pairs)
 }
 
-interface CycleCosts {
+export interface CycleCosts {
   /** The host's processor time per cycle, in microseconds. */
   readonly micros: number
   /** The host's processor time per cycle after the last acknowledgement, in microseconds. */
@@ -89,8 +89,9 @@ export async function measureCycles(
   { child, workerLoad }: BenchHost,
   count: number,
   events: number,
+  slots = WORKERS * SLOTS,
 ): Promise<CycleCosts & { readonly perSecond: number }> {
-  await workerLoad.hold(WORKERS * SLOTS)
+  await workerLoad.hold(slots)
   const before = cpuMs(child.pid) ?? Number.NaN
   const { ms, cpuMs: crewMs } = await workerLoad.completeRuns(count, events)
   const spent = (cpuMs(child.pid) ?? Number.NaN) - before

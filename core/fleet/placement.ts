@@ -47,11 +47,23 @@ export function placeRun(
 ): PlacementDecision {
   const all = [...workers]
   if (request.waitingFor !== undefined) return waits(request.waitingFor)
-  const best = all
-    .filter((worker) => exclusionReason(worker, request, now) === undefined)
-    .toSorted(byPreference)[0]
+  let best: WorkerFacts | undefined
+  for (const worker of all) {
+    const isBetter = best === undefined || byPreference(worker, best) < 0
+    if (isBetter && exclusionReason(worker, request, now) === undefined) best = worker
+  }
   if (best !== undefined) return { is: 'placed', worker: best.id }
   return waits(waitReason(request, all, now))
+}
+
+/** Returns the first worker that can take the run now, of workers that are in the order of preference. */
+export function firstFit<W extends WorkerFacts>(
+  request: PlacementRequest,
+  inOrder: Iterable<W>,
+  now: number,
+): W | undefined {
+  for (const worker of inOrder) if (exclusionReason(worker, request, now) === undefined) return worker
+  return undefined
 }
 
 const waits = ({ gate, reason }: WaitReason): PlacementDecision => ({
