@@ -5,7 +5,7 @@
  * become durable in one commit, and there is no polling interval. `core/fleet/placement.ts` chooses the worker.
  */
 import type { PlacementRequest, WaitReason } from '../../core/fleet/obstacles.ts'
-import { explainPlacement, firstFit, PAUSED, placeRun } from '../../core/fleet/placement.ts'
+import { explainPlacement, PAUSED, placeRun } from '../../core/fleet/placement.ts'
 import { isInterruption } from '../../core/run/interruption.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import type { Placement } from '../../protocol/explain.ts'
@@ -14,11 +14,10 @@ import type { LeaseManager } from '../leases/lease-manager.ts'
 import type { JobPreparation } from '../runs/job-preparation.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import type { EnrolledWorker } from './enrolled-worker.ts'
 import { FleetGaps } from './fleet-gaps.ts'
 import { RunQueue } from './run-queue.ts'
 import { WantedRuns } from './wanted-runs.ts'
-import { inWallTime, isAvailable } from './worker-availability.ts'
+import { hasAvailable, inWallTime, isUnmetByAll, workerFor } from './worker-availability.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
 export interface SchedulerPorts {
@@ -116,19 +115,20 @@ export class Scheduler {
     if (!this.#ports.mayGrant()) return
     this.#isStale = false
     if (this.#ports.isPaused()) return
+    const { workers } = this.#ports
     const now = this.#ports.monotonicNow()
     const restores: (() => void)[] = []
     /** Keys of needs that no free worker meets. */
     const unmet = new Set<string>()
-    while (this.#hasAvailableWorker(now)) {
+    while (hasAvailable(workers, now)) {
       const runId = this.queue.first()
       if (runId === undefined) break
       const run = this.queue.run(runId)
       const request = run === undefined ? undefined : this.placementRequest(run)
       const needsKey = request?.requiredWorker === undefined ? request?.needs?.key : undefined
       const isUnmet = needsKey !== undefined && unmet.has(needsKey)
-      const worker = request === undefined || isUnmet ? undefined : this.#workerFor(request, now)
-      if (needsKey !== undefined && worker === undefined && this.#isUnmetByAll(request?.needs, now))
+      const worker = request === undefined || isUnmet ? undefined : workerFor(workers, request, now)
+      if (needsKey !== undefined && worker === undefined && isUnmetByAll(workers, request?.needs, now))
         unmet.add(needsKey)
       const readiness =
         run === undefined || worker === undefined ? 'later' : this.#ports.preparation.readiness(run)
@@ -150,23 +150,6 @@ export class Scheduler {
       }
     }
     for (const restore of restores) restore()
-  }
-
-  #hasAvailableWorker(now: number): boolean {
-    for (const worker of this.#ports.workers.inPlacementOrder()) if (isAvailable(worker, now)) return true
-    return false
-  }
-
-  #workerFor(request: PlacementRequest, now: number): EnrolledWorker | undefined {
-    const { workers } = this.#ports
-    if (request.requiredWorker === undefined) return firstFit(request, workers.inPlacementOrder(), now)
-    const holder = workers.get(request.requiredWorker)
-    return holder === undefined ? undefined : firstFit(request, [holder], now)
-  }
-
-  /** A run may wait for a reason of its own, so the question is asked for no run in particular. */
-  #isUnmetByAll(needs: JobNeeds | undefined, now: number): boolean {
-    return needs !== undefined && this.#workerFor({ runId: '', needs }, now) === undefined
   }
 
   #keepWaiting(run: Run): void {

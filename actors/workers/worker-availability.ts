@@ -1,6 +1,9 @@
-/** These functions tell the scheduler which workers are free, and people why they are not. */
-import type { WorkerFacts } from '../../core/fleet/obstacles.ts'
+/** These functions tell the scheduler which worker takes a run, and people why the others do not. */
+import type { PlacementRequest, WorkerFacts } from '../../core/fleet/obstacles.ts'
+import { firstFit } from '../../core/fleet/placement.ts'
+import type { JobNeeds } from '../../core/run/job-needs.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 /** A worker's facts for people: its pause ends at an instant of the wall clock. */
 export function inWallTime(worker: EnrolledWorker, offsetMs: number): WorkerFacts {
@@ -16,3 +19,23 @@ export const isAvailable = (worker: EnrolledWorker, now: number): boolean =>
   worker.used < worker.max &&
   worker.pausedUntil <= now &&
   worker.hold === undefined
+
+export function hasAvailable(workers: WorkerRegistry, now: number): boolean {
+  for (const worker of workers.inPlacementOrder()) if (isAvailable(worker, now)) return true
+  return false
+}
+
+/** The worker that gets the run now. */
+export function workerFor(
+  workers: WorkerRegistry,
+  request: PlacementRequest,
+  now: number,
+): EnrolledWorker | undefined {
+  if (request.requiredWorker === undefined) return firstFit(request, workers.inPlacementOrder(), now)
+  const holder = workers.get(request.requiredWorker)
+  return holder === undefined ? undefined : firstFit(request, [holder], now)
+}
+
+/** A run may wait for a reason of its own, so the question is asked for no run in particular. */
+export const isUnmetByAll = (workers: WorkerRegistry, needs: JobNeeds | undefined, now: number): boolean =>
+  needs !== undefined && workerFor(workers, { runId: '', needs }, now) === undefined

@@ -119,7 +119,7 @@ export class WorkerRegistry {
     return this.#workers.values()
   }
 
-  /** Those with a free slot, in the order in which runs are placed. No worker may change before the iteration ends. */
+  /** The workers with a free slot, as runs are placed. None of them may change before the iteration ends. */
   inPlacementOrder(): Iterable<EnrolledWorker> {
     return this.#free.inOrder()
   }

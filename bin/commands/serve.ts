@@ -196,7 +196,7 @@ function createLocalWorkerLauncher(
     localRepos,
     privateCodeHosts: privateCodeHost,
     logLevel,
-    // It belongs to the host, and who starts the inspector with the host asks to see it.
+    // Whoever starts the inspector with the host asks to see the host's own worker.
     sharesActors: inspect !== undefined,
     environment: process.env,
     inheritable: inheritableDescriptors,

@@ -5,7 +5,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks'
 const KEY = 'switchyard-inspector-sequence'
 const HEIGHT = 330
 const HEIGHT_MIN = 120
-/** What remains for the chart. */
+/** The chart keeps at least so much. */
 const ABOVE_MIN = 220
 const STEP = 24
 
