@@ -196,7 +196,7 @@ function createLocalWorkerLauncher(
     localRepos,
     privateCodeHosts: privateCodeHost,
     logLevel,
-    // Whoever starts the inspector with the host asks to see the host's own worker.
+    // A person who starts the inspector with the host asks to see the host's own worker.
     sharesActors: inspect !== undefined,
     environment: process.env,
     inheritable: inheritableDescriptors,
