@@ -25,6 +25,7 @@ import { idleWorkers } from './entries/idle-workers.ts'
 import { inspect } from './entries/inspect.ts'
 import { listeners } from './entries/listeners.ts'
 import { logLines } from './entries/log-lines.ts'
+import { manyTickets } from './entries/many-tickets.ts'
 import { manyWorkers } from './entries/many-workers.ts'
 import { memory } from './entries/memory.ts'
 import { modelProxy } from './entries/model-proxy.ts'
@@ -60,6 +61,7 @@ const entries: readonly Entry[] = [
   restart,
   growth,
   manyWorkers,
+  manyTickets,
   sandbox,
   page,
   outbox,

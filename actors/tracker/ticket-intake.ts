@@ -89,7 +89,6 @@ export class TicketIntake {
   /** Whether the current tracker has been listed. */
   #hasListing = false
   #eligible: readonly Ticket[] = []
-  #fingerprint = '[]'
 
   constructor(ports: TicketIntakePorts) {
     this.#ports = ports
@@ -119,11 +118,13 @@ export class TicketIntake {
 
   /** Whether the ticket becomes a run while it is eligible: no run is active or has ended since it entered its state. */
   isDue(ticket: Ticket): boolean {
-    const memory = this.#ports.observations.get(ticket.id)
+    const { runs, observations } = this.#ports
+    // Nearly every eligible ticket has one, and this is asked for all of them.
+    if (runs.activeRunOf(ticket.id) !== undefined) return false
+    const memory = observations.get(ticket.id)
     if (memory === undefined) return false
-    const hasActiveRun = this.#ports.runs.activeRunOf(ticket.id) !== undefined
-    const lastFinishedAt = hasActiveRun ? undefined : this.#ports.runs.lastFinishedAt(ticket)
-    return shouldStartRun({ eligible: true, memory, hasActiveRun, lastFinishedAt })
+    const lastFinishedAt = runs.lastFinishedAt(ticket)
+    return shouldStartRun({ eligible: true, memory, hasActiveRun: false, lastFinishedAt })
   }
 
   find(asked: string): Ticket | undefined {
@@ -247,35 +248,31 @@ export class TicketIntake {
     const rules = this.#ports.config().tracker.eligible
     const all = [...this.#listed.values()]
     const eligible = all.filter((tracked) => isEligible(tracked, rules)).map(({ ticket }) => ticket)
+    const before = this.#eligible
     this.#eligible = eligible.sort(compareTickets)
     const eligibleIds = new Set(this.#eligible.map(({ id }) => id))
-    for (const { ticket } of all) {
-      this.#remember(ticket)
-      this.#updateEligibility(ticket, eligibleIds.has(ticket.id))
-    }
+    const nowIso = new Date(this.#ports.clock.now()).toISOString()
+    for (const { ticket } of all)
+      this.#updateEligibility(ticket, eligibleIds.has(ticket.id), this.#remember(ticket, nowIso))
     for (const ticket of this.#eligible) if (this.isDue(ticket)) this.#ports.runs.createRun(ticket)
-    const fingerprint = JSON.stringify(this.#eligible)
-    const changed = fingerprint !== this.#fingerprint
-    this.#fingerprint = fingerprint
-    this.#ports.onTicketsChanged(changed)
+    this.#ports.onTicketsChanged(!areEqual(before, this.#eligible))
   }
 
-  #remember(ticket: Ticket): void {
-    if (this.moves.isMoving(ticket.id) || this.#movedDuringPoll.has(ticket.id)) return
-    if (this.#isOutdatedState(ticket)) return
+  /** Returns what is remembered of the ticket now. */
+  #remember(ticket: Ticket, nowIso: string): TicketObservation | undefined {
     const known = this.#ports.observations.get(ticket.id)
-    const memory = observeTicket(known, ticket, new Date(this.#ports.clock.now()).toISOString())
-    if (memory === known) return
+    if (this.moves.isMoving(ticket.id) || this.#movedDuringPoll.has(ticket.id)) return known
+    if (this.#isOutdatedState(ticket)) return known
+    const observed = observeTicket(known, ticket, nowIso)
+    if (observed === known) return known
     const isNew = known === undefined
-    this.#ports.observations.set(
-      ticket.id,
-      isNew ? memory : observedAfter(memory, this.#ports.runs.lastFinishedAt(ticket)),
-    )
+    const memory = isNew ? observed : observedAfter(observed, this.#ports.runs.lastFinishedAt(ticket))
+    this.#ports.observations.set(ticket.id, memory)
+    return memory
   }
 
   /** Records whether the ticket is eligible. A ticket that the host itself moved does not count as withdrawn. */
-  #updateEligibility(ticket: Ticket, isEligible: boolean): void {
-    const known = this.#ports.observations.get(ticket.id)
+  #updateEligibility(ticket: Ticket, isEligible: boolean, known: TicketObservation | undefined): void {
     if (known === undefined || (!isEligible && this.#wasMovedByHost(ticket))) return
     const memory = observeEligibility(known, isEligible)
     if (memory === known) return
@@ -358,6 +355,11 @@ export class TicketIntake {
     if (memory !== known) this.#ports.observations.set(ticketId, memory)
   }
 }
+
+/** A tracker that has nothing new may return the tickets that it returned before. */
+const areEqual = (a: readonly Ticket[], b: readonly Ticket[]): boolean =>
+  a.length === b.length &&
+  a.every((ticket, at) => ticket === b[at] || JSON.stringify(ticket) === JSON.stringify(b[at]))
 
 function problemOf(listing: Result<TrackerListing>): string | undefined {
   if (!listing.ok) return listing.refusal.message

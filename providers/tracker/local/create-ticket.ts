@@ -13,8 +13,8 @@ import { TICKET_FILE_BYTES_MAX, TICKET_FILES_MAX } from '../../../protocol/limit
 import { printable } from '../../../protocol/schema-errors.ts'
 import { createWholeFile } from './atomic-rewrite.ts'
 import { errorText } from './errors.ts'
-import { readWholeFile, toFileFacts } from './folder.ts'
 import { formatTicketFile, readTicket } from './ticket-file.ts'
+import { readWholeFile, toFileFacts } from './whole-file.ts'
 
 const IDLE_STATE = 'Backlog'
 /** The state where the rules name none. */

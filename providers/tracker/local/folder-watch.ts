@@ -16,8 +16,15 @@ const DEBOUNCE_MS = 50
 const DEBOUNCE_MS_MAX = 500
 const POLL_MS = 2_000
 
-export function watchFolder(path: string, clock: Clock, log: Log, onChange: () => void): Cancel {
-  const folderWatch = new FolderWatch(path, clock, log, onChange)
+export interface FolderWatchListener {
+  /** At once: this file may have changed, or any file when there is no name. */
+  onEvent(name: string | undefined): void
+  /** Once for the events of a moment. */
+  onChange(): void
+}
+
+export function watchFolder(path: string, clock: Clock, log: Log, listener: FolderWatchListener): Cancel {
+  const folderWatch = new FolderWatch(path, clock, log, listener)
   folderWatch.start()
   return () => folderWatch.stop()
 }
@@ -26,7 +33,7 @@ class FolderWatch {
   readonly #path: string
   readonly #clock: Clock
   readonly #log: Log
-  readonly #onChange: () => void
+  readonly #listener: FolderWatchListener
   #watcher: FSWatcher | undefined
   /** Identity of the watched folder; undefined while there is none. */
   #folderId: string | undefined
@@ -36,11 +43,11 @@ class FolderWatch {
   #stopped = false
   #hasWarned = false
 
-  constructor(path: string, clock: Clock, log: Log, onChange: () => void) {
+  constructor(path: string, clock: Clock, log: Log, listener: FolderWatchListener) {
     this.#path = path
     this.#clock = clock
     this.#log = log
-    this.#onChange = onChange
+    this.#listener = listener
   }
 
   /** Synchronous, so that a caller who reads the folder afterwards misses no change. */
@@ -57,15 +64,16 @@ class FolderWatch {
     this.#watcher?.close()
   }
 
-  #scheduleNotification(): void {
+  #scheduleNotification(name?: string): void {
     if (this.#stopped) return
+    this.#listener.onEvent(name)
     const now = this.#clock.monotonic()
     if (this.#cancelNotification === undefined) this.#firstEventAt = now
     this.#cancelNotification?.()
     const wait = Math.min(DEBOUNCE_MS, this.#firstEventAt + DEBOUNCE_MS_MAX - now)
     this.#cancelNotification = this.#clock.after(Math.max(0, wait), () => {
       this.#cancelNotification = undefined
-      this.#onChange()
+      this.#listener.onChange()
     })
   }
 
@@ -109,14 +117,15 @@ class FolderWatch {
       watcher.close()
       this.#watcher = undefined
       void this.#check()
-    }
-    this.#scheduleNotification()
+      this.#scheduleNotification()
+    } else this.#scheduleNotification(name)
   }
 
   #onWatcherError(watcher: FSWatcher, error: unknown): void {
     watcher.close()
     if (watcher !== this.#watcher) return
     this.#watcher = undefined
+    this.#listener.onEvent(undefined)
     this.#warnOnce(error)
   }
 

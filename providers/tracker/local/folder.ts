@@ -6,33 +6,31 @@
  *
  * A file counts as unchanged while inode, size and both times are unchanged. Time stamps have a resolution: a second
  * write within it does not change them. So a file younger than `FILE_SETTLED_MS` is always read again.
+ *
+ * Looking at thousands of files takes long, so while the folder is watched, only the files that the watch has named are
+ * looked at. A read for which nothing was named, such as that of a poll, looks at all of them: some file systems report
+ * no changes.
  */
-import { constants } from 'node:fs'
-import { type FileHandle, lstat, open, readdir } from 'node:fs/promises'
+import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import type { Clock, TrackedTicket } from '../../../core/ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
-import {
-  TICKET_FILE_BYTES_MAX,
-  TICKET_FILES_AT_ONCE,
-  TICKET_FILES_MAX,
-  TICKET_READS_MAX,
-} from '../../../protocol/limits.ts'
+import { TICKET_FILES_AT_ONCE, TICKET_FILES_MAX } from '../../../protocol/limits.ts'
 import { errorCode } from './errors.ts'
 import {
-  largeFileProblem,
   manyFilesProblems,
   refuseUnreadableFolder,
   repeatedIdProblem,
   unprintableNameProblem,
   unreadableFileProblem,
 } from './folder-problems.ts'
-import { readTicket, type TicketReadResult } from './ticket-file.ts'
+import type { TicketReadResult } from './ticket-file.ts'
+import { fingerprintOf, parseFile, readWholeFile } from './whole-file.ts'
 
+/** A watch may miss a change, so it is not believed for longer. */
+const BELIEVED_MS_MAX = 30_000
 /** Longer than the time resolution of any file system, including the two seconds of FAT. */
 const FILE_SETTLED_MS = 3_000
-const INSTANT_MAX = Date.UTC(9999, 11, 31)
 const TICKET_FILE_NAME = /^[^.#].*(?<!~)\.md$/is
 /** Control characters, and the replacement character for bytes that are not UTF-8. */
 const UNPRINTABLE = /[\p{Cc}\ufffd]/u
@@ -59,21 +57,49 @@ export class TicketFolder {
   readonly #path: string
   readonly #clock: Clock
   #known: ReadonlyMap<string, KnownTicketFile> = new Map()
+  #lastRead: Promise<unknown> = Promise.resolve()
+  #isWatched = false
+  /** The files that the watch has named since the last read; undefined when any file may have changed. */
+  #named: Set<string> | undefined
+  /** Monotonic instant of the last read that looked at all files. */
+  #lookedAt = Number.NEGATIVE_INFINITY
 
   constructor(path: string, clock: Clock) {
     this.#path = path
     this.#clock = clock
   }
 
-  async readAll(): Promise<Result<TicketFolderContents>> {
+  /** Whether each change of a file is announced by `onChange` from now on. */
+  setWatched(isWatched: boolean): void {
+    this.#isWatched = isWatched
+    this.#named = undefined
+  }
+
+  /** The watch reports a change of this file, or of any. */
+  onChange(name: string | undefined): void {
+    if (name === undefined) this.#named = undefined
+    else this.#named?.add(name)
+  }
+
+  /** @param believesWatch looks at the named files only, even when there are none */
+  readAll(believesWatch = false): Promise<Result<TicketFolderContents>> {
+    // One after the other, because each takes over what the one before it has found.
+    const read = this.#lastRead.then(() => this.#readAll(believesWatch))
+    this.#lastRead = read.catch(() => undefined)
+    return read
+  }
+
+  async #readAll(believesWatch: boolean): Promise<Result<TicketFolderContents>> {
     const listed = await this.#listNames()
     if (!listed.ok) return listed
     const names = listed.value.slice(0, TICKET_FILES_MAX)
     const before = this.#known
-    const files = await mapConcurrently(
-      names,
-      async (name) => [name, await this.#readIfChanged(name, before.get(name))] as const,
-    )
+    const looksAt = this.#filesToLookAt(believesWatch)
+    const files = await mapConcurrently(names, async (name) => {
+      const known = before.get(name)
+      const isBelieved = known?.isSettled === true && looksAt?.has(name) === false
+      return [name, isBelieved ? known : await this.#readIfChanged(name, known)] as const
+    })
     const known = new Map(
       files.flatMap(([name, file]) => (file === undefined ? [] : [[name, file] as const])),
     )
@@ -85,6 +111,18 @@ export class TicketFolder {
       problems: [...manyFilesProblems(listed.value.length), ...problems],
       readCount: read,
     })
+  }
+
+  /** Undefined: at all of them. */
+  #filesToLookAt(believesWatch: boolean): ReadonlySet<string> | undefined {
+    const named = this.#named
+    const now = this.#clock.monotonic()
+    // Changes from now on are those of the next read.
+    this.#named = this.#isWatched ? new Set() : undefined
+    const isBelieved = believesWatch || (named !== undefined && named.size > 0)
+    if (isBelieved && named !== undefined && now - this.#lookedAt < BELIEVED_MS_MAX) return named
+    this.#lookedAt = now
+    return undefined
   }
 
   async #listNames(): Promise<Result<string[]>> {
@@ -137,72 +175,6 @@ export class TicketFolder {
       result: parseFile(name, path, stats, bytes),
     }
   }
-}
-
-// ---- one file -------------------------------------------------------------------------------------------------------
-
-type ExactStats = Awaited<ReturnType<typeof readExactStats>>
-
-const readExactStats = (handle: FileHandle) => handle.stat({ bigint: true })
-
-export interface WholeFile {
-  readonly bytes: Buffer
-  readonly stats: ExactStats
-}
-
-/**
- * Reads a file, up to one byte beyond the limit; undefined when it is not a regular file. If the file changes
- * meanwhile, it is read again.
- */
-export async function readWholeFile(path: string): Promise<WholeFile | undefined> {
-  // Do not wait for the writer of a pipe, and do not follow a link.
-  const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
-  try {
-    let before = await readExactStats(handle)
-    if (!before.isFile()) return undefined
-    for (let reads = 1; ; reads++) {
-      const bytes = await readCapped(handle, before.size)
-      const stats = await readExactStats(handle)
-      if (fingerprintOf(before) === fingerprintOf(stats) || reads === TICKET_READS_MAX)
-        return { bytes, stats }
-      before = stats
-    }
-  } finally {
-    await handle.close()
-  }
-}
-
-async function readCapped(handle: FileHandle, size: bigint): Promise<Buffer> {
-  const bytes = Buffer.allocUnsafe(Math.min(Number(size), TICKET_FILE_BYTES_MAX) + 1)
-  let filled = 0
-  while (filled < bytes.length) {
-    const { bytesRead } = await handle.read(bytes, filled, bytes.length - filled, filled)
-    if (bytesRead === 0) break
-    filled += bytesRead
-  }
-  return bytes.subarray(0, filled)
-}
-
-export function fingerprintOf({ dev, ino, size, mtimeNs, ctimeNs }: ExactStats): string {
-  return `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`
-}
-
-function parseFile(name: string, path: string, stats: ExactStats, bytes: Buffer): TicketReadResult {
-  if (bytes.length > TICKET_FILE_BYTES_MAX) {
-    return { ok: false, problem: largeFileProblem(name) }
-  }
-  return readTicket(bytes, toFileFacts(name, path, stats))
-}
-
-export function toFileFacts(name: string, path: string, { birthtimeNs, mtimeNs }: ExactStats) {
-  // Some file systems store no birth time, and a copied file may be older than its copy.
-  const birthNs = birthtimeNs > 0n && birthtimeNs < mtimeNs ? birthtimeNs : mtimeNs
-  const url = pathToFileURL(path).href
-  return { name, url, createdAt: instantFromNs(birthNs), updatedAt: instantFromNs(mtimeNs) }
-}
-
-function instantFromNs(ns: bigint): string {
-  return new Date(Math.min(Math.max(Number(ns / 1_000_000n), 0), INSTANT_MAX)).toISOString()
 }
 
 // ---- all files ------------------------------------------------------------------------------------------------------

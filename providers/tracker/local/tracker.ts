@@ -24,10 +24,11 @@ import { refuseMovedTicket } from '../moved-error.ts'
 import { removeStaleDrafts, replaceIfUnchanged } from './atomic-rewrite.ts'
 import { createTicketFile } from './create-ticket.ts'
 import { errorCode, errorText } from './errors.ts'
-import { readWholeFile, TicketFolder, type TicketFolderContents, toFileFacts } from './folder.ts'
+import { TicketFolder, type TicketFolderContents } from './folder.ts'
 import { limitProblems } from './folder-problems.ts'
 import { watchFolder } from './folder-watch.ts'
 import { readTicket, replaceState } from './ticket-file.ts'
+import { readWholeFile, toFileFacts } from './whole-file.ts'
 
 export interface LocalTrackerOptions {
   /** Folder of the tickets; a relative path starts at the working directory of the process. */
@@ -74,7 +75,15 @@ class LocalTracker implements Tracker {
   }
 
   watch(onChange: () => void): Cancel {
-    return watchFolder(this.#path, this.#clock, this.#log, onChange)
+    const cancel = watchFolder(this.#path, this.#clock, this.#log, {
+      onEvent: (name) => this.#folder.onChange(name),
+      onChange,
+    })
+    this.#folder.setWatched(true)
+    return () => {
+      this.#folder.setWatched(false)
+      cancel()
+    }
   }
 
   /** Serialized, so that two moves of one ticket do not count as foreign edits of each other. */
@@ -101,7 +110,7 @@ class LocalTracker implements Tracker {
   }
 
   async #move(ticketId: string, state: string, from: readonly string[] | undefined): Promise<Result<void>> {
-    const contents = await this.#folder.readAll()
+    const contents = await this.#folder.readAll(true)
     if (!contents.ok) return contents
     const file = contents.value.tickets.find(({ tracked }) => tracked.ticket.id === ticketId)
     if (file === undefined) return refuseUnknownTicket(ticketId, this.#path)
