@@ -1,8 +1,8 @@
 /**
  * Measures what one edited ticket costs among thousands, each of which has a queued run.
  *
- * The figure is the host's processor time from the edit until it rests again: reading the ticket, deciding about it,
- * storing what has changed, and telling one dashboard.
+ * The figure is the host's processor time from the edit until it rests again: reading the ticket, deciding about it, and
+ * storing what has changed. No dashboard is connected.
  */
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
