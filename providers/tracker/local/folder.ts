@@ -7,9 +7,9 @@
  * A file counts as unchanged while inode, size and both times are unchanged. Time stamps have a resolution: a second
  * write within it does not change them. So a file younger than `FILE_SETTLED_MS` is always read again.
  *
- * Looking at thousands of files takes long, so while the folder is watched, only the files that the watch has named are
- * looked at. A read for which nothing was named, such as that of a poll, looks at all of them: some file systems report
- * no changes.
+ * Checking thousands of files takes long, so while the folder is watched, only the files that the watch has named are
+ * checked. A read for which nothing was named, such as that of a poll, checks all of them: some file systems report no
+ * changes.
  */
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -61,8 +61,8 @@ export class TicketFolder {
   #isWatched = false
   /** The files that the watch has named since the last read; undefined when any file may have changed. */
   #named: Set<string> | undefined
-  /** Monotonic instant of the last read that looked at all files. */
-  #lookedAt = Number.NEGATIVE_INFINITY
+  /** Monotonic instant of the last read that checked all files. */
+  #checkedAt = Number.NEGATIVE_INFINITY
 
   constructor(path: string, clock: Clock) {
     this.#path = path
@@ -81,9 +81,9 @@ export class TicketFolder {
     else this.#named?.add(name)
   }
 
-  /** @param believesWatch looks at the named files only, even when there are none */
+  /** @param believesWatch checks the named files only, even when there are none */
   readAll(believesWatch = false): Promise<Result<TicketFolderContents>> {
-    // One after the other, because each takes over what the one before it has found.
+    // Reads follow each other, because each takes over what the one before it has found.
     const read = this.#lastRead.then(() => this.#readAll(believesWatch))
     this.#lastRead = read.catch(() => undefined)
     return read
@@ -94,10 +94,10 @@ export class TicketFolder {
     if (!listed.ok) return listed
     const names = listed.value.slice(0, TICKET_FILES_MAX)
     const before = this.#known
-    const looksAt = this.#filesToLookAt(believesWatch)
+    const suspects = this.#suspectFiles(believesWatch)
     const files = await mapConcurrently(names, async (name) => {
       const known = before.get(name)
-      const isBelieved = known?.isSettled === true && looksAt?.has(name) === false
+      const isBelieved = known?.isSettled === true && suspects?.has(name) === false
       return [name, isBelieved ? known : await this.#readIfChanged(name, known)] as const
     })
     const known = new Map(
@@ -113,15 +113,15 @@ export class TicketFolder {
     })
   }
 
-  /** Undefined: at all of them. */
-  #filesToLookAt(believesWatch: boolean): ReadonlySet<string> | undefined {
+  /** The files to check; undefined for all of them. */
+  #suspectFiles(believesWatch: boolean): ReadonlySet<string> | undefined {
     const named = this.#named
     const now = this.#clock.monotonic()
     // Changes from now on are those of the next read.
     this.#named = this.#isWatched ? new Set() : undefined
     const isBelieved = believesWatch || (named !== undefined && named.size > 0)
-    if (isBelieved && named !== undefined && now - this.#lookedAt < BELIEVED_MS_MAX) return named
-    this.#lookedAt = now
+    if (isBelieved && named !== undefined && now - this.#checkedAt < BELIEVED_MS_MAX) return named
+    this.#checkedAt = now
     return undefined
   }
 

@@ -1,4 +1,4 @@
-/** Which files of a watched ticket folder are looked at again. */
+/** A watched ticket folder: the files that are checked again, and when all of them are. */
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
@@ -28,7 +28,7 @@ async function openFolder() {
   return { path, clock, folder, write, titles }
 }
 
-test('only the files that the watch has named are looked at, until it has been believed for long', async () => {
+test('only the files that the watch has named are checked, until it has been believed for long', async () => {
   const { clock, folder, write, titles } = await openFolder()
   write('a.md', 'A changed')
   write('b.md', 'B changed')
@@ -39,7 +39,7 @@ test('only the files that the watch has named are looked at, until it has been b
   expect(await titles(true)).toEqual(['A changed', 'B changed'])
 })
 
-test('a poll for which nothing was named looks at all files, because some file systems report no changes', async () => {
+test('a poll for which nothing was named checks all files, because some file systems report no changes', async () => {
   const { write, titles } = await openFolder()
   write('b.md', 'B changed')
   expect(await titles(true)).toEqual(['A', 'B'])
