@@ -36,6 +36,7 @@ import { page } from './entries/page.ts'
 import { pulls } from './entries/pulls.ts'
 import { restart } from './entries/restart.ts'
 import { sandbox } from './entries/sandbox.ts'
+import { sustained } from './entries/sustained.ts'
 import { workerIdle } from './entries/worker-idle.ts'
 import type { Entry } from './entry.ts'
 import { type Figure, isClose, verdict } from './figures.ts'
@@ -51,6 +52,7 @@ const entries: readonly Entry[] = [
   memory,
   dashboards,
   cycles,
+  sustained,
   inspect,
   dispatch,
   frames,
