@@ -129,12 +129,21 @@ export const PullConversation = record('PullConversation', {
 })
 export type PullConversation = Static<typeof PullConversation>
 
+export const MERGE_METHODS = ['merge', 'squash', 'rebase'] as const
+export const MergeMethod = stringEnum(MERGE_METHODS)
+export type MergeMethod = Static<typeof MergeMethod>
+
 export const PullDetail = record('PullDetail', {
   ...summary,
   body: Prose,
   draft: Type.Boolean(),
   headSha: Name,
   mergeableState: Type.Optional(Name),
+  mergeMethods: Type.Optional(
+    Type.Array(MergeMethod, {
+      description: 'Those that the repository allows, where the code host tells it.',
+    }),
+  ),
   additions: Count,
   deletions: Count,
   changedFiles: Count,
@@ -182,7 +191,7 @@ export type RunPullResponse = Static<typeof RunPullResponse>
 
 // ---- actions of a person ---------------------------------------------------------------------------------------
 
-export const MergeRequest = record('MergeRequest', { method: stringEnum(['merge', 'squash', 'rebase']) })
+export const MergeRequest = record('MergeRequest', { method: MergeMethod })
 export type MergeRequest = Static<typeof MergeRequest>
 
 export const MergeResponse = record('MergeResponse', { merged: Type.Literal(true), message: Text })

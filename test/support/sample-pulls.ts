@@ -105,6 +105,7 @@ export function samplePull(sample: SampleRecords): PullDetail {
         committedAt: sample.ago(50),
       },
     ],
+    mergeMethods: ['squash', 'rebase'],
     checks: [
       { name: 'unit', status: 'completed', conclusion: 'success', source: 'check-run' },
       {

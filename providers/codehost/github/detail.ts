@@ -13,7 +13,12 @@ import {
   PULL_COMMITS_LISTED_MAX,
   PULL_FILES_LISTED_MAX,
 } from '../../../protocol/limits.ts'
-import type { PullConversation, PullThread } from '../../../protocol/pulls.ts'
+import {
+  MERGE_METHODS,
+  type MergeMethod,
+  type PullConversation,
+  type PullThread,
+} from '../../../protocol/pulls.ts'
 import { type GithubApi, type GithubList, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX } from './api.ts'
 import { type PullChecks, readChecks } from './checks.ts'
 import { unexpectedReply } from './errors.ts'
@@ -65,10 +70,19 @@ function readDetailFields(pull: unknown) {
     draft: readField(pull, 'draft') === true,
     headSha: asText(readField(pull, 'head', 'sha')),
     ...(mergeableState === '' ? {} : { mergeableState }),
+    ...readMergeMethods(readField(pull, 'base', 'repo')),
     additions: asCount(readField(pull, 'additions')),
     deletions: asCount(readField(pull, 'deletions')),
     changedFiles: asCount(readField(pull, 'changed_files')),
   }
+}
+
+/** GitHub tells them to those who may push. */
+function readMergeMethods(repo: unknown): { readonly mergeMethods?: MergeMethod[] } {
+  const fields = { merge: 'allow_merge_commit', squash: 'allow_squash_merge', rebase: 'allow_rebase_merge' }
+  const told = MERGE_METHODS.filter((method) => typeof readField(repo, fields[method]) === 'boolean')
+  if (told.length < MERGE_METHODS.length) return {}
+  return { mergeMethods: told.filter((method) => readField(repo, fields[method]) === true) }
 }
 
 /** Refuses a reply that is not a pull request, so that no action follows from it. */

@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import { outcomeOfCheck } from '../../../protocol/pull-checks.ts'
 import type { PullCheck } from '../../../protocol/pulls.ts'
 import {
+  allowedMethods,
   checksSummary,
   hasConflict,
   sortedChecks,
@@ -50,4 +51,10 @@ test.each([
   const pull = { state, ...(mergeableState === undefined ? {} : { mergeableState }) }
   expect(whyNotMerge(pull) === undefined).toBe(isMergeable)
   expect(hasConflict(pull)).toBe(mergeableState === 'dirty')
+})
+
+test('the methods of merging are those that the repository allows, where that is known', () => {
+  const names = (methods: ReturnType<typeof allowedMethods>) => methods.map(([method]) => method)
+  expect(names(allowedMethods({}))).toEqual(['squash', 'merge', 'rebase'])
+  expect(names(allowedMethods({ mergeMethods: ['rebase', 'merge'] }))).toEqual(['merge', 'rebase'])
 })

@@ -1,6 +1,6 @@
 /** The checks of a pull request in words, and what stands against merging it. */
 import { type CheckOutcome, outcomeOfCheck } from '../../../protocol/pull-checks.ts'
-import type { PullCheck, PullDetail } from '../../../protocol/pulls.ts'
+import type { MergeMethod, PullCheck, PullDetail } from '../../../protocol/pulls.ts'
 
 /** Failed ones first. */
 export function sortedChecks(checks: readonly PullCheck[]): PullCheck[] {
@@ -42,3 +42,13 @@ export function whyNotMerge({
 
 export const hasConflict = ({ mergeableState }: Pick<PullDetail, 'mergeableState'>): boolean =>
   mergeableState === 'dirty'
+
+const METHODS = [
+  ['squash', 'Squash: one commit with all changes'],
+  ['merge', 'Merge commit: every commit, and one more'],
+  ['rebase', 'Rebase: every commit on top of the base branch'],
+] as const satisfies readonly (readonly [MergeMethod, string])[]
+
+/** All of them where the code host does not tell which ones the repository allows. */
+export const allowedMethods = ({ mergeMethods }: Pick<PullDetail, 'mergeMethods'>) =>
+  METHODS.filter(([method]) => mergeMethods?.includes(method) ?? true)

@@ -1,5 +1,6 @@
 /** The acts on a pull request: merge, send a follow-up, take it out of draft, close, reopen. */
 import { useSignal } from '@preact/signals'
+import type { MergeMethod } from '../../../protocol/pulls.ts'
 import { type Act, useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
 import { askBefore, showDialog } from '../../elements/dialog.tsx'
@@ -10,15 +11,8 @@ import { navigate } from '../../router.ts'
 import { factsOf, runActs } from '../runs/run-acts.ts'
 import { whyNot } from '../runs/run-rules.ts'
 import { host } from '../state/host.ts'
-import { checksSummary, hasConflict, whyNotMerge } from './check-words.ts'
+import { allowedMethods, checksSummary, hasConflict, whyNotMerge } from './check-words.ts'
 import type { OpenPull } from './pull-page.tsx'
-
-const METHODS = [
-  ['squash', 'Squash: one commit with all changes'],
-  ['merge', 'Merge commit: every commit, and one more'],
-  ['rebase', 'Rebase: every commit on top of the base branch'],
-] as const
-type MergeMethod = (typeof METHODS)[number][0]
 
 export function PullActs(open: OpenPull) {
   const { pull, run, reload } = open
@@ -109,7 +103,8 @@ function MergeForm({
   readonly open: OpenPull
   readonly close: () => void
 }) {
-  const method = useSignal<MergeMethod>('squash')
+  const allowed = allowedMethods(pull)
+  const method = useSignal<MergeMethod>(allowed[0]?.[0] ?? 'squash')
   async function send(): Promise<void> {
     await host.mergePull({ repo: pull.repo, number: pull.number, body: { method: method.value } })
     showOutcome(`#${pull.number} is merged into ${pull.baseBranch}.`)
@@ -128,12 +123,16 @@ function MergeForm({
       </p>
       <SelectField
         label="Method"
-        hint="A code host that forbids a method says so, and nothing is merged."
+        hint={
+          pull.mergeMethods === undefined
+            ? 'A code host that forbids a method says so, and nothing is merged.'
+            : 'The repository allows no other.'
+        }
         value={method.value}
         change={(value) => {
-          method.value = METHODS.find(([known]) => known === value)?.[0] ?? 'squash'
+          method.value = allowed.find(([known]) => known === value)?.[0] ?? 'squash'
         }}
-        options={METHODS}
+        options={allowed}
       />
     </FormDialog>
   )

@@ -318,6 +318,20 @@ describe('one pull request', () => {
     })
   })
 
+  test('the merge methods of the repository are told where GitHub tells them', async () => {
+    const allowing = async (repo: object) => {
+      const base = { ref: 'main', repo: { full_name: 'ada/lamps', ...repo } }
+      const manual = createManualGithub((asked) =>
+        asked.target.endsWith('/pulls/12') ? { json: pullJson({ base }) } : usualReplies()(asked),
+      )
+      const detail = await host(manual).detail(PLACE)
+      return detail.ok && [detail.value.mergeMethods, isDetail({ ...detail.value, ...REPO }).ok]
+    }
+    const all = { allow_merge_commit: false, allow_squash_merge: true, allow_rebase_merge: true }
+    expect(await allowing(all)).toEqual([['squash', 'rebase'], true])
+    expect(await allowing({ allow_squash_merge: true })).toEqual([undefined, true])
+  })
+
   test('a failed check has the end of its own report, else its annotations', async () => {
     const failed = { status: 'completed', conclusion: 'failure' }
     const notes = '/repos/ada/lamps/check-runs/41/annotations'
