@@ -190,7 +190,7 @@ export interface ControlDatabase {
 /**
  * The events of each run, one JSON object per line.
  *
- * Events become durable with the commit that holds them (`table: 'events'`). The event flusher moves them to the
+ * Events become durable with the commit that holds them (`table: 'events'`). A log that is no longer small moves to the
  * run's own file in the background. Readers see one log, in order and without holes.
  */
 export interface EventQuery {

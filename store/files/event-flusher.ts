@@ -1,5 +1,5 @@
 /**
- * Moves events from the event buffer in the database to the files of their runs, in the background.
+ * Moves events of large logs from the event buffer in the database to the files of their runs, in the background.
  *
  * Events are durable before the flusher sees them, and leave the buffer only in the transaction that records the
  * valid length of the file. So the flusher may stop, fail or be killed at any point. Runs are flushed when their
@@ -12,7 +12,8 @@ import type { RunEvent } from '../../protocol/run.ts'
 import { isDiskFull, messageOf, StoreBroken, StoreClosed } from '../errors.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
-import { type BufferedRun, type Chunk, chunkKey, type EventFileRecord } from '../lmdb/event-buffer.ts'
+import type { BufferedRun, FilePortion } from '../lmdb/event-buffer.ts'
+import { chunkKey } from '../lmdb/event-chunks.ts'
 import { syncFolder } from './atomic.ts'
 import { appendAt, findLastEvent } from './event-file.ts'
 import { eventsFile } from './run-folder.ts'
@@ -237,9 +238,10 @@ export class EventFlusher {
   /** Appends a run's events to its file; returns undefined when no event may leave the buffer. */
   async #appendToFile(runId: string): Promise<FlushedRun | undefined> {
     const { eventBuffer } = this.#database
-    const { record, chunks } = eventBuffer.nextPortion(runId, MOVE_BYTES_MAX)
-    if (chunks.length === 0) return undefined
-    const bytes = Buffer.concat(chunks.map((chunk) => chunk.bytes))
+    const portion = eventBuffer.nextPortion(runId, MOVE_BYTES_MAX)
+    const { record, small, buffered } = portion
+    if (buffered.length === 0) return undefined
+    const bytes = Buffer.concat([...small, ...buffered].map((chunk) => chunk.bytes))
     const path = eventsFile(this.#runs, runId)
     const done = await appendAt(path, record.bytes, bytes)
     if (done.is === 'short') {
@@ -248,7 +250,7 @@ export class EventFlusher {
       return undefined
     }
     if (done.fresh) await syncFolder(dirname(path))
-    return { runId, fresh: done.fresh, puts: flushPuts(runId, record, chunks, bytes.length) }
+    return { runId, fresh: done.fresh, puts: flushPuts(runId, portion) }
   }
 
   #postpone(runId: string, error: unknown): void {
@@ -264,13 +266,18 @@ export class EventFlusher {
 }
 
 /** The chunks leave and the valid length of the file grows, in one transaction. */
-function flushPuts(runId: string, record: EventFileRecord, chunks: readonly Chunk[], moved: number): Put[] {
-  const next = chunks.reduce((end, { first, count }) => Math.max(end, first + count), record.next)
+function flushPuts(runId: string, { record, small, buffered }: FilePortion): Put[] {
+  const next = buffered.reduce((end, { first, count }) => Math.max(end, first + count), record.next)
+  const moved = bytesOf(buffered)
   return [
-    ...chunks.map(({ key }) => ({ to: 'event-chunk' as const, key, bytes: null })),
-    { to: 'event-file', key: runId, record: { bytes: record.bytes + moved, next }, moved },
+    ...small.map(({ key }) => ({ to: 'small-log' as const, key, bytes: null })),
+    ...buffered.map(({ key }) => ({ to: 'event-chunk' as const, key, bytes: null })),
+    { to: 'event-file', key: runId, record: { bytes: record.bytes + bytesOf(small) + moved, next }, moved },
   ]
 }
+
+const bytesOf = (chunks: FilePortion['small']): number =>
+  chunks.reduce((sum, { bytes }) => sum + bytes.length, 0)
 
 function isDue(run: BufferedRun, now: number): boolean {
   return now - run.touched >= FLUSH_QUIET_MS || now - run.since >= FLUSH_AGE_MS

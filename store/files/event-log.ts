@@ -1,8 +1,8 @@
 /**
- * Reads the events of a run: the valid part of the run's file, then the event buffer.
+ * Reads the events of a run: its small log, or the valid part of its file, then the event buffer.
  *
  * A log is read in slices. Each slice begins at an index and asks the record anew whether that event is in the file or
- * in the buffer, so no event is missing and none occurs twice while events move. All readers share one queue of slices,
+ * in the database, so no event is missing and none occurs twice while events move. All readers share one queue of slices,
  * one in a turn of the event loop: however many read, the loop is never blocked for longer than a slice.
  */
 import { rm, rmdir } from 'node:fs/promises'
@@ -64,7 +64,7 @@ export class EventLogsOnDisk implements EventLogs {
     await this.#flusher.runExclusive(runId, async () => {
       // Repeated when events arrived during the removal.
       do await this.#database.commitPuts(this.#removalOf(runId))
-      while (!this.#closed && this.#database.eventBuffer.keysOf(runId).length > 0)
+      while (!this.#closed && this.#removalOf(runId).length > 1)
       await rm(path, { force: true })
       // The artifacts may still be in the folder; the last removal removes the folder.
       await rmdir(dirname(path)).catch(() => undefined)
@@ -109,10 +109,10 @@ export class EventLogsOnDisk implements EventLogs {
   }
 
   #removalOf(runId: string): Put[] {
+    const { eventBuffer } = this.#database
     return [
-      ...this.#database.eventBuffer
-        .keysOf(runId)
-        .map((key) => ({ to: 'event-chunk' as const, key, bytes: null })),
+      ...eventBuffer.small.keysOf(runId).map((key) => ({ to: 'small-log' as const, key, bytes: null })),
+      ...eventBuffer.keysOf(runId).map((key) => ({ to: 'event-chunk' as const, key, bytes: null })),
       { to: 'event-file', key: runId, record: null, moved: 0 },
     ]
   }

@@ -1,8 +1,9 @@
 /**
- * Migrates event files from before the database recorded their valid length.
+ * Migrates the event logs of earlier formats.
  *
- * Runs once per data directory, before any read or write of events: each file is valid up to its last whole event,
- * and the database records that. The new format is written last, so an interrupted migration starts again.
+ * Runs once per data directory, before any read or write of events. Event files from before the database recorded their
+ * valid length are valid up to their last whole event, and the database records that. Small logs need no migration: a
+ * run that has a file keeps to it. The new format is written last, so an interrupted migration starts again.
  */
 import { join } from 'node:path'
 import type { Log } from '../../core/ports.ts'
@@ -23,7 +24,12 @@ export async function migrateEventFiles(
   database: LmdbControlDatabase,
   log: Log,
 ): Promise<void> {
-  if (database.format >= FORMAT_WITH_EVENT_FILES) return
+  if (database.format >= FORMAT) return
+  if (database.format < FORMAT_WITH_EVENT_FILES) await recordFiles(runs, database, log)
+  await database.commitPuts([{ to: 'meta', key: 'format', text: String(FORMAT) }])
+}
+
+async function recordFiles(runs: string, database: LmdbControlDatabase, log: Log): Promise<void> {
   let puts: LogPut[] = []
   for (const name of await namesIn(runs)) {
     puts.push(...(await recordOf(runs, name, log)))
@@ -31,7 +37,7 @@ export async function migrateEventFiles(
     await database.commitPuts(puts)
     puts = []
   }
-  await database.commitPuts([...puts, { to: 'meta', key: 'format', text: String(FORMAT) }])
+  await database.commitPuts(puts)
 }
 
 /** Returns nothing for a folder that is not a run's, or has no events. */

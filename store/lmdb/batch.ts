@@ -7,10 +7,11 @@
 import { messageOf } from '../errors.ts'
 import { requireNextIndex } from '../event-order.ts'
 import type { Structures } from './codec.ts'
-import type { Put, RunPut } from './encode-writes.ts'
+import type { ChunkPut, Put, RunPut } from './encode-writes.ts'
 import { type EventBuffer, recordText } from './event-buffer.ts'
 import type { TextTable } from './origin.ts'
 import { type RunCounts, RunIndexChanges } from './runs.ts'
+import { SMALL_LOG_BYTES_MAX } from './small-logs.ts'
 import type { Table, Tables } from './tables.ts'
 
 export interface BatchedCommit {
@@ -35,6 +36,10 @@ export class Batch {
   readonly #runIndex: RunIndexChanges
   /** The next event index of each run that this batch writes. */
   readonly #nextIndexes = new Map<string, number>()
+  /** The bytes of each small log that this batch writes; `undefined` for a log that is large now. */
+  readonly #smallLogBytes = new Map<string, number | undefined>()
+  /** The chunks that this batch writes to small logs. */
+  readonly resting = new Set<Put>()
   #transaction: Promise<unknown> | undefined
   /** Preallocated bytes of the file for this batch. */
   readonly #bytesMax: number
@@ -68,13 +73,15 @@ export class Batch {
     for (const put of commit.puts) this.#apply(put)
   }
 
-  /** Throws when events of the commit would leave a gap or repeat an index. */
+  /** Throws when events of the commit would leave a gap or repeat an index. Reads what choosing their table needs. */
   #checkEventOrder(puts: readonly Put[]): void {
     const next = new Map<string, number>()
     for (const put of puts) {
       if (put.to === 'event-file' && put.record === null) next.set(put.key, 0)
       if (put.to !== 'event-chunk' || put.bytes === null || put.replacesLost) continue
       const { runId, first, count } = put
+      if (!this.#smallLogBytes.has(runId))
+        this.#smallLogBytes.set(runId, this.#eventBuffer.smallLogBytes(runId))
       requireNextIndex(
         runId,
         first,
@@ -117,16 +124,32 @@ export class Batch {
       case 'key-value':
         this.write(this.#tables.keyValues, put.key, put.bytes)
         break
+      case 'small-log':
+        this.write(this.#tables.smallLogs, put.key, null)
+        break
       case 'event-chunk':
-        this.write(this.#tables.eventChunks, put.key, put.bytes)
+        this.write(put.bytes === null ? this.#tables.eventChunks : this.#tableOf(put), put.key, put.bytes)
         break
       case 'event-file':
+        this.#smallLogBytes.set(put.key, put.record === null ? 0 : undefined)
         this.#writeText(this.#tables.eventFiles, put.key, put.record && recordText(put.record))
         break
       case 'meta':
         this.#writeText(this.#tables.meta, put.key, put.text)
         break
     }
+  }
+
+  /** A chunk rests in the small log of its run, unless the log is large or becomes so. */
+  #tableOf(put: ChunkPut): Table {
+    const { runId, bytes } = put
+    const before = this.#smallLogBytes.get(runId)
+    const after = before === undefined ? undefined : before + bytes.length
+    const isSmall = after !== undefined && after <= SMALL_LOG_BYTES_MAX
+    this.#smallLogBytes.set(runId, isSmall ? after : undefined)
+    if (!isSmall) return this.#tables.eventChunks
+    this.resting.add(put)
+    return this.#tables.smallLogs
   }
 
   #applyRun(put: RunPut): void {

@@ -363,7 +363,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     }
     if (batch.counts !== undefined) this.runs.counts = batch.counts
     if (batch.structures !== undefined) this.#tables.codec.onCommitted(batch.structures)
-    for (const commit of batch.commits) this.eventBuffer.onCommitted(commit.puts)
+    for (const commit of batch.commits) this.eventBuffer.onCommitted(commit.puts, batch.resting)
     this.#measure(batch)
     for (const commit of batch.commits) commit.resolve()
     this.#retryMs = RETRY_MS_FIRST

@@ -7,7 +7,8 @@
  */
 import type { Write } from '../../core/ports.ts'
 import { type EventsWrite, requireWholeLines } from '../event-order.ts'
-import { chunkKey, type EventFileRecord } from './event-buffer.ts'
+import type { EventFileRecord } from './event-buffer.ts'
+import { chunkKey } from './event-chunks.ts'
 import { keyValueKey } from './key-values.ts'
 import { maxBytesFor, NODE_BYTES } from './preallocation.ts'
 import { toStoredRun } from './run-codec.ts'
@@ -32,7 +33,7 @@ interface KeyValuePut {
   readonly bytes: Uint8Array | null
 }
 
-/** Events that enter the buffer. */
+/** Events that enter a small log, or the buffer: the batch decides. */
 export interface ChunkPut {
   readonly to: 'event-chunk'
   readonly key: string
@@ -44,9 +45,9 @@ export interface ChunkPut {
   readonly replacesLost?: true
 }
 
-/** Events that leave the buffer, because they are in the file or were removed. */
+/** Events that leave the buffer or a small log, because they are in the file or were removed. */
 interface ChunkRemoval {
-  readonly to: 'event-chunk'
+  readonly to: 'event-chunk' | 'small-log'
   readonly key: string
   readonly bytes: null
 }

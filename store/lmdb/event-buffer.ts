@@ -1,35 +1,33 @@
 /**
- * Holds the newest events of every run in the database until they are in the run's own file.
+ * Holds the newest events of large logs in the database until they are in the run's own file.
  *
- * Events arrive with the commits that caused them, as chunks of JSON lines, keyed by run and first index. For the
- * events in the file there is a small record per run: how many bytes are valid, and the next index. Chunks leave and
- * the record advances in one transaction, so a read of both always sees every event once. Memory holds a small entry
- * for each run with buffered events.
+ * Events arrive with the commits that caused them, as chunks of JSON lines. For the events in the file there is a small
+ * record per run: how many bytes are valid, and the next index. Chunks leave and the record advances in one
+ * transaction, so a read of both always sees every event once. Memory holds a small entry for each run with buffered
+ * events. A log that has neither a record nor buffered events is a small log.
  */
 import type { Clock } from '../../core/ports.ts'
 import { countLines } from '../event-order.ts'
 import type { ChunkPut, LogPut, Put } from './encode-writes.ts'
+import {
+  type Chunk,
+  chunkKeysOf,
+  chunksFrom,
+  chunksOf,
+  firstOfChunk,
+  linesFrom,
+  runOfChunk,
+} from './event-chunks.ts'
+import { SmallLogs } from './small-logs.ts'
 import type { Tables } from './tables.ts'
 
 /** A run with more buffered bytes is flushed without waiting until it is quiet. */
 export const LARGE_RUN_BYTES = 256 * 1024
-/** Sorts below every character of a run id, so that the chunks of two runs never mix. */
-const SEPARATOR = '!'
-const AFTER_SEPARATOR = '"'
-const INDEX_DIGITS = 8
-const NEWLINE = 10
 
 /** The valid bytes of a run's file, and the index of the next event. */
 export interface EventFileRecord {
   readonly bytes: number
   readonly next: number
-}
-
-export interface Chunk {
-  readonly key: string
-  readonly first: number
-  readonly count: number
-  readonly bytes: Uint8Array
 }
 
 export interface BufferedRun {
@@ -42,25 +40,25 @@ export interface BufferedRun {
   notBefore: number
 }
 
-export interface BufferedEvents {
+/** What goes to the file of a run next. */
+export interface FilePortion {
   readonly record: EventFileRecord
-  /** In order, starting at the record's next index. */
-  readonly chunks: readonly Chunk[]
+  /** The chunks of a small log that has become too large; empty once the run has a file. */
+  readonly small: readonly Chunk[]
+  /** Buffered chunks, in order; the first follows the small log, or the record. */
+  readonly buffered: readonly Chunk[]
 }
 
 const EMPTY_RECORD: EventFileRecord = { bytes: 0, next: 0 }
-
-export function chunkKey(runId: string, first: number): string {
-  return runId + SEPARATOR + first.toString(16).padStart(INDEX_DIGITS, '0')
-}
 
 export class EventBuffer {
   /** Runs with buffered events, the longest waiting first. */
   readonly runs = new Map<string, BufferedRun>()
   /** Runs that became large since their last flush. */
   readonly largeRuns = new Set<string>()
+  readonly small: SmallLogs
   bytes = 0
-  /** Total number of chunks so far, from which the flusher computes the load. */
+  /** Total number of chunks so far, those of small logs included, from which the flusher computes the load. */
   chunksEver = 0
   readonly #tables: Tables
   readonly #clock: Clock
@@ -69,21 +67,34 @@ export class EventBuffer {
   constructor(tables: Tables, clock: Clock) {
     this.#tables = tables
     this.#clock = clock
+    this.small = new SmallLogs(tables)
     this.#restore()
   }
 
-  /** Sets the function to call whenever chunks were committed. */
+  /** Sets the function to call whenever chunks were committed, and some wait for their file. */
   onChunks(listener: () => void): void {
     this.#onChunks = listener
   }
 
   nextIndex(runId: string): number {
-    return this.runs.get(runId)?.next ?? this.record(runId).next
+    const known = this.runs.get(runId) ?? this.small.remembered(runId)
+    if (known !== undefined) return known.next
+    const record = this.record(runId)
+    return record === EMPTY_RECORD ? this.small.endOf(runId).next : record.next
   }
 
   /** Returns the bytes of all events of a run, those in its file included. */
   storedBytes(runId: string): number {
-    return this.record(runId).bytes + (this.runs.get(runId)?.bytes ?? 0)
+    const { bytes } = this.record(runId)
+    return (bytes === 0 ? this.small.endOf(runId).bytes : bytes) + (this.runs.get(runId)?.bytes ?? 0)
+  }
+
+  /** Returns the bytes of a run's small log; undefined when the run has a file, or events that wait for it. */
+  smallLogBytes(runId: string): number | undefined {
+    if (this.runs.has(runId)) return undefined
+    const known = this.small.remembered(runId)
+    if (known !== undefined) return known.bytes
+    return this.record(runId) === EMPTY_RECORD ? this.small.endOf(runId).bytes : undefined
   }
 
   record(runId: string): EventFileRecord {
@@ -97,48 +108,57 @@ export class EventBuffer {
   lines(runId: string, from: number, bytesMax: number): string[] {
     const lines: string[] = []
     let bytes = 0
-    for (const chunk of this.#chunks(runId, this.#startOfChunk(runId, from))) {
-      for (const line of linesFrom(chunk, from)) {
-        lines.push(line.toString('utf8'))
-        bytes += line.length
-        if (bytes >= bytesMax) return lines
+    for (const table of [this.#tables.smallLogs, this.#tables.eventChunks]) {
+      for (const chunk of chunksFrom(table, runId, from)) {
+        for (const line of linesFrom(chunk, from)) {
+          lines.push(line.toString('utf8'))
+          bytes += line.length
+          if (bytes >= bytesMax) return lines
+        }
       }
     }
     return lines
   }
 
-  /** Returns whole committed chunks of about `bytesMax` bytes to flush next. */
-  nextPortion(runId: string, bytesMax: number): BufferedEvents {
+  /** Returns whole committed chunks of about `bytesMax` bytes, after the small log, to flush next. */
+  nextPortion(runId: string, bytesMax: number): FilePortion {
     const record = this.record(runId)
-    const chunks: Chunk[] = []
+    const small = record === EMPTY_RECORD ? [...this.small.chunks(runId)] : []
+    const buffered: Chunk[] = []
     let bytes = 0
-    for (const chunk of this.#chunks(runId, record.next, this.runs.get(runId)?.next)) {
-      chunks.push(chunk)
+    for (const chunk of chunksOf(this.#tables.eventChunks, runId, record.next, this.runs.get(runId)?.next)) {
+      buffered.push(chunk)
       bytes += chunk.bytes.length
       if (bytes >= bytesMax) break
     }
-    return { record, chunks }
+    return { record, small, buffered }
   }
 
-  /** Returns the keys of all chunks of a run. */
+  /** Returns the keys of all buffered chunks of a run. */
   keysOf(runId: string): string[] {
-    return [...this.#tables.eventChunks.getKeys({ start: runId + SEPARATOR, end: runId + AFTER_SEPARATOR })]
+    return chunkKeysOf(this.#tables.eventChunks, runId)
   }
 
-  /** Called when a transaction is on disk. */
-  onCommitted(puts: Iterable<Put>): void {
+  /** Called when a transaction is on disk. `resting`: the chunks that are in small logs. */
+  onCommitted(puts: Iterable<Put>, resting: ReadonlySet<Put>): void {
     const before = this.chunksEver
     const now = this.#clock.monotonic()
     for (const put of puts) {
-      if (put.to === 'event-chunk' && put.bytes !== null) this.#addChunk(put, now)
-      if (put.to === 'event-file') this.#removeMoved(put, now)
+      if (put.to === 'event-chunk' && put.bytes !== null) {
+        this.chunksEver++
+        if (resting.has(put)) this.small.onChunk(put.runId, put.first, put.count, put.bytes.length)
+        else this.#addChunk(put, now)
+      }
+      if (put.to === 'event-file') {
+        this.small.forget(put.key)
+        this.#removeMoved(put, now)
+      }
     }
-    if (this.chunksEver !== before) this.#onChunks()
+    if (this.chunksEver !== before && this.runs.size > 0) this.#onChunks()
   }
 
   #addChunk({ runId, first, count, bytes }: ChunkPut, now: number): void {
     const run = this.runs.get(runId)
-    this.chunksEver++
     this.bytes += bytes.length
     if (run === undefined) {
       this.runs.set(runId, {
@@ -182,26 +202,13 @@ export class EventBuffer {
     this.runs.set(runId, run)
   }
 
-  /** Returns the first index of the chunk that contains this index. */
-  #startOfChunk(runId: string, index: number): number {
-    const range = { start: chunkKey(runId, index), end: runId + SEPARATOR, reverse: true, limit: 1 }
-    for (const key of this.#tables.eventChunks.getKeys(range)) return firstOf(key)
-    return index
-  }
-
-  *#chunks(runId: string, from: number, until?: number): Generator<Chunk> {
-    const end = until === undefined ? runId + AFTER_SEPARATOR : chunkKey(runId, until)
-    for (const { key, value } of this.#tables.eventChunks.getRange({ start: chunkKey(runId, from), end }))
-      yield { key, first: firstOf(key), count: countLines(value), bytes: value }
-  }
-
   /** Restores the entries of runs with events from the previous process. */
   #restore(): void {
     const now = this.#clock.monotonic()
     for (const { key, value } of this.#tables.eventChunks.getRange({})) {
-      const runId = key.slice(0, key.indexOf(SEPARATOR))
+      const runId = runOfChunk(key)
       const run = this.runs.get(runId) ?? { next: 0, bytes: 0, since: now, touched: now, notBefore: 0 }
-      run.next = firstOf(key) + countLines(value)
+      run.next = firstOfChunk(key) + countLines(value)
       run.bytes += value.length
       this.bytes += value.length
       this.runs.set(runId, run)
@@ -211,17 +218,3 @@ export class EventBuffer {
 }
 
 export const recordText = ({ bytes, next }: EventFileRecord): string => `${bytes} ${next}`
-
-function firstOf(key: string): number {
-  return Number.parseInt(key.slice(-INDEX_DIGITS), 16)
-}
-
-function* linesFrom({ first, bytes }: Chunk, index: number): Generator<Buffer> {
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  let at = 0
-  for (let line = first; at < text.length; line++) {
-    const end = text.indexOf(NEWLINE, at)
-    if (line >= index) yield text.subarray(at, end)
-    at = end + 1
-  }
-}

@@ -42,6 +42,7 @@ interface Handles {
   readonly byStatus: Table
   readonly byTicket: Table
   readonly keyValues: Table
+  readonly smallLogs: Table
   readonly eventChunks: Table
   readonly eventFiles: TextTable
   readonly snapshots: Map<string, Table>
@@ -108,6 +109,10 @@ export class Tables {
 
   get keyValues(): Table {
     return this.#handles.keyValues
+  }
+  /** Chunks of the events of small logs, by run and index. */
+  get smallLogs(): Table {
+    return this.#handles.smallLogs
   }
   /** Chunks of buffered events, by run and index. */
   get eventChunks(): Table {
@@ -211,6 +216,7 @@ function openHandles(root: RootDatabase): Handles {
     byStatus: openBytes(root, 'runs-by-status'),
     byTicket: openBytes(root, 'runs-by-ticket'),
     keyValues: openBytes(root, 'facts'),
+    smallLogs: openBytes(root, 'events-small'),
     eventChunks: openBytes(root, 'events-tail'),
     eventFiles: root.openDB<string, string>({ name: 'events-log', encoding: 'string' }),
     snapshots,

@@ -90,9 +90,7 @@ async function findMissing(folder: string, acks: ChildReport['acks']): Promise<s
       if (found?.n !== ack.value) lacks.push(`${n}: ${ack.key}`)
     }
     for (const i of [0, 1, 2, 3]) {
-      const indexes = database.eventBuffer
-        .nextPortion(runId(i), Number.POSITIVE_INFINITY)
-        .chunks.map(({ first }) => first)
+      const indexes = [...database.eventBuffer.small.chunks(runId(i))].map(({ first }) => first)
       const known = own.filter(({ key }) => key.endsWith(`-${i}`)).length
       if (indexes.length < known || indexes.some((index, at) => index !== at))
         lacks.push(`${n}: events of ${i}`)

@@ -32,7 +32,7 @@ import { Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
-import { identifyDatabase, logEvent, logEvents, putEvents, runId } from './samples.ts'
+import { identifyDatabase, logEvent, putEvents, runId } from './samples.ts'
 
 interface EventStore {
   readonly folder: string
@@ -86,6 +86,11 @@ afterEach(async () => {
   for (const each of opened.splice(0)) await each.close()
 })
 
+/** Events of which two are too large for a small log. */
+const logEvents = (run: string, from: number, to: number): RunEvent[] =>
+  Array.from({ length: to - from }, (_, i) =>
+    logEvent(run, from + i, `line ${from + i} ${'x'.repeat(20_000)}`),
+  )
 const fileOf = ({ runs }: EventStore, id = runId(1)) => join(runs, id, 'events.jsonl')
 const linesOf = (events: readonly RunEvent[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('')
 const untilFlushed = ({ database }: EventStore) =>

@@ -1,0 +1,76 @@
+/**
+ * Keeps the events of runs that have written little, in a table that no start reads.
+ *
+ * A small log begins and stays there: it is never moved, joined or copied, and has no record besides its chunks. The
+ * chunk that makes a log too large goes to the event buffer, and the flusher brings the whole log to its file.
+ */
+import { type Chunk, chunkKeysOf, chunksOf } from './event-chunks.ts'
+import type { Tables } from './tables.ts'
+
+/** A log with more bytes goes to a file of its own. */
+export const SMALL_LOG_BYTES_MAX = 32 * 1024
+/** Logs whose end is remembered, so that the next chunk needs no reading. Others are read again. */
+const LOGS_REMEMBERED_MAX = 4_096
+
+export interface SmallLog {
+  /** The index of the next event. */
+  readonly next: number
+  readonly bytes: number
+}
+
+const NO_LOG: SmallLog = { next: 0, bytes: 0 }
+
+export class SmallLogs {
+  readonly #tables: Tables
+  /** By run: the ends of logs that were written or asked for, those of long ago first. */
+  readonly #remembered = new Map<string, SmallLog>()
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  /** Returns the end of a log, if it can be told without reading. */
+  remembered(runId: string): SmallLog | undefined {
+    return this.#remembered.get(runId)
+  }
+
+  endOf(runId: string): SmallLog {
+    const known = this.#remembered.get(runId)
+    if (known !== undefined) return known
+    let end = NO_LOG
+    for (const { first, count, bytes } of this.chunks(runId))
+      end = { next: first + count, bytes: end.bytes + bytes.length }
+    if (end.next > 0) this.#remember(runId, end)
+    return end
+  }
+
+  chunks(runId: string): Generator<Chunk> {
+    return chunksOf(this.#tables.smallLogs, runId)
+  }
+
+  keysOf(runId: string): string[] {
+    return chunkKeysOf(this.#tables.smallLogs, runId)
+  }
+
+  /** Called when a chunk is on disk. */
+  onChunk(runId: string, first: number, count: number, bytes: number): void {
+    const end = first === 0 ? NO_LOG : this.#remembered.get(runId)
+    // A reader may have counted the chunk already, between the commit and this call.
+    if (end?.next === first) this.#remember(runId, { next: first + count, bytes: end.bytes + bytes })
+  }
+
+  /** Called when the chunks of a run have left the table. */
+  forget(runId: string): void {
+    this.#remembered.delete(runId)
+  }
+
+  #remember(runId: string, end: SmallLog): void {
+    this.#remembered.delete(runId)
+    this.#remembered.set(runId, end)
+    if (this.#remembered.size <= LOGS_REMEMBERED_MAX) return
+    for (const oldest of this.#remembered.keys()) {
+      this.#remembered.delete(oldest)
+      return
+    }
+  }
+}
