@@ -12,11 +12,11 @@ import { makeFolder, sweepDrafts } from './files/atomic.ts'
 import { ConfigFileOnDisk } from './files/config-file.ts'
 import { CREDENTIAL_RECORDS_FILE, CredentialRecordsOnDisk } from './files/credential-records-file.ts'
 import { EventLogsOnDisk } from './files/event-log.ts'
-import { migrateEventFiles } from './files/migrate-event-files.ts'
 import { UsageOnDisk } from './files/usage.ts'
 import { Installation } from './installation.ts'
 import { LmdbControlDatabase } from './lmdb/control-database.ts'
 import { acquireLock, type Lock } from './lock.ts'
+import { migrateFormat } from './migrate-format.ts'
 
 export interface StoreOptions {
   readonly dataDir: string
@@ -101,7 +101,7 @@ async function openDatabase(options: StoreOptions): Promise<LmdbControlDatabase>
 
 async function openEvents({ clock, log }: StoreOptions, runs: string, database: LmdbControlDatabase) {
   try {
-    await migrateEventFiles(runs, database, log)
+    await migrateFormat(runs, database, log)
     return new EventLogsOnDisk({ runs, database, clock, log })
   } catch (error) {
     await database.close()

@@ -134,6 +134,9 @@ export class Batch {
         this.#smallLogBytes.set(put.key, put.record === null ? 0 : undefined)
         this.#writeText(this.#tables.eventFiles, put.key, put.record && recordText(put.record))
         break
+      case 'status-index':
+        this.write(this.#tables.byStatus, put.key, put.bytes)
+        break
       case 'meta':
         this.#writeText(this.#tables.meta, put.key, put.text)
         break

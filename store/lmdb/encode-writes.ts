@@ -63,13 +63,28 @@ export interface LogPut {
   readonly moved: number
 }
 
+/** A migration of the index of runs by status. */
+export interface StatusIndexPut {
+  readonly to: 'status-index'
+  readonly key: string
+  readonly bytes: Uint8Array | null
+}
+
 interface MetaPut {
   readonly to: 'meta'
   readonly key: string
   readonly text: string
 }
 
-export type Put = SnapshotPut | RunPut | KeyValuePut | ChunkPut | ChunkRemoval | LogPut | MetaPut
+export type Put =
+  | SnapshotPut
+  | RunPut
+  | KeyValuePut
+  | ChunkPut
+  | ChunkRemoval
+  | LogPut
+  | StatusIndexPut
+  | MetaPut
 
 /** Throws for writes that cannot be stored: an empty or overlong key, a value that is not plain data, torn events. */
 export function encodeWrites(tables: Tables, writes: readonly Write[]): Put[] {

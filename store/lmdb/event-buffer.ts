@@ -18,7 +18,7 @@ import {
   linesFrom,
   runOfChunk,
 } from './event-chunks.ts'
-import { SmallLogs } from './small-logs.ts'
+import { type SmallLog, SmallLogs } from './small-logs.ts'
 import type { Tables } from './tables.ts'
 
 /** A run with more buffered bytes is flushed without waiting until it is quiet. */
@@ -40,7 +40,7 @@ export interface BufferedRun {
   notBefore: number
 }
 
-/** What goes to the file of a run next. */
+/** Whole chunks that go to the file of a run next. */
 export interface FilePortion {
   readonly record: EventFileRecord
   /** The chunks of a small log that has become too large; empty once the run has a file. */
@@ -77,24 +77,24 @@ export class EventBuffer {
   }
 
   nextIndex(runId: string): number {
-    const known = this.runs.get(runId) ?? this.small.remembered(runId)
-    if (known !== undefined) return known.next
-    const record = this.record(runId)
-    return record === EMPTY_RECORD ? this.small.endOf(runId).next : record.next
+    return (this.runs.get(runId) ?? this.#smallLogOf(runId) ?? this.record(runId)).next
   }
 
   /** Returns the bytes of all events of a run, those in its file included. */
   storedBytes(runId: string): number {
-    const { bytes } = this.record(runId)
-    return (bytes === 0 ? this.small.endOf(runId).bytes : bytes) + (this.runs.get(runId)?.bytes ?? 0)
+    return (this.#smallLogOf(runId) ?? this.record(runId)).bytes + (this.runs.get(runId)?.bytes ?? 0)
   }
 
   /** Returns the bytes of a run's small log; undefined when the run has a file, or events that wait for it. */
   smallLogBytes(runId: string): number | undefined {
-    if (this.runs.has(runId)) return undefined
+    return this.runs.has(runId) ? undefined : this.#smallLogOf(runId)?.bytes
+  }
+
+  /** Returns the end of a run's small log, which may be empty; undefined when the run has a file. */
+  #smallLogOf(runId: string): SmallLog | undefined {
     const known = this.small.remembered(runId)
-    if (known !== undefined) return known.bytes
-    return this.record(runId) === EMPTY_RECORD ? this.small.endOf(runId).bytes : undefined
+    if (known !== undefined) return known
+    return this.record(runId) === EMPTY_RECORD ? this.small.endOf(runId) : undefined
   }
 
   record(runId: string): EventFileRecord {

@@ -8,6 +8,7 @@
 import { createHash } from 'node:crypto'
 import type { RunQuery, RunRecords } from '../../core/ports.ts'
 import { RUN_STATUSES, type Run, type RunStatus } from '../../protocol/run.ts'
+import type { StatusIndexPut } from './encode-writes.ts'
 import { damaged, readRun } from './run-codec.ts'
 import { isKey, type Table, type Tables } from './tables.ts'
 
@@ -15,15 +16,18 @@ import { isKey, type Table, type Tables } from './tables.ts'
 const LAST = '\uffff'
 /** LMDB needs a value, but an index entry has none. */
 const EMPTY_VALUE = Buffer.from([0])
+/** Unfinished runs share a code, so that the index changes only when a run is queued or ends. */
 const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
-  queued: 'q',
-  preparing: 'p',
-  running: 'r',
-  finalizing: 'z',
+  queued: 'a',
+  preparing: 'a',
+  running: 'a',
+  finalizing: 'a',
   completed: 'c',
   failed: 'f',
   cancelled: 'x',
 }
+/** Until format 3 each of these statuses had a code of its own: queued, preparing, running, finalizing. */
+const OLD_CODES = ['q', 'p', 'r', 'z'] as const
 
 export type RunCounts = Record<RunStatus, number>
 
@@ -90,14 +94,12 @@ export class RunIndexChanges {
 
   #moveStatus(id: string, before: RunIndexFields | null, fields: RunIndexFields | null): void {
     this.#countsChanged = true
-    if (before) {
-      this.#counts[before.status]--
-      this.#writer.write(this.#tables.byStatus, STATUS_CODE[before.status] + id, null)
-    }
-    if (fields) {
-      this.#counts[fields.status]++
-      this.#writer.write(this.#tables.byStatus, STATUS_CODE[fields.status] + id, EMPTY_VALUE)
-    }
+    if (before) this.#counts[before.status]--
+    if (fields) this.#counts[fields.status]++
+    const [from, to] = [before && STATUS_CODE[before.status], fields && STATUS_CODE[fields.status]]
+    if (from === to) return
+    if (from !== null) this.#writer.write(this.#tables.byStatus, from + id, null)
+    if (to !== null) this.#writer.write(this.#tables.byStatus, to + id, EMPTY_VALUE)
   }
 
   #moveTickets(id: string, before: readonly string[], after: readonly string[]): void {
@@ -134,11 +136,21 @@ export class LmdbRunRecords implements RunRecords {
     if (limit <= 0 || query.status?.length === 0) return found
     for (const id of this.#ids(query)) {
       const run = readRun(this.#tables, id)
-      // With both filters the ticket's index is used, and the status is checked here.
+      // The index of a ticket, and that of unfinished runs, hold runs of other statuses too.
       if (run === undefined || (query.status !== undefined && !query.status.includes(run.status))) continue
       if (found.push(run) >= limit) break
     }
     return found
+  }
+
+  /** Returns the puts that bring an index by status of an earlier format to the present one. */
+  statusIndexMigration(): StatusIndexPut[] {
+    return OLD_CODES.flatMap((code) =>
+      [...backwards(this.#tables.byStatus, code, undefined)].flatMap((id): StatusIndexPut[] => [
+        { to: 'status-index', key: code + id, bytes: null },
+        { to: 'status-index', key: STATUS_CODE.queued + id, bytes: EMPTY_VALUE },
+      ]),
+    )
   }
 
   /** Returns ids, newest first, from the most selective index. */
@@ -146,7 +158,9 @@ export class LmdbRunRecords implements RunRecords {
     if (ticket !== undefined) return backwards(this.#tables.byTicket, ticketKey(ticket), before)
     if (status === undefined) return backwards(this.#tables.runs, '', before)
     return mergeNewestFirst(
-      [...new Set(status)].map((each) => backwards(this.#tables.byStatus, STATUS_CODE[each], before)),
+      [...new Set(status.map((each) => STATUS_CODE[each]))].map((code) =>
+        backwards(this.#tables.byStatus, code, before),
+      ),
     )
   }
 }

@@ -9,7 +9,7 @@ import type { Tables } from './tables.ts'
 
 /** A log with more bytes goes to a file of its own. */
 export const SMALL_LOG_BYTES_MAX = 32 * 1024
-/** Logs whose end is remembered, so that the next chunk needs no reading. Others are read again. */
+/** Logs whose end is remembered, empty ones too, so that the next chunk needs no reading. Others are read again. */
 const LOGS_REMEMBERED_MAX = 4_096
 
 export interface SmallLog {
@@ -29,18 +29,19 @@ export class SmallLogs {
     this.#tables = tables
   }
 
-  /** Returns the end of a log, if it can be told without reading. */
+  /** Returns the end of a run's log, if it can be told without reading: the run has no file then. */
   remembered(runId: string): SmallLog | undefined {
     return this.#remembered.get(runId)
   }
 
+  /** Only for runs that have no file. */
   endOf(runId: string): SmallLog {
     const known = this.#remembered.get(runId)
     if (known !== undefined) return known
     let end = NO_LOG
     for (const { first, count, bytes } of this.chunks(runId))
       end = { next: first + count, bytes: end.bytes + bytes.length }
-    if (end.next > 0) this.#remember(runId, end)
+    this.#remember(runId, end)
     return end
   }
 

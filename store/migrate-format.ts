@@ -1,31 +1,31 @@
 /**
- * Migrates the event logs of earlier formats.
+ * Migrates a data directory of an earlier format.
  *
- * Runs once per data directory, before any read or write of events. Event files from before the database recorded their
- * valid length are valid up to their last whole event, and the database records that. Small logs need no migration: a
- * run that has a file keeps to it. The new format is written last, so an interrupted migration starts again.
+ * Runs before any other read or write of runs and events. Event files from before the database recorded their valid
+ * length are valid up to their last whole event, and the database records that. Unfinished runs move to one part of the
+ * index by status. Small logs need no migration: a run that has a file keeps to it. The new format is written last, so
+ * an interrupted migration starts again.
  */
 import { join } from 'node:path'
-import type { Log } from '../../core/ports.ts'
-import { messageOf } from '../errors.ts'
-import { isRunId } from '../event-order.ts'
-import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
-import type { LogPut } from '../lmdb/encode-writes.ts'
-import { FORMAT, FORMAT_WITH_EVENT_FILES } from '../lmdb/origin.ts'
-import { isOwnFolder, namesIn } from './atomic.ts'
-import { findLastEvent } from './event-file.ts'
-import { eventsFile } from './run-folder.ts'
+import type { Log } from '../core/ports.ts'
+import { messageOf } from './errors.ts'
+import { isRunId } from './event-order.ts'
+import { isOwnFolder, namesIn } from './files/atomic.ts'
+import { findLastEvent } from './files/event-file.ts'
+import { eventsFile } from './files/run-folder.ts'
+import type { LmdbControlDatabase } from './lmdb/control-database.ts'
+import type { LogPut } from './lmdb/encode-writes.ts'
+import { FORMAT, FORMAT_WITH_EVENT_FILES } from './lmdb/origin.ts'
 
 /** Records per transaction, whose space is preallocated. */
 const RECORDS_PER_COMMIT = 500
 
-export async function migrateEventFiles(
-  runs: string,
-  database: LmdbControlDatabase,
-  log: Log,
-): Promise<void> {
+export async function migrateFormat(runs: string, database: LmdbControlDatabase, log: Log): Promise<void> {
   if (database.format >= FORMAT) return
   if (database.format < FORMAT_WITH_EVENT_FILES) await recordFiles(runs, database, log)
+  const puts = database.runs.statusIndexMigration()
+  for (let from = 0; from < puts.length; from += RECORDS_PER_COMMIT)
+    await database.commitPuts(puts.slice(from, from + RECORDS_PER_COMMIT))
   await database.commitPuts([{ to: 'meta', key: 'format', text: String(FORMAT) }])
 }
 
