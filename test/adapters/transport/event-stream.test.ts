@@ -134,7 +134,7 @@ test('readers of a long log, slow and fast, neither hold memory nor block the ev
   expect(longestMs).toBeLessThan(TURN_MS_MAX)
   // 43 copies of the log would be 2 GiB.
   expect(peak - before).toBeLessThan(256 * MIB)
-}, 60_000)
+})
 
 test('a reader that goes away ends the read', async () => {
   const reading = { batches: 0, hasEnded: false }
