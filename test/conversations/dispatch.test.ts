@@ -26,6 +26,22 @@ test('a lease is written to durable storage before its dispatch frame is sent', 
   expectRecorded(host.transcript)
 })
 
+test('a ticket becomes a dispatched run with one commit of what has changed', async () => {
+  const host = await startHost()
+  const { connection } = await enroll(host)
+  const { database } = host.store
+  const commits: string[][] = []
+  const commit = database.commit.bind(database)
+  database.commit = (writes) => {
+    commits.push(writes.map((write) => ('kind' in write ? write.kind : write.table)).sort())
+    return commit(writes)
+  }
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  expect(connection.hasReceived('dispatch')).toBe(true)
+  expect(commits).toEqual([['events', 'key-value', 'lease', 'run', 'run']])
+})
+
 // The host schedules again as soon as the disk has space again.
 test('no lease is granted while the disk is full, and the first one as soon as it has space again', async () => {
   const host = await startHost()
