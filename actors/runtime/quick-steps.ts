@@ -39,6 +39,9 @@ interface StepPlan {
   readonly template: AnyMachineSnapshot | undefined
 }
 
+/** What xstate sends to an actor that its parent stops. */
+const STOP = 'xstate.stop'
+
 /** Returns a machine that differs only in the speed of its plain steps. */
 export function withQuickSteps(machine: AnyStateMachine): AnyStateMachine {
   if (!isPlain(machine.root)) return machine
@@ -62,6 +65,8 @@ class QuickSteps {
   }
 
   step(from: AnyMachineSnapshot, event: EventObject, scope: AnyActorScope): AnyMachineSnapshot {
+    // As in xstate: a stopped actor keeps its state, and no action runs.
+    if (event.type === STOP) return { ...from, status: 'stopped' } as AnyMachineSnapshot
     const leaf = from.status === 'active' ? findLeaf(from) : undefined
     const plan = leaf === undefined ? null : this.#plans.get(leaf)?.get(event.type)
     if (plan === undefined && leaf !== undefined) return this.#runFirstStep(leaf, from, event, scope)

@@ -237,6 +237,28 @@ describe('a machine with quick steps', () => {
     )
   })
 
+  test('is stopped like the machine, in any state', () => {
+    fc.assert(
+      fc.property(anyMachine, anyEvents, (drawn, events) => {
+        const log: string[] = []
+        const machine = machineOf(drawn, log)
+        const stop = (logic: AnyStateMachine) => {
+          const actor = createActor(logic, { input: 0 })
+          createTransitionOutput(actor.system)
+          actor.subscribe({ error: () => {} })
+          actor.start()
+          for (const event of events) if (actor.getSnapshot().status === 'active') actor.send(event)
+          log.length = 0
+          actor.stop()
+          const { status, value, context, output, children } = actor.getSnapshot()
+          return [status, value, context, output, children, log.splice(0)]
+        }
+        expect(stop(withQuickSteps(machine))).toEqual(stop(machine))
+      }),
+      { numRuns: 300 },
+    )
+  })
+
   test('replays its plan: xstate does not run the second step of a transition', () => {
     const machine = setup({
       types: {} as { context: { n: number } },
