@@ -24,8 +24,10 @@ interface Answers {
   readonly all: readonly Run[]
   readonly memories: MemoriesResponse
   readonly workers: FleetResponse
-  /** The ticket of the completed run. */
+  /** The events of the completed run. */
   readonly events: readonly RunEvent[]
+  /** By ticket, the events of other runs. */
+  readonly logs?: Readonly<Record<string, readonly RunEvent[]>>
 }
 
 async function unpack(archive: string): Promise<{ folder: string; answers: Answers; fleetPort: number }> {
@@ -67,6 +69,10 @@ test.each(readdirSync(ARCHIVES).filter((name) => name.endsWith('.tgz')))(
     expect((await host.request('/api/memories')).body).toEqual(answers.memories)
     const completed = find(runs, 'GOLD-1')
     expect((await host.request(`/api/runs/${completed.id}/events`)).body).toEqual(answers.events)
+    for (const [identifier, events] of Object.entries(answers.logs ?? {})) {
+      const { id } = find(runs, identifier)
+      expect((await host.request(`/api/runs/${id}/events`)).body).toEqual(events)
+    }
     const artifact = join(folder, 'host', 'runs', completed.id, 'artifacts', 'proof.txt')
     expect(existsSync(artifact)).toBe(true)
 
