@@ -25,6 +25,7 @@ import { idleWorkers } from './entries/idle-workers.ts'
 import { inspect } from './entries/inspect.ts'
 import { listeners } from './entries/listeners.ts'
 import { logLines } from './entries/log-lines.ts'
+import { logReaders } from './entries/log-readers.ts'
 import { manyTickets } from './entries/many-tickets.ts'
 import { manyWorkers } from './entries/many-workers.ts'
 import { memory } from './entries/memory.ts'
@@ -69,6 +70,7 @@ const entries: readonly Entry[] = [
   outbox,
   overhead,
   logLines,
+  logReaders,
   workerIdle,
   pulls,
   helper,
