@@ -65,24 +65,29 @@ function stepTo(ticket: Ticket, byId: TicketsById): BlockerStep {
 export function blockersOf(ticket: Ticket, byId: TicketsById): Ticket[] {
   const found = new Map<string, Ticket>()
   for (const entry of new Set(ticket.blockedBy)) {
-    const blocker = byId.get(entry) ?? byIdentifier(byId).get(entry)
+    const blocker = findTicket(entry, byId)
     const holds = blocker !== undefined && !blocker.closed && blocker.ticket.id !== ticket.id
     if (holds) found.set(blocker.ticket.id, blocker.ticket)
   }
   return [...found.values()]
 }
 
+/** Finds a listed ticket by its id or, if there is none, by its identifier. */
+export const findTicket = (name: string, byId: TicketsById): TrackedTicket | undefined =>
+  byId.get(name) ?? byIdentifier(byId).get(name)
+
 /** Computed once per listing, which never changes, because many tickets are checked and each may lead to many more. */
 const identifiers = new WeakMap<TicketsById, ReadonlyMap<string, TrackedTicket>>()
 
-/** Maps each identifier to the first ticket that has it. */
+/** Maps each identifier to the ticket that has it; of several, to the one with the smallest id, in whatever order they are listed. */
 function byIdentifier(byId: TicketsById): ReadonlyMap<string, TrackedTicket> {
   const made = identifiers.get(byId)
   if (made !== undefined) return made
   const named = new Map<string, TrackedTicket>()
   for (const tracked of byId.values()) {
-    const { identifier } = tracked.ticket
-    if (!named.has(identifier)) named.set(identifier, tracked)
+    const { id, identifier } = tracked.ticket
+    const known = named.get(identifier)
+    if (known === undefined || id < known.ticket.id) named.set(identifier, tracked)
   }
   identifiers.set(byId, named)
   return named

@@ -1,7 +1,7 @@
 /** Tests of the queue's order: priority 1, 2, 3, 4, 0, then age. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { compareTickets, priorityRank } from '../../../core/tickets/order.ts'
+import { compareTickets, priorityRank, replaceInOrder } from '../../../core/tickets/order.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 import { sampleTicket } from './samples.ts'
 
@@ -59,6 +59,22 @@ test('the queue does not depend on the order of the tracker’s listing', () => 
   fc.assert(
     fc.property(shuffled, ([first, second]) => {
       expect([...second].sort(compareTickets)).toEqual([...first].sort(compareTickets))
+    }),
+  )
+})
+
+test('a list with few or many replaced items is the sorted list, and the earlier one stays', () => {
+  const anyNumbers = fc.uniqueArray(fc.nat(1_000), { maxLength: 200 })
+  fc.assert(
+    fc.property(anyNumbers, anyNumbers, fc.nat(12), (numbers, others, count) => {
+      const compare = (a: number, b: number) => a - b
+      const ordered = [...numbers].sort(compare)
+      const removed = numbers.slice(0, count)
+      const added = others.filter((number) => !numbers.includes(number)).slice(0, count)
+      const before = [...ordered]
+      const expected = [...numbers.slice(count), ...added].sort(compare)
+      expect(replaceInOrder(ordered, { removed, added }, compare)).toEqual(expected)
+      expect(ordered).toEqual(before)
     }),
   )
 })

@@ -1,0 +1,89 @@
+/**
+ * TicketListing holds the tickets of the tracker's last listing, and which of them are eligible, in the order of the
+ * queue.
+ *
+ * One changed ticket costs one ticket: eligibility is judged, and the order mended, for the changed tickets only.
+ */
+import type { Ticket } from '../../protocol/run.ts'
+import type { TrackedTicket } from '../ports.ts'
+import { BlockerIndex, findAffectedNames } from './blocker-index.ts'
+import { findTicket, type TicketsById } from './blockers.ts'
+import { compareListings } from './compare-listings.ts'
+import { type EligibilityRules, isEligible } from './eligibility.ts'
+import { compareTickets, replaceInOrder } from './order.ts'
+
+export interface ListingChange {
+  /** Ids of the tickets that appeared, changed or left. */
+  readonly changed: ReadonlySet<string>
+  /** Ids and identifiers of these tickets, and of those that wait for one of them. */
+  readonly affectedNames: ReadonlySet<string>
+  /** The list of eligible tickets has changed. */
+  readonly isEligibleChanged: boolean
+}
+
+export class TicketListing {
+  #byId: TicketsById = new Map()
+  #eligible: readonly Ticket[] = []
+  readonly #eligibleById = new Map<string, Ticket>()
+  readonly #blockers = new BlockerIndex()
+
+  get byId(): TicketsById {
+    return this.#byId
+  }
+
+  /** The eligible tickets in the order in which runs are queued. */
+  get eligible(): readonly Ticket[] {
+    return this.#eligible
+  }
+
+  isEligible(ticketId: string): boolean {
+    return this.#eligibleById.has(ticketId)
+  }
+
+  find(name: string): Ticket | undefined {
+    return findTicket(name, this.#byId)?.ticket
+  }
+
+  /** Replaces the listing. */
+  replace(tickets: Iterable<TrackedTicket>, rules: EligibilityRules): ListingChange {
+    const before = this.#byId
+    const { listed, changed } = compareListings(before, tickets)
+    this.#byId = listed
+    const versions: TrackedTicket[] = []
+    for (const id of changed) {
+      const now = listed.get(id)
+      this.#blockers.set(id, now?.ticket.blockedBy ?? [])
+      for (const version of [before.get(id), now]) if (version !== undefined) versions.push(version)
+    }
+    return {
+      changed,
+      affectedNames: findAffectedNames(versions, listed, this.#blockers),
+      isEligibleChanged: this.#judge(changed, rules),
+    }
+  }
+
+  /** Judges every ticket by new rules. Returns whether the list of eligible tickets has changed. */
+  applyRules(rules: EligibilityRules): boolean {
+    return this.#judge(this.#byId.keys(), rules)
+  }
+
+  #judge(ids: Iterable<string>, rules: EligibilityRules): boolean {
+    const removed: Ticket[] = []
+    const added: Ticket[] = []
+    for (const id of ids) {
+      const before = this.#eligibleById.get(id)
+      const tracked = this.#byId.get(id)
+      const now = tracked !== undefined && isEligible(tracked, rules) ? tracked.ticket : undefined
+      if (now === before) continue
+      if (before !== undefined) removed.push(before)
+      if (now === undefined) this.#eligibleById.delete(id)
+      else {
+        added.push(now)
+        this.#eligibleById.set(id, now)
+      }
+    }
+    if (removed.length + added.length === 0) return false
+    this.#eligible = replaceInOrder(this.#eligible, { removed, added }, compareTickets)
+    return true
+  }
+}
