@@ -16,10 +16,11 @@ import type { Effect } from './transition-output.ts'
 // biome-ignore lint/suspicious/noEmptyInterface: modules add to it by declaration merging; the runtime knows none
 export interface ModuleViews {}
 
-/** A view answers differently from now on. `key` names the one thing that changed, where there is one. */
+/** A view answers differently from now on. `key` or `keys` name what changed, where that is known. */
 export interface ViewChange {
   readonly view: string
   readonly key?: string
+  readonly keys?: ReadonlySet<string>
 }
 
 export interface Module {

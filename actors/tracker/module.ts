@@ -1,14 +1,15 @@
 /** The tracker module polls tickets, queues runs for them, and carries what runs do back to the tracker. */
 import type { TicketObservation } from '../../core/tickets/run-trigger.ts'
-import type { Ticket } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
+import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { RunManager } from '../runs/run-manager.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers, type ViewChange } from '../runtime/module.ts'
 import { StoredCollection } from '../runtime/stored-collection.ts'
 import { PullRequestLinks } from './pull-request-links.ts'
-import { TicketIntake } from './ticket-intake.ts'
+import { TicketIntake, type TicketsChange } from './ticket-intake.ts'
 import { TicketProgress } from './ticket-progress.ts'
 import {
   TRACKER_CONNECTION,
@@ -52,7 +53,7 @@ export const trackerModule = defineHostModule({
       trackerConnection: connection,
       sendEvent: (event) => void system.send(TRACKER_POLL, TRACKER_POLL, event),
       runs,
-      onTicketsChanged: (eligible) => publishTickets(context, eligible ? intake.eligible() : undefined),
+      onTicketsChanged: (change) => publishTickets(context, intake, change),
     })
     const reporter = new TrackerStatusReporter({ ...context, pollRecord: () => intake.pollRecord() })
     const pullRequestLinks = new PullRequestLinks({
@@ -77,13 +78,13 @@ export const trackerModule = defineHostModule({
       }),
       participants: [observations, intake.moves, pullRequestLinks],
       onStateChange: {
-        [RUN]: (change) => progress.onRunChange(change),
+        [RUN]: (change) => applyRunChange(change, progress, intake),
         [TRACKER_CONNECTION]({ before, after }) {
           connection.onStateChange(after.value)
           if (before !== undefined) reporter.onConnectionChange(before, after)
         },
       },
-      onViewChange: (change) => applyRunView(change, progress, runs),
+      onViewChange: (change) => applyRunView(change, { progress, intake, runs }),
       start() {
         connection.onConfigChange()
         intake.moves.start()
@@ -104,17 +105,34 @@ export const trackerModule = defineHostModule({
   },
 })
 
-function applyRunView({ view, key = '' }: ViewChange, progress: TicketProgress, runs: RunManager): void {
+function applyRunChange(change: StateChange, progress: TicketProgress, intake: TicketIntake): void {
+  progress.onRunChange(change)
+  if (change.over) intake.onRunOver((change.after.context as RunContext).run.ticket.id)
+}
+
+interface RunViewReaders {
+  readonly progress: TicketProgress
+  readonly intake: TicketIntake
+  readonly runs: RunManager
+}
+
+function applyRunView({ view, key = '' }: ViewChange, { progress, intake, runs }: RunViewReaders): void {
   if (view !== 'pull confirmed' && view !== 'pull merged' && view !== 'finished run') return
   const run = runs.latest(key)
   if (run === undefined) return
   if (view === 'pull confirmed') progress.onPullConfirmed(run)
   else if (view === 'pull merged') progress.onPullMerged(run)
-  else progress.onFinishedRunChange(run)
+  else {
+    progress.onFinishedRunChange(run)
+    intake.onRunOver(run.ticket.id)
+  }
 }
 
-/** @param eligible the new eligible tickets; undefined when only other tickets changed */
-function publishTickets({ broadcast, publish }: HostContext, eligible: readonly Ticket[] | undefined): void {
-  if (eligible !== undefined) broadcast.send({ type: 'tickets', tickets: [...eligible] })
-  publish({ view: 'tickets' })
+function publishTickets(
+  { broadcast, publish }: HostContext,
+  intake: TicketIntake,
+  { names, isEligibleChanged }: TicketsChange,
+): void {
+  if (isEligibleChanged) broadcast.send({ type: 'tickets', tickets: [...intake.eligible()] })
+  publish({ view: 'tickets', keys: names })
 }

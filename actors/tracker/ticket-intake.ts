@@ -1,8 +1,8 @@
 /**
- * TicketIntake holds the tickets of the last listing and derives from them which are eligible, which wait for others,
- * and which become runs.
+ * TicketIntake lists the tickets of the tracker and derives which wait for others and which become runs.
  *
- * The stored observation of each ticket keeps a restart, or the host's own move of a ticket, from
+ * A poll evaluates the tickets that have changed and those that are owed an evaluation, so one edited ticket costs one
+ * ticket. The stored observation of each ticket keeps a restart, or the host's own move of a ticket, from
  * starting a run again. `ticket-moves.ts` moves tickets and `tracker-poll.machine.ts` decides when the tracker is polled.
  */
 import type {
@@ -17,7 +17,6 @@ import type {
 } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import { openBlockers, type TicketsById, waitingCycle, waitingReason } from '../../core/tickets/blockers.ts'
-import { isEligible } from '../../core/tickets/eligibility.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import { compareTickets } from '../../core/tickets/order.ts'
 import {
@@ -30,6 +29,7 @@ import {
   shouldStartRun,
   type TicketObservation,
 } from '../../core/tickets/run-trigger.ts'
+import { TicketListing } from '../../core/tickets/ticket-listing.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TICKET_ID_BYTES_MAX, TICKET_MOVE_VISIBLE_MS_MAX } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
@@ -49,9 +49,15 @@ export interface TicketIntakePorts {
   readonly config: () => ServiceConfig
   readonly sendEvent: (event: TrackerPollEvent) => void
   readonly runs: RunManager
-  /** Tickets or their blockers may have changed; `eligible`: the list of eligible tickets has. */
-  readonly onTicketsChanged: (eligible: boolean) => void
+  readonly onTicketsChanged: (change: TicketsChange) => void
   readonly requestCommit: () => void
+}
+
+export interface TicketsChange {
+  /** Ids and identifiers of the tickets that appeared, changed or left, and of those that wait for one of them. */
+  readonly names: ReadonlySet<string>
+  /** The list of eligible tickets has changed. */
+  readonly isEligibleChanged: boolean
 }
 
 /** When the tracker was and will be polled, and how many tickets it listed. */
@@ -85,10 +91,11 @@ export class TicketIntake {
   #lastPollAt: number | undefined
   /** Monotonic time. */
   #nextPollAt: number | undefined
-  #listed: TicketsById = new Map()
+  readonly #listing = new TicketListing()
   /** Whether the current tracker has been listed. */
   #hasListing = false
-  #eligible: readonly Ticket[] = []
+  /** Ids of the tickets that the next evaluation judges even if the tracker lists them as before. */
+  readonly #owed = new Set<string>()
 
   constructor(ports: TicketIntakePorts) {
     this.#ports = ports
@@ -108,12 +115,12 @@ export class TicketIntake {
 
   /** Eligible tickets in the order in which runs are queued. */
   eligible(): readonly Ticket[] {
-    return this.#eligible
+    return this.#listing.eligible
   }
 
   /** Every ticket of the last listing. */
   listed(): TicketsById {
-    return this.#listed
+    return this.#listing.byId
   }
 
   /** Whether the ticket becomes a run while it is eligible: no run is active or has ended since it entered its state. */
@@ -128,22 +135,20 @@ export class TicketIntake {
   }
 
   find(asked: string): Ticket | undefined {
-    const byId = this.#listed.get(asked)
-    if (byId !== undefined) return byId.ticket
-    for (const { ticket } of this.#listed.values()) if (ticket.identifier === asked) return ticket
-    return undefined
+    return this.#listing.find(asked)
   }
 
   /** The ticket as last listed by the tracker, which may be newer than the copy in a run. */
   currentTicket(ticket: Ticket): Ticket {
-    return this.#listed.get(ticket.id)?.ticket ?? ticket
+    return this.#listing.byId.get(ticket.id)?.ticket ?? ticket
   }
 
   /** The blockers of this ticket, as a sentence. */
   waitingFor(ticket: Ticket): string | undefined {
     const current = this.currentTicket(ticket)
-    const blockers = openBlockers(current, this.#listed)
-    return blockers.length === 0 ? undefined : waitingReason(blockers, waitingCycle(current, this.#listed))
+    const { byId } = this.#listing
+    const blockers = openBlockers(current, byId)
+    return blockers.length === 0 ? undefined : waitingReason(blockers, waitingCycle(current, byId))
   }
 
   pollRecord(): PollRecord {
@@ -152,8 +157,8 @@ export class TicketIntake {
       lastPollAt: this.#lastPollAt,
       nextPollInMs:
         nextPollAt === undefined ? undefined : Math.max(0, nextPollAt - this.#ports.clock.monotonic()),
-      seen: this.#listed.size,
-      eligible: this.#eligible.length,
+      seen: this.#listing.byId.size,
+      eligible: this.#listing.eligible.length,
     }
   }
 
@@ -161,7 +166,9 @@ export class TicketIntake {
 
   /** Applies new eligibility rules. */
   onConfigChange(): void {
-    this.#evaluate()
+    const isEligibleChanged = this.#listing.applyRules(this.#ports.config().tracker.eligible)
+    this.#evaluate(this.#listing.byId.keys())
+    if (isEligibleChanged) this.#ports.onTicketsChanged({ names: new Set(), isEligibleChanged })
   }
 
   /** Watches the new tracker, if there is one, instead of the old one. */
@@ -217,10 +224,9 @@ export class TicketIntake {
   adoptTicket(tracked: TrackedTicket, isStarted: boolean): string | undefined {
     const { runs } = this.#ports
     const { ticket } = tracked
-    if (!this.#listed.has(ticket.id)) {
+    if (!this.#listing.byId.has(ticket.id)) {
       this.#createdDuringPoll.set(ticket.id, tracked)
-      this.#listed = new Map([...this.#listed, [ticket.id, tracked]])
-      this.#evaluate()
+      this.#replaceListing([...this.#listing.byId.values(), tracked])
     }
     const run = runs.activeRunOf(ticket.id)
     if (run !== undefined || !isStarted || runs.lastFinishedAt(ticket) !== undefined) return run
@@ -232,30 +238,53 @@ export class TicketIntake {
 
   #applyListing({ tickets }: TrackerListing): void {
     // Longer ids do not fit into a key of the store. A single such ticket must not block the others.
-    const tracked = tickets.filter(({ ticket }) => Buffer.byteLength(ticket.id) <= TICKET_ID_BYTES_MAX)
+    const { byId } = this.#listing
+    const tracked = tickets.filter(
+      ({ ticket: { id } }) => byId.has(id) || Buffer.byteLength(id) <= TICKET_ID_BYTES_MAX,
+    )
     if (tracked.length < tickets.length)
       this.#ports.log.warn(
         { tickets: tickets.length - tracked.length },
         'tickets with overlong ids are left out',
       )
-    const listed = tracked.map((entry) => [entry.ticket.id, entry] as const)
-    this.#listed = new Map([...this.#createdDuringPoll, ...listed])
     this.#hasListing = true
-    this.#evaluate()
+    this.#replaceListing([...this.#createdDuringPoll.values(), ...tracked])
   }
 
-  #evaluate(): void {
+  #replaceListing(tickets: Iterable<TrackedTicket>): void {
     const rules = this.#ports.config().tracker.eligible
-    const all = [...this.#listed.values()]
-    const eligible = all.filter((tracked) => isEligible(tracked, rules)).map(({ ticket }) => ticket)
-    const before = this.#eligible
-    this.#eligible = eligible.sort(compareTickets)
-    const eligibleIds = new Set(this.#eligible.map(({ id }) => id))
+    const { changed, affectedNames, isEligibleChanged } = this.#listing.replace(tickets, rules)
+    this.#evaluate(changed)
+    if (changed.size > 0) this.#ports.onTicketsChanged({ names: affectedNames, isEligibleChanged })
+  }
+
+  /** The ticket's run has ended, so that the next poll may start another one. */
+  onRunOver(ticketId: string): void {
+    this.#owed.add(ticketId)
+  }
+
+  /** Evaluates these tickets, and those that are owed an evaluation. */
+  #evaluate(ticketIds: Iterable<string>): void {
+    const { byId } = this.#listing
+    const judged = new Set([...this.#owed, ...ticketIds])
+    this.#owed.clear()
     const nowIso = new Date(this.#ports.clock.now()).toISOString()
-    for (const { ticket } of all)
-      this.#updateEligibility(ticket, eligibleIds.has(ticket.id), this.#remember(ticket, nowIso))
-    for (const ticket of this.#eligible) if (this.isDue(ticket)) this.#ports.runs.createRun(ticket)
-    this.#ports.onTicketsChanged(!areEqual(before, this.#eligible))
+    const eligible: Ticket[] = []
+    for (const id of judged) {
+      const ticket = byId.get(id)?.ticket
+      // A missing ticket counts as unchanged, and is judged when it is listed again.
+      if (ticket === undefined) continue
+      const isEligible = this.#listing.isEligible(id)
+      this.#updateEligibility(ticket, isEligible, this.#remember(ticket, nowIso))
+      if (isEligible) eligible.push(ticket)
+      if (this.#isMoveRecent(id)) this.#owed.add(id)
+    }
+    for (const ticket of eligible.sort(compareTickets)) this.#startRunIfDue(ticket)
+  }
+
+  /** The queue may be full: a later poll tries again. */
+  #startRunIfDue(ticket: Ticket): void {
+    if (this.isDue(ticket) && !this.#ports.runs.createRun(ticket).ok) this.#owed.add(ticket.id)
   }
 
   /** Returns what is remembered of the ticket now. */
@@ -281,14 +310,16 @@ export class TicketIntake {
   }
 
   #wasMovedByHost(ticket: Ticket): boolean {
-    if (
-      this.moves.isMoving(ticket.id) ||
-      this.#movedDuringPoll.has(ticket.id) ||
-      this.#statesLeft.has(ticket.id)
-    )
-      return true
+    if (this.#isMoveRecent(ticket.id)) return true
     const put = this.#ports.observations.get(ticket.id)?.put
     return put !== undefined && isSameName(put, ticket.state)
+  }
+
+  /** Whether the host moves the ticket, or has just moved it: its listed state may be outdated. */
+  #isMoveRecent(ticketId: string): boolean {
+    return (
+      this.moves.isMoving(ticketId) || this.#movedDuringPoll.has(ticketId) || this.#statesLeft.has(ticketId)
+    )
   }
 
   /** Moves the ticket on behalf of the host, and remembers the new state so that it does not count as a change. */
@@ -297,7 +328,7 @@ export class TicketIntake {
     if (known === undefined) return
     // A ticket that is missing from the listing was withdrawn by a person, so do not move it. Before the first listing,
     // the tracker itself refuses unknown tickets. A ticket without a run may be missing because it is not eligible.
-    if (!isDone && this.#hasListing && !this.#listed.has(ticketId)) return
+    if (!isDone && this.#hasListing && !this.#listing.byId.has(ticketId)) return
     this.#rememberState(ticketId, state)
     this.moves.request(ticketId, state, known.state, only)
   }
@@ -323,6 +354,7 @@ export class TicketIntake {
 
   /** Remembers the move's outcome. Otherwise a ticket seen in its old state would count as changed and run again. */
   #onMoveAnswered({ ticketId, state, from }: TicketMove, how: 'moved' | 'refused'): void {
+    this.#owed.add(ticketId)
     const known = this.#ports.observations.get(ticketId)
     if (how === 'moved' && known !== undefined)
       this.#ports.observations.set(ticketId, recordHostState(known, state))
@@ -355,11 +387,6 @@ export class TicketIntake {
     if (memory !== known) this.#ports.observations.set(ticketId, memory)
   }
 }
-
-/** A tracker that has nothing new may return the tickets that it returned before. */
-const areEqual = (a: readonly Ticket[], b: readonly Ticket[]): boolean =>
-  a.length === b.length &&
-  a.every((ticket, at) => ticket === b[at] || JSON.stringify(ticket) === JSON.stringify(b[at]))
 
 function problemOf(listing: Result<TrackerListing>): string | undefined {
   if (!listing.ok) return listing.refusal.message

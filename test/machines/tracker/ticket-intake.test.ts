@@ -1,0 +1,163 @@
+/**
+ * Ticket intake evaluates what has changed. Whatever happens, it decides like an intake that evaluates every ticket
+ * after each poll.
+ */
+import { expect, test } from '@jest/globals'
+import { TICKET_MOVE_VISIBLE_MS_MAX } from '../../../protocol/limits.ts'
+import { sampleTicket } from '../../rules/tickets/samples.ts'
+import { drawSeed, Random } from '../../support/random.ts'
+import { IntakeSystem } from './intake-system.ts'
+
+const TICKETS = 500
+
+async function createSystem(...ids: readonly string[]): Promise<IntakeSystem> {
+  const system = new IntakeSystem()
+  for (const id of ids) system.put(sampleTicket({ id }))
+  await system.poll()
+  return system
+}
+
+test('one changed ticket among many costs the reads of one ticket', async () => {
+  const ids = Array.from({ length: TICKETS }, (_, n) => `t-${n}`)
+  const system = await createSystem(...ids)
+  expect(system.runs.active.size).toBe(TICKETS)
+  system.keyValues.reads = 0
+  system.put(sampleTicket({ id: 't-7', title: 'Other' }))
+  await system.poll()
+  expect(system.keyValues.reads).toBeLessThan(10)
+  expect(system.intake.eligible().find(({ id }) => id === 't-7')?.title).toBe('Other')
+})
+
+test('a poll that finds nothing new reads nothing and reports nothing', async () => {
+  const system = await createSystem('a', 'b')
+  const changes = system.changes.length
+  system.keyValues.reads = 0
+  system.tickets = new Map(structuredClone([...system.tickets]))
+  await system.poll()
+  expect([system.keyValues.reads, system.changes.length]).toEqual([0, changes])
+})
+
+test('the tickets that changed and those that wait for them are named', async () => {
+  const system = await createSystem('a', 'b', 'c', 'd')
+  system.put(sampleTicket({ id: 'b', blockedBy: ['a'] }))
+  system.put(sampleTicket({ id: 'c', blockedBy: ['ENG-b'] }))
+  await system.poll()
+  system.put(sampleTicket({ id: 'a', state: 'Backlog' }))
+  await system.poll()
+  const names = ['ENG-a', 'ENG-b', 'ENG-c', 'a', 'b', 'c']
+  expect([...(system.changes.at(-1)?.names ?? [])].sort()).toEqual(names)
+  expect(system.changes.at(-1)?.isEligibleChanged).toBe(true)
+})
+
+test('a ticket for which the queue was full runs at a later poll', async () => {
+  const system = new IntakeSystem()
+  system.runs.activeMax = 1
+  for (const id of ['a', 'b']) system.put(sampleTicket({ id }))
+  await system.poll()
+  expect(system.runs.events).toEqual(['run a The lamp flickers'])
+  system.runs.activeMax = 2
+  await system.poll()
+  expect(system.runs.events).toEqual(['run a The lamp flickers', 'run b The lamp flickers'])
+})
+
+test('a follow-up that fails gives back an earlier end, so a ticket that has changed since runs', async () => {
+  const system = await createSystem('a')
+  system.endRun('a')
+  await system.clock.advance(1_000)
+  system.startFollowUp('a')
+  for (const state of ['Backlog', 'Todo']) {
+    system.put(sampleTicket({ id: 'a', state }))
+    await system.clock.advance(1_000)
+    await system.poll()
+  }
+  system.endFollowUp('a')
+  expect(system.runs.events.filter((event) => event.startsWith('run'))).toHaveLength(1)
+  await system.poll()
+  expect(system.runs.events.filter((event) => event.startsWith('run'))).toHaveLength(2)
+})
+
+test('a state that a tracker still shows after a move counts once the time for showing it has passed', async () => {
+  const system = await createSystem('a')
+  system.moveAnswer = 'late'
+  system.startRun('a')
+  await system.settle()
+  await system.poll()
+  expect(system.observations.get('a')?.state).toBe('In Progress')
+  await system.clock.advance(TICKET_MOVE_VISIBLE_MS_MAX + 1)
+  await system.poll()
+  expect(system.observations.get('a')?.state).toBe('Todo')
+})
+
+// ---- against an intake that evaluates everything ------------------------------------------------------------------
+
+const IDS = ['a', 'b']
+const STATES = ['Todo', 'Todo', 'Backlog', 'In Progress', 'In Review']
+
+type Step = (system: IntakeSystem) => unknown
+
+const poll: Step = (system) => system.poll()
+
+/** Draws a step that is the same in every system. */
+function drawStep(random: Random): Step {
+  const id = random.pick(IDS)
+  const state = random.pick(STATES)
+  const odd = { id, state, title: random.pick(['A', 'B']), priority: random.pick([0, 1] as const) }
+  const ms = random.pick([1, 1_000, 30_000, TICKET_MOVE_VISIBLE_MS_MAX])
+  const activeMax = random.pick([1, 2, 9])
+  const moveAnswer = random.pick(['made', 'made', 'late', 'refused', 'unavailable'] as const)
+  // These have every ticket evaluated, and would hide what was owed.
+  const thoroughSteps: readonly Step[] = [
+    (system) => system.setEligibleStates(state === 'Backlog' ? ['Todo', 'In Review'] : ['Todo']),
+    (system) => system.restart(),
+  ]
+  return random.pick<Step>([
+    ...(random.chance(0.1) ? thoroughSteps : []),
+    (system) => system.put(sampleTicket(odd)),
+    (system) => system.put(sampleTicket(odd)),
+    (system) => system.tickets.delete(id),
+    (system) => system.beginPoll(),
+    (system) => system.endPoll(),
+    (system) => system.clock.advance(ms),
+    (system) => system.clock.advance(ms),
+    (system) => system.startRun(id),
+    (system) => system.startRun(id),
+    (system) => system.endRun(id, state),
+    (system) => system.endRun(id),
+    (system) =>
+      system.runs.activeRunOf(id) === 'follow-up' ? system.endFollowUp(id) : system.startFollowUp(id),
+    (system) => system.intake.adoptTicket({ ticket: sampleTicket(odd), closed: false }, false),
+    (system) => {
+      system.runs.activeMax = activeMax
+    },
+    (system) => {
+      system.moveAnswer = moveAnswer
+    },
+  ])
+}
+
+const describe = (system: IntakeSystem) => ({
+  eligible: system.intake.eligible(),
+  events: system.runs.events,
+  active: [...system.runs.active.keys()].sort(),
+  observations: IDS.map((id) => system.observations.get(id)),
+  listed: [...system.intake.listed().keys()].sort(),
+})
+
+test('any history of listings, moves, runs and restarts ends like one in which every ticket is evaluated', async () => {
+  const seed = drawSeed()
+  for (let history = 0; history < 200; history++) {
+    const random = new Random(seed + history)
+    const system = new IntakeSystem()
+    const thorough = new IntakeSystem()
+    thorough.onPollFinished = () => thorough.intake.onConfigChange()
+    for (let at = 0; at < 80; at++) {
+      const step = random.chance(0.4) ? poll : drawStep(random)
+      for (const each of [system, thorough]) {
+        await step(each)
+        await each.settle()
+      }
+      const seen = { seed: seed + history, at, ...describe(system) }
+      expect(seen).toEqual({ seed: seed + history, at, ...describe(thorough) })
+    }
+  }
+}, 120_000)
