@@ -187,9 +187,9 @@ export const schedulerModule = defineHostModule({
     return {
       view: scheduler,
       onStateChange: { [RUN]: (change) => scheduler.onRunChange(change) },
-      onViewChange({ view, key }) {
+      onViewChange({ view, key, keys = [] }) {
         if (view === 'placement') scheduler.requestScheduling()
-        else if (view === 'tickets') scheduler.refreshQueue()
+        else if (view === 'tickets') scheduler.refreshRunsOf(keys)
         else if (view === 'wait reason' && key !== undefined) {
           const run = jobs.waitingRun(key)
           if (run !== undefined) scheduler.add(run)

@@ -8,6 +8,7 @@ import type { PlacementRequest, WaitReason } from '../../core/fleet/obstacles.ts
 import { explainPlacement, PAUSED, placeRun } from '../../core/fleet/placement.ts'
 import { isInterruption } from '../../core/run/interruption.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
+import { BlockerIndex } from '../../core/tickets/blocker-index.ts'
 import type { Placement } from '../../protocol/explain.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { LeaseManager } from '../leases/lease-manager.ts'
@@ -42,6 +43,8 @@ export class Scheduler {
   readonly queue = new RunQueue()
   readonly #ports: SchedulerPorts
   readonly #gaps: FleetGaps
+  /** Queued runs, by the names of their tickets and of their tickets' blockers. */
+  readonly #byTicket = new BlockerIndex()
   readonly wantedRuns: WantedRuns
   #isStale = false
   #reasonsVersion = 0
@@ -65,7 +68,9 @@ export class Scheduler {
   /** A run was queued. */
   add(run: Run): void {
     this.#gaps.setNeeds(run.id, this.#ports.preparation.needsOf(run))
-    this.queue.add(run, this.#waitingFor(run), this.#ports.ticketOf(run))
+    const ticket = this.#ports.ticketOf(run)
+    this.#indexRun(run.id, ticket)
+    this.queue.add(run, this.#waitingFor(run), ticket)
     this.requestScheduling()
   }
 
@@ -73,6 +78,7 @@ export class Scheduler {
   remove(runId: string): void {
     this.wantedRuns.forget()
     this.#gaps.forget(runId)
+    this.#byTicket.delete(runId)
     this.queue.remove(runId)
   }
 
@@ -81,7 +87,7 @@ export class Scheduler {
     return this.#ports.preparation.waitingFor(run) ?? this.#gaps.reasonFor(run.id)
   }
 
-  /** Re-evaluates every queued run after blockers, repositories or tickets changed. */
+  /** Reconsiders every queued run after the configuration or the repositories changed. */
   refreshQueue(): void {
     const { preparation } = this.#ports
     for (const run of this.queue.runs()) this.#gaps.setNeeds(run.id, preparation.needsOf(run))
@@ -90,14 +96,41 @@ export class Scheduler {
     this.requestScheduling()
   }
 
-  #sortQueue(): void {
-    for (const run of [...this.queue.runs()]) {
-      const waitingFor = this.#waitingFor(run)
-      const ticket = this.#ports.ticketOf(run)
-      const isSameReason = waitingFor?.reason === this.queue.blockedBy(run.id)?.reason
-      if (!isSameReason) this.#reasonsVersion += 1
-      if (!isSameReason || !this.queue.isInPlace(run.id, ticket)) this.queue.add(run, waitingFor, ticket)
+  /**
+   * Reconsiders the queued runs of changed tickets. What their jobs need follows from the tickets as they were when the
+   * runs were created.
+   *
+   * @param names ids and identifiers of the changed tickets, and of those that wait for one of them
+   */
+  refreshRunsOf(names: Iterable<string>): void {
+    const affected = new Set<string>()
+    for (const name of names) for (const runId of this.#byTicket.waitingFor(name)) affected.add(runId)
+    let isMoved = false
+    for (const runId of affected) {
+      const run = this.queue.run(runId)
+      if (run !== undefined && this.#reconsider(run)) isMoved = true
     }
+    if (isMoved) this.requestScheduling()
+  }
+
+  #sortQueue(): void {
+    for (const run of [...this.queue.runs()]) this.#reconsider(run)
+  }
+
+  /** Returns whether the run's place or its reason has changed. */
+  #reconsider(run: Run): boolean {
+    const waitingFor = this.#waitingFor(run)
+    const ticket = this.#ports.ticketOf(run)
+    this.#indexRun(run.id, ticket)
+    const isSameReason = waitingFor?.reason === this.queue.blockedBy(run.id)?.reason
+    if (!isSameReason) this.#reasonsVersion += 1
+    if (isSameReason && this.queue.isInPlace(run.id, ticket)) return false
+    this.queue.add(run, waitingFor, ticket)
+    return true
+  }
+
+  #indexRun(runId: string, { id, blockedBy }: Ticket): void {
+    this.#byTicket.set(runId, [id, ...blockedBy])
   }
 
   /** Something changed that may let a run be placed. */
