@@ -6,8 +6,8 @@ import { createLocalTracker } from './tracker.ts'
 const NO_ACCOUNT = no('invalid', 'the tracker is a folder on this machine, which needs no account')
 
 export const localTrackerDriver: TrackerDriver = {
-  create: ({ tracker: { path } }, ports) =>
-    path === undefined ? undefined : createLocalTracker({ ...ports, path }),
+  create: ({ tracker: { path, pollSeconds } }, ports) =>
+    path === undefined ? undefined : createLocalTracker({ ...ports, path, pollMs: pollSeconds * 1_000 }),
   checkAccount: async () => NO_ACCOUNT,
   consent: NO_ACCOUNT,
 }

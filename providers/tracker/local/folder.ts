@@ -8,27 +8,25 @@
  * write within it does not change them. So a file younger than `FILE_SETTLED_MS` is always read again.
  *
  * Checking thousands of files takes long, so while the folder is watched, only the files that the watch has named are
- * checked. A read for which nothing was named, such as that of a poll, checks all of them: some file systems report no
- * changes.
+ * checked, and the folder is listed only when one of them came or went. A read for which nothing was named, such as that
+ * of a poll, checks everything: some file systems report no changes.
  */
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock, TrackedTicket } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { TICKET_FILES_AT_ONCE, TICKET_FILES_MAX } from '../../../protocol/limits.ts'
 import { errorCode } from './errors.ts'
 import {
   manyFilesProblems,
   refuseUnreadableFolder,
-  repeatedIdProblem,
   unprintableNameProblem,
   unreadableFileProblem,
 } from './folder-problems.ts'
+import { collectTickets, type FolderTickets, replaceTickets } from './folder-tickets.ts'
 import type { TicketReadResult } from './ticket-file.ts'
 import { fingerprintOf, parseFile, readWholeFile } from './whole-file.ts'
 
-/** A watch may miss a change, so it is not believed for longer. */
-const BELIEVED_MS_MAX = 30_000
 /** Longer than the time resolution of any file system, including the two seconds of FAT. */
 const FILE_SETTLED_MS = 3_000
 const TICKET_FILE_NAME = /^[^.#].*(?<!~)\.md$/is
@@ -38,10 +36,7 @@ const README = /^readme\.md$/i
 /** The file vanished or changed its type after the folder was listed, so it is skipped. */
 const VANISHED_CODES = new Set<unknown>(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO'])
 
-export interface TicketFolderContents {
-  /** Sorted by file name; ids are unique. */
-  readonly tickets: readonly { readonly name: string; readonly tracked: TrackedTicket }[]
-  readonly problems: readonly string[]
+export interface TicketFolderContents extends FolderTickets {
   /** Number of files that were read again. */
   readonly readCount: number
 }
@@ -56,17 +51,27 @@ interface KnownTicketFile {
 export class TicketFolder {
   readonly #path: string
   readonly #clock: Clock
-  #known: ReadonlyMap<string, KnownTicketFile> = new Map()
+  readonly #believedMsMax: number
+  /** By name, in the order of the names. */
+  #known: Map<string, KnownTicketFile> = new Map()
+  /** Names of known files that are read again whenever the folder is. */
+  #unsettled: ReadonlySet<string> = new Set()
+  #tickets: FolderTickets = { tickets: [], problems: [] }
+  #countProblems: readonly string[] = []
   #lastRead: Promise<unknown> = Promise.resolve()
   #isWatched = false
   /** The files that the watch has named since the last read; undefined when any file may have changed. */
   #named: Set<string> | undefined
+  /** The watch has named a file since the last read that does not believe it anyway. */
+  #isAnnounced = false
   /** Monotonic instant of the last read that checked all files. */
   #checkedAt = Number.NEGATIVE_INFINITY
 
-  constructor(path: string, clock: Clock) {
+  /** @param believedMsMax how long a watch is believed: it may miss a change */
+  constructor(path: string, clock: Clock, believedMsMax: number) {
     this.#path = path
     this.#clock = clock
+    this.#believedMsMax = believedMsMax
   }
 
   /** Whether each change of a file is announced by `onChange` from now on. */
@@ -79,6 +84,7 @@ export class TicketFolder {
   onChange(name: string | undefined): void {
     if (name === undefined) this.#named = undefined
     else this.#named?.add(name)
+    this.#isAnnounced = true
   }
 
   /** @param believesWatch checks the named files only, even when there are none */
@@ -90,27 +96,59 @@ export class TicketFolder {
   }
 
   async #readAll(believesWatch: boolean): Promise<Result<TicketFolderContents>> {
+    const suspects = this.#suspectFiles(believesWatch)
+    const changed = suspects === undefined ? undefined : await this.#readSuspects(suspects)
+    if (changed === undefined) return this.#readFolder(suspects)
+    this.#unsettled = unsettledNames(changed)
+    const replaced = replaceTickets(this.#tickets, this.#known, changed)
+    for (const [name, file] of changed) this.#known.set(name, file)
+    this.#tickets = replaced ?? collectTickets(this.#known)
+    return yes(this.#contents(changed.size))
+  }
+
+  /** Checks the named files and those that are not settled; undefined when a file came or went. */
+  async #readSuspects(named: ReadonlySet<string>): Promise<ReadonlyMap<string, KnownTicketFile> | undefined> {
+    const before = this.#known
+    const names = [...new Set([...named, ...this.#unsettled])].filter(isTicketFileName)
+    if (!names.every((name) => before.has(name))) return undefined
+    const files = await mapConcurrently(
+      names,
+      async (name) => [name, await this.#readIfChanged(name, before.get(name))] as const,
+    )
+    const changed = new Map<string, KnownTicketFile>()
+    for (const [name, file] of files) {
+      if (file === undefined) return undefined
+      if (file !== before.get(name)) changed.set(name, file)
+    }
+    return changed
+  }
+
+  /** @param suspects the files to check; undefined for all of them */
+  async #readFolder(suspects: ReadonlySet<string> | undefined): Promise<Result<TicketFolderContents>> {
     const listed = await this.#listNames()
-    if (!listed.ok) return listed
+    if (!listed.ok) {
+      this.#named = undefined
+      return listed
+    }
     const names = listed.value.slice(0, TICKET_FILES_MAX)
     const before = this.#known
-    const suspects = this.#suspectFiles(believesWatch)
     const files = await mapConcurrently(names, async (name) => {
       const known = before.get(name)
       const isBelieved = known?.isSettled === true && suspects?.has(name) === false
       return [name, isBelieved ? known : await this.#readIfChanged(name, known)] as const
     })
-    const known = new Map(
+    this.#known = new Map(
       files.flatMap(([name, file]) => (file === undefined ? [] : [[name, file] as const])),
     )
-    this.#known = known
-    const { tickets, problems } = collectTickets(known)
-    const read = [...known].filter(([name, file]) => before.get(name) !== file).length
-    return yes({
-      tickets,
-      problems: [...manyFilesProblems(listed.value.length), ...problems],
-      readCount: read,
-    })
+    this.#unsettled = unsettledNames(this.#known)
+    this.#tickets = collectTickets(this.#known)
+    this.#countProblems = manyFilesProblems(listed.value.length)
+    return yes(this.#contents([...this.#known].filter(([name, file]) => before.get(name) !== file).length))
+  }
+
+  #contents(readCount: number): TicketFolderContents {
+    const { tickets, problems } = this.#tickets
+    return { tickets, problems: [...this.#countProblems, ...problems], readCount }
   }
 
   /** The files to check; undefined for all of them. */
@@ -119,8 +157,9 @@ export class TicketFolder {
     const now = this.#clock.monotonic()
     // Changes from now on are those of the next read.
     this.#named = this.#isWatched ? new Set() : undefined
-    const isBelieved = believesWatch || (named !== undefined && named.size > 0)
-    if (isBelieved && named !== undefined && now - this.#checkedAt < BELIEVED_MS_MAX) return named
+    const isBelieved = believesWatch || this.#isAnnounced
+    if (!believesWatch) this.#isAnnounced = false
+    if (isBelieved && named !== undefined && now - this.#checkedAt < this.#believedMsMax) return named
     this.#checkedAt = now
     return undefined
   }
@@ -129,7 +168,7 @@ export class TicketFolder {
     try {
       const entries = await readdir(this.#path, { withFileTypes: true })
       const files = entries.filter((entry) => entry.isFile()).map(({ name }) => name)
-      return yes(files.filter((name) => TICKET_FILE_NAME.test(name) && !README.test(name)).sort())
+      return yes(files.filter(isTicketFileName).sort())
     } catch (error) {
       return refuseUnreadableFolder(this.#path, error)
     }
@@ -177,26 +216,12 @@ export class TicketFolder {
   }
 }
 
-// ---- all files ------------------------------------------------------------------------------------------------------
+const isTicketFileName = (name: string): boolean => TICKET_FILE_NAME.test(name) && !README.test(name)
 
-function collectTickets(known: ReadonlyMap<string, KnownTicketFile>) {
-  const tickets: { name: string; tracked: TrackedTicket }[] = []
-  const problems: string[] = []
-  const nameOf = new Map<string, string>()
-  for (const [name, { result }] of known) {
-    if (!result.ok) {
-      problems.push(result.problem)
-      continue
-    }
-    const { id } = result.tracked.ticket
-    const first = nameOf.get(id)
-    if (first === undefined) {
-      nameOf.set(id, name)
-      tickets.push({ name, tracked: result.tracked })
-    } else problems.push(repeatedIdProblem(name, id, first))
-  }
-  return { tickets, problems }
-}
+const unsettledNames = (files: ReadonlyMap<string, KnownTicketFile>): ReadonlySet<string> =>
+  new Set([...files].flatMap(([name, { isSettled }]) => (isSettled ? [] : [name])))
+
+// ---- all files ------------------------------------------------------------------------------------------------------
 
 /** Runs at most `TICKET_FILES_AT_ONCE` at a time; results keep the order of the items. */
 async function mapConcurrently<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {

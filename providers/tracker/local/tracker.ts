@@ -33,12 +33,14 @@ import { readWholeFile, toFileFacts } from './whole-file.ts'
 export interface LocalTrackerOptions {
   /** Folder of the tickets; a relative path starts at the working directory of the process. */
   readonly path: string
+  /** The interval of the polls. Every file is checked as often, also while polls follow announced changes. */
+  readonly pollMs: number
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createLocalTracker({ path, clock, log }: LocalTrackerOptions): Tracker {
-  return new LocalTracker(resolve(path), clock, log)
+export function createLocalTracker(options: LocalTrackerOptions): Tracker {
+  return new LocalTracker({ ...options, path: resolve(options.path) })
 }
 
 class LocalTracker implements Tracker {
@@ -51,11 +53,11 @@ class LocalTracker implements Tracker {
   #lastMove: Promise<unknown> = Promise.resolve()
   #hasRemovedDrafts = false
 
-  constructor(path: string, clock: Clock, log: Log) {
+  constructor({ path, pollMs, clock, log }: LocalTrackerOptions) {
     this.#path = path
     this.#clock = clock
     this.#log = log
-    this.#folder = new TicketFolder(path, clock)
+    this.#folder = new TicketFolder(path, clock, pollMs)
   }
 
   /**
@@ -116,8 +118,12 @@ class LocalTracker implements Tracker {
     if (file === undefined) return refuseUnknownTicket(ticketId, this.#path)
     try {
       await this.#removeStaleDrafts()
-      return await rewriteState(join(this.#path, file.name), file.name, { ticketId, state, from })
+      const moved = await rewriteState(join(this.#path, file.name), file.name, { ticketId, state, from })
+      // The watch may have missed a change, so the next attempt checks all files.
+      if (!moved.ok) this.#folder.onChange(undefined)
+      return moved
     } catch (error) {
+      this.#folder.onChange(undefined)
       if (errorCode(error) === 'ENOENT') return refuseChangedFile(file.name)
       const name = printable(file.name)
       return no(

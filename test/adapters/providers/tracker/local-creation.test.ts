@@ -29,7 +29,7 @@ const wanted = (more: Partial<NewTicket> = {}): NewTicket => ({
 
 function openFolder() {
   const path = tempFolder()
-  const tracker = createLocalTracker({ path, clock: realClock, log: createRecordingLog() })
+  const tracker = createLocalTracker({ path, pollMs: 30_000, clock: realClock, log: createRecordingLog() })
   const create = (more: Partial<NewTicket> = {}): Promise<Result<TrackedTicket>> => {
     if (tracker.createTicket === undefined) throw new Error('it creates tickets')
     return tracker.createTicket(wanted(more))

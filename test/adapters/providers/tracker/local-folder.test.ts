@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { TicketFolder } from '../../../../providers/tracker/local/folder.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
+import { drawSeed, Random } from '../../../support/random.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 
 const BELIEVED_MS_MAX = 30_000
@@ -12,7 +13,7 @@ const SETTLED_MS = 10_000
 async function openFolder() {
   const path = tempFolder()
   const clock = new ManualClock(Date.now() + SETTLED_MS)
-  const folder = new TicketFolder(path, clock)
+  const folder = new TicketFolder(path, clock, BELIEVED_MS_MAX)
   const write = (name: string, title: string) => {
     writeFileSync(join(path, 'draft'), `---\ntitle: ${title}\nstate: Todo\n---\n`)
     renameSync(join(path, 'draft'), join(path, name))
@@ -71,4 +72,59 @@ test('reads at once follow each other, so that a name is not lost between them',
     ['A changed', 'B'],
   ])
   expect(await titles(true)).toEqual(['A changed', 'B'])
+})
+
+test('while the watch names known files only, the folder is not listed', async () => {
+  const { path, folder, write, titles } = await openFolder()
+  write('a.md', 'A changed')
+  write('c.md', 'C')
+  folder.onChange('draft')
+  folder.onChange('a.md')
+  expect(await titles()).toEqual(['A changed', 'B'])
+  folder.onChange('c.md')
+  expect(await titles()).toEqual(['A changed', 'B', 'C'])
+  rmSync(join(path, 'b.md'))
+  folder.onChange('b.md')
+  expect(await titles()).toEqual(['A changed', 'C'])
+})
+
+test('a read for a move leaves it to the next poll to believe the watch', async () => {
+  const { folder, write, titles } = await openFolder()
+  write('a.md', 'A changed')
+  write('b.md', 'B changed')
+  folder.onChange('a.md')
+  expect(await titles(true)).toEqual(['A changed', 'B'])
+  expect(await titles()).toEqual(['A changed', 'B'])
+  expect(await titles()).toEqual(['A changed', 'B changed'])
+})
+
+test('a ticket whose file is unchanged keeps its object', async () => {
+  const { folder, write } = await openFolder()
+  const before = await folder.readAll(true)
+  write('a.md', 'A changed')
+  folder.onChange('a.md')
+  const later = await folder.readAll()
+  if (!before.ok || !later.ok) throw new Error('the folder was not read')
+  expect(later.value.readCount).toBe(1)
+  expect(later.value.tickets[0]).not.toBe(before.value.tickets[0])
+  expect(later.value.tickets[1]).toBe(before.value.tickets[1])
+})
+
+test('after any named changes the contents are those of a folder that is read for the first time', async () => {
+  const random = new Random(drawSeed())
+  const { path, clock, folder } = await openFolder()
+  for (let step = 0; step < 150; step++) {
+    const name = `${random.pick(['a', 'b', 'c', 'd'])}.md`
+    const id = random.pick(['', 'id: one\n', 'id: two\n'])
+    const state = random.pick(['state: Todo\n', 'state: [\n'])
+    if (random.chance(0.2)) rmSync(join(path, name), { force: true })
+    else writeFileSync(join(path, name), `---\n${id}title: ${step}\n${state}---\n`)
+    folder.onChange(name)
+    const read = await folder.readAll(random.chance(0.5))
+    const fresh = await new TicketFolder(path, clock, BELIEVED_MS_MAX).readAll()
+    if (!read.ok || !fresh.ok) throw new Error('the folder was not read')
+    const { readCount: _, ...contents } = read.value
+    const { readCount: __, ...expected } = fresh.value
+    expect({ seed: random.seed, step, ...contents }).toEqual({ seed: random.seed, step, ...expected })
+  }
 })

@@ -51,7 +51,7 @@ function openTracker(clock: Clock = realClock, path = tempFolder()): LocalTracke
   return {
     path,
     log,
-    tracker: createLocalTracker({ path, clock, log }),
+    tracker: createLocalTracker({ path, pollMs: 30_000, clock, log }),
     put: (name, text) => writeFileSync(join(path, name), text),
     text: (name) => readFileSync(join(path, name), 'utf8'),
   }
