@@ -323,6 +323,7 @@ export interface TrackedTicket {
 }
 
 export interface TrackerListing {
+  /** Each ticket once. A tracker that keeps unchanged objects, and their order, saves its callers work. */
   readonly tickets: readonly TrackedTicket[]
   /** A sentence for each ticket that could not be read. The tickets in the list are valid all the same. */
   readonly problems: readonly string[]

@@ -226,7 +226,7 @@ export class TicketIntake {
     const { ticket } = tracked
     if (!this.#listing.byId.has(ticket.id)) {
       this.#createdDuringPoll.set(ticket.id, tracked)
-      this.#replaceListing([...this.#listing.byId.values(), tracked])
+      this.#replaceListing([...this.#listing.tickets, tracked])
     }
     const run = runs.activeRunOf(ticket.id)
     if (run !== undefined || !isStarted || runs.lastFinishedAt(ticket) !== undefined) return run
@@ -238,20 +238,19 @@ export class TicketIntake {
 
   #applyListing({ tickets }: TrackerListing): void {
     // Longer ids do not fit into a key of the store. A single such ticket must not block the others.
-    const { byId } = this.#listing
-    const tracked = tickets.filter(
-      ({ ticket: { id } }) => byId.has(id) || Buffer.byteLength(id) <= TICKET_ID_BYTES_MAX,
-    )
+    const tracked = tickets.every(isStorable) ? tickets : tickets.filter(isStorable)
     if (tracked.length < tickets.length)
       this.#ports.log.warn(
         { tickets: tickets.length - tracked.length },
         'tickets with overlong ids are left out',
       )
     this.#hasListing = true
-    this.#replaceListing([...this.#createdDuringPoll.values(), ...tracked])
+    const created = [...this.#createdDuringPoll.values()]
+    const missing = created.filter(({ ticket }) => !tracked.some((entry) => entry.ticket.id === ticket.id))
+    this.#replaceListing(missing.length === 0 ? tracked : [...missing, ...tracked])
   }
 
-  #replaceListing(tickets: Iterable<TrackedTicket>): void {
+  #replaceListing(tickets: readonly TrackedTicket[]): void {
     const rules = this.#ports.config().tracker.eligible
     const { changed, affectedNames, isEligibleChanged } = this.#listing.replace(tickets, rules)
     this.#evaluate(changed)
@@ -387,6 +386,10 @@ export class TicketIntake {
     if (memory !== known) this.#ports.observations.set(ticketId, memory)
   }
 }
+
+/** A text has at most three bytes for each unit of its length. */
+const isStorable = ({ ticket: { id } }: TrackedTicket): boolean =>
+  id.length * 3 <= TICKET_ID_BYTES_MAX || Buffer.byteLength(id) <= TICKET_ID_BYTES_MAX
 
 function problemOf(listing: Result<TrackerListing>): string | undefined {
   if (!listing.ok) return listing.refusal.message

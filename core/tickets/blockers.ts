@@ -10,7 +10,7 @@ import type { Ticket } from '../../protocol/run.ts'
 import type { TrackedTicket } from '../ports.ts'
 import { formatNames } from './names.ts'
 
-/** Every ticket of the latest tracker listing, by id. */
+/** Every ticket of the latest tracker listing, by id. The code that changes one calls `forgetIdentifiers` afterwards. */
 export type TicketsById = ReadonlyMap<string, TrackedTicket>
 
 /** Returns the identifiers of the open blockers, in the order in which the ticket names them. */
@@ -76,8 +76,10 @@ export function blockersOf(ticket: Ticket, byId: TicketsById): Ticket[] {
 export const findTicket = (name: string, byId: TicketsById): TrackedTicket | undefined =>
   byId.get(name) ?? byIdentifier(byId).get(name)
 
-/** Computed once per listing, which never changes, because many tickets are checked and each may lead to many more. */
+/** Computed once per listing, because many tickets are checked and each may lead to many more. */
 const identifiers = new WeakMap<TicketsById, ReadonlyMap<string, TrackedTicket>>()
+
+export const forgetIdentifiers = (byId: TicketsById): void => void identifiers.delete(byId)
 
 /** Maps each identifier to the ticket that has it; of several, to the one with the smallest id, in whatever order they are listed. */
 function byIdentifier(byId: TicketsById): ReadonlyMap<string, TrackedTicket> {

@@ -7,8 +7,8 @@
 import type { Ticket } from '../../protocol/run.ts'
 import type { TrackedTicket } from '../ports.ts'
 import { BlockerIndex, findAffectedNames } from './blocker-index.ts'
-import { findTicket, type TicketsById } from './blockers.ts'
-import { compareListings } from './compare-listings.ts'
+import { findTicket, forgetIdentifiers, type TicketsById } from './blockers.ts'
+import { compareListings, type ListingComparison } from './compare-listings.ts'
 import { type EligibilityRules, isEligible } from './eligibility.ts'
 import { compareTickets, replaceInOrder } from './order.ts'
 
@@ -22,10 +22,16 @@ export interface ListingChange {
 }
 
 export class TicketListing {
-  #byId: TicketsById = new Map()
+  /** As the tracker listed them. */
+  #tickets: readonly TrackedTicket[] = []
+  readonly #byId = new Map<string, TrackedTicket>()
   #eligible: readonly Ticket[] = []
   readonly #eligibleById = new Map<string, Ticket>()
   readonly #blockers = new BlockerIndex()
+
+  get tickets(): readonly TrackedTicket[] {
+    return this.#tickets
+  }
 
   get byId(): TicketsById {
     return this.#byId
@@ -44,22 +50,33 @@ export class TicketListing {
     return findTicket(name, this.#byId)?.ticket
   }
 
-  /** Replaces the listing. */
-  replace(tickets: Iterable<TrackedTicket>, rules: EligibilityRules): ListingChange {
-    const before = this.#byId
-    const { listed, changed } = compareListings(before, tickets)
-    this.#byId = listed
-    const versions: TrackedTicket[] = []
-    for (const id of changed) {
-      const now = listed.get(id)
-      this.#blockers.set(id, now?.ticket.blockedBy ?? [])
-      for (const version of [before.get(id), now]) if (version !== undefined) versions.push(version)
-    }
+  /** Replaces the listing. `tickets` names each ticket once. */
+  replace(tickets: readonly TrackedTicket[], rules: EligibilityRules): ListingChange {
+    const comparison = compareListings(this.#tickets, tickets, this.#byId)
+    this.#tickets = tickets
+    const versions = this.#apply(comparison)
+    const changed = new Set(versions.map(({ ticket }) => ticket.id))
     return {
       changed,
-      affectedNames: findAffectedNames(versions, listed, this.#blockers),
+      affectedNames: findAffectedNames(versions, this.#byId, this.#blockers),
       isEligibleChanged: this.#judge(changed, rules),
     }
+  }
+
+  /** Returns the earlier and the later versions of the tickets. */
+  #apply({ changed, left }: ListingComparison): readonly TrackedTicket[] {
+    const earlier = changed.flatMap(({ ticket }) => this.#byId.get(ticket.id) ?? [])
+    for (const { ticket } of left) {
+      this.#byId.delete(ticket.id)
+      this.#blockers.delete(ticket.id)
+    }
+    for (const tracked of changed) {
+      const { id, blockedBy } = tracked.ticket
+      this.#byId.set(id, tracked)
+      this.#blockers.set(id, blockedBy)
+    }
+    if (changed.length + left.length > 0) forgetIdentifiers(this.#byId)
+    return [...earlier, ...left, ...changed]
   }
 
   /** Judges every ticket by new rules. Returns whether the list of eligible tickets has changed. */

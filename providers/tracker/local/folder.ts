@@ -15,6 +15,7 @@ import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../../core/ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
+import { keepKnownTicket } from '../../../core/tickets/compare-listings.ts'
 import { TICKET_FILES_AT_ONCE, TICKET_FILES_MAX } from '../../../protocol/limits.ts'
 import { errorCode } from './errors.ts'
 import {
@@ -192,7 +193,7 @@ export class TicketFolder {
         known.fingerprint === fingerprintOf(await lstat(path, { bigint: true }))
       )
         return known
-      return await this.#readFile(name, path)
+      return await this.#readFile(name, path, known?.result)
     } catch (error) {
       if (VANISHED_CODES.has(errorCode(error))) return undefined
       return {
@@ -203,15 +204,22 @@ export class TicketFolder {
     }
   }
 
-  async #readFile(name: string, path: string): Promise<KnownTicketFile | undefined> {
+  async #readFile(
+    name: string,
+    path: string,
+    known: TicketReadResult | undefined,
+  ): Promise<KnownTicketFile | undefined> {
     const file = await readWholeFile(path)
     if (file === undefined) return undefined
     const { stats, bytes } = file
     const isSettled = this.#clock.now() - Number(stats.ctimeMs) > FILE_SETTLED_MS
+    const result = parseFile(name, path, stats, bytes)
+    const tracked =
+      known?.ok === true && result.ok ? keepKnownTicket(known.tracked, result.tracked) : undefined
     return {
       fingerprint: fingerprintOf(stats),
       isSettled,
-      result: parseFile(name, path, stats, bytes),
+      result: tracked === undefined ? result : { ok: true, tracked },
     }
   }
 }

@@ -110,6 +110,17 @@ test('a ticket whose file is unchanged keeps its object', async () => {
   expect(later.value.tickets[1]).toBe(before.value.tickets[1])
 })
 
+test('a young file is read again, and a ticket that reads as before keeps its object', async () => {
+  const path = tempFolder()
+  const folder = new TicketFolder(path, new ManualClock(Date.now()), BELIEVED_MS_MAX)
+  writeFileSync(join(path, 'a.md'), '---\ntitle: A\nstate: Todo\n---\n')
+  const before = await folder.readAll()
+  const later = await folder.readAll()
+  if (!before.ok || !later.ok) throw new Error('the folder was not read')
+  expect(later.value.readCount).toBe(1)
+  expect(later.value.tickets[0]?.tracked).toBe(before.value.tickets[0]?.tracked)
+})
+
 test('after any named changes the contents are those of a folder that is read for the first time', async () => {
   const random = new Random(drawSeed())
   const { path, clock, folder } = await openFolder()
