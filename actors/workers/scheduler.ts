@@ -8,21 +8,17 @@ import type { PlacementRequest, WaitReason } from '../../core/fleet/obstacles.ts
 import { explainPlacement, PAUSED, placeRun } from '../../core/fleet/placement.ts'
 import { isInterruption } from '../../core/run/interruption.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
-import { BlockerIndex } from '../../core/tickets/blocker-index.ts'
 import type { Placement } from '../../protocol/explain.ts'
-import type { Run, Ticket } from '../../protocol/run.ts'
+import type { Run } from '../../protocol/run.ts'
 import type { LeaseManager } from '../leases/lease-manager.ts'
-import type { JobPreparation } from '../runs/job-preparation.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import { FleetGaps } from './fleet-gaps.ts'
+import { QueuedRuns, type QueuedRunsPorts } from './queued-runs.ts'
 import { RunQueue } from './run-queue.ts'
 import { WantedRuns } from './wanted-runs.ts'
 import { hasAvailable, inWallTime, isUnmetByAll, workerFor } from './worker-availability.ts'
-import type { WorkerRegistry } from './worker-registry.ts'
 
-export interface SchedulerPorts {
-  readonly workers: WorkerRegistry
+export interface SchedulerPorts extends QueuedRunsPorts {
   /** Monotonic milliseconds. */
   readonly monotonicNow: () => number
   /** Wall clock milliseconds, for texts that people read. */
@@ -31,9 +27,6 @@ export interface SchedulerPorts {
   readonly mayGrant: () => boolean
   /** Whether an operator has paused dispatching. */
   readonly isPaused: () => boolean
-  readonly preparation: JobPreparation
-  /** The run's ticket as the tracker has it now, so that a changed priority reorders the queue. */
-  readonly ticketOf: (run: Run) => Ticket
   readonly leases: LeaseManager
   /** Requests a commit, because runs are placed right before one. */
   readonly requestCommit: () => void
@@ -42,18 +35,15 @@ export interface SchedulerPorts {
 export class Scheduler {
   readonly queue = new RunQueue()
   readonly #ports: SchedulerPorts
-  readonly #gaps: FleetGaps
-  /** Queued runs, by the names of their tickets and of their tickets' blockers. */
-  readonly #byTicket = new BlockerIndex()
+  readonly #queuedRuns: QueuedRuns
   readonly wantedRuns: WantedRuns
   #isStale = false
-  #reasonsVersion = 0
   /** By the key of the needs. */
   readonly #sharedReasons = new Map<string, WaitReason | undefined>()
 
   constructor(ports: SchedulerPorts) {
     this.#ports = ports
-    this.#gaps = new FleetGaps(() => ports.workers.all())
+    this.#queuedRuns = new QueuedRuns(this.queue, ports)
     this.wantedRuns = new WantedRuns(ports.workers, this.queue, (run) => this.placementRequest(run))
   }
 
@@ -67,70 +57,25 @@ export class Scheduler {
 
   /** A run was queued. */
   add(run: Run): void {
-    this.#gaps.setNeeds(run.id, this.#ports.preparation.needsOf(run))
-    const ticket = this.#ports.ticketOf(run)
-    this.#indexRun(run.id, ticket)
-    this.queue.add(run, this.#waitingFor(run), ticket)
+    this.#queuedRuns.add(run)
     this.requestScheduling()
   }
 
   /** A run is no longer queued. */
   remove(runId: string): void {
     this.wantedRuns.forget()
-    this.#gaps.forget(runId)
-    this.#byTicket.delete(runId)
-    this.queue.remove(runId)
-  }
-
-  /** Returns the reason besides a missing free slot. */
-  #waitingFor(run: Run): WaitReason | undefined {
-    return this.#ports.preparation.waitingFor(run) ?? this.#gaps.reasonFor(run.id)
+    this.#queuedRuns.remove(runId)
   }
 
   /** Reconsiders every queued run after the configuration or the repositories changed. */
   refreshQueue(): void {
-    const { preparation } = this.#ports
-    for (const run of this.queue.runs()) this.#gaps.setNeeds(run.id, preparation.needsOf(run))
-    this.#gaps.refresh()
-    this.#sortQueue()
+    this.#queuedRuns.refreshAll()
     this.requestScheduling()
   }
 
-  /**
-   * Reconsiders the queued runs of changed tickets. What their jobs need follows from the tickets as they were when the
-   * runs were created.
-   *
-   * @param names ids and identifiers of the changed tickets, and of those that wait for one of them
-   */
+  /** Reconsiders the queued runs whose tickets or blockers have these names. */
   refreshRunsOf(names: Iterable<string>): void {
-    const affected = new Set<string>()
-    for (const name of names) for (const runId of this.#byTicket.waitingFor(name)) affected.add(runId)
-    let isMoved = false
-    for (const runId of affected) {
-      const run = this.queue.run(runId)
-      if (run !== undefined && this.#reconsider(run)) isMoved = true
-    }
-    if (isMoved) this.requestScheduling()
-  }
-
-  #sortQueue(): void {
-    for (const run of [...this.queue.runs()]) this.#reconsider(run)
-  }
-
-  /** Returns whether the run's place or its reason has changed. */
-  #reconsider(run: Run): boolean {
-    const waitingFor = this.#waitingFor(run)
-    const ticket = this.#ports.ticketOf(run)
-    this.#indexRun(run.id, ticket)
-    const isSameReason = waitingFor?.reason === this.queue.blockedBy(run.id)?.reason
-    if (!isSameReason) this.#reasonsVersion += 1
-    if (isSameReason && this.queue.isInPlace(run.id, ticket)) return false
-    this.queue.add(run, waitingFor, ticket)
-    return true
-  }
-
-  #indexRun(runId: string, { id, blockedBy }: Ticket): void {
-    this.#byTicket.set(runId, [id, ...blockedBy])
+    if (this.#queuedRuns.refreshRunsOf(names)) this.requestScheduling()
   }
 
   /** Something changed that may let a run be placed. */
@@ -144,7 +89,7 @@ export class Scheduler {
   /** Called before each commit. */
   placeRuns(): void {
     if (!this.#isStale) return
-    if (this.#gaps.refresh()) this.#sortQueue()
+    this.#queuedRuns.refreshFleet()
     if (!this.#ports.mayGrant()) return
     this.#isStale = false
     if (this.#ports.isPaused()) return
@@ -171,7 +116,8 @@ export class Scheduler {
         continue
       }
       if (readiness === 'held') {
-        this.#keepWaiting(run)
+        // A run that is held back for no known reason must not be examined over and over.
+        this.#queuedRuns.hold(run, BEING_MADE_READY)
         continue
       }
       this.#ports.leases.grantLease(run, worker)
@@ -183,12 +129,6 @@ export class Scheduler {
       }
     }
     for (const restore of restores) restore()
-  }
-
-  #keepWaiting(run: Run): void {
-    const { ticketOf } = this.#ports
-    // Hold the run back even when no reason is known, so that it is not examined over and over.
-    this.queue.add(run, this.#waitingFor(run) ?? BEING_MADE_READY, ticketOf(run))
   }
 
   /** Adds the current wait reason to a queued run, as people see it. */
@@ -207,7 +147,7 @@ export class Scheduler {
     if (!this.queue.has(run.id)) return undefined
     if (this.#ports.isPaused()) return PAUSED
     const ownReason = this.queue.blockedBy(run.id) ?? this.#reasonOfRequiredWorker(run)
-    return ownReason ?? this.sharedReason(this.#gaps.needsOf(run.id))
+    return ownReason ?? this.sharedReason(this.#queuedRuns.needsOf(run.id))
   }
 
   #reasonOfRequiredWorker(run: Run): WaitReason | undefined {
@@ -231,7 +171,7 @@ export class Scheduler {
 
   /** Changes whenever a queued run begins or ceases to wait for something besides a free slot. */
   get reasonsVersion(): number {
-    return this.#reasonsVersion
+    return this.#queuedRuns.reasonsVersion
   }
 
   placement(run: Run): Placement {
@@ -264,7 +204,7 @@ export class Scheduler {
 
   placementRequest(run: Run, waitingFor?: WaitReason): PlacementRequest {
     const on = this.#ports.preparation.sandboxHolder(run)
-    const needs = this.#gaps.needsOf(run.id)
+    const needs = this.#queuedRuns.needsOf(run.id)
     return {
       runId: run.id,
       ...(needs === undefined ? {} : { needs }),

@@ -1,0 +1,117 @@
+/**
+ * QueuedRuns keeps each run of the queue in its place, with the reason for which it waits besides a worker.
+ *
+ * A changed ticket has its own run reconsidered, and the runs that wait for the ticket. The whole queue is reconsidered
+ * when the configuration, the repositories or the fleet have changed.
+ */
+import type { WaitReason } from '../../core/fleet/obstacles.ts'
+import type { JobNeeds } from '../../core/run/job-needs.ts'
+import { BlockerIndex } from '../../core/tickets/blocker-index.ts'
+import type { Run, Ticket } from '../../protocol/run.ts'
+import type { JobPreparation } from '../runs/job-preparation.ts'
+import { FleetGaps } from './fleet-gaps.ts'
+import type { RunQueue } from './run-queue.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
+
+export interface QueuedRunsPorts {
+  readonly workers: WorkerRegistry
+  readonly preparation: JobPreparation
+  /** The run's ticket as the tracker has it now, so that a changed priority reorders the queue. */
+  readonly ticketOf: (run: Run) => Ticket
+}
+
+export class QueuedRuns {
+  readonly #queue: RunQueue
+  readonly #ports: QueuedRunsPorts
+  readonly #gaps: FleetGaps
+  /** Run ids by the names of the runs' tickets and of these tickets' blockers. */
+  readonly #byTicket = new BlockerIndex()
+  #reasonsVersion = 0
+
+  constructor(queue: RunQueue, ports: QueuedRunsPorts) {
+    this.#queue = queue
+    this.#ports = ports
+    this.#gaps = new FleetGaps(() => ports.workers.all())
+  }
+
+  /** Changes whenever a queued run begins or ceases to wait for something besides a free slot. */
+  get reasonsVersion(): number {
+    return this.#reasonsVersion
+  }
+
+  needsOf(runId: string): JobNeeds | undefined {
+    return this.#gaps.needsOf(runId)
+  }
+
+  add(run: Run): void {
+    this.#gaps.setNeeds(run.id, this.#ports.preparation.needsOf(run))
+    const ticket = this.#ports.ticketOf(run)
+    this.#indexRun(run.id, ticket)
+    this.#queue.add(run, this.#waitingFor(run), ticket)
+  }
+
+  remove(runId: string): void {
+    this.#gaps.forget(runId)
+    this.#byTicket.delete(runId)
+    this.#queue.remove(runId)
+  }
+
+  /** Holds the run back, for another reason when none is known. */
+  hold(run: Run, otherwise: WaitReason): void {
+    this.#queue.add(run, this.#waitingFor(run) ?? otherwise, this.#ports.ticketOf(run))
+  }
+
+  /** Reconsiders every run. */
+  refreshAll(): void {
+    const { preparation } = this.#ports
+    for (const run of this.#queue.runs()) this.#gaps.setNeeds(run.id, preparation.needsOf(run))
+    this.#gaps.refresh()
+    this.#reconsiderAll()
+  }
+
+  /** Reconsiders every run if a reason that lies in the fleet has changed. */
+  refreshFleet(): void {
+    if (this.#gaps.refresh()) this.#reconsiderAll()
+  }
+
+  /**
+   * Reconsiders the runs of changed tickets. What their jobs need follows from the tickets as they were when the runs were
+   * created. Returns whether the place or the reason of a run has changed.
+   *
+   * @param names ids and identifiers of the changed tickets, and of those that wait for one of them
+   */
+  refreshRunsOf(names: Iterable<string>): boolean {
+    const affected = new Set<string>()
+    for (const name of names) for (const runId of this.#byTicket.waitingFor(name)) affected.add(runId)
+    let isChanged = false
+    for (const runId of affected) {
+      const run = this.#queue.run(runId)
+      if (run !== undefined && this.#reconsider(run)) isChanged = true
+    }
+    return isChanged
+  }
+
+  #reconsiderAll(): void {
+    for (const run of [...this.#queue.runs()]) this.#reconsider(run)
+  }
+
+  #reconsider(run: Run): boolean {
+    const waitingFor = this.#waitingFor(run)
+    const ticket = this.#ports.ticketOf(run)
+    this.#indexRun(run.id, ticket)
+    const isSameReason = waitingFor?.reason === this.#queue.blockedBy(run.id)?.reason
+    if (!isSameReason) this.#reasonsVersion += 1
+    if (isSameReason && this.#queue.isInPlace(run.id, ticket)) return false
+    this.#queue.add(run, waitingFor, ticket)
+    return true
+  }
+
+  #indexRun(runId: string, { id, blockedBy }: Ticket): void {
+    this.#byTicket.set(runId, [id, ...blockedBy])
+  }
+
+  /** Returns the reason besides a missing free slot. */
+  #waitingFor(run: Run): WaitReason | undefined {
+    return this.#ports.preparation.waitingFor(run) ?? this.#gaps.reasonFor(run.id)
+  }
+}
