@@ -259,7 +259,12 @@ export class TicketIntake {
 
   /** The ticket's run has ended, so that the next poll may start another one. */
   onRunOver(ticketId: string): void {
-    this.#owed.add(ticketId)
+    this.#owe(ticketId)
+  }
+
+  /** A ticket that is not listed is evaluated as soon as it is. */
+  #owe(ticketId: string): void {
+    if (this.#listing.byId.has(ticketId)) this.#owed.add(ticketId)
   }
 
   /** Evaluates these tickets, and those that are owed an evaluation. */
@@ -353,7 +358,7 @@ export class TicketIntake {
 
   /** Remembers the move's outcome. Otherwise a ticket seen in its old state would count as changed and run again. */
   #onMoveAnswered({ ticketId, state, from }: TicketMove, how: 'moved' | 'refused'): void {
-    this.#owed.add(ticketId)
+    this.#owe(ticketId)
     const known = this.#ports.observations.get(ticketId)
     if (how === 'moved' && known !== undefined)
       this.#ports.observations.set(ticketId, recordHostState(known, state))
