@@ -91,7 +91,7 @@ export class TicketIntake {
   #lastPollAt: number | undefined
   /** Monotonic time. */
   #nextPollAt: number | undefined
-  readonly #listing = new TicketListing()
+  readonly #listing = new TicketListing(isStorable)
   /** Whether the current tracker has been listed. */
   #hasListing = false
   /** Ids of the tickets that the next evaluation judges even if the tracker lists them as before. */
@@ -237,22 +237,16 @@ export class TicketIntake {
   // ---- evaluation --------------------------------------------------------------------------------------------------
 
   #applyListing({ tickets }: TrackerListing): void {
-    // Longer ids do not fit into a key of the store. A single such ticket must not block the others.
-    const tracked = tickets.every(isStorable) ? tickets : tickets.filter(isStorable)
-    if (tracked.length < tickets.length)
-      this.#ports.log.warn(
-        { tickets: tickets.length - tracked.length },
-        'tickets with overlong ids are left out',
-      )
     this.#hasListing = true
     const created = [...this.#createdDuringPoll.values()]
-    const missing = created.filter(({ ticket }) => !tracked.some((entry) => entry.ticket.id === ticket.id))
-    this.#replaceListing(missing.length === 0 ? tracked : [...missing, ...tracked])
+    const missing = created.filter(({ ticket }) => !tickets.some((entry) => entry.ticket.id === ticket.id))
+    this.#replaceListing(missing.length === 0 ? tickets : [...missing, ...tickets])
   }
 
   #replaceListing(tickets: readonly TrackedTicket[]): void {
     const rules = this.#ports.config().tracker.eligible
-    const { changed, affectedNames, isEligibleChanged } = this.#listing.replace(tickets, rules)
+    const { changed, affectedNames, isEligibleChanged, leftOut } = this.#listing.replace(tickets, rules)
+    if (leftOut > 0) this.#ports.log.warn({ tickets: leftOut }, 'tickets with overlong ids are left out')
     this.#evaluate(changed)
     if (changed.size > 0) this.#ports.onTicketsChanged({ names: affectedNames, isEligibleChanged })
   }
@@ -392,7 +386,10 @@ export class TicketIntake {
   }
 }
 
-/** A text has at most three bytes for each unit of its length. */
+/**
+ * Longer ids do not fit into a key of the store. A single such ticket must not block the others. A text has at most
+ * three bytes for each unit of its length.
+ */
 const isStorable = ({ ticket: { id } }: TrackedTicket): boolean =>
   id.length * 3 <= TICKET_ID_BYTES_MAX || Buffer.byteLength(id) <= TICKET_ID_BYTES_MAX
 

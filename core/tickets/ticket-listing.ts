@@ -19,6 +19,8 @@ export interface ListingChange {
   readonly affectedNames: ReadonlySet<string>
   /** The list of eligible tickets has changed. */
   readonly isEligibleChanged: boolean
+  /** How many tickets were left out that the listing before did not name. */
+  readonly leftOut: number
 }
 
 export class TicketListing {
@@ -28,6 +30,12 @@ export class TicketListing {
   #eligible: readonly Ticket[] = []
   readonly #eligibleById = new Map<string, Ticket>()
   readonly #blockers = new BlockerIndex()
+  readonly #mayList: (tracked: TrackedTicket) => boolean
+
+  /** @param mayList whether a new or changed ticket can be listed at all */
+  constructor(mayList: (tracked: TrackedTicket) => boolean = () => true) {
+    this.#mayList = mayList
+  }
 
   get tickets(): readonly TrackedTicket[] {
     return this.#tickets
@@ -54,12 +62,14 @@ export class TicketListing {
   replace(tickets: readonly TrackedTicket[], rules: EligibilityRules): ListingChange {
     const comparison = compareListings(this.#tickets, tickets, this.#byId)
     this.#tickets = tickets
-    const versions = this.#apply(comparison)
+    const listable = comparison.changed.filter(this.#mayList)
+    const versions = this.#apply({ ...comparison, changed: listable })
     const changed = new Set(versions.map(({ ticket }) => ticket.id))
     return {
       changed,
       affectedNames: findAffectedNames(versions, this.#byId, this.#blockers),
       isEligibleChanged: this.#judge(changed, rules),
+      leftOut: comparison.changed.length - listable.length,
     }
   }
 

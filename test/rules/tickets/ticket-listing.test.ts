@@ -50,10 +50,24 @@ test('a ticket that reads as before keeps its object, and so does the list of th
   const listing = listingOf(a, b)
   const { eligible } = listing
   const again = listing.replace([structuredClone(b), structuredClone(a)], rules)
-  expect(again).toEqual({ changed: new Set(), affectedNames: new Set(), isEligibleChanged: false })
+  expect(again).toEqual({
+    changed: new Set(),
+    affectedNames: new Set(),
+    isEligibleChanged: false,
+    leftOut: 0,
+  })
   expect(listing.eligible).toBe(eligible)
   listing.replace([structuredClone(a), tracked({ id: 'c' })], rules)
   expect(listing.byId.get('a')).toBe(a)
+})
+
+test('a ticket that cannot be listed is left out, and counted when the listing changes there', () => {
+  const listing = new TicketListing(({ ticket }) => ticket.id !== 'b')
+  const [a, b] = [tracked({ id: 'a' }), tracked({ id: 'b' })]
+  expect(listing.replace([a, b], rules)).toMatchObject({ changed: new Set(['a']), leftOut: 1 })
+  expect(listing.replace([a, b], rules)).toMatchObject({ changed: new Set(), leftOut: 0 })
+  expect(listing.replace([a], rules).changed.size).toBe(0)
+  expect([...listing.byId.keys()]).toEqual(['a'])
 })
 
 test('a change that people do not see leaves the list of eligible tickets as it is', () => {
