@@ -39,7 +39,7 @@ interface StepPlan {
   readonly template: AnyMachineSnapshot | undefined
 }
 
-/** What xstate sends to an actor that its parent stops. */
+/** The event that xstate sends to an actor whose parent stops it. */
 const STOP = 'xstate.stop'
 
 /** Returns a machine that differs only in the speed of its plain steps. */
