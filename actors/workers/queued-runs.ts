@@ -10,6 +10,7 @@ import { BlockerIndex } from '../../core/tickets/blocker-index.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { JobPreparation } from '../runs/job-preparation.ts'
 import { FleetGaps } from './fleet-gaps.ts'
+import type { LineName } from './queue-line.ts'
 import type { RunQueue } from './run-queue.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
@@ -47,7 +48,7 @@ export class QueuedRuns {
     this.#gaps.setNeeds(run.id, this.#ports.preparation.needsOf(run))
     const ticket = this.#ports.ticketOf(run)
     this.#indexRun(run.id, ticket)
-    this.#queue.add(run, this.#waitingFor(run), ticket)
+    this.#queue.add(run, this.#waitingFor(run), ticket, this.#lineOf(run))
   }
 
   remove(runId: string): void {
@@ -58,7 +59,7 @@ export class QueuedRuns {
 
   /** Holds the run back, for another reason when none is known. */
   hold(run: Run, otherwise: WaitReason): void {
-    this.#queue.add(run, this.#waitingFor(run) ?? otherwise, this.#ports.ticketOf(run))
+    this.#queue.add(run, this.#waitingFor(run) ?? otherwise, this.#ports.ticketOf(run), this.#lineOf(run))
   }
 
   /** Reconsiders every run. */
@@ -72,6 +73,19 @@ export class QueuedRuns {
   /** Reconsiders every run if a reason that lies in the fleet has changed. */
   refreshFleet(): void {
     if (this.#gaps.refresh()) this.#reconsiderAll()
+  }
+
+  /** Lets any worker take the runs of a worker that is no longer enrolled, or whose sandboxes are no longer retained. */
+  releaseRuns(now: number): void {
+    for (const line of [...this.#queue.lines()]) {
+      const { workerId, until } = line
+      if (workerId === undefined || (until > now && this.#ports.workers.get(workerId) !== undefined)) continue
+      const runs = [...line.runIds()].flatMap((runId) => this.#queue.run(runId) ?? [])
+      // The line ends first, so that the one that may follow has an instant of its own.
+      for (const { id } of runs) this.#queue.remove(id)
+      for (const run of runs)
+        this.#queue.add(run, this.#waitingFor(run), this.#ports.ticketOf(run), this.#lineOf(run))
+    }
   }
 
   /**
@@ -101,13 +115,21 @@ export class QueuedRuns {
     this.#indexRun(run.id, ticket)
     const isSameReason = waitingFor?.reason === this.#queue.blockedBy(run.id)?.reason
     if (!isSameReason) this.#reasonsVersion += 1
-    if (isSameReason && this.#queue.isInPlace(run.id, ticket)) return false
-    this.#queue.add(run, waitingFor, ticket)
+    const line = this.#lineOf(run)
+    if (isSameReason && this.#queue.isInPlace(run.id, ticket, line)) return false
+    this.#queue.add(run, waitingFor, ticket, line)
     return true
   }
 
   #indexRun(runId: string, { id, blockedBy }: Ticket): void {
     this.#byTicket.set(runId, [id, ...blockedBy])
+  }
+
+  #lineOf(run: Run): LineName {
+    const workerId = this.#ports.preparation.sandboxHolder(run)
+    if (workerId === undefined) return { key: `needs ${this.needsOf(run.id)?.key ?? ''}` }
+    const { retainedUntil = '' } = run.sandbox
+    return { key: `worker ${workerId}`, only: { workerId, until: Date.parse(retainedUntil) } }
   }
 
   /** Returns the reason besides a missing free slot. */

@@ -1,44 +1,28 @@
 /**
  * RunQueue holds the queued runs in the order of dispatch: by priority, then by the age of their tickets.
  *
- * A heap holds the runs that wait for a worker only; removed entries stay in it until they reach the top. A run that
- * also waits for something else (a blocker, an unmapped repository) stays outside the heap until it is added again.
+ * The runs that wait for a worker only stand in lines, one for each set of workers that can take them. A run that also
+ * waits for something else (a blocker, an unmapped repository) stands in no line until it is added again.
  */
 import type { WaitReason } from '../../core/fleet/obstacles.ts'
 import { priorityRank } from '../../core/tickets/order.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
-import { popFromHeap, pushToHeap } from '../runtime/heap.ts'
-
-interface QueueEntry {
-  readonly runId: string
-  readonly rank: number
-  readonly age: string
-  isQueued: boolean
-}
+import { type LineName, precedes, type QueueEntry, QueueLine } from './queue-line.ts'
+import { QueueWalk } from './queue-walk.ts'
 
 export class RunQueue {
-  readonly #heap: QueueEntry[] = []
+  readonly #lines = new Map<string, QueueLine>()
   readonly #entries = new Map<string, QueueEntry>()
   readonly #blocked = new Map<string, WaitReason>()
   /** Every run that is queued and has no lease. */
   readonly #runs = new Map<string, Run>()
 
   /** Queues a run for a worker, or holds it back while `waitingFor` is set. `ticket`: as the tracker has it now. */
-  add(run: Run, waitingFor: WaitReason | undefined, ticket: Ticket = run.ticket): void {
+  add(run: Run, waitingFor: WaitReason | undefined, ticket: Ticket, name: LineName): void {
     this.remove(run.id)
     this.#runs.set(run.id, run)
-    if (waitingFor !== undefined) {
-      this.#blocked.set(run.id, waitingFor)
-      return
-    }
-    const entry = {
-      runId: run.id,
-      rank: priorityRank(ticket.priority),
-      age: ticket.createdAt,
-      isQueued: true,
-    }
-    this.#entries.set(run.id, entry)
-    pushToHeap(this.#heap, entry, precedes)
+    if (waitingFor !== undefined) this.#blocked.set(run.id, waitingFor)
+    else this.#entries.set(run.id, this.#lineOf(name).add(run.id, ticket, name.only?.until))
   }
 
   remove(runId: string): void {
@@ -46,40 +30,33 @@ export class RunQueue {
     this.#blocked.delete(runId)
     const entry = this.#entries.get(runId)
     if (entry === undefined) return
-    entry.isQueued = false
+    const { line } = entry
     this.#entries.delete(runId)
-    // Removed entries below the top would pile up without limit.
-    if (this.#heap.length > 64 && this.#heap.length > this.#entries.size * 2) this.#removeDead()
+    line.remove(entry)
+    if (line.isEmpty) this.#lines.delete(line.key)
   }
 
-  /** The first run that waits for a worker only; it stays in the queue. */
-  first(): string | undefined {
-    for (;;) {
-      const top = this.#heap[0]
-      if (top === undefined || top.isQueued) return top?.runId
-      popFromHeap(this.#heap, precedes)
-    }
+  /** Begins to place runs. */
+  walk(): QueueWalk {
+    return new QueueWalk(this.#lines.values())
   }
 
-  /** Takes the first run out of the order and returns a function that puts it back in its place. */
-  setAside(runId: string): (() => void) | undefined {
-    const top = this.#heap[0]
-    if (top?.runId !== runId) return undefined
-    popFromHeap(this.#heap, precedes)
-    return () => {
-      if (top.isQueued) pushToHeap(this.#heap, top, precedes)
-    }
+  lines(): Iterable<QueueLine> {
+    return this.#lines.values()
   }
 
   has(runId: string): boolean {
     return this.#runs.has(runId)
   }
 
-  /** Whether the run's place in the order still fits the ticket's priority and age. */
-  isInPlace(runId: string, ticket: Ticket): boolean {
+  /** Whether the run's place in the order still fits the ticket's priority and age, and the workers that can take it. */
+  isInPlace(runId: string, ticket: Ticket, name: LineName): boolean {
     const entry = this.#entries.get(runId)
     return (
-      entry === undefined || (entry.rank === priorityRank(ticket.priority) && entry.age === ticket.createdAt)
+      entry === undefined ||
+      (entry.rank === priorityRank(ticket.priority) &&
+        entry.age === ticket.createdAt &&
+        entry.line.key === name.key)
     )
   }
 
@@ -122,15 +99,11 @@ export class RunQueue {
     return this.#runs.values()
   }
 
-  #removeDead(): void {
-    const queued = this.#heap.filter((entry) => entry.isQueued)
-    this.#heap.length = 0
-    for (const entry of queued) pushToHeap(this.#heap, entry, precedes)
+  #lineOf(name: LineName): QueueLine {
+    const known = this.#lines.get(name.key)
+    if (known !== undefined) return known
+    const line = new QueueLine(name)
+    this.#lines.set(name.key, line)
+    return line
   }
-}
-
-function precedes(a: QueueEntry, b: QueueEntry): boolean {
-  if (a.rank !== b.rank) return a.rank < b.rank
-  if (a.age !== b.age) return a.age < b.age
-  return a.runId < b.runId
 }

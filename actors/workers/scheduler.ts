@@ -13,10 +13,11 @@ import type { Run } from '../../protocol/run.ts'
 import type { LeaseManager } from '../leases/lease-manager.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
+import type { QueueWalk } from './queue-walk.ts'
 import { QueuedRuns, type QueuedRunsPorts } from './queued-runs.ts'
 import { RunQueue } from './run-queue.ts'
 import { WantedRuns } from './wanted-runs.ts'
-import { hasAvailable, inWallTime, isUnmetByAll, workerFor } from './worker-availability.ts'
+import { canTakeNone, hasAvailable, inWallTime, workerFor } from './worker-availability.ts'
 
 export interface SchedulerPorts extends QueuedRunsPorts {
   /** Monotonic milliseconds. */
@@ -93,42 +94,39 @@ export class Scheduler {
     if (!this.#ports.mayGrant()) return
     this.#isStale = false
     if (this.#ports.isPaused()) return
+    this.#queuedRuns.releaseRuns(this.#ports.wallNow())
     const { workers } = this.#ports
     const now = this.#ports.monotonicNow()
-    const restores: (() => void)[] = []
-    /** Keys of needs that no free worker meets. */
-    const unmet = new Set<string>()
+    const walk = this.queue.walk()
     while (hasAvailable(workers, now)) {
-      const runId = this.queue.first()
-      if (runId === undefined) break
-      const run = this.queue.run(runId)
-      const request = run === undefined ? undefined : this.placementRequest(run)
-      const needsKey = request?.requiredWorker === undefined ? request?.needs?.key : undefined
-      const isUnmet = needsKey !== undefined && unmet.has(needsKey)
-      const worker = request === undefined || isUnmet ? undefined : workerFor(workers, request, now)
-      if (needsKey !== undefined && worker === undefined && isUnmetByAll(workers, request?.needs, now))
-        unmet.add(needsKey)
-      const readiness =
-        run === undefined || worker === undefined ? 'later' : this.#ports.preparation.readiness(run)
-      if (run === undefined || worker === undefined || readiness === 'later') {
-        const restore = this.queue.setAside(runId)
-        if (restore !== undefined) restores.push(restore)
-        continue
-      }
-      if (readiness === 'held') {
-        // A run that is held back for no known reason must not be examined over and over.
-        this.#queuedRuns.hold(run, BEING_MADE_READY)
-        continue
-      }
-      this.#ports.leases.grantLease(run, worker)
+      const entry = walk.first()
+      if (entry === undefined) break
+      const run = this.queue.run(entry.runId)
+      if (run === undefined) walk.passRun()
+      else this.#placeFirst(run, walk, now)
+    }
+    walk.end()
+  }
+
+  #placeFirst(run: Run, walk: QueueWalk, now: number): void {
+    const { workers, preparation, leases } = this.#ports
+    const request = this.placementRequest(run)
+    const worker = workerFor(workers, request, now)
+    if (worker === undefined) {
+      if (canTakeNone(workers, request, now)) walk.passLine()
+      else walk.passRun()
+      return
+    }
+    const readiness = preparation.readiness(run)
+    if (readiness === 'later') walk.passRun()
+    // A run that is held back for no known reason must not be examined over and over.
+    else if (readiness === 'held') this.#queuedRuns.hold(run, BEING_MADE_READY)
+    else {
+      leases.grantLease(run, worker)
       this.#sharedReasons.clear()
       // A run that could not be granted must not be tried for ever.
-      if (this.queue.has(runId)) {
-        const restore = this.queue.setAside(runId)
-        if (restore !== undefined) restores.push(restore)
-      }
+      if (this.queue.has(run.id)) walk.passRun()
     }
-    for (const restore of restores) restore()
   }
 
   /** Adds the current wait reason to a queued run, as people see it. */

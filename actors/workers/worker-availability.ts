@@ -1,7 +1,6 @@
 /** These functions tell the scheduler which worker takes a run, and people why the others do not. */
 import type { PlacementRequest, WorkerFacts } from '../../core/fleet/obstacles.ts'
 import { firstFit } from '../../core/fleet/placement.ts'
-import type { JobNeeds } from '../../core/run/job-needs.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
@@ -36,6 +35,14 @@ export function workerFor(
   return holder === undefined ? undefined : firstFit(request, [holder], now)
 }
 
-/** A run may wait for a reason of its own, so the question is asked for no run in particular. */
-export const isUnmetByAll = (workers: WorkerRegistry, needs: JobNeeds | undefined, now: number): boolean =>
-  needs !== undefined && workerFor(workers, { runId: '', needs }, now) === undefined
+/** Whether none of the runs that the same workers can take is placed now. A run may also wait for a reason of its own. */
+export function canTakeNone(
+  workers: WorkerRegistry,
+  { needs, requiredWorker }: PlacementRequest,
+  now: number,
+): boolean {
+  if (requiredWorker === undefined)
+    return needs !== undefined && workerFor(workers, { runId: '', needs }, now) === undefined
+  const holder = workers.get(requiredWorker)
+  return holder === undefined || !isAvailable(holder, now)
+}

@@ -20,6 +20,7 @@ function createQueue() {
   let schedulings = 0
   const preparation = {
     needsOf: () => undefined,
+    sandboxHolder: () => undefined,
     waitingFor({ id, ticket }: { id: string; ticket: Ticket }) {
       asked.push(id)
       const current = currentTicket(ticket)

@@ -1,0 +1,182 @@
+/** The scheduler places runs in order, as if each were offered to every worker, and examines few of those that must wait. */
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { Scheduler, type SchedulerPorts } from '../../../actors/workers/scheduler.ts'
+import { WorkerRegistry } from '../../../actors/workers/worker-registry.ts'
+import { placeRun } from '../../../core/fleet/placement.ts'
+import { sandboxHolder } from '../../../core/run/follow-up.ts'
+import { compareTickets } from '../../../core/tickets/order.ts'
+import type { Run, Ticket } from '../../../protocol/run.ts'
+import { aRun, T0 } from '../../rules/run/runs.ts'
+import { sampleTicket } from '../../rules/tickets/samples.ts'
+
+const AGENTS = ['agentA', 'agentB'] as const
+type Agent = (typeof AGENTS)[number]
+const RETAINED_UNTIL = '2030-01-01T00:00:00.000Z'
+
+interface FleetWorker {
+  readonly slots: number
+  readonly isOnline: boolean
+  readonly agents: readonly Agent[]
+}
+
+const workerId = (n: number): string => `wk-${n}`
+
+function addWorker(registry: WorkerRegistry, n: number, { slots, isOnline, agents }: FleetWorker): void {
+  const found = { found: true }
+  const capabilities = {
+    os: 'linux',
+    arch: 'x64',
+    provider: 'bwrap',
+    version: '0.1.0',
+    maxConcurrency: slots,
+    agents: Object.fromEntries(
+      AGENTS.map((name) => [name, agents.includes(name) ? found : { found: false }]),
+    ),
+  }
+  const stored = { id: workerId(n), name: workerId(n), hash: '0'.repeat(64), enrolledAt: T0, local: false }
+  registry.updateWorker({ ...stored, capabilities, lastSeenAt: null, proven: true } as never, 'active')
+  if (isOnline) registry.setConnection(workerId(n), { number: n + 1, since: T0, address: '' })
+}
+
+/** A scheduler whose grants are recorded as `run on worker`. */
+function createFleet(workers: readonly FleetWorker[]) {
+  const registry = new WorkerRegistry()
+  workers.forEach((worker, n) => {
+    addWorker(registry, n, worker)
+  })
+  const grants: string[] = []
+  const seen = { wallNow: 0, examined: 0 }
+  const preparation = {
+    needsOf: ({ agent }: Run) => needsOf(agent?.provider as Agent),
+    waitingFor: () => undefined,
+    sandboxHolder(run: Run) {
+      seen.examined += 1
+      const holder = sandboxHolder(run, seen.wallNow)
+      return holder === undefined || registry.get(holder) === undefined ? undefined : holder
+    },
+    readiness: () => 'ready',
+  }
+  const scheduler: Scheduler = new Scheduler({
+    workers: registry,
+    monotonicNow: () => 0,
+    wallNow: () => seen.wallNow,
+    mayGrant: () => true,
+    isPaused: () => false,
+    preparation: preparation as unknown as SchedulerPorts['preparation'],
+    ticketOf: ({ ticket }) => ticket,
+    leases: {
+      grantLease({ id }: Run, worker: { readonly id: string }) {
+        grants.push(`${id} on ${worker.id}`)
+        registry.updateLease({ id: `ls-${id}`, runId: id, workerId: worker.id } as never)
+        scheduler.remove(id)
+      },
+    } as unknown as SchedulerPorts['leases'],
+    requestCommit: () => {},
+  })
+  return { scheduler, registry, grants, seen }
+}
+
+const needsOf = (agent: Agent) => ({ key: agent, agent, subjects: [] })
+
+interface QueuedRun {
+  readonly agent: Agent
+  readonly priority: Ticket['priority']
+  /** The worker that holds its sandbox. */
+  readonly heldBy?: number | undefined
+}
+
+function runOf({ agent, priority, heldBy }: QueuedRun, n: number): Run {
+  const ticket = sampleTicket({
+    id: `${n}`,
+    priority,
+    createdAt: `2026-01-01T00:00:${String(n % 7).padStart(2, '0')}.000Z`,
+  })
+  const held = { id: `box-${n}`, workerId: workerId(heldBy ?? 0), retainedUntil: RETAINED_UNTIL }
+  return aRun({
+    id: `run-${String(n).padStart(3, '0')}`,
+    ticket,
+    agent: { provider: agent },
+    ...(heldBy === undefined ? {} : { sandbox: held }),
+  } as Partial<Run>)
+}
+
+const anyWorker = fc.record({
+  slots: fc.integer({ min: 0, max: 3 }),
+  isOnline: fc.boolean(),
+  agents: fc.subarray([...AGENTS]),
+})
+const anyRun = fc.record({
+  agent: fc.constantFrom(...AGENTS),
+  priority: fc.constantFrom<Ticket['priority']>(0, 1, 2),
+  heldBy: fc.option(fc.nat(5), { nil: undefined }),
+})
+
+test('the grants are those of offering every run, in order, to every worker', () => {
+  fc.assert(
+    fc.property(
+      fc.array(anyWorker, { minLength: 1, maxLength: 5 }),
+      fc.array(anyRun, { maxLength: 25 }),
+      (workers, queued) => {
+        const fleet = createFleet(workers)
+        const plain = createFleet(workers)
+        const runs = queued.map(runOf)
+        for (const { scheduler } of [fleet, plain]) for (const run of runs) scheduler.add(run)
+        fleet.scheduler.placeRuns()
+        const inOrder = [...runs].sort((a, b) => compareTickets(a.ticket, b.ticket) || (a.id < b.id ? -1 : 1))
+        const expected: string[] = []
+        for (const run of inOrder) {
+          const placed = placeRun(plain.scheduler.placementRequest(run), plain.registry.all(), 0)
+          if (placed.is === 'waits') continue
+          expected.push(`${run.id} on ${placed.worker}`)
+          plain.registry.updateLease({ id: run.id, runId: run.id, workerId: placed.worker } as never)
+        }
+        expect(fleet.grants).toEqual(expected)
+      },
+    ),
+    { numRuns: 500 },
+  )
+})
+
+test('runs that none of the free workers can take are passed over as a whole', () => {
+  const both: FleetWorker = { slots: 1, isOnline: true, agents: ['agentA'] }
+  const { scheduler, grants, seen } = createFleet([{ ...both, slots: 0 }, both])
+  for (let n = 0; n < 500; n++) scheduler.add(runOf({ agent: 'agentA', priority: 1, heldBy: 0 }, n))
+  for (let n = 500; n < 900; n++) scheduler.add(runOf({ agent: 'agentB', priority: 1 }, n))
+  scheduler.add(runOf({ agent: 'agentA', priority: 2 }, 999))
+  seen.examined = 0
+  scheduler.placeRuns()
+  expect(grants).toEqual(['run-999 on wk-1'])
+  expect(seen.examined).toBeLessThan(10)
+})
+
+test('follow-ups go to any worker once their sandboxes are retained no more, or their worker is not enrolled', () => {
+  const worker: FleetWorker = { slots: 5, isOnline: true, agents: ['agentA'] }
+  const queued = [0, 1, 2].map((n) => runOf({ agent: 'agentA', priority: 1, heldBy: 0 }, n))
+  for (const ends of ['retention', 'enrollment']) {
+    const { scheduler, registry, grants, seen } = createFleet([{ ...worker, isOnline: false }, worker])
+    for (const run of queued) scheduler.add(run)
+    scheduler.placeRuns()
+    expect(grants).toEqual([])
+    if (ends === 'retention') seen.wallNow = Date.parse(RETAINED_UNTIL)
+    else registry.removeWorker(workerId(0))
+    scheduler.requestScheduling()
+    scheduler.placeRuns()
+    expect(grants).toEqual(['run-000 on wk-1', 'run-001 on wk-1', 'run-002 on wk-1'])
+  }
+})
+
+test('a run that is retained longer keeps waiting for its worker when others are released', () => {
+  const worker: FleetWorker = { slots: 5, isOnline: true, agents: ['agentA'] }
+  const { scheduler, grants, seen } = createFleet([{ ...worker, isOnline: false }, worker])
+  const [short, long] = [0, 1].map((n) => runOf({ agent: 'agentA', priority: 1, heldBy: 0 }, n)) as [Run, Run]
+  scheduler.add({ ...short, sandbox: { ...short.sandbox, retainedUntil: '2029-01-01T00:00:00.000Z' } })
+  scheduler.add(long)
+  seen.wallNow = Date.parse('2029-06-01T00:00:00.000Z')
+  scheduler.placeRuns()
+  expect(grants).toEqual(['run-000 on wk-1'])
+  seen.examined = 0
+  scheduler.requestScheduling()
+  scheduler.placeRuns()
+  expect([grants.length, seen.examined]).toEqual([1, 1])
+})
