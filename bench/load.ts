@@ -6,7 +6,8 @@
  * good. The server's own processor time per request is free of that.
  */
 import { spawnSync } from 'node:child_process'
-import { type BenchResources, cpuMs } from './bench-resources.ts'
+import type { BenchResources } from './bench-resources.ts'
+import { cpuMs } from './process-usage.ts'
 
 export const CONNECTIONS = 50
 

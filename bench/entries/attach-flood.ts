@@ -7,9 +7,9 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { cpuMs, peakMib, resetPeak, residentMemory, waitUntilIdle } from '../bench-resources.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'
 import { absoluteFigure, compareFigure, type Figure, spread, type Target } from '../figures.ts'
+import { cpuMs, peakMib, resetPeak, residentMemory, waitUntilIdle } from '../process-usage.ts'
 import { fullScreen, logLines } from '../raw/terminal-output.ts'
 import { SIZE, type TextFound } from '../raw/terminal-protocol.ts'
 import { WebSocketClient } from '../raw/websocket-client.ts'

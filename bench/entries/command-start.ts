@@ -5,9 +5,10 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type BenchResources, TICK_MS, waitForSuccess } from '../bench-resources.ts'
+import { type BenchResources, waitForSuccess } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Target } from '../figures.ts'
+import { TICK_MS } from '../process-usage.ts'
 import { buildProduct, startHost } from '../served-host.ts'
 
 const STARTS = 10

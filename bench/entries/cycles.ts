@@ -7,9 +7,10 @@
  * the other's round; its processor time counts, its duration does not.
  */
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
-import { type BenchResources, cpuMs, waitUntilIdle } from '../bench-resources.ts'
+import type { BenchResources } from '../bench-resources.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Figure, spread, type Target } from '../figures.ts'
+import { cpuMs, waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 

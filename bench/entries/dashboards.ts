@@ -4,9 +4,10 @@
  * Both servers are processes of their own; a third process holds the dashboards. Reading a thousand sockets costs
  * as much as writing them, so the notes show the server's own processor time per delivery.
  */
-import { type BenchProcess, type BenchResources, cpuMs } from '../bench-resources.ts'
+import type { BenchProcess, BenchResources } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, spread } from '../figures.ts'
+import { cpuMs } from '../process-usage.ts'
 import { eventFrameBytes } from '../raw/dashboard-protocol.ts'
 import { amount } from '../table.ts'
 

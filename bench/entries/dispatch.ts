@@ -15,9 +15,10 @@ import {
   startProductHost,
   WORKING_CONFIG,
 } from '../bench-hosts.ts'
-import { type BenchResources, waitUntilIdle } from '../bench-resources.ts'
+import type { BenchResources } from '../bench-resources.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Figure } from '../figures.ts'
+import { waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 
 const TICKETS = 50

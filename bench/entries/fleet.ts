@@ -6,9 +6,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FleetResponse } from '../../protocol/worker.ts'
-import { type BenchProcess, cpuMs, residentMemory, waitUntilIdle } from '../bench-resources.ts'
+import type { BenchProcess } from '../bench-resources.ts'
 import type { Entry } from '../entry.ts'
 import { absoluteFigure, type Figure } from '../figures.ts'
+import { cpuMs, residentMemory, waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { WorkingSystem } from '../working-system.ts'
 

@@ -8,9 +8,10 @@
  * reconnects and sends all kept frames of a lease, with the run's completion last.
  */
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
-import { type BenchProcess, type BenchResources, cpuMs, waitUntilIdle } from '../bench-resources.ts'
+import type { BenchProcess, BenchResources } from '../bench-resources.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Figure, spread } from '../figures.ts'
+import { cpuMs, waitUntilIdle } from '../process-usage.ts'
 import { WINDOW_FRAMES } from '../raw/worker-load-protocol.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'

@@ -7,9 +7,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
-import { cpuMs, residentMemory, waitUntilIdle } from '../bench-resources.ts'
 import type { Effort, Entry } from '../entry.ts'
 import { absoluteFigure, compareFigure } from '../figures.ts'
+import { cpuMs, residentMemory, waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 

@@ -9,9 +9,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoredConfig } from '../../protocol/config.ts'
 import { startProductHost, WORKING_CONFIG } from '../bench-hosts.ts'
-import { waitUntilIdle } from '../bench-resources.ts'
 import type { Entry } from '../entry.ts'
 import { absoluteFigure } from '../figures.ts'
+import { waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 
 const TICKETS = 5_000

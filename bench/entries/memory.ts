@@ -5,11 +5,12 @@
  * For scale: an idle Node process with the same two native libraries.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type BenchResources, type ResidentMemory, residentMemory } from '../bench-resources.ts'
+import type { BenchResources } from '../bench-resources.ts'
 import type { Entry } from '../entry.ts'
 import { absoluteFigure, type Figure, spread } from '../figures.ts'
 import { dataDirWithHistory, HISTORY_RUNS } from '../history.ts'
 import { createLoadGenerator } from '../load.ts'
+import { type ResidentMemory, residentMemory } from '../process-usage.ts'
 import { buildProduct, type ServedHost, startHost } from '../served-host.ts'
 import { amount } from '../table.ts'
 

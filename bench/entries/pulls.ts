@@ -6,15 +6,10 @@
  * first. Each first measurement uses a newly started host, which has no cached data.
  */
 import { Agent } from 'undici'
-import {
-  type BenchProcess,
-  type BenchResources,
-  cpuMs,
-  residentMemory,
-  waitUntilIdle,
-} from '../bench-resources.ts'
+import type { BenchProcess, BenchResources } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
 import { absoluteFigure, compareFigure, type Figure, spread } from '../figures.ts'
+import { cpuMs, residentMemory, waitUntilIdle } from '../process-usage.ts'
 import type { RequestSummary } from '../raw/busy-github.ts'
 import { buildProduct, type ServedHost, startHost } from '../served-host.ts'
 import { amount } from '../table.ts'

@@ -7,9 +7,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
-import { cpuMs, TICK_MS } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Figure, spread } from '../figures.ts'
+import { cpuMs, TICK_MS } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 import { SLOTS, WORKERS } from './cycles.ts'

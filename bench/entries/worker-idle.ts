@@ -4,9 +4,10 @@
  * For scale: an idle Node process with the same database and socket libraries loaded.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type BenchProcess, cpuMs, residentMemory, waitUntilIdle } from '../bench-resources.ts'
+import type { BenchProcess } from '../bench-resources.ts'
 import type { Entry } from '../entry.ts'
 import { compareFigure, type Figure, type Pair } from '../figures.ts'
+import { cpuMs, residentMemory, waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 import { WorkingSystem } from '../working-system.ts'
