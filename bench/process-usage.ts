@@ -1,24 +1,66 @@
 /**
  * Reads the processor time and the memory of a process from /proc.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Linux counts processor time in hundredths of a second on every machine. */
+/** Linux counts the processor time of a process in hundredths of a second on every machine. */
 export const TICK_MS = 10
 const IDLE_CHECK_MS = 150
 const IDLE_CHECKS = 2
 const IDLE_WAIT_MS_MAX = 5_000
 
-/** Processor time of a process so far, with all its threads; undefined on systems without /proc. */
+/**
+ * Processor time of a process so far, with all its threads; undefined on systems without /proc.
+ *
+ * The scheduler counts the nanoseconds of each living thread. Only the total, in ticks, includes ended threads, so
+ * the larger of both counts.
+ */
 export function cpuMs(pid: number): number | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return (Number(fields[11]) + Number(fields[12])) * TICK_MS
+    return Math.max(readTicksMs(pid), readThreadsMs(pid))
   } catch {
     return undefined
   }
+}
+
+/** Processor time of a process and of all its living descendants. */
+export function cpuMsOfTree(pid: number): number | undefined {
+  const own = cpuMs(pid)
+  if (own === undefined) return undefined
+  return childrenOf(pid).reduce((sum, child) => sum + (cpuMsOfTree(child) ?? 0), own)
+}
+
+function readTicksMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[11]) + Number(fields[12])) * TICK_MS
+}
+
+function readThreadsMs(pid: number): number {
+  return sumSchedstat(readOfThreads(pid, 'schedstat'))
+}
+
+/** Milliseconds on a processor in the schedstat files of threads; a kernel without them gives 0. */
+export function sumSchedstat(texts: readonly string[]): number {
+  const nanoseconds = texts.map((text) => Number(/^\d+/.exec(text)?.[0] ?? 0))
+  return nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6
+}
+
+function childrenOf(pid: number): number[] {
+  return readOfThreads(pid, 'children').flatMap((text) => text.trim().split(' ').filter(Boolean).map(Number))
+}
+
+function readOfThreads(pid: number, file: 'schedstat' | 'children'): string[] {
+  const folder = `/proc/${pid}/task`
+  return readdirSync(folder).flatMap((thread) => {
+    try {
+      return [readFileSync(`${folder}/${thread}/${file}`, 'utf8')]
+    } catch {
+      // The thread has ended meanwhile, or the kernel has no such file.
+      return []
+    }
+  })
 }
 
 /**

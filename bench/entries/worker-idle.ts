@@ -56,7 +56,7 @@ async function measureIdle(worker: BenchProcess, bare: BenchProcess): Promise<Id
 }
 
 function figuresOf(measurements: readonly IdleMeasurement[], own: string): Figure[] {
-  const notes = [`${IDLE_MS / 1000} s each; the system counts hundredths of a second`]
+  const notes = [`${IDLE_MS / 1000} s each`]
   return [
     compareFigure(
       { name: 'worker, idle, processor', unit: '% of a core', target: PROCESSOR_TARGET, notes },
