@@ -6,14 +6,8 @@
  * the queue never ends. Argument: a folder. Prints its port.
  */
 import type { WorkerFrame } from '../../protocol/frames.ts'
-import {
-  type BareWorker,
-  createBareServer,
-  decodeText,
-  dispatchFrame,
-  leaseIdOf,
-  listen,
-} from './bare-server.ts'
+import { type BareWorker, createBareServer, decodeText, listen } from './bare-server.ts'
+import { dispatchFrame, leaseIdOf } from './dispatch-frame.ts'
 import { groupCommit } from './group-commit.ts'
 import { waitingRun } from './stored-runs.ts'
 

@@ -5,14 +5,8 @@
  * a folder. Prints its port.
  */
 import type { WorkerFrame } from '../../protocol/frames.ts'
-import {
-  type BareWorker,
-  createBareServer,
-  decodeText,
-  dispatchFrame,
-  leaseIdOf,
-  listen,
-} from './bare-server.ts'
+import { type BareWorker, createBareServer, decodeText, listen } from './bare-server.ts'
+import { dispatchFrame, leaseIdOf } from './dispatch-frame.ts'
 import { groupCommit } from './group-commit.ts'
 
 const table = groupCommit.ofRecords<object>(process.argv[2] ?? '')

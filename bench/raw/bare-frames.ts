@@ -9,15 +9,9 @@ import { closeSync, fdatasync, openSync, write } from 'node:fs'
 import { join } from 'node:path'
 import { Compile } from 'typebox/compile'
 import { type WorkerFrame, type WorkerFrameOf, workerFrames } from '../../protocol/frames.ts'
-import {
-  type BareWorker,
-  createBareServer,
-  decodeText,
-  dispatchFrame,
-  leaseIdOf,
-  listen,
-} from './bare-server.ts'
+import { type BareWorker, createBareServer, decodeText, listen } from './bare-server.ts'
 import { WATCH_PATH } from './dashboard-protocol.ts'
+import { dispatchFrame, leaseIdOf } from './dispatch-frame.ts'
 import { ACK_FRAMES, EVENT_FRAME_BYTES } from './worker-load-protocol.ts'
 
 interface ReportingLease {

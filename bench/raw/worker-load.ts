@@ -6,9 +6,9 @@
  * worker accepts every dispatch at once and then waits for a command, so that a host that is not measured holds its
  * runs and rests. A completed run frees its slot for the next one.
  */
-import { createConnection, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { TicketRequests } from './ticket-requests.ts'
 import { WebSocketClient } from './websocket-client.ts'
 import {
   completeFrame,
@@ -332,43 +332,6 @@ async function measureDispatches({
   onDispatch = () => {}
   requests.close()
   return { waits }
-}
-
-/** A connection to the management listener for one request after the other. */
-class TicketRequests {
-  readonly #socket: Socket
-  readonly #token: string
-  #onResponse = (_: number): void => {}
-  #text = ''
-
-  constructor(port: number, token: string) {
-    this.#token = token
-    this.#socket = createConnection({ host: '127.0.0.1', port, noDelay: true })
-    this.#socket.setEncoding('latin1').on('data', (text: string) => this.#readResponse(text))
-  }
-
-  requestRun(path: string): Promise<number> {
-    this.#socket.write(
-      `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${this.#token}\r\nContent-Length: 0\r\n\r\n`,
-    )
-    return new Promise((resolve) => {
-      this.#onResponse = resolve
-    })
-  }
-
-  close(): void {
-    this.#socket.destroy()
-  }
-
-  #readResponse(text: string): void {
-    this.#text += text
-    const end = this.#text.indexOf('\r\n\r\n')
-    const length = Number(/\r\ncontent-length: *(\d+)/i.exec(this.#text)?.[1] ?? 0)
-    if (end < 0 || this.#text.length < end + 4 + length) return
-    const status = Number(this.#text.slice(9, 12))
-    this.#text = ''
-    this.#onResponse(status)
-  }
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
