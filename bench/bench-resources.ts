@@ -16,8 +16,8 @@ const STDERR_CHARS_MAX = 4_000
 
 export interface BenchProcess {
   readonly pid: number
-  /** Reads the next line of its output; rejects when the process ends first. */
-  readLine(): Promise<string>
+  /** Reads the next line of its output; rejects when the process ends first, or when the line takes too long. */
+  readLine(msMax?: number): Promise<string>
   /** Writes a line to its input. */
   writeLine(text: string): void
   /** Asks the process to end, and kills it if it does not. */
@@ -88,9 +88,9 @@ function wrapProcess(child: ChildProcess, description: string, onExit: () => voi
   return {
     pid,
     ended,
-    readLine: async () => {
+    readLine: async (msMax = ANSWER_MS_MAX) => {
       const timeout = new AbortController()
-      const timedOut = delay(ANSWER_MS_MAX, timeout.signal).then(() => {
+      const timedOut = delay(msMax, timeout.signal).then(() => {
         throw new Error(`no answer from ${description}: ${errorOutput}`)
       })
       const line = await Promise.race([lines.next(), timedOut]).finally(() => timeout.abort())

@@ -2,8 +2,18 @@
  * WorkerLoad is a process with many simulated workers; it connects them to a host.
  */
 import type { BenchProcess, BenchResources } from './bench-resources.ts'
-import type { DispatchWaits, Enrollment, LoadTiming, WorkerLoadCommand } from './raw/worker-load-protocol.ts'
+import type {
+  DispatchWaits,
+  EnqueueTiming,
+  Enrollment,
+  LoadTiming,
+  WorkerLoadCommand,
+} from './raw/worker-load-protocol.ts'
 
+/** How many runs, or jobs of a peer, are requested at once. */
+export const PRODUCERS = 64
+/** The longest load, which a busy machine slows down. */
+const LOAD_MS_MAX = 300_000
 /** Fewer than the host's limit for unregistered connections. */
 const ENROLLED_AT_ONCE = 32
 
@@ -43,6 +53,13 @@ export class WorkerLoad {
     return this.#request({ do: 'cycles', count, events }) as Promise<LoadTiming>
   }
 
+  /** Requests runs of the tickets `T-0` and further, in turn, and completes them. */
+  enqueueRuns(count: number, events: number, tickets: number): Promise<EnqueueTiming> {
+    const { token = '' } = this.#address
+    const order = { do: 'enqueue', token, producers: PRODUCERS, tickets, count, events } as const
+    return this.#request(order) as Promise<EnqueueTiming>
+  }
+
   sendFrames(perLease: number): Promise<LoadTiming> {
     return this.#request({ do: 'frames', perLease }) as Promise<LoadTiming>
   }
@@ -73,7 +90,7 @@ export class WorkerLoad {
 
   async #request(order: WorkerLoadCommand): Promise<unknown> {
     this.#child.writeLine(JSON.stringify(order))
-    return JSON.parse(await this.#child.readLine())
+    return JSON.parse(await this.#child.readLine(LOAD_MS_MAX))
   }
 }
 

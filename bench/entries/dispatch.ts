@@ -5,36 +5,25 @@
  * postponed work. `in a row`: each request follows the end of the previous run, while the host still moves earlier
  * events into files. The floor is one request, one durable put and one frame without any decision.
  */
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import type { StoredConfig } from '../../protocol/config.ts'
-import {
-  type BenchHost,
-  type StoredRunCounts,
-  startBareHost,
-  startProductHost,
-  WORKING_CONFIG,
-} from '../bench-hosts.ts'
-import type { BenchResources } from '../bench-resources.ts'
+import { type BenchHost, startBareHost } from '../bench-hosts.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Figure } from '../figures.ts'
+import { startHostWithTickets } from '../host-with-tickets.ts'
 import { waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 
-const TICKETS = 50
+export const DISPATCH_TICKETS = 50
 /** Requests per round, and the pause before the next one. */
 const IDLE = { count: 8, countQuick: 5, restMs: 400 } as const
 const CONSECUTIVE = { count: 80, countQuick: 40, restMs: 3 } as const
 const TARGET = { of: 'ratio', is: 'at most', bound: 1.3 } as const
-/** No state is eligible, so the host starts no run by itself. */
-const ELIGIBLE = { states: ['Nowhere'] }
 
 export const dispatch: Entry = {
   name: 'dispatch',
   about: 'ms from asking for a run until its worker holds it / one durable put and a frame',
   async measure(effort, resources) {
     await buildProduct(resources)
-    const ours = await startHostWithTickets(resources, {})
+    const ours = await startHostWithTickets(resources, {}, DISPATCH_TICKETS)
     const raw = await startBareHost(resources, 'bare-floor')
     for (const { workerLoad } of [ours, raw]) await workerLoad.enroll(1, 1)
     const figures = [
@@ -79,22 +68,14 @@ interface DispatchLatency {
   readonly p99: number
 }
 
-/** Starts a host with tickets whose runs are requested by hand. */
-export function startHostWithTickets(resources: BenchResources, past: StoredRunCounts) {
-  const path = join(resources.createFolder('tickets'), 'tickets')
-  mkdirSync(path)
-  for (let at = 0; at < TICKETS; at++)
-    writeFileSync(join(path, `T-${at}.md`), `---\ntitle: Number ${at}\nstate: Backlog\n---\nDo it.\n`)
-  const config: StoredConfig = { ...WORKING_CONFIG, tracker: { driver: 'local', path, eligible: ELIGIBLE } }
-  return startProductHost(resources, past, config)
-}
-
 export async function measureLatency(
   { workerLoad, child }: BenchHost,
   count: number,
   restMs: number,
 ): Promise<DispatchLatency> {
-  const waits = [...(await workerLoad.measureDispatches(count, TICKETS, restMs))].sort((a, b) => a - b)
+  const waits = [...(await workerLoad.measureDispatches(count, DISPATCH_TICKETS, restMs))].sort(
+    (a, b) => a - b,
+  )
   const at = (part: number): number => waits[Math.floor(waits.length * part)] ?? Number.NaN
   const seen = { p50: at(0.5), p99: at(0.99) }
   await waitUntilIdle(child.pid)

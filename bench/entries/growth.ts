@@ -12,11 +12,12 @@ import type { BenchResources } from '../bench-resources.ts'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'
 import { absoluteFigure, compareFigure, type Figure } from '../figures.ts'
 import { HISTORY_RUNS } from '../history.ts'
+import { startHostWithTickets } from '../host-with-tickets.ts'
 import { waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 import { measureCycles, SLOTS, WORKERS } from './cycles.ts'
-import { measureLatency, startHostWithTickets } from './dispatch.ts'
+import { DISPATCH_TICKETS, measureLatency } from './dispatch.ts'
 
 const YOUNG: StoredRunCounts = { finished: 1_000 }
 const OLD: StoredRunCounts = { finished: 'history' }
@@ -63,8 +64,8 @@ async function cyclesByAge(resources: BenchResources, effort: Effort): Promise<F
 
 async function dispatchByAge(resources: BenchResources, effort: Effort): Promise<Figure> {
   const hosts = {
-    old: await startHostWithTickets(resources, OLD),
-    young: await startHostWithTickets(resources, YOUNG),
+    old: await startHostWithTickets(resources, OLD, DISPATCH_TICKETS),
+    young: await startHostWithTickets(resources, YOUNG, DISPATCH_TICKETS),
   }
   for (const { workerLoad } of Object.values(hosts)) await workerLoad.enroll(1, 1)
   const count = effort.quick ? DISPATCHES_QUICK : DISPATCHES

@@ -1,14 +1,15 @@
 /**
- * Measures thousands of runs in a row until nothing is left to do: the clock and the processor time stop when the host
- * rests, so postponed work counts.
+ * Measures thousands of runs in a row, from the request for each until nothing is left to do: the clock and the
+ * processor time stop when the host rests, so postponed work counts.
  *
- * Runs are stored before the host starts, so creating them is not measured. The bare server of `cycles` does the same
- * durable steps.
+ * Many producers request runs while workers execute them. A worker waits a few milliseconds between acceptance and
+ * completion, so no commit contains both. The bare server does the same durable steps.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
+import { type BenchHost, startBareHost } from '../bench-hosts.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Figure, spread } from '../figures.ts'
+import { startHostWithTickets } from '../host-with-tickets.ts'
 import { cpuMs, TICK_MS } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
@@ -16,8 +17,10 @@ import { SLOTS, WORKERS } from './cycles.ts'
 
 const RUNS = 20_000
 const RUNS_QUICK = 3_000
-/** Rounds are long, and each needs runs of its own. */
+/** Rounds are long. */
 const ROUNDS_MAX = 2
+/** The most that a folder may contain; later runs take them again. */
+const TICKETS_MAX = 10_000
 const WARM_UP_RUNS = 1_000
 const REST_CHECK_MS = 100
 const REST_CHECKS = 4
@@ -34,21 +37,21 @@ interface SustainedCosts {
 
 export const sustained: Entry = {
   name: 'sustained',
-  about: '20,000 runs in a row until nothing is left to do / uWebSockets.js and lmdb by hand',
+  about: '20,000 runs requested and executed until nothing is left to do / uWebSockets.js and lmdb by hand',
   async measure({ rounds, quick }, resources) {
     await buildProduct(resources)
     const count = quick ? RUNS_QUICK : RUNS
     const turns = Math.min(rounds, ROUNDS_MAX)
-    const waiting = count * turns + WARM_UP_RUNS + WORKERS * SLOTS
+    const tickets = Math.min(count, TICKETS_MAX)
     const hosts = {
-      ours: await startProductHost(resources, { waiting }),
-      raw: await startBareHost(resources, 'bare-cycles'),
+      ours: await startHostWithTickets(resources, {}, tickets),
+      raw: await startBareHost(resources, 'bare-queue'),
     }
     const costs = { ours: [] as SustainedCosts[], raw: [] as SustainedCosts[] }
     for (const { workerLoad } of Object.values(hosts)) await workerLoad.enroll(WORKERS, SLOTS)
-    for (const host of Object.values(hosts)) await measureUntilRest(host, WARM_UP_RUNS)
+    for (const host of Object.values(hosts)) await measureUntilRest(host, WARM_UP_RUNS, tickets)
     const measureOnce = (who: 'ours' | 'raw') => async () => {
-      const measured = await measureUntilRest(hosts[who], count)
+      const measured = await measureUntilRest(hosts[who], count, tickets)
       costs[who].push(measured)
       return measured.rate
     }
@@ -58,11 +61,14 @@ export const sustained: Entry = {
   },
 }
 
-async function measureUntilRest({ child, workerLoad }: BenchHost, count: number): Promise<SustainedCosts> {
-  await workerLoad.hold(WORKERS * SLOTS)
+async function measureUntilRest(
+  { child, workerLoad }: BenchHost,
+  count: number,
+  tickets: number,
+): Promise<SustainedCosts> {
   const before = cpuMs(child.pid) ?? Number.NaN
   const began = performance.now()
-  const { ms } = await workerLoad.completeRuns(count, 0)
+  const { ms } = await workerLoad.enqueueRuns(count, 0, tickets)
   const rest = await waitForRest(child.pid)
   return {
     rate: count / ((rest.at - began) / 1_000),

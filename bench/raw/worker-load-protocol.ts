@@ -23,6 +23,18 @@ export type WorkerLoadCommand =
   | { readonly do: 'hold'; readonly leases: number }
   /** Completes this many runs, each after this many events. Responds with `LoadTiming`. */
   | { readonly do: 'cycles'; readonly count: number; readonly events: number }
+  /**
+   * Requests this many runs of these many tickets while workers execute them. A worker waits a moment between
+   * acceptance and completion. Responds with `EnqueueTiming`.
+   */
+  | {
+      readonly do: 'enqueue'
+      readonly token: string
+      readonly producers: number
+      readonly tickets: number
+      readonly count: number
+      readonly events: number
+    }
   /** Sends this many events on each held lease. Responds with `LoadTiming`. */
   | { readonly do: 'frames'; readonly perLease: number }
   /**
@@ -45,6 +57,11 @@ export interface LoadTiming {
   readonly ms: number
   /** Processor time of the load process itself. */
   readonly cpuMs: number
+}
+
+/** Also the time until the last run was confirmed. */
+export interface EnqueueTiming extends LoadTiming {
+  readonly enqueuedMs: number
 }
 
 /** Milliseconds from each request until the worker had the dispatch. */

@@ -8,11 +8,14 @@
  */
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { requestRuns } from './run-producers.ts'
 import { TicketRequests } from './ticket-requests.ts'
 import { WebSocketClient } from './websocket-client.ts'
+import { createWorkTimes } from './work-times.ts'
 import {
   completeFrame,
   type DispatchWaits,
+  type EnqueueTiming,
   type Enrollment,
   eventFrame,
   type LoadTiming,
@@ -23,6 +26,7 @@ import {
 
 const HEARTBEAT_MS = 15_000
 const RETRY_MS = 20
+const WORK_TIMES_SEED = 1
 const SOMETIME = '2036-01-31T12:00:00.000Z'
 
 interface LoadLease {
@@ -107,6 +111,8 @@ let heartbeatTimer: NodeJS.Timeout | undefined
 
 /** Runs that may still be completed, and completions that are not acknowledged yet. */
 let cycles = { toComplete: 0, toAck: 0, events: 0 }
+/** How long a worker works on its next run; undefined completes at once. */
+let workTimes: (() => number) | undefined
 /** The number of frames that each lease should have sent. */
 let framesUpTo = 0
 let onDispatch = (_: LoadLease): void => {}
@@ -144,13 +150,18 @@ function acceptDispatch(worker: LoadWorker, bytes: Buffer): void {
   const lease: LoadLease = { id, runId, worker, sent: 0, acked: 0 }
   worker.leases.set(id, lease)
   worker.socket?.send(`{"type":"dispatch-accepted","leaseId":"${id}"}`)
-  if (cycles.toComplete > 0) completeRun(lease)
+  if (cycles.toComplete > 0) workOnRun(lease)
   onDispatch(lease)
+}
+
+function workOnRun(lease: LoadLease): void {
+  cycles.toComplete -= 1
+  if (workTimes === undefined) completeRun(lease)
+  else setTimeout(completeRun, workTimes(), lease)
 }
 
 function completeRun(lease: LoadLease): void {
   const { worker, id } = lease
-  cycles.toComplete -= 1
   for (let event = 0; event < cycles.events; event++) worker.socket?.send(eventFrame(id, ++lease.sent))
   worker.socket?.send(completeFrame(id, ++lease.sent))
   worker.leases.delete(id)
@@ -213,6 +224,8 @@ function runCommand(command: WorkerLoadCommand): Promise<unknown> {
       return waitForLeases(command.leases)
     case 'cycles':
       return completeRuns(command.count, command.events)
+    case 'enqueue':
+      return enqueueRuns(command)
     case 'frames':
       return sendEvents(command.perLease)
     case 'replay':
@@ -261,9 +274,29 @@ function completeRuns(count: number, events: number): Promise<LoadTiming> {
   return timed(async () => {
     cycles = { toComplete: count, toAck: count, events }
     const all = untilDone()
-    for (const lease of heldLeases()) if (cycles.toComplete > 0) completeRun(lease)
+    for (const lease of heldLeases()) if (cycles.toComplete > 0) workOnRun(lease)
     await all
   })
+}
+
+async function enqueueRuns({
+  count,
+  events,
+  ...order
+}: Extract<WorkerLoadCommand, { do: 'enqueue' }>): Promise<EnqueueTiming> {
+  const producers = { ...order, port: workers[0]?.port ?? 0, ended: () => count - cycles.toAck }
+  let enqueuedMs = 0
+  workTimes = createWorkTimes(WORK_TIMES_SEED)
+  const timing = await timed(async () => {
+    const from = performance.now()
+    cycles = { toComplete: count, toAck: count, events }
+    const all = untilDone()
+    await requestRuns(producers, count)
+    enqueuedMs = performance.now() - from
+    await all
+  })
+  workTimes = undefined
+  return { ...timing, enqueuedMs }
 }
 
 async function sendEvents(perLease: number): Promise<LoadTiming> {
@@ -322,7 +355,7 @@ async function measureDispatches({
     else {
       waits.push(performance.now() - from)
       await status
-      cycles = { toComplete: 1, toAck: 1, events: 0 }
+      cycles = { toComplete: 0, toAck: 1, events: 0 }
       const all = untilDone()
       completeRun(lease)
       await all
