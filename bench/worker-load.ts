@@ -13,7 +13,7 @@ import type {
 /** How many runs, or jobs of a peer, are requested at once. */
 export const PRODUCERS = 64
 /** The longest load, which a busy machine slows down. */
-const LOAD_MS_MAX = 300_000
+export const LOAD_MS_MAX = 300_000
 /** Fewer than the host's limit for unregistered connections. */
 const ENROLLED_AT_ONCE = 32
 

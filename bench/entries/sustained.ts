@@ -3,14 +3,20 @@
  * processor time stop when the host rests, so postponed work counts.
  *
  * Many producers request runs while workers execute them. A worker waits a few milliseconds between acceptance and
- * completion, so no commit contains both. The bare server does the same durable steps.
+ * completion, so no commit contains both. The bare server does the same durable steps. Peers that are installed get
+ * as many jobs with as many bytes; they keep neither an acceptance nor a result.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BenchHost, startBareHost } from '../bench-hosts.ts'
+import type { BenchResources } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
-import { compareFigure, type Figure, spread } from '../figures.ts'
+import { compareFigure, type Figure, spread, type Target } from '../figures.ts'
 import { startHostWithTickets } from '../host-with-tickets.ts'
-import { cpuMs, TICK_MS } from '../process-usage.ts'
+import { startPeerHost } from '../peer-host.ts'
+import type { PeerName } from '../peers/peer.ts'
+import { describeMissingPeers, isInstalled, PEERS } from '../peers/registry.ts'
+import { cpuMsOfTree, TICK_MS } from '../process-usage.ts'
+import type { EnqueueTiming } from '../raw/worker-load-protocol.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 import { SLOTS, WORKERS } from './cycles.ts'
@@ -25,54 +31,83 @@ const WARM_UP_RUNS = 1_000
 const REST_CHECK_MS = 100
 const REST_CHECKS = 4
 const REST_MS_MAX = 300_000
+const PEER_TARGETS: Readonly<Record<PeerName, Target>> = {
+  RabbitMQ: { of: 'ratio', is: 'at least', bound: 0.5 },
+  beanstalkd: { of: 'ratio', is: 'at least', bound: 1 },
+}
+
+/** A process that gets runs or jobs from its own load. */
+interface Contestant {
+  readonly pid: number
+  run(count: number): Promise<EnqueueTiming>
+  stop(): Promise<void>
+}
 
 interface SustainedCosts {
   /** Runs a second until the host rests. */
   readonly rate: number
   /** Runs a second until the last acknowledgement. */
   readonly liveRate: number
+  /** Runs a second until the last one was confirmed to its producer. */
+  readonly enqueueRate: number
   /** The host's processor time a run, in microseconds. */
   readonly micros: number
 }
 
+type CostsByName = ReadonlyMap<string, SustainedCosts[]>
+
 export const sustained: Entry = {
   name: 'sustained',
-  about: '20,000 runs requested and executed until nothing is left to do / uWebSockets.js and lmdb by hand',
+  about: '20,000 runs requested and executed until nothing is left to do / by hand, and peers',
   async measure({ rounds, quick }, resources) {
     await buildProduct(resources)
     const count = quick ? RUNS_QUICK : RUNS
-    const turns = Math.min(rounds, ROUNDS_MAX)
-    const tickets = Math.min(count, TICKETS_MAX)
-    const hosts = {
-      ours: await startHostWithTickets(resources, {}, tickets),
-      raw: await startBareHost(resources, 'bare-queue'),
-    }
-    const costs = { ours: [] as SustainedCosts[], raw: [] as SustainedCosts[] }
-    for (const { workerLoad } of Object.values(hosts)) await workerLoad.enroll(WORKERS, SLOTS)
-    for (const host of Object.values(hosts)) await measureUntilRest(host, WARM_UP_RUNS, tickets)
-    const measureOnce = (who: 'ours' | 'raw') => async () => {
-      const measured = await measureUntilRest(hosts[who], count, tickets)
-      costs[who].push(measured)
-      return measured.rate
-    }
-    await measureInTurn(turns, { ours: measureOnce('ours'), raw: measureOnce('raw') }, false)
-    for (const host of Object.values(hosts)) await host.stop()
+    const contestants = await startContestants(resources, Math.min(count, TICKETS_MAX))
+    const costs = new Map(Object.keys(contestants).map((name) => [name, [] as SustainedCosts[]]))
+    for (const each of Object.values(contestants)) await measureUntilRest(each, WARM_UP_RUNS)
+    const measures = Object.entries(contestants).map(([name, each]) => {
+      const measureOnce = async (): Promise<number> => {
+        const measured = await measureUntilRest(each, count)
+        costs.get(name)?.push(measured)
+        return measured.rate
+      }
+      return [name, measureOnce] as const
+    })
+    await measureInTurn(Math.min(rounds, ROUNDS_MAX), Object.fromEntries(measures), false)
+    for (const each of Object.values(contestants)) await each.stop()
     return figuresOf(count, costs)
   },
 }
 
-async function measureUntilRest(
-  { child, workerLoad }: BenchHost,
-  count: number,
+async function startContestants(
+  resources: BenchResources,
   tickets: number,
-): Promise<SustainedCosts> {
-  const before = cpuMs(child.pid) ?? Number.NaN
+): Promise<Readonly<Record<string, Contestant>>> {
+  const contestants: Record<string, Contestant> = {
+    ours: await enroll(await startHostWithTickets(resources, {}, tickets), tickets),
+    raw: await enroll(await startBareHost(resources, 'bare-queue'), tickets),
+  }
+  for (const peer of PEERS.filter(isInstalled)) {
+    const { pid, runJobs, stop } = await startPeerHost(resources, peer, WORKERS, SLOTS)
+    contestants[peer.name] = { pid, run: runJobs, stop }
+  }
+  return contestants
+}
+
+async function enroll({ child, workerLoad, stop }: BenchHost, tickets: number): Promise<Contestant> {
+  await workerLoad.enroll(WORKERS, SLOTS)
+  return { pid: child.pid, run: (count) => workerLoad.enqueueRuns(count, 0, tickets), stop }
+}
+
+async function measureUntilRest({ pid, run }: Contestant, count: number): Promise<SustainedCosts> {
+  const before = cpuMsOfTree(pid) ?? Number.NaN
   const began = performance.now()
-  const { ms } = await workerLoad.enqueueRuns(count, 0, tickets)
-  const rest = await waitForRest(child.pid)
+  const { ms, enqueuedMs } = await run(count)
+  const rest = await waitForRest(pid)
   return {
     rate: count / ((rest.at - began) / 1_000),
     liveRate: count / (ms / 1_000),
+    enqueueRate: count / (enqueuedMs / 1_000),
     micros: ((rest.cpu - before) * 1_000) / count,
   }
 }
@@ -80,10 +115,10 @@ async function measureUntilRest(
 /** The instant from which the process has used almost no processor time, and how much it had used until then. */
 async function waitForRest(pid: number): Promise<{ readonly at: number; readonly cpu: number }> {
   const end = performance.now() + REST_MS_MAX
-  let rest = { at: performance.now(), cpu: cpuMs(pid) ?? Number.NaN }
+  let rest = { at: performance.now(), cpu: cpuMsOfTree(pid) ?? Number.NaN }
   for (let quiet = 0; quiet < REST_CHECKS; quiet++) {
     await sleep(REST_CHECK_MS)
-    const cpu = cpuMs(pid) ?? Number.NaN
+    const cpu = cpuMsOfTree(pid) ?? Number.NaN
     if (cpu - rest.cpu <= TICK_MS) continue
     if (performance.now() > end) throw new Error(`the host did not rest within ${REST_MS_MAX} ms`)
     rest = { at: performance.now(), cpu }
@@ -92,23 +127,28 @@ async function waitForRest(pid: number): Promise<{ readonly at: number; readonly
   return rest
 }
 
-function figuresOf(
-  count: number,
-  costs: Readonly<Record<'ours' | 'raw', readonly SustainedCosts[]>>,
-): Figure[] {
-  const pairsOf = (part: 'rate' | 'micros') =>
-    costs.ours.map((ours, at) => ({ ours: ours[part], raw: costs.raw[at]?.[part] ?? Number.NaN }))
-  const live = (who: 'ours' | 'raw'): string =>
-    amount(spread(costs[who].map(({ liveRate }) => liveRate)).median)
+// ---- figures -----------------------------------------------------------------------------------------------------
+
+function figuresOf(count: number, costs: CostsByName): Figure[] {
+  const peers = PEERS.map(({ name }) => name).filter((name) => costs.has(name))
+  return [...figuresByHand(count, costs), ...peers.flatMap((name) => figuresOfPeer(count, costs, name))]
+}
+
+function figuresByHand(count: number, costs: CostsByName): Figure[] {
   const name = `${count} runs in a row`
+  const rates = (who: string): string =>
+    `${who} ${middle(costs, who, 'liveRate')} a second (requested: ${middle(costs, who, 'enqueueRate')})`
   return [
     compareFigure(
       {
         name: `${name}, until at rest`,
         unit: 'a second',
-        notes: [`until the last acknowledgement: ours ${live('ours')} a second, raw ${live('raw')}`],
+        notes: [
+          `until the last acknowledgement: ${rates('ours')}, ${rates('raw')}`,
+          ...describeMissingPeers(),
+        ],
       },
-      pairsOf('rate'),
+      pairsOf(costs, 'raw', 'rate'),
     ),
     compareFigure(
       {
@@ -117,7 +157,38 @@ function figuresOf(
         target: { of: 'ratio', is: 'at most', bound: 2 },
         notes: ['all threads of the host, until it rests'],
       },
-      pairsOf('micros'),
+      pairsOf(costs, 'raw', 'micros'),
     ),
   ]
+}
+
+function figuresOfPeer(count: number, costs: CostsByName, peer: PeerName): Figure[] {
+  const name = `${count} runs in a row / ${peer}`
+  const notes = [
+    `ours until at rest, ${peer} until the last acknowledgement; until at rest ${middle(costs, peer, 'rate')} a second`,
+  ]
+  return [
+    compareFigure(
+      { name, unit: 'a second', target: PEER_TARGETS[peer], notes },
+      pairsOf(costs, peer, 'rate', 'liveRate'),
+    ),
+    compareFigure({ name: `${name}, processor time`, unit: 'µs' }, pairsOf(costs, peer, 'micros')),
+  ]
+}
+
+function pairsOf(
+  costs: CostsByName,
+  other: string,
+  part: keyof SustainedCosts,
+  otherPart: keyof SustainedCosts = part,
+) {
+  const others = costs.get(other) ?? []
+  return (costs.get('ours') ?? []).map((ours, at) => ({
+    ours: ours[part],
+    raw: others[at]?.[otherPart] ?? Number.NaN,
+  }))
+}
+
+function middle(costs: CostsByName, who: string, part: keyof SustainedCosts): string {
+  return amount(spread((costs.get(who) ?? []).map((each) => each[part])).median)
 }
