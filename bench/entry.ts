@@ -2,7 +2,8 @@
  * Defines an entry of the bench, and how much time it may take.
  */
 import type { BenchResources } from './bench-resources.ts'
-import type { Figure } from './figures.ts'
+import type { Figure, Measurement } from './figures.ts'
+import { warmUpUntilSteady } from './warm-up.ts'
 
 export interface Effort {
   readonly rounds: number
@@ -18,22 +19,39 @@ export interface Entry {
   measure(effort: Effort, resources: BenchResources): Promise<readonly Figure[]>
 }
 
+type Contestants<N extends string, M> = Readonly<Record<N, () => Promise<M>>>
+type Round<N extends string, M> = Readonly<Record<N, M>>
+
 /**
  * Measures the contestants in turn (A, B, C, A, B, C …), so that a disturbance of the machine affects all of them.
  * The first round is discarded: code is still being compiled, and files are not in memory yet.
  */
-export async function measureInTurn<N extends string>(
+export async function measureInTurn<N extends string, M = number>(
   rounds: number,
-  contestants: Readonly<Record<N, () => Promise<number>>>,
+  contestants: Contestants<N, M>,
   warmUp = true,
-): Promise<Readonly<Record<N, number>>[]> {
-  const all: Readonly<Record<N, number>>[] = []
+): Promise<Round<N, M>[]> {
+  const all: Round<N, M>[] = []
   for (let round = warmUp ? -1 : 0; round < rounds; round++) {
-    const figures: Partial<Record<N, number>> = {}
-    for (const name of namesOf(contestants)) figures[name] = await contestants[name]()
-    if (round >= 0) all.push(figures as Record<N, number>)
+    const measured = await measureRound(contestants)
+    if (round >= 0) all.push(measured)
   }
   return all
+}
+
+/** Measures the contestants in turn; rounds are discarded until all contestants are steady. */
+export async function measureWhenSteady<N extends string, M extends Measurement = Measurement>(
+  rounds: number,
+  contestants: Contestants<N, M>,
+): Promise<Round<N, M>[]> {
+  await warmUpUntilSteady(async () => Object.values<M>(await measureRound(contestants)))
+  return measureInTurn(rounds, contestants, false)
+}
+
+async function measureRound<N extends string, M>(contestants: Contestants<N, M>): Promise<Round<N, M>> {
+  const figures: Partial<Record<N, M>> = {}
+  for (const name of namesOf(contestants)) figures[name] = await contestants[name]()
+  return figures as Round<N, M>
 }
 
 function namesOf<N extends string>(contestants: Readonly<Record<N, unknown>>): N[] {

@@ -13,8 +13,8 @@ export interface Spread {
 }
 
 export interface Target {
-  /** Compares the bound with `ours` divided by `raw`, or with `ours` alone. */
-  readonly of: 'ratio' | 'ours'
+  /** Compares the bound with `ours` beside `raw`, by wall time or by processor time, or with `ours` alone. */
+  readonly of: 'ratio' | 'processor ratio' | 'ours'
   readonly is: 'at least' | 'at most'
   readonly bound: number
 }
@@ -27,9 +27,19 @@ export interface Figure {
   readonly raw?: Spread
   /** The spread of each round's ratio, not the ratio of the medians. */
   readonly ratio?: Spread
+  /** What the figure costs, beside the wall time that it takes. */
+  readonly processor?: ProcessorCosts
   readonly target?: Target
   readonly rounds: number
   readonly notes: readonly string[]
+}
+
+/** Processor time of all threads for each unit of work, in microseconds. */
+export interface ProcessorCosts {
+  readonly ours: Spread
+  readonly raw: Spread
+  /** Has the direction of the figure's own ratio: `raw` divided by `ours` where that one compares rates. */
+  readonly ratio: Spread
 }
 
 export type BenchVerdict = 'pass' | 'below' | 'no target'
@@ -72,6 +82,37 @@ interface FigureLabel {
   readonly notes?: readonly string[]
 }
 
+/** What a contestant did in a round, and its cost for each unit of work where the system reports it. */
+export interface Measurement {
+  readonly value: number
+  readonly cpuMicros: number
+}
+
+/** A figure of the product beside the raw parts with the processor time of both, with one pair per round. */
+export function compareMeasurements(
+  label: FigureLabel,
+  rounds: readonly { readonly ours: Measurement; readonly raw: Measurement }[],
+  slicesPerRound = 1,
+): Figure {
+  const pairs = (part: keyof Measurement) =>
+    groupIntoRounds(
+      rounds.map(({ ours, raw }) => ({ ours: ours[part], raw: raw[part] })),
+      slicesPerRound,
+    )
+  return { ...compareFigure(label, pairs('value')), ...processorCosts(label.unit, pairs('cpuMicros')) }
+}
+
+function processorCosts(unit: string, pairs: readonly Pair[]): { processor?: ProcessorCosts } {
+  if (pairs.some(({ ours, raw }) => !Number.isFinite(ours / raw))) return {}
+  const isRate = unit.endsWith('/s') || unit.endsWith('a second')
+  const processor = {
+    ours: spread(pairs.map(({ ours }) => ours)),
+    raw: spread(pairs.map(({ raw }) => raw)),
+    ratio: spread(pairs.map(({ ours, raw }) => (isRate ? raw / ours : ours / raw))),
+  }
+  return { processor }
+}
+
 /** A figure of the product beside the raw parts, with one pair per round. */
 export function compareFigure({ notes = [], ...label }: FigureLabel, pairs: readonly Pair[]): Figure {
   return {
@@ -89,18 +130,25 @@ export function absoluteFigure({ notes = [], ...label }: FigureLabel, values: re
   return { ...label, ours: spread(values), rounds: values.length, notes }
 }
 
-export function verdict({ target, ratio, ours }: Figure): BenchVerdict {
+export function verdict(figure: Figure): BenchVerdict {
+  const { target } = figure
   if (target === undefined) return 'no target'
-  const spread = target.of === 'ratio' ? ratio : ours
-  if (spread === undefined) throw new Error('a target for a ratio needs something to compare with')
-  return meets(target, spread.median) ? 'pass' : 'below'
+  const judged = judgedSpread(figure, target)
+  if (judged === undefined) throw new Error('a target for a ratio needs something to compare with')
+  return meets(target, judged.median) ? 'pass' : 'below'
 }
 
 /** Whether single rounds would have given the opposite verdict, which makes it unreliable. */
-export function isClose({ target, ratio, ours }: Figure): boolean {
-  const spread = target?.of === 'ratio' ? ratio : ours
-  if (target === undefined || spread === undefined) return false
-  return meets(target, spread.min) !== meets(target, spread.max)
+export function isClose(figure: Figure): boolean {
+  const { target } = figure
+  const judged = target === undefined ? undefined : judgedSpread(figure, target)
+  if (target === undefined || judged === undefined) return false
+  return meets(target, judged.min) !== meets(target, judged.max)
+}
+
+function judgedSpread({ ours, ratio, processor }: Figure, { of }: Target): Spread | undefined {
+  if (of === 'ours') return ours
+  return of === 'ratio' ? ratio : processor?.ratio
 }
 
 function meets({ is, bound }: Target, value: number): boolean {

@@ -3,9 +3,18 @@
  */
 import { type Figure, isClose, type Spread, type Target, verdict } from './figures.ts'
 
-const HEADINGS = ['figure', 'ours', 'raw', 'unit', 'ratio (min–max)', 'target', 'verdict']
+const HEADINGS = [
+  'figure',
+  'ours',
+  'raw',
+  'unit',
+  'ratio (min–max)',
+  'by processor time',
+  'target',
+  'verdict',
+]
 /** Numbers are aligned right, words left. */
-const RIGHT = [false, true, true, false, true, false, false]
+const RIGHT = [false, true, true, false, true, true, false, false]
 
 export function table(figures: readonly Figure[]): string {
   const cells = figures.map(cellsOf)
@@ -32,9 +41,16 @@ function cellsOf(figure: Figure): string[] {
     raw === undefined ? '' : amount(raw.median),
     unit,
     ratio === undefined ? range(ours, amount) : `${factor(ratio.median)} ${range(ratio, factor)}`,
+    processorText(figure),
     target === undefined ? '' : targetText(target, unit),
     verdictText(figure),
   ]
+}
+
+function processorText({ processor }: Figure): string {
+  if (processor === undefined) return ''
+  const { ours, raw, ratio } = processor
+  return `${amount(ours.median)}/${amount(raw.median)} µs, ${factor(ratio.median)} ${range(ratio, factor)}`
 }
 
 function range({ min, max }: Spread, text: (value: number) => string): string {
@@ -43,7 +59,8 @@ function range({ min, max }: Spread, text: (value: number) => string): string {
 
 function targetText({ of, is, bound }: Target, unit: string): string {
   const sign = is === 'at least' ? '≥' : '≤'
-  return of === 'ratio' ? `${sign} ${factor(bound)}` : `${sign} ${amount(bound)} ${unit}`
+  if (of === 'ours') return `${sign} ${amount(bound)} ${unit}`
+  return of === 'ratio' ? `${sign} ${factor(bound)}` : `${sign} ${factor(bound)} processor`
 }
 
 function verdictText(figure: Figure): string {

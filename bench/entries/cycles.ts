@@ -8,11 +8,12 @@
  */
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
 import type { BenchResources } from '../bench-resources.ts'
-import { type Effort, type Entry, measureInTurn } from '../entry.ts'
-import { compareFigure, type Figure, spread, type Target } from '../figures.ts'
+import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
+import { compareMeasurements, type Figure, spread, type Target } from '../figures.ts'
 import { cpuMs, waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
+import { WARM_UP_ROUNDS_MAX } from '../warm-up.ts'
 
 export const WORKERS = 8
 export const SLOTS = 8
@@ -45,9 +46,9 @@ export const cycles: Entry = {
 
 type CycleHosts = Readonly<Record<'ours' | 'raw', BenchHost>>
 
-/** Includes the discarded first round, and the runs that are held at the end. */
+/** Includes the discarded rounds, and the runs that are held at the end. */
 function countWaitingRuns(effort: Effort): number {
-  const counts = LOADS.map((load) => cycleCount(load, effort) * (effort.rounds + 1))
+  const counts = LOADS.map((load) => cycleCount(load, effort) * (effort.rounds + WARM_UP_ROUNDS_MAX))
   return counts.reduce((sum, count) => sum + count, WORKERS * SLOTS)
 }
 
@@ -68,12 +69,15 @@ async function compareCycles(hosts: CycleHosts, load: CycleLoad, effort: Effort)
   const measureOnce = (who: 'ours' | 'raw') => async () => {
     const { perSecond, ...rest } = await measureCycles(hosts[who], count, load.events)
     costs[who].push(rest)
-    return perSecond
+    return { value: perSecond, cpuMicros: rest.micros + rest.laterMicros }
   }
-  const pairs = await measureInTurn(effort.rounds, { ours: measureOnce('ours'), raw: measureOnce('raw') })
+  const rounds = await measureWhenSteady(effort.rounds, {
+    ours: measureOnce('ours'),
+    raw: measureOnce('raw'),
+  })
   const name = `cycles, ${load.events} events, ${WORKERS} × ${SLOTS}`
   const label = { name, unit: 'a second', notes: notesOf(costs) }
-  return compareFigure(load.target === undefined ? label : { ...label, target: load.target }, pairs)
+  return compareMeasurements(load.target === undefined ? label : { ...label, target: load.target }, rounds)
 }
 
 export interface CycleCosts {
@@ -110,11 +114,10 @@ export async function measureCycles(
 function notesOf(costs: Readonly<Record<'ours' | 'raw', readonly CycleCosts[]>>): string[] {
   const middle = (who: 'ours' | 'raw', what: keyof CycleCosts): number =>
     spread(costs[who].map((each) => each[what])).median
-  const [own, bare] = [middle('ours', 'micros'), middle('raw', 'micros')]
   const share = (who: 'ours' | 'raw'): string =>
     `${who} ${amount(100 * middle(who, 'host'))} % of a core, its workers ${amount(100 * middle(who, 'workerLoad'))} %`
   return [
-    `processor time a cycle: ours ${amount(own)} µs, and ${amount(middle('ours', 'laterMicros'))} µs later; raw ${amount(bare)} µs, raw/ours ${amount(bare / own)}`,
+    `processor time after the last acknowledgement, a cycle: ours ${amount(middle('ours', 'laterMicros'))} µs, raw ${amount(middle('raw', 'laterMicros'))} µs`,
     `busy: ${share('ours')}; ${share('raw')}`,
   ]
 }

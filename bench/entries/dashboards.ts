@@ -2,14 +2,13 @@
  * Measures event deliveries per second to a thousand dashboards, compared with bare publishing of the same text.
  *
  * Both servers are processes of their own; a third process holds the dashboards. Reading a thousand sockets costs
- * as much as writing them, so the notes show the server's own processor time per delivery.
+ * as much as writing them, so the server's own processor time per delivery counts, too.
  */
 import type { BenchProcess, BenchResources } from '../bench-resources.ts'
-import { type Entry, measureInTurn } from '../entry.ts'
-import { compareFigure, spread } from '../figures.ts'
+import { type Entry, measureWhenSteady } from '../entry.ts'
+import { compareMeasurements, type Measurement } from '../figures.ts'
 import { cpuMs } from '../process-usage.ts'
 import { eventFrameBytes } from '../raw/dashboard-protocol.ts'
-import { amount } from '../table.ts'
 
 const DASHBOARDS = 1_000
 const BURST = 1_600
@@ -24,32 +23,18 @@ export const dashboards: Entry = {
       raw: await startContestant(resources, 'raw'),
     }
     const burst = effort.quick ? BURST_QUICK : BURST
-    const micros = { ours: [] as number[], raw: [] as number[] }
-    const measureOnce = (who: 'ours' | 'raw') => async () => {
-      const { perSecond, cpuMicros } = await measureDeliveries(contestants[who], burst)
-      micros[who].push(cpuMicros)
-      return perSecond
-    }
-    const pairs = await measureInTurn(effort.rounds, { ours: measureOnce('ours'), raw: measureOnce('raw') })
+    const measureOnce = (who: 'ours' | 'raw') => () => measureDeliveries(contestants[who], burst)
+    const rounds = await measureWhenSteady(effort.rounds, {
+      ours: measureOnce('ours'),
+      raw: measureOnce('raw'),
+    })
     for (const { server, watchers } of Object.values(contestants)) {
       await watchers.stop()
       await server.stop()
     }
-    const [own, bare] = [spread(micros.ours).median, spread(micros.raw).median]
-    const notes = [
-      `processor time a delivery: ours ${amount(own)} µs, raw ${amount(bare)} µs, raw/ours ${amount(bare / own)}`,
-    ]
-    return [
-      compareFigure(
-        {
-          name: `push to ${DASHBOARDS} dashboards`,
-          unit: 'deliveries/s',
-          target: { of: 'ratio', is: 'at least', bound: 0.5 },
-          notes,
-        },
-        pairs,
-      ),
-    ]
+    const target = { of: 'ratio', is: 'at least', bound: 0.5 } as const
+    const label = { name: `push to ${DASHBOARDS} dashboards`, unit: 'deliveries/s', target }
+    return [compareMeasurements(label, rounds)]
   },
 }
 
@@ -75,7 +60,7 @@ async function startContestant(
 async function measureDeliveries(
   { server, watchers }: DashboardContestant,
   burst: number,
-): Promise<{ perSecond: number; cpuMicros: number }> {
+): Promise<Measurement> {
   const before = cpuMs(server.pid) ?? Number.NaN
   watchers.writeLine(String(burst * eventFrameBytes()))
   server.writeLine(String(burst))
@@ -83,5 +68,5 @@ async function measureDeliveries(
   await server.readLine()
   const spent = (cpuMs(server.pid) ?? Number.NaN) - before
   const deliveries = burst * DASHBOARDS
-  return { perSecond: deliveries / (ms / 1000), cpuMicros: (spent * 1000) / deliveries }
+  return { value: deliveries / (ms / 1000), cpuMicros: (spent * 1000) / deliveries }
 }

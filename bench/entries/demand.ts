@@ -5,15 +5,9 @@
  * credential. For comparison a minimal server answers with as many bytes.
  */
 import { type ProductHost, startProductHost } from '../bench-hosts.ts'
-import { type Effort, type Entry, measureInTurn } from '../entry.ts'
-import { compareFigure, type Figure, groupIntoRounds, spread } from '../figures.ts'
-import {
-  CONNECTIONS,
-  createLoadGenerator,
-  type LoadGenerator,
-  type LoadResult,
-  type LoadTarget,
-} from '../load.ts'
+import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
+import { compareMeasurements, type Figure } from '../figures.ts'
+import { CONNECTIONS, createLoadGenerator, type LoadGenerator, type LoadTarget } from '../load.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 
@@ -66,41 +60,30 @@ async function compareDemand(
   targets: Readonly<Record<'short' | 'long' | 'raw', LoadTarget>>,
   { rounds, roundMs }: Effort,
 ): Promise<Figure[]> {
-  const loads = { short: [] as LoadResult[], long: [] as LoadResult[], raw: [] as LoadResult[] }
   const measureOnce = (who: keyof typeof targets) => async () => {
-    const seen = await load.run(targets[who], SLICE_MS)
-    loads[who].push(seen)
-    return seen.perSecond
+    const { perSecond, cpuMicros = Number.NaN } = await load.run(targets[who], SLICE_MS)
+    return { value: perSecond, cpuMicros }
   }
   const slices = Math.max(1, Math.round(roundMs / SLICE_MS))
-  const seen = await measureInTurn(rounds * slices, {
+  const seen = await measureWhenSteady(rounds * slices, {
     short: measureOnce('short'),
     long: measureOnce('long'),
     raw: measureOnce('raw'),
   })
-  const cost = (who: keyof typeof targets): string =>
-    `${who} ${amount(spread(loads[who].map(({ cpuMicros }) => cpuMicros ?? Number.NaN)).median)} µs`
-  const notes = [
-    `${load.name}, ${CONNECTIONS} connections; processor time a request: ${cost('short')}, ${cost('long')}, ${cost('raw')}`,
-  ]
-  const pairs = (ours: 'short' | 'long', raw: 'short' | 'raw') =>
-    groupIntoRounds(
+  const compare = (name: string, ours: 'short' | 'long', raw: 'short' | 'raw', bound: number): Figure =>
+    compareMeasurements(
+      {
+        name,
+        unit: 'requests/s',
+        target: { of: 'processor ratio', is: 'at least', bound },
+        notes: [`${load.name}, ${CONNECTIONS} connections`],
+      },
       seen.map((slice) => ({ ours: slice[ours], raw: slice[raw] })),
       slices,
     )
-  const atLeast = (bound: number) => ({ of: 'ratio', is: 'at least', bound }) as const
   return [
-    compareFigure(
-      { name: `demand, ${QUEUES.short} queued`, unit: 'requests/s', target: atLeast(0.7), notes },
-      pairs('short', 'raw'),
-    ),
-    compareFigure(
-      { name: `demand, ${amount(QUEUES.long)} queued`, unit: 'requests/s', target: atLeast(0.7) },
-      pairs('long', 'raw'),
-    ),
-    compareFigure(
-      { name: 'demand, long queue / short', unit: 'requests/s', target: atLeast(0.95) },
-      pairs('long', 'short'),
-    ),
+    compare(`demand, ${QUEUES.short} queued`, 'short', 'raw', 0.7),
+    compare(`demand, ${amount(QUEUES.long)} queued`, 'long', 'raw', 0.7),
+    compare('demand, long queue / short', 'long', 'short', 0.95),
   ]
 }

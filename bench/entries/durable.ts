@@ -9,8 +9,8 @@
  * size of a batch.
  */
 import type { BenchResources } from '../bench-resources.ts'
-import { type Effort, type Entry, measureInTurn } from '../entry.ts'
-import { compareFigure, type Figure, groupIntoRounds, type Target } from '../figures.ts'
+import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
+import { compareMeasurements, type Figure, type Measurement, type Target } from '../figures.ts'
 import { type CounterContext, leaseContext, smallContext } from '../raw/counter.ts'
 import {
   actorSystemStepper,
@@ -136,8 +136,7 @@ async function compareWithCallers(
   const measurements = contestants.map(
     (each) => [each.who, () => each.measureSteps(callers, effort.roundMs / SLICES)] as const,
   )
-  const slices = await measureInTurn<string>(effort.rounds * SLICES, Object.fromEntries(measurements))
-  const cost = (who: StepperKind): string => contestants.find((each) => each.who === who)?.cost ?? ''
+  const slices = await measureWhenSteady<string>(effort.rounds * SLICES, Object.fromEntries(measurements))
   const figure = (
     what: string,
     ours: StepperKind,
@@ -145,10 +144,12 @@ async function compareWithCallers(
     target: Target | undefined,
     note: string,
   ): Figure => {
-    const pairs = slices.map((slice) => ({ ours: slice[ours] ?? 0, raw: slice[raw] ?? 0 }))
-    const notes = [`processor time each: ours ${cost(ours)}, raw ${cost(raw)}`, note]
-    const label = { name: `${what}, ${name}, ${callers}`, unit: 'a second', notes }
-    return compareFigure(target === undefined ? label : { ...label, target }, groupIntoRounds(pairs, SLICES))
+    const measured = slices.map((slice) => ({
+      ours: slice[ours] as Measurement,
+      raw: slice[raw] as Measurement,
+    }))
+    const label = { name: `${what}, ${name}, ${callers}`, unit: 'a second', notes: [note] }
+    return compareMeasurements(target === undefined ? label : { ...label, target }, measured, SLICES)
   }
   const work = `raw: lmdb encodes the same changing record, ${bytes} bytes; ${amount(contexts.length)} actors`
   const figures = [
@@ -170,8 +171,6 @@ class StepperContestant {
   readonly #workload: Workload
   readonly #answered: Uint32Array
   #next: (caller: number) => number
-  #micros = 0
-  #answers = 0
 
   constructor(who: StepperKind, folder: string, stepper: Stepper, workload: Workload) {
     this.who = who
@@ -182,15 +181,16 @@ class StepperContestant {
     this.#next = workload.order()
   }
 
-  /** Restarts the order of actors and the measurement of cost. */
+  /** Restarts the order of actors. */
   reset(): void {
     this.#next = this.#workload.order()
-    this.#micros = 0
-    this.#answers = 0
   }
 
-  /** Steps per second with this many callers, each of which asks again after its answer. */
-  async measureSteps(callers: number, ms: number): Promise<number> {
+  /**
+   * Steps per second with this many callers, each of which asks again after its answer. Processor time is that of this
+   * process, including the database's thread; the disk's time does not count.
+   */
+  async measureSteps(callers: number, ms: number): Promise<Measurement> {
     const [from, cpu] = [performance.now(), process.cpuUsage()]
     const until = from + ms
     let answers = 0
@@ -205,14 +205,7 @@ class StepperContestant {
     await Promise.all(Array.from({ length: callers }, (_, at) => caller(at)))
     const perSecond = answers / ((performance.now() - from) / 1000)
     const { user, system } = process.cpuUsage(cpu)
-    this.#micros += user + system
-    this.#answers += answers
-    return perSecond
-  }
-
-  /** Processor time of this process, including the database's thread; the disk's time does not count. */
-  get cost(): string {
-    return `${amount(this.#micros / this.#answers)} µs`
+    return { value: perSecond, cpuMicros: (user + system) / answers }
   }
 
   async verify(): Promise<void> {

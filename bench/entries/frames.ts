@@ -9,12 +9,13 @@
  */
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
 import type { BenchProcess, BenchResources } from '../bench-resources.ts'
-import { type Effort, type Entry, measureInTurn } from '../entry.ts'
-import { compareFigure, type Figure, spread } from '../figures.ts'
+import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
+import { compareMeasurements, type Figure, spread } from '../figures.ts'
 import { cpuMs, waitUntilIdle } from '../process-usage.ts'
 import { WINDOW_FRAMES } from '../raw/worker-load-protocol.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
+import { WARM_UP_ROUNDS_MAX } from '../warm-up.ts'
 
 const LEASES = 8
 const PER_LEASE = 10_000
@@ -52,7 +53,7 @@ export const replay: Entry = {
   about: `ms until ${WINDOW_FRAMES} kept frames are acknowledged / the raw parts by hand`,
   async measure(effort, resources) {
     await buildProduct(resources)
-    const ours = await startProductHost(resources, { waiting: effort.rounds + 3 })
+    const ours = await startProductHost(resources, { waiting: effort.rounds + WARM_UP_ROUNDS_MAX + 2 })
     const hosts = {
       ours: await withWatcher(resources, ours, { port: ours.served.port, token: ours.served.token }),
       ladder: await startWatchedBareHost(resources, 'ladder', 1),
@@ -61,20 +62,27 @@ export const replay: Entry = {
     const measureOnce = (who: 'ours' | 'ladder') => async () => {
       const { workerLoad, child } = hosts[who]
       await workerLoad.hold(1)
+      const before = cpuMs(child.pid) ?? Number.NaN
       const { ms } = await workerLoad.replay(WINDOW_FRAMES)
-      await waitUntilIdle(child.pid)
-      return ms
+      const spent = (await waitUntilIdle(child.pid)) - before
+      return { value: ms, cpuMicros: (spent * 1000) / WINDOW_FRAMES }
     }
-    const rounds = await measureInTurn(effort.rounds, {
+    const rounds = await measureWhenSteady(effort.rounds, {
       ours: measureOnce('ours'),
       ladder: measureOnce('ladder'),
     })
     await stopAll(hosts)
     const pairs = rounds.map((round) => ({ ours: round.ours, raw: round.ladder }))
     const target = { of: 'ours', is: 'at most', bound: 300 } as const
-    const notes = ['from reconnecting to the acknowledgement of the completion, the last frame']
+    const notes = [
+      'processor time of a frame',
+      'from reconnecting to the acknowledgement of the completion, the last frame',
+    ]
     return [
-      compareFigure({ name: `replay of ${amount(WINDOW_FRAMES)} frames`, unit: 'ms', target, notes }, pairs),
+      compareMeasurements(
+        { name: `replay of ${amount(WINDOW_FRAMES)} frames`, unit: 'ms', target, notes },
+        pairs,
+      ),
     ]
   },
 }
@@ -112,7 +120,6 @@ async function compareStreams(
   effort: Effort,
 ): Promise<Figure[]> {
   const perLease = effort.quick ? PER_LEASE_QUICK : PER_LEASE
-  const micros: Record<FrameServer, number[]> = { ours: [], ladder: [], sink: [] }
   const loadShare: Record<FrameServer, number[]> = { ours: [], ladder: [], sink: [] }
   const measureOnce = (who: FrameServer) => async () => {
     const { workerLoad, child, watcher } = hosts[who]
@@ -121,27 +128,26 @@ async function compareStreams(
     const before = cpuMs(child.pid) ?? Number.NaN
     watcher?.writeLine(String(count * PUSHED_BYTES_MIN))
     const { ms, cpuMs: crewMs } = await workerLoad.sendFrames(perLease)
-    micros[who].push((((cpuMs(child.pid) ?? Number.NaN) - before) * 1000) / count)
+    const spent = (cpuMs(child.pid) ?? Number.NaN) - before
     loadShare[who].push(crewMs / ms)
     await watcher?.readLine()
     await waitUntilIdle(child.pid)
-    return count / (ms / 1000)
+    return { value: count / (ms / 1000), cpuMicros: (spent * 1000) / count }
   }
-  const rounds = await measureInTurn(effort.rounds, {
+  const rounds = await measureWhenSteady(effort.rounds, {
     ours: measureOnce('ours'),
     ladder: measureOnce('ladder'),
     sink: measureOnce('sink'),
   })
-  const cost = (who: FrameServer): string =>
-    `${who} ${amount(spread(micros[who]).median)} µs (its workers ${amount(100 * spread(loadShare[who]).median)} % of a core)`
-  const notes = [`processor time a frame: ${cost('ours')}, ${cost('ladder')}, ${cost('sink')}`]
+  const share = (who: FrameServer): string => `${who} ${amount(100 * spread(loadShare[who]).median)} %`
+  const notes = [`their workers, of a core: ${share('ours')}, ${share('ladder')}, ${share('sink')}`]
   const against = (raw: 'ladder' | 'sink') => rounds.map((round) => ({ ours: round.ours, raw: round[raw] }))
   const target = { of: 'ratio', is: 'at least', bound: 0.7 } as const
   return [
-    compareFigure(
+    compareMeasurements(
       { name: `frames, ${LEASES} leases / ladder`, unit: 'a second', target, notes },
       against('ladder'),
     ),
-    compareFigure({ name: `frames, ${LEASES} leases / sink`, unit: 'a second' }, against('sink')),
+    compareMeasurements({ name: `frames, ${LEASES} leases / sink`, unit: 'a second' }, against('sink')),
   ]
 }

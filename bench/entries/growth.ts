@@ -9,13 +9,14 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { type StoredRunCounts, startProductHost } from '../bench-hosts.ts'
 import type { BenchResources } from '../bench-resources.ts'
-import { type Effort, type Entry, measureInTurn } from '../entry.ts'
-import { absoluteFigure, compareFigure, type Figure } from '../figures.ts'
+import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
+import { absoluteFigure, compareMeasurements, type Figure } from '../figures.ts'
 import { HISTORY_RUNS } from '../history.ts'
 import { startHostWithTickets } from '../host-with-tickets.ts'
 import { waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
+import { WARM_UP_ROUNDS_MAX } from '../warm-up.ts'
 import { measureCycles, SLOTS, WORKERS } from './cycles.ts'
 import { DISPATCH_TICKETS, measureLatency } from './dispatch.ts'
 
@@ -45,18 +46,23 @@ export const growth: Entry = {
 
 async function cyclesByAge(resources: BenchResources, effort: Effort): Promise<Figure> {
   const count = effort.quick ? CYCLES_QUICK : CYCLES
-  const waiting = count * (effort.rounds + 1) + WORKERS * SLOTS
+  const waiting = count * (effort.rounds + WARM_UP_ROUNDS_MAX) + WORKERS * SLOTS
   const hosts = {
     old: await startProductHost(resources, { ...OLD, waiting }),
     young: await startProductHost(resources, { ...YOUNG, waiting }),
   }
   for (const { workerLoad } of Object.values(hosts)) await workerLoad.enroll(WORKERS, SLOTS)
-  const measureOnce = (who: 'old' | 'young') => async () =>
-    (await measureCycles(hosts[who], count, 0)).perSecond
-  const rounds = await measureInTurn(effort.rounds, { old: measureOnce('old'), young: measureOnce('young') })
+  const measureOnce = (who: 'old' | 'young') => async () => {
+    const { perSecond, micros, laterMicros } = await measureCycles(hosts[who], count, 0)
+    return { value: perSecond, cpuMicros: micros + laterMicros }
+  }
+  const rounds = await measureWhenSteady(effort.rounds, {
+    old: measureOnce('old'),
+    young: measureOnce('young'),
+  })
   for (const host of Object.values(hosts)) await host.stop()
-  const target = { of: 'ratio', is: 'at least', bound: 0.9 } as const
-  return compareFigure(
+  const target = { of: 'processor ratio', is: 'at least', bound: 0.9 } as const
+  return compareMeasurements(
     { name: `cycles, ${AGES}`, unit: 'a second', target },
     rounds.map(({ old, young }) => ({ ours: old, raw: young })),
   )
@@ -69,12 +75,17 @@ async function dispatchByAge(resources: BenchResources, effort: Effort): Promise
   }
   for (const { workerLoad } of Object.values(hosts)) await workerLoad.enroll(1, 1)
   const count = effort.quick ? DISPATCHES_QUICK : DISPATCHES
-  const measureOnce = (who: 'old' | 'young') => async () =>
-    (await measureLatency(hosts[who], count, DISPATCH_REST_MS)).p50
-  const rounds = await measureInTurn(effort.rounds, { old: measureOnce('old'), young: measureOnce('young') })
+  const measureOnce = (who: 'old' | 'young') => async () => {
+    const { p50, cpuMicros } = await measureLatency(hosts[who], count, DISPATCH_REST_MS)
+    return { value: p50, cpuMicros }
+  }
+  const rounds = await measureWhenSteady(effort.rounds, {
+    old: measureOnce('old'),
+    young: measureOnce('young'),
+  })
   for (const host of Object.values(hosts)) await host.stop()
   const target = { of: 'ratio', is: 'at most', bound: 1.1 } as const
-  return compareFigure(
+  return compareMeasurements(
     { name: `idle dispatch p50, ${AGES}`, unit: 'ms', target },
     rounds.map(({ old, young }) => ({ ours: old, raw: young })),
   )

@@ -4,8 +4,8 @@
  * Both servers are processes of their own and get the same load in turn. `health` needs no token; `config` proves
  * the launch token; the refusals show the cost of requests without authorization.
  */
-import { type Effort, type Entry, measureInTurn } from '../entry.ts'
-import { compareFigure, type Figure, groupIntoRounds, spread, type Target } from '../figures.ts'
+import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
+import { compareMeasurements, type Figure, spread, type Target } from '../figures.ts'
 import {
   CONNECTIONS,
   createLoadGenerator,
@@ -88,29 +88,21 @@ export async function compareRequests(
   const measureOnce = (who: 'ours' | 'raw') => async () => {
     const seen = await load.run(targets[who], SLICE_MS)
     loads[who].push(seen)
-    return seen.perSecond
+    return { value: seen.perSecond, cpuMicros: seen.cpuMicros ?? Number.NaN }
   }
   const slices = Math.max(1, Math.round(roundMs / SLICE_MS))
-  const pairs = await measureInTurn(rounds * slices, { ours: measureOnce('ours'), raw: measureOnce('raw') })
+  const seen = await measureWhenSteady(rounds * slices, {
+    ours: measureOnce('ours'),
+    raw: measureOnce('raw'),
+  })
   const notes = [
     `${load.name}, ${CONNECTIONS} connections; p50/p99 ours ${latency(loads.ours)} ms, raw ${latency(loads.raw)} ms`,
-    ...costNote(loads.ours, loads.raw),
   ]
-  return compareFigure({ name, unit: 'requests/s', target, notes }, groupIntoRounds(pairs, slices))
+  return compareMeasurements({ name, unit: 'requests/s', target, notes }, seen, slices)
 }
 
 const middle = (values: readonly number[]): number => spread(values).median
 
 function latency(loads: readonly LoadResult[]): string {
   return `${amount(middle(loads.map(({ p50Ms }) => p50Ms)))}/${amount(middle(loads.map(({ p99Ms }) => p99Ms)))}`
-}
-
-function costNote(ours: readonly LoadResult[], raw: readonly LoadResult[]): string[] {
-  const cost = (loads: readonly LoadResult[]): number =>
-    middle(loads.map(({ cpuMicros }) => cpuMicros ?? Number.NaN))
-  const [own, bare] = [cost(ours), cost(raw)]
-  if (Number.isNaN(own) || Number.isNaN(bare)) return []
-  return [
-    `processor time a request: ours ${amount(own)} µs, raw ${amount(bare)} µs, raw/ours ${amount(bare / own)}`,
-  ]
 }

@@ -7,10 +7,9 @@
  */
 import { type BenchHost, startBareHost } from '../bench-hosts.ts'
 import type { BenchProcess, BenchResources } from '../bench-resources.ts'
-import { type Effort, type Entry, measureInTurn } from '../entry.ts'
-import { compareFigure } from '../figures.ts'
+import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
+import { compareMeasurements, type Measurement } from '../figures.ts'
 import { ACK_FRAMES, type LoadTiming } from '../raw/worker-load-protocol.ts'
-import { amount } from '../table.ts'
 
 /** A multiple of the acknowledgement size: remaining frames would wait for a heartbeat. */
 const FRAMES = ACK_FRAMES * 60
@@ -24,14 +23,13 @@ export const outbox: Entry = {
   async measure(effort, resources) {
     const ours = await startContestant(resources, 'ours')
     const raw = await startContestant(resources, 'bare')
-    const pairs = await measureInTurn(effort.rounds, {
+    const rounds = await measureWhenSteady(effort.rounds, {
       ours: () => ours.measureOnce(effort),
       raw: () => raw.measureOnce(effort),
     })
     await ours.leave()
     await raw.leave()
-    const notes = [`processor time each: ours ${ours.micros()}, raw ${raw.micros()}`]
-    return [compareFigure({ name: 'outbox, reports', unit: 'a second', notes }, pairs)]
+    return [compareMeasurements({ name: 'outbox, reports', unit: 'a second' }, rounds)]
   },
 }
 
@@ -40,16 +38,12 @@ async function startContestant(resources: BenchResources, who: OutboxContestant)
   const folder = resources.createFolder(`outbox-${who}`)
   const child: BenchProcess = resources.startScript('bench/raw/outbox.ts', folder, String(host.port), who)
   await child.readLine()
-  let [frames, ms] = [0, 0]
   return {
-    micros: () => `${amount((ms * 1000) / frames)} µs`,
-    async measureOnce({ quick }: Effort): Promise<number> {
+    async measureOnce({ quick }: Effort): Promise<Measurement> {
       const count = quick ? FRAMES_QUICK : FRAMES
       child.writeLine(String(count))
       const timing = JSON.parse(await child.readLine()) as LoadTiming
-      frames += count
-      ms += timing.cpuMs
-      return count / (timing.ms / 1000)
+      return { value: count / (timing.ms / 1000), cpuMicros: (timing.cpuMs * 1000) / count }
     },
     async leave(): Promise<void> {
       await child.stop()

@@ -1,9 +1,10 @@
 /** The bench compares figures with their targets and prints a table of them. */
 import { describe, expect, test } from '@jest/globals'
-import { measureInTurn } from '../../../bench/entry.ts'
+import { measureInTurn, measureWhenSteady } from '../../../bench/entry.ts'
 import {
   absoluteFigure,
   compareFigure,
+  compareMeasurements,
   groupIntoRounds,
   isClose,
   spread,
@@ -11,6 +12,7 @@ import {
   verdict,
 } from '../../../bench/figures.ts'
 import { amount, table } from '../../../bench/table.ts'
+import { areSteady } from '../../../bench/warm-up.ts'
 
 const atLeast = (bound: number): Target => ({ of: 'ratio', is: 'at least', bound })
 const atMost = (bound: number): Target => ({ of: 'ours', is: 'at most', bound })
@@ -88,6 +90,59 @@ test('contestants are measured in turn, and the first round is discarded', async
   ])
 })
 
+describe('processor time beside wall time', () => {
+  const rounds = [{ ours: { value: 50, cpuMicros: 20 }, raw: { value: 100, cpuMicros: 15 } }]
+
+  test('has a ratio in the direction of the figure’s own ratio', () => {
+    const cpuRatio = (unit: string) =>
+      compareMeasurements({ name: 'a', unit }, rounds).processor?.ratio.median
+    expect([cpuRatio('a second'), cpuRatio('requests/s')]).toEqual([0.75, 0.75])
+    expect(cpuRatio('ms')).toBeCloseTo(4 / 3)
+  })
+
+  test('is joined into rounds like the figure', () => {
+    const figure = compareMeasurements({ name: 'a', unit: 'ms' }, [...rounds, ...rounds], 2)
+    expect(figure).toMatchObject({ rounds: 1, processor: { ours: { median: 20 }, raw: { median: 15 } } })
+  })
+
+  test('is left out where the system does not report it', () => {
+    const unknown = [{ ours: { value: 50, cpuMicros: Number.NaN }, raw: { value: 100, cpuMicros: 1 } }]
+    expect(compareMeasurements({ name: 'a', unit: 'ms' }, unknown)).not.toHaveProperty('processor')
+  })
+
+  test('decides where the target asks for it', () => {
+    const target = { of: 'processor ratio', is: 'at least', bound: 0.7 } as const
+    const figure = compareMeasurements({ name: 'a', unit: 'a second', target }, rounds)
+    expect(verdict(figure)).toBe('pass')
+    expect(table([figure])).toContain('20.0/15.0 µs, 0.75× (0.75×–0.75×)  ≥ 0.70× processor  pass')
+  })
+})
+
+describe('a warm-up', () => {
+  const measure = async (of: readonly number[]) => {
+    const values = of.map((cpuMicros) => ({ value: 1, cpuMicros }))
+    let calls = 0
+    const ours = async () => values[calls++] ?? { value: 1, cpuMicros: 0 }
+    const rounds = await measureWhenSteady(1, { ours })
+    return rounds.map((round) => round.ours.cpuMicros)
+  }
+
+  test('ends with the first two rounds in a row that hardly differ', async () => {
+    expect(await measure([100, 50, 46, 45])).toEqual([45])
+    expect(await measure([100, 99, 98])).toEqual([98])
+  })
+
+  test('ends after five rounds that all differ', async () => {
+    expect(await measure([64, 32, 16, 8, 4, 2])).toEqual([2])
+  })
+
+  test('compares what was done where processor time is unknown, and waits for every contestant', () => {
+    const done = (value: number) => ({ value, cpuMicros: Number.NaN })
+    expect(areSteady([done(10)], [done(9.5)])).toBe(true)
+    expect(areSteady([done(10), done(10)], [done(10), done(8)])).toBe(false)
+  })
+})
+
 test.each([
   [1_234_567.8, '1,234,568'],
   [123.4, '123'],
@@ -107,11 +162,11 @@ test('the table aligns numbers right and words left, with notes below their figu
     absoluteFigure({ name: 'other', unit: 'ms' }, [3]),
   ]
   expect(table(figures).split('\n')).toEqual([
-    'figure    ours     raw  unit          ratio (min–max)  target     verdict',
-    '──────  ──────  ──────  ────────  ───────────────────  ─────────  ───────',
-    'fast    70,000  90,000  a second  0.78× (0.78×–0.78×)  ≥ 0.70×    pass',
+    'figure    ours     raw  unit          ratio (min–max)  by processor time  target     verdict',
+    '──────  ──────  ──────  ────────  ───────────────────  ─────────────────  ─────────  ───────',
+    'fast    70,000  90,000  a second  0.78× (0.78×–0.78×)                     ≥ 0.70×    pass',
     '    by hand',
-    'small      130          MiB                 (130–130)  ≤ 120 MiB  below',
+    'small      130          MiB                 (130–130)                     ≤ 120 MiB  below',
     'other     3.00          ms                (3.00–3.00)',
   ])
 })
