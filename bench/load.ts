@@ -1,8 +1,8 @@
 /**
- * Sends requests over open connections, one after the other on each, and counts the responses.
+ * Sends requests over open connections and counts the responses.
  *
  * Uses `wrk` where it is installed: written in C, it costs a third of the server's time. Otherwise uses raw
- * sockets, which cost about as much as the server; with two cores both then reach their limit, and ratios look too
+ * sockets, which cost about as much as the server; with two cores both then reach their limit, and rates look too
  * good. The server's own processor time per request is free of that.
  */
 import { spawnSync } from 'node:child_process'
@@ -10,6 +10,8 @@ import type { BenchResources } from './bench-resources.ts'
 import { cpuMs } from './process-usage.ts'
 
 export const CONNECTIONS = 50
+/** How many requests each connection sends at once in a load of batches. */
+export const BATCH = 8
 
 export interface LoadTarget {
   readonly port: number
@@ -28,9 +30,12 @@ export interface LoadResult {
   readonly p99Ms: number
   /** The server's processor time per request; undefined where the system does not report it. */
   readonly cpuMicros: number | undefined
+  /** The generator's own processor time per request; wrk does not report it. */
+  readonly generatorMicros?: number
 }
 
-type Counted = Pick<LoadResult, 'perSecond' | 'p50Ms' | 'p99Ms'>
+type Counted = Omit<LoadResult, 'cpuMicros'>
+type SendLoad = (resources: BenchResources, target: LoadTarget, ms: number) => Promise<Counted>
 
 export interface LoadGenerator {
   readonly name: string
@@ -39,13 +44,26 @@ export interface LoadGenerator {
 
 export function createLoadGenerator(resources: BenchResources): LoadGenerator {
   const found = spawnSync('wrk', ['--version'], { stdio: 'ignore' }).error === undefined
-  const [name, shoot] = found ? ['wrk', runWrk] : ['own sockets', runOwnSockets]
+  return found
+    ? createGenerator(resources, 'wrk', runWrk)
+    : createGenerator(resources, 'own sockets', sendByOwnSockets(1))
+}
+
+/**
+ * Sends batches of requests over each connection, which costs the generator far less than the server. The server reads
+ * and writes a batch at once, so mainly the work of its program remains.
+ */
+export function createBatchLoadGenerator(resources: BenchResources): LoadGenerator {
+  return createGenerator(resources, `own sockets, batches of ${BATCH}`, sendByOwnSockets(BATCH))
+}
+
+function createGenerator(resources: BenchResources, name: string, send: SendLoad): LoadGenerator {
   return {
     name,
-    async run(aim, ms) {
-      const before = cpuMs(aim.pid)
-      const counted = await shoot(resources, aim, ms)
-      const after = cpuMs(aim.pid)
+    async run(target, ms) {
+      const before = cpuMs(target.pid)
+      const counted = await send(resources, target, ms)
+      const after = cpuMs(target.pid)
       const spent = before === undefined || after === undefined ? undefined : after - before
       const requests = counted.perSecond * (ms / 1000)
       return { ...counted, cpuMicros: spent === undefined ? undefined : (spent * 1000) / requests }
@@ -104,11 +122,12 @@ function readMs(found: RegExpExecArray | null): number {
   return Number(found?.[1]) * MS_IN[(found?.[2] ?? 'ms') as keyof typeof MS_IN]
 }
 
-async function runOwnSockets(resources: BenchResources, aim: LoadTarget, ms: number): Promise<Counted> {
-  const { port, path, headers = {}, body, expect } = aim
-  const order = { port, path, headers, body, expect, ms, connections: CONNECTIONS }
-  const child = resources.startScript('bench/raw/load.ts', JSON.stringify(order))
-  const counted = JSON.parse(await child.readLine()) as Counted
-  await child.ended
-  return counted
-}
+const sendByOwnSockets =
+  (batch: number): SendLoad =>
+  async (resources, { port, path, headers = {}, body, expect }, ms) => {
+    const order = { port, path, headers, body, expect, ms, connections: CONNECTIONS, batch }
+    const child = resources.startScript('bench/raw/load.ts', JSON.stringify(order))
+    const counted = JSON.parse(await child.readLine()) as Counted
+    await child.ended
+    return counted
+  }

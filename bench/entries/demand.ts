@@ -6,8 +6,14 @@
  */
 import { type ProductHost, startProductHost } from '../bench-hosts.ts'
 import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
-import { compareMeasurements, type Figure } from '../figures.ts'
-import { CONNECTIONS, createLoadGenerator, type LoadGenerator, type LoadTarget } from '../load.ts'
+import { compareMeasurements, type Figure, spread } from '../figures.ts'
+import {
+  CONNECTIONS,
+  createBatchLoadGenerator,
+  createLoadGenerator,
+  type LoadGenerator,
+  type LoadTarget,
+} from '../load.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 
@@ -28,7 +34,11 @@ export const demand: Entry = {
     const body = await responseBytes(targets.short)
     const bare = resources.startScript('bench/raw/hello.ts', String(body))
     const raw: LoadTarget = { port: Number(await bare.readLine()), path: '/0', expect: 200, pid: bare.pid }
-    const figures = await compareDemand(createLoadGenerator(resources), { ...targets, raw }, effort)
+    const all = { ...targets, raw }
+    const figures = [
+      ...(await compareDemand(createLoadGenerator(resources), all, effort)),
+      await compareInBatches(createBatchLoadGenerator(resources), all, effort),
+    ]
     for (const host of Object.values(hosts)) await host.stop()
     await bare.stop()
     return figures
@@ -55,20 +65,18 @@ async function responseBytes({ port, path, headers = {} }: LoadTarget): Promise<
   return (await response.arrayBuffer()).byteLength
 }
 
+type DemandTargets = Readonly<Record<'short' | 'long' | 'raw', LoadTarget>>
+
 async function compareDemand(
   load: LoadGenerator,
-  targets: Readonly<Record<'short' | 'long' | 'raw', LoadTarget>>,
+  targets: DemandTargets,
   { rounds, roundMs }: Effort,
 ): Promise<Figure[]> {
-  const measureOnce = (who: keyof typeof targets) => async () => {
-    const { perSecond, cpuMicros = Number.NaN } = await load.run(targets[who], SLICE_MS)
-    return { value: perSecond, cpuMicros }
-  }
   const slices = Math.max(1, Math.round(roundMs / SLICE_MS))
   const seen = await measureWhenSteady(rounds * slices, {
-    short: measureOnce('short'),
-    long: measureOnce('long'),
-    raw: measureOnce('raw'),
+    short: () => measureLoad(load, targets.short),
+    long: () => measureLoad(load, targets.long),
+    raw: () => measureLoad(load, targets.raw),
   })
   const compare = (name: string, ours: 'short' | 'long', raw: 'short' | 'raw', bound: number): Figure =>
     compareMeasurements(
@@ -86,4 +94,26 @@ async function compareDemand(
     compare(`demand, ${amount(QUEUES.long)} queued`, 'long', 'raw', 0.7),
     compare('demand, long queue / short', 'long', 'short', 0.95),
   ]
+}
+
+/** Reading and writing sockets costs both servers as much, and in batches it costs little. */
+async function compareInBatches(
+  load: LoadGenerator,
+  { long, raw }: DemandTargets,
+  { rounds, roundMs }: Effort,
+): Promise<Figure> {
+  const slices = Math.max(1, Math.round(roundMs / SLICE_MS))
+  const seen = await measureWhenSteady(rounds * slices, {
+    ours: () => measureLoad(load, long),
+    raw: () => measureLoad(load, raw),
+  })
+  const generator = spread(seen.map(({ ours }) => ours.generatorMicros)).median
+  const notes = [`${load.name}, which cost ${amount(generator)} µs a request`]
+  const label = { name: `demand, ${amount(QUEUES.long)} queued, in batches`, unit: 'requests/s', notes }
+  return compareMeasurements(label, seen, slices)
+}
+
+async function measureLoad(load: LoadGenerator, target: LoadTarget) {
+  const { perSecond, cpuMicros = Number.NaN, generatorMicros = Number.NaN } = await load.run(target, SLICE_MS)
+  return { value: perSecond, cpuMicros, generatorMicros }
 }

@@ -1,5 +1,5 @@
 /**
- * ResponseSplitter finds the end of a response in a connection's bytes when all responses are as long as the first.
+ * ResponseSplitter counts the responses in a connection's bytes when all responses are as long as the first.
  */
 export class ResponseSplitter {
   readonly #expect: number
@@ -11,13 +11,14 @@ export class ResponseSplitter {
     this.#expect = expect
   }
 
-  /** Returns whether the current response is complete. */
-  isComplete(bytes: Uint8Array): boolean {
+  /** Returns how many responses these bytes complete. */
+  countCompleted(bytes: Uint8Array): number {
     this.#received += bytes.byteLength
     if (this.#length === 0) this.#readHead(bytes)
-    if (this.#length === 0 || this.#received < this.#length) return false
-    this.#received -= this.#length
-    return true
+    if (this.#length === 0) return 0
+    const completed = Math.floor(this.#received / this.#length)
+    this.#received -= completed * this.#length
+    return completed
   }
 
   #readHead(bytes: Uint8Array): void {

@@ -44,12 +44,19 @@ describe('responses on a connection', () => {
     for (let end = 1; end < response.length; end++) {
       const splitter = new ResponseSplitter(200)
       const parts = [response.slice(0, end), response.slice(end), response.slice(0, end), response.slice(end)]
-      expect(parts.map((part) => splitter.isComplete(bytes(part)))).toEqual([false, true, false, true])
+      expect(parts.map((part) => splitter.countCompleted(bytes(part)))).toEqual([0, 1, 0, 1])
     }
   })
 
+  test('are counted when several arrive at once, the last one in part', () => {
+    const splitter = new ResponseSplitter(200)
+    const three = response.repeat(3)
+    expect(splitter.countCompleted(bytes(three.slice(0, -2)))).toBe(2)
+    expect(splitter.countCompleted(bytes(three.slice(-2) + response))).toBe(2)
+  })
+
   test('of an unexpected status are an error', () => {
-    expect(() => new ResponseSplitter(200).isComplete(bytes(response.replace('200', '503')))).toThrow(
+    expect(() => new ResponseSplitter(200).countCompleted(bytes(response.replace('200', '503')))).toThrow(
       'answered 503, not 200',
     )
   })
