@@ -36,9 +36,10 @@ export async function startProductHost(
   resources: BenchResources,
   past: StoredRunCounts,
   config: StoredConfig = WORKING_CONFIG,
+  env: NodeJS.ProcessEnv = {},
 ): Promise<ProductHost> {
   const folder = await createDataDir(resources, past)
-  const served = await startHost(resources, folder, config)
+  const served = await startHost(resources, folder, config, env)
   const { port, token, child } = served
   const workerLoad = new WorkerLoad(resources, { port, token })
   return {
@@ -68,13 +69,22 @@ export async function createDataDir(resources: BenchResources, past: StoredRunCo
 }
 
 /** Starts a server of bench/raw, which prints its port. The script receives a folder and `args`. */
-export async function startBareHost(
+export function startBareHost(
   resources: BenchResources,
   script: string,
   ...args: readonly string[]
 ): Promise<BenchHost> {
+  return startBareHostWith(resources, {}, script, ...args)
+}
+
+export async function startBareHostWith(
+  resources: BenchResources,
+  env: NodeJS.ProcessEnv,
+  script: string,
+  ...args: readonly string[]
+): Promise<BenchHost> {
   const folder = resources.createFolder('bare')
-  const child = resources.startScript(`bench/raw/${script}.ts`, folder, ...args)
+  const child = resources.startScriptWith(env, `bench/raw/${script}.ts`, folder, ...args)
   const port = Number(await child.readLine())
   const workerLoad = new WorkerLoad(resources, { port })
   return {

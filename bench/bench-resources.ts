@@ -52,7 +52,12 @@ export class BenchResources {
 
   /** Runs a TypeScript file of the checkout in its own process. */
   startScript(file: string, ...args: readonly string[]): BenchProcess {
-    return this.start(process.execPath, [join(this.root, 'build', 'run.mjs'), join(this.root, file), ...args])
+    return this.startScriptWith({}, file, ...args)
+  }
+
+  startScriptWith(env: NodeJS.ProcessEnv, file: string, ...args: readonly string[]): BenchProcess {
+    const script = [join(this.root, 'build', 'run.mjs'), join(this.root, file)]
+    return this.start(process.execPath, [...script, ...args], { ...process.env, ...env })
   }
 
   start(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): BenchProcess {
