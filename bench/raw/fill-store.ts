@@ -11,7 +11,8 @@ import { openStore } from '../../store/store.ts'
 import { noMeters, silentLog } from '../silent-log.ts'
 import { finishedRunWrites, heldRunWrites, waitingRunWrites } from './stored-runs.ts'
 
-const BATCH = 1_000
+/** More would leave free pages in the file. */
+const BATCH = 2_000
 
 const [folder = '', ...counts] = process.argv.slice(2)
 const [finishedRuns = 0, heldRuns = 0, waitingRuns = 0] = counts.map(Number)
@@ -36,9 +37,13 @@ async function addRuns(
   writesOf: (nth: number, at: number) => readonly Write[],
 ): Promise<void> {
   const first = store.database.runs.count()
+  let committed: Promise<unknown> = Promise.resolve()
   for (let from = 0; from < count; from += BATCH) {
     const size = Math.min(BATCH, count - from)
     const writes = Array.from({ length: size }, (_, each) => writesOf(from + each, first + from + each))
-    await store.database.commit(writes.flat())
+    // The next batch is created while this one is written.
+    await committed
+    committed = store.database.commit(writes.flat())
   }
+  await committed
 }
