@@ -9,6 +9,10 @@ export const TICK_MS = 10
 const IDLE_CHECK_MS = 150
 const IDLE_CHECKS = 2
 const IDLE_WAIT_MS_MAX = 5_000
+const REST_CHECK_MS = 100
+/** Together longer than a host waits for quiet before it moves events into files. */
+const REST_CHECKS = 12
+const REST_WAIT_MS_MAX = 300_000
 
 /**
  * Processor time of a process so far, with all its threads; undefined on systems without /proc.
@@ -77,6 +81,28 @@ export async function waitUntilIdle(pid: number): Promise<number> {
     before = now
   }
   return before
+}
+
+export interface Rest {
+  /** The instant from which the process has used almost no processor time. */
+  readonly at: number
+  /** The processor time that the process and its children had used until then, in milliseconds. */
+  readonly cpu: number
+}
+
+/** Waits until a process has nothing left to do: longer than `waitUntilIdle`, past work that a timer begins. */
+export async function waitForRest(pid: number): Promise<Rest> {
+  const end = performance.now() + REST_WAIT_MS_MAX
+  let rest = { at: performance.now(), cpu: cpuMsOfTree(pid) ?? Number.NaN }
+  for (let quiet = 0; quiet < REST_CHECKS; quiet++) {
+    await sleep(REST_CHECK_MS)
+    const cpu = cpuMsOfTree(pid) ?? Number.NaN
+    if (cpu - rest.cpu <= TICK_MS) continue
+    if (performance.now() > end) throw new Error(`process ${pid} did not rest within ${REST_WAIT_MS_MAX} ms`)
+    rest = { at: performance.now(), cpu }
+    quiet = -1
+  }
+  return rest
 }
 
 export interface ResidentMemory {

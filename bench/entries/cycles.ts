@@ -2,15 +2,16 @@
  * Measures full cycles per second: queued, lease on disk, dispatched, accepted, completed, on disk, acknowledged.
  *
  * A bare server performs the same durable steps with the same frames for the same simulated workers. Runs are
- * stored before the host starts, so creating them is not measured. A round is a number of cycles: a host that is
- * not measured holds a run in every slot and rests. Postponed work (the host moves events into files) ends before
- * the other's round; its processor time counts, its duration does not.
+ * stored before the host starts, so creating them is not measured, except in the cycles that are `requested`: those
+ * runs are requested in the round. A host that is not measured holds a run in every slot and rests. Postponed work
+ * ends before the other's round; its processor time counts, its duration does not.
  */
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
 import type { BenchResources } from '../bench-resources.ts'
 import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
 import { compareMeasurements, type Figure, spread, type Target } from '../figures.ts'
-import { cpuMs, waitUntilIdle } from '../process-usage.ts'
+import { startHostWithTickets } from '../host-with-tickets.ts'
+import { cpuMs, waitForRest } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 import { WARM_UP_ROUNDS_MAX } from '../warm-up.ts'
@@ -31,6 +32,8 @@ const LOADS: readonly CycleLoad[] = [
   { events: 20, count: 750, countQuick: 400 },
 ]
 
+const REQUESTED = { events: 20, count: 1_000, countQuick: 500 } as const
+
 export const cycles: Entry = {
   name: 'cycles',
   about: 'runs from queued to acknowledged a second / uWebSockets.js and lmdb by hand',
@@ -40,7 +43,7 @@ export const cycles: Entry = {
     const figures: Figure[] = []
     for (const load of LOADS) figures.push(await compareCycles(hosts, load, effort))
     await Promise.all([hosts.ours.stop(), hosts.raw.stop()])
-    return figures
+    return [...figures, await compareRequestedCycles(resources, effort)]
   },
 }
 
@@ -80,6 +83,31 @@ async function compareCycles(hosts: CycleHosts, load: CycleLoad, effort: Effort)
   return compareMeasurements(load.target === undefined ? label : { ...label, target: load.target }, rounds)
 }
 
+/** A run is enqueued, executed for a few milliseconds and completed within the round. */
+async function compareRequestedCycles(resources: BenchResources, { quick, rounds }: Effort): Promise<Figure> {
+  const count = quick ? REQUESTED.countQuick : REQUESTED.count
+  const hosts = {
+    ours: await startHostWithTickets(resources, {}, count),
+    raw: await startBareHost(resources, 'bare-queue'),
+  }
+  for (const { workerLoad } of Object.values(hosts)) await workerLoad.enroll(WORKERS, SLOTS)
+  const measureOnce =
+    ({ child, workerLoad }: BenchHost) =>
+    async () => {
+      const before = cpuMs(child.pid) ?? Number.NaN
+      const { ms } = await workerLoad.enqueueRuns(count, REQUESTED.events, count)
+      const spent = (await waitForRest(child.pid)).cpu - before
+      return { value: count / (ms / 1000), cpuMicros: (spent * 1000) / count }
+    }
+  const measured = await measureWhenSteady(rounds, {
+    ours: measureOnce(hosts.ours),
+    raw: measureOnce(hosts.raw),
+  })
+  for (const host of Object.values(hosts)) await host.stop()
+  const name = `cycles, requested, ${REQUESTED.events} events, ${WORKERS} × ${SLOTS}`
+  return compareMeasurements({ name, unit: 'a second' }, measured)
+}
+
 export interface CycleCosts {
   /** The host's processor time per cycle, in microseconds. */
   readonly micros: number
@@ -100,7 +128,7 @@ export async function measureCycles(
   const before = cpuMs(child.pid) ?? Number.NaN
   const { ms, cpuMs: crewMs } = await workerLoad.completeRuns(count, events)
   const spent = (cpuMs(child.pid) ?? Number.NaN) - before
-  const later = (await waitUntilIdle(child.pid)) - before - spent
+  const later = (await waitForRest(child.pid)).cpu - before - spent
   const perCycle = 1000 / count
   return {
     perSecond: count / (ms / 1000),

@@ -12,7 +12,7 @@ import { compareFigure, compareMeasurements, type Figure, type Measurement } fro
 import { startHostWithTickets } from '../host-with-tickets.ts'
 import { type PeerHost, startPeerHost } from '../peer-host.ts'
 import { isInstalled, PEERS } from '../peers/registry.ts'
-import { cpuMsOfTree, waitUntilIdle } from '../process-usage.ts'
+import { cpuMsOfTree, waitForRest } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 
 export const DISPATCH_TICKETS = 50
@@ -112,7 +112,6 @@ async function measureWaits(
   const before = cpuMsOfTree(pid) ?? Number.NaN
   const waits = [...(await measure())].sort((a, b) => a - b)
   const at = (part: number): number => waits[Math.floor(waits.length * part)] ?? Number.NaN
-  await waitUntilIdle(pid)
-  const spent = (cpuMsOfTree(pid) ?? Number.NaN) - before
+  const spent = (await waitForRest(pid)).cpu - before
   return { p50: at(0.5), p99: at(0.99), cpuMicros: (spent * 1000) / count }
 }

@@ -6,7 +6,6 @@
  * completion, so no commit contains both. The bare server does the same durable steps. Peers that are installed get
  * as many jobs with as many bytes; they keep neither an acceptance nor a result.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type BenchHost, startBareHost } from '../bench-hosts.ts'
 import type { BenchResources } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
@@ -15,7 +14,7 @@ import { startHostWithTickets } from '../host-with-tickets.ts'
 import { startPeerHost } from '../peer-host.ts'
 import type { PeerName } from '../peers/peer.ts'
 import { describeMissingPeers, isInstalled, PEERS } from '../peers/registry.ts'
-import { cpuMsOfTree, TICK_MS } from '../process-usage.ts'
+import { cpuMsOfTree, waitForRest } from '../process-usage.ts'
 import type { EnqueueTiming } from '../raw/worker-load-protocol.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
@@ -28,9 +27,6 @@ const ROUNDS_MAX = 2
 /** The most that a folder may contain; later runs take them again. */
 const TICKETS_MAX = 10_000
 const WARM_UP_RUNS = 1_000
-const REST_CHECK_MS = 100
-const REST_CHECKS = 4
-const REST_MS_MAX = 300_000
 const PEER_TARGETS: Readonly<Record<PeerName, Target>> = {
   RabbitMQ: { of: 'ratio', is: 'at least', bound: 0.5 },
   beanstalkd: { of: 'ratio', is: 'at least', bound: 1 },
@@ -110,21 +106,6 @@ async function measureUntilRest({ pid, run }: Contestant, count: number): Promis
     enqueueRate: count / (enqueuedMs / 1_000),
     micros: ((rest.cpu - before) * 1_000) / count,
   }
-}
-
-/** The instant from which the process has used almost no processor time, and how much it had used until then. */
-async function waitForRest(pid: number): Promise<{ readonly at: number; readonly cpu: number }> {
-  const end = performance.now() + REST_MS_MAX
-  let rest = { at: performance.now(), cpu: cpuMsOfTree(pid) ?? Number.NaN }
-  for (let quiet = 0; quiet < REST_CHECKS; quiet++) {
-    await sleep(REST_CHECK_MS)
-    const cpu = cpuMsOfTree(pid) ?? Number.NaN
-    if (cpu - rest.cpu <= TICK_MS) continue
-    if (performance.now() > end) throw new Error(`the host did not rest within ${REST_MS_MAX} ms`)
-    rest = { at: performance.now(), cpu }
-    quiet = -1
-  }
-  return rest
 }
 
 // ---- figures -----------------------------------------------------------------------------------------------------
