@@ -147,5 +147,7 @@ function helpText(): string {
     'npm run bench -- [--only NAME]… [--rounds N] [--quick] [--json FILE] [--strict]',
     '',
     ...entries.map(({ name, about }) => `  ${name.padEnd(width)}  ${about}`),
+    '',
+    'Used where they are installed: wrk, RabbitMQ, beanstalkd. bench/README.md explains the figures.',
   ].join('\n')
 }
