@@ -16,8 +16,8 @@ import { cpuMsOfTree, waitForRest } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 
 export const DISPATCH_TICKETS = 50
-/** Requests per round, and the pause before the next one. */
-const IDLE = { count: 8, countQuick: 5, restMs: 400 } as const
+/** Requests per round, and the pause before the next one: when idle, longer than events wait for their files. */
+const IDLE = { count: 6, countQuick: 3, restMs: 1_300 } as const
 const CONSECUTIVE = { count: 80, countQuick: 40, restMs: 3 } as const
 const TARGET = { of: 'ratio', is: 'at most', bound: 1.3 } as const
 

@@ -24,10 +24,10 @@ const YOUNG: StoredRunCounts = { finished: 1_000 }
 const OLD: StoredRunCounts = { finished: 'history' }
 const CYCLES = 1_500
 const CYCLES_QUICK = 500
-const DISPATCHES = 8
-const DISPATCHES_QUICK = 5
+const DISPATCHES = 6
+const DISPATCHES_QUICK = 3
 /** Longer than events wait before they move into their files. */
-const DISPATCH_REST_MS = 400
+const DISPATCH_REST_MS = 1_300
 const RUNS_ON_DISK = 2_000
 const AGES = `${HISTORY_RUNS / 1000}k runs / 1k`
 
