@@ -30,7 +30,7 @@ export default {
   },
   globalSetup: '<rootDir>/test/support/build-once.mjs',
   testSequencer: '<rootDir>/test/support/slowest-first.mjs',
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/support/test-environment.mjs',
   testTimeout: 150_000,
   workerIdleMemoryLimit: '768MB',
   // More than the two processors: many tests wait for other processes most of the time.
