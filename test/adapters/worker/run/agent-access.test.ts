@@ -18,10 +18,11 @@ const KEY = 'sk-ant-api03-planted-0a1b2c3d4e5f-nowhere-inside'
 /** Runs inside. The key is turned around in it, so that the search does not find the program itself. */
 const searchIn = (sandboxes: string) => `
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 const key = '${[...KEY].reverse().join('')}'.split('').reverse().join('')
 const read = (path) => { try { return readFileSync(path, 'latin1') } catch { return '' } }
-const places = readdirSync('/').filter((name) => !['proc', 'sys', 'usr', 'dev'].includes(name)).map((name) => '/' + name)
+// Links at the top, such as /lib, lead into /usr.
+const places = readdirSync('/').filter((name) => !['proc', 'sys', 'usr', 'dev'].includes(name)).map((name) => '/' + name).filter((path) => !lstatSync(path).isSymbolicLink())
 const isAgent = process.argv[2] === 'agent.json'
 const grep = isAgent && spawnSync('grep', ['-rlaF', '-D', 'skip', '-f', '-', ...places, '/dev/shm'], { input: key + '\\n', encoding: 'utf8' })
 const pids = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name))
