@@ -281,7 +281,8 @@ const FUNCTIONS = new Set([
 function visitNodes(node: unknown, onNode: (node: SyntaxNode) => void): void {
   if (typeof node !== 'object' || node === null) return
   if (!Array.isArray(node)) onNode(node)
-  for (const child of Object.values(node)) visitNodes(child, onNode)
+  // A third of all objects are spans, and lists of values would cost half of the time.
+  for (const name in node) if (name !== 'span') visitNodes(Reflect.get(node, name), onNode)
 }
 
 // ---- commits -----------------------------------------------------------------------------------------------------

@@ -14,16 +14,20 @@ const SCAN_EVERY_MS = 15
 
 export class PlantedSecrets {
   readonly #names = new Map<string, string>()
-  #forms: readonly (readonly [form: string, name: string])[] = []
+  /** By the hash of their first two characters, so that one pass over a text finds the places of all forms. */
+  readonly #formsByStart: FormsByStart = new Array(START_HASHES)
 
   plant(name: string, secret: string): string {
     if (secret.length < PREFIX_CHARS)
       throw new Error(`the secret ${name} is shorter than ${PREFIX_CHARS} characters`)
+    if (!this.#names.has(secret)) for (const form of formsOf(secret)) this.#add(form, secret)
     this.#names.set(secret, name)
-    this.#forms = [...this.#names].flatMap(([secret, whose]) =>
-      formsOf(secret).map((form) => [form, whose] as const),
-    )
     return secret
+  }
+
+  #add(form: string, secret: string): void {
+    const start = startHash(form, 0)
+    this.#formsByStart[start] = [...(this.#formsByStart[start] ?? []), { form, secret }]
   }
 
   get size(): number {
@@ -32,9 +36,23 @@ export class PlantedSecrets {
 
   /** Returns the names of the secrets in the text. */
   findIn(text: string): string[] {
-    return [...new Set(this.#forms.filter(([form]) => text.includes(form)).map(([, name]) => name))]
+    const found = new Set<string>()
+    for (let at = 0; at < text.length - 1; at++)
+      for (const { form, secret } of this.#formsByStart[startHash(text, at)] ?? [])
+        if (text.startsWith(form, at)) found.add(this.#names.get(secret) ?? '')
+    return [...found]
   }
 }
+
+interface SecretForm {
+  readonly form: string
+  readonly secret: string
+}
+type FormsByStart = (readonly SecretForm[] | undefined)[]
+const START_HASHES = 0x10000
+
+const startHash = (text: string, at: number): number =>
+  ((text.charCodeAt(at) & 0xff) << 8) | (text.charCodeAt(at + 1) & 0xff)
 
 function formsOf(secret: string): string[] {
   const inJson = JSON.stringify(secret).slice(1, -1)

@@ -11,7 +11,7 @@ export type RowFilter = Readonly<Record<string, unknown>>
 export type FieldReader = (row: object, field: string) => unknown
 
 export function matches(row: object, filter: RowFilter, read: FieldReader): boolean {
-  return Object.entries(filter).every(([name, condition]) => {
+  return conditionsOf(filter).every(([name, condition]) => {
     if (condition === null || condition === undefined) return true
     if (name === 'null') return condition === false
     if (name === 'and') return filtersOf(condition).every((part) => matches(row, part, read))
@@ -20,8 +20,19 @@ export function matches(row: object, filter: RowFilter, read: FieldReader): bool
   })
 }
 
+const conditions = new WeakMap<RowFilter, readonly [name: string, condition: unknown][]>()
+
+/** Lists the conditions once for all rows, because a query compares them with thousands. */
+function conditionsOf(filter: RowFilter): readonly [name: string, condition: unknown][] {
+  const known = conditions.get(filter)
+  if (known !== undefined) return known
+  const listed = Object.entries(filter)
+  conditions.set(filter, listed)
+  return listed
+}
+
 function holds(row: object, name: string, condition: RowFilter, read: FieldReader): boolean {
-  const relation = /^has(\w+)Relations$/.exec(name)?.[1]
+  const relation = name.startsWith('has') ? /^has(\w+)Relations$/.exec(name)?.[1] : undefined
   if (relation !== undefined) return compares(hasRelation(row, relation, read), condition)
   const value = name === 'id' ? identities(row, condition) : read(row, name)
   if (value === undefined) throw refused('internal', `This double has no ${name} to filter by`)
@@ -31,7 +42,7 @@ function holds(row: object, name: string, condition: RowFilter, read: FieldReade
 }
 
 function collectionMatches(rows: object[], condition: RowFilter, read: FieldReader): boolean {
-  const { some, every, length, null: isNull, and, or, ...any } = condition
+  const { some, every, length, null: isNull, and, or, rest } = collectionConditionOf(condition)
   const each = (filter: unknown) => (row: object) => matches(row, filter as RowFilter, read) // input objects, by the schema
   return (
     (!some || rows.some(each(some))) &&
@@ -40,8 +51,20 @@ function collectionMatches(rows: object[], condition: RowFilter, read: FieldRead
     (typeof isNull !== 'boolean' || isNull === (rows.length === 0)) &&
     (!and || filtersOf(and).every((part) => collectionMatches(rows, part, read))) &&
     (!or || filtersOf(or).some((part) => collectionMatches(rows, part, read))) &&
-    (Object.keys(any).length === 0 || rows.some(each(any)))
+    (conditionsOf(rest).length === 0 || rows.some(each(rest)))
   )
+}
+
+const collectionConditions = new WeakMap<RowFilter, RowFilter & { readonly rest: RowFilter }>()
+
+/** Separates the conditions on a collection from those that any of its rows must meet. */
+function collectionConditionOf(condition: RowFilter): RowFilter & { readonly rest: RowFilter } {
+  const known = collectionConditions.get(condition)
+  if (known !== undefined) return known
+  const { some, every, length, null: isNull, and, or, ...rest } = condition
+  const separated = { some, every, length, null: isNull, and, or, rest }
+  collectionConditions.set(condition, separated)
+  return separated
 }
 
 /** An issue matches by identifier too: the form of the given values decides. */
@@ -67,7 +90,7 @@ const RELATIONS: Readonly<Record<string, readonly [string, string]>> = {
 type Comparator = (value: unknown, condition: unknown) => boolean
 
 function compares(value: unknown, condition: RowFilter): boolean {
-  return Object.entries(condition).every(([name, expected]) => {
+  return conditionsOf(condition).every(([name, expected]) => {
     if (name === 'and') return filtersOf(expected).every((each) => compares(value, each))
     if (name === 'or') return filtersOf(expected).some((each) => compares(value, each))
     const comparator = COMPARATORS[name]
