@@ -1,15 +1,19 @@
 /**
- * The environment of each test file: Jest's own, without what test files leave behind in the process of their worker.
+ * The environment of each test file: Jest's own with a plain global object, without what files leave behind in a worker.
  *
  * Jest's runner opens an `AsyncLocalStorage` for each test file and never disables it. Before Node 24 every promise
  * of all later files copies the value of each of them, which made a tenth of the work of a long run.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
+import vm from 'node:vm'
 import { TestEnvironment } from 'jest-environment-node'
 import { shareCompiledCode } from './compiled-code.mjs'
 
 const enabledStorages = new Set()
 const { run } = AsyncLocalStorage.prototype
+const { createContext } = vm
+/** Node 20.18 and newer. */
+const { DONT_CONTEXTIFY } = vm.constants
 
 AsyncLocalStorage.prototype.run = function (...args) {
   enabledStorages.add(this)
@@ -17,7 +21,21 @@ AsyncLocalStorage.prototype.run = function (...args) {
 }
 shareCompiledCode()
 
-export default class LeavingNothing extends TestEnvironment {
+/** In Jest's own context each use of a global, such as `Object`, calls C++ and a proxy. */
+function createPlainContext(object) {
+  return createContext(DONT_CONTEXTIFY ?? object)
+}
+
+export default class PlainEnvironment extends TestEnvironment {
+  constructor(config, context) {
+    vm.createContext = createPlainContext
+    try {
+      super(config, context)
+    } finally {
+      vm.createContext = createContext
+    }
+  }
+
   async teardown() {
     await super.teardown()
     for (const storage of enabledStorages) storage.disable()
