@@ -20,6 +20,8 @@ const SLOWEST = [
   'adapters/worker/git/follow-up',
   'adapters/worker/run/follow-up-plan',
   'system/recordings',
+  'browser/pages',
+  'adapters/providers/codehost/github-pull-host',
   'system/providers',
   'adapters/providers/codehost/local-pulls',
   'system/quickstart',
@@ -28,12 +30,16 @@ const SLOWEST = [
   'system/run',
   'adapters/providers/quota-stop',
   'system/attach',
+  'browser/story',
+  'adapters/bin/quickstart',
+  'adapters/worker/git/secrets',
   'system/kill',
   'system/follow-up-kills',
   'adapters/worker/git/held-back',
   'adapters/worker/git/checkout-source',
   'system/serve',
   'system/supervise',
+  'browser/inspector',
   'system/follow-up',
   'system/queue-causes',
   'adapters/store/disk-faults',
@@ -68,12 +74,13 @@ const SLOWEST = [
   'adapters/providers/codehost/github-fake',
   'system/systemd-worker',
   'system/providers-storage',
-  'adapters/providers/codehost/github-pull-host',
   'system/provision-failures',
   'system/provision',
   'system/pause',
   'tidy',
-  'adapters/bin/quickstart',
+  'machines/daemon/with-host',
+  'machines/terminals/with-daemon',
+  'machines/runtime/quick-steps',
 ].map((name) => join(root, 'test', `${name}.test.ts`))
 
 export default class SlowestFirst extends Sequencer {
@@ -85,7 +92,7 @@ export default class SlowestFirst extends Sequencer {
 }
 
 /** Folders whose files mostly take longer than tests of rules and machines, the slowest first. */
-const SLOW_FOLDERS = ['system', 'adapters', 'tools', 'conversations'].map((name) =>
+const SLOW_FOLDERS = ['system', 'browser', 'adapters', 'tools', 'conversations'].map((name) =>
   join(root, 'test', name, '/'),
 )
 
