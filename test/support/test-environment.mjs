@@ -12,8 +12,8 @@ import { shareCompiledCode } from './compiled-code.mjs'
 const enabledStorages = new Set()
 const { run } = AsyncLocalStorage.prototype
 const { createContext } = vm
-/** Node 20.18 and newer. */
-const { DONT_CONTEXTIFY } = vm.constants
+/** Node 20.18 and newer; 20.11 has no constants. */
+const DONT_CONTEXTIFY = vm.constants?.DONT_CONTEXTIFY
 
 AsyncLocalStorage.prototype.run = function (...args) {
   enabledStorages.add(this)
