@@ -2,7 +2,7 @@
  * Migrates a data directory of an earlier format.
  *
  * Runs before any other read or write of runs and events. Event files from before the database recorded their valid
- * length are valid up to their last whole event, and the database records that. Unfinished runs move to one part of the
+ * length are valid up to their last whole event, and the database records that. Runs with a worker move to one part of the
  * index by status. Small logs need no migration: a run that has a file keeps to it. The new format is written last, so
  * an interrupted migration starts again.
  */
@@ -23,10 +23,11 @@ const RECORDS_PER_COMMIT = 500
 export async function migrateFormat(runs: string, database: LmdbControlDatabase, log: Log): Promise<void> {
   if (database.format >= FORMAT) return
   if (database.format < FORMAT_WITH_EVENT_FILES) await recordFiles(runs, database, log)
-  const puts = database.runs.statusIndexMigration()
-  for (let from = 0; from < puts.length; from += RECORDS_PER_COMMIT)
-    await database.commitPuts(puts.slice(from, from + RECORDS_PER_COMMIT))
-  await database.commitPuts([{ to: 'meta', key: 'format', text: String(FORMAT) }])
+  // In one commit, so that no program of the earlier format ever sees the new index. Runs with a worker are few.
+  await database.commitPuts([
+    ...database.runs.statusIndexMigration(),
+    { to: 'meta', key: 'format', text: String(FORMAT) },
+  ])
 }
 
 async function recordFiles(runs: string, database: LmdbControlDatabase, log: Log): Promise<void> {

@@ -264,25 +264,27 @@ export class TicketIntake {
   /** Evaluates these tickets, and those that are owed an evaluation. */
   #evaluate(ticketIds: Iterable<string>): void {
     const { byId } = this.#listing
-    const judged = new Set([...this.#owed, ...ticketIds])
-    this.#owed.clear()
+    // A ticket stays owed until it is judged, also when reading the store throws.
+    for (const id of ticketIds) this.#owed.add(id)
     const nowIso = new Date(this.#ports.clock.now()).toISOString()
     const eligible: Ticket[] = []
-    for (const id of judged) {
+    for (const id of [...this.#owed]) {
       const ticket = byId.get(id)?.ticket
-      // A missing ticket counts as unchanged, and is judged when it is listed again.
-      if (ticket === undefined) continue
       const isEligible = this.#listing.isEligible(id)
-      this.#updateEligibility(ticket, isEligible, this.#remember(ticket, nowIso))
-      if (isEligible) eligible.push(ticket)
-      if (this.#isMoveRecent(id)) this.#owed.add(id)
+      if (ticket !== undefined) this.#updateEligibility(ticket, isEligible, this.#remember(ticket, nowIso))
+      if (ticket !== undefined && isEligible) eligible.push(ticket)
+      // A missing ticket counts as unchanged, and is judged when it is listed again.
+      else this.#settle(id)
     }
-    for (const ticket of eligible.sort(compareTickets)) this.#startRunIfDue(ticket)
+    for (const ticket of eligible.sort(compareTickets)) {
+      // The queue may be full: a later poll tries again.
+      if (!this.isDue(ticket) || this.#ports.runs.createRun(ticket).ok) this.#settle(ticket.id)
+    }
   }
 
-  /** The queue may be full: a later poll tries again. */
-  #startRunIfDue(ticket: Ticket): void {
-    if (this.isDue(ticket) && !this.#ports.runs.createRun(ticket).ok) this.#owed.add(ticket.id)
+  /** The ticket was judged. Its listed state may be outdated after a move, so it is judged again then. */
+  #settle(ticketId: string): void {
+    if (!this.#isMoveRecent(ticketId)) this.#owed.delete(ticketId)
   }
 
   /** Returns what is remembered of the ticket now. */

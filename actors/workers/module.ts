@@ -196,7 +196,8 @@ export const schedulerModule = defineHostModule({
         }
       },
       beforeCommit: () => scheduler.placeRuns(),
-      start: () => scheduler.requestScheduling(),
+      // Runs were restored before their workers.
+      start: () => scheduler.refreshQueue(),
       onConfigChange: () => scheduler.refreshQueue(),
       onStoreReady: () => scheduler.requestScheduling(),
       reportGauges: (meters) => meters.gauge('queue_depth', scheduler.queue.size),

@@ -42,7 +42,7 @@ export class QueueLine {
     return this.#size === 0
   }
 
-  /** The wall instant from which another worker may take one of the runs. */
+  /** The earliest wall instant from which another worker may take one of the runs, or might have. */
   get until(): number {
     return this.#until
   }
@@ -70,8 +70,8 @@ export class QueueLine {
     }
   }
 
-  /** Takes the first run out of the order until `putBack`. */
-  takeFirst(): void {
+  /** Removes the first run from the order until `putBack`. */
+  removeFirst(): void {
     popFromHeap(this.#heap, precedes)
   }
 

@@ -36,7 +36,7 @@ export class QueueWalk {
   passRun(): void {
     const first = this.first()
     if (first === undefined) return
-    first.line.takeFirst()
+    first.line.removeFirst()
     this.#passed.push(first)
   }
 

@@ -13,6 +13,7 @@ import type { Run } from '../../protocol/run.ts'
 import type { LeaseManager } from '../leases/lease-manager.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
+import type { QueueLine } from './queue-line.ts'
 import type { QueueWalk } from './queue-walk.ts'
 import { QueuedRuns, type QueuedRunsPorts } from './queued-runs.ts'
 import { RunQueue } from './run-queue.ts'
@@ -68,7 +69,7 @@ export class Scheduler {
     this.#queuedRuns.remove(runId)
   }
 
-  /** Reconsiders every queued run after the configuration or the repositories changed. */
+  /** Reconsiders every queued run after the configuration changed, or everything was restored. */
   refreshQueue(): void {
     this.#queuedRuns.refreshAll()
     this.requestScheduling()
@@ -98,22 +99,27 @@ export class Scheduler {
     const { workers } = this.#ports
     const now = this.#ports.monotonicNow()
     const walk = this.queue.walk()
-    while (hasAvailable(workers, now)) {
-      const entry = walk.first()
-      if (entry === undefined) break
-      const run = this.queue.run(entry.runId)
-      if (run === undefined) walk.passRun()
-      else this.#placeFirst(run, walk, now)
+    try {
+      while (hasAvailable(workers, now)) {
+        const entry = walk.first()
+        if (entry === undefined) break
+        const run = this.queue.run(entry.runId)
+        if (run === undefined) walk.passRun()
+        else this.#placeFirst(run, entry.line, walk, now)
+      }
+    } finally {
+      walk.end()
     }
-    walk.end()
   }
 
-  #placeFirst(run: Run, walk: QueueWalk, now: number): void {
+  #placeFirst(run: Run, line: QueueLine, walk: QueueWalk, now: number): void {
     const { workers, preparation, leases } = this.#ports
     const request = this.placementRequest(run)
     const worker = workerFor(workers, request, now)
     if (worker === undefined) {
-      if (canTakeNone(workers, request, now)) walk.passLine()
+      // A run may stand in a wrong line for a while, for example while workers are restored. It speaks for itself only.
+      const isInItsLine = request.requiredWorker === line.workerId
+      if (isInItsLine && canTakeNone(workers, request, now)) walk.passLine()
       else walk.passRun()
       return
     }

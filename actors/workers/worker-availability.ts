@@ -35,7 +35,7 @@ export function workerFor(
   return holder === undefined ? undefined : firstFit(request, [holder], now)
 }
 
-/** Whether none of the runs that the same workers can take is placed now. A run may also wait for a reason of its own. */
+/** Whether no run with the same needs, or for the same worker, is placed now. One run may wait for a reason of its own. */
 export function canTakeNone(
   workers: WorkerRegistry,
   { needs, requiredWorker }: PlacementRequest,

@@ -19,7 +19,7 @@ export interface ListingChange {
   readonly affectedNames: ReadonlySet<string>
   /** The list of eligible tickets has changed. */
   readonly isEligibleChanged: boolean
-  /** How many tickets were left out that the listing before did not name. */
+  /** How many new or changed tickets were left out. */
   readonly leftOut: number
 }
 

@@ -1,5 +1,5 @@
 /**
- * Reads the events of a run: its small log, or the valid part of its file, then the event buffer.
+ * Reads the events of a run: its small log or the valid part of its file, and then the event buffer.
  *
  * A log is read in slices. Each slice begins at an index and asks the record anew whether that event is in the file or
  * in the database, so no event is missing and none occurs twice while events move. All readers share one queue of slices,

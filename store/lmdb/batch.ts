@@ -39,7 +39,7 @@ export class Batch {
   /** The bytes of each small log that this batch writes; `undefined` for a log that is large now. */
   readonly #smallLogBytes = new Map<string, number | undefined>()
   /** The chunks that this batch writes to small logs. */
-  readonly resting = new Set<Put>()
+  readonly smallLogChunks = new Set<Put>()
   #transaction: Promise<unknown> | undefined
   /** Preallocated bytes of the file for this batch. */
   readonly #bytesMax: number
@@ -143,7 +143,7 @@ export class Batch {
     }
   }
 
-  /** A chunk rests in the small log of its run, unless the log is large or becomes so. */
+  /** A chunk goes to the small log of its run, unless the log is large or becomes so. */
   #tableOf(put: ChunkPut): Table {
     const { runId, bytes } = put
     const before = this.#smallLogBytes.get(runId)
@@ -151,7 +151,7 @@ export class Batch {
     const isSmall = after !== undefined && after <= SMALL_LOG_BYTES_MAX
     this.#smallLogBytes.set(runId, isSmall ? after : undefined)
     if (!isSmall) return this.#tables.eventChunks
-    this.resting.add(put)
+    this.smallLogChunks.add(put)
     return this.#tables.smallLogs
   }
 

@@ -55,7 +55,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   readonly snapshots: LmdbSnapshots
   readonly runs: LmdbRunRecords
   readonly keyValues: LmdbKeyValues
-  /** Events that are not in their files yet. */
+  /** Small logs, and events of larger ones that are not in their files yet. */
   readonly eventBuffer: EventBuffer
   /** The format that was found on disk. The migration of the data directory writes the new format. */
   readonly format: number
@@ -363,7 +363,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     }
     if (batch.counts !== undefined) this.runs.counts = batch.counts
     if (batch.structures !== undefined) this.#tables.codec.onCommitted(batch.structures)
-    for (const commit of batch.commits) this.eventBuffer.onCommitted(commit.puts, batch.resting)
+    for (const commit of batch.commits) this.eventBuffer.onCommitted(commit.puts, batch.smallLogChunks)
     this.#measure(batch)
     for (const commit of batch.commits) commit.resolve()
     this.#retryMs = RETRY_MS_FIRST

@@ -2,8 +2,8 @@
  * Encodes writes as bytes.
  *
  * Writes are encoded in the turn that requested them, so later changes of the caller's objects cannot leak in, and a
- * batch that is written again is the same batch. Besides the callers' writes there are the store's own, when events
- * move from the buffer to their file.
+ * batch that is written again is the same batch. Besides the callers' writes there are the store's own: events move from
+ * the buffer to their file, and a migration moves entries of an index.
  */
 import type { Write } from '../../core/ports.ts'
 import { type EventsWrite, requireWholeLines } from '../event-order.ts'
@@ -63,7 +63,7 @@ export interface LogPut {
   readonly moved: number
 }
 
-/** A migration of the index of runs by status. */
+/** An entry of the index of runs by status, which a migration moves. */
 export interface StatusIndexPut {
   readonly to: 'status-index'
   readonly key: string

@@ -139,14 +139,14 @@ export class EventBuffer {
     return chunkKeysOf(this.#tables.eventChunks, runId)
   }
 
-  /** Called when a transaction is on disk. `resting`: the chunks that are in small logs. */
-  onCommitted(puts: Iterable<Put>, resting: ReadonlySet<Put>): void {
+  /** Called when a transaction is on disk. */
+  onCommitted(puts: Iterable<Put>, smallLogChunks: ReadonlySet<Put>): void {
     const before = this.chunksEver
     const now = this.#clock.monotonic()
     for (const put of puts) {
       if (put.to === 'event-chunk' && put.bytes !== null) {
         this.chunksEver++
-        if (resting.has(put)) this.small.onChunk(put.runId, put.first, put.count, put.bytes.length)
+        if (smallLogChunks.has(put)) this.small.onChunk(put.runId, put.first, put.count, put.bytes.length)
         else this.#addChunk(put, now)
       }
       if (put.to === 'event-file') {

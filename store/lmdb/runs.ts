@@ -16,9 +16,9 @@ import { isKey, type Table, type Tables } from './tables.ts'
 const LAST = '\uffff'
 /** LMDB needs a value, but an index entry has none. */
 const EMPTY_VALUE = Buffer.from([0])
-/** Unfinished runs share a code, so that the index changes only when a run is queued or ends. */
+/** Runs with a worker share a code: they are few, and the index need not change while a run progresses. */
 const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
-  queued: 'a',
+  queued: 'q',
   preparing: 'a',
   running: 'a',
   finalizing: 'a',
@@ -26,8 +26,8 @@ const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
   failed: 'f',
   cancelled: 'x',
 }
-/** Until format 3 each of these statuses had a code of its own: queued, preparing, running, finalizing. */
-const OLD_CODES = ['q', 'p', 'r', 'z'] as const
+/** Until format 3 each of these statuses had a code of its own: preparing, running, finalizing. */
+const OLD_CODES = ['p', 'r', 'z'] as const
 
 export type RunCounts = Record<RunStatus, number>
 
@@ -136,7 +136,7 @@ export class LmdbRunRecords implements RunRecords {
     if (limit <= 0 || query.status?.length === 0) return found
     for (const id of this.#ids(query)) {
       const run = readRun(this.#tables, id)
-      // The index of a ticket, and that of unfinished runs, hold runs of other statuses too.
+      // The index of a ticket, and that of runs with a worker, hold runs of other statuses too.
       if (run === undefined || (query.status !== undefined && !query.status.includes(run.status))) continue
       if (found.push(run) >= limit) break
     }
@@ -148,7 +148,7 @@ export class LmdbRunRecords implements RunRecords {
     return OLD_CODES.flatMap((code) =>
       [...backwards(this.#tables.byStatus, code, undefined)].flatMap((id): StatusIndexPut[] => [
         { to: 'status-index', key: code + id, bytes: null },
-        { to: 'status-index', key: STATUS_CODE.queued + id, bytes: EMPTY_VALUE },
+        { to: 'status-index', key: STATUS_CODE.running + id, bytes: EMPTY_VALUE },
       ]),
     )
   }

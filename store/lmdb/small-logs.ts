@@ -1,8 +1,8 @@
 /**
  * Keeps the events of runs that have written little, in a table that no start reads.
  *
- * A small log begins and stays there: it is never moved, joined or copied, and has no record besides its chunks. The
- * chunk that makes a log too large goes to the event buffer, and the flusher brings the whole log to its file.
+ * A log begins there, and stays as it was written while it is small; nothing else is stored about it. The chunk that
+ * makes it too large goes to the event buffer, and the flusher brings the whole log to its file.
  */
 import { type Chunk, chunkKeysOf, chunksOf } from './event-chunks.ts'
 import type { Tables } from './tables.ts'

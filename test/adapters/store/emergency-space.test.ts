@@ -18,11 +18,26 @@ async function hasJustAppeared(file: string): Promise<void> {
   }
 }
 
+/** On a busy machine this thread may be late for the moment between the file's appearance and the end of its creation. */
+const ATTEMPTS_MAX = 50
+
+/** Returns an emergency space whose file is there, and whose creation has not ended. */
+async function spaceInTheMaking() {
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    const file = join(diskFolder(), 'ballast')
+    const space = new EmergencySpace(file, BYTES)
+    let hasEnded = false
+    const making = space.make().finally(() => {
+      hasEnded = true
+    })
+    await hasJustAppeared(file)
+    if (!hasEnded) return { file, space, making }
+  }
+  throw new Error(`the file was always complete before it was seen, ${ATTEMPTS_MAX} times`)
+}
+
 test('emergency space that is freed while it is written does not exist, and can be created again', async () => {
-  const file = join(diskFolder(), 'ballast')
-  const space = new EmergencySpace(file, BYTES)
-  const making = space.make()
-  await hasJustAppeared(file)
+  const { file, space, making } = await spaceInTheMaking()
   space.free()
   expect(await making).toBe(false)
   expect(existsSync(file)).toBe(false)

@@ -1,4 +1,4 @@
-/** Tests that a database whose index by status is of format 2 lists its unfinished runs, and is of the new format then. */
+/** Tests that a database whose index by status is of format 2 lists its runs with a worker, and has the new format then. */
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { open } from 'lmdb'
@@ -11,7 +11,7 @@ import { diskFolder } from '../../support/temp-folder.ts'
 import { putRun, runId, sampleRun } from './samples.ts'
 
 const RUNS = 70
-const OLD_CODE = { queued: 'q', preparing: 'p', running: 'r', finalizing: 'z' } as const
+const OLD_CODE = { preparing: 'p', running: 'r', finalizing: 'z' } as const
 
 const openAt = (dataDir: string) =>
   openStore({
@@ -23,7 +23,7 @@ const openAt = (dataDir: string) =>
     emergencySpaceBytes: 0,
   })
 
-/** Gives each unfinished run the entry that it had in format 2. */
+/** Gives each run with a worker the entry that it had in format 2. */
 async function makeFormat2(dataDir: string): Promise<void> {
   const raw = open({ path: join(dataDir, 'state'), noSubdir: false, overlappingSync: false })
   const index = raw.openDB<Uint8Array, string>({ name: 'runs-by-status', encoding: 'binary' })
@@ -48,7 +48,7 @@ async function codesIn(dataDir: string): Promise<string> {
 
 const statusOf = (n: number) => RUN_STATUSES[n % RUN_STATUSES.length] ?? 'queued'
 
-test('unfinished runs of format 2 are listed by their status, and leave the old index', async () => {
+test('runs of format 2 are listed by their status, and those with a worker leave the old index', async () => {
   const dataDir = diskFolder()
   const first = await openAt(dataDir)
   const runs = Array.from({ length: RUNS }, (_, n) => sampleRun(n, statusOf(n)))
@@ -67,5 +67,5 @@ test('unfinished runs of format 2 are listed by their status, and leave the old 
   await database.commit([putRun({ ...changed, status: 'finalizing' })])
   expect(database.runs.list({ status: ['finalizing'] }).map(({ id }) => id)).toContain(changed.id)
   await close()
-  expect(await codesIn(dataDir)).toBe('acfx')
+  expect(await codesIn(dataDir)).toBe('acfqx')
 })

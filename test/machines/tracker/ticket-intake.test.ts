@@ -60,6 +60,21 @@ test('a ticket for which the queue was full runs at a later poll', async () => {
   expect(system.runs.events).toEqual(['run a The lamp flickers', 'run b The lamp flickers'])
 })
 
+test('tickets whose evaluation failed because the store could not be read are evaluated at the next poll', async () => {
+  const system = await createSystem('a')
+  const { observations } = system
+  const get = observations.get.bind(observations)
+  observations.get = () => {
+    throw new Error('the database is just being opened again')
+  }
+  const tracked = { ticket: sampleTicket({ id: 'b' }), closed: false }
+  expect(() => system.intake.adoptTicket(tracked, true)).toThrow('opened again')
+  observations.get = get
+  system.put(tracked.ticket)
+  await system.poll()
+  expect(system.runs.events.filter((event) => event.startsWith('run b'))).toHaveLength(1)
+})
+
 test('a follow-up that fails gives back an earlier end, so a ticket that has changed since runs', async () => {
   const system = await createSystem('a')
   system.endRun('a')

@@ -150,6 +150,25 @@ test('runs that none of the free workers can take are passed over as a whole', (
   expect(seen.examined).toBeLessThan(10)
 })
 
+test('a follow-up that was queued before its worker was known holds up nobody, and waits for its worker', () => {
+  const worker: FleetWorker = { slots: 1, isOnline: true, agents: ['agentA'] }
+  const { scheduler, registry, grants } = createFleet([])
+  const [followUp, firstWork] = [
+    runOf({ agent: 'agentA', priority: 1, heldBy: 0 }, 0),
+    runOf({ agent: 'agentA', priority: 2 }, 1),
+  ] as [Run, Run]
+  for (const run of [followUp, firstWork]) scheduler.add(run)
+  addWorker(registry, 0, { ...worker, isOnline: false })
+  addWorker(registry, 1, worker)
+  scheduler.requestScheduling()
+  scheduler.placeRuns()
+  expect(grants).toEqual(['run-001 on wk-1'])
+  registry.setConnection(workerId(0), { number: 9, since: T0, address: '' })
+  scheduler.refreshQueue()
+  scheduler.placeRuns()
+  expect(grants).toEqual(['run-001 on wk-1', 'run-000 on wk-0'])
+})
+
 test('follow-ups go to any worker once their sandboxes are retained no more, or their worker is not enrolled', () => {
   const worker: FleetWorker = { slots: 5, isOnline: true, agents: ['agentA'] }
   const queued = [0, 1, 2].map((n) => runOf({ agent: 'agentA', priority: 1, heldBy: 0 }, n))
