@@ -66,6 +66,10 @@ test.each(readdirSync(ARCHIVES).filter((name) => name.endsWith('.tgz')))(
     }
     expect(find(runs, 'GOLD-3').status).toBe('running')
     expect(find(runs, 'GOLD-4')).toMatchObject({ status: 'queued' })
+    for (const { id, status } of runs) {
+      const listed = (await host.request(`/api/runs?status=${status}`)).body as Run[]
+      expect(listed.map((run) => run.id)).toContain(id)
+    }
     expect((await host.request('/api/memories')).body).toEqual(answers.memories)
     const completed = find(runs, 'GOLD-1')
     expect((await host.request(`/api/runs/${completed.id}/events`)).body).toEqual(answers.events)
