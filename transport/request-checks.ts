@@ -123,14 +123,15 @@ function admitOnWorkerRoute(
   query: () => string,
   cors: Headers | undefined,
 ): Admission | undefined {
-  if (who === 'worker-or-join-key' && !namesWorker(query())) return admitJoinKey(hostApi, head, cors)
-  return who === 'worker' || who === 'worker-or-join-key'
-    ? admitWorker(hostApi, head, query(), cors)
-    : undefined
+  if (who !== 'worker' && who !== 'worker-or-join-key') return undefined
+  const plainId = PLAIN_WORKER_ID.exec(query())?.[1]
+  if (who === 'worker-or-join-key' && plainId === undefined && !new URLSearchParams(query()).has('workerId'))
+    return admitJoinKey(hostApi, head, cors)
+  return admitWorker(hostApi, head, plainId ?? onlyValue(query(), 'workerId'), cors)
 }
 
-const namesWorker = (query: string): boolean =>
-  PLAIN_PAIR.exec(query)?.[1] === 'workerId' || new URLSearchParams(query).has('workerId')
+/** Supervisors poll with such a query, which needs no parser. */
+const PLAIN_WORKER_ID = /^workerId=([A-Za-z0-9_-]+)$/
 
 function admitJoinKey(hostApi: HostApi, head: RequestHead, cors: Headers | undefined): Admission {
   const key = head.authorizations === 1 ? readBearer(head.authorization) : undefined
@@ -143,22 +144,16 @@ function admitJoinKey(hostApi: HostApi, head: RequestHead, cors: Headers | undef
 function admitWorker(
   hostApi: HostApi,
   head: RequestHead,
-  query: string,
+  workerId: string | undefined,
   cors: Headers | undefined,
 ): Admission {
   const secret = head.authorizations === 1 ? readBearer(head.authorization) : undefined
-  const admitted = hostApi.admitWorker(onlyValue(query, 'workerId') ?? '', secret ?? '')
+  const admitted = hostApi.admitWorker(workerId ?? '', secret ?? '')
   if (!admitted.ok || secret === undefined) return withCors({ refused: WORKER_REFUSED }, cors)
   return withCors({ asker: { workerId: admitted.value.workerId } }, cors)
 }
 
-/** A single pair without encoded characters, such as `workerId=wk-0123456789abcdef`. */
-const PLAIN_PAIR = /^([A-Za-z]+)=([A-Za-z0-9_-]+)$/
-
-/** Supervisors poll with a plain pair, which needs no parser; any other query goes through URLSearchParams. */
 function onlyValue(query: string, name: string): string | undefined {
-  const plain = PLAIN_PAIR.exec(query)
-  if (plain !== null) return plain[1] === name ? plain[2] : undefined
   const values = new URLSearchParams(query).getAll(name)
   return values.length === 1 ? values[0] : undefined
 }

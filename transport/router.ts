@@ -46,8 +46,11 @@ export function createRouter<T extends Pattern>(rows: readonly T[]): Router<T> {
   return (path) => statics.get(path) ?? matchPath(root, path)
 }
 
+const NO_PARAMS: Params = {}
+
 /** Percent-decodes the values of a path's parameters. `undefined`: one of them is not valid encoding. */
 export function decodeParams<T>(found: RouteMatch<T>): Params | undefined {
+  if (found.rawValues.length === 0) return NO_PARAMS
   const params: Record<string, string> = {}
   for (const [at, name] of found.path.names.entries()) {
     const value = percentDecode(found.rawValues[at] ?? '')

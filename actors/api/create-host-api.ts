@@ -86,7 +86,8 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
 function attributed(system: ActorSystem, hostApi: HostApi): HostApi {
   const calls = Object.entries(hostApi).map(([name, call]: [string, ApiCall]) => [
     name,
-    (...args: unknown[]) => system.attribute('request', name, () => call(...args)),
+    (...args: unknown[]) =>
+      system.isObserved ? system.attribute('request', name, () => call(...args)) : call(...args),
   ])
   // Each entry takes and answers what the one of this name did.
   return Object.fromEntries(calls) as HostApi

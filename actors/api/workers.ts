@@ -124,35 +124,35 @@ function readFleetDemand({ views }: ApiDependencies, joinKeyId: string | undefin
 function readDemand({ views }: ApiDependencies, workerId: string): Result<FleetDemandResponse> {
   const { readyCount, wantedCount, wantedRuns } = views.scheduler
   const { registry, wakeTurns } = views.workers
-  const enrolled = registry.get(workerId)
-  const demand = registry.demand(workerId, readyCount, wantedCount)
-  if (demand === undefined || enrolled === undefined) return NOT_ADMITTED
-  const { worker } = demand
-  if (worker === undefined) return yes(demand)
-  const promisedRuns = wakeTurns.promisedToOthers(enrolled, wantedCount)
-  // A terminal that was opened since the last heartbeat counts too: a shutdown would end it.
-  const viewCount = worker.connected ? views.terminals.sessions.viewCountOn(worker.id) : 0
-  const awaitedRuns = readyCount === 0 ? 0 : wantedRuns.countAwaiting(worker.id)
-  if (viewCount <= worker.attachSessions && awaitedRuns === 0 && promisedRuns === 0) return yes(demand)
-  const attachSessions = Math.max(viewCount, worker.attachSessions)
-  return yes({
-    ...demand,
-    worker: {
-      ...worker,
-      attachSessions,
-      ...(awaitedRuns === 0 ? {} : { awaitedRuns }),
-      ...(promisedRuns === 0 ? {} : { promisedRuns }),
-    },
-  })
+  const worker = registry.get(workerId)
+  if (worker === undefined) return NOT_ADMITTED
+  return yes(
+    registry.demand(worker, {
+      queuedRuns: readyCount,
+      wanted: wantedCount,
+      // A terminal that was opened since the last heartbeat counts too: a shutdown would end it.
+      attachSessions: worker.online
+        ? Math.max(worker.attachSessions, views.terminals.sessions.viewCountOn(workerId))
+        : worker.attachSessions,
+      awaitedRuns: readyCount === 0 ? 0 : wantedRuns.countAwaiting(workerId),
+      promisedRuns: wakeTurns.promisedToOthers(worker, wantedCount),
+    }),
+  )
 }
 
 /** How many credentials are remembered that were right a moment ago. */
 const REMEMBERED_MAX = 4_096
 
+interface RememberedCredential {
+  readonly hash: string
+  readonly secret: Buffer
+  readonly admitted: Result<{ readonly workerId: string }>
+}
+
 /** Hashing the credential again at each poll would cost more than everything else a poll does. */
 class WorkerAdmission {
   readonly #registry: WorkerRegistry
-  readonly #remembered = new Map<string, { readonly hash: string; readonly secret: Buffer }>()
+  readonly #remembered = new Map<string, RememberedCredential>()
 
   constructor(registry: WorkerRegistry) {
     this.#registry = registry
@@ -164,12 +164,15 @@ class WorkerAdmission {
     const presented = Buffer.from(secret)
     if (worker !== undefined && known !== undefined && known.hash === worker.context.hash) {
       const isSame = known.secret.length === presented.length && timingSafeEqual(known.secret, presented)
-      return isSame ? yes({ workerId }) : NOT_ADMITTED
+      return isSame ? known.admitted : NOT_ADMITTED
     }
     // An unknown worker takes as long as a known one with a wrong credential.
     if (!provesCredential(worker, secret) || worker === undefined) return NOT_ADMITTED
     if (this.#remembered.size >= REMEMBERED_MAX) this.#remembered.clear()
-    this.#remembered.set(workerId, { hash: worker.context.hash, secret: presented })
-    return yes({ workerId })
+    // The id of the registry: looking up the same text again costs more.
+    const { id, hash } = worker.context
+    const admitted = yes({ workerId: id })
+    this.#remembered.set(id, { hash, secret: presented, admitted })
+    return admitted
   }
 }

@@ -212,6 +212,10 @@ export class ActorSystem {
     this.#observer = observer
   }
 
+  get isObserved(): boolean {
+    return this.#observer !== undefined
+  }
+
   /** Runs `act`. An observer sees the events that it sends as caused from outside. */
   attribute<T>(is: OutsideCause['is'], name: string, act: () => T): T {
     return this.#observer === undefined ? act() : this.#observed({ is, name }, act)

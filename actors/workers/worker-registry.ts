@@ -9,9 +9,10 @@ import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import type { WorkerState, WorkerView } from '../../protocol/worker.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { CurrentConnection, EnrolledWorker } from './enrolled-worker.ts'
+import { type OwnDemandCounts, ownDemand } from './own-demand.ts'
 import { RegistryEntry } from './registry-entry.ts'
 import type { WorkerContext } from './worker.machine.ts'
-import { drainOf, viewOf } from './worker-view.ts'
+import { viewOf } from './worker-view.ts'
 
 export class WorkerRegistry {
   readonly #workers = new Map<string, EnrolledWorker>()
@@ -180,20 +181,16 @@ export class WorkerRegistry {
     }
   }
 
-  demand(workerId: string, queuedRuns: number, wanted: number): FleetDemandResponse | undefined {
-    const own = this.#workers.get(workerId)
-    if (own === undefined) return undefined
+  demand(worker: EnrolledWorker, counts: OwnDemandCounts): FleetDemandResponse {
+    const { queuedRuns, wanted } = counts
+    const { connected, spare } = this.capacity()
     return {
-      ...this.fleetDemand(queuedRuns, wanted),
-      worker: {
-        id: workerId,
-        connected: own.online,
-        state: own.state,
-        ...drainOf(own.state, own.context),
-        // The host cannot know which runs continue on a disconnected worker.
-        activeRuns: own.online ? own.leases.size : 0,
-        attachSessions: own.attachSessions,
-      },
+      queuedRuns,
+      wanted,
+      activeRuns: this.#leases.size,
+      connectedWorkers: connected,
+      spareCapacity: spare,
+      worker: ownDemand(worker, counts),
     }
   }
 
