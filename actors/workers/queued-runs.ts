@@ -51,6 +51,13 @@ export class QueuedRuns {
     this.#queue.add(run, this.#waitingFor(run), ticket, this.#lineOf(run))
   }
 
+  /** Reconsiders a run whose record has changed. Returns whether its place or its reason has changed. */
+  update(run: Run): boolean {
+    this.#gaps.setNeeds(run.id, this.#ports.preparation.needsOf(run))
+    this.#queue.update(run)
+    return this.#reconsider(run)
+  }
+
   remove(runId: string): void {
     this.#gaps.forget(runId)
     this.#byTicket.delete(runId)

@@ -25,6 +25,11 @@ export class RunQueue {
     else this.#entries.set(run.id, this.#lineOf(name).add(run.id, ticket, name.only?.until))
   }
 
+  /** Replaces the record of a queued run, which keeps its place. */
+  update(run: Run): void {
+    if (this.has(run.id)) this.#runs.set(run.id, run)
+  }
+
   remove(runId: string): void {
     this.#runs.delete(runId)
     this.#blocked.delete(runId)

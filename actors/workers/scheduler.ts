@@ -55,6 +55,8 @@ export class Scheduler {
     const contextBefore = before?.context as RunContext | undefined
     if (over || !isWaiting(context)) this.remove(key)
     else if (contextBefore === undefined || !isWaiting(contextBefore)) this.add(context.run)
+    else if (context.run !== contextBefore.run && this.#queuedRuns.update(context.run))
+      this.requestScheduling()
   }
 
   /** A run was queued. */

@@ -87,6 +87,19 @@ test('a retry by a person tries the run once more', async () => {
   expect(await host.hostApi.retryRun(host.runOf('ENG-1').id)).toMatchObject({ refusal: { kind: 'conflict' } })
 })
 
+test('a retry with another agent waits for what that agent needs', async () => {
+  const host = await startHost(configWith(credentials))
+  const agents = { agentA: { found: true }, agentB: { found: true } }
+  const worker = await enroll(host, 'worker', 1, { agents })
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  await giveBack(worker)
+  await host.succeeded(host.hostApi.retryRun(host.runOf('ENG-1').id, { provider: 'agentB' }))
+  await host.settle()
+  expect(host.runOf('ENG-1').queueReason).toMatch(/^credential of agentB is missing: /)
+  expect(dispatchesOf(worker)).toHaveLength(1)
+})
+
 test('a retry of a run that waits for anything else is refused with the reason', async () => {
   const { host, worker, reason } = await reasonWith({ codehost: credentials.codehost })
   const waiting = reason()
