@@ -8,6 +8,7 @@
 import { assign, setup } from 'xstate'
 import type { ActorSnapshot, Write } from '../../core/ports.ts'
 import { labelFor } from '../../core/run/cost.ts'
+import { followTicket, mayFollowTicket } from '../../core/run/follow-ticket.ts'
 import { interruptionError, isInterrupted } from '../../core/run/interruption.ts'
 import { applyRunOptions } from '../../core/run/run-options.ts'
 import { confirmPull, dropPull } from '../../core/run/run-pull.ts'
@@ -29,7 +30,7 @@ import { RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
-import type { PullState, Run, RunOptions, RunPull } from '../../protocol/run.ts'
+import type { PullState, Run, RunOptions, RunPull, Ticket } from '../../protocol/run.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind, SnapshotSplit } from '../runtime/actor-kind.ts'
@@ -98,6 +99,8 @@ export type RunMachineEvent =
   | { readonly type: 'lease lost'; readonly leaseId: string; readonly at: string; readonly reason: string }
   /** A person retried the waiting run with other words or another agent. */
   | { readonly type: 'options changed'; readonly options: RunOptions }
+  /** The tracker lists the run's ticket with other words than those in the run's record. */
+  | { readonly type: 'ticket edited'; readonly ticket: Ticket }
   /** `kept`: the reason is stored as the run's error. */
   | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string; readonly kept?: true }
   /** The code host returned the state of the run's pull request. */
@@ -344,6 +347,7 @@ export const runMachine = setup({
   guards: {
     isFollowUp: ({ context }) => context.job === 'follow-up',
     hasNoLease: ({ context }) => context.lease === null,
+    mayFollowTicket: ({ context }) => mayFollowTicket(context),
     endsFollowUp,
     hasOpenedPull: ({ context }) =>
       context.job === 'run' && context.opened && context.opener === 'run' && context.run.prUrl !== undefined,
@@ -363,6 +367,9 @@ export const runMachine = setup({
     release: assign({ lease: null }),
     applyOptions: assign(({ context, event }) =>
       event.type === 'options changed' ? { run: applyRunOptions(context.run, event.options) } : {},
+    ),
+    followTicket: assign(({ context, event }) =>
+      event.type === 'ticket edited' ? { run: followTicket(context.run, event.ticket) } : {},
     ),
     accept: assign(({ context, event }) =>
       event.type === 'accepted'
@@ -489,6 +496,7 @@ export const runMachine = setup({
         granted: { actions: 'grant' },
         declined: { actions: 'release' },
         'options changed': { guard: 'hasNoLease', actions: 'applyOptions' },
+        'ticket edited': { guard: 'mayFollowTicket', actions: 'followTicket' },
         accepted: { target: 'preparing', actions: 'accept' },
         'cancel requested': [
           { guard: 'isFollowUp', target: 'completed', actions: ['requestCancel', 'cancelFollowUp'] },

@@ -83,7 +83,7 @@ const OTHER_FIELDS: Readonly<Record<Exclude<keyof Ticket, TicketList>, true>> = 
 }
 const FIELD_NAMES = Object.keys(OTHER_FIELDS) as (keyof typeof OTHER_FIELDS)[]
 
-function isSameTicket(a: Ticket, b: Ticket): boolean {
+export function isSameTicket(a: Ticket, b: Ticket): boolean {
   if (a === b) return true
   for (const name of FIELD_NAMES) if (a[name] !== b[name]) return false
   return areSameTexts(a.labels, b.labels) && areSameTexts(a.blockedBy, b.blockedBy)

@@ -47,6 +47,10 @@ const changed = (instructions: string): RunMachineEvent => ({
   type: 'options changed',
   options: { instructions, effort: 'low' },
 })
+const edited = (title: string): RunMachineEvent => ({
+  type: 'ticket edited',
+  ticket: { ...aTicket, title, repo: 'web', state: 'In Progress' },
+})
 const pull: RunPull = { remote: 'owner/name', number: 1, branch: 'switchyard/eng-12', confirmed: false }
 const reported: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { prUrl: PR }, pull }
 const answer = { at: T1, asked: PR }
@@ -126,6 +130,34 @@ const stories: readonly Story<RunMachineEvent>[] = [
     title: 'a waiting run takes other words and another agent, and a granted one does not',
     input,
     events: [changed('Use SQLite.'), granted, changed('Too late.'), declined],
+  },
+  {
+    title: 'a waiting run follows its ticket but for the state, and a granted or executed one does not',
+    input,
+    events: [
+      edited('First'),
+      granted,
+      edited('Too late.'),
+      declined,
+      edited('Second'),
+      granted,
+      accepted,
+      edited('Too late.'),
+      runs,
+      edited('Too late.'),
+      lost,
+      edited('Third'),
+    ],
+  },
+  {
+    title: 'a waiting run that has a pull request keeps its ticket',
+    input: pulledBefore,
+    events: [edited('Too late.')],
+  },
+  {
+    title: 'a waiting follow-up keeps its ticket',
+    input: followUp,
+    events: [edited('Too late.')],
   },
   {
     title: 'a lease lost before it was accepted leaves the run in the queue',
