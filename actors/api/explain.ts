@@ -138,7 +138,7 @@ function commonFacts(api: ApiDependencies, known: Ticket): Omit<ExplainFacts, 'r
     tracker: status(),
     ticket,
     ...(tracked === undefined ? {} : { tracked }),
-    // A queued run keeps the copy of its ticket by which its repository is chosen.
+    // The repository is chosen by the copy in the run: a run with a pull request does not follow its ticket.
     repo: judgeRepo(known, context.config().repos),
     blockers: blockersOf(ticket, listed).map((blocker) => ({ ticket: blocker, ...statusOf(api, blocker) })),
     cycle: waitingCycle(ticket, listed),

@@ -9,6 +9,7 @@ import type { StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers, type ViewChange } from '../runtime/module.ts'
 import { StoredCollection } from '../runtime/stored-collection.ts'
 import { PullRequestLinks } from './pull-request-links.ts'
+import { TicketEdits } from './ticket-edits.ts'
 import { TicketIntake, type TicketsChange } from './ticket-intake.ts'
 import { TicketProgress } from './ticket-progress.ts'
 import {
@@ -53,8 +54,9 @@ export const trackerModule = defineHostModule({
       trackerConnection: connection,
       sendEvent: (event) => void system.send(TRACKER_POLL, TRACKER_POLL, event),
       runs,
-      onTicketsChanged: (change) => publishTickets(context, intake, change),
+      onTicketsChanged: (change) => applyTicketsChange(context, { intake, edits }, change),
     })
+    const edits = new TicketEdits({ system, runs, intake })
     const reporter = new TrackerStatusReporter({ ...context, pollRecord: () => intake.pollRecord() })
     const pullRequestLinks = new PullRequestLinks({
       ...context,
@@ -78,7 +80,7 @@ export const trackerModule = defineHostModule({
       }),
       participants: [observations, intake.moves, pullRequestLinks],
       onStateChange: {
-        [RUN]: (change) => applyRunChange(change, progress, intake),
+        [RUN]: (change) => applyRunChange(change, { progress, intake, edits }),
         [TRACKER_CONNECTION]({ before, after }) {
           connection.onStateChange(after.value)
           if (before !== undefined) reporter.onConnectionChange(before, after)
@@ -105,8 +107,15 @@ export const trackerModule = defineHostModule({
   },
 })
 
-function applyRunChange(change: StateChange, progress: TicketProgress, intake: TicketIntake): void {
+interface RunObservers {
+  readonly progress: TicketProgress
+  readonly intake: TicketIntake
+  readonly edits: TicketEdits
+}
+
+function applyRunChange(change: StateChange, { progress, intake, edits }: RunObservers): void {
   progress.onRunChange(change)
+  edits.onRunChange(change)
   if (change.over) intake.onRunOver((change.after.context as RunContext).run.ticket.id)
 }
 
@@ -128,11 +137,13 @@ function applyRunView({ view, key = '' }: ViewChange, { progress, intake, runs }
   }
 }
 
-function publishTickets(
+/** The runs follow first, so that what is published is judged by their new records. */
+function applyTicketsChange(
   { broadcast, publish }: HostContext,
-  intake: TicketIntake,
+  { intake, edits }: Pick<RunObservers, 'intake' | 'edits'>,
   { names, isEligibleChanged }: TicketsChange,
 ): void {
+  edits.onTicketsChanged(names)
   if (isEligibleChanged) broadcast.send({ type: 'tickets', tickets: [...intake.eligible()] })
   publish({ view: 'tickets', keys: names })
 }

@@ -96,8 +96,8 @@ export class QueuedRuns {
   }
 
   /**
-   * Reconsiders the runs of changed tickets. What their jobs need follows from the tickets as they were when the runs were
-   * created. Returns whether the place or the reason of a run has changed.
+   * Reconsiders the runs of changed tickets. What their jobs need follows from the tickets in their records (`update`).
+   * Returns whether the place or the reason of a run has changed.
    *
    * @param names ids and identifiers of the changed tickets, and of those that wait for one of them
    */

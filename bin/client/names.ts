@@ -102,7 +102,7 @@ export async function findTicket(client: Client, name: string): Promise<Ticket> 
   const eligible = tickets.find(({ id, identifier }) => id === name || identifier === name)
   if (eligible !== undefined) return eligible
   const [run] = await client.listRuns({ ticket: name, limit: 1 })
-  // The record of a run has the ticket as it was when the run was queued.
+  // A run keeps the ticket that its job names, so the copy in its record may be older than the listed ticket.
   if (run !== undefined) return (await client.explainRun({ id: run.id })).ticket ?? run.ticket
   throw new ExitError(EXIT.refused, `no ticket is called ${name}`, 'switchyard tickets')
 }

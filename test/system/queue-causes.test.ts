@@ -228,3 +228,22 @@ story('an eligible ticket without a repository has a queued run with its reason'
   editConfig(system, 'repos', { none: { remote: 'acme/plain' } })
   expect(await system.waitForEnd('NOWHERE')).toMatchObject({ status: 'completed' })
 })
+
+story('a `repo` that is corrected in the file of a waiting ticket lets its run go on', async () => {
+  const folder = createProgramFolder()
+  installAgent(folder)
+  const system = await openSystem({ folder, key: GOOD_KEY })
+  await system.pairWorker()
+  system.writeTicket('TYPO', [], { repo: 'plian' })
+  const waiting = await waitForReason(system, 'TYPO', /^no repository is for TYPO: /)
+  system.writeTicket('TYPO', [])
+  expect(await system.waitForEnd('TYPO')).toMatchObject({ id: waiting.id, status: 'completed' })
+
+  system.writeTicket('ASLEEP', [], { repo: 'plian' })
+  const asleep = await waitForReason(system, 'ASLEEP', /^no repository is for ASLEEP: /)
+  system.host.process.kill('SIGTERM')
+  expect(await system.host.exit).toBe(0)
+  system.writeTicket('ASLEEP', [])
+  await system.startHost()
+  expect(await system.waitForEnd('ASLEEP')).toMatchObject({ id: asleep.id, status: 'completed' })
+})

@@ -1,0 +1,175 @@
+/** A waiting run follows the edits of its ticket; a run with a worker or a pull request keeps the ticket that it has. */
+import { expect, test } from '@jest/globals'
+import { FLEET_REASONS } from '../../core/fleet/placement.ts'
+import { yes } from '../../core/result.ts'
+import type { Ticket } from '../../protocol/run.ts'
+import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
+import {
+  configWith,
+  type EnrolledScriptedWorker,
+  enroll,
+  HostConversation,
+  startHost,
+  ticket,
+  Work,
+} from './host-conversation.ts'
+
+const repos = { web: { remote: 'acme/web' }, api: { remote: 'acme/api', label: 'api' } }
+const twoRepos = configWith({ repos })
+const UNMAPPED = /^no repository is for ENG-1: /
+
+const edited = (more: Partial<Ticket>) => ticket('ENG-1', more)
+
+async function edit(host: HostConversation, more: Partial<Ticket>): Promise<void> {
+  host.tracker.put(edited(more))
+  await host.settle()
+}
+
+const remotesOf = ({ connection }: EnrolledScriptedWorker) =>
+  connection.received.flatMap((frame) => (frame.type === 'dispatch' ? [frame.job.repo.remote] : []))
+
+const workOf = ({ connection }: EnrolledScriptedWorker) => new Work(connection.lastReceived('dispatch'))
+
+/** A host whose run waits because its ticket names an unknown repository. */
+async function startUnmapped(host = new HostConversation(twoRepos)) {
+  await host.start()
+  await host.clock.advance(1000)
+  const worker = await enroll(host, 'worker', 1)
+  await edit(host, { repo: 'wbe' })
+  expect(host.runOf('ENG-1').queueReason).toMatch(UNMAPPED)
+  return { host, worker }
+}
+
+test('a corrected repository lets the waiting run go, and its job names the ticket as it reads now', async () => {
+  const { host, worker } = await startUnmapped()
+  const corrected = { repo: 'web', title: 'Mend it', description: 'By Friday.', url: 'https://tracker/ENG-1' }
+  await edit(host, corrected)
+  expect(remotesOf(worker)).toEqual(['acme/web'])
+  expect(workOf(worker).job.run.ticket).toMatchObject(corrected)
+  expect(host.runOf('ENG-1').ticket).toEqual(edited(corrected))
+  expect(host.allRuns()).toHaveLength(1)
+})
+
+test.each([
+  ['a label', { labels: ['api'] }, 'acme/api'],
+  ['no repository, so the one for everything else', {}, 'acme/web'],
+])('the edit that routes the run may be %s', async (_, more, remote) => {
+  const { host, worker } = await startUnmapped()
+  await edit(host, more)
+  expect(remotesOf(worker)).toEqual([remote])
+})
+
+test('a run that an edit leaves without a repository waits with that reason', async () => {
+  const host = await startHost(twoRepos)
+  await edit(host, { repo: 'web' })
+  expect(host.runOf('ENG-1').queueReason).toBe(FLEET_REASONS.away)
+  await edit(host, { repo: 'wbe' })
+  expect(host.runOf('ENG-1').queueReason).toMatch(UNMAPPED)
+  expect(remotesOf(await enroll(host))).toEqual([])
+})
+
+test('an edited run waits for what its new repository needs, and takes its place there', async () => {
+  const agentB = { remote: 'acme/lab', agent: 'agentB' }
+  const credentials = { agent: { agentAApiKey: 'key-of-agent-a' }, codehost: { token: 'token-of-github' } }
+  const host = await startHost(configWith({ ...credentials, repos: { ...repos, lab: agentB } }))
+  const agents = { agentA: { found: true }, agentB: { found: true } }
+  host.tracker.put(edited({ repo: 'web', priority: 1 }), ticket('ENG-2', { repo: 'web', priority: 2 }))
+  await host.settle()
+  await edit(host, { repo: 'lab', priority: 1 })
+  const worker = await enroll(host, 'worker', 1, { agents })
+  expect(host.runOf('ENG-1').queueReason).toMatch(/^credential of agentB is missing: /)
+  expect(workOf(worker).job.run.ticket.identifier).toBe('ENG-2')
+  await edit(host, { repo: 'api', priority: 1 })
+  expect(host.runOf('ENG-1').queueReason).toBe(FLEET_REASONS.full)
+})
+
+test('dashboards receive the run with its edited ticket and its new reason', async () => {
+  const host = await startHost(twoRepos)
+  await edit(host, { repo: 'wbe' })
+  await host.clock.advance(500)
+  const pushes = host.recordPushes()
+  await edit(host, { repo: 'web', title: 'Mend it' })
+  await host.clock.advance(500)
+  const runs = pushes.flatMap((push) => (push.type === 'run-updated' ? [push.run] : []))
+  expect(runs.at(-1)).toMatchObject({
+    ticket: { repo: 'web', title: 'Mend it' },
+    queueReason: FLEET_REASONS.away,
+  })
+})
+
+test('an edit is on disk: the host is killed, cannot reach its tracker, and dispatches the edited ticket', async () => {
+  const host = await startHost(twoRepos)
+  await edit(host, { repo: 'wbe' })
+  await edit(host, { repo: 'web' })
+  host.tracker.listTickets = () => new Promise(() => {})
+  await host.crash()
+  expect(host.runOf('ENG-1').ticket.repo).toBe('web')
+  expect(remotesOf(await enroll(host))).toEqual(['acme/web'])
+})
+
+test.each([
+  ['stopped', (host: HostConversation) => host.restart()],
+  ['killed', (host: HostConversation) => host.crash()],
+])('a ticket that was edited while the host was %s lets the run go after the start', async (_, end) => {
+  const host = await startHost(twoRepos)
+  await edit(host, { repo: 'wbe' })
+  host.tracker.tickets.set('ENG-1', { ticket: edited({ repo: 'web' }), closed: false })
+  await end(host)
+  await host.settle()
+  expect(host.runOf('ENG-1').ticket.repo).toBe('web')
+  expect(remotesOf(await enroll(host))).toEqual(['acme/web'])
+  expect(host.allRuns()).toHaveLength(1)
+})
+
+test('a run with a lease keeps the ticket of its job until it is queued again', async () => {
+  const { host, worker } = await startUnmapped()
+  await edit(host, { repo: 'web' })
+  await edit(host, { repo: 'api', title: 'offered' })
+  expect(host.runOf('ENG-1').ticket.repo).toBe('web')
+  await worker.connection.send(workOf(worker).reject('busy: not now'))
+  expect(host.runOf('ENG-1').ticket).toMatchObject({ repo: 'api', title: 'offered' })
+
+  await host.advanceWithHeartbeats(30, [worker.connection])
+  expect(remotesOf(worker)).toEqual(['acme/web', 'acme/api'])
+  const work = workOf(worker)
+  await worker.connection.send(work.accept(), work.running())
+  await edit(host, { repo: 'web', title: 'running' })
+  expect(host.runOf('ENG-1').ticket.repo).toBe('api')
+  await worker.connection.sendHeartbeat()
+  expect(host.runOf('ENG-1')).toMatchObject({ ticket: { repo: 'web', title: 'running' }, status: 'queued' })
+})
+
+test('a retry works on the ticket as it reads now', async () => {
+  const host = await startHost(twoRepos)
+  await edit(host, { repo: 'wbe' })
+  const { id } = host.runOf('ENG-1')
+  await host.succeeded(host.hostApi.cancelRun(id))
+  await edit(host, { repo: 'web' })
+  expect(host.run(id).ticket.repo).toBe('wbe')
+  expect(await host.succeeded(host.hostApi.retryRun(id))).toMatchObject({ ticket: { repo: 'web' } })
+  expect(remotesOf(await enroll(host))).toEqual(['acme/web'])
+})
+
+test('a run with a pull request, and its follow-up, keep the ticket that led to it', async () => {
+  const host = new HostConversation(twoRepos)
+  const pulls = new ManualPullRequests()
+  host.overrides = { pulls: () => yes(pulls) }
+  const { worker } = await startUnmapped(host)
+  const prUrl = manualPullUrl('acme/web', 1)
+  pulls.pulls.set(prUrl, 'open')
+  await edit(host, { repo: 'web' })
+  const { id } = host.runOf('ENG-1')
+  const end = async (status: 'failed' | 'completed') => {
+    const work = workOf(worker)
+    await worker.connection.send(work.accept(), work.complete({ status, prUrl, prState: 'open' }))
+    await edit(host, { repo: 'api', title: `${status} before` })
+  }
+  await end('failed')
+  expect(await host.succeeded(host.hostApi.retryRun(id))).toMatchObject({ prUrl, ticket: { repo: 'web' } })
+  await end('completed')
+  await host.succeeded(host.hostApi.followUpRun(id))
+  await host.settle()
+  expect(workOf(worker).job).toMatchObject({ kind: 'follow-up', repo: { remote: 'acme/web' } })
+  expect(host.run(id).ticket).toMatchObject({ repo: 'web', title: 'title of ENG-1' })
+  expect(remotesOf(worker)).toEqual(['acme/web', 'acme/web', 'acme/web'])
+})
