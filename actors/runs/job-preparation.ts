@@ -17,7 +17,7 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import type { AnsweredRemarks } from './answered-remarks.ts'
 import type { FollowUpReader, Readiness } from './follow-up-reader.ts'
@@ -98,6 +98,15 @@ export class JobPreparation {
   placeOf(run: Run): JobPlace | undefined {
     const place = this.isFollowUp(run.id) ? undefined : this.#ports.runPulls.placeOf(run)
     return place?.ok === true ? place.value : undefined
+  }
+
+  /** Whether an edit of the ticket has given the run's next job another repository or branch. */
+  isMoved({ before, after }: StateChange): boolean {
+    const runBefore = (before?.context as RunContext | undefined)?.run
+    const { run } = after.context as RunContext
+    if (runBefore === undefined || runBefore.ticket === run.ticket) return false
+    const [from, to] = [this.placeOf(runBefore), this.placeOf(run)]
+    return from?.remote !== to?.remote || from?.branch !== to?.branch
   }
 
   /** Returns the needs of the run's job; undefined while it has no repository. */

@@ -170,6 +170,8 @@ export const jobsModule = defineHostModule({
         [RUN](change) {
           observer.onRunChange(change)
           workers.setbacks.onRunChange(change, (run) => preparation.needsOf(run))
+          if (preparation.isMoved(change))
+            workers.setbacks.onRunMoved((change.after.context as RunContext).run)
         },
       },
       onConfigChange: () => followUpReader.onCodeHostChanged(),

@@ -3,9 +3,9 @@
  *
  * A setback has a subject, so one failed run holds back every run that needs the same. It ends when the configuration
  * or the worker's agents change, when a person retries a run or enables the worker, when the worker has reconnected,
- * and after SETBACK_RECHECK_MS, because a repository may be created or a key be paid for without any notice. Time and a
- * reconnect end no setback that came after the agent's work, because each try would cost that work again. The state is
- * in memory only: after a restart each subject is tried once more.
+ * when an edited ticket leads its run elsewhere, and after SETBACK_RECHECK_MS, because a repository may be created or a
+ * key be paid for without any notice. Time and a reconnect end no setback that came after the agent's work, because
+ * each try would cost that work again. The state is in memory only: after a restart each subject is tried once more.
  */
 import { runSubject } from '../../core/fleet/obstacles.ts'
 import type { Log } from '../../core/ports.ts'
@@ -103,11 +103,19 @@ export class Setbacks {
 
   /** A person wants the run tried again. Returns whether a setback kept the run from a worker. */
   release(runId: string, needs: JobNeeds): boolean {
+    return this.#release([...needs.subjects, runSubject(runId)])
+  }
+
+  /** The run's next job is for another repository or branch, so the words of workers about the run alone are void. */
+  onRunMoved({ id, sandbox }: Run): void {
+    if (sandbox.workerId !== undefined) this.#release([runSubject(id)])
+  }
+
+  #release(subjects: readonly string[]): boolean {
     const { workers, requestScheduling } = this.#ports
     let isReleased = false
     for (const { setbacks } of workers.all())
-      for (const subject of [...needs.subjects, runSubject(runId)])
-        if (setbacks.delete(subject)) isReleased = true
+      for (const subject of subjects) if (setbacks.delete(subject)) isReleased = true
     if (isReleased) requestScheduling()
     return isReleased
   }

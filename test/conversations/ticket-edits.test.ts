@@ -139,6 +139,21 @@ test('a run with a lease keeps the ticket of its job until it is queued again', 
   expect(host.runOf('ENG-1')).toMatchObject({ ticket: { repo: 'web', title: 'running' }, status: 'queued' })
 })
 
+test.each([
+  ["its repository can't be read", "acme/web can't be read: there is no such repository; correct remote"],
+  ['its branch is of no use there', 'the branch switchyard/eng-1 of acme/web shares no history with main'],
+])('a run that its worker gave back because %s goes on where its edited ticket leads', async (_, error) => {
+  const { host, worker } = await startUnmapped()
+  await edit(host, { repo: 'web' })
+  const work = workOf(worker)
+  const failure = 'configuration' as const
+  await worker.connection.send(work.accept(), work.complete({ status: 'failed', failure, error }))
+  await edit(host, { repo: 'web', title: 'Mend it' })
+  expect(host.runOf('ENG-1')).toMatchObject({ ticket: { title: 'Mend it' }, queueReason: error })
+  await edit(host, { repo: 'api' })
+  expect(remotesOf(worker)).toEqual(['acme/web', 'acme/api'])
+})
+
 test('a retry works on the ticket as it reads now', async () => {
   const host = await startHost(twoRepos)
   await edit(host, { repo: 'wbe' })
