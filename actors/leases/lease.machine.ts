@@ -5,6 +5,7 @@
  * timers on the monotonic clock and sends them as events. A restart starts them again, which only lengthens a lease.
  */
 import { assign, setup } from 'xstate'
+import { extend } from '../../core/extend.ts'
 import { LeaseFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import type { RunPull } from '../../protocol/run.ts'
@@ -167,7 +168,7 @@ export const leaseMachine = setup({
 }).createMachine({
   id: 'lease',
   options: { maxIterations: 100 },
-  context: ({ input }) => ({ ...input, end: null, why: null }),
+  context: ({ input }) => extend(input, { end: null, why: null }),
   initial: 'offered',
   states: {
     offered: {

@@ -6,6 +6,7 @@
  * new actor from the record.
  */
 import { assign, setup } from 'xstate'
+import { extend } from '../../core/extend.ts'
 import type { ActorSnapshot, Write } from '../../core/ports.ts'
 import { labelFor } from '../../core/run/cost.ts'
 import { followTicket, mayFollowTicket } from '../../core/run/follow-ticket.ts'
@@ -374,7 +375,7 @@ export const runMachine = setup({
     accept: assign(({ context, event }) =>
       event.type === 'accepted'
         ? {
-            run: acceptRun(context.run, { ...event, now: event.at }),
+            run: acceptRun(context.run, extend(event, { now: event.at })),
             lease: event.leaseId,
             attempts: context.attempts + 1,
             costsBefore: context.run.costs.length,

@@ -8,6 +8,7 @@
  */
 import type { CostEntry, CostModelTotal, CostModelUsage, CostTotals } from '../../protocol/cost.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
+import { extend } from '../extend.ts'
 import { sharedSource } from './cost-source.ts'
 import { groupByModel, sumTokens, sumUsd } from './model-usage.ts'
 
@@ -19,7 +20,7 @@ export function totalsOf(costs: readonly CostEntry[]): CostTotals | undefined {
   if (costs.length === 0) return undefined
   const entries = costs.map(corrected)
   const rows = entries.flatMap(rowsOf)
-  return { ...sumOf(entries), byModel: byModel(rows) }
+  return extend(sumOf(entries), { byModel: byModel(rows) })
 }
 
 /** Makes each entry consistent, and sets the label that the host knows. */
@@ -95,7 +96,8 @@ function shared(words: readonly string[]): string {
  * entry.
  */
 function corrected(entry: CostEntry): CostEntry {
-  const { breakdown = [], ...own } = entry
+  if (entry.breakdown === undefined) return entry
+  const { breakdown, ...own } = entry
   const [first, second] = breakdown
   if (first === undefined) return own
   const { costUsd: _, ...rest } = own
@@ -106,7 +108,7 @@ function corrected(entry: CostEntry): CostEntry {
 type CostRow = CostModelUsage & { readonly estimated: boolean }
 
 function rowsOf({ breakdown, label: _, provider: __, ...own }: CostEntry): CostRow[] {
-  if (breakdown === undefined) return [{ ...own, model: own.model ?? UNKNOWN_MODEL }]
+  if (breakdown === undefined) return [extend(own, { model: own.model ?? UNKNOWN_MODEL })]
   return breakdown.map((row) => ({ ...row, estimated: own.estimated }))
 }
 
@@ -121,9 +123,6 @@ function sumOf(parts: readonly CostFigures[]): CostFigures {
   const known = parts.filter(({ costUsd }) => costUsd !== undefined)
   const costUsd = sumUsd(parts)
   const partly = known.length > 0 && known.length < parts.length
-  return {
-    ...sumTokens(parts),
-    ...(costUsd === undefined ? {} : { costUsd }),
-    estimated: partly || parts.some(({ estimated }) => estimated),
-  }
+  const estimated = partly || parts.some((part) => part.estimated)
+  return extend(sumTokens(parts), costUsd === undefined ? { estimated } : { costUsd, estimated })
 }

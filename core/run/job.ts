@@ -25,6 +25,7 @@ import {
   JOB_MEMORIES_BYTES_MAX,
 } from '../../protocol/limits.ts'
 import type { RepoMemory, Run } from '../../protocol/run.ts'
+import { extend } from '../extend.ts'
 import { agentCredential } from '../settings/agent-credentials.ts'
 import { branchFor } from './branch.ts'
 import type { PullDiscussion } from './follow-up.ts'
@@ -49,13 +50,14 @@ export function buildJob(facts: JobFacts): Job {
   const { run, config, repo } = facts
   const base = repo.mapping.defaultBranch ?? 'main'
   const branch = branchFor(run.ticket, base)
-  return fitToFrame({
-    ...commonFields(facts, instructionsFor(run, repo.mapping, branch, base)),
-    kind: 'run',
-    branch,
-    base,
-    credentials: credentialsFor(providerFor(run, repo.mapping, config), config),
-  })
+  return fitToFrame(
+    extend(commonFields(facts, instructionsFor(run, repo.mapping, branch, base)), {
+      kind: 'run' as const,
+      branch,
+      base,
+      credentials: credentialsFor(providerFor(run, repo.mapping, config), config),
+    }),
+  )
 }
 
 export interface FollowUpJobFacts extends Omit<JobFacts, 'kind'> {
@@ -94,11 +96,10 @@ function commonFields(
   return {
     run: trimRun(run),
     repo: repoOf(key, mapping, mapping.defaultBranch ?? 'main'),
-    agent: {
-      ...agentOf(run, providerFor(run, mapping, config), config.agent),
+    agent: extend(agentOf(run, providerFor(run, mapping, config), config.agent), {
       instructions,
       memories: textsOf(memories),
-    },
+    }),
     codehost: codehostOf(config.codehost, mapping, issueToClose(run.ticket, mapping.remote, config)),
     sandbox: sandboxOf(config.sandbox),
     limits: limitsOf(config, storedLogBytes),

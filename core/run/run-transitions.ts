@@ -9,6 +9,7 @@ import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunPull, RunResult, RunStatus, Ticket } from '../../protocol/run.ts'
 import type { RunSandbox } from '../../protocol/run-sandbox.ts'
+import { extend } from '../extend.ts'
 import { truncate } from '../safe-text.ts'
 import { foldExcessCosts, replaceLeaseCosts, totalsOf } from './cost.ts'
 import { isKnownPull } from './run-pull.ts'
@@ -49,12 +50,11 @@ export function acceptRun(run: Run, by: AcceptingWorker & { readonly now: string
     run,
     moved ? ['queueReason', 'finishedAt', 'agentSessionId'] : ['queueReason', 'finishedAt'],
   )
-  return {
-    ...kept,
-    status: 'preparing',
+  return extend(kept, {
+    status: 'preparing' as const,
     startedAt: by.now,
     sandbox: acceptSandbox(run.sandbox, by),
-  }
+  })
 }
 
 /** The worker whose report it is, and the number of cost entries from before its lease. */
@@ -85,14 +85,15 @@ export function finishRun(
   const reported = applyReport(run, outcome, by)
   const result = resultOf(outcome, by.pull === undefined ? undefined : reported.prUrl) ?? run.result
   const error = outcome.error ?? (outcome.status === 'failed' ? 'the worker gave no reason' : undefined)
-  return {
-    ...omitFields(reported, ['queueReason', 'error']),
+  const sandbox = extend(extend(run.sandbox, outcome.sandbox ?? {}), { workerId: by.workerId })
+  const ended: Run = extend(omitFields(reported, ['queueReason', 'error']), {
     status: outcome.status,
     finishedAt: by.now,
-    sandbox: retainedSandbox({ ...run.sandbox, ...outcome.sandbox, workerId: by.workerId }, outcome, by),
-    ...(result === undefined ? {} : { result }),
-    ...(error === undefined ? {} : { error }),
-  }
+    sandbox: retainedSandbox(sandbox, outcome, by),
+  })
+  if (result !== undefined) ended.result = result
+  if (error !== undefined) ended.error = error
+  return ended
 }
 
 /** The queue time is kept when the run never left the queue, so a refused dispatch does not reset it. */
@@ -179,7 +180,9 @@ type ClearableField =
   | 'prState'
   | 'pull'
 
+/** Returns the same object when it has none of the fields. */
 function omitFields(run: Run, keys: readonly ClearableField[]): Run {
+  if (keys.every((key) => run[key] === undefined)) return run
   const kept = { ...run }
   for (const key of keys) delete kept[key]
   return kept
@@ -200,7 +203,9 @@ function queueAgain(run: Run, queuedAt: string): Run {
 
 function withCosts(run: Run, costs: Run['costs']): Run {
   const costTotals = totalsOf(costs)
-  return { ...omitFields(run, ['costTotals']), costs, ...(costTotals === undefined ? {} : { costTotals }) }
+  return costTotals === undefined
+    ? { ...omitFields(run, ['costTotals']), costs }
+    : extend(run, { costs, costTotals })
 }
 
 /** The status of an inactive run does not change: a run is accepted before it progresses, and an end is final. */
@@ -213,12 +218,11 @@ function furthestStatus(current: RunStatus, reported: RunStatus | undefined): Ru
 function applyReport(run: Run, report: RunPatch | RunOutcome, by: LeaseReporter): Run {
   const { agentSessionId, costs } = report
   const known = withPull(run, report, by.pull)
-  return {
-    ...(costs === undefined
+  const counted =
+    costs === undefined
       ? known
-      : withCosts(known, replaceLeaseCosts(run.costs, by.costsBefore, costs, by.label))),
-    ...(agentSessionId === undefined ? {} : { agentSessionId }),
-  }
+      : withCosts(known, replaceLeaseCosts(run.costs, by.costsBefore, costs, by.label))
+  return agentSessionId === undefined ? counted : extend(counted, { agentSessionId })
 }
 
 /**

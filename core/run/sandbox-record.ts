@@ -5,6 +5,7 @@ import { DEFAULT_SANDBOX_PROVIDER } from '../../protocol/config.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { RETENTION_SLACK_HOURS } from '../../protocol/limits.ts'
 import type { RunSandbox } from '../../protocol/run-sandbox.ts'
+import { extend } from '../extend.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -20,12 +21,9 @@ export const isOfOtherWorker = ({ workerId }: RunSandbox, by: AcceptingWorker): 
 export function acceptSandbox(sandbox: RunSandbox, by: AcceptingWorker): RunSandbox {
   const { provider = DEFAULT_SANDBOX_PROVIDER } = sandbox
   const { workerId, workerName } = by
-  return {
-    ...(isOfOtherWorker(sandbox, by) ? {} : sandbox),
-    provider,
-    workerId,
-    ...(workerName === undefined ? {} : { workerName }),
-  }
+  const accepted: RunSandbox = extend(isOfOtherWorker(sandbox, by) ? {} : sandbox, { provider, workerId })
+  if (workerName !== undefined) accepted.workerName = workerName
+  return accepted
 }
 
 /** The worker's retention instant is used unless it is too late. An instant in the past is normal after an absence. */

@@ -1,4 +1,5 @@
 /** Makes the event of a run's log that tells a change of its status: why, on which worker, with which agent. */
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ReportedEvent, Run, RunStatus } from '../../protocol/run.ts'
 import { chooseRepo } from '../tickets/repo.ts'
@@ -16,8 +17,7 @@ export interface StatusFacts {
 export function createStatusEvent({ run, from, workerName, config, at }: StatusFacts): ReportedEvent {
   const { status } = run
   const reason = run.error ?? run.queueReason
-  const repo = chooseRepo(run.ticket, config.repos)
-  const provider = repo.ok ? providerFor(run, repo.value.mapping, config) : undefined
+  const provider = status === 'running' ? agentProviderOf(run, config) : undefined
   return {
     at,
     type: 'status',
@@ -25,6 +25,11 @@ export function createStatusEvent({ run, from, workerName, config, at }: StatusF
     to: status,
     ...(reason === undefined ? {} : { reason }),
     ...(status === 'preparing' && workerName !== undefined ? { worker: workerName } : {}),
-    ...(status === 'running' && provider !== undefined ? { provider } : {}),
+    ...(provider === undefined ? {} : { provider }),
   }
+}
+
+function agentProviderOf(run: Run, config: ServiceConfig): AgentProvider | undefined {
+  const repo = chooseRepo(run.ticket, config.repos)
+  return repo.ok ? providerFor(run, repo.value.mapping, config) : undefined
 }

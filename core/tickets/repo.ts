@@ -51,8 +51,16 @@ export function judgeRepo(ticket: Ticket, repos: ServiceConfig['repos']): RepoVe
   return choices.length === 1 ? { is: 'chosen', choice } : { is: 'ambiguous', choices }
 }
 
-const choicesOf = (repos: ServiceConfig['repos']): RepoChoice[] =>
-  Object.entries(repos).map(([key, mapping]) => ({ key, mapping }))
+/** A configuration is never changed in place, and every run asks several times. */
+const choicesByRepos = new WeakMap<ServiceConfig['repos'], readonly RepoChoice[]>()
+
+function choicesOf(repos: ServiceConfig['repos']): readonly RepoChoice[] {
+  const known = choicesByRepos.get(repos)
+  if (known !== undefined) return known
+  const choices = Object.entries(repos).map(([key, mapping]) => ({ key, mapping }))
+  choicesByRepos.set(repos, choices)
+  return choices
+}
 
 // ---- matching ----------------------------------------------------------------------------------------------------
 

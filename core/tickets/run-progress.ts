@@ -9,6 +9,7 @@
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import { extend } from '../extend.ts'
 import { isSameName } from './names.ts'
 import type { TicketObservation } from './run-trigger.ts'
 
@@ -51,7 +52,7 @@ export function holdTicket(
   { startedState }: StateSettings,
 ): TicketObservation {
   if (memory.origin !== undefined) return memory
-  return { ...memory, origin: isIn(memory, startedState) ? ticket.state : memory.state }
+  return extend(memory, { origin: isIn(memory, startedState) ? ticket.state : memory.state })
 }
 
 /** Returns the same object when the ticket is not held. */
