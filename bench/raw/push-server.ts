@@ -7,10 +7,10 @@
  */
 import uWS from 'uWebSockets.js'
 import { createInterface } from 'node:readline'
-import type { HostApi } from '../../actors/api/host-api.ts'
 import { realClock } from '../../bin/clock.ts'
 import { chooseProgramListener } from '../../bin/program-listener.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
+import { createFakeHostApi } from '../../test/support/fake-host-api.ts'
 import { openHostServer } from '../../transport/server.ts'
 import { noMeters, silentLog } from '../silent-log.ts'
 import { eventOf, WATCH_PATH, WATCH_TOKEN } from './dashboard-protocol.ts'
@@ -35,20 +35,9 @@ async function publishBurst(count: number): Promise<void> {
 type Publish = (push: DashboardPush) => void
 
 async function startProductServer(): Promise<Publish> {
-  const listeners = new Set<Publish>()
-  // The benchmark calls no other function of the API; such a call would throw and end the process.
-  const hostApi: Partial<HostApi> = {
-    hello: () => ({ type: 'hello' }) as unknown as ReturnType<HostApi['hello']>,
-    onPush: (listener) => {
-      listeners.add(listener)
-      return () => void listeners.delete(listener)
-    },
-    allowedOrigins: () => [],
-    isOpen: () => true,
-    actorsByKind: () => new Map(),
-  }
+  const hostApi = createFakeHostApi()
   const opened = await openHostServer({
-    hostApi: hostApi as HostApi,
+    hostApi,
     listener: chooseProgramListener().listener,
     token: WATCH_TOKEN,
     clock: realClock,
@@ -61,9 +50,7 @@ async function startProductServer(): Promise<Publish> {
   })
   if (!opened.ok) throw new Error(opened.refusal.message)
   console.log(opened.value.managementPort)
-  return (push) => {
-    for (const listener of listeners) listener(push)
-  }
+  return hostApi.push
 }
 
 function startBareServer(): Publish {
