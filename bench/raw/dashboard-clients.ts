@@ -44,7 +44,10 @@ function openWatcher(): Promise<void> {
     })
     socket.write(handshake)
     socket.once('error', reject)
-    socket.once('close', () => reject(new Error('a dashboard was hung up on')))
+    // Bytes that a closed dashboard will never receive would be awaited forever.
+    socket.once('close', () => {
+      throw new Error('the server closed the socket of a dashboard')
+    })
     let opened = false
     function onBytes(length: number, bytes: Uint8Array): boolean {
       if (!opened) {
