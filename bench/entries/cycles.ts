@@ -11,7 +11,7 @@ import type { BenchResources } from '../bench-resources.ts'
 import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
 import { compareMeasurements, type Figure, spread, type Target } from '../figures.ts'
 import { startHostWithTickets } from '../host-with-tickets.ts'
-import { cpuMs, waitForRest } from '../process-usage.ts'
+import { cpuMsOfTree, waitForRest } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 import { WARM_UP_ROUNDS_MAX } from '../warm-up.ts'
@@ -94,7 +94,7 @@ async function compareRequestedCycles(resources: BenchResources, { quick, rounds
   const measureOnce =
     ({ child, workerLoad }: BenchHost) =>
     async () => {
-      const before = cpuMs(child.pid) ?? Number.NaN
+      const before = cpuMsOfTree(child.pid) ?? Number.NaN
       const { ms } = await workerLoad.enqueueRuns(count, REQUESTED.events, count)
       const spent = (await waitForRest(child.pid)).cpu - before
       return { value: count / (ms / 1000), cpuMicros: (spent * 1000) / count }
@@ -125,9 +125,9 @@ export async function measureCycles(
   slots = WORKERS * SLOTS,
 ): Promise<CycleCosts & { readonly perSecond: number }> {
   await workerLoad.hold(slots)
-  const before = cpuMs(child.pid) ?? Number.NaN
+  const before = cpuMsOfTree(child.pid) ?? Number.NaN
   const { ms, cpuMs: crewMs } = await workerLoad.completeRuns(count, events)
-  const spent = (cpuMs(child.pid) ?? Number.NaN) - before
+  const spent = (cpuMsOfTree(child.pid) ?? Number.NaN) - before
   const later = (await waitForRest(child.pid)).cpu - before - spent
   const perCycle = 1000 / count
   return {
