@@ -27,7 +27,7 @@ process.argv = [process.execPath, entry, ...args]
 await import(pathToFileURL(bundle).href)
 
 async function rebuild() {
-  const { build } = await import('esbuild')
+  const { build, stop } = await import('esbuild')
   try {
     const { metafile } = await build({
       ...options,
@@ -36,6 +36,8 @@ async function rebuild() {
       legalComments: 'none',
     })
     writeStamp(stamp, metafile)
+    // Otherwise esbuild's process would live as long as the program, as its child.
+    await stop()
   } catch (error) {
     if (error.errors === undefined) throw error
     process.exit(1)
