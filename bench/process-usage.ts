@@ -6,6 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Linux counts the processor time of a process in hundredths of a second on every machine. */
 export const TICK_MS = 10
+/** Places in `/proc/PID/stat`, counted after the process's name. */
+const USER_TIME_FIELD = 11
+const CHILDREN_USER_TIME_FIELD = 13
 const IDLE_CHECK_MS = 150
 const IDLE_CHECKS = 2
 const IDLE_WAIT_MS_MAX = 5_000
@@ -30,17 +33,45 @@ export function cpuMs(pid: number): number | undefined {
   }
 }
 
-/** Processor time of a process and of all its living descendants. */
+/** Processor time of a process, of all its living descendants, and of those that have ended. */
 export function cpuMsOfTree(pid: number): number | undefined {
-  const own = cpuMs(pid)
+  const own = cpuMsWithEnded(pid)
   if (own === undefined) return undefined
   return childrenOf(pid).reduce((sum, child) => sum + (cpuMsOfTree(child) ?? 0), own)
 }
 
-function readTicksMs(pid: number): number {
+/** Processor time of several processes together, without their children. */
+export function sumOfCpuMs(pids: readonly number[]): number {
+  return pids.reduce((sum, pid) => sum + (cpuMs(pid) ?? Number.NaN), 0)
+}
+
+/** Processor time of several processes with their descendants, together. */
+export function cpuMsOfTrees(pids: readonly number[]): number {
+  return pids.reduce((sum, pid) => sum + (cpuMsOfTree(pid) ?? Number.NaN), 0)
+}
+
+/** Processor time of a process and of its descendants that have ended, without those that live. */
+export function cpuMsWithEnded(pid: number): number | undefined {
+  const own = cpuMs(pid)
+  return own === undefined ? undefined : own + endedChildrenMs(pid)
+}
+
+/** Processor time of the descendants that have ended, each counted by its parent in whole ticks. */
+export function endedChildrenMs(pid: number): number {
+  try {
+    return readStatMs(pid, CHILDREN_USER_TIME_FIELD)
+  } catch {
+    return Number.NaN
+  }
+}
+
+const readTicksMs = (pid: number): number => readStatMs(pid, USER_TIME_FIELD)
+
+/** Reads user time, and the system time in the field after. */
+function readStatMs(pid: number, userTimeField: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * TICK_MS
+  return (Number(fields[userTimeField]) + Number(fields[userTimeField + 1])) * TICK_MS
 }
 
 function readThreadsMs(pid: number): number {

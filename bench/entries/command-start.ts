@@ -3,12 +3,11 @@
  *
  * Both are started in turn, a few starts at a time, because Linux counts processor time in hundredths of a second.
  */
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BenchResources, waitForSuccess } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
 import { compareFigure, type Target } from '../figures.ts'
-import { TICK_MS } from '../process-usage.ts'
+import { endedChildrenMs } from '../process-usage.ts'
 import { buildProduct, startHost } from '../served-host.ts'
 
 const STARTS = 10
@@ -24,10 +23,10 @@ export const commandStart: Entry = {
     const program = join(resources.root, 'dist', 'bin', 'switchyard.js')
     const wall: Record<string, number[]> = { ours: [], raw: [] }
     const measure = (name: string, args: readonly string[]) => async (): Promise<number> => {
-      const from = { wall: performance.now(), cpu: childrenCpuMs() }
+      const from = { wall: performance.now(), cpu: endedChildrenMs(process.pid) }
       for (let start = 0; start < STARTS; start++) await startOnce(resources, args)
       wall[name]?.push((performance.now() - from.wall) / STARTS)
-      return (childrenCpuMs() - from.cpu) / STARTS
+      return (endedChildrenMs(process.pid) - from.cpu) / STARTS
     }
     const rounds = await measureInTurn(effort.rounds, {
       ours: measure('ours', [program, 'status', '--json', '--data-dir', dataDir]),
@@ -46,11 +45,4 @@ export const commandStart: Entry = {
 
 async function startOnce(resources: BenchResources, args: readonly string[]): Promise<void> {
   await waitForSuccess(resources.start(process.execPath, args), args.join(' '))
-}
-
-/** Processor time of all processes that this one has started and that have ended. */
-function childrenCpuMs(): number {
-  const stat = readFileSync('/proc/self/stat', 'utf8')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[13]) + Number(fields[14])) * TICK_MS
 }
