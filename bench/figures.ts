@@ -99,7 +99,12 @@ export function compareMeasurements(
       rounds.map(({ ours, raw }) => ({ ours: ours[part], raw: raw[part] })),
       slicesPerRound,
     )
-  return { ...compareFigure(label, pairs('value')), ...processorCosts(label.unit, pairs('cpuMicros')) }
+  return withProcessorCosts(compareFigure(label, pairs('value')), pairs('cpuMicros'))
+}
+
+/** Adds the processor time to a figure whose own rounds are other ones: microseconds for each unit of work. */
+export function withProcessorCosts(figure: Figure, pairs: readonly Pair[]): Figure {
+  return { ...figure, ...processorCosts(figure.unit, pairs) }
 }
 
 function processorCosts(unit: string, pairs: readonly Pair[]): { processor?: ProcessorCosts } {

@@ -7,8 +7,10 @@
  */
 import type { BenchResources } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
-import { absoluteFigure, compareFigure, spread } from '../figures.ts'
+import { absoluteFigure, compareMeasurements, type Measurement, spread } from '../figures.ts'
 import { dataDirWithHistory, HISTORY_RUNS } from '../history.ts'
+import { measureOwnWork } from '../own-work.ts'
+import { cpuMsOfTree } from '../process-usage.ts'
 import { buildProduct, startHost } from '../served-host.ts'
 import { amount } from '../table.ts'
 
@@ -27,9 +29,9 @@ export const coldStart: Entry = {
       old: () => measureStart(resources, old),
     })
     for (const folder of [empty, old]) resources.removeFolder(folder)
-    const floor = amount(spread(rounds.map(({ node }) => node)).median)
+    const floor = amount(spread(rounds.map(({ node }) => node.value)).median)
     return [
-      compareFigure(
+      compareMeasurements(
         {
           name: `cold start, ${PAST} / empty`,
           unit: 'ms',
@@ -44,9 +46,9 @@ export const coldStart: Entry = {
           unit: 'ms',
           target: { of: 'ours', is: 'at most', bound: 1_000 },
         },
-        rounds.map((round) => round.old - round.empty),
+        rounds.map((round) => round.old.value - round.empty.value),
       ),
-      compareFigure(
+      compareMeasurements(
         { name: 'cold start, empty / node -e 0', unit: 'ms' },
         rounds.map((round) => ({ ours: round.empty, raw: round.node })),
       ),
@@ -54,14 +56,13 @@ export const coldStart: Entry = {
   },
 }
 
-async function measureStart(resources: BenchResources, dataDir: string): Promise<number> {
+async function measureStart(resources: BenchResources, dataDir: string): Promise<Measurement> {
   const { child, healthyAfterMs } = await startHost(resources, dataDir)
+  const spentMs = cpuMsOfTree(child.pid) ?? Number.NaN
   await child.stop()
-  return healthyAfterMs
+  return { value: healthyAfterMs, cpuMicros: spentMs * 1_000 }
 }
 
-async function measureBareNode(resources: BenchResources): Promise<number> {
-  const from = performance.now()
-  await resources.start(process.execPath, ['-e', '0']).ended
-  return performance.now() - from
+function measureBareNode(resources: BenchResources): Promise<Measurement> {
+  return measureOwnWork(async () => void (await resources.start(process.execPath, ['-e', '0']).ended))
 }

@@ -15,7 +15,15 @@ import type { SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
 import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import type { BenchResources } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
-import { absoluteFigure, compareFigure, spread } from '../figures.ts'
+import {
+  absoluteFigure,
+  compareFigure,
+  groupIntoRounds,
+  type Measurement,
+  spread,
+  withProcessorCosts,
+} from '../figures.ts'
+import { measureOwnWork } from '../own-work.ts'
 import { amount } from '../table.ts'
 
 const STARTS = { quick: 20, full: 60 }
@@ -30,17 +38,24 @@ export const sandbox: Entry = {
     const machine = thisMachine()
     const order = createSandboxOrder(resources)
     const launcher = makeLauncher({ bwrap: probe.bwrap, clock: realClock, machine })
-    const rounds = await measureInTurn(effort.rounds * (effort.quick ? STARTS.quick : STARTS.full), {
-      ours: () => timed(() => waitForSandbox(launcher.launch(order))),
-      raw: () => timed(() => runBubblewrap(probe.bwrap, order)),
+    const starts = effort.quick ? STARTS.quick : STARTS.full
+    const measured = await measureInTurn(effort.rounds * starts, {
+      ours: () => measureOwnWork(() => waitForSandbox(launcher.launch(order))),
+      raw: () => measureOwnWork(() => runBubblewrap(probe.bwrap, order)),
     })
     resources.removeFolder(dirname(order.workFolder))
-    const ours = rounds.map((round) => round.ours).sort((a, b) => a - b)
+    const pairs = (part: keyof Measurement) =>
+      measured.map(({ ours, raw }) => ({ ours: ours[part], raw: raw[part] }))
+    const ours = measured.map((start) => start.ours.value).sort((a, b) => a - b)
     const late = ours[Math.floor(ours.length * 0.95)] ?? 0
     return [
-      compareFigure(
-        { name: 'sandbox, order to end', unit: 'ms', notes: [`limits by ${launcher.limitsEnforcedBy()}`] },
-        rounds,
+      withProcessorCosts(
+        compareFigure(
+          { name: 'sandbox, order to end', unit: 'ms', notes: [`limits by ${launcher.limitsEnforcedBy()}`] },
+          pairs('value'),
+        ),
+        // An ended process is counted in whole ticks, so only the mean of many starts is exact enough.
+        groupIntoRounds(pairs('cpuMicros'), starts),
       ),
       absoluteFigure(
         {
@@ -97,10 +112,4 @@ export async function runBubblewrap(
   })
   if (ended.is !== 'exited' || ended.code !== 0)
     throw new Error(`bubblewrap failed: ${JSON.stringify(ended)}`)
-}
-
-export async function timed(act: () => Promise<void>): Promise<number> {
-  const from = performance.now()
-  await act()
-  return performance.now() - from
 }

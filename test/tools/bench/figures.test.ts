@@ -10,6 +10,7 @@ import {
   spread,
   type Target,
   verdict,
+  withProcessorCosts,
 } from '../../../bench/figures.ts'
 import { amount, table } from '../../../bench/table.ts'
 import { areSteady } from '../../../bench/warm-up.ts'
@@ -103,6 +104,12 @@ describe('processor time beside wall time', () => {
   test('is joined into rounds like the figure', () => {
     const figure = compareMeasurements({ name: 'a', unit: 'ms' }, [...rounds, ...rounds], 2)
     expect(figure).toMatchObject({ rounds: 1, processor: { ours: { median: 20 }, raw: { median: 15 } } })
+  })
+
+  test('is added to a figure that has other rounds', () => {
+    const figure = absoluteFigure({ name: 'a', unit: 'ms' }, [1, 2, 3])
+    const withCosts = withProcessorCosts(figure, [{ ours: 30, raw: 15 }])
+    expect(withCosts).toMatchObject({ rounds: 3, processor: { ours: { median: 30 }, ratio: { median: 2 } } })
   })
 
   test('is left out where the system does not report it', () => {
