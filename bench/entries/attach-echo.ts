@@ -6,7 +6,8 @@
  * itself echoes, as agents do; nothing else is typed or printed.
  */
 import { type Entry, measureInTurn } from '../entry.ts'
-import { absoluteFigure, compareFigure, type Figure } from '../figures.ts'
+import { absoluteFigure, compareFigure, type Figure, withProcessorCosts } from '../figures.ts'
+import { sumOfCpuMs } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import {
   type BenchTerminal,
@@ -22,9 +23,11 @@ const PAUSE_MS = 8
 
 type TerminalKind = 'ours' | 'framed' | 'bare'
 
-interface EchoLatency {
+interface EchoCosts {
   readonly p50: number
   readonly p99: number
+  /** Processor time between the program and the view for each key, in microseconds. */
+  readonly cpuMicros: number
 }
 
 export const attachEcho: Entry = {
@@ -38,13 +41,16 @@ export const attachEcho: Entry = {
       bare: await openBareTerminal(resources),
     }
     const keys = effort.quick ? KEYS.quick : KEYS.full
-    const seen: Record<TerminalKind, EchoLatency[]> = { ours: [], framed: [], bare: [] }
+    const seen: Record<TerminalKind, EchoCosts[]> = { ours: [], framed: [], bare: [] }
     const measureOnce = (who: TerminalKind) => async () => {
-      const latency = latencyOf(
-        await requestView<number[]>(terminals[who].view, { do: 'echo', keys, pauseMs: PAUSE_MS }),
-      )
-      seen[who].push(latency)
-      return latency.p50
+      const { view, pids } = terminals[who]
+      // Children do not count: they are the program, which both terminals run.
+      const before = sumOfCpuMs(pids)
+      const waits = await requestView<number[]>(view, { do: 'echo', keys, pauseMs: PAUSE_MS })
+      const cpuMicros = ((sumOfCpuMs(pids) - before) * 1_000) / keys
+      const costs = { ...percentilesOf(waits), cpuMicros }
+      seen[who].push(costs)
+      return costs.p50
     }
     await measureInTurn(effort.rounds, {
       ours: measureOnce('ours'),
@@ -56,26 +62,30 @@ export const attachEcho: Entry = {
   },
 }
 
-function figuresOf(seen: Readonly<Record<TerminalKind, readonly EchoLatency[]>>, keys: number): Figure[] {
+function figuresOf(seen: Readonly<Record<TerminalKind, readonly EchoCosts[]>>, keys: number): Figure[] {
   // `measureInTurn` discards the first round as a warm-up.
   const counted = (who: TerminalKind) => seen[who].slice(1)
-  const beside = (who: 'framed' | 'bare', part: keyof EchoLatency) =>
+  const beside = (who: 'framed' | 'bare', part: keyof EchoCosts) =>
     counted('ours').map((each, at) => ({ ours: each[part], raw: counted(who)[at]?.[part] ?? Number.NaN }))
   const parts = ['p50', 'p99'] as const
-  const notes = [`${keys} keys a round`]
+  const notes = {
+    p50: [
+      `${keys} keys a round`,
+      'no processor time: program, terminal and measurement share the process of the local terminal',
+    ],
+    p99: [],
+  }
+  const inFrames = (part: (typeof parts)[number]) =>
+    compareFigure({ name: `attach echo, ${part} / in the same frames`, unit: 'ms' }, beside('framed', part))
   return [
     ...parts.map((part) =>
       compareFigure(
-        { name: `attach echo, ${part} / a local terminal`, unit: 'ms', notes },
+        { name: `attach echo, ${part} / a local terminal`, unit: 'ms', notes: notes[part] },
         beside('bare', part),
       ),
     ),
-    ...parts.map((part) =>
-      compareFigure(
-        { name: `attach echo, ${part} / in the same frames`, unit: 'ms' },
-        beside('framed', part),
-      ),
-    ),
+    withProcessorCosts(inFrames('p50'), beside('framed', 'cpuMicros')),
+    inFrames('p99'),
     ...parts.map((part) =>
       absoluteFigure(
         { name: `  more than in the same frames, ${part}`, unit: 'ms' },
@@ -85,7 +95,7 @@ function figuresOf(seen: Readonly<Record<TerminalKind, readonly EchoLatency[]>>,
   ]
 }
 
-function latencyOf(waits: readonly number[]): EchoLatency {
+function percentilesOf(waits: readonly number[]): Omit<EchoCosts, 'cpuMicros'> {
   const sorted = [...waits].sort((a, b) => a - b)
   const at = (part: number): number => sorted[Math.floor(sorted.length * part)] ?? Number.NaN
   return { p50: at(0.5), p99: at(0.99) }

@@ -8,7 +8,14 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Effort, type Entry, measureInTurn } from '../entry.ts'
-import { absoluteFigure, compareFigure, type Figure, spread, type Target } from '../figures.ts'
+import {
+  absoluteFigure,
+  compareMeasurements,
+  type Figure,
+  type Measurement,
+  spread,
+  type Target,
+} from '../figures.ts'
 import { cpuMs, peakMib, resetPeak, residentMemory, waitUntilIdle } from '../process-usage.ts'
 import { fullScreen, logLines } from '../raw/terminal-output.ts'
 import { SIZE, type TextFound } from '../raw/terminal-protocol.ts'
@@ -108,8 +115,7 @@ function figuresOf(
   raw: readonly FloodResult[],
   idle: HostAndWorkerMemory,
 ): Figure[] {
-  const pairs = (of: (flood: FloodResult) => number) =>
-    all.map((ours, at) => ({ ours: of(ours), raw: of(raw[at] ?? ours) }))
+  const rounds = all.map((ours, at) => ({ ours: measurementOf(ours), raw: measurementOf(raw[at] ?? ours) }))
   const ends = [...new Set(all.map(({ slow: { code } }) => code ?? 'no word'))].join(', ')
   const read = amount(spread(all.map(({ slow: { mb } }) => mb)).median)
   const grown = (who: keyof HostAndWorkerMemory): Figure =>
@@ -123,30 +129,32 @@ function figuresOf(
       all.map((flooded) => flooded[`${who}Mib`] - idle[who]),
     )
   return [
-    compareFigure(
+    compareMeasurements(
       {
         name: `attach flood, ${kind}`,
         unit: 'MB/s',
         target: SPEED_TARGET,
         notes: [
           `${BYTES / MB} MB at ${SIZE.cols} × ${SIZE.rows}; the view that does not read is closed with ${ends} after ${read} MB`,
+          'processor time for each MB: between program and view / of the terminal’s server',
         ],
       },
-      pairs(({ mbPerSecond }) => mbPerSecond),
-    ),
-    compareFigure(
-      { name: '  processor time between program and view / of the terminal’s server', unit: 'ms' },
-      pairs(({ cpuMs }) => sum(cpuMs)),
+      rounds,
     ),
     ...PARTS.map((part, at) =>
       absoluteFigure(
-        { name: `    thereof the ${part}`, unit: 'ms' },
+        { name: `  processor time of the ${part}`, unit: 'ms' },
         all.map(({ cpuMs }) => cpuMs[at] ?? Number.NaN),
       ),
     ),
     grown('host'),
     grown('worker'),
   ]
+}
+
+function measurementOf({ mbPerSecond, cpuMs }: FloodResult): Measurement {
+  const spentMs = cpuMs.reduce((sum, each) => sum + each, 0)
+  return { value: mbPerSecond, cpuMicros: (spentMs * 1_000) / (BYTES / MB) }
 }
 
 // ---- ours ------------------------------------------------------------------------------------------------------------
@@ -220,4 +228,3 @@ async function measureFlood(
 }
 
 const cpuTimesOf = (pids: readonly number[]): number[] => pids.map((pid) => cpuMs(pid) ?? Number.NaN)
-const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0)
