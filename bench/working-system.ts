@@ -74,18 +74,19 @@ export class WorkingSystem {
     return name
   }
 
-  async waitForEnd(ticket: string): Promise<Run> {
+  /** @param everyMs how often the host is asked, which costs it processor time */
+  async waitForEnd(ticket: string, everyMs = POLL_EVERY_MS): Promise<Run> {
     const until = performance.now() + RUN_WAIT_MS_MAX
     for (;;) {
       const run = (await this.runs()).find((each) => each.ticket.identifier === ticket)
       if (run?.finishedAt !== undefined) return run
       if (performance.now() > until) throw new Error(`${ticket} did not end: ${JSON.stringify(run)}`)
-      await sleep(POLL_EVERY_MS)
+      await sleep(everyMs)
     }
   }
 
-  async waitForCompletion(ticket: string): Promise<Run> {
-    const run = await this.waitForEnd(ticket)
+  async waitForCompletion(ticket: string, everyMs?: number): Promise<Run> {
+    const run = await this.waitForEnd(ticket, everyMs)
     if (run.status !== 'completed') throw new Error(`${ticket} is ${run.status}: ${run.error}`)
     return run
   }

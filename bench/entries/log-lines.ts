@@ -11,13 +11,16 @@ import { join } from 'node:path'
 import type { RunEvent } from '../../protocol/run.ts'
 import { createLineReader } from '../../worker/agents/line-reader.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
-import { absoluteFigure, compareFigure, type Figure, spread } from '../figures.ts'
-import { peakMib, resetPeak, waitUntilIdle } from '../process-usage.ts'
+import { absoluteFigure, compareMeasurements, type Figure, type Measurement, spread } from '../figures.ts'
+import { measureOwnWork } from '../own-work.ts'
+import { cpuMsOfTrees, peakMib, resetPeak, waitForRest, waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 import { WorkingSystem } from '../working-system.ts'
 
 const LINES = 50_000
+/** Seldom, because the host's processor time counts. */
+const POLL_EVERY_MS = 250
 const LINE_FORMAT = 'compiling module %g, and saying so in a line as long as most lines of a log are'
 const PRINT_COMMAND = `seq -f "${LINE_FORMAT}" ${LINES}`
 const stampCommand = (name: string): string => `date +%s%N > /out/${name}`
@@ -25,6 +28,8 @@ const AGENT = `sh -c '${stampCommand('began')}; ${PRINT_COMMAND}; ${stampCommand
 
 interface LogRun {
   readonly totalMs: number
+  /** Of host, worker and their children, from the ticket until both rest. */
+  readonly cpuMs: number
   readonly heldMs: number
   readonly workerMib: number
   readonly hostMib: number
@@ -44,35 +49,44 @@ export const logLines: Entry = {
     const ours = async () => {
       const logRun = await measureLogRun(system)
       all.push(logRun)
-      return logRun.totalMs
+      return measurementOf(logRun.totalMs, logRun.cpuMs)
     }
-    const pairs = await measureInTurn(effort.rounds, {
+    const rounds = await measureInTurn(effort.rounds, {
       ours,
       raw: () => measureCat(text, join(folder, 'journal')),
     })
     await system.stop()
     resources.removeFolder(folder)
-    return figuresOf(pairs, all.slice(1))
+    return figuresOf(rounds, all.slice(1))
   },
 }
 
 const allLines = (): string =>
   Array.from({ length: LINES }, (_, at) => `${LINE_FORMAT.replace('%g', String(at + 1))}\n`).join('')
 
+/** A line is the unit of the processor time. */
+const measurementOf = (ms: number, cpuMs: number): Measurement => ({
+  value: ms,
+  cpuMicros: (cpuMs * 1_000) / LINES,
+})
+
 function figuresOf(
-  pairs: readonly { readonly ours: number; readonly raw: number }[],
+  rounds: readonly { readonly ours: Measurement; readonly raw: Measurement }[],
   all: readonly LogRun[],
 ): Figure[] {
   const rate = amount(spread(all.map(({ totalMs }) => LINES / (totalMs / 1000))).median)
   const events = amount(spread(all.map(({ events }) => events)).median)
   return [
-    compareFigure(
+    compareMeasurements(
       {
         name: 'log lines, printed → run over',
         unit: 'ms',
-        notes: [`${rate} lines a second, in ${events} events`],
+        notes: [
+          `${rate} lines a second, in ${events} events`,
+          'processor time for each line, with the agent and everything after it',
+        ],
       },
-      pairs,
+      rounds,
     ),
     absoluteFigure(
       { name: '  agent blocked', unit: 'ms' },
@@ -95,7 +109,9 @@ async function measureLogRun(system: WorkingSystem): Promise<LogRun> {
     await waitUntilIdle(pid)
     resetPeak(pid)
   }
-  const run = await system.waitForCompletion(system.addTicket(['say Nothing to do.']))
+  const before = cpuMsOfTrees(pids)
+  const run = await system.waitForCompletion(system.addTicket(['say Nothing to do.']), POLL_EVERY_MS)
+  const rests = await Promise.all(pids.map(waitForRest))
   const at = (name: string) => Number(readFileSync(join(system.runFolder(run), 'out', name), 'utf8')) / 1e6
   const events = (await system.events(run)).filter(
     (event) => event.type === 'log' && event.stream === 'stdout',
@@ -104,6 +120,7 @@ async function measureLogRun(system: WorkingSystem): Promise<LogRun> {
   if (lines !== LINES) throw new Error(`${lines} lines arrived`)
   return {
     totalMs: Date.parse(run.finishedAt ?? '') - at('began'),
+    cpuMs: rests.reduce((sum, { cpu }) => sum + cpu, -before),
     heldMs: at('said') - at('began'),
     workerMib: peakMib(pids[0]),
     hostMib: peakMib(pids[1]),
@@ -120,13 +137,16 @@ const toJsonLines = (lines: readonly string[]): string =>
   lines.map((line) => `${JSON.stringify(line)}\n`).join('')
 
 /** Writes the lines of each chunk to one file with one write. */
-async function measureCat(from: string, to: string): Promise<number> {
-  const began = performance.now()
+async function measureCat(from: string, to: string): Promise<Measurement> {
+  const { value, cpuMicros } = await measureOwnWork(() => copyLines(from, to))
+  return measurementOf(value, cpuMicros / 1_000)
+}
+
+async function copyLines(from: string, to: string): Promise<void> {
   const child = spawn('/usr/bin/cat', [from], { stdio: ['ignore', 'pipe', 'inherit'] })
   const journal = openSync(to, 'w')
   const lines = createLineReader()
   for await (const chunk of child.stdout) writeSync(journal, toJsonLines(lines.push(chunk as Buffer)))
   fdatasyncSync(journal)
   closeSync(journal)
-  return performance.now() - began
 }
