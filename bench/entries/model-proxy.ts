@@ -13,8 +13,15 @@ import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { join } from 'node:path'
 import type { BenchResources } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
-import { absoluteFigure, compareFigure, type Figure, type Pair } from '../figures.ts'
-import { cpuMs } from '../process-usage.ts'
+import {
+  absoluteFigure,
+  compareMeasurements,
+  type Figure,
+  groupIntoRounds,
+  type Measurement,
+  withProcessorCosts,
+} from '../figures.ts'
+import { sumOfCpuMs } from '../process-usage.ts'
 import type { ModelQuestion } from '../raw/model-question.ts'
 import { buildProduct, freePort } from '../served-host.ts'
 import { amount } from '../table.ts'
@@ -41,6 +48,8 @@ interface ModelClients {
   readonly proxied: ModelClient
   /** Processes that the way through the worker adds. */
   readonly added: readonly number[]
+  /** All processes of both ways: vendor, the added ones, and the client, which is this process. */
+  readonly all: readonly number[]
   close(): Promise<void>
 }
 
@@ -51,7 +60,7 @@ export const modelProxy: Entry = {
     await buildProduct(resources)
     const clients = await openClients(resources)
     const figures = [
-      await measureFirstByte(clients, rounds * (quick ? FIRST_BYTES.quick : FIRST_BYTES.full)),
+      await measureFirstByte(clients, rounds, quick ? FIRST_BYTES.quick : FIRST_BYTES.full),
       ...(await measureWhole(clients, rounds)),
     ]
     await clients.close()
@@ -59,62 +68,84 @@ export const modelProxy: Entry = {
   },
 }
 
-async function measureFirstByte({ direct, proxied }: ModelClients, times: number): Promise<Figure> {
-  const pairs = await measureInTurn(times, {
-    ours: async () => (await proxied.ask(SHORT)).firstByteMs,
-    raw: async () => (await direct.ask(SHORT)).firstByteMs,
+async function measureFirstByte(clients: ModelClients, rounds: number, perRound: number): Promise<Figure> {
+  const askOnce = (client: ModelClient) => async () => {
+    const { asked, cpuMs } = await askCounted(client, SHORT, clients.all)
+    return { value: asked.firstByteMs, cpuMicros: cpuMs * 1_000 }
+  }
+  const times = rounds * perRound
+  const measured = await measureInTurn(times, {
+    ours: askOnce(clients.proxied),
+    raw: askOnce(clients.direct),
   })
-  const late = (side: keyof Pair) => pairs.map((pair) => pair[side]).sort((a, b) => a - b)
-  const at95 = (side: keyof Pair) => late(side)[Math.floor(times * 0.95)] ?? 0
-  return absoluteFigure(
+  const late = (side: 'ours' | 'raw') => measured.map((each) => each[side].value).sort((a, b) => a - b)
+  const at95 = (side: 'ours' | 'raw') => late(side)[Math.floor(times * 0.95)] ?? 0
+  const figure = absoluteFigure(
     {
       name: 'model proxy, first byte later by',
       unit: 'ms',
       target: { of: 'ours', is: 'at most', bound: 2 },
       notes: [
         `95 of 100: ${amount(at95('ours'))} ms, directly ${amount(at95('raw'))} ms, of ${times} questions`,
+        'processor time for each question, and below for each MB: client, vendor and all between',
       ],
     },
-    pairs.map(({ ours, raw }) => ours - raw),
+    measured.map(({ ours, raw }) => ours.value - raw.value),
   )
+  const costs = measured.map(({ ours, raw }) => ({ ours: ours.cpuMicros, raw: raw.cpuMicros }))
+  return withProcessorCosts(figure, groupIntoRounds(costs, perRound))
 }
 
 async function measureWhole(clients: ModelClients, rounds: number): Promise<readonly Figure[]> {
+  const { proxied, direct, added } = clients
   const paced = await measureInTurn(rounds, {
-    ours: () => megabytesPerSecond(clients.proxied, PACED),
-    raw: () => megabytesPerSecond(clients.direct, PACED),
+    ours: () => measureTransfer(proxied, PACED, clients),
+    raw: () => measureTransfer(direct, PACED, clients),
   })
   const cpuPerMb: number[] = []
   const flood = await measureInTurn(rounds, {
     async ours() {
-      const before = sumOfCpu(clients.added)
-      const { bytes, wholeMs } = await clients.proxied.ask(FLOOD)
-      cpuPerMb.push((sumOfCpu(clients.added) - before) / (bytes / MB))
-      return bytes / MB / (wholeMs / 1_000)
+      const before = sumOfCpuMs(added)
+      const measured = await measureTransfer(proxied, FLOOD, clients)
+      cpuPerMb.push((sumOfCpuMs(added) - before) / measured.mb)
+      return measured
     },
-    raw: () => megabytesPerSecond(clients.direct, FLOOD),
+    raw: () => measureTransfer(direct, FLOOD, clients),
   })
   const target = { of: 'ratio', is: 'at least', bound: 0.9 } as const
   return [
-    compareFigure(
+    compareMeasurements(
       { name: 'model proxy, 4,000 events/s', unit: 'MB/s', target, notes: ['the pace is the vendor’s'] },
       paced,
     ),
-    compareFigure(
+    compareMeasurements(
       { name: 'model proxy, as fast as it goes', unit: 'MB/s', notes: ['no vendor answers so fast'] },
       flood,
     ),
-    absoluteFigure({ name: 'model proxy, processor time', unit: 'ms/MB' }, cpuPerMb.slice(1)),
+    absoluteFigure(
+      { name: 'model proxy, processor time', unit: 'ms/MB', notes: ['of worker and bridge alone'] },
+      cpuPerMb.slice(1),
+    ),
   ]
 }
 
 const MB = 1_000_000
-const sumOfCpu = (pids: readonly number[]): number =>
-  pids.reduce((sum, pid) => sum + (cpuMs(pid) ?? Number.NaN), 0)
 
-async function megabytesPerSecond(client: ModelClient, question: ModelQuestion): Promise<number> {
-  const { bytes, wholeMs } = await client.ask(question)
-  return bytes / MB / (wholeMs / 1_000)
+async function measureTransfer(
+  client: ModelClient,
+  question: ModelQuestion,
+  { all }: ModelClients,
+): Promise<Measurement & { readonly mb: number }> {
+  const { asked, cpuMs } = await askCounted(client, question, all)
+  const mb = asked.bytes / MB
+  return { value: mb / (asked.wholeMs / 1_000), cpuMicros: (cpuMs * 1_000) / mb, mb }
+}
+
+async function askCounted(client: ModelClient, question: ModelQuestion, pids: readonly number[]) {
+  const before = sumOfCpuMs(pids)
+  const asked = await client.ask(question)
+  // Reading costs this process, the last one, processor time: none of it falls between the two readings of it.
+  return { asked, cpuMs: sumOfCpuMs([...pids].reverse()) - before }
 }
 
 async function openClients(resources: BenchResources): Promise<ModelClients> {
@@ -137,6 +168,7 @@ async function openClients(resources: BenchResources): Promise<ModelClients> {
     direct: { ask: (question) => ask(direct, question) },
     proxied: { ask: (question) => ask(proxied, question) },
     added: [worker.pid, bridge.pid],
+    all: [vendor.pid, worker.pid, bridge.pid, process.pid],
     close: async () => {
       https.destroy()
       http.destroy()
