@@ -2,7 +2,10 @@
  * Reads how late a host's event loop was at most, from its metrics: the host's own longest turn, and on a busy machine
  * the time that other processes took from it.
  */
+import type { Target } from './figures.ts'
 import type { ServedHost } from './served-host.ts'
+
+export const TURN_TARGET: Target = { of: 'ours', is: 'at most', bound: 50 }
 
 const LINE = /^nodejs_eventloop_lag_max_seconds (\S+)$/m
 

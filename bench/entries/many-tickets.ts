@@ -11,6 +11,7 @@ import type { StoredConfig } from '../../protocol/config.ts'
 import { startProductHost, WORKING_CONFIG } from '../bench-hosts.ts'
 import type { Entry } from '../entry.ts'
 import { absoluteFigure } from '../figures.ts'
+import { longestTurnMs, TURN_TARGET } from '../longest-turn.ts'
 import { waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 
@@ -38,16 +39,22 @@ export const manyTickets: Entry = {
     const host = await startProductHost(resources, {}, { ...WORKING_CONFIG, tracker } as StoredConfig)
     const { pid } = host.child
     await waitForEventFiles(join(host.folder, 'runs'))
-    let rested = await waitUntilIdle(pid)
+    await waitUntilIdle(pid)
+    const firstPollTurn = await longestTurnMs(host.served)
+    const turns: number[] = []
     const costs: number[] = []
     for (let round = 0; round <= rounds; round++) {
-      const before = rested
+      const before = await waitUntilIdle(pid)
+      let rested = before
       for (let edit = 0; edit < EDITS; edit++) {
         write((TICKETS * edit) / EDITS, `Changed ${round}`)
         rested = await waitUntilIdle(pid)
       }
+      const turn = await longestTurnMs(host.served)
       // The first round warms up.
-      if (round > 0) costs.push((rested - before) / EDITS)
+      if (round === 0) continue
+      costs.push((rested - before) / EDITS)
+      turns.push(turn)
     }
     await host.stop()
     return [
@@ -59,6 +66,11 @@ export const manyTickets: Entry = {
           notes: [`processor time of the host, mean of ${EDITS} edits`],
         },
         costs,
+      ),
+      absoluteFigure({ name: '  longest turn', unit: 'ms', target: TURN_TARGET }, turns),
+      absoluteFigure(
+        { name: `  longest turn since the start, all ${TICKETS} new`, unit: 'ms', target: TURN_TARGET },
+        [firstPollTurn],
       ),
     ]
   },
