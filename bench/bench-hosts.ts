@@ -5,6 +5,7 @@
 import type { StoredConfig } from '../protocol/config.ts'
 import { type BenchProcess, type BenchResources, waitForSuccess } from './bench-resources.ts'
 import { dataDirWithHistory } from './history.ts'
+import { REST_CHECKS_WITHOUT_TIMERS, type Rest, waitForRest } from './process-usage.ts'
 import { type ServedHost, startHost } from './served-host.ts'
 import { WorkerLoad } from './worker-load.ts'
 
@@ -12,6 +13,8 @@ export interface BenchHost {
   readonly child: BenchProcess
   readonly port: number
   readonly workerLoad: WorkerLoad
+  /** Waits until it has nothing left to do. */
+  waitForRest(): Promise<Rest>
   stop(): Promise<void>
 }
 
@@ -48,6 +51,7 @@ export async function startProductHost(
     child,
     port,
     workerLoad,
+    waitForRest: () => waitForRest(child.pid),
     async stop() {
       await workerLoad.stop()
       await child.stop()
@@ -91,6 +95,7 @@ export async function startBareHostWith(
     child,
     port,
     workerLoad,
+    waitForRest: () => waitForRest(child.pid, REST_CHECKS_WITHOUT_TIMERS),
     async stop() {
       await workerLoad.stop()
       await child.stop()

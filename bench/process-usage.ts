@@ -15,6 +15,8 @@ const IDLE_WAIT_MS_MAX = 5_000
 const REST_CHECK_MS = 100
 /** Together longer than a host waits for quiet before it moves events into files. */
 const REST_CHECKS = 12
+/** Enough for a server that postpones nothing to a timer. */
+export const REST_CHECKS_WITHOUT_TIMERS = 3
 const REST_WAIT_MS_MAX = 300_000
 /** The share of a core that a host at rest may use: its own timers, and the heartbeats of a thousand idle workers. */
 const REST_SHARE_MAX = 0.03
@@ -123,11 +125,11 @@ export interface Rest {
   readonly cpu: number
 }
 
-/** Waits until a process has nothing left to do: longer than `waitUntilIdle`, past work that a timer begins. */
-export async function waitForRest(pid: number): Promise<Rest> {
+/** Waits until a process has nothing left to do: by default past work that a timer of the host begins. */
+export async function waitForRest(pid: number, checks = REST_CHECKS): Promise<Rest> {
   const end = performance.now() + REST_WAIT_MS_MAX
   let rest = { at: performance.now(), cpu: cpuMsOfTree(pid) ?? Number.NaN }
-  for (let quiet = 0; quiet < REST_CHECKS; quiet++) {
+  for (let quiet = 0; quiet < checks; quiet++) {
     await sleep(REST_CHECK_MS)
     const cpu = cpuMsOfTree(pid) ?? Number.NaN
     const allowedMs = Math.max(TICK_MS, REST_SHARE_MAX * (performance.now() - rest.at))

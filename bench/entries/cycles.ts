@@ -11,7 +11,7 @@ import type { BenchResources } from '../bench-resources.ts'
 import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
 import { compareMeasurements, type Figure, spread, type Target } from '../figures.ts'
 import { startHostWithTickets } from '../host-with-tickets.ts'
-import { cpuMsOfTree, waitForRest } from '../process-usage.ts'
+import { cpuMsOfTree } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
 import { WARM_UP_ROUNDS_MAX } from '../warm-up.ts'
@@ -92,11 +92,11 @@ async function compareRequestedCycles(resources: BenchResources, { quick, rounds
   }
   for (const { workerLoad } of Object.values(hosts)) await workerLoad.enroll(WORKERS, SLOTS)
   const measureOnce =
-    ({ child, workerLoad }: BenchHost) =>
+    ({ child, workerLoad, waitForRest }: BenchHost) =>
     async () => {
       const before = cpuMsOfTree(child.pid) ?? Number.NaN
       const { ms } = await workerLoad.enqueueRuns(count, REQUESTED.events, count)
-      const spent = (await waitForRest(child.pid)).cpu - before
+      const spent = (await waitForRest()).cpu - before
       return { value: count / (ms / 1000), cpuMicros: (spent * 1000) / count }
     }
   const measured = await measureWhenSteady(rounds, {
@@ -119,7 +119,7 @@ export interface CycleCosts {
 }
 
 export async function measureCycles(
-  { child, workerLoad }: BenchHost,
+  { child, workerLoad, waitForRest }: BenchHost,
   count: number,
   events: number,
   slots = WORKERS * SLOTS,
@@ -128,7 +128,7 @@ export async function measureCycles(
   const before = cpuMsOfTree(child.pid) ?? Number.NaN
   const { ms, cpuMs: crewMs } = await workerLoad.completeRuns(count, events)
   const spent = (cpuMsOfTree(child.pid) ?? Number.NaN) - before
-  const later = (await waitForRest(child.pid)).cpu - before - spent
+  const later = (await waitForRest()).cpu - before - spent
   const perCycle = 1000 / count
   return {
     perSecond: count / (ms / 1000),

@@ -111,7 +111,7 @@ async function measureLogRun(system: WorkingSystem): Promise<LogRun> {
   }
   const before = cpuMsOfTrees(pids)
   const run = await system.waitForCompletion(system.addTicket(['say Nothing to do.']), POLL_EVERY_MS)
-  const rests = await Promise.all(pids.map(waitForRest))
+  const rests = await Promise.all(pids.map((pid) => waitForRest(pid)))
   const at = (name: string) => Number(readFileSync(join(system.runFolder(run), 'out', name), 'utf8')) / 1e6
   const events = (await system.events(run)).filter(
     (event) => event.type === 'log' && event.stream === 'stdout',
