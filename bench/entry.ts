@@ -39,12 +39,22 @@ export async function measureInTurn<N extends string, M = number>(
   return all
 }
 
+/** Discarded rounds that need not rest, because nothing of them is kept. */
+export interface WarmUp<N extends string> {
+  readonly contestants: Contestants<N, Measurement>
+  /** Waits until all contestants rest. */
+  rest(): Promise<unknown>
+}
+
 /** Measures the contestants in turn; rounds are discarded until all contestants are steady. */
 export async function measureWhenSteady<N extends string, M extends Measurement = Measurement>(
   rounds: number,
   contestants: Contestants<N, M>,
+  warmUp?: WarmUp<N>,
 ): Promise<Round<N, M>[]> {
-  await warmUpUntilSteady(async () => Object.values<M>(await measureRound(contestants)))
+  const discarded: Contestants<N, Measurement> = warmUp?.contestants ?? contestants
+  await warmUpUntilSteady(async () => Object.values<Measurement>(await measureRound(discarded)))
+  await warmUp?.rest()
   return measureInTurn(rounds, contestants, false)
 }
 

@@ -8,8 +8,8 @@
  */
 import { type BenchHost, startBareHost, startProductHost } from '../bench-hosts.ts'
 import type { BenchResources } from '../bench-resources.ts'
-import { type Effort, type Entry, measureWhenSteady } from '../entry.ts'
-import { compareMeasurements, type Figure, spread, type Target } from '../figures.ts'
+import { type Effort, type Entry, measureWhenSteady, type WarmUp } from '../entry.ts'
+import { compareMeasurements, type Figure, type Measurement, spread, type Target } from '../figures.ts'
 import { startHostWithTickets } from '../host-with-tickets.ts'
 import { cpuMsOfTree } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
@@ -74,10 +74,11 @@ async function compareCycles(hosts: CycleHosts, load: CycleLoad, effort: Effort)
     costs[who].push(rest)
     return { value: perSecond, cpuMicros: rest.micros + rest.laterMicros }
   }
-  const rounds = await measureWhenSteady(effort.rounds, {
-    ours: measureOnce('ours'),
-    raw: measureOnce('raw'),
-  })
+  const rounds = await measureWhenSteady(
+    effort.rounds,
+    { ours: measureOnce('ours'), raw: measureOnce('raw') },
+    warmUpOf(hosts, (host) => completeCycles(host, count, load.events)),
+  )
   const name = `cycles, ${load.events} events, ${WORKERS} × ${SLOTS}`
   const label = { name, unit: 'a second', notes: notesOf(costs) }
   return compareMeasurements(load.target === undefined ? label : { ...label, target: load.target }, rounds)
@@ -91,21 +92,33 @@ async function compareRequestedCycles(resources: BenchResources, { quick, rounds
     raw: await startBareHost(resources, 'bare-queue'),
   }
   for (const { workerLoad } of Object.values(hosts)) await workerLoad.enroll(WORKERS, SLOTS)
-  const measureOnce =
-    ({ child, workerLoad, waitForRest }: BenchHost) =>
-    async () => {
-      const before = cpuMsOfTree(child.pid) ?? Number.NaN
-      const { ms } = await workerLoad.enqueueRuns(count, REQUESTED.events, count)
-      const spent = (await waitForRest()).cpu - before
-      return { value: count / (ms / 1000), cpuMicros: (spent * 1000) / count }
-    }
-  const measured = await measureWhenSteady(rounds, {
-    ours: measureOnce(hosts.ours),
-    raw: measureOnce(hosts.raw),
-  })
+  const requestCycles = async ({ child, workerLoad }: BenchHost, rest: () => Promise<unknown>) => {
+    const before = cpuMsOfTree(child.pid) ?? Number.NaN
+    const { ms } = await workerLoad.enqueueRuns(count, REQUESTED.events, count)
+    await rest()
+    const spent = (cpuMsOfTree(child.pid) ?? Number.NaN) - before
+    return { value: count / (ms / 1000), cpuMicros: (spent * 1000) / count }
+  }
+  const { ours, raw } = hosts
+  const measured = await measureWhenSteady(
+    rounds,
+    { ours: () => requestCycles(ours, ours.waitForRest), raw: () => requestCycles(raw, raw.waitForRest) },
+    warmUpOf(hosts, (host) => requestCycles(host, async () => {})),
+  )
   for (const host of Object.values(hosts)) await host.stop()
   const name = `cycles, requested, ${REQUESTED.events} events, ${WORKERS} × ${SLOTS}`
   return compareMeasurements({ name, unit: 'a second' }, measured)
+}
+
+/** The rounds of a warm-up do not wait for the rest of a host, which takes as long as a round. */
+function warmUpOf(
+  { ours, raw }: CycleHosts,
+  run: (host: BenchHost) => Promise<Measurement>,
+): WarmUp<'ours' | 'raw'> {
+  return {
+    contestants: { ours: () => run(ours), raw: () => run(raw) },
+    rest: () => Promise.all([ours.waitForRest(), raw.waitForRest()]),
+  }
 }
 
 export interface CycleCosts {
@@ -119,23 +132,47 @@ export interface CycleCosts {
 }
 
 export async function measureCycles(
-  { child, workerLoad, waitForRest }: BenchHost,
+  host: BenchHost,
   count: number,
   events: number,
   slots = WORKERS * SLOTS,
 ): Promise<CycleCosts & { readonly perSecond: number }> {
+  const { value, cpuMicros, ms, cpuAtEnd, loadMs } = await completeCycles(host, count, events, slots)
+  const laterMs = (await host.waitForRest()).cpu - cpuAtEnd
+  return {
+    perSecond: value,
+    micros: cpuMicros,
+    laterMicros: (laterMs * 1000) / count,
+    host: (cpuMicros * count) / 1000 / ms,
+    workerLoad: loadMs / ms,
+  }
+}
+
+interface CompletedCycles extends Measurement {
+  readonly ms: number
+  /** The host's processor time so far, in milliseconds. */
+  readonly cpuAtEnd: number
+  /** The processor time of the workers, in milliseconds. */
+  readonly loadMs: number
+}
+
+/** Ends with the last acknowledgement. */
+async function completeCycles(
+  { child, workerLoad }: BenchHost,
+  count: number,
+  events: number,
+  slots = WORKERS * SLOTS,
+): Promise<CompletedCycles> {
   await workerLoad.hold(slots)
   const before = cpuMsOfTree(child.pid) ?? Number.NaN
-  const { ms, cpuMs: crewMs } = await workerLoad.completeRuns(count, events)
-  const spent = (cpuMsOfTree(child.pid) ?? Number.NaN) - before
-  const later = (await waitForRest()).cpu - before - spent
-  const perCycle = 1000 / count
+  const { ms, cpuMs: loadMs } = await workerLoad.completeRuns(count, events)
+  const cpuAtEnd = cpuMsOfTree(child.pid) ?? Number.NaN
   return {
-    perSecond: count / (ms / 1000),
-    micros: spent * perCycle,
-    laterMicros: later * perCycle,
-    host: spent / ms,
-    workerLoad: crewMs / ms,
+    value: count / (ms / 1000),
+    cpuMicros: ((cpuAtEnd - before) * 1000) / count,
+    ms,
+    cpuAtEnd,
+    loadMs,
   }
 }
 
