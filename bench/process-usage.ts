@@ -86,8 +86,15 @@ export function sumSchedstat(texts: readonly string[]): number {
   return nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6
 }
 
-function childrenOf(pid: number): number[] {
-  return readOfThreads(pid, 'children').flatMap((text) => text.trim().split(' ').filter(Boolean).map(Number))
+/** Returns nothing for a process that has just ended. */
+export function childrenOf(pid: number): number[] {
+  try {
+    return readOfThreads(pid, 'children').flatMap((text) =>
+      text.trim().split(' ').filter(Boolean).map(Number),
+    )
+  } catch {
+    return []
+  }
 }
 
 function readOfThreads(pid: number, file: 'schedstat' | 'children'): string[] {

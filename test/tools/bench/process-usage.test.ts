@@ -1,7 +1,14 @@
 /** The bench reads the processor time of a process finer than a clock tick, with its threads and children. */
 import { spawn } from 'node:child_process'
 import { expect, test } from '@jest/globals'
-import { cpuMs, cpuMsOfTree, endedChildrenMs, sumSchedstat, TICK_MS } from '../../../bench/process-usage.ts'
+import {
+  childrenOf,
+  cpuMs,
+  cpuMsOfTree,
+  endedChildrenMs,
+  sumSchedstat,
+  TICK_MS,
+} from '../../../bench/process-usage.ts'
 
 test('schedstat files add up to milliseconds, and an unreadable one counts nothing', () => {
   expect(sumSchedstat(['2500000 17 3\n', '500000 0 1\n', ''])).toBe(3)
@@ -24,10 +31,11 @@ test('a process that works uses processor time, and its tree includes its childr
   expect((cpuMsOfTree(process.pid) ?? Number.NaN) - before).toBeGreaterThan(spent - 2 * TICK_MS)
 })
 
-test('a process that does not exist has no processor time', () => {
+test('a process that does not exist has no processor time and no children', () => {
   expect([cpuMs(2 ** 30), cpuMsOfTree(2 ** 30), endedChildrenMs(2 ** 30)]).toEqual([
     undefined,
     undefined,
     Number.NaN,
   ])
+  expect(childrenOf(2 ** 30)).toEqual([])
 })
