@@ -4,21 +4,18 @@
  * The figure is the host's processor time from the edit until it rests again: reading the ticket, deciding about it, and
  * storing what has changed. No dashboard is connected.
  */
-import { mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoredConfig } from '../../protocol/config.ts'
 import { startProductHost, WORKING_CONFIG } from '../bench-hosts.ts'
 import type { Entry } from '../entry.ts'
 import { absoluteFigure } from '../figures.ts'
 import { longestTurnMs, TURN_TARGET } from '../longest-turn.ts'
-import { waitUntilIdle } from '../process-usage.ts'
+import { waitForRest, waitUntilIdle } from '../process-usage.ts'
 import { buildProduct } from '../served-host.ts'
 
 const TICKETS = 5_000
 const EDITS = 5
-const EVENT_FILES_MS_MAX = 60_000
-const EVENT_FILES_CHECK_MS = 200
 /** The host reads the folder again at this interval even when nothing has changed. */
 const POLL_SECONDS = 3_600
 
@@ -38,8 +35,7 @@ export const manyTickets: Entry = {
     const tracker = { driver: 'local', path, pollSeconds: POLL_SECONDS } as const
     const host = await startProductHost(resources, {}, { ...WORKING_CONFIG, tracker } as StoredConfig)
     const { pid } = host.child
-    await waitForEventFiles(join(host.folder, 'runs'))
-    await waitUntilIdle(pid)
+    await waitForRest(pid)
     const firstPollTurn = await longestTurnMs(host.served)
     const turns: number[] = []
     const costs: number[] = []
@@ -74,10 +70,4 @@ export const manyTickets: Entry = {
       ),
     ]
   },
-}
-
-/** The first events of all runs are moved to files, which takes longer than the host seems to rest in between. */
-async function waitForEventFiles(runs: string): Promise<void> {
-  const until = performance.now() + EVENT_FILES_MS_MAX
-  while (readdirSync(runs).length < TICKETS && performance.now() < until) await sleep(EVENT_FILES_CHECK_MS)
 }
