@@ -182,16 +182,9 @@ export class WorkerRegistry {
   }
 
   demand(worker: EnrolledWorker, counts: OwnDemandCounts): FleetDemandResponse {
-    const { queuedRuns, wanted } = counts
-    const { connected, spare } = this.capacity()
-    return {
-      queuedRuns,
-      wanted,
-      activeRuns: this.#leases.size,
-      connectedWorkers: connected,
-      spareCapacity: spare,
-      worker: ownDemand(worker, counts),
-    }
+    const demand: FleetDemandResponse = this.fleetDemand(counts.queuedRuns, counts.wanted)
+    demand.worker = ownDemand(worker, counts)
+    return demand
   }
 
   /** Cached until a worker or lease changes, so polling the demand costs the same with any number of workers. */
