@@ -35,6 +35,7 @@ import { TICKET_ID_BYTES_MAX, TICKET_MOVE_VISIBLE_MS_MAX } from '../../protocol/
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { RunManager } from '../runs/run-manager.ts'
 import type { StoredCollection } from '../runtime/stored-collection.ts'
+import { TICKETS_JUDGED_PER_TURN, TicketBacklog } from './ticket-backlog.ts'
 import { type TicketMove, TicketMoves } from './ticket-moves.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 import type { TrackerPollEffect, TrackerPollEvent } from './tracker-poll.machine.ts'
@@ -96,9 +97,12 @@ export class TicketIntake {
   #hasListing = false
   /** Ids of the tickets that the next evaluation judges even if the tracker lists them as before. */
   readonly #owed = new Set<string>()
+  /** The owed tickets that this evaluation has not judged yet. */
+  readonly #backlog: TicketBacklog
 
   constructor(ports: TicketIntakePorts) {
     this.#ports = ports
+    this.#backlog = new TicketBacklog({ clock: ports.clock, judge: (ids) => this.#judge(ids) })
     this.moves = new TicketMoves({
       ...ports,
       ask: (request) => ports.trackerConnection.ask(request),
@@ -184,6 +188,7 @@ export class TicketIntake {
   stop(): void {
     this.#cancelWatch()
     this.#cancelWait()
+    this.#backlog.stop()
     this.moves.stop()
   }
 
@@ -200,6 +205,8 @@ export class TicketIntake {
 
   async #poll(): Promise<void> {
     const { runs, config, trackerConnection, sendEvent } = this.#ports
+    // A move during the last poll counts until the listing of that poll is judged.
+    if (!this.#backlog.isEmpty) await this.#backlog.whenEmpty()
     const { epoch } = trackerConnection
     this.#movedDuringPoll = new Set()
     this.#createdDuringPoll = new Map()
@@ -214,6 +221,8 @@ export class TicketIntake {
     // The tracker connection already knows about a refused credential.
     if (listing.ok || listing.refusal.kind !== 'unauthorized')
       trackerConnection.reportAnswer(problemOf(listing))
+    if (!this.#backlog.isEmpty) await this.#backlog.whenEmpty()
+    if (epoch !== trackerConnection.epoch) return
     sendEvent({ type: 'poll finished' })
   }
 
@@ -261,14 +270,34 @@ export class TicketIntake {
     if (this.#listing.byId.has(ticketId)) this.#owed.add(ticketId)
   }
 
-  /** Evaluates these tickets, and those that are owed an evaluation. */
+  /** Evaluates these tickets, and those that are owed an evaluation: a few at once, many in the turns that follow. */
   #evaluate(ticketIds: Iterable<string>): void {
-    const { byId } = this.#listing
+    const asked = [...ticketIds]
     // A ticket stays owed until it is judged, also when reading the store throws.
-    for (const id of ticketIds) this.#owed.add(id)
+    for (const id of asked) this.#owed.add(id)
+    if (this.#owed.size <= TICKETS_JUDGED_PER_TURN) {
+      this.#backlog.replace([])
+      this.#judge([...this.#owed])
+      return
+    }
+    const first = this.#inQueueOrder(asked).slice(0, TICKETS_JUDGED_PER_TURN)
+    const isFirst = new Set(first)
+    this.#backlog.replace(this.#inQueueOrder([...this.#owed].filter((id) => !isFirst.has(id))))
+    this.#judge(first)
+  }
+
+  #inQueueOrder(ticketIds: readonly string[]): string[] {
+    const { byId } = this.#listing
+    const tickets = ticketIds.flatMap((id) => byId.get(id)?.ticket ?? [])
+    const missing = ticketIds.filter((id) => !byId.has(id))
+    return [...missing, ...tickets.sort(compareTickets).map(({ id }) => id)]
+  }
+
+  #judge(ticketIds: readonly string[]): void {
+    const { byId } = this.#listing
     const nowIso = new Date(this.#ports.clock.now()).toISOString()
     const eligible: Ticket[] = []
-    for (const id of [...this.#owed]) {
+    for (const id of ticketIds) {
       const ticket = byId.get(id)?.ticket
       const isEligible = this.#listing.isEligible(id)
       if (ticket !== undefined) this.#updateEligibility(ticket, isEligible, this.#remember(ticket, nowIso))

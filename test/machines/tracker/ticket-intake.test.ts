@@ -3,6 +3,7 @@
  * after each poll.
  */
 import { expect, test } from '@jest/globals'
+import { TICKETS_JUDGED_PER_TURN } from '../../../actors/tracker/ticket-backlog.ts'
 import { TICKET_MOVE_VISIBLE_MS_MAX } from '../../../protocol/limits.ts'
 import { sampleTicket } from '../../rules/tickets/samples.ts'
 import { drawSeed, Random } from '../../support/random.ts'
@@ -14,6 +15,7 @@ async function createSystem(...ids: readonly string[]): Promise<IntakeSystem> {
   const system = new IntakeSystem()
   for (const id of ids) system.put(sampleTicket({ id }))
   await system.poll()
+  await system.clock.advance(0)
   return system
 }
 
@@ -26,6 +28,45 @@ test('one changed ticket among many costs the reads of one ticket', async () => 
   await system.poll()
   expect(system.keyValues.reads).toBeLessThan(10)
   expect(system.intake.eligible().find(({ id }) => id === 't-7')?.title).toBe('Other')
+})
+
+const MANY = Array.from({ length: 2 * TICKETS_JUDGED_PER_TURN + 1 }, (_, n) => `t-${n}`)
+
+/** A system that has listed many tickets, the last ones first in the queue, and has judged the first slice. */
+async function createBusySystem(): Promise<IntakeSystem> {
+  const system = new IntakeSystem()
+  const createdAt = (n: number): string => new Date(Date.UTC(2026, 0, 1) - n * 60_000).toISOString()
+  for (const [n, id] of MANY.entries()) system.put(sampleTicket({ id, createdAt: createdAt(n) }))
+  await system.poll()
+  return system
+}
+
+test('many new tickets become runs in several turns, in the order of the queue', async () => {
+  const system = await createBusySystem()
+  expect([...system.runs.active.keys()]).toEqual(MANY.toReversed().slice(0, TICKETS_JUDGED_PER_TURN))
+  await system.clock.advance(0)
+  expect([...system.runs.active.keys()]).toEqual(MANY.toReversed())
+})
+
+test('an edit in between is judged at once, and a poll waits until all tickets of the last one are judged', async () => {
+  const system = await createBusySystem()
+  system.intake.adoptTicket({ ticket: sampleTicket({ id: 'new' }), closed: false }, false)
+  expect(system.runs.active.has('new')).toBe(true)
+  expect(system.runs.active.has('t-0')).toBe(false)
+  system.tickets.delete('t-0')
+  await system.poll()
+  expect(system.intake.find('t-0')).toBeDefined()
+  await system.clock.advance(0)
+  await system.settle()
+  expect([system.intake.find('t-0'), system.runs.active.size]).toEqual([undefined, MANY.length + 1])
+})
+
+test('tickets that wait for their turn are judged as the newest listing has them', async () => {
+  const system = await createBusySystem()
+  system.setEligibleStates(['Elsewhere'])
+  await system.clock.advance(0)
+  const started = system.runs.events.filter((event) => event.startsWith('run'))
+  expect([started.length, system.runs.active.size]).toEqual([TICKETS_JUDGED_PER_TURN, 0])
 })
 
 test('a poll that finds nothing new reads nothing and reports nothing', async () => {
