@@ -27,6 +27,7 @@ import { openLog } from '../log.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
 import { credentialFileOf, endNotedDrain, noteHost, ownDemandClient, withNotedPin } from '../own-worker.ts'
+import { delayParserOptimization } from '../parser-optimization.ts'
 import { watchRescue } from '../rescue.ts'
 import { createHostDialer, type HostRoute, resolveHost } from '../resolve-host.ts'
 import type { ServiceNotifier } from '../service-notifier.ts'
@@ -53,6 +54,7 @@ const EXIT_OF: Readonly<Record<DaemonEndKind, number>> = {
 const noMeters: Meters = { count: () => {}, gauge: () => {}, observe: () => {} }
 
 export async function worker(given: WorkerOptions): Promise<void> {
+  delayParserOptimization()
   const dataDir = resolveDataDir(given.dataDir, 'switchyard-worker')
   const options = withNotedPin(dataDir, given)
   const redactor = new LogRedactor()
