@@ -21,6 +21,7 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isFresh, options, root, writeStamp } from './bundle.mjs'
+import { compilePrograms } from './compile-programs.mjs'
 import { listenerSources, readListenerBinaries } from './listener-binaries.mjs'
 import { bundleDashboard, bundleInspector } from './pages.mjs'
 import { bundleSandboxPrograms, sandboxPrograms } from './sandbox-programs.mjs'
@@ -62,8 +63,6 @@ export async function build() {
   rmSync(dist, { recursive: true, force: true })
   for (const { path, contents } of bundles.flatMap(({ outputFiles }) => outputFiles)) write(path, contents)
   makeCommand(program)
-  compileCommands()
-  for (const name of compiledPrograms) compile(join(dist, 'bin', 'programs', `${name}.cjs`))
   write(join(dist, 'bin', 'package.json'), '{ "type": "commonjs" }\n')
   write(join(dist, 'bin', 'programs', 'package.json'), '{ "type": "module" }\n')
   for (const { name, content } of forSandboxes.files) write(join(inside, name), content)
@@ -78,6 +77,7 @@ export async function build() {
   write(join(dist, 'web', 'dashboard.meta.json'), JSON.stringify(pages.metafile))
   const packaged = await workerPackage
   if (packaged !== undefined) writeWorkerPackage(process.arch, packaged.content)
+  await compilePrograms(program)
   const inputs = Object.assign({}, ...bundles.map(({ metafile }) => metafile.inputs))
   const others = [
     ...forSandboxes.sources,
@@ -183,20 +183,6 @@ function compiledProgramOptions() {
     define: { ...options.define, 'import.meta.url': '__filename' },
     write: false,
   }
-}
-
-/** Compiles what a command without a host needs, which is most of what every command needs. */
-function compileCommands() {
-  const env = { ...process.env, SWITCHYARD_URL: 'http://127.0.0.1:9', SWITCHYARD_TOKEN: 'none' }
-  compile(commands, ['status', '--json'], env)
-}
-
-/** Compiles what the bundle needs while it is loaded, and with these words. */
-function compile(path, words = [], env = process.env) {
-  const script = join(root, 'build', 'compile-commands.mjs')
-  execFileSync(process.execPath, [script, path, ...words], { env, stdio: 'ignore' })
-  // The commands keep their own files from other users; this one is for everybody who may start them.
-  chmodSync(`${path}.code`, 0o644)
 }
 
 // ---- programs inside a sandbox -------------------------------------------------------------------------------------

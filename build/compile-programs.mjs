@@ -1,0 +1,51 @@
+/**
+ * Writes the code that V8 compiled for the commands and the programs of the finished bundle, so that they start without
+ * compiling. Each runs once, with `keep-compiled-code.cjs`.
+ *
+ * The host starts in a folder of its own, listens on loopback, and ends once its local worker has registered. Where no
+ * worker can run, the code is what a start needs until it says so.
+ */
+import { spawn, spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { root } from './bundle.mjs'
+
+const KEEP_CODE = ['--require', join(root, 'build', 'keep-compiled-code.cjs')]
+const NOWHERE = 'http://127.0.0.1:9'
+/** Lines of the log after which a host without work does nothing new. */
+const IS_READY = /registered with the host|cannot execute runs itself/
+/** For a busy machine; usually a second. A host that is stopped early keeps the code that it has compiled. */
+const READY_MS_MAX = 60_000
+
+/** @param program the launcher of the bundle */
+export async function compilePrograms(program) {
+  const folder = mkdtempSync(join(tmpdir(), 'switchyard-build-'))
+  const env = { PATH: process.env.PATH, HOME: folder, SWITCHYARD_SANDBOX_DIR: join(folder, 'sandboxes') }
+  try {
+    // What a command without a host needs is most of what every command needs.
+    const nowhere = { ...env, SWITCHYARD_URL: NOWHERE, SWITCHYARD_TOKEN: 'none' }
+    spawnSync(process.execPath, [...KEEP_CODE, program, 'status', '--json'], { env: nowhere })
+    await compileHost(program, join(folder, 'host'), env)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function compileHost(program, dataDir, env) {
+  mkdirSync(dataDir, { mode: 0o700 })
+  writeFileSync(join(dataDir, 'config.json'), '{ "server": { "port": 0 } }', { mode: 0o600 })
+  const host = spawn(process.execPath, [...KEEP_CODE, program, 'serve', '--data-dir', dataDir], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const timeout = setTimeout(() => host.kill(), READY_MS_MAX)
+  let log = ''
+  for (const stream of [host.stdout, host.stderr])
+    stream.setEncoding('utf8').on('data', (text) => {
+      log += text
+      if (IS_READY.test(log)) host.kill()
+    })
+  await new Promise((resolve) => host.on('close', resolve))
+  clearTimeout(timeout)
+}
