@@ -301,11 +301,16 @@ export class LocalSystem {
 
   /** Whether no sandbox below the folder has a process. */
   hasNoProcesses(folder: string): boolean {
-    return this.#processesOf(folder).length === 0
+    return !pids().some((pid) => belongsTo(folder, pid))
   }
 
+  /** Reads each process once for all sandboxes, whose number grows with every test of a file. */
   #processes(): string[] {
-    const inside = namesIn(sandboxFolder()).flatMap((name) => this.#processesOf(join(sandboxFolder(), name)))
+    const places = namesIn(sandboxFolder()).map((name) => join(sandboxFolder(), name))
+    const inside = pids().filter((pid) => {
+      const text = textAbout(pid)
+      return places.some((place) => text.includes(place))
+    })
     return [...inside, ...this.#heldPushes()].map((pid) => `${pid} ${commandOf(pid)}`)
   }
 
@@ -377,10 +382,6 @@ export class LocalSystem {
       .map((folder) => join(folder, runId))
   }
 
-  #processesOf(place: string): number[] {
-    return pids().filter((pid) => belongsTo(place, pid))
-  }
-
   #heldPushes(): number[] {
     return pids().filter((pid) => commandOf(pid).includes(`skiplist=${this.#pushGate}`))
   }
@@ -425,8 +426,8 @@ export const isOver = ({ status }: Run): boolean => ['completed', 'failed', 'can
 
 const pids = (): number[] => readdirSync('/proc').map(Number).filter(Number.isInteger)
 /** The mounts of a process, or its command line, show to which folder it belongs. */
-const belongsTo = (place: string, pid: number): boolean =>
-  `${textOf(`/proc/${pid}/mountinfo`)}${commandOf(pid)}`.includes(place)
+const textAbout = (pid: number): string => `${textOf(`/proc/${pid}/mountinfo`)}${commandOf(pid)}`
+const belongsTo = (place: string, pid: number): boolean => textAbout(pid).includes(place)
 const commandOf = (pid: number): string => textOf(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
 
 /** Returns '' when the file does not exist. */
