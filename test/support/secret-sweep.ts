@@ -108,6 +108,9 @@ export class ProcessWatcher {
   readonly #sightings = new Map<string, SecretSighting>()
   /** Running processes that are no descendants; most of a scan's time would go into reading them again. */
   #strangers = new Set<number>()
+  /** The names in texts that were searched already, by which most scans search nothing. */
+  readonly #namesIn = new Map<string, readonly string[]>()
+  #plantsSearched = 0
   readonly seenCommands = new Set<string>()
 
   constructor(plants: PlantedSecrets, roots: readonly number[]) {
@@ -139,8 +142,17 @@ export class ProcessWatcher {
   }
 
   #recordSightings(where: string, text: string, inSandbox: boolean): void {
-    for (const name of this.#plants.findIn(text))
-      this.#sightings.set(`${name} ${where}`, { where, name, inSandbox })
+    for (const name of this.#findIn(text)) this.#sightings.set(`${name} ${where}`, { where, name, inSandbox })
+  }
+
+  #findIn(text: string): readonly string[] {
+    // Texts are searched again for a secret that was planted meanwhile.
+    if (this.#plantsSearched !== this.#plants.size) this.#namesIn.clear()
+    this.#plantsSearched = this.#plants.size
+    const known = this.#namesIn.get(text)
+    const names = known ?? this.#plants.findIn(text)
+    if (known === undefined) this.#namesIn.set(text, names)
+    return names
   }
 
   #descendants(): number[] {
