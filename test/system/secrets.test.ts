@@ -74,6 +74,9 @@ test('no credential, token or key is in a file, the log, a response, a push, the
   answers.push(await metrics.text(), JSON.stringify(wrong.body))
   const environment = readFileSync(`/proc/${host.process.pid}/environ`, 'utf8')
   const commandLine = readFileSync(`/proc/${host.process.pid}/cmdline`, 'utf8')
+  // The frames of the run may follow the answer that the run is completed.
+  const isInspected = () => JSON.stringify(inspector.frames).includes('"after":"running"')
+  await until('the inspection shows the run', isInspected)
   dashboard.close()
   inspector.close()
   host.process.kill('SIGTERM')
@@ -94,7 +97,6 @@ test('no credential, token or key is in a file, the log, a response, a push, the
       .map(([name]) => `${name} in ${what}`),
   )
   expect(found).toEqual([])
-  expect(JSON.stringify(inspector.frames)).toContain('"after":"running"')
 })
 
 function filesBelow(folder: string): [string, string][] {
