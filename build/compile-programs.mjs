@@ -3,7 +3,7 @@
  * compiling. Each runs once, with `keep-compiled-code.cjs`.
  *
  * The host starts in a folder of its own, listens on loopback, and ends once its local worker has registered. Where no
- * worker can run, the code is what a start needs until it says so.
+ * worker can run, the code of the worker is what V8 compiles while it is loaded.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -26,6 +26,8 @@ export async function compilePrograms(program) {
     // What a command without a host needs is most of what every command needs.
     const nowhere = { ...env, SWITCHYARD_URL: NOWHERE, SWITCHYARD_TOKEN: 'none' }
     spawnSync(process.execPath, [...KEEP_CODE, program, 'status', '--json'], { env: nowhere })
+    // Loads the worker and ends, for a machine whose host starts none.
+    spawnSync(process.execPath, [...KEEP_CODE, program, 'worker', '--host', 'no-address'], { env })
     await compileHost(program, join(folder, 'host'), env)
   } finally {
     rmSync(folder, { recursive: true, force: true })
