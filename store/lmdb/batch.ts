@@ -10,7 +10,7 @@ import type { Structures } from './codec.ts'
 import type { ChunkPut, Put, RunPut } from './encode-writes.ts'
 import { type EventBuffer, recordText } from './event-buffer.ts'
 import type { TextTable } from './origin.ts'
-import { type RunCounts, RunIndexChanges } from './runs.ts'
+import { type DurableRunIndex, type RunCounts, RunIndexChanges } from './run-index.ts'
 import { SMALL_LOG_BYTES_MAX } from './small-logs.ts'
 import type { Table, Tables } from './tables.ts'
 
@@ -45,11 +45,11 @@ export class Batch {
   readonly #bytesMax: number
   cost = 0
 
-  constructor(tables: Tables, eventBuffer: EventBuffer, counts: RunCounts, bytesMax: number) {
+  constructor(tables: Tables, eventBuffer: EventBuffer, runs: DurableRunIndex, bytesMax: number) {
     this.#bytesMax = bytesMax
     this.#tables = tables
     this.#eventBuffer = eventBuffer
-    this.#runIndex = new RunIndexChanges(tables, counts, this)
+    this.#runIndex = new RunIndexChanges(tables, runs, this)
   }
 
   hasSpaceFor(commit: BatchedCommit): boolean {
@@ -106,6 +106,11 @@ export class Batch {
     if (this.structures !== undefined)
       this.#transaction = this.#tables.meta.put('structures', this.structures.text)
     return this.#transaction
+  }
+
+  /** The transaction is on disk. */
+  onCommitted(): void {
+    this.#runIndex.onCommitted()
   }
 
   /** All puts of one turn of the event loop return the same promise, that of the transaction. */

@@ -280,7 +280,7 @@ export class LmdbControlDatabase implements ControlDatabase {
         this.#preallocation.upperBound(cost, payload) + SPARE_BYTES,
       )
       this.#makeTables(commits)
-      return new Batch(this.#tables, this.eventBuffer, this.runs.counts, bytesMax)
+      return new Batch(this.#tables, this.eventBuffer, this.runs, bytesMax)
     } catch (error) {
       // No other batch may begin until the failure is classified.
       this.#commitsToRetry = commits
@@ -361,6 +361,7 @@ export class LmdbControlDatabase implements ControlDatabase {
       for (const commit of batch.commits) commit.reject(refused)
       return
     }
+    batch.onCommitted()
     if (batch.counts !== undefined) this.runs.counts = batch.counts
     if (batch.structures !== undefined) this.#tables.codec.onCommitted(batch.structures)
     for (const commit of batch.commits) this.eventBuffer.onCommitted(commit.puts, batch.smallLogChunks)
@@ -378,6 +379,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   }
 
   async #onCommitFailed(commits: readonly BatchedCommit[], error: unknown): Promise<void> {
+    this.runs.unfinished.forget()
     const failure = await classifyCommitError(error, this.#tables.folder)
     this.#batchInFlight = undefined
     this.#commitsToRetry = commits

@@ -12,7 +12,7 @@ import { chunkKey } from './event-chunks.ts'
 import { keyValueKey } from './key-values.ts'
 import { maxBytesFor, NODE_BYTES } from './preallocation.ts'
 import { toStoredRun } from './run-codec.ts'
-import { indexFieldsOf, type RunIndexFields } from './runs.ts'
+import { indexFieldsOf, type RunIndexFields } from './run-index.ts'
 import { isKey, type Tables } from './tables.ts'
 
 interface SnapshotPut {

@@ -7,13 +7,14 @@ import { join } from 'node:path'
 import { expect, jest, test } from '@jest/globals'
 import { open } from 'lmdb'
 import { realClock } from '../../../bin/clock.ts'
+import type { Write } from '../../../core/ports.ts'
 import { StoreBroken, StoreTooNew, StoreUnreadable } from '../../../store/errors.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
 import { costOfPuts, payloadOfPuts } from '../../../store/lmdb/encode-writes.ts'
 import { FORMAT } from '../../../store/lmdb/origin.ts'
 import { PAGE_BYTES, Preallocation } from '../../../store/lmdb/preallocation.ts'
-import { RunIndexChanges } from '../../../store/lmdb/runs.ts'
+import { RunIndexChanges } from '../../../store/lmdb/run-index.ts'
 import { measureAsyncCpuMs } from '../../support/cpu-time.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
@@ -137,6 +138,37 @@ test.each([
   expect([again.runs.count('queued'), again.runs.count('failed')]).toEqual([2, 1])
   expect(again.runs.get(runId(2))).toEqual(sampleRun(2, 'failed'))
   await again.close()
+})
+
+test('the indexes follow a run through its statuses, another ticket, its removal and a new record', async () => {
+  const database = openDatabase(diskFolder())
+  const { runs } = database
+  const found = (): unknown => ({
+    queued: runs.list({ status: ['queued'] }).length,
+    active: runs.list({ status: ['preparing', 'running'] }).length,
+    completed: runs.list({ status: ['completed'] }).length,
+    a: runs.list({ ticket: 'a' }).length,
+    b: runs.list({ ticket: 'b' }).length,
+    count: [runs.count('queued'), runs.count('running'), runs.count('completed'), runs.count()],
+  })
+  const none = { queued: 0, active: 0, completed: 0, a: 0, b: 0 }
+  const steps: [Write, unknown][] = [
+    [putRun(sampleRun(1, 'queued', 'a')), { ...none, queued: 1, a: 1, count: [1, 0, 0, 1] }],
+    [putRun(sampleRun(1, 'queued', 'b')), { ...none, queued: 1, b: 1, count: [1, 0, 0, 1] }],
+    [putRun(sampleRun(1, 'running', 'b')), { ...none, active: 1, b: 1, count: [0, 1, 0, 1] }],
+    [putRun(sampleRun(1, 'completed', 'b')), { ...none, completed: 1, b: 1, count: [0, 0, 1, 1] }],
+    [putRun(sampleRun(1, 'queued', 'b')), { ...none, queued: 1, b: 1, count: [1, 0, 0, 1] }],
+    [
+      { table: 'run', id: runId(1), run: null },
+      { ...none, count: [0, 0, 0, 0] },
+    ],
+    [putRun(sampleRun(1, 'queued', 'a')), { ...none, queued: 1, a: 1, count: [1, 0, 0, 1] }],
+  ]
+  for (const [write, expected] of steps) {
+    await database.commit([write])
+    expect(found()).toEqual(expected)
+  }
+  await database.close()
 })
 
 test('a database that breaks within a batch still writes counts and structures of the finished puts', async () => {

@@ -1,0 +1,164 @@
+/**
+ * The two indexes of the runs in LMDB, by status and by ticket. They change in the transaction of the record.
+ *
+ * The old index entries of a run follow from the record that is about to be replaced; `RunIndexChanges` makes commits of
+ * one batch see each other.
+ */
+import { createHash } from 'node:crypto'
+import type { Run, RunStatus } from '../../protocol/run.ts'
+import { damaged, readRun } from './run-codec.ts'
+import type { Table, Tables } from './tables.ts'
+
+/** LMDB needs a value, but an index entry has none. */
+export const EMPTY_VALUE = Buffer.from([0])
+/** Runs with a worker share a code: they are few, and the index need not change while a run progresses. */
+export const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
+  queued: 'q',
+  preparing: 'a',
+  running: 'a',
+  finalizing: 'a',
+  completed: 'c',
+  failed: 'f',
+  cancelled: 'x',
+}
+const FINISHED_CODES = ['c', 'f', 'x']
+
+export type RunCounts = Record<RunStatus, number>
+
+/** The fields by which a run is indexed. */
+export interface RunIndexFields {
+  readonly status: RunStatus
+  readonly tickets: readonly string[]
+}
+
+export function indexFieldsOf(run: Run): RunIndexFields {
+  const { id, identifier } = run.ticket
+  return { status: run.status, tickets: id === identifier ? [id] : [id, identifier] }
+}
+
+export interface BatchWriter {
+  write(table: Table, key: string, bytes: Uint8Array | null): void
+}
+
+/** The state of the last transaction that is on disk. */
+export interface DurableRunIndex {
+  readonly counts: RunCounts
+  readonly unfinished: UnfinishedRuns
+}
+
+/** The index changes of one batch, on top of the durable state. */
+export class RunIndexChanges {
+  readonly #tables: Tables
+  readonly #writer: BatchWriter
+  readonly #fields = new Map<string, RunIndexFields | null>()
+  readonly #counts: RunCounts
+  readonly #unfinished: UnfinishedRuns
+  #countsChanged = false
+
+  constructor(tables: Tables, { counts, unfinished }: DurableRunIndex, writer: BatchWriter) {
+    this.#tables = tables
+    this.#counts = { ...counts }
+    this.#unfinished = unfinished
+    this.#writer = writer
+  }
+
+  /** The transaction is on disk. */
+  onCommitted(): void {
+    for (const [id, fields] of this.#fields) this.#unfinished.set(id, fields)
+  }
+
+  /** Returns the counts after the batch; undefined when they are unchanged. */
+  counts(): RunCounts | undefined {
+    return this.#countsChanged ? this.#counts : undefined
+  }
+
+  /** Loads the index fields of a run before its put. Throws StoreUnreadable. */
+  load(id: string): void {
+    if (this.#fields.has(id)) return
+    this.#fields.set(id, this.#unfinished.get(id) ?? durableIndexFields(this.#tables, id))
+  }
+
+  put(id: string, bytes: Uint8Array, fields: RunIndexFields): void {
+    this.#writer.write(this.#tables.runs, id, bytes)
+    this.#index(id, fields)
+  }
+
+  remove(id: string): void {
+    this.#index(id, null)
+    this.#writer.write(this.#tables.runs, id, null)
+  }
+
+  #index(id: string, fields: RunIndexFields | null): void {
+    const before = this.#before(id)
+    this.#fields.set(id, fields)
+    if (before?.status !== fields?.status) this.#moveStatus(id, before, fields)
+    this.#moveTickets(id, before?.tickets ?? [], fields?.tickets ?? [])
+  }
+
+  #before(id: string): RunIndexFields | null {
+    this.load(id)
+    return this.#fields.get(id) ?? null
+  }
+
+  #moveStatus(id: string, before: RunIndexFields | null, fields: RunIndexFields | null): void {
+    this.#countsChanged = true
+    if (before) this.#counts[before.status]--
+    if (fields) this.#counts[fields.status]++
+    const [from, to] = [before && STATUS_CODE[before.status], fields && STATUS_CODE[fields.status]]
+    if (from === to) return
+    if (from !== null) this.#writer.write(this.#tables.byStatus, from + id, null)
+    if (to !== null) this.#writer.write(this.#tables.byStatus, to + id, EMPTY_VALUE)
+  }
+
+  #moveTickets(id: string, before: readonly string[], after: readonly string[]): void {
+    const gone = before.filter((ticket) => !after.includes(ticket))
+    const come = after.filter((ticket) => !before.includes(ticket))
+    for (const ticket of gone) this.#writer.write(this.#tables.byTicket, ticketKey(ticket) + id, null)
+    for (const ticket of come) this.#writer.write(this.#tables.byTicket, ticketKey(ticket) + id, EMPTY_VALUE)
+  }
+}
+
+/**
+ * Remembers the durable index fields of unfinished runs, each of whose records is replaced a few times within moments.
+ * Decoding the earlier record would cost more than writing the new one.
+ */
+export class UnfinishedRuns {
+  readonly #fields = new Map<string, RunIndexFields>()
+
+  get(id: string): RunIndexFields | undefined {
+    return this.#fields.get(id)
+  }
+
+  /** @param fields null: the run was removed */
+  set(id: string, fields: RunIndexFields | null): void {
+    if (fields === null || FINISHED_CODES.includes(STATUS_CODE[fields.status])) this.#fields.delete(id)
+    else this.#fields.set(id, fields)
+  }
+
+  /** A transaction has failed, so what is on disk must be read again. */
+  forget(): void {
+    this.#fields.clear()
+  }
+}
+
+/** Index fields become keys and counters, so a readable record that is no run must be rejected here. */
+function durableIndexFields(tables: Tables, id: string): RunIndexFields | null {
+  const run: Partial<Run> | undefined = readRun(tables, id)
+  if (run === undefined) return null
+  const { status, ticket } = run
+  const isWhole =
+    status !== undefined &&
+    Object.hasOwn(STATUS_CODE, status) &&
+    typeof ticket?.id === 'string' &&
+    typeof ticket.identifier === 'string'
+  if (!isWhole) throw damaged(id)
+  return indexFieldsOf(run as Run)
+}
+
+/**
+ * Ticket ids come from outside and may have any length and characters. Hashed keys have one length, so no key is a
+ * prefix of another.
+ */
+export function ticketKey(ticket: string): string {
+  return createHash('sha256').update(ticket).digest('base64url').slice(0, 22)
+}
