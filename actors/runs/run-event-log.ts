@@ -4,6 +4,7 @@
  * An event gets its index when it is appended, so the index never depends on the time of the write. Events are
  * published in order, and only after the commit that contains them is on disk.
  */
+import { extend } from '../../core/extend.ts'
 import type { EventLogs, Write } from '../../core/ports.ts'
 import type { ReportedEvent, RunEvent } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
@@ -48,8 +49,8 @@ export class RunEventLog implements CommitParticipant {
   append(runId: string, reported: ReportedEvent, logBytesMax = Number.POSITIVE_INFINITY): EventAppend {
     const pending = this.#pendingOf(runId)
     const index = pending.first + pending.events.length
-    const { at, type, ...fields } = reported
-    const event = { runId, index, at, type, ...fields } as RunEvent
+    const { at, type } = reported
+    const event = extend({ runId, index, at, type }, reported) as RunEvent
     const json = JSON.stringify(event)
     const bytes = Buffer.byteLength(json) + 1
     if (pending.bytes + bytes > logBytesMax) return { isKept: false, bytes }
