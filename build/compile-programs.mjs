@@ -13,10 +13,14 @@ import { root } from './bundle.mjs'
 
 const KEEP_CODE = ['--require', join(root, 'build', 'keep-compiled-code.cjs')]
 const NOWHERE = 'http://127.0.0.1:9'
-/** Lines of the log after which a host without work does nothing new. */
-const IS_READY = /registered with the host|cannot execute runs itself/
+/** Whether a host without work does nothing new after this log: its worker has registered, or there can be none. */
+const isReady = (log) =>
+  log.includes('registered with the host') ||
+  (log.includes('cannot execute runs itself') && log.includes('switchyard is serving'))
 /** For a busy machine; usually a second. A host that is stopped early keeps the code that it has compiled. */
 const READY_MS_MAX = 60_000
+const STOP_MS_MAX = 30_000
+const COMMAND_MS_MAX = 60_000
 
 /** @param program the launcher of the bundle */
 export async function compilePrograms(program) {
@@ -25,29 +29,46 @@ export async function compilePrograms(program) {
   try {
     // What a command without a host needs is most of what every command needs.
     const nowhere = { ...env, SWITCHYARD_URL: NOWHERE, SWITCHYARD_TOKEN: 'none' }
-    spawnSync(process.execPath, [...KEEP_CODE, program, 'status', '--json'], { env: nowhere })
+    spawnSync(process.execPath, [...KEEP_CODE, program, 'status', '--json'], {
+      env: nowhere,
+      timeout: COMMAND_MS_MAX,
+    })
     // Loads the worker and ends, for a machine whose host starts none.
-    spawnSync(process.execPath, [...KEEP_CODE, program, 'worker', '--host', 'no-address'], { env })
+    spawnSync(process.execPath, [...KEEP_CODE, program, 'worker', '--host', 'no-address'], {
+      env,
+      timeout: COMMAND_MS_MAX,
+    })
     await compileHost(program, join(folder, 'host'), env)
   } finally {
-    rmSync(folder, { recursive: true, force: true })
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   }
 }
 
 async function compileHost(program, dataDir, env) {
   mkdirSync(dataDir, { mode: 0o700 })
   writeFileSync(join(dataDir, 'config.json'), '{ "server": { "port": 0 } }', { mode: 0o600 })
-  const host = spawn(process.execPath, [...KEEP_CODE, program, 'serve', '--data-dir', dataDir], {
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const timeout = setTimeout(() => host.kill(), READY_MS_MAX)
+  // The host ends with its standard input, also when this build is killed.
+  const host = spawn(
+    process.execPath,
+    [...KEEP_CODE, program, 'serve', '--data-dir', dataDir, '--end-with-stdin'],
+    { env, stdio: 'pipe' },
+  )
+  const ended = new Promise((resolve) => host.on('close', resolve).on('error', resolve))
+  host.stdin.on('error', () => {})
+  let kill
+  const stop = () => {
+    if (kill !== undefined) return
+    host.stdin.end()
+    kill = setTimeout(() => host.kill('SIGKILL'), STOP_MS_MAX)
+  }
+  const timeout = setTimeout(stop, READY_MS_MAX)
   let log = ''
   for (const stream of [host.stdout, host.stderr])
     stream.setEncoding('utf8').on('data', (text) => {
       log += text
-      if (IS_READY.test(log)) host.kill()
+      if (isReady(log)) stop()
     })
-  await new Promise((resolve) => host.on('close', resolve))
+  await ended
   clearTimeout(timeout)
+  clearTimeout(kill)
 }

@@ -11,9 +11,10 @@ const vm = require('node:vm')
 const { Script } = vm
 let last
 
-vm.Script = function createScript(source, { filename }) {
-  last = { script: new Script(source, { filename }), path: `${filename}.code` }
-  return last.script
+vm.Script = function createScript(source, options) {
+  const script = new Script(source, typeof options === 'string' ? options : { filename: options?.filename })
+  if (typeof options?.filename === 'string') last = { script, path: `${options.filename}.code` }
+  return script
 }
 // V8 refuses code that was compiled under other flags than those of a start.
 v8.setFlagsFromString = () => {}
