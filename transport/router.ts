@@ -46,7 +46,7 @@ export function createRouter<T extends Pattern>(rows: readonly T[]): Router<T> {
   return (path) => statics.get(path) ?? matchPath(root, path)
 }
 
-const NO_PARAMS: Params = {}
+const NO_PARAMS: Params = Object.freeze({})
 
 /** Percent-decodes the values of a path's parameters. `undefined`: one of them is not valid encoding. */
 export function decodeParams<T>(found: RouteMatch<T>): Params | undefined {

@@ -3,7 +3,7 @@
  *
  * A setback has a subject, so one failed run holds back every run that needs the same. It ends when the configuration
  * or the worker's agents change, when a person retries a run or enables the worker, when the worker has reconnected,
- * when an edited ticket leads its run elsewhere, and after SETBACK_RECHECK_MS, because a repository may be created or a
+ * when an edited ticket leads its run elsewhere (for that run alone), and after SETBACK_RECHECK_MS, because a repository may be created or a
  * key be paid for without any notice. Time and a reconnect end no setback that came after the agent's work, because
  * each try would cost that work again. The state is in memory only: after a restart each subject is tried once more.
  */
