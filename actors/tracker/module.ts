@@ -56,7 +56,7 @@ export const trackerModule = defineHostModule({
       runs,
       onTicketsChanged: (change) => applyTicketsChange(context, { intake, edits }, change),
     })
-    const edits = new TicketEdits({ system, runs, intake })
+    const edits = new TicketEdits({ system, runs, intake, clock: context.clock })
     const reporter = new TrackerStatusReporter({ ...context, pollRecord: () => intake.pollRecord() })
     const pullRequestLinks = new PullRequestLinks({
       ...context,
@@ -97,6 +97,7 @@ export const trackerModule = defineHostModule({
         connection.stop()
         pullRequestLinks.stop()
         intake.stop()
+        edits.stop()
       },
       onConfigChange() {
         connection.onConfigChange()
@@ -114,9 +115,11 @@ interface RunObservers {
 }
 
 function applyRunChange(change: StateChange, { progress, intake, edits }: RunObservers): void {
+  const { ticket } = (change.after.context as RunContext).run
+  if (change.before === undefined && !change.restored) intake.onRunCreated(ticket.id)
   progress.onRunChange(change)
   edits.onRunChange(change)
-  if (change.over) intake.onRunOver((change.after.context as RunContext).run.ticket.id)
+  if (change.over) intake.onRunOver(ticket.id)
 }
 
 interface RunViewReaders {

@@ -1,23 +1,24 @@
 /**
- * TicketBacklog judges many tickets in slices, one in each turn of the event loop, so that a first listing of thousands
- * does not keep workers and people waiting.
+ * TicketBacklog handles many tickets in slices, one in each turn of the event loop, so that a listing with thousands of
+ * changes does not keep workers and people waiting.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 
 export interface TicketBacklogPorts {
   readonly clock: Pick<Clock, 'after'>
-  readonly judge: (ticketIds: readonly string[]) => void
+  readonly handle: (ticketIds: readonly string[]) => void
 }
 
-/** Creating a run for each of these takes five milliseconds, and twenty in a host that has just started. */
-export const TICKETS_JUDGED_PER_TURN = 25
+/** Creating so many runs takes 5 ms, and 20 ms in a host that has just started. */
+export const TICKETS_PER_TURN = 25
 
 export class TicketBacklog {
   readonly #ports: TicketBacklogPorts
-  /** In the order in which they are judged. */
+  /** In the order in which they are handled. */
   #ids: readonly string[] = []
   #cancel: Cancel = () => {}
   #onEmpty: (() => void)[] = []
+  #isStopped = false
 
   constructor(ports: TicketBacklogPorts) {
     this.#ports = ports
@@ -27,24 +28,33 @@ export class TicketBacklog {
     return this.#ids.length === 0
   }
 
-  /** Judges these tickets, from the next turn on, instead of those that are waiting. */
+  /** Handles these tickets, from the next turn on, instead of those that are waiting. */
   replace(ticketIds: readonly string[]): void {
+    if (this.#isStopped) return
     this.#cancel()
     this.#ids = ticketIds
     this.#scheduleNext()
+  }
+
+  /** Handles these tickets after those that are waiting. */
+  add(ticketIds: readonly string[]): void {
+    this.replace([...this.#ids, ...ticketIds])
   }
 
   whenEmpty(): Promise<void> {
     return this.isEmpty ? Promise.resolve() : new Promise((resolve) => this.#onEmpty.push(resolve))
   }
 
+  /** Waiting tickets are never handled, and no more are taken. */
   stop(): void {
+    this.#isStopped = true
     this.#cancel()
   }
 
   #scheduleNext(): void {
+    if (this.#isStopped) return
     if (!this.isEmpty) {
-      this.#cancel = this.#ports.clock.after(0, () => this.#judgeNext())
+      this.#cancel = this.#ports.clock.after(0, () => this.#handleNext())
       return
     }
     const waiting = this.#onEmpty
@@ -52,10 +62,13 @@ export class TicketBacklog {
     for (const resolve of waiting) resolve()
   }
 
-  #judgeNext(): void {
-    const slice = this.#ids.slice(0, TICKETS_JUDGED_PER_TURN)
-    this.#ids = this.#ids.slice(TICKETS_JUDGED_PER_TURN)
-    this.#ports.judge(slice)
-    this.#scheduleNext()
+  #handleNext(): void {
+    const slice = this.#ids.slice(0, TICKETS_PER_TURN)
+    this.#ids = this.#ids.slice(TICKETS_PER_TURN)
+    try {
+      this.#ports.handle(slice)
+    } finally {
+      this.#scheduleNext()
+    }
   }
 }

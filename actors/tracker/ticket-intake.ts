@@ -35,7 +35,7 @@ import { TICKET_ID_BYTES_MAX, TICKET_MOVE_VISIBLE_MS_MAX } from '../../protocol/
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { RunManager } from '../runs/run-manager.ts'
 import type { StoredCollection } from '../runtime/stored-collection.ts'
-import { TICKETS_JUDGED_PER_TURN, TicketBacklog } from './ticket-backlog.ts'
+import { TICKETS_PER_TURN, TicketBacklog } from './ticket-backlog.ts'
 import { type TicketMove, TicketMoves } from './ticket-moves.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 import type { TrackerPollEffect, TrackerPollEvent } from './tracker-poll.machine.ts'
@@ -92,6 +92,8 @@ export class TicketIntake {
   #lastPollAt: number | undefined
   /** Monotonic time. */
   #nextPollAt: number | undefined
+  /** A poll that is no longer the newest has no effect. */
+  #newestPoll = 0
   readonly #listing = new TicketListing(isStorable)
   /** Whether the current tracker has been listed. */
   #hasListing = false
@@ -102,7 +104,7 @@ export class TicketIntake {
 
   constructor(ports: TicketIntakePorts) {
     this.#ports = ports
-    this.#backlog = new TicketBacklog({ clock: ports.clock, judge: (ids) => this.#judge(ids) })
+    this.#backlog = new TicketBacklog({ clock: ports.clock, handle: (ids) => this.#judge(ids) })
     this.moves = new TicketMoves({
       ...ports,
       ask: (request) => ports.trackerConnection.ask(request),
@@ -205,15 +207,18 @@ export class TicketIntake {
 
   async #poll(): Promise<void> {
     const { runs, config, trackerConnection, sendEvent } = this.#ports
+    const { epoch } = trackerConnection
+    const poll = ++this.#newestPoll
+    // Another tracker was configured meanwhile, and its own poll is under way.
+    const isOver = (): boolean => epoch !== trackerConnection.epoch || poll !== this.#newestPoll
     // A move during the last poll counts until the listing of that poll is judged.
     if (!this.#backlog.isEmpty) await this.#backlog.whenEmpty()
-    const { epoch } = trackerConnection
+    if (isOver()) return
     this.#movedDuringPoll = new Set()
     this.#createdDuringPoll = new Map()
     const query = { rules: config().tracker.eligible, tickets: [...runs.activeTickets()] }
     const listing = await trackerConnection.ask((tracker) => tracker.listTickets(query))
-    // Another tracker was configured meanwhile, and its own poll is under way.
-    if (epoch !== trackerConnection.epoch) return
+    if (isOver()) return
     if (listing.ok) {
       this.#lastPollAt = this.#ports.clock.now()
       this.#applyListing(listing.value)
@@ -222,7 +227,7 @@ export class TicketIntake {
     if (listing.ok || listing.refusal.kind !== 'unauthorized')
       trackerConnection.reportAnswer(problemOf(listing))
     if (!this.#backlog.isEmpty) await this.#backlog.whenEmpty()
-    if (epoch !== trackerConnection.epoch) return
+    if (isOver()) return
     sendEvent({ type: 'poll finished' })
   }
 
@@ -270,20 +275,25 @@ export class TicketIntake {
     if (this.#listing.byId.has(ticketId)) this.#owed.add(ticketId)
   }
 
-  /** Evaluates these tickets, and those that are owed an evaluation: a few at once, many in the turns that follow. */
+  /**
+   * Evaluates these tickets, and those that are owed an evaluation: a few at once, many in the turns that follow. Tickets
+   * with an active run never wait, because a run whose ticket has left must not start meanwhile.
+   */
   #evaluate(ticketIds: Iterable<string>): void {
     const asked = [...ticketIds]
     // A ticket stays owed until it is judged, also when reading the store throws.
     for (const id of asked) this.#owed.add(id)
-    if (this.#owed.size <= TICKETS_JUDGED_PER_TURN) {
+    if (this.#owed.size <= TICKETS_PER_TURN) {
       this.#backlog.replace([])
       this.#judge([...this.#owed])
       return
     }
-    const first = this.#inQueueOrder(asked).slice(0, TICKETS_JUDGED_PER_TURN)
-    const isFirst = new Set(first)
-    this.#backlog.replace(this.#inQueueOrder([...this.#owed].filter((id) => !isFirst.has(id))))
-    this.#judge(first)
+    const withRun = [...this.#owed].filter((id) => this.#ports.runs.activeRunOf(id) !== undefined)
+    const isNow = new Set(withRun)
+    const first = this.#inQueueOrder(asked.filter((id) => !isNow.has(id))).slice(0, TICKETS_PER_TURN)
+    for (const id of first) isNow.add(id)
+    this.#backlog.replace(this.#inQueueOrder([...this.#owed].filter((id) => !isNow.has(id))))
+    this.#judge([...withRun, ...first])
   }
 
   #inQueueOrder(ticketIds: readonly string[]): string[] {
@@ -309,6 +319,19 @@ export class TicketIntake {
       // The queue may be full: a later poll tries again.
       if (!this.isDue(ticket) || this.#ports.runs.createRun(ticket).ok) this.#settle(ticket.id)
     }
+  }
+
+  /**
+   * A run was created, perhaps by a person while its ticket waited to be judged. The run starts from what is seen of the
+   * ticket now; that the ticket has left concerned only earlier runs.
+   */
+  onRunCreated(ticketId: string): void {
+    const ticket = this.#listing.byId.get(ticketId)?.ticket
+    if (ticket === undefined || !this.#owed.has(ticketId)) return
+    const known = this.#remember(ticket, new Date(this.#ports.clock.now()).toISOString())
+    if (known === undefined) return
+    const memory = observeEligibility(known, this.#listing.isEligible(ticketId))
+    if (memory !== known) this.#ports.observations.set(ticketId, memory)
   }
 
   /** The ticket was judged. Its listed state may be outdated after a move, so it is judged again then. */

@@ -1,7 +1,7 @@
 /**
  * Decides which runs follow the edits of their tickets, and applies an edit to a run's record.
  *
- * A waiting run has made nothing that an edit could contradict, so its next attempt works on the ticket as people see it.
+ * Nothing that people see depends on the ticket of a waiting run, so its next attempt works on the ticket as they see it.
  * A run with a lease keeps the ticket that its job names. A pull request stays in its repository and on its branch, so a
  * follow-up, and a retry of a run that has a pull request, keep the ticket that led to it.
  */
@@ -19,11 +19,11 @@ export const mayFollowTicket = ({ run, job, lease }: TicketFollower): boolean =>
   job === 'run' && run.status === 'queued' && lease === null && run.prUrl === undefined
 
 /**
- * Returns the same object when the ticket reads as before. The state stays that of the run's creation: the host moves
+ * Returns the same object when the ticket reads as before, also when a comment has made it younger. The state stays that of the run's creation: the host moves
  * tickets itself, and a release needs the state in which the run found its ticket (`run-progress.ts`).
  */
 export function followTicket(run: Run, listed: Ticket): Run {
-  const { state } = run.ticket
-  const ticket = listed.state === state ? listed : { ...listed, state }
-  return isSameTicket(run.ticket, ticket) ? run : { ...run, ticket }
+  const { state, updatedAt } = run.ticket
+  if (isSameTicket(run.ticket, { ...listed, state, updatedAt })) return run
+  return { ...run, ticket: { ...listed, state } }
 }

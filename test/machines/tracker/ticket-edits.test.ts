@@ -1,17 +1,21 @@
 /** An edited ticket among many waiting runs costs the read of one run, and sends one event. */
 import { expect, test } from '@jest/globals'
+import { TICKETS_PER_TURN } from '../../../actors/tracker/ticket-backlog.ts'
 import { TicketEdits, type TicketEditsPorts } from '../../../actors/tracker/ticket-edits.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'
 import { sampleTicket } from '../../rules/tickets/samples.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 
-const RUNS = 500
+const RUNS = 2 * TICKETS_PER_TURN + 1
 
 function createEdits() {
   const listed = new Map<string, Ticket>()
   const read: string[] = []
   const sent: unknown[] = []
+  const clock = new ManualClock()
   const ports = {
+    clock,
     runs: { activeRunOf: (ticketId: string) => (listed.has(ticketId) ? `run-${ticketId}` : undefined) },
     intake: { currentTicket: (ticket: Ticket) => listed.get(ticket.id) ?? ticket },
     system: {
@@ -24,7 +28,7 @@ function createEdits() {
     },
   }
   for (let n = 0; n < RUNS; n++) listed.set(`t-${n}`, sampleTicket({ id: `t-${n}` }))
-  return { listed, read, sent, edits: new TicketEdits(ports as unknown as TicketEditsPorts) }
+  return { clock, listed, read, sent, edits: new TicketEdits(ports as unknown as TicketEditsPorts) }
 }
 
 test('one edited ticket among many costs the read of one run', () => {
@@ -36,8 +40,21 @@ test('one edited ticket among many costs the read of one run', () => {
   expect(sent).toEqual([['run-t-7', { type: 'ticket edited', ticket }]])
 })
 
-test('tickets that read as in their runs, as after a restart, send nothing', () => {
-  const { listed, sent, edits } = createEdits()
+test('tickets that read as in their runs, as after a restart or a comment, send nothing', async () => {
+  const { clock, listed, read, sent, edits } = createEdits()
+  listed.set('t-7', sampleTicket({ id: 't-7', updatedAt: '2030-01-01T00:00:00.000Z' }))
   edits.onTicketsChanged(listed.keys())
-  expect(sent).toEqual([])
+  await clock.advance(0)
+  expect([read.length, sent]).toEqual([RUNS, []])
+})
+
+test('many edits are sent in several turns, and those of the next listing after them', async () => {
+  const { clock, listed, sent, edits } = createEdits()
+  for (const id of listed.keys()) listed.set(id, sampleTicket({ id, repo: 'web' }))
+  edits.onTicketsChanged(listed.keys())
+  expect(sent).toHaveLength(TICKETS_PER_TURN)
+  listed.set('t-0', sampleTicket({ id: 't-0', repo: 'api' }))
+  edits.onTicketsChanged(['t-0'])
+  await clock.advance(0)
+  expect(sent).toHaveLength(RUNS + 1)
 })

@@ -3,7 +3,7 @@
  * after each poll.
  */
 import { expect, test } from '@jest/globals'
-import { TICKETS_JUDGED_PER_TURN } from '../../../actors/tracker/ticket-backlog.ts'
+import { TICKETS_PER_TURN } from '../../../actors/tracker/ticket-backlog.ts'
 import { TICKET_MOVE_VISIBLE_MS_MAX } from '../../../protocol/limits.ts'
 import { sampleTicket } from '../../rules/tickets/samples.ts'
 import { drawSeed, Random } from '../../support/random.ts'
@@ -30,7 +30,7 @@ test('one changed ticket among many costs the reads of one ticket', async () => 
   expect(system.intake.eligible().find(({ id }) => id === 't-7')?.title).toBe('Other')
 })
 
-const MANY = Array.from({ length: 2 * TICKETS_JUDGED_PER_TURN + 1 }, (_, n) => `t-${n}`)
+const MANY = Array.from({ length: 2 * TICKETS_PER_TURN + 1 }, (_, n) => `t-${n}`)
 
 /** A system that has listed many tickets, the last ones first in the queue, and has judged the first slice. */
 async function createBusySystem(): Promise<IntakeSystem> {
@@ -43,7 +43,7 @@ async function createBusySystem(): Promise<IntakeSystem> {
 
 test('many new tickets become runs in several turns, in the order of the queue', async () => {
   const system = await createBusySystem()
-  expect([...system.runs.active.keys()]).toEqual(MANY.toReversed().slice(0, TICKETS_JUDGED_PER_TURN))
+  expect([...system.runs.active.keys()]).toEqual(MANY.toReversed().slice(0, TICKETS_PER_TURN))
   await system.clock.advance(0)
   expect([...system.runs.active.keys()]).toEqual(MANY.toReversed())
 })
@@ -66,7 +66,68 @@ test('tickets that wait for their turn are judged as the newest listing has them
   system.setEligibleStates(['Elsewhere'])
   await system.clock.advance(0)
   const started = system.runs.events.filter((event) => event.startsWith('run'))
-  expect([started.length, system.runs.active.size]).toEqual([TICKETS_JUDGED_PER_TURN, 0])
+  expect([started.length, system.runs.active.size]).toEqual([TICKETS_PER_TURN, 0])
+})
+
+test('a ticket with a run that leaves among many others is judged at once', async () => {
+  const system = await createSystem('with-run')
+  for (const id of MANY) system.put(sampleTicket({ id }))
+  system.put(sampleTicket({ id: 'with-run', state: 'Backlog', createdAt: '2030-01-01T00:00:00.000Z' }))
+  await system.poll()
+  expect(system.runs.events).toContain('left with-run')
+  expect(system.runs.active.size).toBe(TICKETS_PER_TURN)
+})
+
+test('a run that a person starts while its ticket waits starts from what is seen of the ticket, and stays', async () => {
+  const system = new IntakeSystem()
+  const { activeMax } = system.runs
+  system.runs.activeMax = 0
+  system.put(sampleTicket({ id: 'by-hand' }))
+  await system.poll()
+  system.runs.activeMax = activeMax
+  for (const id of MANY) system.put(sampleTicket({ id }))
+  system.put(sampleTicket({ id: 'by-hand', state: 'Backlog', createdAt: '2030-01-01T00:00:00.000Z' }))
+  await system.poll()
+  const { ticket } = system.tickets.get('by-hand') ?? {}
+  if (ticket === undefined) throw new Error('the ticket is not listed')
+  system.runs.createRun(ticket)
+  system.intake.onRunCreated('by-hand')
+  expect(system.observations.get('by-hand')?.state).toBe('Backlog')
+  await system.clock.advance(0)
+  expect(system.runs.active.has('by-hand')).toBe(true)
+  expect(system.runs.events).not.toContain('left by-hand')
+})
+
+test('a poll that a newer one has overtaken ends without a word', async () => {
+  const system = await createBusySystem()
+  let finished = 0
+  system.onPollFinished = () => finished++
+  system.intake.runEffect({ type: 'intake.poll' })
+  system.intake.runEffect({ type: 'intake.poll' })
+  await system.clock.advance(0)
+  await system.settle()
+  expect(finished).toBe(1)
+})
+
+test('a slice whose evaluation fails does not keep the others from being judged, and is judged at the next poll', async () => {
+  const system = await createBusySystem()
+  const get = system.observations.get.bind(system.observations)
+  system.observations.get = () => {
+    throw new Error('no read')
+  }
+  await expect(system.clock.advance(0)).rejects.toThrow('no read')
+  system.observations.get = get
+  await system.clock.advance(0)
+  await system.poll()
+  await system.clock.advance(0)
+  expect(system.runs.active.size).toBe(MANY.length)
+})
+
+test('a stopped intake judges nothing more', async () => {
+  const system = await createBusySystem()
+  system.intake.stop()
+  await system.clock.advance(0)
+  expect(system.runs.active.size).toBe(TICKETS_PER_TURN)
 })
 
 test('a poll that finds nothing new reads nothing and reports nothing', async () => {
