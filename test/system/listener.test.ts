@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { commandPath, configWithAnyPort, serve } from '../support/command-process.ts'
 import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
 
 function dataDir(): string {
   const folder = tempFolder()
@@ -13,6 +14,10 @@ function dataDir(): string {
 
 const root = dirname(dirname(dirname(commandPath)))
 
+/** The log arrives by another way than the answers, and may be later. */
+const logsListener = (host: ReturnType<typeof serve>): Promise<void> =>
+  until('the line about the listener', () => host.err().includes('listener: '))
+
 test('SWITCHYARD_LISTENER=node serves on node:http, and the log says so once', async () => {
   const host = serve(dataDir(), ['--log-format', 'json'], { SWITCHYARD_LISTENER: 'node' })
   expect((await host.request('/api/health')).status).toBe(200)
@@ -20,6 +25,7 @@ test('SWITCHYARD_LISTENER=node serves on node:http, and the log says so once', a
   // The native listener sends no such header.
   const reply = await fetch(`${url}/api/health`)
   expect(reply.headers.get('keep-alive')).toBe('timeout=10')
+  await logsListener(host)
   const lines = host.err().match(/listener: [^"]*/g)
   expect(lines).toEqual(['listener: node:http (SWITCHYARD_LISTENER=node is set)'])
 })
@@ -33,6 +39,7 @@ test('an altered binary is not loaded: the log names it as an error, and node:ht
   const program = join(install, 'dist', 'bin', 'switchyard.js')
   const host = serve(dataDir(), ['--log-format', 'json'], {}, program)
   expect((await host.request('/api/health')).status).toBe(200)
+  await logsListener(host)
   const file = join(binaries, `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`)
   const errors = host
     .err()
