@@ -57,7 +57,10 @@ export interface ActorSnapshot {
   readonly d?: Readonly<Record<string, number>>
 }
 
-/** A change to the control database. `null` removes the entry. */
+/**
+ * A change to the control database. `null` removes the entry. A snapshot of kind `run` belongs to the unfinished run of
+ * its key: it is written with the run or after it, and removed with the commit in which the run ends.
+ */
 export type Write =
   | {
       readonly table: 'snapshot'

@@ -3,8 +3,8 @@
  *
  * Runs before any other read or write of runs and events. Event files from before the database recorded their valid
  * length are valid up to their last whole event, and the database records that. Runs with a worker move to one part of the
- * index by status. Small logs need no migration: a run that has a file keeps to it. The new format is written last, so
- * an interrupted migration starts again.
+ * index by status, and the actors of runs to the rows of their runs. Small logs need no migration: a run that has a file
+ * keeps to it. The new format is written last, so an interrupted migration starts again.
  */
 import { join } from 'node:path'
 import type { Log } from '../core/ports.ts'
@@ -23,9 +23,10 @@ const RECORDS_PER_COMMIT = 500
 export async function migrateFormat(runs: string, database: LmdbControlDatabase, log: Log): Promise<void> {
   if (database.format >= FORMAT) return
   if (database.format < FORMAT_WITH_EVENT_FILES) await recordFiles(runs, database, log)
-  // In one commit, so that no program of the earlier format ever sees the new index. Runs with a worker are few.
+  // In one commit, so that no program of the earlier format ever sees the new layout. Unfinished runs are few.
   await database.commitPuts([
     ...database.runs.statusIndexMigration(),
+    ...database.snapshots.actorMigration(),
     { to: 'meta', key: 'format', text: String(FORMAT) },
   ])
 }

@@ -11,6 +11,7 @@ import type { ChunkPut, Put, RunPut } from './encode-writes.ts'
 import { type EventBuffer, recordText } from './event-buffer.ts'
 import type { TextTable } from './origin.ts'
 import { type DurableRunIndex, type RunCounts, RunIndexChanges } from './run-index.ts'
+import { RUN_KIND, RunRows } from './run-rows.ts'
 import { SMALL_LOG_BYTES_MAX } from './small-logs.ts'
 import type { Table, Tables } from './tables.ts'
 
@@ -34,6 +35,7 @@ export class Batch {
   readonly #tables: Tables
   readonly #eventBuffer: EventBuffer
   readonly #runIndex: RunIndexChanges
+  readonly #runRows: RunRows
   /** The next event index of each run that this batch writes. */
   readonly #nextIndexes = new Map<string, number>()
   /** The bytes of each small log that this batch writes; `undefined` for a log that is large now. */
@@ -50,6 +52,7 @@ export class Batch {
     this.#tables = tables
     this.#eventBuffer = eventBuffer
     this.#runIndex = new RunIndexChanges(tables, runs, this)
+    this.#runRows = new RunRows(tables, this)
   }
 
   hasSpaceFor(commit: BatchedCommit): boolean {
@@ -71,6 +74,7 @@ export class Batch {
     this.cost += commit.cost
     this.commits.push(commit)
     for (const put of commit.puts) this.#apply(put)
+    this.#runRows.write()
   }
 
   /** Throws when events of the commit would leave a gap or repeat an index. Reads what choosing their table needs. */
@@ -142,6 +146,9 @@ export class Batch {
       case 'status-index':
         this.write(this.#tables.byStatus, put.key, put.bytes)
         break
+      case 'old-actor':
+        this.#applyOldActor(put.key)
+        break
       case 'meta':
         this.#writeText(this.#tables.meta, put.key, put.text)
         break
@@ -161,11 +168,20 @@ export class Batch {
   }
 
   #applyRun(put: RunPut): void {
-    if (put.bytes === null) this.#runIndex.remove(put.key)
-    else this.#runIndex.put(put.key, put.bytes, put.fields)
+    this.#runIndex.change(put.key, put.bytes === null ? null : put.fields)
+    this.#runRows.setRecord(put.key, put.bytes)
+  }
+
+  #applyOldActor(key: string): void {
+    const table = this.#tables.snapshotsOf(RUN_KIND)
+    if (table !== undefined) this.write(table, key, null)
   }
 
   #applySnapshot(kind: string, key: string, bytes: Uint8Array | null): void {
+    if (kind === RUN_KIND) {
+      this.#runRows.setActor(key, bytes)
+      return
+    }
     const table = this.#tables.snapshotsOf(kind)
     if (table === undefined) throw new Error(`no table was made for the kind ${kind}`)
     this.write(table, key, bytes)

@@ -3,7 +3,7 @@
  *
  * Writes are encoded in the turn that requested them, so later changes of the caller's objects cannot leak in, and a
  * batch that is written again is the same batch. Besides the callers' writes there are the store's own: events move from
- * the buffer to their file, and a migration moves entries of an index.
+ * the buffer to their file, and a migration moves entries of an index and of a table.
  */
 import type { Write } from '../../core/ports.ts'
 import { type EventsWrite, requireWholeLines } from '../event-order.ts'
@@ -70,6 +70,13 @@ export interface StatusIndexPut {
   readonly bytes: Uint8Array | null
 }
 
+/** The snapshot of a run's actor in the table of its own, which a migration empties. */
+interface OldActorRemoval {
+  readonly to: 'old-actor'
+  readonly key: string
+  readonly bytes: null
+}
+
 interface MetaPut {
   readonly to: 'meta'
   readonly key: string
@@ -84,6 +91,7 @@ export type Put =
   | ChunkRemoval
   | LogPut
   | StatusIndexPut
+  | OldActorRemoval
   | MetaPut
 
 /** Throws for writes that cannot be stored: an empty or overlong key, a value that is not plain data, torn events. */

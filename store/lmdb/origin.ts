@@ -6,10 +6,11 @@ import type { FoundDatabase } from '../../core/installation.ts'
 import { StoreTooNew, StoreUnreadable } from '../errors.ts'
 
 /** The format of the tables. A program refuses a higher number than its own. */
-export const FORMAT = 3
+export const FORMAT = 4
 /** From this format on, event files have records in the database, and bytes beyond a record are no events. */
 export const FORMAT_WITH_EVENT_FILES = 2
 // From format 3 on, small logs have a table of their own. An older program would take such a run for one without events.
+// From format 4 on, the actor of a run lies in its row. An older program would not find it.
 const META = 'meta'
 const INSTALLATION = 'installation'
 

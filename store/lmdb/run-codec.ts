@@ -3,6 +3,7 @@
  */
 import type { Run } from '../../protocol/run.ts'
 import { StoreUnreadable } from '../errors.ts'
+import { recordPart } from './run-rows.ts'
 import type { Tables } from './tables.ts'
 
 /** The layout version of a stored run. Each version has one function that migrates it to the next. */
@@ -18,7 +19,7 @@ export function readRun(tables: Tables, id: string): Run | undefined {
 
 function decoded(tables: Tables, id: string, bytes: Uint8Array): unknown {
   try {
-    return tables.codec.decode(bytes)
+    return tables.codec.decode(recordPart(bytes))
   } catch (error) {
     throw damaged(id, error)
   }

@@ -22,6 +22,7 @@ export const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
   cancelled: 'x',
 }
 const FINISHED_CODES = ['c', 'f', 'x']
+export const UNFINISHED_CODES = ['q', 'a'] as const
 
 export type RunCounts = Record<RunStatus, number>
 
@@ -78,17 +79,8 @@ export class RunIndexChanges {
     this.#fields.set(id, this.#unfinished.get(id) ?? durableIndexFields(this.#tables, id))
   }
 
-  put(id: string, bytes: Uint8Array, fields: RunIndexFields): void {
-    this.#writer.write(this.#tables.runs, id, bytes)
-    this.#index(id, fields)
-  }
-
-  remove(id: string): void {
-    this.#index(id, null)
-    this.#writer.write(this.#tables.runs, id, null)
-  }
-
-  #index(id: string, fields: RunIndexFields | null): void {
+  /** @param fields null: the run is removed */
+  change(id: string, fields: RunIndexFields | null): void {
     const before = this.#before(id)
     this.#fields.set(id, fields)
     if (before?.status !== fields?.status) this.#moveStatus(id, before, fields)

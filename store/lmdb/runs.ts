@@ -8,7 +8,14 @@ import type { RunQuery, RunRecords } from '../../core/ports.ts'
 import { RUN_STATUSES, type Run, type RunStatus } from '../../protocol/run.ts'
 import type { StatusIndexPut } from './encode-writes.ts'
 import { readRun } from './run-codec.ts'
-import { EMPTY_VALUE, type RunCounts, STATUS_CODE, ticketKey, UnfinishedRuns } from './run-index.ts'
+import {
+  EMPTY_VALUE,
+  type RunCounts,
+  STATUS_CODE,
+  ticketKey,
+  UNFINISHED_CODES,
+  UnfinishedRuns,
+} from './run-index.ts'
 import { isKey, type Table, type Tables } from './tables.ts'
 
 /** Sorts above every id, because ids are ASCII. */
@@ -74,6 +81,11 @@ export class LmdbRunRecords implements RunRecords {
 
 export function zeroCounts(): RunCounts {
   return { queued: 0, preparing: 0, running: 0, finalizing: 0, completed: 0, failed: 0, cancelled: 0 }
+}
+
+/** Returns the ids of all unfinished runs, oldest first. */
+export function unfinishedRunIds(tables: Tables): string[] {
+  return UNFINISHED_CODES.flatMap((code) => [...backwards(tables.byStatus, code, undefined)]).sort()
 }
 
 /** Yields the ids with a prefix, newest first, one page at a time, so that a short list reads little. */

@@ -1,8 +1,12 @@
 /**
- * Actor snapshots in LMDB, one table per kind. This class only decodes; the actor interprets its snapshot.
+ * Actor snapshots in LMDB, one table per kind; those of runs lie in the rows of the runs. This class only decodes; the
+ * actor interprets its snapshot.
  */
 import type { ActorSnapshot, Snapshots } from '../../core/ports.ts'
 import { StoreUnreadable } from '../errors.ts'
+import type { Put } from './encode-writes.ts'
+import { RUN_KIND, readActor } from './run-rows.ts'
+import { unfinishedRunIds } from './runs.ts'
 import { isKey, type Tables } from './tables.ts'
 
 /** Snapshots that are read at once, so that iterating a kind holds no transaction open while the caller works. */
@@ -16,11 +20,27 @@ export class LmdbSnapshots implements Snapshots {
   }
 
   get(kind: string, key: string): ActorSnapshot | undefined {
-    const bytes = isKey(key) ? this.#tables.snapshotsOf(kind)?.get(key) : undefined
+    const bytes = isKey(key) ? this.#read(kind, key) : undefined
     return bytes === undefined ? undefined : this.#decode(kind, key, bytes)
   }
 
+  #read(kind: string, key: string): Uint8Array | undefined {
+    return kind === RUN_KIND ? readActor(this.#tables, key) : this.#tables.snapshotsOf(kind)?.get(key)
+  }
+
   *all(kind: string): Generator<readonly [string, ActorSnapshot]> {
+    if (kind === RUN_KIND) yield* this.#actorsOfRuns()
+    else yield* this.#inTable(kind)
+  }
+
+  *#actorsOfRuns(): Generator<readonly [string, ActorSnapshot]> {
+    for (const id of unfinishedRunIds(this.#tables)) {
+      const actor = this.get(RUN_KIND, id)
+      if (actor !== undefined) yield [id, actor]
+    }
+  }
+
+  *#inTable(kind: string): Generator<readonly [string, ActorSnapshot]> {
     let after: string | undefined
     for (;;) {
       const from = after === undefined ? {} : { start: after, exclusiveStart: true }
@@ -31,6 +51,15 @@ export class LmdbSnapshots implements Snapshots {
       after = page.at(-1)?.key
       if (after === undefined || page.length < SNAPSHOTS_PER_PAGE) return
     }
+  }
+
+  /** Returns the puts that move the actors of runs out of their own table, where they were until format 4. */
+  actorMigration(): readonly Put[] {
+    const table = this.#tables.snapshotsOf(RUN_KIND)
+    return [...(table?.getRange() ?? [])].flatMap(({ key, value }): Put[] => [
+      { to: 'snapshot', kind: RUN_KIND, key, bytes: value },
+      { to: 'old-actor', key, bytes: null },
+    ])
   }
 
   kinds(): readonly string[] {

@@ -171,18 +171,33 @@ test('the indexes follow a run through its statuses, another ticket, its removal
   await database.close()
 })
 
+test('a run and its actor are one row', async () => {
+  const folder = diskFolder()
+  const database = openDatabase(folder)
+  await database.commit([putRun(sampleRun(1)), putSnapshot('run', runId(1), sampleSnapshot(1))])
+  await database.commit([putSnapshot('run', runId(1), sampleSnapshot(2))])
+  await database.close()
+  const raw = openRaw(folder)
+  expect(raw.openDB({ name: 'runs', encoding: 'binary' }).getCount()).toBe(1)
+  expect(raw.openDB({ name: 'life:run', encoding: 'binary' }).getCount()).toBe(0)
+  await raw.close()
+  const again = openDatabase(folder)
+  expect(again.runs.get(runId(1))).toEqual(sampleRun(1))
+  expect(again.snapshots.get('run', runId(1))).toEqual(sampleSnapshot(2))
+  await again.close()
+})
+
 test('a database that breaks within a batch still writes counts and structures of the finished puts', async () => {
   const folder = diskFolder()
   const database = openDatabase(folder)
-  const put = RunIndexChanges.prototype.put
-  const spy = jest.spyOn(RunIndexChanges.prototype, 'put').mockImplementation(function (
+  const change = RunIndexChanges.prototype.change
+  const spy = jest.spyOn(RunIndexChanges.prototype, 'change').mockImplementation(function (
     this: RunIndexChanges,
     id,
-    bytes,
-    head,
+    fields,
   ) {
     if (id === runId(2)) throw new Error('gone from under us')
-    put.call(this, id, bytes, head)
+    change.call(this, id, fields)
   })
   const commits = [1, 2, 3].map((n) => database.commit([putRun(sampleRun(n, 'failed'))]))
   const closed = database.close()

@@ -1,14 +1,18 @@
-/** Tests that a database whose index by status is of format 2 lists its runs with a worker, and has the new format then. */
+/**
+ * Tests that databases of earlier formats keep what they hold and have the new format then: the index by status of
+ * format 2, and the actors of runs that had a table of their own until format 4.
+ */
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { open } from 'lmdb'
 import { realClock, realRandom } from '../../../bin/clock.ts'
 import { RUN_STATUSES } from '../../../protocol/run.ts'
 import { FORMAT } from '../../../store/lmdb/origin.ts'
+import { actorPart, recordPart } from '../../../store/lmdb/run-rows.ts'
 import { openStore } from '../../../store/store.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
-import { putRun, runId, sampleRun } from './samples.ts'
+import { putRun, putSnapshot, runId, sampleRun, sampleSnapshot } from './samples.ts'
 
 const RUNS = 70
 const OLD_CODE = { preparing: 'p', running: 'r', finalizing: 'z' } as const
@@ -67,5 +71,44 @@ test('runs of format 2 are listed by their status, and those with a worker leave
   await database.commit([putRun({ ...changed, status: 'finalizing' })])
   expect(database.runs.list({ status: ['finalizing'] }).map(({ id }) => id)).toContain(changed.id)
   await close()
+  expect(await codesIn(dataDir)).toBe('acfqx')
+})
+
+/** Gives the actor of each run the row that it had in format 3. */
+async function makeFormat3(dataDir: string): Promise<void> {
+  const raw = open({ path: join(dataDir, 'state'), noSubdir: false, overlappingSync: false })
+  const runs = raw.openDB<Uint8Array, string>({ name: 'runs', encoding: 'binary' })
+  const actors = raw.openDB<Uint8Array, string>({ name: 'life:run', encoding: 'binary' })
+  for (const { key, value } of [...runs.getRange()]) {
+    const actor = actorPart(value)
+    if (actor === undefined) continue
+    await actors.put(key, Buffer.from(actor))
+    await runs.put(key, Buffer.from(recordPart(value)))
+  }
+  await raw.openDB<string, string>({ name: 'meta', encoding: 'string' }).put('format', '3')
+  await raw.close()
+}
+
+test('actors of runs in format 3 move to the rows of their runs', async () => {
+  const dataDir = diskFolder()
+  const first = await openAt(dataDir)
+  const runs = Array.from({ length: RUNS }, (_, n) => sampleRun(n, statusOf(n)))
+  const live = runs.filter(({ status }) => ['queued', 'preparing', 'running', 'finalizing'].includes(status))
+  await first.database.commit([
+    ...runs.map(putRun),
+    ...live.map(({ id }, n) => putSnapshot('run', id, sampleSnapshot(n))),
+  ])
+  await first.close()
+  await makeFormat3(dataDir)
+
+  for (let start = 0; start < 2; start++) {
+    const { database, close } = await openAt(dataDir)
+    expect([...database.snapshots.all('run')]).toEqual(live.map(({ id }, n) => [id, sampleSnapshot(n)]))
+    expect(database.runs.list({})).toEqual(runs.toReversed())
+    await close()
+  }
+  const raw = open({ path: join(dataDir, 'state'), noSubdir: false, overlappingSync: false })
+  expect(raw.openDB({ name: 'life:run', encoding: 'binary' }).getCount()).toBe(0)
+  await raw.close()
   expect(await codesIn(dataDir)).toBe('acfqx')
 })

@@ -1,7 +1,8 @@
 /** Tests of the guarantees that the store on disk and the in-memory store share. */
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
-import type { ArtifactLookup, Clock, Store } from '../../../core/ports.ts'
+import type { ActorSnapshot, ArtifactLookup, Clock, Store, Write } from '../../../core/ports.ts'
+import type { Run } from '../../../protocol/run.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { openStore } from '../../../store/store.ts'
 import { readEvents } from '../../support/event-batches.ts'
@@ -159,6 +160,50 @@ describe.each(factories)('%s', (_name, make) => {
       expect(database.runs.list({ ticket })).toEqual(all.filter((run) => run.ticket.id === ticket))
     }
     expect(database.runs.count()).toBe(all.length)
+  })
+
+  test('after any sequence of changes, the unfinished runs have their records and the actors written last', async () => {
+    const { database } = await open()
+    const random = new Random(12)
+    const statuses = ['queued', 'running', 'failed'] as const
+    const runs = new Map<string, Run>()
+    const actors = new Map<string, ActorSnapshot>()
+    const change = (n: number): Write[] => {
+      const [id, run, actor] = [
+        runId(n),
+        sampleRun(n, random.pick(statuses)),
+        sampleSnapshot(random.below(99)),
+      ]
+      const known = runs.get(id)
+      // The actor alone, as where a lease is granted.
+      if (known !== undefined && known.status !== 'failed' && random.chance(0.3)) {
+        actors.set(id, actor)
+        return [putSnapshot('run', id, actor)]
+      }
+      const isOver = run.status === 'failed'
+      runs.set(id, run)
+      if (isOver) actors.delete(id)
+      else actors.set(id, actor)
+      const isRemoved = isOver && random.chance(0.3)
+      if (isRemoved) runs.delete(id)
+      return [
+        putSnapshot('run', id, isOver ? null : actor),
+        isRemoved ? { table: 'run', id, run: null } : putRun(run),
+      ]
+    }
+    for (let round = 0; round < 80; round++) {
+      const commits = Array.from({ length: 1 + random.below(5) }, () =>
+        Array.from({ length: 1 + random.below(3) }, () => change(random.below(20))).flat(),
+      )
+      const committing = Promise.all(commits.map((writes) => database.commit(writes)))
+      if (random.chance(0.6)) await committing
+    }
+    await database.commit([])
+    await database.commit([putSnapshot('lease', 'last', sampleSnapshot(0))])
+    expect(database.runs.list({}).toReversed()).toEqual(inKeyOrder(runs).map(([, run]) => run))
+    expect([...database.snapshots.all('run')]).toEqual(inKeyOrder(actors))
+    for (const [id, actor] of actors) expect(database.snapshots.get('run', id)).toEqual(actor)
+    expect(database.snapshots.get('run', runId(20))).toBeUndefined()
   })
 
   test('after closing, a commit is refused; pending commits are durable', async () => {
@@ -531,3 +576,6 @@ async function textOf(found: ArtifactLookup): Promise<string> {
   for await (const chunk of found.read()) chunks.push(chunk)
   return Buffer.concat(chunks).toString()
 }
+
+const inKeyOrder = <T>(entries: ReadonlyMap<string, T>): [string, T][] =>
+  [...entries].sort(([a], [b]) => (a < b ? -1 : 1))
