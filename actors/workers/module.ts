@@ -183,6 +183,7 @@ export const schedulerModule = defineHostModule({
       ticketOf: (run) => tracker.intake.currentTicket(run.ticket),
       leases: leases.manager,
       requestCommit,
+      later: (run) => clock.endOfTick(run),
     })
     return {
       view: scheduler,

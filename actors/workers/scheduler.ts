@@ -32,7 +32,12 @@ export interface SchedulerPorts extends QueuedRunsPorts {
   readonly leases: LeaseManager
   /** Requests a commit, because runs are placed right before one. */
   readonly requestCommit: () => void
+  /** Calls `run` in a later turn of the event loop. */
+  readonly later: (run: () => void) => void
 }
+
+/** Granting so many takes 15 ms. A fleet that arrives gets its runs with several commits. */
+export const GRANTS_PER_COMMIT_MAX = 250
 
 export class Scheduler {
   readonly queue = new RunQueue()
@@ -101,20 +106,26 @@ export class Scheduler {
     const { workers } = this.#ports
     const now = this.#ports.monotonicNow()
     const walk = this.queue.walk()
+    let grants = 0
     try {
       while (hasAvailable(workers, now)) {
+        if (grants >= GRANTS_PER_COMMIT_MAX) {
+          this.#ports.later(() => this.requestScheduling())
+          break
+        }
         const entry = walk.first()
         if (entry === undefined) break
         const run = this.queue.run(entry.runId)
         if (run === undefined) walk.passRun()
-        else this.#placeFirst(run, entry.line, walk, now)
+        else if (this.#placeFirst(run, entry.line, walk, now)) grants += 1
       }
     } finally {
       walk.end()
     }
   }
 
-  #placeFirst(run: Run, line: QueueLine, walk: QueueWalk, now: number): void {
+  /** Returns whether a lease was granted. */
+  #placeFirst(run: Run, line: QueueLine, walk: QueueWalk, now: number): boolean {
     const { workers, preparation, leases } = this.#ports
     const request = this.placementRequest(run)
     const worker = workerFor(workers, request, now)
@@ -123,7 +134,7 @@ export class Scheduler {
       const isInItsLine = request.requiredWorker === line.workerId
       if (isInItsLine && canTakeNone(workers, request, now)) walk.passLine()
       else walk.passRun()
-      return
+      return false
     }
     const readiness = preparation.readiness(run)
     if (readiness === 'later') walk.passRun()
@@ -134,7 +145,9 @@ export class Scheduler {
       this.#sharedReasons.clear()
       // A run that could not be granted must not be tried for ever.
       if (this.queue.has(run.id)) walk.passRun()
+      return true
     }
+    return false
   }
 
   /** Adds the current wait reason to a queued run, as people see it. */

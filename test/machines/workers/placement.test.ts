@@ -1,7 +1,7 @@
 /** The scheduler places runs in order, as if each were offered to every worker, and examines few of those that must wait. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { Scheduler, type SchedulerPorts } from '../../../actors/workers/scheduler.ts'
+import { GRANTS_PER_COMMIT_MAX, Scheduler, type SchedulerPorts } from '../../../actors/workers/scheduler.ts'
 import { WorkerRegistry } from '../../../actors/workers/worker-registry.ts'
 import { placeRun } from '../../../core/fleet/placement.ts'
 import { sandboxHolder } from '../../../core/run/follow-up.ts'
@@ -46,6 +46,7 @@ function createFleet(workers: readonly FleetWorker[]) {
     addWorker(registry, n, worker)
   })
   const grants: string[] = []
+  const postponed: (() => void)[] = []
   const seen = { wallNow: 0, examined: 0 }
   const preparation = {
     needsOf: ({ agent }: Run) => needsOf(agent?.provider as Agent),
@@ -73,8 +74,9 @@ function createFleet(workers: readonly FleetWorker[]) {
       },
     } as unknown as SchedulerPorts['leases'],
     requestCommit: () => {},
+    later: (run) => void postponed.push(run),
   })
-  return { scheduler, registry, grants, seen }
+  return { scheduler, registry, grants, postponed, seen }
 }
 
 const needsOf = (agent: Agent) => ({ key: agent, agent, subjects: [] })
@@ -110,6 +112,27 @@ const anyRun = fc.record({
   agent: fc.constantFrom(...AGENTS),
   priority: fc.constantFrom<Ticket['priority']>(0, 1, 2),
   heldBy: fc.option(fc.nat(5), { nil: undefined }),
+})
+
+const byAge = (a: Run, b: Run): number =>
+  a.ticket.createdAt.localeCompare(b.ticket.createdAt) || (a.id < b.id ? -1 : 1)
+
+test('a fleet that arrives at once gets its runs with several commits, in order', () => {
+  const count = GRANTS_PER_COMMIT_MAX + 10
+  const worker = { slots: 1, isOnline: true, agents: AGENTS }
+  const { scheduler, grants, postponed } = createFleet(Array.from({ length: count }, () => worker))
+  const runs = Array.from({ length: count }, (_, n) => runOf({ agent: 'agentA', priority: 1 }, n))
+  for (const run of runs) scheduler.add(run)
+  scheduler.placeRuns()
+  expect(grants).toHaveLength(GRANTS_PER_COMMIT_MAX)
+  scheduler.placeRuns()
+  expect(grants).toHaveLength(GRANTS_PER_COMMIT_MAX)
+  expect(postponed).toHaveLength(1)
+  postponed[0]?.()
+  scheduler.placeRuns()
+  const granted = grants.map((grant) => grant.split(' ', 1)[0])
+  expect(granted).toEqual([...runs].sort(byAge).map(({ id }) => id))
+  expect(postponed).toHaveLength(1)
 })
 
 test('the grants are those of offering every run, in order, to every worker', () => {

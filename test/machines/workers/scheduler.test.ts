@@ -42,6 +42,7 @@ function createQueue() {
     requestCommit: () => {
       schedulings += 1
     },
+    later: () => {},
   })
   return {
     scheduler,
