@@ -276,8 +276,9 @@ export class TicketIntake {
   }
 
   /**
-   * Evaluates these tickets, and those that are owed an evaluation: a few at once, many in the turns that follow. Tickets
-   * with an active run never wait, because a run whose ticket has left must not start meanwhile.
+   * Evaluates these tickets, and those that are owed an evaluation: a few at once, many in the turns that follow, because
+   * listing many has kept this turn busy already. Tickets with an active run never wait, because a run whose ticket has
+   * left must not start meanwhile.
    */
   #evaluate(ticketIds: Iterable<string>): void {
     const asked = [...ticketIds]
@@ -288,12 +289,10 @@ export class TicketIntake {
       this.#judge([...this.#owed])
       return
     }
-    const withRun = [...this.#owed].filter((id) => this.#ports.runs.activeRunOf(id) !== undefined)
-    const isNow = new Set(withRun)
-    const first = this.#inQueueOrder(asked.filter((id) => !isNow.has(id))).slice(0, TICKETS_PER_TURN)
-    for (const id of first) isNow.add(id)
+    const isNow = new Set([...this.#owed].filter((id) => this.#ports.runs.activeRunOf(id) !== undefined))
+    if (asked.length <= TICKETS_PER_TURN) for (const id of asked) isNow.add(id)
     this.#backlog.replace(this.#inQueueOrder([...this.#owed].filter((id) => !isNow.has(id))))
-    this.#judge([...withRun, ...first])
+    this.#judge([...isNow])
   }
 
   #inQueueOrder(ticketIds: readonly string[]): string[] {
