@@ -14,7 +14,7 @@ const SCAN_EVERY_MS = 15
 
 export class PlantedSecrets {
   readonly #names = new Map<string, string>()
-  /** By the hash of their first two characters, so that one pass over a text finds the places of all forms. */
+  /** By the hash of their first four characters, so that one pass over a text finds the places of all forms. */
   readonly #formsByStart: FormsByStart = new Array(START_HASHES)
 
   plant(name: string, secret: string): string {
@@ -37,9 +37,12 @@ export class PlantedSecrets {
   /** Returns the names of the secrets in the text. */
   findIn(text: string): string[] {
     const found = new Set<string>()
-    for (let at = 0; at < text.length - 1; at++)
-      for (const { form, secret } of this.#formsByStart[startHash(text, at)] ?? [])
+    for (let at = 0; at <= text.length - START_CHARS; at++) {
+      const forms = this.#formsByStart[startHash(text, at)]
+      if (forms === undefined) continue
+      for (const { form, secret } of forms)
         if (text.startsWith(form, at)) found.add(this.#names.get(secret) ?? '')
+    }
     return [...found]
   }
 }
@@ -49,10 +52,17 @@ interface SecretForm {
   readonly secret: string
 }
 type FormsByStart = (readonly SecretForm[] | undefined)[]
+/** Every form is longer. Two characters would not tell a form from other hexadecimal numbers, of which logs are full. */
+const START_CHARS = 4
 const START_HASHES = 0x10000
+/** The golden ratio as a fraction of 32 bits, which spreads similar starts. */
+const SPREAD = 0x9e3779b1
 
-const startHash = (text: string, at: number): number =>
-  ((text.charCodeAt(at) & 0xff) << 8) | (text.charCodeAt(at + 1) & 0xff)
+function startHash(text: string, at: number): number {
+  const low = (text.charCodeAt(at) & 0xff) | ((text.charCodeAt(at + 1) & 0xff) << 8)
+  const high = (text.charCodeAt(at + 2) & 0xff) | ((text.charCodeAt(at + 3) & 0xff) << 8)
+  return Math.imul(low | (high << 16), SPREAD) >>> 16
+}
 
 function formsOf(secret: string): string[] {
   const inJson = JSON.stringify(secret).slice(1, -1)
