@@ -9,6 +9,7 @@
 import { createHash } from 'node:crypto'
 import { chmod, mkdir, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createBareRepository } from './bare-repository.ts'
 import type { Git } from './git.ts'
 import { countPacks, deleteLeftovers, isFolder } from './mirror-folders.ts'
 import { type MirrorReading, readMirror } from './read-mirror.ts'
@@ -125,11 +126,7 @@ async function createCopy(
   // Sandbox users must pass, whatever the umask is.
   await chmod(branchCopiesFolder(mirror), 0o755)
   await rm(draft, { recursive: true, force: true })
-  const made = await git.runChecked(`copying ${branch}`, {
-    args: ['init', '--quiet', '--bare', '--shared=0644', '--template=', `--initial-branch=${branch}`, draft],
-    timeoutMs: LOCAL_MS_MAX,
-  })
-  if (!made.ok) return made
+  await createBareRepository(draft, { isShared: true, branch })
   await packHistory(git, draft, mirror, branch, signal)
   const fetched = await fetchBranch(git, draft, mirror, branch, signal)
   if (fetched.ok) await rename(draft, folder)

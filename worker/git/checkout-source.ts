@@ -8,13 +8,14 @@
 import { chmod, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
+import { writeRef } from './bare-repository.ts'
 import { branchCopiesFolder, updateBranchCopy } from './branch-copy.ts'
 import type { Git } from './git.ts'
 import { explainFailure } from './git-errors.ts'
 import { CACHE_INSIDE, failureOf, HEAD_BUNDLE_INSIDE, HEAD_REF } from './git-inside-sandbox.ts'
 import type { SandboxCommandResult } from './git-ports.ts'
 import { type MirrorReading, readMirror } from './read-mirror.ts'
-import { initBorrowingRepository } from './run-repository.ts'
+import { createBorrowingRepository } from './run-repository.ts'
 
 export interface CheckoutSourceRequest {
   /** The mirror of the repository that the checkout is a clone of. */
@@ -99,8 +100,7 @@ async function writeHeadBundle(
   if (head === base) return yes(false)
   const folder = headRepositoryPath(request)
   await mkdir(staging, { recursive: true, mode: 0o700 })
-  const made = await initBorrowingRepository(git, folder, [mirror, headMirror])
-  if (!made.ok) return made
+  await createBorrowingRepository(folder, [mirror, headMirror])
   const contained = await git.run({
     args: ['merge-base', '--is-ancestor', head, base],
     folder,
@@ -109,19 +109,14 @@ async function writeHeadBundle(
   })
   if (!contained.ok) return contained
   if (contained.value.code === 0) return yes(false)
-  const steps = [
-    ['update-ref', HEAD_REF, head],
-    ['bundle', 'create', '--quiet', bundle, HEAD_REF, `^${base}`],
-  ]
-  for (const args of steps) {
-    const done = await readMirror(git, 'reading the branch', {
-      args,
-      folder,
-      timeoutMs: BUNDLE_MS_MAX,
-      signal,
-    })
-    if (!done.ok) return done
-  }
+  await writeRef(folder, HEAD_REF, head)
+  const written = await readMirror(git, 'reading the branch', {
+    args: ['bundle', 'create', '--quiet', bundle, HEAD_REF, `^${base}`],
+    folder,
+    timeoutMs: BUNDLE_MS_MAX,
+    signal,
+  })
+  if (!written.ok) return written
   // Readable by the sandbox's user, whatever the umask is.
   await chmod(bundle, 0o644)
   return yes(true)

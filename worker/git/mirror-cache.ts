@@ -11,6 +11,7 @@ import { readdir, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
+import { createBareRepository } from './bare-repository.ts'
 import { deleteUnusedCopies } from './branch-copy.ts'
 import type { Git, Remote } from './git.ts'
 import { explainEnd, type GitErrorKind, type GitFailure } from './git-errors.ts'
@@ -65,7 +66,6 @@ export interface MirrorCachePorts extends RetryPorts {
 }
 
 const FETCH_MS_MAX = 30 * 60_000
-const LOCAL_MS_MAX = 60_000
 const REPACK_MS_MAX = 30 * 60_000
 /** Each fetch may add a pack, and many packs make git slow: more than this number is repacked. */
 const PACKS_MAX = 40
@@ -152,12 +152,8 @@ class FolderMirrorCache implements MirrorCache {
     const draft = `${folder}.new`
     await makePassable(this.#ports.folder)
     await rm(draft, { recursive: true, force: true })
-    const made = await this.#ports.git.runChecked(`making a copy of ${repository.name}`, {
-      // Readable by all users, whatever the umask is, because sandbox users must read it.
-      args: ['init', '--quiet', '--bare', '--shared=0644', '--template=', draft],
-      timeoutMs: LOCAL_MS_MAX,
-    })
-    if (!made.ok) return made
+    // Sandbox users must read it.
+    await createBareRepository(draft, { isShared: true })
     const fetched = await this.#fetch(draft, repository, signal, longRetry)
     if (fetched.ok) await replaceFolder(draft, folder)
     else await rm(draft, { recursive: true, force: true })

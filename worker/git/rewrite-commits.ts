@@ -11,6 +11,7 @@ import { Transform, type TransformCallback } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { type Result, yes } from '../../core/result.ts'
 import { COMMIT_MESSAGE_BYTES_MAX } from '../../protocol/limits.ts'
+import { writeRef } from './bare-repository.ts'
 import type { Git, GitCall } from './git.ts'
 import type { CheckedOut } from './git-ports.ts'
 
@@ -67,8 +68,7 @@ async function exportCommits(
   { pathspecs }: CommitChanges,
   { stream, filter }: { readonly stream: string; readonly filter: MessageFilter },
 ): Promise<Result<unknown>> {
-  const named = await git.runChecked('naming the work', local(folder, ['update-ref', REWRITTEN_REF, head]))
-  if (!named.ok) return named
+  await writeRef(folder, REWRITTEN_REF, head)
   return git.runChecked('reading the commits', {
     ...local(folder, [
       'fast-export',
@@ -88,7 +88,7 @@ async function importCommits(
   stream: string,
 ): Promise<Result<string | undefined>> {
   // Without a commit the stream leaves the reference as it is.
-  await git.run(local(folder, ['update-ref', '-d', REWRITTEN_REF]))
+  await rm(join(folder, REWRITTEN_REF), { force: true })
   const imported = await git.runChecked('writing the commits anew', {
     ...local(folder, ['fast-import', '--quiet', '--force']),
     input: stream,

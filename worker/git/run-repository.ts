@@ -2,9 +2,10 @@
  * The run repository: a bare repository outside the sandbox, into which git imports and checks the work of one run, and
  * from which it is pushed.
  */
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
+import { createBareRepository } from './bare-repository.ts'
 import type { ImportedBundle } from './bundle-import.ts'
 import type { Git } from './git.ts'
 import type { MirrorCache, RemoteRepository } from './mirror-cache.ts'
@@ -35,8 +36,7 @@ export async function createRunRepository(
 ): Promise<Result<string>> {
   const folder = runRepositoryPath(staging)
   const mirrors = [repository, alternate].map((entry) => cache.folderOf(entry))
-  const made = await initBorrowingRepository(git, folder, mirrors)
-  if (!made.ok) return made
+  await createBorrowingRepository(folder, mirrors)
   if (await isCommit(git, folder, base)) return yes(folder)
   // The mirror was deleted meanwhile: fetch it again.
   const refreshed = await cache.use(repository, undefined, async () => yes(undefined))
@@ -46,21 +46,11 @@ export async function createRunRepository(
 }
 
 /** Creates an empty bare repository that borrows the objects of these mirrors. */
-export async function initBorrowingRepository(
-  git: Git,
-  folder: string,
-  mirrors: readonly string[],
-): Promise<Result<void>> {
+export async function createBorrowingRepository(folder: string, mirrors: readonly string[]): Promise<void> {
   await rm(folder, { recursive: true, force: true })
-  const made = await git.runChecked('making a clean repository', {
-    args: ['init', '--quiet', '--bare', '--template=', folder],
-    timeoutMs: LOCAL_MS_MAX,
-  })
-  if (!made.ok) return made
-  await mkdir(join(folder, 'objects/info'), { recursive: true })
+  await createBareRepository(folder)
   const borrowed = new Set(mirrors.map((mirror) => `${mirror}/objects\n`))
   await writeFile(join(folder, 'objects/info/alternates'), [...borrowed].join(''))
-  return yes(undefined)
 }
 
 export async function importPack(
