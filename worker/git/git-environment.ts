@@ -24,9 +24,8 @@ export const LIVENESS_FD = 4
 export const ASKER_VARIABLE = 'SWITCHYARD_ASKER'
 
 const PATH = '/usr/local/bin:/usr/bin:/bin'
-const PRLIMIT = '/usr/bin/prlimit'
 const SHELL = '/bin/sh'
-const UNTRUSTED_MEMORY_BYTES_MAX = 4 * 1024 ** 3
+const UNTRUSTED_MEMORY_KIB_MAX = 4 * 1024 ** 2
 const SSH_PORT = 22
 const SSH_COMMAND =
   'ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20 -o ForwardAgent=no -o PermitLocalCommand=no'
@@ -66,25 +65,30 @@ esac
  * Kills git's whole process group when the worker closes the descriptor or dies. A push that outlives its worker would
  * publish work that the host already considers interrupted.
  */
-const LIVENESS_SCRIPT = [
-  `(read -r _ <&${LIVENESS_FD}; kill -s KILL 0) ${TOKEN_FD}<&- >/dev/null 2>&1 &`,
-  `exec "$@" ${LIVENESS_FD}<&-`,
-].join('\n')
+const LIVENESS_SCRIPT = `(read -r _ <&${LIVENESS_FD}; kill -s KILL 0) ${TOKEN_FD}<&- >/dev/null 2>&1 &`
+const EXEC_SCRIPT = `exec "$@" ${LIVENESS_FD}<&-`
+/** The shell limits itself, because a program for it would be started in each call. 126: git was not started. */
+const LIMITS_SCRIPT = `{ ulimit -v ${UNTRUSTED_MEMORY_KIB_MAX} && ulimit -c 0; } || exit 126`
+const SCRIPT = [LIVENESS_SCRIPT, EXEC_SCRIPT].join('\n')
+const UNTRUSTED_SCRIPT = [LIVENESS_SCRIPT, LIMITS_SCRIPT, EXEC_SCRIPT].join('\n')
 
 /** @param access how git reaches the call's remote; absent for a call without one */
 export function gitCommandLine(program: string, call: GitCall, access: RemoteAccess | undefined): string[] {
-  const { folder, isUntrusted = false } = call
+  const { folder, ownRemote, isUntrusted = false } = call
   const gitDir = folder === undefined ? [] : [`--git-dir=${folder}`]
   const [command = '', ...rest] = call.args
   const args = [
     command,
-    ...(access?.protocol === 'file' ? serviceOptionFor(program, command, access) : []),
+    // A repository of the worker itself names no command.
+    ...(access?.protocol === 'file' && ownRemote === undefined
+      ? serviceOptionFor(program, command, access)
+      : []),
     ...rest,
   ]
-  const limits = isUntrusted ? [PRLIMIT, `--as=${UNTRUSTED_MEMORY_BYTES_MAX}`, '--core=0:0', '--'] : []
   const settings = isUntrusted ? [...SETTINGS, ...UNTRUSTED_SETTINGS] : SETTINGS
   const pins = configArguments(pinsOf(access))
-  return [SHELL, '-c', LIVENESS_SCRIPT, 'git', ...limits, program, ...settings, ...pins, ...gitDir, ...args]
+  const script = isUntrusted ? UNTRUSTED_SCRIPT : SCRIPT
+  return [SHELL, '-c', script, 'git', program, ...settings, ...pins, ...gitDir, ...args]
 }
 
 /** Makes curl connect to the checked addresses, also where the address has a final dot after the name. */
