@@ -31,28 +31,40 @@ export async function readBranchHeads(
   folders: { readonly base: string; readonly head: string },
   { seal, job, pull }: BranchQuery,
 ): Promise<Result<BranchHeads & { readonly isPushed: boolean }>> {
-  const base = await commitOfBranch(git, folders.base, pull.baseBranch)
-  if (!base.ok) return base
-  if (base.value === undefined) return missingBranch(job.repo.remote, pull.baseBranch)
-  const head = await commitOfBranch(git, folders.head, pull.headBranch)
-  if (!head.ok) return head
-  if (head.value === undefined) return missingBranch(pull.headRemote, pull.headBranch)
-  const isPushed = await hasSealedCommit(git, folders.head, { base: base.value, head: head.value }, seal)
-  return isPushed.ok ? yes({ base: base.value, head: head.value, isPushed: isPushed.value }) : isPushed
+  const { baseBranch, headBranch } = pull
+  const isFork = folders.head !== folders.base
+  const ofBase = await readBranches(git, folders.base, isFork ? [baseBranch] : [baseBranch, headBranch])
+  if (!ofBase.ok) return ofBase
+  const base = ofBase.value.get(baseBranch)
+  if (base === undefined) return missingBranch(job.repo.remote, baseBranch)
+  const ofHead = isFork ? await readBranches(git, folders.head, [headBranch]) : ofBase
+  if (!ofHead.ok) return ofHead
+  const head = ofHead.value.get(headBranch)
+  if (head === undefined) return missingBranch(pull.headRemote, headBranch)
+  const isPushed = await hasSealedCommit(git, folders.head, { base, head }, seal)
+  return isPushed.ok ? yes({ base, head, isPushed: isPushed.value }) : isPushed
 }
 
 function missingBranch(remote: string, branch: string) {
   return no('unknown', `${remote} has no branch ${branch}; restore it, or close the pull request`)
 }
 
-async function commitOfBranch(git: Git, folder: string, branch: string): Promise<Result<string | undefined>> {
-  const ref = `refs/heads/${branch}`
-  const args = ['for-each-ref', '--format=%(objectname) %(refname)', ref]
-  const found = await git.runChecked(`looking for ${branch}`, { args, folder, timeoutMs: LOCAL_MS_MAX })
+/** Returns the commits by branch. Each name also matches the branches below it, such as `main/x`. */
+async function readBranches(
+  git: Git,
+  folder: string,
+  branches: readonly string[],
+): Promise<Result<ReadonlyMap<string, string>>> {
+  const refs = branches.map((branch) => `refs/heads/${branch}`)
+  const args = ['for-each-ref', '--format=%(objectname) %(refname:lstrip=2)', ...refs]
+  const found = await git.runChecked(`looking for ${branches.join(' and ')}`, {
+    args,
+    folder,
+    timeoutMs: LOCAL_MS_MAX,
+  })
   if (!found.ok) return found
-  // The pattern also matches refs below it, such as `refs/heads/main/x`.
-  const line = found.value.output.split('\n').find((entry) => entry.endsWith(` ${ref}`))
-  return yes(line?.slice(0, line.indexOf(' ')))
+  const lines = found.value.output.split('\n').map((line) => line.split(' '))
+  return yes(new Map(lines.map(([commit = '', branch = '']) => [branch, commit])))
 }
 
 /** Searches the commits that the base lacks. `rev-list --header` indents messages, so only a header line can match. */

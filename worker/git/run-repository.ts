@@ -68,7 +68,6 @@ export async function importPack(
     timeoutMs: IMPORT_MS_MAX,
   })
   if (!indexed.ok) return no('invalid', indexed.refusal.message)
-  if (!(await isCommit(git, folder, head))) return no('invalid', 'what came out of the sandbox is no commit')
   const descends = await git.run({
     args: ['merge-base', '--is-ancestor', base, head],
     folder,
@@ -77,6 +76,7 @@ export async function importPack(
   })
   if (!descends.ok) return descends
   if (descends.value.code === 0) return yes(undefined)
+  if (!(await isCommit(git, folder, head))) return no('invalid', 'what came out of the sandbox is no commit')
   return no(
     'conflict',
     `the work does not go on from ${base.slice(0, 12)}, where it started; its history was replaced, so it stays in the sandbox`,
