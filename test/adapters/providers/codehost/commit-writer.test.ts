@@ -29,14 +29,28 @@ test('commits have the hashes that git fast-import gives them, and git reads the
   expect(await filesAt(written, 'some/work')).toEqual(await filesAt(imported, 'some/work'))
 })
 
-test('a commit on top of one that git wrote is left to git', async () => {
+test('a commit on top of one that git wrote has its files, and is left to git when a pack holds them', async () => {
   const bare = join(tempFolder(), 'bare.git')
   await makeBare(bare)
-  await git(bare, ['fast-import', '--quiet'], streamOf({ message: 'By git', files: { a: 'a' } }, undefined))
-  const parent = (await git(bare, ['rev-parse', 'some/work'])).trim()
-  const commit = { branch: 'some/work', parent, message: 'More', author: BY, committer: BY, files: {} }
-  expect(writeCommit(bare, commit)).toBeUndefined()
-  expect((await git(bare, ['rev-parse', 'some/work'])).trim()).toBe(parent)
+  const files = { 'a b': 'a', 'c/ä/d': 'd', e: 'e' }
+  await git(bare, ['fast-import', '--quiet'], streamOf({ message: 'By git', files }, undefined))
+  const tip = async () => (await git(bare, ['rev-parse', 'some/work'])).trim()
+  const more = {
+    branch: 'some/work',
+    message: 'More',
+    author: BY,
+    committer: BY,
+    files: { 'c/f': 'f', e: null },
+  }
+  const written = writeCommit(bare, { ...more, parent: await tip() })
+  expect(await tip()).toBe(written)
+  expect(await filesAt(bare, 'some/work')).toEqual(['a b', 'c/f', 'c/ä/d'])
+  expect(await git(bare, ['show', 'some/work:c/ä/d', 'some/work:c/f'])).toBe('df')
+  await git(bare, ['fast-import', '--quiet'], streamOf({ message: 'By git', files: {} }, written))
+  await git(bare, ['repack', '-q', '-a', '-d'])
+  const packed = await tip()
+  expect(writeCommit(bare, { ...more, parent: packed })).toBeUndefined()
+  expect(await tip()).toBe(packed)
 })
 
 function streamOf({ message, files }: Pick<WrittenCommit, 'message' | 'files'>, parent?: string): Buffer {

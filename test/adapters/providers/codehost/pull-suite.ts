@@ -18,7 +18,7 @@ import type { Result } from '../../../../core/result.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import { CodehostRepo, PullDetail, PullSummary } from '../../../../protocol/pulls.ts'
 import { writeCommit } from '../../../support/github/commit-writer.ts'
-import { branchTip } from '../../../support/github/plumbing.ts'
+import { branchTip, createBare } from '../../../support/github/plumbing.ts'
 
 export interface PullBench {
   readonly host: PullRequestApi
@@ -672,7 +672,7 @@ export function git(bare: string, args: readonly string[], input: string | Buffe
 }
 
 export async function makeBare(bare: string): Promise<void> {
-  await git(bare, ['init', '--quiet', '--bare', '--initial-branch=main', bare])
+  createBare(bare, 'main')
 }
 
 /** Updates the branch as a push would; `at` is in seconds. */
