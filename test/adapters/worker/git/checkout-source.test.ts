@@ -1,10 +1,20 @@
 /** The repository inside a sandbox consists of one branch, in few files, and nothing of other runs. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { Job } from '../../../../protocol/frames.ts'
-import { aJob, createGitFixture, type GitFixture, git, got, never, type RunFixture } from './git-fixture.ts'
+import {
+  aJob,
+  commitAsPerson,
+  createGitFixture,
+  type GitFixture,
+  git,
+  got,
+  never,
+  type RunFixture,
+} from './git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
 const OTHERS = 30
@@ -27,27 +37,15 @@ const aFollowUp = (headRemote = 'ada/lamps'): Job =>
     },
   })
 
-/** Commits a new file on a branch that begins at main; returns its blob. */
-function commitWork(g: GitFixture, branch: string): string {
-  git(g.person, 'checkout', '-q', '-B', branch, 'main')
-  writeFileSync(join(g.person, 'work'), `work on ${branch}\n`)
-  git(g.person, 'add', '-A')
-  git(g.person, 'commit', '-q', '-m', `Work on ${branch}`)
-  const blob = git(g.person, 'rev-parse', 'HEAD:work')
-  git(g.person, 'checkout', '-q', 'main')
-  return blob
+/** Pushes a new file on a new branch; returns its blob. */
+function pushWork(g: Pick<GitFixture, 'remote'>, branch: string): string {
+  const text = `work on ${branch}\n`
+  commitAsPerson(g, branch, 'work', text, `Work on ${branch}`)
+  return createHash('sha1').update(`blob ${text.length}\0${text}`).digest('hex')
 }
 
-function pushWork(g: GitFixture, branch: string): string {
-  const blob = commitWork(g, branch)
-  git(g.person, 'push', '-q', '--force', 'origin', branch)
-  return blob
-}
-
-function moveMain(g: GitFixture, subject: string): void {
-  git(g.person, 'commit', '-q', '--allow-empty', '-m', subject)
-  git(g.person, 'push', '-q', '--force', 'origin', 'main')
-}
+/** Returns the new commit of main. */
+const moveMain = (g: GitFixture, subject: string) => commitAsPerson(g, 'main', undefined, '', subject)
 
 async function checkedOut(g: GitFixture): Promise<RunFixture> {
   const run = g.run()
@@ -75,9 +73,7 @@ describe('the repository in a sandbox', () => {
   test('of the n-th run has one branch, packed, in as few files as that of the first', async () => {
     const g = createGitFixture()
     const first = filesIn(await checkedOut(g)).length
-    const blobs: string[] = []
-    for (let n = 0; n < OTHERS; n++) blobs.push(commitWork(g, `switchyard/other-${n}`))
-    git(g.person, 'push', '-q', 'origin', 'refs/heads/switchyard/*:refs/heads/switchyard/*')
+    const blobs = Array.from({ length: OTHERS }, (_, n) => pushWork(g, `switchyard/other-${n}`))
     expect(git(g.remote, 'count-objects')).toMatch(/^\d\d+ objects/)
     const run = await checkedOut(g)
     expect((await refsOf(run)).split('\n')).toEqual([
@@ -95,10 +91,9 @@ describe('the repository in a sandbox', () => {
 
   test('has the tags of its branch, and not those of others', async () => {
     const g = createGitFixture()
-    git(g.person, 'tag', '-a', '-m', 'One', 'v1', 'main')
+    git(g.remote, 'tag', '-a', '-m', 'One', 'v1', 'main')
     pushWork(g, 'other')
-    git(g.person, 'tag', 'v2-beta', 'other')
-    git(g.person, 'push', '-q', 'origin', '--tags')
+    git(g.remote, 'tag', 'v2-beta', 'other')
     const run = await checkedOut(g)
     expect(await run.sh('git tag; git describe')).toBe('v1\nv1')
   })
@@ -110,15 +105,12 @@ describe('the repository in a sandbox', () => {
     ['was deleted', ['tag', '-d', 'v1'], '', ''],
   ])('has no tag as it was before it %s', async (_, change, tags, commit) => {
     const g = createGitFixture()
-    git(g.person, 'tag', '-a', '-m', 'Old', 'v1', 'main~1')
+    git(g.remote, 'tag', '-a', '-m', 'Old', 'v1', 'main~1')
     pushWork(g, 'other')
-    git(g.person, 'push', '-q', 'origin', '--tags')
     const before = await checkedOut(g)
     expect(await before.sh('git tag')).toBe('v1')
-    git(g.person, ...change)
-    git(g.person, 'push', '-q', '--force', '--prune', 'origin', 'refs/tags/*:refs/tags/*')
-    const expected =
-      tags === '' ? '' : `${git(g.person, 'rev-parse', tags)} ${git(g.person, 'rev-parse', commit)}`
+    git(g.remote, ...change)
+    const expected = tags === '' ? '' : git(g.remote, 'rev-parse', tags, commit).replace('\n', ' ')
     const tagsOf = (run: RunFixture) =>
       run.sh('for tag in $(git tag); do echo $(git rev-parse $tag $tag^{commit}); done')
     expect(await tagsOf(await checkedOut(g))).toBe(expected)
@@ -151,10 +143,9 @@ describe('the repository in a sandbox', () => {
 
   test('has nothing of a history that its branch does not have any more', async () => {
     const g = createGitFixture()
-    moveMain(g, 'A mistake')
-    const mistake = git(g.person, 'rev-parse', 'HEAD')
+    const mistake = moveMain(g, 'A mistake')
     expect(await has(await checkedOut(g), mistake)).toBe(true)
-    git(g.person, 'reset', '-q', '--hard', 'HEAD~1')
+    git(g.remote, 'update-ref', 'refs/heads/main', 'main~1')
     moveMain(g, 'Better')
     const run = await checkedOut(g)
     expect([await run.sh('git log -1 --format=%s'), await has(run, mistake)]).toEqual(['Better', false])
@@ -195,10 +186,9 @@ describe('the repository in a sandbox', () => {
   test('of a follow-up on a fork has one branch of each, and not the fork’s others', async () => {
     const g = createGitFixture()
     const fork = join(g.folder, 'codehost/eve/lamps.git')
-    git(g.folder, 'clone', '-q', '--bare', g.remote, fork)
-    git(g.person, 'remote', 'set-url', '--push', 'origin', fork)
-    const [own, unmerged] = [pushWork(g, BRANCH), pushWork(g, 'other')]
-    git(g.person, 'remote', 'set-url', '--push', 'origin', g.remote)
+    cpSync(g.remote, fork, { recursive: true })
+    const eve = { remote: fork }
+    const [own, unmerged] = [pushWork(eve, BRANCH), pushWork(eve, 'other')]
     moveMain(g, 'Main goes on')
     const run = g.run()
     expect(await begun(g, run, false, aFollowUp('eve/lamps'))).toMatchObject({ state: 'rebased' })

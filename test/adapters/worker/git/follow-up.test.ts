@@ -1,12 +1,13 @@
 /** Git in a follow-up: a pull request's branch is checked out in a sandbox, rebased, and pushed back. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { Job } from '../../../../protocol/frames.ts'
 import type { FollowUpStart } from '../../../../worker/git/git-ports.ts'
 import {
   aJob,
+  commitAsPerson,
   createGitFixture,
   type GitFixture,
   git,
@@ -36,24 +37,25 @@ function aFollowUp(more: Partial<NonNullable<Job['pull']>> = {}, id = 'fu-1'): J
   })
 }
 
-const tipOf = (g: GitFixture, branch = BRANCH) => git(g.remote, 'rev-parse', `refs/heads/${branch}`)
+const refOf = ({ remote }: GitFixture, branch: string) => join(remote, 'refs/heads', branch)
+const tipOf = (g: GitFixture, branch = BRANCH) => readFileSync(refOf(g, branch), 'utf8').trim()
 const subjects = (g: GitFixture, branch = BRANCH) => git(g.remote, 'log', '--format=%s', branch).split('\n')
 
-/** Commits on a branch as a person, and pushes. */
-function pushed(g: GitFixture, branch: string, file: string, text: string, subject: string): string {
+/** Points a branch to a commit that the code host has, as a person's push does. */
+function moveBranch(g: GitFixture, commit: string, branch = BRANCH): void {
+  mkdirSync(dirname(refOf(g, branch)), { recursive: true })
+  writeFileSync(refOf(g, branch), `${commit}\n`)
+}
+
+/** The person's checkout has the newest commits afterwards, and is on a branch of the code host. */
+function checkOutAsPerson(g: GitFixture, branch = BRANCH): void {
   git(g.person, 'fetch', '-q', 'origin')
   git(g.person, 'checkout', '-q', '-B', branch, `origin/${branch}`)
-  writeFileSync(join(g.person, file), text)
-  git(g.person, 'add', '-A')
-  git(g.person, 'commit', '-q', '-m', subject)
-  git(g.person, 'push', '-q', 'origin', branch)
-  return tipOf(g, branch)
 }
 
 /** Merges into the pull request's branch as a person; with `file`, the merge also contains a manual change. */
 function merged(g: GitFixture, from: string, file?: string, text = ''): string {
-  git(g.person, 'fetch', '-q', 'origin')
-  git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+  checkOutAsPerson(g)
   git(g.person, 'merge', '-q', '--no-ff', '--no-commit', `origin/${from}`)
   if (file !== undefined) writeFileSync(join(g.person, file), text)
   git(g.person, 'add', '-A')
@@ -64,23 +66,29 @@ function merged(g: GitFixture, from: string, file?: string, text = ''): string {
 
 /** A pull request with one commit, whose base has moved on by one. */
 const drifted = createOnce((g) => {
-  pushed(g, BRANCH, 'new', 'of the branch\n', 'Add new')
-  pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+  commitAsPerson(g, BRANCH, 'new', 'of the branch\n', 'Add new')
+  commitAsPerson(g, 'main', 'other', 'of main\n', 'Main goes on')
 })
 
 /** Both branches changed the same line. */
 const clashing = createOnce((g) => {
-  pushed(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
-  pushed(g, 'main', 'lamp', 'main\n', 'Lamp of main')
+  commitAsPerson(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
+  commitAsPerson(g, 'main', 'lamp', 'main\n', 'Lamp of main')
 })
+
+/** A pull request's branch without commits of its own. */
+function createWithBranch(): GitFixture {
+  const g = createGitFixture()
+  moveBranch(g, tipOf(g, 'main'))
+  return g
+}
 
 /** Each call gets a copy of the same repositories, because creating them takes some twenty git processes. */
 function createOnce(change: (g: GitFixture) => void): () => GitFixture {
   let folder: string | undefined
   return () => {
     if (folder === undefined) {
-      const g = createGitFixture()
-      git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+      const g = createWithBranch()
       change(g)
       folder = g.folder
     }
@@ -136,9 +144,8 @@ describe('from the branch to the newest base', () => {
   })
 
   test('an up-to-date branch without new work is not pushed', async () => {
-    const g = createGitFixture()
-    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
-    const head = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
+    const g = createWithBranch()
+    const head = commitAsPerson(g, BRANCH, 'new', 'x\n', 'Add new')
     const run = g.run()
     const from = await begun(g, run)
     expect(from).toMatchObject({ state: 'current', head, tip: head })
@@ -148,8 +155,8 @@ describe('from the branch to the newest base', () => {
 
   test('a branch that the base contains is not pushed', async () => {
     const g = drifted()
-    git(g.person, 'checkout', '-q', 'main')
-    git(g.person, 'merge', '-q', '--no-edit', BRANCH)
+    checkOutAsPerson(g, 'main')
+    git(g.person, 'merge', '-q', '--no-edit', `origin/${BRANCH}`)
     git(g.person, 'push', '-q', 'origin', 'main')
     const run = g.run()
     const from = await begun(g, run)
@@ -173,7 +180,7 @@ describe('from the branch to the newest base', () => {
     async (isRetained) => {
       const g = drifted()
       const link = '160000,1111111111111111111111111111111111111111,part'
-      git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+      checkOutAsPerson(g)
       git(g.person, 'update-index', '--add', '--cacheinfo', link)
       const pointer = 'version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n'
       writeFileSync(join(g.person, 'large.bin'), pointer)
@@ -193,14 +200,13 @@ describe('from the branch to the newest base', () => {
   )
 
   test('manual changes in a merge survive the rebase', async () => {
-    const g = createGitFixture()
-    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
-    pushed(g, BRANCH, 'new', 'of the branch\n', 'Add new')
-    pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+    const g = createWithBranch()
+    commitAsPerson(g, BRANCH, 'new', 'of the branch\n', 'Add new')
+    commitAsPerson(g, 'main', 'other', 'of main\n', 'Main goes on')
     merged(g, 'main', 'new', 'as main needs it\n')
-    pushed(g, BRANCH, 'more', 'x\n', 'Add more')
-    const base = pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
-    const whole = git(g.person, 'merge-tree', '--write-tree', base, tipOf(g))
+    commitAsPerson(g, BRANCH, 'more', 'x\n', 'Add more')
+    const base = commitAsPerson(g, 'main', 'later', 'x\n', 'Main goes on again')
+    const whole = git(g.remote, 'merge-tree', '--write-tree', base, tipOf(g))
     const run = g.run()
     const from = await begun(g, run)
     expect(from).toMatchObject({ state: 'rebased' })
@@ -214,14 +220,14 @@ describe('from the branch to the newest base', () => {
     const g = drifted()
     const merge = merged(g, 'main', 'other', 'of main, as the branch needs it\n')
     const head = tipOf(g)
-    pushed(g, 'main', 'other', 'of main, otherwise\n', 'Main goes on again')
+    commitAsPerson(g, 'main', 'other', 'of main, otherwise\n', 'Main goes on again')
     expect(await begun(g, g.run())).toMatchObject({ state: 'rebased', head, merges: [merge] })
   })
 
   test('a branch whose merges contain no changes of their own becomes linear', async () => {
     const g = drifted()
     merged(g, 'main')
-    pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
+    commitAsPerson(g, 'main', 'later', 'x\n', 'Main goes on again')
     const run = g.run()
     got(await push(g, run, await begun(g, run)))
     expect(subjects(g).slice(0, 3)).toEqual(['Add new', 'Main goes on again', 'Main goes on'])
@@ -265,8 +271,8 @@ describe('a conflict', () => {
   test('of a branch with merges names the merges, because the rebase drops them', async () => {
     const g = drifted()
     const merge = merged(g, 'main', 'new', 'as main needs it\n')
-    pushed(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
-    pushed(g, 'main', 'lamp', 'main\n', 'Lamp of main')
+    commitAsPerson(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
+    commitAsPerson(g, 'main', 'lamp', 'main\n', 'Lamp of main')
     expect(await begun(g, g.run())).toMatchObject({ state: 'conflict', merges: [merge] })
   })
 
@@ -290,10 +296,9 @@ describe('a conflict', () => {
   })
 
   test('markers that existed before do not prevent a push', async () => {
-    const g = createGitFixture()
-    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
-    pushed(g, BRANCH, 'about', '<<<<<<< a\n=======\n>>>>>>> b\n', 'About markers')
-    pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+    const g = createWithBranch()
+    commitAsPerson(g, BRANCH, 'about', '<<<<<<< a\n=======\n>>>>>>> b\n', 'About markers')
+    commitAsPerson(g, 'main', 'other', 'of main\n', 'Main goes on')
     const run = g.run()
     const from = await begun(g, run)
     await run.sh('echo more >> about')
@@ -307,7 +312,7 @@ describe('a retained sandbox', () => {
     const run = g.run()
     got(await push(g, run, await begun(g, run)))
     await run.sh('echo cache > build.log')
-    pushed(g, 'main', 'again', 'x\n', 'Main goes on again')
+    commitAsPerson(g, 'main', 'again', 'x\n', 'Main goes on again')
     const from = await begun(g, run, aFollowUp({}, 'fu-2'), true)
     expect(from).toMatchObject({ state: 'rebased', isNewCheckout: false, preserved: [] })
     expect(await run.sh('cat build.log again')).toBe('cache\nx')
@@ -361,7 +366,7 @@ describe('a push that is overtaken', () => {
     const run = g.run()
     const from = await begun(g, run)
     await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
-    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    commitAsPerson(g, BRANCH, 'theirs', 'x\n', 'Theirs')
     got(await push(g, run, from))
     expect(subjects(g).slice(0, 4)).toEqual(['Address the review', 'Theirs', 'Add new', 'Main goes on'])
   })
@@ -370,8 +375,8 @@ describe('a push that is overtaken', () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
-    pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
-    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    commitAsPerson(g, 'main', 'later', 'x\n', 'Main goes on again')
+    commitAsPerson(g, BRANCH, 'theirs', 'x\n', 'Theirs')
     got(await push(g, run, from))
     expect(subjects(g).slice(0, 4)).toEqual(['Theirs', 'Add new', 'Main goes on again', 'Main goes on'])
   })
@@ -381,7 +386,7 @@ describe('a push that is overtaken', () => {
     const run = g.run()
     const from = await begun(g, run)
     await run.sh('echo both > lamp; git add lamp; GIT_EDITOR=true git rebase --continue 2>&1')
-    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    commitAsPerson(g, BRANCH, 'theirs', 'x\n', 'Theirs')
     got(await push(g, run, from))
     expect(subjects(g).slice(0, 3)).toEqual(['Theirs', 'Lamp of the branch', 'Lamp of main'])
     expect(git(g.remote, 'show', `${BRANCH}:lamp`)).toBe('both')
@@ -419,14 +424,13 @@ describe('a push that is overtaken', () => {
   })
 
   test('by a person who removed commits leaves them out', async () => {
-    const g = createGitFixture()
-    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
-    const retained = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
-    pushed(g, BRANCH, 'wrong', 'x\n', 'Not that')
+    const g = createWithBranch()
+    const retained = commitAsPerson(g, BRANCH, 'new', 'x\n', 'Add new')
+    commitAsPerson(g, BRANCH, 'wrong', 'x\n', 'Not that')
     const run = g.run()
     const from = await begun(g, run)
     await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
-    git(g.person, 'push', '-q', '-f', 'origin', `${retained}:refs/heads/${BRANCH}`)
+    moveBranch(g, retained)
     got(await push(g, run, from))
     expect(subjects(g).slice(0, 2)).toEqual(['Address the review', 'Add new'])
   })
@@ -435,7 +439,7 @@ describe('a push that is overtaken', () => {
     const g = drifted()
     const run = g.run()
     const from = await begun(g, run)
-    git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+    checkOutAsPerson(g)
     git(g.person, 'rebase', '-q', 'origin/main')
     git(g.person, 'commit', '-q', '--amend', '-m', 'Add what is new')
     git(g.person, 'push', '-q', '-f', 'origin', BRANCH)
@@ -449,7 +453,7 @@ describe('a push that is overtaken', () => {
     const run = g.run()
     const from = await begun(g, run)
     expect(from).toMatchObject({ state: 'rebased' })
-    git(g.person, 'push', '-q', '-f', 'origin', `origin/main:refs/heads/${BRANCH}`)
+    moveBranch(g, tipOf(g, 'main'))
     expect(got(await push(g, run, from))).toMatchObject({ pushed: undefined })
     expect(tipOf(g)).toBe(tipOf(g, 'main'))
   })
@@ -460,7 +464,7 @@ describe('a push that is overtaken', () => {
     const from = await begun(g, run)
     await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
     merged(g, 'main', 'new', 'as main needs it\n')
-    pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
+    commitAsPerson(g, 'main', 'later', 'x\n', 'Main goes on again')
     got(await push(g, run, from))
     expect(git(g.remote, 'show', `${BRANCH}:new`)).toBe('as main needs it')
     expect(git(g.remote, 'show', `${BRANCH}:a`)).toBe('a')
@@ -471,7 +475,7 @@ describe('a push that is overtaken', () => {
     const run = g.run()
     const from = await begun(g, run)
     await run.sh('echo ours > new; git commit -qam Ours')
-    const theirs = pushed(g, BRANCH, 'new', 'theirs\n', 'Theirs')
+    const theirs = commitAsPerson(g, BRANCH, 'new', 'theirs\n', 'Theirs')
     expect(refusalOf(await push(g, run, from))).toMatch(/somebody else changed .* in the meantime/)
     expect(tipOf(g)).toBe(theirs)
     expect(await run.sh('git log -1 --format=%s; git status --porcelain')).toBe('Ours')
@@ -495,7 +499,7 @@ describe('a push that is overtaken', () => {
     const from = await begun(g, run)
     let pushes = 0
     const fence = () => {
-      pushed(g, BRANCH, `theirs-${++pushes}`, 'x\n', 'Theirs')
+      commitAsPerson(g, BRANCH, `theirs-${++pushes}`, 'x\n', 'Theirs')
       return true
     }
     expect(refusalOf(await push(g, run, from, aFollowUp(), fence))).toMatch(/in the meantime/)
@@ -510,7 +514,7 @@ describe('a repeated follow-up', () => {
     got(await push(g, first, await begun(g, first)))
     const again = g.run()
     expect(await begun(g, again)).toMatchObject({ state: 'pushed', head: tipOf(g) })
-    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    commitAsPerson(g, BRANCH, 'theirs', 'x\n', 'Theirs')
     expect(await begun(g, again)).toMatchObject({ state: 'pushed' })
     expect(await begun(g, again, aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'current' })
   })
@@ -522,15 +526,9 @@ describe('a repeated follow-up', () => {
     const g = drifted()
     const first = g.run()
     got(await push(g, first, await begun(g, first)))
-    git(g.person, 'fetch', '-q', 'origin')
-    git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
-    const tree = git(g.person, 'rev-parse', 'HEAD^{tree}')
-    let tip = git(g.person, 'rev-parse', 'HEAD')
-    const message = join(g.folder, 'message')
-    writeFileSync(message, words)
-    for (let n = 0; n < count; n++) tip = git(g.person, 'commit-tree', tree, '-p', tip, '-F', message)
-    git(g.person, 'push', '-q', 'origin', `${tip}:refs/heads/${BRANCH}`)
-    pushed(g, 'main', 'other', 'of main, later\n', 'Main goes on and on')
+    let tip = ''
+    for (let n = 0; n < count; n++) tip = commitAsPerson(g, BRANCH, `theirs-${n}`, 'x\n', words)
+    commitAsPerson(g, 'main', 'other', 'of main, later\n', 'Main goes on and on')
     expect(await begun(g, g.run())).toMatchObject({ state: 'pushed', head: tip })
     expect(await begun(g, g.run(), aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'rebased' })
   })
@@ -548,7 +546,7 @@ describe('a repeated follow-up', () => {
 
   test('does not mistake a commit message for a seal', async () => {
     const g = drifted()
-    pushed(g, BRANCH, 'x', 'x\n', 'X\n\nswitchyard-follow-up fu-1')
+    commitAsPerson(g, BRANCH, 'x', 'x\n', 'X\n\nswitchyard-follow-up fu-1')
     expect(await begun(g, g.run())).toMatchObject({ state: 'rebased' })
   })
 
@@ -583,7 +581,7 @@ function forked() {
   git(g.person, 'commit', '-q', '-m', 'Of the fork')
   git(g.person, 'push', '-q', 'fork', 'HEAD:main')
   git(g.person, 'reset', '-q', '--hard', 'origin/main')
-  const base = pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+  const base = commitAsPerson(g, 'main', 'other', 'of main\n', 'Main goes on')
   return { g, fork, base, job: aFollowUp({ headRemote: 'bo/lamps', headBranch: 'main' }) }
 }
 

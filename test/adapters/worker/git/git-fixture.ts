@@ -1,6 +1,6 @@
 /** The fixture of the git tests: real git, real sandboxes, and a folder as code host. */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { appendFileSync, chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from '@jest/globals'
@@ -23,6 +23,8 @@ import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { aRun, aTicket } from '../../../rules/run/runs.ts'
+import { writeCommit } from '../../../support/github/commit-writer.ts'
+import { branchTip } from '../../../support/github/plumbing.ts'
 import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'
 
 const machine = thisMachine()
@@ -46,6 +48,10 @@ afterAll(() => {
 const PERSON = {
   GIT_CONFIG_GLOBAL: '/dev/null',
   GIT_CONFIG_NOSYSTEM: '1',
+  // Repositories that live for a second need no process that looks whether they are to be packed.
+  GIT_CONFIG_COUNT: '1',
+  GIT_CONFIG_KEY_0: 'maintenance.auto',
+  GIT_CONFIG_VALUE_0: 'false',
   GIT_AUTHOR_NAME: 'Ada',
   GIT_AUTHOR_EMAIL: 'ada@example.org',
   GIT_COMMITTER_NAME: 'Ada',
@@ -56,6 +62,33 @@ const PERSON = {
 export function git(folder: string, ...args: readonly string[]): string {
   const env = { ...process.env, ...PERSON }
   return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', env, stdio: 'pipe' }).trim()
+}
+
+/**
+ * Commits one file to a branch of the code host as a person, and returns the commit; without a file its content stays.
+ * A new branch begins at `main`. The person's checkout stays as it was.
+ */
+export function commitAsPerson(
+  { remote }: Pick<GitFixture, 'remote'>,
+  branch: string,
+  file: string | undefined,
+  text: string,
+  subject: string,
+): string {
+  const by = `Ada <ada@example.org> ${Math.floor(realClock.now() / 1000)} +0000`
+  const parent = branchTip(remote, branch) ?? branchTip(remote, 'main')
+  const files = file === undefined ? {} : { [file]: text }
+  const commit = {
+    branch,
+    parent,
+    message: `${subject}\n`,
+    author: by,
+    committer: by,
+    files,
+  }
+  const hash = writeCommit(remote, commit)
+  if (hash === undefined) throw new Error(`the files of ${branch} are packed`)
+  return hash
 }
 
 export interface GitFixture {
@@ -91,7 +124,6 @@ export function createGitFixture(
   const remote = join(hostPath, 'ada/lamps.git')
   const person = join(folder, 'person')
   cpSync(from, folder, { recursive: true })
-  git(person, 'remote', 'set-url', 'origin', remote)
   const { codehost = createLocalCodeHost({ path: hostPath, clock: realClock }), ...parts } = more
   const policy = new RemotePolicy({
     localRepositories: { allowedFolders: [hostPath], ownFolders: [join(folder, 'worker')] },
@@ -125,7 +157,9 @@ function repositories(): string {
   mkdirSync(remote, { recursive: true })
   execFileSync('git', ['init', '-q', '--bare', '-b', 'main', remote])
   execFileSync('git', ['init', '-q', '-b', 'main', person])
-  git(person, 'remote', 'add', 'origin', remote)
+  appendFileSync(join(remote, 'config'), '[receive]\n\tautogc = false\n')
+  // A copy of the folder has the right remote.
+  git(person, 'remote', 'add', 'origin', '../codehost/ada/lamps.git')
   git(person, 'commit', '-q', '--allow-empty', '-m', 'First')
   execFileSync('sh', ['-c', 'echo one > lamp; mkdir dir; echo two > dir/shade; echo "*.log" > .gitignore'], {
     cwd: person,

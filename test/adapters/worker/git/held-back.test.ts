@@ -1,9 +1,18 @@
 /** An agent that changes CI definitions: real git, and they never reach the code host unless the repository allows it. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { Job } from '../../../../protocol/frames.ts'
-import { aJob, createGitFixture, type GitFixture, git, got, never, refusalOf } from './git-fixture.ts'
+import {
+  aJob,
+  commitAsPerson,
+  createGitFixture,
+  type GitFixture,
+  git,
+  got,
+  never,
+  refusalOf,
+} from './git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
 const WORKFLOW = '.github/workflows/ci.yml'
@@ -11,18 +20,12 @@ const WORKFLOW = '.github/workflows/ci.yml'
 /** A repository whose base has a workflow. */
 function withWorkflow(): GitFixture {
   const g = createGitFixture()
-  commitAsPerson(g, 'main', WORKFLOW, 'on: push')
+  writeAsPerson(g, 'main', WORKFLOW, 'on: push')
   return g
 }
 
-function commitAsPerson(g: GitFixture, branch: string, path: string, text: string): void {
-  const { person } = g
-  mkdirSync(dirname(join(person, path)), { recursive: true })
-  writeFileSync(join(person, path), `${text}\n`)
-  git(person, 'add', '-A')
-  git(person, 'commit', '-q', '-m', `Write ${path}`)
-  git(person, 'push', '-q', 'origin', `HEAD:refs/heads/${branch}`)
-}
+const writeAsPerson = (g: GitFixture, branch: string, path: string, text: string) =>
+  commitAsPerson(g, branch, path, `${text}\n`, `Write ${path}`)
 
 /** Checks out, lets the agent work, and publishes as an execution does. */
 async function publish(g: GitFixture, script: string, job: Job = aJob()) {
@@ -192,7 +195,7 @@ describe('a follow-up', () => {
 
   test('holds an agent’s change back', async () => {
     const g = withWorkflow()
-    commitAsPerson(g, BRANCH, 'file', 'old')
+    writeAsPerson(g, BRANCH, 'file', 'old')
     const done = got(
       await push(
         g,
@@ -206,9 +209,8 @@ describe('a follow-up', () => {
 
   test('keeps what a person changed on the branch, also when it is rebased', async () => {
     const g = withWorkflow()
-    commitAsPerson(g, BRANCH, WORKFLOW, 'on: person')
-    git(g.person, 'checkout', '-q', '--detach', 'origin/main')
-    commitAsPerson(g, 'main', 'other', 'newer base')
+    writeAsPerson(g, BRANCH, WORKFLOW, 'on: person')
+    writeAsPerson(g, 'main', 'other', 'newer base')
     const done = got(await push(g, "echo new >file; git add file; git commit -qm 'Add a file'"))
     expect(done.heldBack).toBeUndefined()
     expect([pushed(g, 'file'), pushed(g, WORKFLOW), pushed(g, 'other')]).toEqual([
@@ -220,9 +222,8 @@ describe('a follow-up', () => {
 
   test('pushes nothing when a person and the agent changed them', async () => {
     const g = withWorkflow()
-    commitAsPerson(g, BRANCH, WORKFLOW, 'on: person')
-    git(g.person, 'checkout', '-q', '--detach', 'origin/main')
-    commitAsPerson(g, 'main', 'other', 'newer base')
+    writeAsPerson(g, BRANCH, WORKFLOW, 'on: person')
+    writeAsPerson(g, 'main', 'other', 'newer base')
     const refusal = refusalOf(await push(g, `echo evil >${WORKFLOW}; git commit -qam evil`))
     expect(refusal).toMatch(/can't be taken out of its commits/)
     expect(pushed(g, WORKFLOW)).toBe('on: person')

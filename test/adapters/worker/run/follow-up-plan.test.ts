@@ -24,7 +24,7 @@ import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
 import { openTestExecutor } from '../../../support/resumed-sandbox.ts'
 import { createSkippingClock } from '../../../support/skipping-clock.ts'
-import { aJob, createGitFixture, type GitFixture, git, got } from '../git/git-fixture.ts'
+import { aJob, commitAsPerson, createGitFixture, type GitFixture, git, got } from '../git/git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
 const AT = '2026-03-01T08:00:00.000Z'
@@ -246,14 +246,8 @@ const logOf = ({ reports }: Executed) =>
     .flatMap((report) => (report.is === 'event' && report.event.type === 'log' ? [report.event.text] : []))
     .join('\n')
 
-function onMain(g: GitFixture, file: string, text: string): void {
-  git(g.person, 'fetch', '-q', 'origin')
-  git(g.person, 'checkout', '-q', '-B', 'main', 'origin/main')
-  writeFileSync(join(g.person, file), text)
-  git(g.person, 'add', '-A')
-  git(g.person, 'commit', '-q', '-m', `Main changes ${file}`)
-  git(g.person, 'push', '-q', 'origin', 'main')
-}
+const onMain = (g: GitFixture, file: string, text: string) =>
+  commitAsPerson(g, 'main', file, text, `Main changes ${file}`)
 
 /** A run that opened its pull request on worker one, and a base with a newer commit. */
 async function opened(change: (g: GitFixture) => void = (g) => onMain(g, 'other', 'of main\n')) {
@@ -363,8 +357,9 @@ test('a sandbox without an agent is not retained, so the next follow-up need not
 test('manual changes in a merge that cannot be restored go to an agent', async () => {
   const { executor } = await opened((g) => {
     onMain(g, 'other', 'of main\n')
+    git(g.person, 'fetch', '-q', 'origin')
     git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
-    git(g.person, 'merge', '-q', '--no-ff', '--no-commit', 'main')
+    git(g.person, 'merge', '-q', '--no-ff', '--no-commit', 'origin/main')
     writeFileSync(join(g.person, 'other'), 'as the branch needs it\n')
     git(g.person, 'commit', '-q', '-a', '-m', 'Merge main')
     git(g.person, 'push', '-q', 'origin', BRANCH)
