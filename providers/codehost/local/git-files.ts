@@ -1,7 +1,7 @@
 /**
  * Compares two commits file by file, for the list of changed files of a pull request.
  *
- * Four git commands run at once: names, line counts, patches and totals. Name lists separate their fields with NUL, so
+ * Three git commands run at once: names, line counts and patches. Name lists separate their fields with NUL, so
  * a file name cannot imitate a field. Patches follow the order of the name list; no content line can begin with the
  * header that separates them. A patch beyond a limit is left out, because half a patch looks like a whole one.
  */
@@ -58,12 +58,7 @@ export async function diffTrees(run: RunGit, from: string, to: string): Promise<
   const rawCommand = { args: [...DIFF_ARGS, '-z', '--raw', from, to, '--'], bytesMax: LIST_BYTES_MAX }
   const numstatCommand = { args: [...DIFF_ARGS, '-z', '--numstat', from, to, '--'], bytesMax: LIST_BYTES_MAX }
   const patchCommand = { args: [...DIFF_ARGS, '--patch', from, to, '--'], bytesMax: PATCHES_BYTES_MAX }
-  const [list, count, patches, totalsRead] = await Promise.all([
-    run(rawCommand),
-    run(numstatCommand),
-    run(patchCommand),
-    readTotals(run, from, to),
-  ])
+  const [list, count, patches] = await Promise.all([run(rawCommand), run(numstatCommand), run(patchCommand)])
   if (!list.ok) return list
   if (list.value.code !== undefined && list.value.code !== 0) return gitFailure(rawCommand, list.value)
   const entries = parseChangedFiles(list.value.output)
@@ -74,11 +69,23 @@ export async function diffTrees(run: RunGit, from: string, to: string): Promise<
   const files = entries
     .slice(0, PULL_FILES_LISTED_MAX)
     .map((entry, index) => toPullFile(entry, counts[index], patchTexts[index]))
-  const totals = totalsRead.ok ? totalsRead.value : { ...NO_CHANGES, changedFiles: entries.length }
-  return yes({ ...totals, files: dropOversizedPatches(files) })
+  const totals = await readTotals(run, from, to, count, counts)
+  const known = totals.ok ? totals.value : { ...NO_CHANGES, changedFiles: entries.length }
+  return yes({ ...known, files: dropOversizedPatches(files) })
 }
 
-async function readTotals(run: RunGit, from: string, to: string): Promise<Result<Omit<TreeDiff, 'files'>>> {
+/** Adds the line counts up. Git counts again only when their list was too long. */
+async function readTotals(
+  run: RunGit,
+  from: string,
+  to: string,
+  count: Result<GitExit>,
+  counts: readonly LineCounts[],
+): Promise<Result<Omit<TreeDiff, 'files'>>> {
+  if (!count.ok) return count
+  const sum = (side: 0 | 1) => counts.reduce((total, each) => total + each[side], 0)
+  if (count.value.code === 0)
+    return yes({ changedFiles: counts.length, additions: sum(0), deletions: sum(1) })
   const shortstat = await runGitForText(run, { args: [...DIFF_ARGS, '--shortstat', from, to, '--'] })
   if (!shortstat.ok) return shortstat
   const countMatching = (pattern: RegExp) => Number(pattern.exec(shortstat.value)?.[1] ?? 0)

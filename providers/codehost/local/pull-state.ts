@@ -124,10 +124,12 @@ export async function readPullDetail(
   refs: Refs,
 ): Promise<Result<PullDetailFacts>> {
   const { base, head } = resolveBranchShas(pull, refs)
+  const hasBoth = base !== undefined && head !== undefined
+  const mergeBase = hasBoth ? findMergeBase(run, base, head) : undefined
   const [changes, commits, mergeableState] = await Promise.all([
-    readPullDiff(run, pull, refs),
-    base === undefined || head === undefined ? yes([]) : listCommitsBetween(run, base, head),
-    readMergeableState(run, pull, refs),
+    readPullDiff(run, pull, refs, mergeBase),
+    hasBoth ? listCommitsBetween(run, base, head) : yes([]),
+    readMergeableState(run, pull, refs, mergeBase),
   ])
   if (!changes.ok) return changes
   if (!commits.ok) return commits
@@ -148,25 +150,33 @@ export async function readPullDetail(
   })
 }
 
-/** The changed files with their diffs. */
-export async function readPullDiff(run: RunGit, pull: DatedPull, refs: Refs): Promise<Result<TreeDiff>> {
+type MergeBase = ReturnType<typeof findMergeBase>
+
+/** The changed files with their diffs. `known`: the merge base, where somebody looks for it already. */
+export async function readPullDiff(
+  run: RunGit,
+  pull: DatedPull,
+  refs: Refs,
+  known?: MergeBase,
+): Promise<Result<TreeDiff>> {
   const { base, head } = resolveBranchShas(pull, refs)
-  return base === undefined || head === undefined ? yes(NO_DIFF) : diffFromMergeBase(run, base, head)
+  if (base === undefined || head === undefined) return yes(NO_DIFF)
+  return diffFromMergeBase(run, known ?? findMergeBase(run, base, head), head)
 }
 
 /** Compares from the merge base, as pull request pages do. Without a merge base all files are new. */
-async function diffFromMergeBase(run: RunGit, base: string, head: string): Promise<Result<TreeDiff>> {
-  const mergeBase = await findMergeBase(run, base, head)
+async function diffFromMergeBase(run: RunGit, base: MergeBase, head: string): Promise<Result<TreeDiff>> {
+  const mergeBase = await base
   if (!mergeBase.ok) return mergeBase
   const from = mergeBase.value === undefined ? await hashEmptyTree(run) : yes(mergeBase.value)
   return from.ok ? diffTrees(run, from.value, head) : from
 }
 
 /** Values of GitHub's `mergeable_state`. `behind`: the base contains the head and more. */
-async function readMergeableState(run: RunGit, pull: DatedPull, refs: Refs): Promise<string> {
+async function readMergeableState(run: RunGit, pull: DatedPull, refs: Refs, at?: MergeBase): Promise<string> {
   const [base, head] = [refs.get(branchRef(pull.baseBranch))?.sha, refs.get(branchRef(pull.headBranch))?.sha]
-  if (!isOpen(pull) || base === undefined || head === undefined) return 'unknown'
-  const [mergeBase, trial] = await Promise.all([findMergeBase(run, base, head), tryMerge(run, base, head)])
+  if (!isOpen(pull) || at === undefined || base === undefined || head === undefined) return 'unknown'
+  const [mergeBase, trial] = await Promise.all([at, tryMerge(run, base, head)])
   if (!trial.ok) return trial.refusal.kind === 'conflict' ? 'blocked' : 'unknown'
   if (trial.value.is === 'dirty') return 'dirty'
   if (readState(pull) === 'draft') return 'draft'
