@@ -115,7 +115,7 @@ const programs = [
   'init',
 ].filter((name) => existsSync(join(root, 'bin', 'commands', `${name}.ts`)))
 /** Each is one CommonJS file with compiled code; modules without it cost half as much processor time again. */
-const compiledPrograms = ['serve', 'worker']
+const compiledPrograms = ['serve', 'worker', 'doctor']
 
 const entriesOf = (names) =>
   Object.fromEntries(names.map((name) => [name, join('bin', 'commands', `${name}.ts`)]))
@@ -144,13 +144,12 @@ function commandOptions() {
       })
     },
   }
+  // Commander loads it for commands that are programs of their own.
   const loadLess = {
     name: 'less',
     setup(bundling) {
       bundling.onResolve({ filter: /^node:child_process$/ }, ({ importer }) =>
-        importer.includes('/node_modules/commander/')
-          ? { path: join(root, 'build', 'no-child-process.cjs') }
-          : undefined,
+        importer.includes('/node_modules/commander/') ? absentModule : undefined,
       )
     },
   }
@@ -163,6 +162,8 @@ function commandOptions() {
     write: false,
   }
 }
+
+const absentModule = { path: join(root, 'build', 'absent-module.cjs') }
 
 /** The launcher calls what is bundled in this way. */
 const asFunction = {
@@ -181,8 +182,20 @@ function compiledProgramOptions() {
     outdir: join(dist, 'bin', 'programs'),
     outExtension: { '.js': '.cjs' },
     define: { ...options.define, 'import.meta.url': '__filename' },
+    plugins: [loadLessOfUndici],
     write: false,
   }
+}
+
+/** No program uses these parts of undici. Its cookies also load Node's own copy of undici, which costs more than all of them. */
+const loadLessOfUndici = {
+  name: 'less of undici',
+  setup(bundling) {
+    const unused = /^\.\/lib\/(mock|interceptor|cache|web\/cookies|web\/eventsource)(\/|$)/
+    bundling.onResolve({ filter: unused }, ({ importer }) =>
+      importer.endsWith('/undici/index.js') ? absentModule : undefined,
+    )
+  },
 }
 
 // ---- programs inside a sandbox -------------------------------------------------------------------------------------

@@ -33,6 +33,11 @@ export async function compilePrograms(program) {
       env: nowhere,
       timeout: COMMAND_MS_MAX,
     })
+    // Without a host and a configuration `doctor` does most of what it does with them.
+    spawnSync(process.execPath, [...KEEP_CODE, program, 'doctor', '--data-dir', join(folder, 'none')], {
+      env,
+      timeout: COMMAND_MS_MAX,
+    })
     // Loads the worker and ends, for a machine whose host starts none.
     spawnSync(process.execPath, [...KEEP_CODE, program, 'worker', '--host', 'no-address'], {
       env,

@@ -20,6 +20,20 @@ test('the client commands are bundled without a logger, schemas and state machin
 })
 
 test.each([['--version'], ['status', '--json']])('%s %s loads nothing slow of Node', (...words: string[]) => {
+  const before = loadedBy('-e', '0')
+  const after = loadedBy(program, ...words.filter((word) => word !== undefined))
+  expect(after).toContain('NativeModule path')
+  expect(SLOW.filter((name) => !before.includes(named(name)) && after.includes(named(name)))).toEqual([])
+})
+
+test('a worker is loaded without the copy of undici that Node contains', () => {
+  const loaded = loadedBy(program, 'worker', '--host', 'no-address')
+  expect(loaded).toContain('NativeModule tls')
+  expect(loaded.filter((name) => name.includes('undici'))).toEqual([])
+})
+
+/** The modules of Node that a command has loaded when it ends. */
+function loadedBy(...args: string[]): string[] {
   const folder = tempFolder()
   const [preload, list] = [join(folder, 'preload.cjs'), join(folder, 'loaded.json')]
   writeFileSync(
@@ -29,19 +43,12 @@ test.each([['--version'], ['status', '--json']])('%s %s loads nothing slow of No
       require('node:fs').writeFileSync(${JSON.stringify(list)}, JSON.stringify(process.moduleLoadList))
     })`,
   )
-  const before = loadedBy('-e', '0')
-  const after = loadedBy(program, ...words.filter((word) => word !== undefined))
-  expect(after).toContain('NativeModule path')
-  expect(SLOW.filter((name) => !before.includes(named(name)) && after.includes(named(name)))).toEqual([])
+  const env = { ...process.env, SWITCHYARD_DATA_DIR: folder, SWITCHYARD_URL: '' }
+  execFileSync(process.execPath, ['--require', preload, ...args], { env, stdio: 'ignore' })
+  return JSON.parse(readFileSync(list, 'utf8'))
+}
 
-  function loadedBy(...args: string[]): string[] {
-    const env = { ...process.env, SWITCHYARD_DATA_DIR: folder, SWITCHYARD_URL: '' }
-    execFileSync(process.execPath, ['--require', preload, ...args], { env, stdio: 'ignore' })
-    return JSON.parse(readFileSync(list, 'utf8'))
-  }
-})
-
-test.each(['client-commands.js', 'programs/serve.cjs', 'programs/worker.cjs'])(
+test.each(['client-commands.js', 'programs/serve.cjs', 'programs/worker.cjs', 'programs/doctor.cjs'])(
   'V8 takes the compiled code of %s',
   (name) => {
     // In a process of its own, because V8 also refuses code that was compiled under other flags than those of Jest.
