@@ -4,7 +4,14 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
-import { configWithAnyPort, readLaunch, runCommand, serve } from '../support/command-process.ts'
+import {
+  type CommandProcess,
+  configWithAnyPort,
+  keepForFile,
+  readLaunch,
+  runCommand,
+  serve,
+} from '../support/command-process.ts'
 import { freePort } from '../support/free-ports.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { runInTerminal } from '../support/terminal-host.ts'
@@ -21,6 +28,17 @@ async function occupyPort() {
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
   const address = taken.address()
   return { taken, port: typeof address === 'object' && address !== null ? address.port : 0 }
+}
+
+let shared: Promise<CommandProcess> | undefined
+/** A host with a fleet listener, for all tests that leave it running. */
+function sharedHost(): Promise<CommandProcess> {
+  const start = async () => {
+    const fleet = { host: '127.0.0.1', port: await freePort() }
+    return keepForFile(serve(folder(configWithAnyPort({ fleet }))))
+  }
+  shared ??= start()
+  return shared
 }
 
 /** Takes five seconds on an idle machine. */
@@ -110,7 +128,7 @@ describe('start and stop', () => {
   })
 
   test('all its files are readable by their owner only', async () => {
-    const host = serve(folder(configWithAnyPort()))
+    const host = await sharedHost()
     await host.request('/api/settings', { method: 'PUT', body: { patch: { sandbox: { concurrency: 3 } } } })
     expect(mode(host.dataDir)).toBe('700')
     for (const file of filesBelow(host.dataDir)) expect(`${file} ${mode(file)}`).toBe(`${file} 600`)
@@ -127,7 +145,7 @@ describe('start and stop', () => {
   })
 
   test('health reports the real sandbox state, without a token', async () => {
-    const host = serve(folder(configWithAnyPort()))
+    const host = await sharedHost()
     const { url } = await host.waitForLaunch()
     const health = await (await fetch(`${url}/api/health`)).json()
     expect(health).toMatchObject({
@@ -140,10 +158,10 @@ describe('start and stop', () => {
   })
 
   test('the fleet listener exists exactly if fleet.host is set', async () => {
-    const port = await freePort()
-    const host = serve(folder(configWithAnyPort({ fleet: { host: '127.0.0.1', port } })))
+    const host = await sharedHost()
     const { fleetUrl } = await host.waitForLaunch()
-    expect(fleetUrl).toBe(`ws://127.0.0.1:${port}`)
+    const config = JSON.parse(readFileSync(join(host.dataDir, 'config.json'), 'utf8'))
+    expect(fleetUrl).toBe(`ws://127.0.0.1:${config.fleet.port}`)
     const answer = await fetch(`${fleetUrl?.replace('ws:', 'http:')}/api/health`)
     expect(answer.status).toBe(404)
   })
@@ -163,7 +181,7 @@ describe('exit codes', () => {
   })
 
   test('75: a second host on the same data directory; the first is not affected', async () => {
-    const first = serve(folder(configWithAnyPort()))
+    const first = await sharedHost()
     await first.waitForLaunch()
     const second = serve(first.dataDir)
     expect(await second.exit).toBe(75)
@@ -273,7 +291,7 @@ describe('the start banner', () => {
   })
 
   test('is absent from a pipe, from JSON and from a quiet terminal', async () => {
-    const host = serve(folder(configWithAnyPort()))
+    const host = await sharedHost()
     await until('the line of the log', () => host.err().includes('"msg":"switchyard is serving"'))
     const [json, quiet] = [folder(configWithAnyPort()), folder(configWithAnyPort())]
     const terminals = [
