@@ -73,20 +73,19 @@ describe('the log', () => {
     ['supervise', (...args: readonly string[]) => startSupervisor('--host', 'http://127.0.0.1:1', ...args)],
   ] as const
 
-  test.each(starts)('of %s is for people or JSON, as --log-format says', async (_, start) => {
-    const [human, json] = [start('--log-format', 'human'), start('--log-format', 'json')]
-    await until('both have logged', () => [human, json].every((each) => GREETING.test(each.err())))
-    expect(human.err()).not.toMatch(/^\{/m)
-    for (const line of json.err().trim().split('\n')) expect(JSON.parse(line)).toHaveProperty('level')
-  })
-
-  test.each(starts)('of %s has nothing below its --log-level', async (_, start) => {
-    const [silent, usual] = [start('--log-level', 'error'), start()]
-    await until('the usual one has logged', () => GREETING.test(usual.err()))
-    silent.process.kill('SIGTERM')
-    await silent.exit
-    expect(silent.err()).not.toMatch(GREETING)
-  })
+  test.each(starts)(
+    'of %s is for people or JSON, as --log-format says, with nothing below its --log-level',
+    async (_, start) => {
+      const [human, json] = [start('--log-format', 'human'), start('--log-format', 'json')]
+      const silent = start('--log-level', 'error')
+      await until('both have logged', () => [human, json].every((each) => GREETING.test(each.err())))
+      expect(human.err()).not.toMatch(/^\{/m)
+      for (const line of json.err().trim().split('\n')) expect(JSON.parse(line)).toHaveProperty('level')
+      silent.process.kill('SIGTERM')
+      await silent.exit
+      expect(silent.err()).not.toMatch(GREETING)
+    },
+  )
 })
 
 describe('--end-with-stdin ends a command whose standard input is closed', () => {
