@@ -9,6 +9,7 @@ import type { AttentionItem, AttentionResponse } from '../../protocol/attention.
 import type { ExplainResponse, Gate } from '../../protocol/explain.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
+import { keepForFile } from '../support/command-process.ts'
 import { LocalSystem } from '../support/local-system.ts'
 import { removeTestFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
@@ -80,6 +81,21 @@ async function openSystem(options: {
     repos,
     concurrency,
   })
+}
+
+let ready: Promise<LocalSystem> | undefined
+/** A system with a worker and the good key, for all stories that leave it in order. */
+function readySystem(): Promise<LocalSystem> {
+  const open = async (): Promise<LocalSystem> => {
+    const folder = createProgramFolder()
+    installAgent(folder)
+    const system = await openSystem({ folder, key: GOOD_KEY, repos: { wrong: { remote: 'acme/absent' } } })
+    keepForFile(system.host)
+    keepForFile(await system.pairWorker())
+    return system
+  }
+  ready ??= open()
+  return ready
 }
 
 /** Edits the configuration by hand, as people do. */
@@ -179,10 +195,7 @@ story('a refused key holds every run that needs it back, and a new key lets them
 })
 
 story('a wrong remote holds its runs back, and the corrected one lets them run', async () => {
-  const folder = createProgramFolder()
-  installAgent(folder)
-  const system = await openSystem({ folder, key: GOOD_KEY, repos: { wrong: { remote: 'acme/absent' } } })
-  await system.pairWorker()
+  const system = await readySystem()
   system.writeTicket('ASTRAY', [], { repo: 'wrong' })
   const waiting = await waitForReason(system, 'ASTRAY', /^acme\/absent can't be read: /)
   system.writeTicket('RIGHT', [])
@@ -219,10 +232,7 @@ story(
 )
 
 story('an eligible ticket without a repository has a queued run with its reason', async () => {
-  const folder = createProgramFolder()
-  installAgent(folder)
-  const system = await openSystem({ folder, key: GOOD_KEY })
-  await system.pairWorker()
+  const system = await readySystem()
   system.writeTicket('NOWHERE', [], { repo: 'none' })
   await waitForReason(system, 'NOWHERE', /^no repository is for NOWHERE: /)
   editConfig(system, 'repos', { none: { remote: 'acme/plain' } })
@@ -230,10 +240,7 @@ story('an eligible ticket without a repository has a queued run with its reason'
 })
 
 story('a `repo` that is corrected in the file of a waiting ticket lets its run go on', async () => {
-  const folder = createProgramFolder()
-  installAgent(folder)
-  const system = await openSystem({ folder, key: GOOD_KEY })
-  await system.pairWorker()
+  const system = await readySystem()
   system.writeTicket('TYPO', [], { repo: 'plian' })
   const waiting = await waitForReason(system, 'TYPO', /^no repository is for TYPO: /)
   system.writeTicket('TYPO', [])
@@ -244,6 +251,6 @@ story('a `repo` that is corrected in the file of a waiting ticket lets its run g
   system.host.process.kill('SIGTERM')
   expect(await system.host.exit).toBe(0)
   system.writeTicket('ASLEEP', [])
-  await system.startHost()
+  keepForFile(await system.startHost())
   expect(await system.waitForEnd('ASLEEP')).toMatchObject({ id: asleep.id, status: 'completed' })
 })
