@@ -7,6 +7,7 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
+  appendFileSync,
   closeSync,
   constants,
   cpSync,
@@ -356,10 +357,7 @@ export class LocalSystem {
   }
 
   #makeRepo(name: RepoName): void {
-    const work = join(this.folder, 'draft', name)
-    cpSync(templateOf(name), work, { recursive: true })
-    gitIn(work, 'clone', '--quiet', '--bare', '--template=', work, this.bareRepoPath(name))
-    this.git(name, 'config', 'core.logAllRefUpdates', 'always')
+    cpSync(templateOf(name), this.bareRepoPath(name), { recursive: true })
     if (name === 'slow-push') this.#holdPushes(name)
   }
 
@@ -367,8 +365,8 @@ export class LocalSystem {
   #holdPushes(name: RepoName): void {
     execFileSync('mkfifo', [this.#pushGate])
     linkSync(this.#pushGate, `${this.#pushGate}.pipe`)
-    this.git(name, 'config', 'receive.fsckObjects', 'true')
-    this.git(name, 'config', 'receive.fsck.skipList', this.#pushGate)
+    const settings = `[receive]\n\tfsckObjects = true\n[receive "fsck"]\n\tskipList = ${this.#pushGate}\n`
+    appendFileSync(join(this.bareRepoPath(name), 'config'), settings)
   }
 
   get #pushGate(): string {
@@ -395,17 +393,19 @@ function privateCodeHosts(codehost: object = {}): string[] {
 
 const templates = new Map<RepoName, string>()
 
-/** Creates the template once for all systems of a test file, because it costs three git processes. */
+/** Creates the bare repository once for all systems of a test file, because it costs five git processes. */
 function templateOf(name: RepoName): string {
   const known = templates.get(name)
   if (known !== undefined) return known
-  const work = tempFolder()
+  const [work, bare] = [tempFolder(), join(tempFolder(), 'bare')]
   gitIn(work, 'init', '--quiet', '--template=', '--initial-branch=main')
   writeFileSync(join(work, 'README.md'), `# ${name}\n`)
   gitIn(work, 'add', '--all')
   gitIn(work, 'commit', '--quiet', '--message', 'Begin')
-  templates.set(name, work)
-  return work
+  gitIn(work, 'clone', '--quiet', '--bare', '--template=', work, bare)
+  gitIn(bare, 'config', 'core.logAllRefUpdates', 'always')
+  templates.set(name, bare)
+  return bare
 }
 
 const gitIn = (cwd: string, ...args: string[]) =>
