@@ -12,7 +12,7 @@ import { LOG_TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { routes } from '../../protocol/routes.ts'
 import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
-import { type CommandProcess, readLaunch, serve } from '../support/command-process.ts'
+import { type CommandProcess, keepForFile, readLaunch, serve } from '../support/command-process.ts'
 import {
   defaultScript,
   type ExecutionScript,
@@ -52,6 +52,17 @@ function createPlace(more: object = {}): Place {
   }
   writeFileSync(join(dataDir, 'config.json'), JSON.stringify(config), { mode: 0o600 })
   return { dataDir, tickets, host: serve(dataDir) }
+}
+
+let shared: Place | undefined
+/** A host for tests that look only at their own workers and tickets: each begins without workers. */
+async function sharedPlace(): Promise<Place> {
+  if (shared === undefined) {
+    shared = createPlace()
+    keepForFile(shared.host)
+  }
+  for (const { id } of await fleetOf(shared)) await requestStatus(shared, `DELETE /api/workers/${id}`)
+  return shared
 }
 
 function writeTicket({ tickets }: Place, name: string, fields = 'state: Todo'): void {
@@ -374,7 +385,7 @@ describe('the two listeners', () => {
   })
 
   test('any request on the fleet listener other than the worker socket, demand and state: 404', async () => {
-    const at = createPlace()
+    const at = await sharedPlace()
     const { token } = await at.host.waitForLaunch()
     const base = await addressOf(at, 'fleet')
     const seen: string[] = []
@@ -404,7 +415,7 @@ describe('the two listeners', () => {
 
 describe('enrolment', () => {
   test('a pairing token is single-use; a known worker reconnects with its credential', async () => {
-    const at = createPlace()
+    const at = await sharedPlace()
     const { token } = (await at.host.request('/api/workers/pairing-tokens', { method: 'POST' })).body as {
       token: string
     }
@@ -438,7 +449,7 @@ describe('enrolment', () => {
 
 describe('rename, drain, enable, revoke', () => {
   test('the statuses of their rows', async () => {
-    const at = createPlace()
+    const at = await sharedPlace()
     const { workerId } = await enrollWorker(at, 'one')
     const rows: readonly (readonly [string, unknown?])[] = [
       ['POST /api/workers/wk-0000000000000000/rename', { name: 'x' }],
@@ -478,7 +489,7 @@ describe('rename, drain, enable, revoke', () => {
   })
 
   test('a name is trimmed, loses its control characters and is capped at 60', async () => {
-    const at = createPlace()
+    const at = await sharedPlace()
     const worker = await enrollWorker(at, 'one')
     const name = `  big\u0007 box ${'x'.repeat(80)}  `
     const renamed = await at.host.request(`/api/workers/${worker.workerId}/rename`, {
@@ -517,7 +528,7 @@ describe('rename, drain, enable, revoke', () => {
   })
 
   test('a revoked worker is notified, disconnected, and refused afterwards', async () => {
-    const at = createPlace()
+    const at = await sharedPlace()
     const worker = await enrollWorker(at, 'one')
     const { secret = '', workerId = '' } = worker.credential ?? {}
     expect(await requestStatus(at, `DELETE /api/workers/${workerId}`)).toBe(200)
@@ -543,7 +554,7 @@ describe('rename, drain, enable, revoke', () => {
 
 describe('worker-authenticated routes', () => {
   test('403 for an unknown worker and for a missing or wrong credential, with the same message on both listeners', async () => {
-    const at = createPlace()
+    const at = await sharedPlace()
     const first = await enrollWorker(at, 'one')
     const second = await enrollWorker(at, 'two')
     const { token } = await at.host.waitForLaunch()
@@ -761,7 +772,7 @@ describe('tickets and runs', () => {
   })
 
   test('a worker that does not split a long log line stays connected, and the line is whole', async () => {
-    const at = createPlace()
+    const at = await sharedPlace()
     const line = `${'ä😀'.repeat(150_000)}end`
     expect(line.length).toBeGreaterThan(LOG_TEXT_CHARS_MAX)
     const verbose: ExecutionScript = (job, random) => {
@@ -769,8 +780,8 @@ describe('tickets and runs', () => {
       return start === undefined ? [] : [start, { does: 'log', text: line }, ...rest]
     }
     const worker = await enrollWorker(at, 'one', { script: verbose })
-    writeTicket(at, 'ENG-1')
-    const events = await eventsOf(at, await runOf(at, 'ENG-1', 'completed'))
+    writeTicket(at, 'LONG-1')
+    const events = await eventsOf(at, await runOf(at, 'LONG-1', 'completed'))
     const texts = logsOf(events)
     expect(Math.max(...texts.map(({ length }) => length))).toBeLessThanOrEqual(LOG_TEXT_CHARS_MAX)
     expect(texts.join('').startsWith(line)).toBe(true)
