@@ -164,7 +164,8 @@ test('runs of an earlier start are shown, and do not hold up the end', async () 
   const next = quickstart(dataDir)
   expect(await next.exit).toBe(0)
   expect(next.out()).toMatch(/^ {2}restored +GREET-1, GREET-2, GREET-3, queued by an earlier start$/m)
-  expect(next.out()).toMatch(/s GREET-1 +preparing$/m)
+  // A busy quickstart may miss a short status.
+  expect(next.out()).toMatch(/s GREET-1 +(preparing|running|finalizing)$/m)
   expect(next.out()).toMatch(/^ {2}tickets +GREET-4, GREET-5, GREET-6$/m)
 }, 200_000)
 
