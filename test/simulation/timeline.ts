@@ -66,7 +66,9 @@ export class Timeline {
       if (this.stepCount > this.#stepsMax)
         throw new StepLimitExceeded(`more than ${this.#stepsMax} happenings`)
       run()
-      if (owner?.endOfTickCallbacks !== undefined) await finishTick(owner, owner.endOfTickCallbacks)
+      if (owner?.endOfTickCallbacks === undefined) continue
+      await microtasksDone()
+      if (owner.endOfTickCallbacks.length > 0) await finishTick(owner, owner.endOfTickCallbacks)
     }
     this.now = end
   }
@@ -115,7 +117,6 @@ function comesBefore(a: ScheduledStep, b: ScheduledStep): boolean {
 }
 
 async function finishTick(owner: Process, ends: (() => void)[]): Promise<void> {
-  await microtasksDone()
   for (let round = 0; ends.length > 0; round++) {
     if (round > SETTLE_ROUNDS_MAX)
       throw new StepLimitExceeded(`${owner.name} never comes to the end of its tick`)

@@ -11,7 +11,8 @@ export class Trace {
   readonly #hash = createHash('sha256')
   readonly #keepMax: number
   #unhashed: string[] = []
-  #recentLines: string[] = []
+  /** Hashed lines, in groups: the first group may be older than what is kept. */
+  #recentGroups: (readonly string[])[] = []
 
   /** @param keep how many of the last lines to keep */
   constructor(keep: number) {
@@ -31,17 +32,27 @@ export class Trace {
   /** The last lines for people. `about`: only lines that contain one of these texts. */
   recent(about: readonly string[] = []): string[] {
     this.#flush()
-    const lines = this.#recentLines.map((text) => {
-      const space = text.indexOf(' ')
-      return `${clockText(Number(text.slice(0, space)))} ${text.slice(space + 1)}`
-    })
+    const lines = this.#recentGroups
+      .flat()
+      .slice(-this.#keepMax)
+      .map((text) => {
+        const space = text.indexOf(' ')
+        return `${clockText(Number(text.slice(0, space)))} ${text.slice(space + 1)}`
+      })
     return about.length === 0 ? lines : lines.filter((text) => about.some((word) => text.includes(word)))
   }
 
   #flush(): void {
     if (this.#unhashed.length === 0) return
     this.#hash.update(this.#unhashed.join('\n'))
-    this.#recentLines = [...this.#recentLines, ...this.#unhashed].slice(-this.#keepMax)
+    this.#recentGroups.push(this.#unhashed)
     this.#unhashed = []
+    // Calls of `recent` may have left groups that are not full, so the sizes are added.
+    let kept = this.#recentGroups.reduce((sum, { length }) => sum + length, 0)
+    for (let first = this.#recentGroups[0]; first !== undefined; first = this.#recentGroups[0]) {
+      kept -= first.length
+      if (kept < this.#keepMax) break
+      this.#recentGroups.shift()
+    }
   }
 }

@@ -20,7 +20,14 @@ import { CONFIG_TEXT, HostMachine, JOINING_SEED } from './host-machine.ts'
 import { JobController } from './job-controller.ts'
 import { laws } from './laws/all-laws.ts'
 import { goals, type JudgedWorker, NO_BUG_LAW, STEP_LIMIT_LAW } from './laws/goals.ts'
-import { type ApiRequest, type LawObserver, LawViolation, type LiveLease } from './laws/law.ts'
+import {
+  type ApiRequest,
+  type LawObserver,
+  LawViolation,
+  type LiveLease,
+  ObserverList,
+  type ObserverOf,
+} from './laws/law.ts'
 import { LeaseTerms } from './lease-terms.ts'
 import {
   END_MS,
@@ -79,7 +86,7 @@ export class World {
   readonly links = new Map<string, NetworkLink>()
   readonly encounters = new Map<string, number>()
   readonly #onInspected: ((frame: InspectFrame) => void) | undefined
-  readonly #observers: readonly LawObserver[]
+  readonly #observers: ObserverList
   readonly #controller: JobController | undefined
   readonly #grantedAt = new Map<string, number>()
   readonly #finishedAt = new Map<string, number>()
@@ -121,10 +128,12 @@ export class World {
         throw new LawViolation(number, sentence, what, facts, this.time.now)
       }),
     )
-    this.#observers = this.#controller === undefined ? observers : [...observers, this.#controller]
+    this.#observers = new ObserverList(
+      this.#controller === undefined ? observers : [...observers, this.#controller],
+    )
     this.#tracker = new SimTracker(this.time, this.randomFor('tracker'), plan.tickets, (ticketId, state) => {
       this.note(`tracker: ${ticketId} to ${state}`)
-      for (const observer of this.#observers) observer.onTicketMoved?.(ticketId, state)
+      for (const observer of this.#observers.with('onTicketMoved')) observer.onTicketMoved(ticketId, state)
     })
     this.host = this.#createHostMachine()
     for (const worker of plan.workers) this.addWorker(worker)
@@ -170,14 +179,15 @@ export class World {
   }
 
   #tick(): void {
-    for (const observer of this.#observers) observer.onTick?.()
+    for (const observer of this.#observers.with('onTick')) observer.onTick()
     this.time.in(LAW_TICK_MS, () => this.#tick())
   }
 
   #checkReclaimable(): void {
     for (const worker of this.workers.values()) {
       const { reclaimableRunIds: overdue } = worker
-      for (const observer of this.#observers) observer.onReclaimableChecked?.(worker, overdue)
+      for (const observer of this.#observers.with('onReclaimableChecked'))
+        observer.onReclaimableChecked(worker, overdue)
     }
     this.time.in(RECLAIMABLE_CHECK_MS, () => this.#checkReclaimable())
   }
@@ -282,7 +292,7 @@ export class World {
       const { process } = this.host
       this.note(`request: ${request.operation} ${request.workerId ?? request.runId ?? ''}`)
       if (request.operation === 'discard') this.view.onDiscardRequested(request.runId ?? '')
-      for (const observer of this.#observers) observer.onRequest?.(request)
+      for (const observer of this.#observers.with('onRequest')) observer.onRequest(request)
       void Promise.resolve(run(hostApi)).then((answer) => {
         if (process?.dead !== false) return
         const { ok, value, refusal } = { ok: false, value: undefined, refusal: {}, ...Object(answer) }
@@ -291,7 +301,7 @@ export class World {
         if (COUNTED_OPERATIONS.has(request.operation))
           this.countOutcome(`${request.operation} ${ok ? 'allowed' : 'refused'}`)
         this.rethrowLater(() => {
-          for (const observer of this.#observers) observer.onResponse?.(request, ok, value)
+          for (const observer of this.#observers.with('onResponse')) observer.onResponse(request, ok, value)
         })
       })
     })
@@ -378,31 +388,32 @@ export class World {
 
   /** Shows the laws that a fault hits a worker. */
   reportFault(worker: SimWorker, fault: string): void {
-    for (const observer of this.#observers) observer.onFault?.(worker, fault)
+    for (const observer of this.#observers.with('onFault')) observer.onFault(worker, fault)
   }
 
   #workerObserver(id: string): DaemonObserver {
-    const all = (show: (observer: LawObserver) => void) =>
-      this.rethrowLater(() => this.#observers.forEach(show))
+    const all = <Name extends keyof LawObserver>(name: Name, show: (observer: ObserverOf<Name>) => void) =>
+      this.rethrowLater(() => this.#observers.with(name).forEach(show))
     return {
       onFrameNumbered: (_worker, frame) => this.view.recordFrame(frame),
       onExecutionStarted: (execution) => {
         this.note(`${id} executes ${execution.runId} under ${execution.leaseId}`)
         this.view.executions.add(execution)
-        all((observer) => observer.onExecutionStarted?.(execution))
+        all('onExecutionStarted', (observer) => observer.onExecutionStarted(execution))
       },
       onExecutionStopped: (execution) => {
         this.note(`${id} stops ${execution.leaseId}`)
         this.view.executions.delete(execution)
       },
-      onOutboxTrimmed: (leaseId, upTo) => all((observer) => observer.onOutboxTrimmed?.(leaseId, upTo)),
+      onOutboxTrimmed: (leaseId, upTo) =>
+        all('onOutboxTrimmed', (observer) => observer.onOutboxTrimmed(leaseId, upTo)),
       onCredentialDeleted: (_worker, workerId) => {
         this.note(`${id} deletes the credential of ${workerId}`)
-        all((observer) => observer.onCredentialDeleted?.(workerId))
+        all('onCredentialDeleted', (observer) => observer.onCredentialDeleted(workerId))
       },
       onLog: (_worker, text) => {
         this.note(`${id} ${text}`)
-        all((observer) => observer.onLog?.(text))
+        all('onLog', (observer) => observer.onLog(text))
       },
       onDaemonStarted: (_worker, disk) => {
         this.note(`${id} starts`)
@@ -410,61 +421,62 @@ export class World {
       },
       onDaemonCrashed: (worker) => {
         this.note(`${id} crashes`)
-        all((observer) => observer.onDaemonCrashed?.(worker))
+        all('onDaemonCrashed', (observer) => observer.onDaemonCrashed(worker))
       },
       onDaemonEnded: (worker, end) => {
         this.note(`${id} ends: ${end.is} (${end.detail})`)
-        all((observer) => observer.onDaemonEnded?.(worker, end))
+        all('onDaemonEnded', (observer) => observer.onDaemonEnded(worker, end))
       },
       onSend: (worker, wire, frame, text) => {
         this.#checkFrame(frame, text)
         this.#leaseTerms.onWorkerSends(wire, frame, this.time.now)
-        all((observer) => observer.onWorkerSends?.(worker, wire, frame, text))
+        all('onWorkerSends', (observer) => observer.onWorkerSends(worker, wire, frame, text))
       },
-      onBeforeCommit: (worker, batch) => all((observer) => observer.onBeforeWorkerCommit?.(worker, batch)),
+      onBeforeCommit: (worker, batch) =>
+        all('onBeforeWorkerCommit', (observer) => observer.onBeforeWorkerCommit(worker, batch)),
       onCommitted: (worker, batch) => {
         this.#onWorkerCommitted(id, batch)
-        all((observer) => observer.onWorkerCommitted?.(worker, batch))
+        all('onWorkerCommitted', (observer) => observer.onWorkerCommitted(worker, batch))
       },
-      onReport: (execution, facts) => all((observer) => observer.onReport?.(execution, facts)),
+      onReport: (execution, facts) => all('onReport', (observer) => observer.onReport(execution, facts)),
       onStopRequested: (execution, order) => {
         this.note(`${id} is asked to ${order.how} ${execution.leaseId}: ${order.reason}`)
-        all((observer) => observer.onStopRequested?.(execution, order))
+        all('onStopRequested', (observer) => observer.onStopRequested(execution, order))
       },
       onPublished: (execution) => {
         this.note(`${id} publishes ${execution.runId} under ${execution.leaseId}`)
-        all((observer) => observer.onPublished?.(execution))
+        all('onPublished', (observer) => observer.onPublished(execution))
       },
       onFollowUpStep: (execution, followUpId) => {
         this.note(`${id} performs a step of ${followUpId} under ${execution.leaseId}`)
         this.countOutcome('follow up steps')
-        all((observer) => observer.onFollowUpStep?.(execution, followUpId))
+        all('onFollowUpStep', (observer) => observer.onFollowUpStep(execution, followUpId))
       },
       onBootStarted: (boot) => {
         this.note(`${id} boots the sandbox of ${boot.runId}`)
         this.view.boots.add(boot)
-        all((observer) => observer.onBootStarted?.(boot))
+        all('onBootStarted', (observer) => observer.onBootStarted(boot))
       },
       onBootStageChanged: (boot) => {
         this.note(`${id} has the sandbox of ${boot.runId} ${boot.stage}`)
         if (boot.stage === 'booted') this.countOutcome('sandboxes booted')
-        all((observer) => observer.onBootStageChanged?.(boot))
+        all('onBootStageChanged', (observer) => observer.onBootStageChanged(boot))
       },
       onBootGone: (boot) => {
         this.note(`the boot of ${boot.runId} on ${id} is gone`)
         this.view.boots.delete(boot)
-        all((observer) => observer.onBootGone?.(boot))
+        all('onBootGone', (observer) => observer.onBootGone(boot))
       },
-      onReclaim: (worker, isClaimed) => all((observer) => observer.onReclaim?.(worker, isClaimed)),
+      onReclaim: (worker, isClaimed) => all('onReclaim', (observer) => observer.onReclaim(worker, isClaimed)),
       onSandboxReclaimed: (worker, runId) => {
         this.note(`${id} reclaims the sandbox of ${runId}`)
         this.countOutcome('sandboxes reclaimed')
-        all((observer) => observer.onSandboxReclaimed?.(worker, runId))
+        all('onSandboxReclaimed', (observer) => observer.onSandboxReclaimed(worker, runId))
       },
-      onDisconnected: (worker) => all((observer) => observer.onDisconnected?.(worker)),
+      onDisconnected: (worker) => all('onDisconnected', (observer) => observer.onDisconnected(worker)),
       onSandboxDiscarded: (worker, runId) => {
         this.note(`${id} discards the sandbox of ${runId}`)
-        all((observer) => observer.onSandboxDiscarded?.(worker, runId))
+        all('onSandboxDiscarded', (observer) => observer.onSandboxDiscarded(worker, runId))
       },
       onBugReported: (_worker, what, fields) =>
         this.rethrowLater(() => {
@@ -513,7 +525,9 @@ export class World {
             this.#machines.get(line.worker)?.rate ?? 1,
           )
           this.rethrowLater(() =>
-            this.#observers.forEach((observer) => void observer.onWorkerReceives?.(each, frame)),
+            this.#observers
+              .with('onWorkerReceives')
+              .forEach((observer) => void observer.onWorkerReceives(each, frame)),
           )
         },
         onHostClosed: (each) => {
@@ -534,7 +548,7 @@ export class World {
     this.view.onHostSends(wire, frame)
     if (frame.type === 'registered') this.#noteLinkChange(wire.worker)
     if (frame.type === 'dispatch') this.#lastDispatch.set(this.view.registeredAs(wire) ?? '', this.time.now)
-    for (const observer of this.#observers) observer.onHostSends?.(wire, frame)
+    for (const observer of this.#observers.with('onHostSends')) observer.onHostSends(wire, frame)
   }
 
   #onHostReceives(wire: SimWire, frame: WorkerFrame | undefined, text: string): void {
@@ -544,7 +558,7 @@ export class World {
       const workerId = this.view.registeredAs(wire) ?? ''
       this.#declines.set(workerId, [...(this.#declines.get(workerId) ?? []), this.time.now])
     }
-    for (const observer of this.#observers) observer.onHostReceives?.(wire, frame)
+    for (const observer of this.#observers.with('onHostReceives')) observer.onHostReceives(wire, frame)
     this.onHostReceives(wire.worker, frame)
   }
 
@@ -578,11 +592,13 @@ export class World {
         onStarting: (process) => {
           this.note(`${process.name} starts`)
           this.view.onHostStarting()
-          this.#observers.forEach((observer) => void observer.onHostStarting?.())
+          this.#observers.with('onHostStarting').forEach((observer) => void observer.onHostStarting())
         },
         onServing: (process) => {
           this.note(`${process.name} serves`)
-          this.rethrowLater(() => this.#observers.forEach((observer) => void observer.onHostServing?.()))
+          this.rethrowLater(() =>
+            this.#observers.with('onHostServing').forEach((observer) => void observer.onHostServing()),
+          )
         },
         onEnded: (process, how) => {
           this.note(`${process.name} ends: ${how}`)
@@ -591,7 +607,7 @@ export class World {
         },
         onCommitRequested: ({ number }) => this.note(`commit ${number} is requested`),
         onBeforeCommit: (batch) => {
-          for (const observer of this.#observers) observer.onBeforeCommit?.(batch)
+          for (const observer of this.#observers.with('onBeforeCommit')) observer.onBeforeCommit(batch)
         },
         onCommitted: (batch) => this.#onCommitted(batch),
         onBugReported: (what, fields) =>
@@ -602,7 +618,9 @@ export class World {
         onLog: (level, fields, message) => {
           const text = `host logs (${level}) ${message} ${jsonOf(fields)}`
           this.note(text)
-          this.rethrowLater(() => this.#observers.forEach((observer) => void observer.onLog?.(text)))
+          this.rethrowLater(() =>
+            this.#observers.with('onLog').forEach((observer) => void observer.onLog(text)),
+          )
         },
       },
     })
@@ -616,7 +634,7 @@ export class World {
       if (change.is === 'run') this.#runWrittenAt.set(change.key, this.time.now)
     }
     const changedLeases = this.view.onCommitted(batch)
-    for (const observer of this.#observers) observer.onCommitted?.(batch)
+    for (const observer of this.#observers.with('onCommitted')) observer.onCommitted(batch)
     for (const lease of changedLeases) {
       if (!this.#grantedAt.has(lease.id)) this.#grantedAt.set(lease.id, this.time.now)
       this.onLeaseStateChanged(lease)

@@ -164,6 +164,26 @@ export interface LawObserver {
   onTicketMoved?(ticketId: string, state: string): void
 }
 
+/** An observer that has this method. */
+export type ObserverOf<Name extends keyof LawObserver> = Required<Pick<LawObserver, Name>>
+
+/** Finds the observers that have a method, once: an event concerns few laws, and many events happen. */
+export class ObserverList {
+  readonly #observers: readonly LawObserver[]
+  readonly #found = new Map<keyof LawObserver, readonly LawObserver[]>()
+
+  constructor(observers: readonly LawObserver[]) {
+    this.#observers = observers
+  }
+
+  with<Name extends keyof LawObserver>(name: Name): readonly ObserverOf<Name>[] {
+    const found = this.#found.get(name) ?? this.#observers.filter((observer) => observer[name] !== undefined)
+    this.#found.set(name, found)
+    // The filter keeps only those with the method.
+    return found as readonly LawObserver[] as readonly ObserverOf<Name>[]
+  }
+}
+
 export type FailLaw = (what: string, facts?: object) => never
 
 export interface Law {
