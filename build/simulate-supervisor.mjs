@@ -2,7 +2,7 @@
  * `npm run simulate:supervisor -- --seeds N --from S`: simulates schedules of a worker's supervisor. With
  * `--mutants [--only NAME]` it puts each fault of test/simulation/supervisor/mutants.ts into the product, and lets the schedules search for it.
  */
-import { findViolation, misplaced, readMutants } from './mutants.mjs'
+import { closeBundlers, findViolation, misplaced, readMutants } from './mutants.mjs'
 import { bundleSimulation, runSimulation } from './simulate.mjs'
 
 const ENTRY = 'test/simulation/supervisor/main.ts'
@@ -22,9 +22,10 @@ if (args.includes('--mutants')) {
       problem ?? `${found === undefined ? 'SURVIVED' : `${found.law} seed ${found.seed}`}  ${mutant.name}`,
     )
   }
+  await closeBundlers()
   console.log(`${mutants.length - survived} of ${mutants.length} faults were found`)
   process.exitCode = survived === 0 ? 0 : 1
 } else {
-  const bundle = await bundleSimulation('supervisor-simulation', [], ENTRY)
+  const bundle = await bundleSimulation('supervisor-simulation', ENTRY)
   process.exitCode = runSimulation(bundle, args).status ?? 1
 }

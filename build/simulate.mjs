@@ -1,7 +1,7 @@
 /**
  * `npm run simulate -- --seeds N --from S`: bundles the simulation with the product and runs it.
  *
- * The mutants also use `bundleSimulation`, and replace a text of the product while it is bundled. Bundles are below
+ * The mutants also use `simulationOptions`, and replace a text of the product while it is bundled. Bundles are below
  * node_modules/.cache, where Node still finds the packages outside them.
  */
 import { spawnSync } from 'node:child_process'
@@ -16,21 +16,26 @@ const ENTRY = 'test/simulation/main.ts'
 const LIMITS_FILE = join(root, 'protocol', 'limits.ts')
 const REDUCED_LIMITS = [['WORKER_BUFFER_FRAMES_MAX = 10_000', 'WORKER_BUFFER_FRAMES_MAX = 24']]
 
-/** Returns the path of the bundle. A bundle without plugins is cached until a source changes. */
-export async function bundleSimulation(name = 'simulation', plugins = [], entry = ENTRY) {
+/** Returns the path of the bundle, which is cached until a source changes. */
+export async function bundleSimulation(name = 'simulation', entry = ENTRY) {
   const [bundle, stamp] = [join(cache, `${name}.mjs`), join(cache, `${name}.json`)]
-  if (plugins.length === 0 && existsSync(bundle) && isFresh(stamp)) return bundle
-  mkdirSync(cache, { recursive: true })
+  if (existsSync(bundle) && isFresh(stamp)) return bundle
   const { build } = await import('esbuild')
-  const { metafile } = await build({
+  const { metafile } = await build(simulationOptions(name, entry))
+  writeStamp(stamp, metafile)
+  return bundle
+}
+
+/** What esbuild must know; the bundle is its `outfile`. */
+export function simulationOptions(name, entry = ENTRY, plugins = []) {
+  mkdirSync(cache, { recursive: true })
+  return {
     ...options,
     entryPoints: [join(root, entry)],
-    outfile: bundle,
+    outfile: join(cache, `${name}.mjs`),
     legalComments: 'none',
     plugins: [...plugins, reducedLimits],
-  })
-  if (plugins.length === 0) writeStamp(stamp, metafile)
-  return bundle
+  }
 }
 
 const reducedLimits = {
