@@ -66,6 +66,7 @@ const frames: readonly Mutant[] = [
     find: ': check(removeUnknownKeys(asShape(schema), value))',
     replace: ': check(value)',
     quick: true,
+    quickFrom: 74,
   },
   {
     name: 'a frame of an unknown type closes the connection',
@@ -307,7 +308,7 @@ const workers: readonly Mutant[] = [
     find: 'if (ownInstallation === undefined || ownInstallation === rejectedBy)',
     replace: 'if (ownInstallation !== reason)',
     quick: true,
-    quickFrom: 6,
+    quickFrom: 103,
   },
   {
     name: 'a dispatch does not check the worker’s state again',
@@ -327,7 +328,7 @@ const workers: readonly Mutant[] = [
     find: 'worker.setbacks.set(subject, setback)',
     replace: '',
     quick: true,
-    quickFrom: 6,
+    quickFrom: 19,
   },
   {
     name: 'a pairing token stays valid',
@@ -386,6 +387,7 @@ const reports: readonly Mutant[] = [
     find: 'if (seq > this.#savedSeq) return undefined',
     replace: 'if (seq > this.#lastSeq) return undefined',
     quick: true,
+    quickFrom: 6,
   },
   {
     name: 'sent frames count as acknowledged',
@@ -393,6 +395,7 @@ const reports: readonly Mutant[] = [
     find: 'const isNew = lease.outbox.acknowledge(seq)',
     replace: 'const isNew = lease.outbox.acknowledge(Math.max(seq, lease.sentSeq ?? 0))',
     quick: true,
+    quickFrom: 117,
   },
   {
     name: 'frame numbers start again after a restart',
@@ -439,7 +442,7 @@ const executions: readonly Mutant[] = [
     find: 'if (costs.length > 0) settlements.add(',
     replace: 'if (costs.length < 0) settlements.add(',
     quick: true,
-    quickFrom: 13,
+    quickFrom: 25,
   },
   {
     name: 'the costs of an execution that dies with its daemon are forgotten',
@@ -460,6 +463,7 @@ const executions: readonly Mutant[] = [
     find: 'if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)',
     replace: "hostSender.send({ type: 'dispatch-accepted', leaseId: id })",
     quick: true,
+    quickFrom: 6,
   },
   {
     name: 'a withdrawn offer is executed',
@@ -646,6 +650,7 @@ const sessions: readonly Mutant[] = [
     find: ' || resumedSandboxes.has(runId)) return true',
     replace: ') return true',
     quick: true,
+    quickFrom: 2,
   },
   {
     name: 'sandboxes are reclaimed only once',
@@ -759,6 +764,7 @@ const explanations: readonly Mutant[] = [
     find: "return gate.status === 'pass' && waitsFor?.gate === id ? wait(id, waitsFor.reason) : gate",
     replace: 'return pass(id, gate.message)',
     quick: true,
+    quickFrom: 2,
   },
 ]
 
@@ -794,7 +800,7 @@ const machinesForOneRun: readonly Mutant[] = [
     replace: '      wanted: wanted + this.#leases.size,\n',
     withController: true,
     quick: true,
-    quickFrom: 5,
+    quickFrom: 10,
   },
 ]
 
