@@ -7,9 +7,11 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readConfig } from '../../core/settings/read.ts'
+import { makeOwnerOnly } from '../../store/data-folder.ts'
 import { createFile, makeFolder, replaceFile } from '../../store/files/atomic.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { shellCommand } from '../shell-command.ts'
+import { storeExitError } from '../store-exit-code.ts'
 import { createSampleRepository, REMOTE, readBaseFile } from './sample-repository.ts'
 import { type ExampleTicket, nextTickets, ticketFile } from './tickets.ts'
 
@@ -37,12 +39,22 @@ export function exampleFolder(dataDir: string): ExampleFolder {
 
 /** Prepares everything except the tickets, which are written when the host is running. */
 export async function prepareFolder(folder: ExampleFolder): Promise<void> {
-  for (const path of [folder.dataDir, folder.tickets, folder.code]) await makeFolder(path)
+  await makeDataDir(folder.dataDir)
+  for (const path of [folder.tickets, folder.code]) await makeFolder(path)
   const text = await readFile(folder.config, 'utf8').catch(() => undefined)
   if (text === undefined)
     await createFile(folder.config, `${JSON.stringify(configFor(folder), undefined, 2)}\n`)
   else refuseForeignConfig(folder, text)
   await createSampleRepository(folder.code)
+}
+
+/** Refuses a folder of others before anything in it changes; with a configuration in it the host would accept it. */
+async function makeDataDir(dataDir: string): Promise<void> {
+  try {
+    await makeOwnerOnly(dataDir, ['state', 'config.json'])
+  } catch (error) {
+    throw storeExitError(error, dataDir)
+  }
 }
 
 /** Writes the next tickets, each file atomically. @param announced called before the first file exists */

@@ -1,6 +1,6 @@
 /** The parts of the quickstart: its repository, its tickets, its folder and its output. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { EXIT } from '../../../bin/exit.ts'
@@ -151,6 +151,18 @@ describe('the folder', () => {
       message: expect.stringContaining(message),
     })
     expect(existsSync(join(place.code, 'acme'))).toBe(false)
+  })
+
+  test('of somebody else is left unchanged', async () => {
+    const place = exampleFolder(tempFolder())
+    chmodSync(place.dataDir, 0o755)
+    writeFileSync(join(place.dataDir, 'thesis.txt'), '')
+    await expect(prepareFolder(place)).rejects.toMatchObject({
+      code: EXIT.usage,
+      message: expect.stringContaining('name an empty or new folder as --data-dir'),
+    })
+    expect(readdirSync(place.dataDir)).toEqual(['thesis.txt'])
+    expect(statSync(place.dataDir).mode & 0o777).toBe(0o755)
   })
 
   test('tickets are announced before their files exist, and continue the numbers', async () => {
