@@ -6,8 +6,8 @@
  *
  * `SIM_JOB_SEEDS=1000` runs more of those with a controller. `SIM_SEEDS=20000 npm run jest -- test/simulation` runs more seeds; `npm run simulate` is for use by hand.
  */
-import { spawn } from 'node:child_process'
-import { expect, test } from '@jest/globals'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { afterEach, expect, test } from '@jest/globals'
 import { drawPlan, FAULT_KINDS, idsIn, keepOnly, LEASE_STATES } from './plan.ts'
 
 /** Outcomes that people must reach at least once, whatever the seeds. */
@@ -42,10 +42,21 @@ const STORY = '.stories/violation.jsonl'
 /** So few seeds miss some pairs of a fault and a lease state by chance; 270 seeds miss none. */
 const PAIRS_MISSED_MAX = SEEDS < 270 ? 16 : 0
 
+let running: ChildProcess | undefined
+/** A test that ran into its limit leaves the script running, with processes of its own. */
+afterEach(() => {
+  if (running?.pid === undefined || running.exitCode !== null || running.signalCode !== null) return
+  process.kill(-running.pid, 'SIGKILL')
+})
+
 /** Runs the script in a process of its own: bundled code is several times faster than under the test runner. */
 function run(script: string, ...args: string[]): Promise<{ readonly code: number; readonly text: string }> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, [script, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    })
+    running = child
     let text = ''
     child.stdout.on('data', (chunk) => (text += chunk))
     child.stderr.on('data', (chunk) => (text += chunk))
