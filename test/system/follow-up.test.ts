@@ -11,6 +11,7 @@ import { DashboardClient } from '../support/dashboard-client.ts'
 import { agentRequest, FollowUpSystem, identifierOf, REVIEWER } from '../support/follow-up-system.ts'
 import { LocalSystem } from '../support/local-system.ts'
 import { connectSocket } from '../support/socket-client.ts'
+import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
@@ -28,13 +29,14 @@ const labelsOf = ({ costs }: Run): (string | undefined)[] => costs.map(({ label 
 
 /** Commits and pushes as a person with their own checkout. */
 function pushToMain(system: LocalSystem, files: Readonly<Record<string, string>>): void {
-  const work = join(system.folder, 'draft', 'plain')
+  const work = tempFolder()
+  execFileSync('git', ['clone', '--quiet', '--template=', system.bareRepoPath('plain'), work])
   for (const [path, text] of Object.entries(files)) writeFileSync(join(work, path), text)
   const as = ['-c', 'user.name=Bo Example', '-c', 'user.email=bo@example.org']
   const git = (...args: string[]) => execFileSync('git', ['-C', work, ...as, ...args], { stdio: 'pipe' })
   git('add', '--all')
   git('commit', '--quiet', '--message', 'Go on')
-  git('push', '--quiet', system.bareRepoPath('plain'), 'main')
+  git('push', '--quiet', 'origin', 'main')
 }
 
 const requestFollowUp = ({ host }: LocalSystem, { id }: Run) =>

@@ -6,7 +6,7 @@
  * of a commit, and tests seed a thousand of them.
  */
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { deflateSync, inflateSync } from 'node:zlib'
 
@@ -34,7 +34,7 @@ const knownTrees = new Map<string, Tree>()
 
 /** Returns the hash of the commit, or undefined where the files of its parent are unknown; then nothing is written. */
 export function writeCommit(bare: string, commit: WrittenCommit): string | undefined {
-  const { branch, parent, message, author, committer, files } = commit
+  const { parent, message, author, committer, files } = commit
   const before = parent === undefined ? new Map() : (knownTrees.get(parent) ?? readCommit(bare, parent))
   if (before === undefined) return undefined
   const tree = copyOf(before)
@@ -49,7 +49,7 @@ export function writeCommit(bare: string, commit: WrittenCommit): string | undef
   ]
   const hash = writeObject(bare, 'commit', Buffer.from(`${lines.join('\n')}\n\n${message}`))
   knownTrees.set(hash, tree)
-  pointBranch(bare, branch, hash)
+  pointBranch(bare, commit, hash)
   return hash
 }
 
@@ -136,8 +136,16 @@ function writeObject(bare: string, kind: 'blob' | 'tree' | 'commit', content: Bu
 
 const pathOf = (bare: string, hash: string): string => join(bare, 'objects', hash.slice(0, 2), hash.slice(2))
 
-function pointBranch(bare: string, branch: string, hash: string): void {
-  replaceFile(join(bare, 'refs', 'heads', branch), `${hash}\n`)
+function pointBranch(bare: string, { branch, committer, message }: WrittenCommit, hash: string): void {
+  const ref = join('refs', 'heads', branch)
+  const log = join(bare, 'logs', ref)
+  // Git goes on with a log of the branch that exists.
+  if (existsSync(log)) {
+    const before = readFileSync(join(bare, ref), 'utf8').trim()
+    const [subject = ''] = message.split('\n')
+    appendFileSync(log, `${before} ${hash} ${committer}\tcommit: ${subject}\n`)
+  }
+  replaceFile(join(bare, ref), `${hash}\n`)
 }
 
 /** A git that reads meanwhile sees the old content or the new. */
