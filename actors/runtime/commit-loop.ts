@@ -38,6 +38,9 @@ export interface CommitLoopPorts {
   readonly onFailed: (reason: string) => void
 }
 
+/** People and timers wait for the end of a turn: a thousand frames and their commit would keep them for a tenth of a second. */
+const LONG_TURN_MS = 15
+
 export class CommitLoop {
   readonly #ports: CommitLoopPorts
   #dirty = new Set<LiveActor>()
@@ -67,10 +70,18 @@ export class CommitLoop {
     this.#requested = true
     if (this.#scheduled || this.#committing || this.#halted) return
     this.#scheduled = true
-    this.#ports.clock.endOfTick(() => {
-      this.#scheduled = false
-      void this.#runCommit()
+    const { clock } = this.#ports
+    const requestedAt = clock.monotonic()
+    clock.endOfTick(() => {
+      // A commit takes about as long as what it writes took, so after a long turn it gets one of its own.
+      if (clock.monotonic() - requestedAt < LONG_TURN_MS) this.#startCommit()
+      else clock.after(0, () => this.#startCommit())
     })
+  }
+
+  #startCommit(): void {
+    this.#scheduled = false
+    void this.#runCommit()
   }
 
   /** Resolves when nothing is dirty, scheduled or in flight. Never resolves while the disk is full. */

@@ -63,6 +63,11 @@ export class ManualClock implements Clock {
     this.#elapse(until - this.#elapsed)
   }
 
+  /** Lets time pass within a turn, so that no timer fires. */
+  work(ms: number): void {
+    this.#elapse(ms)
+  }
+
   /** Changes the wall clock only; monotonic time and timers stay. */
   jumpWallClock(ms: number): void {
     this.#wall += ms

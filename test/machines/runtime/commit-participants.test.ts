@@ -91,6 +91,20 @@ function createSystem({
   return { system, effectLog, fatal, log, send, spawn, flush, database, clock, noteWriter }
 }
 
+test('after a long turn the commit has a turn of its own, and contains what happens before that', async () => {
+  const { spawn, clock, database, effectLog } = createSystem()
+  spawn('a')
+  clock.work(20)
+  await clock.settle()
+  expect(database.commits).toBe(0)
+  spawn('b')
+  await clock.advance(0)
+  expect(database.commits).toBe(1)
+  database.flush()
+  await clock.settle()
+  expect(effectLog).toEqual(['a=0', 'b=0'])
+})
+
 describe('commit participants', () => {
   test('write in the same commit as the actors', async () => {
     const { spawn, noteWriter, database, clock } = createSystem()
