@@ -59,7 +59,7 @@ export interface ActorSnapshot {
 
 /**
  * A change to the control database. `null` removes the entry. A snapshot of kind `run` belongs to the unfinished run of
- * its key: it is written with the run or after it, and removed with the commit in which the run ends.
+ * its key: it is written with the run or after it, and removed before the run ends or with the commit in which it ends.
  */
 export type Write =
   | {

@@ -10,8 +10,9 @@ import type { Structures } from './codec.ts'
 import type { ChunkPut, Put, RunPut } from './encode-writes.ts'
 import { type EventBuffer, recordText } from './event-buffer.ts'
 import type { TextTable } from './origin.ts'
+import { maxBytesFor } from './preallocation.ts'
 import { type DurableRunIndex, type RunCounts, RunIndexChanges } from './run-index.ts'
-import { RUN_KIND, RunRows } from './run-rows.ts'
+import { RUN_KIND, RunRows, rowsToKeep } from './run-rows.ts'
 import { SMALL_LOG_BYTES_MAX } from './small-logs.ts'
 import type { Table, Tables } from './tables.ts'
 
@@ -56,7 +57,11 @@ export class Batch {
   }
 
   hasSpaceFor(commit: BatchedCommit): boolean {
-    return this.cost + commit.cost <= this.#bytesMax
+    return this.cost + this.#costOf(commit) <= this.#bytesMax
+  }
+
+  #costOf({ puts, cost }: BatchedCommit): number {
+    return rowsToKeep(this.#tables, puts).reduce((sum, row) => sum + maxBytesFor(row), cost)
   }
 
   /**
@@ -66,12 +71,13 @@ export class Batch {
   add(commit: BatchedCommit): void {
     try {
       for (const put of commit.puts) if (put.to === 'run') this.#runIndex.load(put.key)
+      this.#runRows.load(commit.puts)
       this.#checkEventOrder(commit.puts)
     } catch (error) {
       commit.reject(error instanceof Error ? error : new Error(messageOf(error)))
       return
     }
-    this.cost += commit.cost
+    this.cost += this.#costOf(commit)
     this.commits.push(commit)
     for (const put of commit.puts) this.#apply(put)
     this.#runRows.write()

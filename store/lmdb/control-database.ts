@@ -26,7 +26,8 @@ import { EMERGENCY_SPACE_BYTES, EmergencySpace } from './emergency-space.ts'
 import { costOfPuts, encodeWrites, type Put, payloadOfPuts } from './encode-writes.ts'
 import { EventBuffer } from './event-buffer.ts'
 import { LmdbKeyValues } from './key-values.ts'
-import { Preallocation } from './preallocation.ts'
+import { maxBytesFor, NODE_BYTES, Preallocation } from './preallocation.ts'
+import { rowsToKeep } from './run-rows.ts'
 import { LmdbRunRecords } from './runs.ts'
 import { LmdbSnapshots } from './snapshots.ts'
 import { Tables, type TablesOptions, UNFINISHED_COPY } from './tables.ts'
@@ -274,8 +275,11 @@ export class LmdbControlDatabase implements ControlDatabase {
     if (this.#checkFile()) return undefined
     this.#commitsToRetry = undefined
     try {
-      const cost = commits.reduce((sum, commit) => sum + commit.cost, 0)
-      const payload = commits.reduce((sum, commit) => sum + commit.payload, 0)
+      const kept = commits.flatMap(({ puts }) => rowsToKeep(this.#tables, puts))
+      const keptCost = kept.reduce((sum, row) => sum + maxBytesFor(row), 0)
+      const keptBytes = kept.reduce((sum, row) => sum + row.length + NODE_BYTES, 0)
+      const cost = commits.reduce((sum, commit) => sum + commit.cost, keptCost)
+      const payload = commits.reduce((sum, commit) => sum + commit.payload, keptBytes)
       const bytesMax = this.#preallocation.reserve(
         this.#preallocation.upperBound(cost, payload) + SPARE_BYTES,
       )

@@ -3,7 +3,7 @@
  */
 import type { Run } from '../../protocol/run.ts'
 import { StoreUnreadable } from '../errors.ts'
-import { recordPart } from './run-rows.ts'
+import { damaged, recordPart } from './run-rows.ts'
 import type { Tables } from './tables.ts'
 
 /** The layout version of a stored run. Each version has one function that migrates it to the next. */
@@ -19,16 +19,10 @@ export function readRun(tables: Tables, id: string): Run | undefined {
 
 function decoded(tables: Tables, id: string, bytes: Uint8Array): unknown {
   try {
-    return tables.codec.decode(recordPart(bytes))
+    return tables.codec.decode(recordPart(id, bytes))
   } catch (error) {
     throw damaged(id, error)
   }
-}
-
-export function damaged(id: string, cause?: unknown): StoreUnreadable {
-  return new StoreUnreadable(`the record of run ${id} is damaged; restore the state folder from a backup`, {
-    cause,
-  })
 }
 
 function migrateRun(id: string, record: unknown): Run {

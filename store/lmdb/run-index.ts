@@ -6,7 +6,8 @@
  */
 import { createHash } from 'node:crypto'
 import type { Run, RunStatus } from '../../protocol/run.ts'
-import { damaged, readRun } from './run-codec.ts'
+import { readRun } from './run-codec.ts'
+import { damaged } from './run-rows.ts'
 import type { Table, Tables } from './tables.ts'
 
 /** LMDB needs a value, but an index entry has none. */

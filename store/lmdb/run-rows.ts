@@ -4,6 +4,8 @@
  * The row of a run without an actor is its record alone. Otherwise a byte that begins no record, and the length of the
  * record, stand before the two.
  */
+import { StoreUnreadable } from '../errors.ts'
+import type { Put } from './encode-writes.ts'
 import type { BatchWriter } from './run-index.ts'
 import type { Tables } from './tables.ts'
 
@@ -22,15 +24,41 @@ function joinParts(record: Uint8Array, actor: Uint8Array): Uint8Array {
   return row
 }
 
-const endOfRecord = (row: Uint8Array): number =>
-  HEADER_BYTES + Buffer.from(row.buffer, row.byteOffset, row.length).readUInt32LE(1)
-
-export function recordPart(row: Uint8Array): Uint8Array {
-  return row[0] === JOINED ? row.subarray(HEADER_BYTES, endOfRecord(row)) : row
+export function recordPart(id: string, row: Uint8Array): Uint8Array {
+  return row[0] === JOINED ? row.subarray(HEADER_BYTES, endOfRecord(id, row)) : row
 }
 
-export function actorPart(row: Uint8Array): Uint8Array | undefined {
-  return row[0] === JOINED ? row.subarray(endOfRecord(row)) : undefined
+export function actorPart(id: string, row: Uint8Array): Uint8Array | undefined {
+  return row[0] === JOINED ? row.subarray(endOfRecord(id, row)) : undefined
+}
+
+function endOfRecord(id: string, row: Uint8Array): number {
+  if (row.length < HEADER_BYTES) throw damaged(id)
+  const end = HEADER_BYTES + Buffer.from(row.buffer, row.byteOffset, row.length).readUInt32LE(1)
+  if (end > row.length) throw damaged(id)
+  return end
+}
+
+export function damaged(id: string, cause?: unknown): StoreUnreadable {
+  return new StoreUnreadable(`the record of run ${id} is damaged; restore the state folder from a backup`, {
+    cause,
+  })
+}
+
+/** Returns the runs of which a commit writes one part only: the other part stays, and is written again. */
+function halfWritten(puts: readonly Put[]): string[] {
+  const records = new Set<string>()
+  const actors = new Set<string>()
+  for (const put of puts) {
+    if (put.to === 'run') records.add(put.key)
+    else if (put.to === 'snapshot' && put.kind === RUN_KIND) actors.add(put.key)
+  }
+  return [...records, ...actors].filter((id) => !(records.has(id) && actors.has(id)))
+}
+
+/** Returns the rows on disk that the commit writes again in part. */
+export function rowsToKeep(tables: Tables, puts: readonly Put[]): Uint8Array[] {
+  return halfWritten(puts).flatMap((id) => tables.runs.get(id) ?? [])
 }
 
 /** undefined: as it is on disk. null: there is none. */
@@ -51,8 +79,22 @@ export class RunRows {
     this.#writer = writer
   }
 
+  /** Reads what a commit keeps of the rows that it changes. Throws StoreUnreadable. */
+  load(puts: readonly Put[]): void {
+    for (const id of halfWritten(puts)) {
+      const parts = partsIn(this.#rows, id)
+      if (parts.record !== undefined && parts.actor !== undefined) continue
+      const row = this.#tables.runs.get(id)
+      if (parts.record === undefined) parts.record = row === undefined ? null : recordPart(id, row)
+      if (parts.actor === undefined) parts.actor = (row && actorPart(id, row)) ?? null
+    }
+  }
+
+  /** Removing a record removes the actor too. */
   setRecord(id: string, record: Uint8Array | null): void {
-    this.#change(id).record = record
+    const parts = this.#change(id)
+    parts.record = record
+    if (record === null) parts.actor = null
   }
 
   setActor(id: string, actor: Uint8Array | null): void {
@@ -61,36 +103,30 @@ export class RunRows {
 
   #change(id: string): RowParts {
     this.#changed.add(id)
-    const known = this.#rows.get(id)
-    if (known !== undefined) return known
-    const parts: RowParts = {}
-    this.#rows.set(id, parts)
-    return parts
+    return partsIn(this.#rows, id)
   }
 
   /** Writes the rows that have changed since the last call. An actor without a record is not stored. */
   write(): void {
     for (const id of this.#changed) {
-      const { record, actor } = this.#whole(id)
+      const { record = null, actor = null } = this.#rows.get(id) ?? {}
       const row = record === null || actor === null ? record : joinParts(record, actor)
       this.#writer.write(this.#tables.runs, id, row)
     }
     this.#changed.clear()
   }
+}
 
-  #whole(id: string): { readonly record: Uint8Array | null; readonly actor: Uint8Array | null } {
-    const { record, actor } = this.#rows.get(id) ?? {}
-    if (record !== undefined && actor !== undefined) return { record, actor }
-    const row = this.#tables.runs.get(id)
-    return {
-      record: record !== undefined ? record : row === undefined ? null : recordPart(row),
-      actor: actor !== undefined ? actor : row === undefined ? null : (actorPart(row) ?? null),
-    }
-  }
+function partsIn(rows: Map<string, RowParts>, id: string): RowParts {
+  const known = rows.get(id)
+  if (known !== undefined) return known
+  const parts: RowParts = {}
+  rows.set(id, parts)
+  return parts
 }
 
 /** Returns the stored actor of a run. */
 export function readActor(tables: Tables, id: string): Uint8Array | undefined {
   const row = tables.runs.get(id)
-  return row === undefined ? undefined : actorPart(row)
+  return row === undefined ? undefined : actorPart(id, row)
 }

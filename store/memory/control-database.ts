@@ -131,6 +131,7 @@ export class MemoryControlDatabase implements ControlDatabase {
         break
       case 'run':
         replace(this.#runs, write.id, write.run)
+        if (write.run === null) this.#snapshots.get('run')?.delete(write.id)
         break
       case 'key-value':
         replace(collectionIn(this.#keyValues, write.collection), write.key, write.value)

@@ -33,6 +33,12 @@ const openDatabase = (folder: string, emergencySpaceBytes = 0) =>
 
 const openRaw = (folder: string) => open({ path: folder, noSubdir: false, overlappingSync: false })
 
+function usedBytesOf(root: ReturnType<typeof openRaw>): number {
+  // Every database has its environment, but lmdb's types omit it.
+  const { env } = root as unknown as { readonly env: { info(): { lastPageNumber: number } } }
+  return (env.info().lastPageNumber + 1) * PAGE_BYTES
+}
+
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
 test('the database and its emergency space are owner-only', async () => {
@@ -187,6 +193,50 @@ test('a run and its actor are one row', async () => {
   await again.close()
 })
 
+test('a damaged row fails the commit that keeps a part of it, and no other', async () => {
+  const folder = diskFolder()
+  const first = openDatabase(folder)
+  await first.commit([putRun(sampleRun(1)), putSnapshot('run', runId(1), sampleSnapshot(1))])
+  await first.close()
+  const raw = openRaw(folder)
+  await raw
+    .openDB<Uint8Array, string>({ name: 'runs', encoding: 'binary' })
+    .put(runId(1), Buffer.from([0xc1, 1]))
+  await raw.close()
+  const database = openDatabase(folder)
+  const [bad, good] = await Promise.allSettled([
+    database.commit([putSnapshot('run', runId(1), sampleSnapshot(2)), putRun(sampleRun(3))]),
+    database.commit([putRun(sampleRun(2))]),
+  ])
+  expect(bad).toMatchObject({ status: 'rejected', reason: { name: 'StoreUnreadable' } })
+  expect(good.status).toBe('fulfilled')
+  expect(() => [...database.snapshots.all('run')]).toThrow(StoreUnreadable)
+  expect([database.state().is, database.runs.get(runId(3))]).toEqual(['ready', undefined])
+  await database.close()
+})
+
+test('a commit that changes only the actors of runs with long tickets stays within what is set aside for it', async () => {
+  const folder = diskFolder()
+  const database = openDatabase(folder)
+  const runs = Array.from({ length: 250 }, (_, n) => {
+    const run = sampleRun(n)
+    return { ...run, ticket: { ...run.ticket, description: 'A paragraph.\n'.repeat(3_000) } }
+  })
+  await database.commit(runs.map(putRun))
+  const reserved: number[] = []
+  const spy = jest.spyOn(Preallocation.prototype, 'use').mockImplementation((bytes) => {
+    reserved.push(bytes)
+  })
+  const root = openRaw(folder)
+  const before = usedBytesOf(root)
+  await database.commit(runs.map(({ id }, n) => putSnapshot('run', id, sampleSnapshot(n))))
+  spy.mockRestore()
+  expect(usedBytesOf(root) - before).toBeGreaterThan(5_000_000)
+  expect(usedBytesOf(root) - before).toBeLessThanOrEqual(reserved[0] ?? 0)
+  await root.close()
+  await database.close()
+})
+
 test('a database that breaks within a batch still writes counts and structures of the finished puts', async () => {
   const folder = diskFolder()
   const database = openDatabase(folder)
@@ -317,9 +367,7 @@ test('no transaction uses more of the file than its upper bound', async () => {
   const folder = diskFolder()
   const database = openDatabase(folder)
   const root = openRaw(folder)
-  // Every database has its environment, but lmdb's types omit it.
-  const { env } = root as unknown as { readonly env: { info(): { lastPageNumber: number } } }
-  const usedBytes = () => (env.info().lastPageNumber + 1) * PAGE_BYTES
+  const usedBytes = () => usedBytesOf(root)
   const mark = (n: number, chars: number) => ({
     table: 'key-value' as const,
     collection: 'mark' as const,

@@ -80,10 +80,10 @@ async function makeFormat3(dataDir: string): Promise<void> {
   const runs = raw.openDB<Uint8Array, string>({ name: 'runs', encoding: 'binary' })
   const actors = raw.openDB<Uint8Array, string>({ name: 'life:run', encoding: 'binary' })
   for (const { key, value } of [...runs.getRange()]) {
-    const actor = actorPart(value)
+    const actor = actorPart(key, value)
     if (actor === undefined) continue
     await actors.put(key, Buffer.from(actor))
-    await runs.put(key, Buffer.from(recordPart(value)))
+    await runs.put(key, Buffer.from(recordPart(key, value)))
   }
   await raw.openDB<string, string>({ name: 'meta', encoding: 'string' }).put('format', '3')
   await raw.close()

@@ -206,6 +206,17 @@ describe.each(factories)('%s', (_name, make) => {
     expect(database.snapshots.get('run', runId(20))).toBeUndefined()
   })
 
+  test('a run that is removed takes its actor along, also when it is stored again in the same turn', async () => {
+    const { database } = await open()
+    await database.commit([putRun(sampleRun(1)), putSnapshot('run', runId(1), sampleSnapshot(1))])
+    await Promise.all([
+      database.commit([{ table: 'run', id: runId(1), run: null }]),
+      database.commit([putRun(sampleRun(1))]),
+    ])
+    expect(database.runs.get(runId(1))).toEqual(sampleRun(1))
+    expect([...database.snapshots.all('run')]).toEqual([])
+  })
+
   test('after closing, a commit is refused; pending commits are durable', async () => {
     const store = await open()
     const pending = store.database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
