@@ -39,16 +39,16 @@ export function exampleFolder(dataDir: string): ExampleFolder {
 
 /** Prepares everything except the tickets, which are written when the host is running. */
 export async function prepareFolder(folder: ExampleFolder): Promise<void> {
+  const text = await readFile(folder.config, 'utf8').catch(() => undefined)
+  if (text !== undefined) refuseForeignConfig(folder, text)
   await makeDataDir(folder.dataDir)
   for (const path of [folder.tickets, folder.code]) await makeFolder(path)
-  const text = await readFile(folder.config, 'utf8').catch(() => undefined)
   if (text === undefined)
     await createFile(folder.config, `${JSON.stringify(configFor(folder), undefined, 2)}\n`)
-  else refuseForeignConfig(folder, text)
   await createSampleRepository(folder.code)
 }
 
-/** Refuses a folder of others before anything in it changes; with a configuration in it the host would accept it. */
+/** Refuses a folder of others before anything is written; with a configuration in it the host would accept it. */
 async function makeDataDir(dataDir: string): Promise<void> {
   try {
     await makeOwnerOnly(dataDir, ['state', 'config.json'])

@@ -1,6 +1,6 @@
 /** The parts of the quickstart: its repository, its tickets, its folder and its output. */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { EXIT } from '../../../bin/exit.ts'
@@ -145,12 +145,14 @@ describe('the folder', () => {
     ['nonsense', '{', 'does not validate'],
   ])('with %s is not changed', async (_, text, message) => {
     const place = exampleFolder(tempFolder())
+    chmodSync(place.dataDir, 0o755)
     writeFileSync(place.config, text)
     await expect(prepareFolder(place)).rejects.toMatchObject({
       code: EXIT.config,
       message: expect.stringContaining(message),
     })
-    expect(existsSync(join(place.code, 'acme'))).toBe(false)
+    expect(readdirSync(place.dataDir)).toEqual(['config.json'])
+    expect(statSync(place.dataDir).mode & 0o777).toBe(0o755)
   })
 
   test('of somebody else is left unchanged', async () => {
