@@ -143,9 +143,10 @@ export class Scheduler {
     else {
       leases.grantLease(run, worker)
       this.#sharedReasons.clear()
+      const isGranted = !this.queue.has(run.id)
       // A run that could not be granted must not be tried for ever.
-      if (this.queue.has(run.id)) walk.passRun()
-      return true
+      if (!isGranted) walk.passRun()
+      return isGranted
     }
     return false
   }

@@ -39,8 +39,8 @@ function addWorker(registry: WorkerRegistry, n: number, { slots, isOnline, agent
   if (isOnline) registry.setConnection(workerId(n), { number: n + 1, since: T0, address: '' })
 }
 
-/** A scheduler whose grants are recorded as `run on worker`. */
-function createFleet(workers: readonly FleetWorker[]) {
+/** A scheduler whose grants are recorded as `run on worker`. @param isRefused grants have no effect */
+function createFleet(workers: readonly FleetWorker[], isRefused = false) {
   const registry = new WorkerRegistry()
   workers.forEach((worker, n) => {
     addWorker(registry, n, worker)
@@ -69,6 +69,7 @@ function createFleet(workers: readonly FleetWorker[]) {
     leases: {
       grantLease({ id }: Run, worker: { readonly id: string }) {
         grants.push(`${id} on ${worker.id}`)
+        if (isRefused) return
         registry.updateLease({ id: `ls-${id}`, runId: id, workerId: worker.id } as never)
         scheduler.remove(id)
       },
@@ -116,6 +117,16 @@ const anyRun = fc.record({
 
 const byAge = (a: Run, b: Run): number =>
   a.ticket.createdAt.localeCompare(b.ticket.createdAt) || (a.id < b.id ? -1 : 1)
+
+test('runs that can not be granted are each tried once', () => {
+  const { scheduler, grants, postponed } = createFleet([{ slots: 1, isOnline: true, agents: AGENTS }], true)
+  const runs = Array.from({ length: GRANTS_PER_COMMIT_MAX + 10 }, (_, n) =>
+    runOf({ agent: 'agentA', priority: 1 }, n),
+  )
+  for (const run of runs) scheduler.add(run)
+  scheduler.placeRuns()
+  expect([new Set(grants).size, grants.length, postponed]).toEqual([runs.length, runs.length, []])
+})
 
 test('a fleet that arrives at once gets its runs with several commits, in order', () => {
   const count = GRANTS_PER_COMMIT_MAX + 10
