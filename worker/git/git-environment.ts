@@ -67,8 +67,14 @@ esac
  */
 const LIVENESS_SCRIPT = `(read -r _ <&${LIVENESS_FD}; kill -s KILL 0) ${TOKEN_FD}<&- >/dev/null 2>&1 &`
 const EXEC_SCRIPT = `exec "$@" ${LIVENESS_FD}<&-`
-/** The shell limits itself, because a program for it would be started in each call. 126: git was not started. */
-const LIMITS_SCRIPT = `{ ulimit -v ${UNTRUSTED_MEMORY_KIB_MAX} && ulimit -c 0; } || exit 126`
+/**
+ * The shell limits itself, because a program for it would be started in each call. A lower limit that holds already
+ * stays. 126: git was not started.
+ */
+const LIMITS_SCRIPT = [
+  `ulimit -v ${UNTRUSTED_MEMORY_KIB_MAX} 2>/dev/null || [ "$(ulimit -v)" -le ${UNTRUSTED_MEMORY_KIB_MAX} ] || exit 126`,
+  'ulimit -c 0 || exit 126',
+].join('\n')
 const SCRIPT = [LIVENESS_SCRIPT, EXEC_SCRIPT].join('\n')
 const UNTRUSTED_SCRIPT = [LIVENESS_SCRIPT, LIMITS_SCRIPT, EXEC_SCRIPT].join('\n')
 
