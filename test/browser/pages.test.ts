@@ -42,7 +42,7 @@ interface Violation {
   readonly nodes: readonly { readonly target: readonly unknown[]; readonly html: string }[]
 }
 
-/** No rule that runs by default needs the style sheets, or the durations of sounds, that axe would load for itself. */
+/** No page plays a sound, and no other rule that runs by default needs what axe would load for itself. */
 async function violationsOf(page: Page): Promise<string[]> {
   const found = await page.evaluate<readonly Violation[]>(
     `(async () => {

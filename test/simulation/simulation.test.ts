@@ -44,10 +44,16 @@ const PAIRS_MISSED_MAX = SEEDS < 270 ? 16 : 0
 
 let running: ChildProcess | undefined
 /** A test that ran into its limit leaves the script running, with processes of its own. */
-afterEach(() => {
+function endRunning(): void {
   if (running?.pid === undefined || running.exitCode !== null || running.signalCode !== null) return
-  process.kill(-running.pid, 'SIGKILL')
-})
+  try {
+    process.kill(-running.pid, 'SIGKILL')
+  } catch {
+    // It has just ended.
+  }
+}
+afterEach(endRunning)
+process.once('exit', endRunning)
 
 /** Runs the script in a process of its own: bundled code is several times faster than under the test runner. */
 function run(script: string, ...args: string[]): Promise<{ readonly code: number; readonly text: string }> {
