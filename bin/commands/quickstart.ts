@@ -70,7 +70,8 @@ export async function quickstart(options: QuickstartOptions): Promise<void> {
     const aborted = Promise.race([asked.then(interrupted), started.ended.then(() => hostEnded(started))])
     aborted.catch(() => {})
     const launch = await Promise.race([started.waitForLaunch(), aborted])
-    await checkExecution(started)
+    // A request to a host that dies may never settle, which alone would not keep this process alive.
+    await Promise.race([checkExecution(started), aborted])
     endStart('host ready')
     const runs = await runExample({ folder, host: started, colors, screen, aborted }, launch)
     if (options.json === true) process.stdout.write(`${JSON.stringify(runs, undefined, 2)}\n`)
