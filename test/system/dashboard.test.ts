@@ -150,6 +150,7 @@ test.each(['dashboard', 'inspect'])(
     expect(existsSync(opened)).toBe(false)
     const loud = inTerminal()
     await until('the browser is opened', () => existsSync(opened))
+    await until('the hint is printed', () => loud.out().includes('Ctrl-C'))
     const link = /http:\S+#code=\S+/.exec(loud.out())?.[0]
     expect(readFileSync(opened, 'utf8').trim()).toBe(link)
     const remote = runInTerminal([name, '--port', '0'], {
