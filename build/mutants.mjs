@@ -59,7 +59,7 @@ async function openBundler(entry) {
   const { context } = await import('esbuild')
   const planted = { mutant: undefined }
   const bundling = simulationOptions('mutant', entry, [plantPlugin(planted)])
-  // Nobody reads the stack of a violation that a fault was meant to cause.
+  // The stack of a violation is of no use where a fault was put there to cause it.
   return {
     planted,
     bundle: bundling.outfile,

@@ -26,7 +26,7 @@ export async function bundleSimulation(name = 'simulation', entry = ENTRY) {
   return bundle
 }
 
-/** What esbuild must know; the bundle is its `outfile`. */
+/** Returns the options of esbuild; the bundle is their `outfile`. */
 export function simulationOptions(name, entry = ENTRY, plugins = []) {
   mkdirSync(cache, { recursive: true })
   return {

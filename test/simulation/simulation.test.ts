@@ -49,7 +49,7 @@ function endRunning(): void {
   try {
     process.kill(-running.pid, 'SIGKILL')
   } catch {
-    // It has just ended.
+    // The script has just ended.
   }
 }
 afterEach(endRunning)
@@ -83,7 +83,7 @@ function readTable(text: string): Map<string, number[]> {
 test(
   `${SEEDS} seeds violate no law, one gives the same trace twice, faults meet the lease states, and people reach every outcome`,
   async () => {
-    // One process: a second one compiles the same code again, which costs as much as ten seeds.
+    // A second process compiles the same code again, which costs as much as ten seeds.
     const { code, text } = await run(
       ...(['build/simulate.mjs', '--seeds', String(SEEDS), '--record', STORY] as const),
     )

@@ -54,7 +54,7 @@ function startHost(config: object = {}): CommandProcess {
   return serve(dataDir)
 }
 
-/** One host for several tests. */
+/** Starts a host that several tests share. */
 function sharedHost(config: object = {}): () => Promise<CommandProcess> {
   let served: CommandProcess | undefined
   return async () => {
