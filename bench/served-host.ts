@@ -39,13 +39,7 @@ export async function startHost(
   env: NodeJS.ProcessEnv = {},
 ): Promise<ServedHost> {
   const port = await freePort()
-  writeFileSync(
-    join(dataDir, 'config.json'),
-    JSON.stringify({ worker: { local: false }, ...config, server: { port } }),
-    {
-      mode: 0o600,
-    },
-  )
+  writeHostConfig(dataDir, port, config)
   const program = join(resources.root, 'dist', 'bin', 'switchyard.js')
   const args = [...NODE_ARGS, program, 'serve', '--data-dir', dataDir, '--log-level', 'warn']
   const from = performance.now()
@@ -53,6 +47,12 @@ export async function startHost(
   await waitUntilHealthy(child, port)
   const healthyAfterMs = performance.now() - from
   return { child, port, healthyAfterMs, token: await readLaunchToken(dataDir) }
+}
+
+/** A running host notices the change. */
+export function writeHostConfig(dataDir: string, port: number, config: StoredConfig): void {
+  const text = JSON.stringify({ worker: { local: false }, ...config, server: { port } })
+  writeFileSync(join(dataDir, 'config.json'), text, { mode: 0o600 })
 }
 
 /** A port that was free a moment ago, because the host's port must be known before it starts. */

@@ -110,12 +110,19 @@ const WAIT_BUCKETS = [0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 3
 const GC_BUCKETS = [0.001, 0.01, 0.1, 1]
 
 export interface Metrics extends Meters {
+  /** Lag of the event loop and collections of garbage are measured from the first call on. */
   text(): Promise<string>
 }
 
 export function createPrometheusMetrics(): Metrics {
   const register = new Registry()
-  collectDefaultMetrics({ register, gcDurationBuckets: GC_BUCKETS })
+  let isObservingProcess = false
+  // The meter of the event loop wakes the process a hundred times a second, which an unobserved host need not pay.
+  const observeProcess = (): void => {
+    if (isObservingProcess) return
+    isObservingProcess = true
+    collectDefaultMetrics({ register, gcDurationBuckets: GC_BUCKETS })
+  }
   const counters = new Map<MeterName, Counter>()
   const gauges = new Map<MeterName, Gauge>()
   const histograms = new Map<MeterName, Histogram>()
@@ -130,7 +137,10 @@ export function createPrometheusMetrics(): Metrics {
     count: (name, labels, by = 1) => counters.get(name)?.inc(keepDeclaredLabels(name, labels), by),
     gauge: (name, value, labels) => gauges.get(name)?.set(keepDeclaredLabels(name, labels), value),
     observe: (name, seconds) => histograms.get(name)?.observe(seconds),
-    text: () => register.metrics(),
+    text() {
+      observeProcess()
+      return register.metrics()
+    },
   }
 }
 
