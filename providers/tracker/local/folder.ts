@@ -5,11 +5,12 @@
  * ignored silently.
  *
  * A file counts as unchanged while inode, size and both times are unchanged. Time stamps have a resolution: a second
- * write within it does not change them. So a file younger than `FILE_SETTLED_MS` is always read again.
+ * write within it does not change them. So a file that is checked is read again while it is younger than
+ * `FILE_SETTLED_MS`.
  *
  * Checking thousands of files takes long, so while the folder is watched, only the files that the watch has named are
- * checked, and the folder is listed only when one of them came or went. A read for which nothing was named, such as that
- * of a poll, checks everything: some file systems report no changes.
+ * checked, young ones too, and the folder is listed only when one of them came or went. A read for which nothing was
+ * named, such as that of a poll, checks everything: some file systems report no changes.
  */
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -55,8 +56,6 @@ export class TicketFolder {
   readonly #believedMsMax: number
   /** By name, in the order of the names. */
   #known: Map<string, KnownTicketFile> = new Map()
-  /** Names of known files that are read again whenever the folder is. */
-  #unsettled: ReadonlySet<string> = new Set()
   #tickets: FolderTickets = { tickets: [], problems: [] }
   #countProblems: readonly string[] = []
   #lastRead: Promise<unknown> = Promise.resolve()
@@ -100,17 +99,16 @@ export class TicketFolder {
     const suspects = this.#suspectFiles(believesWatch)
     const changed = suspects === undefined ? undefined : await this.#readSuspects(suspects)
     if (changed === undefined) return this.#readFolder(suspects)
-    this.#unsettled = unsettledNames(changed)
     const replaced = replaceTickets(this.#tickets, this.#known, changed)
     for (const [name, file] of changed) this.#known.set(name, file)
     this.#tickets = replaced ?? collectTickets(this.#known)
     return yes(this.#contents(changed.size))
   }
 
-  /** Checks the named files and those that are not settled; undefined when a file came or went. */
+  /** Checks the named files; undefined when a file came or went. */
   async #readSuspects(named: ReadonlySet<string>): Promise<ReadonlyMap<string, KnownTicketFile> | undefined> {
     const before = this.#known
-    const names = [...new Set([...named, ...this.#unsettled])].filter(isTicketFileName)
+    const names = [...named].filter(isTicketFileName)
     if (!names.every((name) => before.has(name))) return undefined
     const files = await mapConcurrently(
       names,
@@ -135,13 +133,12 @@ export class TicketFolder {
     const before = this.#known
     const files = await mapConcurrently(names, async (name) => {
       const known = before.get(name)
-      const isBelieved = known?.isSettled === true && suspects?.has(name) === false
+      const isBelieved = known !== undefined && suspects?.has(name) === false
       return [name, isBelieved ? known : await this.#readIfChanged(name, known)] as const
     })
     this.#known = new Map(
       files.flatMap(([name, file]) => (file === undefined ? [] : [[name, file] as const])),
     )
-    this.#unsettled = unsettledNames(this.#known)
     this.#tickets = collectTickets(this.#known)
     this.#countProblems = manyFilesProblems(listed.value.length)
     return yes(this.#contents([...this.#known].filter(([name, file]) => before.get(name) !== file).length))
@@ -225,9 +222,6 @@ export class TicketFolder {
 }
 
 const isTicketFileName = (name: string): boolean => TICKET_FILE_NAME.test(name) && !README.test(name)
-
-const unsettledNames = (files: ReadonlyMap<string, KnownTicketFile>): ReadonlySet<string> =>
-  new Set([...files].flatMap(([name, { isSettled }]) => (isSettled ? [] : [name])))
 
 // ---- all files ------------------------------------------------------------------------------------------------------
 

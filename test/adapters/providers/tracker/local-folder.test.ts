@@ -121,6 +121,25 @@ test('a young file is read again, and a ticket that reads as before keeps its ob
   expect(later.value.tickets[0]?.tracked).toBe(before.value.tickets[0]?.tracked)
 })
 
+test('young files are read again when the watch names them, and by a poll for which it named nothing', async () => {
+  const path = tempFolder()
+  const folder = new TicketFolder(path, new ManualClock(Date.now()), BELIEVED_MS_MAX)
+  folder.setWatched(true)
+  const write = (name: string) => writeFileSync(join(path, name), '---\ntitle: A\nstate: Todo\n---\n')
+  const readCount = async () => {
+    const read = await folder.readAll()
+    return read.ok ? read.value.readCount : read
+  }
+  for (const name of ['a.md', 'b.md', 'c.md']) write(name)
+  expect(await readCount()).toBe(3)
+  folder.onChange('b.md')
+  expect(await readCount()).toBe(1)
+  write('d.md')
+  folder.onChange('d.md')
+  expect(await readCount()).toBe(1)
+  expect(await readCount()).toBe(4)
+})
+
 test('after any named changes the contents are those of a folder that is read for the first time', async () => {
   const random = new Random(drawSeed())
   const { path, clock, folder } = await openFolder()
