@@ -19,6 +19,12 @@ export interface ListenerRequest {
   forEach(visit: (name: string, value: string) => void): void
 }
 
+/**
+ * Text of ASCII characters only. Encoding any other text is left to the caller: with newer versions of Node the native
+ * listener sends a string whose characters are all below U+0100 as Latin-1.
+ */
+export type AsciiText = string & { readonly characters: 'ascii' }
+
 /** The response to one request. Calls are valid until it is ended or aborted. */
 export interface ListenerResponse {
   /** Code and reason phrase, such as `404 Not Found`; call it before any header. 200 OK without. */
@@ -28,7 +34,7 @@ export interface ListenerResponse {
   /** Sends a part of a body without a known length. Returns false when the socket does not accept more now. */
   write(bytes: Uint8Array): boolean
   /** Sends the rest of the body and ends the response. @param closes closes the connection after it */
-  end(body?: Uint8Array, closes?: boolean): unknown
+  end(body?: Uint8Array | AsciiText, closes?: boolean): unknown
   endWithoutBody(): unknown
   /**
    * Sends a part of a body of `size` bytes. Returns whether the part was accepted whole, and whether the response has

@@ -6,7 +6,7 @@
  */
 
 import type { Refusal, Result } from '../core/result.ts'
-import type { ListenerResponse } from './listener-port.ts'
+import type { AsciiText, ListenerResponse } from './listener-port.ts'
 import { STATUS_OF, statusLine } from './status.ts'
 import { toBytes } from './to-bytes.ts'
 
@@ -17,6 +17,8 @@ export interface Reply {
   readonly type: string
   readonly body: string | Uint8Array
   readonly headers?: Headers
+  /** The body, where it need not be encoded. */
+  readonly ascii?: AsciiText
 }
 
 /** A body that is sent in chunks and never held in memory as a whole. The status is always 200. */
@@ -36,9 +38,9 @@ export function json(value: unknown, status = 200, headers?: Headers): Reply {
   return createReply(status, JSON_TYPE, JSON.stringify(value), headers)
 }
 
-/** For a body that is JSON text already. */
-export function jsonText(body: string): Reply {
-  return createReply(200, JSON_TYPE, body)
+/** For a body that is JSON text already. Encoding a short text costs a frequently polled route a tenth of its time. */
+export function asciiJson(body: AsciiText): Reply {
+  return { status: 200, type: JSON_TYPE, body, ascii: body }
 }
 
 export function text(body: string, type: string): Reply {
@@ -137,7 +139,7 @@ export function createCachedJson(): (value: object) => Reply {
 export function send(response: ListenerResponse, reply: Reply, extra?: Headers): void {
   writeHead(response, reply, extra)
   if (reply.status === 204) response.endWithoutBody()
-  else response.end(toBytes(reply.body))
+  else response.end(reply.ascii ?? toBytes(reply.body))
 }
 
 /**

@@ -8,7 +8,8 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { HTTP_IDLE_SECONDS_MAX } from '../../protocol/limits.ts'
-import type { ListenerResponse } from '../listener-port.ts'
+import type { AsciiText, ListenerResponse } from '../listener-port.ts'
+import { toBytes } from '../to-bytes.ts'
 import type { BodySource } from './request-body.ts'
 import { toArrayBuffer } from './to-array-buffer.ts'
 
@@ -93,10 +94,11 @@ export class NodeResponse implements ListenerResponse {
     return this.#isTaken(this.#response.write(bytes))
   }
 
-  end(body: Uint8Array = NOTHING, closes = false): void {
-    if (!this.#response.headersSent) this.writeHeader('content-length', String(body.byteLength))
+  end(body: Uint8Array | AsciiText = NOTHING, closes = false): void {
+    const bytes = toBytes(body)
+    if (!this.#response.headersSent) this.writeHeader('content-length', String(bytes.byteLength))
     if (closes) this.closeAfterReply()
-    this.#finish(body)
+    this.#finish(bytes)
   }
 
   endWithoutBody(): void {

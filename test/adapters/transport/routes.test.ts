@@ -513,6 +513,9 @@ test('the handwritten demand text equals JSON.stringify', () => {
     worker: { id: 'a"\\\n', connected: false, ...drained, ...counts, awaitedRuns: 3, promisedRuns: 2 },
   }
   expect(demandText(odd)).toBe(JSON.stringify(odd))
+  const foreign = { ...demand, worker: { ...worker, id: 'wörker ’☃ 𝄞' } }
+  expect(demandText(foreign)).toMatch(/^[ -~]*$/)
+  expect(JSON.parse(demandText(foreign))).toEqual(foreign)
 })
 
 test('a worker drains itself, and only itself', async () => {
