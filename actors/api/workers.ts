@@ -146,6 +146,8 @@ const REMEMBERED_MAX = 4_096
 interface RememberedCredential {
   readonly hash: string
   readonly secret: Buffer
+  /** As long, for the secret of the next request. */
+  readonly presented: Buffer
   readonly admitted: Result<{ readonly workerId: string }>
 }
 
@@ -161,18 +163,22 @@ class WorkerAdmission {
   admit(workerId: string, secret: string): Result<{ readonly workerId: string }> {
     const worker = this.#registry.get(workerId)
     const known = this.#remembered.get(workerId)
-    const presented = Buffer.from(secret)
-    if (worker !== undefined && known !== undefined && known.hash === worker.context.hash) {
-      const isSame = known.secret.length === presented.length && timingSafeEqual(known.secret, presented)
-      return isSame ? known.admitted : NOT_ADMITTED
-    }
+    if (worker !== undefined && known !== undefined && known.hash === worker.context.hash)
+      return isSame(known, secret) ? known.admitted : NOT_ADMITTED
     // An unknown worker takes as long as a known one with a wrong credential.
     if (!provesCredential(worker, secret) || worker === undefined) return NOT_ADMITTED
     if (this.#remembered.size >= REMEMBERED_MAX) this.#remembered.clear()
     // The id of the registry: looking up the same text again costs more.
     const { id, hash } = worker.context
     const admitted = yes({ workerId: id })
-    this.#remembered.set(id, { hash, secret: presented, admitted })
+    const right = Buffer.from(secret)
+    this.#remembered.set(id, { hash, secret: right, presented: Buffer.alloc(right.length), admitted })
     return admitted
   }
+}
+
+/** A remembered secret is ASCII, so the same text has as many characters as bytes. */
+function isSame({ secret, presented }: RememberedCredential, text: string): boolean {
+  if (text.length !== secret.length || presented.write(text) !== secret.length) return false
+  return timingSafeEqual(secret, presented)
 }

@@ -139,6 +139,15 @@ test('a worker’s credential is admitted, any other pair is not, always with th
   const wrong = [
     host.hostApi.admitWorker(a.workerId, b.credential),
     host.hostApi.admitWorker(a.workerId, ''),
+    host.hostApi.admitWorker(a.workerId, a.credential.slice(0, -1)),
+    host.hostApi.admitWorker(a.workerId, `${a.credential}a`),
+    // As many characters, of which the last is not written or shares its lower byte with the right one.
+    host.hostApi.admitWorker(a.workerId, `${a.credential.slice(0, -1)}é`),
+    host.hostApi.admitWorker(
+      a.workerId,
+      a.credential.slice(0, -1) +
+        String.fromCharCode(0x100 + a.credential.charCodeAt(a.credential.length - 1)),
+    ),
     host.hostApi.admitWorker('wk-0', a.credential),
     host.hostApi.admitWorker('', ''),
     host.hostApi.demand('wk-0'),
