@@ -122,6 +122,7 @@ export function createPrometheusMetrics(): Metrics {
     if (isObservingProcess) return
     isObservingProcess = true
     collectDefaultMetrics({ register, gcDurationBuckets: GC_BUCKETS })
+    addPastProcessorTime(register)
   }
   const counters = new Map<MeterName, Counter>()
   const gauges = new Map<MeterName, Gauge>()
@@ -141,6 +142,16 @@ export function createPrometheusMetrics(): Metrics {
       observeProcess()
       return register.metrics()
     },
+  }
+}
+
+/** The library counts the processor time from its own start on. */
+function addPastProcessorTime(register: Registry): void {
+  const { user, system } = process.cpuUsage()
+  const past = { user, system, '': user + system }
+  for (const [kind, micros] of Object.entries(past)) {
+    const counter = register.getSingleMetric(`process_cpu_${kind === '' ? '' : `${kind}_`}seconds_total`)
+    if (counter instanceof Counter) counter.inc(micros / 1e6)
   }
 }
 

@@ -43,6 +43,15 @@ test('the lag of the event loop is not measured before the first request', async
   expect(await lagOf(metrics, 'max')).toBe(0)
 })
 
+test('the processor time counts from the start of the process', async () => {
+  const text = await createPrometheusMetrics().text()
+  const { user, system } = process.cpuUsage()
+  const shown = (name: string) =>
+    Number(new RegExp(`^process_cpu_${name}seconds_total (.*)$`, 'm').exec(text)?.[1])
+  expect(shown('') * 1e6).toBeCloseTo(user + system, -6)
+  expect(shown('user_') + shown('system_')).toBeCloseTo(shown(''), 1)
+})
+
 async function lagOf(metrics: Metrics, which: 'max' | 'p99'): Promise<number> {
   const line = new RegExp(`^nodejs_eventloop_lag_${which}_seconds (.*)$`, 'm').exec(await metrics.text())
   return Number(line?.[1])
