@@ -39,6 +39,7 @@ export interface ActorSystemPorts {
   readonly participants?: readonly CommitParticipant[]
   /** Called right before a commit. Events sent here still become part of it. */
   readonly beforeCommit?: () => void
+  readonly hasInput?: () => boolean
   /**
    * Called synchronously after every successful transition, with `over: true` for the last. The state is not on disk
    * yet.
@@ -99,6 +100,7 @@ export class ActorSystem {
       runEffect: (effect) => this.#runRecorded(effect),
       participants: ports.participants ?? [],
       beforeCommit: () => this.#runBeforeCommit(),
+      hasInput: () => ports.hasInput?.() === true,
       onCommitStarted: () => this.#transitionCounter.report(ports.meters),
       onFailed: (reason) => this.stopAfterStoreFailure(reason),
     })

@@ -34,6 +34,7 @@ export function assembleSystem<C>(
     participants,
     runEffect: (effect) => modules.runEffect(effect),
     beforeCommit: () => modules.beforeCommit(),
+    hasInput: () => modules.hasInput(),
     onStateChange: (change) => modules.onStateChange(change),
   })
   const context = createContext(system, () => modules)

@@ -8,5 +8,6 @@ export const BUG_MESSAGES = {
   participantThrew: 'a commit participant threw after its writes were on disk',
   observerThrew: 'an observer of a state change threw',
   beforeCommitThrew: 'the step before a commit threw',
+  inputFailed: 'input of a worker connection could not be handled',
   pushFailed: 'a push could not be delivered',
 } as const

@@ -1,8 +1,8 @@
 /**
  * CommitLoop keeps the write-ahead rule: no effect leaves the process before the state that caused it is on disk.
  *
- * Transitions mark actors dirty and add effects. At the end of the tick the loop takes all dirty actors and effects,
- * writes the snapshots in one transaction, waits for the sync, and only then runs the effects, in the order in which
+ * Transitions mark actors dirty and add effects. At the end of the tick, or a moment later when input that has arrived
+ * still waits for its turn, the loop takes all dirty actors and effects, writes the snapshots in one transaction, waits for the sync, and only then runs the effects, in the order in which
  * they were added. After a crash the restored state therefore knows of every effect that ran. A commit is in flight
  * alone; changes made meanwhile form the next one, so transactions grow with the load.
  */
@@ -33,13 +33,17 @@ export interface CommitLoopPorts {
   readonly participants: readonly CommitParticipant[]
   /** Called right before a commit. Events sent here still become part of it. */
   readonly beforeCommit: () => void
+  /** Input has arrived and waits for its turn. */
+  readonly hasInput: () => boolean
   readonly onCommitStarted: () => void
   /** A commit failed for good. Memory is ahead of the disk, so nothing may be acknowledged any more. */
   readonly onFailed: (reason: string) => void
 }
 
-/** People and timers wait for the end of a turn: a thousand frames and their commit would keep them for a tenth of a second. */
+/** People and timers wait for the end of a turn. */
 const LONG_TURN_MS = 15
+/** How long a commit waits for input that has arrived. Input may arrive without end. */
+const INPUT_WAIT_MS_MAX = 100
 
 export class CommitLoop {
   readonly #ports: CommitLoopPorts
@@ -65,18 +69,24 @@ export class CommitLoop {
     this.#dirty.add(actor)
   }
 
-  /** Schedules a commit for the end of this tick. */
+  /** Schedules a commit for the end of this tick, or for when the input that has arrived is handled. */
   requestCommit(): void {
     this.#requested = true
     if (this.#scheduled || this.#committing || this.#halted) return
     this.#scheduled = true
     const { clock } = this.#ports
     const requestedAt = clock.monotonic()
-    clock.endOfTick(() => {
-      // A commit takes about as long as what it writes took, so after a long turn it gets one of its own.
-      if (clock.monotonic() - requestedAt < LONG_TURN_MS) this.#startCommit()
-      else clock.after(0, () => this.#startCommit())
-    })
+    clock.endOfTick(() => this.#commitOrWait(requestedAt))
+  }
+
+  #commitOrWait(requestedAt: number): void {
+    const { clock, hasInput } = this.#ports
+    const waited = clock.monotonic() - requestedAt
+    // A single commit of everything costs less than one for each turn of the input.
+    if (waited < INPUT_WAIT_MS_MAX && hasInput()) clock.after(0, () => this.#commitOrWait(requestedAt))
+    // A commit takes about as long as what it writes took, so it gets a turn of its own when that was long.
+    else if (waited >= LONG_TURN_MS) clock.after(0, () => this.#startCommit())
+    else this.#startCommit()
   }
 
   #startCommit(): void {

@@ -33,6 +33,8 @@ export interface Module {
   readonly participants?: readonly CommitParticipant[]
   /** The last moment to send events that are still part of the commit about to be taken. */
   readonly beforeCommit?: () => void
+  /** Input has arrived and waits for its turn; a commit waits a moment for it. */
+  readonly hasInput?: () => boolean
   /** Handles timers, by the first word of their key. */
   readonly onTimer?: Readonly<Record<string, (key: string, name: string) => void>>
   /** Every stored actor is back and no listener is open: records and actors are brought into agreement. */
@@ -116,6 +118,10 @@ export class ModuleList {
 
   onViewChange(change: ViewChange): void {
     for (const observe of this.#viewObservers) observe(change)
+  }
+
+  hasInput(): boolean {
+    return this.#modules.some(({ hasInput }) => hasInput?.() === true)
   }
 
   beforeCommit(): void {

@@ -11,6 +11,7 @@ import { effectHandlers } from '../runtime/module.ts'
 import { connectionKind } from './connection.machine.ts'
 import { DispatchBackoff } from './dispatch-backoff.ts'
 import { EphemeralWorkers } from './ephemeral-workers.ts'
+import { FrameTurns } from './frame-turns.ts'
 import { Heartbeats } from './heartbeats.ts'
 import { JoinKeys } from './join-keys.ts'
 import { LeaseReconciliation } from './lease-reconciliation.ts'
@@ -140,6 +141,7 @@ export const workerChannelModule = defineHostModule({
       hasViewers: () => broadcast.hasListeners,
       pushWorkers: () => broadcast.send({ type: 'workers', workers: registry.views() }),
     })
+    const turns = new FrameTurns(context.clock)
     const frameRouter = new WorkerFrameRouter({
       ...shared,
       frameReceiver,
@@ -150,9 +152,11 @@ export const workerChannelModule = defineHostModule({
       terminals: terminals.sessions,
       sessionCosts: terminals.sessionCosts,
       settlements,
+      turns,
     })
     return {
       view: frameRouter,
+      hasInput: () => turns.waitingCount > 0,
       effects: effectHandlers<WorkerEffect>({ worker: (effect) => manager.runEffect(effect) }),
       onStateChange: {
         [WORKER]: (change) => manager.onWorkerChange(change),
@@ -163,8 +167,12 @@ export const workerChannelModule = defineHostModule({
       },
       start: () => ephemeralWorkers.start(),
       onTimer: { enrollment: (key) => manager.onTimer(key) },
-      stop: () => manager.stop(),
+      stop() {
+        manager.stop()
+        turns.stop()
+      },
       reportGauges: (meters) => frameRouter.reportMetrics(meters),
+      sizes: () => ({ waitingFrames: turns.waitingCount }),
     }
   },
 })

@@ -26,8 +26,10 @@ import type { SessionCosts } from '../terminals/session-costs.ts'
 import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
 import type { DispatchBackoff } from './dispatch-backoff.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
+import type { FrameTurns } from './frame-turns.ts'
 import type { Heartbeats } from './heartbeats.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
+import { RoutedSocket } from './routed-socket.ts'
 import { UnleasedUsage } from './unleased-usage.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
 import type { WorkerRegistration } from './worker-registration.ts'
@@ -51,6 +53,7 @@ export interface WorkerFrameRouterPorts {
   readonly terminals: TerminalSessions
   readonly sessionCosts: SessionCosts
   readonly settlements: LeaseSettlements
+  readonly turns: FrameTurns
 }
 
 export class WorkerFrameRouter {
@@ -69,7 +72,7 @@ export class WorkerFrameRouter {
 
   connect(link: WorkerSender, proof?: string): Result<WorkerReceiver> {
     const connected = this.#ports.connections.connect(link, proof)
-    return connected.ok ? yes(new RoutedSocket(this, connected.value)) : connected
+    return connected.ok ? yes(new RoutedSocket(this, connected.value, this.#ports)) : connected
   }
 
   onClosed(connection: WorkerConnection): void {
@@ -90,7 +93,6 @@ export class WorkerFrameRouter {
       )
       return
     }
-    connection.lastFrameAt = this.#ports.timers.now()
     if (connection.workerId === undefined)
       this.#ports.system.attribute('frame', 'register', () =>
         this.#ports.registration.onFirstFrame(connection, text),
@@ -214,32 +216,5 @@ export class WorkerFrameRouter {
       return
     }
     this.#unleasedUsage.receive(worker, frame.snapshot, endedLeaseId)
-  }
-}
-
-/** The socket listener's handle on one connection. */
-class RoutedSocket implements WorkerReceiver {
-  readonly #frameRouter: WorkerFrameRouter
-  readonly #connection: WorkerConnection
-
-  constructor(frameRouter: WorkerFrameRouter, connection: WorkerConnection) {
-    this.#frameRouter = frameRouter
-    this.#connection = connection
-  }
-
-  onText(text: string): void {
-    this.#frameRouter.receive(this.#connection, text)
-  }
-
-  onUnreadable(reason: string): void {
-    this.#frameRouter.refuseUnreadable(this.#connection, reason)
-  }
-
-  onClosed(): void {
-    this.#frameRouter.onClosed(this.#connection)
-  }
-
-  frameBytesMax(): number {
-    return this.#frameRouter.frameBytesMax(this.#connection)
   }
 }

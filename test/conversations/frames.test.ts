@@ -5,6 +5,7 @@ import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
   type HostConversation,
+  inMemoryOnly,
   offerRun,
   reconnect,
   startHost,
@@ -55,6 +56,23 @@ test('a thousand frames out of order get no answer', async () => {
   await connection.send(...Array.from({ length: 1000 }, () => work.at(7).event()))
   expect(connection.received).toHaveLength(receivedCount)
 })
+
+inMemoryOnly('the time of a turn is set by hand')(
+  'frames beyond the time of a turn are handled in the next, and the commit of the others waits for them',
+  async () => {
+    const host = await startHost()
+    const { connection, work, runId } = await acceptRun(host)
+    await connection.send(work.event('one'))
+    const reported = async () => (await host.events(runId)).filter((text) => text.startsWith('stdout'))
+    // A frame out of order takes time and asks for no commit.
+    connection.sendWithinTurn(10, work.at(9).event('early'))
+    connection.sendWithinTurn(6, work.at(2).event('two'), work.event('three'))
+    await host.settle()
+    expect(await reported()).toEqual(['stdout one'])
+    await host.clock.advance(0)
+    expect(await reported()).toEqual(['stdout one', 'stdout two', 'stdout three'])
+  },
+)
 
 test('`lease-ack` is sent only for what is on disk', async () => {
   const host = await startHost()

@@ -570,6 +570,14 @@ export class ScriptedConnection {
     await this.#host.settle()
   }
 
+  /** Sends frames that arrive in one turn, each of which takes the host so long. */
+  sendWithinTurn(msEach: number, ...frames: readonly WorkerFrame[]): void {
+    for (const frame of frames) {
+      this.#sender.send(JSON.stringify(frame))
+      this.#host.clock.work(msEach)
+    }
+  }
+
   async sendText(text: string): Promise<void> {
     this.#host.write(`${this.#name} → host  ${text.length > 60 ? `${text.length} characters` : text}`)
     this.#sender.send(text)

@@ -56,11 +56,12 @@ export class ManualClock implements Clock {
         .sort((a, b) => a.at - b.at || a.order - b.order)[0]
       if (next === undefined) break
       this.#timers = this.#timers.filter((timer) => timer !== next)
-      this.#elapse(next.at - this.#elapsed)
+      this.#elapse(Math.max(0, next.at - this.#elapsed))
       next.run()
       await this.settle()
     }
-    this.#elapse(until - this.#elapsed)
+    // Work of the timers may have taken longer.
+    this.#elapse(Math.max(0, until - this.#elapsed))
   }
 
   /** Lets time pass within a turn, so that no timer fires. */

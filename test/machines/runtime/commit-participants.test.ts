@@ -49,7 +49,8 @@ class NoteWriter implements CommitParticipant {
   }
 }
 
-interface ParticipantTestOptions extends Pick<Partial<ActorSystemPorts>, 'beforeCommit' | 'onStateChange'> {
+interface ParticipantTestOptions
+  extends Pick<Partial<ActorSystemPorts>, 'beforeCommit' | 'hasInput' | 'onStateChange'> {
   readonly kind?: ActorKind
   readonly database?: CrashDatabase
   readonly clock?: ManualClock
@@ -103,6 +104,34 @@ test('after a long turn the commit has a turn of its own, and contains what happ
   database.flush()
   await clock.settle()
   expect(effectLog).toEqual(['a=0', 'b=0'])
+})
+
+describe('input that has arrived', () => {
+  test('belongs to the commit that waits for it', async () => {
+    let waiting = ['b', 'c']
+    const { spawn, clock, database } = createSystem({ hasInput: () => waiting.length > 0 })
+    spawn('a')
+    await clock.settle()
+    for (const key of waiting) spawn(key)
+    expect(database.commits).toBe(0)
+    waiting = []
+    await clock.advance(0)
+    database.crash(1)
+    expect([...(database.snapshotTable.get('tally')?.keys() ?? [])]).toEqual(['a', 'b', 'c'])
+  })
+
+  test('delays a commit for a tenth of a second at most', async () => {
+    const { spawn, clock, database } = createSystem({
+      hasInput() {
+        clock.work(1)
+        return true
+      },
+    })
+    spawn('a')
+    const began = clock.monotonic()
+    while (database.commits === 0) await clock.advance(0)
+    expect(clock.monotonic() - began).toBe(100)
+  })
 })
 
 describe('commit participants', () => {
