@@ -36,8 +36,8 @@ export interface SchedulerPorts extends QueuedRunsPorts {
   readonly later: (run: () => void) => void
 }
 
-/** Granting so many takes 15 ms. A fleet that arrives gets its runs with several commits. */
-export const GRANTS_PER_COMMIT_MAX = 250
+/** Granting so many takes 6 ms. A fleet that arrives gets its runs with several commits. */
+export const GRANTS_PER_COMMIT_MAX = 100
 
 export class Scheduler {
   readonly queue = new RunQueue()
