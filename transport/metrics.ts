@@ -148,11 +148,13 @@ export function createPrometheusMetrics(): Metrics {
 /** The library counts the processor time from its own start on. */
 function addPastProcessorTime(register: Registry): void {
   const { user, system } = process.cpuUsage()
-  const past = { user, system, '': user + system }
-  for (const [kind, micros] of Object.entries(past)) {
-    const counter = register.getSingleMetric(`process_cpu_${kind === '' ? '' : `${kind}_`}seconds_total`)
+  const add = (name: string, micros: number): void => {
+    const counter = register.getSingleMetric(name)
     if (counter instanceof Counter) counter.inc(micros / 1e6)
   }
+  add('process_cpu_user_seconds_total', user)
+  add('process_cpu_system_seconds_total', system)
+  add('process_cpu_seconds_total', user + system)
 }
 
 const bucketsOf = (name: MeterName): number[] =>

@@ -2,9 +2,10 @@
  * CommitLoop keeps the write-ahead rule: no effect leaves the process before the state that caused it is on disk.
  *
  * Transitions mark actors dirty and add effects. At the end of the tick, or a moment later when input that has arrived
- * still waits for its turn, the loop takes all dirty actors and effects, writes the snapshots in one transaction, waits for the sync, and only then runs the effects, in the order in which
- * they were added. After a crash the restored state therefore knows of every effect that ran. A commit is in flight
- * alone; changes made meanwhile form the next one, so transactions grow with the load.
+ * still waits for its turn, the loop takes all dirty actors and effects, writes the snapshots in one transaction, waits
+ * for the sync, and only then runs the effects, in the order in which they were added. After a crash the restored state
+ * therefore knows of every effect that ran. A commit is in flight alone; changes made meanwhile form the next one, so
+ * transactions grow with the load.
  */
 import { isNativeError } from 'node:util/types'
 import type { Clock, ControlDatabase, Log, Write } from '../../core/ports.ts'
@@ -40,7 +41,7 @@ export interface CommitLoopPorts {
   readonly onFailed: (reason: string) => void
 }
 
-/** People and timers wait for the end of a turn. */
+/** After so long a commit has a turn of its own, because people and timers wait for the end of a turn. */
 const LONG_TURN_MS = 15
 /** How long a commit waits for input that has arrived. Input may arrive without end. */
 const INPUT_WAIT_MS_MAX = 100
