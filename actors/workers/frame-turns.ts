@@ -9,7 +9,7 @@ import type { Clock } from '../../core/ports.ts'
 export const FRAMES_TURN_MS_MAX = 15
 /** With more waiting, all are handled at once: a socket that is read late makes its sender wait. */
 export const WAITING_CHARS_MAX = 16 * 1024 * 1024
-/** What keeping a frame costs besides its text, so that many short frames are limited as well. */
+/** Keeping a frame costs so much besides its text, so many short frames are limited as well. */
 export const WAITING_FRAME_CHARS = 256
 
 interface WaitingFrame {
