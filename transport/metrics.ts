@@ -123,6 +123,8 @@ export function createPrometheusMetrics(): Metrics {
     isObservingProcess = true
     collectDefaultMetrics({ register, gcDurationBuckets: GC_BUCKETS })
     addPastProcessorTime(register)
+    // Without a sample since the last request it would be 292 years.
+    register.removeSingleMetric('nodejs_eventloop_lag_min_seconds')
   }
   const counters = new Map<MeterName, Counter>()
   const gauges = new Map<MeterName, Gauge>()

@@ -43,6 +43,12 @@ test('the lag of the event loop is not measured before the first request', async
   expect(await lagOf(metrics, 'max')).toBe(0)
 })
 
+test('no value is absurd when the event loop has not been measured yet', async () => {
+  const values = (await createPrometheusMetrics().text()).match(/^nodejs_eventloop_lag\S* \S+$/gm) ?? []
+  expect(values.length).toBeGreaterThan(3)
+  for (const value of values) expect(Number(value.split(' ')[1]?.replace('Nan', 'NaN')) > 10).toBe(false)
+})
+
 test('the processor time counts from the start of the process', async () => {
   const text = await createPrometheusMetrics().text()
   const { user, system } = process.cpuUsage()
