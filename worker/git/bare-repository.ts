@@ -1,10 +1,11 @@
 /**
- * `createBareRepository` writes an empty bare repository, `writeRef` a reference in one that no other task uses.
+ * `createBareRepository` writes an empty bare repository; `writeRef` writes and `readRef` reads a reference in one that
+ * no other task uses.
  *
- * Both write git's files themselves, because a process of git would cost each run many times as much. The format is
- * the oldest one, with SHA-1 and loose references, whatever a newer git would choose.
+ * They use git's files themselves, because a process of git would cost each run many times as much. The format is the
+ * oldest one, with SHA-1 and references in files, whatever a newer git would choose.
  */
-import { chmod, mkdir, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 export interface BareRepositoryOptions {
@@ -47,3 +48,27 @@ export async function writeRef(repository: string, ref: string, commit: string):
   await mkdir(dirname(path), { recursive: true })
   await writeFile(path, `${commit}\n`)
 }
+
+/** Returns the object of a reference; undefined: there is none. A loose reference replaces a packed one. */
+export async function readRef(repository: string, ref: string): Promise<string | undefined> {
+  const loose = await readText(join(repository, ref))
+  if (loose !== undefined) return OBJECT.exec(loose)?.[1]
+  const packed = (await readText(join(repository, 'packed-refs'))) ?? ''
+  const end = packed.indexOf(` ${ref}\n`)
+  return end === -1 ? undefined : OBJECT.exec(packed.slice(Math.max(0, end - 40), end))?.[1]
+}
+
+const OBJECT = /^([0-9a-f]{40})\s*$/
+
+/** Returns undefined for a file that does not exist. */
+async function readText(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if (MISSING_CODES.has((error as NodeJS.ErrnoException).code)) return undefined
+    throw error
+  }
+}
+
+/** A folder of that name holds references of other branches, and a file in the path is one of them. */
+const MISSING_CODES: ReadonlySet<string | undefined> = new Set(['ENOENT', 'EISDIR', 'ENOTDIR'])

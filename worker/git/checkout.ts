@@ -8,6 +8,7 @@
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { originInside } from './address.ts'
+import { readRef } from './bare-repository.ts'
 import { findDamage, type SourceAttempt, type SourceMount, withCheckoutSource } from './checkout-source.ts'
 import type { Git } from './git.ts'
 import {
@@ -130,14 +131,9 @@ interface StartPoint {
 }
 
 async function findStart(git: Git, folder: string, job: Job): Promise<Result<StartPoint>> {
-  const refs = await git.runChecked(`looking for ${job.base}`, {
-    args: ['for-each-ref', '--format=%(objectname) %(refname)', branchRef(job.base), branchRef(job.branch)],
-    folder,
-    timeoutMs: LOCAL_MS_MAX,
-  })
-  if (!refs.ok) return refs
-  const commits = new Map(refs.value.output.split('\n').map((line) => parseRefLine(line)))
-  const [base, before] = [commits.get(branchRef(job.base)), commits.get(branchRef(job.branch))]
+  const [base, before] = await Promise.all(
+    [job.base, job.branch].map((branch) => readRef(folder, `refs/heads/${branch}`)),
+  )
   if (base === undefined) {
     const cure = `it has no branch ${job.base}; push it, or set defaultBranch to one that is there`
     return unreadableRemote(job.repo.remote, cure, 'unknown')
@@ -166,11 +162,4 @@ async function continueBranch(
   }
   if (fork === pushedBefore) return yes({ commit: base, baseTip: base, from: { base, pushedBefore } })
   return yes({ commit: pushedBefore, baseTip: base, from: { base: fork, pushedBefore } })
-}
-
-const branchRef = (branch: string): string => `refs/heads/${branch}`
-
-function parseRefLine(line: string): [name: string, commit: string] {
-  const space = line.indexOf(' ')
-  return [line.slice(space + 1), line.slice(0, space)]
 }

@@ -3,6 +3,7 @@
  * follow-up was already pushed.
  */
 import { no, type Result, yes } from '../../core/result.ts'
+import { readRef } from './bare-repository.ts'
 import { SEAL_HEADER } from './follow-up-scripts.ts'
 import type { Git } from './git.ts'
 
@@ -32,14 +33,9 @@ export async function readBranchHeads(
   { seal, job, pull }: BranchQuery,
 ): Promise<Result<BranchHeads & { readonly isPushed: boolean }>> {
   const { baseBranch, headBranch } = pull
-  const isFork = folders.head !== folders.base
-  const ofBase = await readBranches(git, folders.base, isFork ? [baseBranch] : [baseBranch, headBranch])
-  if (!ofBase.ok) return ofBase
-  const base = ofBase.value.get(baseBranch)
+  const base = await readRef(folders.base, `refs/heads/${baseBranch}`)
   if (base === undefined) return missingBranch(job.repo.remote, baseBranch)
-  const ofHead = isFork ? await readBranches(git, folders.head, [headBranch]) : ofBase
-  if (!ofHead.ok) return ofHead
-  const head = ofHead.value.get(headBranch)
+  const head = await readRef(folders.head, `refs/heads/${headBranch}`)
   if (head === undefined) return missingBranch(pull.headRemote, headBranch)
   const isPushed = await hasSealedCommit(git, folders.head, { base, head }, seal)
   return isPushed.ok ? yes({ base, head, isPushed: isPushed.value }) : isPushed
@@ -47,24 +43,6 @@ export async function readBranchHeads(
 
 function missingBranch(remote: string, branch: string) {
   return no('unknown', `${remote} has no branch ${branch}; restore it, or close the pull request`)
-}
-
-/** Returns the commits by branch. Each name also matches the branches below it, such as `main/x`. */
-async function readBranches(
-  git: Git,
-  folder: string,
-  branches: readonly string[],
-): Promise<Result<ReadonlyMap<string, string>>> {
-  const refs = branches.map((branch) => `refs/heads/${branch}`)
-  const args = ['for-each-ref', '--format=%(objectname) %(refname:lstrip=2)', ...refs]
-  const found = await git.runChecked(`looking for ${branches.join(' and ')}`, {
-    args,
-    folder,
-    timeoutMs: LOCAL_MS_MAX,
-  })
-  if (!found.ok) return found
-  const lines = found.value.output.split('\n').map((line) => line.split(' '))
-  return yes(new Map(lines.map(([commit = '', branch = '']) => [branch, commit])))
 }
 
 /** Searches the commits that the base lacks. `rev-list --header` indents messages, so only a header line can match. */
