@@ -3,13 +3,14 @@
  * clone.
  *
  * A branch copy contains the objects that its branch and the tags on it reach, as packs, and no others but deleted tag
- * objects: when the branch was rewritten, a new copy replaces the old one. All users can read it. Call these functions
- * only while the mirror is in use; whatever replaces or deletes the mirror deletes its copies.
+ * objects: when the branch was rewritten, a new copy replaces the old one. All users can read it. A copy records which
+ * references of the mirror it was made from, and while these stay, a checkout costs no further process of git. Call
+ * these functions only while the mirror is in use; whatever replaces or deletes the mirror deletes its copies.
  */
 import { createHash } from 'node:crypto'
-import { chmod, mkdir, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createBareRepository } from './bare-repository.ts'
+import { createBareRepository, readRef } from './bare-repository.ts'
 import type { Git } from './git.ts'
 import { countPacks, deleteLeftovers, isFolder } from './mirror-folders.ts'
 import { type MirrorReading, readMirror } from './read-mirror.ts'
@@ -19,7 +20,9 @@ const LOCAL_MS_MAX = 60_000
 /** Each new base commit adds a pack, and each checkout copies all of them. */
 const PACKS_MAX = 10
 /** Enough for some hundred thousand tags. */
-const TAG_LIST_CHARS_MAX = 32 * 1024 * 1024
+const REF_LIST_CHARS_MAX = 32 * 1024 * 1024
+/** In the folder of a copy: the hash of the mirror's references that the copy has. */
+const RECORD_FILE = 'copied'
 const DONE = { ok: true, value: undefined } as const
 
 export function branchCopiesFolder(mirror: string): string {
@@ -33,11 +36,13 @@ export async function updateBranchCopy(
   branch: string,
   signal?: AbortSignal,
 ): Promise<MirrorReading<string>> {
-  const hash = createHash('sha256').update(branch).digest('hex').slice(0, 16)
-  const folder = join(branchCopiesFolder(mirror), `${hash}.git`)
+  const folder = join(branchCopiesFolder(mirror), `${shortHash(branch)}.git`)
+  const source = await readSource(git, mirror, branch, signal)
+  if (!source.ok) return source
   if (await isFolder(folder)) {
+    if (await isUpToDate(folder, source.value)) return markUsed(git, folder)
     await deleteLeftovers(folder)
-    const fetched = await updateCopy(git, folder, mirror, branch, signal)
+    const fetched = await updateCopy(git, folder, source.value, signal)
     if (fetched.ok) return markUsed(git, folder)
     // A copy that is damaged, or whose branch was rewritten, is made anew.
     if (fetched.isDamaged !== true) {
@@ -46,9 +51,11 @@ export async function updateBranchCopy(
     }
     await rm(folder, { recursive: true, force: true })
   }
-  const made = await createCopy(git, folder, mirror, branch, signal)
+  const made = await createCopy(git, folder, source.value, signal)
   return made.ok ? { ok: true, value: folder } : made
 }
+
+const shortHash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
 
 /** Deletes the copies that no checkout has used since then. */
 export async function deleteUnusedCopies(mirror: string, usedSince: number): Promise<void> {
@@ -60,29 +67,86 @@ export async function deleteUnusedCopies(mirror: string, usedSince: number): Pro
   }
 }
 
-async function updateCopy(
+// ---- what is copied ------------------------------------------------------------------------------------------------
+
+interface CopySource {
+  readonly mirror: string
+  readonly branch: string
+  /** The lines of the branch and of all tags in the mirror, each an object and a full name. */
+  readonly refs: readonly string[]
+}
+
+async function readSource(
   git: Git,
-  folder: string,
   mirror: string,
   branch: string,
   signal: AbortSignal | undefined,
+): Promise<MirrorReading<CopySource>> {
+  const listed = await listRefs(git, mirror, [branchRef(branch), TAGS], signal)
+  return listed.ok ? { ok: true, value: { mirror, branch, refs: listed.value } } : listed
+}
+
+const TAGS = 'refs/tags'
+const branchRef = (branch: string): string => `refs/heads/${branch}`
+
+async function listRefs(
+  git: Git,
+  folder: string,
+  patterns: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<MirrorReading<readonly string[]>> {
+  const listed = await readMirror(git, 'reading the references', {
+    args: ['for-each-ref', '--format=%(objectname) %(refname)', ...patterns],
+    folder,
+    outputCharsMax: REF_LIST_CHARS_MAX,
+    timeoutMs: LOCAL_MS_MAX,
+    ...(signal === undefined ? {} : { signal }),
+  })
+  if (!listed.ok) return listed
+  return { ok: true, value: listed.value.output.split('\n').filter((line) => line !== '') }
+}
+
+/** A crash of the machine may have kept the record and lost the reference, so both are compared. */
+async function isUpToDate(copy: string, { branch, refs }: CopySource): Promise<boolean> {
+  const recorded = await readFile(join(copy, RECORD_FILE), 'utf8').catch(() => undefined)
+  if (recorded !== recordFor(refs)) return false
+  const ref = branchRef(branch)
+  return refs.includes(`${await readRef(copy, ref)} ${ref}`)
+}
+
+async function writeRecord(copy: string, { refs }: CopySource): Promise<void> {
+  const path = join(copy, RECORD_FILE)
+  await writeFile(path, recordFor(refs))
+  // All users can read every file of a copy, whatever the umask is.
+  await chmod(path, 0o644)
+}
+
+const recordFor = (refs: readonly string[]): string =>
+  `${createHash('sha256').update(refs.join('\n')).digest('hex')}\n`
+
+// ---- copying -------------------------------------------------------------------------------------------------------
+
+async function updateCopy(
+  git: Git,
+  folder: string,
+  source: CopySource,
+  signal: AbortSignal | undefined,
 ): Promise<MirrorReading<void>> {
-  const deleted = await deleteStaleTags(git, folder, mirror, signal)
-  return deleted.ok ? fetchBranch(git, folder, mirror, branch, signal) : deleted
+  const deleted = await deleteStaleTags(git, folder, source, signal)
+  return deleted.ok ? fetchBranch(git, folder, source, signal) : deleted
 }
 
 /** Git adds no tag that exists, and deletes none. The next fetch adds those that moved on the branch. */
 async function deleteStaleTags(
   git: Git,
   copy: string,
-  mirror: string,
+  { refs }: CopySource,
   signal: AbortSignal | undefined,
 ): Promise<MirrorReading<void>> {
-  const copied = await listTags(git, copy, signal)
+  const copied = await listRefs(git, copy, [TAGS], signal)
   if (!copied.ok) return copied
-  const current = await listTags(git, mirror, signal)
-  if (!current.ok) return current
-  const stale = [...copied.value].filter((tag) => !current.value.has(tag))
+  const current = new Set(refs)
+  const stale = copied.value.filter((tag) => !current.has(tag))
   if (stale.length === 0) return DONE
   const input = join(copy, 'stale-tags')
   await writeFile(input, stale.map((tag) => `delete ${tag.slice(tag.indexOf(' ') + 1)}\n`).join(''))
@@ -97,30 +161,13 @@ async function deleteStaleTags(
   return deleted.ok ? DONE : deleted
 }
 
-/** Returns each tag as its object and its full name. */
-async function listTags(
-  git: Git,
-  folder: string,
-  signal: AbortSignal | undefined,
-): Promise<MirrorReading<ReadonlySet<string>>> {
-  const listed = await readMirror(git, 'reading the tags', {
-    args: ['for-each-ref', '--format=%(objectname) %(refname)', 'refs/tags'],
-    folder,
-    outputCharsMax: TAG_LIST_CHARS_MAX,
-    timeoutMs: LOCAL_MS_MAX,
-    ...(signal === undefined ? {} : { signal }),
-  })
-  if (!listed.ok) return listed
-  return { ok: true, value: new Set(listed.value.output.split('\n').filter((line) => line !== '')) }
-}
-
 async function createCopy(
   git: Git,
   folder: string,
-  mirror: string,
-  branch: string,
+  source: CopySource,
   signal: AbortSignal | undefined,
 ): Promise<MirrorReading<void>> {
+  const { mirror, branch } = source
   const draft = `${folder}.new`
   await mkdir(branchCopiesFolder(mirror), { recursive: true })
   // Sandbox users must pass, whatever the umask is.
@@ -128,7 +175,7 @@ async function createCopy(
   await rm(draft, { recursive: true, force: true })
   await createBareRepository(draft, { isShared: true, branch })
   await packHistory(git, draft, mirror, branch, signal)
-  const fetched = await fetchBranch(git, draft, mirror, branch, signal)
+  const fetched = await fetchBranch(git, draft, source, signal)
   if (fetched.ok) await rename(draft, folder)
   else await rm(draft, { recursive: true, force: true })
   return fetched
@@ -143,7 +190,7 @@ async function packHistory(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const input = join(copy, 'packed-branch')
-  await writeFile(input, `refs/heads/${branch}\n`)
+  await writeFile(input, `${branchRef(branch)}\n`)
   await git.run({
     args: ['pack-objects', '--quiet', '--revs', '--delta-base-offset', join(copy, 'objects/pack/pack')],
     folder: mirror,
@@ -158,11 +205,11 @@ async function packHistory(
 async function fetchBranch(
   git: Git,
   copy: string,
-  mirror: string,
-  branch: string,
+  source: CopySource,
   signal: AbortSignal | undefined,
 ): Promise<MirrorReading<void>> {
-  const ref = `refs/heads/${branch}`
+  const { mirror, branch } = source
+  const ref = branchRef(branch)
   const fetched = await readMirror(git, `copying ${branch}`, {
     args: ['fetch', '--quiet', '--no-write-fetch-head', '--no-auto-maintenance', mirror, `${ref}:${ref}`],
     folder: copy,
@@ -170,7 +217,9 @@ async function fetchBranch(
     timeoutMs: COPY_MS_MAX,
     ...(signal === undefined ? {} : { signal }),
   })
-  return fetched.ok ? DONE : fetched
+  if (!fetched.ok) return fetched
+  await writeRecord(copy, source)
+  return DONE
 }
 
 async function markUsed(git: Git, folder: string): Promise<MirrorReading<string>> {

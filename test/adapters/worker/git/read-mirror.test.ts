@@ -25,10 +25,12 @@ function createFaultyFixture() {
   const real = createGit({ folder: join(folder, 'git'), clock: realClock, policy })
   let fault: { readonly command: string; readonly suffer: Fault } | undefined
   let remoteFetches = 0
+  const localCommands: string[] = []
   const runGit: RunGit = async (call) => {
     // A checkout also asks the remote whether a push is allowed, which fetches nothing.
     if (call.remote !== undefined) remoteFetches += call.args[0] === 'push' ? 0 : 1
-    else if (fault !== undefined && call.args[0] === fault.command)
+    else localCommands.push(call.args[0] ?? '')
+    if (call.remote === undefined && fault !== undefined && call.args[0] === fault.command)
       return fault.suffer(real.run.bind(real), call)
     return real.run(call)
   }
@@ -54,6 +56,8 @@ function createFaultyFixture() {
     startCheckout,
     mirror: () => cache.folderOf(repository),
     remoteFetches: () => remoteFetches,
+    /** Git's commands on the worker's own repositories since the last call. */
+    takeLocalCommands: () => localCommands.splice(0),
     setFault: (command: string, suffer: Fault) => {
       fault = { command, suffer }
     },
@@ -65,6 +69,13 @@ function pushBranch(person: string): void {
   git(person, 'checkout', '-q', '-b', BRANCH)
   git(person, 'commit', '-q', '--allow-empty', '-m', 'Before')
   git(person, 'push', '-q', 'origin', BRANCH)
+}
+
+/** Pushes a commit to main, so that the next checkout has something to copy. */
+function moveMain(person: string): void {
+  git(person, 'checkout', '-q', 'main')
+  git(person, 'commit', '-q', '--allow-empty', '-m', 'More')
+  git(person, 'push', '-q', 'origin', 'main')
 }
 
 const faults: readonly [name: string, suffer: Fault, reason: RegExp][] = [
@@ -93,6 +104,7 @@ describe.each(faults)('a git that %s', (_, suffer, reason) => {
       const f = createFaultyFixture()
       pushBranch(f.person)
       got(await f.startCheckout(f.run()))
+      moveMain(f.person)
       const [inode, fetches] = [statSync(f.mirror()).ino, f.remoteFetches()]
       f.setFault(command, suffer)
       const refusal = refusalOf(await f.startCheckout(f.run()))
@@ -144,6 +156,42 @@ test('a mirror that lost an object is fetched again', async () => {
   expect(await run.sh('cat lamp')).toBe('one')
 })
 
+describe('the next checkout of a repository that', () => {
+  test('stays as it is only compares its references', async () => {
+    const f = createFaultyFixture()
+    got(await f.startCheckout(f.run()))
+    expect(f.takeLocalCommands()).toEqual(['for-each-ref', 'pack-objects', 'fetch'])
+    const run = f.run()
+    got(await f.startCheckout(run))
+    expect(f.takeLocalCommands()).toEqual(['for-each-ref'])
+    expect(await run.sh('cat lamp')).toBe('one')
+    moveMain(f.person)
+    got(await f.startCheckout(f.run()))
+    expect(f.takeLocalCommands()).toEqual(['for-each-ref', 'for-each-ref', 'fetch'])
+  })
+
+  test('stays as it is copies the branch again if the copy has lost it', async () => {
+    const f = createFaultyFixture()
+    got(await f.startCheckout(f.run()))
+    const copies = join(f.mirror(), 'branch-copies')
+    rmSync(join(copies, readdirSync(copies)[0] ?? '', 'refs/heads/main'))
+    const run = f.run()
+    got(await f.startCheckout(run))
+    expect(await run.sh('cat lamp')).toBe('one')
+  })
+
+  test('has packed its references begins where they say', async () => {
+    const f = createFaultyFixture()
+    got(await f.startCheckout(f.run()))
+    git(f.mirror(), 'pack-refs', '--all')
+    expect(existsSync(join(f.mirror(), 'refs/heads/main'))).toBe(false)
+    const run = f.run()
+    const commit = git(f.person, 'rev-parse', 'main')
+    expect(got(await f.startCheckout(run))).toMatchObject({ base: commit })
+    expect(await run.sh('git rev-parse HEAD')).toBe(commit)
+  })
+})
+
 test('a follow-up whose git cannot be started leaves its retained checkout as it is', async () => {
   const program = join(createGitFixture().folder, 'git')
   const flag = `${program}.broken`
@@ -153,6 +201,7 @@ test('a follow-up whose git cannot be started leaves its retained checkout as it
   const { folders, sandbox, sh } = g.run()
   got(await g.sources.checkOut(aJob(), folders, sandbox, never))
   pushBranch(g.person)
+  moveMain(g.person)
   await sh('echo mine > notes')
   writeFileSync(flag, '')
   const pull: NonNullable<Job['pull']> = {
