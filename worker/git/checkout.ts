@@ -67,16 +67,18 @@ export async function checkOut(
   const work = async (mirror: string): Promise<Result<CheckedOut>> => {
     const startPoint = await findStart(git, mirror, job)
     if (!startPoint.ok) return startPoint
-    const { commit: head } = startPoint.value
-    // An agent whose work can't be pushed would work in vain.
-    const access = await mayPush(git, { folder: mirror, repository, branch: job.branch, head, signal })
+    const tasks = [
+      cloneInside(git, workspace, mirror, startPoint.value, 'first', signal),
+      // An agent whose work can't be pushed would work in vain.
+      mayPush(git, pushBy(workspace, mirror, startPoint.value, signal)),
+      findHosts(git, workspace, mirror, startPoint.value, signal),
+    ] as const
+    // The mirror must not be free, or fetched again, before the last of them has ended.
+    await Promise.allSettled(tasks)
+    const [first, access, reachable] = await Promise.all(tasks)
     if (!access.ok) return access
-    const { base: commit } = startPoint.value.from
-    const place = { folder: mirror, staging: workspace.folders.staging, commit, signal }
-    const reachable = await findReachableHosts(git, { job, repository, ...place })
     const withHosts = (checked: Result<CheckedOut>): Result<CheckedOut> =>
       checked.ok && reachable !== undefined ? yes({ ...checked.value, reachable }) : checked
-    const first = await cloneInside(git, workspace, mirror, startPoint.value, 'first', signal)
     if (first.result.ok) return withHosts(first.result)
     if (signal.aborted) return no('conflict', 'the checkout was stopped')
     if (first.damaged !== 'mirror') return first.result
@@ -86,6 +88,24 @@ export async function checkOut(
     return withHosts((await cloneInside(git, workspace, mirror, startPoint.value, 'again', signal)).result)
   }
   return cache.use(repository, signal, work, whileFetching(logToRun))
+}
+
+const pushBy = (
+  { job, repository }: GitWorkspace,
+  folder: string,
+  { commit: head }: StartPoint,
+  signal: AbortSignal,
+) => ({ folder, repository, branch: job.branch, head, signal })
+
+/** The lock files are those of the base, never those of an earlier attempt. */
+function findHosts(
+  git: Git,
+  { job, repository, folders: { staging } }: GitWorkspace,
+  folder: string,
+  { from: { base: commit } }: StartPoint,
+  signal: AbortSignal,
+) {
+  return findReachableHosts(git, { job, repository, folder, staging, commit, signal })
 }
 
 function cloneInside(
