@@ -30,7 +30,7 @@ import { git, WorkingSystem } from '../working-system.ts'
 import { createSandboxOrder, runBubblewrap } from './sandbox.ts'
 
 const RUNS = { quick: 6, full: 12 }
-const TARGET_MS = 150
+const TARGET_MS = 100
 /** By then the postponed work of earlier runs is done. */
 const REST_MS = 100
 const START_CHECK_MS = 3

@@ -15,7 +15,6 @@ import type {
 } from '../../core/daemon/ports.ts'
 import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
-import { PRICES } from '../../core/run/price-table.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
@@ -25,14 +24,14 @@ import type { AgentExitReport } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import { bestCost, checkedCost } from '../agents/cost.ts'
 import { toPrintable } from '../agents/printable-output.ts'
-import { createModelMeter } from '../model-api/create-model-meter.ts'
 import type { ModelMeter } from '../model-api/meter.ts'
 import { describeReachable, entriesOf } from '../registries/registry-hosts.ts'
 import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
 import { createRunSecretSearch, explainFoundSecret, secretsOfJob } from '../secrets/run-secrets.ts'
 import type { SecretSearch } from '../secrets/secret-search.ts'
-import { type AgentAccess, hostsOfAgent, openAgentAccess } from './agent-access.ts'
-import { explainRefusedCredential, type PreparedAgent, prepareAgent, reportUsage } from './agent-start.ts'
+import { hostsOfAgent } from './agent-access.ts'
+import { AgentLaunch } from './agent-launch.ts'
+import { explainRefusedCredential, type PreparedAgent, reportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
 import { type CollectedOutputs, collectOutputs } from './collect-outputs.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
@@ -85,7 +84,7 @@ export class RunExecution implements Execution {
   #derivedHosts: readonly string[] = []
   #agentWatch: AgentWatch | undefined
   #quotaWatch: QuotaWatch | undefined
-  /** Counts what the agent spends as it passes. */
+  readonly #launch: AgentLaunch
   #meter: ModelMeter | undefined
   #isCheckedOut = false
   #agentRequest: AgentRequest | undefined
@@ -104,6 +103,12 @@ export class RunExecution implements Execution {
     this.#reporter = new PhaseReporter(options.reporter)
     this.#options = { ...options, reporter: this.#reporter }
     this.#plan = createPlan(options)
+    const { dependencies, request } = options
+    this.#launch = new AgentLaunch({
+      dependencies,
+      job: request.job,
+      onSpent: (costUsd) => this.#agentWatch?.recordCost(costUsd),
+    })
     this.#search = createRunSecretSearch(options.request.job, options.dependencies.ownSecrets)
   }
 
@@ -113,6 +118,7 @@ export class RunExecution implements Execution {
     return this.#runPhase(
       async () => {
         const session = await this.#openSession()
+        this.#launchEarly(session)
         const checked = await this.#plan.checkOut(session, this.#abort.signal)
         if (!checked.ok) return this.#stopRequest === undefined ? checked : this.#stoppedResult()
         this.#isCheckedOut = true
@@ -136,24 +142,18 @@ export class RunExecution implements Execution {
         this.#reporter.phase = 'agent'
         const agentRequest = this.#agentRequest
         if (agentRequest === undefined) return { verdict: 'done' }
-        const access = await this.#openAgentAccess(session)
-        if (!access.ok) return failedBy(access.refusal)
-        const started = await prepareAgent(
-          this.#options.dependencies,
-          this.#options.request.job,
-          agentRequest,
-          access.value,
-        )
-        if (!started.ok) return failedBy(started.refusal)
-        this.#preparedAgent = started.value
+        const launched = await this.#launch.take(session, agentRequest)
+        if (!launched.ok) return failedBy(launched.refusal)
+        const { prepared, access, meter, held } = launched.value
+        if (held === undefined) return this.#stoppedOutcome()
+        this.#preparedAgent = prepared
+        this.#meter = meter
         if (agentRequest.resume !== undefined) this.#resumedSince = this.#instant()
-        this.#recordAgent(started.value)
-        const process = session.start({ ...started.value.command, withEgress: true })
-        if (process === undefined) return this.#stoppedOutcome()
+        this.#recordAgent(prepared)
         const { dependencies, request, reporter } = this.#options
         this.#agentWatch = new AgentWatch({
-          process,
-          listener: started.value.listener,
+          process: held.process,
+          listener: prepared.listener,
           reporter,
           clock: dependencies.clock,
           log: dependencies.log,
@@ -162,10 +162,11 @@ export class RunExecution implements Execution {
           findMachineProblem: () => this.#findMachineProblem(),
           onSessionId: (id) => this.#onSessionId(id),
         })
+        held.begin()
         if (this.#stopRequest !== undefined) this.#endAgent(this.#stopRequest)
         const { agentOutcome, exitReport } = await this.#agentWatch.waitForEnd()
         this.#agentWatch = undefined
-        await access.value.close()
+        await access.close()
         this.#exitReport = exitReport
         return this.#explainCredential(agentOutcome)
       },
@@ -177,6 +178,7 @@ export class RunExecution implements Execution {
     return this.#runPhase(
       async () => {
         this.#reporter.phase = 'publish'
+        await this.#launch.discard()
         const costs = await this.#reportSpending()
         const outputs = await this.#orFallback(this.#collectOutputs(), () => NO_OUTPUTS)
         this.#agentArtifacts = outputs.artifacts
@@ -200,6 +202,7 @@ export class RunExecution implements Execution {
 
   async whenExited(): Promise<void> {
     await this.#currentPhase
+    await this.#launch.discard()
     await this.#session?.close()
     // The execution was abandoned: another machine repeats the work, so this disk is not needed any more.
     if (!this.#isRetained && !this.#plan.hasRetainedSandbox())
@@ -259,6 +262,14 @@ export class RunExecution implements Execution {
     session.log([describeReachable(hosts, sandbox?.allowedHosts ?? []), ...reachable.leftOut].join('\n'))
   }
 
+  /** A repository's own scripts run before the agent, and not beside its sandbox. */
+  #launchEarly(session: SandboxSession): void {
+    const { setup, hooks } = this.#options.request.job.repo
+    const agentRequest = this.#plan.earlyAgentRequest?.()
+    if (agentRequest === undefined || !isBlank(setup) || !isBlank(hooks?.beforeAgent)) return
+    this.#launch.begin(session, agentRequest)
+  }
+
   async #runSetup(session: SandboxSession): Promise<Result<never> | undefined> {
     const { setup, hooks } = this.#options.request.job.repo
     const rule = this.#plan.setupRule()
@@ -273,7 +284,7 @@ export class RunExecution implements Execution {
     name: string,
     text = '',
   ): Promise<Result<never> | undefined> {
-    if (text.trim() === '') return undefined
+    if (isBlank(text)) return undefined
     const before = this.#reporter.phase
     this.#reporter.phase = phase
     const end = await session.runScript(text)
@@ -300,25 +311,6 @@ export class RunExecution implements Execution {
     const shortage = describeShortage(free, FREE_BYTES_MIN)
     if (shortage === undefined) return this.#quotaWatch?.findProblem(free)
     return `the worker's disk is nearly full (${shortage}); make room or lower sandbox.diskQuotaGib`
-  }
-
-  /** The session closes the access at the latest, whatever fails before. */
-  async #openAgentAccess(session: SandboxSession): Promise<Result<AgentAccess>> {
-    const { dependencies, request } = this.#options
-    const { agent, credentials, limits } = request.job
-    const { provider } = agent
-    const onSpent = (costUsd: number) => this.#agentWatch?.recordCost(costUsd)
-    this.#meter = createModelMeter({ provider, prices: PRICES, limits, onSpent })
-    const access = await openAgentAccess({
-      dependencies,
-      provider,
-      credentials,
-      folders: session.folders,
-      meter: this.#meter,
-      log: (line) => session.log(line),
-    })
-    if (access.ok) session.closeWith(access.value)
-    return access
   }
 
   /** If this process dies, the next one uses this record to find out what the agent has spent. */
@@ -566,6 +558,8 @@ function statusOf(
   const { message, failure } = published.refusal
   return { status: 'failed', error: reasonText(message), ...(failure === undefined ? {} : { failure }) }
 }
+
+const isBlank = (text = ''): boolean => text.trim() === ''
 
 function failedBy({ message, failure }: Refusal): AgentOutcome {
   return { verdict: 'failed', reason: message, ...(failure === undefined ? {} : { failure }) }

@@ -39,6 +39,10 @@ export class NewRunPlan implements WorkPlan {
     return this.#checkedOut?.reachable
   }
 
+  earlyAgentRequest(): AgentRequest {
+    return this.agentRequest()
+  }
+
   agentRequest(): AgentRequest {
     return { prompt: buildPrompt(this.#request.job) }
   }

@@ -46,6 +46,8 @@ export interface PublishedWork {
 export interface WorkPlan {
   /** Called once, at the beginning. */
   openFolders(): Promise<SandboxFolders & { readonly number: number }>
+  /** Called before the checkout. Absent: the request depends on it. */
+  earlyAgentRequest?(): AgentRequest
   checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>>
   /** Called after the checkout; undefined: the network does not depend on hosts. */
   reachableHosts(): ReachableHosts | undefined

@@ -3,19 +3,21 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { finished } from 'node:stream/promises'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
 import type { ExecutionReporter, ExecutionRequest } from '../../../../core/daemon/ports.ts'
-import { no, yes } from '../../../../core/result.ts'
+import { no, type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import type { AgentDriver } from '../../../../worker/agents/agent.ts'
 import { openExecutor } from '../../../../worker/executor.ts'
-import type { GitSources } from '../../../../worker/git/git-ports.ts'
+import type { CheckedOut, GitSources } from '../../../../worker/git/git-ports.ts'
 import { RunExecution, type RunExecutionOptions } from '../../../../worker/run/execution.ts'
 import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
 import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
 import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
-import type { SandboxLauncher } from '../../../../worker/sandbox/sandbox-process.ts'
+import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { until } from '../../../support/until.ts'
@@ -460,4 +462,107 @@ test('the usage of an agent whose worker died is read from its transcripts', asy
   const next = await second.recover({ leaseId: 'ls-2', runId: RUN }, {}, 1)
   expect([next.costs, next.usage, asked.length]).toEqual([undefined, undefined, 1])
   await second.close()
+})
+
+// ---- the sandbox of the agent --------------------------------------------------------------------------------------
+
+/** Agents end as soon as they begin. As with real sandboxes, an end needs somebody who reads the output. */
+function createHoldingLauncher() {
+  const events: string[] = []
+  const launch: SandboxLauncher['launch'] = ({ openInput }) => {
+    if (openInput !== true) {
+      events.push('script')
+      return launcher.launch({} as SandboxOrder)
+    }
+    events.push('agent: started')
+    const [input, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
+    const ended = Promise.all([finished(stdout), finished(stderr)]).then(() => ({ code: 0 }))
+    const end = (event: string) => {
+      if (stdout.writableEnded) return
+      events.push(`agent: ${event}`)
+      for (const stream of [stdout, stderr]) stream.end('last words\n')
+    }
+    void text(input).then((words) => end(`${words.split('\n')[0]}`))
+    return { input, stdout, stderr, ended, interrupt: () => {}, kill: () => end('killed') }
+  }
+  return { events, launcher: { launch } satisfies SandboxLauncher }
+}
+
+async function startedExecution(order: Job, changes: Partial<ExecutorDependencies> = {}) {
+  const holding = createHoldingLauncher()
+  let endCheckout: (checked: Result<CheckedOut>) => void = () => {}
+  const checkedOut = new Promise<Result<CheckedOut>>((resolve) => {
+    endCheckout = resolve
+  })
+  const gitSources = { ...good, checkOut: () => checkedOut }
+  const { execution } = await made(
+    { launcher: holding.launcher, gitSources, ...changes },
+    order,
+    new ManualClock(),
+  )
+  return { events: holding.events, execution, prepared: execution.prepare(), endCheckout }
+}
+
+const CHECKED_OUT = yes({ base: 'a' })
+
+test('the sandbox of the agent starts beside the checkout, and the agent begins after it', async () => {
+  const { events, execution, prepared, endCheckout } = await startedExecution(job)
+  await until('the sandbox has started', () => events.length > 0)
+  endCheckout(CHECKED_OUT)
+  expect(await prepared).toMatchObject({ ok: true })
+  expect(events).toEqual(['agent: started'])
+  expect(await execution.runAgent()).toEqual({ verdict: 'done' })
+  expect(events).toEqual(['agent: started', 'agent: begin'])
+  await execution.whenExited()
+})
+
+test.each([{ setup: 'npm ci' }, { hooks: { beforeAgent: 'warm up' } }])(
+  'the sandbox of the agent does not start beside scripts of the repository: %j',
+  async (scripts) => {
+    const order = { ...job, repo: { ...job.repo, ...scripts } }
+    const { events, execution, prepared, endCheckout } = await startedExecution(order)
+    endCheckout(CHECKED_OUT)
+    expect(await prepared).toMatchObject({ ok: true })
+    expect(events).toEqual(['script'])
+    expect(await execution.runAgent()).toEqual({ verdict: 'done' })
+    expect(events).toEqual(['script', 'agent: started', 'agent: begin'])
+    await execution.whenExited()
+  },
+)
+
+test('a checkout that fails ends the sandbox of the agent, which never begins', async () => {
+  const { events, execution, prepared, endCheckout } = await startedExecution(job)
+  await until('the sandbox has started', () => events.length > 0)
+  endCheckout(no('failed', 'the code host is down'))
+  expect(await prepared).toMatchObject({ ok: false })
+  const outcome = await execution.finish({ verdict: 'failed', reason: 'the code host is down' })
+  expect(outcome).toMatchObject({ status: 'failed', costs: [] })
+  await execution.whenExited()
+  expect(events).toEqual(['agent: started', 'agent: killed'])
+})
+
+test.each(['interrupt', 'kill'] as const)(
+  'a stop by %s during the checkout ends the sandbox of the agent, which never begins',
+  async (how) => {
+    const { events, execution, prepared, endCheckout } = await startedExecution(job)
+    await until('the sandbox has started', () => events.length > 0)
+    execution.stop({ how, reason: 'enough' })
+    endCheckout(CHECKED_OUT)
+    expect(await prepared).toMatchObject({ ok: false })
+    expect(await execution.runAgent()).toEqual({ verdict: 'stopped', reason: 'enough' })
+    await execution.finish({ verdict: 'stopped', reason: 'enough' })
+    await execution.whenExited()
+    expect(events).toEqual(['agent: started', 'agent: killed'])
+  },
+)
+
+test('an agent that cannot be prepared fails when it should begin, and not the checkout', async () => {
+  const drivers = { agentA: { ...driver, locate: () => Promise.reject(new Error('the disk is broken')) } }
+  const changes = { drivers: drivers as unknown as ExecutorDependencies['drivers'] }
+  const { events, execution, prepared, endCheckout } = await startedExecution(job, changes)
+  endCheckout(CHECKED_OUT)
+  expect(await prepared).toMatchObject({ ok: true })
+  expect(await execution.runAgent()).toEqual({ verdict: 'failed', reason: 'the disk is broken' })
+  expect(events).toEqual([])
+  await execution.whenExited()
 })

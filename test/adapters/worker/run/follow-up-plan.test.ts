@@ -136,6 +136,7 @@ function faultyLauncher(fault: Fault): SandboxLauncher {
       const step = stepIn(order)
       const started = real.launch(order)
       return {
+        ...(started.input === undefined ? {} : { input: started.input }),
         stdout: started.stdout,
         stderr: started.stderr,
         interrupt: () => started.interrupt(),

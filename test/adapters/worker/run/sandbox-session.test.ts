@@ -1,12 +1,15 @@
 /** A repository's scripts in a real sandbox: their output, their end, and their background processes. */
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { once } from 'node:events'
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
+import { type HeldProcess, startHeld } from '../../../../worker/run/held-process.ts'
 import { nodeInside } from '../../../../worker/run/sandbox-location.ts'
 import { SandboxSession } from '../../../../worker/run/sandbox-session.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
@@ -28,7 +31,11 @@ chmodSync(top, 0o711)
 afterAll(() => rmSync(top, { recursive: true, force: true }))
 
 let made = 0
-async function createSession(job: Partial<Job> = {}, nodeProgram = process.execPath) {
+async function createSession(
+  job: Partial<Job> = {},
+  nodeProgram = process.execPath,
+  wrapCommand = (line: readonly string[]) => line,
+) {
   made += 1
   const root = join(top, `run-${made}`)
   mkdirSync(root)
@@ -73,7 +80,7 @@ async function createSession(job: Partial<Job> = {}, nodeProgram = process.execP
       dependencies,
       job: { ...job, run: { id: `run-${made}` } } as unknown as Job,
       folders,
-      egress: { environment: {}, wrapCommand: (line) => line, allow: () => {}, close: async () => {} },
+      egress: { environment: {}, wrapCommand, allow: () => {}, close: async () => {} },
       reporter: { report, waitForCapacity: async () => {} },
     }),
   }
@@ -135,4 +142,43 @@ describe("a repository's script", () => {
     expect(await session.runScript('echo again')).toEqual({})
     await session.close()
   })
+})
+
+describe('a command on hold', () => {
+  const command = ['/bin/sh', '-c', 'echo begun > /work/begun; cat; exit 7']
+  const isSandboxReady = ({ process: { stdout } }: HeldProcess) => once(stdout, 'data')
+  /** Stands for the bridge to the network, which comes before the command. */
+  const wrapCommand = (line: readonly string[]) => ['/bin/sh', '-c', 'echo ready; exec "$@"', 'sh', ...line]
+
+  test('begins after its network, with the input that is its own', async () => {
+    const { createSession: session } = await createSession({}, process.execPath, wrapCommand)
+    const held = startHeld(session, { command, stdin: 'first\nsecond\n', withEgress: true })
+    if (held === undefined) throw new Error('the session was stopped')
+    await isSandboxReady(held)
+    expect(readdirSync(session.folders.work)).toEqual([])
+    held.begin()
+    const [output, end] = await Promise.all([text(held.process.stdout), held.process.ended])
+    expect(end).toEqual({ code: 7 })
+    expect(output).toBe('first\nsecond\n')
+    expect(readdirSync(session.folders.work)).toEqual(['begun'])
+    await session.close()
+  })
+
+  test.each(['discarding', 'stopping the session'])(
+    'never begins after %s, and leaves nothing',
+    async (how) => {
+      const { createSession: session } = await createSession({}, process.execPath, wrapCommand)
+      const held = startHeld(session, { command, withEgress: true })
+      if (held === undefined) throw new Error('the session was stopped')
+      await isSandboxReady(held)
+      if (how === 'discarding') held.discard()
+      else session.stop()
+      held.begin()
+      held.discard()
+      await session.waitUntilEmpty()
+      expect(readdirSync(session.folders.work)).toEqual([])
+      expect(startHeld(session, { command }) === undefined).toBe(how !== 'discarding')
+      await session.close()
+    },
+  )
 })
