@@ -70,7 +70,7 @@ export type Write =
     }
   | { readonly table: 'run'; readonly id: string; readonly run: Run | null }
   /**
-   * The next `count` events of a run, starting at index `first`, as JSON lines that each end in a newline. `first` is
+   * The next `count` events of a run, starting at index `first`, as the UTF-8 of JSON lines that each end in a newline. `first` is
    * the value of `EventLogs.nextIndex` plus the events written in commits that are not on disk yet.
    */
   | {
@@ -78,7 +78,7 @@ export type Write =
       readonly runId: string
       readonly first: number
       readonly count: number
-      readonly lines: string
+      readonly lines: Uint8Array
     }
   /** A small plain value that belongs to no actor and outlives the actors that produced it. */
   | {

@@ -12,6 +12,7 @@ import type {
   WorkerReceiver,
   WorkerSender,
 } from '../../core/connection-ports.ts'
+import type { OutgoingPush } from '../../core/outgoing-push.ts'
 import type { ArtifactLookup, Cancel, EventBatches, RunQuery, StoreState } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { EventPage, EventPageQuery } from '../../core/run/event-page.ts'
@@ -27,7 +28,7 @@ import type {
   StorageStatus,
   TrackerCallbackQuery,
 } from '../../protocol/connect.ts'
-import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import type { HelloFrame } from '../../protocol/dashboard.ts'
 import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import type { ExplainResponse, Placement } from '../../protocol/explain.ts'
 import type { JoinKeyRequest, JoinKeyResponse, JoinKeysResponse } from '../../protocol/join-key.ts'
@@ -178,11 +179,8 @@ export interface HostApi {
 
   /** The first frame of a dashboard, redacted. */
   hello(): HelloFrame
-  /**
-   * Calls the listener for every push, in order, after its cause became durable. `text`: the push as JSON, if it exists
-   * already.
-   */
-  onPush(listener: (push: DashboardPush, text?: string) => void): Cancel
+  /** Calls the listener for every push, in order, after its cause became durable. */
+  onPush(listener: (push: OutgoingPush) => void): Cancel
   /** The configured origins that are allowed in addition to the built-in ones. */
   allowedOrigins(): readonly string[]
   /** Checks a worker's credential. Every wrong pair receives the same refusal. */

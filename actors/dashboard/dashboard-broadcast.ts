@@ -5,26 +5,23 @@
  * next turns, so that they do not delay the process's other work. When too many wait, they are sent at once: the
  * queue stays limited. A listener that throws does not keep the others from receiving the push.
  */
+
+import type { OutgoingPush } from '../../core/outgoing-push.ts'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
-import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { PUSH_TURN_BYTES_MAX, PUSH_WAITING_BYTES_MAX } from '../../protocol/limits.ts'
 import { BUG_MESSAGES } from '../runtime/bug-messages.ts'
 
-/** The bytes that a push counts besides its text. */
+/** The bytes that a push counts besides its JSON. */
 const PUSH_BYTES_MIN = 256
 
-interface WaitingPush {
-  readonly push: DashboardPush
-  readonly text: string | undefined
-}
-
-const bytesOf = (text: string | undefined): number => PUSH_BYTES_MIN + (text?.length ?? 0)
+const bytesOf = (push: OutgoingPush): number =>
+  PUSH_BYTES_MIN + (push.type === 'run-event' ? push.json.length : 0)
 
 export class DashboardBroadcast {
   readonly #log: Log
   readonly #clock: Pick<Clock, 'endOfTick'>
-  readonly #listeners = new Set<(push: DashboardPush, text?: string) => void>()
-  #waiting: WaitingPush[] = []
+  readonly #listeners = new Set<(push: OutgoingPush) => void>()
+  #waiting: OutgoingPush[] = []
   #waitingBytes = 0
   #bytesInTurn = 0
   #isTurnEndScheduled = false
@@ -34,7 +31,7 @@ export class DashboardBroadcast {
     this.#clock = clock
   }
 
-  listen(listener: (push: DashboardPush, text?: string) => void): Cancel {
+  listen(listener: (push: OutgoingPush) => void): Cancel {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
@@ -49,15 +46,14 @@ export class DashboardBroadcast {
     return this.#waiting.length
   }
 
-  /** `text`: the push as JSON, when it is at hand. */
-  send(push: DashboardPush, text?: string): void {
+  send(push: OutgoingPush): void {
     this.#scheduleTurnEnd()
     if (this.#waiting.length === 0 && this.#bytesInTurn < PUSH_TURN_BYTES_MAX) {
-      this.#deliver({ push, text })
+      this.#deliver(push)
       return
     }
-    this.#waiting.push({ push, text })
-    this.#waitingBytes += bytesOf(text)
+    this.#waiting.push(push)
+    this.#waitingBytes += bytesOf(push)
     if (this.#waitingBytes > PUSH_WAITING_BYTES_MAX) this.#deliverWaiting(Number.POSITIVE_INFINITY)
   }
 
@@ -75,20 +71,20 @@ export class DashboardBroadcast {
 
   #deliverWaiting(turnBytesMax: number): void {
     let count = 0
-    for (const waiting of this.#waiting) {
+    for (const push of this.#waiting) {
       if (this.#bytesInTurn >= turnBytesMax) break
       count += 1
-      this.#waitingBytes -= bytesOf(waiting.text)
-      this.#deliver(waiting)
+      this.#waitingBytes -= bytesOf(push)
+      this.#deliver(push)
     }
     this.#waiting = this.#waiting.slice(count)
   }
 
-  #deliver({ push, text }: WaitingPush): void {
-    this.#bytesInTurn += bytesOf(text)
+  #deliver(push: OutgoingPush): void {
+    this.#bytesInTurn += bytesOf(push)
     for (const listener of this.#listeners) {
       try {
-        listener(push, text)
+        listener(push)
       } catch (error) {
         this.#log.error({ err: error, push: push.type }, BUG_MESSAGES.pushFailed)
       }

@@ -2,6 +2,8 @@
  * The modules about runs: their records and events, the runs themselves, what stands between a queued run and a worker,
  * and what is done for a run at its code host and its bucket.
  */
+
+import { createEventPush } from '../../core/outgoing-push.ts'
 import { chooseRepoOfPull } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule } from '../host-context.ts'
@@ -60,10 +62,10 @@ export const runRecordsModule = defineHostModule({
     const eventLog = new RunEventLog({
       events: store.events,
       requestCommit,
-      publish: (event, json) => {
-        if (event.type === 'limit') usageLimits.record(event)
-        if (broadcast.hasListeners)
-          broadcast.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
+      onLimit: (limit) => usageLimits.record(limit),
+      publish: (runId, lines) => {
+        if (!broadcast.hasListeners) return
+        for (const line of lines) broadcast.send(createEventPush(runId, line))
       },
     })
     const finishedRuns = new FinishedRuns(store.database.runs, requestCommit, (run, before) => {

@@ -4,33 +4,34 @@
  * An event gets its index when it is appended, so the index never depends on the time of the write. Events are
  * published in order, and only after the commit that contains them is on disk.
  */
-import { extend } from '../../core/extend.ts'
 import type { EventLogs, Write } from '../../core/ports.ts'
 import type { ReportedEvent, RunEvent } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import { type EventAppend, EventLines } from './event-lines.ts'
 
 export interface RunEventLogPorts {
   readonly events: Pick<EventLogs, 'nextIndex' | 'storedBytes'>
   readonly requestCommit: () => void
-  /** Called for each event once it is on disk, with its JSON. */
-  readonly publish: (event: RunEvent, json: string) => void
+  /** Called with the events of a run once they are on disk. */
+  readonly publish: (runId: string, lines: EventLines) => void
+  /** Called for each limit of an agent's vendor once it is on disk. */
+  readonly onLimit: (limit: LimitEvent) => void
 }
 
+export type LimitEvent = Extract<RunEvent, { readonly type: 'limit' }>
+
 interface PendingRunEvents {
+  /** The JSON before the index of an event. */
+  readonly head: string
   /** Index of the first event that no commit contains yet. */
   first: number
   /** How many commits with events of this run are in flight. */
   inFlight: number
-  events: RunEvent[]
-  lines: string[]
+  /** The events that no commit contains yet. */
+  lines: EventLines
+  limits: LimitEvent[]
   /** Bytes of all events of the run, those that no commit contains yet included. */
   bytes: number
-}
-
-export interface EventAppend {
-  /** False when the event would exceed the limit, and was left out. */
-  readonly isKept: boolean
-  readonly bytes: number
 }
 
 /** With more runs than this, idle ones are dropped from memory; the store knows their next index. */
@@ -48,18 +49,18 @@ export class RunEventLog implements CommitParticipant {
   /** Appends an event, unless the run's log would become larger than `logBytesMax`. */
   append(runId: string, reported: ReportedEvent, logBytesMax = Number.POSITIVE_INFINITY): EventAppend {
     const pending = this.#pendingOf(runId)
-    const index = pending.first + pending.events.length
-    const { at, type } = reported
-    const event = extend({ runId, index, at, type }, reported) as RunEvent
-    const json = JSON.stringify(event)
-    const bytes = Buffer.byteLength(json) + 1
-    if (pending.bytes + bytes > logBytesMax) return { isKept: false, bytes }
-    pending.bytes += bytes
-    pending.events.push(event)
-    pending.lines.push(json)
+    const index = pending.first + pending.lines.count
+    const appended = pending.lines.append(
+      `${pending.head}${index}`,
+      JSON.stringify(reported),
+      logBytesMax - pending.bytes,
+    )
+    if (!appended.isKept) return appended
+    pending.bytes += appended.bytes
+    if (reported.type === 'limit') pending.limits.push({ runId, index, ...reported })
     this.#dirty.add(runId)
     this.#ports.requestCommit()
-    return { isKept: true, bytes }
+    return appended
   }
 
   /** Appends a sentence of the service to the run's log. */
@@ -80,26 +81,29 @@ export class RunEventLog implements CommitParticipant {
   contribute(): CommitContribution | undefined {
     if (this.#dirty.size === 0) return undefined
     const writes: Write[] = []
-    const taken: { runId: string; pending: PendingRunEvents; events: RunEvent[]; lines: string[] }[] = []
+    const taken: (Pick<PendingRunEvents, 'lines' | 'limits'> & {
+      runId: string
+      pending: PendingRunEvents
+    })[] = []
     for (const runId of this.#dirty) {
       const pending = this.#pending.get(runId)
-      if (pending === undefined || pending.events.length === 0) continue
-      const { events, lines, first } = pending
-      writes.push({ table: 'events', runId, first, count: events.length, lines: `${lines.join('\n')}\n` })
-      pending.first += events.length
+      if (pending === undefined || pending.lines.count === 0) continue
+      const { first, lines, limits } = pending
+      writes.push({ table: 'events', runId, first, count: lines.count, lines: lines.bytes })
+      pending.first += lines.count
       pending.inFlight += 1
-      pending.events = []
-      pending.lines = []
-      taken.push({ runId, pending, events, lines })
+      pending.lines = new EventLines()
+      pending.limits = []
+      taken.push({ runId, pending, lines, limits })
     }
     this.#dirty.clear()
     return {
       writes,
       onCommitted: () => {
-        for (const { pending, events, lines } of taken) {
+        for (const { runId, pending, lines, limits } of taken) {
           pending.inFlight -= 1
-          for (let index = 0; index < events.length; index++)
-            this.#ports.publish(events[index] as RunEvent, lines[index] as string)
+          for (const limit of limits) this.#ports.onLimit(limit)
+          this.#ports.publish(runId, lines)
         }
         this.#dropIdle()
       },
@@ -111,10 +115,11 @@ export class RunEventLog implements CommitParticipant {
     if (known !== undefined) return known
     const { events } = this.#ports
     const pending = {
+      head: `{"runId":${JSON.stringify(runId)},"index":`,
       first: events.nextIndex(runId),
       inFlight: 0,
-      events: [],
-      lines: [],
+      lines: new EventLines(),
+      limits: [],
       bytes: events.storedBytes(runId),
     }
     this.#pending.set(runId, pending)
@@ -125,7 +130,7 @@ export class RunEventLog implements CommitParticipant {
     if (this.#pending.size <= RUNS_KEPT_MAX) return
     for (const [runId, pending] of this.#pending) {
       if (this.#pending.size <= RUNS_KEPT_MAX / 2) return
-      if (pending.inFlight === 0 && pending.events.length === 0) this.#pending.delete(runId)
+      if (pending.inFlight === 0 && pending.lines.count === 0) this.#pending.delete(runId)
     }
   }
 }

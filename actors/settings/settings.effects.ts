@@ -5,6 +5,7 @@
  * Applying a change and reading the file each end with one event to the settings actor, also after a failure.
  */
 import { isNativeError } from 'node:util/types'
+import type { OutgoingPush } from '../../core/outgoing-push.ts'
 import type { Clock, ConfigFile, Log, Meters } from '../../core/ports.ts'
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
@@ -20,7 +21,6 @@ import {
   CREDENTIAL_PATHS,
   type ServiceConfig,
 } from '../../protocol/config.ts'
-import type { DashboardPush } from '../../protocol/dashboard.ts'
 import {
   CONFIG_SETTLE_MS,
   CONFIG_SETTLE_TRIES_MAX,
@@ -58,7 +58,7 @@ export interface SettingsEffectsPorts {
   readonly requests: SettingsRequests
   readonly log: Log
   readonly meters: Meters
-  readonly push: (push: DashboardPush) => void
+  readonly push: (push: OutgoingPush) => void
   readonly sendEvent: (event: SettingsEvent) => void
   /** Called after a new configuration came into force and was published. */
   readonly onConfigChange: () => void

@@ -73,7 +73,7 @@ export const replay: Entry = {
     })
     await stopAll(hosts)
     const pairs = rounds.map((round) => ({ ours: round.ours, raw: round.ladder }))
-    const target = { of: 'ours', is: 'at most', bound: 300 } as const
+    const target = { of: 'ratio', is: 'at most', bound: 1.3 } as const
     const notes = [
       'processor time of a frame',
       'from reconnecting to the acknowledgement of the completion, the last frame',

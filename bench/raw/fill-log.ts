@@ -34,7 +34,9 @@ while (store.events.storedBytes(runId) < Number(mib) * MIB) {
   let lines = ''
   for (; index < first + LINES_PER_COMMIT; index++)
     lines += `${JSON.stringify({ runId, index, at: new Date().toISOString(), type: 'log', stream: 'stdout', text: TEXT })}\n`
-  await store.database.commit([{ table: 'events', runId, first, count: LINES_PER_COMMIT, lines }])
+  await store.database.commit([
+    { table: 'events', runId, first, count: LINES_PER_COMMIT, lines: Buffer.from(lines) },
+  ])
 }
 const file = join(folder, 'runs', runId, 'events.jsonl')
 while ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) < store.events.storedBytes(runId))

@@ -125,8 +125,7 @@ function encode(tables: Tables, write: Write): Put {
 }
 
 function encodeEvents(write: EventsWrite): ChunkPut {
-  const { runId, first, count } = write
-  const bytes = Buffer.from(write.lines)
+  const { runId, first, count, lines: bytes } = write
   requireWholeLines(write, bytes)
   return { to: 'event-chunk', key: chunkKey(runId, first), bytes, runId, first, count }
 }

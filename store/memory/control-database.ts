@@ -149,13 +149,11 @@ export class MemoryControlDatabase implements ControlDatabase {
   }
 }
 
-/**
- * Copies a write, so that later changes of the caller's objects have no effect. Events contain only text and numbers.
- */
+/** Copies a write, so that later changes of the caller's objects have no effect. */
 function copyOf(write: Write): Write {
   if (write.table !== 'events') return structuredClone(write)
-  requireWholeLines(write, Buffer.from(write.lines))
-  return { ...write }
+  requireWholeLines(write, write.lines)
+  return { ...write, lines: Uint8Array.from(write.lines) }
 }
 
 function collectionIn<K, T>(collections: Map<K, Map<string, T>>, name: K): Map<string, T> {

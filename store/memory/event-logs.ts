@@ -14,7 +14,7 @@ export class MemoryEventLogs implements EventLogs {
 
   storedBytes(runId: string): number {
     this.#requireOpen()
-    return (this.#logs.get(runId) ?? []).reduce((sum, { lines }) => sum + Buffer.byteLength(lines), 0)
+    return (this.#logs.get(runId) ?? []).reduce((sum, { lines }) => sum + lines.length, 0)
   }
 
   async *read(
@@ -26,7 +26,8 @@ export class MemoryEventLogs implements EventLogs {
     let left = limit
     for (const { first, count, lines } of [...(this.#logs.get(runId) ?? [])]) {
       if (left <= 0) return
-      const found = lines
+      const found = Buffer.from(lines)
+        .toString()
         .split('\n')
         .slice(Math.max(0, after + 1 - first), Math.min(count, Math.max(0, before - first)))
       left -= found.length

@@ -7,6 +7,7 @@ import type { HostApi } from '../../actors/api/host-api.ts'
 import { yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { DEVICE_START, FakeAccountProviders } from '../machines/accounts/accounts-fixture.ts'
+import { readPush } from '../support/dashboard-pushes.ts'
 import { createInMemoryHost } from '../support/host-in-memory.ts'
 import { Random } from '../support/random.ts'
 
@@ -41,7 +42,7 @@ async function startForConnecting(config = QUIET) {
   const [hostApi] = hostApis
   if (hostApi === undefined) throw new Error('the host did not open its listeners')
   const pushes: DashboardPush[] = []
-  hostApi.onPush((push) => void pushes.push(push))
+  hostApi.onPush((push) => void pushes.push(readPush(push)))
   const file = async () => JSON.parse((await made.store.config.read()) ?? '{}')
   return { ...made, providers, hostApi, pushes, file }
 }

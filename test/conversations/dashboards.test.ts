@@ -1,8 +1,10 @@
 /** Pushes to the dashboards: which ones are sent, when, and in which order. */
 import { expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
+import type { OutgoingPush } from '../../core/outgoing-push.ts'
 import { no, yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
+import { readPush } from '../support/dashboard-pushes.ts'
 import {
   acceptRun,
   enroll,
@@ -153,16 +155,14 @@ test('every event is pushed once, in the order of its number, and as it is in th
   expect(events).toEqual((await host.readEvents(runId)).slice(2))
 })
 
-test('the text of a push is the push', async () => {
+test('the push of an event has its text, whatever is in it', async () => {
   const host = await startHost()
-  const { connection, work } = await acceptRun(host)
-  const texts: [DashboardPush, string][] = []
-  host.hostApi.onPush((push, text) => {
-    if (text !== undefined) texts.push([push, text])
-  })
-  await connection.send(work.event('“quoted”\n'))
-  expect(texts.length).toBeGreaterThan(0)
-  for (const [push, text] of texts) expect(JSON.parse(text)).toEqual(push)
+  const { connection, work, runId } = await acceptRun(host)
+  const pushes = host.recordPushes()
+  const texts = ['“quoted” "twice"\n', '', '😀\u0000\u2028', '\ud800 alone']
+  await connection.send(...texts.map((each) => work.event(each)))
+  const events = pushes.flatMap((push) => (push.type === 'run-event' ? [push.event] : []))
+  expect(events).toMatchObject(texts.map((text) => ({ runId, type: 'log', text })))
 })
 
 test('`tickets` when the queue of eligible tickets changed, and not when it did not', async () => {
@@ -361,7 +361,8 @@ test('every event can be read when it is pushed, and each is pushed once', async
   const host = await startHost()
   const pushed: number[] = []
   const unreadable: number[] = []
-  host.hostApi.onPush((push) => {
+  host.hostApi.onPush((outgoing) => {
+    const push = readPush(outgoing)
     if (push.type !== 'run-event') return
     pushed.push(push.event.index)
     if (host.hostApi.nextEventIndex(push.event.runId) <= push.event.index) unreadable.push(push.event.index)
@@ -377,7 +378,7 @@ test('every event can be read when it is pushed, and each is pushed once', async
 
 test('a removed listener receives no more pushes', async () => {
   const host = await startHost()
-  const pushes: DashboardPush[] = []
+  const pushes: OutgoingPush[] = []
   const stop = host.hostApi.onPush((push) => void pushes.push(push))
   stop()
   host.tracker.put(ticket('ENG-1'))

@@ -39,6 +39,7 @@ import type { Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { MemoryControlDatabase } from '../../store/memory/control-database.ts'
 import { createMemoryStore, type MemoryStore } from '../../store/memory-store.ts'
+import { readPush } from '../support/dashboard-pushes.ts'
 import { collectEvents } from '../support/event-batches.ts'
 import { createInMemoryHost } from '../support/host-in-memory.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -456,7 +457,7 @@ export class HostConversation {
   /** Records what is pushed to the dashboards from now on. */
   recordPushes(): DashboardPush[] {
     const pushes: DashboardPush[] = []
-    this.hostApi.onPush((push) => void pushes.push(push))
+    this.hostApi.onPush((push) => void pushes.push(readPush(push)))
     return pushes
   }
 

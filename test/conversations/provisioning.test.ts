@@ -5,7 +5,6 @@ import { remoteInput } from '../../core/provision/remote-input.ts'
 import { SCRIPTS } from '../../core/provision/scripts.ts'
 import type { RemoteCommand, RemoteOutput, RemoteShell } from '../../core/remote-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { PROVISION_ONLINE_MS_MAX, PROVISIONS_MAX } from '../../protocol/limits.ts'
 import type { ProvisionPush, ProvisionRequest, ProvisionResponse } from '../../protocol/provision.ts'
 import { configWith, enroll, HostConversation, registerWithToken } from './host-conversation.ts'
@@ -99,7 +98,7 @@ async function openHost(fleet: object = { host: '0.0.0.0' }) {
     if (token !== '') void host.connect('forge').send(registerWithToken(token, 'forge'))
   }
   const pushes: ProvisionPush[] = []
-  host.hostApi.onPush((push: DashboardPush) => {
+  host.hostApi.onPush((push) => {
     if (push.type === 'provision') pushes.push(push)
   })
   /** Lets time pass until the answer is there. */

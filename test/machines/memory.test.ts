@@ -271,6 +271,7 @@ test('the run event log keeps a limited number of runs in memory', async () => {
     events: { nextIndex: () => 0, storedBytes: () => 0 },
     requestCommit: () => {},
     publish: () => {},
+    onLimit: () => {},
   })
   let most = 0
   for (let run = 0; run < 20_000; run++) {

@@ -135,7 +135,7 @@ export function changeOf(write: Write): DiskChange {
     case 'key-value':
       return { is: 'key-value', collection: write.collection, key: write.key, row: rowOf(write.value) }
     case 'events': {
-      const lines = write.lines.split('\n')
+      const lines = Buffer.from(write.lines).toString().split('\n')
       lines.pop()
       return { is: 'events', key: write.runId, first: write.first, count: write.count, lines }
     }

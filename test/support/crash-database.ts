@@ -77,7 +77,8 @@ export class CrashDatabase {
         replace(collectionIn(this.keyValueTable, write.collection), write.key, write.value)
         break
       case 'events': {
-        const { runId, first, lines } = write
+        const { runId, first } = write
+        const lines = Buffer.from(write.lines).toString()
         this.events.set(runId, [...(this.events.get(runId) ?? []), { first, lines }])
       }
     }

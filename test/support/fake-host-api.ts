@@ -5,6 +5,7 @@
  */
 import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
+import type { OutgoingPush } from '../../core/outgoing-push.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { planEventPage } from '../../core/run/event-page.ts'
 import { configDefaults } from '../../protocol/config.ts'
@@ -15,6 +16,7 @@ import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { RepoMemory, Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { HealthResponse, WorkerState, WorkerView } from '../../protocol/worker.ts'
+import { outgoingPush } from './dashboard-pushes.ts'
 import { batchesOf } from './event-batches.ts'
 import { createFakeProviderApi, type ProviderAnswers } from './fake-provider-api.ts'
 
@@ -23,7 +25,7 @@ export const JOIN_KEY = 'wj-test-key-0123456789abcdefghijklmn'
 export const CREDENTIAL = 'wc-test-credential-0123456789abcdefghijklmn'
 export const LISTED_ORIGIN = 'https://dash.example'
 
-type PushListener = (push: DashboardPush, text?: string) => void
+type PushListener = (push: OutgoingPush) => void
 
 /** A connected worker, and everything that its socket has reported. */
 export interface FakeWorkerReceiver extends WorkerReceiver {
@@ -43,7 +45,7 @@ export interface FakeHostApi extends HostApi, ProviderAnswers {
     patch: Record<string, unknown>,
     confirm?: readonly string[],
   ): Promise<Result<SettingsUpdateResponse>> | Result<SettingsUpdateResponse>
-  push(push: DashboardPush, text?: string): void
+  push(push: DashboardPush): void
   /** The refusal of the next worker connection; undefined: it is accepted. */
   workerRefusal: string | undefined
   /** Whether a connection without proof is accepted. */
@@ -106,8 +108,8 @@ export function createFakeHostApi(): FakeHostApi {
     workersById: new Map([[WORKER_ID, fakeWorker(WORKER_ID)]]),
     workerConnections: [],
     storedJoinKeys: [],
-    push: (push, text) => {
-      for (const listener of hostApi.listeners) listener(push, text)
+    push: (push) => {
+      for (const listener of hostApi.listeners) listener(outgoingPush(push))
     },
     health: () => hostApi.healthAnswer,
     config: () => configDefaults,

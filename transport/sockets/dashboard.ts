@@ -7,6 +7,7 @@
  */
 
 import type { HostApi } from '../../actors/api/host-api.ts'
+import type { OutgoingPush } from '../../core/outgoing-push.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
 import { type DashboardPush, DashboardRequest, type SubscribedFrame } from '../../protocol/dashboard.ts'
@@ -84,7 +85,7 @@ class ServedDashboards implements DashboardSockets {
       drain: (socket) => withDashboard(socket, (dashboard) => this.#onDrained(dashboard)),
       close: (socket) => withDashboard(socket, (dashboard) => this.#onClose(dashboard)),
     })
-    this.stop = options.hostApi.onPush((push, text) => this.#publish(push, text))
+    this.stop = options.hostApi.onPush((push) => this.#publish(push))
   }
 
   hasCapacity(): boolean {
@@ -169,10 +170,10 @@ class ServedDashboards implements DashboardSockets {
     else this.#subscriberCounts.delete(runId)
   }
 
-  #publish(push: DashboardPush, text?: string): void {
+  #publish(push: OutgoingPush): void {
     if (this.#dashboards.size === 0) return
-    const runId = push.type === 'run-event' ? push.event.runId : undefined
-    const encoded = { runId, text: Buffer.from(text ?? JSON.stringify(push)) }
+    const runId = push.type === 'run-event' ? push.runId : undefined
+    const encoded = { runId, text: push.type === 'run-event' ? push.json : Buffer.from(JSON.stringify(push)) }
     this.#app.publish(runId === undefined ? TOPIC_ALL : TOPIC_EVENTS, encoded.text)
     if (runId !== undefined && this.#subscriberCounts.has(runId))
       this.#app.publish(runTopic(runId), encoded.text)

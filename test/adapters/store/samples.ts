@@ -62,7 +62,7 @@ export function putEvents(run: string, events: readonly RunEvent[]): Write {
     runId: run,
     first: events[0]?.index ?? 0,
     count: events.length,
-    lines: events.map((event) => `${JSON.stringify(event)}\n`).join(''),
+    lines: Buffer.from(events.map((event) => `${JSON.stringify(event)}\n`).join('')),
   }
 }
 

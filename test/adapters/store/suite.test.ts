@@ -325,12 +325,18 @@ describe.each(factories)('%s', (_name, make) => {
 
   test('chunks of events that do not match their description are refused', async () => {
     const { database } = await open()
-    const write = { table: 'events', runId: runId(1), first: 0, count: 1, lines: '{}\n' } as const
+    const write = {
+      table: 'events',
+      runId: runId(1),
+      first: 0,
+      count: 1,
+      lines: Buffer.from('{}\n'),
+    } as const
     const wrong = [
-      { ...write, lines: '{}' },
-      { ...write, lines: '' },
+      { ...write, lines: Buffer.from('{}') },
+      { ...write, lines: Buffer.from('') },
       { ...write, count: 2 },
-      { ...write, lines: '{}\n{}\n' },
+      { ...write, lines: Buffer.from('{}\n{}\n') },
       { ...write, first: -1 },
       { ...write, first: 0.5 },
       { ...write, runId: '../x' },

@@ -44,16 +44,14 @@ test('hello comes first, then what needs a person, then every push in order', as
   expect(await client.firstFrames(8)).toEqual([hostApi.helloAnswer, attention, ...pushes])
 })
 
-test('a push with existing JSON is sent as that text', async () => {
+test('the push of an event is sent as its JSON', async () => {
   const { hostApi, port } = await openTestServer()
   const client = connectSocket(port)
   await client.firstFrames(2)
-  hostApi.push(tickets, '{"type":"tickets","tickets":[],"made":"elsewhere"}')
-  expect(await client.firstFrames(3)).toEqual([
-    hostApi.helloAnswer,
-    attention,
-    { type: 'tickets', tickets: [], made: 'elsewhere' },
-  ])
+  const json = Buffer.from('{"type":"run-event","made":"elsewhere “quoted”"}')
+  for (const listener of hostApi.listeners) listener({ type: 'run-event', runId: 'run-1', json })
+  const [, , frame] = await client.firstFrames(3)
+  expect(frame).toEqual({ type: 'run-event', made: 'elsewhere “quoted”' })
 })
 
 test('no push is lost or repeated between the hello and the first push', async () => {

@@ -1,7 +1,7 @@
 /** Tests of the pushes to dashboards: in order, a limited number in a turn, and a limited number that waits. */
 import { expect, test } from '@jest/globals'
 import { DashboardBroadcast } from '../../../actors/dashboard/dashboard-broadcast.ts'
-import type { DashboardPush } from '../../../protocol/dashboard.ts'
+import type { OutgoingPush } from '../../../core/outgoing-push.ts'
 import { PUSH_TURN_BYTES_MAX, PUSH_WAITING_BYTES_MAX } from '../../../protocol/limits.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 
@@ -10,17 +10,24 @@ const TEXT_CHARS = 768
 const PER_TURN = PUSH_TURN_BYTES_MAX / 1_024
 const WAITING = PUSH_WAITING_BYTES_MAX / 1_024
 
+const pushOf = (text: string): OutgoingPush => ({
+  type: 'run-event',
+  runId: 'run-1',
+  json: Buffer.from(text),
+})
+
 function open() {
   const turnEnds: (() => void)[] = []
   const broadcast = new DashboardBroadcast(createRecordingLog(), {
     endOfTick: (run) => void turnEnds.push(run),
   })
   const received: string[] = []
-  broadcast.listen((_push, text) => void received.push(text?.trim() ?? ''))
-  const push: DashboardPush = { type: 'workers', workers: [] }
+  broadcast.listen((push) => {
+    if (push.type === 'run-event') received.push(Buffer.from(push.json).toString().trim())
+  })
   let next = 0
   const send = (count: number) => {
-    for (let n = 0; n < count; n++) broadcast.send(push, String(next++).padEnd(TEXT_CHARS))
+    for (let n = 0; n < count; n++) broadcast.send(pushOf(String(next++).padEnd(TEXT_CHARS)))
   }
   const endTurn = () => {
     for (const end of turnEnds.splice(0)) end()

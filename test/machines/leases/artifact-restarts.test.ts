@@ -41,6 +41,7 @@ class Host {
       events: { nextIndex: () => this.lines.length, storedBytes: () => 0 },
       requestCommit: () => {},
       publish: () => {},
+      onLimit: () => {},
     })
     this.#receiver = new FrameReceiver({
       clock,
@@ -117,7 +118,7 @@ class Host {
   }
 
   #store(write: Write): void {
-    if (write.table === 'events') this.lines.push(...write.lines.trim().split('\n'))
+    if (write.table === 'events') this.lines.push(...Buffer.from(write.lines).toString().trim().split('\n'))
     if (write.table === 'key-value' && write.value === null) this.marks.delete(write.key)
     else if (write.table === 'key-value') this.marks.set(write.key, Object(write.value))
   }

@@ -5,7 +5,8 @@
 import { describe, expect, test } from '@jest/globals'
 import { FrameReceiver, type LeaseFrame } from '../../../actors/leases/frame-receiver.ts'
 import type { LeaseContext, LeaseEvent } from '../../../actors/leases/lease.machine.ts'
-import { type EventAppend, RunEventLog } from '../../../actors/runs/run-event-log.ts'
+import type { EventAppend } from '../../../actors/runs/event-lines.ts'
+import { RunEventLog } from '../../../actors/runs/run-event-log.ts'
 import type { KeyValues, Write } from '../../../core/ports.ts'
 import { LEASE_ACK_BYTES, LEASE_ACK_FRAMES, LEASE_PENDING_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'
@@ -57,6 +58,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
     events: { nextIndex: () => 0, storedBytes: () => 0 },
     requestCommit: () => {},
     publish: () => {},
+    onLimit: () => {},
   })
   const writeFile = <T>(runId: string, seq: number, kept: T, refused: T): Promise<T> =>
     new Promise((resolve, reject) => {
@@ -169,6 +171,17 @@ const markIn = (writes: readonly Write[], id: string): unknown =>
     write.table === 'key-value' && write.collection === 'mark' && write.key === id ? [write.value] : [],
   )[0]
 
+const eventsIn = (writes: readonly Write[]): unknown[] =>
+  writes.flatMap((write) =>
+    write.table === 'events'
+      ? Buffer.from(write.lines)
+          .toString()
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line))
+      : [],
+  )
+
 describe('FrameReceiver', () => {
   test('accepts frames of known leases from their own worker only', () => {
     const { receiver, applied } = createReceiver()
@@ -227,11 +240,7 @@ describe('FrameReceiver', () => {
     receiver.receiveFrame('wk-1', { type: 'lease-gap', leaseId: 'ls-1', from: 2, to: 4 }, 10)
     const { writes } = commit()
     expect(markIn(writes, 'ls-1')).toEqual({ mark: 4, lost: [[2, 4]] })
-    const lines = writes.flatMap((write) => (write.table === 'events' ? write.lines.trim().split('\n') : []))
-    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { type: 'log' },
-      { type: 'gap', from: 2, to: 4 },
-    ])
+    expect(eventsIn(writes)).toMatchObject([{ type: 'log' }, { type: 'gap', from: 2, to: 4 }])
   })
 
   test('a frame that needs a file holds back later frames until the file is on disk', async () => {
@@ -266,7 +275,8 @@ describe('FrameReceiver', () => {
     writing[0]?.done('refused')
     await settlePromises()
     const { writes } = commit()
-    expect(JSON.stringify(writes)).toContain('was not kept: it is too large')
+    const text = expect.stringContaining('was not kept: it is too large')
+    expect(eventsIn(writes)).toEqual([expect.objectContaining({ type: 'log', text })])
     expect(markIn(writes, 'ls-1')).toEqual({ mark: 1, lost: [] })
   })
 

@@ -10,6 +10,7 @@ import {
   SETTINGS_CHANGES_WAITING_MAX,
 } from '../../../protocol/limits.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
+import { readPush } from '../../support/dashboard-pushes.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
@@ -57,7 +58,7 @@ async function startHostWithFile(text: string | undefined = '{"repos":{}}') {
   stage.host.start()
   await stage.clock.settle()
   // Ignore the pushes of the start, which are not about settings.
-  stage.host.hostApi.onPush((push) => pushes.push(push))
+  stage.host.hostApi.onPush((push) => pushes.push(readPush(push)))
   const change = async (patch: Record<string, unknown>) => {
     const answer = stage.host.hostApi.changeSettings(patch)
     await stage.clock.settle()

@@ -1,0 +1,68 @@
+/**
+ * `EventLines` holds events of one run as JSON lines, in the bytes that the store writes.
+ *
+ * Ten thousand events may wait for one commit. As objects and strings each of them would be copied by several garbage
+ * collections, which cost more than reading them; bytes are outside of the collected memory.
+ */
+export interface EventAppend {
+  /** False when the event would exceed the limit, and was left out. */
+  readonly isKept: boolean
+  readonly bytes: number
+}
+
+const EMPTY = Buffer.alloc(0)
+const [NEWLINE, COMMA] = ['\n', ','].map((text) => text.charCodeAt(0)) as [number, number]
+const UTF8_BYTES_PER_UNIT_MAX = 3
+
+export class EventLines {
+  #bytes = EMPTY
+  #used = 0
+  /** The end of each line, its newline included. */
+  readonly #ends: number[] = []
+
+  get count(): number {
+    return this.#ends.length
+  }
+
+  /** All lines. More can be appended afterwards without a change to what was returned. */
+  get bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#used)
+  }
+
+  /**
+   * Appends a line, unless it would be longer than `bytesMax`. `head`: the first fields of the event, without the end of
+   * an object. `rest`: an object with the other fields.
+   */
+  append(head: string, rest: string, bytesMax: number): EventAppend {
+    this.#reserve((head.length + rest.length) * UTF8_BYTES_PER_UNIT_MAX + 1)
+    const bytes = this.#bytes
+    const start = this.#used
+    const comma = start + bytes.write(head, start)
+    const end = comma + bytes.write(rest, comma)
+    // Both parts become one object: a comma replaces the bracket between them.
+    bytes[comma] = COMMA
+    bytes[end] = NEWLINE
+    const length = end + 1 - start
+    if (length > bytesMax) return { isKept: false, bytes: length }
+    this.#used = end + 1
+    this.#ends.push(end + 1)
+    return { isKept: true, bytes: length }
+  }
+
+  /** Yields each line without its newline. */
+  *[Symbol.iterator](): Generator<Buffer> {
+    let start = 0
+    for (const end of this.#ends) {
+      yield this.#bytes.subarray(start, end - 1)
+      start = end
+    }
+  }
+
+  #reserve(count: number): void {
+    const needed = this.#used + count
+    if (needed <= this.#bytes.length) return
+    const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bytes.length))
+    this.#bytes.copy(larger, 0, 0, this.#used)
+    this.#bytes = larger
+  }
+}
