@@ -20,7 +20,7 @@ import {
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { isFresh, options, root, writeStamp } from './bundle.mjs'
+import { asciiOf, isFresh, options, root, writeStamp } from './bundle.mjs'
 import { compilePrograms } from './compile-programs.mjs'
 import { listenerSources, readListenerBinaries } from './listener-binaries.mjs'
 import { bundleDashboard, bundleInspector } from './pages.mjs'
@@ -61,7 +61,8 @@ export async function build() {
   ])
   const forSandboxes = await sandboxBundles
   rmSync(dist, { recursive: true, force: true })
-  for (const { path, contents } of bundles.flatMap(({ outputFiles }) => outputFiles)) write(path, contents)
+  for (const { path, contents } of bundles.flatMap(({ outputFiles }) => outputFiles))
+    write(path, /\.c?js$/.test(path) ? asciiOf(contents) : contents)
   makeCommand(program)
   write(join(dist, 'bin', 'package.json'), '{ "type": "commonjs" }\n')
   write(join(dist, 'bin', 'programs', 'package.json'), '{ "type": "module" }\n')

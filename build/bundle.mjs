@@ -44,6 +44,18 @@ export const options = {
   metafile: true,
 }
 
+/**
+ * Replaces the characters of a bundle's comments that are not ASCII; elsewhere esbuild writes none. V8 keeps the source
+ * of a running program, and one such character doubles it: each of its characters then takes two bytes.
+ */
+export const asciiOf = (contents) =>
+  Buffer.from(
+    Buffer.from(contents)
+      .toString()
+      .replace(/[^\0-\x7f]/g, '?'),
+    'latin1',
+  )
+
 /** Records the sources of a bundle, so that unchanged sources are not bundled again. */
 export function writeStamp(path, metafile) {
   writeFileSync(path, JSON.stringify(stampOf([...Object.keys(metafile.inputs), ...alwaysIncluded])))

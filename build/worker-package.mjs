@@ -14,7 +14,7 @@ import { basename, dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { manifest, options, root } from './bundle.mjs'
+import { asciiOf, manifest, options, root } from './bundle.mjs'
 import { formatNotices } from './notices.mjs'
 import { bundleSandboxPrograms } from './sandbox-programs.mjs'
 import { formatSbom, packagesIn } from './sbom.mjs'
@@ -155,7 +155,7 @@ async function bundleWorker() {
       { name: 'bin/switchyard-worker.mjs', content: starter },
       ...program.outputFiles.map(({ path, contents }) => ({
         name: `bin/${path.slice(join(root, 'bin').length + 1)}`,
-        content: Buffer.from(contents),
+        content: asciiOf(contents),
       })),
       { name: 'node_modules/pino-pretty/index.js', content: Buffer.from(prettyText) },
       { name: 'node_modules/pino-pretty/package.json', content: Buffer.from('{ "type": "commonjs" }\n') },

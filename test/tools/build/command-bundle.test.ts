@@ -26,6 +26,17 @@ test.each([['--version'], ['status', '--json']])('%s %s loads nothing slow of No
   expect(SLOW.filter((name) => !before.includes(named(name)) && after.includes(named(name)))).toEqual([])
 })
 
+test.each([
+  'switchyard.js',
+  'client-commands.js',
+  'programs/serve.cjs',
+  'programs/worker.cjs',
+  'programs/doctor.cjs',
+])('%s has one byte for each character, because V8 keeps the source of what runs', (name) => {
+  const bytes = readFileSync(join(built, name))
+  expect(bytes.toString('latin1').match(/.*[^\0-\x7f].*/)?.[0]).toBeUndefined()
+})
+
 test('a worker is loaded without the copy of undici that Node contains', () => {
   const loaded = loadedBy(program, 'worker', '--host', 'no-address')
   expect(loaded).toContain('NativeModule tls')
