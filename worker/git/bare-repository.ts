@@ -49,7 +49,7 @@ export async function writeRef(repository: string, ref: string, commit: string):
   await writeFile(path, `${commit}\n`)
 }
 
-/** Returns the object of a reference; undefined: there is none. A loose reference replaces a packed one. */
+/** Returns the object of a reference; undefined: there is none, or it only names another. A loose one replaces a packed one. */
 export async function readRef(repository: string, ref: string): Promise<string | undefined> {
   const loose = await readText(join(repository, ref))
   if (loose !== undefined) return OBJECT.exec(loose)?.[1]
@@ -71,4 +71,9 @@ async function readText(path: string): Promise<string | undefined> {
 }
 
 /** A folder of that name holds references of other branches, and a file in the path is one of them. */
-const MISSING_CODES: ReadonlySet<string | undefined> = new Set(['ENOENT', 'EISDIR', 'ENOTDIR'])
+const MISSING_CODES: ReadonlySet<string | undefined> = new Set([
+  'ENOENT',
+  'EISDIR',
+  'ENOTDIR',
+  'ENAMETOOLONG',
+])

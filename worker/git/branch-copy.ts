@@ -3,14 +3,15 @@
  * clone.
  *
  * A branch copy contains the objects that its branch and the tags on it reach, as packs, and no others but deleted tag
- * objects: when the branch was rewritten, a new copy replaces the old one. All users can read it. A copy records which
- * references of the mirror it was made from, and while these stay, a checkout costs no further process of git. Call
- * these functions only while the mirror is in use; whatever replaces or deletes the mirror deletes its copies.
+ * objects: when the branch was rewritten, a new copy replaces the old one. All users can read it. A copy records the
+ * references that the mirror and the copy had when it was last fetched; while both still have them, it is not fetched
+ * again. Call these functions only while the mirror is in use; whatever replaces or deletes the mirror deletes its
+ * copies.
  */
 import { createHash } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createBareRepository, readRef } from './bare-repository.ts'
+import { createBareRepository } from './bare-repository.ts'
 import type { Git } from './git.ts'
 import { countPacks, deleteLeftovers, isFolder } from './mirror-folders.ts'
 import { type MirrorReading, readMirror } from './read-mirror.ts'
@@ -21,7 +22,7 @@ const LOCAL_MS_MAX = 60_000
 const PACKS_MAX = 10
 /** Enough for some hundred thousand tags. */
 const REF_LIST_CHARS_MAX = 32 * 1024 * 1024
-/** In the folder of a copy: the hash of the mirror's references that the copy has. */
+/** In the folder of a copy: a hash of all references of both. */
 const RECORD_FILE = 'copied'
 const DONE = { ok: true, value: undefined } as const
 
@@ -29,33 +30,63 @@ export function branchCopiesFolder(mirror: string): string {
   return join(mirror, 'branch-copies')
 }
 
-/** Returns the folder of the branch's copy, which then has the commit and the tags that the mirror has. */
-export async function updateBranchCopy(
-  git: Git,
-  mirror: string,
-  branch: string,
-  signal?: AbortSignal,
-): Promise<MirrorReading<string>> {
-  const folder = join(branchCopiesFolder(mirror), `${shortHash(branch)}.git`)
-  const source = await readSource(git, mirror, branch, signal)
-  if (!source.ok) return source
-  if (await isFolder(folder)) {
-    if (await isUpToDate(folder, source.value)) return markUsed(git, folder)
-    await deleteLeftovers(folder)
-    const fetched = await updateCopy(git, folder, source.value, signal)
-    if (fetched.ok) return markUsed(git, folder)
-    // A copy that is damaged, or whose branch was rewritten, is made anew.
-    if (fetched.isDamaged !== true) {
-      await deleteLeftovers(folder)
-      return fetched
-    }
-    await rm(folder, { recursive: true, force: true })
-  }
-  const made = await createCopy(git, folder, source.value, signal)
-  return made.ok ? { ok: true, value: folder } : made
+export interface BranchCopy {
+  readonly folder: string
+  /** Whether git has just written to it. Otherwise damage of its objects shows only when they are read. */
+  readonly isFetched: boolean
 }
 
-const shortHash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
+export interface BranchCopyRequest {
+  readonly mirror: string
+  readonly branch: string
+  readonly signal?: AbortSignal
+  /** Fetches the copy whatever its record says, which also repairs it. */
+  readonly isFetchForced?: boolean
+}
+
+/** Returns the branch's copy, which then has the commit and the tags that the mirror has. */
+export async function updateBranchCopy(
+  git: Git,
+  { mirror, branch, signal, isFetchForced = false }: BranchCopyRequest,
+): Promise<MirrorReading<BranchCopy>> {
+  const hash = createHash('sha256').update(branch).digest('hex').slice(0, 16)
+  const folder = join(branchCopiesFolder(mirror), `${hash}.git`)
+  const isThere = await isFolder(folder)
+  const [listed, copied] = await Promise.all([
+    listRefs(git, mirror, [branchRef(branch), TAGS], signal),
+    isThere ? listRefs(git, folder, [], signal) : undefined,
+  ])
+  if (!listed.ok) return listed
+  const source = { mirror, branch, signal, refs: listed.value }
+  if (copied !== undefined) {
+    const refreshed = await refreshCopy(git, folder, source, copied, isFetchForced)
+    // A copy that is damaged, or whose branch was rewritten, is made anew.
+    if (refreshed.isDamaged !== true) return refreshed
+    await rm(folder, { recursive: true, force: true })
+  }
+  const made = await createCopy(git, folder, source)
+  return made.ok ? { ok: true, value: { folder, isFetched: true } } : made
+}
+
+async function refreshCopy(
+  git: Git,
+  folder: string,
+  source: CopySource,
+  copied: MirrorReading<readonly string[]>,
+  isFetchForced: boolean,
+): Promise<MirrorReading<BranchCopy>> {
+  const isCurrent = !isFetchForced && copied.ok && (await isRecorded(folder, source, copied.value))
+  if (!isCurrent) {
+    await deleteLeftovers(folder)
+    const updated = copied.ok ? await updateCopy(git, folder, source, copied.value) : copied
+    if (!updated.ok) {
+      if (updated.isDamaged !== true) await deleteLeftovers(folder)
+      return updated
+    }
+  }
+  await markUsed(git, folder)
+  return { ok: true, value: { folder, isFetched: !isCurrent } }
+}
 
 /** Deletes the copies that no checkout has used since then. */
 export async function deleteUnusedCopies(mirror: string, usedSince: number): Promise<void> {
@@ -72,18 +103,9 @@ export async function deleteUnusedCopies(mirror: string, usedSince: number): Pro
 interface CopySource {
   readonly mirror: string
   readonly branch: string
-  /** The lines of the branch and of all tags in the mirror, each an object and a full name. */
+  readonly signal: AbortSignal | undefined
+  /** The branch and all tags of the mirror, each as its object and its full name. */
   readonly refs: readonly string[]
-}
-
-async function readSource(
-  git: Git,
-  mirror: string,
-  branch: string,
-  signal: AbortSignal | undefined,
-): Promise<MirrorReading<CopySource>> {
-  const listed = await listRefs(git, mirror, [branchRef(branch), TAGS], signal)
-  return listed.ok ? { ok: true, value: { mirror, branch, refs: listed.value } } : listed
 }
 
 const TAGS = 'refs/tags'
@@ -106,23 +128,25 @@ async function listRefs(
   return { ok: true, value: listed.value.output.split('\n').filter((line) => line !== '') }
 }
 
-/** A crash of the machine may have kept the record and lost the reference, so both are compared. */
-async function isUpToDate(copy: string, { branch, refs }: CopySource): Promise<boolean> {
+async function isRecorded(copy: string, source: CopySource, copied: readonly string[]): Promise<boolean> {
   const recorded = await readFile(join(copy, RECORD_FILE), 'utf8').catch(() => undefined)
-  if (recorded !== recordFor(refs)) return false
-  const ref = branchRef(branch)
-  return refs.includes(`${await readRef(copy, ref)} ${ref}`)
+  return recorded === recordOf(source.refs, copied)
 }
 
-async function writeRecord(copy: string, { refs }: CopySource): Promise<void> {
+/** Without a record the copy is fetched again. */
+async function writeRecord(git: Git, copy: string, { refs, signal }: CopySource): Promise<void> {
+  const copied = await listRefs(git, copy, [], signal)
+  if (!copied.ok) return
   const path = join(copy, RECORD_FILE)
-  await writeFile(path, recordFor(refs))
+  await writeFile(path, recordOf(refs, copied.value))
   // All users can read every file of a copy, whatever the umask is.
   await chmod(path, 0o644)
 }
 
-const recordFor = (refs: readonly string[]): string =>
-  `${createHash('sha256').update(refs.join('\n')).digest('hex')}\n`
+const recordOf = (source: readonly string[], copied: readonly string[]): string =>
+  `${createHash('sha256')
+    .update([...source, '', ...copied].join('\n'))
+    .digest('hex')}\n`
 
 // ---- copying -------------------------------------------------------------------------------------------------------
 
@@ -130,23 +154,21 @@ async function updateCopy(
   git: Git,
   folder: string,
   source: CopySource,
-  signal: AbortSignal | undefined,
+  copied: readonly string[],
 ): Promise<MirrorReading<void>> {
-  const deleted = await deleteStaleTags(git, folder, source, signal)
-  return deleted.ok ? fetchBranch(git, folder, source, signal) : deleted
+  const deleted = await deleteStaleTags(git, folder, source, copied)
+  return deleted.ok ? fetchBranch(git, folder, source) : deleted
 }
 
 /** Git adds no tag that exists, and deletes none. The next fetch adds those that moved on the branch. */
 async function deleteStaleTags(
   git: Git,
   copy: string,
-  { refs }: CopySource,
-  signal: AbortSignal | undefined,
+  { refs, signal }: CopySource,
+  copied: readonly string[],
 ): Promise<MirrorReading<void>> {
-  const copied = await listRefs(git, copy, [TAGS], signal)
-  if (!copied.ok) return copied
   const current = new Set(refs)
-  const stale = copied.value.filter((tag) => !current.has(tag))
+  const stale = copied.filter((ref) => ref.includes(` ${TAGS}/`) && !current.has(ref))
   if (stale.length === 0) return DONE
   const input = join(copy, 'stale-tags')
   await writeFile(input, stale.map((tag) => `delete ${tag.slice(tag.indexOf(' ') + 1)}\n`).join(''))
@@ -161,13 +183,8 @@ async function deleteStaleTags(
   return deleted.ok ? DONE : deleted
 }
 
-async function createCopy(
-  git: Git,
-  folder: string,
-  source: CopySource,
-  signal: AbortSignal | undefined,
-): Promise<MirrorReading<void>> {
-  const { mirror, branch } = source
+async function createCopy(git: Git, folder: string, source: CopySource): Promise<MirrorReading<void>> {
+  const { mirror, branch, signal } = source
   const draft = `${folder}.new`
   await mkdir(branchCopiesFolder(mirror), { recursive: true })
   // Sandbox users must pass, whatever the umask is.
@@ -175,7 +192,7 @@ async function createCopy(
   await rm(draft, { recursive: true, force: true })
   await createBareRepository(draft, { isShared: true, branch })
   await packHistory(git, draft, mirror, branch, signal)
-  const fetched = await fetchBranch(git, draft, source, signal)
+  const fetched = await fetchBranch(git, draft, source)
   if (fetched.ok) await rename(draft, folder)
   else await rm(draft, { recursive: true, force: true })
   return fetched
@@ -202,13 +219,8 @@ async function packHistory(
 }
 
 /** Without force, so that a rewritten branch is refused. Git adds the tags that point to commits of the branch. */
-async function fetchBranch(
-  git: Git,
-  copy: string,
-  source: CopySource,
-  signal: AbortSignal | undefined,
-): Promise<MirrorReading<void>> {
-  const { mirror, branch } = source
+async function fetchBranch(git: Git, copy: string, source: CopySource): Promise<MirrorReading<void>> {
+  const { mirror, branch, signal } = source
   const ref = branchRef(branch)
   const fetched = await readMirror(git, `copying ${branch}`, {
     args: ['fetch', '--quiet', '--no-write-fetch-head', '--no-auto-maintenance', mirror, `${ref}:${ref}`],
@@ -218,15 +230,14 @@ async function fetchBranch(
     ...(signal === undefined ? {} : { signal }),
   })
   if (!fetched.ok) return fetched
-  await writeRecord(copy, source)
+  await writeRecord(git, copy, source)
   return DONE
 }
 
-async function markUsed(git: Git, folder: string): Promise<MirrorReading<string>> {
+async function markUsed(git: Git, folder: string): Promise<void> {
   // Merges small packs only, so that a large history is not written again. A failure only costs time.
   if ((await countPacks(folder)) > PACKS_MAX)
     await git.run({ args: ['repack', '-q', '-d', '--geometric=2'], folder, timeoutMs: COPY_MS_MAX })
   const now = new Date()
   await utimes(folder, now, now)
-  return { ok: true, value: folder }
 }

@@ -46,20 +46,26 @@ export interface SourceAttempt<T> {
 const BUNDLE_MS_MAX = 10 * 60_000
 const LOCAL_MS_MAX = 60_000
 
+/** `work` may be called twice. */
 export async function withCheckoutSource<T>(
   git: Git,
   request: CheckoutSourceRequest,
   work: (mounts: readonly SourceMount[]) => Promise<SourceAttempt<T>>,
 ): Promise<SourceAttempt<T>> {
   const { mirror, branch, signal } = request
-  const copy = await updateBranchCopy(git, mirror, branch, signal)
+  const copy = await updateBranchCopy(git, { mirror, branch, signal })
   if (!copy.ok) return sourceFailed(branch, copy)
   const bundle = join(branchCopiesFolder(mirror), 'head.bundle')
   try {
     const written = await writeHeadBundle(git, request, bundle)
     if (!written.ok) return sourceFailed(branch, written)
-    const mounts = [{ from: copy.value, to: CACHE_INSIDE }]
-    return await work(written.value ? [...mounts, { from: bundle, to: HEAD_BUNDLE_INSIDE }] : mounts)
+    const mounts = [{ from: copy.value.folder, to: CACHE_INSIDE }]
+    const attempt = () => work(written.value ? [...mounts, { from: bundle, to: HEAD_BUNDLE_INSIDE }] : mounts)
+    const first = await attempt()
+    if (first.damaged === undefined || copy.value.isFetched) return first
+    // The objects of a copy that was not fetched may be damaged.
+    const repaired = await updateBranchCopy(git, { mirror, branch, signal, isFetchForced: true })
+    return repaired.ok ? await attempt() : sourceFailed(branch, repaired)
   } finally {
     await deleteBundle(bundle)
     await rm(headRepositoryPath(request), { recursive: true, force: true })

@@ -42,11 +42,12 @@ const LOCAL_MS_MAX = 60_000
 const CHECKOUT_MS_MAX = 15 * 60_000
 
 /**
- * An empty template leaves out git's sample hooks; `hooks` and `info` exist because tools write into them.
- * $1 base, $2 origin, $3 branch, $4 commit, $5 name, $6 email, $7 whether an attempt failed before
+ * An attempt that failed may have left files. An empty template leaves out git's sample hooks; `hooks` and `info` exist
+ * because tools write into them.
+ * $1 base, $2 origin, $3 branch, $4 commit, $5 name, $6 email
  */
 const CHECKOUT_SCRIPT = `
-if [ "$7" = again ]; then find /work -mindepth 1 -delete; fi
+if [ -e /work/.git ]; then find /work -mindepth 1 -delete; fi
 git clone --quiet --no-hardlinks --single-branch --no-checkout --template= --branch "$1" -c user.name="$5" -c user.email="$6" ${CACHE_INSIDE} /work
 cd /work
 mkdir -p .git/hooks .git/info
@@ -62,21 +63,25 @@ export async function checkOut(
   workspace: GitWorkspace,
   signal: AbortSignal,
   logToRun?: LogToRun,
+  onFetched?: () => void,
 ): Promise<Result<CheckedOut>> {
   const { job, repository } = workspace
   const work = async (mirror: string): Promise<Result<CheckedOut>> => {
     const startPoint = await findStart(git, mirror, job)
     if (!startPoint.ok) return startPoint
+    onFetched?.()
     const tasks = [
-      cloneInside(git, workspace, mirror, startPoint.value, 'first', signal),
+      cloneInside(git, workspace, mirror, startPoint.value, signal),
       // An agent whose work can't be pushed would work in vain.
       mayPush(git, pushBy(workspace, mirror, startPoint.value, signal)),
       findHosts(git, workspace, mirror, startPoint.value, signal),
     ] as const
     // The mirror must not be free, or fetched again, before the last of them has ended.
     await Promise.allSettled(tasks)
-    const [first, access, reachable] = await Promise.all(tasks)
+    const [cloning, permission, finding] = tasks
+    const access = await permission
     if (!access.ok) return access
+    const [first, reachable] = await Promise.all([cloning, finding])
     const withHosts = (checked: Result<CheckedOut>): Result<CheckedOut> =>
       checked.ok && reachable !== undefined ? yes({ ...checked.value, reachable }) : checked
     if (first.result.ok) return withHosts(first.result)
@@ -85,7 +90,7 @@ export async function checkOut(
     // Git notices a damaged mirror only when it reads the damaged object: then fetch everything again, once.
     const renewed = await cache.refetch(repository, signal)
     if (!renewed.ok) return renewed
-    return withHosts((await cloneInside(git, workspace, mirror, startPoint.value, 'again', signal)).result)
+    return withHosts((await cloneInside(git, workspace, mirror, startPoint.value, signal)).result)
   }
   return cache.use(repository, signal, work, whileFetching(logToRun))
 }
@@ -113,12 +118,11 @@ function cloneInside(
   { job, repository, folders, sandbox }: GitWorkspace,
   mirror: string,
   { commit, baseTip, from }: StartPoint,
-  attempt: 'first' | 'again',
   signal: AbortSignal,
 ): Promise<SourceAttempt<CheckedOut>> {
   const { name, email } = COMMITTER
   const origin = originInside(repository.remote.address)
-  const command = scriptCommand(CHECKOUT_SCRIPT, job.base, origin, job.branch, commit, name, email, attempt)
+  const command = scriptCommand(CHECKOUT_SCRIPT, job.base, origin, job.branch, commit, name, email)
   const source = {
     mirror,
     headMirror: mirror,

@@ -62,7 +62,7 @@ onto() {
 `
 
 /**
- * $1 retained, fresh, aside or again, $2 base, $3 its commit, $4 head, $5 its commit, $6 origin, $7 name, $8 email,
+ * $1 retained, fresh or aside, $2 base, $3 its commit, $4 head, $5 its commit, $6 origin, $7 name, $8 email,
  * $9 number
  *
  * A link in place of .git is refused. The state of an unfinished operation is deleted, because its changes are in the
@@ -100,8 +100,9 @@ if [ "$mode" = aside ]; then
   find /work -mindepth 1 -maxdepth 1 -exec mv -t "$aside" {} +
   answer folder "$aside"
 fi
-if [ "$mode" = again ]; then find /work -mindepth 1 -delete; fi
 if [ "$mode" != retained ]; then
+  # An attempt that failed may have left files.
+  if [ -e /work/.git ]; then find /work -mindepth 1 -delete; fi
   g clone --quiet --no-hardlinks --single-branch --no-checkout --template= --branch "$base" -c user.name="$name" -c user.email="$email" ${CACHE_INSIDE} /work
 fi
 cd /work

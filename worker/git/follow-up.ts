@@ -27,7 +27,7 @@ import { mayPush } from './push.ts'
 import { findReachableHosts } from './reachable-hosts.ts'
 import type { PullRepositories } from './resolve-remote.ts'
 
-type PrepareMode = 'retained' | 'aside' | 'fresh' | 'again'
+type PrepareMode = 'retained' | 'aside' | 'fresh'
 
 const CHECKOUT_MS_MAX = 15 * 60_000
 const PRESERVED_LISTED_MAX = 10
@@ -61,7 +61,7 @@ export async function beginFollowUp(
     const renewed =
       damaged === 'mirror' ? await refetchMirrors(cache, context.repositories, signal) : yes(undefined)
     if (!renewed.ok) return renewed
-    const { result: second } = await prepare(isRetained ? 'aside' : 'again')
+    const { result: second } = await prepare(isRetained ? 'aside' : 'fresh')
     return second.ok ? started({ isNewCheckout: true }, second.value) : second
   })
 }

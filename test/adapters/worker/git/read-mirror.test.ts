@@ -10,6 +10,7 @@ import { createGit, type Git, type GitCall, type GitResult } from '../../../../w
 import { explainEnd } from '../../../../worker/git/git-errors.ts'
 import type { SandboxCommandResult } from '../../../../worker/git/git-ports.ts'
 import { createMirrorCache } from '../../../../worker/git/mirror-cache.ts'
+import { until } from '../../../support/until.ts'
 import { aJob, createGitFixture, git, got, never, type RunFixture, refusalOf } from './git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
@@ -25,11 +26,13 @@ function createFaultyFixture() {
   const real = createGit({ folder: join(folder, 'git'), clock: realClock, policy })
   let fault: { readonly command: string; readonly suffer: Fault } | undefined
   let remoteFetches = 0
+  let pushing: (() => Promise<Result<GitResult>>) | undefined
   const localCommands: string[] = []
   const runGit: RunGit = async (call) => {
     // A checkout also asks the remote whether a push is allowed, which fetches nothing.
     if (call.remote !== undefined) remoteFetches += call.args[0] === 'push' ? 0 : 1
-    else localCommands.push(call.args[0] ?? '')
+    if (call.args[0] === 'push' && pushing !== undefined) return pushing()
+    if (call.remote === undefined) localCommands.push(call.args[0] ?? '')
     if (call.remote === undefined && fault !== undefined && call.args[0] === fault.command)
       return fault.suffer(real.run.bind(real), call)
     return real.run(call)
@@ -58,6 +61,21 @@ function createFaultyFixture() {
     remoteFetches: () => remoteFetches,
     /** Git's commands on the worker's own repositories since the last call. */
     takeLocalCommands: () => localCommands.splice(0),
+    /** Lets the next question for the right to push wait for its answer. */
+    holdPush: () => {
+      let answer: (result: Result<GitResult>) => void = () => {}
+      const answered = new Promise<Result<GitResult>>((resolve) => {
+        answer = resolve
+      })
+      const asked = new Promise<void>((resolve) => {
+        pushing = () => {
+          pushing = undefined
+          resolve()
+          return answered
+        }
+      })
+      return { asked, answer: (result: Result<GitResult>) => answer(result) }
+    },
     setFault: (command: string, suffer: Fault) => {
       fault = { command, suffer }
     },
@@ -156,28 +174,101 @@ test('a mirror that lost an object is fetched again', async () => {
   expect(await run.sh('cat lamp')).toBe('one')
 })
 
+function emptyPacks(repository: string, pattern: RegExp, how: 'deleted' | 'empty'): void {
+  const folder = join(repository, 'objects/pack')
+  for (const name of readdirSync(folder).filter((each) => pattern.test(each))) {
+    rmSync(join(folder, name))
+    if (how === 'empty') writeFileSync(join(folder, name), '')
+  }
+}
+
+describe('the question for the right to push', () => {
+  const refused = {
+    code: 128,
+    output: '',
+    stderr: 'fatal: unable to access: The requested URL returned error: 403',
+  }
+
+  test('is asked during the checkout, whose mirror is in use until the answer', async () => {
+    const f = createFaultyFixture()
+    const { asked, answer } = f.holdPush()
+    const run = f.run()
+    const first = f.startCheckout(run)
+    await asked
+    await until('the checkout is there', () => existsSync(join(run.folders.work, 'lamp')))
+    const second = f.startCheckout(f.run())
+    // The second one would begin meanwhile.
+    for (const _ of [1, 2, 3]) expect(await run.sh('cat lamp')).toBe('one')
+    expect(f.remoteFetches()).toBe(1)
+    answer(yes({ code: 0, output: '', stderr: '' }))
+    got(await first)
+    got(await second)
+    expect(f.remoteFetches()).toBe(2)
+  })
+
+  test.each(['succeeds', 'fails'])('decides, if it is refused and the checkout %s', async (how) => {
+    const f = createFaultyFixture()
+    const { asked, answer } = f.holdPush()
+    const { folders, sandbox } = f.run()
+    const broken = { run: async () => ({ output: '', startFailure: 'a pipe is broken' }) }
+    const checkout = f.startCheckout({ folders, sandbox: how === 'fails' ? broken : sandbox })
+    await asked
+    answer(yes(refused))
+    expect(refusalOf(await checkout)).toMatch(/^forbidden: .*push/)
+  })
+})
+
 describe('the next checkout of a repository that', () => {
   test('stays as it is only compares its references', async () => {
     const f = createFaultyFixture()
     got(await f.startCheckout(f.run()))
-    expect(f.takeLocalCommands()).toEqual(['for-each-ref', 'pack-objects', 'fetch'])
+    expect(f.takeLocalCommands()).toEqual(['for-each-ref', 'pack-objects', 'fetch', 'for-each-ref'])
     const run = f.run()
     got(await f.startCheckout(run))
-    expect(f.takeLocalCommands()).toEqual(['for-each-ref'])
+    expect(f.takeLocalCommands()).toEqual(['for-each-ref', 'for-each-ref'])
     expect(await run.sh('cat lamp')).toBe('one')
     moveMain(f.person)
     got(await f.startCheckout(f.run()))
-    expect(f.takeLocalCommands()).toEqual(['for-each-ref', 'for-each-ref', 'fetch'])
+    expect(f.takeLocalCommands()).toEqual(['for-each-ref', 'for-each-ref', 'fetch', 'for-each-ref'])
   })
 
-  test('stays as it is copies the branch again if the copy has lost it', async () => {
+  test.each<[string, (copy: string) => void]>([
+    ['its branch', (copy) => rmSync(join(copy, 'refs/heads/main'))],
+    ['a tag', (copy) => rmSync(join(copy, 'refs/tags/v1'))],
+    ['the content of a tag', (copy) => writeFileSync(join(copy, 'refs/tags/v1'), '')],
+    ['its packs', (copy) => emptyPacks(copy, /\.(pack|idx)$/, 'deleted')],
+    ['its indexes', (copy) => emptyPacks(copy, /\.idx$/, 'deleted')],
+    ['the content of its packs', (copy) => emptyPacks(copy, /\.pack$/, 'empty')],
+    ['the content of its indexes', (copy) => emptyPacks(copy, /\.idx$/, 'empty')],
+    ['the content of HEAD', (copy) => writeFileSync(join(copy, 'HEAD'), '')],
+    ['its objects', (copy) => rmSync(join(copy, 'objects'), { recursive: true })],
+  ])('stays as it is succeeds, although the copy has lost %s', async (_, damage) => {
     const f = createFaultyFixture()
+    git(f.person, 'tag', '-a', '-m', 'One', 'v1', 'main')
+    git(f.person, 'push', '-q', 'origin', 'v1')
     got(await f.startCheckout(f.run()))
+    const fetches = f.remoteFetches()
     const copies = join(f.mirror(), 'branch-copies')
-    rmSync(join(copies, readdirSync(copies)[0] ?? '', 'refs/heads/main'))
+    damage(join(copies, readdirSync(copies)[0] ?? ''))
     const run = f.run()
     got(await f.startCheckout(run))
-    expect(await run.sh('cat lamp')).toBe('one')
+    expect(await run.sh('cat lamp; git tag; git status --short')).toBe('one\nv1')
+    expect(f.remoteFetches()).toBe(fetches + 1)
+  })
+
+  test('stays as it is has the tags that were deleted while a fetch was stopped', async () => {
+    const f = createFaultyFixture()
+    for (const tag of ['v1', 'v2']) git(f.person, 'tag', tag, 'main')
+    git(f.person, 'push', '-q', 'origin', 'v1', 'v2')
+    got(await f.startCheckout(f.run()))
+    git(f.person, 'push', '-q', 'origin', ':v1')
+    f.setFault(COPIED, (real, call) => real({ ...call, timeoutMs: 1 }))
+    refusalOf(await f.startCheckout(f.run()))
+    f.setFault('nothing', (real, call) => real(call))
+    git(f.person, 'push', '-q', 'origin', 'v1')
+    const run = f.run()
+    got(await f.startCheckout(run))
+    expect(await run.sh('git tag')).toBe('v1\nv2')
   })
 
   test('has packed its references begins where they say', async () => {
