@@ -46,10 +46,10 @@ const PARTS = [
   ['queued → accepted', 'queued', 'accepted'],
   ['its folders', 'accepted', 'folders'],
   ['git fetch', 'folders', 'fetched'],
-  ['checkout: sandbox start', 'fetched', 'cloning'],
+  ['checkout: its source and sandbox', 'fetched', 'cloning'],
   ['checkout: clone', 'cloning', 'checkedOut'],
-  ['checkout: end → agent: sandbox start', 'checkedOut', 'agentSandbox'],
-  ['agent: its settings', 'agentSandbox', 'began'],
+  ['checkout: end → agent: begins in its sandbox', 'checkedOut', 'agentBegun'],
+  ['agent: its settings', 'agentBegun', 'began'],
 ] as const
 
 type Instant = (typeof PARTS)[number][1 | 2] | 'written' | 'resumed' | 'firstEvent'
@@ -149,7 +149,7 @@ async function timelineOf(system: WorkingSystem, run: Run, written: number): Pro
     fetched: cache.mtimeMs,
     cloning: aged('work', '.git').birthtimeMs,
     checkedOut: aged('work', '.git', 'HEAD').mtimeMs,
-    agentSandbox: aged('home', '.claude').birthtimeMs,
+    agentBegun: aged('home', '.claude').birthtimeMs,
     began: stampOf(folder, START_FILE),
     resumed: stampOf(folder, RESUME_FILE),
     firstEvent: await firstAgentEventAt(system, run),

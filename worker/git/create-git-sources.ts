@@ -75,13 +75,13 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
     ...(ownSecrets === undefined ? {} : { ownSecrets }),
   }
   return {
-    checkOut: (job, folders, sandbox, signal, logToRun) =>
+    checkOut: (job, folders, sandbox, signal, logToRun, onFetched) =>
       withDiskErrors('checking out', async () => {
         const repository = repositoryFor(job)
         if (!repository.ok) return repository
         await makePassable(options.folder)
         const workspace = { job, repository: repository.value, folders, sandbox }
-        const checked = await checkOut({ git, cache }, workspace, signal, logToRun)
+        const checked = await checkOut({ git, cache }, workspace, signal, logToRun, onFetched)
         prune()
         return checked
       }),

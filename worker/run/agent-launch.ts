@@ -1,8 +1,8 @@
 /**
- * `AgentLaunch` starts the sandbox of a run's agent: with its access to the model, and with the agent's command on hold.
+ * `AgentLaunch` starts the sandbox of a run's agent, with its access to the model and with the agent's command on hold.
  *
- * The sandbox is started beside the checkout when it does not depend on it; `take` starts it otherwise. Nothing of the
- * repository runs beside a sandbox on hold, which holds the agent's credential.
+ * A sandbox that needs nothing of the checkout is started beside it, and otherwise after it. Such a sandbox may hold the
+ * credential of the agent, so no script of the repository runs beside it.
  */
 import type { Result } from '../../core/result.ts'
 import { yes } from '../../core/result.ts'
@@ -35,30 +35,30 @@ export interface LaunchedAgent {
 
 export class AgentLaunch {
   readonly #options: AgentLaunchOptions
-  /** Present until it is taken. */
-  #early: Promise<Result<LaunchedAgent>> | undefined
+  #launched: Promise<Result<LaunchedAgent>> | undefined
 
   constructor(options: AgentLaunchOptions) {
     this.#options = options
   }
 
-  begin(session: SandboxSession, agentRequest: AgentRequest): void {
-    this.#early = this.#launch(session, agentRequest)
-    // `take` reports the error.
-    this.#early.catch(() => {})
+  /** Starts the sandbox before it is needed. */
+  startEarly(session: SandboxSession, agentRequest: AgentRequest): void {
+    this.#launched = this.#launch(session, agentRequest)
+    // `take` starts it again.
+    this.#launched.catch(() => {})
   }
 
-  /** Returns what `begin` has started, or starts it now. */
-  take(session: SandboxSession, agentRequest: AgentRequest): Promise<Result<LaunchedAgent>> {
-    const early = this.#early
-    this.#early = undefined
-    return early ?? this.#launch(session, agentRequest)
+  /** Returns what `startEarly` has started. If it has not, or has failed, the sandbox is started now. */
+  async take(session: SandboxSession, agentRequest: AgentRequest): Promise<Result<LaunchedAgent>> {
+    const early = await this.#launched?.catch(() => undefined)
+    if (early?.ok === true) return early
+    this.#launched = this.#launch(session, agentRequest)
+    return this.#launched
   }
 
-  /** Ends what was begun and is not going to be taken. */
+  /** Ends a sandbox whose agent has not begun. */
   async discard(): Promise<void> {
-    const launched = await this.#early?.catch(() => undefined)
-    this.#early = undefined
+    const launched = await this.#launched?.catch(() => undefined)
     if (launched?.ok === true) launched.value.held?.discard()
   }
 

@@ -118,8 +118,9 @@ export class RunExecution implements Execution {
     return this.#runPhase(
       async () => {
         const session = await this.#openSession()
-        this.#launchEarly(session)
-        const checked = await this.#plan.checkOut(session, this.#abort.signal)
+        const checked = await this.#plan.checkOut(session, this.#abort.signal, (agentRequest) =>
+          this.#launchEarly(session, agentRequest),
+        )
         if (!checked.ok) return this.#stopRequest === undefined ? checked : this.#stoppedResult()
         this.#isCheckedOut = true
         this.#openNetwork(session)
@@ -263,11 +264,9 @@ export class RunExecution implements Execution {
   }
 
   /** A repository's own scripts run before the agent, and not beside its sandbox. */
-  #launchEarly(session: SandboxSession): void {
+  #launchEarly(session: SandboxSession, agentRequest: AgentRequest): void {
     const { setup, hooks } = this.#options.request.job.repo
-    const agentRequest = this.#plan.earlyAgentRequest?.()
-    if (agentRequest === undefined || !isBlank(setup) || !isBlank(hooks?.beforeAgent)) return
-    this.#launch.begin(session, agentRequest)
+    if (isBlank(setup) && isBlank(hooks?.beforeAgent)) this.#launch.startEarly(session, agentRequest)
   }
 
   async #runSetup(session: SandboxSession): Promise<Result<never> | undefined> {

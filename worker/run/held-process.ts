@@ -10,7 +10,7 @@ export interface HeldProcess {
   readonly process: SandboxProcess
   /** Lets the command begin and gives it its input. */
   begin(): void
-  /** Ends a process whose command is not going to begin. */
+  /** Ends the process if its command has not begun. */
   discard(): void
 }
 
@@ -26,10 +26,15 @@ export function startHeld(
   const heldCommand = ['/bin/sh', '-c', HOLD_SCRIPT, 'held', ...command]
   const process = session.start({ ...rest, command: heldCommand, openInput: true })
   if (process === undefined) return undefined
+  let hasBegun = false
   return {
     process,
-    begin: () => process.input?.end(`${BEGIN_WORD}${stdin}`),
+    begin: () => {
+      hasBegun = true
+      process.input?.end(`${BEGIN_WORD}${stdin}`)
+    },
     discard: () => {
+      if (hasBegun) return
       process.kill()
       // A sandbox counts as ended when its output was read, and nobody reads this one's.
       for (const stream of [process.stdout, process.stderr]) stream.resume()

@@ -26,10 +26,20 @@ export class NewRunPlan implements WorkPlan {
     return this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
   }
 
-  async checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>> {
-    const logToRun = (line: string) => session.log(line)
+  async checkOut(
+    session: SandboxSession,
+    signal: AbortSignal,
+    onAgentKnown: (agentRequest: AgentRequest) => void,
+  ): Promise<Result<void>> {
     const { gitSources } = this.#dependencies
-    const checked = await gitSources.checkOut(this.#request.job, session.folders, session, signal, logToRun)
+    const checked = await gitSources.checkOut(
+      this.#request.job,
+      session.folders,
+      session,
+      signal,
+      (line) => session.log(line),
+      () => onAgentKnown(this.agentRequest()),
+    )
     if (!checked.ok) return checked
     this.#checkedOut = checked.value
     return yes(undefined)
@@ -37,10 +47,6 @@ export class NewRunPlan implements WorkPlan {
 
   reachableHosts() {
     return this.#checkedOut?.reachable
-  }
-
-  earlyAgentRequest(): AgentRequest {
-    return this.agentRequest()
   }
 
   agentRequest(): AgentRequest {

@@ -1,6 +1,6 @@
 /**
- * `SandboxSession` runs the commands of one execution or one resumed sandbox on the same disk: one after the other, but
- * that a command on hold (`held-process.ts`) may wait beside another.
+ * `SandboxSession` runs the commands of one execution or one resumed sandbox on the same disk: one after the other;
+ * only a command on hold (`held-process.ts`) may wait beside another.
  *
  * Each command is a separate sandbox process with the same isolation. The session knows every process that it started:
  * `stop` kills all of them and refuses every later start.

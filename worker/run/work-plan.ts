@@ -46,9 +46,15 @@ export interface PublishedWork {
 export interface WorkPlan {
   /** Called once, at the beginning. */
   openFolders(): Promise<SandboxFolders & { readonly number: number }>
-  /** Called before the checkout. Absent: the request depends on it. */
-  earlyAgentRequest?(): AgentRequest
-  checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>>
+  /**
+   * Calls `onAgentKnown` when everything is fetched and the checkout begins in the sandbox, unless what the agent is asked
+   * depends on the checkout.
+   */
+  checkOut(
+    session: SandboxSession,
+    signal: AbortSignal,
+    onAgentKnown: (agentRequest: AgentRequest) => void,
+  ): Promise<Result<void>>
   /** Called after the checkout; undefined: the network does not depend on hosts. */
   reachableHosts(): ReachableHosts | undefined
   /** Called after the checkout. undefined: there is nothing for an agent to do. */

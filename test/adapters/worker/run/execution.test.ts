@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { finished } from 'node:stream/promises'
-import { afterEach, beforeEach, expect, test } from '@jest/globals'
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals'
 import type { ExecutionReporter, ExecutionRequest } from '../../../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
@@ -18,7 +18,7 @@ import type { ExecutorDependencies } from '../../../../worker/run/executor-depen
 import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
 import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
 import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { ManualClock, settlePromises } from '../../../support/manual-clock.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { until } from '../../../support/until.ts'
 
@@ -488,13 +488,24 @@ function createHoldingLauncher() {
   return { events, launcher: { launch } satisfies SandboxLauncher }
 }
 
-async function startedExecution(order: Job, changes: Partial<ExecutorDependencies> = {}) {
+async function startedExecution(
+  order: Job,
+  changes: Partial<ExecutorDependencies> = {},
+  fetched: Promise<void> = Promise.resolve(),
+) {
   const holding = createHoldingLauncher()
   let endCheckout: (checked: Result<CheckedOut>) => void = () => {}
   const checkedOut = new Promise<Result<CheckedOut>>((resolve) => {
     endCheckout = resolve
   })
-  const gitSources = { ...good, checkOut: () => checkedOut }
+  const gitSources: GitSources = {
+    ...good,
+    checkOut: async (_job, _folders, _sandbox, _signal, _log, onFetched) => {
+      await fetched
+      onFetched?.()
+      return checkedOut
+    },
+  }
   const { execution } = await made(
     { launcher: holding.launcher, gitSources, ...changes },
     order,
@@ -513,6 +524,22 @@ test('the sandbox of the agent starts beside the checkout, and the agent begins 
   expect(events).toEqual(['agent: started'])
   expect(await execution.runAgent()).toEqual({ verdict: 'done' })
   expect(events).toEqual(['agent: started', 'agent: begin'])
+  await execution.whenExited()
+})
+
+test('the sandbox of the agent does not wait for a slow code host', async () => {
+  let endFetch = () => {}
+  const fetched = new Promise<void>((resolve) => {
+    endFetch = resolve
+  })
+  const { events, execution, prepared, endCheckout } = await startedExecution(job, {}, fetched)
+  await settlePromises()
+  expect(events).toEqual([])
+  endFetch()
+  await until('the sandbox has started', () => events.length > 0)
+  endCheckout(CHECKED_OUT)
+  expect(await prepared).toMatchObject({ ok: true })
+  await execution.runAgent()
   await execution.whenExited()
 })
 
@@ -556,13 +583,32 @@ test.each(['interrupt', 'kill'] as const)(
   },
 )
 
-test('an agent that cannot be prepared fails when it should begin, and not the checkout', async () => {
-  const drivers = { agentA: { ...driver, locate: () => Promise.reject(new Error('the disk is broken')) } }
-  const changes = { drivers: drivers as unknown as ExecutorDependencies['drivers'] }
+test('an agent that cannot be prepared is tried again after the checkout, and fails then', async () => {
+  const locate = jest.fn(() => Promise.reject(new Error('the disk is broken')))
+  const changes = { drivers: { agentA: { ...driver, locate } } as unknown as ExecutorDependencies['drivers'] }
+  const { events, execution, prepared, endCheckout } = await startedExecution(job, changes)
+  await until('the agent is looked for', () => locate.mock.calls.length > 0)
+  endCheckout(CHECKED_OUT)
+  expect(await prepared).toMatchObject({ ok: true })
+  expect(locate).toHaveBeenCalledTimes(1)
+  expect(await execution.runAgent()).toEqual({ verdict: 'failed', reason: 'the disk is broken' })
+  expect(locate).toHaveBeenCalledTimes(2)
+  expect(events).toEqual([])
+  await execution.whenExited()
+})
+
+test('an agent that could not be prepared beside the checkout may be prepared after it', async () => {
+  let isBroken = true
+  const locate: AgentDriver['locate'] = async () => {
+    if (isBroken) throw new Error('too many files are open')
+    return driver.locate()
+  }
+  const changes = { drivers: { agentA: { ...driver, locate } } as unknown as ExecutorDependencies['drivers'] }
   const { events, execution, prepared, endCheckout } = await startedExecution(job, changes)
   endCheckout(CHECKED_OUT)
   expect(await prepared).toMatchObject({ ok: true })
-  expect(await execution.runAgent()).toEqual({ verdict: 'failed', reason: 'the disk is broken' })
-  expect(events).toEqual([])
+  isBroken = false
+  expect(await execution.runAgent()).toEqual({ verdict: 'done' })
+  expect(events).toEqual(['agent: started', 'agent: begin'])
   await execution.whenExited()
 })
