@@ -70,8 +70,9 @@ export type Write =
     }
   | { readonly table: 'run'; readonly id: string; readonly run: Run | null }
   /**
-   * The next `count` events of a run, starting at index `first`, as the UTF-8 of JSON lines that each end in a newline. `first` is
-   * the value of `EventLogs.nextIndex` plus the events written in commits that are not on disk yet.
+   * The next `count` events of a run, starting at index `first`, as the UTF-8 of JSON lines that each end in a newline;
+   * these bytes must not change afterwards. `first` is the value of `EventLogs.nextIndex` plus the events written in
+   * commits that are not on disk yet.
    */
   | {
       readonly table: 'events'

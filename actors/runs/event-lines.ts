@@ -17,16 +17,10 @@ const UTF8_BYTES_PER_UNIT_MAX = 3
 export class EventLines {
   #bytes = EMPTY
   #used = 0
-  /** The end of each line, its newline included. */
-  readonly #ends: number[] = []
+  #count = 0
 
   get count(): number {
-    return this.#ends.length
-  }
-
-  /** All lines. More can be appended afterwards without a change to what was returned. */
-  get bytes(): Buffer {
-    return this.#bytes.subarray(0, this.#used)
+    return this.#count
   }
 
   /**
@@ -45,17 +39,17 @@ export class EventLines {
     const length = end + 1 - start
     if (length > bytesMax) return { isKept: false, bytes: length }
     this.#used = end + 1
-    this.#ends.push(end + 1)
+    this.#count += 1
     return { isKept: true, bytes: length }
   }
 
-  /** Yields each line without its newline. */
-  *[Symbol.iterator](): Generator<Buffer> {
-    let start = 0
-    for (const end of this.#ends) {
-      yield this.#bytes.subarray(start, end - 1)
-      start = end
-    }
+  /** Returns all lines, and forgets them. */
+  take(): Buffer {
+    const taken = this.#bytes.subarray(0, this.#used)
+    this.#bytes = EMPTY
+    this.#used = 0
+    this.#count = 0
+    return taken
   }
 
   #reserve(count: number): void {
@@ -64,5 +58,14 @@ export class EventLines {
     const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bytes.length))
     this.#bytes.copy(larger, 0, 0, this.#used)
     this.#bytes = larger
+  }
+}
+
+/** Yields each line without its newline; JSON contains no other. */
+export function* splitLines(lines: Buffer): Generator<Buffer> {
+  let start = 0
+  for (let end = lines.indexOf(NEWLINE); end >= 0; end = lines.indexOf(NEWLINE, start)) {
+    yield lines.subarray(start, end)
+    start = end + 1
   }
 }

@@ -10,6 +10,7 @@ import { defineHostModule } from '../host-context.ts'
 import { effectHandlers } from '../runtime/module.ts'
 import { AnsweredRemarks } from './answered-remarks.ts'
 import { DayCostsLedger } from './day-costs-ledger.ts'
+import { splitLines } from './event-lines.ts'
 import { FinishedRuns } from './finished-runs.ts'
 import { FollowUpObserver } from './follow-up-observer.ts'
 import { FollowUpReader } from './follow-up-reader.ts'
@@ -65,7 +66,7 @@ export const runRecordsModule = defineHostModule({
       onLimit: (limit) => usageLimits.record(limit),
       publish: (runId, lines) => {
         if (!broadcast.hasListeners) return
-        for (const line of lines) broadcast.send(createEventPush(runId, line))
+        for (const line of splitLines(lines)) broadcast.send(createEventPush(runId, line))
       },
     })
     const finishedRuns = new FinishedRuns(store.database.runs, requestCommit, (run, before) => {

@@ -12,8 +12,8 @@ import { type EventAppend, EventLines } from './event-lines.ts'
 export interface RunEventLogPorts {
   readonly events: Pick<EventLogs, 'nextIndex' | 'storedBytes'>
   readonly requestCommit: () => void
-  /** Called with the events of a run once they are on disk. */
-  readonly publish: (runId: string, lines: EventLines) => void
+  /** Called with the events of a run, as JSON lines, once they are on disk. */
+  readonly publish: (runId: string, lines: Buffer) => void
   /** Called for each limit of an agent's vendor once it is on disk. */
   readonly onLimit: (limit: LimitEvent) => void
 }
@@ -28,7 +28,7 @@ interface PendingRunEvents {
   /** How many commits with events of this run are in flight. */
   inFlight: number
   /** The events that no commit contains yet. */
-  lines: EventLines
+  readonly lines: EventLines
   limits: LimitEvent[]
   /** Bytes of all events of the run, those that no commit contains yet included. */
   bytes: number
@@ -81,18 +81,16 @@ export class RunEventLog implements CommitParticipant {
   contribute(): CommitContribution | undefined {
     if (this.#dirty.size === 0) return undefined
     const writes: Write[] = []
-    const taken: (Pick<PendingRunEvents, 'lines' | 'limits'> & {
-      runId: string
-      pending: PendingRunEvents
-    })[] = []
+    const taken: { runId: string; pending: PendingRunEvents; lines: Buffer; limits: LimitEvent[] }[] = []
     for (const runId of this.#dirty) {
       const pending = this.#pending.get(runId)
       if (pending === undefined || pending.lines.count === 0) continue
-      const { first, lines, limits } = pending
-      writes.push({ table: 'events', runId, first, count: lines.count, lines: lines.bytes })
-      pending.first += lines.count
+      const { first, limits } = pending
+      const { count } = pending.lines
+      const lines = pending.lines.take()
+      writes.push({ table: 'events', runId, first, count, lines })
+      pending.first += count
       pending.inFlight += 1
-      pending.lines = new EventLines()
       pending.limits = []
       taken.push({ runId, pending, lines, limits })
     }

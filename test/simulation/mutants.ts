@@ -182,7 +182,7 @@ const frames: readonly Mutant[] = [
   {
     name: 'the event log does not advance its end',
     file: 'actors/runs/run-event-log.ts',
-    find: 'pending.first += lines.count',
+    find: 'pending.first += count',
     replace: '',
   },
   {
