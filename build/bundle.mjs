@@ -45,16 +45,18 @@ export const options = {
 }
 
 /**
- * Replaces the characters of a bundle's comments that are not ASCII; elsewhere esbuild writes none. V8 keeps the source
- * of a running program, and one such character doubles it: each of its characters then takes two bytes.
+ * Replaces the characters that are not ASCII in the lines of a bundle that are comments, which is where nearly all are:
+ * esbuild escapes them in strings. V8 keeps the source of a running program, and one such character doubles it: each of
+ * its characters then takes two bytes.
  */
 export const asciiOf = (contents) =>
   Buffer.from(
     Buffer.from(contents)
       .toString()
-      .replace(/[^\0-\x7f]/g, '?'),
-    'latin1',
+      .replace(COMMENT_LINE, (line) => line.replace(/[^\0-\x7f]/g, '?')),
   )
+
+const COMMENT_LINE = /^[ \t]*(?:\/\/|\/?\*).*$/gm
 
 /** Records the sources of a bundle, so that unchanged sources are not bundled again. */
 export function writeStamp(path, metafile) {
