@@ -63,13 +63,12 @@ export async function checkOut(
   workspace: GitWorkspace,
   signal: AbortSignal,
   logToRun?: LogToRun,
-  onFetched?: () => void,
+  onTurn?: () => void,
 ): Promise<Result<CheckedOut>> {
   const { job, repository } = workspace
   const work = async (mirror: string): Promise<Result<CheckedOut>> => {
     const startPoint = await findStart(git, mirror, job)
     if (!startPoint.ok) return startPoint
-    onFetched?.()
     const tasks = [
       cloneInside(git, workspace, mirror, startPoint.value, signal),
       // An agent whose work can't be pushed would work in vain.
@@ -92,7 +91,7 @@ export async function checkOut(
     if (!renewed.ok) return renewed
     return withHosts((await cloneInside(git, workspace, mirror, startPoint.value, signal)).result)
   }
-  return cache.use(repository, signal, work, whileFetching(logToRun))
+  return cache.use(repository, signal, work, whileFetching(logToRun), onTurn)
 }
 
 const pushBy = (

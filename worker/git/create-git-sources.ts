@@ -75,13 +75,13 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
     ...(ownSecrets === undefined ? {} : { ownSecrets }),
   }
   return {
-    checkOut: (job, folders, sandbox, signal, logToRun, onFetched) =>
+    checkOut: (job, folders, sandbox, signal, logToRun, onTurn) =>
       withDiskErrors('checking out', async () => {
         const repository = repositoryFor(job)
         if (!repository.ok) return repository
         await makePassable(options.folder)
         const workspace = { job, repository: repository.value, folders, sandbox }
-        const checked = await checkOut({ git, cache }, workspace, signal, logToRun, onFetched)
+        const checked = await checkOut({ git, cache }, workspace, signal, logToRun, onTurn)
         prune()
         return checked
       }),

@@ -88,14 +88,17 @@ export interface PublishedPull {
 export type LogToRun = (line: string) => void
 
 export interface GitSources {
-  /** Updates the repository's mirror outside, then calls `onFetched` and checks the branch out inside. */
+  /**
+   * Updates the repository's mirror outside, then checks the branch out inside. Calls `onTurn` first, once other runs of
+   * the repository do not use the mirror.
+   */
   checkOut(
     job: Job,
     folders: RunFolders,
     sandbox: SandboxRunner,
     signal: AbortSignal,
     logToRun?: LogToRun,
-    onFetched?: () => void,
+    onTurn?: () => void,
   ): Promise<Result<CheckedOut>>
   /** Commits the remaining changes inside, and imports the work as a bundle into the run repository. */
   collect(

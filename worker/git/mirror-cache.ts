@@ -38,12 +38,16 @@ export interface RemoteRepository {
 }
 
 export interface MirrorCache {
-  /** Updates the mirror, then runs `work`; the mirror does not change before `work` ends. */
+  /**
+   * Updates the mirror, then runs `work`; the mirror does not change before `work` ends. Calls `onTurn` when earlier tasks
+   * have ended, before the update.
+   */
   use<T>(
     repository: RemoteRepository,
     signal: AbortSignal | undefined,
     work: (folder: string) => Promise<Result<T>>,
     longRetry?: LongRetry,
+    onTurn?: () => void,
   ): Promise<Result<T>>
   /** Replaces the mirror by a full fetch; call it only from within `use`. */
   refetch(repository: RemoteRepository, signal: AbortSignal | undefined): Promise<Result<void>>
@@ -100,9 +104,11 @@ class FolderMirrorCache implements MirrorCache {
     signal: AbortSignal | undefined,
     work: (folder: string) => Promise<Result<T>>,
     longRetry?: LongRetry,
+    onTurn?: () => void,
   ) {
     const folder = this.folderOf(repository)
     return this.#queue.run(folder, signal, async () => {
+      onTurn?.()
       const fresh = await this.#refresh(folder, repository, signal, longRetry)
       if (!fresh.ok) return fresh
       await this.#markUsed(folder)

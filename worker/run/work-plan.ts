@@ -47,8 +47,8 @@ export interface WorkPlan {
   /** Called once, at the beginning. */
   openFolders(): Promise<SandboxFolders & { readonly number: number }>
   /**
-   * Calls `onAgentKnown` when everything is fetched and the checkout begins in the sandbox, unless what the agent is asked
-   * depends on the checkout.
+   * Calls `onAgentKnown` when the checkout does not wait for other runs any more, unless what the agent is asked depends
+   * on the checkout.
    */
   checkOut(
     session: SandboxSession,

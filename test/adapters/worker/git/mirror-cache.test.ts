@@ -84,17 +84,24 @@ test('tasks use a mirror one at a time, in order; other repositories’ mirrors 
   const otherFixture = createCacheFixture()
   let inUse = 0
   const order: number[] = []
-  const use = (number: number) =>
-    cache.use(repository, never, async () => {
+  const turns: number[] = []
+  const use = (number: number) => {
+    const work = async () => {
       inUse += 1
       expect(inUse).toBe(1)
       order.push(number)
       if (number === 0) got(await otherFixture.cache.use(otherFixture.repository, never, tip))
       inUse -= 1
       return yes(undefined)
+    }
+    return cache.use(repository, never, work, undefined, () => {
+      expect(order).toHaveLength(number)
+      turns.push(number)
     })
+  }
   await Promise.all([0, 1, 2, 3].map(use))
   expect(order).toEqual([0, 1, 2, 3])
+  expect(turns).toEqual(order)
 })
 
 test('an aborted task stops waiting and does not block the others', async () => {

@@ -491,7 +491,7 @@ function createHoldingLauncher() {
 async function startedExecution(
   order: Job,
   changes: Partial<ExecutorDependencies> = {},
-  fetched: Promise<void> = Promise.resolve(),
+  turn: Promise<void> = Promise.resolve(),
 ) {
   const holding = createHoldingLauncher()
   let endCheckout: (checked: Result<CheckedOut>) => void = () => {}
@@ -500,9 +500,9 @@ async function startedExecution(
   })
   const gitSources: GitSources = {
     ...good,
-    checkOut: async (_job, _folders, _sandbox, _signal, _log, onFetched) => {
-      await fetched
-      onFetched?.()
+    checkOut: async (_job, _folders, _sandbox, _signal, _log, onTurn) => {
+      await turn
+      onTurn?.()
       return checkedOut
     },
   }
@@ -527,15 +527,15 @@ test('the sandbox of the agent starts beside the checkout, and the agent begins 
   await execution.whenExited()
 })
 
-test('the sandbox of the agent does not wait for a slow code host', async () => {
-  let endFetch = () => {}
-  const fetched = new Promise<void>((resolve) => {
-    endFetch = resolve
+test('the sandbox of the agent does not start while other runs use the repository', async () => {
+  let beginTurn = () => {}
+  const turn = new Promise<void>((resolve) => {
+    beginTurn = resolve
   })
-  const { events, execution, prepared, endCheckout } = await startedExecution(job, {}, fetched)
+  const { events, execution, prepared, endCheckout } = await startedExecution(job, {}, turn)
   await settlePromises()
   expect(events).toEqual([])
-  endFetch()
+  beginTurn()
   await until('the sandbox has started', () => events.length > 0)
   endCheckout(CHECKED_OUT)
   expect(await prepared).toMatchObject({ ok: true })
