@@ -62,7 +62,7 @@ export async function build() {
   const forSandboxes = await sandboxBundles
   rmSync(dist, { recursive: true, force: true })
   for (const { path, contents } of bundles.flatMap(({ outputFiles }) => outputFiles))
-    write(path, /\.c?js$/.test(path) ? asciiOf(contents) : contents)
+    write(path, /\.c?js$/.test(path) ? await asciiOf(contents) : contents)
   makeCommand(program)
   write(join(dist, 'bin', 'package.json'), '{ "type": "commonjs" }\n')
   write(join(dist, 'bin', 'programs', 'package.json'), '{ "type": "module" }\n')

@@ -45,18 +45,21 @@ export const options = {
 }
 
 /**
- * Replaces the characters that are not ASCII in the lines of a bundle that are comments, which is where nearly all are:
- * esbuild escapes them in strings. V8 keeps the source of a running program, and one such character doubles it: each of
- * its characters then takes two bytes.
+ * Replaces the characters of a bundle that are not ASCII, if all of them are in comments: esbuild escapes those in strings.
+ * V8 keeps the source of a running program, and one such character doubles it: each of its characters then takes two
+ * bytes.
  */
-export const asciiOf = (contents) =>
-  Buffer.from(
-    Buffer.from(contents)
-      .toString()
-      .replace(COMMENT_LINE, (line) => line.replace(/[^\0-\x7f]/g, '?')),
-  )
+export async function asciiOf(contents) {
+  const text = Buffer.from(contents).toString()
+  const ascii = text.replace(/[^\0-\x7f]/g, '?')
+  return ascii === text || (await codeOf(ascii)) !== (await codeOf(text)) ? contents : Buffer.from(ascii)
+}
 
-const COMMENT_LINE = /^[ \t]*(?:\/\/|\/?\*).*$/gm
+/** A program without its comments. */
+async function codeOf(text) {
+  const { transform } = await import('esbuild')
+  return (await transform(text, { minifyWhitespace: true, legalComments: 'none', charset: 'utf8' })).code
+}
 
 /** Records the sources of a bundle, so that unchanged sources are not bundled again. */
 export function writeStamp(path, metafile) {

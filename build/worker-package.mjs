@@ -150,13 +150,14 @@ async function bundleWorker() {
   }
   const starter = readFileSync(join(root, 'build', 'worker-starter.mjs'))
   const [{ contents: prettyText }] = pretty.outputFiles
+  const parts = program.outputFiles.map(async ({ path, contents }) => ({
+    name: `bin/${path.slice(join(root, 'bin').length + 1)}`,
+    content: Buffer.from(await asciiOf(contents)),
+  }))
   return {
     files: [
       { name: 'bin/switchyard-worker.mjs', content: starter },
-      ...program.outputFiles.map(({ path, contents }) => ({
-        name: `bin/${path.slice(join(root, 'bin').length + 1)}`,
-        content: asciiOf(contents),
-      })),
+      ...(await Promise.all(parts)),
       { name: 'node_modules/pino-pretty/index.js', content: Buffer.from(prettyText) },
       { name: 'node_modules/pino-pretty/package.json', content: Buffer.from('{ "type": "commonjs" }\n') },
     ],
