@@ -13,14 +13,25 @@ export interface EventAppend {
 const EMPTY = Buffer.alloc(0)
 const [NEWLINE, COMMA] = ['\n', ','].map((text) => text.charCodeAt(0)) as [number, number]
 const UTF8_BYTES_PER_UNIT_MAX = 3
+/** Many lines are several pieces of this size: one buffer that grows would be copied again and again. */
+const PIECE_BYTES = 64 * 1024
+
+/** Some of the lines, in their order. */
+export interface EventPiece {
+  readonly lines: Buffer
+  readonly count: number
+}
 
 export class EventLines {
+  #pieces: EventPiece[] = []
+  /** The lines in `#pieces`. */
+  #pieceLines = 0
   #bytes = EMPTY
   #used = 0
-  #count = 0
+  #lines = 0
 
   get count(): number {
-    return this.#count
+    return this.#pieceLines + this.#lines
   }
 
   /**
@@ -39,25 +50,37 @@ export class EventLines {
     const length = end + 1 - start
     if (length > bytesMax) return { isKept: false, bytes: length }
     this.#used = end + 1
-    this.#count += 1
+    this.#lines += 1
     return { isKept: true, bytes: length }
   }
 
   /** Returns all lines, and forgets them. */
-  take(): Buffer {
-    const taken = this.#bytes.subarray(0, this.#used)
-    this.#bytes = EMPTY
-    this.#used = 0
-    this.#count = 0
-    return taken
+  take(): readonly EventPiece[] {
+    this.#endPiece()
+    const pieces = this.#pieces
+    this.#pieces = []
+    this.#pieceLines = 0
+    return pieces
   }
 
   #reserve(count: number): void {
     const needed = this.#used + count
     if (needed <= this.#bytes.length) return
-    const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bytes.length))
+    if (needed > PIECE_BYTES) this.#endPiece()
+    const least = this.#pieces.length > 0 ? PIECE_BYTES : 2 * this.#bytes.length
+    const larger = Buffer.allocUnsafe(Math.max(this.#used + count, Math.min(least, PIECE_BYTES)))
     this.#bytes.copy(larger, 0, 0, this.#used)
     this.#bytes = larger
+  }
+
+  #endPiece(): void {
+    if (this.#lines > 0) {
+      this.#pieces.push({ lines: this.#bytes.subarray(0, this.#used), count: this.#lines })
+      this.#pieceLines += this.#lines
+    }
+    this.#bytes = EMPTY
+    this.#used = 0
+    this.#lines = 0
   }
 }
 

@@ -7,7 +7,7 @@
 import type { EventLogs, Write } from '../../core/ports.ts'
 import type { ReportedEvent, RunEvent } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
-import { type EventAppend, EventLines } from './event-lines.ts'
+import { type EventAppend, EventLines, type EventPiece } from './event-lines.ts'
 
 export interface RunEventLogPorts {
   readonly events: Pick<EventLogs, 'nextIndex' | 'storedBytes'>
@@ -81,27 +81,33 @@ export class RunEventLog implements CommitParticipant {
   contribute(): CommitContribution | undefined {
     if (this.#dirty.size === 0) return undefined
     const writes: Write[] = []
-    const taken: { runId: string; pending: PendingRunEvents; lines: Buffer; limits: LimitEvent[] }[] = []
+    const taken: {
+      runId: string
+      pending: PendingRunEvents
+      pieces: readonly EventPiece[]
+      limits: LimitEvent[]
+    }[] = []
     for (const runId of this.#dirty) {
       const pending = this.#pending.get(runId)
       if (pending === undefined || pending.lines.count === 0) continue
-      const { first, limits } = pending
-      const { count } = pending.lines
-      const lines = pending.lines.take()
-      writes.push({ table: 'events', runId, first, count, lines })
-      pending.first += count
+      const { limits } = pending
+      const pieces = pending.lines.take()
+      for (const { lines, count } of pieces) {
+        writes.push({ table: 'events', runId, first: pending.first, count, lines })
+        pending.first += count
+      }
       pending.inFlight += 1
       pending.limits = []
-      taken.push({ runId, pending, lines, limits })
+      taken.push({ runId, pending, pieces, limits })
     }
     this.#dirty.clear()
     return {
       writes,
       onCommitted: () => {
-        for (const { runId, pending, lines, limits } of taken) {
+        for (const { runId, pending, pieces, limits } of taken) {
           pending.inFlight -= 1
           for (const limit of limits) this.#ports.onLimit(limit)
-          this.#ports.publish(runId, lines)
+          for (const { lines } of pieces) this.#ports.publish(runId, lines)
         }
         this.#dropIdle()
       },

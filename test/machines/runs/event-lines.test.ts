@@ -1,11 +1,13 @@
 /** Tests of events as bytes: any text, the limit, many events, and bytes that stay as they were handed out. */
 import { expect, test } from '@jest/globals'
-import { EventLines, splitLines } from '../../../actors/runs/event-lines.ts'
+import { EventLines, type EventPiece, splitLines } from '../../../actors/runs/event-lines.ts'
 
 const HEAD = '{"runId":"run-1","index":7'
 const NO_LIMIT = Number.POSITIVE_INFINITY
 const withText = (text: string): string => JSON.stringify({ type: 'log', text })
-const parsed = (lines: Buffer): unknown[] => [...splitLines(lines)].map((line) => JSON.parse(line.toString()))
+const parsed = (pieces: readonly EventPiece[]): unknown[] =>
+  pieces.flatMap(({ lines }) => [...splitLines(lines)]).map((line) => JSON.parse(line.toString()))
+const countIn = (pieces: readonly EventPiece[]): number => pieces.reduce((sum, { count }) => sum + count, 0)
 
 test.each([
   '',
@@ -21,8 +23,9 @@ test.each([
   const { isKept, bytes } = lines.append(HEAD, withText(text), NO_LIMIT)
   expect(isKept).toBe(true)
   const taken = lines.take()
-  expect(taken).toHaveLength(bytes)
-  expect(taken.toString()).toBe(`${HEAD},${withText(text).slice(1)}\n`)
+  expect(taken).toMatchObject([{ count: 1 }])
+  expect(taken[0]?.lines).toHaveLength(bytes)
+  expect(taken[0]?.lines.toString()).toBe(`${HEAD},${withText(text).slice(1)}\n`)
   expect(parsed(taken)).toEqual([{ runId: 'run-1', index: 7, type: 'log', text }])
 })
 
@@ -43,8 +46,22 @@ test('there is room for many events, and later ones do not change those that wer
   for (const text of texts) lines.append(HEAD, withText(text), NO_LIMIT)
   expect(lines.count).toBe(texts.length)
   const taken = lines.take()
-  expect([lines.count, lines.take().length]).toEqual([0, 0])
+  expect(countIn(taken)).toBe(texts.length)
+  expect(taken.length).toBeGreaterThan(1)
+  for (const piece of taken) expect([...splitLines(piece.lines)]).toHaveLength(piece.count)
+  expect([lines.count, lines.take()]).toEqual([0, []])
   for (const text of texts) lines.append(HEAD, withText(text.toUpperCase()), NO_LIMIT)
   expect(parsed(taken)).toMatchObject(texts.map((text) => ({ text })))
   expect(parsed(lines.take())).toMatchObject(texts.map((text) => ({ text: text.toUpperCase() })))
+})
+
+test('a line that is longer than a piece is one of its own, between others', () => {
+  const lines = new EventLines()
+  const texts = ['before', 'é'.repeat(200_000), 'after', 'x'.repeat(65_000), 'end']
+  for (const text of texts) lines.append(HEAD, withText(text), NO_LIMIT)
+  expect(lines.count).toBe(texts.length)
+  expect(lines.append(HEAD, withText('y'.repeat(70_000)), 100).isKept).toBe(false)
+  const taken = lines.take()
+  expect(countIn(taken)).toBe(texts.length)
+  expect(parsed(taken)).toMatchObject(texts.map((text) => ({ text })))
 })
