@@ -45,14 +45,17 @@ export const options = {
 }
 
 /**
- * Replaces the characters of a bundle that are not ASCII, if all of them are in comments: esbuild escapes those in strings.
- * V8 keeps the source of a running program, and one such character doubles it: each of its characters then takes two
- * bytes.
+ * Replaces the characters of a bundle that are not ASCII, if all of them are in comments; esbuild escapes those in
+ * strings. V8 keeps the source of a running program, and one such character doubles it: each of its characters then takes
+ * two bytes.
  */
 export async function asciiOf(contents) {
   const text = Buffer.from(contents).toString()
   const ascii = text.replace(/[^\0-\x7f]/g, '?')
-  return ascii === text || (await codeOf(ascii)) !== (await codeOf(text)) ? contents : Buffer.from(ascii)
+  if (ascii === text) return contents
+  // A replacement in code may be no code at all.
+  const code = await codeOf(ascii).catch(() => undefined)
+  return code === (await codeOf(text)) ? Buffer.from(ascii) : contents
 }
 
 /** A program without its comments. */

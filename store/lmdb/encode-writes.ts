@@ -2,8 +2,9 @@
  * Encodes writes as bytes.
  *
  * Writes are encoded in the turn that requested them, so later changes of the caller's objects cannot leak in, and a
- * batch that is written again is the same batch. Events come as bytes, which nobody changes. Besides the callers' writes there are the store's own: events move from
- * the buffer to their file, and a migration moves entries of an index and of a table.
+ * batch that is written again is the same batch. Events are already bytes, which nobody changes. Besides the callers'
+ * writes there are the store's own: events move from the buffer to their file, and a migration moves entries of an index
+ * and of a table.
  */
 import type { Write } from '../../core/ports.ts'
 import { type EventsWrite, requireWholeLines } from '../event-order.ts'

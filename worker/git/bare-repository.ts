@@ -49,7 +49,7 @@ export async function writeRef(repository: string, ref: string, commit: string):
   await writeFile(path, `${commit}\n`)
 }
 
-/** Returns the object of a reference; undefined: there is none, or it only names another. A loose one replaces a packed one. */
+/** Returns the object of a reference. undefined: there is none, or it names another. Loose references replace packed ones. */
 export async function readRef(repository: string, ref: string): Promise<string | undefined> {
   const loose = await readText(join(repository, ref))
   if (loose !== undefined) return OBJECT.exec(loose)?.[1]

@@ -32,22 +32,20 @@ export function branchCopiesFolder(mirror: string): string {
 
 export interface BranchCopy {
   readonly folder: string
-  /** Whether git has just written to it. Otherwise damage of its objects shows only when they are read. */
-  readonly isFetched: boolean
+  /** Whether git has just made it. Otherwise damage of its objects may show only when they are read. */
+  readonly isNew: boolean
 }
 
 export interface BranchCopyRequest {
   readonly mirror: string
   readonly branch: string
   readonly signal?: AbortSignal
-  /** Fetches the copy whatever its record says, which also repairs it. */
-  readonly isFetchForced?: boolean
 }
 
 /** Returns the branch's copy, which then has the commit and the tags that the mirror has. */
 export async function updateBranchCopy(
   git: Git,
-  { mirror, branch, signal, isFetchForced = false }: BranchCopyRequest,
+  { mirror, branch, signal }: BranchCopyRequest,
 ): Promise<MirrorReading<BranchCopy>> {
   const hash = createHash('sha256').update(branch).digest('hex').slice(0, 16)
   const folder = join(branchCopiesFolder(mirror), `${hash}.git`)
@@ -59,13 +57,13 @@ export async function updateBranchCopy(
   if (!listed.ok) return listed
   const source = { mirror, branch, signal, refs: listed.value }
   if (copied !== undefined) {
-    const refreshed = await refreshCopy(git, folder, source, copied, isFetchForced)
+    const refreshed = await refreshCopy(git, folder, source, copied)
     // A copy that is damaged, or whose branch was rewritten, is made anew.
     if (refreshed.isDamaged !== true) return refreshed
     await rm(folder, { recursive: true, force: true })
   }
   const made = await createCopy(git, folder, source)
-  return made.ok ? { ok: true, value: { folder, isFetched: true } } : made
+  return made.ok ? { ok: true, value: { folder, isNew: true } } : made
 }
 
 async function refreshCopy(
@@ -73,10 +71,8 @@ async function refreshCopy(
   folder: string,
   source: CopySource,
   copied: MirrorReading<readonly string[]>,
-  isFetchForced: boolean,
 ): Promise<MirrorReading<BranchCopy>> {
-  const isCurrent = !isFetchForced && copied.ok && (await isRecorded(folder, source, copied.value))
-  if (!isCurrent) {
+  if (!copied.ok || !(await isRecorded(folder, source, copied.value))) {
     await deleteLeftovers(folder)
     const updated = copied.ok ? await updateCopy(git, folder, source, copied.value) : copied
     if (!updated.ok) {
@@ -85,7 +81,12 @@ async function refreshCopy(
     }
   }
   await markUsed(git, folder)
-  return { ok: true, value: { folder, isFetched: !isCurrent } }
+  return { ok: true, value: { folder, isNew: false } }
+}
+
+/** The next update makes the copy anew. */
+export async function deleteBranchCopy({ folder }: BranchCopy): Promise<void> {
+  await rm(folder, { recursive: true, force: true })
 }
 
 /** Deletes the copies that no checkout has used since then. */

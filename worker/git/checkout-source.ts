@@ -9,7 +9,7 @@ import { chmod, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
 import { writeRef } from './bare-repository.ts'
-import { branchCopiesFolder, updateBranchCopy } from './branch-copy.ts'
+import { type BranchCopy, branchCopiesFolder, deleteBranchCopy, updateBranchCopy } from './branch-copy.ts'
 import type { Git } from './git.ts'
 import { explainFailure } from './git-errors.ts'
 import { CACHE_INSIDE, failureOf, HEAD_BUNDLE_INSIDE, HEAD_REF } from './git-inside-sandbox.ts'
@@ -29,6 +29,8 @@ export interface CheckoutSourceRequest {
   readonly head: string
   /** The worker's own folder of the run. */
   readonly staging: string
+  /** Whether `work` may be called a second time after it has failed. */
+  readonly isRepeatable: boolean
   readonly signal: AbortSignal
 }
 
@@ -41,31 +43,42 @@ export interface SourceAttempt<T> {
   readonly result: Result<T>
   /** The part to make anew before another attempt. Absent: another attempt would fail, too. */
   readonly damaged?: 'mirror' | 'checkout' | undefined
+  /** Whether damage of the source may explain the failure. */
+  readonly mayBeSource?: boolean
 }
 
 const BUNDLE_MS_MAX = 10 * 60_000
 const LOCAL_MS_MAX = 60_000
 
-/** `work` may be called twice. */
+/** A copy of the branch that existed before is not trusted any more when `work` fails with it. */
 export async function withCheckoutSource<T>(
   git: Git,
   request: CheckoutSourceRequest,
   work: (mounts: readonly SourceMount[]) => Promise<SourceAttempt<T>>,
 ): Promise<SourceAttempt<T>> {
+  const first = await attemptWithSource(git, request, work)
+  const { copy, attempt } = first
+  if (copy === undefined || copy.isNew || attempt.mayBeSource !== true || request.signal.aborted)
+    return attempt
+  await deleteBranchCopy(copy)
+  return request.isRepeatable ? (await attemptWithSource(git, request, work)).attempt : attempt
+}
+
+async function attemptWithSource<T>(
+  git: Git,
+  request: CheckoutSourceRequest,
+  work: (mounts: readonly SourceMount[]) => Promise<SourceAttempt<T>>,
+): Promise<{ readonly copy?: BranchCopy; readonly attempt: SourceAttempt<T> }> {
   const { mirror, branch, signal } = request
   const copy = await updateBranchCopy(git, { mirror, branch, signal })
-  if (!copy.ok) return sourceFailed(branch, copy)
+  if (!copy.ok) return { attempt: sourceFailed(branch, copy) }
   const bundle = join(branchCopiesFolder(mirror), 'head.bundle')
   try {
     const written = await writeHeadBundle(git, request, bundle)
-    if (!written.ok) return sourceFailed(branch, written)
+    if (!written.ok) return { attempt: sourceFailed(branch, written) }
     const mounts = [{ from: copy.value.folder, to: CACHE_INSIDE }]
-    const attempt = () => work(written.value ? [...mounts, { from: bundle, to: HEAD_BUNDLE_INSIDE }] : mounts)
-    const first = await attempt()
-    if (first.damaged === undefined || copy.value.isFetched) return first
-    // The objects of a copy that was not fetched may be damaged.
-    const repaired = await updateBranchCopy(git, { mirror, branch, signal, isFetchForced: true })
-    return repaired.ok ? await attempt() : sourceFailed(branch, repaired)
+    const attempt = await work(written.value ? [...mounts, { from: bundle, to: HEAD_BUNDLE_INSIDE }] : mounts)
+    return { copy: copy.value, attempt }
   } finally {
     await deleteBundle(bundle)
     await rm(headRepositoryPath(request), { recursive: true, force: true })
@@ -73,11 +86,15 @@ export async function withCheckoutSource<T>(
 }
 
 /** Judges a git script that failed inside. Damage of the source shows only when git reads the damaged object. */
-export function findDamage(result: SandboxCommandResult): 'mirror' | 'checkout' | undefined {
+export function judgeFailure(
+  result: SandboxCommandResult,
+): Pick<SourceAttempt<never>, 'damaged' | 'mayBeSource'> {
   const fault = failureOf(result)
-  if (fault === undefined || result.startFailure !== undefined) return undefined
-  const isCorrupt = result.code !== undefined && explainFailure('', fault).errorKind === 'corrupt'
-  return isCorrupt ? 'mirror' : 'checkout'
+  if (fault === undefined || result.startFailure !== undefined) return {}
+  // Only git's own exit can show damage.
+  if (result.code === undefined) return { damaged: 'checkout' }
+  const { errorKind } = explainFailure('', fault)
+  return { damaged: errorKind === 'corrupt' ? 'mirror' : 'checkout', mayBeSource: errorKind !== 'machine' }
 }
 
 function sourceFailed(

@@ -9,7 +9,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { originInside } from './address.ts'
 import { readRef } from './bare-repository.ts'
-import { findDamage, type SourceAttempt, type SourceMount, withCheckoutSource } from './checkout-source.ts'
+import { judgeFailure, type SourceAttempt, type SourceMount, withCheckoutSource } from './checkout-source.ts'
 import type { Git } from './git.ts'
 import {
   CACHE_INSIDE,
@@ -129,13 +129,14 @@ function cloneInside(
     base: baseTip,
     head: commit,
     staging: folders.staging,
+    isRepeatable: true,
     signal,
   }
   return withCheckoutSource<CheckedOut>(git, source, async (mounts: readonly SourceMount[]) => {
     const ran = await sandbox.run(command, { mounts, timeoutMs: CHECKOUT_MS_MAX })
     const fault = failureOf(ran)
     if (fault === undefined) return { result: yes(from) }
-    return { result: checkoutFailed(job, fault), damaged: findDamage(ran) }
+    return { result: checkoutFailed(job, fault), ...judgeFailure(ran) }
   })
 }
 

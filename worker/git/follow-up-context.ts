@@ -72,6 +72,7 @@ export function describeSource(
     base,
     head,
     staging,
+    isRepeatable: false,
     signal,
   }
 }

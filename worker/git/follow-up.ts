@@ -7,7 +7,7 @@
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { originInside } from './address.ts'
-import { findDamage, type SourceAttempt, withCheckoutSource } from './checkout-source.ts'
+import { judgeFailure, type SourceAttempt, withCheckoutSource } from './checkout-source.ts'
 import { type BranchHeads, readBranchHeads } from './follow-up-branches.ts'
 import {
   describeSource,
@@ -126,13 +126,15 @@ function prepareInside(
     email,
     String(number),
   )
-  const source = describeSource(context, folders, { base, head }, signal)
+  // The other modes say what they have saved, and only the first time.
+  const isRepeatable = mode === 'fresh'
+  const source = { ...describeSource(context, folders, { base, head }, signal), isRepeatable }
   return withCheckoutSource<ScriptAnswers>(git, source, async (mounts) => {
     const result = await context.sandbox.run(command, { mounts, timeoutMs: CHECKOUT_MS_MAX })
     const fault = failureOf(result)
     if (fault === undefined) return { result: yes(parseAnswers(result.output)) }
     const message = `checking out ${pull.headBranch} of ${pull.headRemote} failed: ${fault}`
-    return { result: no('failed', message), damaged: findDamage(result) }
+    return { result: no('failed', message), ...judgeFailure(result) }
   })
 }
 

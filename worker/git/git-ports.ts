@@ -89,8 +89,8 @@ export type LogToRun = (line: string) => void
 
 export interface GitSources {
   /**
-   * Updates the repository's mirror outside, then checks the branch out inside. Calls `onTurn` first, once other runs of
-   * the repository do not use the mirror.
+   * Updates the repository's mirror outside, then checks the branch out inside. Calls `onTurn` as soon as no other run
+   * uses the mirror, before the update.
    */
   checkOut(
     job: Job,

@@ -1,8 +1,8 @@
 /**
  * `AgentLaunch` starts the sandbox of a run's agent, with its access to the model and with the agent's command on hold.
  *
- * A sandbox that needs nothing of the checkout is started beside it, and otherwise after it. Such a sandbox may hold the
- * credential of the agent, so no script of the repository runs beside it.
+ * The sandbox is started beside the checkout if it needs nothing of it, otherwise after it. It may hold the credential of
+ * the agent, so no script of the repository runs beside it.
  */
 import type { Result } from '../../core/result.ts'
 import { yes } from '../../core/result.ts'
@@ -48,7 +48,7 @@ export class AgentLaunch {
     this.#launched.catch(() => {})
   }
 
-  /** Returns what `startEarly` has started. If it has not, or has failed, the sandbox is started now. */
+  /** Returns what `startEarly` has started. If there is nothing, or it could not be prepared, the sandbox is started now. */
   async take(session: SandboxSession, agentRequest: AgentRequest): Promise<Result<LaunchedAgent>> {
     const early = await this.#launched?.catch(() => undefined)
     if (early?.ok === true) return early

@@ -1,5 +1,6 @@
 /** Only damage makes the worker fetch a mirror again, not a command that was stopped, timed out or never started. */
-import { chmodSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
@@ -218,6 +219,39 @@ describe('the question for the right to push', () => {
   })
 })
 
+const packsOf = (repository: string): string[] => readdirSync(join(repository, 'objects/pack'))
+
+/** The oldest pack and its index. */
+function firstPackOf(repository: string): RegExp {
+  const ageOf = (name: string) => statSync(join(repository, 'objects/pack', name)).mtimeMs
+  const packs = packsOf(repository).filter((name) => name.endsWith('.pack'))
+  expect(packs.length).toBeGreaterThan(1)
+  const [oldest = ''] = packs.sort((a, b) => ageOf(a) - ageOf(b))
+  return new RegExp(`^${oldest.replace(/\.pack$/, '')}\\.`)
+}
+
+function zeroPacks(repository: string): void {
+  for (const name of packsOf(repository).filter((each) => each.endsWith('.pack'))) {
+    const path = join(repository, 'objects/pack', name)
+    const bytes = readFileSync(path)
+    bytes.fill(0, Math.floor(bytes.length / 3), Math.floor(bytes.length / 2))
+    chmodSync(path, 0o644)
+    writeFileSync(path, bytes)
+  }
+}
+
+function loseTree(repository: string): void {
+  const tree = git(repository, 'rev-parse', 'main^{tree}')
+  for (const name of packsOf(repository)) {
+    const path = join(repository, 'objects/pack', name)
+    const bytes = readFileSync(path)
+    rmSync(path)
+    if (name.endsWith('.pack'))
+      execFileSync('git', ['-C', repository, 'unpack-objects', '-q'], { input: bytes })
+  }
+  rmSync(join(repository, 'objects', tree.slice(0, 2), tree.slice(2)))
+}
+
 describe('the next checkout of a repository that', () => {
   test('stays as it is only compares its references', async () => {
     const f = createFaultyFixture()
@@ -242,10 +276,15 @@ describe('the next checkout of a repository that', () => {
     ['the content of its indexes', (copy) => emptyPacks(copy, /\.idx$/, 'empty')],
     ['the content of HEAD', (copy) => writeFileSync(join(copy, 'HEAD'), '')],
     ['its objects', (copy) => rmSync(join(copy, 'objects'), { recursive: true })],
+    ['its first pack', (copy) => emptyPacks(copy, firstPackOf(copy), 'deleted')],
+    ['bytes inside of its packs', zeroPacks],
+    ['the tree of its newest commit', loseTree],
   ])('stays as it is succeeds, although the copy has lost %s', async (_, damage) => {
     const f = createFaultyFixture()
     git(f.person, 'tag', '-a', '-m', 'One', 'v1', 'main')
     git(f.person, 'push', '-q', 'origin', 'v1')
+    got(await f.startCheckout(f.run()))
+    moveMain(f.person)
     got(await f.startCheckout(f.run()))
     const fetches = f.remoteFetches()
     const copies = join(f.mirror(), 'branch-copies')
