@@ -157,9 +157,12 @@ describe('a command on hold', () => {
     await isSandboxReady(held)
     expect(readdirSync(session.folders.work)).toEqual([])
     held.begin()
-    const [output, end] = await Promise.all([text(held.process.stdout), held.process.ended])
-    expect(end).toEqual({ code: 7 })
-    expect(output).toBe('first\nsecond\n')
+    const { stdout, stderr, ended } = held.process
+    expect(await Promise.all([text(stdout), text(stderr), ended])).toEqual([
+      'first\nsecond\n',
+      '',
+      { code: 7 },
+    ])
     expect(readdirSync(session.folders.work)).toEqual(['begun'])
     await session.close()
   })
