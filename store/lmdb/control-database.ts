@@ -40,6 +40,8 @@ const SPARE_BYTES = 1024 * 1024
 const EMERGENCY_SPACE_RETRY_MS = 1_000
 /** How often an idle database checks that its file is still there. */
 const FILE_CHECK_MS = 1_000
+/** Questions for the state within this time of a check are answered by it, because a check is a system call. */
+const FILE_CHECK_VALID_MS = 20
 
 export interface LmdbControlDatabaseOptions {
   /** The folder of the LMDB environment: `<data directory>/state`. */
@@ -83,6 +85,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   #retryMs = RETRY_MS_FIRST
   #timer: Cancel | undefined
   #fileTimer: Cancel | undefined
+  #fileCheckedAt = Number.NEGATIVE_INFINITY
   #reopening: Promise<void> | undefined
   #submittedAt = 0
   #closing = false
@@ -132,9 +135,9 @@ export class LmdbControlDatabase implements ControlDatabase {
     })
   }
 
-  /** Checks the file too, so that no caller hears that a lost database is ready. */
+  /** Checks the file too, so that no caller hears for long that a lost database is ready. */
   state(): StoreState {
-    this.#checkFile()
+    if (this.#clock.monotonic() - this.#fileCheckedAt >= FILE_CHECK_VALID_MS) this.#checkFile()
     return this.#state
   }
 
@@ -176,6 +179,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   /** Breaks the database when its file is lost, and returns whether it is. */
   #checkFile(): boolean {
     if (this.#state.is === 'broken') return false
+    this.#fileCheckedAt = this.#clock.monotonic()
     const loss = this.#file.findLoss()
     if (loss !== undefined) this.#onFileLost(loss)
     return loss !== undefined
