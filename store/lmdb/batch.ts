@@ -12,12 +12,14 @@ import { type EventBuffer, recordText } from './event-buffer.ts'
 import type { TextTable } from './origin.ts'
 import { maxBytesFor } from './preallocation.ts'
 import { type DurableRunIndex, type RunCounts, RunIndexChanges } from './run-index.ts'
-import { RUN_KIND, RunRows, rowsToKeep } from './run-rows.ts'
+import { RUN_KIND, RunRows, type StoredRunRows } from './run-rows.ts'
 import { SMALL_LOG_BYTES_MAX } from './small-logs.ts'
 import type { Table, Tables } from './tables.ts'
 
 export interface BatchedCommit {
   readonly puts: readonly Put[]
+  /** The runs of whose rows the puts change one part only. */
+  readonly halfWritten: readonly string[]
   /** The most bytes of the file that the commit may use. */
   readonly cost: number
   /** Bytes of the records, including keys. */
@@ -36,6 +38,7 @@ export class Batch {
   readonly #tables: Tables
   readonly #eventBuffer: EventBuffer
   readonly #runIndex: RunIndexChanges
+  readonly #storedRows: StoredRunRows
   readonly #runRows: RunRows
   /** The next event index of each run that this batch writes. */
   readonly #nextIndexes = new Map<string, number>()
@@ -48,20 +51,27 @@ export class Batch {
   readonly #bytesMax: number
   cost = 0
 
-  constructor(tables: Tables, eventBuffer: EventBuffer, runs: DurableRunIndex, bytesMax: number) {
+  constructor(
+    tables: Tables,
+    storedRows: StoredRunRows,
+    eventBuffer: EventBuffer,
+    runs: DurableRunIndex,
+    bytesMax: number,
+  ) {
     this.#bytesMax = bytesMax
     this.#tables = tables
     this.#eventBuffer = eventBuffer
     this.#runIndex = new RunIndexChanges(tables, runs, this)
-    this.#runRows = new RunRows(tables, this)
+    this.#storedRows = storedRows
+    this.#runRows = new RunRows(tables, storedRows, this)
   }
 
   hasSpaceFor(commit: BatchedCommit): boolean {
     return this.cost + this.#costOf(commit) <= this.#bytesMax
   }
 
-  #costOf({ puts, cost }: BatchedCommit): number {
-    return rowsToKeep(this.#tables, puts).reduce((sum, row) => sum + maxBytesFor(row), cost)
+  #costOf({ halfWritten, cost }: BatchedCommit): number {
+    return this.#storedRows.keptBy(halfWritten).reduce((sum, row) => sum + maxBytesFor(row), cost)
   }
 
   /**
@@ -71,7 +81,7 @@ export class Batch {
   add(commit: BatchedCommit): void {
     try {
       for (const put of commit.puts) if (put.to === 'run') this.#runIndex.load(put.key)
-      this.#runRows.load(commit.puts)
+      this.#runRows.load(commit.halfWritten)
       this.#checkEventOrder(commit.puts)
     } catch (error) {
       commit.reject(error instanceof Error ? error : new Error(messageOf(error)))

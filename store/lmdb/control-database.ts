@@ -27,7 +27,7 @@ import { costOfPuts, encodeWrites, type Put, payloadOfPuts } from './encode-writ
 import { EventBuffer } from './event-buffer.ts'
 import { LmdbKeyValues } from './key-values.ts'
 import { maxBytesFor, NODE_BYTES, Preallocation } from './preallocation.ts'
-import { rowsToKeep } from './run-rows.ts'
+import { halfWrittenRuns, StoredRunRows } from './run-rows.ts'
 import { LmdbRunRecords } from './runs.ts'
 import { LmdbSnapshots } from './snapshots.ts'
 import { Tables, type TablesOptions, UNFINISHED_COPY } from './tables.ts'
@@ -131,7 +131,14 @@ export class LmdbControlDatabase implements ControlDatabase {
       const refused = this.#refusalReason()
       if (refused !== undefined) return reject(refused)
       const puts = encode()
-      this.#enqueue({ puts, cost: costOfPuts(puts), payload: payloadOfPuts(puts), resolve, reject })
+      this.#enqueue({
+        puts,
+        halfWritten: halfWrittenRuns(puts),
+        cost: costOfPuts(puts),
+        payload: payloadOfPuts(puts),
+        resolve,
+        reject,
+      })
     })
   }
 
@@ -279,7 +286,8 @@ export class LmdbControlDatabase implements ControlDatabase {
     if (this.#checkFile()) return undefined
     this.#commitsToRetry = undefined
     try {
-      const kept = commits.flatMap(({ puts }) => rowsToKeep(this.#tables, puts))
+      const storedRows = new StoredRunRows(this.#tables)
+      const kept = commits.flatMap(({ halfWritten }) => storedRows.keptBy(halfWritten))
       const keptCost = kept.reduce((sum, row) => sum + maxBytesFor(row), 0)
       const keptBytes = kept.reduce((sum, row) => sum + row.length + NODE_BYTES, 0)
       const cost = commits.reduce((sum, commit) => sum + commit.cost, keptCost)
@@ -288,7 +296,7 @@ export class LmdbControlDatabase implements ControlDatabase {
         this.#preallocation.upperBound(cost, payload) + SPARE_BYTES,
       )
       this.#makeTables(commits)
-      return new Batch(this.#tables, this.eventBuffer, this.runs, bytesMax)
+      return new Batch(this.#tables, storedRows, this.eventBuffer, this.runs, bytesMax)
     } catch (error) {
       // No other batch may begin until the failure is classified.
       this.#commitsToRetry = commits

@@ -46,7 +46,7 @@ export function damaged(id: string, cause?: unknown): StoreUnreadable {
 }
 
 /** Returns the runs of which a commit writes one part only: the other part stays, and is written again. */
-function halfWritten(puts: readonly Put[]): string[] {
+export function halfWrittenRuns(puts: readonly Put[]): string[] {
   const records = new Set<string>()
   const actors = new Set<string>()
   for (const put of puts) {
@@ -56,9 +56,24 @@ function halfWritten(puts: readonly Put[]): string[] {
   return [...records, ...actors].filter((id) => !(records.has(id) && actors.has(id)))
 }
 
-/** Returns the rows on disk that the commit writes again in part. */
-export function rowsToKeep(tables: Tables, puts: readonly Put[]): Uint8Array[] {
-  return halfWritten(puts).flatMap((id) => tables.runs.get(id) ?? [])
+/** The rows of runs as they are on disk while one batch is made; each is read once. */
+export class StoredRunRows {
+  readonly #tables: Tables
+  readonly #rows = new Map<string, Uint8Array | undefined>()
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  get(id: string): Uint8Array | undefined {
+    if (!this.#rows.has(id)) this.#rows.set(id, this.#tables.runs.get(id))
+    return this.#rows.get(id)
+  }
+
+  /** Returns the rows that a commit writes again in part. */
+  keptBy(halfWritten: readonly string[]): Uint8Array[] {
+    return halfWritten.flatMap((id) => this.get(id) ?? [])
+  }
 }
 
 /** undefined: as it is on disk. null: there is none. */
@@ -70,21 +85,23 @@ interface RowParts {
 /** The rows that the commits of one batch write. */
 export class RunRows {
   readonly #tables: Tables
+  readonly #stored: StoredRunRows
   readonly #writer: BatchWriter
   readonly #rows = new Map<string, RowParts>()
   readonly #changed = new Set<string>()
 
-  constructor(tables: Tables, writer: BatchWriter) {
+  constructor(tables: Tables, stored: StoredRunRows, writer: BatchWriter) {
     this.#tables = tables
+    this.#stored = stored
     this.#writer = writer
   }
 
   /** Reads what a commit keeps of the rows that it changes. Throws StoreUnreadable. */
-  load(puts: readonly Put[]): void {
-    for (const id of halfWritten(puts)) {
+  load(halfWritten: readonly string[]): void {
+    for (const id of halfWritten) {
       const parts = partsIn(this.#rows, id)
       if (parts.record !== undefined && parts.actor !== undefined) continue
-      const row = this.#tables.runs.get(id)
+      const row = this.#stored.get(id)
       if (parts.record === undefined) parts.record = row === undefined ? null : recordPart(id, row)
       if (parts.actor === undefined) parts.actor = (row && actorPart(id, row)) ?? null
     }
