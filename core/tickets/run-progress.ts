@@ -44,14 +44,16 @@ export function stateOfStep(
 
 /**
  * Records that a run holds the ticket. A ticket that an earlier run left in the started state counts as taken from the
- * state in which this run was created. Returns the same object when the ticket is held already.
+ * state in which this run was created. Returns the same object when the ticket is held already, or when the settings
+ * name no state from which or into which it would be released.
  */
 export function holdTicket(
   memory: TicketObservation,
   { ticket }: Pick<Run, 'ticket'>,
-  { startedState }: StateSettings,
+  { startedState, releasedState }: StateSettings,
 ): TicketObservation {
-  if (memory.origin !== undefined) return memory
+  if (memory.origin !== undefined || (startedState === undefined && releasedState === undefined))
+    return memory
   return extend(memory, { origin: isIn(memory, startedState) ? ticket.state : memory.state })
 }
 

@@ -80,6 +80,17 @@ describe('a held ticket', () => {
     expect(holdTicket({ ...held, state: 'Doing' }, run, states).origin).toBe('Todo')
   })
 
+  test.each([
+    ['startedState', { startedState: 'Doing' }, 'Todo'],
+    ['releasedState', { releasedState: 'Stuck' }, 'Todo'],
+    ['only states to which no run releases it', { reviewState: 'Review', doneState: 'Done' }, undefined],
+  ])('is held with %s', (_, settings, origin) => {
+    const known = seen()
+    const held = holdTicket(known, run, settings)
+    expect(held.origin).toBe(origin)
+    if (origin === undefined) expect(held).toBe(known)
+  })
+
   test('is free once a person has moved it', () => {
     const held = { ...holdTicket(seen(), run, states), state: 'Doing', put: 'Doing' }
     const moved = observeTicket(held, { ...ticket, state: 'Blocked' }, AT)
