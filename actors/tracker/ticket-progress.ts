@@ -7,6 +7,7 @@
 import { isSameName } from '../../core/tickets/names.ts'
 import {
   endHold,
+  holdsTickets,
   holdTicket,
   nextTicketStep,
   releaseTicket,
@@ -82,8 +83,11 @@ export class TicketProgress {
       this.#release(run)
       return
     }
-    const { config, intake } = this.#ports
-    if (step !== 'started') this.#endHold(run)
+    const { config, intake, observations } = this.#ports
+    if (step !== 'started') {
+      const known = observations.get(run.ticket.id)
+      if (known !== undefined) this.#endHold(run, known)
+    }
     const state = stateOfStep(step, config().tracker)
     if (state === undefined) return
     // A run that starts again takes the ticket from where a person has put it since.
@@ -95,25 +99,26 @@ export class TicketProgress {
 
   #hold(run: Run): void {
     const { observations, config } = this.#ports
+    const { tracker } = config()
+    if (!holdsTickets(tracker)) return
     const known = observations.get(run.ticket.id)
-    const held = known === undefined ? undefined : holdTicket(known, run, config().tracker)
+    const held = known === undefined ? undefined : holdTicket(known, run, tracker)
     if (held !== undefined && held !== known) observations.set(run.ticket.id, held)
   }
 
-  #endHold({ ticket }: Run): void {
-    const { observations } = this.#ports
-    const known = observations.get(ticket.id)
-    const free = known === undefined ? undefined : endHold(known)
-    if (free !== undefined && free !== known) observations.set(ticket.id, free)
+  #endHold({ ticket }: Run, known: TicketObservation): void {
+    const free = endHold(known)
+    if (free !== known) this.#ports.observations.set(ticket.id, free)
   }
 
   #release(run: Run): void {
     const { config, intake, observations, appendToRunLog } = this.#ports
     const { id, identifier } = run.ticket
     const known = observations.get(id)
-    const release = known === undefined ? undefined : releaseTicket(known, run, config().tracker)
-    this.#endHold(run)
-    if (release === undefined || known === undefined || isSameName(release.state, known.state)) return
+    if (known === undefined) return
+    const release = releaseTicket(known, run, config().tracker)
+    this.#endHold(run, known)
+    if (release === undefined || isSameName(release.state, known.state)) return
     if (run.status === 'completed') appendToRunLog(run.id, unchangedRunText(identifier, release.state))
     intake.moveTicket(id, release.state, { only: release.from })
   }

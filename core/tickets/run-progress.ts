@@ -2,7 +2,7 @@
  * Decides where a run's ticket goes: when work starts, when there is something to review, when it is merged, and when
  * the run leaves nothing behind.
  *
- * A run *holds* its ticket from the queue to its end. The hold remembers the state from which the run took the ticket,
+ * A run *holds* its ticket from the queue to its end, unless no setting moves it. The hold remembers the state from which the run took the ticket,
  * and ends as soon as somebody else moves the ticket; a run that starts again takes it anew. Only a held ticket is
  * released.
  */
@@ -42,18 +42,20 @@ export function stateOfStep(
   return step === 'done' ? (doneState ?? reviewState) : reviewState
 }
 
+/** Whether the settings name a state from which, or into which, a run that leaves nothing behind releases its ticket. */
+export const holdsTickets = ({ startedState, releasedState }: StateSettings): boolean =>
+  startedState !== undefined || releasedState !== undefined
+
 /**
  * Records that a run holds the ticket. A ticket that an earlier run left in the started state counts as taken from the
- * state in which this run was created. Returns the same object when the ticket is held already, or when the settings
- * name no state from which or into which it would be released.
+ * state in which this run was created. Returns the same object when the ticket is held already.
  */
 export function holdTicket(
   memory: TicketObservation,
   { ticket }: Pick<Run, 'ticket'>,
-  { startedState, releasedState }: StateSettings,
+  { startedState }: StateSettings,
 ): TicketObservation {
-  if (memory.origin !== undefined || (startedState === undefined && releasedState === undefined))
-    return memory
+  if (memory.origin !== undefined) return memory
   return extend(memory, { origin: isIn(memory, startedState) ? ticket.state : memory.state })
 }
 

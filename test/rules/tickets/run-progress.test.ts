@@ -2,6 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import {
   endHold,
+  holdsTickets,
   holdTicket,
   nextTicketStep,
   releaseTicket,
@@ -51,6 +52,14 @@ test('each step has its setting, and a merged ticket goes to review without done
   expect(stateOfStep('started', {})).toBeUndefined()
 })
 
+test.each([
+  ['startedState', { startedState: 'Doing' }, true],
+  ['releasedState', { releasedState: 'Stuck' }, true],
+  ['states to which no run releases a ticket', { reviewState: 'Review', doneState: 'Done' }, false],
+])('whether tickets are held with %s', (_, settings, isHeld) => {
+  expect(holdsTickets(settings)).toBe(isHeld)
+})
+
 describe('a held ticket', () => {
   test('goes back to the state that it had', () => {
     const held = holdTicket(seen({ state: 'In Review' }), run, states)
@@ -78,17 +87,6 @@ describe('a held ticket', () => {
   test('stays held by the first hold', () => {
     const held = holdTicket(seen(), run, states)
     expect(holdTicket({ ...held, state: 'Doing' }, run, states).origin).toBe('Todo')
-  })
-
-  test.each([
-    ['startedState', { startedState: 'Doing' }, 'Todo'],
-    ['releasedState', { releasedState: 'Stuck' }, 'Todo'],
-    ['only states to which no run releases it', { reviewState: 'Review', doneState: 'Done' }, undefined],
-  ])('is held with %s', (_, settings, origin) => {
-    const known = seen()
-    const held = holdTicket(known, run, settings)
-    expect(held.origin).toBe(origin)
-    if (origin === undefined) expect(held).toBe(known)
   })
 
   test('is free once a person has moved it', () => {
