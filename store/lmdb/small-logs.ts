@@ -4,7 +4,7 @@
  * A log begins there, and stays as it was written while it is small; nothing else is stored about it. The chunk that
  * makes it too large goes to the event buffer, and the flusher brings the whole log to its file.
  */
-import { type Chunk, chunkKeysOf, chunksOf } from './event-chunks.ts'
+import { type Chunk, chunkKey, chunkKeysOf, chunksOf } from './event-chunks.ts'
 import type { Tables } from './tables.ts'
 
 /** A log with more bytes goes to a file of its own. */
@@ -38,10 +38,17 @@ export class SmallLogs {
   endOf(runId: string): SmallLog {
     const known = this.#remembered.get(runId)
     if (known !== undefined) return known
+    const end = this.#readEnd(runId)
+    this.#remember(runId, end)
+    return end
+  }
+
+  #readEnd(runId: string): SmallLog {
     let end = NO_LOG
+    // Most runs that are asked for are new, and opening a range costs more than looking up a key.
+    if (!this.#tables.smallLogs.doesExist(chunkKey(runId, 0))) return end
     for (const { first, count, bytes } of this.chunks(runId))
       end = { next: first + count, bytes: end.bytes + bytes.length }
-    this.#remember(runId, end)
     return end
   }
 
