@@ -39,7 +39,9 @@ export class EventLines {
    * an object. `rest`: an object with the other fields.
    */
   append(head: string, rest: string, bytesMax: number): EventAppend {
-    this.#reserve((head.length + rest.length) * UTF8_BYTES_PER_UNIT_MAX + 1)
+    const bytesAtMost = (head.length + rest.length) * UTF8_BYTES_PER_UNIT_MAX + 1
+    if (this.#used + bytesAtMost > this.#bytes.length)
+      this.#reserve(Buffer.byteLength(head) + Buffer.byteLength(rest) + 1)
     const bytes = this.#bytes
     const start = this.#used
     const comma = start + bytes.write(head, start)

@@ -76,9 +76,10 @@ export class SmallLogs {
     this.#remembered.delete(runId)
     this.#remembered.set(runId, end)
     if (this.#remembered.size <= LOGS_REMEMBERED_MAX) return
+    // Many at a time, because each iteration of a map passes over the entries that were removed before.
     for (const oldest of this.#remembered.keys()) {
+      if (this.#remembered.size <= LOGS_REMEMBERED_MAX / 2) return
       this.#remembered.delete(oldest)
-      return
     }
   }
 }
