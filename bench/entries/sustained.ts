@@ -2,8 +2,8 @@
  * Measures thousands of runs in a row, from the request for each until nothing is left to do: the clock and the
  * processor time stop when the host rests, so postponed work counts.
  *
- * Many producers request runs while workers execute them. A worker waits a few milliseconds between acceptance and
- * completion, so no commit contains both. The bare server does the same durable steps. Peers that are installed get
+ * Many producers request runs while workers execute them. A worker waits some milliseconds between acceptance and
+ * completion, so hardly a commit contains both. The bare server does the same durable steps. Peers that are installed get
  * as many jobs with as many bytes; they keep neither an acceptance nor a result.
  */
 import { type BenchHost, startBareHost } from '../bench-hosts.ts'
@@ -18,7 +18,7 @@ import { cpuMsOfTree, waitForRest } from '../process-usage.ts'
 import type { EnqueueTiming } from '../raw/worker-load-protocol.ts'
 import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { SLOTS, WORKERS } from './cycles.ts'
+import { REQUESTED_SLOTS, WORKERS } from './cycles.ts'
 
 const RUNS = 20_000
 const RUNS_QUICK = 3_000
@@ -84,14 +84,14 @@ async function startContestants(
     raw: await enroll(await startBareHost(resources, 'bare-queue'), tickets),
   }
   for (const peer of PEERS.filter(isInstalled)) {
-    const { pid, runJobs, stop } = await startPeerHost(resources, peer, WORKERS, SLOTS)
+    const { pid, runJobs, stop } = await startPeerHost(resources, peer, WORKERS, REQUESTED_SLOTS)
     contestants[peer.name] = { pid, run: runJobs, stop }
   }
   return contestants
 }
 
 async function enroll({ child, workerLoad, stop }: BenchHost, tickets: number): Promise<Contestant> {
-  await workerLoad.enroll(WORKERS, SLOTS)
+  await workerLoad.enroll(WORKERS, REQUESTED_SLOTS)
   return { pid: child.pid, run: (count) => workerLoad.enqueueRuns(count, 0, tickets), stop }
 }
 

@@ -1,8 +1,8 @@
-/** Creates how long each simulated worker works on a job: a few milliseconds, the same for the same seed. */
-const WORK_MS_MIN = 2
-const WORK_MS_MAX = 6
+/** Creates how long each simulated worker works on a job: some milliseconds, the same for the same seed. */
+const WORK_MS_MIN = 10
+const WORK_MS_MAX = 20
 
-/** So short that work hardly limits the rate, and so long that a run is accepted in one commit and ends in another. */
+/** Longer than a commit under load, so that a run is accepted in one commit and ends in another. */
 export function createWorkTimes(seed: number): () => number {
   const random = createRandom(seed)
   return () => WORK_MS_MIN + random() * (WORK_MS_MAX - WORK_MS_MIN)
