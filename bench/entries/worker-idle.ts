@@ -13,7 +13,7 @@ import { amount } from '../table.ts'
 import { WorkingSystem } from '../working-system.ts'
 
 const IDLE_MS = 30_000
-const MEMORY_TARGET = { of: 'ours', is: 'at most', bound: 80 } as const
+const MEMORY_TARGET = { of: 'ours', is: 'at most', bound: 64 } as const
 const PROCESSOR_TARGET = { of: 'ours', is: 'at most', bound: 0.3 } as const
 /** Two half minutes suffice, because the figures hardly vary. */
 const ROUNDS_MAX = 2
