@@ -2,9 +2,9 @@
  * Decides where a run's ticket goes: when work starts, when there is something to review, when it is merged, and when
  * the run leaves nothing behind.
  *
- * A run *holds* its ticket from the queue to its end, unless no setting moves it. The hold remembers the state from which the run took the ticket,
- * and ends as soon as somebody else moves the ticket; a run that starts again takes it anew. Only a held ticket is
- * released.
+ * A run *holds* its ticket from the queue to its end if there is a state from which or into which it may be released.
+ * The hold remembers the state from which the run took the ticket, and ends as soon as somebody else moves the ticket; a
+ * run that starts again takes it anew. Only a held ticket is released.
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
