@@ -18,7 +18,7 @@ import type { Table, Tables } from './tables.ts'
 
 export interface BatchedCommit {
   readonly puts: readonly Put[]
-  /** The runs of whose rows the puts change one part only. */
+  /** The runs of which the puts write one part only. */
   readonly halfWritten: readonly string[]
   /** The most bytes of the file that the commit may use. */
   readonly cost: number
