@@ -19,7 +19,7 @@ import { WARM_UP_ROUNDS_MAX } from '../warm-up.ts'
 export const WORKERS = 8
 export const SLOTS = 8
 /** For requested runs, on which workers work some milliseconds: so many that this does not limit the rate. */
-export const REQUESTED_SLOTS = 24
+export const REQUESTED_SLOTS = 64
 const TARGET = { of: 'ratio', is: 'at least', bound: 1 } as const
 
 interface CycleLoad {
@@ -86,7 +86,7 @@ async function compareCycles(hosts: CycleHosts, load: CycleLoad, effort: Effort)
   return compareMeasurements(load.target === undefined ? label : { ...label, target: load.target }, rounds)
 }
 
-/** A run is enqueued, executed for a few milliseconds and completed within the round. */
+/** A run is enqueued, executed for some milliseconds and completed within the round. */
 async function compareRequestedCycles(resources: BenchResources, { quick, rounds }: Effort): Promise<Figure> {
   const count = quick ? REQUESTED.countQuick : REQUESTED.count
   const hosts = {

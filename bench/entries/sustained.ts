@@ -3,7 +3,7 @@
  * processor time stop when the host rests, so postponed work counts.
  *
  * Many producers request runs while workers execute them. A worker waits some milliseconds between acceptance and
- * completion, so hardly a commit contains both. The bare server does the same durable steps. Peers that are installed get
+ * completion, so hardly any commit contains both. The bare server does the same durable steps. Peers that are installed get
  * as many jobs with as many bytes; they keep neither an acceptance nor a result.
  */
 import { type BenchHost, startBareHost } from '../bench-hosts.ts'
