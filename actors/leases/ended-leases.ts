@@ -5,6 +5,8 @@
  * A late frame of a completed lease may be acknowledged only when the completion is on disk. While the end is being
  * written it counts as `uncommitted` and gets no answer, because the acknowledgement follows the commit anyway. An end
  * is forgotten after `ENDED_LEASES_KEPT_MS`.
+ *
+ * An end is no row of the lease's actor: a start restores every such row, and must not read all leases that have ended.
  */
 import type { KeyValues, Write } from '../../core/ports.ts'
 import type { LeaseShare } from '../../core/run/settle-costs.ts'
