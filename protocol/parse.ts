@@ -5,10 +5,10 @@
  * of keys, prototype keys), and a checker compares the value with a schema. A compiled schema only accepts or
  * rejects; after a rejection `explainMismatch` walks the value again for the message.
  */
-import type { Static, TObject, TSchema } from 'typebox'
+import type { Static, TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from './limits.ts'
-import { asShape, explainMismatch, problemAt, type Shape } from './schema-errors.ts'
+import { asShape, explainMismatch, problemAt } from './schema-errors.ts'
 import { removeUnknownKeys } from './unknown-keys.ts'
 
 export type Parsed<T> =
@@ -168,77 +168,4 @@ function acceptor(schema: TSchema): (value: unknown) => boolean {
 /** Puts a prefix in front of the path of an error, for a part of a larger value. */
 export function prefixError<T>(prefix: string, parsed: Parsed<T>): Parsed<T> {
   return parsed.ok ? parsed : refused(`${prefix}${parsed.error.replace(/^\/: /, ': ')}`)
-}
-
-// ---- URL texts to values -----------------------------------------------------------------------------------------
-
-/** A single pair of unreserved characters, which needs no query parser. */
-const PLAIN_PAIR = /^([A-Za-z]+)=([A-Za-z0-9_-]*)$/
-
-/** Refuses parameters that the schema does not name, unless it allows others with `additionalProperties: true`. */
-export function readQuery<S extends TObject>(schema: S, given: URLSearchParams | string): Parsed<Static<S>> {
-  const plain = typeof given === 'string' ? PLAIN_PAIR.exec(given) : null
-  if (plain !== null) return readPlain(schema, plain[1] ?? '', plain[2] ?? '')
-  const query = new URLSearchParams(given)
-  const unknown = [...query.keys()].find((key) => !mayBeGiven(schema, key))
-  if (unknown !== undefined) return refuseParameter(schema, unknown)
-  return readTexts(schema, (key) => query.getAll(key), '/query')
-}
-
-function readPlain<S extends TObject>(schema: S, key: string, text: string): Parsed<Static<S>> {
-  if (!mayBeGiven(schema, key)) return refuseParameter(schema, key)
-  const field = Object.hasOwn(schema.properties, key) ? schema.properties[key] : undefined
-  const { type, items } = field === undefined ? NO_FIELD : asShape(field)
-  const value = type === 'array' ? [convertText(items?.type, text)] : convertText(type, text)
-  // A literal with a computed key would get a shape of its own each time, which slows down each later reader.
-  const given: Record<string, unknown> = {}
-  if (field !== undefined) given[key] = value
-  return prefixError('/query', createChecker(schema)(given))
-}
-
-const NO_FIELD: Shape = {}
-
-const mayBeGiven = (schema: TObject, key: string): boolean =>
-  Object.hasOwn(schema.properties, key) || asShape(schema).additionalProperties === true
-
-function refuseParameter(schema: TObject, key: string): Parsed<never> {
-  const known = Object.keys(schema.properties)
-  const expected = known.length === 0 ? 'this path takes none' : `this path takes ${known.join(', ')}`
-  return refused(problemAt(['query', key], `is no parameter of this path; ${expected}`))
-}
-
-/** `given`: percent-decoded texts by name. */
-export function readParams<S extends TObject>(
-  schema: S,
-  given: Readonly<Record<string, string>>,
-): Parsed<Static<S>> {
-  return readTexts(schema, (key) => (Object.hasOwn(given, key) ? [given[key] ?? ''] : []), '/params')
-}
-
-/** All values in a URL are text; texts are converted to the schema's numbers and lists before the check. */
-function readTexts<S extends TObject>(
-  schema: S,
-  textsOf: (key: string) => readonly string[],
-  part: string,
-): Parsed<Static<S>> {
-  const value = new Map<string, unknown>()
-  for (const [key, field] of Object.entries(schema.properties)) {
-    const texts = textsOf(key)
-    if (texts.length === 0) continue
-    const { type, items } = asShape(field)
-    if (type === 'array')
-      value.set(
-        key,
-        texts.map((text) => convertText(items?.type, text)),
-      )
-    else if (texts.length > 1) return refused(`${part}/${key}: is given more than once`)
-    else value.set(key, convertText(type, texts[0] ?? ''))
-  }
-  return prefixError(part, createChecker(schema)(Object.fromEntries(value)))
-}
-
-/** A text that is no number stays text, so that the schema refuses it. */
-function convertText(type: string | undefined, text: string): unknown {
-  const numeric = type === 'integer' || type === 'number'
-  return numeric && /^-?[0-9]{1,16}$/.test(text) ? Number(text) : text
 }

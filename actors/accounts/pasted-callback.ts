@@ -5,17 +5,18 @@
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { TrackerCallbackQuery } from '../../protocol/connect.ts'
-import { readQuery } from '../../protocol/parse.ts'
+import { createQueryReader } from '../../protocol/query.ts'
 import { routes } from '../../protocol/routes.ts'
 
 const { path } = routes.trackerCallback
+const readCallback = createQueryReader(TrackerCallbackQuery)
 const EXPECTED = `must be the whole address that the browser could not open, with ${path}?code=…&state=… in it`
 
 /** Returns the query with which the browser would have called the callback route. */
 export function readPastedCallback(pasted: string): Result<TrackerCallbackQuery> {
   const query = parseAddress(pasted.trim())
   if (query === undefined) return no('invalid', `/address: ${EXPECTED}`)
-  const read = readQuery(TrackerCallbackQuery, query)
+  const read = readCallback(query)
   if (!read.ok) return no('invalid', read.error.replace(/^\/query/, '/address'))
   const { state, code, error } = read.value
   const isWhole = state !== undefined && (code !== undefined || error !== undefined)

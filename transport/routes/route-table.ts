@@ -4,7 +4,8 @@
  * Handlers receive parameters, query and body with the types of the protocol's schemas, because everything is checked
  * before the call.
  */
-import { type Checker, createChecker, type Parsed, readParams, readQuery } from '../../protocol/parse.ts'
+import { type Checker, createChecker, type Parsed } from '../../protocol/parse.ts'
+import { createQueryReader, readParams } from '../../protocol/query.ts'
 import {
   type BodyOf,
   type HelperRouteName,
@@ -87,6 +88,7 @@ function createRoute<N extends RouteName>(name: N, handler: Handler<N> | undefin
 
 /** Creates a route of any of the protocol's tables; `run` receives only checked values. */
 export function serveRoute(name: ServedRoute['name'], route: Route, run: ServedRoute['run']): ServedRoute {
+  const readQuery = queryReaderOf(route)
   return {
     name,
     method: route.method,
@@ -97,10 +99,7 @@ export function serveRoute(name: ServedRoute['name'], route: Route, run: ServedR
     takesBody: route.body !== undefined,
     isBodyOptional: route.isBodyOptional === true,
     readParameters: (params, query) =>
-      combine(
-        route.params === undefined ? NO_VALUE : readParams(route.params, params),
-        readRouteQuery(route, query),
-      ),
+      combine(route.params === undefined ? NO_VALUE : readParams(route.params, params), readQuery(query)),
     readBody: route.body === undefined ? noBody : createChecker(route.body),
     run,
   }
@@ -114,10 +113,13 @@ function runHandler<N extends RouteName>(handler: Handler<N>): ServedRoute['run'
   }
 }
 
-function readRouteQuery(route: Route, query: string): Parsed<unknown> {
-  if (route.query !== undefined) return readQuery(route.query, query)
-  const read = query === '' ? NO_VALUE : readQuery(NoQuery, query)
-  return read.ok ? NO_VALUE : read
+function queryReaderOf(route: Route): (query: string) => Parsed<unknown> {
+  if (route.query !== undefined) return createQueryReader(route.query)
+  const readNone = createQueryReader(NoQuery)
+  return (query) => {
+    const read = query === '' ? NO_VALUE : readNone(query)
+    return read.ok ? NO_VALUE : read
+  }
 }
 
 function combine(params: Parsed<unknown>, query: Parsed<unknown>): Parsed<RouteParameters> {

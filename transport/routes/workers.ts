@@ -1,6 +1,7 @@
 /** Routes of workers, for people and for supervisors on worker machines, in the order of the specification's table. */
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { FleetDemandResponse } from '../../protocol/demand.ts'
+import { isPlain } from '../../protocol/query.ts'
 import type { AsciiText } from '../listener-port.ts'
 import { asciiJson, json, refusalReply, resultReply } from '../reply.ts'
 import type { Handlers, RouteRequest } from './route-table.ts'
@@ -75,7 +76,7 @@ export function demandText(demand: FleetDemandResponse): AsciiText {
 }
 
 /** Ids normally need no escape; any other text is still quoted correctly. */
-const quoteId = (id: string): string => (/^[\w-]*$/.test(id) ? `"${id}"` : quoteAscii(id))
+const quoteId = (id: string): string => (isPlain(id) ? `"${id}"` : quoteAscii(id))
 
 const quoteAscii = (value: unknown): string =>
   JSON.stringify(value).replace(
