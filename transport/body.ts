@@ -36,7 +36,7 @@ export function framingError(head: RequestHead): string | undefined {
 export type BodyUse = 'kept' | 'counted'
 
 /**
- * Calls `done` once, or never when the client disconnects before. Reads `head` only before it returns.
+ * Calls `done` once, or never when the client disconnects before.
  * A counted body is empty, so that a route without a body does not keep a client's data in memory.
  */
 export function readBody(

@@ -24,7 +24,7 @@ import {
 } from './reply.ts'
 import { type Admission, type AdmissionCheck, UNKNOWN_PATH } from './request-checks.ts'
 import type { RequestCounter } from './request-counter.ts'
-import { announcesBody, type RequestHead, readHead, readQueryText } from './request-head.ts'
+import { announcesBody, type RequestHead, readHead } from './request-head.ts'
 import { decodeParams, percentDecode, type RouteMatch, type Router } from './router.ts'
 import type { FleetAsker, RouteParameters, ServedRoute } from './routes/route-table.ts'
 
@@ -108,7 +108,7 @@ class RoutingHttpHandler implements HttpHandler {
       sendAndClose(response, refused)
       return
     }
-    const { reply, cors } = this.#decide(response, request, head, found)
+    const { reply, cors } = this.#decide(response, head, found, row)
     if (reply === undefined) return
     this.#options.counter.count(row, reply.status)
     if (head.method === 'HEAD') sendWithoutBody(response, reply, cors)
@@ -118,19 +118,14 @@ class RoutingHttpHandler implements HttpHandler {
   /** Never throws, because the library ends the process when a callback throws. */
   #decide(
     response: ListenerResponse,
-    request: ListenerRequest,
     head: RequestHead,
     found: RouteMatch<ServedRoute> | undefined,
+    row: ServedRoute | undefined,
   ): HttpDecision {
-    let read: string | undefined
-    const query = (): string => {
-      read ??= readQueryText(request)
-      return read
-    }
     try {
-      const admission = this.#options.admit(head, found, query)
+      const admission = this.#options.admit(head, found, row)
       if (admission.refused !== undefined) return { reply: admission.refused, cors: admission.cors }
-      return { reply: this.#routeRequest(response, query, head, found, admission), cors: admission.cors }
+      return { reply: this.#routeRequest(response, head, found, row, admission), cors: admission.cors }
     } catch (err) {
       this.#options.log.error({ err }, 'could not answer a request')
       return { reply: INTERNAL_ERROR, cors: undefined }
@@ -140,16 +135,15 @@ class RoutingHttpHandler implements HttpHandler {
   /** `undefined`: the reply comes later. */
   #routeRequest(
     response: ListenerResponse,
-    query: () => string,
     head: RequestHead,
     found: RouteMatch<ServedRoute> | undefined,
+    row: ServedRoute | undefined,
     { cors, asker }: Admission,
   ): Reply | undefined {
     if (found === undefined) return UNKNOWN_PATH
-    const row = found.path.byMethod.get(head.method)
     if (row === undefined) return methodRefused(head.method, found.path.allow)
     if (this.#isRefusing) return STOPPING_REFUSAL
-    const placed = readParameters(row, found, query())
+    const placed = readParameters(row, found, head.query)
     if (!placed.ok) return refusal(400, placed.error)
     const asked = { row, placed: placed.value, asker, isJson: isJsonContent(head.contentType) }
     // A socket path has one answer to an ordinary request, with or without a body.

@@ -7,6 +7,7 @@
  * listener, so any Origin is refused. Paths that are not served there answer 404.
  */
 import type { HostApi } from '../actors/api/host-api.ts'
+import { readPlainPair } from '../protocol/query.ts'
 import type { RouteAccess } from '../protocol/routes.ts'
 import { createSecretCheck, isLoopbackHost, isTrustedOrigin, readBearer } from './authentication.ts'
 import { checkHeaders, type Headers, type Reply, refusal } from './reply.ts'
@@ -21,11 +22,11 @@ export interface Admission {
   readonly asker?: FleetAsker
 }
 
-/** @param query returns the raw text after the `?`; called only when needed */
+/** @param row of the path that was found, the route of the request's method */
 export type AdmissionCheck = (
   head: RequestHead,
   found: RouteMatch<ServedRoute> | undefined,
-  query: () => string,
+  row: ServedRoute | undefined,
 ) => Admission
 
 const HOST_REFUSED: Admission = {
@@ -64,22 +65,21 @@ const PREFLIGHT_SECONDS = '600'
 
 export function createManagementCheck(hostApi: HostApi, token: string): AdmissionCheck {
   const isToken = createSecretCheck(token)
-  return (head, found, query) => {
+  return (head, found, row) => {
     if (head.hosts !== 1 || !isLoopbackHost(head.host)) return HOST_REFUSED
-    if (head.origins === 0) return identify(hostApi, isToken, head, found, query, undefined)
+    if (head.origins === 0) return identify(hostApi, isToken, head, row, undefined)
     if (head.origins > 1 || !isTrustedOrigin(head.origin, hostApi.allowedOrigins())) return ORIGIN_REFUSED
     const cors = corsHeaders(head.origin)
     if (isPreflight(head)) return { refused: preflight(found), cors }
-    return identify(hostApi, isToken, head, found, query, cors)
+    return identify(hostApi, isToken, head, row, cors)
   }
 }
 
 export function createFleetCheck(hostApi: HostApi): AdmissionCheck {
-  return (head, found, query) => {
+  return (head, _found, row) => {
     if (head.origins > 0) return FLEET_ORIGIN_REFUSED
-    const row = found?.path.byMethod.get(head.method)
     if (row === undefined || !row.listeners.includes('fleet')) return FLEET_UNKNOWN_PATH
-    return admitOnWorkerRoute(hostApi, row.who, head, query, undefined) ?? ADMITTED
+    return admitOnWorkerRoute(hostApi, row.who, head, undefined) ?? ADMITTED
   }
 }
 
@@ -87,16 +87,14 @@ function identify(
   hostApi: HostApi,
   isToken: (presented: string | undefined) => boolean,
   head: RequestHead,
-  found: RouteMatch<ServedRoute> | undefined,
-  query: () => string,
+  row: ServedRoute | undefined,
   cors: Headers | undefined,
 ): Admission {
-  const row = found?.path.byMethod.get(head.method)
   const who = row?.who ?? 'launch-token'
-  const admitted = admitOnWorkerRoute(hostApi, who, head, query, cors)
+  const admitted = admitOnWorkerRoute(hostApi, who, head, cors)
   if (admitted !== undefined) return admitted
   if (who === 'launch-token') {
-    const presented = presentedToken(head, row, query)
+    const presented = presentedToken(head, row)
     if (!isToken(presented))
       return withCors({ refused: presented === undefined ? TOKEN_MISSING : TOKEN_WRONG }, cors)
   }
@@ -104,15 +102,11 @@ function identify(
 }
 
 /** Browsers cannot set headers on a WebSocket, so only there the query may carry the token. */
-function presentedToken(
-  head: RequestHead,
-  row: ServedRoute | undefined,
-  query: () => string,
-): string | undefined {
+function presentedToken(head: RequestHead, row: ServedRoute | undefined): string | undefined {
   if (head.authorizations > 1) return undefined
   if (head.authorizations === 1) return readBearer(head.authorization)
   if (row?.socket !== true) return undefined
-  return onlyValue(query(), 'token')
+  return onlyValue(head.query, 'token')
 }
 
 /** Undefined on routes that are not for workers. */
@@ -120,18 +114,18 @@ function admitOnWorkerRoute(
   hostApi: HostApi,
   who: RouteAccess,
   head: RequestHead,
-  query: () => string,
   cors: Headers | undefined,
 ): Admission | undefined {
   if (who !== 'worker' && who !== 'worker-or-join-key') return undefined
-  const plainId = PLAIN_WORKER_ID.exec(query())?.[1]
-  if (who === 'worker-or-join-key' && plainId === undefined && !new URLSearchParams(query()).has('workerId'))
+  const plainId = readPlainPair(head.query, 'workerId')
+  if (
+    who === 'worker-or-join-key' &&
+    plainId === undefined &&
+    !new URLSearchParams(head.query).has('workerId')
+  )
     return admitJoinKey(hostApi, head, cors)
-  return admitWorker(hostApi, head, plainId ?? onlyValue(query(), 'workerId'), cors)
+  return admitWorker(hostApi, head, plainId ?? onlyValue(head.query, 'workerId'), cors)
 }
-
-/** Supervisors poll with such a query, which needs no parser. */
-const PLAIN_WORKER_ID = /^workerId=([A-Za-z0-9_-]+)$/
 
 function admitJoinKey(hostApi: HostApi, head: RequestHead, cors: Headers | undefined): Admission {
   const key = head.authorizations === 1 ? readBearer(head.authorization) : undefined

@@ -1,65 +1,46 @@
 /**
- * Reads the needed headers of a request in one pass.
+ * Reads the first line and the needed headers of a request in one pass.
  *
  * The pass visits every header, because duplicates are visible only that way: headers that must not be repeated are
- * counted, and their first value is kept. The returned object is reused for the next request, because nearly every
- * request is answered within its callback. Code that answers later copies what it needs.
+ * counted, and their first value is kept.
  */
 
 import { WORKER_ID_HEADER } from '../protocol/worker.ts'
 import type { ListenerRequest } from './listener-port.ts'
 
-export interface RequestHead {
-  method: string
-  path: string
-  host: string
-  hosts: number
-  origin: string
-  origins: number
-  authorization: string
-  authorizations: number
+export class RequestHead {
+  method = ''
+  path = ''
+  /** The text after the `?`, still encoded. */
+  query = ''
+  host = ''
+  hosts = 0
+  origin = ''
+  origins = 0
+  authorization = ''
+  authorizations = 0
   /** The worker whose credential stands in `authorization`, on the worker channel. */
-  workerId: string
-  workerIds: number
-  contentType: string
-  contentLength: string
-  contentLengths: number
-  transferEncoding: string
-  transferEncodings: number
-  upgrade: string
+  workerId = ''
+  workerIds = 0
+  contentType = ''
+  contentLength = ''
+  contentLengths = 0
+  transferEncoding = ''
+  transferEncodings = 0
+  upgrade = ''
   /** Access-Control-Request-Method: the method that a preflight asks about. */
-  preflightMethod: string
+  preflightMethod = ''
 }
 
-const head: RequestHead = {
-  method: '',
-  path: '',
-  host: '',
-  hosts: 0,
-  origin: '',
-  origins: 0,
-  authorization: '',
-  authorizations: 0,
-  workerId: '',
-  workerIds: 0,
-  contentType: '',
-  contentLength: '',
-  contentLengths: 0,
-  transferEncoding: '',
-  transferEncodings: 0,
-  upgrade: '',
-  preflightMethod: '',
-}
+/** The head that is being read. */
+let head = new RequestHead()
 
-/** Valid until the next request is read. */
 export function readHead(request: ListenerRequest): RequestHead {
+  head = new RequestHead()
   // Read this first: getMethod would convert the method to lower case in place.
   head.method = request.getCaseSensitiveMethod()
   head.path = request.getUrl()
-  head.host = head.origin = head.authorization = head.workerId = head.contentType = ''
-  head.contentLength = head.transferEncoding = head.upgrade = head.preflightMethod = ''
-  head.hosts = head.origins = head.authorizations = head.workerIds = 0
-  head.contentLengths = head.transferEncodings = 0
+  head.query = readQueryText(request)
   request.forEach(readHeader)
   return head
 }

@@ -19,7 +19,6 @@ export interface BrowserRequest {
 
 const READ_HEADERS = ['cookie', 'sec-fetch-site', 'sec-fetch-dest']
 
-/** Valid until the next request is read. */
 export function readBrowserRequest(request: ListenerRequest): BrowserRequest {
   const found: Record<string, string> = {}
   request.forEach((name, value) => {

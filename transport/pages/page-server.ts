@@ -14,7 +14,7 @@ import { CLOSE_MS_MAX } from '../host-server.ts'
 import { createApp, listen } from '../listener.ts'
 import type { ListenerApp, ListenerRequest, ListenerResponse, OpenPort } from '../listener-port.ts'
 import { json, type Reply, refusal, send, sendAndClose, sendWithoutBody } from '../reply.ts'
-import { announcesBody, type RequestHead, readQueryText } from '../request-head.ts'
+import { announcesBody, type RequestHead } from '../request-head.ts'
 import { forwardRequest } from './forward-request.ts'
 import type { ForwardedRequest } from './host-forwarder.ts'
 import {
@@ -130,7 +130,7 @@ class PageListener {
     if (refused !== undefined) answerWith(response, head, refused)
     else if (head.path === SESSION_PATH) this.#signIn(response, head)
     else if (head.path === CODE_PATH) answerWith(response, head, this.#createCode(read))
-    else if (this.#options.forwards(head.path)) this.#forward(response, request, read)
+    else if (this.#options.forwards(head.path)) this.#forward(response, read)
     else if (this.#options.documents?.has(head.path) === true) this.#sendDocument(response, read)
     else this.#sendFile(response, head)
   }
@@ -178,7 +178,7 @@ class PageListener {
     return json({ code: this.#sessions.createCode() })
   }
 
-  #forward(response: ListenerResponse, request: ListenerRequest, read: BrowserRequest): void {
+  #forward(response: ListenerResponse, read: BrowserRequest): void {
     const { head } = read
     const refused =
       this.#refuseSignedOut(read) ??
@@ -188,8 +188,7 @@ class PageListener {
       answerWith(response, head, refused)
       return
     }
-    const query = readQueryText(request)
-    const { method, contentType } = head
+    const { method, query, contentType } = head
     const path = `${head.path}${query === '' ? '' : `?${query}`}`
     const asked: Omit<ForwardedRequest, 'signal'> = { method, path, contentType, body: undefined }
     if (!announcesBody(head)) this.#startForward(asked, this.#track(new Exchange(response, undefined)))

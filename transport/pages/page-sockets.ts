@@ -14,7 +14,6 @@ import {
 } from '../../protocol/limits.ts'
 import type { ListenerApp, ServerSocket } from '../listener-port.ts'
 import { type Reply, refusal, send } from '../reply.ts'
-import { readQueryText } from '../request-head.ts'
 import { BoundedSender, CLOSE } from '../sockets/bounded-sender.ts'
 import type { ForwardedSocket, HostForwarder } from './host-forwarder.ts'
 import { type BrowserRequest, readBrowserRequest } from './page-check.ts'
@@ -50,8 +49,8 @@ export class PageSockets {
         const read = readBrowserRequest(request)
         const refused =
           this.#options.admit(read) ?? (this.#relays.size >= PAGE_SOCKETS_MAX ? TOO_MANY : undefined)
-        const query = readQueryText(request)
-        const data: PageSocketData = { path: `${read.head.path}${query === '' ? '' : `?${query}`}` }
+        const { path, query } = read.head
+        const data: PageSocketData = { path: `${path}${query === '' ? '' : `?${query}`}` }
         if (refused !== undefined) send(response, refused)
         else response.upgrade(data, request.getHeader('sec-websocket-key'), '', '', context)
       },

@@ -11,7 +11,7 @@ import type { ListenerRequest, ListenerResponse, UpgradeContext } from '../liste
 import { type Headers, type Reply, refusal, send, sendAndClose } from '../reply.ts'
 import type { AdmissionCheck } from '../request-checks.ts'
 import type { RequestCounter } from '../request-counter.ts'
-import { announcesBody, type RequestHead, readHead, readQueryText } from '../request-head.ts'
+import { announcesBody, type RequestHead, readHead } from '../request-head.ts'
 import { decodeParams, percentDecode, type RouteMatch, type Router } from '../router.ts'
 import type { RouteParameters, ServedRoute } from '../routes/route-table.ts'
 
@@ -45,20 +45,16 @@ export function createUpgrade(
   return (response, request, context) => {
     const head = readHead(request)
     const found = route(head.path)
+    const row = found?.path.byMethod.get(head.method)
     const fault = announcesBody(head) ? 'an upgrade has no body' : framingError(head)
     if (fault !== undefined) {
-      counter.count(found?.path.byMethod.get(head.method), 400)
+      counter.count(row, 400)
       sendAndClose(response, refusal(400, fault))
       return
     }
-    let readText: string | undefined
-    const query = (): string => {
-      readText ??= readQueryText(request)
-      return readText
-    }
     const { refused, cors, data } = decide()
     if (data === undefined) {
-      counter.count(found?.path.byMethod.get(head.method), refused.status)
+      counter.count(row, refused.status)
       send(response, refused, cors)
       return
     }
@@ -68,9 +64,9 @@ export function createUpgrade(
     /** Never throws, because the library ends the process when a callback throws. */
     function decide(): UpgradeDecision {
       try {
-        const { refused, cors } = admit(head, found, query)
+        const { refused, cors } = admit(head, found, row)
         if (refused !== undefined) return { refused, cors }
-        const placed = readSocketParameters(found, query())
+        const placed = readSocketParameters(found, head.query)
         if (!placed.ok) return { refused: refusal(400, placed.error), cors }
         const seated = admitSocket(placed.value.params, head, () => response.getRemoteAddressAsText())
         return seated.ok ? { data: seated.data } : { refused: seated.reply, cors }
