@@ -16,19 +16,19 @@ export interface RequestCounter {
 const CLASSES = 6
 
 export function createRequestCounter(): RequestCounter {
-  const counts = new Map<string, number[]>()
+  const counts = new Map<ServedRoute | undefined, number[]>()
   return {
     count(row, status) {
-      const name = row?.name ?? 'unknown'
-      const own = counts.get(name) ?? new Array<number>(CLASSES).fill(0)
-      if (!counts.has(name)) counts.set(name, own)
+      const own = counts.get(row) ?? new Array<number>(CLASSES).fill(0)
+      if (!counts.has(row)) counts.set(row, own)
       const at = Math.floor(status / 100)
       own[at] = (own[at] ?? 0) + 1
     },
     report(meters) {
-      for (const [route, own] of counts) {
+      for (const [row, own] of counts) {
         for (const [at, by] of own.entries()) {
-          if (by > 0) meters.count('http_requests_total', { route, status: `${at}xx` }, by)
+          if (by > 0)
+            meters.count('http_requests_total', { route: row?.name ?? 'unknown', status: `${at}xx` }, by)
           own[at] = 0
         }
       }
