@@ -8,14 +8,19 @@
 import type { Clock, RandomSource } from './ports.ts'
 
 const TIME_MAX = 2 ** 48 - 1
-const RANDOM_BITS = 74n
 /** Bytes that hold the random bits; the 6 highest bits are unused. */
 const RANDOM_BYTES = 10
-const RANDOM_END = 1n << RANDOM_BITS
 
 /** Returns 32 hex digits. `bytes`: at least 10 random bytes; the highest six bits of the first are unused. */
 export function uuidv7Hex(now: number, bytes: Uint8Array): string {
-  return hexOf(now, randomOf(bytes))
+  if (bytes.length < RANDOM_BYTES)
+    throw new RangeError(`an id needs ${RANDOM_BYTES} bytes, got ${bytes.length}`)
+  if (!(now >= 0 && now <= TIME_MAX)) throw new RangeError(`the time of an id is from 0 to 2^48, got ${now}`)
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, RANDOM_BYTES)
+  const time = Math.floor(now).toString(16).padStart(12, '0')
+  const version = 0x7000 | ((view.readUInt16BE(0) & 0x3ff) << 2) | (view.readUInt8(2) >> 6)
+  const variant = 0x80 | (view.readUInt8(2) & 0x3f)
+  return `${time}${version.toString(16)}${variant.toString(16)}${view.toString('hex', 3)}`
 }
 
 export interface IdGenerator {
@@ -45,13 +50,18 @@ export function createdAtOf(id: string): string | undefined {
 /** These last digits are counted up; the digits before them change once per millisecond. */
 const COUNTED_DIGITS = 8
 const COUNTED_END = 16 ** COUNTED_DIGITS
+/** Drawn at once, because drawing costs as much as everything else about an id, whatever the number of bytes. */
+const DRAWN_BYTES = 64 * RANDOM_BYTES
 
 function createCounter(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'bytes'>): () => string {
   let time = -1
   let head = ''
   let count = 0
+  let drawn: Uint8Array = new Uint8Array()
   const begin = (at: number) => {
-    const whole = uuidv7Hex(at, random.bytes(RANDOM_BYTES))
+    if (drawn.length < RANDOM_BYTES) drawn = random.bytes(DRAWN_BYTES)
+    const whole = uuidv7Hex(at, drawn)
+    drawn = drawn.subarray(RANDOM_BYTES)
     time = at
     head = whole.slice(0, -COUNTED_DIGITS)
     count = Number.parseInt(whole.slice(-COUNTED_DIGITS), 16)
@@ -63,19 +73,4 @@ function createCounter(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'by
     else if (++count === COUNTED_END) begin(time + 1)
     return head + count.toString(16).padStart(COUNTED_DIGITS, '0')
   }
-}
-
-function randomOf(bytes: Uint8Array): bigint {
-  if (bytes.length < RANDOM_BYTES)
-    throw new RangeError(`an id needs ${RANDOM_BYTES} bytes, got ${bytes.length}`)
-  const hex = Buffer.from(bytes.subarray(0, RANDOM_BYTES)).toString('hex')
-  return BigInt(`0x${hex}`) % RANDOM_END
-}
-
-function hexOf(time: number, random: bigint): string {
-  if (!(time >= 0 && time <= TIME_MAX))
-    throw new RangeError(`the time of an id is from 0 to 2^48, got ${time}`)
-  const [high, low] = [random >> 62n, random & ((1n << 62n) - 1n)]
-  const bits = (BigInt(Math.floor(time)) << 80n) | (7n << 76n) | (high << 64n) | (2n << 62n) | low
-  return bits.toString(16).padStart(32, '0')
 }
