@@ -107,9 +107,10 @@ function corrected(entry: CostEntry): CostEntry {
 
 type CostRow = CostModelUsage & { readonly estimated: boolean }
 
-function rowsOf({ breakdown, label: _, provider: __, ...own }: CostEntry): CostRow[] {
-  if (breakdown === undefined) return [extend(own, { model: own.model ?? UNKNOWN_MODEL })]
-  return breakdown.map((row) => ({ ...row, estimated: own.estimated }))
+function rowsOf(entry: CostEntry): CostRow[] {
+  const { breakdown, estimated, model = UNKNOWN_MODEL } = entry
+  if (breakdown === undefined) return [extend(entry, { model })]
+  return breakdown.map((row) => ({ ...row, estimated }))
 }
 
 // ---- sums ------------------------------------------------------------------------------------------------------
@@ -120,9 +121,9 @@ const byModel = (rows: readonly CostRow[]): CostModelTotal[] =>
 type CostFigures = Omit<CostModelTotal, 'model'>
 
 function sumOf(parts: readonly CostFigures[]): CostFigures {
-  const known = parts.filter(({ costUsd }) => costUsd !== undefined)
+  const tokens = sumTokens(parts)
   const costUsd = sumUsd(parts)
-  const partly = known.length > 0 && known.length < parts.length
-  const estimated = partly || parts.some((part) => part.estimated)
-  return extend(sumTokens(parts), costUsd === undefined ? { estimated } : { costUsd, estimated })
+  const isPartlyKnown = costUsd !== undefined && parts.some((part) => part.costUsd === undefined)
+  const estimated = isPartlyKnown || parts.some((part) => part.estimated)
+  return extend(tokens, costUsd === undefined ? { estimated } : { costUsd, estimated })
 }

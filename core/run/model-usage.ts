@@ -43,23 +43,25 @@ export function sumRows(model: string, rows: readonly CostModelUsage[]): CostMod
 type TokenSums = Pick<CostModelUsage, 'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens'>
 
 export function sumTokens(rows: readonly TokenSums[]): TokenSums {
-  const sumOf = (field: keyof TokenSums): number =>
-    rows.reduce((sum, row) => Math.min(sum + row[field], Number.MAX_SAFE_INTEGER), 0)
-  return {
-    inputTokens: sumOf('inputTokens'),
-    outputTokens: sumOf('outputTokens'),
-    cacheReadTokens: sumOf('cacheReadTokens'),
-    cacheWriteTokens: sumOf('cacheWriteTokens'),
+  const sums = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 }
+  for (const row of rows) {
+    sums.inputTokens = addTokens(sums.inputTokens, row.inputTokens)
+    sums.outputTokens = addTokens(sums.outputTokens, row.outputTokens)
+    sums.cacheReadTokens = addTokens(sums.cacheReadTokens, row.cacheReadTokens)
+    sums.cacheWriteTokens = addTokens(sums.cacheWriteTokens, row.cacheWriteTokens)
   }
+  return sums
 }
+
+const addTokens = (sum: number, tokens: number): number => Math.min(sum + tokens, Number.MAX_SAFE_INTEGER)
 
 /** Finer than any price per token, coarse enough to hide floating-point errors such as 0.1 + 0.2. */
 const USD_STEPS = 1e9
 
 /** Returns undefined when no amount is known. */
 export function sumUsd(rows: readonly { readonly costUsd?: number | undefined }[]): number | undefined {
-  const known = rows.flatMap(({ costUsd }) => (costUsd === undefined ? [] : [costUsd]))
-  if (known.length === 0) return undefined
-  const sum = known.reduce((total, usd) => total + usd, 0)
+  let sum: number | undefined
+  for (const { costUsd } of rows) if (costUsd !== undefined) sum = (sum ?? 0) + costUsd
+  if (sum === undefined) return undefined
   return Math.min(Math.round(Math.min(sum, USD_MAX) * USD_STEPS) / USD_STEPS, USD_MAX)
 }
