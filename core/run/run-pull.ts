@@ -59,6 +59,8 @@ export function judgeAddress(url: string, parse: ParsePullUrl, place: JobPlace):
 /** An address is shown to people, so it must lead nowhere but to the pull request. */
 function isPlainAddress(url: string): boolean {
   if (!URL.canParse(url)) return false
+  // Every part that is refused begins or ends with one of these.
+  if (!/[?#@]/.test(url)) return true
   const { username, password, search, hash } = new URL(url)
   return username === '' && password === '' && search === '' && hash === ''
 }
