@@ -27,7 +27,7 @@ export function chooseRepo(ticket: Ticket, repos: ServiceConfig['repos']): Resul
   const verdict = judgeRepo(ticket, repos)
   if (verdict.is === 'chosen') return yes(verdict.choice)
   if (verdict.is === 'ambiguous') return refuseAmbiguous(ticket, verdict.choices)
-  const all = choicesOf(repos)
+  const { all } = choicesOf(repos)
   if (verdict.is === 'none configured')
     return refuseNone(ticket, 'add one under repos, such as {"web": {"remote": "owner/web"}}')
   return verdict.is === 'unknown key'
@@ -36,52 +36,68 @@ export function chooseRepo(ticket: Ticket, repos: ServiceConfig['repos']): Resul
 }
 
 export function judgeRepo(ticket: Ticket, repos: ServiceConfig['repos']): RepoVerdict {
-  const all = choicesOf(repos)
+  const { all, withLabel, withProject, forEverything } = choicesOf(repos)
   if (all.length === 0) return { is: 'none configured' }
   const { repo: key } = ticket
   if (key !== undefined) {
     const choice = all.find((candidate) => candidate.key === key)
     return choice === undefined ? { is: 'unknown key', key } : { is: 'chosen', choice }
   }
-  const choices = [matchingLabels(ticket, all), matchingProject(ticket, all), matchingEverything(all)].find(
-    (fits) => fits.length > 0,
-  )
-  const [choice] = choices ?? []
-  if (choices === undefined || choice === undefined) return { is: 'unmatched' }
+  let choices = matchingLabels(ticket, withLabel)
+  if (choices.length === 0) choices = matchingProject(ticket, withProject)
+  if (choices.length === 0) choices = forEverything
+  const [choice] = choices
+  if (choice === undefined) return { is: 'unmatched' }
   return choices.length === 1 ? { is: 'chosen', choice } : { is: 'ambiguous', choices }
 }
 
-/** A configuration is never changed in place, and every run asks several times. */
-const choicesByRepos = new WeakMap<ServiceConfig['repos'], readonly RepoChoice[]>()
+/** The configured repositories, sorted by what they ask of a ticket. */
+interface RepoChoices {
+  readonly all: readonly RepoChoice[]
+  readonly withLabel: readonly RepoChoice[]
+  readonly withProject: readonly RepoChoice[]
+  readonly forEverything: readonly RepoChoice[]
+}
 
-function choicesOf(repos: ServiceConfig['repos']): readonly RepoChoice[] {
+/** A configuration is never changed in place, and every run asks several times. */
+const choicesByRepos = new WeakMap<ServiceConfig['repos'], RepoChoices>()
+
+function choicesOf(repos: ServiceConfig['repos']): RepoChoices {
   const known = choicesByRepos.get(repos)
   if (known !== undefined) return known
-  const choices = Object.entries(repos).map(([key, mapping]) => ({ key, mapping }))
+  const all = Object.entries(repos).map(([key, mapping]) => ({ key, mapping }))
+  const choices: RepoChoices = {
+    all,
+    withLabel: all.filter(({ mapping }) => mapping.label !== undefined),
+    withProject: all.filter(({ mapping }) => mapping.trackerProject !== undefined),
+    forEverything: all.filter(
+      ({ mapping }) => mapping.label === undefined && mapping.trackerProject === undefined,
+    ),
+  }
   choicesByRepos.set(repos, choices)
   return choices
 }
 
 // ---- matching ----------------------------------------------------------------------------------------------------
 
+const NONE: readonly RepoChoice[] = []
+
 /** Prefers, among several matches, a mapping for the ticket's project. */
-function matchingLabels({ labels, project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
-  const fits = all.filter(
+function matchingLabels({ labels, project }: Ticket, from: readonly RepoChoice[]): readonly RepoChoice[] {
+  if (from.length === 0 || labels.length === 0) return NONE
+  const fits = from.filter(
     ({ mapping: { label } }) => label !== undefined && labels.some((name) => isSameName(name, label)),
   )
   return preferBetter(fits, (choice) => isForProject(choice, project))
 }
 
 /** Prefers, among several matches, a mapping that requires no label, because the ticket does not have that label. */
-function matchingProject({ project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
+function matchingProject({ project }: Ticket, from: readonly RepoChoice[]): readonly RepoChoice[] {
+  if (from.length === 0 || project === undefined) return NONE
   return preferBetter(
-    all.filter((choice) => isForProject(choice, project)),
+    from.filter((choice) => isForProject(choice, project)),
     ({ mapping }) => mapping.label === undefined,
   )
-}
-
-function matchingEverything(all: readonly RepoChoice[]): readonly RepoChoice[] {
-  return all.filter(({ mapping }) => mapping.label === undefined && mapping.trackerProject === undefined)
 }
 
 function isForProject({ mapping: { trackerProject } }: RepoChoice, project: string | undefined): boolean {
