@@ -1,7 +1,8 @@
 /**
  * StoredCollection holds key-values of one collection for the one class that writes these keys.
  *
- * A changed value is in memory at once and on disk with the next commit.
+ * A changed value is in memory at once and on disk with the next commit. Values that were needed lately stay in memory:
+ * the value of a ticket is read several times while its run ends, the memories of a repository at every dispatch.
  */
 import type { KeyValueCollection, KeyValues, Write } from '../../core/ports.ts'
 import type { CommitContribution, CommitParticipant } from './commit-loop.ts'
@@ -14,6 +15,9 @@ export interface StoredCollectionPorts {
 /** Changed values by their key; null for a deleted one. */
 export type WrittenValues<T> = ReadonlyMap<string, T | null>
 
+/** With more values than this, the older half of those that were needed lately is dropped from memory. */
+const RECENT_VALUES_MAX = 1_024
+
 export class StoredCollection<T extends object> implements CommitParticipant {
   readonly #collection: KeyValueCollection
   readonly #ports: StoredCollectionPorts
@@ -21,6 +25,8 @@ export class StoredCollection<T extends object> implements CommitParticipant {
   /** Changed values that are not on disk yet; null for a deleted one. */
   readonly #uncommitted = new Map<string, T | null>()
   #toWrite = new Map<string, T | null>()
+  /** Values as they are on disk, the one that came first first; null for a key without a value. */
+  readonly #recent = new Map<string, T | null>()
 
   /** @param onCommitted called with the changed values of a commit that is on disk */
   constructor(
@@ -37,7 +43,12 @@ export class StoredCollection<T extends object> implements CommitParticipant {
   get(key: string): T | undefined {
     const changed = this.#uncommitted.get(key)
     if (changed !== undefined) return changed ?? undefined
-    return this.#ports.keyValues.get(this.#collection, key) as T | undefined
+    const recent = this.#recent.get(key)
+    if (recent !== undefined) return recent ?? undefined
+    // The cast holds because only the owner of the keys writes them.
+    const read = this.#ports.keyValues.get(this.#collection, key) as T | undefined
+    this.#keepRecent(key, read ?? null)
+    return read
   }
 
   /** Lists the values on disk. */
@@ -62,10 +73,18 @@ export class StoredCollection<T extends object> implements CommitParticipant {
         ([key, value]): Write => ({ table: 'key-value', collection: this.#collection, key, value }),
       ),
       onCommitted: () => {
-        for (const [key, value] of written)
+        for (const [key, value] of written) {
           if (this.#uncommitted.get(key) === value) this.#uncommitted.delete(key)
+          this.#keepRecent(key, value)
+        }
         this.#onCommitted(written)
       },
     }
+  }
+
+  #keepRecent(key: string, value: T | null): void {
+    if (this.#recent.size >= RECENT_VALUES_MAX)
+      for (const old of [...this.#recent.keys()].slice(0, RECENT_VALUES_MAX / 2)) this.#recent.delete(old)
+    this.#recent.set(key, value)
   }
 }
