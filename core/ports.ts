@@ -208,6 +208,8 @@ export interface EventQuery {
 export type EventBatches = AsyncIterable<readonly string[]>
 
 export interface EventLogs {
+  /** Says that the id of a run was made a moment ago: nothing is stored about it, and nobody need look. */
+  begin(runId: string): void
   /** Returns the index of the next event, counting committed events only. Reads no file. */
   nextIndex(runId: string): number
   /** Returns the bytes of all committed events of a run. Reads no file. */

@@ -10,7 +10,7 @@ import type { CommitContribution, CommitParticipant } from '../runtime/commit-lo
 import { type EventAppend, EventLines, type EventPiece } from './event-lines.ts'
 
 export interface RunEventLogPorts {
-  readonly events: Pick<EventLogs, 'nextIndex' | 'storedBytes'>
+  readonly events: Pick<EventLogs, 'begin' | 'nextIndex' | 'storedBytes'>
   readonly requestCommit: () => void
   /** Called with the events of a run, as JSON lines, once they are on disk. */
   readonly publish: (runId: string, lines: Buffer) => void
@@ -44,6 +44,11 @@ export class RunEventLog implements CommitParticipant {
 
   constructor(ports: RunEventLogPorts) {
     this.#ports = ports
+  }
+
+  /** The log of a run whose id was made a moment ago is not looked for on disk. */
+  begin(runId: string): void {
+    this.#ports.events.begin(runId)
   }
 
   /** Appends an event, unless the run's log would become larger than `logBytesMax`. */

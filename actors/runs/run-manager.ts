@@ -73,8 +73,9 @@ export class RunManager {
   createRun(ticket: Ticket, options: RunOptions = {}): Result<string> {
     const space = this.checkQueueLimit()
     if (!space.ok) return space
-    const { config, instant, system } = this.#ports
+    const { config, instant, runEventLog, system } = this.#ports
     const id = this.#ports.newId()
+    runEventLog.begin(id)
     const input: RunInput = {
       run: applyRunOptions(newRun(id, ticket, config().sandbox.provider, instant()), options),
       job: 'run',

@@ -33,6 +33,10 @@ export class EventLogsOnDisk implements EventLogs {
     this.#flusher = new EventFlusher(options)
   }
 
+  begin(runId: string): void {
+    this.#database.eventBuffer.small.begin(runId)
+  }
+
   nextIndex(runId: string): number {
     this.#requireOpen()
     return this.#database.eventBuffer.nextIndex(runId)

@@ -34,6 +34,11 @@ export class SmallLogs {
     return this.#remembered.get(runId)
   }
 
+  /** Only for a run about which nothing is stored. */
+  begin(runId: string): void {
+    this.#remember(runId, NO_LOG)
+  }
+
   /** Only for runs that have no file. */
   endOf(runId: string): SmallLog {
     const known = this.#remembered.get(runId)

@@ -7,6 +7,8 @@ export class MemoryEventLogs implements EventLogs {
   readonly #logs = new Map<string, EventsWrite[]>()
   #closed = false
 
+  begin(): void {}
+
   nextIndex(runId: string): number {
     this.#requireOpen()
     return this.#next(runId)

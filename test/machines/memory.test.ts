@@ -268,7 +268,7 @@ test(`memory is flat over ${CYCLES} runs and as many connections`, async () => {
 
 test('the run event log keeps a limited number of runs in memory', async () => {
   const journal = new RunEventLog({
-    events: { nextIndex: () => 0, storedBytes: () => 0 },
+    events: { begin: () => {}, nextIndex: () => 0, storedBytes: () => 0 },
     requestCommit: () => {},
     publish: () => {},
     onLimit: () => {},

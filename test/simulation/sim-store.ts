@@ -249,6 +249,7 @@ export class SimStore implements Store {
   #events(): EventLogs {
     const { disk } = this.#options
     return {
+      begin: () => {},
       nextIndex: (runId) => disk.events.get(runId)?.length ?? 0,
       storedBytes: (runId) =>
         (disk.events.get(runId) ?? []).reduce((sum, line) => sum + Buffer.byteLength(line) + 1, 0),

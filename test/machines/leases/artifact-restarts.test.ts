@@ -38,7 +38,7 @@ class Host {
   start(): void {
     const clock = new ManualClock()
     this.#runEventLog = new RunEventLog({
-      events: { nextIndex: () => this.lines.length, storedBytes: () => 0 },
+      events: { begin: () => {}, nextIndex: () => this.lines.length, storedBytes: () => 0 },
       requestCommit: () => {},
       publish: () => {},
       onLimit: () => {},

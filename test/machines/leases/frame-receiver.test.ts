@@ -55,7 +55,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
     }
   }
   const runEventLog = new ThrowingRunEventLog({
-    events: { nextIndex: () => 0, storedBytes: () => 0 },
+    events: { begin: () => {}, nextIndex: () => 0, storedBytes: () => 0 },
     requestCommit: () => {},
     publish: () => {},
     onLimit: () => {},
