@@ -16,7 +16,7 @@ export interface StoredCollectionPorts {
 export type WrittenValues<T> = ReadonlyMap<string, T | null>
 
 /** With more values than this, the older half of those that were needed lately is dropped from memory. */
-const RECENT_VALUES_MAX = 1_024
+export const RECENT_VALUES_MAX = 1_024
 
 export class StoredCollection<T extends object> implements CommitParticipant {
   readonly #collection: KeyValueCollection
