@@ -51,3 +51,21 @@ test('strictly increasing within a millisecond and when the clock steps back', (
     }),
   )
 })
+
+test('random bytes are drawn for many ids at once, and used once', () => {
+  let drawn = 0
+  let next = 0
+  let now = 0
+  const counting = {
+    bytes: (count: number) => {
+      drawn += 1
+      return Uint8Array.from({ length: count }, () => next++ % 256)
+    },
+  }
+  const made = createIds({ now: () => ++now }, counting)
+  const tails = Array.from({ length: 25 }, () => made.run().slice(-16))
+  expect(new Set(tails).size).toBe(25)
+  expect(drawn).toBe(1)
+  for (let i = 0; i < 40; i++) made.run()
+  expect(drawn).toBe(2)
+})
