@@ -34,7 +34,7 @@ export class EventLogsOnDisk implements EventLogs {
   }
 
   begin(runId: string): void {
-    this.#database.eventBuffer.small.begin(runId)
+    this.#database.begin(runId)
   }
 
   nextIndex(runId: string): number {

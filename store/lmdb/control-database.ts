@@ -117,6 +117,12 @@ export class LmdbControlDatabase implements ControlDatabase {
     this.#watchFile()
   }
 
+  /** Says that the id of a run was made a moment ago, so that nothing about it is looked for. */
+  begin(runId: string): void {
+    this.eventBuffer.small.begin(runId)
+    this.runs.unfinished.begin(runId)
+  }
+
   commit(writes: readonly Write[]): Promise<void> {
     return this.#commit(() => encodeWrites(this.#tables, writes))
   }

@@ -77,7 +77,8 @@ export class RunIndexChanges {
   /** Loads the index fields of a run before its put. Throws StoreUnreadable. */
   load(id: string): void {
     if (this.#fields.has(id)) return
-    this.#fields.set(id, this.#unfinished.get(id) ?? durableIndexFields(this.#tables, id))
+    const known = this.#unfinished.get(id)
+    this.#fields.set(id, known === undefined ? durableIndexFields(this.#tables, id) : known)
   }
 
   /** @param fields null: the run is removed */
@@ -116,9 +117,15 @@ export class RunIndexChanges {
  * Decoding the earlier record would cost more than writing the new one.
  */
 export class UnfinishedRuns {
-  readonly #fields = new Map<string, RunIndexFields>()
+  readonly #fields = new Map<string, RunIndexFields | null>()
 
-  get(id: string): RunIndexFields | undefined {
+  /** Only for a run about which nothing is stored. */
+  begin(id: string): void {
+    this.#fields.set(id, null)
+  }
+
+  /** Returns null for a run without a record; undefined when it must be read. */
+  get(id: string): RunIndexFields | null | undefined {
     return this.#fields.get(id)
   }
 

@@ -14,7 +14,7 @@ import { drawSeed, Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
-import { logEvent, logEvents, putEvents, runId } from './samples.ts'
+import { logEvent, logEvents, putEvents, putRun, runId, sampleRun } from './samples.ts'
 
 const opened: Store[] = []
 
@@ -164,4 +164,33 @@ test(`random appends, readings, removals and restarts agree with a model (SEED=$
     expect(store.events.storedBytes(id)).toBe(linesOf(model.get(id) ?? []).length)
   }
   for (const id of ids) expect(await readEvents(store.events, id)).toEqual(model.get(id) ?? [])
+})
+
+test('a run that was said to be new is stored and found like any other', async () => {
+  const dataDir = diskFolder()
+  const first = await openAt(dataDir)
+  for (const id of [runId(1), runId(2)]) first.events.begin(id)
+  for (const [n, id] of [1, 2, 3].map((n) => [n, runId(n)] as const)) {
+    await first.database.commit([putRun(sampleRun(n)), putEvents(id, logEvents(id, 0, 2))])
+    await first.database.commit([putEvents(id, logEvents(id, 2, 3))])
+  }
+  await first.database.commit([putRun(sampleRun(1, 'failed')), putRun(sampleRun(3, 'failed'))])
+  const found = async ({ database, events }: Store) => ({
+    counts: [database.runs.count('queued'), database.runs.count('failed')],
+    queued: database.runs.list({ limit: 9, status: ['queued'] }).map(({ id }) => id),
+    failed: database.runs.list({ limit: 9, status: ['failed'] }).map(({ id }) => id),
+    events: await Promise.all([1, 2, 3].map(async (n) => (await readEvents(events, runId(n))).length)),
+  })
+  const expected = { counts: [1, 2], queued: [runId(2)], failed: [runId(3), runId(1)], events: [3, 3, 3] }
+  expect(await found(first)).toEqual(expected)
+  await first.close()
+  expect(await found(await openAt(dataDir))).toEqual(expected)
+})
+
+test('events of a new run may leave no gap either', async () => {
+  const store = await openAt(diskFolder())
+  store.events.begin(runId(1))
+  await expect(append(store, logEvents(runId(1), 1, 2))).rejects.toThrow()
+  await append(store, logEvents(runId(1), 0, 1))
+  expect(await readEvents(store.events, runId(1))).toEqual(logEvents(runId(1), 0, 1))
 })
