@@ -23,6 +23,7 @@ const CHANGE_CHECK_MS_MAX = 24 * 3_600_000
 
 export class AttentionBroadcast implements CommitParticipant {
   readonly #ports: AttentionBroadcastPorts
+  /** The list that the dashboards have, as JSON. */
   #pushed = '[]'
   #isDue = false
   #isScheduled = false
@@ -31,6 +32,14 @@ export class AttentionBroadcast implements CommitParticipant {
 
   constructor(ports: AttentionBroadcastPorts) {
     this.#ports = ports
+    ports.broadcast.onWatched(() => this.#begin())
+  }
+
+  /** A dashboard that connects gets the list of this moment. */
+  #begin(): void {
+    const facts = this.#ports.facts()
+    this.#scheduleCheck(facts)
+    this.#pushed = JSON.stringify(collectAttention(facts))
   }
 
   onChange(): void {
@@ -53,7 +62,13 @@ export class AttentionBroadcast implements CommitParticipant {
     const pushed = JSON.stringify(items)
     if (pushed === this.#pushed) return undefined
     this.#pushed = pushed
-    return { writes: [], onCommitted: () => this.#ports.broadcast.send({ type: 'attention', items }) }
+    return {
+      writes: [],
+      onCommitted: () => {
+        // A dashboard that has connected meanwhile has a newer list.
+        if (this.#pushed === pushed) this.#ports.broadcast.send({ type: 'attention', items })
+      },
+    }
   }
 
   stop(): void {

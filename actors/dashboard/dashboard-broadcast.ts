@@ -21,6 +21,7 @@ export class DashboardBroadcast {
   readonly #log: Log
   readonly #clock: Pick<Clock, 'endOfTick'>
   readonly #listeners = new Set<(push: OutgoingPush) => void>()
+  readonly #onWatched: (() => void)[] = []
   #waiting: OutgoingPush[] = []
   #waitingBytes = 0
   #bytesInTurn = 0
@@ -32,8 +33,21 @@ export class DashboardBroadcast {
   }
 
   listen(listener: (push: OutgoingPush) => void): Cancel {
+    const wasWatched = this.hasListeners
     this.#listeners.add(listener)
-    return () => void this.#listeners.delete(listener)
+    if (!wasWatched) for (const begin of this.#onWatched) begin()
+    return () => {
+      this.#listeners.delete(listener)
+      if (!this.hasListeners) this.#dropWaiting()
+    }
+  }
+
+  /**
+   * Calls `begin` whenever somebody listens after a time without listeners. What was sent earlier, or waits to be sent,
+   * is worth nothing then: a new listener has read a newer state.
+   */
+  onWatched(begin: () => void): void {
+    this.#onWatched.push(begin)
   }
 
   /** Whether there is any use in making a push. */
@@ -47,6 +61,7 @@ export class DashboardBroadcast {
   }
 
   send(push: OutgoingPush): void {
+    if (!this.hasListeners) return
     this.#scheduleTurnEnd()
     if (this.#waiting.length === 0 && this.#bytesInTurn < PUSH_TURN_BYTES_MAX) {
       this.#deliver(push)
@@ -55,6 +70,11 @@ export class DashboardBroadcast {
     this.#waiting.push(push)
     this.#waitingBytes += bytesOf(push)
     if (this.#waitingBytes > PUSH_WAITING_BYTES_MAX) this.#deliverWaiting(Number.POSITIVE_INFINITY)
+  }
+
+  #dropWaiting(): void {
+    this.#waiting = []
+    this.#waitingBytes = 0
   }
 
   #scheduleTurnEnd(): void {

@@ -30,6 +30,12 @@ export const dashboardModule = defineHostModule({
       }
     }
 
+    broadcast.onWatched(() => {
+      runBroadcast.dropLater()
+      queueReason = undefined
+      sentReasonsVersion = -1
+    })
+
     return {
       participants: [runBroadcast],
       onStateChange: {
@@ -51,7 +57,7 @@ export const dashboardModule = defineHostModule({
       beforeCommit() {
         if (broadcast.hasListeners) sendQueueReason()
       },
-      stop: () => runBroadcast.stop(),
+      stop: () => runBroadcast.dropLater(),
       sizes: () => ({ recentPushes: runBroadcast.size }),
     }
   },

@@ -31,8 +31,9 @@ export class RunBroadcast implements CommitParticipant {
     this.#ports = ports
   }
 
+  /** A dashboard that connects before the commit is on disk has read the state before it, so the change counts for it. */
   addChanged(run: Run): void {
-    if (this.#ports.hasSubscribers()) this.#changed.set(run.id, run)
+    this.#changed.set(run.id, run)
   }
 
   contribute(): CommitContribution | undefined {
@@ -42,6 +43,7 @@ export class RunBroadcast implements CommitParticipant {
     return {
       writes: [],
       onCommitted: () => {
+        if (!this.#ports.hasSubscribers()) return
         for (const run of changed.values()) this.publish(run)
       },
     }
@@ -59,7 +61,8 @@ export class RunBroadcast implements CommitParticipant {
     return this.#recent.size
   }
 
-  stop(): void {
+  /** Drops the states that were to be published later. */
+  dropLater(): void {
     for (const { cancel } of this.#recent.values()) cancel()
     this.#recent.clear()
   }

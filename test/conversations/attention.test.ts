@@ -35,7 +35,7 @@ test('a failed run needs a person until it is retried, after a restart too', asy
   expect(itemsOf(host)).toEqual([])
   await reconnect(host, worker)
   await host.clock.advance(ATTENTION_PUSH_MS)
-  expect(again.filter(({ type }) => type === 'attention')).toEqual([])
+  expect(again.filter(({ type }) => type === 'attention')).toEqual([{ type: 'attention', items: [] }])
 })
 
 test('a usage limit is named until it is over', async () => {

@@ -8,7 +8,7 @@
 
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { OutgoingPush } from '../../core/outgoing-push.ts'
-import type { Clock, Log, Meters } from '../../core/ports.ts'
+import type { Cancel, Clock, Log, Meters } from '../../core/ports.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
 import { type DashboardPush, DashboardRequest, type SubscribedFrame } from '../../protocol/dashboard.ts'
 import {
@@ -59,7 +59,6 @@ export function serveDashboard(
 }
 
 class ServedDashboards implements DashboardSockets {
-  readonly stop: () => void
   readonly #app: ListenerApp
   readonly #options: DashboardSocketsOptions
   readonly #dashboards = new Set<DashboardSocket>()
@@ -67,6 +66,8 @@ class ServedDashboards implements DashboardSockets {
   readonly #awaitingHello = new Set<DashboardSocket>()
   /** By run id, the number of subscribers; nothing is published for a run without any. */
   readonly #subscriberCounts = new Map<string, number>()
+  /** The host makes no pushes while nobody listens. */
+  #stopListening: Cancel | undefined
 
   constructor(app: ListenerApp, path: string, upgrade: Upgrade, options: DashboardSocketsOptions) {
     this.#app = app
@@ -85,7 +86,11 @@ class ServedDashboards implements DashboardSockets {
       drain: (socket) => withDashboard(socket, (dashboard) => this.#onDrained(dashboard)),
       close: (socket) => withDashboard(socket, (dashboard) => this.#onClose(dashboard)),
     })
-    this.stop = options.hostApi.onPush((push) => this.#publish(push))
+  }
+
+  stop(): void {
+    this.#stopListening?.()
+    this.#stopListening = undefined
   }
 
   hasCapacity(): boolean {
@@ -105,6 +110,8 @@ class ServedDashboards implements DashboardSockets {
     socket.getUserData().dashboard = dashboard
     this.#dashboards.add(dashboard)
     this.#reportCount()
+    // Listen before the hello is made, so that no change is lost between the two.
+    this.#stopListening ??= this.#options.hostApi.onPush((push) => this.#publish(push))
     try {
       dashboard.sendHello(JSON.stringify(this.#options.hostApi.hello()))
       const attention: DashboardPush = { type: 'attention', ...this.#options.hostApi.attention() }
@@ -124,6 +131,7 @@ class ServedDashboards implements DashboardSockets {
     this.#dashboards.delete(dashboard)
     this.#awaitingHello.delete(dashboard)
     for (const runId of dashboard.subscribedRuns) this.#removeSubscriber(runId)
+    if (this.#dashboards.size === 0) this.stop()
     this.#reportCount()
   }
 
@@ -171,7 +179,6 @@ class ServedDashboards implements DashboardSockets {
   }
 
   #publish(push: OutgoingPush): void {
-    if (this.#dashboards.size === 0) return
     const runId = push.type === 'run-event' ? push.runId : undefined
     const encoded = { runId, text: push.type === 'run-event' ? push.json : Buffer.from(JSON.stringify(push)) }
     this.#app.publish(runId === undefined ? TOPIC_ALL : TOPIC_EVENTS, encoded.text)

@@ -371,10 +371,21 @@ test('neither compression nor a subprotocol is accepted', async () => {
   expect(reply.headers.has('sec-websocket-protocol')).toBe(false)
 })
 
-test('without dashboards pushes are not serialized, and after the end the host API is not used', async () => {
-  const { hostApi, server } = await openTestServer()
+test('the host makes pushes only while a dashboard is connected', async () => {
+  const { hostApi, server, port } = await openTestServer()
+  expect(hostApi.listeners.size).toBe(0)
+  const [first, second] = [connectSocket(port), connectSocket(port)]
+  await Promise.all([first.firstFrames(1), second.firstFrames(1)])
   expect(hostApi.listeners.size).toBe(1)
+  first.close()
+  await first.closed
   hostApi.push(tickets)
+  expect((await second.firstFrames(3)).at(-1)).toEqual(tickets)
+  second.close()
+  await until('nobody listens', () => hostApi.listeners.size === 0)
+  const third = connectSocket(port)
+  await third.firstFrames(1)
+  expect(hostApi.listeners.size).toBe(1)
   await server.close('done')
   expect(hostApi.listeners.size).toBe(0)
 })

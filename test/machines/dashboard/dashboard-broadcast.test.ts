@@ -66,3 +66,35 @@ test('the number of waiting pushes is limited: above it they are sent at once', 
   expect(received).toHaveLength(PER_TURN + WAITING + 1)
   expectInOrder()
 })
+
+test('whoever sends differences hears of the first listener after a time without any', () => {
+  const broadcast = new DashboardBroadcast(createRecordingLog(), { endOfTick: () => {} })
+  let begun = 0
+  broadcast.onWatched(() => {
+    begun += 1
+  })
+  const stops = [broadcast.listen(() => {}), broadcast.listen(() => {})]
+  expect(begun).toBe(1)
+  for (const stop of stops) stop()
+  broadcast.listen(() => {})
+  expect(begun).toBe(2)
+})
+
+test('pushes that wait are not sent to a listener that comes after the last one has left', () => {
+  const turnEnds: (() => void)[] = []
+  const broadcast = new DashboardBroadcast(createRecordingLog(), {
+    endOfTick: (run) => void turnEnds.push(run),
+  })
+  const leave = broadcast.listen(() => {})
+  for (let n = 0; n < 3 * PER_TURN; n++) broadcast.send(pushOf('x'.repeat(TEXT_CHARS)))
+  expect(broadcast.waitingCount).toBeGreaterThan(0)
+  leave()
+  expect(broadcast.waitingCount).toBe(0)
+  broadcast.send(pushOf('nobody hears this'))
+  let received = 0
+  broadcast.listen(() => {
+    received += 1
+  })
+  while (turnEnds.length > 0) for (const end of turnEnds.splice(0)) end()
+  expect(received).toBe(0)
+})
