@@ -29,12 +29,23 @@ export interface JobNeeds {
   readonly subjects: readonly string[]
 }
 
+/** By configuration, which is never changed in place; then by agent and repository. Queued runs share their needs. */
+const knownNeeds = new WeakMap<ServiceConfig, Map<string, JobNeeds>>()
+
 export function jobNeeds(run: Pick<Run, 'agent'>, mapping: RepoMapping, config: ServiceConfig): JobNeeds {
   const provider = providerFor(run, mapping, config)
+  const known = knownNeeds.get(config) ?? new Map<string, JobNeeds>()
+  const key = `${provider} ${mapping.remote}`
+  const needs = known.get(key) ?? needsOf(provider, mapping.remote, config)
+  if (!known.has(key)) knownNeeds.set(config, known.set(key, needs))
+  return needs
+}
+
+function needsOf(provider: AgentProvider, remote: string, config: ServiceConfig): JobNeeds {
   const agent = config.agent.commands[provider] === undefined ? provider : undefined
   const missingCredential = findUnusableCredential(provider, config) ?? findMissingCredential(agent, config)
   const subjects = [
-    remoteSubject(mapping.remote),
+    remoteSubject(remote),
     refusedCredentialSubject(config.codehost.driver),
     missingCredentialSubject(config.codehost.driver),
     refusedCredentialSubject(provider),
@@ -42,7 +53,7 @@ export function jobNeeds(run: Pick<Run, 'agent'>, mapping: RepoMapping, config: 
     agentSubject(provider),
   ]
   const limitsMemory = config.sandbox.memoryMib !== undefined
-  const parts = [mapping.remote, config.codehost.driver, provider, agent ?? '', missingCredential ?? '']
+  const parts = [remote, config.codehost.driver, provider, agent ?? '', missingCredential ?? '']
   return {
     key: [...parts, limitsMemory].join('\n'),
     ...(agent === undefined ? {} : { agent }),
