@@ -36,7 +36,9 @@ export class Settlements implements CommitParticipant {
 
   constructor(ports: SettlementsPorts) {
     this.#ports = ports
-    this.#settlements = new StoredCollection('settlement', ports, (written) => this.#onCommitted(written))
+    this.#settlements = new StoredCollection('settlement', ports, {
+      onCommitted: (written) => this.#onCommitted(written),
+    })
   }
 
   /** Finds the settlements of earlier processes. */

@@ -27,7 +27,7 @@ export class DayCostsLedger implements CommitParticipant {
 
   constructor(ports: DayCostsLedgerPorts) {
     this.#clock = ports.clock
-    this.#days = new StoredCollection('day-costs', ports)
+    this.#days = new StoredCollection('day-costs', ports, { keepsValues: true })
   }
 
   /** Returns the label of a repository in metrics. */

@@ -23,7 +23,8 @@ export class Memories implements CommitParticipant {
 
   constructor(ports: MemoriesPorts) {
     this.#newId = ports.newId
-    this.#stored = new StoredCollection('memory', ports)
+    // Every dispatch reads those of its repository.
+    this.#stored = new StoredCollection('memory', ports, { keepsValues: true })
   }
 
   /** Returns the memories of a repository, on disk or not, the newest first. */

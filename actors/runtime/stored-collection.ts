@@ -1,8 +1,8 @@
 /**
  * StoredCollection holds key-values of one collection for the one class that writes these keys.
  *
- * A changed value is in memory at once and on disk with the next commit. Values that were needed lately stay in memory:
- * the value of a ticket is read several times while its run ends, the memories of a repository at every dispatch.
+ * A changed value is in memory at once and on disk with the next commit. A collection that is read often keeps values in
+ * memory that were read or written a while ago.
  */
 import type { KeyValueCollection, KeyValues, Write } from '../../core/ports.ts'
 import type { CommitContribution, CommitParticipant } from './commit-loop.ts'
@@ -15,39 +15,45 @@ export interface StoredCollectionPorts {
 /** Changed values by their key; null for a deleted one. */
 export type WrittenValues<T> = ReadonlyMap<string, T | null>
 
-/** With more values than this, the older half of those that were needed lately is dropped from memory. */
-export const RECENT_VALUES_MAX = 1_024
+export interface StoredCollectionOptions<T> {
+  /** Called with the changed values of a commit that is on disk. */
+  readonly onCommitted?: (written: WrittenValues<T>) => void
+  /** For small values that are read again and again: they stay in memory, up to `KEPT_VALUES_MAX`. */
+  readonly keepsValues?: true
+}
+
+/** With more values than this, the half that came first is dropped from memory. */
+export const KEPT_VALUES_MAX = 1_024
 
 export class StoredCollection<T extends object> implements CommitParticipant {
   readonly #collection: KeyValueCollection
   readonly #ports: StoredCollectionPorts
-  readonly #onCommitted: (written: WrittenValues<T>) => void
+  readonly #options: StoredCollectionOptions<T>
   /** Changed values that are not on disk yet; null for a deleted one. */
   readonly #uncommitted = new Map<string, T | null>()
   #toWrite = new Map<string, T | null>()
   /** Values as they are on disk, the one that came first first; null for a key without a value. */
-  readonly #recent = new Map<string, T | null>()
+  readonly #kept = new Map<string, T | null>()
 
-  /** @param onCommitted called with the changed values of a commit that is on disk */
   constructor(
     collection: KeyValueCollection,
     ports: StoredCollectionPorts,
-    onCommitted: (written: WrittenValues<T>) => void = () => {},
+    options: StoredCollectionOptions<T> = {},
   ) {
     this.#collection = collection
     this.#ports = ports
-    this.#onCommitted = onCommitted
+    this.#options = options
   }
 
   /** Returns the latest value, on disk or not. */
   get(key: string): T | undefined {
     const changed = this.#uncommitted.get(key)
     if (changed !== undefined) return changed ?? undefined
-    const recent = this.#recent.get(key)
-    if (recent !== undefined) return recent ?? undefined
+    const kept = this.#kept.get(key)
+    if (kept !== undefined) return kept ?? undefined
     // The cast holds because only the owner of the keys writes them.
     const read = this.#ports.keyValues.get(this.#collection, key) as T | undefined
-    this.#keepRecent(key, read ?? null)
+    this.#keep(key, read ?? null)
     return read
   }
 
@@ -75,16 +81,17 @@ export class StoredCollection<T extends object> implements CommitParticipant {
       onCommitted: () => {
         for (const [key, value] of written) {
           if (this.#uncommitted.get(key) === value) this.#uncommitted.delete(key)
-          this.#keepRecent(key, value)
+          this.#keep(key, value)
         }
-        this.#onCommitted(written)
+        this.#options.onCommitted?.(written)
       },
     }
   }
 
-  #keepRecent(key: string, value: T | null): void {
-    if (this.#recent.size >= RECENT_VALUES_MAX)
-      for (const old of [...this.#recent.keys()].slice(0, RECENT_VALUES_MAX / 2)) this.#recent.delete(old)
-    this.#recent.set(key, value)
+  #keep(key: string, value: T | null): void {
+    if (this.#options.keepsValues !== true) return
+    if (this.#kept.size >= KEPT_VALUES_MAX && !this.#kept.has(key))
+      for (const old of [...this.#kept.keys()].slice(0, KEPT_VALUES_MAX / 2)) this.#kept.delete(old)
+    this.#kept.set(key, value)
   }
 }

@@ -7,7 +7,7 @@ import { RUN } from '../runs/run.names.ts'
 import type { RunManager } from '../runs/run-manager.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers, type ViewChange } from '../runtime/module.ts'
-import { StoredCollection } from '../runtime/stored-collection.ts'
+import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 import { PullRequestLinks } from './pull-request-links.ts'
 import { TicketEdits } from './ticket-edits.ts'
 import { TicketIntake, type TicketsChange } from './ticket-intake.ts'
@@ -33,6 +33,10 @@ declare module '../runtime/module.ts' {
   }
 }
 
+/** The observation of a ticket is read several times while its run ends. */
+const openObservations = (ports: StoredCollectionPorts) =>
+  new StoredCollection<TicketObservation>('ticket', ports, { keepsValues: true })
+
 export const trackerModule = defineHostModule({
   name: 'tracker',
   kinds: [trackerPollKind, trackerConnectionKind],
@@ -46,7 +50,7 @@ export const trackerModule = defineHostModule({
       sendEvent: (event) => void system.send(TRACKER_CONNECTION, TRACKER_CONNECTION, event),
       onTrackerReplaced: (tracker) => intake.onTrackerReplaced(tracker),
     })
-    const observations = new StoredCollection<TicketObservation>('ticket', { ...context, keyValues })
+    const observations = openObservations({ ...context, keyValues })
     const intake: TicketIntake = new TicketIntake({
       ...context,
       keyValues,

@@ -51,8 +51,10 @@ export class TicketMoves implements CommitParticipant {
 
   constructor(ports: TicketMovesPorts) {
     this.#ports = ports
-    this.#stored = new StoredCollection('errand', ports, (written) => {
-      for (const move of written.values()) if (move !== null) void this.#attempt(move, 0)
+    this.#stored = new StoredCollection('errand', ports, {
+      onCommitted: (written) => {
+        for (const move of written.values()) if (move !== null) void this.#attempt(move, 0)
+      },
     })
   }
 

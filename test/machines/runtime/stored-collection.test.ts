@@ -1,13 +1,13 @@
 /** A stored collection has the latest value of each key, whether it is in memory, on disk or on its way there. */
 import { expect, test } from '@jest/globals'
-import { RECENT_VALUES_MAX, StoredCollection } from '../../../actors/runtime/stored-collection.ts'
+import { KEPT_VALUES_MAX, StoredCollection } from '../../../actors/runtime/stored-collection.ts'
 
 interface Value {
   readonly n: number
 }
 
 /** A collection over a disk that counts reads. `commit` writes what the collection contributes. */
-function openCollection(disk: Map<string, Value>) {
+function openCollection(disk: Map<string, Value>, options: { keepsValues?: true } = { keepsValues: true }) {
   const reads: string[] = []
   const keyValues = {
     get: (_: string, key: string) => {
@@ -18,7 +18,7 @@ function openCollection(disk: Map<string, Value>) {
       yield* disk
     },
   }
-  const collection = new StoredCollection<Value>('memory', { keyValues, requestCommit: () => {} })
+  const collection = new StoredCollection<Value>('memory', { keyValues, requestCommit: () => {} }, options)
   return {
     collection,
     reads,
@@ -70,11 +70,19 @@ test('a change that is written while another waits does not bring the older valu
 })
 
 test('values of long ago leave memory, and are read again', () => {
-  const disk = new Map(Array.from({ length: RECENT_VALUES_MAX + 1 }, (_, n) => [`k${n}`, { n }]))
+  const disk = new Map(Array.from({ length: KEPT_VALUES_MAX + 1 }, (_, n) => [`k${n}`, { n }]))
   const { collection, reads } = openCollection(disk)
   for (const [key, value] of disk) expect(collection.get(key)).toEqual(value)
   reads.length = 0
-  const last = `k${RECENT_VALUES_MAX}`
-  expect([collection.get(last), collection.get('k0')]).toEqual([{ n: RECENT_VALUES_MAX }, { n: 0 }])
+  const last = `k${KEPT_VALUES_MAX}`
+  expect([collection.get(last), collection.get('k0')]).toEqual([{ n: KEPT_VALUES_MAX }, { n: 0 }])
   expect(reads).toEqual(['k0'])
+})
+
+test('a collection of large values keeps none in memory that are on disk', () => {
+  const { collection, reads, begin } = openCollection(new Map(), {})
+  collection.set('a', { n: 1 })
+  begin()()
+  expect([collection.get('a'), collection.get('a')]).toEqual([{ n: 1 }, { n: 1 }])
+  expect(reads).toEqual(['a', 'a'])
 })
