@@ -117,6 +117,21 @@ describe('the job', () => {
     })
   })
 
+  test('needs are those of its agent, its repository and the configuration, however often they are asked for', () => {
+    const own = { ...config, codehost: { ...config.codehost, token: 'token' } }
+    const limited = { ...own, sandbox: { ...own.sandbox, memoryMib: 512 } }
+    const keyOf = (provider: 'agentA' | 'agentB', remote: string, from: ServiceConfig) =>
+      jobNeeds(applyRunOptions(aRun(), { provider }), { ...mapping, remote }, from).key
+    const keys = () => [
+      keyOf('agentA', 'owner/one', own),
+      keyOf('agentB', 'owner/one', own),
+      keyOf('agentA', 'owner/two', own),
+      keyOf('agentA', 'owner/one', limited),
+    ]
+    expect(new Set(keys()).size).toBe(4)
+    expect(keys()).toEqual(keys())
+  })
+
   test('cannot use a login of agentC outside the sandbox, and says what to set', () => {
     const needs = (agent: Partial<ServiceConfig['agent']>) =>
       jobNeeds(
