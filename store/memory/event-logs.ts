@@ -7,7 +7,7 @@ export class MemoryEventLogs implements EventLogs {
   readonly #logs = new Map<string, EventsWrite[]>()
   #closed = false
 
-  begin(): void {}
+  begin(_runId: string): void {}
 
   nextIndex(runId: string): number {
     this.#requireOpen()

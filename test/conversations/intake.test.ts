@@ -177,3 +177,15 @@ test('the label and the project of a mapping choose the repository of a run', as
   )
   expect(chosen.toSorted()).toEqual(['ENG-1 web', 'ENG-2 api', 'ENG-3 rest'])
 })
+
+test('the store hears of each new run once, so that it looks for nothing about it', async () => {
+  const host = await startHost()
+  const begun: string[] = []
+  host.store.events.begin = (runId) => void begun.push(runId)
+  host.tracker.put(ticket('ENG-1'), ticket('ENG-2'))
+  await host.settle()
+  expect(begun.sort()).toEqual([host.runOf('ENG-1').id, host.runOf('ENG-2').id].sort())
+  await host.restart()
+  await host.advance(60)
+  expect(begun).toHaveLength(2)
+})

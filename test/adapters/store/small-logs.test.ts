@@ -6,6 +6,7 @@ import { open } from 'lmdb'
 import { realRandom } from '../../../bin/clock.ts'
 import type { Store } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
+import type { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { SMALL_LOG_BYTES_MAX } from '../../../store/lmdb/small-logs.ts'
 import { openStore } from '../../../store/store.ts'
 import { readEvents } from '../../support/event-batches.ts'
@@ -169,7 +170,12 @@ test(`random appends, readings, removals and restarts agree with a model (SEED=$
 test('a run that was said to be new is stored and found like any other', async () => {
   const dataDir = diskFolder()
   const first = await openAt(dataDir)
-  for (const id of [runId(1), runId(2)]) first.events.begin(id)
+  const { eventBuffer, runs } = first.database as LmdbControlDatabase
+  for (const id of [runId(1), runId(2)]) {
+    first.events.begin(id)
+    // What is known here is not looked for on disk.
+    expect([eventBuffer.small.remembered(id), runs.unfinished.get(id)]).toEqual([{ next: 0, bytes: 0 }, null])
+  }
   for (const [n, id] of [1, 2, 3].map((n) => [n, runId(n)] as const)) {
     await first.database.commit([putRun(sampleRun(n)), putEvents(id, logEvents(id, 0, 2))])
     await first.database.commit([putEvents(id, logEvents(id, 2, 3))])
