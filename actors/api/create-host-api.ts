@@ -64,14 +64,17 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
       return changed.ok ? yes({ paused: changed.value.config.policy.paused }) : changed
     },
     attention: () => ({ items: views.attention.items() }),
-    hello: () => ({
-      type: 'hello',
-      runs: recentRuns(store.database).map((run) => views.scheduler.withWaitReason(run)),
-      tickets: [...views.tracker.intake.eligible()],
-      config: currentConfig.redacted,
-      linearStatus: views.tracker.status(),
-      workers: views.workers.registry.views(),
-    }),
+    hello: () => {
+      broadcast.noteRead()
+      return {
+        type: 'hello',
+        runs: recentRuns(store.database).map((run) => views.scheduler.withWaitReason(run)),
+        tickets: [...views.tracker.intake.eligible()],
+        config: currentConfig.redacted,
+        linearStatus: views.tracker.status(),
+        workers: views.workers.registry.views(),
+      }
+    },
     onPush: (listener) => broadcast.listen(listener),
     allowedOrigins: () => context.config().server.allowedOrigins,
     inspect: (receiver) => context.inspection.open(receiver),

@@ -7,6 +7,7 @@
 import { collectAttention, nextAttentionChange } from '../../core/attention/collect-attention.ts'
 import type { AttentionFacts } from '../../core/attention/facts.ts'
 import type { Cancel, Clock } from '../../core/ports.ts'
+import type { AttentionItem } from '../../protocol/attention.ts'
 import { ATTENTION_PUSH_MS } from '../../protocol/limits.ts'
 import type { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
@@ -23,8 +24,8 @@ const CHANGE_CHECK_MS_MAX = 24 * 3_600_000
 
 export class AttentionBroadcast implements CommitParticipant {
   readonly #ports: AttentionBroadcastPorts
-  /** The list that the dashboards have, as JSON. */
-  #pushed = '[]'
+  /** The list that all dashboards have, as JSON; undefined when they have different ones. */
+  #pushed: string | undefined = '[]'
   #isDue = false
   #isScheduled = false
   #cancelPush: Cancel = () => {}
@@ -32,14 +33,16 @@ export class AttentionBroadcast implements CommitParticipant {
 
   constructor(ports: AttentionBroadcastPorts) {
     this.#ports = ports
-    ports.broadcast.onWatched(() => this.#begin())
   }
 
-  /** A dashboard that connects gets the list of this moment. */
-  #begin(): void {
-    const facts = this.#ports.facts()
-    this.#scheduleCheck(facts)
-    this.#pushed = JSON.stringify(collectAttention(facts))
+  /** Returns the list of this moment, which a dashboard that connects gets before all pushes. */
+  read(): AttentionItem[] {
+    const { broadcast, facts } = this.#ports
+    const now = facts()
+    const items = collectAttention(now)
+    if (JSON.stringify(items) !== this.#pushed) this.#pushed = undefined
+    if (broadcast.hasListeners) this.#scheduleCheck(now)
+    return items
   }
 
   onChange(): void {
@@ -65,7 +68,7 @@ export class AttentionBroadcast implements CommitParticipant {
     return {
       writes: [],
       onCommitted: () => {
-        // A dashboard that has connected meanwhile has a newer list.
+        // A dashboard that has read a newer list meanwhile must not get this one.
         if (this.#pushed === pushed) this.#ports.broadcast.send({ type: 'attention', items })
       },
     }

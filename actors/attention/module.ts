@@ -1,5 +1,4 @@
 /** The attention module keeps the list of what needs a person, and pushes it to dashboards when it has changed. */
-import { collectAttention } from '../../core/attention/collect-attention.ts'
 import type { AttentionFacts, AwayWorker } from '../../core/attention/facts.ts'
 import type { PullDetailFacts } from '../../core/provider-ports.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
@@ -54,7 +53,7 @@ export const attentionModule = defineHostModule({
 
     return {
       view: {
-        items: () => collectAttention(facts()),
+        items: () => attentionBroadcast.read(),
         onPullDetail(detail) {
           if (conflicts.record(detail, instant())) onChange()
         },

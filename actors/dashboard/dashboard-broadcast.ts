@@ -21,7 +21,8 @@ export class DashboardBroadcast {
   readonly #log: Log
   readonly #clock: Pick<Clock, 'endOfTick'>
   readonly #listeners = new Set<(push: OutgoingPush) => void>()
-  readonly #onWatched: (() => void)[] = []
+  readonly #onUnwatched: (() => void)[] = []
+  readonly #onRead: (() => void)[] = []
   #waiting: OutgoingPush[] = []
   #waitingBytes = 0
   #bytesInTurn = 0
@@ -33,21 +34,28 @@ export class DashboardBroadcast {
   }
 
   listen(listener: (push: OutgoingPush) => void): Cancel {
-    const wasWatched = this.hasListeners
     this.#listeners.add(listener)
-    if (!wasWatched) for (const begin of this.#onWatched) begin()
     return () => {
       this.#listeners.delete(listener)
-      if (!this.hasListeners) this.#dropWaiting()
+      if (this.hasListeners) return
+      this.#waiting = []
+      this.#waitingBytes = 0
+      for (const drop of this.#onUnwatched) drop()
     }
   }
 
-  /**
-   * Calls `begin` whenever somebody listens after a time without listeners. What was sent earlier, or waits to be sent,
-   * is worth nothing then: a new listener has read a newer state.
-   */
-  onWatched(begin: () => void): void {
-    this.#onWatched.push(begin)
+  /** Calls `drop` when nobody listens any more: what waits to be sent is older than what the next dashboard reads. */
+  onUnwatched(drop: () => void): void {
+    this.#onUnwatched.push(drop)
+  }
+
+  /** Calls `note` when a dashboard reads the state of this moment, which may differ from what was sent last. */
+  onRead(note: () => void): void {
+    this.#onRead.push(note)
+  }
+
+  noteRead(): void {
+    for (const note of this.#onRead) note()
   }
 
   /** Whether there is any use in making a push. */
@@ -72,11 +80,6 @@ export class DashboardBroadcast {
     if (this.#waitingBytes > PUSH_WAITING_BYTES_MAX) this.#deliverWaiting(Number.POSITIVE_INFINITY)
   }
 
-  #dropWaiting(): void {
-    this.#waiting = []
-    this.#waitingBytes = 0
-  }
-
   #scheduleTurnEnd(): void {
     if (this.#isTurnEndScheduled) return
     this.#isTurnEndScheduled = true
@@ -92,7 +95,7 @@ export class DashboardBroadcast {
   #deliverWaiting(turnBytesMax: number): void {
     let count = 0
     for (const push of this.#waiting) {
-      if (this.#bytesInTurn >= turnBytesMax) break
+      if (this.#bytesInTurn >= turnBytesMax || !this.hasListeners) break
       count += 1
       this.#waitingBytes -= bytesOf(push)
       this.#deliver(push)

@@ -5,6 +5,9 @@ import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import { RunBroadcast } from './run-broadcast.ts'
 
+/** The dashboards know different reasons. */
+const UNKNOWN_VERSION = -1
+
 export const dashboardModule = defineHostModule({
   name: 'dashboard',
   create({ clock, broadcast }, { scheduler, jobs, runs }) {
@@ -16,9 +19,11 @@ export const dashboardModule = defineHostModule({
     let queueReason: string | undefined
     let sentReasonsVersion = 0
 
+    const currentReason = () => (scheduler.queue.size === 0 ? undefined : scheduler.sharedReason()?.reason)
+
     /** The first runs in the queue are sent with their reason; the others show it when they are asked for. */
     function sendQueueReason(): void {
-      const reason = scheduler.queue.size === 0 ? undefined : scheduler.sharedReason()?.reason
+      const reason = currentReason()
       const { reasonsVersion } = scheduler
       if (reason === queueReason && reasonsVersion === sentReasonsVersion) return
       queueReason = reason
@@ -30,10 +35,9 @@ export const dashboardModule = defineHostModule({
       }
     }
 
-    broadcast.onWatched(() => {
-      runBroadcast.dropLater()
-      queueReason = undefined
-      sentReasonsVersion = -1
+    broadcast.onUnwatched(() => runBroadcast.dropLater())
+    broadcast.onRead(() => {
+      if (currentReason() !== queueReason) sentReasonsVersion = UNKNOWN_VERSION
     })
 
     return {

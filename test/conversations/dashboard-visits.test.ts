@@ -73,7 +73,7 @@ const seed = drawSeed()
 test.each(Array.from({ length: 40 }, (_, at) => seed + at))('visits at any moment, seed %i', async (own) => {
   const random = new Random(own)
   const host = await startHost()
-  const { connection, work, worker } = await acceptRun(host)
+  const { connection, work, worker, runId } = await acceptRun(host)
   let visits: Visit[] = []
   let n = 2
   let isFull = false
@@ -97,13 +97,27 @@ test.each(Array.from({ length: 40 }, (_, at) => seed + at))('visits at any momen
       return host.freeDisk()
     },
     wait: () => host.clock.advance(random.below(300)),
+    retry: () => {
+      if (!isFull && isOver) void host.hostApi.retryRun(runId)
+      return host.settle()
+    },
     fail: () => {
       if (isOver) return undefined
       isOver = true
       return connection.send(work.complete({ status: 'failed', error: 'no' }))
     },
   }
-  const weighted = ['come', 'come', 'leave', 'session', 'session', 'wait', 'wait', ...Object.keys(steps)]
+  const weighted = [
+    'come',
+    'come',
+    'leave',
+    'session',
+    'session',
+    'wait',
+    'wait',
+    'retry',
+    ...Object.keys(steps),
+  ]
   await host.withoutTranscript(async () => {
     for (let at = 0; at < 60; at++) {
       // Nobody may be disconnected for its silence meanwhile.
@@ -144,6 +158,19 @@ test('a change that is written while a dashboard connects is pushed to it', asyn
   expect([...visit.runs.values()].map(({ status }) => status)).toEqual(['running'])
 })
 
+test('what needs a person no longer, before the others heard of it, is pushed to the dashboard that came meanwhile', async () => {
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  const first = new Visit(host)
+  await host.clock.advance(PUSHES_SENT_MS)
+  await connection.send(work.complete({ status: 'failed', error: 'the tests fail' }))
+  const second = new Visit(host)
+  expect(second.attention).toMatchObject([{ kind: 'failed' }])
+  await host.succeeded(host.hostApi.retryRun(runId))
+  await host.clock.advance(PUSHES_SENT_MS)
+  expect([first.attention, second.attention]).toEqual([[], []])
+})
+
 test('what needed a person while nobody watched, and no longer does, is pushed', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
@@ -154,6 +181,24 @@ test('what needed a person while nobody watched, and no longer does, is pushed',
   await host.succeeded(host.hostApi.retryRun(runId))
   await host.clock.advance(PUSHES_SENT_MS)
   expect(visit.attention).toEqual([])
+})
+
+test('a dashboard hears of the end of a usage limit that began while nobody watched', async () => {
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  const at = new Date(host.clock.now()).toISOString()
+  const resetsAt = new Date(host.clock.now() + 10_000).toISOString()
+  const { event: _, ...frame } = work.event()
+  await connection.send({
+    ...frame,
+    event: { type: 'limit', at, provider: 'agentB', message: 'wait', resetsAt },
+  })
+  await connection.send(work.complete({ status: 'failed', error: 'the limit is reached', failure: 'limit' }))
+  await host.clock.advance(PUSHES_SENT_MS)
+  const visit = new Visit(host)
+  expect(visit.attention).toMatchObject([{ kind: 'limit' }])
+  await host.clock.advance(10_000)
+  expect(visit.attention).toMatchObject([{ kind: 'failed' }])
 })
 
 test('the reason for which runs wait is pushed although it is the one that was pushed last', async () => {

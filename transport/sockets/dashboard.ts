@@ -110,9 +110,9 @@ class ServedDashboards implements DashboardSockets {
     socket.getUserData().dashboard = dashboard
     this.#dashboards.add(dashboard)
     this.#reportCount()
-    // Listen before the hello is made, so that no change is lost between the two.
-    this.#stopListening ??= this.#options.hostApi.onPush((push) => this.#publish(push))
     try {
+      // Nothing happens between the two: the hello has every change before it, and every one after it is pushed.
+      this.#stopListening ??= this.#options.hostApi.onPush((push) => this.#publish(push))
       dashboard.sendHello(JSON.stringify(this.#options.hostApi.hello()))
       const attention: DashboardPush = { type: 'attention', ...this.#options.hostApi.attention() }
       if (dashboard.isLive) dashboard.sender.send(JSON.stringify(attention))

@@ -67,17 +67,39 @@ test('the number of waiting pushes is limited: above it they are sent at once', 
   expectInOrder()
 })
 
-test('whoever sends differences hears of the first listener after a time without any', () => {
+test('whoever keeps states for later hears when nobody listens any more', () => {
   const broadcast = new DashboardBroadcast(createRecordingLog(), { endOfTick: () => {} })
-  let begun = 0
-  broadcast.onWatched(() => {
-    begun += 1
+  let dropped = 0
+  broadcast.onUnwatched(() => {
+    dropped += 1
   })
-  const stops = [broadcast.listen(() => {}), broadcast.listen(() => {})]
-  expect(begun).toBe(1)
-  for (const stop of stops) stop()
-  broadcast.listen(() => {})
-  expect(begun).toBe(2)
+  const [leaveFirst, leaveSecond] = [broadcast.listen(() => {}), broadcast.listen(() => {})]
+  leaveFirst()
+  expect(dropped).toBe(0)
+  leaveSecond()
+  expect(dropped).toBe(1)
+})
+
+test('a listener that leaves while waiting pushes are sent gets no more of them', () => {
+  const turnEnds: (() => void)[] = []
+  const broadcast = new DashboardBroadcast(createRecordingLog(), {
+    endOfTick: (run) => void turnEnds.push(run),
+  })
+  let received = 0
+  const leave = broadcast.listen(() => {
+    received += 1
+    if (received === PER_TURN + 2) leave()
+  })
+  for (let n = 0; n < 3 * PER_TURN; n++) broadcast.send(pushOf('x'.repeat(TEXT_CHARS)))
+  while (turnEnds.length > 0) for (const end of turnEnds.splice(0)) end()
+  expect([received, broadcast.waitingCount]).toEqual([PER_TURN + 2, 0])
+  // The limit of what waits is as it was.
+  const counted: string[] = []
+  broadcast.listen((push) => void counted.push(push.type))
+  for (let n = 0; n < PER_TURN + WAITING; n++) broadcast.send(pushOf('x'.repeat(TEXT_CHARS)))
+  expect(counted).toHaveLength(PER_TURN)
+  broadcast.send(pushOf('x'.repeat(TEXT_CHARS)))
+  expect(counted).toHaveLength(PER_TURN + WAITING + 1)
 })
 
 test('pushes that wait are not sent to a listener that comes after the last one has left', () => {
