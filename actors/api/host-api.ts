@@ -102,7 +102,7 @@ export interface HostApi {
   /** @param ticket the id or the identifier, of a listed ticket or of one with a run */
   explainTicket(ticket: string): Result<ExplainResponse>
   explainRun(id: string): Result<ExplainResponse>
-  /** Everything that needs a person now. */
+  /** Everything that needs a person now. Dashboards that have another list get this one soon. */
   attention(): AttentionResponse
 
   /** The current state of the run's pull request, asked from the code host. */
@@ -177,7 +177,7 @@ export interface HostApi {
   /** Whether a connection without proof would be accepted now. */
   hasWorkerSeat(address: string): boolean
 
-  /** The first frame of a dashboard, redacted. */
+  /** The first frame of a dashboard, redacted. Pushes of differences take it into account. */
   hello(): HelloFrame
   /** Calls the listener for every push, in order, after its cause became durable. */
   onPush(listener: (push: OutgoingPush) => void): Cancel

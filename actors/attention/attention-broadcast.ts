@@ -24,7 +24,7 @@ const CHANGE_CHECK_MS_MAX = 24 * 3_600_000
 
 export class AttentionBroadcast implements CommitParticipant {
   readonly #ports: AttentionBroadcastPorts
-  /** The list that all dashboards have, as JSON; undefined when they have different ones. */
+  /** The list that was made last for all dashboards, as JSON; undefined when they may have different ones. */
   #pushed: string | undefined = '[]'
   #isDue = false
   #isScheduled = false
@@ -35,13 +35,16 @@ export class AttentionBroadcast implements CommitParticipant {
     this.#ports = ports
   }
 
-  /** Returns the list of this moment, which a dashboard that connects gets before all pushes. */
+  /** Returns the list of this moment. When it is not the one that was pushed last, all dashboards get the next one. */
   read(): AttentionItem[] {
     const { broadcast, facts } = this.#ports
     const now = facts()
     const items = collectAttention(now)
-    if (JSON.stringify(items) !== this.#pushed) this.#pushed = undefined
     if (broadcast.hasListeners) this.#scheduleCheck(now)
+    if (JSON.stringify(items) !== this.#pushed) {
+      this.#pushed = undefined
+      this.onChange()
+    }
     return items
   }
 
@@ -68,7 +71,7 @@ export class AttentionBroadcast implements CommitParticipant {
     return {
       writes: [],
       onCommitted: () => {
-        // A dashboard that has read a newer list meanwhile must not get this one.
+        // After a dashboard has read a newer list, it must not get this one.
         if (this.#pushed === pushed) this.#ports.broadcast.send({ type: 'attention', items })
       },
     }

@@ -5,7 +5,7 @@ import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import { RunBroadcast } from './run-broadcast.ts'
 
-/** The dashboards know different reasons. */
+/** Stands for no version: dashboards may have read different reasons. */
 const UNKNOWN_VERSION = -1
 
 export const dashboardModule = defineHostModule({

@@ -23,7 +23,7 @@ export class Memories implements CommitParticipant {
 
   constructor(ports: MemoriesPorts) {
     this.#newId = ports.newId
-    // Every dispatch reads those of its repository.
+    // Every dispatch reads the memories of its repository.
     this.#stored = new StoredCollection('memory', ports, { keepsValues: true })
   }
 

@@ -1,8 +1,8 @@
 /**
  * StoredCollection holds key-values of one collection for the one class that writes these keys.
  *
- * A changed value is in memory at once and on disk with the next commit. A collection that is read often keeps values in
- * memory that were read or written a while ago.
+ * A changed value is in memory at once and on disk with the next commit. Where `keepsValues` is set, values stay in memory
+ * after they were read or written.
  */
 import type { KeyValueCollection, KeyValues, Write } from '../../core/ports.ts'
 import type { CommitContribution, CommitParticipant } from './commit-loop.ts'
@@ -18,7 +18,7 @@ export type WrittenValues<T> = ReadonlyMap<string, T | null>
 export interface StoredCollectionOptions<T> {
   /** Called with the changed values of a commit that is on disk. */
   readonly onCommitted?: (written: WrittenValues<T>) => void
-  /** For small values that are read again and again: they stay in memory, up to `KEPT_VALUES_MAX`. */
+  /** For values that are read again and again, and are not megabytes each: at most `KEPT_VALUES_MAX` stay in memory. */
   readonly keepsValues?: true
 }
 

@@ -111,7 +111,7 @@ class ServedDashboards implements DashboardSockets {
     this.#dashboards.add(dashboard)
     this.#reportCount()
     try {
-      // Nothing happens between the two: the hello has every change before it, and every one after it is pushed.
+      // Nothing happens between this and the hello, which has all that is on disk: every later commit is pushed.
       this.#stopListening ??= this.#options.hostApi.onPush((push) => this.#publish(push))
       dashboard.sendHello(JSON.stringify(this.#options.hostApi.hello()))
       const attention: DashboardPush = { type: 'attention', ...this.#options.hostApi.attention() }
