@@ -187,8 +187,6 @@ export function showBanner(options: BannerOptions): void {
   const stopListening = hostApi.onPush(({ type }) => {
     if (type === 'linear-status' || type === 'workers') showWhenReady()
   })
-  // No push tells of a worker that came before.
-  showWhenReady()
 }
 
 function isReady(hostApi: HostApi): boolean {
