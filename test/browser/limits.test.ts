@@ -53,6 +53,8 @@ test(
     await page.keyboard.press('?')
     await page.getByRole('dialog').getByText('Next run').waitFor(SLOW)
     await page.keyboard.press('Escape')
+    // Keys do nothing else while a dialog is open, and a browser closes it a moment later.
+    await page.getByRole('dialog').waitFor({ state: 'hidden', ...SLOW })
     await page.keyboard.press('Control+K')
     await page.getByRole('combobox', { name: 'Search or act' }).pressSequentially('cost')
     await page.keyboard.press('Enter')
