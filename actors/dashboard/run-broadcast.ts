@@ -1,5 +1,5 @@
 /**
- * RunPushes publishes changed runs to dashboards as `run-updated`: at once, then at most once per run in `RUN_PUSH_MS`.
+ * RunBroadcast publishes changed runs to dashboards as `run-updated`: at once, then at most once per run in `RUN_PUSH_MS`.
  *
  * Only states on disk are published. The last state of a run is always published, even when earlier ones are skipped.
  */

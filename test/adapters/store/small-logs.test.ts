@@ -170,6 +170,7 @@ test(`random appends, readings, removals and restarts agree with a model (SEED=$
 test('a run that was said to be new is stored and found like any other', async () => {
   const dataDir = diskFolder()
   const first = await openAt(dataDir)
+  // The cast holds because `openAt` opens the store on disk.
   const { eventBuffer, runs } = first.database as LmdbControlDatabase
   for (const id of [runId(1), runId(2)]) {
     first.events.begin(id)

@@ -28,6 +28,7 @@ function openCollection(disk: Map<string, Value>, options: { keepsValues?: true 
         for (const write of contribution?.writes ?? []) {
           if (write.table !== 'key-value') throw new Error(`a write to ${write.table}`)
           if (write.value === null) disk.delete(write.key)
+          // The cast holds because the collection's values are of this type.
           else disk.set(write.key, write.value as Value)
         }
         contribution?.onCommitted()
@@ -77,6 +78,17 @@ test('values of long ago leave memory, and are read again', () => {
   const last = `k${KEPT_VALUES_MAX}`
   expect([collection.get(last), collection.get('k0')]).toEqual([{ n: KEPT_VALUES_MAX }, { n: 0 }])
   expect(reads).toEqual(['k0'])
+})
+
+test('a value that is read or written again drops no others', () => {
+  const disk = new Map(Array.from({ length: KEPT_VALUES_MAX }, (_, n) => [`k${n}`, { n }]))
+  const { collection, reads, begin } = openCollection(disk)
+  for (const key of disk.keys()) collection.get(key)
+  reads.length = 0
+  collection.set('k5', { n: 55 })
+  begin()()
+  expect([collection.get('k0'), collection.get('k5')]).toEqual([{ n: 0 }, { n: 55 }])
+  expect(reads).toEqual([])
 })
 
 test('a collection of large values keeps none in memory that are on disk', () => {
