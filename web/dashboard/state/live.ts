@@ -119,8 +119,10 @@ function openFeed(): void {
 function onLive(): void {
   live.value = { state: 'live' }
   // A hello has neither.
+  const before = attention.value
   host.readAttention().then(({ items }) => {
-    attention.value = items
+    // A list that was pushed meanwhile is newer than this one.
+    if (attention.value === before) attention.value = items
   }, ignore)
   host.health().then((answer) => {
     health.value = answer
