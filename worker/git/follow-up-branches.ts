@@ -4,8 +4,8 @@
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { readRef } from './bare-repository.ts'
-import { SEAL_HEADER } from './follow-up-scripts.ts'
 import type { Git } from './git.ts'
+import { SEAL_HEADER } from './seal-commit.ts'
 
 export interface BranchHeads {
   /** The commit of the pull request's branch. */

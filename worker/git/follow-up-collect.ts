@@ -1,6 +1,6 @@
 /**
- * `collectFollowUp` commits the work of a follow-up inside, marks the commit with the follow-up's seal, and imports it
- * outside. An unfinished rebase or remaining conflict markers are refused, so that they are never pushed.
+ * `collectFollowUp` commits the work of a follow-up inside, imports it outside, and marks the commit there with the
+ * follow-up's seal. An unfinished rebase or remaining conflict markers are refused, so that they are never pushed.
  */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -14,6 +14,14 @@ import { filesWithMarkers } from './follow-up-markers.ts'
 import { COLLECT_FOLLOW_UP_SCRIPT } from './follow-up-scripts.ts'
 import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-inside-sandbox.ts'
 import type { CollectedWork, FollowUpStart } from './git-ports.ts'
+import { runRepositoryPath } from './run-repository.ts'
+import { sealCommit } from './seal-commit.ts'
+
+/** Where the work of a follow-up goes on from. */
+export interface FollowUpOrigin extends FollowUpStart {
+  /** The agent has pushed the commit `head` itself, so it is work, and has no seal. */
+  readonly isHeadOurs?: boolean
+}
 
 export type CollectedFollowUp = CollectedWork & { readonly isContained: boolean }
 
@@ -31,7 +39,7 @@ const REFUSALS: Readonly<Record<string, (pull: JobPull) => string>> = {
 export async function collectFollowUp(
   ports: FollowUpGitPorts,
   context: FollowUpContext,
-  start: FollowUpStart,
+  start: FollowUpOrigin,
 ): Promise<Result<CollectedFollowUp>> {
   const { pull, folders, repositories } = context
   await rm(join(folders.exchange, BUNDLE_FILE), { recursive: true, force: true })
@@ -47,15 +55,27 @@ export async function collectFollowUp(
   const workspace = { job: context.job, folders, repository: repositories.base, search }
   const work = await importWork(ports, workspace, from, repositories.head)
   if (!work.ok) return work
-  const marked = await filesWithMarkers(ports.git, folders.staging, work.value.head ?? '', start)
-  if (marked.length === 0) return yes({ ...withOmittedFiles(work.value, result.output), isContained: false })
+  const { head } = work.value
+  const marked = await filesWithMarkers(ports.git, folders.staging, head ?? '', start)
+  if (marked.length === 0)
+    return sealWork(ports, context, { ...withOmittedFiles(work.value, result.output), isContained: false })
   return no(
     'conflict',
     `conflict markers are left in ${marked.map((file) => printable(file)).join(', ')}, so nothing was pushed; resolve them in the sandbox, or follow up again`,
   )
 }
 
-function bundleInside({ job, pull, seal, folders, sandbox }: FollowUpContext, start: FollowUpStart) {
+async function sealWork(
+  { git }: FollowUpGitPorts,
+  { folders: { staging }, seal }: FollowUpContext,
+  work: CollectedFollowUp,
+): Promise<Result<CollectedFollowUp>> {
+  if (work.head === undefined) return yes(work)
+  const sealed = await sealCommit(git, { folder: runRepositoryPath(staging), staging }, work.head, seal)
+  return sealed.ok ? yes({ ...work, head: sealed.value }) : sealed
+}
+
+function bundleInside({ job, pull, folders, sandbox }: FollowUpContext, start: FollowUpOrigin) {
   const { name, email } = COMMITTER
   const message = leftoverMessage(job.run.ticket)
   return sandbox.run(
@@ -63,11 +83,10 @@ function bundleInside({ job, pull, seal, folders, sandbox }: FollowUpContext, st
       COLLECT_FOLLOW_UP_SCRIPT,
       start.base,
       pull.headBranch,
-      start.head,
+      start.isHeadOurs === true ? '' : start.head,
       message,
       name,
       email,
-      seal,
       BUNDLE_FILE,
     ),
     {

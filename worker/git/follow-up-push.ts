@@ -8,7 +8,7 @@ import type { JobPull } from '../../protocol/frames.ts'
 import { withCheckoutSource } from './checkout-source.ts'
 import { INSIDE_MS_MAX } from './collect.ts'
 import { readBranchHeads } from './follow-up-branches.ts'
-import { collectFollowUp } from './follow-up-collect.ts'
+import { collectFollowUp, type FollowUpOrigin } from './follow-up-collect.ts'
 import {
   describeSource,
   type FollowUpContext,
@@ -35,7 +35,7 @@ export async function pushFollowUp(
   mayContinue: () => boolean,
   signal: AbortSignal,
 ): Promise<Result<FollowUpPushResult>> {
-  let from = start
+  let from: FollowUpOrigin = start
   for (let tries = 1; ; tries++) {
     const collected = await collectFollowUp(ports, context, from)
     if (!collected.ok) return collected
@@ -100,8 +100,8 @@ async function moveOnto(
   context: FollowUpContext,
   from: FollowUpStart,
   signal: AbortSignal,
-): Promise<Result<FollowUpStart>> {
-  return withBothMirrors<FollowUpStart>(cache, context, signal, async (folders) => {
+): Promise<Result<FollowUpOrigin>> {
+  return withBothMirrors<FollowUpOrigin>(cache, context, signal, async (folders) => {
     const heads = await readBranchHeads(git, folders, context)
     if (!heads.ok) return heads
     const { base, head, isPushed } = heads.value
@@ -131,7 +131,8 @@ async function moveOnto(
     const answers = parseAnswers(result.value.output)
     if (answers('state')[0] !== 'moved') return branchOvertaken(pull)
     const newBase = parseCommit(answers('base')) === base ? base : from.base
-    return yes({ ...from, head, base: newBase, tip: parseCommit(answers('tip')) })
+    const isHeadOurs = answers('branch')[0] === 'ours'
+    return yes({ ...from, head, base: newBase, tip: parseCommit(answers('tip')), isHeadOurs })
   })
 }
 

@@ -9,8 +9,6 @@ import { OUT_REF } from './bundle-import.ts'
 import { COMMIT_LEFTOVERS, GIT_FUNCTION } from './collect.ts'
 import { CACHE_INSIDE, EXCHANGE_INSIDE, HEAD_BUNDLE_INSIDE, HEAD_REF } from './git-inside-sandbox.ts'
 
-/** The commit header that names the follow-up which pushed the commit; people do not see it. */
-export const SEAL_HEADER = 'switchyard-follow-up'
 /** The prefix of output lines that are answers of a script. */
 export const ANSWER_PREFIX = 'follow-up: '
 const FILES_LISTED_MAX = 50
@@ -140,9 +138,9 @@ tail -n 5 /tmp/.switchyard-rebase-output >&2
 exit 1
 `
 
-/** $1 base's commit, $2 branch, $3 the commit that was fetched, $4 message, $5 name, $6 email, $7 the follow-up's seal, $8 the bundle */
+/** $1 base's commit, $2 branch, $3 the commit that counts as no work, if any, $4 message, $5 name, $6 email, $7 the bundle */
 export const COLLECT_FOLLOW_UP_SCRIPT = `${SCRIPT_START}
-base=$1 head=$2 head_commit=$3 message=$4 name=$5 email=$6 seal=$7
+base=$1 head=$2 unchanged=$3 message=$4 name=$5 email=$6
 ${GIT_FUNCTION}
 cd /work
 state=$(g rev-parse --absolute-git-dir)
@@ -150,17 +148,12 @@ if [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then answer sta
 if [ -n "$(g ls-files --unmerged | head -c 1)" ]; then answer state unmerged; exit 0; fi
 ${COMMIT_LEFTOVERS}
 tip=$(g rev-parse --verify 'HEAD^{commit}')
-if [ "$tip" = "$head_commit" ] && g merge-base --is-ancestor "$base" "$tip"; then answer state same; exit 0; fi
+if [ "$tip" = "$unchanged" ] && g merge-base --is-ancestor "$base" "$tip"; then answer state same; exit 0; fi
 if g merge-base --is-ancestor "$tip" "$base"; then answer state nothing; exit 0; fi
 if ! g merge-base --is-ancestor "$base" "$tip"; then answer state astray; exit 0; fi
-if ! g cat-file commit "$tip" | sed '/^$/q' | grep -qx "${SEAL_HEADER} $seal"; then
-  sealed=$(g cat-file commit "$tip" | sed "1,/^\\$/s/^\\$/${SEAL_HEADER} $seal\\n/" | g hash-object -t commit -w --stdin)
-  g update-ref -m 'follow-up' HEAD "$sealed" "$tip"
-  tip=$sealed
-fi
 answer state new
 g update-ref ${OUT_REF} "$tip"
-g bundle create --quiet ${EXCHANGE_INSIDE}/$8 ${OUT_REF} "^$base"
+g bundle create --quiet ${EXCHANGE_INSIDE}/$7 ${OUT_REF} "^$base"
 `
 
 /**
@@ -182,16 +175,14 @@ undone() {
   g checkout --quiet --force --detach "$ours"
   return 1
 }
-# Except for the seal header, a sealed commit equals the commit that it was made from.
-bare() { g cat-file commit "$1" | sed '1,/^$/{/^${SEAL_HEADER} /d;}'; }
-is_same() { [ "$(bare "$ours")" = "$(bare "$1")" ]; }
-is_tip() { is_same "$tip"; }
+is_tip() { [ "$ours" = "$tip" ]; }
 theirs_is_ours() {
   g merge-base --is-ancestor "$head_commit" "$old_head" && return 1
   # Somebody reset the branch to before our work.
   g merge-base --is-ancestor "$head_commit" "$old_base" && return 1
   g merge-base --is-ancestor "$old_base" "$head_commit" || return 1
-  is_same "$head_commit" || g merge-base --is-ancestor "$head_commit" "$ours" || return 1
+  g merge-base --is-ancestor "$head_commit" "$ours" || return 1
+  answer branch ours
   answer base "$old_base"
   if [ -n "$tip" ]; then answer tip "$tip"; fi
 }

@@ -519,6 +519,19 @@ describe('a repeated follow-up', () => {
     expect(await begun(g, again, aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'current' })
   })
 
+  // Both are pushed as commits that the worker has written anew.
+  test.each([
+    ['a message that would notify people', "echo 1 > a; git add a; git commit -qm 'Fixes #12: answer @ada'"],
+    ['a CI definition', 'mkdir -p .github/workflows; echo 1 > .github/workflows/a.yml; echo 1 > a; git add .'],
+  ])('finds its own push of work with %s', async (_, script) => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh(script)
+    expect(got(await push(g, run, from)).pushed).toBe(tipOf(g))
+    expect(await begun(g, g.run())).toMatchObject({ state: 'pushed', head: tipOf(g) })
+  })
+
   test.each([
     ['very many commits', 150, 'x'],
     ['long words', 3, 'long words '.repeat(20_000)],
