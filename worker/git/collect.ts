@@ -23,7 +23,7 @@ import type { CheckedOut, CollectedWork, SandboxCommandResult } from './git-port
 import { type CleanWork, holdBackCiChanges } from './held-back-changes.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
 import { neutralizeMessages } from './neutral-messages.ts'
-import { type CommitRange, knownCommits, type RewritePlace } from './rewrite-commits.ts'
+import { knownCommits, type RewritePlace } from './rewrite-commits.ts'
 import { createRunRepository, importPack, type RunRepositoryPorts } from './run-repository.ts'
 import { searchCommits } from './search-commits.ts'
 
@@ -137,7 +137,7 @@ export async function importWork(
   const work =
     clean.value.head === undefined
       ? yes(NO_WORK)
-      : await describeWork(ports.git, place, { head: clean.value.head, known }, from.base)
+      : await describeWork(ports.git, place, clean.value.head, from)
   return !work.ok || heldBack === undefined ? work : yes({ ...work.value, heldBack })
 }
 
@@ -145,11 +145,11 @@ export async function importWork(
 async function describeWork(
   git: Git,
   place: RewritePlace,
-  range: CommitRange,
-  base: string,
+  workHead: string,
+  from: CheckedOut,
 ): Promise<Result<CollectedWork>> {
-  const head = await neutralizeMessages(git, place, range)
-  return head.ok ? computeDiffStats(git, place.folder, head.value, base) : head
+  const head = await neutralizeMessages(git, place, workHead, from)
+  return head.ok ? computeDiffStats(git, place.folder, head.value, from.base) : head
 }
 
 function bundleInside(

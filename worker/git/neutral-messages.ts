@@ -2,12 +2,15 @@
  * `neutralizeMessages` takes the effects out of the messages of a run's commits: a message that is merged closes the
  * issues that it names, and notifies people.
  *
- * Commits are written anew only where a message has such an effect. Their contents stay.
+ * Commits are written anew only where a message has such an effect. Their contents stay. So does a message that the
+ * branch has on the code host already: a rebase writes the commits of people anew, whose words they are.
  */
+import { createHash } from 'node:crypto'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Git } from './git.ts'
+import type { CheckedOut } from './git-ports.ts'
 import { neutralizeMessage } from './neutral-markup.ts'
-import { type CommitRange, type RewritePlace, rewriteCommits } from './rewrite-commits.ts'
+import { knownCommits, type RewritePlace, readMessages, rewriteCommits } from './rewrite-commits.ts'
 
 const LOCAL_MS_MAX = 60_000
 
@@ -15,15 +18,42 @@ const LOCAL_MS_MAX = 60_000
 export async function neutralizeMessages(
   git: Git,
   place: RewritePlace,
-  range: CommitRange,
+  workHead: string,
+  from: CheckedOut,
 ): Promise<Result<string>> {
-  const rewritten = await rewriteCommits(git, place, range, { changeMessage: neutralizeMessage })
+  const range = { head: workHead, known: knownCommits(from) }
+  const all = await rewriteCommits(git, place, range, { changeMessage: neutralizeMessage })
+  const { base, pushedBefore } = from
+  if (!all.ok || all.value === workHead || pushedBefore === undefined)
+    return checkFiles(git, place, workHead, all)
+  const published = new Set<string>()
+  // Messages that cannot be read count as the agent's.
+  await readMessages(git, place, { head: pushedBefore, known: [base] }, (message) =>
+    published.add(digestOf(message)),
+  )
+  const changeMessage = (message: Buffer): Buffer =>
+    published.has(digestOf(message)) ? message : neutralizeMessage(message)
+  const others = await rewriteCommits(git, place, range, { changeMessage })
+  return checkFiles(git, place, workHead, others)
+}
+
+/** Git may end a message in another number of newlines when it writes the commit anew. */
+const digestOf = (message: Buffer): string =>
+  createHash('sha256').update(message.toString('latin1').trimEnd()).digest('hex')
+
+/** Refuses commits whose last one has other files than the head of the work. */
+async function checkFiles(
+  git: Git,
+  place: RewritePlace,
+  workHead: string,
+  rewritten: Result<string | undefined>,
+): Promise<Result<string>> {
   if (!rewritten.ok) return rewritten
   const head = rewritten.value
-  if (head === range.head) return yes(head)
+  if (head === workHead) return yes(head)
   if (head === undefined) return no('failed', 'writing the commits anew lost them, so nothing was pushed')
   const trees = await git.runChecked('comparing the commits', {
-    args: ['rev-parse', `${head}^{tree}`, `${range.head}^{tree}`],
+    args: ['rev-parse', `${head}^{tree}`, `${workHead}^{tree}`],
     folder: place.folder,
     isUntrusted: true,
     timeoutMs: LOCAL_MS_MAX,

@@ -1,5 +1,6 @@
 /**
- * `rewriteCommits` writes commits of a run repository anew, outside the sandbox: some paths omitted, messages changed.
+ * `rewriteCommits` writes commits of a run repository anew, outside the sandbox: some paths omitted, messages changed;
+ * `readMessages` reads their messages.
  *
  * Authors and dates stay. A stream of git's fast export is filtered and imported again; it names contents by their ids
  * only, so its size does not depend on the files.
@@ -7,7 +8,7 @@
 import { createWriteStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Transform, type TransformCallback } from 'node:stream'
+import { type Readable, Transform, type TransformCallback, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { type Result, yes } from '../../core/result.ts'
 import { COMMIT_MESSAGE_BYTES_MAX } from '../../protocol/limits.ts'
@@ -50,7 +51,9 @@ export async function rewriteCommits(
 ): Promise<Result<string | undefined>> {
   const stream = join(place.staging, STREAM_FILE)
   const filter = new MessageFilter(changes.changeMessage ?? ((message) => message))
-  const exported = await exportCommits(git, place, range, changes, { stream, filter })
+  const exported = await exportCommits(git, place, range, changes.pathspecs, (output) =>
+    pipeline(output, filter, createWriteStream(stream, { mode: 0o600 })),
+  )
   const isSame = changes.pathspecs === undefined && !filter.hasChanged
   const rewritten: Result<string | undefined> = !exported.ok
     ? exported
@@ -61,12 +64,28 @@ export async function rewriteCommits(
   return rewritten
 }
 
+/** Calls `onMessage` with the message of each commit. */
+export function readMessages(
+  git: Git,
+  place: RewritePlace,
+  range: CommitRange,
+  onMessage: (message: Buffer) => void,
+): Promise<Result<unknown>> {
+  const filter = new MessageFilter((message) => {
+    onMessage(message)
+    return message
+  })
+  return exportCommits(git, place, range, undefined, async (output) => {
+    await pipeline(output, filter, new Writable({ write: (_piece, _encoding, done) => done() }))
+  })
+}
+
 async function exportCommits(
   git: Git,
   { folder }: RewritePlace,
   { head, known }: CommitRange,
-  { pathspecs }: CommitChanges,
-  { stream, filter }: { readonly stream: string; readonly filter: MessageFilter },
+  pathspecs: readonly string[] | undefined,
+  readOutput: (output: Readable) => Promise<void>,
 ): Promise<Result<unknown>> {
   await writeRef(folder, REWRITTEN_REF, head)
   return git.runChecked('reading the commits', {
@@ -77,7 +96,7 @@ async function exportCommits(
       ...[REWRITTEN_REF, ...known.map((commit) => `^${commit}`)],
       ...(pathspecs === undefined ? [] : ['--', ...pathspecs]),
     ]),
-    readOutput: (output) => pipeline(output, filter, createWriteStream(stream, { mode: 0o600 })),
+    readOutput,
   })
 }
 

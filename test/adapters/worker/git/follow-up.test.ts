@@ -143,6 +143,17 @@ describe('from the branch to the newest base', () => {
     expect(git(g.remote, 'fsck', '--full', '--strict', '--no-dangling')).toBe('')
   })
 
+  test('people’s messages stay when their commits are rebased, and the agent’s are neutralized', async () => {
+    const g = createWithBranch()
+    commitAsPerson(g, BRANCH, 'new', 'of the branch\n', 'Fixes #7: thanks @ada')
+    commitAsPerson(g, 'main', 'other', 'of main\n', 'Main goes on')
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh("echo 1 > a; git add a; git commit -qm 'Fixes #8: thanks @bo'")
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 2)).toEqual(['Fixes \u200b#8: thanks @\u200bbo', 'Fixes #7: thanks @ada'])
+  })
+
   test('an up-to-date branch without new work is not pushed', async () => {
     const g = createWithBranch()
     const head = commitAsPerson(g, BRANCH, 'new', 'x\n', 'Add new')
@@ -522,7 +533,10 @@ describe('a repeated follow-up', () => {
   // Both are pushed as commits that the worker has written anew.
   test.each([
     ['a message that would notify people', "echo 1 > a; git add a; git commit -qm 'Fixes #12: answer @ada'"],
-    ['a CI definition', 'mkdir -p .github/workflows; echo 1 > .github/workflows/a.yml; echo 1 > a; git add .'],
+    [
+      'a CI definition',
+      'mkdir -p .github/workflows; echo 1 > .github/workflows/a.yml; echo 1 > a; git add .',
+    ],
   ])('finds its own push of work with %s', async (_, script) => {
     const g = drifted()
     const run = g.run()
