@@ -21,10 +21,16 @@ import type { Git } from './git.ts'
 import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-inside-sandbox.ts'
 import type { CheckedOut, CollectedWork, SandboxCommandResult } from './git-ports.ts'
 import { type CleanWork, holdBackCiChanges } from './held-back-changes.ts'
+import { requireKeptCommits } from './kept-commits.ts'
 import type { RemoteRepository } from './mirror-cache.ts'
 import { neutralizeMessages } from './neutral-messages.ts'
 import { knownCommits, type RewritePlace } from './rewrite-commits.ts'
-import { createRunRepository, importPack, type RunRepositoryPorts } from './run-repository.ts'
+import {
+  createRunRepository,
+  importPack,
+  type RunRepositoryPorts,
+  runRepositoryPath,
+} from './run-repository.ts'
 import { searchCommits } from './search-commits.ts'
 
 export interface CollectPorts extends RunRepositoryPorts {
@@ -100,7 +106,14 @@ export async function collect(
   if (fault !== undefined) return no('failed', `collecting the work failed: ${fault}`)
   const search = createRunSecretSearch(workspace.job, ports.ownSecrets)
   const collected = await importWork(ports, { ...workspace, search }, from)
-  return collected.ok ? yes(withOmittedFiles(collected.value, result.output)) : collected
+  if (!collected.ok) return collected
+  const { head } = collected.value
+  if (head !== undefined) {
+    const work = { head, branch: workspace.job.branch }
+    const kept = await requireKeptCommits(ports.git, runRepositoryPath(folders.staging), work, from)
+    if (!kept.ok) return kept
+  }
+  return yes(withOmittedFiles(collected.value, result.output))
 }
 
 /**

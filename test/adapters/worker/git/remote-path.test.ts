@@ -7,6 +7,7 @@ import type { Job } from '../../../../protocol/frames.ts'
 import type { CheckedOut, CollectedWork } from '../../../../worker/git/git-ports.ts'
 import {
   aJob,
+  commitAsPerson,
   createGitFixture,
   type GitFixture,
   git,
@@ -135,6 +136,51 @@ describe('the checkout', () => {
     expect(work).toMatchObject({ commits: 2, diff: { files: 2 } })
     expect(got(await publish(g, second.run, second.from, work))).toMatchObject({ adopted: true })
     expect(tipOf(g)).toBe(work.head)
+  })
+
+  describe('of a branch with commits of a person', () => {
+    /** Returns what collecting answers after the agent has run this script. */
+    const collectAfter = async (script: string) => {
+      const g = createGitFixture()
+      const first = await checkedOut(g)
+      await first.run.sh('echo first > first')
+      got(await publish(g, first.run, first.from, await collected(g, first.run, first.from)))
+      commitAsPerson(g, BRANCH, 'lamp', 'of a person\n', 'Theirs')
+      const { run, from } = await checkedOut(g)
+      await run.sh(script)
+      return g.sources.collect(aJob(), run.folders, run.sandbox, from)
+    }
+
+    test.each([
+      ['leaves the branch', 'git checkout -qB other origin/main; echo 1 > a; git add a; git commit -qm Mine'],
+      ['resets the branch', 'git reset -q --hard origin/main; echo 1 > a'],
+      ['squashes it', 'git reset -q --soft origin/main; git commit -qm All'],
+    ])('is refused when the agent %s', async (_, script) => {
+      expect(refusalOf(await collectAfter(script))).toMatch(
+        /^conflict: the work leaves out what other people committed on switchyard\/eng-12 \([0-9a-f]{7,}\), so nothing/,
+      )
+    })
+
+    test.each([
+      ['goes on from them', 'echo 1 > a'],
+      ['rebases them', 'git rebase -q --onto HEAD~2 HEAD~1; echo 1 > a'],
+      [
+        'rebases them with another change of the same lines',
+        'git reset -q --hard HEAD~1; echo agent > lamp; git commit -qam Mine; git cherry-pick ORIG_HEAD || { echo both > lamp; git add lamp; GIT_EDITOR=true git cherry-pick --continue; }',
+      ],
+    ])('is taken when the agent %s', async (_, script) => {
+      expect(got(await collectAfter(script)).head).toBeDefined()
+    })
+  })
+
+  test('of earlier attempts may be replaced by the agent', async () => {
+    const g = createGitFixture()
+    const first = await checkedOut(g)
+    await first.run.sh('echo first > first')
+    got(await publish(g, first.run, first.from, await collected(g, first.run, first.from)))
+    const second = await checkedOut(g)
+    await second.run.sh('git reset -q --hard origin/main; echo second > second')
+    expect(await collected(g, second.run, second.from)).toMatchObject({ commits: 1 })
   })
 
   test('starts at the base again if the base contains the whole branch', async () => {
