@@ -7,6 +7,7 @@
 import { isNativeError } from 'node:util/types'
 import { failedOutcome } from '../../core/daemon/outcome.ts'
 import type { AgentOutcome, Execution, Progress, StopRequest } from '../../core/daemon/ports.ts'
+import { joinStopRequests } from '../../core/daemon/stop-request.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import { no, type Refusal, type Result } from '../../core/result.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
@@ -67,9 +68,10 @@ export class ExecutionHandle {
     void this.#end(agent)
   }
 
-  /** Repeating the same request changes nothing. A kill may follow an interrupt. */
-  stop(stopOrder: StopRequest): void {
-    if (this.#isGone || this.#stopOrder?.how === 'kill' || this.#stopOrder?.how === stopOrder.how) return
+  /** Repeating a request changes nothing. */
+  stop(request: StopRequest): void {
+    const stopOrder = joinStopRequests(this.#stopOrder, request)
+    if (this.#isGone || stopOrder === undefined) return
     this.#stopOrder = stopOrder
     try {
       this.#execution.stop(stopOrder)

@@ -13,6 +13,7 @@ import type {
   Progress,
   StopRequest,
 } from '../../core/daemon/ports.ts'
+import { joinStopRequests } from '../../core/daemon/stop-request.ts'
 import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
@@ -191,9 +192,10 @@ export class RunExecution implements Execution {
     )
   }
 
-  stop(request: StopRequest): void {
-    // A kill replaces an interrupt; the first reason stays.
-    if (this.#stopRequest?.how === 'kill') return
+  stop(later: StopRequest): void {
+    const request = joinStopRequests(this.#stopRequest, later)
+    if (request === undefined) return
+    // The first reason stays: it says why the run ends.
     this.#stopRequest = { ...request, reason: this.#stopRequest?.reason ?? request.reason }
     this.#abort.abort()
     if (request.how === 'kill' || request.leaseLost === true) this.#finalAbort.abort()

@@ -7,7 +7,13 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { deriveOutcome } from '../../../../core/daemon/outcome.ts'
-import type { AgentOutcome, Execution, ExecutionReport, Progress } from '../../../../core/daemon/ports.ts'
+import type {
+  AgentOutcome,
+  Execution,
+  ExecutionReport,
+  Progress,
+  StopRequest,
+} from '../../../../core/daemon/ports.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { no, yes } from '../../../../core/result.ts'
 import { followUpMarker, sandboxHolder } from '../../../../core/run/follow-up.ts'
@@ -502,13 +508,13 @@ describe('cancelled', () => {
   const lost = { ...cancelled, how: 'kill', leaseLost: true } as const
 
   /** Stops right before the comment, when the push is already visible. */
-  async function stoppedAfterThePush(order: typeof cancelled | typeof lost) {
+  async function stoppedAfterThePush(...orders: readonly StopRequest[]) {
     const { y, executor } = await opened()
     const hasComment = y.g.codehost.hasComment.bind(y.g.codehost)
     const reporter = { report: () => {}, waitForCapacity: async () => {} }
     let searches = 0
     y.g.codehost.hasComment = async (...asked) => {
-      if (++searches === 2) execution.stop(order)
+      if (++searches === 2) for (const order of orders) execution.stop(order)
       return hasComment(...asked)
     }
     const execution = executor.start(
@@ -529,6 +535,11 @@ describe('cancelled', () => {
 
   test('without its lease it posts nothing, because the new holder of the lease does', async () => {
     expect((await stoppedAfterThePush(lost)).comments).toBe(0)
+  })
+
+  test('it posts nothing either when it loses its lease after the cancel', async () => {
+    const revoked = { how: 'interrupt', reason: 'the worker is revoked', leaseLost: true } as const
+    expect((await stoppedAfterThePush(cancelled, revoked)).comments).toBe(0)
   })
 })
 

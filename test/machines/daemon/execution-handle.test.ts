@@ -1,0 +1,41 @@
+/** An execution that was stopped hears of everything that a later request adds. */
+import { expect, test } from '@jest/globals'
+import { ExecutionHandle } from '../../../actors/daemon/execution-handle.ts'
+import type { Execution, StopRequest } from '../../../core/daemon/ports.ts'
+import { yes } from '../../../core/result.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { createRecordingLog } from '../../support/recording-log.ts'
+
+test('a cancelled execution hears of the kill, and of the loss of its lease', () => {
+  const heard: StopRequest[] = []
+  const execution: Execution = {
+    prepare: async () => yes({}),
+    runAgent: () => new Promise(() => {}),
+    finish: () => new Promise(() => {}),
+    stop: (request) => heard.push(request),
+    whenExited: () => new Promise(() => {}),
+  }
+  const handle = new ExecutionHandle('ls-1', execution, {
+    clock: new ManualClock(),
+    log: createRecordingLog(),
+    whenStored: async () => {},
+    onPrepared: () => {},
+    onPrepareFailed: () => {},
+    onAgentEnded: () => {},
+    onEnded: () => {},
+    onGone: () => {},
+  })
+  handle.runAgent()
+  const cancel: StopRequest = { how: 'interrupt', reason: 'cancelled' }
+  const kill: StopRequest = { how: 'kill', reason: 'the lease is lost' }
+  for (const request of [
+    cancel,
+    cancel,
+    kill,
+    kill,
+    { ...kill, leaseLost: true },
+    { ...kill, leaseLost: true },
+  ])
+    handle.stop(request)
+  expect(heard).toEqual([cancel, kill, { ...kill, leaseLost: true }])
+})
