@@ -355,7 +355,9 @@ export class Sandboxes {
     const { folder, trash, log } = this.#options
     for (const name of await readdir(folder)) {
       const record = await readRecord(join(folder, name, RECORD_FILE), name)
-      if (record !== undefined) this.#records.set(name, record)
+      if (record === 'unreadable')
+        log.warn({ runId: name }, 'the record of a sandbox cannot be read now, so its folder is left alone')
+      else if (record !== 'damaged') this.#records.set(name, record)
       else if (isRunFolderName(name)) {
         log.warn({ runId: name }, 'a sandbox folder without a readable record is discarded')
         await this.discard(name)
@@ -389,12 +391,21 @@ export class Sandboxes {
   }
 }
 
-async function readRecord(path: string, runId: string): Promise<SandboxRecord | undefined> {
+/**
+ * `damaged`: written only in part, or not at all, because the daemon died during the run. `unreadable`: the disk failed,
+ * or another version of the worker wrote it; the folder may hold work that exists nowhere else.
+ */
+async function readRecord(path: string, runId: string): Promise<SandboxRecord | 'damaged' | 'unreadable'> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) =>
+    error.code === 'ENOENT' || error.code === 'ENOTDIR' ? '' : undefined,
+  )
+  if (text === undefined) return 'unreadable'
   try {
     // Trusted content: the folder belongs to the worker, and the sandbox does not show this file.
-    const record = JSON.parse(await readFile(path, 'utf8')) as SandboxRecord
-    return record.v === 1 && record.runId === runId && Number.isInteger(record.number) ? record : undefined
+    const record = JSON.parse(text) as SandboxRecord
+    if (record.v !== 1) return 'unreadable'
+    return record.runId === runId && Number.isInteger(record.number) ? record : 'damaged'
   } catch {
-    return undefined
+    return 'damaged'
   }
 }

@@ -136,6 +136,21 @@ describe('a sandbox on disk', () => {
     expect(messages).toEqual([expect.stringMatching(/record .*discarded/)])
   })
 
+  test.each<[string, (record: string) => void]>([
+    // A link to a folder, which no read succeeds on.
+    ['that cannot be read', (record) => symlinkSync('.', record)],
+    ['of a later version', (record) => writeFileSync(record, '{"v":2,"runId":"run-1"}')],
+  ])('a folder with a record %s is left alone, and the log says so', async (_, change) => {
+    const { root } = await (await opened()).create('run-1', undefined)
+    const record = join(root, 'sandbox.json')
+    await rm(record)
+    change(record)
+    const again = await opened()
+    await again.waitUntilSettled()
+    expect([again.all(), existsSync(root)]).toEqual([[], true])
+    expect(messages).toEqual([expect.stringMatching(/record .*left alone/)])
+  })
+
   test('the next start deletes the trash of a daemon that died', async () => {
     mkdirSync(join(data, 'trash', 'run-0-1-1'))
     await (await opened()).waitUntilSettled()
