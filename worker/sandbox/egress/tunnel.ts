@@ -6,8 +6,10 @@
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'
+import { MODEL_API_IDLE_MS_MAX } from '../../../protocol/limits.ts'
 
-export const IDLE_MS_MAX = 30_000
+/** As long as the model proxy waits: a model may think for minutes before its first byte, and is paid for each request. */
+export const IDLE_MS_MAX = MODEL_API_IDLE_MS_MAX
 
 /** Resolves when both are closed. Both need an `error` listener and must be created with `allowHalfOpen`. */
 export async function runTunnel(first: Socket, second: Socket, clock: Clock): Promise<void> {
