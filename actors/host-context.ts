@@ -8,6 +8,7 @@ import type { Clock, LocalWorkerLauncher, Log, Meters, RandomSource, Store, Trac
 import type { Accounts, Bucket, PullReference, PullRequestApi } from '../core/provider-ports.ts'
 import type { RemoteMachines, WorkerFiles } from '../core/remote-ports.ts'
 import type { Result } from '../core/result.ts'
+import type { FindTlsFault } from '../core/settings/listeners.ts'
 import type { ServiceConfig } from '../protocol/config.ts'
 import type { DashboardBroadcast } from './dashboard/dashboard-broadcast.ts'
 import type { Inspection } from './inspection/inspection.ts'
@@ -51,6 +52,7 @@ export interface HostContext {
   readonly inspection: Inspection
   readonly onInvariantViolated: (law: WatchedLaw) => void
 
+  readonly findTlsFault: FindTlsFault
   readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
   readonly accounts: Accounts
   readonly bucket: Bucket

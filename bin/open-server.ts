@@ -5,6 +5,7 @@ import type { HostApi } from '../actors/api/host-api.ts'
 import type { HostAddress } from '../client/connection.ts'
 import type { Log } from '../core/ports.ts'
 import { type Result, yes } from '../core/result.ts'
+import { type ListenerAddresses, listenersOf } from '../core/settings/listeners.ts'
 import type { CompletedConfig } from '../protocol/config.ts'
 import { DASHBOARD_PORT } from '../protocol/limits.ts'
 import { openApiDocument } from '../protocol/openapi.ts'
@@ -64,17 +65,7 @@ export async function openServer(
     meters: metrics,
     metricsText: () => metrics.text(),
     openApi: openApiDocument,
-    management: { host: server.host, port: options.port ?? server.port },
-    ...(fleet.host === undefined || fleet.host === ''
-      ? {}
-      : {
-          fleet: {
-            host: fleet.host,
-            port: options.fleetPort ?? fleet.port,
-            insecure: fleet.insecure === true,
-            ...(fleet.tls === undefined ? {} : { tls: fleet.tls }),
-          },
-        }),
+    ...withPorts(listenersOf(configuration.effective), options),
   })
   if (!opened.ok) return opened
   const hostServer = opened.value
@@ -100,6 +91,16 @@ export async function openServer(
     await Promise.all([page?.close(reason), inspector?.close(reason), hostServer.close(reason)])
   }
   return yes({ close })
+}
+
+function withPorts(
+  { management, fleet }: ListenerAddresses,
+  { port, fleetPort }: LaunchOptions['options'],
+): ListenerAddresses {
+  return {
+    management: { ...management, port: port ?? management.port },
+    ...(fleet === undefined ? {} : { fleet: { ...fleet, port: fleetPort ?? fleet.port } }),
+  }
 }
 
 /** The pages in the process of the host; undefined for those that are not wanted, or cannot be served. */

@@ -5,6 +5,7 @@
  * and ws. All rules about requests, replies and sockets are above the port and exist once. A listener calls back from its
  * own event loop, and its callbacks must not throw.
  */
+import type { TlsFiles } from '../core/settings/listeners.ts'
 
 /** A request; valid within the callback that receives it. */
 export interface ListenerRequest {
@@ -103,11 +104,6 @@ export interface SocketBehavior<T> {
   readonly drain: (socket: ServerSocket<T>) => void
   /** The socket is closed and must not be used any more. */
   readonly close: (socket: ServerSocket<T>) => void
-}
-
-export interface TlsFiles {
-  readonly certFile: string
-  readonly keyFile: string
 }
 
 /** An app serves the requests and sockets of a single port. */

@@ -1,9 +1,10 @@
 /** Opens ports with a listener, and says in words why that is not possible. */
 import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { no, type Result, yes } from '../core/result.ts'
-import type { HttpListener, ListenerApp, OpenPort, TlsFiles } from './listener-port.ts'
+import type { FindTlsFault, TlsFiles } from '../core/settings/listeners.ts'
+import type { HttpListener, ListenerApp, OpenPort } from './listener-port.ts'
 
 export interface Address {
   readonly host: string
@@ -12,8 +13,8 @@ export interface Address {
 
 /** Creates an app without routes. With TLS it checks first that the files are a certificate and its key. */
 export function createApp(listener: HttpListener, tls?: TlsFiles): Result<ListenerApp> {
-  const fault = tls === undefined ? undefined : tlsError(tls)
-  return fault === undefined ? yes(listener.createApp(tls)) : no('invalid', fault)
+  const fault = tls === undefined ? undefined : findTlsFault(tls)
+  return fault === undefined ? yes(listener.createApp(tls)) : no('invalid', `fleet.tls: ${fault}`)
 }
 
 /**
@@ -35,14 +36,20 @@ export async function listen(
   )
 }
 
-function tlsError({ certFile, keyFile }: TlsFiles): string | undefined {
+export const findTlsFault: FindTlsFault = ({ certFile, keyFile }) => {
   try {
-    createSecureContext({ cert: readFileSync(certFile), key: readFileSync(keyFile) })
+    createSecureContext({ cert: readPlainFile(certFile), key: readPlainFile(keyFile) })
     return undefined
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    return `fleet.tls: ${certFile} and ${keyFile} are not a certificate and its key: ${why}`
+    return `${certFile} and ${keyFile} are not a certificate and its key: ${why}; name two PEM files that the host can read`
   }
+}
+
+/** A pipe or a device could hold up the whole host, because the call waits for its end. */
+function readPlainFile(path: string): Buffer {
+  if (!statSync(path).isFile()) throw new Error(`${path} is not a plain file`)
+  return readFileSync(path)
 }
 
 /** SHA-256 of the certificate; undefined when the file holds none, which opening the listener reports. */

@@ -8,12 +8,13 @@
 import type { HostApi } from '../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
+import { exposureOf, findAddressFault, type ListenerAddresses } from '../core/settings/listeners.ts'
 import { routes } from '../protocol/routes.ts'
 import { isLoopbackHost } from './authentication.ts'
 import { createHostServer, type HostServer } from './host-server.ts'
 import { createHttpHandler, type HttpHandler, STOPPING_REFUSAL } from './http.ts'
 import { type Address, certificateFingerprint, createApp, listen } from './listener.ts'
-import type { HttpListener, ListenerApp, OpenPort, TlsFiles } from './listener-port.ts'
+import type { HttpListener, ListenerApp, OpenPort } from './listener-port.ts'
 import { refusal } from './reply.ts'
 import { createFleetCheck, createManagementCheck } from './request-checks.ts'
 import { createRequestCounter, type RequestCounter } from './request-counter.ts'
@@ -32,7 +33,7 @@ import type { SocketGroup } from './sockets/socket-group.ts'
 import { type AdmitSocket, createUpgrade, type UpgradeOptions } from './sockets/upgrade.ts'
 import { WorkerSockets } from './sockets/worker.ts'
 
-export interface HostServerOptions {
+export interface HostServerOptions extends ListenerAddresses {
   readonly hostApi: HostApi
   readonly listener: HttpListener
   /** The launch token. */
@@ -44,14 +45,6 @@ export interface HostServerOptions {
   /** Creates the OpenAPI document; called when it is first requested. */
   readonly openApi: (version: string) => object
   readonly metricsText: () => Promise<string> | string
-  readonly management: Address
-  readonly fleet?: FleetListenerAddress
-}
-
-export interface FleetListenerAddress extends Address {
-  readonly tls?: TlsFiles
-  /** The operator accepts that other machines connect without encryption. */
-  readonly insecure?: boolean
 }
 
 const TOO_MANY_DASHBOARDS = refusal(503, 'too many dashboards are connected; close one')
@@ -64,11 +57,11 @@ export async function openHostServer(options: HostServerOptions): Promise<Result
       `the management listener serves loopback only, and ${management.host} is not loopback`,
     )
   }
-  const exposed = exposureOf(fleet)
-  if (fleet !== undefined && exposed !== undefined) {
-    if (fleet.insecure !== true) return no('invalid', `${exposed}; ${ENCRYPTION_CURE}`)
-    options.log.warn({ host: fleet.host }, `${exposed}; fleet.insecure allows it`)
-  }
+  const fault = findAddressFault(options)
+  if (fault !== undefined) return no('invalid', `${fault.path.slice(1).replace('/', '.')} ${fault.problem}`)
+  const exposure = fleet === undefined ? undefined : exposureOf(fleet)
+  if (exposure !== undefined)
+    options.log.warn({ host: fleet?.host }, `fleet.host ${exposure}; fleet.insecure allows it`)
   const counter = createRequestCounter()
   const shared: SharedParts = {
     options,
@@ -84,18 +77,6 @@ export async function openHostServer(options: HostServerOptions): Promise<Result
   return openedFleet.ok
     ? yes(createHostServer(options, openedManagement.value, openedFleet.value))
     : openedFleet
-}
-
-const ENCRYPTION_CURE =
-  'set fleet.tls.certFile and fleet.tls.keyFile in config.json (this command makes them: ' +
-  'openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=switchyard ' +
-  '-keyout fleet-key.pem -out fleet-cert.pem), or "insecure": true in its section "fleet" where the network is trusted'
-
-/** Returns what is wrong with a fleet listener that other machines reach without encryption. */
-function exposureOf(fleet: FleetListenerAddress | undefined): string | undefined {
-  if (fleet === undefined || fleet.tls !== undefined || isLoopbackHost(bracketed(fleet.host)))
-    return undefined
-  return `fleet.host ${fleet.host} lets other machines connect without encryption, and anyone on the way could read the credentials of runs`
 }
 
 function abandon({ app, socketGroups }: OpenListener): void {

@@ -53,6 +53,7 @@ export function createHostContext(
       meters.count('invariant_violations_total', { law })
       log.error({ law }, 'an invariant is violated; please report this')
     },
+    findTlsFault: dependencies.findTlsFault,
     trackerFor: dependencies.tracker,
     accounts: dependencies.accounts,
     bucket: dependencies.bucket,

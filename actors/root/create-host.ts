@@ -14,6 +14,7 @@ import type {
 } from '../../core/ports.ts'
 import type { Accounts, Bucket, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
+import type { FindTlsFault } from '../../core/settings/listeners.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import { createHostApi } from '../api/create-host-api.ts'
@@ -38,6 +39,8 @@ export interface HostDependencies {
   readonly configText: string | undefined
   /** Called whenever another configuration takes effect: the log may have to redact new secrets. */
   readonly onConfigChange?: (effective: ServiceConfig) => void
+  /** Judges the certificate of a change of the settings, as `openListeners` judges it at the next start. */
+  readonly findTlsFault: FindTlsFault
   readonly health: HealthResponse
   /** The tracker of a configuration; undefined when none is configured. */
   readonly tracker: (config: ServiceConfig) => Tracker | undefined

@@ -13,14 +13,10 @@ import { no, yes } from '../../core/result.ts'
 import { type DecidedChange, decideChange, decideCredentials } from '../../core/settings/change.ts'
 import { type AdoptedEdit, adoptEdit } from '../../core/settings/edit.ts'
 import { isJsonEqual } from '../../core/settings/json-equal.ts'
+import type { FindTlsFault } from '../../core/settings/listeners.ts'
 import { valueAt } from '../../core/settings/path.ts'
 import { requireConfirmation } from '../../core/settings/powerful-keys.ts'
-import {
-  CLIENT_SECRET_PATHS,
-  type CompletedConfig,
-  CREDENTIAL_PATHS,
-  type ServiceConfig,
-} from '../../protocol/config.ts'
+import { CLIENT_SECRET_PATHS, CREDENTIAL_PATHS, type ServiceConfig } from '../../protocol/config.ts'
 import {
   CONFIG_SETTLE_MS,
   CONFIG_SETTLE_TRIES_MAX,
@@ -55,6 +51,7 @@ export interface SettingsEffectsPorts {
   readonly clock: Pick<Clock, 'after'>
   readonly file: ConfigFile
   readonly currentConfig: CurrentConfig
+  readonly findTlsFault: FindTlsFault
   readonly requests: SettingsRequests
   readonly log: Log
   readonly meters: Meters
@@ -108,10 +105,11 @@ export function settingsEffects(ports: SettingsEffectsPorts): (effect: SettingsE
 }
 
 async function applyChange(
-  { file, currentConfig, requests, log, meters }: SettingsEffectsPorts,
+  ports: SettingsEffectsPorts,
   handle: number,
   outcomes: Map<number, Result<SettingsUpdateResponse>>,
 ): Promise<SettingsEvent> {
+  const { file, currentConfig, requests, log, meters } = ports
   const refuse = (answer: Result<never>): SettingsEvent => {
     outcomes.set(handle, answer)
     meters.count('settings_changes_total', { outcome: answer.ok ? 'ok' : answer.refusal.kind })
@@ -120,7 +118,7 @@ async function applyChange(
   try {
     const request = requests.get(handle)
     if (request === undefined) return { type: 'change refused' }
-    const decided = decideRequest(currentConfig.configuration, request)
+    const decided = decideRequest(ports, request)
     if (!decided.ok) return refuse(decided)
     const { applied, text, changed, stored, effective } = decided.value
     const before = currentConfig.configuration.effective
@@ -150,8 +148,11 @@ async function applyChange(
   }
 }
 
-function decideRequest(current: CompletedConfig, request: SettingsRequest): Result<DecidedChange> {
-  if (request.is === 'patch') return decidePatch(current, request.patch, request.confirm)
+type DecisionPorts = Pick<SettingsEffectsPorts, 'currentConfig' | 'findTlsFault'>
+
+function decideRequest(ports: DecisionPorts, request: SettingsRequest): Result<DecidedChange> {
+  if (request.is === 'patch') return decidePatch(ports, request.patch, request.confirm)
+  const current = ports.currentConfig.configuration
   if (request.isStillWanted(current.effective)) return decideCredentials(current, request.change)
   return no('conflict', 'the configuration was changed meanwhile; nothing was saved')
 }
@@ -164,11 +165,12 @@ function checkedPaths(request: SettingsRequest): string[] {
 }
 
 function decidePatch(
-  current: CompletedConfig,
+  { currentConfig, findTlsFault }: DecisionPorts,
   patch: unknown,
   confirm: readonly string[],
 ): Result<DecidedChange> {
-  const decided = decideChange(current, patch)
+  const current = currentConfig.configuration
+  const decided = decideChange(current, patch, findTlsFault)
   if (!decided.ok) return decided
   const confirmed = requireConfirmation(current.effective, decided.value.effective, confirm)
   return confirmed.ok ? decided : confirmed
@@ -206,10 +208,11 @@ interface FileEdit {
  * An editor may empty the file or rename it away before it writes the new text. So an invalid text is final only when the
  * file still holds it a moment later, and meanwhile no requested change overwrites the file.
  */
-async function readSettledEdit({ clock, file, currentConfig }: SettingsEffectsPorts): Promise<FileEdit> {
+async function readSettledEdit(ports: SettingsEffectsPorts): Promise<FileEdit> {
+  const { clock, file, currentConfig, findTlsFault } = ports
   const judge = (text: string | undefined): FileEdit => ({
     text,
-    edit: adoptEdit(currentConfig.configuration, text),
+    edit: adoptEdit(currentConfig.configuration, text, findTlsFault),
   })
   let found = judge(await file.read())
   for (let tries = 0; tries < CONFIG_SETTLE_TRIES_MAX; tries++) {

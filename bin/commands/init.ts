@@ -15,6 +15,7 @@ import { DataDirInUse, messageOf } from '../../store/errors.ts'
 import { makeFolder } from '../../store/files/atomic.ts'
 import { ConfigFileOnDisk } from '../../store/files/config-file.ts'
 import { acquireLock } from '../../store/lock.ts'
+import { findTlsFault } from '../../transport/listener.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { realClock, realRandom } from '../clock.ts'
 import { resolveDataDir } from '../data-dir.ts'
@@ -52,7 +53,7 @@ export async function init(context: InitContext): Promise<undefined> {
   const answers = await askAnswers(given, { questions, output, dataDir, configuredDriver, origin })
   requireOwnKey(current, answers)
   const planned = planConfig(current, { ...answers, agent: tools.agent })
-  const decided = decideChange(current, planned.patch)
+  const decided = decideChange(current, planned.patch, findTlsFault)
   if (!decided.ok) throw new ExitError(EXIT.usage, `${file.path} ${decided.refusal.message}`)
   if (planned.changes.length > 0) {
     printPlanned(context, file.path, planned)

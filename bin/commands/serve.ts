@@ -16,6 +16,7 @@ import type { HealthResponse, HostExecution } from '../../protocol/worker.ts'
 import { createLocalWorker } from '../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { openStore } from '../../store/store.ts'
+import { findTlsFault } from '../../transport/listener.ts'
 import { createPrometheusMetrics } from '../../transport/metrics.ts'
 import { findSandbox } from '../../worker/sandbox/registry.ts'
 import { realClock, realRandom } from '../clock.ts'
@@ -93,6 +94,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       configuration,
       configText,
       onConfigChange: know,
+      findTlsFault,
       ...(execution.kind === 'local-worker'
         ? { localWorker: createLocalWorkerLauncher(options, { dataDir, store, url: () => url, log }) }
         : {}),

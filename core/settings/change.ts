@@ -2,13 +2,15 @@
  * Decides whether a patch may become the configuration, and what the file then contains.
  *
  * The whole merged configuration is checked, not the patch alone. A change is accepted only after its text was parsed
- * again and means exactly what was decided, so the next start cannot refuse an accepted change.
+ * again and means exactly what was decided, and only with listeners that the next start opens, unless the machine then
+ * lacks an address, a port or a file.
  */
 import { type CompletedConfig, CREDENTIAL_PATHS } from '../../protocol/config.ts'
 import type { CredentialChange } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
 import { isJsonEqual } from './json-equal.ts'
 import { checkJsonSafety } from './json-safety.ts'
+import { type FindTlsFault, requireOpenListeners } from './listeners.ts'
 import { isObject, mergePatch } from './merge.ts'
 import { objectWith, valueAt } from './path.ts'
 import { guardCredentials } from './protected-keys.ts'
@@ -23,13 +25,20 @@ export interface DecidedChange extends CompletedConfig {
   readonly changed: boolean
 }
 
-export function decideChange(current: CompletedConfig, patch: unknown): Result<DecidedChange> {
+export function decideChange(
+  current: CompletedConfig,
+  patch: unknown,
+  findTlsFault: FindTlsFault,
+): Result<DecidedChange> {
   if (!isObject(patch)) return no('invalid', '/patch: must be an object')
   const sound = checkJsonSafety(patch)
   if (!sound.ok) return prefixPatchPath(sound)
   const merged = mergePatch(current.stored, patch)
   const guarded = guardCredentials(current.stored, merged)
-  return prefixPatchPath(guarded.ok ? completeChange(current, merged) : guarded)
+  const decided = guarded.ok ? completeChange(current, merged) : guarded
+  if (!decided.ok) return prefixPatchPath(decided)
+  const openable = requireOpenListeners(current.effective, decided.value.effective, findTlsFault)
+  return openable.ok ? decided : prefixPatchPath(openable)
 }
 
 /**

@@ -231,6 +231,7 @@ export class HostMachine {
       tracker: () => trackerFor(process),
       ...noProviders,
       pulls: () => yes(pulls),
+      findTlsFault: () => undefined,
       openListeners: async (hostApi) => {
         if (process.dead) return new Promise(() => {})
         current.hostApi = hostApi

@@ -71,6 +71,7 @@ const host = createHost({
   tracker: () => undefined,
   ...noProviders,
   health: { ok: true, version: 'busy', sandboxProvider: 'bwrap' },
+  findTlsFault: () => undefined,
   openListeners: async (hostApi) => {
     const { port } = configuration.value.effective.server
     const server = await openHostServer({

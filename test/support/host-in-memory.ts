@@ -33,6 +33,7 @@ export function createInMemoryDependencies(configText?: string) {
     tracker: () => undefined,
     ...noProviders,
     health: { ok: true, version: '0', sandboxProvider: 'bwrap' },
+    findTlsFault: () => undefined,
     openListeners: async () => yes({ close: async () => {} }),
     finish: (exitCode, reason) => void ended.push({ exitCode, reason }),
   }

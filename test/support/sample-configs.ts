@@ -38,6 +38,7 @@ export const anyStoredConfig: fc.Arbitrary<StoredConfig> = fc.record(
       {
         host: fc.constantFrom('0.0.0.0', 'example.org'),
         port: fc.integer({ min: 0, max: 65_535 }),
+        insecure: fc.boolean(),
         heartbeatTimeoutSeconds: fc.integer({ min: 20, max: 60 }),
       },
       maybe,

@@ -180,6 +180,14 @@ describe('exit codes', () => {
     expect(allowed.err()).toMatch(/"level":(40|"warn").*without encryption/)
   })
 
+  test('78: one port for both listeners, with the settings that choose another', async () => {
+    const port = await freePort()
+    const config = { server: { port }, fleet: { host: '127.0.0.1', port }, worker: { local: false } }
+    const refused = serve(folder(JSON.stringify(config)))
+    expect(await refused.exit).toBe(78)
+    expect(refused.err()).toMatch(/fleet\.port \d+ is .*server\.port or fleet\.port/)
+  })
+
   test('75: a second host on the same data directory; the first is not affected', async () => {
     const first = await sharedHost()
     await first.waitForLaunch()

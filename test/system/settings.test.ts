@@ -1,4 +1,5 @@
 /** The settings rules, one by one, through a real socket of a real host. */
+import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -274,7 +275,7 @@ describe('rule 5: live or restart', () => {
   test.each([
     [{ server: { port: 4999 } }, 'restart'],
     [{ server: { host: '127.0.0.2' } }, 'restart'],
-    [{ fleet: { host: '10.0.0.1' } }, 'restart'],
+    [{ fleet: { host: '10.0.0.1', insecure: true } }, 'restart'],
     [{ fleet: { port: 4999 } }, 'restart'],
     [{ sandbox: { concurrency: 9 } }, 'live'],
     [{ fleet: { port: 4401 } }, 'live'],
@@ -298,6 +299,62 @@ describe('rule 5: live or restart', () => {
       body: { applied: 'live' },
     })
     expect(await knock()).toBe(200)
+  })
+})
+
+describe('a change with which the host would not start again', () => {
+  const folder = tempFolder()
+  const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
+  const secured = { fleet: { host: '0.0.0.0', tls: { certFile, keyFile } } }
+
+  test('is refused with the field and the cure', async () => {
+    const served = await plainHost()
+    await expectRefused(
+      served,
+      { fleet: { host: '0.0.0.0' } },
+      /^\/patch\/fleet\/host: 0\.0\.0\.0 .*fleet\.tls.*"insecure": true/,
+    )
+    await expectRefused(
+      served,
+      { server: { port: 4400 }, fleet: { host: '127.0.0.1', port: 4400 } },
+      /^\/patch\/fleet\/port: 4400 .*server\.port or fleet\.port/,
+    )
+  })
+
+  test('is refused while the files of fleet.tls are missing, no files, or no certificate and its key', async () => {
+    const served = await plainHost()
+    await expectRefused(served, secured, /^\/patch\/fleet\/tls: .*cert\.pem.*ENOENT/)
+    writeFileSync(certFile, 'nonsense')
+    writeFileSync(keyFile, 'nonsense')
+    await expectRefused(served, secured, /^\/patch\/fleet\/tls: .*key\.pem are not a certificate and its key/)
+    const endless = { certFile: '/dev/zero', keyFile: '/dev/zero' }
+    await expectRefused(
+      served,
+      { fleet: { host: '0.0.0.0', tls: endless } },
+      /\/dev\/zero is not a plain file/,
+    )
+  })
+
+  test('is accepted with a certificate and its key, and starts', async () => {
+    const served = startHost({ fleet: { port: 0 } })
+    await served.waitForLaunch()
+    const made = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
+    const named = ['-subj', '/CN=switchyard', '-keyout', keyFile, '-out', certFile]
+    execFileSync('openssl', [...made, ...named], { stdio: 'ignore' })
+    expect(await patch(served, secured)).toMatchObject({ status: 200, body: { applied: 'restart' } })
+    served.process.kill('SIGTERM')
+    expect(await served.exit).toBe(0)
+    const again = serve(served.dataDir)
+    expect((await again.waitForLaunch()).fleetUrl).toMatch(/^wss:/)
+  })
+
+  test('is ignored when a hand edit makes it, and the log names the field', async () => {
+    const served = startHost({ sandbox: { concurrency: 3 } })
+    await served.waitForLaunch()
+    const edit = { server: { port: 0 }, ...ALONE, sandbox: { concurrency: 8 }, fleet: { host: '0.0.0.0' } }
+    writeFileSync(join(served.dataDir, 'config.json'), JSON.stringify(edit))
+    await until('the log line', () => served.err().includes('/fleet/host: 0.0.0.0 lets other machines'))
+    expect(await served.request('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 3 } } })
   })
 })
 

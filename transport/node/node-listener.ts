@@ -14,13 +14,14 @@ import {
 } from 'node:http'
 import { createServer as createTlsServer, type ServerOptions as HttpsOptions } from 'node:https'
 import { type Socket, Server as TcpServer } from 'node:net'
+import type { TlsFiles } from '../../core/settings/listeners.ts'
 import {
   HTTP_BODY_SECONDS_MAX,
   HTTP_HEAD_BYTES_MAX,
   HTTP_HEAD_SECONDS_MAX,
   HTTP_IDLE_SECONDS_MAX,
 } from '../../protocol/limits.ts'
-import type { HttpListener, ListenerApp, OpenPort, SocketBehavior, TlsFiles } from '../listener-port.ts'
+import type { HttpListener, ListenerApp, OpenPort, SocketBehavior } from '../listener-port.ts'
 import { NodeRequest } from './node-request.ts'
 import { NodeResponse } from './node-response.ts'
 import { answerBrokenRequest, refuseBroken, refuseVersion } from './parser-replies.ts'

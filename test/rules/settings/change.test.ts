@@ -1,6 +1,7 @@
 /** Tests of settings patches: what is refused, the resulting file, and whether a restart is needed. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { no } from '../../../core/result.ts'
 import { type DecidedChange, decideChange, renderConfig } from '../../../core/settings/change.ts'
 import { mergePatch } from '../../../core/settings/merge.ts'
 import { valueAt } from '../../../core/settings/path.ts'
@@ -20,14 +21,16 @@ const current = createConfig(
   ]),
 )
 
+const noFault = () => undefined
+
 function decided(patch: unknown, from = current): DecidedChange {
-  const answer = decideChange(from, patch)
+  const answer = decideChange(from, patch, noFault)
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
 
 function refusal(patch: unknown): string {
-  const answer = decideChange(current, patch)
+  const answer = decideChange(current, patch, noFault)
   if (answer.ok) throw new Error('was accepted')
   expect(answer.refusal.kind).toBe('invalid')
   return answer.refusal.message
@@ -68,7 +71,7 @@ describe('accepted', () => {
   test.each<[unknown, 'live' | 'restart']>([
     [{ server: { port: 4501 } }, 'restart'],
     [{ server: { host: 'localhost' } }, 'restart'],
-    [{ fleet: { host: '0.0.0.0' } }, 'restart'],
+    [{ fleet: { host: '127.0.0.1' } }, 'restart'],
     [{ fleet: { port: 5000 } }, 'restart'],
     [{ server: null }, 'restart'],
     [{ fleet: { port: 4401 } }, 'live'],
@@ -120,6 +123,20 @@ describe('refused', () => {
     expect(refusal(patch).slice(0, start.length)).toBe(start)
   })
 
+  test('listeners that the next start would not open, with the field first', () => {
+    const [certFile, keyFile] = ['/cert.pem', '/key.pem']
+    const refused = decideChange(current, { fleet: { host: '::', tls: { certFile, keyFile } } }, (files) =>
+      Object.values(files).join(' and '),
+    )
+    expect(refused).toEqual(no('invalid', '/patch/fleet/tls: /cert.pem and /key.pem'))
+    expect(refusal({ fleet: { host: '0.0.0.0' } })).toMatch(
+      /^\/patch\/fleet\/host: 0\.0\.0\.0 lets other machines/,
+    )
+    expect(refusal({ server: { port: 4401 }, fleet: { host: '127.0.0.1' } })).toMatch(
+      /^\/patch\/fleet\/port: 4401 is /,
+    )
+  })
+
   test('a patch that is nested too deep', () => {
     const deep = JSON.parse(`${'{"repos":'.repeat(40)}1${'}'.repeat(40)}`)
     expect(refusal(deep)).toContain('is nested deeper than 32 levels')
@@ -137,7 +154,7 @@ describe('refused', () => {
     for (const path of CREDENTIAL_PATHS) {
       const [, section = '', key = ''] = path.split('/')
       const from = createConfig(withSecrets({}, [path]))
-      const answer = decideChange(from, { [section]: { [key]: 'offered-secret' } })
+      const answer = decideChange(from, { [section]: { [key]: 'offered-secret' } }, noFault)
       const message = answer.ok ? '' : answer.refusal.message
       expect(message.startsWith(`/patch${path}: `)).toBe(true)
       expect(message).not.toContain('offered-secret')
@@ -158,7 +175,7 @@ describe('properties', () => {
   test('an accepted change reads back as exactly the merged configuration', () => {
     fc.assert(
       fc.property(anyStart, anyPatch, (start, patch) => {
-        const answer = decideChange(start, patch)
+        const answer = decideChange(start, patch, noFault)
         if (!answer.ok) return
         const { stored, effective, text } = answer.value
         expect(readConfig(text)).toEqual({ ok: true, value: { stored, effective } })
@@ -171,7 +188,7 @@ describe('properties', () => {
   test('a repeated change changes nothing and is live', () => {
     fc.assert(
       fc.property(anyStart, anyPatch, (start, patch) => {
-        const first = decideChange(start, patch)
+        const first = decideChange(start, patch, noFault)
         if (!first.ok) return
         const again = decided(patch, first.value)
         expect(again).toMatchObject({ changed: false, applied: 'live', text: first.value.text })
@@ -182,7 +199,7 @@ describe('properties', () => {
   test('an accepted change changes no credential, and `restart` means that a bound setting changed', () => {
     fc.assert(
       fc.property(anyStart, anyPatch, (start, patch) => {
-        const answer = decideChange(start, patch)
+        const answer = decideChange(start, patch, noFault)
         if (!answer.ok) return
         const { stored, effective, applied } = answer.value
         const differs = (path: string): boolean => valueAt(effective, path) !== valueAt(start.effective, path)
@@ -204,7 +221,7 @@ describe('properties', () => {
         ),
         (start, patch) => {
           const before = JSON.stringify(start)
-          const answer = decideChange(start, patch)
+          const answer = decideChange(start, patch, noFault)
           if (!answer.ok) expect(answer.refusal.message).toMatch(/^\/.*: /)
           expect(JSON.stringify(start)).toBe(before)
         },

@@ -16,7 +16,7 @@ const before = createConfig({
 })
 
 function changesOf(patch: unknown): string[] {
-  const decided = decideChange(before, patch)
+  const decided = decideChange(before, patch, () => undefined)
   if (!decided.ok) throw new Error(decided.refusal.message)
   return findPowerfulChanges(before.effective, decided.value.effective)
 }
@@ -69,7 +69,7 @@ test.each<[object, string[]]>([
 test('a section that is deleted takes a narrow network back to its default', () => {
   const narrow = createConfig({ sandbox: { network: 'none' } })
   for (const patch of [{ sandbox: null }, { sandbox: { network: null } }]) {
-    const decided = decideChange(narrow, patch)
+    const decided = decideChange(narrow, patch, () => undefined)
     if (!decided.ok) throw new Error(decided.refusal.message)
     expect(findPowerfulChanges(narrow.effective, decided.value.effective)).toEqual(['sandbox.network'])
   }

@@ -78,8 +78,9 @@ describe('reading', () => {
 
 describe('adopting a hand edit', () => {
   const current = createConfig({ server: { port: 4500 } })
+  const noFault = () => undefined
   const adopt = (stored: unknown) => {
-    const answer = adoptEdit(current, JSON.stringify(stored))
+    const answer = adoptEdit(current, JSON.stringify(stored), noFault)
     return answer.ok ? answer.value : answer.refusal.message
   }
 
@@ -100,12 +101,24 @@ describe('adopting a hand edit', () => {
   test('a masked credential, a bad value or a half-written file is refused as at start-up', () => {
     expect(adopt({ tracker: { apiKey: '***' } })).toMatch(/^\/tracker\/apiKey: /)
     expect(adopt({ server: { port: -1 } })).toMatch(/^\/server\/port: /)
-    expect(adoptEdit(current, '{"server": ')).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
-    expect(adoptEdit(current, '')).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+    expect(adoptEdit(current, '{"server": ', noFault)).toMatchObject({
+      ok: false,
+      refusal: { kind: 'invalid' },
+    })
+    expect(adoptEdit(current, '', noFault)).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+  })
+
+  test('listeners that the next start would not open are refused', () => {
+    expect(adopt({ server: { port: 4500 }, fleet: { host: '0.0.0.0' } })).toMatch(
+      /^\/fleet\/host: 0\.0\.0\.0 lets /,
+    )
+    expect(adopt({ server: { port: 4500 }, fleet: { host: '0.0.0.0', insecure: true } })).toMatchObject({
+      restartNeeded: true,
+    })
   })
 
   test('a removed file does not mean every default', () => {
-    expect(adoptEdit(current, undefined)).toMatchObject({
+    expect(adoptEdit(current, undefined, noFault)).toMatchObject({
       ok: false,
       refusal: { message: expect.stringMatching(/^\/: is gone/) },
     })

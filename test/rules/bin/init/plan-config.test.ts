@@ -21,7 +21,7 @@ const answers = (more: Partial<InitAnswers> = {}): InitAnswers => ({
 })
 const written = (given: InitAnswers, stored: object = {}): CompletedConfig => {
   const current = configOf(stored)
-  const decided = decideChange(current, planConfig(current, given).patch)
+  const decided = decideChange(current, planConfig(current, given).patch, () => undefined)
   if (!decided.ok) throw new Error(decided.refusal.message)
   return decided.value
 }
