@@ -348,7 +348,13 @@ export const CLIENT_SECRET_PATHS = ['/connect/trackerClientSecret']
 export const SECRET_PATHS = [...CREDENTIAL_PATHS, ...CLIENT_SECRET_PATHS]
 
 /** Settings that are bound once, when the listeners open. */
-export const RESTART_PATHS = ['/server/port', '/server/host', '/fleet/host', '/fleet/port'] as const
+export const RESTART_PATHS = [
+  '/server/port',
+  '/server/host',
+  '/fleet/host',
+  '/fleet/port',
+  '/fleet/tls',
+] as const
 
 // ---- defaults --------------------------------------------------------------------------------------------------
 

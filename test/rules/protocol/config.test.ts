@@ -121,7 +121,13 @@ describe('special keys', () => {
       '/tracker/tokenExpiresAt',
     ])
     expect(SECRET_PATHS).toEqual([...CREDENTIAL_PATHS, '/connect/trackerClientSecret'])
-    expect(RESTART_PATHS).toEqual(['/server/port', '/server/host', '/fleet/host', '/fleet/port'])
+    expect(RESTART_PATHS).toEqual([
+      '/server/port',
+      '/server/host',
+      '/fleet/host',
+      '/fleet/port',
+      '/fleet/tls',
+    ])
   })
 
   test('the schema marks as secret exactly what the list names', () => {

@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { no } from '../../../core/result.ts'
 import { type DecidedChange, decideChange, renderConfig } from '../../../core/settings/change.ts'
+import { isJsonEqual } from '../../../core/settings/json-equal.ts'
 import { mergePatch } from '../../../core/settings/merge.ts'
 import { valueAt } from '../../../core/settings/path.ts'
 import { readConfig } from '../../../core/settings/read.ts'
@@ -73,6 +74,7 @@ describe('accepted', () => {
     [{ server: { host: 'localhost' } }, 'restart'],
     [{ fleet: { host: '127.0.0.1' } }, 'restart'],
     [{ fleet: { port: 5000 } }, 'restart'],
+    [{ fleet: { tls: { certFile: '/cert.pem', keyFile: '/key.pem' } } }, 'restart'],
     [{ server: null }, 'restart'],
     [{ fleet: { port: 4401 } }, 'live'],
     [{ server: { host: '127.0.0.1' } }, 'live'],
@@ -202,7 +204,8 @@ describe('properties', () => {
         const answer = decideChange(start, patch, noFault)
         if (!answer.ok) return
         const { stored, effective, applied } = answer.value
-        const differs = (path: string): boolean => valueAt(effective, path) !== valueAt(start.effective, path)
+        const differs = (path: string): boolean =>
+          !isJsonEqual(valueAt(effective, path), valueAt(start.effective, path))
         expect(CREDENTIAL_PATHS.map((path) => valueAt(stored, path))).toEqual(
           CREDENTIAL_PATHS.map((path) => valueAt(start.stored, path)),
         )
