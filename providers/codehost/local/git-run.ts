@@ -126,7 +126,7 @@ async function runProcess(
 }
 
 function startProcess(folder: string, { args, env, mustFinish = false }: GitCommand): ChildProcess {
-  return spawn(
+  const child = spawn(
     '/bin/sh',
     [
       '-c',
@@ -143,6 +143,10 @@ function startProcess(folder: string, { args, env, mustFinish = false }: GitComm
       stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
     },
   )
+  // Without free descriptors Node creates no pipes, and emits the error a moment later.
+  child.on('error', () => {})
+  if (child.stdio === undefined) throw new Error('too many files are open')
+  return child
 }
 
 async function waitForExit(
@@ -156,10 +160,10 @@ async function waitForExit(
     isTimedOut = true
     killGroup(child, command.mustFinish === true ? 'SIGTERM' : 'SIGKILL')
   })
-  writeInput(child, input)
-  const output = collectOutput(child.stdout, bytesMax, () => killGroup(child))
-  const errorText = collectErrorText(child.stderr)
   try {
+    writeInput(child, input)
+    const output = collectOutput(child.stdout, bytesMax, () => killGroup(child))
+    const errorText = collectErrorText(child.stderr)
     const code = await waitForCode(child)
     if (isTimedOut)
       return no('failed', `git ${command.args[0]} took more than ${GIT_MS_MAX / 1000} s and was stopped`)
