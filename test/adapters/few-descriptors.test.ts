@@ -10,6 +10,9 @@ const ENDED_MS_MAX = 15_000
 
 test.each([
   ['code host', /"code":0/],
+  ['git', /"output":"git version/],
+  ['probe', /"stdout":"ready/],
+  ['shell', /"output":"ready/],
   ['program', /"out":"ready/],
 ])('%s', async (name, success) => {
   const folder = join(tempFolder(), 'bare.git')

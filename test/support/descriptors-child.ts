@@ -8,14 +8,23 @@ import { closeSync, openSync, writeSync } from 'node:fs'
 import { realClock } from '../../bin/clock.ts'
 import { createGitRunner } from '../../providers/codehost/local/git-run.ts'
 import { startProgram } from '../../providers/run-program.ts'
+import { createGit } from '../../worker/git/git.ts'
+import { runShell } from '../../worker/inside/scripted/shell.ts'
+import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 
 /** More than any of the functions needs. */
 const FREE_MAX = 24
 const OPEN_FILES_MAX = 1_024
 
 const [name = '', folder = ''] = process.argv.slice(2)
+const git = createGit({ folder, clock: realClock })
+const { signal } = new AbortController()
 const calls: Readonly<Record<string, () => Promise<unknown>>> = {
   'code host': () => createGitRunner(realClock)(folder)({ args: ['version'] }),
+  git: () => git.run({ args: ['version'], timeoutMs: 20_000 }),
+  probe: () =>
+    thisMachine().run({ program: '/bin/sh', args: ['-c', 'cat <&3'], inputs: ['ready'], timeoutMs: 5_000 }),
+  shell: () => runShell(['/bin/echo', 'ready'], { cwd: folder, signal }),
   program: () =>
     startProgram({ program: '/bin/echo', args: ['ready'], folder, environment: {}, msMax: 20_000 }, realClock)
       .ended,

@@ -13,7 +13,7 @@ import { isNativeError } from 'node:util/types'
 import type { Clock } from '../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
-import { coverInheritedFds, listInheritableFds } from '../sandbox/descriptors.ts'
+import { coverInheritedFds, listInheritableFds, requirePipes } from '../sandbox/descriptors.ts'
 import { ASKER_VARIABLE, GitEnvironment, gitCommandLine, LIVENESS_FD, TOKEN_FD } from './git-environment.ts'
 import { explainEnd, lastLines } from './git-errors.ts'
 import { keepEnd, keepStart, readWhole, redactorFor, watchFor } from './git-output.ts'
@@ -158,7 +158,7 @@ function spawnIsolated(
   try {
     const own = [input, 'pipe', 'pipe', 'pipe', 'pipe'] as const
     const stdio = coverInheritedFds<number | 'ignore' | 'pipe'>(own, listInheritableFds(), nullDevice)
-    return spawn(program, args, { env, cwd: '/', detached: true, stdio })
+    return requirePipes(spawn(program, args, { env, cwd: '/', detached: true, stdio }))
   } finally {
     closeSync(nullDevice)
   }

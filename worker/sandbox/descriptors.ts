@@ -1,10 +1,12 @@
 /**
- * Finds the file descriptors of this process that a child would inherit, and replaces them with `/dev/null`.
+ * Finds the file descriptors of this process that a child would inherit, and replaces them with `/dev/null`; and finds
+ * out when too few were left to start a child.
  *
  * Node closes no descriptors when it spawns, and some libraries, such as the database, open without close-on-exec.
  * Opening `/dev/null` over such a number hides what was there. bubblewrap also closes every descriptor it reads
  * arguments from; passed as an empty `--args` list, the number itself is closed before the command starts.
  */
+import type { ChildProcess } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 
 const CLOSE_ON_EXEC = 0o2000000
@@ -27,6 +29,16 @@ export function coverInheritedFds<T>(
   const uncovered = inheritedFds.filter((fd) => fd >= ownStdio.length)
   const length = Math.max(ownStdio.length, ...uncovered.map((fd) => fd + 1))
   return Array.from({ length }, (_, fd) => ownStdio[fd] ?? (uncovered.includes(fd) ? devNull : 'ignore'))
+}
+
+/**
+ * Returns a child that was just spawned. Throws when no descriptors were left for it: Node then creates no pipes, and
+ * emits the error a moment later, when nothing may listen any more.
+ */
+export function requirePipes(child: ChildProcess): ChildProcess {
+  child.on('error', () => {})
+  if (child.stdio === undefined) throw new Error('too many files are open')
+  return child
 }
 
 function isInheritable(fd: number): boolean {

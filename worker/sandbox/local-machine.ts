@@ -9,6 +9,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { access, constants, readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
+import { requirePipes } from './descriptors.ts'
 import { type OpenEscapeTarget, openEscapeTarget } from './escape-target.ts'
 
 export interface ProbeCommand {
@@ -74,7 +75,7 @@ async function run(command: ProbeCommand): Promise<CommandOutcome> {
 }
 
 function start({ program, args, inputs = [], as, timeoutMs }: ProbeCommand): ChildProcess {
-  return spawn(program, args, {
+  const child = spawn(program, args, {
     ...as,
     env: {},
     cwd: '/',
@@ -82,6 +83,7 @@ function start({ program, args, inputs = [], as, timeoutMs }: ProbeCommand): Chi
     timeout: timeoutMs,
     killSignal: 'SIGKILL',
   })
+  return requirePipes(child)
 }
 
 /** Ignores write errors: a program may exit before it has read everything, and its outcome shows why. */

@@ -39,9 +39,11 @@ export function runShell(
       options.signal.removeEventListener('abort', kill)
       resolve(end)
     }
+    child.on('error', (error) => done({ output: `${program} cannot be started: ${error.message}` }))
+    // Without free descriptors Node creates no pipes, and emits the error a moment later.
+    if (child.stdout === undefined) return
     child.stdout.on('data', (bytes: Buffer) => kept.add(bytes))
     child.stderr.on('data', (bytes: Buffer) => kept.add(bytes))
-    child.on('error', (error) => done({ output: `${program} cannot be started: ${error.message}` }))
     // Background children still hold the streams open, so kill the whole group.
     child.on('exit', kill)
     child.on('close', (code) => done({ output: kept.text(), ...(code === null ? {} : { code }) }))
