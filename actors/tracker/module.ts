@@ -48,7 +48,7 @@ export const trackerModule = defineHostModule({
       refresh: (config, token) => accounts.refreshTrackerToken(config, token),
       save: settings.saveCredentials,
       sendEvent: (event) => void system.send(TRACKER_CONNECTION, TRACKER_CONNECTION, event),
-      onTrackerReplaced: (tracker) => intake.onTrackerReplaced(tracker),
+      onTrackerReplaced: (tracker, isAnother) => intake.onTrackerReplaced(tracker, isAnother),
     })
     const observations = openObservations({ ...context, keyValues })
     const intake: TicketIntake = new TicketIntake({

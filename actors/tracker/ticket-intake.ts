@@ -170,21 +170,24 @@ export class TicketIntake {
 
   // ---- the tracker -------------------------------------------------------------------------------------------------
 
-  /** Applies new eligibility rules. */
+  /** Applies new eligibility rules. A tracker that was replaced is listed first, and its tickets are judged then. */
   onConfigChange(): void {
     const isEligibleChanged = this.#listing.applyRules(this.#ports.config().tracker.eligible)
-    this.#evaluate(this.#listing.byId.keys())
+    const ids = this.#listing.byId.keys()
+    if (this.#hasListing) this.#evaluate(ids)
+    else this.#postpone(ids)
     if (isEligibleChanged) this.#ports.onTicketsChanged({ names: new Set(), isEligibleChanged })
   }
 
-  /** Watches the new tracker, if there is one, instead of the old one. */
-  onTrackerReplaced(tracker: Tracker | undefined): void {
+  /** Watches the new tracker, if there is one, instead of the old one, and forgets the tickets of another one. */
+  onTrackerReplaced(tracker: Tracker | undefined, isAnother: boolean): void {
     this.#cancelWatch()
     this.#cancelWatch = tracker?.watch(() => this.#ports.sendEvent({ type: 'tracker changed' })) ?? (() => {})
     this.#hasListing = false
     this.#createdDuringPoll.clear()
     this.#lastPollAt = undefined
     if (tracker === undefined) this.#applyListing({ tickets: [], problems: [] })
+    else if (isAnother) this.#replaceListing([])
   }
 
   stop(): void {
@@ -293,6 +296,12 @@ export class TicketIntake {
     if (asked.length <= TICKETS_PER_TURN) for (const id of asked) isNow.add(id)
     this.#backlog.replace(this.#inQueueOrder([...this.#owed].filter((id) => !isNow.has(id))))
     this.#judge([...isNow])
+  }
+
+  /** Leaves these tickets, and those whose turn has not come, to the evaluation of the next listing. */
+  #postpone(ticketIds: Iterable<string>): void {
+    for (const id of ticketIds) this.#owed.add(id)
+    this.#backlog.replace([])
   }
 
   #inQueueOrder(ticketIds: readonly string[]): string[] {

@@ -11,6 +11,7 @@ import type { Cancel, Clock, Log, RandomSource, Tracker } from '../../core/ports
 import type { Accounts, CredentialChange, TokenPair } from '../../core/provider-ports.ts'
 import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
+import { trackerAddress } from '../../core/settings/credential-origins.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TRACKER_FACTS } from '../../protocol/drivers.ts'
@@ -41,8 +42,8 @@ export interface TrackerConnectionPorts {
     isStillWanted: (config: ServiceConfig) => boolean,
   ) => Promise<Result<void>>
   readonly sendEvent: (event: TrackerConnectionEvent) => void
-  /** The tracker was replaced or removed: the known tickets came from another one. */
-  readonly onTrackerReplaced: (tracker: Tracker | undefined) => void
+  /** The tracker was replaced or removed. `isAnother`: the known tickets came from another driver, address or folder. */
+  readonly onTrackerReplaced: (tracker: Tracker | undefined, isAnother: boolean) => void
 }
 
 /** A new pair of tokens that is not on disk yet, and the refresh token that was exchanged for it. */
@@ -69,6 +70,8 @@ export class TrackerConnection {
   /** Client generation that the tracker refused last. */
   #refusedGeneration = -1
   #settingsKey = ''
+  /** The driver, address and folder of the tracker. */
+  #place = ''
   #credentialKey: string | undefined
   #unsaved: UnsavedTokens | undefined
   /** When the current token was issued to this process, in monotonic milliseconds. */
@@ -135,7 +138,9 @@ export class TrackerConnection {
     this.#tracker = this.#ports.trackerFor(this.#ports.config())
     if (!isReplaced) return
     this.#trackerEpoch += 1
-    this.#ports.onTrackerReplaced(this.#tracker)
+    const before = this.#place
+    this.#place = placeOf(this.#ports.config())
+    this.#ports.onTrackerReplaced(this.#tracker, this.#place !== before)
   }
 
   #reportConfiguration({ pollSeconds, refreshToken }: ServiceConfig['tracker']): void {
@@ -386,6 +391,12 @@ function issueSettings({ tracker, repos, codehost }: ServiceConfig): unknown {
   const { startedState, reviewState, doneState, releasedState } = tracker
   const { listsRepositoryIssues } = TRACKER_FACTS[tracker.driver]
   return listsRepositoryIssues ? [repos, codehost, startedState, reviewState, doneState, releasedState] : []
+}
+
+/** A new credential, or another interval of the polls, leaves the tracker where it is. */
+function placeOf(config: ServiceConfig): string {
+  const { driver, path } = config.tracker
+  return JSON.stringify([driver, trackerAddress(config), path])
 }
 
 /** The status that people see. */

@@ -88,11 +88,16 @@ export function describeTrackerDisconnection(all: readonly DisconnectedCredentia
 
 // ---- origins ---------------------------------------------------------------------------------------------------------
 
-/** Names the receiver of the tracker's credential. Without an address of its own, a tracker of issues uses the code host's. */
-export function trackerOrigin({ tracker, codehost }: ServiceConfig): string {
+/** Names the receiver of the tracker's credential. */
+export function trackerOrigin(config: ServiceConfig): string {
+  return nameOrigin(config.tracker.driver, trackerAddress(config))
+}
+
+/** Undefined for a folder. Without an address of its own, a tracker of issues uses the code host's. */
+export function trackerAddress({ tracker, codehost }: ServiceConfig): string | undefined {
   const isAtCodeHost = TRACKER_FACTS[tracker.driver].listsRepositoryIssues === true
   const usual = isAtCodeHost && tracker.driver === codehost.driver ? codehost.apiUrl : undefined
-  return nameOrigin(tracker.driver, tracker.apiUrl ?? usual ?? TRACKER_FACTS[tracker.driver].publicApiUrl)
+  return tracker.apiUrl ?? usual ?? TRACKER_FACTS[tracker.driver].publicApiUrl
 }
 
 export function codeHostOrigin({ codehost }: ServiceConfig): string {

@@ -1,10 +1,11 @@
 /** How tickets come in: when the tracker is polled, and what a failing tracker changes. */
-import { expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { no } from '../../core/result.ts'
 import {
   configWith,
   enroll,
-  type HostConversation,
+  HostConversation,
+  ScriptedTracker,
   startHost,
   ticket,
   trackerConnectionOf,
@@ -68,6 +69,67 @@ test('the tickets of an unreachable tracker stay, and it is polled again', async
   await host.advance(30)
   expect(trackerConnectionOf(host)).toEqual({ state: 'connected' })
   expect(host.allRuns()).toHaveLength(1)
+})
+
+describe('another tracker', () => {
+  /** A host whose tracker is one of two folders, as `tracker.path` says. */
+  async function startWithFolders() {
+    const [first, second] = [new ScriptedTracker(), new ScriptedTracker()]
+    const host = new HostConversation(configWith({ tracker: { driver: 'local', path: '/first' } }))
+    host.overrides = { tracker: ({ tracker: { path } }) => (path === '/second' ? second : first) }
+    await host.start()
+    const change = (tracker: object) =>
+      host.succeeded(
+        host.hostApi.changeSettings({ tracker }, Object.hasOwn(tracker, 'path') ? ['tracker.path'] : []),
+      )
+    return { host, first, second, change }
+  }
+
+  test('tickets of the earlier one are not judged by the rules of the new one', async () => {
+    const { host, first, change } = await startWithFolders()
+    first.put(ticket('OLD-1', { state: 'Backlog' }))
+    await host.settle()
+    await change({ path: '/second', eligible: { states: ['Backlog'] } })
+    await host.advance(60)
+    expect([host.hostApi.tickets(), host.allRuns()]).toEqual([[], []])
+    await change({ path: '/first' })
+    await host.settle()
+    expect(host.runOf('OLD-1').status).toBe('queued')
+  })
+
+  test('tickets of the earlier one are gone at once, also while the new one cannot be listed; their runs stay', async () => {
+    const { host, first, second, change } = await startWithFolders()
+    first.put(ticket('OLD-1'))
+    await host.settle()
+    second.answer = no('failed', 'there is no such folder')
+    const pushes = host.recordPushes()
+    await change({ path: '/second' })
+    await host.advance(60)
+    expect(host.hostApi.tickets()).toEqual([])
+    expect(pushes).toContainEqual({ type: 'tickets', tickets: [] })
+    expect(trackerConnectionOf(host)).toEqual({ state: 'connected', error: 'there is no such folder' })
+    expect(host.runOf('OLD-1').status).toBe('queued')
+    await change({ path: '/first' })
+    await host.settle()
+    expect(host.hostApi.tickets()).toHaveLength(1)
+    expect(host.allRuns()).toHaveLength(1)
+  })
+
+  test('another interval keeps the tickets; rules that come with it are applied once they are listed', async () => {
+    const { host, first, change } = await startWithFolders()
+    first.put(ticket('OLD-1'), ticket('OLD-2', { state: 'Backlog' }))
+    await host.settle()
+    first.answer = no('unavailable', 'the disk is away')
+    await change({ pollSeconds: 60 })
+    expect(host.hostApi.tickets().map(({ id }) => id)).toEqual(['OLD-1'])
+    await change({ eligible: { states: ['Todo', 'Backlog'] } })
+    await host.advance(120)
+    expect(host.hostApi.tickets().map(({ id }) => id)).toEqual(['OLD-1', 'OLD-2'])
+    expect(host.allRuns()).toHaveLength(1)
+    first.answer = undefined
+    await host.advance(60)
+    expect(host.runOf('OLD-2').status).toBe('queued')
+  })
 })
 
 test('a ticket that is missing from a listing gets no second run when it is back', async () => {

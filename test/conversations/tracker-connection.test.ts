@@ -353,6 +353,18 @@ test('a person who enters the same key again, and it works, is connected', async
   expect(provider.used.length).toBeGreaterThan(0)
 })
 
+test('another credential keeps the tickets until they are listed with it', async () => {
+  const { host, provider } = await startWithTracker({ refreshToken: undefined })
+  provider.tickets.put(ticket('ENG-1'))
+  await host.advance(31)
+  provider.good = 'a-9'
+  provider.tickets.answer = no('unavailable', 'Linear did not answer')
+  await host.succeeded(host.hostApi.changeCredentials({ trackerApiKey: 'a-9' }))
+  await host.advance(60)
+  expect(provider.used).toContain('a-9')
+  expect(host.hostApi.tickets()).toHaveLength(1)
+})
+
 test('a request that cannot be sent fails at once with the reason', async () => {
   const { host, provider } = await startWithTracker()
   provider.good = undefined
