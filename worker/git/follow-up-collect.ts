@@ -17,7 +17,7 @@ import type { CollectedWork, FollowUpStart } from './git-ports.ts'
 import { runRepositoryPath } from './run-repository.ts'
 import { sealCommit } from './seal-commit.ts'
 
-/** Where the work of a follow-up goes on from. */
+/** The commits from which the work of a follow-up goes on. */
 export interface FollowUpOrigin extends FollowUpStart {
   /** The agent has pushed the commit `head` itself, so it is work, and has no seal. */
   readonly isHeadOurs?: boolean

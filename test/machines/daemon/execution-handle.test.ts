@@ -1,4 +1,4 @@
-/** An execution that was stopped hears of everything that a later request adds. */
+/** An execution that was stopped receives everything that a later request adds. */
 import { expect, test } from '@jest/globals'
 import { ExecutionHandle } from '../../../actors/daemon/execution-handle.ts'
 import type { Execution, StopRequest } from '../../../core/daemon/ports.ts'
@@ -6,13 +6,13 @@ import { yes } from '../../../core/result.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 
-test('a cancelled execution hears of the kill, and of the loss of its lease', () => {
-  const heard: StopRequest[] = []
+test('a cancelled execution receives the kill, and of the loss of its lease', () => {
+  const received: StopRequest[] = []
   const execution: Execution = {
     prepare: async () => yes({}),
     runAgent: () => new Promise(() => {}),
     finish: () => new Promise(() => {}),
-    stop: (request) => heard.push(request),
+    stop: (request) => received.push(request),
     whenExited: () => new Promise(() => {}),
   }
   const handle = new ExecutionHandle('ls-1', execution, {
@@ -37,5 +37,5 @@ test('a cancelled execution hears of the kill, and of the loss of its lease', ()
     { ...kill, leaseLost: true },
   ])
     handle.stop(request)
-  expect(heard).toEqual([cancel, kill, { ...kill, leaseLost: true }])
+  expect(received).toEqual([cancel, kill, { ...kill, leaseLost: true }])
 })
