@@ -1,13 +1,19 @@
 /**
  * Reaches the host for a page's listener: adds the launch token, which is looked up anew for each request, because a
- * restarted host has another one.
+ * restarted host has another one. A path that would reach the host as another one is refused, because the listener has
+ * decided about the path that it read.
  */
 import type { ClientConnection, HostAddress } from '../../client/connection.ts'
 import { reasonOf } from '../../client/errors.ts'
 import type { ForwardedReply, ForwardedRequest, HostForwarder } from '../../transport/pages/host-forwarder.ts'
+import { CLOSE } from '../../transport/sockets/bounded-sender.ts'
 
+const BAD_REQUEST = 400
 const UNAUTHORIZED = 401
 const AWAY = 'the host is away'
+const ANY_ORIGIN = 'http://127.0.0.1'
+const NOT_FINAL =
+  'the path leads elsewhere or is not fully encoded; send it without dot segments, and encode it'
 
 export function createHostForwarder(connection: ClientConnection): HostForwarder {
   return {
@@ -22,6 +28,10 @@ export function createHostForwarder(connection: ClientConnection): HostForwarder
       addressOf(connection)
         .then((at) => {
           if (isClosed) return
+          if (!isFinal(path)) {
+            end(NOT_FINAL, CLOSE.policy)
+            return
+          }
           socket = connection.dial(at, path, {
             onOpen: () => listener.onOpen(),
             onText: (text) => listener.onText(text),
@@ -42,8 +52,23 @@ export function createHostForwarder(connection: ClientConnection): HostForwarder
   }
 }
 
+/** Whether the host receives this path; Node's client resolves dots, also encoded ones, and encodes characters. */
+function isFinal(path: string): boolean {
+  const [pathname] = path.split('?')
+  return URL.canParse(path, ANY_ORIGIN) && new URL(path, ANY_ORIGIN).pathname === pathname
+}
+
+const refuseNotFinal = (): ForwardedReply => ({
+  status: BAD_REQUEST,
+  header: () => undefined,
+  body: (async function* () {
+    yield Buffer.from(JSON.stringify({ error: NOT_FINAL }))
+  })(),
+})
+
 /** A token that the host refuses is that of a host that is starting again; the page would take 401 for its own. */
 async function sendToHost(connection: ClientConnection, request: ForwardedRequest): Promise<ForwardedReply> {
+  if (!isFinal(request.path)) return refuseNotFinal()
   const reply = await connection.send(await requestTo(await addressOf(connection), request))
   if (reply.status !== UNAUTHORIZED) return reply
   throw new Error(`${AWAY}: what answers at its address is another program, or the host is starting again`)

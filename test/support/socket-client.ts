@@ -99,7 +99,11 @@ function waitForPong(socket: WebSocket): Promise<void> {
 }
 
 /** Opens a plain socket, upgrades it and pauses it: nothing is read until `resume`. */
-export function connectRawSocket(port: number, path = '/ws'): Promise<Socket> {
+export function connectRawSocket(
+  port: number,
+  path = '/ws',
+  headers: readonly string[] = [],
+): Promise<Socket> {
   const lines = [
     `GET ${path} HTTP/1.1`,
     'Host: localhost',
@@ -108,6 +112,7 @@ export function connectRawSocket(port: number, path = '/ws'): Promise<Socket> {
     'Sec-WebSocket-Version: 13',
     'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
     `Authorization: Bearer ${TOKEN}`,
+    ...headers,
   ]
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(`${lines.join('\r\n')}\r\n\r\n`))

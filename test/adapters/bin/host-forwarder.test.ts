@@ -1,0 +1,68 @@
+/** The reach of a page before a real host. Its client is a plain connection, because any other would resolve dots first. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { realClock } from '../../../bin/clock.ts'
+import { createHostForwarder } from '../../../bin/pages/host-forwarder.ts'
+import { DASHBOARD_PAGE, type PageKind } from '../../../bin/pages/page-kinds.ts'
+import { sendByNode } from '../../../client/node-http.ts'
+import { dialByNode } from '../../../client/node-socket.ts'
+import { openPageServer } from '../../../transport/pages/page-server.ts'
+import { createRawClient, requestText } from '../../support/raw-client.ts'
+import { connectRawSocket } from '../../support/socket-client.ts'
+import { tempFolder } from '../../support/temp-folder.ts'
+import { testListener } from '../../support/test-listener.ts'
+import { closeAfterTest, createTextLog, openTestServer, TOKEN } from '../../support/test-resources.ts'
+
+/** A page of this kind before a host, and a browser that is signed in to it. */
+async function openPageBeforeHost(kind: PageKind) {
+  const { hostApi, meters, url } = await openTestServer()
+  const folder = tempFolder()
+  writeFileSync(join(folder, 'index.html'), '<!doctype html><title>page</title>')
+  const opened = await openPageServer({
+    listener: testListener(),
+    clock: realClock,
+    log: createTextLog(),
+    address: { host: '127.0.0.1', port: 0 },
+    portSetting: '--port',
+    ...kind,
+    folder,
+    forwarder: createHostForwarder({
+      address: () => ({ url, token: TOKEN }),
+      send: sendByNode,
+      dial: dialByNode,
+    }),
+    linkSecret: 'secret',
+  })
+  if (!opened.ok) throw new Error(opened.refusal.message)
+  const { port, createLink, close } = opened.value
+  closeAfterTest(() => close('the test is over'))
+  const client = createRawClient(port)
+  closeAfterTest(() => client.close())
+  const host = `Host: 127.0.0.1:${port}`
+  const code = createLink().split('#code=')[1]
+  const signedIn = await client.ask(requestText('POST', '/session', [host], JSON.stringify({ code })))
+  const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''
+  const ask = (method: string, path: string) =>
+    client.ask(requestText(method, path, [host, `Cookie: ${cookie}`, 'Content-Type: application/json'], '{}'))
+  return { hostApi, meters, port, cookie, ask }
+}
+
+const DETOURS = ['/ws/..', '/ws/%2e%2e', '/ws/.%2E', '/ws/\\..', '/ws/a/../..', '/api/health/../..']
+
+test.each(DETOURS)('no page sends a request on by way of %s, whatever it forwards', async (detour) => {
+  const { hostApi, ask } = await openPageBeforeHost({ ...DASHBOARD_PAGE, forwards: () => true })
+  const reply = await ask('POST', `${detour}/api/pause`)
+  expect([reply.status, JSON.parse(reply.body)]).toEqual([400, { error: expect.stringContaining('encode') }])
+  expect(hostApi.patches).toEqual([])
+  expect((await ask('POST', '/api/pause')).status).toBe(200)
+})
+
+test('no page opens a socket of the host by way of dots', async () => {
+  const { meters, port, cookie } = await openPageBeforeHost({ ...DASHBOARD_PAGE, sockets: ['/ws/:id/:name'] })
+  const socket = await connectRawSocket(port, '/ws/%2e%2e/ws', [`Cookie: ${cookie}`])
+  const ended = new Promise((resolve) => socket.once('end', resolve))
+  socket.resume()
+  await ended
+  expect(meters.counts.has('sockets dashboard')).toBe(false)
+})
