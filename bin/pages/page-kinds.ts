@@ -22,12 +22,12 @@ export const DASHBOARD_PAGE: PageKind = {
   needsHost: true,
 }
 
-/** The inspector only watches. */
+/** The inspector only watches: it asks for the host's health, and everything else comes through its socket. */
 export const INSPECTOR_PAGE: PageKind = {
   name: 'inspector',
   command: 'switchyard inspect',
   sockets: ['/ws/inspect'],
-  forwards: (path) => path === '/api/health' || path.startsWith('/ws'),
+  forwards: (path) => path === '/api/health',
   needsHost: true,
 }
 

@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
 import { createHostForwarder } from '../../../bin/pages/host-forwarder.ts'
-import { DASHBOARD_PAGE, type PageKind } from '../../../bin/pages/page-kinds.ts'
+import { DASHBOARD_PAGE, INSPECTOR_PAGE, type PageKind } from '../../../bin/pages/page-kinds.ts'
 import { sendByNode } from '../../../client/node-http.ts'
 import { dialByNode } from '../../../client/node-socket.ts'
 import { openPageServer } from '../../../transport/pages/page-server.ts'
 import { createRawClient, requestText } from '../../support/raw-client.ts'
-import { connectRawSocket } from '../../support/socket-client.ts'
+import { connectRawSocket, connectSocket } from '../../support/socket-client.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { testListener } from '../../support/test-listener.ts'
 import { closeAfterTest, createTextLog, openTestServer, TOKEN } from '../../support/test-resources.ts'
@@ -49,6 +49,21 @@ async function openPageBeforeHost(kind: PageKind) {
 }
 
 const DETOURS = ['/ws/..', '/ws/%2e%2e', '/ws/.%2E', '/ws/\\..', '/ws/a/../..', '/api/health/../..']
+
+test.each(DETOURS)("the inspector reaches nothing of the host's interface by way of %s", async (detour) => {
+  const { hostApi, ask } = await openPageBeforeHost(INSPECTOR_PAGE)
+  expect((await ask('GET', `${detour}/api/config`)).body).toContain('<title>page</title>')
+  expect((await ask('POST', `${detour}/api/pause`)).status).toBe(404)
+  expect(hostApi.patches).toEqual([])
+})
+
+test('the inspector reaches the health of the host, and the stream of its actors', async () => {
+  const { port, cookie, ask } = await openPageBeforeHost(INSPECTOR_PAGE)
+  expect(JSON.parse((await ask('GET', '/api/health')).body)).toMatchObject({ ok: true })
+  for (const path of ['/api/config', '/ws', '/ws/inspect', '/api/health/'])
+    expect((await ask('GET', path)).body).toContain('<title>page</title>')
+  await connectSocket(port, '/ws/inspect', { cookie }).opened
+})
 
 test.each(DETOURS)('no page sends a request on by way of %s, whatever it forwards', async (detour) => {
   const { hostApi, ask } = await openPageBeforeHost({ ...DASHBOARD_PAGE, forwards: () => true })
