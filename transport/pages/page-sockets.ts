@@ -1,8 +1,9 @@
 /**
  * The sockets of a page: each has a socket of the host of its own, and texts pass through both ways.
  *
- * Texts that come before the host's socket is open wait, up to a limit. A browser that reads too slowly is closed, as
- * the host would close it.
+ * Texts that come before the host's socket is open wait, up to a limit. A hello may be larger than the backlog limit, so
+ * what follows a large text waits here until the browser has read that one. A browser that reads too slowly is closed,
+ * as the host would close it.
  */
 import type { Clock } from '../../core/ports.ts'
 import {
@@ -30,6 +31,7 @@ export interface PageSocketOptions {
 }
 
 const TOO_MANY = refusal(503, 'too many pages are open; close one')
+const TOO_SLOW = 'too slow: more than the backlog limit was waiting; connect again'
 
 export class PageSockets {
   readonly #options: PageSocketOptions
@@ -84,13 +86,18 @@ const isSendable = (code: number): boolean =>
   code >= 1000 && code < 5000 && ![1004, 1005, 1006, 1015].includes(code)
 
 class SocketRelay {
+  readonly #socket: ServerSocket<PageSocketData>
   readonly #browser: BoundedSender
   readonly #host: ForwardedSocket
   #early: string[] | undefined = []
   #earlyBytes = 0
+  /** Texts for the browser behind one that is still being sent. */
+  #queued: string[] = []
+  #queuedBytes = 0
   #isOver = false
 
   constructor(socket: ServerSocket<PageSocketData>, { clock, forwarder }: PageSocketOptions) {
+    this.#socket = socket
     this.#browser = new BoundedSender(socket, clock, () => {})
     this.#host = forwarder.dial(socket.getUserData().path, {
       onOpen: () => this.#onOpen(),
@@ -118,6 +125,11 @@ class SocketRelay {
 
   onDrained(): void {
     this.#browser.onDrained()
+    if (this.#queued.length === 0 || !this.#browser.isOpen || this.#socket.getBufferedAmount() > 0) return
+    const queued = this.#queued
+    this.#queued = []
+    this.#queuedBytes = 0
+    for (const text of queued) this.#onText(text)
   }
 
   onClosed(): void {
@@ -137,13 +149,17 @@ class SocketRelay {
   }
 
   #onText(text: string): void {
-    if (this.#browser.isOpen && !this.#browser.send(text))
-      this.close(CLOSE.tryAgainLater, 'too slow: more than the backlog limit was waiting; connect again')
+    if (!this.#browser.isOpen || (this.#queued.length === 0 && this.#browser.send(text))) return
+    this.#queued.push(text)
+    this.#queuedBytes += Buffer.byteLength(text)
+    if (this.#queuedBytes > DASHBOARD_BACKLOG_BYTES_MAX) this.close(CLOSE.tryAgainLater, TOO_SLOW)
   }
 
   #onHostEnd(reason: string, code = CLOSE.tryAgainLater as number): void {
     this.#isOver = true
-    this.#browser.closeAfterDrain(isSendable(code) ? code : CLOSE.tryAgainLater, reason)
+    // Texts that still wait are dropped, and the browser has to learn that it has missed some.
+    if (this.#queued.length > 0) this.#browser.closeAfterDrain(CLOSE.tryAgainLater, TOO_SLOW)
+    else this.#browser.closeAfterDrain(isSendable(code) ? code : CLOSE.tryAgainLater, reason)
   }
 
   #endHost(): void {

@@ -7,6 +7,7 @@ import { createHostForwarder } from '../../../bin/pages/host-forwarder.ts'
 import { DASHBOARD_PAGE, INSPECTOR_PAGE, type PageKind } from '../../../bin/pages/page-kinds.ts'
 import { sendByNode } from '../../../client/node-http.ts'
 import { dialByNode } from '../../../client/node-socket.ts'
+import { DASHBOARD_BACKLOG_BYTES_MAX } from '../../../protocol/limits.ts'
 import { openPageServer } from '../../../transport/pages/page-server.ts'
 import { createRawClient, requestText } from '../../support/raw-client.ts'
 import { connectRawSocket, connectSocket } from '../../support/socket-client.ts'
@@ -80,4 +81,13 @@ test('no page opens a socket of the host by way of dots', async () => {
   socket.resume()
   await ended
   expect(meters.counts.has('sockets dashboard')).toBe(false)
+})
+
+test('a hello far above the backlog limit reaches a browser, and a push follows it', async () => {
+  const { hostApi, port, cookie } = await openPageBeforeHost(DASHBOARD_PAGE)
+  const linearStatus = { state: 'auth-error', error: 'x'.repeat(4 * DASHBOARD_BACKLOG_BYTES_MAX) } as const
+  hostApi.helloAnswer = { ...hostApi.helloAnswer, linearStatus }
+  const socket = connectSocket(port, '/ws', { cookie })
+  const received = await Promise.race([socket.firstFrames(2), socket.closed])
+  expect(received).toMatchObject([{ type: 'hello' }, { type: 'attention' }])
 })

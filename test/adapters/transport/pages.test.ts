@@ -24,7 +24,7 @@ import type {
 import { openPageServer } from '../../../transport/pages/page-server.ts'
 import type { PageServer } from '../../../transport/pages/page-server-options.ts'
 import { createRawClient, type RawReply } from '../../support/raw-client.ts'
-import { connectSocket } from '../../support/socket-client.ts'
+import { connectRawSocket, connectSocket } from '../../support/socket-client.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { testListener } from '../../support/test-listener.ts'
 import { closeAfterTest, createTextLog } from '../../support/test-resources.ts'
@@ -455,6 +455,60 @@ describe('a socket', () => {
     socket.sendText('{}')
     expect((await socket.closed).code).toBe(1013)
     expect(dialled.sent).toEqual([])
+  })
+
+  const LARGE = JSON.stringify({ type: 'hello', text: 'x'.repeat(4 * DASHBOARD_BACKLOG_BYTES_MAX) })
+
+  test('receives a hello far above the backlog limit, and what follows it at once, in order', async () => {
+    const { socket, dialled } = await openSocket('/ws')
+    dialled.listener.onText(LARGE)
+    const texts = Array.from({ length: 500 }, (_, n) =>
+      JSON.stringify({ type: 'push', n, text: 'é'.repeat(2_000) }),
+    )
+    for (const [n, text] of texts.entries()) {
+      dialled.listener.onText(text)
+      if (n % 50 === 49) await new Promise((resolve) => setImmediate(resolve))
+    }
+    const [hello, ...pushes] = await socket.firstFrames(1 + texts.length)
+    expect(hello?.type).toBe('hello')
+    expect(pushes.map(({ n }) => n)).toEqual(texts.map((_, n) => n))
+    dialled.listener.onEnd('the service is stopping', 1001)
+    expect((await socket.closed).code).toBe(1001)
+  })
+
+  /** A browser that reads nothing before `readToEnd`, which returns the code of the close frame. */
+  async function openSilentSocket() {
+    const socket = await connectRawSocket(server.port, '/ws', [`Cookie: ${await signIn()}`])
+    await until('it is dialled', () => host.dialled.length > 0)
+    const readToEnd = async (): Promise<number> => {
+      const chunks: Buffer[] = []
+      socket.on('data', (bytes) => chunks.push(bytes))
+      const ended = new Promise((resolve) => socket.once('close', resolve))
+      socket.resume()
+      await ended
+      const tail = Buffer.concat(chunks).subarray(-125)
+      return tail.readUInt16BE(tail.lastIndexOf(0x88) + 2)
+    }
+    return { listener: host.dialled[0]?.listener, readToEnd }
+  }
+
+  test('that reads nothing is ended when more than the backlog limit waits behind a hello', async () => {
+    const { listener, readToEnd } = await openSilentSocket()
+    listener?.onText(LARGE)
+    const text = JSON.stringify({ text: 'x'.repeat(64 * 1024) })
+    for (let sent = 0; sent + text.length < DASHBOARD_BACKLOG_BYTES_MAX; sent += text.length)
+      listener?.onText(text)
+    expect(host.closedSockets).toBe(0)
+    listener?.onText(text)
+    expect(host.closedSockets).toBe(1)
+    expect(await readToEnd()).toBe(1013)
+  })
+
+  test('that has not read everything when the host ends learns that it has missed something', async () => {
+    const { listener, readToEnd } = await openSilentSocket()
+    for (const text of [LARGE, '{"type":"push"}']) listener?.onText(text)
+    listener?.onEnd('the session is over', 1000)
+    expect(await readToEnd()).toBe(1013)
   })
 
   test.each([
