@@ -8,7 +8,7 @@
 import { no, type Result, yes } from '../../core/result.ts'
 import { HTTP_BODY_BYTES_MAX, PAGE_REQUESTS_MAX, PAGE_SESSION_BYTES_MAX } from '../../protocol/limits.ts'
 import { createSecretCheck, isLoopbackHost } from '../authentication.ts'
-import { type Body, framingError, readBody } from '../body.ts'
+import { framingError } from '../body.ts'
 import { Exchange } from '../exchange.ts'
 import { CLOSE_MS_MAX } from '../host-server.ts'
 import { createApp, listen } from '../listener.ts'
@@ -30,6 +30,7 @@ import type { PageServer, PageServerOptions } from './page-server-options.ts'
 import { CODE_PATH, cookieLine, cookieNameOf, linkTo, PageSessions, readCode } from './page-sessions.ts'
 import { PageSockets } from './page-sockets.ts'
 import { ProgramSockets } from './program-sockets.ts'
+import { readPageBody } from './read-page-body.ts'
 
 export async function openPageServer(options: PageServerOptions): Promise<Result<PageServer>> {
   const { address } = options
@@ -50,8 +51,6 @@ const NOT_FOUND = refusal(404, 'the page has no such file')
 const BUSY = refusal(503, 'too many requests wait for the host; try again in a moment', [
   ['retry-after', '1'],
 ])
-const TOO_LARGE = refusal(413, 'the body is too large')
-const TOO_LATE = refusal(408, 'the body did not arrive in time')
 
 class PageListener {
   readonly #options: PageServerOptions
@@ -162,7 +161,8 @@ class PageListener {
       answerWith(response, head, refusal(405, 'use POST', [['allow', 'POST']]))
       return
     }
-    this.#withBody(response, head, PAGE_SESSION_BYTES_MAX, (bytes, exchange) => {
+    const exchange = this.#track(new Exchange(response, undefined))
+    readPageBody(response, head, PAGE_SESSION_BYTES_MAX, this.#options.clock, exchange, (bytes) => {
       const cookie = this.#sessions.exchange(readCode(bytes))
       if (cookie === undefined) exchange.reply(this.#signedOut)
       else {
@@ -191,9 +191,10 @@ class PageListener {
     const { method, query, contentType } = head
     const path = `${head.path}${query === '' ? '' : `?${query}`}`
     const asked: Omit<ForwardedRequest, 'signal'> = { method, path, contentType, body: undefined }
-    if (!announcesBody(head)) this.#startForward(asked, this.#track(new Exchange(response, undefined)))
+    const exchange = this.#track(new Exchange(response, undefined))
+    if (!announcesBody(head)) this.#startForward(asked, exchange)
     else
-      this.#withBody(response, head, HTTP_BODY_BYTES_MAX, (body, exchange) =>
+      readPageBody(response, head, HTTP_BODY_BYTES_MAX, this.#options.clock, exchange, (body) =>
         this.#startForward({ ...asked, body }, exchange),
       )
   }
@@ -203,22 +204,6 @@ class PageListener {
       this.#options.log.error({ err }, 'could not forward a request of a page')
       exchange.reply(refusal(500, 'the page failed on this request; the log says why'))
     })
-  }
-
-  #withBody(
-    response: ListenerResponse,
-    head: RequestHead,
-    bytesMax: number,
-    use: (bytes: Uint8Array, exchange: Exchange) => void,
-  ): void {
-    const exchange = this.#track(new Exchange(response, undefined))
-    const { clock } = this.#options
-    const onBody = (body: Body): void => {
-      if (body.is === 'whole') use(body.bytes, exchange)
-      else if (body.is === 'late') exchange.replyAndClose(TOO_LATE)
-      else exchange.replyBeforeBodyEnds(TOO_LARGE, body.onRestReceived, clock)
-    }
-    readBody(response, head, 'kept', clock, exchange, onBody, bytesMax)
   }
 
   #track(exchange: Exchange): Exchange {
