@@ -596,8 +596,9 @@ export const PAGE_SESSIONS_MAX = 64
 /** Sockets of browsers, and requests that wait for the host, at one time. */
 export const PAGE_SOCKETS_MAX = 64
 export const PAGE_REQUESTS_MAX = 256
-/** The body that signs a browser in. */
+/** The body that signs a browser in, and how many of them may be on their way; one more ends the oldest. */
 export const PAGE_SESSION_BYTES_MAX = 1024
+export const PAGE_SIGN_INS_MAX = 16
 /** Programs that listen at a page's port, and what one may send. */
 export const PROGRAM_SOCKETS_MAX = 16
 export const PROGRAM_FRAME_BYTES_MAX = 64 * 1024

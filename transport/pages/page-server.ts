@@ -6,10 +6,10 @@
  * passes through here: the forwarder adds it behind.
  */
 import { no, type Result, yes } from '../../core/result.ts'
-import { HTTP_BODY_BYTES_MAX, PAGE_REQUESTS_MAX, PAGE_SESSION_BYTES_MAX } from '../../protocol/limits.ts'
+import { HTTP_BODY_BYTES_MAX, PAGE_SESSION_BYTES_MAX } from '../../protocol/limits.ts'
 import { createSecretCheck, isLoopbackHost } from '../authentication.ts'
 import { framingError } from '../body.ts'
-import { Exchange } from '../exchange.ts'
+import type { Exchange } from '../exchange.ts'
 import { CLOSE_MS_MAX } from '../host-server.ts'
 import { createApp, listen } from '../listener.ts'
 import type { ListenerApp, ListenerRequest, ListenerResponse, OpenPort } from '../listener-port.ts'
@@ -25,6 +25,7 @@ import {
   refuseForeign,
   refuseMethod,
 } from './page-check.ts'
+import { PageExchanges } from './page-exchanges.ts'
 import { PageFiles, writeFile } from './page-files.ts'
 import type { PageServer, PageServerOptions } from './page-server-options.ts'
 import { CODE_PATH, cookieLine, cookieNameOf, linkTo, PageSessions, readCode } from './page-sessions.ts'
@@ -59,7 +60,7 @@ class PageListener {
   readonly #files: PageFiles
   readonly #sockets: PageSockets
   readonly #programs: ProgramSockets | undefined
-  readonly #waiting = new Set<Exchange>()
+  readonly #exchanges = new PageExchanges()
   readonly #signedOut: Reply
   readonly #isLinkSecret: (presented: string | undefined) => boolean
   #port = 0
@@ -145,7 +146,7 @@ class PageListener {
     const refused = this.#refuseSignedOut(read) ?? refuseActive(read)
     if (refused !== undefined || make === undefined) answerWith(response, read.head, refused ?? NOT_FOUND)
     else {
-      const exchange = this.#track(new Exchange(response, undefined))
+      const exchange = this.#exchanges.start(response)
       Promise.resolve(make()).then(
         (reply) => exchange.reply(reply),
         (err: unknown) => {
@@ -161,7 +162,7 @@ class PageListener {
       answerWith(response, head, refusal(405, 'use POST', [['allow', 'POST']]))
       return
     }
-    const exchange = this.#track(new Exchange(response, undefined))
+    const exchange = this.#exchanges.startSignIn(response)
     readPageBody(response, head, PAGE_SESSION_BYTES_MAX, this.#options.clock, exchange, (bytes) => {
       const cookie = this.#sessions.exchange(readCode(bytes))
       if (cookie === undefined) exchange.reply(this.#signedOut)
@@ -181,9 +182,7 @@ class PageListener {
   #forward(response: ListenerResponse, read: BrowserRequest): void {
     const { head } = read
     const refused =
-      this.#refuseSignedOut(read) ??
-      refuseActive(read) ??
-      (this.#waiting.size >= PAGE_REQUESTS_MAX ? BUSY : undefined)
+      this.#refuseSignedOut(read) ?? refuseActive(read) ?? (this.#exchanges.mayForward() ? undefined : BUSY)
     if (refused !== undefined) {
       answerWith(response, head, refused)
       return
@@ -191,7 +190,7 @@ class PageListener {
     const { method, query, contentType } = head
     const path = `${head.path}${query === '' ? '' : `?${query}`}`
     const asked: Omit<ForwardedRequest, 'signal'> = { method, path, contentType, body: undefined }
-    const exchange = this.#track(new Exchange(response, undefined))
+    const exchange = this.#exchanges.startForward(response)
     if (!announcesBody(head)) this.#startForward(asked, exchange)
     else
       readPageBody(response, head, HTTP_BODY_BYTES_MAX, this.#options.clock, exchange, (body) =>
@@ -206,12 +205,6 @@ class PageListener {
     })
   }
 
-  #track(exchange: Exchange): Exchange {
-    this.#waiting.add(exchange)
-    exchange.onEnd(() => this.#waiting.delete(exchange))
-    return exchange
-  }
-
   #socketCount(): number {
     return this.#sockets.count() + (this.#programs?.count() ?? 0)
   }
@@ -223,7 +216,7 @@ class PageListener {
     this.#programs?.closeAll(reason)
     const until = clock.monotonic() + CLOSE_MS_MAX
     do await new Promise<void>((resolve) => void clock.after(DRAIN_POLL_MS, resolve))
-    while ((this.#waiting.size > 0 || this.#socketCount() > 0) && clock.monotonic() < until)
+    while ((this.#exchanges.count() > 0 || this.#socketCount() > 0) && clock.monotonic() < until)
     this.#app.close()
   }
 }

@@ -13,7 +13,9 @@ import type { Clock } from '../../../core/ports.ts'
 import {
   DASHBOARD_BACKLOG_BYTES_MAX,
   PAGE_CODE_SECONDS,
+  PAGE_REQUESTS_MAX,
   PAGE_SESSION_BYTES_MAX,
+  PAGE_SIGN_INS_MAX,
 } from '../../../protocol/limits.ts'
 import type {
   ForwardedReply,
@@ -196,6 +198,57 @@ describe('a body that does not end', () => {
     const reply = await client.ask(`POST ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n{"code"`)
     expect(reply.status).toBe(408)
     expect(host.requests).toEqual([])
+  })
+})
+
+describe('sign-ins without a body', () => {
+  /** As another user of this machine may begin them. */
+  async function beginSignIns(count: number): Promise<readonly Promise<RawReply>[]> {
+    const signIns = Array.from({ length: count }, () => {
+      const client = createRawClient(server.port)
+      closeAfterTest(() => client.close())
+      return client.ask(
+        `POST /session HTTP/1.1\r\nHost: 127.0.0.1:${server.port}\r\nContent-Length: 900\r\n\r\n`,
+      )
+    })
+    // A reply to a later connection shows that the earlier ones were accepted.
+    await ask('/')
+    return signIns
+  }
+
+  test('keep nobody from using the page, who is signed in or signs in', async () => {
+    const cookie = await signIn()
+    const begun = await beginSignIns(PAGE_REQUESTS_MAX)
+    expect((await ask('/api/runs', { headers: [`Cookie: ${cookie}`] })).status).toBe(200)
+    expect((await trade(codeOf(server.createLink()))).status).toBe(204)
+    const [oldest] = await Promise.all(begun.slice(0, PAGE_REQUESTS_MAX - PAGE_SIGN_INS_MAX))
+    expect([oldest?.status, oldest?.headers.get('retry-after')]).toEqual([503, '1'])
+  })
+
+  test('are waited for up to a limit', async () => {
+    const isAnswered = Array<boolean>(PAGE_SIGN_INS_MAX).fill(false)
+    for (const [n, signIn] of (await beginSignIns(PAGE_SIGN_INS_MAX)).entries())
+      void signIn.then(() => {
+        isAnswered[n] = true
+      })
+    expect(isAnswered).not.toContain(true)
+    await beginSignIns(1)
+    await until('one has made a place', () => isAnswered.includes(true))
+    expect(isAnswered.filter((is) => is)).toHaveLength(1)
+  })
+})
+
+describe('requests that wait for the host', () => {
+  test('are limited, also for who is signed in', async () => {
+    const cookie = await signIn()
+    host.answer = () => new Promise(() => {})
+    const asked = Array.from({ length: PAGE_REQUESTS_MAX }, () =>
+      ask('/api/runs', { headers: [`Cookie: ${cookie}`] }),
+    )
+    await until('all are forwarded', () => host.requests.length === asked.length)
+    const reply = await ask('/api/runs', { headers: [`Cookie: ${cookie}`] })
+    expect([reply.status, reply.headers.get('retry-after')]).toEqual([503, '1'])
+    expect((await trade(codeOf(server.createLink()))).status).toBe(204)
   })
 })
 
