@@ -97,7 +97,7 @@ class PageListener {
     const sockets = new ProgramSockets({
       clock,
       source: programs.source,
-      takesCode: (code) => this.#sessions.exchange(code) !== undefined,
+      takesCode: (code) => this.#sessions.takeCode(code),
       signedOut: this.#signedOut,
     })
     sockets.serve(app, programs.path)

@@ -33,12 +33,17 @@ export class PageSessions {
     return code
   }
 
-  /** Returns the value of a cookie; undefined for a code that is unknown, used or too old. */
-  exchange(code: string): string | undefined {
+  /** Uses a code up. Returns whether it was good: known, and not too old. */
+  takeCode(code: string): boolean {
     const key = hashOf(code)
     const endsAt = this.#codes.get(key)
     this.#codes.delete(key)
-    if (endsAt === undefined || endsAt <= this.#clock.monotonic()) return undefined
+    return endsAt !== undefined && endsAt > this.#clock.monotonic()
+  }
+
+  /** Returns the value of a cookie; undefined for a code that is not good. */
+  exchange(code: string): string | undefined {
+    if (!this.takeCode(code)) return undefined
     const value = randomBytes(COOKIE_BYTES).toString('base64url')
     forgetFirst(this.#sessions, PAGE_SESSIONS_MAX)
     this.#sessions.add(hashOf(value))

@@ -15,6 +15,7 @@ import {
   PAGE_CODE_SECONDS,
   PAGE_REQUESTS_MAX,
   PAGE_SESSION_BYTES_MAX,
+  PAGE_SESSIONS_MAX,
   PAGE_SIGN_INS_MAX,
 } from '../../../protocol/limits.ts'
 import type {
@@ -111,6 +112,7 @@ beforeEach(async () => {
     folder,
     forwarder: host,
     linkSecret: LINK_SECRET,
+    programs: { path: '/programs', source: { open: () => ({ close: () => {} }) } },
   })
   if (!opened.ok) throw new Error(opened.refusal.message)
   server = opened.value
@@ -185,6 +187,28 @@ describe('a code', () => {
     const body = `{"code":"${'x'.repeat(PAGE_SESSION_BYTES_MAX)}"}`
     const reply = await ask('/session', { method: 'POST', headers: ['Content-Type: application/json'], body })
     expect(reply.status).toBe(413)
+  })
+})
+
+describe('a session', () => {
+  const statusOf = async (cookie: string): Promise<number> =>
+    (await ask('/api/runs', { headers: [`Cookie: ${cookie}`] })).status
+
+  test('is not forgotten for programs that connect again and again', async () => {
+    const cookie = await signIn()
+    for (let connected = 0; connected <= PAGE_SESSIONS_MAX; connected++) {
+      const socket = connectSocket(server.port, `/programs?code=${codeOf(server.createLink())}`)
+      await socket.opened
+      socket.close()
+      await socket.closed
+    }
+    expect(await statusOf(cookie)).toBe(200)
+  })
+
+  test('does not come from the code of a program', async () => {
+    const code = codeOf(server.createLink())
+    await connectSocket(server.port, `/programs?code=${code}`).opened
+    expect((await trade(code)).status).toBe(401)
   })
 })
 
