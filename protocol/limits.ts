@@ -591,7 +591,7 @@ export const DASHBOARD_PORT = 4402
 /** How long the code of a page's link is good, and how many of them at once. */
 export const PAGE_CODE_SECONDS = 60
 export const PAGE_CODES_MAX = 16
-/** Browsers that are signed in to one page; the one that signed in first is forgotten for another. */
+/** Browsers that are signed in to one page; the one that was used longest ago is forgotten for another. */
 export const PAGE_SESSIONS_MAX = 64
 /** Sockets of browsers, and requests that wait for the host, at one time. */
 export const PAGE_SOCKETS_MAX = 64

@@ -20,6 +20,7 @@ export class PageSessions {
   readonly #clock: Clock
   /** The hash of each code, and when it ends. */
   readonly #codes = new Map<string, number>()
+  /** The hash of each cookie's value; the one that was used longest ago is first. */
   readonly #sessions = new Set<string>()
 
   constructor(clock: Clock) {
@@ -50,13 +51,22 @@ export class PageSessions {
     return value
   }
 
-  /** @param cookies the header `Cookie`; a name may stand there more than once */
+  /**
+   * A session that is used is forgotten after those that are not.
+   * @param cookies the header `Cookie`; a name may stand there more than once
+   */
   isSignedIn(cookies: string, cookieName: string): boolean {
     return cookies
       .split(';')
       .map((pair) => pair.trim())
       .filter((pair) => pair.startsWith(`${cookieName}=`) && pair.length <= COOKIE_CHARS_MAX)
-      .some((pair) => this.#sessions.has(hashOf(pair.slice(cookieName.length + 1))))
+      .some((pair) => this.#useSession(hashOf(pair.slice(cookieName.length + 1))))
+  }
+
+  #useSession(key: string): boolean {
+    const isKnown = this.#sessions.delete(key)
+    if (isKnown) this.#sessions.add(key)
+    return isKnown
   }
 }
 

@@ -205,6 +205,15 @@ describe('a session', () => {
     expect(await statusOf(cookie)).toBe(200)
   })
 
+  test('that is used stays, and the one that was used longest ago is forgotten', async () => {
+    const [used, unused] = [await signIn(), await signIn()]
+    for (let others = 0; others < PAGE_SESSIONS_MAX - 1; others++) {
+      expect(await statusOf(used)).toBe(200)
+      await signIn()
+    }
+    expect([await statusOf(used), await statusOf(unused)]).toEqual([200, 401])
+  })
+
   test('does not come from the code of a program', async () => {
     const code = codeOf(server.createLink())
     await connectSocket(server.port, `/programs?code=${code}`).opened
