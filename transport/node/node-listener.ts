@@ -24,7 +24,7 @@ import {
 import type { HttpListener, ListenerApp, OpenPort, SocketBehavior } from '../listener-port.ts'
 import { NodeRequest } from './node-request.ts'
 import { NodeResponse } from './node-response.ts'
-import { answerBrokenRequest, refuseBroken, refuseVersion } from './parser-replies.ts'
+import { answerBrokenRequest, refuseBroken, refuseChunkedUpgrade, refuseVersion } from './parser-replies.ts'
 import { messageBody, upgradeBody } from './request-body.ts'
 import { SocketServer } from './socket-server.ts'
 
@@ -139,6 +139,7 @@ class NodeApp implements ListenerApp {
     else if (message.httpVersion !== '1.1') refuseVersion(socket)
     // Node checks this for ordinary requests only.
     else if (message.headers.host === undefined) refuseBroken(socket)
+    else if (message.headers['transfer-encoding'] !== undefined) refuseChunkedUpgrade(socket)
     else this.#answerUpgrade(message, socket, first)
   }
 

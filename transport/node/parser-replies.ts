@@ -5,6 +5,10 @@ import { type Reply, refusal } from '../reply.ts'
 import { statusLine } from '../status.ts'
 
 const BROKEN = refusal(400, 'this is not a valid request of HTTP/1.1')
+const CHUNKED_UPGRADE = refusal(
+  400,
+  'the body has a Transfer-Encoding and the request an Upgrade header; send a Content-Length, or no Upgrade header',
+)
 const WRONG_VERSION = refusal(505, 'HTTP/1.1 is the only supported version')
 const REPLIES: Readonly<Record<string, Reply>> = {
   ERR_HTTP_REQUEST_TIMEOUT: refusal(408, 'the request did not arrive in time'),
@@ -23,6 +27,11 @@ export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket
 
 export function refuseBroken(socket: Socket): void {
   send(socket, BROKEN)
+}
+
+/** Node reads no chunks behind an upgrade, so nobody would learn where the body ends. */
+export function refuseChunkedUpgrade(socket: Socket): void {
+  send(socket, CHUNKED_UPGRADE)
 }
 
 export function refuseVersion(socket: Socket): void {

@@ -2,7 +2,8 @@
  * Body sources hand the bytes of a request's body on, and say which ones are the last.
  *
  * Node stops reading HTTP at an upgrade, although a request that asks for one may have a body and an ordinary reply (some
- * clients ask for HTTP/2 in this way). The body is then read from the connection, by its length.
+ * clients ask for HTTP/2 in this way). The body is then read from the connection, by its length; one that is
+ * chunked has been refused before.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'

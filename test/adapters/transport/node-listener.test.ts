@@ -80,6 +80,20 @@ test('a request that asks for HTTP/2 receives its reply in HTTP/1.1, with or wit
   expect(hostApi.patches).toEqual([{}, {}])
 })
 
+test('a chunked body behind an Upgrade header is refused at once, with the cure', async () => {
+  const { port, hostApi } = await openTestServer()
+  const h2c = ['Upgrade: h2c', 'Connection: Upgrade, HTTP2-Settings', 'HTTP2-Settings: AAMAAABkAAQAAP__']
+  const headers = [...AUTH, ...h2c, 'Transfer-Encoding: chunked', 'Content-Type: application/json']
+  const head = requestText('PUT', '/api/settings', headers)
+  const body = 'c\r\n{"patch":{}}\r\n0\r\n\r\n'
+  for (const pieces of [[head + body], [head, body]]) {
+    const got = await receive(port, pieces)
+    await until('the connection is closed', () => got.isClosed)
+    expect(got.text).toMatch(/^HTTP\/1\.1 400 [\s\S]*Upgrade[\s\S]*Content-Length/)
+  }
+  expect(hostApi.patches).toEqual([])
+})
+
 test('an upgrade without a Host, of HTTP/1.0 or with a wrong key opens no socket', async () => {
   const { port, meters } = await openTestServer()
   const lines = ['Upgrade: websocket', 'Connection: Upgrade', 'Sec-WebSocket-Version: 13']
