@@ -29,6 +29,7 @@ import {
   PROTOCOL_VERSION_OLDEST,
   WORKER_FIRST_FRAME_MS,
   WORKER_HEARTBEAT_MS,
+  WORKER_HOST_SILENCE_MS,
 } from '../../protocol/limits.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
@@ -57,7 +58,6 @@ export interface HostConnectionPorts {
   readonly hostFrameRouter: HostFrameRouter
 }
 
-const SILENCE_MS = 45_000
 /** The log message after each registration. */
 export const REGISTERED_MESSAGE = 'registered with the host'
 const HOST_SILENT = 'the host has sent nothing for 45 seconds'
@@ -245,7 +245,7 @@ export class HostConnection {
     session.heartbeatMs = Math.min(HEARTBEAT_MS_MAX, Math.max(HEARTBEAT_MS_MIN, frame.heartbeatIntervalMs))
     this.#hasEverRegistered = true
     timers.cancel(HOST_CONNECTION_TIMER, 'register')
-    timers.at(HOST_CONNECTION_TIMER, 'silence', session.receivedAt + SILENCE_MS)
+    timers.at(HOST_CONNECTION_TIMER, 'silence', session.receivedAt + WORKER_HOST_SILENCE_MS)
     this.#lastForeignHost = undefined
     if (frame.credential !== undefined) void this.#storeCredential(frame, frame.credential)
     else void this.#storeInstallation(frame.installation)
@@ -292,7 +292,7 @@ export class HostConnection {
   #onText(session: HostSession, text: string): void {
     const now = this.#ports.timers.now()
     // A process that was suspended reads buffered text before its timers fire. By then the host counts as silent.
-    if (now - session.receivedAt > SILENCE_MS) {
+    if (now - session.receivedAt > WORKER_HOST_SILENCE_MS) {
       this.#giveUpSilent()
       this.#onLateText(session, text)
       return
@@ -390,7 +390,7 @@ export class HostConnection {
   }
 
   #checkSilence(): void {
-    const until = (this.#ports.hostSender.session?.receivedAt ?? 0) + SILENCE_MS
+    const until = (this.#ports.hostSender.session?.receivedAt ?? 0) + WORKER_HOST_SILENCE_MS
     if (this.#ports.timers.now() > until) this.#giveUpSilent()
     else this.#ports.timers.at(HOST_CONNECTION_TIMER, 'silence', until + 1)
   }

@@ -7,6 +7,7 @@ import type { Clock } from '../../core/ports.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
+import type { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
@@ -24,6 +25,7 @@ export interface HeartbeatsPorts {
   readonly connections: WorkerConnections
   readonly reconciliation: LeaseReconciliation
   readonly setbacks: Setbacks
+  readonly undeliveredDiscards: UndeliveredDiscards
   /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
   /** Capabilities of a worker changed. */
@@ -38,7 +40,7 @@ export class Heartbeats {
   }
 
   onHeartbeat(connection: WorkerConnection, worker: EnrolledWorker, frame: WorkerFrameOf<'heartbeat'>): void {
-    const { clock, system, reconciliation, connections } = this.#ports
+    const { clock, system, reconciliation, connections, undeliveredDiscards } = this.#ports
     worker.lastSeenAt = clock.now()
     if (worker.attachSessions !== frame.attachSessions) {
       worker.attachSessions = frame.attachSessions
@@ -55,6 +57,7 @@ export class Heartbeats {
       const proven: WorkerEvent = { type: 'proven' }
       system.send(WORKER, worker.id, proven)
     }
+    undeliveredDiscards.onHeartbeat(worker.id, connection.number, frame.sentAt)
     reconciliation.reconcile(connection, worker, frame.leases)
     connections.send(connection, { type: 'heartbeat-ack', state: worker.state, echo: frame.sentAt })
     this.#ports.acknowledgements.acknowledgeAll(connection, worker, frame.sentAt)

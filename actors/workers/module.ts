@@ -3,7 +3,6 @@
  * and the worker that the host runs itself.
  */
 import { defineHostModule } from '../host-context.ts'
-import type { LeaseContext } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { RUN } from '../runs/run.names.ts'
 import { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
@@ -113,7 +112,8 @@ export const workerChannelModule = defineHostModule({
     const { registry, connections, dispatchBackoff, setbacks, pairingTokens, joinKeys, undeliveredDiscards } =
       workers
     const { frameReceiver, endedLeases, acknowledgements, settlements } = leases
-    const shared = { ...context, workers: registry, connections, dispatchBackoff, setbacks }
+    const perWorker = { dispatchBackoff, setbacks, undeliveredDiscards }
+    const shared = { ...context, workers: registry, connections, ...perWorker }
     const onWorkersChanged = () => manager.schedulePush()
     terminals.sessions.onViewsChanged = onWorkersChanged
     const reconciliation = new LeaseReconciliation({ ...shared, ended: endedLeases })
@@ -135,7 +135,6 @@ export const workerChannelModule = defineHostModule({
       ephemeralWorkers,
       registration,
       frameReceiver,
-      undeliveredDiscards,
       terminals: terminals.sessions,
       installation: store.installation,
       hasViewers: () => broadcast.hasListeners,
@@ -161,9 +160,7 @@ export const workerChannelModule = defineHostModule({
       onStateChange: {
         [WORKER]: (change) => manager.onWorkerChange(change),
         [CONNECTION]: (change) => manager.onConnectionChange(change),
-        [LEASE]: ({ after, over }) => {
-          if (over) ephemeralWorkers.check((after.context as LeaseContext).workerId)
-        },
+        [LEASE]: (change) => manager.onLeaseChange(change),
       },
       start: () => ephemeralWorkers.start(),
       onTimer: { enrollment: (key) => manager.onTimer(key) },

@@ -7,7 +7,7 @@
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { ENROLLMENT_PROOF_MS, WORKERS_PUSH_MS } from '../../protocol/limits.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
-import type { LeaseEvent } from '../leases/lease.machine.ts'
+import type { LeaseContext, LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -171,7 +171,7 @@ export class WorkerManager {
     this.schedulePush()
   }
 
-  // ---- connections -------------------------------------------------------------------------------------------------
+  // ---- connections and leases --------------------------------------------------------------------------------------
 
   onConnectionChange({ after, before, over }: StateChange): void {
     const { workers, connections, requestScheduling } = this.#ports
@@ -185,6 +185,14 @@ export class WorkerManager {
     workers.setConnection(workerId, { number, since, address: connections.get(number)?.link.address ?? '' })
     requestScheduling()
     this.schedulePush()
+  }
+
+  onLeaseChange({ before, after, over }: StateChange): void {
+    const { ephemeralWorkers, undeliveredDiscards } = this.#ports
+    const lease = after.context as LeaseContext
+    if (over) ephemeralWorkers.check(lease.workerId)
+    else if (after.value === 'held' && before !== undefined && before.value !== 'held')
+      undeliveredDiscards.onAccepted(lease)
   }
 
   #onConnectionLost(workerId: string): void {
@@ -215,11 +223,12 @@ export class WorkerManager {
     this.#ports.terminals.onConnectionRestored(workerId)
   }
 
-  /** Sends one `discard`. When the worker is offline, the task stays and is sent after its next registration. */
+  /** Sends one `discard`. Until the worker has surely received it, each registration sends it again. */
   sendDiscard(workerId: string, runId: string): void {
-    const { undeliveredDiscards, connections } = this.#ports
-    if (connections.sendToWorker(workerId, { type: 'discard', runId }))
-      undeliveredDiscards.markDelivered({ workerId, runId })
+    const { undeliveredDiscards, workers, connections } = this.#ports
+    const connection = connections.ofWorker(workers.get(workerId))
+    if (connection !== undefined && connections.send(connection, { type: 'discard', runId }))
+      undeliveredDiscards.noteSent({ workerId, runId }, connection.number)
   }
 
   /** Schedules one push of all workers to the dashboards; changes within the interval share it. */

@@ -518,7 +518,7 @@ test('discard: the worker that holds the sandbox receives `discard`', async () =
   expect(run.sandbox.retainedUntil).toBe('2026-01-01T00:01:01.000Z')
 })
 
-test('discard: a disconnected worker receives it once, when it reconnects', async () => {
+test('discard: a disconnected worker receives it when it reconnects, and not again once it surely has', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   await connection.send(work.complete(withSandbox))
@@ -526,9 +526,59 @@ test('discard: a disconnected worker receives it once, when it reconnects', asyn
   await host.succeeded(host.hostApi.discardRun(runId))
   const again = await reconnect(host, worker)
   expect(again.lastReceived('discard').runId).toBe(runId)
-  await host.advance(1)
+  await host.advanceWithHeartbeats(45, [again])
   const third = await reconnect(host, worker)
-  expect(third.hasReceived('discard')).toBe(false)
+  expect(third.lastReceived('discard').runId).toBe(runId)
+  await host.advanceWithHeartbeats(60, [third])
+  const fourth = await reconnect(host, worker)
+  expect(fourth.hasReceived('discard')).toBe(false)
+})
+
+test('discard: sent into a dead connection, the worker receives it when it reconnects', async () => {
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete(withSandbox))
+  await host.advance(20)
+  await host.succeeded(host.hostApi.discardRun(runId))
+  expect(connection.hasReceived('discard')).toBe(true)
+  await host.advance(60)
+  expect(connection.closed).toBeDefined()
+  const again = await reconnect(host, worker)
+  expect(again.lastReceived('discard').runId).toBe(runId)
+})
+
+test('discard: heartbeats on their way before it prove nothing, however many', async () => {
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete(withSandbox))
+  await host.advanceWithHeartbeats(60, [connection])
+  await host.succeeded(host.hostApi.discardRun(runId))
+  for (let beat = 0; beat < 5; beat++) await connection.sendHeartbeat()
+  await connection.drop()
+  expect((await reconnect(host, worker)).hasReceived('discard')).toBe(true)
+})
+
+test('discard: the sandbox of a later execution stays', async () => {
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete({ status: 'failed', ...withSandbox }))
+  await host.succeeded(host.hostApi.discardRun(runId))
+  await host.succeeded(host.hostApi.retryRun(runId))
+  const second = new Work(connection.lastReceived('dispatch'))
+  await connection.send(second.accept(), second.complete(withSandbox))
+  await connection.drop()
+  expect((await reconnect(host, worker)).hasReceived('discard')).toBe(false)
+})
+
+test('discard: an execution that did not begin leaves it waiting', async () => {
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.send(work.complete({ status: 'failed', ...withSandbox }))
+  await host.succeeded(host.hostApi.discardRun(runId))
+  await host.succeeded(host.hostApi.retryRun(runId))
+  expect(connection.countReceived('dispatch')).toBe(2)
+  await connection.drop()
+  expect((await reconnect(host, worker)).hasReceived('discard')).toBe(true)
 })
 
 test('discard: conflict while the run is active or without a sandbox, gone the second time', async () => {
