@@ -133,6 +133,8 @@ export const PROTOCOL_VERSION_OLDEST = 1
 export const WORKER_HEARTBEAT_MS = 15_000
 /** A worker gives up a host from which it has heard nothing for this long. */
 export const WORKER_HOST_SILENCE_MS = 45_000
+/** While a worker is connected, the stored instant of its last heartbeat lies behind by at most this. */
+export const WORKER_LAST_SEEN_LAG_MS = 5 * 60_000
 export const WORKER_FIRST_FRAME_MS = 10_000
 export const WORKER_FRAME_BYTES_MAX = 1024 * 1024
 export const WORKER_UNREGISTERED_FRAME_BYTES_MAX = 64 * 1024

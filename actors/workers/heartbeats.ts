@@ -5,11 +5,13 @@
  */
 import type { Clock } from '../../core/ports.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
+import { WORKER_LAST_SEEN_LAG_MS } from '../../protocol/limits.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
+import { storeLastSeen } from './last-seen.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
 import type { Setbacks } from './setbacks.ts'
 import type { WorkerEvent } from './worker.machine.ts'
@@ -52,7 +54,7 @@ export class Heartbeats {
       system.send(WORKER, worker.id, seen)
       this.#ports.onWorkersChanged()
       this.#ports.setbacks.clear(worker)
-    }
+    } else storeLastSeen(system, worker, WORKER_LAST_SEEN_LAG_MS)
     if (!worker.context.proven) {
       const proven: WorkerEvent = { type: 'proven' }
       system.send(WORKER, worker.id, proven)

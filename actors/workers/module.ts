@@ -13,6 +13,7 @@ import { EphemeralWorkers } from './ephemeral-workers.ts'
 import { FrameTurns } from './frame-turns.ts'
 import { Heartbeats } from './heartbeats.ts'
 import { JoinKeys } from './join-keys.ts'
+import { storeLastSeenOfOnline } from './last-seen.ts'
 import { LeaseReconciliation } from './lease-reconciliation.ts'
 import { LOCAL_WORKER, type LocalWorkerEffect, localWorkerKind } from './local-worker.machine.ts'
 import { LocalWorkerSupervisor } from './local-worker-process.ts'
@@ -164,6 +165,7 @@ export const workerChannelModule = defineHostModule({
       },
       start: () => ephemeralWorkers.start(),
       onTimer: { enrollment: (key) => manager.onTimer(key) },
+      drain: async () => storeLastSeenOfOnline(context.system, registry.all()),
       stop() {
         manager.stop()
         turns.stop()

@@ -16,6 +16,7 @@ import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
 import type { ConnectionContext } from './connection.machine.ts'
 import type { DispatchBackoff } from './dispatch-backoff.ts'
 import type { EphemeralWorkers } from './ephemeral-workers.ts'
+import { storeLastSeen } from './last-seen.ts'
 import type { Setbacks } from './setbacks.ts'
 import type { WorkerContext, WorkerEvent } from './worker.machine.ts'
 import { WORKER } from './worker.names.ts'
@@ -196,8 +197,10 @@ export class WorkerManager {
   }
 
   #onConnectionLost(workerId: string): void {
+    const worker = this.#ports.workers.get(workerId)
     this.#ports.terminals.onConnectionLost(workerId)
-    this.#reportWorkerLost([...(this.#ports.workers.get(workerId)?.leases ?? [])])
+    if (worker !== undefined) storeLastSeen(this.#ports.system, worker, 0)
+    this.#reportWorkerLost([...(worker?.leases ?? [])])
     this.#ports.ephemeralWorkers.check(workerId)
     this.#ports.requestScheduling()
     this.schedulePush()

@@ -29,7 +29,8 @@ export interface WorkerInput {
 }
 
 export type WorkerEvent =
-  | { readonly type: 'seen'; readonly at: string; readonly capabilities: WorkerCapabilities }
+  /** Without capabilities: they are as before. */
+  | { readonly type: 'seen'; readonly at: string; readonly capabilities?: WorkerCapabilities }
   | { readonly type: 'proven' }
   | { readonly type: 'renamed'; readonly name: string }
   | { readonly type: 'drained'; readonly by: DrainHolder }
@@ -69,8 +70,10 @@ export const workerMachine = setup({
       event.type === 'drain released' && releaseDrainHolder(context.drainedBy, event.by).length === 0,
   },
   actions: {
-    noteSeen: assign(({ event }) =>
-      event.type === 'seen' ? { lastSeenAt: event.at, capabilities: event.capabilities } : {},
+    noteSeen: assign(({ context, event }) =>
+      event.type === 'seen'
+        ? { lastSeenAt: event.at, capabilities: event.capabilities ?? context.capabilities }
+        : {},
     ),
     noteVacancy: assign({ vacant: true }),
     setVacancyDeadline: setDeadline(({ event }) => ({

@@ -1,7 +1,9 @@
 /** The host restarts: the queue and the leases are as they were, and nothing is done twice. */
-import { expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
+import { WORKER_LAST_SEEN_LAG_MS } from '../../protocol/limits.ts'
 import {
   acceptRun,
+  capabilities,
   enroll,
   type HostConversation,
   inMemoryOnly,
@@ -303,6 +305,55 @@ test('a drained worker is drained after a restart', async () => {
   const connection = await reconnect(host, worker)
   expect(connection.lastReceived('registered').state).toBe('draining')
   expect(connection.hasReceived('dispatch')).toBe(false)
+})
+
+describe('after a restart a worker was last seen', () => {
+  const lastSeenOf = (host: HostConversation) => host.hostApi.fleet().workers[0]?.lastSeenAt
+
+  test('at its last heartbeat, when the host had stopped in order', async () => {
+    const host = await startHost()
+    const { connection } = await enroll(host)
+    await host.advanceWithHeartbeats(100, [connection])
+    await host.restart()
+    expect(lastSeenOf(host)).toBe('2026-01-01T00:01:41.000Z')
+    expect(host.hostApi.fleet().workers[0]?.capabilities).toMatchObject(capabilities)
+  })
+
+  test('at its last heartbeat, when its connection had ended before', async () => {
+    const host = await startHost()
+    const { connection } = await enroll(host)
+    await host.advanceWithHeartbeats(100, [connection])
+    await host.advance(20)
+    await connection.drop()
+    await host.crash()
+    expect(lastSeenOf(host)).toBe('2026-01-01T00:01:41.000Z')
+  })
+
+  test('at most five minutes too early, when the host was killed', async () => {
+    const host = await startHost()
+    const { connection } = await enroll(host)
+    await host.advanceWithHeartbeats(3_600, [connection])
+    const seenAt = Date.parse(lastSeenOf(host) ?? '')
+    await host.crash()
+    const lag = seenAt - Date.parse(lastSeenOf(host) ?? '')
+    expect(lag).toBeLessThanOrEqual(WORKER_LAST_SEEN_LAG_MS)
+  })
+})
+
+test('a worker at rest has its last heartbeat stored a few times an hour', async () => {
+  const host = await startHost()
+  const { connection } = await enroll(host)
+  await host.advanceWithHeartbeats(60, [connection])
+  let stored = 0
+  const count = () =>
+    host.beforeCommit('worker', () => {
+      stored += 1
+      queueMicrotask(count)
+    })
+  count()
+  await host.advanceWithHeartbeats(3_600, [connection])
+  expect(stored).toBeGreaterThanOrEqual(10)
+  expect(stored).toBeLessThanOrEqual(12)
 })
 
 test('an undelivered discard is sent after a restart', async () => {
