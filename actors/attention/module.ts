@@ -36,8 +36,10 @@ export const attentionModule = defineHostModule({
     const { clock, broadcast, instant, requestCommit, store } = context
     const endedRuns = new EndedRuns()
     const conflicts = new PullConflicts()
+    const startedAt = clock.now()
     let trackerSince: string | undefined
     const facts = (): AttentionFacts => ({
+      startedAt,
       ...factsOfViews(context, views, endedRuns),
       conflicts: conflicts.since,
       ...(trackerSince === undefined ? {} : { trackerSince }),
@@ -97,7 +99,7 @@ function factsOfViews(
   { clock, config }: HostContext,
   views: NeededViews,
   ended: EndedRuns,
-): Omit<AttentionFacts, 'conflicts' | 'trackerSince'> {
+): Omit<AttentionFacts, 'startedAt' | 'conflicts' | 'trackerSince'> {
   const { runRecords, runs, tracker } = views
   const endedRuns = ended.all()
   const listed = tracker.intake.listed()

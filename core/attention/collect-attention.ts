@@ -158,9 +158,9 @@ function trackerItems({ tracker, trackerSince, config }: AttentionFacts): Attent
 
 // ---- workers -----------------------------------------------------------------------------------------------------
 
-/** A connection that is replaced at once is no absence. */
-const awayFrom = ({ lastSeenAt }: AwayWorker, { config }: AttentionFacts): number =>
-  Date.parse(lastSeenAt) + config.fleet.heartbeatTimeoutSeconds * 1000
+/** A connection that is replaced at once is no absence, nor is the time in which the host was down. */
+const awayFrom = ({ lastSeenAt }: AwayWorker, { config, startedAt }: AttentionFacts): number =>
+  Math.max(Date.parse(lastSeenAt), startedAt) + config.fleet.heartbeatTimeoutSeconds * 1000
 
 function itemOfWorker(worker: AwayWorker, facts: AttentionFacts): AttentionItem | undefined {
   if (awayFrom(worker, facts) > facts.now) return undefined

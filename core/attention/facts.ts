@@ -17,6 +17,8 @@ export interface AwayWorker {
 export interface AttentionFacts {
   /** Wall milliseconds. */
   readonly now: number
+  /** When this host started, in wall milliseconds: no worker could be connected before. */
+  readonly startedAt: number
   readonly config: ServiceConfig
   /** The newest runs of their tickets, which have ended and may need a person. */
   readonly endedRuns: readonly Run[]

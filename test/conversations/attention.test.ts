@@ -111,6 +111,19 @@ test('a worker that stays away with a run needs a person, until it is back', asy
   expect(itemsOf(host)).toEqual([])
 })
 
+test('a worker that does not come back after a restart of the host needs a person after a while', async () => {
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  await host.advanceWithHeartbeats(120, [connection, work])
+  await connection.drop()
+  const seenAt = host.hostApi.fleet().workers[0]?.lastSeenAt
+  await host.advance(60)
+  await host.crash()
+  expect(itemsOf(host)).toEqual([])
+  await host.advance(60)
+  expect(itemsOf(host)).toMatchObject([{ kind: 'worker-away', since: seenAt }])
+})
+
 test('a tracker that does not answer needs a person until it does', async () => {
   const host = await startHost()
   const { listTickets } = host.tracker

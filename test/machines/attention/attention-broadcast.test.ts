@@ -22,6 +22,7 @@ function watchAttention() {
     requestCommit: () => {},
     facts: () => ({
       now: clock.now(),
+      startedAt: 0,
       config: configDefaults,
       endedRuns: [],
       activeTickets: new Set(),

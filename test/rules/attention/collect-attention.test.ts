@@ -41,6 +41,7 @@ const reviewed = (more: Partial<Run> = {}): Run => {
 
 const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   now: NOW,
+  startedAt: NOW - 86_400_000,
   config: { ...configDefaults, repos: { api: { remote: 'Acme/api' } } },
   endedRuns: [],
   activeTickets: new Set(),
@@ -143,6 +144,10 @@ test.each<[string, Partial<AttentionFacts>]>([
     { endedRuns: [reviewed({ pull: { remote: 'acme/api', number: 87, branch: 'b', confirmed: false } })] },
   ],
   ['a worker that is away for a moment', { awayWorkers: away(-10, [endedRun()]) }],
+  [
+    'a worker that has not come back since the host started a moment ago',
+    { awayWorkers: away(-3600, [endedRun()]), startedAt: NOW - 10_000 },
+  ],
   ['a worker without work that is away', { awayWorkers: away(-3600) }],
   ['a tracker that is not set up', { tracker: { state: 'disconnected' } }],
 ])('nothing is needed for %s', (_, more) => {
