@@ -97,8 +97,14 @@ test('an absent worker says until when its runs are waited for', () => {
   expect(stateSentence(row, fleet, NOW)).toMatch(
     /^Its run is waited for until .+, then it is queued again\.$/,
   )
-  expect(stateSentence(row, fleet, NOW + 200_000)).toBe('Its run is being queued again.')
   expect(stateSentence(rowOf({ connection: 'offline' }), fleet, NOW)).toMatch(/^It holds no run/)
+})
+
+test('the runs of an absent worker are waited for longer when the host has started meanwhile', () => {
+  const row = rowOf({ connection: 'offline', lastSeenAt: sample.ago(60) }, 1)
+  expect(stateSentence(row, fleet, NOW)).toBe(
+    'Its run is still waited for, and queued again unless it comes back soon.',
+  )
 })
 
 test('a revocation says in numbers what is lost', () => {

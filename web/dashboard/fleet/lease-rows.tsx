@@ -81,7 +81,7 @@ function TimeLeft({ row: { worker } }: { readonly row: FleetRow }) {
   const fleet = config.value?.fleet
   const end = fleet === undefined ? undefined : leaseEndOf(worker, fleet)
   if (end === undefined) return <>–</>
-  return <>{end <= now.value ? 'ends now' : `${formatDuration(end - now.value)} left`}</>
+  return <>{end <= now.value ? 'waited for' : `${formatDuration(end - now.value)} left`}</>
 }
 
 function TerminalRow({ id }: { readonly id: string }) {

@@ -18,7 +18,10 @@ export function stateWord({ situation, worker }: FleetRow, now: number): string 
   return `Offline${age}${worker.state === 'draining' ? ', draining' : ''}`
 }
 
-/** The instant at which the leases of an absent worker end; undefined where it holds none. */
+/**
+ * The instant at which the leases of an absent worker end at the earliest; undefined where it holds none. After its own
+ * start the host lets each lease live a full term again.
+ */
 export function leaseEndOf(worker: WorkerView, fleet: LeaseTimes): number | undefined {
   const { connection, activeRuns, lastSeenAt } = worker
   if (connection === 'online' || activeRuns === 0 || lastSeenAt === undefined) return undefined
@@ -52,7 +55,8 @@ function offlineSentence(worker: WorkerView, fleet: LeaseTimes, now: number): st
   if (end === undefined)
     return `It holds no run, and takes runs again when it comes back.${drainedBy(worker)}`
   const runs = worker.activeRuns === 1 ? 'Its run is' : `Its ${formatCount(worker.activeRuns)} runs are`
-  if (end <= now) return `${runs} being queued again.${drainedBy(worker)}`
+  if (end <= now)
+    return `${runs} still waited for, and queued again unless it comes back soon.${drainedBy(worker)}`
   const they = worker.activeRuns === 1 ? 'it is' : 'they are'
   return `${runs} waited for until ${formatClock(end)}, then ${they} queued again.${drainedBy(worker)}`
 }
