@@ -8,6 +8,7 @@
 import { rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { EventBatches, EventLogs, EventQuery } from '../../core/ports.ts'
+import { TurnQueue } from '../../core/turn-queue.ts'
 import { StoreClosed } from '../errors.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
@@ -16,7 +17,6 @@ import { openForReading } from './event-file.ts'
 import { EventFlusher, type EventFlusherOptions } from './event-flusher.ts'
 import { findOffsetAfter, parseEvent, readLineSlice } from './lines.ts'
 import { eventsFile } from './run-folder.ts'
-import { TurnQueue } from './turn-queue.ts'
 
 const SLICE_BYTES = 256 * 1024
 
@@ -24,7 +24,7 @@ export class EventLogsOnDisk implements EventLogs {
   readonly #runs: string
   readonly #database: LmdbControlDatabase
   readonly #flusher: EventFlusher
-  readonly #slices = new TurnQueue()
+  readonly #slices = new TurnQueue(setImmediate)
   #closed = false
 
   constructor(options: EventFlusherOptions) {
