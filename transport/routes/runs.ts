@@ -1,7 +1,5 @@
 /** Routes of tickets and runs, in the order of the specification's table. */
 import type { ArtifactFile, HostApi, RunEventPage } from '../../actors/api/host-api.ts'
-import type { QueryOf } from '../../protocol/routes.ts'
-import type { Run } from '../../protocol/run.ts'
 import {
   type Download,
   download,
@@ -12,6 +10,7 @@ import {
   resultReply,
 } from '../reply.ts'
 import type { Handlers } from './route-table.ts'
+import { RunListing } from './run-listing.ts'
 
 type RunRoute =
   | 'listTickets'
@@ -33,16 +32,12 @@ type RunRoute =
   | 'releaseRun'
 
 export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
+  const listing = new RunListing(hostApi)
   return {
     listTickets: () => json(hostApi.tickets()),
     createTicket: async ({ body }) => resultReply(await hostApi.createTicket(body), 201),
     runTicket: async ({ params, body }) => resultReply(await hostApi.runTicket(params.id, body)),
-    listRuns: ({ query }) => {
-      const page = hostApi.runs(query)
-      if (!page.ok) return refusalReply(page.refusal)
-      const { runs, more } = page.value
-      return json(runs, 200, more ? nextPage(query, runs.at(-1)) : undefined)
-    },
+    listRuns: ({ query }) => listing.answer(query),
     readRun: ({ params }) => resultReply(hostApi.run(params.id)),
     readRunEvents: async ({ params, query }) => {
       const page = hostApi.runEvents(params.id, query)
@@ -64,17 +59,6 @@ export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
     resumeRun: async ({ params }) => resultReply(await hostApi.resumeRun(params.id)),
     releaseRun: async ({ params }) => resultReply(await hostApi.releaseRun(params.id)),
   }
-}
-
-/** The Link header of the next page: the same query, continued after the last run. Unknown parameters are left out. */
-function nextPage(query: QueryOf<'listRuns'>, last: Run | undefined): Headers | undefined {
-  if (last === undefined) return undefined
-  const next = new URLSearchParams()
-  if (query.limit !== undefined) next.set('limit', String(query.limit))
-  for (const status of query.status ?? []) next.append('status', status)
-  if (query.ticket !== undefined) next.set('ticket', query.ticket)
-  next.set('before', last.id)
-  return [['link', `</api/runs?${next}>; rel="next"`]]
 }
 
 function eventPageLinks(id: string, { prev, next }: RunEventPage): Headers {

@@ -1,5 +1,4 @@
 /** The events of a run over a real socket: a long log is streamed, however slowly and by however many it is read. */
-import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
@@ -8,6 +7,7 @@ import { realClock, realRandom } from '../../../bin/clock.ts'
 import type { EventBatches, Store } from '../../../core/ports.ts'
 import { yes } from '../../../core/result.ts'
 import { openStore } from '../../../store/store.ts'
+import { startTurnMeter } from '../../support/cpu-time.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
@@ -65,28 +65,6 @@ function askWithoutReading(port: number): Socket {
   closeAfterTest(() => socket.destroy())
   return socket
 }
-
-/** Measures the CPU time of each turn of the event loop: a wall clock would count the work of others. */
-function startTurnMeter(): () => number {
-  let longestMs = 0
-  let before = threadCpuMs()
-  let isRunning = true
-  const measure = () => {
-    const present = threadCpuMs()
-    longestMs = Math.max(longestMs, present - before)
-    before = present
-    if (isRunning) setImmediate(measure)
-  }
-  setImmediate(measure)
-  return () => {
-    isRunning = false
-    return longestMs
-  }
-}
-
-/** Of this thread alone: the collector and the database work beside it without holding it up. */
-const threadCpuMs = (): number =>
-  Number(readFileSync('/proc/thread-self/schedstat', 'utf8').split(' ', 1)[0]) / 1_000_000
 
 async function readChunks(url: string): Promise<Buffer> {
   const response = await fetch(url, { headers })
