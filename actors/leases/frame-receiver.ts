@@ -298,10 +298,11 @@ export class FrameReceiver implements CommitParticipant {
         return
       case 'run-complete':
         if (!this.#ports.acceptsFrames(progress.runId)) return
+        // First, so that a completion that throws is not taken for applied: the worker resends it.
+        this.#completeRun(progress, frame)
         progress.isComplete = true
         progress.applied = { mark: frame.seq, lost: progress.applied.lost }
         this.#dropWaiting(progress)
-        this.#completeRun(progress, frame)
         return
     }
     this.#advance(progress, frame.seq, bytes)

@@ -40,7 +40,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
   const leaseEvents: string[] = []
   const acks: string[] = []
   const writing: FileWrite[] = []
-  const trouble = { journal: false }
+  const trouble = { journal: false, screen: false, lease: false }
   const apply = (runId: string, seq: number) => {
     const id = runId.replace('run of ', '')
     applied.set(id, [...(applied.get(id) ?? []), seq])
@@ -78,7 +78,10 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
     log,
     meters: noMeters,
     acceptsFrames: () => true,
-    screenReport: (_, report) => ({ report }),
+    screenReport: (_, report) => {
+      if (trouble.screen) throw new Error('no sieve')
+      return { report }
+    },
     keyValues: { get: (_collection, key) => stored[key], all: () => [] } satisfies KeyValues,
     artifacts: {
       write: (runId, name) =>
@@ -99,6 +102,7 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
     leaseShares: { labelOf: () => undefined },
     workerName: () => undefined,
     sendToLease: (id: string, event: LeaseEvent) => {
+      if (trouble.lease && event.type === 'completed') throw new Error('no line')
       leaseEvents.push(`${id} ${event.type}`)
       // The host does the same when the lease has ended.
       if (event.type === 'completed') {
@@ -382,6 +386,47 @@ describe('FrameReceiver', () => {
     receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
     expect(applied.get('ls-1')).toEqual([1])
     expect(log.lines).toMatchObject([{ level: 'error', fields: { lease: 'ls-1', err: expect.any(Error) } }])
+  })
+
+  test.each(['screen', 'lease'] as const)(
+    'a completion that throws in its %s is not applied, and the worker resends it',
+    (part) => {
+      const { receiver, leaseEvents, trouble } = createReceiver()
+      receiver.openLease(lease('ls-1'), false, true)
+      receiver.receiveFrame('wk-1', event('ls-1', 1), 10)
+      trouble[part] = true
+      expect(receiver.receiveFrame('wk-1', complete('ls-1', 2), 10)).toBe(true)
+      trouble[part] = false
+      expect(receiver.countUncommittedFrames()).toBe(1)
+      receiver.receiveFrame('wk-1', complete('ls-1', 2), 10)
+      expect(leaseEvents).toEqual(['ls-1 completed'])
+      expect(receiver.size).toBe(0)
+    },
+  )
+
+  test('a completion that throws lets a repeat behind it count, which waited for the same file', async () => {
+    const { receiver, leaseEvents, trouble, writing, log } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    receiver.receiveFrame('wk-1', frameOf('ls-1', 1, 2), 10)
+    for (let n = 0; n < 2; n++) receiver.receiveFrame('wk-1', complete('ls-1', 2), 10)
+    trouble.screen = true
+    const { error } = log
+    log.error = (...line) => {
+      trouble.screen = false
+      error(...line)
+    }
+    writing[0]?.done('kept')
+    await settlePromises()
+    expect(leaseEvents).toEqual(['ls-1 completed'])
+    expect(receiver.pendingBytes).toBe(0)
+  })
+
+  test('a completion that throws repeatedly fails its lease', () => {
+    const { receiver, leaseEvents, trouble } = createReceiver()
+    receiver.openLease(lease('ls-1'), false, true)
+    trouble.screen = true
+    for (let n = 0; n < 3; n++) receiver.receiveFrame('wk-1', complete('ls-1', 1), 10)
+    expect(leaseEvents).toEqual(['ls-1 frames failed'])
   })
 
   test('a frame that throws repeatedly fails its lease, and later frames have no effect', () => {
