@@ -26,6 +26,8 @@ const keyOf = ({ workerId, runId }: UndeliveredDiscard): string => `${workerId}/
 export class UndeliveredDiscards implements CommitParticipant {
   readonly #keyValues: KeyValues
   readonly #requestCommit: () => void
+  /** The keys of all requests, on disk or on their way there, so that an accepted run costs no read; other errands do no harm. */
+  readonly #keys = new Set<string>()
   #toWrite = new Map<string, UndeliveredDiscard | null>()
   /** By worker and run, the stored requests that were sent since this start. */
   readonly #sent = new Map<string, Map<string, SentDiscard>>()
@@ -33,10 +35,12 @@ export class UndeliveredDiscards implements CommitParticipant {
   constructor(keyValues: KeyValues, requestCommit: () => void) {
     this.#keyValues = keyValues
     this.#requestCommit = requestCommit
+    for (const [key] of keyValues.all('errand')) this.#keys.add(key)
   }
 
   add(discard: UndeliveredDiscard): void {
     this.#forgetSending(discard)
+    this.#keys.add(keyOf(discard))
     this.#toWrite.set(keyOf(discard), discard)
     this.#requestCommit()
   }
@@ -57,7 +61,7 @@ export class UndeliveredDiscards implements CommitParticipant {
 
   /** The worker executes the run again: the request must not delete the sandbox of the new execution later. */
   onAccepted(discard: UndeliveredDiscard): void {
-    if (this.#keyValues.get('errand', keyOf(discard)) !== undefined) this.#drop(discard)
+    if (this.#keys.has(keyOf(discard))) this.#drop(discard)
   }
 
   /** Drops all requests for a worker that was revoked. */
@@ -86,6 +90,7 @@ export class UndeliveredDiscards implements CommitParticipant {
 
   #drop(discard: UndeliveredDiscard): void {
     this.#forgetSending(discard)
+    this.#keys.delete(keyOf(discard))
     this.#toWrite.set(keyOf(discard), null)
     this.#requestCommit()
   }
