@@ -185,5 +185,6 @@ async function continueBranch(
     return { ok: false, refusal: { kind: 'conflict', message, failure: 'configuration' } }
   }
   if (fork === pushedBefore) return yes({ commit: base, baseTip: base, from: { base, pushedBefore } })
-  return yes({ commit: pushedBefore, baseTip: base, from: { base: fork, pushedBefore } })
+  const from = { base: fork, pushedBefore, ...(fork === base ? {} : { baseTip: base }) }
+  return yes({ commit: pushedBefore, baseTip: base, from })
 }

@@ -46,6 +46,7 @@ export const BUNDLE_FILE = 'work.bundle'
 const PACK_FILE = 'work.pack'
 const BUNDLE_BYTES_MAX = 1024 * 1024 * 1024
 export const INSIDE_MS_MAX = 15 * 60_000
+const LOCAL_MS_MAX = 60_000
 const MESSAGE_CHARS_MAX = 100
 /** The prefix of the script's output lines that name omitted files. */
 const OMITTED_PREFIX = 'left out: '
@@ -123,7 +124,7 @@ export async function collect(
 export async function importWork(
   ports: CollectPorts,
   { job, folders, repository, search }: ImportedWorkspace,
-  from: CheckedOut,
+  start: CheckedOut,
   alternate?: RemoteRepository,
 ): Promise<Result<CollectedWork>> {
   const bundle = join(folders.exchange, BUNDLE_FILE)
@@ -133,14 +134,15 @@ export async function importWork(
   await rm(bundle, { recursive: true, force: true })
   if (!imported.ok) return imported
   if (imported.value === undefined) return yes(NO_WORK)
-  const staging = await createRunRepository(ports, repository, folders.staging, from.base, alternate)
+  const staging = await createRunRepository(ports, repository, folders.staging, start.base, alternate)
   if (!staging.ok) return staging
-  const received = await importPack(ports.git, staging.value, imported.value, from.base)
+  const received = await importPack(ports.git, staging.value, imported.value, start.base)
   await rm(pack, { force: true })
   if (!received.ok) return received
   const { head } = imported.value
-  const known = knownCommits(from)
   const place = { folder: staging.value, staging: folders.staging }
+  const from = await withReachedBase(ports.git, place.folder, head, start)
+  const known = knownCommits(from)
   const searched = await searchCommits(ports.git, { ...place, head, known, search })
   if (!searched.ok) return searched
   const clean: Result<CleanWork> =
@@ -152,6 +154,24 @@ export async function importWork(
       ? yes(NO_WORK)
       : await describeWork(ports.git, place, clean.value.head, from)
   return !work.ok || heldBack === undefined ? work : yes({ ...work.value, heldBack })
+}
+
+/** An agent may have rebased a branch, or merged into it: the commits of the base that came with that are not its own. */
+async function withReachedBase(
+  git: Git,
+  folder: string,
+  head: string,
+  start: CheckedOut,
+): Promise<CheckedOut> {
+  if (start.baseTip === undefined) return start
+  const found = await git.run({
+    args: ['merge-base', start.baseTip, head],
+    folder,
+    isUntrusted: true,
+    timeoutMs: LOCAL_MS_MAX,
+  })
+  const base = found.ok && found.value.code === 0 ? found.value.output.trim() : ''
+  return base === '' ? start : { ...start, base }
 }
 
 /** Neutralizes the messages before, since that gives the commits new ids. */

@@ -1,5 +1,6 @@
 /**
- * `pushFollowUp` pushes the work of a follow-up to the branch of its pull request, without overwriting anything there.
+ * `pushFollowUp` pushes the work of a follow-up to the branch of its pull request, over the commit that it began from.
+ * Reviewers may ask for commits to be joined or dropped, so the work may leave out earlier ones.
  *
  * When somebody else pushed meanwhile, the work is moved onto those commits and pushed again, a limited number of times.
  */

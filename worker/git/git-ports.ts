@@ -49,6 +49,8 @@ export interface RunFolders {
 export interface CheckedOut {
   /** The commit at which the work starts. */
   readonly base: string
+  /** The newest commit of the base branch, where the work starts at an earlier one. */
+  readonly baseTip?: string
   /** The commit of the run's branch on the code host before this run, if the branch exists. */
   readonly pushedBefore?: string
   /** The hosts that the sandbox reaches besides those of the configuration; undefined: it does not depend on hosts. */

@@ -37,9 +37,14 @@ export async function neutralizeMessages(
   return checkFiles(git, place, workHead, others)
 }
 
-/** Git may end a message in another number of newlines when it writes the commit anew. */
-const digestOf = (message: Buffer): string =>
-  createHash('sha256').update(message.toString('latin1').trimEnd()).digest('hex')
+/** Git may remove blanks and empty lines from a message when it writes the commit anew. */
+function digestOf(message: Buffer): string {
+  const lines = message.toString('latin1').split('\n')
+  const text = lines.map((line) => line.trimEnd()).join('\n')
+  return createHash('sha256')
+    .update(text.replace(/\n{3,}/g, '\n\n').trim())
+    .digest('hex')
+}
 
 /** Refuses commits whose last one has other files than the head of the work. */
 async function checkFiles(

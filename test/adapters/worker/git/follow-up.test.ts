@@ -154,6 +154,17 @@ describe('from the branch to the newest base', () => {
     expect(subjects(g).slice(0, 2)).toEqual(['Fixes \u200b#8: thanks @\u200bbo', 'Fixes #7: thanks @ada'])
   })
 
+  test('people’s messages stay when the agent resolves the conflict of their commit', async () => {
+    const g = createWithBranch()
+    commitAsPerson(g, BRANCH, 'lamp', 'branch\n', 'Lamp  \n\n\nFixes #7: thanks @ada\r')
+    commitAsPerson(g, 'main', 'lamp', 'main\n', 'Lamp of main')
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo both > lamp; git add lamp; GIT_EDITOR=true git rebase --continue 2>&1')
+    got(await push(g, run, from))
+    expect(git(g.remote, 'log', '-1', '--format=%b', BRANCH)).toMatch(/^Fixes #7: thanks @ada/)
+  })
+
   test('an up-to-date branch without new work is not pushed', async () => {
     const g = createWithBranch()
     const head = commitAsPerson(g, BRANCH, 'new', 'x\n', 'Add new')

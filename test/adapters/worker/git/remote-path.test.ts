@@ -1,5 +1,5 @@
 /** Git in a run: from the code host into a sandbox, out of it as a bundle, and back to the code host. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
@@ -130,7 +130,7 @@ describe('the checkout', () => {
     git(g.person, 'commit', '-q', '--allow-empty', '-m', 'Meanwhile')
     git(g.person, 'push', '-q', 'origin', 'main')
     const second = await checkedOut(g)
-    expect(second.from).toEqual({ base: first.from.base, pushedBefore })
+    expect(second.from).toEqual({ base: first.from.base, baseTip: tipOf(g, 'main'), pushedBefore })
     await second.run.sh('test -f first; echo second > second')
     const work = await collected(g, second.run, second.from)
     expect(work).toMatchObject({ commits: 2, diff: { files: 2 } })
@@ -139,13 +139,18 @@ describe('the checkout', () => {
   })
 
   describe('of a branch with commits of a person', () => {
-    /** Returns what collecting answers after the agent has run this script. */
-    const collectAfter = async (script: string) => {
+    /** Returns what collecting answers after the agent has run this script; `upstream` is then in a file of the base. */
+    const collectAfter = async (script: string, upstream?: string) => {
       const g = createGitFixture()
       const first = await checkedOut(g)
       await first.run.sh('echo first > first')
       got(await publish(g, first.run, first.from, await collected(g, first.run, first.from)))
       commitAsPerson(g, BRANCH, 'lamp', 'of a person\n', 'Theirs')
+      if (upstream !== undefined) {
+        writeFileSync(join(g.person, 'lamp'), upstream)
+        git(g.person, 'commit', '-qam', 'Squashed', '--author', 'Bo <bo@example.org>')
+        git(g.person, 'push', '-q', 'origin', 'main')
+      }
       const { run, from } = await checkedOut(g)
       await run.sh(script)
       return g.sources.collect(aJob(), run.folders, run.sandbox, from)
@@ -157,7 +162,7 @@ describe('the checkout', () => {
       ['squashes it', 'git reset -q --soft origin/main; git commit -qm All'],
     ])('is refused when the agent %s', async (_, script) => {
       expect(refusalOf(await collectAfter(script))).toMatch(
-        /^conflict: the work leaves out what other people committed on switchyard\/eng-12 \([0-9a-f]{7,}\), so nothing/,
+        /^conflict: the work leaves out commits on switchyard\/eng-12 that no attempt of this run made \([0-9a-f]{7,}\), so/,
       )
     })
 
@@ -171,6 +176,30 @@ describe('the checkout', () => {
     ])('is taken when the agent %s', async (_, script) => {
       expect(got(await collectAfter(script)).head).toBeDefined()
     })
+
+    test('is taken without them when the base has what they made of their files', async () => {
+      const reset = 'git reset -q --hard origin/main; echo 1 > a'
+      expect(got(await collectAfter(reset, 'of a person\n')).head).toBeDefined()
+      expect(refusalOf(await collectAfter(reset, 'of somebody else\n'))).toMatch(
+        /^conflict: the work leaves out/,
+      )
+    })
+  })
+
+  test.each(['rebase', 'merge'])('knows the commits of the base after a %s', async (how) => {
+    const g = createGitFixture()
+    const first = await checkedOut(g)
+    await first.run.sh('echo first > first')
+    got(await publish(g, first.run, first.from, await collected(g, first.run, first.from)))
+    commitAsPerson(g, 'main', '.github/workflows/a.yml', 'on: push\n', 'Fixes #5: thanks @bo')
+    const { run, from } = await checkedOut(g)
+    await run.sh(`git ${how} -q origin/main; echo 1 > a`)
+    const work = await collected(g, run, from)
+    expect(work).toMatchObject({ diff: { files: 2 } })
+    expect(work.heldBack).toBeUndefined()
+    got(await publish(g, run, from, work))
+    expect(git(g.remote, 'merge-base', 'main', BRANCH)).toBe(tipOf(g, 'main'))
+    expect(git(g.remote, 'log', '--format=%s', BRANCH).split('\n')).toContain('Fixes #5: thanks @bo')
   })
 
   test('of earlier attempts may be replaced by the agent', async () => {
