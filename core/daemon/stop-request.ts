@@ -3,8 +3,8 @@ import type { StopRequest } from './ports.ts'
 
 /**
  * Returns what both requests together ask for; undefined when the later one adds nothing. A kill may follow an interrupt,
- * and the loss of the lease may follow either. The reason is that of the
- * kill, if there is one; an execution keeps the first one as the reason why its run ends.
+ * and the loss of the lease may follow either. The reason is that of the kill, if there is one; an execution keeps the
+ * first one as the reason why its run ends.
  */
 export function joinStopRequests(
   before: StopRequest | undefined,

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import type { Clock, Log } from '../../core/ports.ts'
 import type { TranscriptFiles } from '../agents/agent.ts'
 import type { RunFolders } from '../git/git-ports.ts'
-import { findFreeNumber } from '../sandbox/sandbox-users.ts'
+import { findFreeNumber, isSandboxUid, SANDBOX_UID_BASE } from '../sandbox/sandbox-users.ts'
 import { measureDiskUsage } from './folder-size.ts'
 import { renewHome } from './new-home.ts'
 import { selectBeyondQuota, sortForDiscarding } from './reclaim-order.ts'
@@ -61,6 +61,8 @@ export interface SandboxesOptions {
 }
 
 const RECORD_FILE = 'sandbox.json'
+/** Follows the run id in the name of a folder that was set aside; no name of a run has a dot. */
+const ASIDE = '.aside-'
 const NEVER = '9999'
 const DISCARD_REASONS = {
   quota: { why: 'for the disk quota', cure: 'set or raise sandbox.diskQuotaGib to keep more' },
@@ -73,6 +75,8 @@ export const isRunFolderName = (runId: string): boolean => RUN_ID.test(runId)
 export class Sandboxes {
   readonly #options: SandboxesOptions
   readonly #records = new Map<string, SandboxRecord>()
+  /** The numbers of folders whose records cannot be read, by run id. */
+  readonly #unreadable = new Map<string, number>()
   /** Measurements that are still running. */
   readonly #measurements = new Set<Promise<void>>()
   /** Deletions that are still running. */
@@ -118,8 +122,9 @@ export class Sandboxes {
   /** Creates a new sandbox and discards the one of an earlier attempt of the same run. */
   async create(runId: string, quotaGib: number | undefined): Promise<SandboxFolders & { number: number }> {
     if (!isRunFolderName(runId)) throw new Error(`not a name for a folder: ${JSON.stringify(runId)}`)
+    await this.#setAside(runId)
     await this.discard(runId)
-    const taken = this.all().map((record) => record.number)
+    const taken = [...this.all().map((record) => record.number), ...this.#unreadable.values()]
     const number = findFreeNumber(taken, this.#options.firstNumber)
     const record: SandboxRecord = {
       v: 1,
@@ -355,15 +360,24 @@ export class Sandboxes {
     const { folder, trash, log } = this.#options
     for (const name of await readdir(folder)) {
       const record = await readRecord(join(folder, name, RECORD_FILE), name)
-      if (record === 'unreadable')
+      if (record === 'unreadable') {
         log.warn({ runId: name }, 'the record of a sandbox cannot be read now, so its folder is left alone')
-      else if (record !== 'damaged') this.#records.set(name, record)
+        this.#unreadable.set(name, await numberOf(this.foldersOf(name).work))
+      } else if (record !== 'damaged') this.#records.set(name, record)
       else if (isRunFolderName(name)) {
         log.warn({ runId: name }, 'a sandbox folder without a readable record is discarded')
         await this.discard(name)
       }
     }
     for (const name of await readdir(trash)) this.#deleteInBackground(join(trash, name))
+  }
+
+  /** Moves a folder that may hold work that exists nowhere else out of the way of a new one. */
+  async #setAside(runId: string): Promise<void> {
+    if (!this.#unreadable.has(runId)) return
+    const aside = `${this.foldersOf(runId).root}${ASIDE}${this.#options.clock.now()}`
+    await rename(this.foldersOf(runId).root, aside)
+    this.#options.log.warn({ runId, folder: aside }, 'a sandbox whose record cannot be read was set aside')
   }
 
   #deleteInBackground(path: string): void {
@@ -389,6 +403,12 @@ export class Sandboxes {
   #instant(): string {
     return new Date(this.#options.clock.now()).toISOString()
   }
+}
+
+/** The number of the user who owns the folder; without root it does not matter. */
+async function numberOf(work: string): Promise<number> {
+  const owner = await stat(work).catch(() => undefined)
+  return owner !== undefined && isSandboxUid(owner.uid) ? owner.uid - SANDBOX_UID_BASE : -1
 }
 
 /**

@@ -13,11 +13,12 @@ import {
 } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Log } from '../../../../core/ports.ts'
 import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
 import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
+import { SANDBOX_GID, SANDBOX_UID_BASE } from '../../../../worker/sandbox/sandbox-users.ts'
 import { ORDINARY_UID } from '../../../support/sandbox.ts'
 
 let data = ''
@@ -141,14 +142,24 @@ describe('a sandbox on disk', () => {
     ['that cannot be read', (record) => symlinkSync('.', record)],
     ['of a later version', (record) => writeFileSync(record, '{"v":2,"runId":"run-1"}')],
   ])('a folder with a record %s is left alone, and the log says so', async (_, change) => {
-    const { root } = await (await opened()).create('run-1', undefined)
+    const { root, number: firstNumber } = await (await opened()).create('run-1', undefined)
     const record = join(root, 'sandbox.json')
     await rm(record)
     change(record)
+    // As the folders of a root worker are.
+    const isRoot = process.getuid?.() === 0
+    if (isRoot) chownSync(join(root, 'work'), SANDBOX_UID_BASE + firstNumber, SANDBOX_GID)
     const again = await opened()
     await again.waitUntilSettled()
     expect([again.all(), existsSync(root)]).toEqual([[], true])
     expect(messages).toEqual([expect.stringMatching(/record .*left alone/)])
+    // A new execution of the run keeps it too, and other sandboxes do not get its user.
+    const { number } = await again.create('run-2', undefined)
+    await again.create('run-1', undefined)
+    const [aside = ''] = readdirSync(dirname(root)).filter((name) => name.startsWith('run-1.'))
+    expect(existsSync(join(dirname(root), aside, 'work'))).toBe(true)
+    expect(messages.at(-1)).toMatch(/set aside/)
+    if (isRoot) expect(number).not.toBe(firstNumber)
   })
 
   test('the next start deletes the trash of a daemon that died', async () => {
