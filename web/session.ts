@@ -1,4 +1,5 @@
 /** Signs this browser in with the code of the address's fragment, which is good once, and takes it out of the address. */
+import { navigate } from './router.ts'
 
 const CODE = /^code=([A-Za-z0-9_-]+)$/
 
@@ -6,11 +7,11 @@ const CODE = /^code=([A-Za-z0-9_-]+)$/
 export async function signIn(): Promise<boolean | undefined> {
   const code = CODE.exec(location.hash.slice(1))?.[1]
   if (code === undefined) return undefined
-  history.replaceState(null, '', location.pathname + location.search)
+  navigate(location.pathname + location.search, { replace: true })
   const response = await fetch('/session', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ code }),
-  })
-  return response.ok
+  }).catch(() => undefined)
+  return response?.ok === true
 }

@@ -33,6 +33,8 @@ export interface SampleHost {
   readonly sample: SampleRecords
   readonly page: PageServer
   readonly origin: string
+  /** Opens the page's listener again at its port, as another process that knows no browser. */
+  readonly reopen: () => Promise<PageServer>
 }
 
 export async function openSampleHost({
@@ -48,11 +50,22 @@ export async function openSampleHost({
     send: sendByNode,
     dial: dialByNode,
   }
+  const page = await openPage(connection, 0)
+  return {
+    hostApi,
+    sample,
+    page,
+    origin: `http://127.0.0.1:${page.port}`,
+    reopen: () => openPage(connection, page.port),
+  }
+}
+
+async function openPage(connection: ClientConnection, port: number): Promise<PageServer> {
   const opened = await openPageServer({
     listener: testListener(),
     clock: realClock,
     log: createTextLog(),
-    address: { host: '127.0.0.1', port: 0 },
+    address: { host: '127.0.0.1', port },
     portSetting: '--port',
     ...DASHBOARD_PAGE,
     folder: join(root, 'dist', 'web', 'dashboard'),
@@ -62,7 +75,7 @@ export async function openSampleHost({
   if (!opened.ok) throw new Error(opened.refusal.message)
   const page = opened.value
   closeAfterTest(() => page.close('the test is over'))
-  return { hostApi, sample, page, origin: `http://127.0.0.1:${page.port}` }
+  return page
 }
 
 function fill(

@@ -6,7 +6,7 @@ import { startRouter } from '../router.ts'
 import { signIn } from '../session.ts'
 import { startApp } from './shell/app.ts'
 import { Shell } from './shell/shell.tsx'
-import { live, startLive } from './state/live.ts'
+import { live, startLive, tryNow } from './state/live.ts'
 import { preferences, startPreferences } from './state/preferences.ts'
 
 startPreferences()
@@ -16,5 +16,9 @@ startClock(() => live.value.state === 'reconnecting')
 
 await signIn()
 startLive()
+// A link that is opened in this tab changes the fragment only.
+addEventListener('hashchange', async () => {
+  if (await signIn()) tryNow()
+})
 startApp()
 render(<Shell />, document.body)

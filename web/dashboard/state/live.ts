@@ -37,6 +37,8 @@ const UNAUTHORIZED = 401
 const NO_RUN = 'none'
 
 let feed: DashboardFeed | undefined
+/** When the page was last up to date, while it is not. */
+let lostAt: number | undefined
 const listeners = new Set<FrameListener>()
 const subscriptions = new Map<string, number>()
 let waiting: DashboardFrame[] = []
@@ -76,8 +78,12 @@ export function watchFrames(onFrame: FrameListener): () => void {
   return () => void listeners.delete(onFrame)
 }
 
-/** Dials now instead of after the pause. */
+/** Dials now: instead of after the pause, or because this browser has signed in. */
 export function tryNow(): void {
+  const current = live.value
+  if (current.state === 'signed-out') live.value = { state: 'connecting' }
+  else if (current.state === 'reconnecting')
+    live.value = { state: 'reconnecting', since: current.since, reason: current.reason }
   if (feed === undefined) openFeed()
   else feed.redial()
 }
@@ -90,6 +96,8 @@ export function startLive(): void {
     if (present - last > SLEEP_MS) feed?.redial()
     last = present
   }, WATCH_MS)
+  document.addEventListener('visibilitychange', askAgain)
+  addEventListener('focus', askAgain)
 }
 
 function openFeed(): void {
@@ -97,16 +105,17 @@ function openFeed(): void {
     onFrame: receive,
     onLive,
     onLost: (reason) => {
-      live.value = { state: 'reconnecting', since: Date.now(), reason }
-      void checkSession()
+      lostAt = Date.now()
+      live.value = { state: 'reconnecting', since: lostAt, reason }
     },
     onWait: (ms) => {
       if (live.value.state === 'reconnecting') live.value = { ...live.value, nextTryAt: Date.now() + ms }
+      void checkSession()
     },
     onEnd: (error) => {
       feed = undefined
       if (live.value.state === 'connecting')
-        live.value = { state: 'reconnecting', since: Date.now(), reason: error.message }
+        live.value = { state: 'reconnecting', since: lostAt ?? Date.now(), reason: error.message }
       void checkSession().then(() => {
         if (live.value.state !== 'signed-out') setTimeout(openFeed, FIRST_RETRY_MS)
       })
@@ -117,6 +126,7 @@ function openFeed(): void {
 }
 
 function onLive(): void {
+  lostAt = undefined
   live.value = { state: 'live' }
   // A hello has neither.
   const before = attention.value
@@ -132,10 +142,29 @@ function onLive(): void {
 /** The socket's end says what is wrong; a request beside it does not need to. */
 const ignore = (): void => {}
 
-/** A browser does not say why a socket was refused, so a request asks. */
+/**
+ * A browser does not say why a socket was refused, so a request asks after each attempt: while the listener is down
+ * nobody answers, and the next one may know nothing of this browser.
+ */
 async function checkSession(): Promise<void> {
+  const asked = live.value
+  // The answer to an earlier state says nothing about a browser that has signed in meanwhile.
+  if ((await isSignedIn()) !== false || live.value !== asked) return
+  feed?.close()
+  feed = undefined
+  live.value = { state: 'signed-out' }
+}
+
+/** Another tab may have signed in since this one was signed out. */
+async function askAgain(): Promise<void> {
+  if (live.value.state !== 'signed-out' || document.hidden) return
+  if (await isSignedIn()) tryNow()
+}
+
+/** Undefined while nobody answers. */
+async function isSignedIn(): Promise<boolean | undefined> {
   const response = await fetch('/api/health').catch(() => undefined)
-  if (response?.status === UNAUTHORIZED) live.value = { state: 'signed-out' }
+  return response && response.status !== UNAUTHORIZED
 }
 
 function receive(frame: DashboardFrame): void {
