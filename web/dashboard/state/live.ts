@@ -9,7 +9,7 @@ import { DashboardFeed } from '../../../client/dashboard-feed.ts'
 import type { DashboardFrame } from '../../../protocol/dashboard.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { connection, host } from './host.ts'
-import { addRuns, applyFrames, attention, health } from './records.ts'
+import { addRuns, applyFrames, attention, health, runs } from './records.ts'
 
 export type LiveState =
   | { readonly state: 'connecting' }
@@ -185,7 +185,9 @@ function applyWaiting(): void {
   for (const frame of frames) for (const listener of [...listeners]) listener(frame)
 }
 
-/** Reads a run that the hello did not contain. */
+/** Reads a run that the hello did not contain. What was pushed since the request began is newer than its answer. */
 export async function loadRun(id: string): Promise<void> {
-  addRuns([await host.readRun({ id })], { areNewer: true })
+  const before = runs.value.get(id)
+  const run = await host.readRun({ id })
+  if (runs.value.get(id) === before) addRuns([run], { areNewer: true })
 }
