@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core'
 import { openPage, openWindow } from '../support/browser.ts'
 import { openSampleHost, type SampleHost } from '../support/sample-host.ts'
 import { useNodeListener } from '../support/test-listener.ts'
+import { until } from '../support/until.ts'
 
 // The native listener cannot open its port again before the kernel has forgotten the connections of the one before.
 useNodeListener()
@@ -34,4 +35,24 @@ test('a listener that is started again knows no browser, and each tab says so an
 
   await second.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
   await second.getByText('Live', { exact: true }).waitFor()
+})
+
+test('however often a person tries, a page that was never live opens one socket', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  const open = new Set<unknown>()
+  let isRefused = true
+  await page.routeWebSocket(/\/ws$/, (socket) => {
+    if (isRefused) void socket.close()
+    else open.add(socket)
+  })
+  await page.goto(host.page.createLink())
+  const tryNow = page.getByRole('button', { name: 'Try now' })
+  await tryNow.waitFor()
+  for (let click = 0; click < 4; click += 1) await tryNow.click()
+  isRefused = false
+  await until('a socket is open', () => open.size > 0)
+  // Each pause before another attempt is over by then.
+  await page.waitForTimeout(1_500)
+  expect(open.size).toBe(1)
 })

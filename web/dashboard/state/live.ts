@@ -37,6 +37,7 @@ const UNAUTHORIZED = 401
 const NO_RUN = 'none'
 
 let feed: DashboardFeed | undefined
+let retry: ReturnType<typeof setTimeout> | undefined
 /** When the page was last up to date, while it is not. */
 let lostAt: number | undefined
 const listeners = new Set<FrameListener>()
@@ -101,6 +102,9 @@ export function startLive(): void {
 }
 
 function openFeed(): void {
+  clearTimeout(retry)
+  // A person may have asked for it during the pause.
+  if (feed !== undefined) return
   feed = new DashboardFeed(connection, {
     onFrame: receive,
     onLive,
@@ -117,7 +121,7 @@ function openFeed(): void {
       if (live.value.state === 'connecting')
         live.value = { state: 'reconnecting', since: lostAt ?? Date.now(), reason: error.message }
       void checkSession().then(() => {
-        if (live.value.state !== 'signed-out') setTimeout(openFeed, FIRST_RETRY_MS)
+        if (live.value.state !== 'signed-out') retry = setTimeout(openFeed, FIRST_RETRY_MS)
       })
     },
   })
