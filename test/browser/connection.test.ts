@@ -37,7 +37,7 @@ test('a listener that is started again knows no browser, and each tab says so an
   await second.getByText('Live', { exact: true }).waitFor()
 })
 
-test('however often a person tries, a page that was never live opens one socket', async () => {
+test('a page that was never live claims nothing, and opens one socket however often a person tries', async () => {
   const host = await openSampleHost()
   const page = await openPage()
   const open = new Set<unknown>()
@@ -49,6 +49,10 @@ test('however often a person tries, a page that was never live opens one socket'
   await page.goto(host.page.createLink())
   const tryNow = page.getByRole('button', { name: 'Try now' })
   await tryNow.waitFor()
+  const texts = await page.locator('body').innerText()
+  expect(texts).toContain('Reconnecting.')
+  expect(texts).not.toMatch(/What you see is from|in progress|Tracker disconnected/)
+
   for (let click = 0; click < 4; click += 1) await tryNow.click()
   isRefused = false
   await until('a socket is open', () => open.size > 0)

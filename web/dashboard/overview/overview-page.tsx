@@ -41,10 +41,12 @@ export function Overview() {
       <PageHead
         title="Overview"
         beside={
-          <>
-            {formatCount(inProgress)} in progress, {formatCount(queued)} queued{isPaused && ', paused'}
-            <SpentToday />
-          </>
+          isLoaded.value && (
+            <>
+              {formatCount(inProgress)} in progress, {formatCount(queued)} queued{isPaused && ', paused'}
+              <SpentToday />
+            </>
+          )
         }
         acts={
           <>

@@ -6,7 +6,7 @@ import { formatCount } from '../../text/amounts.ts'
 import { ageOf, formatShortAge } from '../../text/times.ts'
 import { findPage } from '../pages.ts'
 import { live } from '../state/live.ts'
-import { config, health, tracker } from '../state/records.ts'
+import { config, health, isLoaded, tracker } from '../state/records.ts'
 import { openPalette } from './palette.tsx'
 import { type NavigationPlace, PLACES } from './places.ts'
 
@@ -91,11 +91,13 @@ function Connection() {
         <strong>{WORDS[state]}</strong>
       </div>
       {health.value !== undefined && <div class="word">Host {health.value.version}</div>}
-      <div class="word">
-        {tracker.value.state === 'connected'
-          ? `${config.value?.tracker.driver ?? 'Tracker'} polled ${polled === undefined ? 'never' : `${formatShortAge(polled)} ago`}`
-          : `Tracker ${tracker.value.state}`}
-      </div>
+      {isLoaded.value && (
+        <div class="word">
+          {tracker.value.state === 'connected'
+            ? `${config.value?.tracker.driver ?? 'Tracker'} polled ${polled === undefined ? 'never' : `${formatShortAge(polled)} ago`}`
+            : `Tracker ${tracker.value.state}`}
+        </div>
+      )}
     </div>
   )
 }

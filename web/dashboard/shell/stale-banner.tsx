@@ -5,6 +5,7 @@ import { Button } from '../../elements/button.tsx'
 import { Glyph } from '../../elements/glyph.tsx'
 import { formatClock, formatDuration } from '../../text/times.ts'
 import { live, tryNow } from '../state/live.ts'
+import { isLoaded } from '../state/records.ts'
 
 const SHOWN_AFTER_MS = 5_000
 const TICK_MS = 500
@@ -28,8 +29,8 @@ export function StaleBanner() {
     <div class="banner">
       <Glyph name="limit" />
       <span>
-        <strong>Reconnecting.</strong> What you see is from {formatClock(current.since)},{' '}
-        {formatDuration(age)} ago.{' '}
+        <strong>Reconnecting.</strong>{' '}
+        {isLoaded.value && `What you see is from ${formatClock(current.since)}, ${formatDuration(age)} ago. `}
         {pause > 0 ? `Trying again in ${formatDuration(pause + 999)}.` : 'Trying now.'}
       </span>
       <Button small act={tryNow}>
