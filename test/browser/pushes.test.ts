@@ -31,3 +31,23 @@ test('an answer that is older than a push does not bring the run back', async ()
   await page.evaluate('new Promise((resolve) => setTimeout(() => requestAnimationFrame(resolve), 100))')
   expect(await isCancelled.count()).toBe(1)
 })
+
+test('what waits for the next picture is applied when the page gets hidden before it', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  await signIn(page, host)
+  // No browser paints a hidden page.
+  await page.evaluate('globalThis.requestAnimationFrame = () => { globalThis.hasAsked = true; return 0 }')
+  const [item] = host.sample.attention()
+  if (item === undefined) throw new Error('the sample needs nobody')
+  host.hostApi.push({ type: 'attention', items: [item] })
+  await until('the push waits', () => page.evaluate<boolean>('globalThis.hasAsked === true'))
+  expect(await page.title()).toContain('(6)')
+  await page.evaluate(`
+    Object.defineProperty(document, 'hidden', { value: true })
+    document.dispatchEvent(new Event('visibilitychange'))
+  `)
+  await until('the push is applied', async () => (await page.title()).startsWith('(1)'), 10_000)
+  host.hostApi.push({ type: 'attention', items: [] })
+  await until('a later push is applied', async () => (await page.title()).startsWith('Overview'), 10_000)
+})

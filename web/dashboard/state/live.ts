@@ -97,7 +97,11 @@ export function startLive(): void {
     if (present - last > SLEEP_MS) feed?.redial()
     last = present
   }, WATCH_MS)
-  document.addEventListener('visibilitychange', askAgain)
+  document.addEventListener('visibilitychange', () => {
+    // A frame of the screen that these wait for would not come.
+    if (document.hidden) applyWaiting()
+    else void askAgain()
+  })
   addEventListener('focus', askAgain)
 }
 
@@ -161,7 +165,7 @@ async function checkSession(): Promise<void> {
 
 /** Another tab may have signed in since this one was signed out. */
 async function askAgain(): Promise<void> {
-  if (live.value.state !== 'signed-out' || document.hidden) return
+  if (live.value.state !== 'signed-out') return
   if (await isSignedIn()) tryNow()
 }
 
