@@ -5,7 +5,6 @@
  */
 import { type ReadonlySignal, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { newestLine } from '../../../client/newest-line.ts'
 import { host } from '../state/host.ts'
 import { live } from '../state/live.ts'
 
@@ -25,7 +24,7 @@ export function useLastLines(runIds: readonly string[]): ReadonlySignal<Readonly
     let isOver = false
     let timer: ReturnType<typeof setTimeout> | undefined
     const read = async (): Promise<void> => {
-      if (!document.hidden && live.value.state === 'live') await readLines(asked)
+      if (!document.hidden && live.value.state === 'live') await readLines(asked).catch(ignore)
       if (!isOver) timer = setTimeout(() => void read(), EVERY_MS)
     }
     void read()
@@ -37,7 +36,12 @@ export function useLastLines(runIds: readonly string[]): ReadonlySignal<Readonly
   return lines
 }
 
+/** Rows have no line when the part that finds it could not be loaded. */
+const ignore = (): void => {}
+
 async function readLines(runIds: readonly string[]): Promise<void> {
+  // The first picture does without.
+  const { newestLine } = await import('../../../client/newest-line.ts')
   const found = await Promise.all(
     runIds.map(async (id) => {
       const events = await host.readRunEvents({ id, tail: EVENTS_READ }).catch(() => [])
