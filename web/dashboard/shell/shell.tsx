@@ -22,6 +22,8 @@ import { startRun } from './start-run.ts'
 import { useTitle } from './title.ts'
 
 const PAGE = 'This page'
+/** Kept by the tab from the moment at which it loads itself again until a page could be loaded. */
+const RELOADED = 'switchyard.reloaded'
 
 export function Shell() {
   useActs([
@@ -76,25 +78,37 @@ function CurrentPage() {
     undefined,
   )
   const error = useSignal<unknown>(undefined)
-  const load = () => {
+  useEffect(() => {
     error.value = undefined
     if (found === undefined) return
     const styles = found.route.isInFirstLoad === true ? undefined : loadPageStyles()
     Promise.all([found.route.load(), styles]).then(
       ([Page]) => {
+        if (styles !== undefined) sessionStorage.removeItem(RELOADED)
         page.value = { pattern: found.route.pattern, Page }
       },
       (failure: unknown) => {
         error.value = failure
       },
     )
-  }
-  useEffect(load, [pattern])
+  }, [pattern])
   if (found === undefined) return <NoPage path={path} />
-  if (error.value !== undefined) return <Failure error={error.value} retry={load} />
+  if (error.value !== undefined) return <LoadFailure error={error.value} />
   if (page.value?.pattern !== pattern || page.value === undefined) return <Skeleton rows={6} />
   const { Page } = page.value
   return <Page key={path} params={found.params} />
+}
+
+/** A browser keeps the failure of an import until the document is loaded again. */
+function LoadFailure({ error }: { readonly error: unknown }) {
+  const isLive = live.value.state === 'live'
+  useEffect(() => {
+    // A document that was loaded again and fails in the same way is left to the person.
+    if (!isLive || sessionStorage.getItem(RELOADED) !== null) return
+    sessionStorage.setItem(RELOADED, '')
+    location.reload()
+  }, [isLive])
+  return <Failure error={error} retry={() => location.reload()} />
 }
 
 function NoPage({ path }: { readonly path: string }) {
