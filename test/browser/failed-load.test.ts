@@ -1,15 +1,48 @@
-/** A page of the dashboard whose part of the program does not come, in a real browser. */
+/** A page of the dashboard whose part of the program comes late or never, in a real browser. */
 import { expect, test } from '@jest/globals'
-import type { WebSocketRoute } from 'playwright-core'
+import type { Page, WebSocketRoute } from 'playwright-core'
 import { openPage } from '../support/browser.ts'
 import { openSampleHost } from '../support/sample-host.ts'
 import { until } from '../support/until.ts'
 
+/** What a service worker asks for is not the page's request. */
+async function withoutServiceWorker(page: Page): Promise<void> {
+  await page.addInitScript("Object.defineProperty(navigator, 'serviceWorker', { value: undefined })")
+}
+
+async function press(page: Page, keys: string): Promise<void> {
+  for (const key of keys) await page.keyboard.press(key)
+}
+
+test('a page that comes late does not take the place of the one that was opened after it', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  await withoutServiceWorker(page)
+  let come = (): void => {}
+  const isLate = new Promise<void>((resolve) => {
+    come = resolve
+  })
+  await page.route(/\/assets\/runs-page/, async (route) => {
+    await isLate
+    await route.continue()
+  })
+  await page.goto(host.page.createLink())
+  await page.getByText('Live', { exact: true }).waitFor()
+  await press(page, 'gr')
+  await press(page, 'gf')
+  await page.getByRole('heading', { name: 'Fleet' }).waitFor()
+  const hasCome = page.waitForResponse(/\/assets\/runs-page/)
+  come()
+  await hasCome
+  // Time enough to run the part and to draw.
+  await page.waitForTimeout(300)
+  expect(await page.getByRole('heading', { name: 'Fleet' }).count()).toBe(1)
+})
+
 test('a page that could not be loaded is loaded again once by itself, and whenever a person asks', async () => {
   const host = await openSampleHost()
   const page = await openPage()
-  // What a service worker asks for is not the page's request.
-  await page.addInitScript("Object.defineProperty(navigator, 'serviceWorker', { value: undefined })")
+  await withoutServiceWorker(page)
   let [isAway, isPartAway, documents] = [false, true, 0]
   const sockets = new Set<WebSocketRoute>()
   await page.routeWebSocket(/\/ws$/, (socket) => {
@@ -24,13 +57,10 @@ test('a page that could not be loaded is loaded again once by itself, and whenev
     documents += 1
   })
   const failure = page.getByText('This could not be loaded')
-  const openByKeys = async (keys: string) => {
-    for (const key of keys) await page.keyboard.press(key)
-  }
   await page.goto(host.page.createLink())
   await page.getByText('Live', { exact: true }).waitFor()
 
-  await openByKeys('gr')
+  await press(page, 'gr')
   await until('the document is loaded again', () => documents === 2)
   await failure.waitFor()
   await page.getByText('Live', { exact: true }).waitFor()
@@ -47,7 +77,7 @@ test('a page that could not be loaded is loaded again once by itself, and whenev
   isPartAway = true
   for (const socket of sockets) await socket.close()
   await page.getByText('Reconnecting', { exact: true }).waitFor()
-  await openByKeys('gf')
+  await press(page, 'gf')
   await failure.waitFor()
   expect(documents).toBe(3)
   isAway = false

@@ -80,17 +80,21 @@ function CurrentPage() {
   const error = useSignal<unknown>(undefined)
   useEffect(() => {
     error.value = undefined
-    if (found === undefined) return
+    if (found === undefined) return undefined
+    let isCurrent = true
     const styles = found.route.isInFirstLoad === true ? undefined : loadPageStyles()
     Promise.all([found.route.load(), styles]).then(
       ([Page]) => {
         if (styles !== undefined) sessionStorage.removeItem(RELOADED)
-        page.value = { pattern: found.route.pattern, Page }
+        if (isCurrent) page.value = { pattern: found.route.pattern, Page }
       },
       (failure: unknown) => {
-        error.value = failure
+        if (isCurrent) error.value = failure
       },
     )
+    return () => {
+      isCurrent = false
+    }
   }, [pattern])
   if (found === undefined) return <NoPage path={path} />
   if (error.value !== undefined) return <LoadFailure error={error.value} />
