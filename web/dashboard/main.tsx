@@ -21,4 +21,9 @@ addEventListener('hashchange', async () => {
   if (await signIn()) tryNow()
 })
 startApp()
+import('./state/read-missing-runs.ts').then(
+  ({ readMissingRuns }) => readMissingRuns(),
+  // The counts stay marked as incomplete.
+  () => {},
+)
 render(<Shell />, document.body)

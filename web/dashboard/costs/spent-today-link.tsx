@@ -1,5 +1,6 @@
 /** The costs of this day so far, with their estimated share as the tooltip. */
 import { formatShare, formatSum } from '../../text/amounts.ts'
+import { incompleteMark } from '../state/current-totals.ts'
 import { useSpentToday } from '../state/spent.ts'
 
 export function SpentTodayLink() {
@@ -11,6 +12,7 @@ export function SpentTodayLink() {
     <>
       ,{' '}
       <a href="/costs" title={share}>
+        {incompleteMark()}
         {formatSum(today)} today
       </a>
     </>

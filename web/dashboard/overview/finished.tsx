@@ -4,10 +4,10 @@ import type { Run } from '../../../protocol/run.ts'
 import type { StateGlyph } from '../../elements/glyph.tsx'
 import { Age, Span } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
-import { formatCount, formatMoney } from '../../text/amounts.ts'
+import { formatMoney } from '../../text/amounts.ts'
 import { runAddress } from '../addresses.ts'
 import { RunOutcome } from '../runs/run-line.tsx'
-import { totals } from '../state/current-totals.ts'
+import { countOfToday, totals } from '../state/current-totals.ts'
 import { runs } from '../state/records.ts'
 import { chosenClass } from './chosen-run.ts'
 import type { LeavingRuns } from './leaving.ts'
@@ -25,7 +25,7 @@ export function RecentlyFinished({ leaving }: { readonly leaving: LeavingRuns })
   return (
     <Section
       title="Recently finished"
-      count={`${formatCount(totals.value.finishedToday)} today`}
+      count={`${countOfToday(totals.value.finishedToday)} today`}
       aside={<a href="/runs?status=completed,failed,cancelled">All finished runs</a>}
     >
       <table class="card rows finished-rows" aria-label="Recently finished">

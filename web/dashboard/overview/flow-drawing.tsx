@@ -5,7 +5,7 @@
  */
 import { countOf, formatCount } from '../../text/amounts.ts'
 import { runAddress, workerAddress } from '../addresses.ts'
-import { totals } from '../state/current-totals.ts'
+import { countOfToday, totals } from '../state/current-totals.ts'
 import { runs, workers } from '../state/records.ts'
 import { type FlowBlock, type FlowTrack, flowTracks, PHASES } from './flow.ts'
 
@@ -16,6 +16,9 @@ const COLUMNS = { preparing: 300, running: 400, finalizing: 580 } as const
 const BLOCK = { width: 34, height: 8, gap: 6 } as const
 const NAME_AT = 196
 const WORDS_AT = 650
+const ENDS_AT = 890
+/** A digit of a count, and the word "Failed" with the space around it. */
+const [DIGIT, FAILED] = [12, 58] as const
 const FAN = { queue: 62, out: 128, join: 750, in: 816, end: 1060 } as const
 /** Blocks of one phase on one track before a number stands for the others. */
 const BLOCKS_MAX = 4
@@ -36,6 +39,7 @@ function FlowPicture({ tracks }: { readonly tracks: readonly FlowTrack[] }) {
   const height = TOP + count * TRACK_HEIGHT + 14
   const middle = TOP + ((count - 1) * TRACK_HEIGHT) / 2
   const sum = totals.value
+  const failed = countOfToday(sum.failedToday)
   return (
     <svg class="flow-picture" viewBox={`0 0 ${WIDTH} ${height}`} role="group" aria-label="The flow of runs">
       <path class="flow-line" d={`M4 ${middle}H${FAN.out}`} />
@@ -59,25 +63,28 @@ function FlowPicture({ tracks }: { readonly tracks: readonly FlowTrack[] }) {
         d={`M${FAN.in} ${middle}h40l24 -24H${FAN.end}M${FAN.in + 40} ${middle}l24 24H${FAN.end}`}
       />
       <Figure
-        at={FAN.in + 74}
+        at={ENDS_AT}
         y={middle - 36}
         count={sum.completedToday}
+        number={countOfToday(sum.completedToday)}
         word="Completed today"
         to="/runs?status=completed"
         tone="good"
       />
       <Figure
-        at={FAN.in + 74}
+        at={ENDS_AT}
         y={middle + 46}
         count={sum.failedToday}
+        number={failed}
         word="Failed"
         to="/runs?status=failed"
         tone="bad"
       />
       <Figure
-        at={FAN.in + 154}
+        at={ENDS_AT + failed.length * DIGIT + FAILED}
         y={middle + 46}
         count={sum.cancelledToday}
+        number={countOfToday(sum.cancelledToday)}
         word="Cancelled"
         to="/runs?status=cancelled"
       />
@@ -89,13 +96,14 @@ interface FigureProps {
   readonly at: number
   readonly y: number
   readonly count: number
+  /** The count as it is written, where it may be incomplete. */
+  readonly number?: string
   readonly word: string
   readonly to: string
   readonly tone?: 'good' | 'bad'
 }
 
-function Figure({ at, y, count, word, to, tone }: FigureProps) {
-  const number = formatCount(count)
+function Figure({ at, y, count, number = formatCount(count), word, to, tone }: FigureProps) {
   return (
     <a href={to} class={`flow-figure ${count > 0 && tone !== undefined ? `tone-${tone}` : ''}`}>
       <text x={at} y={y}>
@@ -174,11 +182,11 @@ function Blocks({ blocks, y }: { readonly blocks: readonly FlowBlock[]; readonly
 function FlowCounts() {
   const { queued, preparing, running, finalizing, completedToday } = totals.value
   const counts = {
-    Queued: queued,
-    Preparing: preparing,
-    Running: running,
-    Finalizing: finalizing,
-    'Done today': completedToday,
+    Queued: formatCount(queued),
+    Preparing: formatCount(preparing),
+    Running: formatCount(running),
+    Finalizing: formatCount(finalizing),
+    'Done today': countOfToday(completedToday),
   }
   const statuses = ['queued', ...PHASES, 'completed']
   return (
@@ -186,7 +194,7 @@ function FlowCounts() {
       {Object.entries(counts).map(([word, count], at) => (
         <li key={word}>
           <a href={`/runs?status=${statuses[at]}`}>
-            <strong>{formatCount(count)}</strong> <span>{word}</span>
+            <strong>{count}</strong> <span>{word}</span>
           </a>
         </li>
       ))}

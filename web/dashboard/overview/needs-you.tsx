@@ -96,9 +96,11 @@ const WORDS: Readonly<Record<AttentionEntry['kind'], string>> = {
 
 function factOf({ kind, items }: AttentionEntry, title = ''): string {
   const message = items[0]?.message ?? ''
+  // The title is unknown until the run has been read.
+  const addition = title === '' ? '' : `: ${title}`
   if (kind === 'failed')
-    return items.length > 1 ? `${countOf(items.length, 'run')} failed the same way` : `Failed: ${title}`
-  if (kind === 'review') return `${capitalized(message)}: ${title}`
+    return items.length > 1 ? `${countOf(items.length, 'run')} failed the same way` : `Failed${addition}`
+  if (kind === 'review') return `${capitalized(message)}${addition}`
   return capitalized(message.replace(/\bagent[A-C]\b/, productName))
 }
 

@@ -1,7 +1,8 @@
 /** The totals of the records as they are now. */
 import { computed } from '@preact/signals'
 import { now } from '../../elements/moments.tsx'
-import { attention, runs, workers } from './records.ts'
+import { formatCount } from '../../text/amounts.ts'
+import { attention, isTodayRead, runs, workers } from './records.ts'
 import { totalsOf } from './totals.ts'
 
 const MINUTE_MS = 60_000
@@ -16,3 +17,8 @@ export const totals = computed(() =>
     now: minute.value,
   }),
 )
+
+/** Stands before what is derived from the runs that ended today, until all of them are there. */
+export const incompleteMark = (): string => (isTodayRead.value ? '' : '≥')
+
+export const countOfToday = (count: number): string => `${incompleteMark()}${formatCount(count)}`

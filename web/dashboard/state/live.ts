@@ -193,9 +193,8 @@ function applyWaiting(): void {
   for (const frame of frames) for (const listener of [...listeners]) listener(frame)
 }
 
-/** Reads a run that the hello did not contain. What was pushed since the request began is newer than its answer. */
+/** Reads a run that the hello did not contain. */
 export async function loadRun(id: string): Promise<void> {
-  const before = runs.value.get(id)
-  const run = await host.readRun({ id })
-  if (runs.value.get(id) === before) addRuns([run], { areNewer: true })
+  const before = runs.peek()
+  addRuns([await host.readRun({ id })], before)
 }

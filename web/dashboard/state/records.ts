@@ -7,6 +7,7 @@ import { batch, signal } from '@preact/signals'
 import { hasEnded } from '../../../client/run-events.ts'
 import type { AttentionItem } from '../../../protocol/attention.ts'
 import type { DashboardFrame, HelloFrame } from '../../../protocol/dashboard.ts'
+import { HELLO_FINISHED_RUNS } from '../../../protocol/limits.ts'
 import type { Run, Ticket } from '../../../protocol/run.ts'
 import type { TrackerStatus } from '../../../protocol/tracker.ts'
 import type { HealthResponse, WorkerView } from '../../../protocol/worker.ts'
@@ -20,6 +21,10 @@ export const attention = signal<readonly AttentionItem[]>([])
 export const health = signal<HealthResponse | undefined>(undefined)
 /** Whether the first hello has come; before it, empty lists mean nothing. */
 export const isLoaded = signal(false)
+/** How many hellos have come. */
+export const hellos = signal(0)
+/** Whether the runs that ended today are all there: a hello has the newest ended runs only. */
+export const isTodayRead = signal(false)
 
 /** Applies frames in their order, with one change of the page. */
 export function applyFrames(frames: readonly DashboardFrame[]): void {
@@ -42,6 +47,8 @@ function applyHello(hello: HelloFrame, before: ReadonlyMap<string, Run>): Map<st
   config.value = hello.config
   tracker.value = hello.linearStatus
   isLoaded.value = true
+  isTodayRead.value = hello.runs.filter(hasEnded).length < HELLO_FINISHED_RUNS
+  hellos.value += 1
   const ended = [...before].filter(([, run]) => hasEnded(run))
   return new Map([...ended, ...hello.runs.map((run) => [run.id, run] as const)])
 }
@@ -54,9 +61,13 @@ function applyOther(frame: DashboardFrame): void {
   else if (frame.type === 'attention') attention.value = frame.items
 }
 
-/** Adds runs that a request has read; what was pushed meanwhile is newer than a list. */
-export function addRuns(read: readonly Run[], { areNewer = false } = {}): void {
+/**
+ * Adds runs that a request has read; what was pushed meanwhile is newer than the answer.
+ *
+ * @param before the records when the request began; without them only what is missing is added
+ */
+export function addRuns(read: readonly Run[], before?: ReadonlyMap<string, Run>): void {
   const changed = new Map(runs.value)
-  for (const run of read) if (areNewer || !changed.has(run.id)) changed.set(run.id, run)
+  for (const run of read) if (changed.get(run.id) === before?.get(run.id)) changed.set(run.id, run)
   runs.value = changed
 }
