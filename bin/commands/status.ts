@@ -2,11 +2,13 @@
 import type { Client } from '../../client/client.ts'
 import { DashboardFeed } from '../../client/dashboard-feed.ts'
 import { isPassing } from '../../client/errors.ts'
+import { readFinishedSince } from '../../client/read-finished-since.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
 import type { Run } from '../../protocol/run.ts'
 import { ACTIVE } from '../client/active-statuses.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { whileWatching } from '../client/watching.ts'
+import { lastMidnight } from '../output/times.ts'
 import { readSpentToday } from './spent-today.ts'
 import { type HostSnapshot, printSnapshot, type SnapshotDetails } from './status-lines.ts'
 
@@ -15,8 +17,6 @@ export interface StatusOptions extends ClientOptions {
 }
 
 const RUNS_MAX = 1000
-/** Finished runs that are looked through for those of today. */
-const TODAY_MAX = 200
 /** A watched status is read again so often at most. */
 const REFRESH_MS_MIN = 1_000
 const CLEAR_SCREEN = '\x1b[H\x1b[2J'
@@ -33,8 +33,9 @@ interface Status {
 }
 
 async function readStatus(context: CommandContext): Promise<Status> {
-  const { client, output } = context
-  const [health, tracker, config, { workers }, runs, { items: attention }, finished] = await Promise.all([
+  const { client, output, present } = context
+  const finished: Run[] = []
+  const [health, tracker, config, { workers }, runs, { items: attention }] = await Promise.all([
     client.health(),
     client.readTrackerStatus(),
     client.readConfig(),
@@ -42,8 +43,8 @@ async function readStatus(context: CommandContext): Promise<Status> {
     client.listRuns({ status: [...ACTIVE], limit: RUNS_MAX }),
     client.readAttention(),
     output.format === 'table'
-      ? client.listRuns({ status: ['completed', 'failed', 'cancelled'], limit: TODAY_MAX })
-      : [],
+      ? readFinishedSince(client, lastMidnight(present()), (page) => finished.push(...page))
+      : undefined,
   ])
   const paused = config.policy.paused === true
   const names =

@@ -140,6 +140,17 @@ test('status says for today what costs say', async () => {
   expect(out).toContain('today\t1 completed, $1.00\n')
 })
 
+test('status counts all runs of a busy day', async () => {
+  const { print, hostApi } = await openCommandHost()
+  for (let at = 0; at < 1_200; at++) {
+    const id = `run-${String(at).padStart(4, '0')}`
+    const finishedAt = at < 700 ? '2026-02-20T08:00:00.000Z' : '2026-03-01T08:00:00.000Z'
+    hostApi.runsById.set(id, { ...fakeRun(id, at < 703 ? 'completed' : 'failed'), finishedAt })
+  }
+  const { out } = await print((context: CommandContext<StatusOptions>) => status(context), { options: {} })
+  expect(out).toContain('today\t3 completed, 497 failed\n')
+})
+
 test.each(['day', 'repo', 'model', 'agent'] as const)(
   '--since leaves out what was spent before, by %s as well',
   async (by) => {
