@@ -15,6 +15,8 @@ export interface ButtonProps {
   readonly unavailable?: string | undefined
   /** The words while the act goes on, such as `Retrying`. */
   readonly busyWord?: string
+  /** The act goes on, and was started by something else, such as a key. */
+  readonly busy?: boolean
   /** For a toggle. */
   readonly pressed?: boolean
   /** For a button without words. */
@@ -27,18 +29,19 @@ export interface ButtonProps {
 export function Button(props: ButtonProps) {
   const { kind = 'plain', act, unavailable, busyWord, pressed, label, small = false } = props
   const reasonId = useId()
-  const isBusy = useSignal(false)
+  const isActing = useSignal(false)
+  const isBusy = isActing.value || props.busy === true
   const isUnavailable = unavailable !== undefined
 
   async function press(): Promise<void> {
-    if (isUnavailable || isBusy.value) return
-    isBusy.value = true
+    if (isUnavailable || isBusy || isActing.value) return
+    isActing.value = true
     try {
       await act()
     } catch (error) {
       showError(error)
     } finally {
-      isBusy.value = false
+      isActing.value = false
     }
   }
 
@@ -51,12 +54,12 @@ export function Button(props: ButtonProps) {
         aria-describedby={isUnavailable ? reasonId : undefined}
         aria-pressed={pressed}
         aria-label={label}
-        aria-busy={isBusy.value ? 'true' : undefined}
+        aria-busy={isBusy ? 'true' : undefined}
         title={unavailable ?? label}
         autofocus={props.autoFocus}
         onClick={() => void press()}
       >
-        {isBusy.value && busyWord !== undefined ? (
+        {isBusy && busyWord !== undefined ? (
           <>
             <span class="busy-ring" aria-hidden="true" /> {busyWord}
           </>

@@ -1,4 +1,8 @@
-/** A form in a dialog: Enter sends it, a refusal keeps it open with the host's words above the buttons. */
+/**
+ * A form in a dialog: Enter sends it, a refusal keeps it open with the host's words above the buttons.
+ *
+ * A form that is on its way is not sent again, however often Enter is pressed.
+ */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { Button } from './button.tsx'
@@ -17,14 +21,18 @@ export interface FormDialogProps {
 
 export function FormDialog({ title, children, act, busyWord, unavailable, send, close }: FormDialogProps) {
   const problem = useSignal<string | undefined>(undefined)
+  const isSending = useSignal(false)
   async function submit(): Promise<void> {
-    if (unavailable !== undefined) return
+    if (unavailable !== undefined || isSending.value) return
+    isSending.value = true
     problem.value = undefined
     try {
       await send()
       close()
     } catch (error) {
       problem.value = error instanceof Error ? error.message : String(error)
+    } finally {
+      isSending.value = false
     }
   }
   return (
@@ -44,7 +52,13 @@ export function FormDialog({ title, children, act, busyWord, unavailable, send, 
       <input type="submit" hidden />
       <div class="dialog-acts">
         <Button act={close}>Cancel</Button>
-        <Button kind="primary" act={submit} busyWord={busyWord} unavailable={unavailable}>
+        <Button
+          kind="primary"
+          act={submit}
+          busy={isSending.value}
+          busyWord={busyWord}
+          unavailable={unavailable}
+        >
           {act}
         </Button>
       </div>
