@@ -1,6 +1,6 @@
 /** Forms, dialogs, keys and links in the hands of a person, in a real browser: words, places and money are kept. */
 import { expect, test } from '@jest/globals'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { openPage } from '../support/browser.ts'
 import { openSampleHost, type SampleHost } from '../support/sample-host.ts'
 import { until } from '../support/until.ts'
@@ -33,3 +33,31 @@ test('a form that is on its way is not sent again by Enter', async () => {
   await page.getByText('is created and queued').first().waitFor()
   expect(titles).toEqual(['Paid once'])
 })
+
+test('an address of a line shows the line, wherever it stands in the log', async () => {
+  const host = await openSampleHost({ logLines: 2_600 })
+  const events = host.hostApi.eventsById.get('run-000412') ?? []
+  const [first] = events
+  const text = Array.from({ length: 1_300 }, (_, at) => `part ${at + 1}`).join('\n')
+  if (first !== undefined) events[2_500] = { ...first, type: 'log', index: 2_500, stream: 'stdout', text }
+  const page = await openPage()
+  await signIn(page, host)
+  for (const [fragment, line] of [
+    ['L50', 'src/case-49.test.ts'],
+    ['L2001-L2003', 'src/case-2000.test.ts'],
+    ['L2501.1215', 'part 1215'],
+  ] as const) {
+    await page.goto('about:blank')
+    await page.goto(`${host.origin}/runs/run-000412#${fragment}`)
+    const row = page.locator('.log-line.chosen', { hasText: line })
+    await until(`${fragment} is in view`, async () => {
+      const [at, view] = [await boxOf(row), await boxOf(page.locator('.log-scroller'))]
+      return at.y > view.y && at.y + at.height < view.y + view.height
+    })
+  }
+})
+
+async function boxOf(element: Locator): Promise<{ readonly y: number; readonly height: number }> {
+  await element.waitFor()
+  return (await element.boundingBox()) ?? { y: Number.NaN, height: 0 }
+}

@@ -51,6 +51,10 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
     if (view.isFollowing.value) toEnd()
   })
   useEffect(() => list.measureAgain(), [isWrapping])
+  // An address may have named lines before there were rows to scroll.
+  useEffect(() => {
+    if (view.chosen.value !== undefined) view.reveal(view.chosen.value)
+  }, [view])
   const onScroll = (): void => {
     const { scrollTop: top = 0, scrollHeight = 0, clientHeight = 0 } = scroller.current ?? {}
     view.onScroll(scrollHeight - clientHeight - top < LINE_HEIGHT, top < lastTop.current - 1)
