@@ -34,6 +34,19 @@ test('a form that is on its way is not sent again by Enter', async () => {
   expect(titles).toEqual(['Paid once'])
 })
 
+test('Enter opens the link that has the focus, not the chosen row', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  await signIn(page, host)
+  await page.goto(`${host.origin}/runs`)
+  await page.getByText('ENG-404').first().waitFor()
+  await page.keyboard.press('j')
+  await page.locator('.run-line.chosen').waitFor()
+  await page.getByRole('link', { name: 'Fleet' }).first().focus()
+  await page.keyboard.press('Enter')
+  await page.waitForURL('**/fleet')
+})
+
 test('an address of a line shows the line, wherever it stands in the log', async () => {
   const host = await openSampleHost({ logLines: 2_600 })
   const events = host.hostApi.eventsById.get('run-000412') ?? []

@@ -3,9 +3,13 @@ import { type Act, offeredActs } from './acts.ts'
 import { showError } from './toasts.ts'
 
 const ROW_MS_MAX = 1_000
+/** Letters are typed into them, or choose in them. */
 const FIELDS = 'input:not([type="range"]), textarea, select, [contenteditable]'
-/** Space presses them. */
-const BUTTONS = 'button, summary'
+/** The keys that the browser itself gives to what has the focus. */
+const OWN_KEYS = {
+  Space: 'button, summary, [role=menuitem]',
+  Enter: 'a[href], button, summary, [role=menuitem]',
+} as const
 
 /** `r`, `Shift C`, `Ctrl Enter`; the command key counts as Ctrl. */
 export function keyText(
@@ -25,9 +29,10 @@ export function startKeys(areLettersOn: () => boolean): void {
   document.addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.isComposing) return
     if (document.querySelector('dialog[open]') !== null) return
-    const isInField = event.target instanceof Element && event.target.closest(FIELDS) !== null
+    const isIn = (parts: string) => event.target instanceof Element && event.target.closest(parts) !== null
+    const isInField = isIn(FIELDS)
     const key = keyText(event)
-    if (key === 'Space' && event.target instanceof Element && event.target.closest(BUTTONS) !== null) return
+    if ((key === 'Space' || key === 'Enter') && isIn(OWN_KEYS[key])) return
     const act = findAct(key, event.timeStamp, isInField, areLettersOn())
     if (act === undefined) return
     event.preventDefault()
