@@ -47,6 +47,24 @@ test('Enter opens the link that has the focus, not the chosen row', async () => 
   await page.waitForURL('**/fleet')
 })
 
+test('a checkbox that has the focus leaves letters and Escape to the list', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  await signIn(page, host)
+  await page.goto(`${host.origin}/runs`)
+  const mark = page.getByRole('checkbox', { name: 'Mark ENG-412' })
+  const marked = page.getByText('1 run marked')
+  await mark.click()
+  await marked.waitFor()
+  await page.keyboard.press('Escape')
+  await marked.waitFor({ state: 'detached' })
+  await mark.click()
+  await page.keyboard.press('j')
+  await page.locator('.run-line.chosen').waitFor()
+  await page.keyboard.press('Space')
+  await marked.waitFor({ state: 'detached' })
+})
+
 test('an address of a line shows the line, wherever it stands in the log', async () => {
   const host = await openSampleHost({ logLines: 2_600 })
   const events = host.hostApi.eventsById.get('run-000412') ?? []

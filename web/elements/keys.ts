@@ -4,10 +4,10 @@ import { showError } from './toasts.ts'
 
 const ROW_MS_MAX = 1_000
 /** Letters are typed into them, or choose in them. */
-const FIELDS = 'input:not([type="range"]), textarea, select, [contenteditable]'
+const FIELDS = 'input:not([type="range"], [type="checkbox"]), textarea, select, [contenteditable]'
 /** The keys that the browser itself gives to what has the focus. */
 const OWN_KEYS = {
-  Space: 'button, summary, [role=menuitem]',
+  Space: 'button, summary, [role=menuitem], input[type="checkbox"]',
   Enter: 'a[href], button, summary, [role=menuitem]',
 } as const
 

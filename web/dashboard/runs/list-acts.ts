@@ -4,7 +4,7 @@ import type { Act } from '../../elements/acts.ts'
 import { navigate } from '../../router.ts'
 import { runAddress } from '../addresses.ts'
 import { runActs } from './run-acts.ts'
-import { mark, toggleMark, unmarkAll } from './selection.ts'
+import { mark, marked, toggleMark, unmarkAll } from './selection.ts'
 
 export interface RunList {
   /** The runs in the order in which they are shown now. */
@@ -35,7 +35,17 @@ export function listActs({ shown, chosen, choose }: RunList): Act[] {
       act: () => step(-1, true),
     },
   ]
-  if (chosen === undefined) return moves
+  const unmark: Act = {
+    id: 'no run',
+    title: 'Unmark all',
+    group: GROUP,
+    keys: 'Escape',
+    act: () => {
+      unmarkAll()
+      choose(undefined)
+    },
+  }
+  if (chosen === undefined) return marked.value.size === 0 ? moves : [...moves, unmark]
   const { id, ticket } = chosen
   return [
     ...moves,
@@ -53,16 +63,7 @@ export function listActs({ shown, chosen, choose }: RunList): Act[] {
       keys: 'Enter',
       act: () => navigate(runAddress(id)),
     },
-    {
-      id: 'no run',
-      title: 'Unmark all',
-      group: GROUP,
-      keys: 'Escape',
-      act: () => {
-        unmarkAll()
-        choose(undefined)
-      },
-    },
+    unmark,
     ...Object.values(runActs(chosen)),
   ]
 }
