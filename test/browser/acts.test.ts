@@ -34,6 +34,30 @@ test('a form that is on its way is not sent again by Enter', async () => {
   expect(titles).toEqual(['Paid once'])
 })
 
+test('a dialog closes by a click beside it, and by none that touches it', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  await signIn(page, host)
+  await page.keyboard.press('n')
+  const title = page.getByRole('dialog').getByLabel('Title')
+  await title.fill('Kept words')
+  const [frame, field] = [await boxOf(page.getByRole('dialog')), await boxOf(title)]
+  await page.mouse.click(frame.x + 4, frame.y + frame.height / 2)
+  // A selection that is dragged out of the field ends beside the dialog, and one may come back from there.
+  for (const [from, to] of [
+    [field.x + 20, frame.x - 40],
+    [frame.x - 40, frame.x + 4],
+  ] as const) {
+    await page.mouse.move(from, field.y + 8)
+    await page.mouse.down()
+    await page.mouse.move(to, field.y + 8)
+    await page.mouse.up()
+  }
+  expect(await title.inputValue()).toBe('Kept words')
+  await page.mouse.click(frame.x - 40, field.y)
+  await title.waitFor({ state: 'detached' })
+})
+
 test('Enter opens the link that has the focus, not the chosen row', async () => {
   const host = await openSampleHost()
   const page = await openPage()
@@ -88,7 +112,11 @@ test('an address of a line shows the line, wherever it stands in the log', async
   }
 })
 
-async function boxOf(element: Locator): Promise<{ readonly y: number; readonly height: number }> {
+type Box = Readonly<Record<'x' | 'y' | 'width' | 'height', number>>
+
+async function boxOf(element: Locator): Promise<Box> {
   await element.waitFor()
-  return (await element.boundingBox()) ?? { y: Number.NaN, height: 0 }
+  const box = await element.boundingBox()
+  if (box === null) throw new Error('the element has no box')
+  return box
 }

@@ -2,7 +2,7 @@
  * Modal dialogs: questions before acts that destroy, and forms.
  *
  * A dialog is shown by a call and returns what the person chose. The focus goes back to where it was. Escape and a
- * click beside the dialog keep everything as it is.
+ * click beside the dialog keep everything as it is. A click counts as beside when it both began and ended there.
  */
 
 import { signal } from '@preact/signals'
@@ -98,14 +98,24 @@ function DialogFrame({ content, isWide, onClose }: ShownDialog) {
     }
   }, [])
   const close = () => element.current?.close()
+  const beganBeside = useRef(false)
+  // The backdrop and the padding are the same element to a listener, so the place tells them apart.
+  const isBeside = ({ target, clientX: x, clientY: y }: MouseEvent): boolean => {
+    if (element.current === null || target !== element.current) return false
+    const { left, right, top, bottom } = element.current.getBoundingClientRect()
+    return x < left || x > right || y < top || y > bottom
+  }
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: Escape does the same by the browser
     <dialog
       ref={element}
       class={isWide ? 'wide' : ''}
       onClose={onClose}
+      onPointerDown={(event) => {
+        beganBeside.current = isBeside(event)
+      }}
       onClick={(event) => {
-        if (event.target === element.current) close()
+        if (beganBeside.current && isBeside(event)) close()
       }}
     >
       {content(close)}
