@@ -5,6 +5,7 @@ import { startClock } from '../elements/moments.tsx'
 import { startRouter } from '../router.ts'
 import { signIn } from '../session.ts'
 import { startApp } from './shell/app.ts'
+import { loadPalette } from './shell/palette.tsx'
 import { Shell } from './shell/shell.tsx'
 import { live, startLive, tryNow } from './state/live.ts'
 import { preferences, startPreferences } from './state/preferences.ts'
@@ -27,3 +28,4 @@ import('./state/read-missing-runs.ts').then(
   () => {},
 )
 render(<Shell />, document.body)
+void loadPalette()
