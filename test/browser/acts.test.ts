@@ -89,6 +89,24 @@ test('a checkbox that has the focus leaves letters and Escape to the list', asyn
   await marked.waitFor({ state: 'detached' })
 })
 
+test('the palette keeps the chosen row in view', async () => {
+  const host = await openSampleHost()
+  const page = await openPage({ height: 500 })
+  await signIn(page, host)
+  await page.keyboard.press('Control+K')
+  const [list, chosen] = [page.locator('.palette-list'), page.locator('.palette-row[aria-selected="true"]')]
+  await chosen.waitFor()
+  const isInView = async () => {
+    const [at, view] = [await boxOf(chosen), await boxOf(list)]
+    return at.y >= view.y && at.y + at.height <= view.y + view.height
+  }
+  await page.keyboard.press('ArrowUp')
+  await until('the last row is in view', isInView)
+  expect(await list.evaluate(({ scrollTop }) => scrollTop)).toBeGreaterThan(0)
+  await page.keyboard.press('ArrowDown')
+  await until('the first row is in view', isInView)
+})
+
 test('an address of a line shows the line, wherever it stands in the log', async () => {
   const host = await openSampleHost({ logLines: 2_600 })
   const events = host.hostApi.eventsById.get('run-000412') ?? []

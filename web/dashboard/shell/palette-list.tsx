@@ -4,6 +4,7 @@
  * What is not valid now is listed only when its name is typed, with the reason, and cannot be started.
  */
 import { useSignal } from '@preact/signals'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { Act } from '../../elements/acts.ts'
 import { Icon } from '../../elements/icon.tsx'
 import { Keys } from '../../elements/key-help.tsx'
@@ -100,6 +101,10 @@ interface RowProps {
 }
 
 function PaletteRow({ entry: { act, ranges }, id, isChosen, isFirstOfGroup, start }: RowProps) {
+  const row = useRef<HTMLDivElement>(null)
+  useLayoutEffect(() => {
+    if (isChosen) row.current?.scrollIntoView({ block: 'nearest' })
+  }, [isChosen])
   return (
     <>
       {isFirstOfGroup && (
@@ -109,6 +114,7 @@ function PaletteRow({ entry: { act, ranges }, id, isChosen, isFirstOfGroup, star
       )}
       {/* biome-ignore lint/a11y/useKeyWithClickEvents: the input above handles the keys of the list */}
       <div
+        ref={row}
         class="palette-row"
         id={id}
         role="option"
