@@ -21,14 +21,20 @@ const readAddress = (): PageAddress => ({
 
 export const address = signal<PageAddress>(readAddress())
 
+let keepOffsets = (): void => {}
+
 export interface NavigateOptions {
   /** The new address takes the place of this one in the history, as filters do. */
   readonly replace?: boolean
 }
 
 export function navigate(to: string, { replace = false }: NavigateOptions = {}): void {
-  if (replace) history.replaceState(null, '', to)
-  else history.pushState(null, '', to)
+  if (replace) history.replaceState(history.state, '', to)
+  else {
+    keepOffsets()
+    // An entry with offsets is one of this page's own; the browser places the others.
+    history.pushState({ offsets: {} }, '', to)
+  }
   const isSamePath = location.pathname === address.value.path
   address.value = readAddress()
   if (!isSamePath) scrollTo(0, 0)
@@ -57,12 +63,20 @@ export function startRouter(): void {
   addEventListener('popstate', () => {
     address.value = readAddress()
   })
+  startOffsets().catch(() => {})
   document.addEventListener('click', (event) => {
     const link = linkOf(event)
     if (link === undefined) return
     event.preventDefault()
     navigate(link.pathname + link.search + link.hash)
   })
+}
+
+/** The first drawing does without the offsets, and so does a page that cannot load them. */
+async function startOffsets(): Promise<void> {
+  const offsets = await import('./scroll-offsets.ts')
+  offsets.startScrollOffsets()
+  keepOffsets = offsets.keepOffsets
 }
 
 function linkOf(event: MouseEvent): HTMLAnchorElement | undefined {

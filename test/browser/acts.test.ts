@@ -107,6 +107,39 @@ test('the palette keeps the chosen row in view', async () => {
   await until('the first row is in view', isInView)
 })
 
+test('going back finds the rows and the part of the page that were in view', async () => {
+  const host = await openSampleHost({ finishedRuns: 300 })
+  const page = await openPage({ height: 700 })
+  await signIn(page, host)
+  const open = async (link: Locator): Promise<void> => {
+    await link.evaluate((element) => element.click())
+    await page.getByRole('log').waitFor()
+  }
+  const pageOffset = () => page.evaluate<number>('scrollY')
+  await page.locator('.finished-rows').waitFor()
+  await page.evaluate('scrollTo(0, 400)')
+  await open(page.locator('.finished-rows a').first())
+  expect(await pageOffset()).toBe(0)
+  await page.goBack()
+  await until('the overview is where it was', async () => (await pageOffset()) === 400)
+
+  await page.getByRole('link', { name: 'Runs' }).first().click()
+  const rows = page.locator('.run-rows')
+  const rowsOffset = () => rows.evaluate(({ scrollTop }) => scrollTop)
+  const scroll = async (): Promise<void> => {
+    await rows.evaluate((element) => element.scrollTo(0, 3_000))
+    await rows.locator('[data-index="105"]').waitFor()
+  }
+  await scroll()
+  await open(rows.locator('[data-index="105"] a'))
+  await page.goBack()
+  await rows.locator('[data-index="105"]').waitFor()
+  expect(await rowsOffset()).toBe(3_000)
+  // A page that is loaded again has its offsets from the history too.
+  await page.reload()
+  await rows.locator('[data-index="105"]').waitFor()
+})
+
 test('an address of a line shows the line, wherever it stands in the log', async () => {
   const host = await openSampleHost({ logLines: 2_600 })
   const events = host.hostApi.eventsById.get('run-000412') ?? []

@@ -20,13 +20,15 @@ export interface VirtualRowsProps {
   readonly class?: string
   /** A row to bring into view, whenever it is another one than before. */
   readonly shown?: number | undefined
+  /** The history keeps how far the rows are scrolled, under this name. */
+  readonly offsetName?: string
 }
 
 /** Rows above and below the view. */
 const OVERSCAN = 12
 
 export function VirtualRows(props: VirtualRowsProps) {
-  const { count, height, keyOf, row, label, class: className = '', shown } = props
+  const { count, height, keyOf, row, label, class: className = '', shown, offsetName } = props
   const scroller = useRef<HTMLDivElement>(null)
   const version = useSignal(0)
   // The library computes all places again for another function, so its functions stay and read what is current.
@@ -69,6 +71,7 @@ export function VirtualRows(props: VirtualRowsProps) {
       role="table"
       aria-rowcount={count}
       aria-label={label}
+      data-offset={offsetName}
       tabIndex={0}
     >
       <div class="virtual-space" ref={(space) => space?.style.setProperty('height', `${total}px`)}>

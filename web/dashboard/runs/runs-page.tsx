@@ -61,6 +61,7 @@ export function RunsPage() {
           <RunHeads shown={shown} />
           <VirtualRows
             class="run-rows"
+            offsetName="runs"
             label={`${countOf(shown.length, 'run')}, the newest first`}
             count={shown.length}
             height={isNarrow ? NARROW_ROW : rowHeight()}

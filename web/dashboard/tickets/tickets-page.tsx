@@ -107,6 +107,7 @@ function TicketTable({ rows, at }: TicketTableProps) {
   return (
     <VirtualRows
       class="ticket-rows"
+      offsetName="tickets"
       label={`${countOf(rows.length, 'ticket')}, in the order in which they are taken`}
       count={rows.length}
       height={isNarrow ? NARROW_ROW : rowHeight()}
