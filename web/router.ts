@@ -2,7 +2,7 @@
  * The address of the page: its path and its query, which holds every filter.
  *
  * Links are ordinary links. A click on a link to this origin changes the address without loading the page again; a
- * click with a modifier, a download and a link to another place are left to the browser.
+ * click with a modifier, a download, a link to another place and one to a part of the page are left to the browser.
  */
 import { signal } from '@preact/signals'
 
@@ -84,6 +84,8 @@ function linkOf(event: MouseEvent): HTMLAnchorElement | undefined {
   if (!isPlain || event.defaultPrevented || !(event.target instanceof Element)) return undefined
   const link = event.target.closest('a')
   if (link === null || link.origin !== location.origin) return undefined
+  // The browser also moves the focus to the part.
+  if (link.getAttribute('href')?.startsWith('#') === true) return undefined
   if (link.hasAttribute('download') || (link.target !== '' && link.target !== '_self')) return undefined
   return link.pathname.startsWith('/api/') ? undefined : link
 }

@@ -107,6 +107,18 @@ test('the palette keeps the chosen row in view', async () => {
   await until('the first row is in view', isInView)
 })
 
+test('the link to the content leads the Tab key past the navigation', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  await signIn(page, host)
+  await page.getByText('Recently finished').first().waitFor()
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('Enter')
+  await page.waitForURL('**/#main')
+  await page.keyboard.press('Tab')
+  expect(await page.evaluate("document.activeElement.closest('main') !== null")).toBe(true)
+})
+
 test('going back finds the rows and the part of the page that were in view', async () => {
   const host = await openSampleHost({ finishedRuns: 300 })
   const page = await openPage({ height: 700 })
