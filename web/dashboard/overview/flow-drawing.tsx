@@ -7,18 +7,14 @@ import { countOf, formatCount } from '../../text/amounts.ts'
 import { runAddress, workerAddress } from '../addresses.ts'
 import { countOfToday, totals } from '../state/current-totals.ts'
 import { runs, workers } from '../state/records.ts'
-import { type FlowBlock, type FlowTrack, flowTracks, PHASES } from './flow.ts'
+import { type FlowBlock, type FlowTrack, flowFrame, flowTracks, PHASES, TRACK_HEIGHT } from './flow.ts'
 
 const WIDTH = 1080
-const TRACK_HEIGHT = 21
-const TOP = 40
 const COLUMNS = { preparing: 300, running: 400, finalizing: 580 } as const
 const BLOCK = { width: 34, height: 8, gap: 6 } as const
 const NAME_AT = 196
 const WORDS_AT = 650
 const ENDS_AT = 890
-/** A digit of a count, and the word "Failed" with the space around it. */
-const [DIGIT, FAILED] = [12, 58] as const
 const FAN = { queue: 62, out: 128, join: 750, in: 816, end: 1060 } as const
 /** Blocks of one phase on one track before a number stands for the others. */
 const BLOCKS_MAX = 4
@@ -35,11 +31,8 @@ export function FlowDrawing() {
 }
 
 function FlowPicture({ tracks }: { readonly tracks: readonly FlowTrack[] }) {
-  const count = Math.max(1, tracks.length)
-  const height = TOP + count * TRACK_HEIGHT + 14
-  const middle = TOP + ((count - 1) * TRACK_HEIGHT) / 2
+  const { height, middle, top } = flowFrame(tracks.length)
   const sum = totals.value
-  const failed = countOfToday(sum.failedToday)
   return (
     <svg class="flow-picture" viewBox={`0 0 ${WIDTH} ${height}`} role="group" aria-label="The flow of runs">
       <path class="flow-line" d={`M4 ${middle}H${FAN.out}`} />
@@ -56,7 +49,7 @@ function FlowPicture({ tracks }: { readonly tracks: readonly FlowTrack[] }) {
         />
       ))}
       {tracks.map((track, at) => (
-        <Track key={track.id} track={track} y={TOP + at * TRACK_HEIGHT} middle={middle} />
+        <Track key={track.id} track={track} y={top + at * TRACK_HEIGHT} middle={middle} />
       ))}
       <path
         class="flow-line"
@@ -71,47 +64,55 @@ function FlowPicture({ tracks }: { readonly tracks: readonly FlowTrack[] }) {
         to="/runs?status=completed"
         tone="good"
       />
-      <Figure
-        at={ENDS_AT}
-        y={middle + 46}
-        count={sum.failedToday}
-        number={failed}
-        word="Failed"
-        to="/runs?status=failed"
-        tone="bad"
-      />
-      <Figure
-        at={ENDS_AT + failed.length * DIGIT + FAILED}
-        y={middle + 46}
-        count={sum.cancelledToday}
-        number={countOfToday(sum.cancelledToday)}
-        word="Cancelled"
-        to="/runs?status=cancelled"
-      />
+      {/* Both figures share a text, so that a long number moves the second on. */}
+      <text x={ENDS_AT} y={middle + 46}>
+        <FigureLink
+          count={sum.failedToday}
+          number={countOfToday(sum.failedToday)}
+          word="Failed"
+          to="/runs?status=failed"
+          tone="bad"
+        />
+        <FigureLink
+          count={sum.cancelledToday}
+          number={countOfToday(sum.cancelledToday)}
+          word="Cancelled"
+          to="/runs?status=cancelled"
+          gap={12}
+        />
+      </text>
     </svg>
   )
 }
 
 interface FigureProps {
-  readonly at: number
-  readonly y: number
   readonly count: number
   /** The count as it is written, where it may be incomplete. */
   readonly number?: string
   readonly word: string
   readonly to: string
   readonly tone?: 'good' | 'bad'
+  /** The distance from the figure before it in the same text. */
+  readonly gap?: number
 }
 
-function Figure({ at, y, count, number = formatCount(count), word, to, tone }: FigureProps) {
+function Figure({ at, y, ...figure }: FigureProps & { readonly at: number; readonly y: number }) {
+  return (
+    <text x={at} y={y}>
+      <FigureLink {...figure} />
+    </text>
+  )
+}
+
+function FigureLink({ count, number = formatCount(count), word, to, tone, gap = 0 }: FigureProps) {
   return (
     <a href={to} class={`flow-figure ${count > 0 && tone !== undefined ? `tone-${tone}` : ''}`}>
-      <text x={at} y={y}>
-        <tspan class="flow-count">{number}</tspan>{' '}
-        <tspan class="flow-word" dx="2">
-          {word}
-        </tspan>
-      </text>
+      <tspan class="flow-count" dx={gap}>
+        {number}
+      </tspan>{' '}
+      <tspan class="flow-word" dx="2">
+        {word}
+      </tspan>
     </a>
   )
 }

@@ -24,6 +24,29 @@ export interface FlowTrack {
 }
 
 const TRACKS_MAX = 8
+export const TRACK_HEIGHT = 21
+/** Room for the heads of the columns above the tracks, and below the last one. */
+const ABOVE_TRACKS = 40
+const BELOW_TRACKS = 14
+/** Room for what stands above and below the line where the tracks join. */
+const ABOVE_JOIN = 56
+const BELOW_JOIN = 52
+
+export interface FlowFrame {
+  readonly height: number
+  /** The height of the line before the tracks and after them. */
+  readonly middle: number
+  /** The height of the first track. */
+  readonly top: number
+}
+
+/** The drawing's measures for a number of tracks; a single one needs as much room for its ends as three. */
+export function flowFrame(tracks: number): FlowFrame {
+  const half = ((Math.max(1, tracks) - 1) * TRACK_HEIGHT) / 2
+  const middle = Math.max(ABOVE_TRACKS + half, ABOVE_JOIN)
+  const below = Math.max(half + TRACK_HEIGHT + BELOW_TRACKS, BELOW_JOIN)
+  return { height: middle + below, middle, top: middle - half }
+}
 
 export function flowTracks(workers: readonly WorkerView[], runs: Iterable<Run>): FlowTrack[] {
   const blocks = [...blocksOf(runs)]
