@@ -45,3 +45,24 @@ test('the flow drawing with one worker and large numbers is whole, and no figure
   expect(cancelled.x + cancelled.width).toBeLessThan(card.x + card.width)
   expect(cancelled.x - (failed.x + failed.width)).toBeGreaterThan(4)
 })
+
+test('the heads of the runs stand over their columns at every width', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  await signIn(page, host)
+  await page.goto(`${host.origin}/runs`)
+  const columns = (row: string) =>
+    page
+      .locator(`${row} >> nth=0`)
+      .evaluate((element) =>
+        [...element.children]
+          .filter((column) => column.getClientRects().length > 0)
+          .map((column) => Math.round(column.getBoundingClientRect().left)),
+      )
+  await page.locator('.run-rows .run-line').first().waitFor()
+  for (const width of [1_440, 1_200, 900, 720]) {
+    await page.setViewportSize({ width, height: 800 })
+    const [heads, cells] = [await columns('.run-heads'), await columns('.run-rows .run-line')]
+    expect([width, heads]).toEqual([width, cells])
+  }
+})
