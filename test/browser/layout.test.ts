@@ -66,3 +66,18 @@ test('the heads of the runs stand over their columns at every width', async () =
     expect([width, heads]).toEqual([width, cells])
   }
 })
+
+test('the cost of a finished run is whole, however small', async () => {
+  const host = await openSampleHost()
+  const [run] = host.sample.finishedRuns(1)
+  if (run?.costTotals === undefined) throw new Error('the run has no cost')
+  const costTotals = { ...run.costTotals, costUsd: 0.0037, estimated: true }
+  host.hostApi.helloAnswer = { ...host.hostApi.helloAnswer, runs: [{ ...run, costTotals }] }
+  const page = await openPage()
+  await signIn(page, host)
+  for (const width of [1_440, 900, 360]) {
+    await page.setViewportSize({ width, height: 800 })
+    const cell = page.locator('.finished-rows').getByText('~$0.0037')
+    expect(await cell.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0)
+  }
+})
