@@ -4,12 +4,24 @@ import type { Run, RunStatus } from '../../../protocol/run.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 import { type ChangeOfState, timelineOf } from '../../../web/dashboard/run/timeline.ts'
 import { type RunAct, whyNot } from '../../../web/dashboard/runs/run-rules.ts'
+import { workedWords } from '../../../web/dashboard/runs/worked-words.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
 
 const NOW = Date.parse('2026-11-20T12:00:00Z')
 const MINUTE = 60_000
 const sample = new SampleRecords(NOW)
 const [worker] = sample.workers()
+
+test.each<[string, Run, string | undefined]>([
+  ['has not begun', sample.run(1, 'queued'), undefined],
+  [
+    'has a cost',
+    sample.run(1, 'running', { startedAt: sample.ago(1) }),
+    'It has worked for 1 m 00 s, $0.39.',
+  ],
+  // The sample has no cost for a queued run.
+  ['has no known cost', sample.run(1, 'queued', { startedAt: sample.ago(1) }), 'It has worked for 1 m 00 s.'],
+])('a run that %s says how long it has worked', (_, run, words) => expect(workedWords(run, NOW)).toBe(words))
 
 describe('what can be done with a run', () => {
   const ACTS: readonly RunAct[] = ['cancel', 'retry', 'followup', 'attach', 'release', 'discard']

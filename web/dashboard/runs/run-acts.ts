@@ -5,13 +5,12 @@ import type { Act } from '../../elements/acts.ts'
 import { askBefore } from '../../elements/dialog.tsx'
 import { showOutcome } from '../../elements/toasts.ts'
 import { navigate } from '../../router.ts'
-import { formatMoney } from '../../text/amounts.ts'
-import { ageOf, formatDuration } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
 import { host } from '../state/host.ts'
 import { runs, workers } from '../state/records.ts'
 import { askRunOptions } from './run-options.tsx'
 import { type RunAct, type RunFacts, whyNot } from './run-rules.ts'
+import { workedWords } from './worked-words.ts'
 
 export type RunActs = Readonly<Record<RunAct | 'copy-link' | 'copy-command', Act>>
 
@@ -63,14 +62,11 @@ export function runActs(run: Run): RunActs {
 }
 
 async function cancel(run: Run): Promise<void> {
-  const { id, ticket, startedAt } = run
-  const spent =
-    startedAt === undefined
-      ? ''
-      : ` It has worked for ${formatDuration(ageOf(startedAt, Date.now()))}, ${formatMoney(run.costTotals)}.`
+  const { id, ticket } = run
+  const worked = workedWords(run, Date.now())
   const isAgreed = await askBefore({
     title: `Cancel ${ticket.identifier}?`,
-    loses: `The run ends now.${spent} What the agent has not pushed stays in its sandbox until retention ends.`,
+    loses: `The run ends now.${worked === undefined ? '' : ` ${worked}`} What the agent has not pushed stays in its sandbox until retention ends.`,
     keep: 'Keep it running',
     act: 'Cancel run',
   })
