@@ -1,10 +1,25 @@
 /** Maps the errors of opening a data directory to exit codes. */
-import { DataDirInUse, messageOf, NotADataDir, StoreTooNew } from '../store/errors.ts'
+import { codeOf, DataDirInUse, messageOf, NotADataDir, StoreTooNew } from '../store/errors.ts'
 import { EXIT, ExitError } from './exit.ts'
+import { findWriteRefusal, nearestExisting } from './nearest-folder.ts'
+
+/** Error codes after which only another folder helps: a file in its place, a read-only disk, no right to write. */
+const UNUSABLE = new Set<unknown>(['EACCES', 'EEXIST', 'ENOTDIR', 'EPERM', 'EROFS'])
+export const OTHER_FOLDER = 'name a folder that can be written with --data-dir'
 
 export function storeExitError(error: unknown, dataDir: string): ExitError {
   if (error instanceof DataDirInUse) return new ExitError(EXIT.inUse, error.message)
   if (error instanceof NotADataDir) return new ExitError(EXIT.usage, error.message)
   if (error instanceof StoreTooNew) return new ExitError(EXIT.dataTooNew, error.message)
-  return new ExitError(EXIT.broken, `the data directory ${dataDir} cannot be used: ${messageOf(error)}`)
+  const cause = causeOf(error, dataDir)
+  return new ExitError(
+    EXIT.broken,
+    `the data directory ${dataDir} cannot be used: ${messageOf(cause)}`,
+    UNUSABLE.has(codeOf(cause)) ? OTHER_FOLDER : undefined,
+  )
+}
+
+/** Node says that a folder is missing when the one above it is read-only. */
+function causeOf(error: unknown, dataDir: string): unknown {
+  return codeOf(error) === 'ENOENT' ? (findWriteRefusal(nearestExisting(dataDir)) ?? error) : error
 }

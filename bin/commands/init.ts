@@ -19,13 +19,14 @@ import { findTlsFault } from '../../transport/listener.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { realClock, realRandom } from '../clock.ts'
 import { resolveDataDir } from '../data-dir.ts'
-import { EXIT, ExitError } from '../exit.ts'
+import { EXIT, ExitError, isExitError } from '../exit.ts'
 import { askAnswers, type GivenAnswers, isRepository, ruleOfLabel } from '../init/ask-answers.ts'
 import { findTools } from '../init/find-tools.ts'
 import { findOriginRepository } from '../init/origin-repository.ts'
 import { type InitAnswers, planConfig } from '../init/plan-config.ts'
 import { printAmbiguity, printPlanned, printTools, printWritten } from '../init/print-plan.ts'
 import { findRunningHost } from '../service/running-host.ts'
+import { storeExitError } from '../store-exit-code.ts'
 
 export interface InitOptions extends ClientOptions {
   readonly tracker?: TrackerDriverName | undefined
@@ -42,7 +43,7 @@ export async function init(context: InitContext): Promise<undefined> {
   const dataDir = findDataDir(options)
   await requireNoHost(dataDir)
   const file = openConfigFile(context, dataDir)
-  const text = await file.read()
+  const text = await inDataDir(dataDir, () => file.read())
   const current = readCurrent(file, text)
   const mayAsk = questions.mayAsk && output.format !== 'json'
   const origin = await findOriginRepository(process.cwd())
@@ -61,7 +62,8 @@ export async function init(context: InitContext): Promise<undefined> {
       output.note('Nothing was changed.')
       return undefined
     }
-    await writeConfig(file, { dataDir, expected: text, text: decided.value.text, answers })
+    const writing = { dataDir, expected: text, text: decided.value.text, answers }
+    await inDataDir(dataDir, () => writeConfig(file, writing))
   }
   printWritten(context, file.path, { planned, answers, tools, dataDir, effective: decided.value.effective })
   printAmbiguity(context, decided.value.effective)
@@ -94,6 +96,15 @@ function openConfigFile({ output }: InitContext, dataDir: string): ConfigFileOnD
   const warn = (_: unknown, message: string) => output.warn(message)
   const log: Log = { debug: () => {}, info: () => {}, warn, error: warn }
   return new ConfigFileOnDisk(join(dataDir, 'config.json'), realClock, log)
+}
+
+/** A file in the place of the folder, or a disk that is read-only, ends the command with the sentence of `serve`. */
+async function inDataDir<T>(dataDir: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw isExitError(error) ? error : storeExitError(error, dataDir)
+  }
 }
 
 function readCurrent({ path }: ConfigFileOnDisk, text: string | undefined): CompletedConfig {

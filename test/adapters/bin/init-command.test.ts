@@ -8,6 +8,7 @@ import type { Run } from '../../../protocol/run.ts'
 import { acquireLock } from '../../../store/lock.ts'
 import { configWithAnyPort, runCommand, serve } from '../../support/command-process.ts'
 import { SYSTEM_WAIT_MS_MAX } from '../../support/dashboard-client.ts'
+import { runWithReadOnly } from '../../support/read-only-folder.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { type CommandTerminal, runInTerminal } from '../../support/terminal-host.ts'
 import { until } from '../../support/until.ts'
@@ -171,6 +172,8 @@ async function init({ env }: Place, ...args: readonly string[]) {
   return { code: await command.exit, out: command.out(), err: command.err() }
 }
 
+const INIT_GITHUB = ['init', '--tracker', 'github', '--yes']
+
 describe('without a terminal', () => {
   test('init names the options that are missing, and writes nothing', async () => {
     const place = openPlace()
@@ -225,6 +228,27 @@ describe('without a terminal', () => {
     const refused = await init(place, '--tracker', 'local', '--folder', '/dev/null/tickets', '--yes')
     expect(refused.err).toMatch(/tickets can't be made: .*\/dev\/null.*\n.*init --folder PATH/)
     expect([refused.code, existsSync(place.file)]).toEqual([1, false])
+  })
+
+  test('a data directory that cannot be written is one sentence with its cure', async () => {
+    const place = openPlace()
+    mkdirSync(place.dataDir)
+    const file = join(place.dataDir, '..', 'file')
+    writeFileSync(file, '')
+    const readOnly = (dataDir: string) =>
+      runWithReadOnly(place.dataDir, [...INIT_GITHUB, '--data-dir', dataDir], place.env)
+    const refused = await Promise.all([
+      init(place, ...INIT_GITHUB.slice(1), '--data-dir', file),
+      init(place, ...INIT_GITHUB.slice(1), '--data-dir', join(file, 'below')),
+      readOnly(place.dataDir),
+      readOnly(join(place.dataDir, 'below')),
+    ])
+    for (const { code, err } of refused) {
+      expect(code).toBe(70)
+      expect(err.slice(err.lastIndexOf('switchyard: '))).toMatch(
+        /^switchyard: the data directory \S+ cannot be used: (ENOTDIR|EROFS).*\n {2}try: name a folder that can be written with --data-dir\n$/,
+      )
+    }
   })
 
   test('the key of another tracker is not handed on, and a broken file is not replaced', async () => {
