@@ -12,7 +12,6 @@ import { connectToHost } from './host-connection.ts'
 
 /** The options of every client command. */
 export interface ClientOptions extends PrintOptions {
-  readonly dataDir?: string | undefined
   readonly yes?: boolean | undefined
   readonly debug?: boolean | undefined
 }

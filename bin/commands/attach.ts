@@ -27,6 +27,7 @@ import { realClock } from '../clock.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { formatError } from '../output/format-error.ts'
+import { nameDataDir } from '../output/name-data-dir.ts'
 
 export interface AttachOptions {
   readonly dataDir?: string
@@ -58,7 +59,8 @@ export async function attach(name: string, options: AttachOptions): Promise<void
   const end = options.tty ? await attachTerminal(session, titleOf(run)) : await attachStreams(session)
   const message =
     end.is === 'left' ? await releaseSandbox(session) : 'message' in end ? end.message : undefined
-  const cure = end.is === 'refused' ? cureOfRun('attach', run) : undefined
+  const named = end.is === 'refused' ? cureOfRun('attach', run) : undefined
+  const cure = named && nameDataDir(named, options.dataDir)
   if (message !== undefined) process.stderr.write(formatError({ message, cure }))
   process.exit(exitCodeOf(end))
 }

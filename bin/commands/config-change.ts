@@ -99,7 +99,7 @@ async function changeSettings(
       throw new ExitError(
         EXIT.refused,
         `${sentence}, so this needs a confirmation; nothing was changed`,
-        `${again}${dataDirOption(options)} --confirm ${quoteWord(keys.join(','))}`,
+        `${again} --confirm ${quoteWord(keys.join(','))}`,
       )
     return client.changeSettings({ body: { patch, confirm } })
   }
@@ -111,9 +111,6 @@ function namesExactly(text: string | undefined, keys: readonly string[]): boolea
   const named = text.split(',').filter((key) => key !== '')
   return keys.every((key) => named.includes(key)) && named.every((key) => keys.includes(key))
 }
-
-const dataDirOption = ({ dataDir }: ClientOptions): string =>
-  dataDir === undefined ? '' : ` --data-dir ${quoteWord(dataDir)}`
 
 /** JSON where the text is JSON, and otherwise the text itself. */
 function parseValue(text: string): unknown {

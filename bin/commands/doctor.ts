@@ -14,6 +14,7 @@ import { applyFixes } from '../doctor/fixes.ts'
 import { printFindings } from '../doctor/print-findings.ts'
 import { CHECKS } from '../doctor/registry.ts'
 import { EXIT } from '../exit.ts'
+import type { Output } from '../output/output.ts'
 import { ProgressLine } from '../output/progress-line.ts'
 
 export interface DoctorOptions extends ClientOptions {
@@ -46,7 +47,7 @@ export async function examineAndPrint(
       machine = examined(context)
       found = await examineWithProgress(context, machine)
     }
-    const findings = found.map(withoutFix)
+    const findings = found.map((each) => toFinding(output, each))
     const mayFix = options.fix !== true && found.some(({ fix }) => fix !== undefined)
     if (output.format === 'json') output.json({ findings, ...(options.fix === true && { fixed }) })
     else printFindings(output, { findings, fixed, isWhole: options.all === true, mayFix })
@@ -74,9 +75,9 @@ async function examineWithProgress(
   }
 }
 
-const withoutFix = ({ id, status, message, cure }: FixableFinding): Finding => ({
+const toFinding = (output: Output, { id, status, message, cure }: FixableFinding): Finding => ({
   id,
   status,
   message,
-  ...(cure === undefined ? {} : { cure }),
+  ...(cure === undefined ? {} : { cure: output.nameDataDir(cure) }),
 })

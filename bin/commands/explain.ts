@@ -72,7 +72,9 @@ export async function readExplanation(client: Client, name: string): Promise<Exp
   return await client.explainRun({ id: run.id })
 }
 
-function printGate({ output }: CommandContext, { id, status, message, cure }: Gate): void {
+function printGate({ output }: CommandContext, gate: Gate): void {
+  const { id, status, message } = gate
+  const cure = gate.cure && output.nameDataDir(gate.cure)
   const { stdout } = output
   const { colors, isTerminal, width } = stdout
   if (!isTerminal) {

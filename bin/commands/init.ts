@@ -65,7 +65,7 @@ export async function init(context: InitContext): Promise<undefined> {
     const writing = { dataDir, expected: text, text: decided.value.text, answers }
     await inDataDir(dataDir, () => writeConfig(file, writing))
   }
-  printWritten(context, file.path, { planned, answers, tools, dataDir, effective: decided.value.effective })
+  printWritten(context, file.path, { planned, answers, tools, effective: decided.value.effective })
   printAmbiguity(context, decided.value.effective)
   return undefined
 }

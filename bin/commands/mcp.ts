@@ -29,6 +29,7 @@ export async function mcp({ dataDir, write: hasWrite = false }: McpOptions): Pro
     client: createClient(connection),
     present: () => ({ now: Date.now(), offset: localOffset }),
     hasWrite,
+    dataDir,
     onBug: (text) => process.stderr.write(`switchyard: ${redactor.redact(text)}\n`),
   })
   await serveStdio(

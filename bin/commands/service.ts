@@ -212,7 +212,7 @@ function printState(
   const ended = exitCode === undefined ? '' : `, its host ended with exit code ${exitCode}`
   output.data(running ? `running${clock}, process ${pid ?? '-'}` : `not running: ${state}${ended}`)
   const lines = [
-    ['at login', enabled ? 'starts' : 'does not start: switchyard service install'],
+    ['at login', enabled ? 'starts' : output.nameDataDir('does not start: switchyard service install')],
     ...(url === undefined ? [] : [['address', url]]),
     ['data', dataDir],
     [name, file],

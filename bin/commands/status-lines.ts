@@ -61,7 +61,7 @@ export function printSnapshot(
   )
   const older = olderWorkers(workers, Reflect.get(Object(snapshot.health), 'version'))
   if (older !== '') printFacts(output, ['older', older])
-  printFacts(output, ['today', describeToday(output, finishedToday(finished, present()), spentToday)])
+  printToday(output, finishedToday(finished, present()), spentToday)
   if (tracker.error !== undefined) output.note(`The tracker says: ${output.stderr.clean(tracker.error)}`)
   if (attention.length > 0) printAttention(output, attention, names)
 }
@@ -131,15 +131,23 @@ export function describeWorkers(workers: readonly WorkerView[]): string {
 }
 
 const ENDED = ['completed', 'failed', 'cancelled'] as const
-const IDLE_NEXT = '. Next: switchyard tickets, or switchyard start "WORDS"'
+const IDLE = 'nothing ran'
+const IDLE_NEXT = ['switchyard tickets', 'switchyard start "WORDS"'] as const
 
-function describeToday(
-  { stdout, hasNotes }: Output,
-  today: readonly Run[],
-  spent: string | undefined,
-): string {
-  if (today.length === 0 && spent === undefined)
-    return `nothing ran${stdout.isTerminal && hasNotes ? IDLE_NEXT : ''}`
+function printToday(output: Output, today: readonly Run[], spent: string | undefined): void {
+  const { stdout, hasNotes } = output
+  if (today.length > 0 || spent !== undefined) printFacts(output, ['today', describeToday(today, spent)])
+  else if (!stdout.isTerminal || !hasNotes) printFacts(output, ['today', IDLE])
+  else {
+    const whole = `${IDLE}. Next: ${IDLE_NEXT.map((command) => output.nameDataDir(command)).join(', or ')}`
+    const fits = NAME_COLUMNS + columnsOf(whole) <= stdout.width
+    printFacts(output, ['today', fits ? whole : IDLE])
+    // The end of a fact is cut, and a command to copy is not.
+    if (!fits) output.next(...IDLE_NEXT)
+  }
+}
+
+function describeToday(today: readonly Run[], spent: string | undefined): string {
   const counts = ENDED.map((status) => ({
     status,
     count: today.filter((run) => run.status === status).length,
@@ -162,7 +170,7 @@ function printAttention(
   const columns: readonly TableColumn<AttentionItem>[] = [
     { heading: '', cell: ({ id, kind }) => names.get(id) ?? kind },
     { heading: '', cell: ({ message }) => message, shrinksTo: MESSAGE_COLUMNS_MIN, shrinks: 'end' },
-    { heading: '', cell: ({ cure }) => cure ?? '' },
+    { heading: '', cell: ({ cure }) => output.nameDataDir(cure ?? '') },
   ]
   output.data(stdout.isTerminal ? `\n${stdout.colors.bold('Needs you')}` : 'Needs you')
   output.table(columns, items, () => stdout.glyph('attention'))

@@ -2,7 +2,6 @@
 
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { CODE_HOST_FACTS, isFolder, TRACKER_FACTS, type TrackerDriverName } from '../../protocol/drivers.ts'
-import { quoteWord } from '../../protocol/quote-word.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { shortenHome } from '../output/short-paths.ts'
 import { columnsOf } from '../output/text-width.ts'
@@ -39,7 +38,6 @@ interface WrittenConfig {
   readonly planned: PlannedConfig
   readonly answers: Omit<InitAnswers, 'agent'>
   readonly tools: FoundTools
-  readonly dataDir: string
   readonly effective: ServiceConfig
 }
 
@@ -48,9 +46,9 @@ const needsTrackerKey = (driver: TrackerDriverName): boolean =>
   !isFolder(TRACKER_FACTS[driver]) && TRACKER_FACTS[driver].listsRepositoryIssues !== true
 
 export function printWritten(
-  { output, options }: PrintContext,
+  { output }: PrintContext,
   path: string,
-  { planned, answers, tools, dataDir, effective }: WrittenConfig,
+  { planned, answers, tools, effective }: WrittenConfig,
 ): void {
   const isChanged = planned.changes.length > 0
   if (output.format === 'json') {
@@ -60,22 +58,19 @@ export function printWritten(
   const result = isChanged ? 'Written.' : 'The configuration says all of it already.'
   if (output.format === 'id') output.data(path)
   else if (!output.stdout.isTerminal) output.data(`${isChanged ? 'written' : 'unchanged'}: ${path}`)
-  const place = options.dataDir === undefined ? '' : ` --data-dir ${quoteWord(dataDir)}`
+  const serve = output.nameDataDir('switchyard serve')
   const connects = [
     ...(needsTrackerKey(answers.driver) ? ['connect tracker'] : []),
     ...(isFolder(CODE_HOST_FACTS[effective.codehost.driver]) ? [] : ['connect codehost']),
     ...(tools.agent === undefined ? [] : [`connect ${tools.agent}`]),
     'resume',
-  ].map((words) => `switchyard ${words}${place}`)
+  ].map((words) => output.nameDataDir(`switchyard ${words}`))
   if (!output.hasNotes) return
-  const short = [
-    `${result} Next: switchyard serve${place}; then in another terminal:`,
-    `  ${connects.join('; ')}`,
-  ]
+  const short = [`${result} Next: ${serve}; then in another terminal:`, `  ${connects.join('; ')}`]
   // A command that is to be copied is never cut.
   const long = [
     `${result} Next:`,
-    `  switchyard serve${place}`,
+    `  ${serve}`,
     'Then in another terminal:',
     ...connects.map((command) => `  ${command}`),
   ]

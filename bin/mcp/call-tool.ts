@@ -7,6 +7,7 @@ import { isReadOnly, type McpTool, type McpToolName, mcpTools } from '../../prot
 import { createChecker } from '../../protocol/parse.ts'
 import { isExitError } from '../exit.ts'
 import { LogRedactor } from '../log-redaction.ts'
+import { nameDataDir } from '../output/name-data-dir.ts'
 import { readingTools, type ToolContext } from './reading-tools.ts'
 import type { CallTool, McpToolResult, ToolCall } from './session.ts'
 import { writingTools } from './writing-tools.ts'
@@ -17,16 +18,19 @@ const tools: { readonly [N in McpToolName]: unknown } = { ...readingTools, ...wr
 
 export interface CallerOptions extends ToolContext {
   readonly hasWrite: boolean
+  /** The value of `--data-dir`, for the commands that a failure names. */
+  readonly dataDir?: string | undefined
   /** Receives the description of a bug, for standard error. */
   readonly onBug: (text: string) => void
 }
 
-export function createToolCaller({ hasWrite, onBug, ...context }: CallerOptions): CallTool {
+export function createToolCaller({ hasWrite, dataDir, onBug, ...context }: CallerOptions): CallTool {
+  const named = (next: string) => nameDataDir(next, dataDir)
   return async (name, input, call) => {
     if (!hasWrite && !isReadOnly(name))
       return failure(
         `${name} changes something, and this server only reads`,
-        'the person starts it with: switchyard mcp --write',
+        named('the person starts it with: switchyard mcp --write'),
       )
     const tool: McpTool = mcpTools[name]
     const checked = createChecker(tool.input)(input)
@@ -37,19 +41,23 @@ export function createToolCaller({ hasWrite, onBug, ...context }: CallerOptions)
       return { content: [{ type: 'text', text: JSON.stringify(result) }], structuredContent: result }
     } catch (error) {
       if (error === call.signal.reason) return failure('the call was ended before its result was there')
-      return describeFailure(error, onBug)
+      return describeFailure(error, named, onBug)
     }
   }
 }
 
 const EXPECTED = [HostRefusal, HostNotFound, HostUnreachable, WrongAddress]
 
-function describeFailure(error: unknown, onBug: (text: string) => void): McpToolResult {
+function describeFailure(
+  error: unknown,
+  named: (next: string) => string,
+  onBug: (text: string) => void,
+): McpToolResult {
   const message = error instanceof Error ? error.message : String(error)
   const isExpected = isExitError(error) || EXPECTED.some((kind) => error instanceof kind)
   if (!isExpected) onBug(error instanceof Error ? (error.stack ?? message) : message)
   const cure: unknown = Reflect.get(Object(error), 'cure')
-  return failure(message, typeof cure === 'string' ? cure : undefined)
+  return failure(message, typeof cure === 'string' ? named(cure) : undefined)
 }
 
 function failure(message: string, next?: string): McpToolResult {

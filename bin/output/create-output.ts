@@ -9,10 +9,12 @@ export interface PrintOptions {
   readonly output?: PrintFormat | undefined
   readonly quiet?: boolean | undefined
   readonly color?: ColorChoice | undefined
+  readonly dataDir?: string | undefined
 }
 
-export function createOutput({ json, output, quiet, color }: PrintOptions): Output {
+export function createOutput({ json, output, quiet, color, dataDir }: PrintOptions): Output {
   const { stdout, stderr, env, platform } = process
   const exit = (code: number) => process.exit(code)
-  return new Output({ stdout, stderr, env, platform, exit, quiet, color, format: json ? 'json' : output })
+  const format = json ? 'json' : output
+  return new Output({ stdout, stderr, env, platform, exit, quiet, color, dataDir, format })
 }

@@ -7,6 +7,7 @@
  */
 import { EXIT } from '../exit.ts'
 import { formatError } from './format-error.ts'
+import { nameDataDir } from './name-data-dir.ts'
 import { type OutputStream, StyledStream, type StyleFacts } from './styled-stream.ts'
 import { drawTable, formatTabSeparated, type RowMark, type TableColumn } from './table.ts'
 import { columnsOf, wrapWords } from './text-width.ts'
@@ -20,6 +21,8 @@ export interface OutputOptions extends StyleFacts {
   readonly stderr: OutputStream
   readonly format?: PrintFormat | undefined
   readonly quiet?: boolean | undefined
+  /** The value of `--data-dir`, for the commands that are named. */
+  readonly dataDir?: string | undefined
   /** Ends the process. */
   readonly exit: (code: number) => void
 }
@@ -106,7 +109,7 @@ export class Output {
 
   /** Words for the person: prose, which wraps at words on a terminal. */
   note(text: string): void {
-    if (this.hasNotes) this.#printProse(text)
+    if (this.hasNotes) this.#printProse(this.nameDataDir(text))
   }
 
   /** A note about this program itself: `switchyard: connection lost, trying again`. */
@@ -117,17 +120,23 @@ export class Output {
   /** Names the commands that people may want next. A command is copied, so none is broken at the edge. */
   next(...commands: readonly string[]): void {
     if (!this.hasNotes) return
-    const line = `Next: ${commands.join('   or   ')}`
+    const named = commands.map((command) => this.nameDataDir(command))
+    const line = `Next: ${named.join('   or   ')}`
     const { isTerminal, width } = this.stderr
     const fits = !isTerminal || columnsOf(line) <= width
-    this.writeError(`${fits ? line : `Next: ${commands.join('\n  or  ')}`}\n`)
+    this.writeError(`${fits ? line : `Next: ${named.join('\n  or  ')}`}\n`)
   }
 
   /** Prints the error that ends the command; `--quiet` leaves it in. */
   error(message: string, cure?: string): void {
     const { colors, isTerminal, width } = this.stderr
     const style = { colors, width: isTerminal ? width : undefined, asJson: this.format === 'json' }
-    this.writeError(formatError({ message, cure }, style))
+    this.writeError(formatError({ message, cure: cure && this.nameDataDir(cure) }, style))
+  }
+
+  /** Adds the `--data-dir` that was given to the commands in a text of ours. Words and cures have it already. */
+  nameDataDir(text: string): string {
+    return nameDataDir(text, this.#options.dataDir)
   }
 
   writeError(text: string): void {

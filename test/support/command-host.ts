@@ -65,7 +65,8 @@ export async function openCommandHost(): Promise<CommandHost> {
       const given = (options ?? {}) as NonNullable<typeof options>
       const format = given.json === true ? 'json' : given.output
       const env = { LANG: 'C.UTF-8', NO_COLOR: '1' }
-      const output = new Output({ stdout, stderr, env, platform: 'linux', exit: () => {}, format })
+      const { dataDir } = given
+      const output = new Output({ stdout, stderr, env, platform: 'linux', exit: () => {}, format, dataDir })
       const stdin = Object.assign(new PassThrough(), { isTTY: isTyped === true })
       stdin.end(input)
       const questions = new Questions(stdin, output)

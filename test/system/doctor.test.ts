@@ -75,7 +75,10 @@ async function examine(
   { dataDir, env }: Pick<Machine, 'dataDir' | 'env'>,
   ...args: readonly string[]
 ): Promise<Report> {
-  const doctor = runCommand(['doctor', '--data-dir', dataDir, '--json', ...args], dataDir, env)
+  const doctor = runCommand(['doctor', '--json', ...args], dataDir, {
+    ...env,
+    SWITCHYARD_DATA_DIR: dataDir,
+  })
   return report(await doctor.exit, doctor.out(), doctor.err())
 }
 
@@ -97,11 +100,11 @@ async function examineIn(
   { dataDir, env }: Machine,
   onStart: (pid: number) => void = () => {},
 ): Promise<Report> {
-  const command = [process.execPath, commandPath, 'doctor', '--data-dir', dataDir, '--json']
+  const command = [process.execPath, commandPath, 'doctor', '--json']
   // Only a program that is started after the users were mapped has the rights of root in the namespace.
   const prepare = ['sh', '-c', `${preparation} && exec "$0" "$@"`, ...command]
   const child = spawn('unshare', [...namespaces, 'sh', '-c', 'read -r go; exec "$0" "$@"', ...prepare], {
-    env,
+    env: { ...env, SWITCHYARD_DATA_DIR: dataDir },
   })
   let [out, err] = ['', '']
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

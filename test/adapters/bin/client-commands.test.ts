@@ -51,7 +51,7 @@ async function startCommandHost(): Promise<CommandHost> {
     dataDir,
     url,
     watchers: () => watchers,
-    run: (...args) => runCommand([...args, '--data-dir', dataDir]),
+    run: (...args) => runCommand(args, '', { SWITCHYARD_DATA_DIR: dataDir }),
   }
 }
 
@@ -164,7 +164,7 @@ describe('errors', () => {
       'an ambiguous beginning',
       ['cancel', '01a203'],
       2,
-      /^switchyard: 01a203 may be 01a203abc330 \(ENG-2\) or 01a203706fb0 \(ENG-1\)\n {2}try: switchyard cancel ENG-2 --data-dir /,
+      /^switchyard: 01a203 may be 01a203abc330 \(ENG-2\) or 01a203706fb0 \(ENG-1\)\n {2}try: switchyard cancel ENG-2\n$/,
     ],
     [
       'a refusal',
@@ -222,13 +222,13 @@ describe('errors', () => {
     expect(await endOf(runCommand(['status', '--data-dir', empty]))).toEqual({
       code: 69,
       out: '',
-      err: `switchyard: no host is running for ${empty}\n  try: switchyard serve\n`,
+      err: `switchyard: no host is running for ${empty}\n  try: switchyard serve --data-dir ${empty}\n`,
     })
     writeFileSync(join(dataDir, 'launch.json'), JSON.stringify({ url: 'http://127.0.0.1:1', token: TOKEN }))
     const gone = await endOf(runCommand(['runs', '--data-dir', dataDir]))
     expect(gone).toMatchObject({ code: 69, out: '' })
     expect(gone.err).toMatch(
-      /^switchyard: no host answers at \S+ \(ECONNREFUSED\)\n {2}try: switchyard serve\n$/,
+      /^switchyard: no host answers at \S+ \(ECONNREFUSED\)\n {2}try: switchyard serve --data-dir \S+\n$/,
     )
   })
 

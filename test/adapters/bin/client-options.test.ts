@@ -26,7 +26,7 @@ const EVENTS = [
 ]
 const GATES = [
   { id: 'tracker', status: 'pass', message: 'local, connected' },
-  { id: 'capacity', status: 'wait', message: 'no slot is free' },
+  { id: 'capacity', status: 'wait', message: 'no slot is free', cure: 'switchyard runs' },
 ]
 
 const PULLS = [
@@ -105,6 +105,28 @@ const lines = (text: string): string[] => text.trim().split('\n')
 
 test('--data-dir names the host that is asked', async () => {
   expect((await run('runs')).requests).not.toEqual([])
+})
+
+test('--data-dir stands in the commands that are named, and that of the environment does not', async () => {
+  const place = (folder: string) => ` --data-dir ${folder}\n`
+  const shown = await run('runs', 'ENG-1')
+  expect(shown.err).toBe(`Next: switchyard logs ENG-1${place(shown.folder)}`)
+  const ticket = await run('tickets', 'ENG-1')
+  expect(ticket.err).toBe(`Next: switchyard start ENG-1${place(ticket.folder)}`)
+  const explained = await run('explain', 'ENG-1')
+  expect(explained.out).toContain(`\tswitchyard runs${place(explained.folder)}`)
+  const missing = join(tempFolder(), 'my data')
+  const named = runCommand(['status', '--data-dir', missing])
+  expect([await named.exit, named.err()]).toEqual([
+    69,
+    expect.stringContaining(`try: switchyard serve --data-dir '${missing}'\n`),
+  ])
+  const json = runCommand(['status', '--json', '--data-dir', missing])
+  await json.exit
+  expect(JSON.parse(json.err()).cure).toBe(`switchyard serve --data-dir '${missing}'`)
+  const inherited = runCommand(['status'], '', { SWITCHYARD_DATA_DIR: missing })
+  await inherited.exit
+  expect(inherited.err()).toMatch(/try: switchyard serve\n$/)
 })
 
 test('--json prints whole records, and -o id the ids', async () => {

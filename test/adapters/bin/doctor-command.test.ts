@@ -124,6 +124,14 @@ describe('on a terminal', () => {
     ])
   })
 
+  test('its cures name the data directory that was given', async () => {
+    const machine = machineWith()
+    writeFileSync(join(machine.dataDir, 'launch.json'), '{}', { mode: 0o644 })
+    const { out } = await print(machine, 120, { dataDir: '/srv/z' })
+    expect(out).toMatch(/launch\.json: its mode is 0644:\s+switchyard doctor --fix --data-dir \/srv\/z\n/)
+    expect(out).toMatch(/ mended safely: switchyard doctor --fix --data-dir \/srv\/z\n$/)
+  })
+
   test('what --fix would mend is said in the last line', async () => {
     const machine = machineWith()
     writeFileSync(join(machine.dataDir, 'launch.json'), '{}', { mode: 0o644 })

@@ -129,7 +129,7 @@ describe('its options', () => {
     const answer = await client.call('status')
     expect([answer.isError, answer.text]).toEqual([
       true,
-      `no host is running for ${folder}\nNext: switchyard serve`,
+      `no host is running for ${folder}\nNext: switchyard serve --data-dir ${folder}`,
     ])
     const { hostApi, url } = await openTestServer()
     hostApi.runsById.set('run-1', fakeRun('run-1'))

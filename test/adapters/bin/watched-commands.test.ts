@@ -36,7 +36,7 @@ async function openHost(dataDir = tempFolder()): Promise<Setup> {
 }
 
 const start = ({ dataDir }: Setup, args: readonly string[], cols = 80, env: NodeJS.ProcessEnv = {}) =>
-  runInTerminal([...args, '--data-dir', dataDir], { LANG: 'C.UTF-8', ...env }, { cols, rows: 30 })
+  runInTerminal(args, { LANG: 'C.UTF-8', SWITCHYARD_DATA_DIR: dataDir, ...env }, { cols, rows: 30 })
 
 function linesOf({ buffer }: Terminal): string[] {
   const { active } = buffer
@@ -118,6 +118,14 @@ test('at 60 columns the command to copy goes to a line of its own, and at 200 co
   expect(narrow.lines.slice(1, 4).join('\n')).toMatch(/\n? {4}switchyard logs ENG-2/)
   const wide = await drawStatus(200)
   expect(wide.lines[1]).toBe(`! ENG-2  ${ITEM.message}  ${ITEM.cure}`)
+})
+
+test('the commands of an idle host are never cut', async () => {
+  const idle = async (cols: number) => (await drawStatus(cols)).text.replaceAll('\r', '')
+  expect(await idle(80)).toContain('nothing ran. Next: switchyard tickets, or switchyard start "WORDS"\n')
+  expect(await idle(50)).toMatch(
+    /nothing ran\n[\s\S]*Next: switchyard tickets\n {2}or {2}switchyard start "WORDS"\n/,
+  )
 })
 
 test('the status keeps its words without colours and without UTF-8', async () => {
