@@ -1,14 +1,18 @@
 /** `switchyard config path` and `config edit`: the file of a host on this machine. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { makeOwnerOnly } from '../../store/data-folder.ts'
+import { codeOf } from '../../store/errors.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
+import { storeExitError } from '../store-exit-code.ts'
 
 /** The exit code of shells. */
 const COMMAND_NOT_FOUND = 127
+const NOTHING_SET = '{}\n'
 
 export async function path({ output, options }: CommandContext): Promise<void> {
   const file = fileOf(options.dataDir)
@@ -18,7 +22,7 @@ export async function path({ output, options }: CommandContext): Promise<void> {
 
 export async function edit({ output, options }: CommandContext): Promise<void> {
   const file = fileOf(options.dataDir)
-  const before = await readText(file)
+  const before = await readOrBegin(file)
   const editor = process.env.VISUAL || process.env.EDITOR || 'vi'
   // An editor may stand there with options, so a shell reads it.
   const child = spawn('/bin/sh', ['-c', `${editor} "$1"`, 'sh', file], { stdio: 'inherit' })
@@ -26,7 +30,7 @@ export async function edit({ output, options }: CommandContext): Promise<void> {
   if (code === COMMAND_NOT_FOUND)
     throw new ExitError(EXIT.refused, `${editor} is no command here`, 'VISUAL=vi switchyard config edit')
   if (code !== 0) throw new ExitError(EXIT.refused, `the editor ended with ${code ?? 'a signal'}: ${editor}`)
-  const after = await readText(file)
+  const after = await readOrBegin(file)
   if (after === before) output.note('Nothing was changed.')
   else {
     checkJson(after, file)
@@ -46,17 +50,20 @@ function fileOf(dataDir: string | undefined): string {
   return join(resolveDataDir(dataDir), 'config.json')
 }
 
-async function readText(file: string): Promise<string> {
+/** A new data directory has no configuration yet, and an editor begins with one that sets nothing. */
+async function readOrBegin(file: string): Promise<string> {
+  const folder = dirname(file)
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
-      throw new ExitError(
-        EXIT.refused,
-        `${file} is not there yet; the host writes it at its first start`,
-        'switchyard serve',
-      )
-    throw error
+    if (codeOf(error) !== 'ENOENT') throw storeExitError(error, folder)
+  }
+  try {
+    await makeOwnerOnly(folder, ['state'])
+    await writeFile(file, NOTHING_SET, { flag: 'wx', mode: 0o600 })
+    return NOTHING_SET
+  } catch (error) {
+    throw storeExitError(error, folder)
   }
 }
 

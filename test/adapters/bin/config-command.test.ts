@@ -1,5 +1,5 @@
 /** `switchyard config` against a real listener. */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { get } from '../../../bin/commands/config.ts'
@@ -161,6 +161,23 @@ test('the real command takes no secret from its arguments, and no secret that on
   expect(byArgument.err).not.toMatch(/lin_1/)
   expect(byHand.err).toMatch(/switchyard connect tracker/)
   expect([hostApi.patches, hostApi.providerCalls]).toEqual([[], []])
+})
+
+test('config edit begins with {} where there is no configuration yet', async () => {
+  const dataDir = join(tempFolder(), 'data')
+  const file = join(dataDir, 'config.json')
+  const editIn = async (folder: string, VISUAL: string) => {
+    const { exit, out, err } = runCommand(['config', 'edit', '--data-dir', folder], '', { VISUAL })
+    return { code: await exit, out: out(), err: err() }
+  }
+  expect(await editIn(dataDir, 'cat')).toMatchObject({ code: 0, out: '{}\n' })
+  expect([dataDir, file].map((path) => statSync(path).mode & 0o777)).toEqual([0o700, 0o600])
+  const written = await editIn(dataDir, `echo '{"policy":{"paused":true}}' >`)
+  expect(written).toMatchObject({ code: 0, err: expect.stringContaining('Next: switchyard config get') })
+  expect(await editIn(file, 'cat')).toMatchObject({
+    code: 70,
+    err: expect.stringMatching(/config\.json cannot be used: ENOTDIR.*\n {2}try: name a folder/),
+  })
 })
 
 test('config edit opens the file in the editor of the person, and says when it is no JSON', async () => {
