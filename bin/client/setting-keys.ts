@@ -7,7 +7,9 @@ import {
   CREDENTIALS_BY_FLOW,
   CREDENTIALS_BY_HAND,
   type CredentialRequestField,
+  KEY_SETTINGS,
 } from '../../client/settings.ts'
+import { AGENTS } from '../../protocol/agents/registry.ts'
 import { EXIT, ExitError } from '../exit.ts'
 
 /** Splits a key along the configuration as it is; parts that are not there end at the next dot. */
@@ -34,6 +36,13 @@ function longestPart(value: unknown, words: readonly string[]): [part: string, c
   return [words[0] ?? '', 1]
 }
 
+/** The host takes over the login of an agent on its machine. */
+export function loginCure(provider: string): string {
+  const agent = Object.values(AGENTS).find((each) => each.provider === provider)
+  const connect = `switchyard connect ${provider}`
+  return agent === undefined ? connect : `${agent.loginCommand}, then ${connect}`
+}
+
 export type SettingKind =
   | { readonly is: 'plain' }
   | { readonly is: 'secret' }
@@ -48,7 +57,7 @@ export function kindOfSetting(key: string): SettingKind {
     throw new ExitError(
       EXIT.usage,
       `${key} is written by connecting an account`,
-      `switchyard connect ${provider}`,
+      KEY_SETTINGS[provider] === undefined ? loginCure(provider) : `switchyard connect ${provider}`,
     )
   return { is: key === 'connect.trackerClientSecret' ? 'secret' : 'plain' }
 }

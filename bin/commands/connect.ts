@@ -4,6 +4,7 @@ import { connectionsOf } from '../../client/connections.ts'
 import { KEY_SETTINGS } from '../../client/settings.ts'
 import type { ConnectPollResponse, ConnectProvider, ConnectResponse } from '../../protocol/connect.ts'
 import type { CommandContext } from '../client/run-command.ts'
+import { loginCure } from '../client/setting-keys.ts'
 import { whileWatching } from '../client/watching.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { formatAge } from '../output/times.ts'
@@ -44,12 +45,14 @@ export async function connect(
   const { tracker, codehost } = await context.client.readConfig()
   const drivers: Readonly<Record<string, string>> = { tracker: tracker.driver, codehost: codehost.driver }
   const isFolder = drivers[provider] === 'local'
-  const cure = `switchyard config set ${keySettingOf(provider)} < FILE`
-  throw new ExitError(EXIT.refused, answer.reason, isFolder ? undefined : cure)
+  throw new ExitError(EXIT.refused, answer.reason, isFolder ? undefined : cureOf(provider))
 }
 
-/** An agent that takes no key by hand has no such setting. */
-const keySettingOf = (provider: string): string => KEY_SETTINGS[provider] ?? 'agent.KEY'
+/** An agent that takes no key by hand is connected by its own login alone. */
+function cureOf(provider: ConnectProvider): string {
+  const setting = KEY_SETTINGS[provider]
+  return setting === undefined ? loginCure(provider) : `switchyard config set ${setting} < FILE`
+}
 
 function printConnected(
   { output }: CommandContext,

@@ -38,6 +38,15 @@ test('a provider that needs a key by hand exits with 1 and names the setting', a
   })
 })
 
+test('an agent without a key by hand is connected by its own login', async () => {
+  const { print, run, hostApi } = await openCommandHost()
+  hostApi.answers.set('connect', yes({ status: 'manual', provider: 'agentB', reason: 'nobody is logged in' }))
+  const cure = 'codex login, then switchyard connect agentB'
+  await expect(print((context) => connect(context, 'agentB'))).rejects.toMatchObject({ code: 1, cure })
+  const byHand = await run('config', 'set', 'agent.agentBApiKey', 'sk-1')
+  expect([byHand.code, byHand.err]).toEqual([2, expect.stringContaining(`\n  try: ${cure}\n`)])
+})
+
 test('the real command refuses another provider with 2', async () => {
   const { run } = await openCommandHost()
   expect((await run('connect', 'moon')).code).toBe(2)
