@@ -8,6 +8,7 @@
  */
 import type { TSchema } from 'typebox'
 import { ERROR_PATH_CHARS_MAX, ERROR_VALUE_CHARS_MAX } from './limits.ts'
+import { nearestWord } from './nearest-word.ts'
 
 /** The JSON Schema keywords that protocol/ uses. A test checks that no other keyword occurs. */
 export interface Shape {
@@ -163,7 +164,7 @@ function checkUnknownKeys(schema: Shape, keys: readonly string[], path: readonly
   if (key === undefined) return undefined
   const expects = schema['x-expects-key']
   if (expects !== undefined) return { path: [...path, key], message: `its name must be ${expects}` }
-  const near = nearestKey(key, Object.keys(schema.properties ?? {}))
+  const near = nearestWord(key, Object.keys(schema.properties ?? {}))
   return {
     path: [...path, key],
     message: near === undefined ? 'unknown key' : `unknown key, did you mean ${near}?`,
@@ -299,34 +300,4 @@ function isShorter(value: string, min: number): boolean {
 
 function isLonger(value: string, max: number): boolean {
   return value.length > max && (value.length > max * 2 || [...value].length > max)
-}
-
-// ---- typos -------------------------------------------------------------------------------------------------------
-
-function nearestKey(key: string, known: readonly string[]): string | undefined {
-  if (key.length > ERROR_VALUE_CHARS_MAX) return undefined
-  const typed = key.toLowerCase()
-  const close = known.map((name) => ({ name, apart: typoDistance(typed, name.toLowerCase()) }))
-  const best = close.reduce((a, b) => (b.apart < a.apart ? b : a), { name: '', apart: Infinity })
-  return best.apart <= Math.ceil(key.length / 4) ? best.name : undefined
-}
-
-/** Swapped letters count as one typo. */
-function typoDistance(typed: string, name: string): number {
-  const sorted = (word: string) => [...word].sort().join('')
-  return sorted(typed) === sorted(name) ? 1 : editDistance(typed, name)
-}
-
-/** The edit distance: letters to add, remove or change to turn one word into the other. */
-function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
-  for (const [i, character] of [...from].entries()) {
-    const next = [i + 1]
-    for (let j = 1; j <= to.length; j++) {
-      const change = (row[j - 1] ?? 0) + (character === to[j - 1] ? 0 : 1)
-      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[to.length] ?? 0
 }
