@@ -17,7 +17,7 @@ export function reportError(
   output: Pick<Output, 'error' | 'format'>,
   isDebugging = false,
 ): number {
-  // commander has printed its message; replace its exit code 1 by the code for wrong usage.
+  // commander has printed its help or its version; without a command that is wrong usage.
   if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
   const code = exitCodeOf(error)
   const ownCure: unknown = Reflect.get(Object(error), 'cure')
@@ -25,9 +25,11 @@ export function reportError(
   // An ExitError with this code is a failure of the machine that the message explains.
   const isBug = code === EXIT.broken && !isExitError(error)
   const text = isBug ? describeBug(error) : describe(error, isDebugging)
-  const redacted = new LogRedactor().redact(text)
+  const redactor = new LogRedactor()
+  const redacted = redactor.redact(text)
   const message = output.format === 'json' ? redacted : shortenHome(redacted)
-  output.error(message, typeof cure === 'string' ? cure : undefined)
+  // A cure may repeat what was typed.
+  output.error(message, typeof cure === 'string' ? redactor.redact(cure) : undefined)
   return code
 }
 

@@ -1,6 +1,6 @@
 /** The command line of the worker package: parses the arguments, starts the command, and turns errors into messages and exit codes. */
 import { emptyCoreDumps } from './core-dumps.ts'
-import { createOutput } from './output/create-output.ts'
+import { createOutputFor } from './output/create-output.ts'
 import { reportError } from './report-error.ts'
 import { createWorkerProgram } from './tree/worker-program.ts'
 
@@ -11,5 +11,5 @@ emptyCoreDumps()
 try {
   await createWorkerProgram().parseAsync(process.argv.slice(2), { from: 'user' })
 } catch (error) {
-  process.exitCode = reportError(error, createOutput({ json: process.argv.includes('--json') }))
+  process.exitCode = reportError(error, createOutputFor(process.argv.slice(2)))
 }

@@ -1,7 +1,6 @@
 /** The command line: parses the arguments, starts the command, and turns errors into messages and exit codes. */
 import { emptyCoreDumps } from './core-dumps.ts'
-import { createOutput } from './output/create-output.ts'
-import { dataDirIn } from './output/name-data-dir.ts'
+import { createOutputFor } from './output/create-output.ts'
 import { reportError } from './report-error.ts'
 import { createProgramFor } from './tree/program.ts'
 
@@ -20,7 +19,5 @@ async function run(): Promise<void> {
 
 // The bundle is CommonJS, which has no `await` outside of functions.
 run().catch((error: unknown) => {
-  const words = process.argv.slice(2)
-  const output = createOutput({ json: words.includes('--json'), dataDir: dataDirIn(words) })
-  process.exitCode = reportError(error, output)
+  process.exitCode = reportError(error, createOutputFor(process.argv.slice(2)))
 })

@@ -1,5 +1,6 @@
 /** Creates the output of a client command from its options and the streams of this process. */
 import type { ColorChoice } from './colors.ts'
+import { dataDirIn } from './name-data-dir.ts'
 import { Output, type PrintFormat } from './output.ts'
 
 /** The options that every client command has. */
@@ -18,3 +19,14 @@ export function createOutput({ json, output, quiet, color, dataDir }: PrintOptio
   const format = json ? 'json' : output
   return new Output({ stdout, stderr, env, platform, exit, quiet, color, dataDir, format })
 }
+
+/** The output for the error of a command line whose options were not read to their end. */
+export const createOutputFor = (words: readonly string[]): Output =>
+  createOutput({ json: asksForJson(words), dataDir: dataDirIn(words) })
+
+const asksForJson = (words: readonly string[]): boolean =>
+  words.some(
+    (word, at) =>
+      /^(?:--json|--output=json|-ojson)$/.test(word) ||
+      (/^(?:--output|-o)$/.test(word) && words[at + 1] === 'json'),
+  )

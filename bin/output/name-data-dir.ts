@@ -20,7 +20,7 @@ export function nameDataDir(text: string, dataDir: string | undefined): string {
   if (dataDir === undefined) return text
   const option = ` --data-dir ${quoteWord(dataDir)}`
   return text.replace(COMMAND, (command: string, name: string) =>
-    WITHOUT.has(name) || command.includes(' --data-dir') ? command : command + option,
+    WITHOUT.has(name) || / --(?:data-dir|help)\b/.test(command) ? command : command + option,
   )
 }
 

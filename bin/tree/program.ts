@@ -27,7 +27,6 @@ import {
 import { helpCommand } from './help.ts'
 import { initCommand } from './init.ts'
 import { memoriesCommand } from './memories.ts'
-import { nameErrors } from './name-errors.ts'
 import { dashboardCommand, inspectCommand } from './pages.ts'
 import { mcpCommand, oauthHelperCommand, quickstartCommand, serveCommand, workerCommand } from './programs.ts'
 import { pullsCommand } from './pulls.ts'
@@ -35,6 +34,7 @@ import { ROOT_HELP } from './root-help.ts'
 import { cancelVerb, discardVerb, followUpVerb, releaseVerb, retryVerb, runsCommand } from './runs.ts'
 import { serviceCommand } from './service.ts'
 import { superviseCommand } from './supervise.ts'
+import { throwUsageErrors } from './usage-errors.ts'
 import { workersCommand } from './workers.ts'
 
 /** The builder of each command at the top of the tree, by the command's name. */
@@ -100,7 +100,7 @@ function createRoot(names: readonly string[]): Command {
   const program = new Command('switchyard').version(VERSION).exitOverride().enablePositionalOptions()
   program.helpInformation = () => ROOT_HELP
   for (const name of names) program.addCommand(builderOf(name)(), { hidden: HIDDEN.has(name) })
-  nameErrors(program)
+  throwUsageErrors(program)
   return program
 }
 

@@ -2,9 +2,9 @@
 import { Command } from '@commander-js/extra-typings'
 import { VERSION } from '../version.ts'
 import { versionCommand } from './everyday.ts'
-import { nameErrors } from './name-errors.ts'
 import { workerCommand } from './programs.ts'
 import { superviseCommand } from './supervise.ts'
+import { throwUsageErrors } from './usage-errors.ts'
 
 export function createWorkerProgram(): Command {
   const program = new Command('switchyard-worker')
@@ -13,6 +13,6 @@ export function createWorkerProgram(): Command {
     .exitOverride()
     .enablePositionalOptions()
   for (const command of [workerCommand(), superviseCommand(), versionCommand()]) program.addCommand(command)
-  nameErrors(program)
+  throwUsageErrors(program)
   return program
 }

@@ -208,6 +208,27 @@ describe('errors', () => {
     ])
   })
 
+  test.each([
+    [
+      ['status', '--jsn', '--json'],
+      "unknown option '--jsn'; did you mean --json?",
+      'switchyard status --help',
+    ],
+    [['stauts', '-o', 'json'], "unknown command 'stauts'; did you mean status?", 'switchyard --help'],
+    [['logs', '--output=json'], "missing required argument 'run'", 'switchyard logs --help'],
+  ])('wrong usage is JSON too: %j', async (args, error, cure) => {
+    const wrong = await endOf(runCommand(args))
+    expect([wrong.code, wrong.out, JSON.parse(wrong.err)]).toEqual([2, '', { error, cure }])
+  })
+
+  test('wrong usage is one sentence with its cure', async () => {
+    expect(await endOf(runCommand(['runs', 'lsit', '--limt', '3']))).toEqual({
+      code: 2,
+      out: '',
+      err: "switchyard: unknown option '--limt'\n  try: switchyard runs --help\n",
+    })
+  })
+
   test('--debug adds the request and its status', async () => {
     const { run } = await startCommandHost()
     const { err } = await endOf(run('retry', 'ENG-2', '--debug'))

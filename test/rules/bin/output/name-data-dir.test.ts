@@ -38,6 +38,7 @@ test.each([
   'switchyard serve --data-dir /srv/other --port 0',
   'start one with: switchyard worker --host URL --token-file PATH',
   'switchyard --help',
+  'switchyard runs list --help',
   'the program switchyard is serving',
   'journalctl --user -u switchyard',
   'unset SWITCHYARD_URL',
