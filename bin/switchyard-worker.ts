@@ -9,7 +9,8 @@ process.umask(0o077)
 emptyCoreDumps()
 
 try {
-  await createWorkerProgram().parseAsync(process.argv.slice(2), { from: 'user' })
+  const words = process.argv.slice(2)
+  await createWorkerProgram(words).parseAsync(words, { from: 'user' })
 } catch (error) {
   process.exitCode = reportError(error, createOutputFor(process.argv.slice(2)))
 }

@@ -84,7 +84,7 @@ const HIDDEN: ReadonlySet<string> = new Set(['complete'])
 
 /** The whole tree. */
 export function createProgram(): Command {
-  return createRoot(Object.keys(COMMANDS))
+  return createRoot(Object.keys(COMMANDS), [])
 }
 
 /**
@@ -93,14 +93,14 @@ export function createProgram(): Command {
  */
 export function createProgramFor(words: readonly string[]): Command {
   const name = words[0] ?? ''
-  return Object.hasOwn(COMMANDS, name) ? createRoot([name]) : createProgram()
+  return createRoot(Object.hasOwn(COMMANDS, name) ? [name] : Object.keys(COMMANDS), words)
 }
 
-function createRoot(names: readonly string[]): Command {
+function createRoot(names: readonly string[], words: readonly string[]): Command {
   const program = new Command('switchyard').version(VERSION).exitOverride().enablePositionalOptions()
   program.helpInformation = () => ROOT_HELP
   for (const name of names) program.addCommand(builderOf(name)(), { hidden: HIDDEN.has(name) })
-  throwUsageErrors(program)
+  throwUsageErrors(program, words)
   return program
 }
 

@@ -3,27 +3,65 @@
  * text of its own, also for a program that asked for JSON. Its help and its version are no errors and pass.
  */
 import type { CommanderError, CommandUnknownOpts } from '@commander-js/extra-typings'
+import { nearestWord } from '../../protocol/nearest-word.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import { EXIT, ExitError } from '../exit.ts'
 
 const NO_ERRORS = new Set(['commander.help', 'commander.helpDisplayed', 'commander.version'])
 /** The message names the values that are allowed. */
 const NAMES_CURE = new Set(['commander.invalidArgument'])
 
-/** Applies to every command below, because commander passes no setting on to added commands. */
-export function throwUsageErrors(command: CommandUnknownOpts): void {
+/**
+ * Applies to every command below, because commander passes no setting on to added commands.
+ *
+ * @param words the command line, for cures that repeat it
+ */
+export function throwUsageErrors(command: CommandUnknownOpts, words: readonly string[]): void {
   command.configureOutput({ outputError: () => {} })
   command.exitOverride((error) => {
-    throw NO_ERRORS.has(error.code) ? error : describeUsage(error, command)
+    throw NO_ERRORS.has(error.code) ? error : describeUsage(error, command, words)
   })
-  for (const verb of command.commands) throwUsageErrors(verb)
+  for (const verb of command.commands) throwUsageErrors(verb, words)
 }
 
-function describeUsage({ code, message }: CommanderError, command: CommandUnknownOpts): ExitError {
+function describeUsage(
+  { code, message }: CommanderError,
+  command: CommandUnknownOpts,
+  words: readonly string[],
+): ExitError {
+  const unknownVerb = /\.(?:excessArguments|unknownCommand)$/.test(code)
+    ? describeUnknownVerb(command, words)
+    : undefined
+  if (unknownVerb !== undefined) return unknownVerb
   const sentence = message.replace(/^error: /, '').replace(/\n\(Did you mean (.*)\?\)$/, '; did you mean $1?')
-  return new ExitError(EXIT.usage, sentence, NAMES_CURE.has(code) ? undefined : `${nameOf(command)} --help`)
+  return new ExitError(EXIT.usage, sentence, NAMES_CURE.has(code) ? undefined : helpOf(command))
 }
+
+/** Undefined for a command without verbs, and for a name too many behind one that takes names itself. */
+function describeUnknownVerb(command: CommandUnknownOpts, words: readonly string[]): ExitError | undefined {
+  const [verb = ''] = command.args
+  const verbs = command.commands.map((each) => each.name())
+  const near = nearestWord(verb, verbs)
+  const takesNames = command.registeredArguments.length > 0
+  if (verbs.length === 0 || (takesNames && near === undefined)) return undefined
+  const sentence =
+    command.parent === null ? `there is no command ${verb}` : `${command.name()} has no command ${verb}`
+  if (near === undefined) return new ExitError(EXIT.usage, sentence, helpOf(command))
+  const at = words.indexOf(verb)
+  const meant = words.map((word, index) => (index === at ? near : word))
+  return new ExitError(EXIT.usage, `${sentence}; did you mean ${near}?`, lineOf(command, meant))
+}
+
+const helpOf = (command: CommandUnknownOpts): string => `${nameOf(command)} --help`
 
 /** Such as `switchyard runs list`. */
 function nameOf(command: CommandUnknownOpts): string {
   return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`
 }
+
+/** A command line that may be copied. */
+const lineOf = (command: CommandUnknownOpts, words: readonly string[]): string =>
+  [programOf(command), ...words.map(quoteWord)].join(' ')
+
+const programOf = (command: CommandUnknownOpts): string =>
+  command.parent === null ? command.name() : programOf(command.parent)

@@ -6,13 +6,13 @@ import { workerCommand } from './programs.ts'
 import { superviseCommand } from './supervise.ts'
 import { throwUsageErrors } from './usage-errors.ts'
 
-export function createWorkerProgram(): Command {
+export function createWorkerProgram(words: readonly string[]): Command {
   const program = new Command('switchyard-worker')
     .description('Run the worker of switchyard, for machines that execute runs')
     .version(VERSION)
     .exitOverride()
     .enablePositionalOptions()
   for (const command of [workerCommand(), superviseCommand(), versionCommand()]) program.addCommand(command)
-  throwUsageErrors(program)
+  throwUsageErrors(program, words)
   return program
 }

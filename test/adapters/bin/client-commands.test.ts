@@ -191,7 +191,12 @@ describe('errors', () => {
       / {2}try: switchyard start 'two words' --repo api\n$/,
     ],
     ['an unknown option', ['runs', '--sideways'], 2, /^switchyard: unknown option '--sideways'\n/],
-    ['an unknown command', ['dance'], 2, /^switchyard: unknown command 'dance'/],
+    [
+      'an unknown command',
+      ['waltz'],
+      2,
+      /^switchyard: there is no command waltz\n {2}try: switchyard --help\n$/,
+    ],
     ['a wrong number', ['logs', 'ENG-2', '--tail', '0'], 2, /--tail 0 must be a whole number/],
   ])('%s', async (_, args, code, message) => {
     const { run } = await startCommandHost()
@@ -214,11 +219,39 @@ describe('errors', () => {
       "unknown option '--jsn'; did you mean --json?",
       'switchyard status --help',
     ],
-    [['stauts', '-o', 'json'], "unknown command 'stauts'; did you mean status?", 'switchyard --help'],
+    [
+      ['stauts', '-o', 'json'],
+      'there is no command stauts; did you mean status?',
+      'switchyard status -o json',
+    ],
     [['logs', '--output=json'], "missing required argument 'run'", 'switchyard logs --help'],
   ])('wrong usage is JSON too: %j', async (args, error, cure) => {
     const wrong = await endOf(runCommand(args))
     expect([wrong.code, wrong.out, JSON.parse(wrong.err)]).toEqual([2, '', { error, cure }])
+  })
+
+  test.each([
+    [
+      ['config', 'gte', 'server.port'],
+      'config has no command gte; did you mean get?',
+      'config get server.port',
+    ],
+    [['service', 'instal'], 'service has no command instal; did you mean install?', 'service install'],
+    [['memories', 'foo'], 'memories has no command foo', 'memories --help'],
+    [
+      ['deploy', 'kubernets'],
+      'deploy has no command kubernets; did you mean kubernetes?',
+      'deploy kubernetes',
+    ],
+    [
+      ['workers', 'shwo', 'my mica'],
+      'workers has no command shwo; did you mean show?',
+      "workers show 'my mica'",
+    ],
+    [['logs', 'ENG-1', 'x'], "too many arguments for 'logs'. Expected 1 argument but got 2.", 'logs --help'],
+  ])('a mistyped command is named: %j', async (args, sentence, cure) => {
+    const err = `switchyard: ${sentence}\n  try: switchyard ${cure}\n`
+    expect(await endOf(runCommand(args))).toEqual({ code: 2, out: '', err })
   })
 
   test('wrong usage is one sentence with its cure', async () => {
