@@ -33,6 +33,9 @@ function describeUsage(
     ? describeUnknownVerb(command, words)
     : undefined
   if (unknownVerb !== undefined) return unknownVerb
+  const misplaced =
+    code === 'commander.unknownOption' ? describeMisplaced(message, command, words) : undefined
+  if (misplaced !== undefined) return misplaced
   const sentence = message.replace(/^error: /, '').replace(/\n\(Did you mean (.*)\?\)$/, '; did you mean $1?')
   return new ExitError(EXIT.usage, sentence, NAMES_CURE.has(code) ? undefined : helpOf(command))
 }
@@ -51,6 +54,43 @@ function describeUnknownVerb(command: CommandUnknownOpts, words: readonly string
   const meant = words.map((word, index) => (index === at ? near : word))
   return new ExitError(EXIT.usage, `${sentence}; did you mean ${near}?`, lineOf(command, meant))
 }
+
+/** Options stand behind the command that has them. Undefined for an option that no command below has. */
+function describeMisplaced(
+  message: string,
+  command: CommandUnknownOpts,
+  words: readonly string[],
+): ExitError | undefined {
+  const flag = /'(--?[^'=]+)/.exec(message)?.[1] ?? ''
+  const path = wordsToCommand(command)
+  const rest = words.slice(path.length)
+  const names = command.commands.map((each) => each.name())
+  const at = rest.findIndex((word) => names.includes(word))
+  const named = command.commands.find((each) => each.name() === rest[at])
+  if (named !== undefined && hasOption(named, flag)) {
+    const [before, behind] = [rest.slice(0, at), rest.slice(at + 1)]
+    const line = [...path, named.name(), ...behind, ...before]
+    return new ExitError(EXIT.usage, `the option ${flag} goes after the command`, lineOf(command, line))
+  }
+  // A noun alone lists, with fewer options than its verb.
+  const verb = command.commands.find((each) => hasOption(each, flag) && !needsArguments(each))
+  if (command.parent === null || verb === undefined) return undefined
+  return new ExitError(
+    EXIT.usage,
+    `${command.name()} has no option ${flag}, and ${command.name()} ${verb.name()} has it`,
+    lineOf(command, [...path, verb.name(), ...rest]),
+  )
+}
+
+const hasOption = (command: CommandUnknownOpts, flag: string): boolean =>
+  command.options.some((option) => [option.short, option.long].includes(flag))
+
+const needsArguments = ({ registeredArguments }: CommandUnknownOpts): boolean =>
+  registeredArguments.some(({ required }) => required)
+
+/** The words that lead from the program to the command. */
+const wordsToCommand = (command: CommandUnknownOpts): string[] =>
+  command.parent === null ? [] : [...wordsToCommand(command.parent), command.name()]
 
 const helpOf = (command: CommandUnknownOpts): string => `${nameOf(command)} --help`
 

@@ -254,6 +254,20 @@ describe('errors', () => {
     expect(await endOf(runCommand(args))).toEqual({ code: 2, out: '', err })
   })
 
+  test.each([
+    [
+      ['--data-dir', '/my data', 'status'],
+      'the option --data-dir goes after the command',
+      "status --data-dir '/my data'",
+    ],
+    [['--debug', 'runs', 'list'], 'the option --debug goes after the command', 'runs list --debug'],
+    [['runs', '--limit', '2'], 'runs has no option --limit, and runs list has it', 'runs list --limit 2'],
+    [['--sideways', 'status'], "unknown option '--sideways'", '--help'],
+  ])('an option in the wrong place is named with the right one: %j', async (args, sentence, cure) => {
+    const err = `switchyard: ${sentence}\n  try: switchyard ${cure}\n`
+    expect(await endOf(runCommand(args))).toEqual({ code: 2, out: '', err })
+  })
+
   test('wrong usage is one sentence with its cure', async () => {
     expect(await endOf(runCommand(['runs', 'lsit', '--limt', '3']))).toEqual({
       code: 2,
