@@ -107,6 +107,19 @@ export async function findTicket(client: Client, name: string): Promise<Ticket> 
   throw new ExitError(EXIT.refused, `no ticket is called ${name}`, 'switchyard tickets')
 }
 
+/** Refuses the name of a repository that is not configured. @returns its `owner/name` */
+export async function findRemote(client: Client, name: string): Promise<string> {
+  const { repos } = await client.readConfig()
+  const mapped = Object.hasOwn(repos, name) ? repos[name]?.remote : undefined
+  if (mapped !== undefined) return mapped
+  if (Object.values(repos).some(({ remote }) => remote === name)) return name
+  throw new ExitError(
+    EXIT.refused,
+    `${name} is not a key under repos, nor the owner/name of one`,
+    'switchyard config get repos',
+  )
+}
+
 /** An empty text, such as a variable of a script that is not set, is the beginning of every id. */
 export function requireName(name: string, what: string, cure: string): void {
   if (name.trim() === '') throw new ExitError(EXIT.usage, `the name of the ${what} is empty`, cure)

@@ -1,6 +1,7 @@
 /** `switchyard memories`: the facts that runs have learnt about repositories; list, forget, clear. */
 import type { Client } from '../../client/client.ts'
 import type { RepoMemory } from '../../protocol/run.ts'
+import { findRemote } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { formatAgeOf } from '../output/times.ts'
@@ -20,8 +21,10 @@ export async function list({
   options,
   present,
 }: CommandContext<MemoryOptions>): Promise<void> {
-  const remote = options.repo === undefined ? undefined : await remoteOf(client, options.repo)
   const { repos } = await client.listMemories()
+  // Facts outlast the mapping of their repository.
+  const isKept = options.repo !== undefined && Object.hasOwn(repos, options.repo)
+  const remote = options.repo === undefined || isKept ? options.repo : await findRemote(client, options.repo)
   const shown = Object.entries(repos).filter(([repo]) => remote === undefined || repo === remote)
   const { now } = present()
   output.list({
@@ -41,7 +44,7 @@ export async function list({
       },
       { heading: 'ID', cell: ({ id }) => id },
     ],
-    empty: 'No run has learnt anything yet.',
+    empty: `No run has learnt anything${remote === undefined ? '' : ` about ${remote}`} yet.`,
   })
 }
 

@@ -3,6 +3,7 @@ import type { Client } from '../../client/client.ts'
 import { runInCommand } from '../../core/run/name-in-commands.ts'
 import type { PullDetail, PullFile, PullSummary } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
+import { findRemote } from '../client/names.ts'
 import { findPull, formatPull } from '../client/pull-names.ts'
 import { findRunsOfPulls } from '../client/pull-runs.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
@@ -28,9 +29,10 @@ export async function list({
   const { repo, state } = options
   const { pulls, errors } = await client.listPulls()
   const { now } = present()
-  const shown = pulls
-    .filter((pull) => repo === undefined || [pull.repo, pull.remote].includes(repo))
-    .filter((pull) => state === undefined || pull.state === state)
+  const ofRepo = pulls.filter((pull) => repo === undefined || [pull.repo, pull.remote].includes(repo))
+  // A repository without pull requests is known all the same.
+  if (repo !== undefined && ofRepo.length === 0) await findRemote(client, repo)
+  const shown = ofRepo.filter((pull) => state === undefined || pull.state === state)
   const runs =
     output.format === 'table'
       ? await findRunsOfPulls(

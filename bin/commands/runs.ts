@@ -5,7 +5,7 @@ import { hasEnded } from '../../client/run-events.ts'
 import { runInCommand, showPullCommand } from '../../core/run/name-in-commands.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import { ACTIVE } from '../client/active-statuses.ts'
-import { findRun } from '../client/names.ts'
+import { findRun, findTicket } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { formatCost } from '../output/amounts.ts'
@@ -32,6 +32,8 @@ const TITLE_COLUMNS_MIN = 12
 export async function list(context: CommandContext<ListOptions>): Promise<void> {
   const { client, output, options } = context
   const runs = await readRuns(client, options)
+  // A ticket without a run is known all the same.
+  if (runs.length === 0 && options.ticket !== undefined) await findTicket(client, options.ticket)
   output.list({
     records: runs,
     id: ({ id }) => id,

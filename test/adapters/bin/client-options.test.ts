@@ -317,6 +317,17 @@ test('pulls list --repo and --state leave out all else', async () => {
   expect(lines((await run('pulls', 'list', '--state', 'merged', '-o', 'id')).out)).toEqual(['web#9'])
 })
 
+test('pulls list --repo refuses what nobody knows', async () => {
+  const pulls = await run('pulls', 'list', '--repo', 'nope')
+  expect([pulls.code, pulls.out, pulls.err]).toEqual([
+    1,
+    '',
+    expect.stringMatching(
+      /^switchyard: nope is not a key under repos, .*\n {2}try: switchyard config get repos /,
+    ),
+  ])
+})
+
 const sent = async (...args: string[]): Promise<string | undefined> => (await run(...args)).requests.at(-1)
 
 test('pulls merge --method and pulls comment --body are sent', async () => {

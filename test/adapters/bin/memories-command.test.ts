@@ -2,6 +2,7 @@
 import { expect, test } from '@jest/globals'
 import type { CommandContext } from '../../../bin/client/run-command.ts'
 import { clear, forget, list, type MemoryOptions } from '../../../bin/commands/memories.ts'
+import { configDefaults } from '../../../protocol/config.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { fakeMemory } from '../../support/fake-host-api.ts'
 
@@ -23,6 +24,18 @@ test('memories list has each fact in a row, those of one repository with --repo'
   expect((await print(listFacts, { options: { output: 'id' } })).out).toBe('mem-1\nmem-2\nmem-3\n')
   const json = await print(listFacts, { options: { json: true } })
   expect(JSON.parse(json.out)).toEqual(await client.listMemories())
+})
+
+test('memories list refuses a repository that nobody knows, and names the one without facts', async () => {
+  const { print, hostApi } = await openLearnt()
+  hostApi.config = () => ({ ...configDefaults, repos: { docs: { remote: 'acme/docs' } } })
+  for (const repo of ['docs', 'acme/docs'])
+    expect((await print(listFacts, { options: { repo } })).err).toMatch(/anything about acme\/docs yet\.\n$/)
+  await expect(print(listFacts, { options: { repo: 'nope' } })).rejects.toMatchObject({
+    code: 1,
+    message: expect.stringMatching(/^nope is not a key under repos, /),
+    cure: expect.stringMatching(/config get repos$/),
+  })
 })
 
 test('memories forget deletes one fact', async () => {

@@ -1,14 +1,15 @@
 /** `switchyard runs show` against a real listener, drawn for a terminal. */
 import { expect, test } from '@jest/globals'
+import type { CommandContext } from '../../../bin/client/run-command.ts'
 import { cancel } from '../../../bin/commands/run-actions.ts'
-import { show } from '../../../bin/commands/runs.ts'
+import { type ListOptions, list, show } from '../../../bin/commands/runs.ts'
 import { tickets } from '../../../bin/commands/tickets.ts'
 import { wait } from '../../../bin/commands/wait.ts'
 import { yes } from '../../../core/result.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { openCommandHost } from '../../support/command-host.ts'
-import { fakeRun } from '../../support/fake-host-api.ts'
+import { fakeRun, fakeTicket } from '../../support/fake-host-api.ts'
 
 const tokens = { inputTokens: 1_500_000, outputTokens: 29_000, cacheReadTokens: 400_000, cacheWriteTokens: 0 }
 const entry: CostEntry = {
@@ -139,4 +140,17 @@ test('a ticket of a run is shown as it is now', async () => {
   hostApi.explainRun = () => yes({ ticket: { ...run.ticket, state: 'In Review' }, run, gates: [] })
   const { out } = await print((context) => tickets(context, 'ENG-9'), { columns: 80 })
   expect(out.split('\n')[0]).toMatch(/^ENG-9 .* In Review$/)
+})
+
+test('runs list --ticket refuses a ticket that nobody knows, and one without runs has none', async () => {
+  const { print, hostApi } = await openCommandHost()
+  hostApi.tickets = () => [fakeTicket('ENG-7')]
+  const listed = (ticket: string) =>
+    print((context: CommandContext<ListOptions>) => list(context), { options: { ticket } })
+  expect(await listed('ENG-7')).toMatchObject({ code: 0, err: expect.stringMatching(/^No runs\./) })
+  await expect(listed('nope')).rejects.toMatchObject({
+    code: 1,
+    message: 'no ticket is called nope',
+    cure: 'switchyard tickets',
+  })
 })
