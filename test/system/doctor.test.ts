@@ -23,6 +23,7 @@ import { folderNameFor } from '../../worker/run/sandbox-location.ts'
 import { commandPath, runCommand, serve } from '../support/command-process.ts'
 import { startGithub } from '../support/github/github.ts'
 import { startLinear } from '../support/linear/linear.ts'
+import { runWithReadOnly } from '../support/read-only-folder.ts'
 import { testAsRoot } from '../support/skips.ts'
 import { connectSocket } from '../support/socket-client.ts'
 import { diskFolder, tempFolder } from '../support/temp-folder.ts'
@@ -233,6 +234,26 @@ test('an agent that nobody is logged in to is named with its own command, and a 
       cure: expect.stringMatching(/^sudo npm install --global .*gemini-cli$/),
     },
   ])
+})
+
+test('a data directory that cannot be written is a finding, and its cure is another one', async () => {
+  const machine = createMachine()
+  const file = join(machine.dataDir, '..', 'file')
+  writeFileSync(file, '')
+  const examineAt = async (dataDir: string) => {
+    const env = { ...machine.env, SWITCHYARD_DATA_DIR: dataDir }
+    const { code, out, err } = await runWithReadOnly(machine.dataDir, ['doctor', '--json'], env)
+    const found = report(code, out, err).findings
+    return found.filter(({ id, status }) => status !== 'ok' && /^(?:config|data)$/.test(id))
+  }
+  const cure = expect.stringMatching(/a folder that can be written with --data-dir$/)
+  const finding = (message: RegExp) => [
+    { id: 'data', status: 'fail', message: expect.stringMatching(message), cure },
+  ]
+  expect(await examineAt(machine.dataDir)).toEqual(finding(/cannot be used: EROFS/))
+  expect(await examineAt(join(machine.dataDir, 'a', 'b'))).toEqual(finding(/b cannot be made: EROFS/))
+  expect(await examineAt(file)).toEqual(finding(/file is no folder$/))
+  expect(await examineAt(join(file, 'a'))).toEqual(finding(/a cannot be made: ENOTDIR/))
 })
 
 test('a configuration that does not validate is named with its path', async () => {

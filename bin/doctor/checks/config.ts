@@ -1,6 +1,7 @@
 /** Tells whether the configuration file can be read, validates, and maps a repository. */
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { nearestExisting } from '../../nearest-folder.ts'
 import { type Check, fail, ok, warn } from '../finding.ts'
 
 export const configCheck: Check = {
@@ -8,6 +9,8 @@ export const configCheck: Check = {
   places: ['host'],
   async judge({ config, dataDir }) {
     const path = join(dataDir, 'config.json')
+    // A file in the place of the data directory is a finding of another check.
+    if (!statSync(nearestExisting(dataDir)).isDirectory()) return []
     const read = await config()
     if (!read.ok) return [fail(`${path} ${read.refusal.message}`, 'switchyard config edit')]
     if (!existsSync(path)) return [ok(`${path} does not exist, so every default applies`)]

@@ -10,7 +10,8 @@ import { codeOf, messageOf } from '../../../store/errors.ts'
 import { inspectDatabase } from '../../../store/inspect-database.ts'
 import { findLockHolder } from '../../../store/lock.ts'
 import { realRandom } from '../../clock.ts'
-import { storeExitError } from '../../store-exit-code.ts'
+import { findWriteRefusal, nearestExisting } from '../../nearest-folder.ts'
+import { OTHER_FOLDER, storeExitError } from '../../store-exit-code.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'
 import { type Check, fail, type Judgement, ok, splitCure, warn } from '../finding.ts'
 
@@ -24,11 +25,9 @@ export const dataCheck: Check = {
   places: ['host', 'worker'],
   async judge(machine) {
     const { dataDir } = machine
-    const stats = await stat(dataDir).catch((error: unknown) => messageUnlessMissing(error))
-    if (stats === undefined) return [ok(`${dataDir} does not exist; the first start makes it`)]
-    if (typeof stats === 'string')
-      return [fail(`${dataDir} cannot be read: ${stats}`, `namei -l ${quoteWord(dataDir)}`)]
-    if (!stats.isDirectory()) return [fail(`${dataDir} is no folder`, 'name a folder with --data-dir')]
+    const stats = await stat(dataDir).catch((error: unknown) => judgeAbsence(dataDir, error))
+    if ('status' in stats) return [stats]
+    if (!stats.isDirectory()) return [fail(`${dataDir} is no folder`, OTHER_FOLDER)]
     const access = await judgeAccess(dataDir, stats.uid)
     if (access.length > 0) return access
     const problems = [
@@ -40,8 +39,15 @@ export const dataCheck: Check = {
   },
 }
 
-const messageUnlessMissing = (error: unknown): string | undefined =>
-  codeOf(error) === 'ENOENT' ? undefined : messageOf(error)
+function judgeAbsence(dataDir: string, error: unknown): Judgement {
+  if (codeOf(error) === 'ENOTDIR') return fail(`${dataDir} cannot be made: ${messageOf(error)}`, OTHER_FOLDER)
+  if (codeOf(error) !== 'ENOENT')
+    return fail(`${dataDir} cannot be read: ${messageOf(error)}`, `namei -l ${quoteWord(dataDir)}`)
+  const refusal = findWriteRefusal(nearestExisting(dataDir))
+  return refusal === undefined
+    ? ok(`${dataDir} does not exist; the first start makes it`)
+    : fail(`${dataDir} cannot be made: ${messageOf(refusal)}`, OTHER_FOLDER)
+}
 
 async function judgeAccess(dataDir: string, owner: number): Promise<readonly Judgement[]> {
   const own = process.geteuid?.() ?? owner
@@ -52,7 +58,11 @@ async function judgeAccess(dataDir: string, owner: number): Promise<readonly Jud
   return await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK).then(
     () => [],
     (error: unknown) => [
-      fail(`${dataDir} cannot be used: ${messageOf(error)}`, `chmod 700 ${quoteWord(dataDir)}`),
+      fail(
+        `${dataDir} cannot be used: ${messageOf(error)}`,
+        // The mode of a folder changes nothing where the file system is read-only.
+        codeOf(error) === 'EROFS' ? OTHER_FOLDER : `chmod 700 ${quoteWord(dataDir)}`,
+      ),
     ],
   )
 }

@@ -1,9 +1,9 @@
 /** Tells whether the disk has room for a run, where the data and where the sandboxes lie. */
 import { stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import { DOCTOR_FREE_BYTES_MIN } from '../../../protocol/limits.ts'
 import { FREE_BYTES_TO_START_MIN } from '../../../worker/executor.ts'
 import { describeShortage, freeSpace } from '../../../worker/run/free-disk.ts'
+import { nearestExisting } from '../../nearest-folder.ts'
 import { formatBytes } from '../../output/amounts.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'
 import { type Check, fail, type Judgement, ok, warn } from '../finding.ts'
@@ -14,7 +14,8 @@ export const diskCheck: Check = {
   async judge(machine) {
     const { SWITCHYARD_SANDBOX_DIR = '' } = machine.environment
     const named = SWITCHYARD_SANDBOX_DIR === '' ? [] : [SWITCHYARD_SANDBOX_DIR]
-    const folders = await Promise.all([machine.dataDir, ...named].map(findExisting))
+    // A data directory is made by the first start.
+    const folders = [machine.dataDir, ...named].map(nearestExisting)
     const cure = await findCure(machine)
     // Two folders of one disk are one disk.
     const byDisk = new Map(
@@ -41,13 +42,4 @@ async function findCure({ place, config }: ExaminedMachine): Promise<(folder: st
   return isLong
     ? () => `switchyard config set sandbox.retentionHours ${RETENTION_HOURS_CURED}`
     : (folder) => `delete what is not needed on the disk of ${folder}`
-}
-
-/** The nearest folder that exists, because a data directory is made by the first start. */
-async function findExisting(path: string): Promise<string> {
-  const exists = await stat(path).then(
-    () => true,
-    () => false,
-  )
-  return exists || path === dirname(path) ? path : findExisting(dirname(path))
 }
