@@ -5,6 +5,7 @@
  * what they are and not that they are starting.
  */
 import type { HostApi } from '../actors/api/host-api.ts'
+import { connectTrackerCommand } from '../core/explain/connect-command.ts'
 import type { Clock } from '../core/ports.ts'
 import { toSingleLine } from '../core/safe-text.ts'
 import { AGENTS } from '../protocol/agents/registry.ts'
@@ -12,7 +13,9 @@ import type { ServiceConfig } from '../protocol/config.ts'
 import type { HelloFrame } from '../protocol/dashboard.ts'
 import { CODE_HOST_FACTS, isFolder, TRACKER_FACTS } from '../protocol/drivers.ts'
 import type { HealthResponse, WorkerView } from '../protocol/worker.ts'
+import { resolveDataDir } from './data-dir.ts'
 import { type Colors, createColors } from './output/colors.ts'
+import { nameDataDir } from './output/name-data-dir.ts'
 import { shortenHome } from './output/short-paths.ts'
 
 export interface BannerFacts {
@@ -23,6 +26,8 @@ export interface BannerFacts {
   /** Set where the native listener is not in use. */
   readonly listener?: string
   readonly dataDir: string
+  /** Set where a command without `--data-dir` acts on another one. */
+  readonly namedDataDir?: string
   readonly health: Pick<HealthResponse, 'version' | 'hostExecution'>
   readonly hello: Pick<HelloFrame, 'config' | 'linearStatus' | 'workers' | 'runs'>
 }
@@ -38,20 +43,21 @@ interface BannerLine {
 const READY_MS_MAX = 3_000
 
 export function formatBanner(facts: BannerFacts, colors: Colors): string {
-  const { url, health } = facts
+  const { url, health, namedDataDir } = facts
+  const name = (text: string) => nameDataDir(toSingleLine(text), namedDataDir)
   const lines = [tracker, codeHost, agent, worker, fleet, page, listener, dataDir, restored].flatMap((line) =>
     line(facts),
   )
-  const printed = lines.map(({ name, text, missing }) => {
-    const state =
-      missing === undefined ? toSingleLine(text) : `${colors.bold(text)}: ${toSingleLine(missing)}`
-    return `  ${name.padEnd(10)} ${state}`
+  const printed = lines.map((line) => {
+    const { text, missing } = line
+    const state = missing === undefined ? name(text) : `${colors.bold(text)}: ${name(missing)}`
+    return `  ${line.name.padEnd(10)} ${state}`
   })
   const next = lines.find(({ missing }) => missing !== undefined)?.missing ?? nextStep(facts.hello.config)
   return [
     `switchyard ${health.version} serves ${url}`,
     ...printed,
-    `Next: ${toSingleLine(next)}`,
+    `Next: ${name(next)}`,
     'Ctrl-C stops; running work of this machine is queued again.',
     '',
   ].join('\n')
@@ -66,7 +72,7 @@ function tracker({ hello: { config, linearStatus } }: BannerFacts): BannerLine {
   const { state, error } = linearStatus
   if (state === 'connected') return { name, text: `${driver}, connected, polls every ${pollSeconds}s` }
   if (state === 'disconnected' && error === undefined && !isFolder(TRACKER_FACTS[driver]))
-    return notConnected(name, 'set tracker.apiKey in config.json')
+    return notConnected(name, connectTrackerCommand(driver))
   return { name, text: `${driver}, ${state}${error === undefined ? '' : `: ${error}`}` }
 }
 
@@ -76,13 +82,12 @@ function codeHost({ hello: { config } }: BannerFacts): BannerLine {
   if (isFolder(CODE_HOST_FACTS[driver])) return { name, text: `${driver}, connected` }
   return isSet(token)
     ? { name, text: `${driver}, has a token` }
-    : notConnected(name, 'set codehost.token in config.json')
+    : notConnected(name, 'switchyard connect codehost')
 }
 
 function agent({ hello: { config, workers } }: BannerFacts): BannerLine {
   const name = 'agent'
   const { provider } = config.agent
-  const [{ field }] = AGENTS[provider].credentials
   const found = workers.find(({ local }) => local)?.capabilities?.agents?.[provider]
   const command = config.agent.commands[provider]
   const product = [provider, found?.version].filter(isSet).join(' ')
@@ -91,7 +96,7 @@ function agent({ hello: { config, workers } }: BannerFacts): BannerLine {
     return { name, text: `${provider} can't be run`, missing: found.problem ?? 'install it on this machine' }
   if (AGENTS[provider].credentials.some((credential) => isSet(config.agent[credential.field])))
     return { name, text: `${product}, has a credential` }
-  return notConnected(name, `set agent.${field} in config.json`)
+  return notConnected(name, `switchyard connect ${provider}`)
 }
 
 function worker({ hello, health }: BannerFacts): BannerLine {
@@ -117,7 +122,10 @@ function ownWorker({ workers, config }: BannerFacts['hello'], { hostExecution }:
 const isOnline = ({ connection }: WorkerView): boolean => connection === 'online'
 
 function fleet({ fleetUrl }: BannerFacts): BannerLine {
-  return { name: 'fleet', text: fleetUrl ?? 'off, this machine only: set fleet.host in config.json' }
+  return {
+    name: 'fleet',
+    text: fleetUrl ?? 'off, this machine only: switchyard config set fleet.host ADDRESS',
+  }
 }
 
 function page({ pageUrl }: BannerFacts): BannerLine[] {
@@ -141,7 +149,7 @@ function restored({ hello: { runs } }: BannerFacts): BannerLine[] {
 }
 
 function nextStep({ repos, policy, tracker: { eligible } }: ServiceConfig): string {
-  if (Object.keys(repos).length === 0) return 'add a repository under repos in config.json'
+  if (Object.keys(repos).length === 0) return 'switchyard config set repos.KEY.remote OWNER/NAME'
   if (policy.paused) return 'switchyard resume, and queued runs start'
   return `move a ticket to ${eligible.states.join(' or ') || 'an eligible state'}, and a run starts`
 }
@@ -175,6 +183,7 @@ export function showBanner(options: BannerOptions): void {
       ...(pageUrl === undefined ? {} : { pageUrl }),
       ...(listener === undefined ? {} : { listener }),
       dataDir: shortenHome(dataDir),
+      ...(dataDir === resolveDataDir(undefined) ? {} : { namedDataDir: dataDir }),
       health: hostApi.health(),
       hello: { ...hostApi.hello(), runs },
     }

@@ -291,8 +291,10 @@ describe('the start banner', () => {
     const { url } = readLaunch(dataDir) ?? { url: 'no launch.json' }
     expect(terminal.text()).toContain(`serves ${url}`)
     expect(terminal.text()).toMatch(/ {2}tracker {4}local, connected, polls every 30s\r\n/)
-    expect(terminal.text()).toMatch(/ {2}code host {2}not connected: set codehost\.token in config\.json\r\n/)
-    expect(terminal.text()).toMatch(/\r\nNext: set codehost\.token in config\.json\r\n/)
+    expect(terminal.text()).toMatch(
+      / {2}code host {2}not connected: switchyard connect codehost --data-dir \S+\r\n/,
+    )
+    expect(terminal.text()).toMatch(/\r\nNext: switchyard connect codehost --data-dir \S+\r\n/)
     expect(terminal.text()).not.toContain('switchyard is serving')
     terminal.type('\x03')
     expect((await terminal.waitForEnd()).code).toBe(0)

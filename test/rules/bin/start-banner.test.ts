@@ -37,13 +37,13 @@ test('a host without configuration names what is missing, and the first of it as
   expect(formatBanner(facts(), plain)).toBe(
     [
       'switchyard 0.2.0 serves http://127.0.0.1:4400',
-      '  tracker    not connected: set tracker.apiKey in config.json',
-      '  code host  not connected: set codehost.token in config.json',
-      '  agent      not connected: set agent.agentAApiKey in config.json',
+      '  tracker    not connected: switchyard connect tracker',
+      '  code host  not connected: switchyard connect codehost',
+      '  agent      not connected: switchyard connect agentA',
       '  worker     this machine, starting',
-      '  fleet      off, this machine only: set fleet.host in config.json',
+      '  fleet      off, this machine only: switchyard config set fleet.host ADDRESS',
       '  data       ~/.local/share/switchyard',
-      'Next: set tracker.apiKey in config.json',
+      'Next: switchyard connect tracker',
       'Ctrl-C stops; running work of this machine is queued again.',
       '',
     ].join('\n'),
@@ -74,6 +74,14 @@ test('a connected host says so, what it restored, and how a run starts', () => {
     '  restored   1 running, 2 queued',
     'Next: move a ticket to Todo, and a run starts',
   ])
+})
+
+test('the commands name a data directory that is not the one of the environment', () => {
+  const config = configOf({ tracker: { driver: 'github' }, codehost: { token: 'a-token-of-a-code-host' } })
+  const printed = formatBanner(facts({ config }, { namedDataDir: '/my data' }), plain)
+  expect(printed).toContain("  tracker    not connected: switchyard connect codehost --data-dir '/my data'\n")
+  expect(printed).toMatch(/ fleet .*: switchyard config set fleet\.host ADDRESS --data-dir '\/my data'\n/)
+  expect(printed).toMatch(/^Next: switchyard connect codehost --data-dir '\/my data'$/m)
 })
 
 test.each<[string, Partial<BannerFacts['hello']>, Partial<BannerFacts>, RegExp]>([
@@ -140,7 +148,7 @@ test.each<[string, Partial<BannerFacts['hello']>, Partial<BannerFacts>, RegExp]>
       linearStatus: { state: 'connected' },
     },
     {},
-    /Next: set codehost\.token/,
+    /Next: switchyard connect codehost$/m,
   ],
 ])('%s', (_, hello, more, line) => {
   expect(formatBanner(facts(hello, more), plain)).toMatch(line)
