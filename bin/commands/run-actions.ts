@@ -7,7 +7,7 @@ import { findRuns } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { type RunVerb, withRunCure } from '../client/run-cures.ts'
 import type { Output } from '../output/output.ts'
-import { formatClock } from '../output/times.ts'
+import { formatClock, type Present } from '../output/times.ts'
 import { describeRun } from './runs.ts'
 import { readRunOptions } from './start.ts'
 
@@ -47,7 +47,23 @@ export async function followUp(
 }
 
 export function release(context: CommandContext, names: readonly string[]): Promise<void> {
-  return actOn(context, names, 'release', ({ id }) => context.client.releaseRun({ id }))
+  const { client, present } = context
+  return actOn(
+    context,
+    names,
+    'release',
+    ({ id }) => client.releaseRun({ id }),
+    (output, run) => describeReleased(output, run, present()),
+  )
+}
+
+/** The state of the run would read like the outcome of the command: `ENG-251 failed`. */
+function describeReleased({ stdout }: Output, { ticket, sandbox }: Run, present: Present): string {
+  const until = Date.parse(sandbox.retainedUntil ?? '')
+  // Only a disk that is kept can have been booted.
+  const outcome =
+    until > present.now ? `released, disk kept until ${formatClock(until, present)}` : 'nothing was booted'
+  return stdout.clean(`${ticket.identifier}: ${outcome}`)
 }
 
 export async function discard(context: CommandContext, names: readonly string[]): Promise<void> {
@@ -61,7 +77,7 @@ export async function discard(context: CommandContext, names: readonly string[])
   await actOnRuns(context, runs, 'discard', ({ id }) => client.discardRun({ id }))
 }
 
-function lossOf({ ticket, sandbox }: Run, present: Parameters<typeof formatClock>[1]): string {
+function lossOf({ ticket, sandbox }: Run, present: Present): string {
   const where = sandbox.workerName === undefined ? '' : ` on ${sandbox.workerName}`
   const until = sandbox.retainedUntil
   const kept = until === undefined ? '' : `, kept until ${formatClock(Date.parse(until), present)}`

@@ -1,7 +1,7 @@
 /** `switchyard runs show` against a real listener, drawn for a terminal. */
 import { expect, test } from '@jest/globals'
 import type { CommandContext } from '../../../bin/client/run-command.ts'
-import { cancel } from '../../../bin/commands/run-actions.ts'
+import { cancel, release } from '../../../bin/commands/run-actions.ts'
 import { type ListOptions, list, show } from '../../../bin/commands/runs.ts'
 import { tickets } from '../../../bin/commands/tickets.ts'
 import { wait } from '../../../bin/commands/wait.ts'
@@ -153,4 +153,25 @@ test('runs list --ticket refuses a ticket that nobody knows, and one without run
     message: 'no ticket is called nope',
     cure: 'switchyard tickets',
   })
+})
+
+test.each<[string, Partial<Run>, RegExp]>([
+  [
+    'a disk that is kept',
+    { sandbox: { id: 'sb-1', retainedUntil: '2026-03-01T12:15:00.000Z' } },
+    /^ENG-231: released, .*13:15\n$/,
+  ],
+  [
+    'a disk whose time is over',
+    { sandbox: { id: 'sb-1', retainedUntil: '2026-03-01T08:15:00.000Z' } },
+    /^ENG-231: nothing was booted\n$/,
+  ],
+  ['no disk', { sandbox: {} }, /^ENG-231: nothing was booted\n$/],
+])('runs release of a failed run with %s does not look like a failure', async (_, more, outcome) => {
+  const { print, hostApi } = await openCommandHost()
+  const run = { ...fakeRun('run-1', 'failed', 'ENG-231'), ...more }
+  hostApi.runsById.set('run-1', run)
+  hostApi.answers.set('releaseRun', yes(run))
+  const { code, out } = await print((context) => release(context, ['ENG-231']))
+  expect([code, out]).toEqual([0, expect.stringMatching(outcome)])
 })
