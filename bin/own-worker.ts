@@ -11,7 +11,6 @@ import { backoffMs } from '../core/backoff.ts'
 import type { DemandPort } from '../core/fleet/supervision-ports.ts'
 import type { Clock, Log, RandomSource } from '../core/ports.ts'
 import { SUPERVISOR_RETRY_MS_FIRST, SUPERVISOR_RETRY_MS_MAX } from '../protocol/limits.ts'
-import { codeOf } from '../store/errors.ts'
 import { removeFileDurably, replaceFile } from '../store/files/atomic.ts'
 import { createDemandClient } from '../worker/dial-demand.ts'
 import { EXIT, ExitError } from './exit.ts'
@@ -70,16 +69,7 @@ export const ownDemandClient = (
 ): DemandPort => createDemandClient({ ...route, credentialFile, holder })
 
 export async function noteDrain(dataDir: string): Promise<void> {
-  try {
-    await replaceFile(drainFile(dataDir), '{}\n')
-  } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error
-    throw new ExitError(
-      EXIT.notAccepted,
-      `no worker has its data in ${dataDir}`,
-      'name the folder of the worker with --data-dir',
-    )
-  }
+  await replaceFile(drainFile(dataDir), '{}\n')
 }
 
 /** Ends the drain of `worker drain`, if there was one, as soon as the host answers. */

@@ -4,9 +4,11 @@
  * The drain is in the worker's name, with its own credential. It ends when the worker starts again, or when an operator
  * enables the worker. A process that does not run has nothing in flight; an unconnected one may have, so it is waited for.
  */
+import { existsSync } from 'node:fs'
 import type { OwnDemand } from '../../core/fleet/supervision.ts'
 import type { DemandPort } from '../../core/fleet/supervision-ports.ts'
 import { formatDuration } from '../../core/format-duration.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import { findLockHolder } from '../../store/lock.ts'
 import { whileWatching } from '../client/watching.ts'
 import { resolveDataDir } from '../data-dir.ts'
@@ -14,7 +16,7 @@ import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { createOutput } from '../output/create-output.ts'
 import type { Output } from '../output/output.ts'
 import { localOffset, parseTimeout } from '../output/times.ts'
-import { noteDrain, ownDemandClient, readNotedHost, withNotedPin } from '../own-worker.ts'
+import { credentialFileOf, noteDrain, ownDemandClient, readNotedHost, withNotedPin } from '../own-worker.ts'
 import { type HostChoice, resolveHost } from '../resolve-host.ts'
 
 export interface OwnDrainOptions extends HostChoice {
@@ -32,6 +34,7 @@ export async function ownDrain(options: OwnDrainOptions): Promise<void> {
   const choice =
     options.host === undefined ? { ...readNotedHost(dataDir), ...options } : withNotedPin(dataDir, options)
   const route = resolveHost(choice, { warn: (_, message) => output.warn(message) })
+  requireEnrolled(dataDir, choice)
   const demand = ownDemandClient(dataDir, route, 'worker')
   // First the note: a worker whose drain was applied must end it at its next start, however this process ends.
   await noteDrain(dataDir)
@@ -45,6 +48,17 @@ export async function ownDrain(options: OwnDrainOptions): Promise<void> {
   const from = performance.now()
   const wait = (signal: AbortSignal) => waitUntilEmpty({ demand, dataDir, output, signal, timeoutMs, from })
   process.exitCode = (await whileWatching({ output }, 'the drain of this worker goes on', wait)) ?? EXIT.done
+}
+
+/** The host cannot know a worker that was never paired, so waiting for it would not end. */
+function requireEnrolled(dataDir: string, { host = 'URL' }: HostChoice): void {
+  if (existsSync(credentialFileOf(dataDir))) return
+  const worker = `switchyard worker --host ${quoteWord(host)} --token-file FILE --data-dir ${quoteWord(dataDir)}`
+  throw new ExitError(
+    EXIT.usage,
+    `no worker of the data directory ${dataDir} is enrolled`,
+    `switchyard workers pair on the machine of the host, then here: ${worker}`,
+  )
 }
 
 function readTimeout({ wait, timeout }: OwnDrainOptions): number | undefined {

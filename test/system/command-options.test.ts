@@ -51,7 +51,12 @@ test('--insecure of a supervisor and of worker drain allows a line without encry
     runCommand(['worker', 'drain', '--data-dir', tempFolder(), '--host', ELSEWHERE, ...args])
   const [refused, lost] = [drain(), drain('--insecure')]
   expect([await refused.exit, refused.err()]).toEqual([2, expect.stringContaining('--insecure')])
-  expect([await lost.exit, lost.err()]).toEqual([69, expect.stringContaining('the worker is not enrolled')])
+  expect([await lost.exit, lost.err()]).toEqual([
+    2,
+    expect.stringMatching(
+      /no worker of the data directory \S+ is enrolled\n {2}try: switchyard workers pair .*: switchyard worker --host http:\/\/0\.0\.0\.0:1 --token-file FILE --data-dir \S+\n$/,
+    ),
+  ])
 })
 
 test('worker --insecure allows a line without encryption to another machine', async () => {

@@ -30,7 +30,7 @@ test('beside Node alone the supervisor and the drain of the own worker start', (
   const answers = [supervise, drain].map((words) => run(commandInEmptyRoot(unpacked, words)))
   expect(answers.map(({ status, stderr }) => [status, stderr])).toEqual([
     [2, expect.stringMatching(/--stop-command is missing/)],
-    [77, expect.stringMatching(/no worker has its data in/)],
+    [2, expect.stringMatching(/no worker of the data directory \/tmp\/worker is enrolled/)],
   ])
 })
 
