@@ -3,6 +3,7 @@
  */
 import { homedir, platform } from 'node:os'
 import { join, resolve } from 'node:path'
+import { EXIT, ExitError } from './exit.ts'
 
 export interface DataDirEnvironment {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -30,6 +31,9 @@ export function resolveDataDir(
   name = 'switchyard',
   { env, platform, home } = currentEnvironment(),
 ): string {
+  // A variable of a script that is not set must not choose another folder.
+  if (flag === '')
+    throw new ExitError(EXIT.usage, '--data-dir is empty', 'name a folder with --data-dir, or leave it out')
   const chosen = flag ?? env.SWITCHYARD_DATA_DIR
   if (chosen !== undefined && chosen !== '') return resolve(chosen)
   if (platform === 'darwin') return join(home, 'Library', 'Application Support', name)

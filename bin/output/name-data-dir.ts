@@ -17,7 +17,7 @@ const WITHOUT = new Set(['completion', 'help', 'oauth-helper', 'quickstart', 'su
 
 /** @param dataDir the value of the option as it was given; undefined where nobody gave it */
 export function nameDataDir(text: string, dataDir: string | undefined): string {
-  if (dataDir === undefined) return text
+  if (dataDir === undefined || dataDir === '') return text
   const option = ` --data-dir ${quoteWord(dataDir)}`
   return text.replace(COMMAND, (command: string, name: string) =>
     WITHOUT.has(name) || / --(?:data-dir|help)\b/.test(command) ? command : command + option,

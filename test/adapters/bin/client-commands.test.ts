@@ -300,6 +300,17 @@ describe('errors', () => {
     )
   })
 
+  test.each(['status', 'doctor', 'serve', 'init', 'mcp'])(
+    'an empty --data-dir of %s names no folder',
+    async (name) => {
+      expect(await endOf(runCommand([name, '--data-dir', '']))).toEqual({
+        code: 2,
+        out: '',
+        err: expect.stringMatching(/^switchyard: --data-dir is empty\n {2}try: .*\n$/),
+      })
+    },
+  )
+
   test('the home folder is ~ in errors, and JSON has whole paths', async () => {
     const home = tempFolder()
     const [dataDir, env] = [join(home, 'data'), { HOME: home }]
