@@ -21,7 +21,20 @@ export function throwUsageErrors(command: CommandUnknownOpts, words: readonly st
   command.exitOverride((error) => {
     throw NO_ERRORS.has(error.code) ? error : describeUsage(error, command, words)
   })
+  command.hook('preSubcommand', (_, verb) => refuseOptionsBefore(verb, command, words))
   for (const verb of command.commands) throwUsageErrors(verb, words)
+}
+
+/** Options of a noun do not reach its verb: without the refusal, `runs --data-dir D list` asks another host. */
+function refuseOptionsBefore(
+  verb: CommandUnknownOpts,
+  command: CommandUnknownOpts,
+  words: readonly string[],
+): void {
+  const given = command.options.find(
+    (option) => command.getOptionValueSource(option.attributeName()) === 'cli',
+  )
+  if (given !== undefined) throw behindVerb(given.long ?? given.flags, verb, command, words)
 }
 
 function describeUsage(
@@ -67,11 +80,7 @@ function describeMisplaced(
   const names = command.commands.map((each) => each.name())
   const at = rest.findIndex((word) => names.includes(word))
   const named = command.commands.find((each) => each.name() === rest[at])
-  if (named !== undefined && hasOption(named, flag)) {
-    const [before, behind] = [rest.slice(0, at), rest.slice(at + 1)]
-    const line = [...path, named.name(), ...behind, ...before]
-    return new ExitError(EXIT.usage, `the option ${flag} goes after the command`, lineOf(command, line))
-  }
+  if (named !== undefined && hasOption(named, flag)) return behindVerb(flag, named, command, words)
   // A noun alone lists, with fewer options than its verb.
   const verb = command.commands.find((each) => hasOption(each, flag) && !needsArguments(each))
   if (command.parent === null || verb === undefined) return undefined
@@ -80,6 +89,18 @@ function describeMisplaced(
     `${command.name()} has no option ${flag}, and ${command.name()} ${verb.name()} has it`,
     lineOf(command, [...path, verb.name(), ...rest]),
   )
+}
+
+function behindVerb(
+  flag: string,
+  verb: CommandUnknownOpts,
+  command: CommandUnknownOpts,
+  words: readonly string[],
+): ExitError {
+  const path = wordsToCommand(command)
+  const at = words.indexOf(verb.name(), path.length)
+  const line = [...path, verb.name(), ...words.slice(at + 1), ...words.slice(path.length, at)]
+  return new ExitError(EXIT.usage, `the option ${flag} goes after the command`, lineOf(command, line))
 }
 
 const hasOption = (command: CommandUnknownOpts, flag: string): boolean =>

@@ -261,6 +261,11 @@ describe('errors', () => {
       "status --data-dir '/my data'",
     ],
     [['--debug', 'runs', 'list'], 'the option --debug goes after the command', 'runs list --debug'],
+    [
+      ['runs', '--data-dir', '/srv/z', 'list', '--all'],
+      'the option --data-dir goes after the command',
+      'runs list --all --data-dir /srv/z',
+    ],
     [['runs', '--limit', '2'], 'runs has no option --limit, and runs list has it', 'runs list --limit 2'],
     [['--sideways', 'status'], "unknown option '--sideways'", '--help'],
   ])('an option in the wrong place is named with the right one: %j', async (args, sentence, cure) => {
