@@ -498,8 +498,8 @@ const executions: readonly Mutant[] = [
   {
     name: 'a publishing execution is not stopped',
     file: 'actors/daemon/execution-handle.ts',
-    find: "if (this.#isGone || this.#stopOrder?.how === 'kill'",
-    replace: "if (this.#isGone || this.#isEnding || this.#stopOrder?.how === 'kill'",
+    find: 'if (this.#isGone || stopOrder === undefined) return',
+    replace: 'if (this.#isGone || this.#isEnding || stopOrder === undefined) return',
   },
   {
     name: 'an interrupted execution is forgotten',
