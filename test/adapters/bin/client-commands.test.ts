@@ -308,7 +308,8 @@ describe('errors', () => {
   test.each(['status', 'doctor', 'serve', 'init', 'mcp'])(
     'an empty --data-dir of %s names no folder',
     async (name) => {
-      expect(await endOf(runCommand([name, '--data-dir', '']))).toEqual({
+      const home = tempFolder()
+      expect(await endOf(runCommand([name, '--data-dir', ''], '', { HOME: home }))).toEqual({
         code: 2,
         out: '',
         err: expect.stringMatching(/^switchyard: --data-dir is empty\n {2}try: .*\n$/),
