@@ -37,7 +37,7 @@ export async function classifyCommitError(error: unknown, folder: string): Promi
   if (code === MDB_MAP_FULL) {
     return {
       is: 'broken',
-      reason: `the database in ${folder} has reached its map size; remove old runs, then start again`,
+      reason: `the database in ${folder} has reached its largest size; start with another data directory, and keep this one for what it holds`,
     }
   }
   return {

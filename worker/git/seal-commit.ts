@@ -2,8 +2,8 @@
  * `sealCommit` writes the seal of a follow-up into the header of a commit, by which a later attempt recognises what was
  * pushed; people do not see it.
  *
- * It runs outside the sandbox, right before the push: git drops a header that it does not know when it writes a commit
- * anew.
+ * The header is written outside the sandbox, right before the push: git drops a header that it does not know when it
+ * writes a commit anew.
  */
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

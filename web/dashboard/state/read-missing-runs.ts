@@ -1,7 +1,7 @@
 /**
  * Reads the runs that a hello leaves out and the overview tells of: those that ended today, and those that need a person.
  *
- * One request follows the other, and each hello begins anew. No part of the first load.
+ * Requests follow one another, and each hello begins anew. The first load does not contain this file.
  */
 import { effect } from '@preact/signals'
 import { readFinishedSince } from '../../../client/read-finished-since.ts'
