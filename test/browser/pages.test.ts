@@ -141,6 +141,54 @@ test('hostile texts in tickets, logs, diffs, checks and artifacts stay texts', a
   }
 })
 
+/** Raw HTML as people and attackers write it, and what the page makes of it. */
+const RAW_HTML: readonly (readonly [markdown: string, shown: string])[] = [
+  [
+    '<details open><summary onclick="own()">More</summary>\n\nhidden **text**\n\n</details>',
+    '<details open=""><summary>More</summary><p>hidden <strong>text</strong></p>\n</details>',
+  ],
+  ['H<sub>2</sub>O, x<sup onmouseover=own()>2</sup><br/>a', '<p>H<sub>2</sub>O, x<sup>2</sup><br>a</p>\n'],
+  ['press <kbd class="k" onfocus=\'own("x")\' tabindex=1>Ctrl</kbd>', '<p>press <kbd>Ctrl</kbd></p>\n'],
+  ['a <!-- for <b>authors</b> --> b <!--> c', '<p>a  b  c</p>\n'],
+  ['<p align="center" onload=own()>middle</p>', '<p>middle</p>'],
+  [
+    '<img src="https://pictures.test/a.png" alt="A & B" onerror="own()">',
+    '<a href="https://pictures.test/a.png" target="_blank" rel="noopener noreferrer nofollow">picture: A &amp; B</a>',
+  ],
+  [
+    '<a href="javascript:own()" onclick="own()">go</a>',
+    '<p><a target="_blank" rel="noopener noreferrer nofollow">go</a></p>\n',
+  ],
+  ['<svg onload=own()><style><img src=x onerror=own()></style></svg>\n\nafter', '<p></p>\n<p>after</p>\n'],
+  ['<script>own()</script>\n\n<iframe srcdoc="own()" onload=own()></iframe>\n\nafter', '<p>after</p>\n'],
+  ['<style>*{color:red}</style>\n<div style="color:red" title="a > b" onclick="own()">x</div>', 'x'],
+  ['<div>\n<script onload=own()\n</div>\n<img title="<img src=x onerror=own()>">y', '\n'],
+  [
+    '- [x] `<b onclick=own()>`\n- 1 < 2 <unfinished onclick="own()"',
+    '<ul>\n<li>☑ <code>&lt;b onclick=own()&gt;</code></li>\n<li>1 &lt; 2 &lt;unfinished onclick="own()"</li>\n</ul>\n',
+  ],
+]
+
+test('raw HTML of a description loses its handlers before a parser sees it, and renders otherwise', async () => {
+  const host = await openSampleHost()
+  const [ticket] = host.hostApi.helloAnswer.tickets
+  if (ticket === undefined) throw new Error('the sample host has no ticket')
+  const page = await openPage()
+  await signIn(page, host)
+  const shown: [string, string][] = []
+  for (const [markdown] of RAW_HTML) {
+    host.hostApi.helloAnswer = {
+      ...host.hostApi.helloAnswer,
+      tickets: [{ ...ticket, description: markdown }],
+    }
+    await page.goto(`${host.origin}/tickets/${ticket.id}`)
+    const place = page.locator('.markdown')
+    await until('the text is drawn', async () => (await place.textContent()) !== '')
+    shown.push([markdown, await place.innerHTML()])
+  }
+  expect(shown).toEqual(RAW_HTML)
+})
+
 test('the rows of the overview are reached, marked and opened by keys, and a run that ends leaves late', async () => {
   const host = await openSampleHost()
   const page = await openPage()

@@ -2,17 +2,19 @@
  * Makes a safe part of the document from hostile text in Markdown.
  *
  * Scripts, styles, forms, frames and pictures are taken out; a picture becomes a link to it. Links open a page of
- * their own, and lead to pages and mail only.
+ * their own, and lead to pages and mail only. No parser of the browser sees a handler or a style, because Chromium
+ * reports each one to the console, also in documents that nobody shows.
  */
 import createPurifier from 'dompurify'
 import { marked } from 'marked'
 
 const TAGS =
   'a blockquote br code del details dd dl dt em h3 h4 h5 h6 hr kbd li ol p pre s strong sub summary sup table tbody td th thead tr ul'
+const ATTRIBUTES = ['href', 'title', 'open', 'start', 'align', 'colspan', 'rowspan']
 const LINKED = /^(https?:|mailto:)/i
 
 export function renderMarkdown(text: string): DocumentFragment {
-  const html = marked.parse(text, { async: false, gfm: true })
+  const html = withoutHandlers(marked.parse(text, { async: false, gfm: true }))
   // A document of its own loads and starts nothing while its elements are replaced.
   const { body } = new DOMParser().parseFromString(html, 'text/html')
   for (const picture of body.querySelectorAll('img')) picture.replaceWith(linkTo(body, picture))
@@ -26,7 +28,7 @@ export function renderMarkdown(text: string): DocumentFragment {
   }
   const safe = createPurifier(window).sanitize(body.innerHTML, {
     ALLOWED_TAGS: TAGS.split(' '),
-    ALLOWED_ATTR: ['href', 'title', 'open', 'start', 'align', 'colspan', 'rowspan'],
+    ALLOWED_ATTR: ATTRIBUTES,
     ALLOWED_URI_REGEXP: LINKED,
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,
@@ -50,4 +52,33 @@ function linkTo(body: HTMLElement, picture: HTMLImageElement): HTMLElement {
   if (LINKED.test(source)) link.href = source
   link.textContent = `picture: ${picture.alt === '' ? source : picture.alt}`
   return link
+}
+
+// ---- before a parser of the browser ---------------------------------------------------------------------------------
+
+/** Attributes that stay, and those that the replacement of pictures and boxes reads. */
+const PASSED_ATTRIBUTES = new Set([...ATTRIBUTES, 'src', 'alt', 'type', 'checked'])
+/**
+ * Comments, scripts and styles to their end, declarations, tags, and each `<` that begins none of them.
+ *
+ * No match of a tag reaches beyond the next `<`, and the others end with the text, so that time is linear.
+ */
+const MARKUP =
+  /<!--(?:-?>|[\s\S]*?(?:-->|$))|<(script|style)(?=[\s/>])[\s\S]*?(?:<\/\1[^<>]*>|$)|<[!?][^>]*(?:>|$)|<(\/?[a-z][\w:-]*)((?:[^<>"']|"[^"<]*"|'[^'<]*')*)>|</gi
+const ATTRIBUTE = /([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+)))?/g
+
+/** Every tag is written anew with the attributes that may pass; scripts, styles and comments go. */
+function withoutHandlers(html: string): string {
+  return html.replace(MARKUP, (whole, _raw, name?: string, attributes = '') => {
+    if (name === undefined) return whole === '<' ? '&lt;' : ''
+    return `<${name}${passedAttributes(attributes)}>`
+  })
+}
+
+function passedAttributes(attributes: string): string {
+  return [...attributes.matchAll(ATTRIBUTE)]
+    .filter(([, name = '']) => PASSED_ATTRIBUTES.has(name.toLowerCase()))
+    .map(([, name, double, single, bare]) => [name, double ?? single ?? bare ?? ''])
+    .map(([name, value = '']) => ` ${name}="${value.replaceAll('"', '&quot;')}"`)
+    .join('')
 }
