@@ -150,7 +150,11 @@ const RAW_HTML: readonly (readonly [markdown: string, shown: string])[] = [
   ['H<sub>2</sub>O, x<sup onmouseover=own()>2</sup><br/>a', '<p>H<sub>2</sub>O, x<sup>2</sup><br>a</p>\n'],
   ['press <kbd class="k" onfocus=\'own("x")\' tabindex=1>Ctrl</kbd>', '<p>press <kbd>Ctrl</kbd></p>\n'],
   ['a <!-- for <b>authors</b> --> b <!--> c', '<p>a  b  c</p>\n'],
-  ['<p align="center" onload=own()>middle</p>', '<p>middle</p>'],
+  ['<p align="center" onload=own()>middle</p>', '<p align="center">middle</p>'],
+  [
+    '3. three\n\n|a|\n|-:|\n|b|',
+    '<ol start="3">\n<li>three</li>\n</ol>\n<table>\n<thead>\n<tr>\n<th align="right">a</th>\n</tr>\n</thead>\n<tbody><tr>\n<td align="right">b</td>\n</tr>\n</tbody></table>\n',
+  ],
   [
     '<img src="https://pictures.test/a.png" alt="A & B" onerror="own()">',
     '<a href="https://pictures.test/a.png" target="_blank" rel="noopener noreferrer nofollow">picture: A &amp; B</a>',

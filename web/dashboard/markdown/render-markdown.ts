@@ -29,6 +29,8 @@ export function renderMarkdown(text: string): DocumentFragment {
   const safe = createPurifier(window).sanitize(body.innerHTML, {
     ALLOWED_TAGS: TAGS.split(' '),
     ALLOWED_ATTR: ATTRIBUTES,
+    // The others are held against the addresses that may be linked to.
+    ADD_URI_SAFE_ATTR: ['start', 'align', 'colspan', 'rowspan'],
     ALLOWED_URI_REGEXP: LINKED,
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,
