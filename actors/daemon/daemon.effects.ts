@@ -91,7 +91,7 @@ export function createDaemonEffects(ports: DaemonPorts): (effect: DaemonEffect) 
   }
 }
 
-/** The last heartbeat names the leases that are still claimed. The host queues all other runs again at once. */
+/** The last heartbeat names the leases that are still claimed; the host queues all other runs again at once. */
 async function flush({
   executions,
   hostConnection,
@@ -100,7 +100,7 @@ async function flush({
   sendDaemonEvent,
 }: DaemonPorts): Promise<void> {
   await waitForCommits()
-  executions.releaseClaims()
+  executions.releaseEndedClaims()
   await hostConnection.sendLastHeartbeat()
   disconnect()
   sendDaemonEvent({ type: 'flushed' })

@@ -271,9 +271,13 @@ export class Executions {
     }
   }
 
-  /** Stops claiming given-up leases: the daemon ends, and the remaining processes end with it. */
-  releaseClaims(): void {
-    this.#claimedUntil.clear()
+  /**
+   * Stops claiming given-up leases that no process is left of. The others stay claimed in the last heartbeat: their
+   * processes may outlive the daemon, so the host waits for the end of the lease before it queues the run again.
+   */
+  releaseEndedClaims(): void {
+    for (const leaseId of this.#claimedUntil.keys())
+      if (!this.#ports.runner.occupiedRuns.has(leaseId)) this.#claimedUntil.delete(leaseId)
   }
 
   /** Kills all executions at once; their progress is written to disk. */

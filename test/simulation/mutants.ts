@@ -539,6 +539,14 @@ const executions: readonly Mutant[] = [
     replace: '!isLeaseLost(fields)',
   },
   {
+    name: 'the last heartbeat releases leases whose processes still run',
+    file: EXECUTIONS,
+    find: 'if (!this.#ports.runner.occupiedRuns.has(leaseId)) this.#claimedUntil.delete(leaseId)',
+    replace: 'this.#claimedUntil.delete(leaseId)',
+    quick: true,
+    quickFrom: 77_001_065,
+  },
+  {
     name: 'a sandbox is discarded during an execution',
     file: EXECUTION_RUNNER,
     find: 'else if (this.isOccupied(runId)) this.#discards.add(runId)',

@@ -922,7 +922,7 @@ describe('the end', () => {
     expect(conversation.storedText()).toBe('[[[]],[],[]]')
   })
 
-  test('a run that is handed back is claimed until its processes are gone, or the daemon ends', async () => {
+  test('a run that is handed back is claimed until its processes are gone, even if the daemon ends before', async () => {
     const conversation = await working()
     conversation.executor.execution('ls-1').endsWhenStopped = false
     conversation.hiddenFrames = []

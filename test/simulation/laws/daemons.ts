@@ -250,29 +250,19 @@ function claimsIn(frame: WorkerFrame): Set<string> | undefined {
   return frame.type === 'heartbeat' ? new Set(frame.leases.map(({ id }) => id)) : undefined
 }
 
-/** A daemon that ends waits this long for killed processes and then takes them along. */
-const KILL_WAIT_MS = 10_000
-
 const runningIsClaimed: Law = {
   number: 'D11',
   sentence: 'a worker claims a running execution until it exited, unless the host ended its lease',
   observe: (view, fail) => {
     const messages = new HostMessages(() => view.now())
-    const killedAt = new Map<string, number>()
     return {
       ...messages.observer,
-      onStopRequested: ({ leaseId }, { how }) => {
-        if (how === 'kill' && !killedAt.has(leaseId)) killedAt.set(leaseId, view.now())
-      },
       onWorkerSends: ({ plan }, _wire, frame) => {
         const claims = claimsIn(frame)
         if (claims === undefined || view.hasHostileLink) return
         for (const { worker, leaseId, runId } of view.executions) {
           if (worker !== plan.id || claims.has(leaseId) || messages.isReleased(worker, leaseId)) continue
-          if (messages.isSuperseded(worker, runId, leaseId)) continue
-          const dyingMs = view.now() - (killedAt.get(leaseId) ?? view.now())
-          if (dyingMs < KILL_WAIT_MS - TOLERANCE_MS * 10)
-            fail(`${leaseId} runs but is not claimed`, { dyingMs })
+          if (!messages.isSuperseded(worker, runId, leaseId)) fail(`${leaseId} runs but is not claimed`)
         }
       },
     }
