@@ -23,6 +23,9 @@ export const ATTENTION_KINDS = [
   'budget',
   'worker-away',
   'tracker',
+  'codehost',
+  'disk',
+  'damage',
 ] as const
 export type AttentionKind = (typeof ATTENTION_KINDS)[number]
 

@@ -477,7 +477,7 @@ export const FOLLOW_UP_READS_KEPT = 32
 // ---- attention: what needs a person -------------------------------------------------------------------------------
 /** Items of one kind; older ones wait until a newer one is gone. */
 export const ATTENTION_ITEMS_PER_KIND_MAX = 50
-export const ATTENTION_ITEMS_MAX = 8 * ATTENTION_ITEMS_PER_KIND_MAX
+export const ATTENTION_ITEMS_MAX = 11 * ATTENTION_ITEMS_PER_KIND_MAX
 /** Newest runs that are read at the start, and ended runs that are kept in view. */
 export const ATTENTION_RUNS_MAX = 1_000
 /** A changed list is pushed to dashboards at most once in this time. */

@@ -15,11 +15,14 @@ export interface AttentionEntry {
 
 /** The order in which they concern a person most. */
 const ORDER: readonly AttentionKind[] = [
+  'damage',
+  'disk',
   'failed',
   'conflict',
   'review',
   'login',
   'tracker',
+  'codehost',
   'limit',
   'budget',
   'worker-away',
