@@ -191,6 +191,8 @@ export class WorkerManager {
   onLeaseChange({ before, after, over }: StateChange): void {
     const { ephemeralWorkers, undeliveredDiscards } = this.#ports
     const lease = after.context as LeaseContext
+    // The number of the worker's runs has changed.
+    if (over || before === undefined) this.schedulePush()
     if (over) ephemeralWorkers.check(lease.workerId)
     else if (after.value === 'held' && before !== undefined && before.value !== 'held')
       undeliveredDiscards.onAccepted(lease)

@@ -236,6 +236,19 @@ test('`workers` on enable', async () => {
   expect(lines).toEqual(['workers draining online', 'workers active online'])
 })
 
+test('`workers` when a run is dispatched and when its lease has ended', async () => {
+  const host = await startHost()
+  const pushes = host.recordPushes()
+  const { connection, work } = await offerRun(host)
+  await host.clock.advance(1000)
+  for (const frame of [work.accept(), work.complete()]) await connection.send(frame)
+  await host.clock.advance(1000)
+  const counts = pushes.flatMap((push) =>
+    push.type === 'workers' ? push.workers.map(({ activeRuns }) => activeRuns) : [],
+  )
+  expect([counts.at(-2), counts.at(-1)]).toEqual([1, 0])
+})
+
 test('heartbeats without news cause no push', async () => {
   const lines = await workerPushesDuring((host) =>
     host.advanceWithHeartbeats(120, [workerOf(host).connection]),
