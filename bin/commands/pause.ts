@@ -1,11 +1,54 @@
 /** `switchyard pause` and `switchyard resume`. */
+import { formatDuration } from '../../core/format-duration.ts'
 import type { CommandContext } from '../client/run-command.ts'
+import { findRunsLeft, type WaitingOptions, waitingMs, watchFleet } from '../client/watch-fleet.ts'
+import { whileWatching } from '../client/watching.ts'
+import { EXIT } from '../exit.ts'
 
-export async function pause({ client, output }: CommandContext): Promise<void> {
+/** With `--wait` it ends with 0 when nothing runs, and with 1 when the time was over before. */
+export async function pause(context: CommandContext<WaitingOptions>): Promise<number | undefined> {
+  const { client, output, options } = context
+  const timeoutMs = waitingMs(context, 'switchyard pause')
   const answer = await client.pauseDispatch()
+  if (options.wait === true) {
+    output.note('paused: nothing is dispatched. Ctrl-C stops waiting, not the pause.')
+    const code = await waitUntilIdle(context, timeoutMs)
+    if (code !== undefined) return code
+  }
   if (output.format === 'json') output.json(answer)
-  else output.data('paused: nothing is dispatched, running work goes on')
+  else if (options.wait !== true) output.data('paused: nothing is dispatched, running work goes on')
   output.next('switchyard resume')
+  return undefined
+}
+
+async function waitUntilIdle(
+  context: CommandContext,
+  timeoutMs: number | undefined,
+): Promise<number | undefined> {
+  const { output, present } = context
+  const from = performance.now()
+  return await whileWatching(context, 'the host stays paused, and its runs go on', async (signal) => {
+    const end = await watchFleet(context, {
+      signal,
+      timeoutMs,
+      // A run that was dispatched before the pause has a lease, and may begin yet.
+      judge: ({ workers, runs }) => {
+        const { count, text, key } = findRunsLeft(runs, workers, present().now)
+        return count === 0
+          ? { is: 'done', value: count }
+          : { is: 'left', left: output.stderr.clean(text), key }
+      },
+    })
+    if (end.is === 'done') {
+      if (output.format !== 'json')
+        output.data(`paused: nothing runs any more after ${formatDuration(performance.now() - from)}`)
+      return undefined
+    }
+    const rest = end.left === '' ? '' : `: ${end.left}`
+    output.note(`Not all have ended in ${formatDuration(timeoutMs ?? 0)}${rest}; the host stays paused.`)
+    output.next('switchyard pause --wait', 'switchyard resume')
+    return EXIT.refused
+  })
 }
 
 /** On a terminal it says first what starts. */

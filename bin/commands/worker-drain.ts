@@ -1,39 +1,29 @@
 /** `switchyard workers drain`: no new runs for a worker, and with `--wait` until it has none left. */
-import { DashboardFeed } from '../../client/dashboard-feed.ts'
-import { beginningOf } from '../../client/run-beginning.ts'
-import { hasEnded } from '../../client/run-events.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
-import type { Run } from '../../protocol/run.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
 import { findWorker } from '../client/names.ts'
-import type { ClientOptions, CommandContext } from '../client/run-command.ts'
+import type { CommandContext } from '../client/run-command.ts'
+import {
+  findRunsLeft,
+  type SeenFleet,
+  type WaitingOptions,
+  waitingMs,
+  watchFleet,
+} from '../client/watch-fleet.ts'
 import { whileWatching } from '../client/watching.ts'
-import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
-import { formatAgeOf, parseTimeout } from '../output/times.ts'
+import { EXIT, ExitError } from '../exit.ts'
 import { printChanged } from './worker-actions.ts'
 
-export interface DrainOptions extends ClientOptions {
-  readonly wait?: boolean | undefined
-  readonly timeout?: string | undefined
-}
-
 export async function drain(
-  context: CommandContext<DrainOptions>,
+  context: CommandContext<WaitingOptions>,
   name: string,
 ): Promise<number | undefined> {
-  const { client, output, options, present } = context
-  const { wait, timeout } = options
-  if (timeout !== undefined && wait !== true)
-    throw new ExitError(
-      EXIT.usage,
-      '--timeout is for --wait',
-      `switchyard workers drain ${quoteWord(name)} --wait --timeout ${timeout}`,
-    )
-  const ms = timeout === undefined ? undefined : unwrapOrExit(parseTimeout(timeout, '--timeout', present()))
+  const { client, output, options } = context
+  const ms = waitingMs(context, `switchyard workers drain ${quoteWord(name)}`)
   const worker = await findWorker(client, name)
   const fleet = await client.drainWorker({ id: worker.id })
-  if (wait !== true) {
+  if (options.wait !== true) {
     printChanged(context, fleet, worker.id, (each) => `${each.name} drains: no new runs.`)
     return undefined
   }
@@ -50,9 +40,13 @@ async function waitUntilEmpty(
   const { id, name } = worker
   const from = performance.now()
   return await whileWatching(context, `the drain of ${name} goes on`, async (signal) => {
-    const empty = await watchWorker(context, worker, signal, timeoutMs)
-    if (typeof empty === 'string') {
-      const rest = empty === '' ? '' : `: ${empty}`
+    const end = await watchFleet(context, {
+      signal,
+      timeoutMs,
+      judge: (seen) => judgeWorker(context, worker, seen),
+    })
+    if (end.is === 'left') {
+      const rest = end.left === '' ? '' : `: ${end.left}`
       output.note(`${name} is not empty after ${formatDuration(timeoutMs ?? 0)}${rest}; its drain goes on.`)
       output.next(
         `switchyard workers drain ${quoteWord(name)} --wait`,
@@ -60,7 +54,7 @@ async function waitUntilEmpty(
       )
       return EXIT.refused
     }
-    if (output.format === 'json') output.json(empty)
+    if (output.format === 'json') output.json(end.value)
     else if (output.format === 'id') output.data(id)
     else
       output.data(output.stdout.clean(`${name} is empty after ${formatDuration(performance.now() - from)}.`))
@@ -69,83 +63,23 @@ async function waitUntilEmpty(
   })
 }
 
-/** Resolves with the worker when it has no run and no terminal left, or with what is left when the time was over. */
-function watchWorker(
-  context: CommandContext,
-  worker: WorkerView,
-  signal: AbortSignal,
-  timeoutMs: number | undefined,
-): Promise<WorkerView | string> {
-  const { connection, output } = context
-  const runs = new Map<string, Run>()
-  let reported = ''
-  let rest = ''
-  return new Promise((resolve, reject) => {
-    const judge = (workers: readonly WorkerView[]) => {
-      const found = workers.find(({ id }) => id === worker.id)
-      if (found === undefined)
-        finish(new ExitError(EXIT.refused, `${worker.name} was revoked`, 'switchyard workers'))
-      else if (found.activeRuns === 0 && (found.attachSessions ?? 0) === 0) finish(found)
-      else report(found)
-    }
-    const report = (found: WorkerView) => {
-      const left = [...runs.values()].filter((run) => run.sandbox.workerId === worker.id && isExecuting(run))
-      const { activeRuns, attachSessions = 0, connection: line } = found
-      const attached = (found.attachedRuns ?? []).join(' ')
-      const key = `${activeRuns} ${attachSessions} ${attached} ${line} ${left.map(({ id, status }) => `${id} ${status}`).join(' ')}`
-      rest = describeLeft(context, found, left, runs)
-      if (key !== reported) output.note(rest)
-      reported = key
-    }
-    const feed = new DashboardFeed(connection, {
-      onFrame: (frame) => {
-        if (frame.type === 'run-updated') runs.set(frame.run.id, frame.run)
-        else if (frame.type === 'workers') judge(frame.workers)
-        else if (frame.type === 'hello') {
-          for (const run of frame.runs) runs.set(run.id, run)
-          judge(frame.workers)
-        }
-      },
-      onLost: () => output.warn('connection lost, trying again'),
-      onEnd: (error) => finish(error),
-    })
-    const timer = timeoutMs === undefined ? undefined : setTimeout(() => finish(rest), timeoutMs)
-    function finish(outcome: WorkerView | Error | string): void {
-      clearTimeout(timer)
-      feed.close()
-      if (outcome instanceof Error) reject(outcome)
-      else resolve(outcome)
-    }
-    signal.addEventListener('abort', () => finish(new Error('stopped')), { once: true })
-  })
-}
-
-const isExecuting = (run: Run): boolean => run.status !== 'queued' && !hasEnded(run)
-
-/**
- * `2 left: ENG-238 running 12m, ENG-240 finalizing 5m40s; 1 terminal: ENG-231`. An absent worker reports nothing, and a
- * terminal that an earlier process of the host has opened has no name.
- */
-function describeLeft(
+/** A worker is empty when it has no run and no terminal left. A terminal of an earlier process of the host has no name. */
+function judgeWorker(
   { output, present }: CommandContext,
-  { activeRuns, attachSessions = 0, attachedRuns = [], connection }: WorkerView,
-  runs: readonly Run[],
-  known: ReadonlyMap<string, Run>,
-): string {
-  const { now } = present()
-  const named = runs.map(
-    (run) => `${run.ticket.identifier} ${run.status} ${formatAgeOf(run.startedAt ?? beginningOf(run), now)}`,
-  )
-  const list = named.length === 0 || activeRuns === 0 ? '' : `: ${named.join(', ')}`
-  const attached = attachedRuns.map((id) => known.get(id)?.ticket.identifier ?? id)
-  const open = `${attachSessions} ${attachSessions === 1 ? 'terminal' : 'terminals'}`
-  const terminals = attached.length === 0 ? open : `${open}: ${attached.join(', ')}`
-  const parts = [
-    `${activeRuns} left${list}`,
-    ...(attachSessions === 0 ? [] : [terminals]),
-    ...(connection === 'offline'
-      ? ['the worker is offline, its runs are waited for until their leases end']
-      : []),
-  ]
-  return output.stderr.clean(parts.join('; '))
+  { id, name }: WorkerView,
+  { workers, runs }: SeenFleet,
+) {
+  const found = workers.find((worker) => worker.id === id)
+  if (found === undefined) throw new ExitError(EXIT.refused, `${name} was revoked`, 'switchyard workers')
+  const { activeRuns, attachSessions = 0, attachedRuns = [] } = found
+  if (activeRuns === 0 && attachSessions === 0) return { is: 'done' as const, value: found }
+  const rest = findRunsLeft(runs, [found], present().now)
+  const attached = attachedRuns.map((run) => runs.get(run)?.ticket.identifier ?? run)
+  const names = attached.length === 0 ? '' : `: ${attached.join(', ')}`
+  const open = `${attachSessions} ${attachSessions === 1 ? 'terminal' : 'terminals'}${names}`
+  return {
+    is: 'left' as const,
+    left: output.stderr.clean(attachSessions === 0 ? rest.text : `${rest.text}; ${open}`),
+    key: `${rest.key} ${open}`,
+  }
 }

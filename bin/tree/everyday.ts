@@ -51,9 +51,12 @@ export const topCommand = () =>
   )
 
 export const pauseCommand = () =>
-  clientCommand('pause', 'Stop dispatching runs').action((options) =>
-    runCommand(options, async (context) => (await import('../commands/pause.ts')).pause(context)),
-  )
+  clientCommand('pause', 'Stop dispatching runs')
+    .option('--wait', 'until nothing runs any more')
+    .option('--timeout <time>', 'with --wait, give up after: 90s, 30m, 3d, or at an instant')
+    .action((options) =>
+      runCommand(options, async (context) => (await import('../commands/pause.ts')).pause(context)),
+    )
 
 export const resumeCommand = () =>
   clientCommand('resume', 'Dispatch runs again').action((options) =>

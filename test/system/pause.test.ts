@@ -5,7 +5,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { RunEvent } from '../../protocol/run.ts'
-import { LocalSystem } from '../support/local-system.ts'
+import { runCommand } from '../support/command-process.ts'
+import { GATE, LocalSystem } from '../support/local-system.ts'
+import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
 /** Longer than three polls of the tracker. */
@@ -41,6 +43,28 @@ test(
       const run = await system.waitForEnd(name)
       expect([run.status, run.queueReason]).toEqual(['completed', undefined])
     }
+  },
+  TEST_MS_MAX,
+)
+
+test(
+  'pause --wait returns when the last run has ended, and nothing was dispatched meanwhile',
+  async () => {
+    const system = await LocalSystem.open({ concurrency: 1 })
+    await system.pairWorker()
+    system.writeTicket('ENG-1', [`run ${GATE}`, 'write hello.txt', '  Hello!', 'commit Say hello'])
+    const run = await system.waitForStatus('ENG-1', 'running')
+    await system.waitForGate(run)
+    const early = runCommand(['pause', '--wait', '--timeout', '1s', '--data-dir', system.dataDir])
+    expect([await early.exit, early.err()]).toEqual([1, expect.stringMatching(/1 left: ENG-1 running/)])
+    const waiting = runCommand(['pause', '--wait', '--data-dir', system.dataDir])
+    await until('it waits', () => /1 left: ENG-1 running/.test(waiting.err()))
+    system.writeTicket('ENG-2', ['write hello.txt', '  Hello!', 'commit Say hello'])
+    system.openGates(run)
+    expect([await waiting.exit, waiting.out()]).toEqual([0, expect.stringMatching(/nothing runs any more/)])
+    expect((await system.findRun('ENG-1'))?.status).toBe('completed')
+    const held = await system.waitForRun('ENG-2', 'paused', ({ queueReason }) => queueReason === 'paused')
+    expect(held.status).toBe('queued')
   },
   TEST_MS_MAX,
 )

@@ -1,8 +1,9 @@
 /** `switchyard workers` against a real listener. */
 import { describe, expect, test } from '@jest/globals'
 import type { CommandContext } from '../../../bin/client/run-command.ts'
+import type { WaitingOptions } from '../../../bin/client/watch-fleet.ts'
 import { enable, pair, rename, revoke } from '../../../bin/commands/worker-actions.ts'
-import { type DrainOptions, drain } from '../../../bin/commands/worker-drain.ts'
+import { drain } from '../../../bin/commands/worker-drain.ts'
 import { list, show } from '../../../bin/commands/workers.ts'
 import { yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
@@ -191,7 +192,7 @@ describe('workers drain', () => {
       isGreeted = true
       return hello
     }
-    const drained = print((context: CommandContext<DrainOptions>) => drain(context, 'forge'), {
+    const drained = print((context: CommandContext<WaitingOptions>) => drain(context, 'forge'), {
       options: { wait: true },
     })
     await until('the command listens', () => isGreeted)
@@ -210,7 +211,7 @@ describe('workers drain', () => {
     pushForge(1)
     hostApi.helloAnswer = { ...hostApi.helloAnswer, workers: [...hostApi.workersById.values()] }
     const { code, out, err } = await print(
-      (context: CommandContext<DrainOptions>) => drain(context, 'forge'),
+      (context: CommandContext<WaitingOptions>) => drain(context, 'forge'),
       { options: { wait: true, timeout: '1s' } },
     )
     expect([code, out]).toEqual([1, ''])

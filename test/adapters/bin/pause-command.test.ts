@@ -1,0 +1,65 @@
+/** `switchyard pause --wait`: when it goes on waiting, and with which code it ends. */
+import { expect, test } from '@jest/globals'
+import type { CommandContext } from '../../../bin/client/run-command.ts'
+import type { WaitingOptions } from '../../../bin/client/watch-fleet.ts'
+import { pause } from '../../../bin/commands/pause.ts'
+import { openCommandHost } from '../../support/command-host.ts'
+import { fakeRun, fakeWorker, WORKER_ID } from '../../support/fake-host-api.ts'
+import { until } from '../../support/until.ts'
+
+async function openHost(activeRuns: number) {
+  const { hostApi, print } = await openCommandHost()
+  const worker = { ...fakeWorker(WORKER_ID), name: 'forge', connection: 'online' as const, activeRuns }
+  const running = { ...fakeRun('run-1', 'running', 'ENG-1'), sandbox: { workerId: WORKER_ID } }
+  const runs = [running, fakeRun('run-2', 'queued', 'ENG-2')]
+  const hello = { ...hostApi.helloAnswer, runs, workers: [worker] }
+  let isGreeted = false
+  hostApi.hello = () => {
+    isGreeted = true
+    return hello
+  }
+  return {
+    push: hostApi.push.bind(hostApi),
+    worker,
+    untilWatched: () => until('the command listens', () => isGreeted),
+    pause: (options: WaitingOptions) =>
+      print((context: CommandContext<WaitingOptions>) => pause(context), { options }),
+  }
+}
+
+test('pause --wait ends when no run executes and no dispatch is on its way', async () => {
+  const host = await openHost(2)
+  const paused = host.pause({ wait: true })
+  await host.untilWatched()
+  host.push({ type: 'run-updated', run: fakeRun('run-1', 'completed', 'ENG-1') })
+  host.push({ type: 'workers', workers: [{ ...host.worker, activeRuns: 1, connection: 'offline' }] })
+  host.push({ type: 'workers', workers: [{ ...host.worker, activeRuns: 0 }] })
+  const { code, out, err } = await paused
+  expect([code, out]).toEqual([0, expect.stringMatching(/^paused: nothing runs any more after /)])
+  expect(err).toMatch(/^2 left: ENG-1 running 30m$/m)
+  expect(err).toMatch(/^1 left; forge is offline, its runs are waited for until their leases end$/m)
+  expect(err).toMatch(/^Next: switchyard resume$/m)
+})
+
+test('pause --wait with --json prints the answer of the API once nothing runs', async () => {
+  const host = await openHost(1)
+  const paused = host.pause({ wait: true, json: true })
+  await host.untilWatched()
+  host.push({ type: 'workers', workers: [{ ...host.worker, activeRuns: 0 }] })
+  expect(JSON.parse((await paused).out)).toEqual({ paused: true })
+})
+
+test('pause --wait ends with 1 when the time is over, and the host stays paused', async () => {
+  const host = await openHost(1)
+  const { code, out, err } = await host.pause({ wait: true, timeout: '1s' })
+  expect([code, out]).toEqual([1, ''])
+  expect(err).toMatch(/^Not all have ended in 1\.?0?s: 1 left: ENG-1 running 30m; the host stays paused\.$/m)
+})
+
+test('--timeout without --wait is wrong use', async () => {
+  const host = await openHost(1)
+  await expect(host.pause({ timeout: '30m' })).rejects.toMatchObject({
+    code: 2,
+    cure: 'switchyard pause --wait --timeout 30m',
+  })
+})
