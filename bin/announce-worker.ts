@@ -15,16 +15,16 @@ export function announceWorker(
   daemon: Pick<Daemon, 'status'>,
   {
     notifier,
-    url,
+    hostName,
     clock,
-  }: { readonly notifier: ServiceNotifier; readonly url: string; readonly clock: Clock },
+  }: { readonly notifier: ServiceNotifier; readonly hostName: string; readonly clock: Clock },
 ): void {
   const until = clock.monotonic() + WORKER_READY_MS_MAX
   const poll = () => {
     const { state, online, trouble } = daemon.status()
     if (state === 'stopped' || state === 'stopping') return
     if (online || trouble !== undefined || clock.monotonic() >= until)
-      notifier.ready(() => formatDaemonStatus(daemon.status(), url))
+      notifier.ready(() => formatDaemonStatus(daemon.status(), hostName))
     else clock.after(POLL_MS, poll)
   }
   poll()
@@ -32,9 +32,9 @@ export function announceWorker(
 
 export function formatDaemonStatus(
   { state, online, trouble, executions }: DaemonStatus,
-  url: string,
+  hostName: string,
 ): string {
   const runs = executions.length === 1 ? '1 run' : `${executions.length} runs`
-  const connection = online ? `connected to ${url}` : `not connected to ${url}`
+  const connection = online ? `connected to ${hostName}` : `not connected to ${hostName}`
   return [state, runs, connection].join(', ') + (online || trouble === undefined ? '' : `: ${trouble}`)
 }

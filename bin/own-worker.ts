@@ -21,8 +21,8 @@ const drainFile = (dataDir: string): string => join(dataDir, 'drained.json')
 export const credentialFileOf = (dataDir: string): string => join(dataDir, 'credential.json')
 
 export async function noteHost(dataDir: string, choice: HostChoice): Promise<void> {
-  const { host, caFile, insecure, fingerprint, hostKey } = choice
-  const note = { host, caFile, insecure, fingerprint, hostKey }
+  const { host, hostDataDir, caFile, insecure, fingerprint, hostKey } = choice
+  const note = { host, hostDataDir, caFile, insecure, fingerprint, hostKey }
   await replaceFile(hostFile(dataDir), `${JSON.stringify(note)}\n`)
 }
 
@@ -51,10 +51,12 @@ export function readNotedHost(dataDir: string): HostChoice {
       EXIT.usage,
       `no worker was started with the data directory ${dataDir}: name it with --data-dir, or the host with --host`,
     )
-  const [host, caFile] = [Reflect.get(noted, 'host'), Reflect.get(noted, 'caFile')]
+  const texts = (['host', 'hostDataDir', 'caFile'] as const).flatMap((name) => {
+    const value: unknown = Reflect.get(noted, name)
+    return typeof value === 'string' ? [[name, value] as const] : []
+  })
   return {
-    ...(typeof host === 'string' ? { host } : {}),
-    ...(typeof caFile === 'string' ? { caFile } : {}),
+    ...Object.fromEntries(texts),
     ...(Reflect.get(noted, 'insecure') === true ? { insecure: true as const } : {}),
     ...pinIn(noted),
   }

@@ -1,6 +1,7 @@
 /**
  * `resolveHost` checks the options of a worker for its host: the address, whom to trust, and the proxy on the way.
  */
+import { findHostOf } from '../client/find-host.ts'
 import type { Dialer } from '../core/daemon/ports.ts'
 import { parseFingerprint } from '../core/fleet/fingerprint.ts'
 import type { Log } from '../core/ports.ts'
@@ -14,6 +15,8 @@ import { readAuthorities, readProxies } from './network.ts'
 
 export interface HostChoice {
   readonly host?: string
+  /** Instead of `host`: the data directory of a host on this machine. */
+  readonly hostDataDir?: string
   readonly caFile?: string
   readonly insecure?: true
   /** The host's certificate or its key, as a person gave it. */
@@ -24,14 +27,19 @@ export interface HostChoice {
 
 /** The way to the host, for the worker channel and for requests. */
 export interface HostRoute {
-  /** The address of the worker channel. */
-  readonly url: string
+  /** The address of the worker channel, read before each connection. Throws while no host runs. */
+  readonly url: () => string
+  /** The host for people: its address, or where that is read. */
+  readonly name: string
+  readonly hostname: string
   readonly authorities?: readonly string[]
   readonly pin?: DialPin
   readonly proxies?: ProxySettings
 }
 
 export function resolveHost(options: HostChoice, log: Pick<Log, 'warn'>): HostRoute {
+  const { hostDataDir } = options
+  if (hostDataDir !== undefined) return routeToThisMachine(hostDataDir, options)
   if (options.host === undefined) {
     throw new ExitError(
       EXIT.usage,
@@ -47,8 +55,18 @@ export function resolveHost(options: HostChoice, log: Pick<Log, 'warn'>): HostRo
   return createRoute(host, options)
 }
 
-export const createHostDialer = ({ url, ...route }: HostRoute, log: Log): Dialer =>
-  createDialer({ url: () => url, clock: realClock, log, ...route })
+/** A host on this machine may come back at another port, which its data directory names. */
+function routeToThisMachine(hostDataDir: string, { host, fingerprint, caFile }: HostChoice): HostRoute {
+  const given = { '--host': host, '--fingerprint': fingerprint, '--ca-file': caFile }
+  for (const [name, value] of Object.entries(given))
+    if (value !== undefined)
+      throw new ExitError(EXIT.usage, `${name}: leave it out with --host-data-dir, which says it all`)
+  const url = () => unwrapOrExit(parseHostUrl(findHostOf(hostDataDir).url, false)).url
+  return { url, name: `the host of ${hostDataDir}`, hostname: '127.0.0.1' }
+}
+
+export const createHostDialer = (route: HostRoute, log: Log): Dialer =>
+  createDialer({ clock: realClock, log, ...route })
 
 function createRoute({ url, loopback }: HostUrl, choice: HostChoice): HostRoute {
   const trusted = url.startsWith('wss:') ? readTrust(choice) : {}
@@ -56,7 +74,7 @@ function createRoute({ url, loopback }: HostUrl, choice: HostChoice): HostRoute 
     throw new ExitError(EXIT.usage, '--fingerprint: needs an address that begins with https:// or wss://')
   const proxySettings = loopback ? undefined : unwrapOrExit(readProxies(process.env))
   const proxies = proxySettings === undefined ? {} : { proxies: proxySettings }
-  return { url, ...trusted, ...proxies }
+  return { url: () => url, name: url, hostname: new URL(url).hostname, ...trusted, ...proxies }
 }
 
 function readTrust({ caFile, fingerprint, hostKey }: HostChoice): Pick<HostRoute, 'authorities' | 'pin'> {

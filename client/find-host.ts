@@ -23,7 +23,7 @@ const FORM = 'write it like http://127.0.0.1:4400'
 /** Throws a `HostNotFound` or a `WrongAddress` with the message for the person. */
 export async function findHost(dataDir: string, env: HostEnvironment): Promise<HostAddress> {
   const url = env.SWITCHYARD_URL ?? ''
-  return url === '' ? hostFromDataDir(dataDir) : hostFromEnvironment(url, tokenFrom(env))
+  return url === '' ? findHostOf(dataDir) : hostFromEnvironment(url, tokenFrom(env))
 }
 
 // ---- named by the environment --------------------------------------------------------------------------------------
@@ -71,7 +71,8 @@ const withoutSlash = (url: URL): string => `${url.origin}${url.pathname.replace(
 
 // ---- of a data directory -------------------------------------------------------------------------------------------
 
-function hostFromDataDir(dataDir: string): HostAddress {
+/** Throws as `findHost` does. */
+export function findHostOf(dataDir: string): HostAddress {
   const path = join(dataDir, 'launch.json')
   const text = readLaunchText(path, dataDir)
   const launch = parseObject(text)

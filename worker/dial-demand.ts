@@ -19,8 +19,8 @@ import type { DialPin } from './dial-pin.ts'
 import { readStoredCredential } from './identity-files.ts'
 
 export interface DemandClientOptions {
-  /** The address of the worker channel. */
-  readonly url: string
+  /** The address of the worker channel, read before each request. */
+  readonly url: () => string
   readonly credentialFile: string
   /** In whose name the worker is drained. */
   readonly holder: Exclude<DrainHolder, 'operator'>
@@ -59,7 +59,7 @@ async function sendRequest(options: DemandClientOptions, asked: DemandRequest): 
       : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' })
   const network = new DialNetwork(proxies, { authorities: trust, pin }, SUPERVISOR_REQUEST_MS_MAX)
   try {
-    const { statusCode, body } = await request(addressOf(url, credential.workerId, asked, options.holder), {
+    const { statusCode, body } = await request(addressOf(url(), credential.workerId, asked, options.holder), {
       method: asked === 'read' ? 'GET' : 'POST',
       headers: { authorization: `Bearer ${credential.secret}` },
       dispatcher: network,

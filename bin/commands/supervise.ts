@@ -59,7 +59,7 @@ export async function supervise(workerOptions: readonly string[], options: Super
   }
   const pollMs = options.pollSeconds * 1_000
   log.info(
-    { url: route.url, driver: options.driver, dryRun: options.dryRun === true },
+    { url: route.name, driver: options.driver, dryRun: options.dryRun === true },
     'switchyard is supervising',
   )
   if (options.dryRun === true) {

@@ -66,12 +66,11 @@ export async function worker(given: WorkerOptions): Promise<void> {
   const name = chooseName(options.name)
   const concurrency = chooseConcurrency(options)
   const route = resolveHost(options, log)
-  const { url } = route
   const dialer = createHostDialer(rememberingKey(route, dataDir, options, log), log)
   const sandbox = await requireSandbox()
   const store = await openStore(dataDir, log)
   try {
-    const identity = await openWorkerIdentity(dataDir, url, options, log)
+    const identity = await openWorkerIdentity(dataDir, route, options, log)
     await noteHost(dataDir, options)
     endNotedDrain(dataDir, ownDemandClient(dataDir, route, 'worker'), {
       clock: realClock,
@@ -87,7 +86,7 @@ export async function worker(given: WorkerOptions): Promise<void> {
       store,
       dataDir,
       sandbox,
-      url,
+      hostName: route.name,
       log,
       signals,
       notifier,
@@ -133,7 +132,7 @@ async function openStore(dataDir: string, log: Log): Promise<OpenWorkerStore> {
 
 async function openWorkerIdentity(
   dataDir: string,
-  url: string,
+  { hostname }: HostRoute,
   options: WorkerOptions,
   log: Log,
 ): Promise<StoredIdentity> {
@@ -141,7 +140,7 @@ async function openWorkerIdentity(
     credentialFile: credentialFileOf(dataDir),
     tokenFile: options.tokenFile,
     joinKeyFile: options.joinKeyFile,
-    host: new URL(url).hostname,
+    host: hostname,
     log,
     replaceFile,
     deleteFile: removeFileDurably,
@@ -162,7 +161,7 @@ interface WorkerCommandContext {
   readonly store: OpenWorkerStore
   readonly dataDir: string
   readonly sandbox: AvailableSandbox
-  readonly url: string
+  readonly hostName: string
   readonly log: Log
   readonly signals: StopSignals
   readonly notifier: ServiceNotifier
@@ -178,7 +177,7 @@ function secretsOfIdentity(identity: StoredIdentity): readonly NamedSecret[] {
 }
 
 async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
-  const { options, log, url, dataDir, name, concurrency } = place
+  const { options, log, hostName, dataDir, name, concurrency } = place
   const clock = createSleepCountingClock(realClock)
   const stallMs = options.stallMinutes * 60_000
   const sandboxDir = options.sandboxDir ?? process.env.SWITCHYARD_SANDBOX_DIR
@@ -216,11 +215,11 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
       ...(options.idleSeconds === undefined ? {} : { idleMsMax: options.idleSeconds * 1_000 }),
       onEnd: ended,
     })
-    log.info({ url, dataDir, name, concurrency }, 'switchyard is working')
+    log.info({ url: hostName, dataDir, name, concurrency }, 'switchyard is working')
     const started = daemon.start()
     if (started.ok) {
       stopWorkerOnSignals(daemon, place)
-      announceWorker(daemon, { notifier: place.notifier, url, clock: realClock })
+      announceWorker(daemon, { notifier: place.notifier, hostName, clock: realClock })
     } else ended({ is: 'broken', detail: started.refusal.message })
   })
   await executor.close()

@@ -1,4 +1,5 @@
 /** The commands that are programs of their own: the host, a worker, the example, the tools of an agent, the OAuth helper. */
+import { resolve } from 'node:path'
 import { Command, Option } from '@commander-js/extra-typings'
 import {
   DASHBOARD_PORT,
@@ -88,6 +89,12 @@ export const workerCommand = () =>
     .option(
       '--host <url>',
       'the host, like https://host.example:4401, or http://127.0.0.1:4400 on this machine',
+    )
+    .addOption(
+      new Option(
+        '--host-data-dir <path>',
+        'the data directory of a host of yours on this machine, instead of --host; its address is read there before each connection',
+      ).argParser((text) => resolve(parsePath(text))),
     )
     .addOption(pairingToken())
     .addOption(

@@ -104,7 +104,7 @@ function askDemand(url: string, folder: string): Promise<unknown> {
   const credentialFile = join(folder, 'credential.json')
   const credential = { workerId: WORKER_ID, secret: SENT_SECRET }
   writeFileSync(credentialFile, JSON.stringify(credential), { mode: 0o600 })
-  return createDemandClient({ url, credentialFile, holder: 'supervisor' }).ask('drain')
+  return createDemandClient({ url: () => url, credentialFile, holder: 'supervisor' }).ask('drain')
 }
 
 async function askModel(origin: string, proxies?: ProxySettings): Promise<unknown> {

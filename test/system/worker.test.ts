@@ -243,6 +243,25 @@ describe('a worker', () => {
     }
   })
 
+  test('finds a host of this machine by its data directory, also at another port', async () => {
+    const dataDir = hostFolder(configWithAnyPort())
+    let host = serve(dataDir, ['--port', String(await freePort())])
+    await host.waitForLaunch()
+    const folder = join(tempFolder(), 'worker')
+    const own = ['worker', '--host-data-dir', dataDir, '--data-dir', folder]
+    runCommand([...own, '--token-file', await createTokenFile(host)], folder)
+    const { id } = await waitForWorker(host, 'it is online', isOnline)
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      host.process.kill(signal)
+      await host.exit
+      host = serve(dataDir, ['--port', String(await freePort())])
+      expect((await waitForWorker(host, 'it is back', isOnline)).id).toBe(id)
+    }
+    expect(await runCommand(['worker', 'drain', '--data-dir', folder, '--wait']).exit).toBe(0)
+    const twice = runCommand([...own, '--host', HERE])
+    expect([await twice.exit, twice.err()]).toEqual([2, expect.stringMatching(/--host: leave it out/)])
+  })
+
   test('waits for a host that is not running yet', async () => {
     const dataDir = hostFolder(configWithAnyPort({ server: { port: await freePort() } }))
     const first = serve(dataDir)
