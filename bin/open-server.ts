@@ -29,10 +29,17 @@ interface LaunchOptions {
   readonly token: string
   readonly startedAt: string
   readonly configuration: CompletedConfig
-  /** Its ports beat those of the configuration. */
+  /** Each of these options beats the configuration. */
   readonly options: Pick<
     ServeOptions,
-    'port' | 'fleetPort' | 'dashboard' | 'dashboardPort' | 'inspect' | 'logLevel' | 'logFormat'
+    | 'port'
+    | 'fleetPort'
+    | 'localWorker'
+    | 'dashboard'
+    | 'dashboardPort'
+    | 'inspect'
+    | 'logLevel'
+    | 'logFormat'
   >
   readonly log: Log
   readonly metrics: Metrics
@@ -151,7 +158,8 @@ function announce({ hostApi, launching, choice, url, fleetUrl, pageUrl }: OpenAd
     return
   }
   const listener = choice.reason === undefined ? undefined : describeListener(choice)
-  showBanner({ hostApi, clock: realClock, out, url, fleetUrl, pageUrl, listener, dataDir })
+  const ownWorker = options.localWorker !== false
+  showBanner({ hostApi, clock: realClock, out, url, fleetUrl, pageUrl, listener, dataDir, ownWorker })
 }
 
 /** Programs read standard error too, so the banner goes to a terminal only, and not among lines of JSON. */

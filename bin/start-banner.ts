@@ -29,6 +29,8 @@ export interface BannerFacts {
   /** Set where a command without `--data-dir` acts on another one. */
   readonly namedDataDir?: string
   readonly health: Pick<HealthResponse, 'version' | 'hostExecution'>
+  /** False for a host that was told to run no worker itself. */
+  readonly ownWorker: boolean
   readonly hello: Pick<HelloFrame, 'config' | 'linearStatus' | 'workers' | 'runs'>
 }
 
@@ -58,7 +60,9 @@ export function formatBanner(facts: BannerFacts, colors: Colors): string {
     `switchyard ${health.version} serves ${url}`,
     ...printed,
     `Next: ${name(next)}`,
-    'Ctrl-C stops; running work of this machine is queued again.',
+    mayHaveOwnWorker(facts)
+      ? 'Ctrl-C stops; running work of this machine is queued again.'
+      : 'Ctrl-C stops; workers go on with their runs.',
     '',
   ].join('\n')
 }
@@ -99,20 +103,22 @@ function agent({ hello: { config, workers } }: BannerFacts): BannerLine {
   return notConnected(name, `switchyard connect ${provider}`)
 }
 
-function worker({ hello, health }: BannerFacts): BannerLine {
+function worker(facts: BannerFacts): BannerLine {
   const name = 'worker'
+  const { hello } = facts
   const others = hello.workers.filter(({ local }) => local !== true)
   const online = others.filter(({ connection }) => connection === 'online').length
   const elsewhere = others.length === 0 ? '' : `; ${online} of ${others.length} on other machines online`
-  const own = ownWorker(hello, health)
-  if (own !== undefined) return { name, text: `${own}${elsewhere}` }
-  if (online > 0) return { name, text: `${online} of ${others.length} on other machines online` }
+  if (mayHaveOwnWorker(facts)) return { name, text: `${describeOwnWorker(hello)}${elsewhere}` }
+  if (online > 0) return { name, text: `${online} of ${others.length} online` }
   return { name, text: 'none', missing: 'start one with switchyard worker --host URL --token-file PATH' }
 }
 
-/** Undefined when this machine runs no worker. */
-function ownWorker({ workers, config }: BannerFacts['hello'], { hostExecution }: BannerFacts['health']) {
-  if (!config.worker.local || hostExecution?.kind !== 'local-worker') return undefined
+type OwnWorkerFacts = Pick<BannerFacts, 'ownWorker' | 'hello' | 'health'>
+const mayHaveOwnWorker = ({ ownWorker, hello, health }: OwnWorkerFacts): boolean =>
+  ownWorker && hello.config.worker.local && health.hostExecution?.kind === 'local-worker'
+
+function describeOwnWorker({ workers, config }: BannerFacts['hello']): string {
   const local = workers.find((view) => view.local)
   if (local === undefined || !isOnline(local)) return 'this machine, starting'
   const slots = local.capabilities?.maxConcurrency ?? config.sandbox.concurrency
@@ -165,10 +171,11 @@ export interface BannerOptions {
   readonly pageUrl: string | undefined
   readonly listener: string | undefined
   readonly dataDir: string
+  readonly ownWorker: boolean
 }
 
 export function showBanner(options: BannerOptions): void {
-  const { hostApi, clock, out, url, fleetUrl, pageUrl, listener, dataDir } = options
+  const { hostApi, clock, out, url, fleetUrl, pageUrl, listener, dataDir, ownWorker } = options
   // Runs that are queued while the banner waits are not restored ones.
   const { runs } = hostApi.hello()
   let isShown = false
@@ -185,12 +192,13 @@ export function showBanner(options: BannerOptions): void {
       dataDir: shortenHome(dataDir),
       ...(dataDir === resolveDataDir(undefined) ? {} : { namedDataDir: dataDir }),
       health: hostApi.health(),
+      ownWorker,
       hello: { ...hostApi.hello(), runs },
     }
     out.write(formatBanner(facts, createColors(out, process.env)))
   }
   const showWhenReady = () => {
-    if (isReady(hostApi)) show()
+    if (isReady(hostApi, ownWorker)) show()
   }
   const cancel = clock.after(READY_MS_MAX, show)
   const stopListening = hostApi.onPush(({ type }) => {
@@ -198,12 +206,12 @@ export function showBanner(options: BannerOptions): void {
   })
 }
 
-function isReady(hostApi: HostApi): boolean {
-  const { linearStatus, workers } = hostApi.hello()
-  const waitsForWorker =
-    hostApi.config().worker.local && hostApi.health().hostExecution?.kind === 'local-worker'
+function isReady(hostApi: HostApi, ownWorker: boolean): boolean {
+  const hello = hostApi.hello()
+  const { linearStatus, workers } = hello
   return (
     linearStatus.state === 'connected' &&
-    (!waitsForWorker || workers.some((view) => view.local && isOnline(view)))
+    (!mayHaveOwnWorker({ ownWorker, hello, health: hostApi.health() }) ||
+      workers.some((view) => view.local && isOnline(view)))
   )
 }

@@ -453,6 +453,8 @@ export interface LocalWorkerExit {
 
 /** The process of the local worker. The process also ends at once when the host's process ends. */
 export interface LocalWorkerProcess {
+  /** The worker whose credential the process began with; absent for one that registers with a token. */
+  readonly workerId?: string
   /** Makes the worker accept no more runs and end when its current runs are done. */
   drain(): void
   /**

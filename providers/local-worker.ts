@@ -56,7 +56,8 @@ export function createLocalWorker(ports: LocalWorkerPorts): LocalWorkerLauncher 
       const url = ports.url()
       if (url === undefined) return no('unavailable', 'the host does not listen yet')
       try {
-        return yes(new SpawnedWorker(ports, await spawnWorker(ports, options, url)))
+        const workerId = prepareCredential(ports, options)
+        return yes(new SpawnedWorker(ports, await spawnWorker(ports, options, url, workerId), workerId))
       } catch (error) {
         return no('failed', isNativeError(error) ? error.message : String(error))
       }
@@ -70,9 +71,10 @@ async function spawnWorker(
   ports: LocalWorkerPorts,
   options: LocalWorkerOptions,
   url: string,
+  workerId: string | undefined,
 ): Promise<ChildProcess> {
   const { dataDir, environment, inheritable } = ports
-  const [program = '', ...args] = [...ports.program, ...argumentsFor(ports, options, url)]
+  const [program = '', ...args] = [...ports.program, ...argumentsFor(ports, options, url, workerId)]
   const devNull = openSync('/dev/null', 'r+')
   try {
     const child = spawn(program, args, {
@@ -88,19 +90,32 @@ async function spawnWorker(
   }
 }
 
-function argumentsFor(ports: LocalWorkerPorts, options: LocalWorkerOptions, url: string): string[] {
-  const { dataDir, name, logLevel, sharesActors, installation } = ports
-  const [tokenFile, credentialFile] = [join(dataDir, 'token'), join(dataDir, 'credential.json')]
+/** Returns the worker that the stored credential is for, or else makes a token. */
+function prepareCredential({ dataDir, installation }: LocalWorkerPorts, options: LocalWorkerOptions) {
+  const [tokenFile, credentialFile] = [tokenFileOf(dataDir), join(dataDir, 'credential.json')]
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   rmSync(tokenFile, { force: true })
   if (options.enrollAgain) rmSync(credentialFile, { force: true })
-  const needsToken = !isCredentialOf(installation, credentialFile)
-  if (needsToken) writeFileSync(tokenFile, `${options.createPairingToken()}\n`, { flag: 'wx', mode: 0o600 })
+  const workerId = findCredential(installation, credentialFile)
+  if (workerId === undefined)
+    writeFileSync(tokenFile, `${options.createPairingToken()}\n`, { flag: 'wx', mode: 0o600 })
+  return workerId
+}
+
+const tokenFileOf = (dataDir: string): string => join(dataDir, 'token')
+
+function argumentsFor(
+  ports: LocalWorkerPorts,
+  options: LocalWorkerOptions,
+  url: string,
+  workerId: string | undefined,
+): string[] {
+  const { dataDir, name, logLevel, sharesActors } = ports
   return [
     ...['worker', '--host', url, '--data-dir', dataDir, `--name=${name}`],
     ...['--concurrency', String(options.concurrency), '--end-with-stdin'],
     ...['--log-level', logLevel, '--log-format', 'json'],
-    ...(needsToken ? ['--token-file', tokenFile] : []),
+    ...(workerId === undefined ? ['--token-file', tokenFileOf(dataDir)] : []),
     ...(sharesActors ? ['--share-actors'] : []),
     ...reachArguments(ports, options),
   ]
@@ -129,11 +144,15 @@ function stdioCovering(inherited: readonly number[], devNull: number): (number |
   return Array.from({ length: highest - 2 }, (_, index) => (inheritedSet.has(index + 3) ? devNull : 'ignore'))
 }
 
-/** A credential that names no installation was stored by an earlier version, or cannot be read: its worker decides. */
-function isCredentialOf(installation: string, file: string): boolean {
-  if (statSync(file, { throwIfNoEntry: false }) === undefined) return false
-  const named = /"installation"\s*:\s*"([^"]*)"/.exec(readFileSync(file, 'utf8'))?.[1]
-  return named === undefined || named === installation
+/**
+ * Returns the id of the worker, '' for a file that can't be read, and undefined without a credential of this
+ * installation. A file that names no installation was stored by an earlier version: its worker decides.
+ */
+function findCredential(installation: string, file: string): string | undefined {
+  if (statSync(file, { throwIfNoEntry: false }) === undefined) return undefined
+  const text = readFileSync(file, 'utf8')
+  const valueAt = (key: string) => new RegExp(`"${key}"\\s*:\\s*"([^"]*)"`).exec(text)?.[1]
+  return [undefined, installation].includes(valueAt('installation')) ? (valueAt('workerId') ?? '') : undefined
 }
 
 // ---- running -------------------------------------------------------------------------------------------------------
@@ -142,8 +161,11 @@ class SpawnedWorker implements LocalWorkerProcess {
   readonly ended: Promise<LocalWorkerExit>
   readonly #child: ChildProcess
 
-  constructor({ clock, log }: LocalWorkerPorts, child: ChildProcess) {
+  readonly workerId?: string
+
+  constructor({ clock, log }: LocalWorkerPorts, child: ChildProcess, workerId: string | undefined) {
     this.#child = child
+    if (workerId !== undefined) this.workerId = workerId
     // Writing to a worker that has ended is expected.
     child.stdin?.on('error', () => {})
     for (const stream of [child.stdout, child.stderr]) if (stream !== null) forwardLog(stream, log)

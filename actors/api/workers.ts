@@ -6,7 +6,7 @@ import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import type { FleetResponse, WorkerState } from '../../protocol/worker.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
-import type { WorkerEvent } from '../workers/worker.machine.ts'
+import type { WorkerContext, WorkerEvent } from '../workers/worker.machine.ts'
 import { WORKER } from '../workers/worker.names.ts'
 import { provesCredential } from '../workers/worker-registration.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
@@ -37,16 +37,17 @@ export function createWorkersApi(api: ApiDependencies): WorkersApi {
   const { mayChange } = api
   const { workers, workerChannel } = api.views
   const admission = new WorkerAdmission(workers.registry)
+  const isOwn = (worker: WorkerContext) => workers.registry.isOwn(worker)
   return {
     fleet: () => showWorkers(api),
-    renameWorker: (id, name) => changeWorker(api, id, (worker) => renameEvent(worker, name)),
+    renameWorker: (id, name) => changeWorker(api, id, ({ context }) => renameEvent(isOwn(context), name)),
     drainWorker: (id) => changeWorker(api, id, () => yes({ type: 'drained', by: 'operator' })),
     enableWorker: (id) =>
       changeWorker(api, id, (worker) => {
         workers.dispatchBackoff.clear(worker)
         return yes({ type: 'enabled' })
       }),
-    revokeWorker: (id) => changeWorker(api, id, revokeEvent),
+    revokeWorker: (id) => changeWorker(api, id, ({ context }) => revokeEvent(isOwn(context))),
     mintPairingToken() {
       const may = mayChange()
       return may.ok ? yes(workers.pairingTokens.issue()) : may
@@ -92,18 +93,16 @@ async function changeWorker(
   return committed.ok ? yes(showWorkers(api)) : committed
 }
 
-function renameEvent(worker: EnrolledWorker, asked: string): Result<WorkerEvent> {
-  if (worker.context.local) return no('invalid', 'the local worker keeps its name')
+function renameEvent(isOwn: boolean, asked: string): Result<WorkerEvent> {
+  if (isOwn) return no('invalid', 'the local worker keeps its name')
   const name = normalizeWorkerName(asked)
   if (name === '')
     return no('invalid', `/name: must have a visible character, and at most ${WORKER_NAME_CHARS_MAX}`)
   return yes({ type: 'renamed', name })
 }
 
-const revokeEvent = (worker: EnrolledWorker): Result<WorkerEvent> =>
-  worker.context.local
-    ? no('invalid', 'the local worker cannot be revoked; drain it instead')
-    : yes({ type: 'revoked' })
+const revokeEvent = (isOwn: boolean): Result<WorkerEvent> =>
+  isOwn ? no('invalid', 'the local worker cannot be revoked; drain it instead') : yes({ type: 'revoked' })
 
 /** Only a supervisor ends its own drain alone; a plain `active` ends every drain. */
 function stateEvent(state: WorkerState, by: 'supervisor' | 'worker' | undefined): WorkerEvent {

@@ -28,6 +28,7 @@ import {
 } from '../../protocol/limits.ts'
 import type { LocalWorkerEffect, LocalWorkerEvent } from './local-worker.machine.ts'
 import type { PairingTokens } from './pairing-tokens.ts'
+import type { WorkerContext } from './worker.machine.ts'
 
 export interface LocalWorkerSupervisorPorts {
   readonly clock: Clock
@@ -57,6 +58,12 @@ export class LocalWorkerSupervisor {
     if (launcher !== undefined && effective.worker.local && !this.#isStopped)
       sendEvent({ type: 'wanted', settings: localWorkerSettings(effective) })
     else sendEvent({ type: 'unwanted' })
+  }
+
+  /** Whether this host runs the worker itself. One that it ran before is an ordinary worker while it runs none. */
+  isOwn({ id, local }: Pick<WorkerContext, 'id' | 'local'>): boolean {
+    const { config, launcher } = this.#ports
+    return launcher !== undefined && config().worker.local && (local || id === this.#process?.workerId)
   }
 
   runEffect(effect: LocalWorkerEffect): void {

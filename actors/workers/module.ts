@@ -225,6 +225,7 @@ export const localWorkerModule = defineHostModule({
       launcher: context.localWorkerLauncher,
       sendEvent: (event) => void context.system.send(LOCAL_WORKER, LOCAL_WORKER, event),
     })
+    workers.registry.isOwn = (worker) => localWorker.isOwn(worker)
     return {
       effects: effectHandlers<LocalWorkerEffect>({ local: (effect) => localWorker.runEffect(effect) }),
       start: () => localWorker.onConfigChange(),

@@ -57,7 +57,7 @@ export class WantedRuns {
   }
 
   #count(): number {
-    const machines = [...this.#workers.all()].filter(({ context }) => !context.local)
+    const machines = [...this.#workers.all()].filter(({ context }) => !this.#workers.isOwn(context))
     if (isHeldByOperator(machines.map(({ state, context: { drainedBy } }) => ({ state, drainedBy }))))
       return 0
     const experience = experienceOf(machines)

@@ -25,6 +25,8 @@ export class WorkerRegistry {
   #version = 0
   /** By worker, the run of each terminal that this host has opened. The module of terminals sets it. */
   terminalsByWorker: () => ReadonlyMap<string, readonly string[]> = () => NO_TERMINALS
+  /** Whether the host runs this worker itself. The module of the local worker sets it. */
+  isOwn: (worker: WorkerContext) => boolean = ({ local }) => local
 
   // ---- updates --------------------------------------------------------------------------------------------------
 
@@ -166,7 +168,9 @@ export class WorkerRegistry {
     const terminals = this.terminalsByWorker()
     return [...this.#workers.values()]
       .sort((a, b) => byEnrollment(a.context, b.context))
-      .map((worker) => viewOf(worker, terminals.get(worker.context.id) ?? []))
+      .map((worker) =>
+        viewOf(worker, { isOwn: this.isOwn(worker.context), terminals: terminals.get(worker.id) ?? [] }),
+      )
   }
 
   /** The demand of the fleet, for the holder of a join key. */

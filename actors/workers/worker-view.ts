@@ -8,8 +8,14 @@ import type { WorkerContext } from './worker.machine.ts'
 export const drainOf = (state: WorkerState, { drainedBy }: WorkerContext): Pick<WorkerView, 'drainedBy'> =>
   state === 'draining' ? { drainedBy: [...drainHolders(drainedBy)] } : {}
 
-/** @param terminals for each terminal that this host has opened on the worker, its run */
-export function viewOf(worker: EnrolledWorker, terminals: readonly string[]): WorkerView {
+export interface HostFacts {
+  /** The host runs the worker itself. */
+  readonly isOwn: boolean
+  /** For each terminal that this host has opened on the worker, its run. */
+  readonly terminals: readonly string[]
+}
+
+export function viewOf(worker: EnrolledWorker, { isOwn, terminals }: HostFacts): WorkerView {
   const { context, state, connection, leases, lastSeenAt } = worker
   const shown = connection === undefined ? [] : terminals
   // A terminal that was opened since the last heartbeat counts too.
@@ -20,7 +26,7 @@ export function viewOf(worker: EnrolledWorker, terminals: readonly string[]): Wo
     state,
     ...drainOf(state, context),
     connection: connection === undefined ? 'offline' : 'online',
-    ...(context.local ? { local: true } : {}),
+    ...(isOwn ? { local: true } : {}),
     ...(context.joinKey === undefined ? {} : { joinKey: context.joinKey }),
     ...(context.ephemeral === true ? { ephemeral: true } : {}),
     ...(context.capabilities === null ? {} : { capabilities: context.capabilities }),

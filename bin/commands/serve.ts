@@ -47,6 +47,8 @@ export interface ServeOptions extends LogChoice {
   readonly inspect?: number
   /** End when standard input is closed, that is when the parent process has ended. */
   readonly endWithStdin?: true
+  /** False: this host runs no worker itself, whatever `worker.local` says. */
+  readonly localWorker?: boolean
   /** For the local worker, as for `switchyard worker`. */
   readonly localRepos: readonly string[]
   readonly privateCodeHost: readonly string[]
@@ -95,7 +97,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       configText,
       onConfigChange: know,
       findTlsFault,
-      ...(execution.kind === 'local-worker'
+      ...(execution.kind === 'local-worker' && options.localWorker !== false
         ? { localWorker: createLocalWorkerLauncher(options, { dataDir, store, url: () => url, log }) }
         : {}),
       ...providers,

@@ -64,6 +64,7 @@ export const serveCommand = () =>
         .preset(INSPECT_PORT)
         .argParser((text) => parseWholeNumber(text, 0, PORT_MAX)),
     )
+    .option('--no-local-worker', 'run no worker in this start, whatever worker.local says')
     .addOption(localRepos('of the host’s own worker'))
     .addOption(privateCodeHost('of the host’s own worker'))
     .addOption(new Option('--end-with-stdin').hideHelp())
@@ -73,6 +74,12 @@ export const serveCommand = () =>
       const { serve } = await import('../commands/serve.ts')
       await serve(options)
     })
+
+const hostDataDir = () =>
+  new Option(
+    '--host-data-dir <path>',
+    'the data directory of a host of yours on this machine, instead of --host; its address is read there before each connection',
+  ).argParser((text) => resolve(parsePath(text)))
 
 const pairingToken = () =>
   path(
@@ -90,12 +97,7 @@ export const workerCommand = () =>
       '--host <url>',
       'the host, like https://host.example:4401, or http://127.0.0.1:4400 on this machine',
     )
-    .addOption(
-      new Option(
-        '--host-data-dir <path>',
-        'the data directory of a host of yours on this machine, instead of --host; its address is read there before each connection',
-      ).argParser((text) => resolve(parsePath(text))),
-    )
+    .addOption(hostDataDir())
     .addOption(pairingToken())
     .addOption(
       path(

@@ -12,6 +12,7 @@ import type {
   Clock,
   ControlDatabase,
   EventQuery,
+  LocalWorkerLauncher,
   Meters,
   NewTicket,
   PullLink,
@@ -228,6 +229,8 @@ class ConversationClock extends ManualClock {
 
 export class HostConversation {
   readonly clock = new ConversationClock()
+  /** Read at each start. */
+  localWorker: LocalWorkerLauncher | undefined
   readonly tracker = new ScriptedTracker()
   readonly log: RecordingLog
   readonly store: MemoryStore
@@ -289,6 +292,7 @@ export class HostConversation {
       log: this.log,
       meters,
       tracker: () => this.tracker,
+      ...(this.localWorker === undefined ? {} : { localWorker: this.localWorker }),
       random: {
         bytes: (count) => Uint8Array.from({ length: count }, () => this.#random.below(256)),
         fraction: () => this.#random.fraction(),

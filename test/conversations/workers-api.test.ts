@@ -1,5 +1,6 @@
 /** The API of workers for people and supervisors, with the conditions of each answer. */
 import { expect, test } from '@jest/globals'
+import type { LocalWorkerLauncher } from '../../core/ports.ts'
 import { WAKE_TURN_MS } from '../../protocol/limits.ts'
 import {
   acceptRun,
@@ -105,6 +106,9 @@ test('rename, drain, enable and revoke: unknown for an id that is not enrolled',
     expect(await refusalOf(host.settled(asked))).toBe('unknown')
 })
 
+/** The process never begins, so the test speaks for the worker. */
+const silentLauncher: LocalWorkerLauncher = { start: () => new Promise(() => {}) }
+
 async function withLocalWorker(): Promise<{ readonly host: HostConversation; readonly workerId: string }> {
   const host = await startHost()
   const { workerId } = await enroll(host)
@@ -114,6 +118,7 @@ async function withLocalWorker(): Promise<{ readonly host: HostConversation; rea
   const local = { ...record, c: { ...(record.c as object), local: true } }
   void host.store.database.commit([{ table: 'snapshot', kind: 'worker', key: workerId, record: local }])
   await host.settle()
+  host.localWorker = silentLauncher
   await host.crash()
   return { host, workerId }
 }
@@ -125,6 +130,17 @@ test('rename and revoke on the local worker are invalid; drain it instead', asyn
   expect(await refusalOf(host.settled(host.hostApi.revokeWorker(workerId)))).toBe('invalid')
   expect((await host.succeeded(host.hostApi.drainWorker(workerId))).workers[0]?.state).toBe('draining')
   expect((await host.succeeded(host.hostApi.enableWorker(workerId))).workers[0]?.state).toBe('active')
+})
+
+test('the local worker is an ordinary one while its host runs no worker itself', async () => {
+  const { host, workerId } = await withLocalWorker()
+  host.localWorker = undefined
+  await host.restart()
+  expect(host.hostApi.fleet().workers).toMatchObject([{ id: workerId }])
+  expect(host.hostApi.fleet().workers[0]?.local).toBeUndefined()
+  const renamed = await host.succeeded(host.hostApi.renameWorker(workerId, 'forge'))
+  expect(renamed.workers[0]?.name).toBe('forge')
+  expect((await host.succeeded(host.hostApi.revokeWorker(workerId))).workers).toEqual([])
 })
 
 test('a worker’s credential is admitted, any other pair is not, always with the same message', async () => {

@@ -585,6 +585,25 @@ describe('the local worker of a host', () => {
     expect((await waitForWorker(host, 'it is back', isOnline)).id).toBe(id)
   })
 
+  test('does not run under a host with --no-local-worker, where it counts as any other worker', async () => {
+    const dataDir = hostFolder(alone())
+    const first = serve(dataDir)
+    const { id } = await theLocal(first)
+    first.process.kill('SIGTERM')
+    await first.exit
+    const host = serve(dataDir, ['--no-local-worker'])
+    const { url } = await host.waitForLaunch()
+    // The configuration still says true, and a worker of a service goes on in the same folder.
+    const folder = join(dataDir, 'worker')
+    const service = runCommand(['worker', '--host', url, '--data-dir', folder])
+    const view = await waitForWorker(host, 'it is online', isOnline)
+    expect([view.id, view.local]).toEqual([id, undefined])
+    expect(pids(host)).toEqual([])
+    service.process.kill('SIGTERM')
+    expect(await service.exit).toBe(0)
+    expect((await host.request(`/api/workers/${id}`, { method: 'DELETE' })).status).toBe(200)
+  })
+
   test('follows the configuration: another concurrency, off, and on again', async () => {
     const host = keptHost()
     const { id } = await theLocal(host)

@@ -29,6 +29,7 @@ const facts = (hello: Partial<BannerFacts['hello']> = {}, more: Partial<BannerFa
   url: 'http://127.0.0.1:4400',
   dataDir: '~/.local/share/switchyard',
   health: { version: '0.2.0', hostExecution: { kind: 'local-worker' } },
+  ownWorker: true,
   hello: { config: configOf({}), linearStatus: { state: 'disconnected' }, workers: [], runs: [], ...hello },
   ...more,
 })
@@ -139,7 +140,13 @@ test.each<[string, Partial<BannerFacts['hello']>, Partial<BannerFacts>, RegExp]>
     'workers of other machines',
     { config: configOf({ worker: { local: false } }), workers: [{ ...atlas, local: false }] },
     {},
-    /worker {5}1 of 1 on other machines online/,
+    /worker {5}1 of 1 online/,
+  ],
+  [
+    'a host that was told to run no worker itself',
+    { workers: [{ ...atlas, local: false }] },
+    { ownWorker: false },
+    /worker {5}1 of 1 online\n(?:.*\n)*.*workers go on with their runs/,
   ],
   [
     'a pause',
