@@ -203,12 +203,14 @@ export const JobLimits = record('JobLimits', {
 export type JobLimits = Static<typeof JobLimits>
 
 export const Job = record('Job', {
-  kind: stringEnum(['run', 'follow-up']),
+  /** `publish`: only what an earlier execution has finished and could not publish; only for workers that say `publish`. */
+  kind: stringEnum(['run', 'follow-up', 'publish']),
   run: Run,
   repo: JobRepo,
   branch: Name,
   base: Name,
-  agent: JobAgent,
+  /** Absent in a job that only publishes. */
+  agent: Type.Optional(JobAgent),
   credentials: RunCredentials,
   codehost: Type.Optional(JobCodehost),
   sandbox: Type.Optional(JobSandbox),
@@ -218,6 +220,10 @@ export const Job = record('Job', {
   retentionHours: Type.Number({ minimum: 0 }),
 })
 export type Job = Static<typeof Job>
+
+/** A job with an agent: every job that does not only publish. */
+export type AgentJob = Omit<Job, 'agent'> & { readonly agent: JobAgent }
+export const hasAgent = (job: Job): job is AgentJob => job.agent !== undefined
 
 // ---- frames of a worker ------------------------------------------------------------------------------------------
 
@@ -256,6 +262,7 @@ export const FAILURE_KINDS = [
   'configuration',
   'verification',
   'limit',
+  'publish',
 ] as const
 export type FailureKind = (typeof FAILURE_KINDS)[number]
 

@@ -9,6 +9,9 @@ export const ReportedSandbox = record('RunSandbox', {
   id: Type.Optional(ForeignId),
   retainedUntil: Type.Optional(Instant),
   workerId: Type.Optional(Id),
+  unpublished: Type.Optional(
+    Type.Boolean({ description: 'It holds finished work that is committed and not published.' }),
+  ),
 })
 export type ReportedSandbox = Static<typeof ReportedSandbox>
 

@@ -54,6 +54,9 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
   /** The git outside the sandboxes, such as `2.39.5`. */
   gitVersion: Type.Optional(Name),
   once: Type.Optional(Type.Boolean({ description: 'The worker takes one run and ends.' })),
+  publish: Type.Optional(
+    Type.Boolean({ description: 'The worker can publish again what a finished run could not publish.' }),
+  ),
   ending: Type.Optional(Type.Boolean({ description: 'The worker takes no more runs and is about to end.' })),
 })
 export type WorkerCapabilities = Static<typeof WorkerCapabilities>

@@ -19,7 +19,7 @@ import type {
 import type { BootedSandbox, BootRequest } from '../core/daemon/terminal.ts'
 import type { Cancel, Clock } from '../core/ports.ts'
 import { no, type Result } from '../core/result.ts'
-import type { Job } from '../protocol/frames.ts'
+import { hasAgent, type Job } from '../protocol/frames.ts'
 import { DISPATCH_RECLAIM_MS_MAX } from '../protocol/limits.ts'
 import { openAgentFiles } from './agents/agent-files.ts'
 import { readUsageAndCost } from './run/agent-start.ts'
@@ -93,6 +93,7 @@ class LocalExecutor implements ClosableExecutor {
       return `malformed: ${JSON.stringify(job.run.id)} is no name for a folder`
     if (job.kind === 'follow-up' && (job.pull === undefined || job.followUp === undefined))
       return 'malformed: a follow-up needs pull and followUp'
+    if (!hasAgent(job)) return 'malformed: a job needs an agent'
     if (this.#resumed.has(job.run.id)) return 'busy: a person is in the sandbox of this run'
     return this.#findDiskRefusal(isProtected)
   }
@@ -122,11 +123,13 @@ class LocalExecutor implements ClosableExecutor {
     reporter: ExecutionReporter,
     onProgress: (progress: Progress) => void,
   ): Execution {
-    const { id } = request.job.run
+    const { job } = request
+    const { id } = job.run
+    if (!hasAgent(job)) throw new Error('a job without an agent')
     const execution: RunExecution = new RunExecution({
       dependencies: this.#dependencies,
       sandboxes: this.#sandboxes,
-      request,
+      request: { ...request, job },
       reporter,
       onProgress,
       onGone: () => {

@@ -252,7 +252,7 @@ export const executionKind: ActorKind = {
   name: EXECUTION,
   logic: executionMachine,
   codec: createSnapshotCodec({
-    version: 2,
+    version: 3,
     states: {
       accepted: 'a',
       preparing: 'p',
@@ -265,8 +265,8 @@ export const executionKind: ActorKind = {
       over: 'x',
     },
     schema: snapshotShape(ExecutionFields),
-    // Version 2: an outcome may say of what kind the failure is.
-    lifts: { 1: (record) => ({ ...record, v: 2 }) },
+    // Version 2: an outcome may say of what kind the failure is. Version 3: a sandbox, whether its work is unpublished.
+    lifts: { 1: (record) => ({ ...record, v: 2 }), 2: (record) => ({ ...record, v: 3 }) },
   }),
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],

@@ -7,6 +7,7 @@
  */
 import type { CostEntry } from '../../protocol/cost.ts'
 import type {
+  AgentJob,
   FailureKind,
   Job,
   RunOutcome,
@@ -51,6 +52,11 @@ export interface ExecutionRequest {
   readonly leaseId: string
   readonly workerId: string
   readonly job: Job
+}
+
+/** The execution of a job with an agent. */
+export interface AgentExecutionRequest extends ExecutionRequest {
+  readonly job: AgentJob
 }
 
 /**

@@ -12,7 +12,7 @@ const FRAME_BYTES = 256 * 1024
 
 /** Tells cheaply whether a job fits. Most jobs do, and serializing a job twice would be most of a dispatch's cost. */
 function certainlyFits({ run, repo, agent, credentials, pull }: Job): boolean {
-  if (pull !== undefined) return false
+  if (pull !== undefined || agent === undefined) return false
   const login = credentials.agent?.value
   const texts = [
     run.ticket.description,
@@ -30,7 +30,7 @@ function certainlyFits({ run, repo, agent, credentials, pull }: Job): boolean {
 const TRUNCATED_NOTE = '\n\n(The description goes on in the tracker.)'
 
 /** Truncates the description when the job is too large. Only a very long configuration leaves no space for it. */
-export function fitToFrame(job: Job): Job {
+export function fitToFrame<J extends Job>(job: J): J {
   if (certainlyFits(job)) return job
   const excess = bytesOf(job) - JOB_BYTES_MAX
   if (excess <= 0) return job
@@ -44,7 +44,7 @@ export function fitToFrame(job: Job): Job {
   )
 }
 
-export function withDescription(job: Job, description: string): Job {
+export function withDescription<J extends Job>(job: J, description: string): J {
   return { ...job, run: { ...job.run, ticket: { ...job.run.ticket, description } } }
 }
 

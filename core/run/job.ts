@@ -9,6 +9,7 @@ import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 import { CODE_HOST_FACTS, isFolder, TRACKER_FACTS } from '../../protocol/drivers.ts'
 import type {
+  AgentJob,
   Job,
   JobAgent,
   JobCodehost,
@@ -46,7 +47,7 @@ export interface JobFacts {
   readonly storedLogBytes: number
 }
 
-export function buildJob(facts: JobFacts): Job {
+export function buildJob(facts: JobFacts): AgentJob {
   const { run, config, repo } = facts
   const base = repo.mapping.defaultBranch ?? 'main'
   const branch = branchFor(run.ticket, base)
@@ -60,6 +61,15 @@ export function buildJob(facts: JobFacts): Job {
   )
 }
 
+/**
+ * Returns the job that only publishes what an execution of this job has finished: without an agent, and without the
+ * credentials of agent and tracker.
+ */
+export function publishJob({ agent: _, credentials, ...job }: AgentJob): Job {
+  const { codehost } = credentials
+  return { ...job, kind: 'publish', credentials: codehost === undefined ? {} : { codehost } }
+}
+
 export interface FollowUpJobFacts extends Omit<JobFacts, 'kind'> {
   readonly followUp: JobFollowUp
   readonly discussion: PullDiscussion
@@ -69,10 +79,10 @@ export interface FollowUpJobFacts extends Omit<JobFacts, 'kind'> {
  * Builds a follow-up's job on the branches of the pull request. A follow-up does not need the tracker, so it gets no
  * tracker credential.
  */
-export function buildFollowUpJob(facts: FollowUpJobFacts): Job {
+export function buildFollowUpJob(facts: FollowUpJobFacts): AgentJob {
   const { run, config, followUp, repo, discussion } = facts
   const { tracker: _, ...credentials } = credentialsFor(providerFor(run, repo.mapping, config), config)
-  const jobOf = ({ pull, omitted }: PullDiscussion): Job => ({
+  const jobOf = ({ pull, omitted }: PullDiscussion): AgentJob => ({
     ...commonFields(facts, followUpInstructionsFor(run, repo.mapping, pull, omitted)),
     kind: 'follow-up',
     branch: pull.headBranch,
@@ -86,7 +96,7 @@ export function buildFollowUpJob(facts: FollowUpJobFacts): Job {
   return fitToFrame(jobOf(trimDiscussion(discussion, Math.max(0, discussionBytesMax))))
 }
 
-type CommonJobFields = Omit<Job, 'kind' | 'branch' | 'base' | 'credentials' | 'pull' | 'followUp'>
+type CommonJobFields = Omit<AgentJob, 'kind' | 'branch' | 'base' | 'credentials' | 'pull' | 'followUp'>
 
 function commonFields(
   { run, config, repo, memories, storedLogBytes }: Omit<JobFacts, 'kind'>,

@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ExecutionReport } from '../../core/daemon/ports.ts'
-import type { Job, RunCredentials } from '../../protocol/frames.ts'
+import type { AgentJob, RunCredentials } from '../../protocol/frames.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
 import { until } from '../support/until.ts'
 import { type Executed, openRig, type Rig } from './executor-fixture.ts'
@@ -94,7 +94,7 @@ async function openAnsweringModel(
   return api
 }
 
-function jobOf({ provider, model, key }: Kind, credential = key): Job {
+function jobOf({ provider, model, key }: Kind, credential = key): AgentJob {
   const agent = { provider, model, instructions: 'Keep to the rules of the house.', memories: [] }
   return rig.job({ agent, credential, description: 'Say hello to everybody, in a file.' })
 }
@@ -264,7 +264,7 @@ test.each(kinds)('$provider follows up on its pull request, and the key stays ou
   expectPrivate(job, done, kind.key)
 })
 
-function followUpOf(job: Job, url: string): Job {
+function followUpOf(job: AgentJob, url: string): AgentJob {
   const { createdAt } = job.run
   const comment = { id: 'c1', author: 'person', body: 'Say goodbye as well.', createdAt, url }
   return {
@@ -450,7 +450,7 @@ function expectNothingFound({ asked }: ModelApi): void {
 }
 
 /** The key never entered the sandbox, the worker's secrets are nowhere, and the agent contacted no host itself. */
-function expectPrivate(job: Job, { outcome, reports }: Executed, credential: Credential): void {
+function expectPrivate(job: AgentJob, { outcome, reports }: Executed, credential: Credential): void {
   const reportedText = JSON.stringify([outcome, reports, rig.ordered, rig.log.lines])
   expect(reportedText).not.toContain(credential.value)
   expect(reportedText).not.toContain(PLANTED)

@@ -17,7 +17,7 @@ import type {
   ExecutionReporter,
   Progress,
 } from '../../core/daemon/ports.ts'
-import type { Job, RunOutcome } from '../../protocol/frames.ts'
+import type { AgentJob, Job, RunOutcome } from '../../protocol/frames.ts'
 import { createCodeHost } from '../../providers/codehost/registry.ts'
 import { createHttp } from '../../providers/http/http.ts'
 import type { AgentExitReport, AgentTask } from '../../worker/agents/agent.ts'
@@ -53,19 +53,19 @@ export interface Rig {
   readonly ordered: readonly SandboxOrder[]
   /** Sets the address of the model APIs. */
   point(port: number): void
-  job(order: JobOrder): Job
+  job(order: JobOrder): AgentJob
   /** Executes a job phase by phase, like the daemon. */
-  execute(job: Job, meanwhile?: (execution: Execution) => Promise<void>): Promise<Executed>
+  execute(job: AgentJob, meanwhile?: (execution: Execution) => Promise<void>): Promise<Executed>
   /** Runs the agent again in the retained sandbox of a finished run. */
-  resume(job: Job, sessionId: string, prompt: string): Promise<Resumed>
+  resume(job: AgentJob, sessionId: string, prompt: string): Promise<Resumed>
   /** Opens the terminal of the run's retained sandbox as a person. */
-  attend(job: Job): Promise<OpenTerminal>
+  attend(job: AgentJob): Promise<OpenTerminal>
   /** The content of a file on a branch of the code host. */
   published(branch: string, path: string): string
   /** The number of the pull request from a branch. */
   pullNumber(branch: string): number
   /** Files on a run's retained disk that contain this text. */
-  kept(job: Job, text: string): readonly string[]
+  kept(job: AgentJob, text: string): readonly string[]
   close(): Promise<void>
 }
 
@@ -207,7 +207,7 @@ function folderIn(folder: string, name: string): string {
 
 async function execute(
   executor: ClosableExecutor,
-  job: Job,
+  job: AgentJob,
   meanwhile: (execution: Execution) => Promise<void> = async () => {},
 ): Promise<Executed> {
   const reports: ExecutionReport[] = []
@@ -228,7 +228,7 @@ async function execute(
 
 async function resume(
   parts: ExecutorDependencies,
-  job: Job,
+  job: AgentJob,
   sessionId: string,
   prompt: string,
 ): Promise<Resumed> {

@@ -1,16 +1,16 @@
 /** Jobs like those of a host, for a repository of the local code host. */
-import type { Job } from '../../protocol/frames.ts'
+import type { AgentJob } from '../../protocol/frames.ts'
 
 export const REMOTE = 'acme/greeter'
 
 export interface JobOrder {
-  readonly agent: Job['agent']
-  readonly credential: NonNullable<Job['credentials']['agent']>
+  readonly agent: AgentJob['agent']
+  readonly credential: NonNullable<AgentJob['credentials']['agent']>
   readonly description: string
 }
 
 let tickets = 0
-export function jobFor(code: string, { agent, credential, description }: JobOrder): Job {
+export function jobFor(code: string, { agent, credential, description }: JobOrder): AgentJob {
   tickets += 1
   const at = new Date().toISOString()
   const identifier = `GREET-${tickets}`

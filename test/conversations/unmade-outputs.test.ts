@@ -70,7 +70,7 @@ test('a dispatch carries what earlier runs learnt about its repository', async (
   await connection.send(work.memories('owner/name', 'tests run with make'), work.complete())
   host.tracker.put(ticket('ENG-2'))
   await host.settle()
-  expect(connection.lastReceived('dispatch').job.agent.memories).toEqual(['tests run with make'])
+  expect(connection.lastReceived('dispatch').job.agent?.memories).toEqual(['tests run with make'])
 })
 
 test('forget and clear: unknown when there is nothing to drop', async () => {

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { realClock } from '../../bin/clock.ts'
 import type { BootedSandbox, TerminalSession, TerminalSize } from '../../core/daemon/terminal.ts'
 import { no, yes } from '../../core/result.ts'
-import type { Job, RunCredentials } from '../../protocol/frames.ts'
+import type { AgentJob, RunCredentials } from '../../protocol/frames.ts'
 import { createAgentDrivers } from '../../worker/agents/registry.ts'
 import { type ClosableExecutor, openExecutor } from '../../worker/executor.ts'
 import type { ExecutorDependencies } from '../../worker/run/executor-dependencies.ts'
@@ -89,7 +89,7 @@ function checkout(): string {
   return above
 }
 
-export function jobOf(script: readonly string[], changes: Partial<Job> = {}): Job {
+export function jobOf(script: readonly string[], changes: Partial<AgentJob> = {}): AgentJob {
   const description = ['```switchyard', ...script, '```'].join('\n')
   return {
     kind: 'run',
@@ -103,13 +103,13 @@ export function jobOf(script: readonly string[], changes: Partial<Job> = {}): Jo
     limits: {},
     retentionHours: 1,
     ...changes,
-  } as unknown as Job
+  } as unknown as AgentJob
 }
 
 /** Executes the job and retains its sandbox. */
 export async function executeJob(
   executor: ClosableExecutor,
-  job: Job = jobOf(['write kept.txt', '  kept']),
+  job: AgentJob = jobOf(['write kept.txt', '  kept']),
 ): Promise<void> {
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
   const execution = executor.start({ leaseId: 'ls-1', workerId: 'wk-1', job }, reporter, () => {})

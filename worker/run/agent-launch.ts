@@ -7,7 +7,7 @@
 import type { Result } from '../../core/result.ts'
 import { yes } from '../../core/result.ts'
 import { PRICES } from '../../core/run/price-table.ts'
-import type { Job } from '../../protocol/frames.ts'
+import type { AgentJob } from '../../protocol/frames.ts'
 import { createModelMeter } from '../model-api/create-model-meter.ts'
 import type { ModelMeter } from '../model-api/meter.ts'
 import { type AgentAccess, openAgentAccess } from './agent-access.ts'
@@ -19,7 +19,7 @@ import type { AgentRequest } from './work-plan.ts'
 
 export interface AgentLaunchOptions {
   readonly dependencies: ExecutorDependencies
-  readonly job: Job
+  readonly job: AgentJob
   /** Receives the cost so far of what passed to the model. */
   readonly onSpent: (costUsd: number) => void
 }

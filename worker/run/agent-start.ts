@@ -15,7 +15,7 @@ import {
   withCure,
 } from '../../core/run/queue-reasons.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import type { FailureKind, Job, UsageSnapshot } from '../../protocol/frames.ts'
+import type { AgentJob, FailureKind, Job, UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver, AgentFiles, AgentListener, AgentTask } from '../agents/agent.ts'
 import { costFromUsage } from '../agents/cost.ts'
 import type { SandboxFile } from '../sandbox/sandbox-process.ts'
@@ -34,7 +34,7 @@ export interface PreparedAgent {
 
 export async function prepareAgent(
   dependencies: ExecutorDependencies,
-  job: Job,
+  job: AgentJob,
   agentRequest: AgentRequest,
   access: AgentAccess,
 ): Promise<Result<PreparedAgent>> {
@@ -60,7 +60,7 @@ const refuse = (failure: FailureKind, message: string): Refused => ({
 })
 
 /** Words the failure of an agent whose credential its vendor refused. `reason`: what the agent says. */
-export function explainRefusedCredential({ agent, credentials }: Job, reason: string): string {
+export function explainRefusedCredential({ agent, credentials }: AgentJob, reason: string): string {
   const { provider } = agent
   const cure = missingAgentCure(provider)
   return credentials.agent === undefined
@@ -69,7 +69,7 @@ export function explainRefusedCredential({ agent, credentials }: Job, reason: st
 }
 
 function buildTask(
-  job: Job,
+  job: AgentJob,
   { prompt, resume }: AgentRequest,
   { credential, modelApiUrl, secrets }: AgentAccess,
   uuid: string,

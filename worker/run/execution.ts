@@ -6,10 +6,10 @@
  * ends. The `WorkPlan` decides where the work begins and what is published (new run or follow-up).
  */
 import type {
+  AgentExecutionRequest,
   AgentOutcome,
   Execution,
   ExecutionReporter,
-  ExecutionRequest,
   Progress,
   StopRequest,
 } from '../../core/daemon/ports.ts'
@@ -50,7 +50,7 @@ import type { AgentRequest, PublishedWork, WorkPlan } from './work-plan.ts'
 export interface RunExecutionOptions {
   readonly dependencies: ExecutorDependencies
   readonly sandboxes: Sandboxes
-  readonly request: ExecutionRequest
+  readonly request: AgentExecutionRequest
   readonly reporter: ExecutionReporter
   readonly onProgress: (progress: Progress) => void
   /** Called when every process of the execution has ended and only its disk is left. */

@@ -6,12 +6,12 @@
  * A follow-up may be repeated from its beginning, on this or another worker, wherever it was interrupted: each step
  * first asks the code host what is already there. The comment comes last, so a follow-up with a comment is complete.
  */
-import type { ExecutionRequest } from '../../core/daemon/ports.ts'
+import type { AgentExecutionRequest } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import { hasInstructions } from '../../core/run/run-options.ts'
 import { AGENTS } from '../../protocol/agents/registry.ts'
-import type { Job, JobFollowUp, JobPull } from '../../protocol/frames.ts'
+import type { AgentJob, JobFollowUp, JobPull } from '../../protocol/frames.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
@@ -42,14 +42,14 @@ const CLEAR_OUT_SCRIPT = `chmod -R u+rwX ${OUT_INSIDE}; find ${OUT_INSIDE} -mind
 export class FollowUpPlan implements WorkPlan {
   readonly #dependencies: ExecutorDependencies
   readonly #sandboxes: Sandboxes
-  readonly #job: Job
+  readonly #job: AgentJob
   readonly #pull: JobPull
   readonly #followUp: JobFollowUp
   #hasRetainedSandbox = false
   #resumedSessionId: string | undefined
   #stage: Stage | undefined
 
-  constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes, { job }: ExecutionRequest) {
+  constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes, { job }: AgentExecutionRequest) {
     const { pull, followUp } = job
     if (pull === undefined || followUp === undefined) throw new Error('a follow-up of no pull request')
     this.#dependencies = dependencies

@@ -7,7 +7,7 @@
  * answered remarks and limited their number.
  */
 import { toSingleLine } from '../../core/safe-text.ts'
-import type { Job, JobPull } from '../../protocol/frames.ts'
+import type { AgentJob, Job, JobPull } from '../../protocol/frames.ts'
 import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
 import type { FollowUpStart } from '../git/git-ports.ts'
 import { describeMemories, operatorInstructions, outputInstructions } from './prompt.ts'
@@ -84,7 +84,7 @@ function fenced(text: string, kind = ''): string {
 // ---- the prompt ------------------------------------------------------------------------------------------------------
 
 export interface FollowUpPromptInput {
-  readonly job: Job
+  readonly job: AgentJob
   readonly pull: JobPull
   readonly start: FollowUpStart
   readonly remarks: readonly PullRemark[]

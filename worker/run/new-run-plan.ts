@@ -1,5 +1,5 @@
 /** The plan of a new run: a new sandbox, the run's branch starting at the base, and a pull request at the end. */
-import type { ExecutionRequest } from '../../core/daemon/ports.ts'
+import type { AgentExecutionRequest } from '../../core/daemon/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { CheckedOut } from '../git/git-ports.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
@@ -12,10 +12,10 @@ import type { AgentRequest, PublishedWork, PublishRequest, WorkPlan } from './wo
 export class NewRunPlan implements WorkPlan {
   readonly #dependencies: ExecutorDependencies
   readonly #sandboxes: Sandboxes
-  readonly #request: ExecutionRequest
+  readonly #request: AgentExecutionRequest
   #checkedOut: CheckedOut | undefined
 
-  constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes, request: ExecutionRequest) {
+  constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes, request: AgentExecutionRequest) {
     this.#dependencies = dependencies
     this.#sandboxes = sandboxes
     this.#request = request

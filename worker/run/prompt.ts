@@ -5,10 +5,10 @@
  * The order is deliberate: the configured instructions come first, and every text of other people stands below a
  * heading that says where it comes from. Memories are marked as notes of earlier runs, one line each.
  */
-import type { Job } from '../../protocol/frames.ts'
+import type { AgentJob } from '../../protocol/frames.ts'
 import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from './sandbox-paths.ts'
 
-export function buildPrompt({ agent, run }: Job): string {
+export function buildPrompt({ agent, run }: AgentJob): string {
   const { ticket } = run
   return [
     agent.instructions,
@@ -31,7 +31,7 @@ export const outputInstructions = [
 ].join('\n')
 
 /** The words of the person who queued the run. Earlier hosts do not send them. */
-export function operatorInstructions({ instructions = '' }: Job['run']): string[] {
+export function operatorInstructions({ instructions = '' }: AgentJob['run']): string[] {
   const words = instructions.trim()
   return words === '' ? [] : [`# From the operator\n${words}`]
 }

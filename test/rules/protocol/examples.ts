@@ -6,7 +6,13 @@ import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { StorageStatus } from '../../../protocol/connect.ts'
 import type { CostEntry, CostTotals } from '../../../protocol/cost.ts'
 import type { FleetDemandResponse } from '../../../protocol/demand.ts'
-import type { HostFrame, HostFrameType, Job, WorkerFrame, WorkerFrameType } from '../../../protocol/frames.ts'
+import type {
+  AgentJob,
+  HostFrame,
+  HostFrameType,
+  WorkerFrame,
+  WorkerFrameType,
+} from '../../../protocol/frames.ts'
 import type { PullDetail, PullSummary } from '../../../protocol/pulls.ts'
 import type { RepoMemory, Run, RunEvent, Ticket } from '../../../protocol/run.ts'
 import type { TrackerProject } from '../../../protocol/tracker.ts'
@@ -284,7 +290,7 @@ export const maskedConfig: ServiceConfig = {
   policy: { paused: true },
 }
 
-export const job: Job = {
+export const job: AgentJob = {
   kind: 'follow-up',
   run,
   repo: {

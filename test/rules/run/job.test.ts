@@ -2,7 +2,13 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { branchFor, isBranchName } from '../../../core/run/branch.ts'
-import { buildFollowUpJob, buildJob, type FollowUpJobFacts, type JobFacts } from '../../../core/run/job.ts'
+import {
+  buildFollowUpJob,
+  buildJob,
+  type FollowUpJobFacts,
+  type JobFacts,
+  publishJob,
+} from '../../../core/run/job.ts'
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
 import { Job } from '../../../protocol/frames.ts'
 import { JOB_BYTES_MAX, PROSE_CHARS_MAX, WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
@@ -53,6 +59,17 @@ test('the smallest job', () => {
   })
   expect(job.agent).not.toHaveProperty('model')
   expect(job.agent.instructions).toContain('ENG-12')
+})
+
+test('a job that only publishes has neither an agent nor the credentials of one', () => {
+  const secrets = { agentAApiKey: 'key-of-agent-a' }
+  const codehost = { ...configDefaults.codehost, token: 'token-of-github' }
+  const job = buildJob(facts({ config: config(secrets, { codehost }) }))
+  const publishes = publishJob(job)
+  expect(check(publishes)).toMatchObject({ ok: true })
+  expect(publishes).toMatchObject({ kind: 'publish', branch: job.branch, base: job.base, repo: job.repo })
+  expect(publishes.agent).toBeUndefined()
+  expect(publishes.credentials).toEqual({ codehost: 'token-of-github' })
 })
 
 test('the mapping’s settings override the configuration’s', () => {

@@ -7,7 +7,7 @@ import { afterAll } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { type Result, yes } from '../../../../core/result.ts'
-import type { Job } from '../../../../protocol/frames.ts'
+import type { AgentJob } from '../../../../protocol/frames.ts'
 import { createLocalCodeHost } from '../../../../providers/codehost/local/code-host.ts'
 import { createGitSources, type GitSourcesOptions } from '../../../../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
@@ -223,7 +223,7 @@ function createRunFixture(root: string): RunFixture {
   return { folders, sandbox, sh }
 }
 
-export function aJob(more: Partial<Job> = {}): Job {
+export function aJob(more: Partial<AgentJob> = {}): AgentJob {
   return {
     kind: 'run',
     run: aRun({

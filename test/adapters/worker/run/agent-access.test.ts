@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, test } from '@jest/globals'
 import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
-import type { Job, RunCredentials } from '../../../../protocol/frames.ts'
+import type { AgentJob, Job, RunCredentials } from '../../../../protocol/frames.ts'
 import type { UpstreamRequest } from '../../../../worker/model-api/model-upstream.ts'
 import { jobOf, openTestExecutor, RUN } from '../../../support/resumed-sandbox.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
@@ -72,7 +72,7 @@ async function search(credentials: RunCredentials, changes: Partial<Job> = {}) {
     waitForCapacity: async () => {},
   }
   const setup = `cat > /work/search.mjs <<'END'\n${searchIn(join(folder, 'sandboxes'))}\nEND\nnode /work/search.mjs setup.json`
-  const order: Job = {
+  const order: AgentJob = {
     ...job,
     repo: { ...job.repo, setup },
     agent: { ...job.agent, command: `sh -c 'node /work/search.mjs agent.json' agent` },
@@ -133,7 +133,7 @@ test('where the configuration asks for it the agent has the key, and no address 
 })
 
 test('a login that works only inside the sandbox fails before the agent starts, with the cure', async () => {
-  const agent: Job['agent'] = { provider: 'agentC', command: 'true', instructions: '', memories: [] }
+  const agent: AgentJob['agent'] = { provider: 'agentC', command: 'true', instructions: '', memories: [] }
   const { outcome, close } = await search({ agent: { kind: 'login', value: '{"a":"b"}' } }, { agent })
   expect(outcome).toEqual({
     verdict: 'failed',

@@ -1,6 +1,6 @@
 /** The code host's token in an agent's sandbox, and its redaction in the agent's output. */
 import { expect, test } from '@jest/globals'
-import type { Job } from '../../../../protocol/frames.ts'
+import type { AgentJob } from '../../../../protocol/frames.ts'
 import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
 import { prepareAgent } from '../../../../worker/run/agent-start.ts'
 import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
@@ -23,7 +23,7 @@ const jobWith = (exposeCodehostToken: boolean) =>
     credentials: { codehost: TOKEN },
     sandbox: { exposeCodehostToken },
     limits: {},
-  }) as unknown as Job
+  }) as unknown as AgentJob
 
 test.each([true, false])(
   'the code host’s token is in the sandbox only if configured: %s',

@@ -7,9 +7,9 @@ import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { finished } from 'node:stream/promises'
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals'
-import type { ExecutionReporter, ExecutionRequest } from '../../../../core/daemon/ports.ts'
+import type { AgentExecutionRequest, ExecutionReporter } from '../../../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
-import type { Job } from '../../../../protocol/frames.ts'
+import type { AgentJob } from '../../../../protocol/frames.ts'
 import type { AgentDriver } from '../../../../worker/agents/agent.ts'
 import { openExecutor } from '../../../../worker/executor.ts'
 import type { CheckedOut, GitSources } from '../../../../worker/git/git-ports.ts'
@@ -90,7 +90,7 @@ const job = {
   credentials: {},
   limits: {},
   retentionHours: 1,
-} as unknown as Job
+} as unknown as AgentJob
 
 function executorDependencies(
   changes: Partial<ExecutorDependencies>,
@@ -129,7 +129,7 @@ function executorDependencies(
 
 async function made(
   changes: Partial<ExecutorDependencies>,
-  order: Job,
+  order: AgentJob,
   clock: ManualClock,
   report: ExecutionReporter['report'] = () => {},
 ) {
@@ -147,7 +147,7 @@ async function made(
   const execution = new RunExecution({
     dependencies,
     sandboxes,
-    request: { leaseId: 'ls-1', workerId: 'wk-1', job: order } as ExecutionRequest,
+    request: { leaseId: 'ls-1', workerId: 'wk-1', job: order } as AgentExecutionRequest,
     reporter: { report, waitForCapacity: async () => {} },
     onProgress: () => {},
     onGone: () => {},
@@ -201,7 +201,7 @@ test('published work is completed, even if its sandbox cannot be retained', asyn
 
 const KEY = 'sk-ant-api03-Zx9qLmT7vB2nR5wK8dJ4sH1f'
 const hiddenKey = Buffer.from(`key ${KEY}`).toString('base64')
-const withKey = { ...job, credentials: { agent: { kind: 'api-key', value: KEY } } } as Job
+const withKey = { ...job, credentials: { agent: { kind: 'api-key', value: KEY } } } as AgentJob
 
 /** Lets an agent end with this last message, after it has left these outputs; nothing may reach the code host. */
 async function leaked(summary: string, leave: (out: string) => void) {
@@ -262,7 +262,7 @@ test('a setup that prints a secret of the run does not bring it into the log', a
       stdout: Readable.from([Buffer.from(`${KEY} ${hiddenKey}\n`)]),
     }),
   }
-  const order = { ...withKey, repo: { ...job.repo, setup: 'env' } } as Job
+  const order = { ...withKey, repo: { ...job.repo, setup: 'env' } } as AgentJob
   const { execution } = await made({ launcher: printing }, order, new ManualClock(), report)
   expect(await execution.prepare()).toMatchObject({ ok: true })
   expect(lines.join()).toContain('***')
@@ -278,7 +278,7 @@ test('a setup that never ends is killed, and the refusal says why', async () => 
     kill = () => resolve({ signal: 'SIGKILL' })
   })
   const deaf: SandboxLauncher = { launch: (order) => ({ ...launcher.launch(order), kill, ended }) }
-  const order = { ...job, repo: setUp, sandbox: { network: 'open' } } as Job
+  const order = { ...job, repo: setUp, sandbox: { network: 'open' } } as AgentJob
   const { execution } = await made({ launcher: deaf }, order, clock)
   const prepared = execution.prepare()
   await until('the execution waits for the setup', () => clock.timers > 0)
@@ -298,14 +298,14 @@ test.each([
   const failing: SandboxLauncher = {
     launch: (order) => ({ ...launcher.launch(order), ended: Promise.resolve({ code: 6 }) }),
   }
-  const order = { ...job, repo: setUp, sandbox: { network } } as Job
+  const order = { ...job, repo: setUp, sandbox: { network } } as AgentJob
   const { execution } = await made({ launcher: failing }, order, new ManualClock())
   expect(await execution.prepare()).toMatchObject({ refusal: { message: expect.stringMatching(words) } })
 })
 
 test('allowlist entries that allow nothing are named in the run’s log', async () => {
   const reports: unknown[] = []
-  const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['intranet'] } } as Job
+  const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['intranet'] } } as AgentJob
   const { execution } = await made(
     { openEgress: openSandboxEgress },
     order,
@@ -339,7 +339,7 @@ test('the hosts that the repository’s lock files name are allowed, named in th
     if (each.is === 'event' && each.event.type === 'log') lines.push(each.event.text)
   }
   const gitSources = { ...good, checkOut: async () => yes({ base: 'a', reachable }) }
-  const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['a.example'] } } as Job
+  const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['a.example'] } } as AgentJob
   const { execution, sandboxes } = await made(
     { openEgress: egress, gitSources },
     order,
@@ -411,7 +411,7 @@ test('each line of the log names the phase in which it was written', async () =>
 
 test('after a crash the disk of a run stays until it is recovered, and then for its retention time', async () => {
   const clock = new ManualClock()
-  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as ExecutionRequest
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as AgentExecutionRequest
   const first = await openExecutor(executorDependencies({}, clock))
   const execution = first.start(order, { report: () => {}, waitForCapacity: async () => {} }, () => {})
   expect(await execution.prepare()).toMatchObject({ ok: true })
@@ -445,7 +445,7 @@ test('the usage of an agent whose worker died is read from its transcripts', asy
   }
   const changes = { drivers: { agentA: recorded } as unknown as ExecutorDependencies['drivers'] }
   const first = await openExecutor(executorDependencies(changes, clock))
-  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as ExecutionRequest
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as AgentExecutionRequest
   const execution = first.start(order, { report: () => {}, waitForCapacity: async () => {} }, () => {})
   await execution.prepare()
   await execution.runAgent()
@@ -489,7 +489,7 @@ function createHoldingLauncher() {
 }
 
 async function startedExecution(
-  order: Job,
+  order: AgentJob,
   changes: Partial<ExecutorDependencies> = {},
   turn: Promise<void> = Promise.resolve(),
 ) {

@@ -18,7 +18,7 @@ import type { CodeHost } from '../../../../core/ports.ts'
 import { no, yes } from '../../../../core/result.ts'
 import { followUpMarker, sandboxHolder } from '../../../../core/run/follow-up.ts'
 import { finishRun } from '../../../../core/run/run-transitions.ts'
-import { type Job, RunOutcome } from '../../../../protocol/frames.ts'
+import { type AgentJob, type Job, RunOutcome } from '../../../../protocol/frames.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import type { PullComment, PullThread } from '../../../../protocol/pulls.ts'
 import type { ClosableExecutor } from '../../../../worker/executor.ts'
@@ -165,7 +165,7 @@ function stepIn({ command }: SandboxOrder): Step | undefined {
 
 const script = (lines: readonly string[]) => ['```switchyard', ...lines, '```'].join('\n')
 
-function firstJob(lines: readonly string[]): Job {
+function firstJob(lines: readonly string[]): AgentJob {
   const job = aJob()
   return {
     ...job,
@@ -175,7 +175,7 @@ function firstJob(lines: readonly string[]): Job {
   }
 }
 
-function followUpJob(more: Partial<NonNullable<Job['pull']>> = {}, id = 'fu-1'): Job {
+function followUpJob(more: Partial<NonNullable<Job['pull']>> = {}, id = 'fu-1'): AgentJob {
   const job = firstJob([])
   return {
     ...job,
