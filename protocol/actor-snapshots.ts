@@ -44,6 +44,20 @@ export const RunFields = record('RunFields', {
   opener: OrNull(stringEnum(['run', 'other'])),
   /** Set while the run, whose worker is lost, waits for the code host to confirm its pull request. */
   adoption: OrNull(record('Adoption', { since: Instant, startedAt: OrNull(Instant), reason: OrNull(Text) })),
+  /** Set while the agent is done and the sandbox holds its work, which could not be published yet. */
+  publishing: OrNull(
+    record('Publishing', {
+      /** How often publishing has failed. */
+      tries: Count,
+      /** null: as soon as the worker has a free slot. */
+      nextAt: OrNull(Instant),
+      why: Text,
+      /** When the agent's execution began. */
+      startedAt: OrNull(Instant),
+      /** The result of the executions so far. */
+      result: OrNull(RunResult),
+    }),
+  ),
   /** The result before a follow-up, restored when the follow-up fails. */
   earlier: OrNull(
     record('EarlierResult', {

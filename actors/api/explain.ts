@@ -85,13 +85,13 @@ function factsOfRun(api: ApiDependencies, run: Run): ExplainFacts {
             ? { is: 'chosen', choice: repo.value }
             : { is: 'refused', reason: repo.refusal.message },
         }),
-    run: { ...queuedRun(api, run), isFollowUp },
+    run: { ...queuedRun(api, run), isFollowUp, publishes: jobs.preparation.publishes(run) },
     ...otherRun(competing),
     request: scheduler.placementRequest(run),
   }
 }
 
-function queuedRun({ views }: ApiDependencies, run: Run): Omit<ExplainedRun, 'isFollowUp'> {
+function queuedRun({ views }: ApiDependencies, run: Run): Omit<ExplainedRun, 'isFollowUp' | 'publishes'> {
   const { scheduler, workers } = views
   const waitsFor = scheduler.reasonFor(run)
   const ahead = scheduler.queue.countBefore(run.id)

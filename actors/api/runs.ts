@@ -6,6 +6,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { type EventPageQuery, planEventPage } from '../../core/run/event-page.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
+import { mayPublishAgain, publishingOf } from '../../core/run/publishing.ts'
 import { applyRunOptions, checkRunOptions } from '../../core/run/run-options.ts'
 import { markSandboxDiscarded, queueRetry } from '../../core/run/run-transitions.ts'
 import type { RunPullResponse } from '../../protocol/pulls.ts'
@@ -171,7 +172,8 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
   if (!may.ok) return may
   const found = runToChange(api, id)
   if (!found.ok) return found
-  if (releaseSetback(api, found.value, options)) return showCommittedRun(api, id)
+  if (retryPublishing(api, found.value, options) || releaseSetback(api, found.value, options))
+    return showCommittedRun(api, id)
   const before = checkRetry(api, id)
   if (!before.ok) return before
   // The recorded state may be minutes old. A code host that does not answer does not prevent the retry.
@@ -180,15 +182,31 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
   if (!run.ok) return run
   const withinLimit = views.runs.checkQueueLimit()
   if (!withinLimit.ok) return withinLimit
+  const publishes = mayPublishAgain(run.value, options, {
+    now: context.clock.now(),
+    holder: views.workers.registry.get(run.value.sandbox.workerId ?? ''),
+  })
   const input: RunInput = {
     run: applyRunOptions(queueRetry(run.value, context.instant()), options),
     job: 'run',
     woken: run.value.status,
     earlier: null,
     attempts: attemptsOf(run.value.costs),
+    ...(publishes ? { publishing: publishingOf(run.value) } : {}),
   }
   const spawned = context.system.spawn(RUN, id, input)
-  return spawned.ok ? showCommittedRun(api, id) : spawned
+  if (!spawned.ok) return spawned
+  if (publishes) views.runs.send(id, { type: 'publish now' })
+  return showCommittedRun(api, id)
+}
+
+/** The work of a queued run is published now, or an agent is asked again with a person's words. */
+function retryPublishing({ views }: ApiDependencies, run: Run, options: RunOptions): boolean {
+  const waiting = views.jobs.waitingRun(run.id)
+  if (waiting === undefined || !views.jobs.preparation.publishes(waiting)) return false
+  views.runs.send(run.id, { type: 'options changed', options })
+  views.runs.send(run.id, { type: 'publish now' })
+  return true
 }
 
 function checkRetry(api: ApiDependencies, id: string): Result<Run> {

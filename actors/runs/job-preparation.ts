@@ -4,17 +4,20 @@
  * The ticket of a run determines its repository. The pull request of a follow-up determines the repository instead: the
  * ticket and the tracker do not matter to it.
  */
+import { orElse } from '../../core/explain/gate.ts'
 import type { WaitReason } from '../../core/fleet/obstacles.ts'
 import type { Clock } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
-import { buildFollowUpJob, buildJob } from '../../core/run/job.ts'
-import { type JobNeeds, jobNeeds } from '../../core/run/job-needs.ts'
+import { buildFollowUpJob, buildJob, publishJob } from '../../core/run/job.ts'
+import { type JobNeeds, jobNeeds, publishingNeeds } from '../../core/run/job-needs.ts'
+import { runInCommand } from '../../core/run/name-in-commands.ts'
+import { publishingReason } from '../../core/run/publishing.ts'
 import type { JobPlace } from '../../core/run/run-pull.ts'
 import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Job } from '../../protocol/frames.ts'
+import type { AgentJob, Job } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -57,7 +60,7 @@ export class JobPreparation {
 
   // ---- waiting -----------------------------------------------------------------------------------------------------
 
-  /** Returns what a run waits for besides a worker. A follow-up does not wait for blockers of its ticket. */
+  /** Returns what a run waits for besides a worker. A follow-up, and finished work, do not wait for blockers of its ticket. */
   waitingFor(run: Run): WaitReason | undefined {
     const adoption = this.#contextOf(run.id)?.adoption ?? null
     if (adoption !== null)
@@ -65,8 +68,15 @@ export class JobPreparation {
         gate: 'duplicate',
         reason: adoption.reason === null ? ADOPTION_REASON : `${ADOPTION_REASON}: ${adoption.reason}`,
       }
+    const publishing = this.#contextOf(run.id)?.publishing ?? null
+    if (publishing !== null && publishing.nextAt !== null)
+      return {
+        gate: 'repository',
+        reason: publishingReason(publishing.nextAt, publishing.why),
+        cure: orElse(`switchyard retry ${runInCommand(run)}`),
+      }
     const isFollowUp = this.isFollowUp(run.id)
-    const blocked = isFollowUp ? undefined : this.#ports.blockedBy(run.ticket)
+    const blocked = isFollowUp || publishing !== null ? undefined : this.#ports.blockedBy(run.ticket)
     if (blocked !== undefined) return { gate: 'blockers', reason: blocked }
     const repo = this.repoOf(run)
     const reading = isFollowUp ? this.#ports.followUpReader.waitingFor(run.id) : undefined
@@ -74,9 +84,14 @@ export class JobPreparation {
     return reason === undefined ? undefined : { gate: 'repository', reason }
   }
 
-  /** Returns the worker that retains the sandbox of a follow-up, until the retention ends. */
+  /** Whether the run's job only publishes what its sandbox holds. */
+  publishes({ id }: Run): boolean {
+    return (this.#contextOf(id)?.publishing ?? null) !== null
+  }
+
+  /** Returns the worker that retains the sandbox which the run's job needs, until the retention ends. */
   sandboxHolder(run: Run): string | undefined {
-    if (!this.isFollowUp(run.id)) return undefined
+    if (!this.isFollowUp(run.id) && !this.publishes(run)) return undefined
     const { clock, workers } = this.#ports
     const holder = sandboxHolder(run, clock.now())
     return holder === undefined || workers.get(holder) === undefined ? undefined : holder
@@ -112,7 +127,10 @@ export class JobPreparation {
   /** Returns the needs of the run's job; undefined while it has no repository. */
   needsOf(run: Run): JobNeeds | undefined {
     const repo = this.repoOf(run)
-    return repo.ok ? jobNeeds(run, repo.value.mapping, this.#ports.config()) : undefined
+    if (!repo.ok) return undefined
+    const config = this.#ports.config()
+    const { mapping } = repo.value
+    return this.publishes(run) ? publishingNeeds(mapping, config) : jobNeeds(run, mapping, config)
   }
 
   // ---- the job -----------------------------------------------------------------------------------------------------
@@ -121,22 +139,27 @@ export class JobPreparation {
   prepareJob({ runId }: LeaseContext): Result<Job> {
     const context = this.#contextOf(runId)
     if (context === undefined) return no('unknown', 'the run is no more')
-    if (context.job === 'follow-up') return this.#prepareFollowUpJob(context)
-    const { run } = context
+    const { run, publishing } = context
+    if (publishing !== null && this.sandboxHolder(run) === undefined)
+      return no('gone', 'the sandbox with its work is kept no longer')
+    const job = context.job === 'follow-up' ? this.#prepareFollowUpJob(context) : this.#prepareRunJob(context)
+    return job.ok && publishing !== null ? yes(publishJob(job.value)) : job
+  }
+
+  #prepareRunJob({ run, place }: RunContext): Result<AgentJob> {
     const config = this.#ports.config()
     const repo = chooseRepo(run.ticket, config.repos)
     if (!repo.ok) return repo
     const memories = this.#ports.memories.latest(repo.value.mapping.remote)
-    const storedLogBytes = this.#ports.runEventLog.storedBytes(runId)
+    const storedLogBytes = this.#ports.runEventLog.storedBytes(run.id)
     const job = buildJob({ kind: 'run', run, config, repo: repo.value, memories, storedLogBytes })
-    const { place } = context
     // The pull request is judged by the place that was stored with the lease.
     if (place !== null && (place.remote !== job.repo.remote || place.branch !== job.branch))
       return no('conflict', 'the configuration of its repository changed meanwhile')
     return yes(job)
   }
 
-  #prepareFollowUpJob({ run, interruptions, ...context }: RunContext): Result<Job> {
+  #prepareFollowUpJob({ run, interruptions, publishing, ...context }: RunContext): Result<AgentJob> {
     const { config, followUpReader, memories, answeredRemarks } = this.#ports
     const repo = this.#repoOfFollowUp(run)
     if (!repo.ok) return repo
@@ -156,7 +179,8 @@ export class JobPreparation {
       followUp,
     })
     const { pull } = job
-    if (pull !== undefined)
+    // A job that only publishes gives no remarks to an agent.
+    if (pull !== undefined && publishing === null)
       answeredRemarks.recordOffer(run.id, {
         followUp: followUp.id,
         url: pull.url,

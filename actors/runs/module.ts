@@ -8,6 +8,7 @@ import { chooseRepoOfPull } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule } from '../host-context.ts'
 import { effectHandlers } from '../runtime/module.ts'
+import { WORKER } from '../workers/worker.names.ts'
 import { AnsweredRemarks } from './answered-remarks.ts'
 import { DayCostsLedger } from './day-costs-ledger.ts'
 import { splitLines } from './event-lines.ts'
@@ -16,6 +17,7 @@ import { FollowUpObserver } from './follow-up-observer.ts'
 import { FollowUpReader } from './follow-up-reader.ts'
 import { JobPreparation } from './job-preparation.ts'
 import { Memories } from './memories.ts'
+import { PublishingRuns } from './publishing-runs.ts'
 import { applyPullAnswer } from './pull-answers.ts'
 import { PullConfirmer } from './pull-confirmer.ts'
 import { PullStatePoller } from './pull-state-poller.ts'
@@ -158,6 +160,7 @@ export const jobsModule = defineHostModule({
       blockedBy: (ticket) => tracker.intake.waitingFor(ticket),
     })
     const observer = new FollowUpObserver(shared)
+    const publishingRuns = new PublishingRuns(shared)
     return {
       view: {
         preparation,
@@ -172,14 +175,22 @@ export const jobsModule = defineHostModule({
       onStateChange: {
         [RUN](change) {
           observer.onRunChange(change)
+          publishingRuns.onRunChange(change)
           workers.setbacks.onRunChange(change, (run) => preparation.needsOf(run))
           if (preparation.isMoved(change))
             workers.setbacks.onRunMoved((change.after.context as RunContext).run)
         },
+        [WORKER]({ key, over }) {
+          if (over) publishingRuns.onWorkerRemoved(key)
+        },
       },
-      onConfigChange: () => followUpReader.onCodeHostChanged(),
+      onConfigChange() {
+        followUpReader.onCodeHostChanged()
+        publishingRuns.onConfigChange()
+      },
+      start: () => publishingRuns.start(),
       stop: () => followUpReader.stop(),
-      sizes: () => ({ followUps: followUpReader.size }),
+      sizes: () => ({ followUps: followUpReader.size, publishingRuns: publishingRuns.size }),
     }
   },
 })

@@ -136,7 +136,8 @@ export class RunManager {
     if (runId === undefined || context === undefined || context.job !== 'run') return
     // The work is done, and the run waits for the code host only.
     if (context.adoption !== null) return
-    if (context.run.status !== 'queued' && this.#ports.config().tracker.whenTicketLeaves === 'finish') return
+    const isBegun = context.run.status !== 'queued' || context.publishing !== null
+    if (isBegun && this.#ports.config().tracker.whenTicketLeaves === 'finish') return
     const reason = `${identifier} was taken out of the eligible tickets (it is in ${state})`
     this.send(runId, { type: 'cancel requested', at: this.#ports.instant(), reason, kept: true })
   }

@@ -11,7 +11,13 @@ import type { ActorSnapshot, Write } from '../../core/ports.ts'
 import { labelFor } from '../../core/run/cost.ts'
 import { followTicket, mayFollowTicket } from '../../core/run/follow-ticket.ts'
 import { interruptionError, isInterrupted } from '../../core/run/interruption.ts'
-import { applyRunOptions } from '../../core/run/run-options.ts'
+import {
+  dropUnpublished,
+  isUnpublished,
+  keptWorkError,
+  type Publishing,
+  waitToPublish,
+} from '../../core/run/publishing.ts'
 import { confirmPull, dropPull } from '../../core/run/run-pull.ts'
 import {
   acceptRun,
@@ -30,13 +36,29 @@ import { type LeaseShare, settleCosts } from '../../core/run/settle-costs.ts'
 import { RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
-import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
+import { INTERRUPTIONS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunOptions, RunPull, Ticket } from '../../protocol/run.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind, SnapshotSplit } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
 import { RUN } from './run.names.ts'
+import {
+  addEarlierResult,
+  afterDue,
+  afterOptionsChanged,
+  afterSandboxLost,
+  explainUnpublished,
+  hasLostSandbox,
+  instantOf,
+  isSandboxKept,
+  keepBundle,
+  mayPublishNow,
+  sandboxLostError,
+  showExecution,
+  showStart,
+  waitsForHolder,
+} from './unpublished-work.ts'
 
 export interface RunContext extends RunFields {
   readonly run: Run
@@ -52,6 +74,8 @@ export interface RunInput {
   readonly attempts: number
   /** Id and number of the follow-up, when this is one. */
   readonly followUp?: RunFields['followUp']
+  /** Only what the run's sandbox holds is published. */
+  readonly publishing?: Publishing
 }
 
 interface RunEndReport {
@@ -98,6 +122,12 @@ export type RunMachineEvent =
   | ({ readonly type: 'ended failed' } & RunEndReport)
   | ({ readonly type: 'ended cancelled' } & RunEndReport)
   | { readonly type: 'lease lost'; readonly leaseId: string; readonly at: string; readonly reason: string }
+  /** Something changed that may let the run's work be published now. */
+  | { readonly type: 'publish now' }
+  | { readonly type: 'deadline.publish' }
+  /** The sandbox with the run's work is kept no longer. */
+  | { readonly type: 'deadline.kept'; readonly at: number }
+  | { readonly type: 'sandbox lost'; readonly at: string; readonly reason: string }
   /** A person retried the waiting run with other words or another agent. */
   | { readonly type: 'options changed'; readonly options: RunOptions }
   /** The tracker lists the run's ticket with other words than those in the run's record. */
@@ -134,9 +164,13 @@ export type RunMachineEvent =
 
 export type PullAnswerEvent = Extract<RunMachineEvent, PullAnswer>
 
-const { sendEvent, endActor } = defineActions<RunContext, RunMachineEvent, never>()
+const { sendEvent, setDeadline, cancelDeadline, endActor } = defineActions<
+  RunContext,
+  RunMachineEvent,
+  never
+>()
 
-type RunActionFacts = { readonly context: RunContext; readonly event: RunMachineEvent }
+export type RunActionFacts = { readonly context: RunContext; readonly event: RunMachineEvent }
 
 const label = ({ job, attempts, followUp }: RunContext): string => labelFor(job, followUp?.number ?? attempts)
 
@@ -160,8 +194,6 @@ function afterSettled({ context, event }: RunActionFacts): Partial<RunContext> {
   if (event.type !== 'costs settled') return {}
   return settleCosts(context.run, costsBefore(context), event.share, event.costs)
 }
-
-const instantOf = (event: RunMachineEvent): string => ('at' in event ? event.at : '')
 
 function reasonOf(event: RunMachineEvent): string {
   if (event.type === 'pull state reported') return `its pull request is ${event.state}`
@@ -233,16 +265,53 @@ function afterEnd({ context, event }: RunActionFacts): Partial<RunContext> {
   const { workerId, at, outcome, retentionHours, pull } = event
   const by = { workerId, costsBefore: context.costsBefore, label: label(context), now: at, retentionHours }
   const run = finishRun(context.run, outcome, pull === undefined ? by : { ...by, pull })
-  return { run: context.job === 'follow-up' ? addEarlierResult(run, context) : run, lease: null }
+  return { run: addEarlierResult(run, context), lease: null }
 }
 
-/** Adds a follow-up's artifacts to those that the run had before. A follow-up without work keeps the run's summary. */
-function addEarlierResult(run: Run, { earlier }: RunContext): Run {
-  const { result } = run
-  if (result === undefined || earlier?.result == null) return run
-  const { artifacts: before, summary } = earlier.result
-  const artifacts = [...new Set([...before, ...result.artifacts])].slice(0, RUN_ARTIFACTS_MAX)
-  return { ...run, result: { ...(summary === undefined ? {} : { summary }), ...result, artifacts } }
+/** A run that fails or is cancelled may have left work that is not published. */
+function afterFinished(facts: RunActionFacts): Partial<RunContext> {
+  const ended = afterEnd(facts)
+  return ended.run === undefined ? ended : { ...ended, run: explainUnpublished(ended.run, facts) }
+}
+
+/** The work waits in the sandbox of its worker. */
+function afterUnpublished(facts: RunActionFacts): Partial<RunContext> {
+  const { context, event } = facts
+  const ended = afterEnd(facts).run ?? context.run
+  const why = ended.error ?? interruptionError(reasonOf(event))
+  const before = context.publishing
+  return { ...waitToPublish(ended, context.run.result, { before, why, now: instantOf(event) }), lease: null }
+}
+
+/** The agent is done, and the worker keeps its work. */
+function waitsToPublish(facts: RunActionFacts): boolean {
+  const { context, event } = facts
+  if (!('outcome' in event) || event.unwanted === true || !isUnpublished(event.outcome)) return false
+  return isSandboxKept(afterEnd(facts).run ?? context.run, event.at)
+}
+
+function afterCancelled({ context, event }: RunActionFacts): Partial<RunContext> {
+  const { run, publishing } = context
+  const reason = 'kept' in event && event.kept ? event.reason : undefined
+  const error = publishing === null ? reason : keptWorkError(run, reason ?? 'it was cancelled')
+  return { run: showExecution(cancelRun(run, instantOf(event), error), publishing), lease: null }
+}
+
+function afterFollowUpSandboxLost(facts: RunActionFacts): Partial<RunContext> {
+  return { run: restoreEarlierEnd(facts, facts.context.run, sandboxLostError(facts)), lease: null }
+}
+
+function afterAccepted({ context, event }: RunActionFacts): Partial<RunContext> {
+  if (event.type !== 'accepted') return {}
+  const { publishing, attempts } = context
+  const run = acceptRun(context.run, extend(event, { now: event.at }))
+  return {
+    run: publishing === null ? dropUnpublished(run) : showStart(run, publishing),
+    lease: event.leaseId,
+    attempts: publishing === null ? attempts + 1 : attempts,
+    costsBefore: context.run.costs.length,
+    opened: false,
+  }
 }
 
 /** After a failed follow-up the run is completed as before, with an error that names the failure. */
@@ -270,7 +339,8 @@ function restoreEarlierEnd(
   run: Run,
   why = run.error ?? whyCancelled(run),
 ): Run {
-  return revertFollowUp(run, context.earlier, why, instantOf(event))
+  const reverted = revertFollowUp(run, context.earlier, why, instantOf(event))
+  return keepBundle(reverted, context.publishing?.result ?? run.result)
 }
 
 function whyCancelled({ prState }: Run): string {
@@ -296,8 +366,8 @@ const beginsAgain = ({ context, event }: RunActionFacts): boolean =>
   mayTryAgain({ context })
 
 /** The run failed of something that no run can change. */
-const meetsSetback = ({ event }: RunActionFacts): boolean =>
-  'outcome' in event && event.unwanted !== true && isSetback(event.outcome)
+const meetsSetback = ({ context, event }: RunActionFacts): boolean =>
+  context.publishing === null && 'outcome' in event && event.unwanted !== true && isSetback(event.outcome)
 
 const patchTransitions = {
   patched: { actions: 'patch' },
@@ -313,9 +383,16 @@ const pullStateTransitions = {
   ],
 } as const
 
+const PUBLISH_LATER = ['awaitPublishing', 'setPublishDeadline', 'setKeptDeadline'] as const
+const SANDBOX_LOST = [
+  { guard: 'isFollowUpWithoutSandbox', target: 'completed', actions: 'loseFollowUpSandbox' },
+  { guard: 'hasLostSandbox', target: 'failed', actions: 'loseSandbox' },
+] as const
+
 const activeTransitions = {
   'ended completed': { target: 'completed', actions: 'finish' },
   'ended failed': [
+    { guard: 'waitsToPublish', target: 'queued', actions: PUBLISH_LATER },
     { guard: 'meetsSetback', target: 'queued', actions: 'giveBack' },
     { guard: 'beginsAgain', target: 'queued', actions: 'requeueFollowUp' },
     { guard: 'isFollowUp', target: 'completed', actions: 'finishFollowUp' },
@@ -328,6 +405,8 @@ const activeTransitions = {
   'lease lost': [
     { guard: 'hasOpenedPull', target: 'completed', actions: 'adopt' },
     { guard: 'awaitsPullAnswer', target: 'queued', actions: 'awaitPullAnswer' },
+    { guard: 'waitsForHolder', target: 'queued', actions: PUBLISH_LATER },
+    ...SANDBOX_LOST,
     { guard: 'mayTryAgain', target: 'queued', actions: 'requeue' },
     { guard: 'isFollowUp', target: 'completed', actions: 'giveUpFollowUp' },
     { target: 'failed', actions: 'giveUp' },
@@ -349,6 +428,12 @@ export const runMachine = setup({
     isFollowUp: ({ context }) => context.job === 'follow-up',
     hasNoLease: ({ context }) => context.lease === null,
     mayFollowTicket: ({ context }) => mayFollowTicket(context),
+    waitsToPublish,
+    waitsForHolder,
+    hasLostSandbox,
+    isFollowUpWithoutSandbox: (facts) => facts.context.job === 'follow-up' && hasLostSandbox(facts),
+    isFollowUpToPublish: (facts) => facts.context.job === 'follow-up' && mayPublishNow(facts),
+    mayPublishNow,
     endsFollowUp,
     hasOpenedPull: ({ context }) =>
       context.job === 'run' && context.opened && context.opener === 'run' && context.run.prUrl !== undefined,
@@ -366,26 +451,27 @@ export const runMachine = setup({
       event.type === 'granted' ? { lease: event.leaseId, place: event.place ?? null, adoption: null } : {},
     ),
     release: assign({ lease: null }),
-    applyOptions: assign(({ context, event }) =>
-      event.type === 'options changed' ? { run: applyRunOptions(context.run, event.options) } : {},
-    ),
+    applyOptions: assign(afterOptionsChanged),
+    awaitPublishing: assign(afterUnpublished),
+    publishNow: assign(afterDue),
+    loseSandbox: assign(afterSandboxLost),
+    loseFollowUpSandbox: assign(afterFollowUpSandboxLost),
+    setPublishDeadline: setDeadline(({ context }) => ({
+      name: 'publish',
+      at: Date.parse(context.publishing?.nextAt ?? ''),
+    })),
+    cancelPublishDeadline: cancelDeadline('publish'),
+    setKeptDeadline: setDeadline(({ context }) => ({
+      name: 'kept',
+      at: Date.parse(context.run.sandbox.retainedUntil ?? ''),
+    })),
     followTicket: assign(({ context, event }) =>
       event.type === 'ticket edited' ? { run: followTicket(context.run, event.ticket) } : {},
     ),
-    accept: assign(({ context, event }) =>
-      event.type === 'accepted'
-        ? {
-            run: acceptRun(context.run, extend(event, { now: event.at })),
-            lease: event.leaseId,
-            attempts: context.attempts + 1,
-            costsBefore: context.run.costs.length,
-            opened: false,
-          }
-        : {},
-    ),
+    accept: assign(afterAccepted),
     patch: assign(afterPatch),
     settleCosts: assign(afterSettled),
-    finish: assign(afterEnd),
+    finish: assign(afterFinished),
     finishFollowUp: assign(afterFollowUpFailed),
     requeueFollowUp: assign(afterFollowUpInterrupted),
     giveBack: assign(afterSetback),
@@ -427,10 +513,7 @@ export const runMachine = setup({
       run: restoreEarlierEnd(facts, facts.context.run, `interrupted ${INTERRUPTIONS_MAX} times in a row`),
       lease: null,
     })),
-    cancel: assign(({ context, event }) => ({
-      run: cancelRun(context.run, instantOf(event), 'kept' in event && event.kept ? event.reason : undefined),
-      lease: null,
-    })),
+    cancel: assign(afterCancelled),
     recordPullState: assign(({ context, event }) =>
       event.type === 'pull state reported'
         ? { run: updatePullState(context.run, event.url, event.state) }
@@ -440,10 +523,10 @@ export const runMachine = setup({
       run: restoreEarlierEnd(facts, facts.context.run, whyCancelled(facts.context.run)),
       lease: null,
     })),
-    fail: assign(({ context, event }) => ({
-      run: failRun(context.run, 'reason' in event ? event.reason : 'internal error', instantOf(event)),
-      lease: null,
-    })),
+    fail: assign(({ context, event }) => {
+      const run = failRun(context.run, 'reason' in event ? event.reason : 'internal error', instantOf(event))
+      return { run: showExecution(run, context.publishing), lease: null }
+    }),
     failFollowUp: assign((facts) => ({
       run: restoreEarlierEnd(
         facts,
@@ -479,6 +562,7 @@ export const runMachine = setup({
     place: null,
     opener: null,
     adoption: null,
+    publishing: input.publishing ?? null,
     earlier: input.earlier,
     woken: input.woken,
     followUp: input.followUp ?? null,
@@ -495,15 +579,28 @@ export const runMachine = setup({
       description: 'the run waits for a free slot; with a lease, for its worker to accept the dispatch',
       on: {
         granted: { actions: 'grant' },
-        declined: { actions: 'release' },
+        declined: [...SANDBOX_LOST, { actions: 'release' }],
         'options changed': { guard: 'hasNoLease', actions: 'applyOptions' },
+        'publish now': {
+          guard: 'mayPublishNow',
+          actions: ['publishNow', 'cancelPublishDeadline', 'setKeptDeadline'],
+        },
+        'deadline.publish': { guard: 'mayPublishNow', actions: 'publishNow' },
+        'deadline.kept': [
+          { guard: 'isFollowUpToPublish', target: 'completed', actions: 'loseFollowUpSandbox' },
+          { guard: 'mayPublishNow', target: 'failed', actions: 'loseSandbox' },
+        ],
+        'sandbox lost': [
+          { guard: 'isFollowUpToPublish', target: 'completed', actions: 'loseFollowUpSandbox' },
+          { guard: 'mayPublishNow', target: 'failed', actions: 'loseSandbox' },
+        ],
         'ticket edited': { guard: 'mayFollowTicket', actions: 'followTicket' },
         accepted: { target: 'preparing', actions: 'accept' },
         'cancel requested': [
           { guard: 'isFollowUp', target: 'completed', actions: ['requestCancel', 'cancelFollowUp'] },
           { target: 'cancelled', actions: ['requestCancel', 'cancel'] },
         ],
-        'lease lost': { actions: 'release' },
+        'lease lost': [...SANDBOX_LOST, { actions: 'release' }],
         'pull state reported': [
           {
             guard: 'endsFollowUp',
@@ -597,11 +694,16 @@ function liftFromV3(record: ActorSnapshot): ActorSnapshot {
   return { ...record, v: 4 }
 }
 
+/** Version 4 published nothing again. */
+function liftFromV4({ c, ...record }: ActorSnapshot): ActorSnapshot {
+  return { ...record, v: 5, c: { ...(c as object), publishing: null } }
+}
+
 export const runKind: ActorKind = {
   name: RUN,
   logic: runMachine,
   codec: createSnapshotCodec({
-    version: 4,
+    version: 5,
     states: {
       queued: 'q',
       preparing: 'p',
@@ -612,7 +714,7 @@ export const runKind: ActorKind = {
       cancelled: 'X',
     },
     schema: snapshotShape(RunFields),
-    lifts: { 1: liftFromV1, 2: liftFromV2, 3: liftFromV3 },
+    lifts: { 1: liftFromV1, 2: liftFromV2, 3: liftFromV3, 4: liftFromV4 },
   }),
   split,
   supervision: {

@@ -53,6 +53,9 @@ export class RegistryEntry implements EnrolledWorker {
   get limitsMemory(): boolean {
     return this.context.capabilities?.limits === 'cgroup'
   }
+  get publishes(): boolean {
+    return this.context.capabilities?.publish === true
+  }
   get used(): number {
     return this.leases.size
   }

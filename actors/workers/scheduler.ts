@@ -229,6 +229,7 @@ export class Scheduler {
       runId: run.id,
       ...(needs === undefined ? {} : { needs }),
       ...(on === undefined ? {} : { requiredWorker: on }),
+      ...(this.#ports.preparation.publishes(run) ? { publishes: true } : {}),
       ...(waitingFor === undefined ? {} : { waitingFor }),
     }
   }

@@ -49,7 +49,9 @@ export class Setbacks {
 
   /** Records the setback of a run that its worker has just given back. */
   onRunChange({ before, after }: StateChange, needsOf: (run: Run) => JobNeeds | undefined): void {
-    const { run } = after.context as RunContext
+    const { run, publishing } = after.context as RunContext
+    // Work that waits to be published has a backoff of its own, and says nothing about the next run's.
+    if (publishing !== null) return
     const contextBefore = before?.context as RunContext | undefined
     const reason = setbackReason(contextBefore?.run, run)
     const { workerId } = run.sandbox

@@ -6,9 +6,9 @@ import type { WorkerRegistry } from './worker-registry.ts'
 
 /** A worker's facts for people: its pause ends at an instant of the wall clock. */
 export function inWallTime(worker: EnrolledWorker, offsetMs: number): WorkerFacts {
-  const { id, name, state, online, max, used, hold, agents, limitsMemory, setbacks } = worker
+  const { id, name, state, online, max, used, hold, agents, limitsMemory, publishes, setbacks } = worker
   const pausedUntil = worker.pausedUntil + offsetMs
-  const facts = { id, name, state, online, max, used, agents, limitsMemory, setbacks, pausedUntil }
+  const facts = { id, name, state, online, max, used, agents, limitsMemory, publishes, setbacks, pausedUntil }
   return hold === undefined ? facts : { ...facts, hold }
 }
 

@@ -2,8 +2,8 @@
  * Derives the outcome that a worker reports when an execution ends.
  *
  * A stopped execution may have reported an outcome itself; missing facts come from the recorded progress. An open
- * pull request means that the run is completed, whatever happened to its worker afterwards. A run that a person
- * cancelled is cancelled, and keeps its results.
+ * pull request means that the run is completed, whatever happened to its worker afterwards. Finished work that is not
+ * published waits to be published. A run that a person cancelled is cancelled, and keeps its results.
  */
 import type { ExecutionFields } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
@@ -31,10 +31,14 @@ export const failedOutcome = (error: string): RunOutcome => ({
 function interruptedOutcome({ progress }: ExecutionFacts, whole: RunOutcome, reason: string): RunOutcome {
   const { prUrl, branch } = progress
   const error = truncate(reason, TEXT_CHARS_MAX)
-  if (prUrl === undefined) return { ...withoutFailure(whole), status: 'failed', error }
+  if (prUrl === undefined) return { ...withoutFailure(whole), status: 'failed', error, ...unpublished(whole) }
   const result = { prUrl, ...(branch === undefined ? {} : { branch }), artifacts: [] }
   return { ...withoutError(whole), status: 'completed', result: whole.result ?? result }
 }
+
+/** The agent was done, so its work is not done again. */
+const unpublished = ({ sandbox }: RunOutcome): Pick<RunOutcome, 'failure'> =>
+  sandbox?.unpublished === true ? { failure: 'publish' } : {}
 
 function fillFromProgress({ progress, costs }: ExecutionFacts, reported: RunOutcome): RunOutcome {
   const { sandbox, agentSessionId, prUrl, prState } = progress

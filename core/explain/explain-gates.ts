@@ -34,7 +34,7 @@ export function explainGates(facts: ExplainFacts): Gate[] {
     // The run is behind every gate, even behind one that is closed by now.
     if (sentTo !== undefined && (gate.status !== 'pass' || WORKER_GATES.has(id)))
       return pass(id, `the run was sent to ${sentTo}`)
-    return gate.status === 'pass' && waitsFor?.gate === id ? wait(id, waitsFor.reason) : gate
+    return gate.status === 'pass' && waitsFor?.gate === id ? wait(id, waitsFor.reason, waitsFor.cure) : gate
   })
 }
 

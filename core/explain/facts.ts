@@ -14,6 +14,8 @@ export interface ExplainedWorker extends WorkerFacts {
 
 export interface ExplainedRun {
   readonly isFollowUp: boolean
+  /** Its agent is done, and its work is to be published. */
+  readonly publishes: boolean
   /** The reason that the scheduler shows; undefined when it would dispatch the run now. */
   readonly waitsFor?: WaitReason
   /** Number of runs that are dispatched before it; undefined when it waits for more than a worker. */

@@ -15,6 +15,7 @@ import { sharedReasonAt } from './worker-gates.ts'
 export function judgeEligibility(facts: ExplainFacts): Gate {
   const { run, tracked, ticket, config } = facts
   if (run?.isFollowUp === true) return pass('eligible', 'a follow-up needs no eligible ticket')
+  if (run?.publishes === true) return pass('eligible', 'finished work needs no eligible ticket')
   const problem = eligibilityProblem(facts)
   if (problem === undefined) return pass('eligible', `state ${printable(ticket.state)}`)
   if (run !== undefined) return pass('eligible', `${problem}; its run is queued already`)
@@ -117,6 +118,7 @@ function mapCommand(key: string, field: string, value: string): string {
 
 export function judgeBlockers({ run, blockers, cycle }: ExplainFacts): Gate {
   if (run?.isFollowUp === true) return pass('blockers', 'a follow-up waits for none')
+  if (run?.publishes === true) return pass('blockers', 'finished work waits for none')
   const [first] = blockers
   if (first === undefined) return pass('blockers', 'none')
   const command = `switchyard explain ${ticketInCommand(first.ticket)}`

@@ -24,6 +24,8 @@ export interface WorkerFacts {
   readonly agents?: WorkerAgents | undefined
   /** Whether a control group limits the memory of a run there. A worker that does not say so cannot. */
   readonly limitsMemory?: boolean | undefined
+  /** Whether the worker can publish again what a run could not publish. A worker that does not say so cannot. */
+  readonly publishes?: boolean | undefined
   /** Things that the worker could not use a moment ago, such as a remote or a key, with their queue reasons. */
   readonly setbacks?: ReadonlyMap<string, { readonly reason: string }>
 }
@@ -33,12 +35,16 @@ export interface WaitReason {
   readonly gate: GateId
   /** The queue reason: a whole sentence. */
   readonly reason: string
+  /** The command that shortens the wait. */
+  readonly cure?: string
 }
 
 export interface PlacementRequest {
   readonly runId: string
-  /** The worker whose sandbox a follow-up needs. */
+  /** The worker whose sandbox the run needs. */
   readonly requiredWorker?: string
+  /** The job only publishes what is in that sandbox. */
+  readonly publishes?: boolean
   /** The condition that the run waits for, independent of workers. */
   readonly waitingFor?: WaitReason
   /** The needs of the run's job, from a worker and from the configuration. */
@@ -148,11 +154,13 @@ export const lastingObstacle = (
  * lacks a credential, an agent or a limit.
  */
 function lastingObstacles(
-  { name, agents, setbacks, limitsMemory }: WorkerFacts,
-  { runId, needs }: PlacementRequest,
+  { name, agents, setbacks, limitsMemory, publishes }: WorkerFacts,
+  { runId, needs, publishes: isPublishing = false }: PlacementRequest,
 ): LastingObstacle[] {
-  if (needs === undefined) return []
   const found: LastingObstacle[] = []
+  if (isPublishing && publishes !== true)
+    found.push({ rank: 0, gate: 'workers', reason: `worker ${name} cannot publish again: upgrade it` })
+  if (needs === undefined) return found
   if (setbacks !== undefined && setbacks.size > 0) {
     for (const subject of [...needs.subjects, runSubject(runId)]) {
       const setback = setbacks.get(subject)

@@ -13,10 +13,12 @@ export interface TicketFollower {
   readonly job: 'run' | 'follow-up'
   /** Id of the current lease. */
   readonly lease: string | null
+  /** Set while its finished work waits to be published where it belongs. */
+  readonly publishing: object | null
 }
 
-export const mayFollowTicket = ({ run, job, lease }: TicketFollower): boolean =>
-  job === 'run' && run.status === 'queued' && lease === null && run.prUrl === undefined
+export const mayFollowTicket = ({ run, job, lease, publishing }: TicketFollower): boolean =>
+  job === 'run' && run.status === 'queued' && lease === null && publishing === null && run.prUrl === undefined
 
 /**
  * Returns the same object when the ticket reads as before, also when a comment has made it younger. The state stays that of the run's creation: the host moves

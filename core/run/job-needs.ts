@@ -41,6 +41,16 @@ export function jobNeeds(run: Pick<Run, 'agent'>, mapping: RepoMapping, config: 
   return needs
 }
 
+/** A job that only publishes asks no agent. Its own backoff counts, so no setback keeps it from its worker. */
+export function publishingNeeds({ remote }: RepoMapping, config: ServiceConfig): JobNeeds {
+  const missingCredential = findMissingCredential(undefined, config)
+  return {
+    key: ['publish', remote, missingCredential ?? ''].join('\n'),
+    ...(missingCredential === undefined ? {} : { missingCredential }),
+    subjects: [],
+  }
+}
+
 function needsOf(provider: AgentProvider, remote: string, config: ServiceConfig): JobNeeds {
   const agent = config.agent.commands[provider] === undefined ? provider : undefined
   const missingCredential = findUnusableCredential(provider, config) ?? findMissingCredential(agent, config)

@@ -164,6 +164,7 @@ export function revertFollowUp(run: Run, earlier: EarlierResult | null, why: str
 export function markSandboxDiscarded(run: Run, now: string): Run {
   const sandbox: RunSandbox = { ...run.sandbox, retainedUntil: now }
   delete sandbox.id
+  delete sandbox.unpublished
   return { ...run, sandbox }
 }
 

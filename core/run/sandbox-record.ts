@@ -34,6 +34,7 @@ export function retainedSandbox(
 ): RunSandbox {
   const { provider = DEFAULT_SANDBOX_PROVIDER, ...known } = sandbox
   delete known.retainedUntil
+  if (outcome.sandbox?.unpublished !== true) delete known.unpublished
   if (known.id === undefined) return { provider, ...known }
   return { provider, ...known, retainedUntil: retainedUntil(outcome.sandbox?.retainedUntil, by) }
 }

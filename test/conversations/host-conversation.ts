@@ -683,7 +683,7 @@ function describeDetails(host: HostConversation, frame: WorkerFrame | HostFrame)
     case 'worker-state':
       return ` ${frame.state}`
     case 'dispatch':
-      return ` ${host.leaseLabel(frame.lease.id)}`
+      return ` ${host.leaseLabel(frame.lease.id)}${frame.job.kind === 'publish' ? ', to publish' : ''}`
     case 'lease-ack':
       return frame.leases.length === 0
         ? ' of nothing'
@@ -698,7 +698,7 @@ function describeDetails(host: HostConversation, frame: WorkerFrame | HostFrame)
     case 'run-patch':
       return frame.patch.status === undefined ? '' : ` ${frame.patch.status}`
     case 'run-complete':
-      return ` ${frame.outcome.status}`
+      return ` ${frame.outcome.status}${frame.outcome.failure === 'publish' ? ', unpublished' : ''}`
     case 'lease-gap':
       return ` ${frame.from}–${frame.to}`
     case 'discard':

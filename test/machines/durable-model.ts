@@ -81,6 +81,21 @@ const finalizing: RunMachineEvent = {
   workerId: 'wk-1',
   patch: { status: 'finalizing', prUrl: 'https://codehost.example/pr/1' },
 }
+const unpublished: RunMachineEvent = {
+  type: 'ended failed',
+  leaseId: 'ls-1',
+  workerId: 'wk-1',
+  at: T1,
+  outcome: {
+    status: 'failed',
+    failure: 'publish',
+    error: 'a rule refused the push',
+    costs: [],
+    result: { summary: 'done', artifacts: ['unpublished.bundle'] },
+    sandbox: { id: 'sb-1', unpublished: true },
+  },
+  retentionHours: 24,
+}
 const proven: WorkerEvent = { type: 'proven' }
 const drained: WorkerEvent = { type: 'drained', by: 'operator' }
 const vacated: WorkerEvent = { type: 'vacated', until: Date.parse(T1) }
@@ -129,6 +144,7 @@ export const runs = [
   run('running', granted, taken, running),
   run('finalizing', granted, taken, running, finalizing),
   { ...run('running', granted, taken, running), input: FOLLOW_UP },
+  run('queued', granted, taken, running, unpublished),
 ]
 export const workers = [
   worker('enrolling'),

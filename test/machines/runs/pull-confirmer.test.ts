@@ -29,6 +29,7 @@ function createConfirmer({ listed }: { readonly listed: readonly Run[] }) {
     place: PULL,
     opener: null,
     adoption: { since: instant(), startedAt: null, reason: null },
+    publishing: null,
     earlier: null,
     woken: null,
     followUp: null,

@@ -1,5 +1,6 @@
 /** Trails of a run from its ticket to each of its ends, in each of its active states. */
 import { type RunInput, type RunMachineEvent, runMachine } from '../../../actors/runs/run.machine.ts'
+import { UNPUBLISHED_BUNDLE } from '../../../core/run/publishing.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import type { FailureKind } from '../../../protocol/frames.ts'
@@ -88,6 +89,38 @@ const ended = (
   },
   retentionHours: 24,
 })
+const KEPT_UNTIL = '2026-03-02T09:00:00.000Z'
+const AFTER = '2026-03-02T09:00:01.000Z'
+/** The agent is done, and its work could not be published. */
+const unpublished = (
+  {
+    kept = KEPT_UNTIL,
+    at = T1,
+    status = 'failed',
+  }: { kept?: string; at?: string; status?: 'failed' | 'cancelled' } = {},
+  why = 'a rule refused the push',
+): RunMachineEvent => ({
+  type: `ended ${status}`,
+  leaseId: 'ls-1',
+  workerId: 'wk-1',
+  at,
+  outcome: {
+    status,
+    ...(status === 'failed' ? { error: why, failure: 'publish' } : {}),
+    costs: [aCost({ outputTokens: 7 })],
+    result: { summary: 'Fixed.', artifacts: ['log.txt', UNPUBLISHED_BUNDLE] },
+    sandbox: { id: 'run-1', retainedUntil: kept, unpublished: true },
+  },
+  retentionHours: 24,
+})
+const tryAgain: RunMachineEvent = { type: 'deadline.publish' }
+const publishNow: RunMachineEvent = { type: 'publish now' }
+const keptNoLonger: RunMachineEvent = { type: 'deadline.kept', at: Date.parse(KEPT_UNTIL) }
+const sandboxLost: RunMachineEvent = {
+  type: 'sandbox lost',
+  at: T1,
+  reason: 'worker w was revoked',
+}
 const lost: RunMachineEvent = {
   type: 'lease lost',
   leaseId: 'ls-1',
@@ -343,6 +376,151 @@ const stories: readonly Story<RunMachineEvent>[] = [
     events: [granted, accepted, charged, lost, settled],
   },
   {
+    title: 'finished work that could not be published is published again, without an agent and at no attempt',
+    input,
+    events: [
+      granted,
+      accepted,
+      runs,
+      finalizes,
+      charged,
+      unpublished(),
+      tryAgain,
+      granted,
+      accepted,
+      ended('completed'),
+    ],
+  },
+  {
+    title: 'finished work waits longer after each try, until something changes',
+    input,
+    events: [
+      ...[granted, accepted, unpublished()],
+      ...[tryAgain, granted, accepted, unpublished()],
+      ...[publishNow, publishNow, granted, publishNow, accepted, unpublished()],
+    ],
+  },
+  {
+    title: 'finished work that was not published while its sandbox was kept fails the run',
+    input,
+    events: [granted, accepted, unpublished(), keptNoLonger],
+  },
+  {
+    title: 'a lease outlives the sandbox with finished work by its own end only: declined',
+    input,
+    events: [
+      granted,
+      accepted,
+      unpublished(),
+      tryAgain,
+      granted,
+      keptNoLonger,
+      { ...declined, at: AFTER } as RunMachineEvent,
+    ],
+    onlyLastLine: true,
+  },
+  {
+    title: 'a lease outlives the sandbox with finished work by its own end only: lost in the queue',
+    input,
+    events: [
+      granted,
+      accepted,
+      unpublished(),
+      tryAgain,
+      granted,
+      keptNoLonger,
+      { ...lost, at: AFTER } as RunMachineEvent,
+    ],
+    onlyLastLine: true,
+  },
+  {
+    title: 'finished work is lost with the worker that holds it, but for the bundle',
+    input,
+    events: [granted, accepted, unpublished(), sandboxLost],
+    onlyLastLine: true,
+  },
+  {
+    title: 'a follow-up whose sandbox with finished work is lost leaves its run completed',
+    input: followUp,
+    events: [granted, accepted, unpublished(), sandboxLost],
+  },
+  {
+    title: 'a follow-up whose finished work was not published in time leaves its run completed',
+    input: followUp,
+    events: [granted, accepted, unpublished(), keptNoLonger],
+    onlyLastLine: true,
+  },
+  {
+    title: 'a follow-up’s lease outlives the sandbox with finished work by its own end only: declined',
+    input: followUp,
+    events: [
+      granted,
+      accepted,
+      unpublished(),
+      tryAgain,
+      granted,
+      { ...declined, at: AFTER } as RunMachineEvent,
+    ],
+    onlyLastLine: true,
+  },
+  {
+    title:
+      'a follow-up’s lease outlives the sandbox with finished work by its own end only: lost in the queue',
+    input: followUp,
+    events: [granted, accepted, unpublished(), tryAgain, granted, { ...lost, at: AFTER } as RunMachineEvent],
+    onlyLastLine: true,
+  },
+  {
+    title: 'finished work whose sandbox is not kept fails the run at once',
+    input,
+    events: [granted, accepted, unpublished({ kept: T1 })],
+    onlyLastLine: true,
+  },
+  {
+    title: 'a run cancelled while its finished work waits keeps the work in its sandbox',
+    input,
+    events: [granted, accepted, unpublished(), cancel],
+    onlyLastLine: true,
+  },
+  {
+    title: 'a run cancelled while it publishes keeps the work in its sandbox',
+    input,
+    events: [granted, accepted, runs, finalizes, unpublished({ status: 'cancelled' })],
+    onlyLastLine: true,
+  },
+  {
+    title: 'a person’s words to a run whose finished work waits ask the agent again',
+    input,
+    events: [
+      granted,
+      accepted,
+      unpublished(),
+      { type: 'options changed', options: { effort: 'low' } },
+      changed('Use SQLite.'),
+      granted,
+      accepted,
+    ],
+  },
+  {
+    title: 'finished work whose worker has lost it fails the run',
+    input,
+    events: [
+      granted,
+      accepted,
+      unpublished(),
+      tryAgain,
+      granted,
+      accepted,
+      ended('failed', 'the sandbox is gone'),
+    ],
+    onlyLastLine: true,
+  },
+  {
+    title: 'a retry of a run with unpublished work publishes first',
+    input: { ...input, publishing: { tries: 0, nextAt: null, why: 'x', startedAt: T0, result: null } },
+    events: [granted, accepted, unpublished()],
+  },
+  {
     title: 'no event after the end has an effect',
     input,
     events: [cancel, granted, accepted, cancel, broken],
@@ -359,6 +537,26 @@ const endsInEveryState: readonly (readonly [
   ['completed', input, [], [ended('completed')]],
   ['failed', input, [], [ended('failed', 'tests fail')]],
   ['given back for its remote', input, [], [ended('failed', 'the remote is wrong', 'configuration')]],
+  ['finished work not published', input, [], [unpublished()]],
+  [
+    'finished work not published of a run that a person cancelled',
+    input,
+    [],
+    [{ ...unpublished(), unwanted: true } as RunMachineEvent],
+  ],
+  ['the lease of finished work lost', input, [granted, accepted, unpublished(), tryAgain], [lost]],
+  [
+    'the lease of finished work lost, and its sandbox',
+    input,
+    [granted, accepted, unpublished(), tryAgain],
+    [{ ...lost, at: AFTER } as RunMachineEvent],
+  ],
+  [
+    'the lease of a follow-up’s finished work lost, and its sandbox',
+    followUp,
+    [granted, accepted, unpublished(), tryAgain],
+    [{ ...lost, at: AFTER } as RunMachineEvent],
+  ],
   ['given back for its key', input, [], [ended('failed', 'the key is refused', 'credentials')]],
   ['failed for its tests', input, [], [ended('failed', 'tests fail', 'verification')]],
   [

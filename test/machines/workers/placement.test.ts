@@ -51,6 +51,7 @@ function createFleet(workers: readonly FleetWorker[], isRefused = false) {
   const preparation = {
     needsOf: ({ agent }: Run) => needsOf(agent?.provider as Agent),
     waitingFor: () => undefined,
+    publishes: () => false,
     sandboxHolder(run: Run) {
       seen.examined += 1
       const holder = sandboxHolder(run, seen.wallNow)

@@ -21,6 +21,7 @@ function createQueue() {
   const preparation = {
     needsOf: () => undefined,
     sandboxHolder: () => undefined,
+    publishes: () => false,
     waitingFor({ id, ticket }: { id: string; ticket: Ticket }) {
       asked.push(id)
       const current = currentTicket(ticket)

@@ -61,7 +61,11 @@ function factsWith(more: Partial<ExplainFacts> = {}, config: Partial<ServiceConf
   }
 }
 
-const runWith = (more: Partial<ExplainedRun> = {}): ExplainedRun => ({ isFollowUp: false, ...more })
+const runWith = (more: Partial<ExplainedRun> = {}): ExplainedRun => ({
+  isFollowUp: false,
+  publishes: false,
+  ...more,
+})
 const lineOf = ({ status, message, cure }: Gate): string =>
   `${status} ${message}${cure === undefined ? '' : ` | ${cure}`}`
 

@@ -79,6 +79,14 @@ describe('placed', () => {
   })
 })
 
+test('work is published again only by a worker that says it can', () => {
+  const wanted = { ...want, requiredWorker: 'wk-1', publishes: true }
+  expect(placed([worker('wk-1', { publishes: true })], wanted)).toBe('wk-1')
+  expect(placed([worker('wk-1'), worker('wk-2', { publishes: true })], wanted)).toBe(
+    "worker wk-1's name cannot publish again: upgrade it",
+  )
+})
+
 test.each<[string, WorkerFacts[]]>([
   ['no workers connected', []],
   ['no workers connected', [worker('wk-1', away), worker('wk-2', { ...away, ...draining })]],

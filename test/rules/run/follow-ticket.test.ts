@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals'
 import { followTicket, mayFollowTicket } from '../../../core/run/follow-ticket.ts'
 import { aRun, aTicket } from './runs.ts'
 
-const waiting = { run: aRun(), job: 'run', lease: null } as const
+const waiting = { run: aRun(), job: 'run', lease: null, publishing: null } as const
 
 test.each([
   ['waits for its first worker', waiting, true],
@@ -11,6 +11,7 @@ test.each([
   ['has a lease', { ...waiting, lease: 'ls-1' }, false],
   ['is prepared by a worker', { ...waiting, run: aRun({ status: 'preparing' }), lease: 'ls-1' }, false],
   ['has a pull request', { ...waiting, run: aRun({ prUrl: 'https://codehost.example/pr/1' }) }, false],
+  ['waits to be published', { ...waiting, publishing: {} }, false],
   ['waits for its follow-up', { ...waiting, job: 'follow-up' as const }, false],
   ['has ended', { ...waiting, run: aRun({ status: 'failed' }) }, false],
 ])('a run that %s follows its ticket: %#', (_, run, follows) => {

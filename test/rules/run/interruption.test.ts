@@ -35,3 +35,14 @@ test('an execution that ended by itself is no interruption, whatever the agentâ€
   } as const
   expect(isInterrupted(deriveOutcome({ ...known, stop }, { ...reported, costs: [] }))).toBe(true)
 })
+
+test('an interrupted execution whose agent was done has work to publish', () => {
+  const reason = daemonEndedError('finalizing')
+  const known = { costs: [], stop: { as: 'interrupted', how: 'kill', reason } as const }
+  const outcomeWith = (unpublished: boolean) =>
+    deriveOutcome({ ...known, progress: { sandbox: { id: 'run-1', unpublished } } }, null)
+  expect(outcomeWith(true)).toMatchObject({ status: 'failed', failure: 'publish', error: reason })
+  expect(outcomeWith(false)).not.toHaveProperty('failure')
+  const pulled = { sandbox: { unpublished: true }, prUrl: 'https://codehost.example/pr/1' }
+  expect(deriveOutcome({ ...known, progress: pulled }, null)).toMatchObject({ status: 'completed' })
+})

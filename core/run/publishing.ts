@@ -1,0 +1,137 @@
+/**
+ * Rules of a run whose agent is done and whose work could not be published.
+ *
+ * The work waits in the sandbox of its worker, which publishes it again after 1, 2, 4 … 60 minutes for as long as the
+ * sandbox is kept. No agent is asked meanwhile, so no work is paid twice. When the sandbox is lost, the run fails, and a
+ * bundle of its commits stays among its artifacts.
+ */
+import type { RunFields } from '../../protocol/actor-snapshots.ts'
+import type { RunOutcome } from '../../protocol/frames.ts'
+import {
+  PUBLISH_AGAIN_MS_MAX,
+  PUBLISH_AGAIN_MS_MIN,
+  RUN_ARTIFACTS_MAX,
+  TEXT_CHARS_MAX,
+} from '../../protocol/limits.ts'
+import type { Run, RunOptions, RunResult } from '../../protocol/run.ts'
+import { truncate } from '../safe-text.ts'
+import { sandboxHolder } from './follow-up.ts'
+import { hasInstructions } from './run-options.ts'
+import { requeueRun } from './run-transitions.ts'
+
+export type Publishing = NonNullable<RunFields['publishing']>
+
+/** The artifact with the commits of a run that could not be published. */
+export const UNPUBLISHED_BUNDLE = 'unpublished.bundle'
+
+/** Whether the worker says that finished work waits in the sandbox to be published. */
+export const isUnpublished = ({ status, failure }: RunOutcome): boolean =>
+  status === 'failed' && failure === 'publish'
+
+export const publishAgainMs = (tries: number): number =>
+  Math.min(PUBLISH_AGAIN_MS_MIN * 2 ** (tries - 1), PUBLISH_AGAIN_MS_MAX)
+
+export const publishingReason = (nextAt: string, why: string): string =>
+  truncate(`publishing again at ${nextAt}: ${why}`, TEXT_CHARS_MAX)
+
+/**
+ * Queues a run again after its work could not be published.
+ *
+ * @param ended the record as the failed execution left it
+ * @param result the result that the queued record keeps, which only a follow-up has
+ */
+export function waitToPublish(
+  { error: _, result: reported, ...ended }: Run,
+  result: RunResult | undefined,
+  { before, why, now }: { readonly before: Publishing | null; readonly why: string; readonly now: string },
+): { readonly run: Run; readonly publishing: Publishing } {
+  const tries = (before?.tries ?? 0) + 1
+  const nextAt = new Date(Date.parse(now) + publishAgainMs(tries)).toISOString()
+  const queued = requeueRun(
+    result === undefined ? ended : { ...ended, result },
+    publishingReason(nextAt, why),
+    now,
+  )
+  return {
+    run: queued,
+    publishing: {
+      tries,
+      nextAt,
+      why,
+      startedAt: before?.startedAt ?? ended.startedAt ?? null,
+      // Without an outcome the record is that of before.
+      result: mergeResults(before?.result, reported === result ? undefined : reported) ?? null,
+    },
+  }
+}
+
+/** An agent begins in a new checkout, or a follow-up saves what it finds. */
+export function dropUnpublished(run: Run): Run {
+  if (run.sandbox.unpublished === undefined) return run
+  const { unpublished: _, ...sandbox } = run.sandbox
+  return { ...run, sandbox }
+}
+
+export interface PublishAgainFacts {
+  /** Wall milliseconds. */
+  readonly now: number
+  /** The run's last worker, if it is enrolled. */
+  readonly holder: { readonly publishes?: boolean | undefined } | undefined
+}
+
+/** Whether a retry publishes first: an agent is asked with instructions only, or when the work is gone. */
+export function mayPublishAgain(run: Run, options: RunOptions, { now, holder }: PublishAgainFacts): boolean {
+  if (run.status === 'completed' || run.sandbox.unpublished !== true || hasInstructions(options)) return false
+  return holder?.publishes === true && sandboxHolder(run, now) !== undefined
+}
+
+/** A person retries an ended run that has unpublished work. */
+export const publishingOf = ({ result, startedAt }: Run): Publishing => ({
+  tries: 0,
+  nextAt: null,
+  why: 'it has not been tried again yet',
+  startedAt: startedAt ?? null,
+  result: result ?? null,
+})
+
+/** Adds the artifacts of a later execution to those of an earlier one, whose summary stays unless there is a new one. */
+export function mergeResults(
+  earlier: RunResult | null | undefined,
+  later: RunResult | undefined,
+): RunResult | undefined {
+  if (earlier == null || later === undefined) return later ?? earlier ?? undefined
+  const { artifacts: before, summary } = earlier
+  const artifacts = [...new Set([...before, ...later.artifacts])].slice(0, RUN_ARTIFACTS_MAX)
+  return { ...(summary === undefined ? {} : { summary }), ...later, artifacts }
+}
+
+export const withoutBundle = (result: RunResult): RunResult => ({
+  ...result,
+  artifacts: result.artifacts.filter((name) => name !== UNPUBLISHED_BUNDLE),
+})
+
+export const withBundle = (result: RunResult): RunResult => ({
+  ...result,
+  artifacts: [...result.artifacts, UNPUBLISHED_BUNDLE],
+})
+
+export const hasBundle = (result: RunResult | null | undefined): boolean =>
+  result?.artifacts.includes(UNPUBLISHED_BUNDLE) === true
+
+/** The end of a run whose sandbox with unpublished work is lost. `why`: a sentence. */
+export function unpublishedError(why: string, result: RunResult | null | undefined): string {
+  const kept = hasBundle(result)
+    ? `its commits are kept as the artifact ${UNPUBLISHED_BUNDLE} until you publish or discard them`
+    : 'its commits are not among its artifacts'
+  return truncate(`${why}; ${kept}`, TEXT_CHARS_MAX)
+}
+
+/** The error of an ended run whose work is not published and in its sandbox still. */
+export function keptWorkError({ sandbox }: Run, why: string): string {
+  const { workerName, workerId = '', retainedUntil = '' } = sandbox
+  const kept = `its work is kept in the sandbox on worker ${workerName ?? workerId} until ${retainedUntil}`
+  return truncate(
+    `${why}; ${kept}: a retry publishes it, and a retry with instructions asks the agent again`,
+    TEXT_CHARS_MAX,
+  )
+}

@@ -1,0 +1,285 @@
+/** Finished work that could not be published: it is published again where it lies, and no agent is asked meanwhile. */
+import { expect, test } from '@jest/globals'
+import { UNPUBLISHED_BUNDLE } from '../../core/run/publishing.ts'
+import type { RunOutcome } from '../../protocol/frames.ts'
+import { expectRecorded } from '../support/recorded-expectations.ts'
+import {
+  capabilities,
+  configWith,
+  cost,
+  type EnrolledScriptedWorker,
+  enroll,
+  type HostConversation,
+  registerWithCredential,
+  startHost,
+  ticket,
+  Work,
+} from './host-conversation.ts'
+
+const PR = 'https://example.com/owner/name/pull/7'
+const REFUSED = 'pushing switchyard/eng-1 to owner/name: a rule or a hook of the code host refused the push'
+const publishes = { publish: true }
+
+/** The agent is done, and the code host takes none of its work. */
+function unpublished(
+  host: HostConversation,
+  more: Partial<RunOutcome> = {},
+  hours = 24,
+): Partial<RunOutcome> {
+  return {
+    status: 'failed',
+    failure: 'publish',
+    error: REFUSED,
+    costs: [cost(2)],
+    result: { summary: 'Fixed.', artifacts: ['log.txt', UNPUBLISHED_BUNDLE] },
+    agentSessionId: 's-1',
+    sandbox: {
+      id: 'box-1',
+      retainedUntil: new Date(host.clock.now() + hours * 3_600_000).toISOString(),
+      unpublished: true,
+    },
+    ...more,
+  }
+}
+
+async function finishUnpublished(more: Partial<RunOutcome> = {}, config = {}) {
+  const host = await startHost(configWith(config))
+  const worker = await enroll(host, 'holder', 1, publishes)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const { connection } = worker
+  const work = new Work(connection.lastReceived('dispatch'))
+  await connection.send(work.accept(), work.patch({ status: 'finalizing' }))
+  await connection.sendHeartbeat(work)
+  await connection.send(work.complete(unpublished(host, more)))
+  return { host, worker, connection, runId: work.runId }
+}
+
+const workOf = ({ connection }: EnrolledScriptedWorker) => new Work(connection.lastReceived('dispatch'))
+
+/** The worker tries again, in vain. */
+async function failAgain(worker: EnrolledScriptedWorker, more: Partial<RunOutcome>): Promise<void> {
+  const work = workOf(worker)
+  await worker.connection.send(
+    work.accept(),
+    work.complete({ ...more, costs: [], result: { artifacts: [] } }),
+  )
+}
+
+test('work that a rule refuses for an hour is published in the end, on its worker, and its agent is paid once', async () => {
+  const { host, worker, connection, runId } = await finishUnpublished()
+  const retainedUntil = host.run(runId).sandbox.retainedUntil ?? ''
+  const more = unpublished(host, { sandbox: { id: 'box-1', retainedUntil, unpublished: true } })
+  const idle = await enroll(host, 'idle', 2, publishes)
+  host.clearTranscript()
+  const begun = host.clock.now()
+  const waits: number[] = []
+  for (let tries = 1; connection.countReceived('dispatch') < 7; tries += 1) {
+    const waitsUntil = /publishing again at (\S+): /.exec(host.run(runId).queueReason ?? '')?.[1] ?? ''
+    waits.push((Date.parse(waitsUntil) - host.clock.now()) / 60_000)
+    await host.advanceWithHeartbeats(
+      waits[tries - 1] === undefined ? 0 : (waits[tries - 1] ?? 0) * 60,
+      [connection],
+      [idle.connection],
+    )
+    expect(workOf(worker).job).toMatchObject({ kind: 'publish', branch: 'switchyard/eng-1' })
+    if (connection.countReceived('dispatch') < 7) await failAgain(worker, more)
+  }
+  expect(waits).toEqual([1, 2, 4, 8, 16, 32])
+  expect(host.clock.now() - begun).toBeGreaterThanOrEqual(3_600_000)
+  const { job } = workOf(worker)
+  expect([job.agent, job.credentials]).toEqual([undefined, {}])
+  const last = workOf(worker)
+  await connection.send(
+    last.accept(),
+    last.complete({ prUrl: PR, result: { summary: 'Fixed.', artifacts: [] } }),
+  )
+  expect(host.run(runId)).toMatchObject({
+    status: 'completed',
+    prUrl: PR,
+    costTotals: { costUsd: 2 },
+    agentSessionId: 's-1',
+    result: { summary: 'Fixed.', artifacts: ['log.txt'] },
+  })
+  expect(host.run(runId).sandbox.unpublished).toBeUndefined()
+  expect(idle.connection.hasReceived('dispatch')).toBe(false)
+  expectRecorded(host.transcript)
+})
+
+test('a run whose work waits says so word for word, also when it is explained', async () => {
+  const { host, runId } = await finishUnpublished()
+  const reason = `publishing again at ${new Date(host.clock.now() + 60_000).toISOString()}: ${REFUSED}`
+  expect(host.run(runId)).toMatchObject({ status: 'queued', queueReason: reason })
+  const explained = host.hostApi.explainRun(runId)
+  expect(explained).toMatchObject({ value: { run: { queueReason: reason } } })
+  if (!explained.ok) return
+  expect(explained.value.gates.filter(({ status }) => status !== 'pass')).toEqual([
+    { id: 'repository', status: 'wait', message: reason, cure: 'wait, or: switchyard retry ENG-1' },
+  ])
+})
+
+test('work whose worker is away waits for that worker alone', async () => {
+  const { host, connection, runId } = await finishUnpublished()
+  const idle = await enroll(host, 'idle', 2, publishes)
+  await connection.drop()
+  await host.advanceWithHeartbeats(10 * 60, [idle.connection])
+  expect(host.run(runId)).toMatchObject({ status: 'queued', queueReason: 'worker holder holds the sandbox' })
+  expect(idle.connection.hasReceived('dispatch')).toBe(false)
+})
+
+test('a worker that came back as an older one is not asked to publish', async () => {
+  const { host, worker, runId } = await finishUnpublished()
+  await worker.connection.drop()
+  const older = host.connect('holder')
+  await older.send(registerWithCredential(worker))
+  await host.advanceWithHeartbeats(60, [older])
+  expect(older.hasReceived('dispatch')).toBe(false)
+  expect(host.run(runId).queueReason).toMatch(/^worker holder cannot publish again/)
+})
+
+test('a new credential, as any change of the configuration, lets work be published at once', async () => {
+  const { host, connection } = await finishUnpublished()
+  await host.succeeded(host.hostApi.changeSettings({ agent: { orchestratorEffort: 'high' } }))
+  await host.settle()
+  expect(connection.lastReceived('dispatch').job.kind).toBe('publish')
+})
+
+test('a token that is dead until the morning costs its runs no attempt', async () => {
+  const config = { codehost: { token: 'dead' }, agent: { commands: { agentA: 'a' } } }
+  const host = await startHost(configWith(config))
+  const worker = await enroll(host, 'holder', 3, publishes)
+  host.tracker.put(ticket('ENG-1'), ticket('ENG-2'), ticket('ENG-3'))
+  await host.settle()
+  const { connection } = worker
+  const dispatched = () => connection.received.flatMap((frame) => (frame.type === 'dispatch' ? [frame] : []))
+  const error = 'credential of github is refused: connect github again'
+  for (const work of dispatched().map((frame) => new Work(frame)))
+    await connection.send(work.accept(), work.complete(unpublished(host, { error })))
+  const retainedUntil = host.runOf('ENG-1').sandbox.retainedUntil ?? ''
+  const still = { error, sandbox: { id: 'box-1', retainedUntil, unpublished: true } }
+  const morning = host.clock.now() + 4 * 3_600_000
+  while (host.clock.now() < morning) {
+    const before = dispatched().length
+    await host.advanceWithHeartbeats(9, [connection])
+    for (const work of dispatched()
+      .slice(before)
+      .map((frame) => new Work(frame)))
+      await connection.send(work.accept(), work.complete(unpublished(host, { ...still, costs: [] })))
+  }
+  const before = dispatched().length
+  host.store.config.edit(configWith({ ...config, codehost: { token: 'alive' } }))
+  await host.advance(1)
+  const last = dispatched().slice(before)
+  expect(last.map(({ job }) => [job.kind, job.credentials])).toEqual(
+    Array.from({ length: 3 }, () => ['publish', { codehost: 'alive' }]),
+  )
+  for (const work of last.map((frame) => new Work(frame)))
+    await connection.send(work.accept(), work.complete({ prUrl: PR, result: { artifacts: [] } }))
+  for (const run of host.allRuns())
+    expect(run).toMatchObject({ status: 'completed', costs: [{ label: 'run' }], costTotals: { costUsd: 2 } })
+})
+
+test('a wait outlives restarts of the host', async () => {
+  const { host, worker, runId } = await finishUnpublished()
+  await host.crash()
+  const connection = host.connect('holder')
+  await connection.send({
+    ...registerWithCredential(worker),
+    capabilities: { ...capabilities, ...publishes },
+  })
+  expect(host.run(runId).queueReason).toMatch(/^publishing again at /)
+  await host.advanceWithHeartbeats(60, [connection])
+  expect(connection.lastReceived('dispatch').job.kind).toBe('publish')
+})
+
+test('work whose worker is revoked fails its run, and the bundle stays', async () => {
+  const { host, worker, runId } = await finishUnpublished()
+  await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
+  expect(host.run(runId)).toMatchObject({
+    status: 'failed',
+    error: expect.stringMatching(
+      /^worker holder was revoked before .*; its commits are kept as the artifact /,
+    ),
+    result: { artifacts: ['log.txt', UNPUBLISHED_BUNDLE] },
+    costTotals: { costUsd: 2 },
+  })
+})
+
+test('work whose worker is revoked while it publishes fails its run when its lease ends', async () => {
+  const { host, worker, connection, runId } = await finishUnpublished()
+  await host.advanceWithHeartbeats(60, [connection])
+  await connection.send(workOf(worker).accept())
+  await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
+  await host.advance(200)
+  expect(host.run(runId)).toMatchObject({
+    status: 'failed',
+    error: expect.stringContaining('was revoked before'),
+  })
+})
+
+test('work that was not published while its sandbox was kept fails its run', async () => {
+  const { host, runId, connection } = await finishUnpublished()
+  await connection.drop()
+  await host.advance(24 * 3_600 + 1)
+  expect(host.run(runId)).toMatchObject({
+    status: 'failed',
+    error: expect.stringMatching(/^its work could not be published while its sandbox was kept: /),
+  })
+})
+
+test('a retry of a waiting run publishes at once, and one with instructions asks the agent again', async () => {
+  const { host, worker, connection, runId } = await finishUnpublished()
+  await host.succeeded(host.hostApi.retryRun(runId))
+  expect(workOf(worker).job.kind).toBe('publish')
+  await failAgain(worker, unpublished(host))
+  await host.succeeded(host.hostApi.retryRun(runId, { instructions: 'Keep the rule.' }))
+  expect(workOf(worker).job).toMatchObject({ kind: 'run', run: { instructions: 'Keep the rule.' } })
+  const work = workOf(worker)
+  await connection.send(work.accept(), work.complete({ costs: [cost(3)] }))
+  expect(host.run(runId)).toMatchObject({
+    costs: [{ label: 'run' }, { label: 'attempt 2' }],
+    costTotals: { costUsd: 5 },
+  })
+})
+
+test('a run cancelled while its work waits keeps it, and a retry publishes it', async () => {
+  const { host, worker, runId } = await finishUnpublished()
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  expect(host.run(runId)).toMatchObject({
+    status: 'cancelled',
+    error: expect.stringMatching(
+      /^it was cancelled; its work is kept in the sandbox on worker holder until /,
+    ),
+  })
+  await host.succeeded(host.hostApi.retryRun(runId))
+  expect(workOf(worker).job.kind).toBe('publish')
+})
+
+test.each<[string, Partial<RunOutcome>, object, string]>([
+  ['without instructions', {}, {}, 'publish'],
+  ['with instructions', {}, { instructions: 'Again.' }, 'run'],
+  [
+    'when the sandbox is gone',
+    { sandbox: { id: 'box-1', retainedUntil: '2026-01-01T00:00:00.000Z', unpublished: true } },
+    {},
+    'run',
+  ],
+])('a retry of a run that failed with unpublished work, %s', async (_, more, options, kind) => {
+  const { failure: _none, ...lasting } = unpublished(await startHost(), more)
+  const host = await startHost()
+  const worker = await enroll(host, 'holder', 1, publishes)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const work = workOf(worker)
+  await worker.connection.send(work.accept(), work.complete(lasting))
+  expect(host.run(work.runId).status).toBe('failed')
+  await host.succeeded(host.hostApi.retryRun(work.runId, options))
+  expect(workOf(worker).job.kind).toBe(kind)
+})
+
+test('work waits for its worker also when its ticket is blocked meanwhile', async () => {
+  const { host, worker, connection } = await finishUnpublished()
+  host.tracker.put(ticket('ENG-2', { state: 'Backlog' }), ticket('ENG-1', { blockedBy: ['ENG-2'] }))
+  await host.advanceWithHeartbeats(60, [connection])
+  expect(workOf(worker).job.kind).toBe('publish')
+})
