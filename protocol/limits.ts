@@ -116,7 +116,9 @@ export const SOCKET_IDLE_SECONDS = 60
 export const HELLO_FINISHED_RUNS = 200
 /** Shortest interval between two pushes of one run; the last state is always pushed. */
 export const RUN_PUSH_MS = 100
+/** Shortest interval between two pushes of all workers: a large fleet's runs begin and end all the time. */
 export const WORKERS_PUSH_MS = 100
+export const WORKERS_PUSH_MS_PER_WORKER = 1
 /** Bytes of pushes in one turn of the event loop, and of those that may wait for the next turns. */
 export const PUSH_TURN_BYTES_MAX = 1024 * 1024
 export const PUSH_WAITING_BYTES_MAX = 32 * 1024 * 1024

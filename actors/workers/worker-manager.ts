@@ -5,7 +5,7 @@
  * and publishes the workers to the dashboards. The registry and WorkerConnections hold all state.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
-import { ENROLLMENT_PROOF_MS, WORKERS_PUSH_MS } from '../../protocol/limits.ts'
+import { ENROLLMENT_PROOF_MS, WORKERS_PUSH_MS, WORKERS_PUSH_MS_PER_WORKER } from '../../protocol/limits.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import type { LeaseContext, LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
@@ -238,8 +238,10 @@ export class WorkerManager {
 
   /** Schedules one push of all workers to the dashboards; changes within the interval share it. */
   schedulePush(): void {
-    if (this.#cancelPush !== undefined || !this.#ports.hasViewers()) return
-    this.#cancelPush = this.#ports.clock.after(WORKERS_PUSH_MS, () => {
+    const { clock, workers, hasViewers } = this.#ports
+    if (this.#cancelPush !== undefined || !hasViewers()) return
+    const waitMs = Math.max(WORKERS_PUSH_MS, workers.size * WORKERS_PUSH_MS_PER_WORKER)
+    this.#cancelPush = clock.after(waitMs, () => {
       this.#cancelPush = undefined
       const push: WorkerEffect = { type: 'worker.push workers' }
       this.#ports.system.runAfterCommit(push)

@@ -3,7 +3,7 @@ import { DashboardFeed } from '../../client/dashboard-feed.ts'
 import { beginningOf } from '../../client/run-beginning.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { WorkerView } from '../../protocol/worker.ts'
+import type { FleetResponse, WorkerView } from '../../protocol/worker.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { formatAgeOf, parseTimeout } from '../output/times.ts'
 import type { ClientOptions, CommandContext } from './run-command.ts'
@@ -39,13 +39,16 @@ export type FleetJudgement<T> =
 export interface FleetWatch<T> {
   readonly signal: AbortSignal
   readonly timeoutMs: number | undefined
-  /** Called for each push of the host; an ExitError that it throws ends the watching. */
+  /** Called for each push of the host and each reading of its workers; an ExitError that it throws ends the watching. */
   readonly judge: (seen: SeenFleet) => FleetJudgement<T>
 }
 
+/** A host of an earlier version does not push the workers when a lease ends, so they are read as well. */
+const READ_EVERY_MS = 2_000
+
 /** Resolves with what is left when the time was over. */
 export function watchFleet<T>(
-  { connection, output }: Pick<CommandContext, 'connection' | 'output'>,
+  { client, connection, output }: Pick<CommandContext, 'client' | 'connection' | 'output'>,
   { signal, timeoutMs, judge }: FleetWatch<T>,
 ): Promise<FleetJudgement<T>> {
   const runs = new Map<string, Run>()
@@ -76,9 +79,20 @@ export function watchFleet<T>(
       onLost: () => output.warn('connection lost, trying again'),
       onEnd: (error) => finish(error),
     })
+    const onRead = (fleet: FleetResponse) => {
+      if (isOver) return
+      workers = fleet.workers
+      judgeAgain()
+    }
+    // The feed reports what keeps the host from answering.
+    const readWorkers = () => void client.listWorkers().then(onRead, () => undefined)
+    const reading = setInterval(readWorkers, READ_EVERY_MS)
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => finish(), timeoutMs)
+    let isOver = false
     function finish(failure?: unknown): void {
+      isOver = true
       clearTimeout(timer)
+      clearInterval(reading)
       feed.close()
       if (failure === undefined) resolve(last)
       else reject(failure)

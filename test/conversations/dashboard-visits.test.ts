@@ -2,6 +2,7 @@
 import { expect, test } from '@jest/globals'
 import type { AttentionItem } from '../../protocol/attention.ts'
 import type { Run } from '../../protocol/run.ts'
+import type { WorkerView } from '../../protocol/worker.ts'
 import { readPush } from '../support/dashboard-pushes.ts'
 import { drawSeed, Random } from '../support/random.ts'
 import {
@@ -27,14 +28,13 @@ class Visit {
       const push = readPush(outgoing)
       if (push.type === 'run-updated') this.runs.set(push.run.id, push.run)
       else if (push.type === 'tickets') this.tickets = push.tickets.map(({ id }) => id)
-      else if (push.type === 'workers')
-        this.workers = push.workers.map(({ state, connection }) => `${state} ${connection}`)
+      else if (push.type === 'workers') this.workers = push.workers.map(describeWorker)
       else if (push.type === 'attention') this.attention = push.items
     })
     const { runs, tickets, workers } = hostApi.hello()
     for (const run of runs) this.runs.set(run.id, run)
     this.tickets = tickets.map(({ id }) => id)
-    this.workers = workers.map(({ state, connection }) => `${state} ${connection}`)
+    this.workers = workers.map(describeWorker)
     this.attention = hostApi.attention().items
   }
 
@@ -53,6 +53,9 @@ class Visit {
     return ids.map((id) => this.runs.get(id)?.queueReason)
   }
 }
+
+const describeWorker = ({ state, connection, activeRuns }: WorkerView): string =>
+  `${state} ${connection} ${activeRuns}`
 
 function expectUpToDate(visit: Visit, host: HostConversation): void {
   const fresh = new Visit(host)

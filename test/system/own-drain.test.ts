@@ -1,4 +1,4 @@
-/** A worker's own machine drains it: `switchyard worker drain`, with real processes and the scripted agent. */
+/** `switchyard worker drain` of a worker's own machine, and an operator's `workers drain`, with real processes. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
@@ -11,6 +11,30 @@ async function onlyWorker(system: LocalSystem): Promise<WorkerView | undefined> 
   const { body } = await system.host.request('/api/workers')
   return (body as FleetResponse).workers[0]
 }
+
+test('an operator’s drain waits until the last lease has ended', async () => {
+  const system = await LocalSystem.open()
+  await system.pairWorker()
+  system.writeTicket('ENG-1', [`run ${GATE}`])
+  const run = await system.waitForStatus('ENG-1', 'running')
+  await system.waitForGate(run)
+  const { id = '' } = (await onlyWorker(system)) ?? {}
+  const drain = runCommand([
+    'workers',
+    'drain',
+    id,
+    '--wait',
+    '--timeout',
+    '60s',
+    '--data-dir',
+    system.dataDir,
+  ])
+  await until('it shows what is left', () => drain.err().includes('1 left: ENG-1 running'))
+  system.openGates(run)
+  expect([await drain.exit, drain.out()]).toEqual([0, expect.stringMatching(/ is empty after /)])
+  expect((await system.waitForEnd('ENG-1')).status).toBe('completed')
+  expect(await onlyWorker(system)).toMatchObject({ state: 'draining', activeRuns: 0 })
+}, 120_000)
 
 test('waits for runs, survives Ctrl-C and a timeout, and ends when the worker starts again', async () => {
   const system = await LocalSystem.open()

@@ -206,6 +206,20 @@ describe('workers drain', () => {
     expect(err).toMatch(/1 left: ENG-1 running 30m/)
   })
 
+  test('with --wait ends although a host of an earlier version pushes no end of a lease', async () => {
+    const { print, hostApi, forge } = await openFleet()
+    const busy = { ...forge, activeRuns: 1 }
+    hostApi.workersById.set(FORGE_ID, busy)
+    hostApi.hello = () => {
+      hostApi.workersById.set(FORGE_ID, forge)
+      return { ...hostApi.helloAnswer, workers: [busy] }
+    }
+    const { code, out } = await print((context: CommandContext<WaitingOptions>) => drain(context, 'forge'), {
+      options: { wait: true, timeout: '40s' },
+    })
+    expect([code, out]).toEqual([0, expect.stringMatching(/^forge is empty after /)])
+  })
+
   test('with --wait exits with 1 when the time ran out', async () => {
     const { print, hostApi, pushForge } = await openFleet()
     pushForge(1)
