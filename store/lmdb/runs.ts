@@ -68,12 +68,12 @@ export class LmdbRunRecords implements RunRecords {
   }
 
   /** Returns ids, newest first, from the most selective index. */
-  #ids({ ticket, status, before }: RunQuery): Iterable<string> {
-    if (ticket !== undefined) return backwards(this.#tables.byTicket, ticketKey(ticket), before)
-    if (status === undefined) return backwards(this.#tables.runs, '', before)
+  #ids({ ticket, status, before, limit }: RunQuery): Iterable<string> {
+    if (ticket !== undefined) return backwards(this.#tables.byTicket, ticketKey(ticket), before, limit)
+    if (status === undefined) return backwards(this.#tables.runs, '', before, limit)
     return mergeNewestFirst(
       [...new Set(status.map((each) => STATUS_CODE[each]))].map((code) =>
-        backwards(this.#tables.byStatus, code, before),
+        backwards(this.#tables.byStatus, code, before, limit),
       ),
     )
   }
@@ -88,10 +88,19 @@ export function unfinishedRunIds(tables: Tables): string[] {
   return UNFINISHED_CODES.flatMap((code) => [...backwards(tables.byStatus, code, undefined)]).sort()
 }
 
-/** Yields the ids with a prefix, newest first, one page at a time, so that a short list reads little. */
-function* backwards(table: Table, prefix: string, before: string | undefined): Generator<string> {
+/**
+ * Yields the ids with a prefix, newest first, one page at a time, so that a short list reads little.
+ *
+ * @param first how many are asked for in most cases
+ */
+function* backwards(
+  table: Table,
+  prefix: string,
+  before: string | undefined,
+  first = PAGE_IDS,
+): Generator<string> {
   let start = prefix + (before ?? LAST)
-  let page = FIRST_PAGE_IDS
+  let page = Math.min(first, PAGE_IDS)
   for (;;) {
     const end = prefix === '' ? {} : { end: prefix }
     const keys = [...table.getKeys({ start, ...end, reverse: true, exclusiveStart: true, limit: page })]
@@ -102,7 +111,6 @@ function* backwards(table: Table, prefix: string, before: string | undefined): G
     page = PAGE_IDS
   }
 }
-const FIRST_PAGE_IDS = 32
 const PAGE_IDS = 512
 
 /** Merges iterators that each yield ids newest first. */
