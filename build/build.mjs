@@ -114,6 +114,7 @@ const programs = [
   'completion',
   'doctor',
   'init',
+  'service-install',
 ].filter((name) => existsSync(join(root, 'bin', 'commands', `${name}.ts`)))
 /** Each is one CommonJS file with compiled code; modules without it cost half as much processor time again. */
 const compiledPrograms = ['serve', 'worker', 'doctor']

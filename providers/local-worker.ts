@@ -18,6 +18,7 @@ import type {
   LocalWorkerLauncher,
   LocalWorkerOptions,
   LocalWorkerProcess,
+  LocalWorkerSettings,
   Log,
 } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
@@ -92,7 +93,7 @@ async function spawnWorker(
 
 /** Returns the worker that the stored credential is for, or else makes a token. */
 function prepareCredential({ dataDir, installation }: LocalWorkerPorts, options: LocalWorkerOptions) {
-  const [tokenFile, credentialFile] = [tokenFileOf(dataDir), join(dataDir, 'credential.json')]
+  const [tokenFile, credentialFile] = [join(dataDir, 'token'), join(dataDir, 'credential.json')]
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   rmSync(tokenFile, { force: true })
   if (options.enrollAgain) rmSync(credentialFile, { force: true })
@@ -101,8 +102,6 @@ function prepareCredential({ dataDir, installation }: LocalWorkerPorts, options:
     writeFileSync(tokenFile, `${options.createPairingToken()}\n`, { flag: 'wx', mode: 0o600 })
   return workerId
 }
-
-const tokenFileOf = (dataDir: string): string => join(dataDir, 'token')
 
 function argumentsFor(
   ports: LocalWorkerPorts,
@@ -115,14 +114,17 @@ function argumentsFor(
     ...['worker', '--host', url, '--data-dir', dataDir, `--name=${name}`],
     ...['--concurrency', String(options.concurrency), '--end-with-stdin'],
     ...['--log-level', logLevel, '--log-format', 'json'],
-    ...(workerId === undefined ? ['--token-file', tokenFileOf(dataDir)] : []),
+    ...(workerId === undefined ? ['--token-file', join(dataDir, 'token')] : []),
     ...(sharesActors ? ['--share-actors'] : []),
     ...reachArguments(ports, options),
   ]
 }
 
 /** A relative path starts at the host's working directory, which is not the worker's. */
-function reachArguments(ports: LocalWorkerPorts, options: LocalWorkerOptions): string[] {
+export function reachArguments(
+  ports: Pick<LocalWorkerPorts, 'localRepos' | 'privateCodeHosts'>,
+  options: LocalWorkerSettings,
+): string[] {
   const folders = [
     ...ports.localRepos,
     ...(options.codeHostFolder === null ? [] : [resolve(options.codeHostFolder)]),
@@ -144,10 +146,7 @@ function stdioCovering(inherited: readonly number[], devNull: number): (number |
   return Array.from({ length: highest - 2 }, (_, index) => (inheritedSet.has(index + 3) ? devNull : 'ignore'))
 }
 
-/**
- * Returns the id of the worker, '' for a file that can't be read, and undefined without a credential of this
- * installation. A file that names no installation was stored by an earlier version: its worker decides.
- */
+/** Returns the worker's id, or ''. A file that names no installation was stored by an earlier version: its worker decides. */
 function findCredential(installation: string, file: string): string | undefined {
   if (statSync(file, { throwIfNoEntry: false }) === undefined) return undefined
   const text = readFileSync(file, 'utf8')

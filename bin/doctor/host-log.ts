@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { BUNDLE_LOG_BYTES_MAX, BUNDLE_LOG_LINES_MAX } from '../../protocol/limits.ts'
 import { homeFolder } from '../data-dir.ts'
 import { createManagerRunner } from '../service/run-manager.ts'
-import { UNIT } from '../service/systemd.ts'
+import { unitOf } from '../service/systemd.ts'
 import { dataDirOfUnit } from '../service/systemd-unit.ts'
 import type { ExaminedMachine } from './examined-machine.ts'
 
@@ -42,7 +42,7 @@ async function readTail(path: string): Promise<string | undefined> {
 async function isService({ dataDir, environment }: ExaminedMachine): Promise<boolean> {
   const config = environment.XDG_CONFIG_HOME
   const folder = config?.startsWith('/') ? config : join(homeFolder(), '.config')
-  const unit = join(folder, 'systemd', 'user', UNIT)
+  const unit = join(folder, 'systemd', 'user', unitOf('host'))
   return existsSync(unit) && dataDirOfUnit(await readFile(unit, 'utf8').catch(() => '')) === dataDir
 }
 
@@ -52,7 +52,7 @@ async function readJournal(environment: ExaminedMachine['environment']): Promise
     'journalctl',
     '--user',
     '--unit',
-    UNIT,
+    unitOf('host'),
     ...lines,
   ])
   // A log that is too long for the runner lacks its oldest lines, and the last one here may be half a line.

@@ -1,5 +1,4 @@
 /** Formats the property list of the host's LaunchAgent, for launchd of macOS. */
-import { SERVICE_STOP_SECONDS_MAX } from '../../protocol/limits.ts'
 import { BY_SWITCHYARD } from './service-manager.ts'
 import type { ServiceProgram } from './service-program.ts'
 
@@ -8,9 +7,16 @@ export const LAUNCH_AGENT_LABEL = 'dev.switchyard.host'
 /** launchd can't tell exit codes apart, so a host that can't start is tried again once in a minute. */
 const THROTTLE_SECONDS = 60
 
-export function formatLaunchAgent(program: ServiceProgram, logFile: string): string {
-  const { node, script, dataDir, home, environment } = program
-  const words = [node, script, 'serve', '--data-dir', dataDir]
+export interface AgentOptions {
+  readonly words: readonly string[]
+  readonly stopSeconds: number
+  readonly logFile: string
+}
+
+export function formatLaunchAgent(
+  { node, script, home, environment }: ServiceProgram,
+  { words, stopSeconds, logFile }: AgentOptions,
+): string {
   return `<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
 <!-- ${BY_SWITCHYARD} -->
@@ -20,7 +26,7 @@ export function formatLaunchAgent(program: ServiceProgram, logFile: string): str
   ${text(LAUNCH_AGENT_LABEL)}
   <key>ProgramArguments</key>
   <array>
-${words.map((word) => `    ${text(word)}`).join('\n')}
+${[node, script, ...words].map((word) => `    ${text(word)}`).join('\n')}
   </array>
   <key>EnvironmentVariables</key>
   <dict>
@@ -40,7 +46,7 @@ ${Object.entries(environment)
   <key>ThrottleInterval</key>
   <integer>${THROTTLE_SECONDS}</integer>
   <key>ExitTimeOut</key>
-  <integer>${SERVICE_STOP_SECONDS_MAX}</integer>
+  <integer>${stopSeconds}</integer>
   <key>Umask</key>
   <integer>${0o077}</integer>
   <key>HardResourceLimits</key>

@@ -4,7 +4,7 @@ import { quoteWord } from '../../protocol/quote-word.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { dataDirOfLaunchAgent, formatLaunchAgent, LAUNCH_AGENT_LABEL } from './launch-agent.ts'
 import { firstLine, type ManagerRunner } from './run-manager.ts'
-import type { ServiceCommand, ServiceManager, ServiceState } from './service-manager.ts'
+import type { Service, ServiceCommand, ServiceManager, ServiceState } from './service-manager.ts'
 import type { ServiceProgram } from './service-program.ts'
 
 export interface LaunchdUser {
@@ -18,10 +18,10 @@ export function createLaunchd(program: ServiceProgram, { uid, home }: LaunchdUse
   const file = join(home, 'Library', 'LaunchAgents', `${LAUNCH_AGENT_LABEL}.plist`)
   const logFile = join(home, 'Library', 'Logs', 'switchyard.log')
   const bootout: ServiceCommand = { words: ['launchctl', 'bootout', target], mayFail: true }
-  return {
-    name: 'launchd',
+  const host: Service = {
+    role: 'host',
     file,
-    content: formatLaunchAgent(program, logFile),
+    format: (words, stopSeconds) => formatLaunchAgent(program, { words, stopSeconds, logFile }),
     logCommand: `tail -n 20 ${quoteWord(logFile)}`,
     commandsFor: (change) => [
       ...(change === 'new' ? [] : [bootout]),
@@ -31,8 +31,12 @@ export function createLaunchd(program: ServiceProgram, { uid, home }: LaunchdUse
     ],
     beforeRemoval: [bootout],
     afterRemoval: [],
-    requireRunning: (run) => requireSession(run, domain),
     readState: (run) => readState(run, domain, target),
+  }
+  return {
+    name: 'launchd',
+    host,
+    requireRunning: (run) => requireSession(run, domain),
     dataDirIn: dataDirOfLaunchAgent,
     findSessionNote: async () => 'It ends when you log out, and starts when you log in.',
   }

@@ -23,6 +23,8 @@ export interface FoundManager {
   readonly manager: ServiceManager
   readonly run: ManagerRunner
   readonly dataDir: string
+  /** From which relative paths of the configuration start. */
+  readonly home: string
 }
 
 export function currentMachine(): ServiceMachine {
@@ -37,8 +39,14 @@ export function findManager(machine: ServiceMachine, dataDirOption: string | und
   const program = findServiceProgram({ env, node, script, dataDir, home })
   const run = createManagerRunner(env)
   if (platform === 'linux')
-    return { manager: createSystemd(program, { name: userName, home, env }), run, dataDir }
-  if (platform === 'darwin') return { manager: createLaunchd(program, { uid, home }), run, dataDir }
+    return {
+      manager: createSystemd(program, { name: userName, home, env }),
+      run,
+      dataDir: program.dataDir,
+      home,
+    }
+  if (platform === 'darwin')
+    return { manager: createLaunchd(program, { uid, home }), run, dataDir: program.dataDir, home }
   throw new ExitError(
     EXIT.refused,
     `services are for Linux and macOS, not for ${platform}`,

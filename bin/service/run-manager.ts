@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
 import { SERVICE_COMMAND_MS_MAX } from '../../protocol/limits.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import type { ServiceCommand, ServiceManager } from './service-manager.ts'
+import type { Service, ServiceCommand } from './service-manager.ts'
 
 export interface ManagerAnswer {
   /** Undefined when the program can't be started. */
@@ -41,17 +41,17 @@ export async function runServiceCommand(run: ManagerRunner, command: ServiceComm
   }
 }
 
-/** A host that ended, or still begins, fails the command that starts it; the state of the service says more than that. */
+/** A program that ended, or still begins, fails the command that starts it; the state of the service says more than that. */
 export async function runChange(
-  manager: Pick<ServiceManager, 'readState'>,
+  service: Pick<Service, 'readState'>,
   run: ManagerRunner,
   command: ServiceCommand,
 ): Promise<void> {
   try {
     await runServiceCommand(run, command)
   } catch (error) {
-    if (command.startsHost !== true) throw error
-    const { exitCode, state } = await manager.readState(run)
+    if (command.startsProgram !== true) throw error
+    const { exitCode, state } = await service.readState(run)
     if (exitCode === undefined && !state.startsWith('activating')) throw error
   }
 }

@@ -1,7 +1,7 @@
 /**
- * A service manager starts the host when its user logs in: systemd on Linux, launchd on macOS.
+ * A service manager starts programs when their user logs in: systemd on Linux, launchd on macOS.
  *
- * Each manager states its file, and the commands for a change as data, so that `--dry-run` prints what runs otherwise.
+ * Each service states its file, and the commands for a change as data, so that `--dry-run` prints what runs otherwise.
  */
 import type { ManagerRunner } from './run-manager.ts'
 
@@ -14,15 +14,15 @@ export interface ServiceCommand {
   readonly mayFail?: true
   /** The command fails while an ended service is still being removed. */
   readonly isRetried?: true
-  /** The command ends when the host is ready, or has failed to become so. */
-  readonly startsHost?: true
+  /** The command ends when the program is ready, or has failed to become so. */
+  readonly startsProgram?: true
 }
 
-/** The file is new, differs from the installed one, or is the same while the host does not run. */
+/** The file is new, differs from the installed one, or is the same while the program does not run. */
 export type ServiceChange = 'new' | 'changed' | 'stopped'
 
 export interface ServiceState {
-  /** The manager starts the host at login. */
+  /** The manager starts the program at login. */
   readonly enabled: boolean
   readonly running: boolean
   /** The manager's own word. */
@@ -33,20 +33,29 @@ export interface ServiceState {
   readonly exitCode?: number
 }
 
-export interface ServiceManager {
-  readonly name: 'systemd' | 'launchd'
+/** A program that a manager starts. */
+export interface Service {
+  readonly role: 'host' | 'worker'
   readonly file: string
-  /** The file as this program writes it now. */
-  readonly content: string
-  /** The command that shows the host's log. */
+  /** The file for this program with these arguments. @param stopSeconds how long a stop may take */
+  readonly format: (words: readonly string[], stopSeconds: number) => string
+  /** The command that shows the program's log. */
   readonly logCommand: string
   readonly commandsFor: (change: ServiceChange) => readonly ServiceCommand[]
   readonly beforeRemoval: readonly ServiceCommand[]
   readonly afterRemoval: readonly ServiceCommand[]
+  readonly readState: (run: ManagerRunner) => Promise<ServiceState>
+}
+
+export interface ServiceManager {
+  readonly name: 'systemd' | 'launchd'
+  readonly host: Service
+  /** Absent where no machine can execute runs. */
+  readonly worker?: Service
   /** Throws an ExitError when the manager does not answer. */
   readonly requireRunning: (run: ManagerRunner) => Promise<void>
-  readonly readState: (run: ManagerRunner) => Promise<ServiceState>
+  /** The host's data directory in the file of any of its services. */
   readonly dataDirIn: (content: string) => string | undefined
-  /** A sentence when the host ends with the login session, with the command against it. */
+  /** A sentence when services end with the login session, with the command against it. */
   readonly findSessionNote: (run: ManagerRunner) => Promise<string | undefined>
 }

@@ -1,35 +1,40 @@
-/** Formats the systemd user unit of the host as `service install` writes it, and reads its data directory back. */
-import {
-  formatServiceUnit,
-  hostStopSeconds,
-  quoteUnitArgument,
-  quoteUnitWord,
-} from '../../core/service/systemd-unit.ts'
+/** Formats the systemd user units as `service install` writes them, and reads the host's data directory back. */
+import { formatServiceUnit, quoteUnitArgument, quoteUnitWord } from '../../core/service/systemd-unit.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { BY_SWITCHYARD } from './service-manager.ts'
+import { BY_SWITCHYARD, type Service } from './service-manager.ts'
 import type { ServiceProgram } from './service-program.ts'
 
 const DATA_DIR = 'data directory: '
 
-export function formatUnit({ node, script, dataDir, environment }: ServiceProgram): string {
-  const words = [script, 'serve', '--data-dir', dataDir].map(quoteUnitArgument)
+export interface UnitOptions {
+  readonly role: Service['role']
+  /** As `systemctl --user edit` names the unit. */
+  readonly name: string
+  readonly words: readonly string[]
+  readonly stopSeconds: number
+}
+
+export function formatUnit(
+  { node, script, dataDir, environment }: ServiceProgram,
+  { role, name, words, stopSeconds }: UnitOptions,
+): string {
   return formatServiceUnit({
-    role: 'host',
+    role,
     scope: 'user',
     notes: [
       BY_SWITCHYARD,
-      'Settings of your own belong into: systemctl --user edit switchyard',
+      `Settings of your own belong into: systemctl --user edit ${name}`,
       `${DATA_DIR}${JSON.stringify(dataDir)}`,
     ],
-    command: [quoteProgram(node), ...words].join(' '),
+    command: [quoteProgram(node), ...[script, ...words].map(quoteUnitArgument)].join(' '),
     settings: Object.entries(environment).map(
       ([name, value]) => `Environment=${quoteUnitWord(`${name}=${value}`)}`,
     ),
-    stopSeconds: hostStopSeconds,
+    stopSeconds,
   })
 }
 
-/** Returns the data directory of a unit that `formatUnit` wrote. */
+/** Returns the host's data directory of a unit that `formatUnit` wrote. */
 export function dataDirOfUnit(unit: string): string | undefined {
   const begin = `# ${DATA_DIR}`
   const line = unit.split('\n').find((each) => each.startsWith(begin))

@@ -2,11 +2,13 @@
 import { join } from 'node:path'
 import { EXIT, ExitError } from '../exit.ts'
 import { firstLine, type ManagerRunner } from './run-manager.ts'
-import type { ServiceCommand, ServiceManager, ServiceState } from './service-manager.ts'
+import type { Service, ServiceCommand, ServiceManager, ServiceState } from './service-manager.ts'
 import type { ServiceProgram } from './service-program.ts'
 import { dataDirOfUnit, formatUnit } from './systemd-unit.ts'
 
-export const UNIT = 'switchyard.service'
+/** As people name the units of the two services, without `.service`. */
+export const UNIT_NAMES = { host: 'switchyard', worker: 'switchyard-worker' } as const
+export const unitOf = (role: Service['role']): string => `${UNIT_NAMES[role]}.service`
 
 export interface SystemdUser {
   readonly name: string
@@ -19,24 +21,12 @@ const tried = (...words: readonly string[]): ServiceCommand => ({ ...user(...wor
 
 export function createSystemd(program: ServiceProgram, { name, home, env }: SystemdUser): ServiceManager {
   const config = env.XDG_CONFIG_HOME
-  const folder = config?.startsWith('/') ? config : join(home, '.config')
+  const folder = join(config?.startsWith('/') ? config : join(home, '.config'), 'systemd', 'user')
   return {
     name: 'systemd',
-    file: join(folder, 'systemd', 'user', UNIT),
-    content: formatUnit(program),
-    logCommand: 'journalctl --user --unit switchyard --lines 20',
-    commandsFor: (change) => [
-      // An earlier install may have ended before systemd read the unit.
-      user('daemon-reload'),
-      // systemd starts no unit that failed too often a moment ago.
-      ...(change === 'new' ? [] : [tried('reset-failed', UNIT)]),
-      user('enable', UNIT),
-      { ...user('restart', UNIT), startsHost: true },
-    ],
-    beforeRemoval: [user('disable', '--now', UNIT)],
-    afterRemoval: [user('daemon-reload'), tried('reset-failed', UNIT)],
+    host: unitService(program, 'host', folder),
+    worker: unitService(program, 'worker', folder),
     requireRunning: (run) => requireUserManager(run, name),
-    readState,
     dataDirIn: dataDirOfUnit,
     findSessionNote: async (run) => {
       const { out } = await run(['loginctl', 'show-user', name, '--property=Linger', '--value'])
@@ -44,6 +34,30 @@ export function createSystemd(program: ServiceProgram, { name, home, env }: Syst
         ? undefined
         : `It ends when you log out; against that: loginctl enable-linger ${name}`
     },
+  }
+}
+
+function unitService(program: ServiceProgram, role: Service['role'], folder: string): Service {
+  const [unit, name] = [unitOf(role), UNIT_NAMES[role]]
+  return {
+    role,
+    file: join(folder, unit),
+    format: (words, stopSeconds) => formatUnit(program, { role, name, words, stopSeconds }),
+    logCommand: `journalctl --user --unit ${name} --lines 20`,
+    commandsFor: (change) => [
+      // An earlier install may have ended before systemd read the unit.
+      user('daemon-reload'),
+      // systemd starts no unit that failed too often a moment ago.
+      ...(change === 'new' ? [] : [tried('reset-failed', unit)]),
+      user('enable', unit),
+      // A worker finishes its runs first, which may take hours.
+      role === 'worker' && change === 'changed'
+        ? user('restart', '--no-block', unit)
+        : { ...user('restart', unit), startsProgram: true },
+    ],
+    beforeRemoval: [user('disable', '--now', unit)],
+    afterRemoval: [user('daemon-reload'), tried('reset-failed', unit)],
+    readState: (run) => readState(run, unit),
   }
 }
 
@@ -73,12 +87,12 @@ const PROPERTIES = [
   'ActiveEnterTimestamp',
 ]
 
-async function readState(run: ManagerRunner): Promise<ServiceState> {
+async function readState(run: ManagerRunner, unit: string): Promise<ServiceState> {
   const { code, out, err } = await run([
     'systemctl',
     '--user',
     'show',
-    UNIT,
+    unit,
     `--property=${PROPERTIES.join(',')}`,
   ])
   if (code !== 0) throw new ExitError(EXIT.refused, `systemd does not answer: ${firstLine(err)}`)

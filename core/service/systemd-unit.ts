@@ -37,7 +37,7 @@ const WATCHDOG_SECONDS = 60
 /** Time for a finished run to be published and acknowledged. */
 const AFTER_RUN_SECONDS = 300
 
-/** A stopped host hands the runs of its own worker back, and a stopped worker finishes its runs. */
+/** A stopped host hands the runs of a worker back that it runs itself, and a stopped worker finishes its runs. */
 export const hostStopSeconds = SERVICE_STOP_SECONDS_MAX
 export const workerStopSeconds = (maxRunMinutes: number): number =>
   Math.ceil(maxRunMinutes * 60) + AFTER_RUN_SECONDS
@@ -87,7 +87,7 @@ const startLimits: Readonly<Record<ServiceRole, readonly string[]>> = {
 }
 
 const stopNotes: Readonly<Record<ServiceRole, string>> = {
-  host: '# The host gets the signal and ends its worker and sandboxes; what is left after it is killed.',
+  host: '# The host gets the signal and ends the worker that it runs itself; what is left after it is killed.',
   worker: '# The worker gets the signal and finishes its runs; what is left after the longest run is killed.',
   supervisor:
     '# The supervisor gets the signal and lets its worker finish its runs; what is left then is killed.',

@@ -494,7 +494,9 @@ testAsRoot('--fix deletes the sandboxes of a data directory that was deleted', a
 function installUnit({ dataDir, home }: ReturnType<typeof createMachine>): void {
   const units = join(home, '.config', 'systemd', 'user')
   mkdirSync(units, { recursive: true })
-  const unit = formatUnit({ node: process.execPath, script: commandPath, dataDir, home, environment: {} })
+  const program = { node: process.execPath, script: commandPath, dataDir, home, environment: {} }
+  const words = ['serve', '--data-dir', dataDir]
+  const unit = formatUnit(program, { role: 'host', name: 'switchyard', words, stopSeconds: 60 })
   writeFileSync(join(units, 'switchyard.service'), unit)
 }
 

@@ -22,7 +22,11 @@ const programOf = (path: string) => ({
 })
 
 const plistOf = (path: string): string =>
-  formatLaunchAgent(programOf(path), '/Users/ann/Library/Logs/switchyard.log')
+  formatLaunchAgent(programOf(path), {
+    words: ['serve', '--data-dir', path],
+    stopSeconds: 60,
+    logFile: '/Users/ann/Library/Logs/switchyard.log',
+  })
 
 test('the data directory is read back as it was', () => {
   fc.assert(fc.property(strange, (path) => expect(dataDirOfLaunchAgent(plistOf(path))).toBe(path)))
@@ -54,6 +58,6 @@ testIf(hasReader, 'needs python3')('a reader of property lists finds every value
 })
 
 test('the command for the log names its file as one word of a shell', () => {
-  const { logCommand } = createLaunchd(programOf('/Users/ann lee'), { uid: 501, home: '/Users/ann lee' })
-  expect(logCommand).toBe("tail -n 20 '/Users/ann lee/Library/Logs/switchyard.log'")
+  const { host } = createLaunchd(programOf('/Users/ann lee'), { uid: 501, home: '/Users/ann lee' })
+  expect(host.logCommand).toBe("tail -n 20 '/Users/ann lee/Library/Logs/switchyard.log'")
 })

@@ -32,13 +32,21 @@ const program = (more: Partial<ServiceProgram> = {}): ServiceProgram => ({
   ...more,
 })
 
+const unitFor = (of: ServiceProgram): string =>
+  formatUnit(of, {
+    role: 'host',
+    name: 'switchyard',
+    words: ['serve', '--data-dir', of.dataDir],
+    stopSeconds: SERVICE_STOP_SECONDS_MAX,
+  })
+
 const valuesOf = (unit: string, key: string): string[] =>
   unit.split('\n').flatMap((line) => (line.startsWith(`${key}=`) ? [line.slice(key.length + 1)] : []))
 
 test('every path is read back as it was, by the rules of systemd', () => {
   fc.assert(
     fc.property(paths, paths, paths, (script, dataDir, folder) => {
-      const unit = formatUnit(program({ script, dataDir, environment: { PATH: folder } }))
+      const unit = unitFor(program({ script, dataDir, environment: { PATH: folder } }))
       const [command = ''] = valuesOf(unit, 'ExecStart')
       expect(readUnitWords(command, true)).toEqual(['/usr/bin/node', script, 'serve', '--data-dir', dataDir])
       const [variable = ''] = valuesOf(unit, 'Environment')
@@ -56,12 +64,12 @@ test('control characters become escapes, so that no value ends its line', () => 
 
 test('a path of node that systemd refuses is refused with 2', () => {
   for (const node of ['/a"b/node', "/a'b/node", '/a\\b/node'])
-    expect(() => formatUnit(program({ node }))).toThrow(expect.objectContaining({ code: 2 }))
-  expect(formatUnit(program({ node: '/a $b%c/node' }))).toContain('ExecStart="/a $b%%c/node" ')
+    expect(() => unitFor(program({ node }))).toThrow(expect.objectContaining({ code: 2 }))
+  expect(unitFor(program({ node: '/a $b%c/node' }))).toContain('ExecStart="/a $b%%c/node" ')
 })
 
 test('a restart follows a failure, but none that a restart can not cure', () => {
-  const unit = formatUnit(program())
+  const unit = unitFor(program())
   expect(valuesOf(unit, 'Restart')).toEqual(['on-failure'])
   expect(valuesOf(unit, 'RestartPreventExitStatus')).toEqual(['2 65 69 75 76 77 78'])
 })
@@ -94,7 +102,7 @@ testWithSystemd('systemd finds nothing to complain about, and reads every word a
   chmodSync(node, 0o755)
   const script = `/opt/${STRANGE}`
   const environment = { PATH: `/usr/bin:/${STRANGE}`, CODEX_HOME: '/a b' }
-  const { complaints, read } = analyze(formatUnit(program({ node, script, environment })))
+  const { complaints, read } = analyze(unitFor(program({ node, script, environment })))
   expect(complaints).toBe('')
   for (const [name, value] of Object.entries(environment))
     expect(read).toContain(`Environment: ${name}=${value}\n`)
