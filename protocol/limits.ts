@@ -303,8 +303,8 @@ export const CLOSE_STORE_MS_MAX = 5_000
 /** Further time for a copy that saves a lost database: at least, and by its size. */
 export const RESCUE_MS_MIN = 30_000
 export const RESCUE_BYTES_PER_SECOND_MIN = 1024 * 1024
-/** The part of that time in which the listeners close. */
-export const DRAIN_MS_MAX = 3_000
+/** The part of that time in which the host's own worker ends, and then the listeners close. */
+export const DRAIN_MS_MAX = 3_800
 /** Time that a service manager gives the stopping host: for its end, its store, and the copy of a lost database. */
 export const SERVICE_STOP_SECONDS_MAX = 60
 /** Time from the start of a service until it is ready: a large database may have to be read or copied first. */
@@ -347,7 +347,9 @@ export const LOCAL_WORKER_UNRECOVERABLE_MS = 5 * 60_000
 /** After running this long, the worker counts as healthy again. */
 export const LOCAL_WORKER_STEADY_MS = 60_000
 /** Time for the local worker to stop before the stopping host kills it. */
-export const LOCAL_WORKER_STOP_MS_MAX = 2_000
+export const LOCAL_WORKER_STOP_MS_MAX = 3_200
+/** The part of that time in which the worker publishes what agents have finished. */
+export const LAST_PUBLISH_MS_MAX = 2_500
 
 // ---- HTTP clients ----------------------------------------------------------------------------------------------
 /** Size and duration of a code host's or tracker's response. */

@@ -173,7 +173,7 @@ export const daemonMachine = setup({
     },
     handingBack: {
       description:
-        'running executions are killed; once they are gone the worker stops claiming them, and the host queues the runs again',
+        'running executions are killed, and the host queues their runs again once they are gone; finished work is published in the time that is left',
       entry: ['handBack', 'count'],
       on: {
         ...endTransitions,

@@ -10,8 +10,9 @@
  * have given the run to another worker meanwhile, so the execution waits until the host names the lease again.
  */
 import type { StopRequest } from '../../core/daemon/ports.ts'
+import { interruptionError } from '../../core/run/interruption.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
-import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
+import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS, LAST_PUBLISH_MS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import { EXECUTION } from './daemon.names.ts'
 import type { ExecutionStatus } from './daemon-dependencies.ts'
@@ -244,6 +245,11 @@ export class Executions {
     const { lookup, runner } = this.#ports
     const leaseId = key.slice(LEASE_TIMER.length)
     if (name === 'expiry') this.#giveUp(leaseId, 'the lease expired without an acknowledgement from the host')
+    else if (name === 'publish')
+      lookup.send(leaseId, {
+        type: 'stop requested',
+        reason: interruptionError('the worker ended before the work was published'),
+      })
     else if (name === 'kill')
       runner.stop(leaseId, { how: 'kill', reason: 'the execution did not end after the interrupt' })
     else if (runner.stopWaiting(leaseId))
@@ -261,12 +267,16 @@ export class Executions {
       if (all || state !== 'finished') this.loseLease(fields.leaseId, reason, how)
   }
 
-  /** Gives up all leases so that other workers get the runs. A run whose pull request exists is reported instead. */
+  /**
+   * Gives up all leases so that other workers get the runs. A run whose pull request exists is reported instead. A run
+   * whose agent has ended is published in the time that is left, or else reported too: its agent must not begin again.
+   */
   handBackAll(reason: string): void {
-    const { lookup } = this.#ports
+    const { lookup, timers } = this.#ports
     for (const { fields, state } of lookup.all()) {
       if (state === 'finished') continue
-      if (fields.progress.prUrl === undefined) this.#giveUp(fields.leaseId, reason)
+      if (state === 'finishing') timers.in(timerKey(fields.leaseId), 'publish', LAST_PUBLISH_MS_MAX)
+      else if (fields.progress.prUrl === undefined) this.#giveUp(fields.leaseId, reason)
       else lookup.send(fields.leaseId, { type: 'stop requested', reason })
     }
   }

@@ -17,7 +17,7 @@ export interface HostLifecyclePorts {
 }
 
 /** The rest of the time that a stop may take is for closing the store. */
-const FORCED_STOP_MS = STOP_MS_MAX - 1_500
+const FORCED_STOP_MS = STOP_MS_MAX - 1_000
 
 export class HostLifecycle {
   readonly #ports: HostLifecyclePorts

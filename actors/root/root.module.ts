@@ -47,9 +47,12 @@ export const createRootModule = ({ listeners, lifecycle, modules }: RootModulePo
               onFileTouched()
               return opened
             },
-            closeListeners() {
+            async closeListeners() {
               stopWatchingFile()
-              return Promise.all([modules().drain(), listeners.close()])
+              // The host's own worker still reports what it publishes in its last seconds.
+              await modules()
+                .drain()
+                .finally(() => listeners.close())
             },
             finish: (exitCode, reason) => lifecycle.finish(exitCode, reason),
             log,

@@ -4,7 +4,7 @@ import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { yes } from '../../../core/result.ts'
 import { daemonEndedError } from '../../../core/run/interruption.ts'
-import { LOG_EVENT_BYTES_MAX } from '../../../protocol/limits.ts'
+import { LAST_PUBLISH_MS_MAX, LOG_EVENT_BYTES_MAX } from '../../../protocol/limits.ts'
 import { StoreClosed } from '../../../store/errors.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { CREDENTIAL, DaemonConversation, jobOf, SECRET } from './daemon-conversation.ts'
@@ -941,12 +941,37 @@ describe('the end', () => {
     conversation.executor.execution('ls-1').reportProgress({ branch: 'b', prUrl, prState: 'open' })
     await conversation.acknowledge({ 'ls-1': 1 })
     conversation.daemon.handBack()
-    await conversation.clock.settle()
+    await conversation.clock.advance(LAST_PUBLISH_MS_MAX)
     expect(conversation.frames.find(({ type }) => type === 'run-complete')).toMatchObject({
       outcome: { status: 'completed', prUrl },
     })
     expect(conversation.ends.map(({ is }) => is)).toEqual(['stopped'])
     expect(conversation.storedText()).toContain('run-complete')
+  })
+
+  test('a run whose agent has ended is published and reported while everything else is handed back', async () => {
+    const conversation = await working()
+    await conversation.dispatch('ls-2', 'run-2')
+    await conversation.endPreparation('ls-2')
+    await conversation.endAgent('ls-1')
+    conversation.transcript()
+    conversation.daemon.handBack()
+    await conversation.clock.advance(LAST_PUBLISH_MS_MAX - 1)
+    expect(conversation.ends).toEqual([])
+    await conversation.endFinish('ls-1')
+    await conversation.clock.settle()
+    expectRecorded(conversation.transcript())
+  })
+
+  test('finished work that is not published in the last seconds is reported as such, and not handed back', async () => {
+    const conversation = await working()
+    await conversation.endAgent('ls-1')
+    conversation.transcript()
+    conversation.daemon.handBack()
+    await conversation.clock.advance(LAST_PUBLISH_MS_MAX - 1)
+    expect(conversation.transcript()).toEqual([])
+    await conversation.clock.advance(1)
+    expectRecorded(conversation.transcript())
   })
 
   test('a drain does not wait for ever for an absent host', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
+import type { LocalWorkerExit } from '../../../core/ports.ts'
 import { no, yes } from '../../../core/result.ts'
-import { DRAIN_MS_MAX } from '../../../protocol/limits.ts'
+import { DRAIN_MS_MAX, LOCAL_WORKER_STOP_MS_MAX } from '../../../protocol/limits.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'
 
 describe('the root', () => {
@@ -42,6 +43,27 @@ describe('the root', () => {
     expect(ended).toEqual([])
     await clock.advance(1)
     expect(ended).toHaveLength(1)
+  })
+
+  test('the listeners stay open until the local worker has ended, which still reports', async () => {
+    const steps: string[] = []
+    let end = () => {}
+    const ended = new Promise<LocalWorkerExit>((resolve) => {
+      end = () => resolve({ code: 0 })
+    })
+    const worker = { drain: () => {}, stop: () => void steps.push('worker stops'), kill: () => {}, ended }
+    const { host, clock } = createInMemoryHost(undefined, {
+      localWorker: { start: async () => yes(worker) },
+      openListeners: async () => yes({ close: async () => void steps.push('doors closed') }),
+    })
+    host.start()
+    for (let turn = 0; turn < 5; turn += 1) await clock.settle()
+    host.stop('enough')
+    await clock.advance(LOCAL_WORKER_STOP_MS_MAX - 1)
+    expect(steps).toEqual(['worker stops'])
+    end()
+    await clock.settle()
+    expect(steps).toEqual(['worker stops', 'doors closed'])
   })
 
   test('stopping twice is stopping once', async () => {
