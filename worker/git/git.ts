@@ -18,6 +18,7 @@ import { ASKER_VARIABLE, GitEnvironment, gitCommandLine, LIVENESS_FD, TOKEN_FD }
 import { explainEnd, lastLines } from './git-errors.ts'
 import { keepEnd, keepStart, readWhole, redactorFor, watchFor } from './git-output.ts'
 import { type RemoteAccess, RemotePolicy } from './remote-policy.ts'
+import { whileAnswering } from './silent-host.ts'
 
 export interface Remote {
   readonly address: string
@@ -112,7 +113,10 @@ class LocalGit implements Git {
       if (!checked.ok) return answerForUnreachable(checked)
       const environment = await this.#environment.variablesFor(call.remote, checked.value)
       input = call.input === undefined ? undefined : await open(call.input, 'r')
-      return await this.#runProcess(call, checked.value, environment, input?.fd)
+      const runProcess = (signal: AbortSignal | undefined) =>
+        this.#runProcess({ ...call, ...(signal && { signal }) }, checked.value, environment, input?.fd)
+      const ran = await whileAnswering(checked.value, call.signal, this.#options, runProcess)
+      return ran.ok ? ran : answerForUnreachable(ran)
     } catch (error) {
       return notStarted(isNativeError(error) ? error.message : String(error))
     } finally {

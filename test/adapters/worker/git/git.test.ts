@@ -1,5 +1,8 @@
 /** Git outside the sandbox: its environment, its limits, and its end. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
@@ -77,6 +80,31 @@ describe('git’s environment', () => {
   })
 })
 
+/** A host that drops packets: its process stands still, and its queue of new connections is full. */
+async function openSilentHost(): Promise<{ port: number; stop: () => void }> {
+  const listen = `const s = require('node:net').createServer(() => {}); s.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => console.log(s.address().port))`
+  const child = spawn(process.execPath, ['-e', listen], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [line] = await once(child.stdout, 'data')
+  const port = Number(String(line))
+  child.kill('SIGSTOP')
+  const waiting: Socket[] = []
+  const isFull = () =>
+    new Promise<boolean>((resolve) => {
+      const socket = connect({ port, host: '127.0.0.1', timeout: 300 })
+      waiting.push(socket)
+      socket.on('connect', () => resolve(false)).on('timeout', () => resolve(true))
+      socket.on('error', () => resolve(true))
+    })
+  await until('the queue is full', isFull)
+  return {
+    port,
+    stop: () => {
+      child.kill('SIGKILL')
+      for (const socket of waiting) socket.destroy()
+    },
+  }
+}
+
 describe('git ends', () => {
   test('at its timeout, with all its children', async () => {
     const started = Date.now()
@@ -84,6 +112,20 @@ describe('git ends', () => {
       /^failed: git -c took longer than 0.2 s/,
     )
     expect(Date.now() - started).toBeLessThan(50_000)
+  })
+
+  test('soon when the remote answers no connection, which git itself would wait for much longer', async () => {
+    const { port, stop } = await openSilentHost()
+    try {
+      const policy = new RemotePolicy({ privateHosts: [`127.0.0.1:${port}`] })
+      const own = createGit({ folder, clock: realClock, policy })
+      const address = `http://127.0.0.1:${port}/ada/lamps.git`
+      const args = ['ls-remote', address]
+      const { code, stderr } = got(await own.run({ args, remote: { address }, timeoutMs: 110_000 }))
+      expect([code, explainFailure('reading', stderr).errorKind]).toEqual([128, 'network'])
+    } finally {
+      stop()
+    }
   })
 
   test('when the signal aborts, also before the start', async () => {
