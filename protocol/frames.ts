@@ -199,6 +199,8 @@ export const JobLimits = record('JobLimits', {
   /** The bytes of events, and of artifacts, that this execution may report. */
   logBytes: Type.Optional(Count),
   artifactBytes: Type.Optional(Count),
+  /** How long a worker tries to reach the repository before it gives the run back; absent: the host would fail the run. */
+  unreachableSeconds: Type.Optional(Count),
 })
 export type JobLimits = Static<typeof JobLimits>
 

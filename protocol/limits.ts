@@ -165,8 +165,12 @@ export const DISPATCH_ANSWER_MS = 10_000
 /** How long a worker with a full disk makes room before it answers; its daemon waits half of DISPATCH_ANSWER_MS. */
 export const DISPATCH_RECLAIM_MS_MAX = 3_000
 export const WORKER_BACKOFF_MS = 30_000
-/** After this long the host tries again what a worker could not use, such as a remote or a key. */
+/** How long a run tries to reach its repository in its slot, before it waits in the queue. */
+export const UNREACHABLE_SECONDS = 20
+/** After this long the host tries again what a worker could not use, such as a key. */
 export const SETBACK_RECHECK_MS = 15 * 60_000
+/** A repository is tried again after this long, then after twice as long, and at most after SETBACK_RECHECK_MS. */
+export const REPOSITORY_RECHECK_MS_MIN = 60_000
 export const SETBACKS_PER_WORKER_MAX = 1_000
 /** How often a worker looks for the agents on its machine, and how long one look may take. */
 export const AGENT_PROBE_MS = 10_000

@@ -23,6 +23,8 @@ export interface EnrolledWorker extends WorkerFacts {
   lastFrameAt: number
   readonly refusals: { readonly at: number; readonly class: string; readonly detail: string }[]
   readonly setbacks: Map<string, Setback>
+  /** By subject, how often the worker has tried it in vain since it could use it last. */
+  readonly setbackTries: Map<string, number>
   /** The number of the connection on which the worker has accepted a dispatch. */
   acceptedOn: number | undefined
 }

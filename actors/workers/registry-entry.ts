@@ -17,6 +17,7 @@ export class RegistryEntry implements EnrolledWorker {
   acceptedOn: number | undefined
   readonly refusals: { at: number; class: string; detail: string }[] = []
   readonly setbacks = new Map<string, Setback>()
+  readonly setbackTries = new Map<string, number>()
 
   constructor(context: WorkerContext, state: WorkerState) {
     this.context = context

@@ -3,16 +3,16 @@
  *
  * A setback has a subject, so one failed run holds back every run that needs the same. It ends when the configuration
  * or the worker's agents change, when a person retries a run or enables the worker, when the worker has reconnected,
- * when an edited ticket leads its run elsewhere (for that run alone), and after SETBACK_RECHECK_MS, because a repository may be created or a
- * key be paid for without any notice. Time and a reconnect end no setback that came after the agent's work, because
+ * when an edited ticket leads its run elsewhere (for that run alone), and after a while, because a code host may be back,
+ * a repository be created or a key be paid for without any notice. Time and a reconnect end no setback that came after the agent's work, because
  * each try would cost that work again. The state is in memory only: after a restart each subject is tried once more.
  */
 import { runSubject } from '../../core/fleet/obstacles.ts'
 import type { Log } from '../../core/ports.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import { isAbout } from '../../core/run/queue-reasons.ts'
-import { hasSpent, setbackReason } from '../../core/run/setback.ts'
-import { SETBACK_RECHECK_MS, SETBACKS_PER_WORKER_MAX, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
+import { hasSpent, setbackReason, setbackRecheckMs } from '../../core/run/setback.ts'
+import { SETBACKS_PER_WORKER_MAX, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
@@ -47,12 +47,13 @@ export class Setbacks {
     this.#ports = ports
   }
 
-  /** Records the setback of a run that its worker has just given back. */
+  /** Records the setback of a run that its worker has just given back, and forgets those of one whose agent begins. */
   onRunChange({ before, after }: StateChange, needsOf: (run: Run) => JobNeeds | undefined): void {
     const { run, publishing } = after.context as RunContext
     // Work that waits to be published has a backoff of its own, and says nothing about the next run's.
     if (publishing !== null) return
     const contextBefore = before?.context as RunContext | undefined
+    if (run.status === 'running' && contextBefore?.run.status === 'preparing') this.#forgetTries(run, needsOf)
     const reason = setbackReason(contextBefore?.run, run)
     const { workerId } = run.sandbox
     if (reason === undefined || workerId === undefined) return
@@ -70,15 +71,19 @@ export class Setbacks {
     const worker = workers.get(workerId)
     if (worker === undefined) return
     const subject = needs?.subjects.find((candidate) => isAbout(reason, candidate)) ?? runSubject(runId)
-    worker.setbacks.delete(subject)
-    worker.setbacks.set(subject, setback)
-    for (const oldest of worker.setbacks.keys()) {
-      if (worker.setbacks.size <= SETBACKS_PER_WORKER_MAX) break
-      worker.setbacks.delete(oldest)
-    }
-    if (!setback.hasSpent) timers.set(timerKeyOf(workerId), subject, setback.at + SETBACK_RECHECK_MS)
+    const tries = (worker.setbackTries.get(subject) ?? 0) + 1
+    setNewest(worker.setbackTries, subject, tries)
+    setNewest(worker.setbacks, subject, setback)
+    if (!setback.hasSpent)
+      timers.set(timerKeyOf(workerId), subject, setback.at + setbackRecheckMs(subject, tries))
     log.warn({ worker: workerId, run: runId, reason }, 'a run waits for what it needs')
     requestScheduling()
+  }
+
+  #forgetTries(run: Run, needsOf: (run: Run) => JobNeeds | undefined): void {
+    const tries = this.#ports.workers.get(run.sandbox.workerId ?? '')?.setbackTries
+    if (tries === undefined || tries.size === 0) return
+    for (const subject of needsOf(run)?.subjects ?? []) tries.delete(subject)
   }
 
   /** The subject may be tried again. */
@@ -99,6 +104,7 @@ export class Setbacks {
   /** The worker may use now what it could not use before. */
   clear(worker: EnrolledWorker): void {
     worker.setbacks.clear()
+    worker.setbackTries.clear()
     this.#ports.timers.cancelAll(timerKeyOf(worker.id))
     this.#ports.requestScheduling()
   }
@@ -124,11 +130,21 @@ export class Setbacks {
 
   /** The configuration has changed. */
   clearAll(): void {
-    for (const worker of this.#ports.workers.all()) if (worker.setbacks.size > 0) this.clear(worker)
+    for (const worker of this.#ports.workers.all()) if (worker.setbackTries.size > 0) this.clear(worker)
   }
 
   /** The worker is no longer enrolled. */
   remove(workerId: string): void {
     this.#ports.timers.cancelAll(timerKeyOf(workerId))
+  }
+}
+
+/** Keeps a bounded number of subjects: the one that changed first is dropped. */
+function setNewest<T>(bySubject: Map<string, T>, subject: string, value: T): void {
+  bySubject.delete(subject)
+  bySubject.set(subject, value)
+  for (const oldest of bySubject.keys()) {
+    if (bySubject.size <= SETBACKS_PER_WORKER_MAX) return
+    bySubject.delete(oldest)
   }
 }

@@ -24,6 +24,7 @@ import {
   JOB_DISCUSSION_BYTES_MAX,
   JOB_LABELS_BYTES_MAX,
   JOB_MEMORIES_BYTES_MAX,
+  UNREACHABLE_SECONDS,
 } from '../../protocol/limits.ts'
 import type { RepoMemory, Run } from '../../protocol/run.ts'
 import { extend } from '../extend.ts'
@@ -228,6 +229,7 @@ function limitsOf(config: ServiceConfig, storedLogBytes: number): JobLimits {
     maxMinutes: config.sandbox.maxRunMinutes,
     logBytes: executionLogBytes(logBudget(config), storedLogBytes),
     artifactBytes: artifactBudget(config),
+    unreachableSeconds: UNREACHABLE_SECONDS,
     ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
     ...(maxTurns === undefined ? {} : { maxTurns }),
   }

@@ -5,14 +5,25 @@
  */
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { FailureKind, RunOutcome } from '../../protocol/frames.ts'
+import { REPOSITORY_RECHECK_MS_MIN, SETBACK_RECHECK_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import { isInterrupted, isInterruption } from './interruption.ts'
+import { topicOf } from './queue-reasons.ts'
 import { isActive } from './run-transitions.ts'
 
 const NOT_OF_THE_RUN: ReadonlySet<FailureKind | undefined> = new Set(['configuration', 'credentials'])
 
 export function isSetback(outcome: RunOutcome): boolean {
-  return outcome.status === 'failed' && NOT_OF_THE_RUN.has(outcome.failure) && !isInterrupted(outcome)
+  const { status, failure, costs } = outcome
+  if (status !== 'failed' || isInterrupted(outcome)) return false
+  // A repository that can't be reached fails a run before its agent has begun.
+  return NOT_OF_THE_RUN.has(failure) || (failure === 'network' && !hasSpent(costs))
+}
+
+/** When a worker may try again what it could not use. A code host may be back at any moment, a key is rarely mended. */
+export function setbackRecheckMs(subject: string, tries: number): number {
+  if (topicOf(subject) !== 'repository') return SETBACK_RECHECK_MS
+  return Math.min(REPOSITORY_RECHECK_MS_MIN * 2 ** (tries - 1), SETBACK_RECHECK_MS)
 }
 
 /** Returns the reason with which a worker has just given the run back. */

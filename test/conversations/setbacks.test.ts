@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import { SETBACK_RECHECK_MS, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
+import { REPOSITORY_RECHECK_MS_MIN, SETBACK_RECHECK_MS, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import {
   capabilities,
   configWith,
@@ -26,12 +26,13 @@ const dispatchesOf = ({ connection }: EnrolledScriptedWorker) =>
 async function giveBack(
   { connection }: EnrolledScriptedWorker,
   error = UNREADABLE,
-  failure: 'configuration' | 'credentials' | 'agent' = 'configuration',
+  failure: 'configuration' | 'credentials' | 'network' | 'agent' = 'configuration',
   costs: readonly CostEntry[] = [],
 ): Promise<void> {
   const work = new Work(connection.lastReceived('dispatch'))
   const outcome = { failure, error, costs: [...costs] }
-  await connection.send(work.accept(), work.running(), work.complete({ status: 'failed', ...outcome }))
+  const begun = failure === 'network' ? [] : [work.running()]
+  await connection.send(work.accept(), ...begun, work.complete({ status: 'failed', ...outcome }))
 }
 
 async function startWithSetback(): Promise<{ host: HostConversation; worker: EnrolledScriptedWorker }> {
@@ -49,7 +50,7 @@ test('a run that its worker gives back waits with the reason, and so does every 
   await host.settle()
   for (const identifier of ['ENG-1', 'ENG-2'])
     expect(host.runOf(identifier)).toMatchObject({ status: 'queued', queueReason: UNREADABLE })
-  await host.advanceWithHeartbeats(10 * 60, [worker.connection])
+  await host.advanceWithHeartbeats(REPOSITORY_RECHECK_MS_MIN / 1_000 - 5, [worker.connection])
   expect(dispatchesOf(worker)).toHaveLength(1)
   const placement = host.hostApi.placement(host.runOf('ENG-1').id)
   expect(placement).toMatchObject({ value: { reason: UNREADABLE, workers: [{ reason: UNREADABLE }] } })
@@ -144,9 +145,63 @@ test('a worker that reconnects gets the run again, but not more often than every
 })
 
 test('after a while the host tries again by itself', async () => {
-  const { host, worker } = await startWithSetback()
-  await host.advanceWithHeartbeats(SETBACK_RECHECK_MS / 1_000 + 1, [worker.connection])
+  const host = await startHost(configWith(credentials))
+  const worker = await enroll(host, 'worker', 1)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  await giveBack(worker, 'credential of github is refused: connect it again', 'credentials')
+  await host.advanceWithHeartbeats(SETBACK_RECHECK_MS / 1_000 - 5, [worker.connection])
+  expect(dispatchesOf(worker)).toHaveLength(1)
+  await host.advanceWithHeartbeats(6, [worker.connection])
   expect(dispatchesOf(worker)).toHaveLength(2)
+})
+
+const UNREACHABLE = "owner/name can't be read: the code host could not be reached"
+/** The waits in minutes until the runs of an unreachable repository are tried again; later ones are like the last. */
+const WAITS = [1, 2, 4, 8, 15, 15]
+
+test('a repository that can’t be reached is tried after 1, 2, 4, 8 minutes and then every 15, and no run fails', async () => {
+  const host = await startHost(configWith(credentials))
+  const worker = await enroll(host, 'worker', 1)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  for (const [tries, minutes] of WAITS.entries()) {
+    await giveBack(worker, UNREACHABLE, 'network')
+    expect(host.runOf('ENG-1')).toMatchObject({ status: 'queued', queueReason: UNREACHABLE })
+    await host.advanceWithHeartbeats(minutes * 60 - 2, [worker.connection])
+    expect(dispatchesOf(worker)).toHaveLength(tries + 1)
+    await host.advanceWithHeartbeats(3, [worker.connection])
+    expect(dispatchesOf(worker)).toHaveLength(tries + 2)
+  }
+  const work = new Work(worker.connection.lastReceived('dispatch'))
+  await worker.connection.send(work.accept(), work.running(), work.complete())
+  host.tracker.put(ticket('ENG-2'))
+  await host.settle()
+  await giveBack(worker, UNREACHABLE, 'network')
+  await host.advanceWithHeartbeats(61, [worker.connection])
+  expect(dispatchesOf(worker)).toHaveLength(WAITS.length + 3)
+})
+
+test('runs of other repositories take the slot of a run whose repository can’t be reached', async () => {
+  const repos = { main: { remote: 'owner/name' }, second: { remote: 'owner/second' } }
+  const host = await startHost(configWith({ ...credentials, repos }))
+  const worker = await enroll(host, 'worker', 1)
+  host.tracker.put(ticket('ENG-1', { repo: 'main' }), ticket('ENG-2', { repo: 'second' }))
+  await host.settle()
+  await giveBack(worker, UNREACHABLE, 'network')
+  const work = new Work(worker.connection.lastReceived('dispatch'))
+  expect(work.runId).toBe(host.runOf('ENG-2').id)
+  await worker.connection.send(work.accept(), work.complete())
+  expect([host.runOf('ENG-1').queueReason, host.runOf('ENG-2').status]).toEqual([UNREACHABLE, 'completed'])
+})
+
+test('an outage after the agent’s work fails the run, because a new attempt would pay the agent again', async () => {
+  const host = await startHost(configWith(credentials))
+  const worker = await enroll(host, 'worker', 1)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  await giveBack(worker, UNREACHABLE, 'network', [cost(1)])
+  expect(host.runOf('ENG-1')).toMatchObject({ status: 'failed', error: UNREACHABLE })
 })
 
 test('time and a reconnect repeat no run whose agent had worked, and a changed configuration does', async () => {

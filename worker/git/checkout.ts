@@ -23,7 +23,7 @@ import type { CheckedOut, LogToRun, RunFolders, SandboxRunner } from './git-port
 import type { MirrorCache, RemoteRepository } from './mirror-cache.ts'
 import { mayPush } from './push.ts'
 import { findReachableHosts } from './reachable-hosts.ts'
-import { whileFetching } from './retry.ts'
+import { whileBeginning } from './retry.ts'
 import { unreadableRemote } from './unreadable-remote.ts'
 
 export interface CheckoutPorts {
@@ -91,7 +91,7 @@ export async function checkOut(
     if (!renewed.ok) return renewed
     return withHosts((await cloneInside(git, workspace, mirror, startPoint.value, signal)).result)
   }
-  return cache.use(repository, signal, work, whileFetching(logToRun), onTurn)
+  return cache.use(repository, signal, work, whileBeginning(job.limits, logToRun), onTurn)
 }
 
 const pushBy = (

@@ -13,7 +13,7 @@ import { ANSWER_PREFIX } from './follow-up-scripts.ts'
 import type { LogToRun, RunFolders, SandboxRunner } from './git-ports.ts'
 import type { MirrorCache } from './mirror-cache.ts'
 import type { PullRepositories } from './resolve-remote.ts'
-import { type RetryPorts, whileFetching } from './retry.ts'
+import { type LongRetry, type RetryPorts, whileFetching } from './retry.ts'
 
 export interface FollowUpGitPorts extends CollectPorts, RetryPorts {}
 
@@ -83,8 +83,8 @@ export function withBothMirrors<T>(
   { repositories: { base, head }, logToRun }: Pick<FollowUpContext, 'repositories' | 'logToRun'>,
   signal: AbortSignal,
   work: (folders: MirrorFolders) => Promise<Result<T>>,
+  longRetry: LongRetry = whileFetching(logToRun),
 ): Promise<Result<T>> {
-  const longRetry = whileFetching(logToRun)
   const both = { base: cache.folderOf(base), head: cache.folderOf(head) }
   if (both.base === both.head) return cache.use(base, signal, () => work(both), longRetry)
   const [first, second] = both.base < both.head ? [base, head] : [head, base]

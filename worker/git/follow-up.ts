@@ -26,6 +26,7 @@ import type { MirrorCache } from './mirror-cache.ts'
 import { mayPush } from './push.ts'
 import { findReachableHosts } from './reachable-hosts.ts'
 import type { PullRepositories } from './resolve-remote.ts'
+import { whileBeginning } from './retry.ts'
 
 type PrepareMode = 'retained' | 'aside' | 'fresh'
 
@@ -42,7 +43,7 @@ export async function beginFollowUp(
   isRetained: boolean,
   signal: AbortSignal,
 ): Promise<Result<FollowUpStart>> {
-  return withBothMirrors(cache, context, signal, async (folders) => {
+  const begin = async (folders: MirrorFolders): Promise<Result<FollowUpStart>> => {
     const heads = await readBranchHeads(git, folders, context)
     if (!heads.ok) return heads
     const { isPushed, ...commits } = heads.value
@@ -63,7 +64,9 @@ export async function beginFollowUp(
     if (!renewed.ok) return renewed
     const { result: second } = await prepare(isRetained ? 'aside' : 'fresh')
     return second.ok ? started({ isNewCheckout: true }, second.value) : second
-  })
+  }
+  const longRetry = whileBeginning(context.job.limits, context.logToRun)
+  return withBothMirrors(cache, context, signal, begin, longRetry)
 }
 
 /** The lock files are those of the base, never of the pull request's branch. */

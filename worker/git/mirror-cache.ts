@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto'
 import { readdir, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../core/ports.ts'
-import { type Result, yes } from '../../core/result.ts'
+import { type Refused, type Result, yes } from '../../core/result.ts'
 import { createBareRepository } from './bare-repository.ts'
 import { deleteUnusedCopies } from './branch-copy.ts'
 import type { Git, Remote } from './git.ts'
@@ -40,7 +40,8 @@ export interface RemoteRepository {
 export interface MirrorCache {
   /**
    * Updates the mirror, then runs `work`; the mirror does not change before `work` ends. Calls `onTurn` when earlier tasks
-   * have ended, before the update.
+   * have ended, before the update. A task that is given back does not repeat an update that failed while it waited,
+   * because the remote could not be reached.
    */
   use<T>(
     repository: RemoteRepository,
@@ -88,6 +89,8 @@ export function createMirrorCache(ports: MirrorCachePorts): MirrorCache {
 class FolderMirrorCache implements MirrorCache {
   readonly #ports: MirrorCachePorts
   readonly #queue = new KeyedQueue()
+  /** By mirror, the end of its last fetch when the remote could not be reached. */
+  readonly #unreachable = new Map<string, { readonly at: number; readonly refused: Refused }>()
 
   constructor(ports: MirrorCachePorts) {
     this.#ports = ports
@@ -107,8 +110,11 @@ class FolderMirrorCache implements MirrorCache {
     onTurn?: () => void,
   ) {
     const folder = this.folderOf(repository)
+    const askedAt = this.#ports.clock.monotonic()
     return this.#queue.run(folder, signal, async () => {
       onTurn?.()
+      const known = this.#unreachable.get(folder)
+      if (longRetry?.isGivenBack === true && known !== undefined && known.at >= askedAt) return known.refused
       const fresh = await this.#refresh(folder, repository, signal, longRetry)
       if (!fresh.ok) return fresh
       await this.#markUsed(folder)
@@ -182,8 +188,12 @@ class FolderMirrorCache implements MirrorCache {
       return { result: once.refused, isTransient: errorKind === 'network' || errorKind === 'locked' }
     }
     const fetched = await withRetries(this.#ports, signal, attempt, longRetry)
+    this.#unreachable.delete(this.folderOf(repository))
     if (fetched.ok) return { ok: true }
-    return { ok: false, errorKind, refused: explainUnreadable(repository, fetched, errorKind) }
+    const refused = explainUnreadable(repository, fetched, errorKind)
+    if (refused.refusal.failure === 'network')
+      this.#unreachable.set(this.folderOf(repository), { at: this.#ports.clock.monotonic(), refused })
+    return { ok: false, errorKind, refused }
   }
 
   async #fetchOnce(

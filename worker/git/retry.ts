@@ -8,6 +8,7 @@
 import { backoffMs } from '../../core/backoff.ts'
 import type { Clock, RandomSource } from '../../core/ports.ts'
 import type { Refusal, Result } from '../../core/result.ts'
+import type { JobLimits } from '../../protocol/frames.ts'
 
 const TRIES_MAX = 3
 const PAUSE_MS = 500
@@ -19,6 +20,7 @@ const LONG_PAUSE_MS_MAX = 30_000
 const PUBLISHING_MS_MAX = 10 * 60_000
 /** Shorter, because no work is lost yet, and other runs wait for the repository's mirror. */
 const FETCHING_MS_MAX = 3 * 60_000
+const SECOND_MS = 1_000
 /**
  * Limits the sum of pauses that the server requests. Rate limits of code hosts last at most an hour; meanwhile the run
  * occupies its slot and its lease.
@@ -38,6 +40,8 @@ export interface LongRetry {
   readonly forMs: number
   /** Writes a line to the run's log. */
   readonly logToRun: (line: string) => void
+  /** The run waits in the queue of its host afterwards, and need not repeat what another has just tried in vain. */
+  readonly isGivenBack?: true
 }
 
 export const whilePublishing = (logToRun: LongRetry['logToRun'] = () => {}): LongRetry => ({
@@ -49,6 +53,15 @@ export const whileFetching = (logToRun: LongRetry['logToRun'] = () => {}): LongR
   forMs: FETCHING_MS_MAX,
   logToRun,
 })
+
+/** @param limits of a job that has not begun: its host may want it back soon, so that its slot is free for others */
+export const whileBeginning = (
+  { unreachableSeconds }: Pick<JobLimits, 'unreachableSeconds'>,
+  logToRun?: LongRetry['logToRun'],
+): LongRetry =>
+  unreachableSeconds === undefined
+    ? whileFetching(logToRun)
+    : { ...whileFetching(logToRun), forMs: unreachableSeconds * SECOND_MS, isGivenBack: true }
 
 export interface Attempt<T> {
   readonly result: Result<T>
@@ -113,12 +126,12 @@ class RetryState {
 
   finish<T>(result: Result<T>): Result<T> {
     if (this.#loggedReason === undefined) return result
-    const minutes = formatMinutes(this.#ports.clock.monotonic() - this.#began)
+    const time = formatTime(this.#ports.clock.monotonic() - this.#began)
     if (!result.ok) {
-      const message = `${result.refusal.message} (${this.#gaveUp ?? `tried for ${minutes}`})`
+      const message = `${result.refusal.message} (${this.#gaveUp ?? `tried for ${time}`})`
       return { ok: false, refusal: { ...result.refusal, message } }
     }
-    this.#longRetry?.logToRun(`it worked after ${minutes}`)
+    this.#longRetry?.logToRun(`it worked after ${time}`)
     return result
   }
 
@@ -129,7 +142,7 @@ class RetryState {
   #waitAsRequested(reason: string, ms: number): number | undefined {
     this.#loggedReason = reason
     if (this.#requestedMs + ms > REQUESTED_MS_MAX) {
-      this.#gaveUp = `not within ${formatMinutes(ms)}, which is too long to wait for`
+      this.#gaveUp = `not within ${formatTime(ms)}, which is too long to wait for`
       return undefined
     }
     this.#requestedMs += ms
@@ -142,12 +155,14 @@ class RetryState {
   #logReason(reason: string, leftMs: number): void {
     if (this.#tries <= SILENT_TRIES_MAX || reason === this.#loggedReason) return
     this.#loggedReason = reason
-    this.#longRetry?.logToRun(`${reason}; trying again for up to ${formatMinutes(leftMs)}`)
+    this.#longRetry?.logToRun(`${reason}; trying again for up to ${formatTime(leftMs)}`)
   }
 }
 
-function formatMinutes(ms: number): string {
-  const minutes = Math.max(1, Math.round(ms / MINUTE_MS))
+function formatTime(ms: number): string {
+  const seconds = Math.max(1, Math.round(ms / SECOND_MS))
+  if (seconds < 60) return seconds === 1 ? 'a second' : `${seconds} seconds`
+  const minutes = Math.round(ms / MINUTE_MS)
   return minutes === 1 ? 'a minute' : `${minutes} minutes`
 }
 

@@ -45,7 +45,9 @@ export function explainUnreadable(
     return fail('credentials', withCure(credentialSubject(credentialOf, remote), cure))
   if (LASTING_KINDS.includes(refusal.kind) || UNRESOLVED.test(cure))
     return fail('configuration', withCure(remoteSubject(name), cure))
-  return errorKind === 'network' ? fail('network', refusal.message) : { ok: false, refusal }
+  return errorKind === 'network'
+    ? fail('network', withCure(remoteSubject(name), cure))
+    : { ok: false, refusal }
 }
 
 /** Explains why a push was refused. A refusal of what the run has changed stays the run's own failure. */

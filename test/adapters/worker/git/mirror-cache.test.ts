@@ -23,6 +23,8 @@ import {
   type MirrorCache,
   type RemoteRepository,
 } from '../../../../worker/git/mirror-cache.ts'
+import { RemotePolicy, type RemotePolicyOptions } from '../../../../worker/git/remote-policy.ts'
+import { whileBeginning } from '../../../../worker/git/retry.ts'
 import { until } from '../../../support/until.ts'
 import { aJob, createGitFixture, git, got, never, refusalOf } from './git-fixture.ts'
 
@@ -35,8 +37,9 @@ interface CacheFixture {
   readonly remote: string
 }
 
-function createCacheFixture(): CacheFixture {
-  const { folder: root, remote, person, policy } = createGitFixture()
+function createCacheFixture(reaching?: RemotePolicyOptions): CacheFixture {
+  const { folder: root, remote, person, policy: local } = createGitFixture()
+  const policy = reaching === undefined ? local : new RemotePolicy(reaching)
   const real = createGit({ folder: join(root, 'git'), clock: realClock, policy })
   const calls: GitCall[] = []
   const watched: Git = {
@@ -125,6 +128,24 @@ test('an aborted task stops waiting and does not block the others', async () => 
   release()
   expect(got(await first)).toBe('first')
   expect(got(await third)).toBe('third')
+})
+
+test('runs that are given back do not repeat a fetch that reached nothing while they waited', async () => {
+  const { cache, calls } = createCacheFixture({ privateHosts: ['127.0.0.1:1'] })
+  const away = { name: 'ada/lamps', remote: { address: 'http://127.0.0.1:1/ada/lamps.git' } }
+  const endurance = whileBeginning({ unreachableSeconds: 1 })
+  const use = () => cache.use(away, never, tip, endurance)
+  const refusals = await Promise.all([use(), use(), use()])
+  for (const refused of refusals) {
+    expect(refused).toMatchObject({ refusal: { failure: 'network' } })
+    expect(refusalOf(refused)).toMatch(
+      /^failed: ada\/lamps can't be read: the code host could not be reached/,
+    )
+  }
+  const once = fetches(calls)
+  await use()
+  expect(fetches(calls)).toBeGreaterThan(once)
+  expect(fetches(calls)).toBeLessThan(3 * once)
 })
 
 test('a task that throws releases the mirror', async () => {

@@ -5,7 +5,13 @@ import { no, type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import { hasFollowUpComment, postCommentOnce } from '../../../../worker/git/follow-up-comment.ts'
 import { publish } from '../../../../worker/git/publish.ts'
-import { type Attempt, whileFetching, whilePublishing, withRetries } from '../../../../worker/git/retry.ts'
+import {
+  type Attempt,
+  whileBeginning,
+  whileFetching,
+  whilePublishing,
+  withRetries,
+} from '../../../../worker/git/retry.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { aJob, got, refusalOf } from './git-fixture.ts'
 
@@ -63,6 +69,20 @@ describe('an outage', () => {
       expect(clock.timers).toBe(0)
     },
   )
+
+  test('is waited for briefly before a run has begun, where its host queues the run again', async () => {
+    const clock = new ManualClock()
+    const { attempt, asked } = outage(clock, 60)
+    const lines: string[] = []
+    const endurance = whileBeginning({ unreachableSeconds: 20 }, (line) => lines.push(line))
+    const refused = withRetries({ clock, random }, undefined, attempt, endurance)
+    await clock.advance(25_000)
+    expect(refusalOf(await refused)).toBe(`failed: ${AWAY} (tried for 20 seconds)`)
+    expect(asked()).toBeGreaterThan(2)
+    expect(lines).toEqual([expect.stringMatching(/; trying again for up to \d+ seconds$/)])
+    const early = whileBeginning({})
+    expect([early.forMs, early.isGivenBack]).toEqual([3 * MINUTE_MS, undefined])
+  })
 
   test('is not waited for after an abort', async () => {
     const clock = new ManualClock()
