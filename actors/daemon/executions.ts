@@ -10,7 +10,6 @@
  * have given the run to another worker meanwhile, so the execution waits until the host names the lease again.
  */
 import type { StopRequest } from '../../core/daemon/ports.ts'
-import { interruptionError } from '../../core/run/interruption.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS, LAST_PUBLISH_MS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -245,11 +244,7 @@ export class Executions {
     const { lookup, runner } = this.#ports
     const leaseId = key.slice(LEASE_TIMER.length)
     if (name === 'expiry') this.#giveUp(leaseId, 'the lease expired without an acknowledgement from the host')
-    else if (name === 'publish')
-      lookup.send(leaseId, {
-        type: 'stop requested',
-        reason: interruptionError('the worker ended before the work was published'),
-      })
+    else if (name === 'publish') this.#endUnpublished(leaseId)
     else if (name === 'kill')
       runner.stop(leaseId, { how: 'kill', reason: 'the execution did not end after the interrupt' })
     else if (runner.stopWaiting(leaseId))
@@ -269,7 +264,7 @@ export class Executions {
 
   /**
    * Gives up all leases so that other workers get the runs. A run whose pull request exists is reported instead. A run
-   * whose agent has ended is published in the time that is left, or else reported too: its agent must not begin again.
+   * whose agent has ended has a moment to be published first.
    */
   handBackAll(reason: string): void {
     const { lookup, timers } = this.#ports
@@ -279,6 +274,13 @@ export class Executions {
       else if (fields.progress.prUrl === undefined) this.#giveUp(fields.leaseId, reason)
       else lookup.send(fields.leaseId, { type: 'stop requested', reason })
     }
+  }
+
+  /** A run whose pull request exists is reported instead of given up. */
+  #endUnpublished(leaseId: string): void {
+    const reason = 'the worker ended before the work was published'
+    if (this.#ports.lookup.fieldsOf(leaseId)?.progress.prUrl === undefined) this.#giveUp(leaseId, reason)
+    else this.#ports.lookup.send(leaseId, { type: 'stop requested', reason })
   }
 
   /**
