@@ -19,9 +19,9 @@ import type {
   Write,
 } from '../../core/ports.ts'
 import { DatabaseLost, messageOf, StoreBroken, StoreClosed } from '../errors.ts'
+import { type FileLoss, OpenFile } from '../files/open-file.ts'
 import { Batch, type BatchedCommit } from './batch.ts'
 import { classifyCommitError } from './commit-error.ts'
-import { DatabaseFile, type FileLoss } from './database-file.ts'
 import { EMERGENCY_SPACE_BYTES, EmergencySpace } from './emergency-space.ts'
 import { costOfPuts, encodeWrites, type Put, payloadOfPuts } from './encode-writes.ts'
 import { EventBuffer } from './event-buffer.ts'
@@ -68,7 +68,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   readonly #log: Log
   readonly #meters: Meters
   readonly #tables: Tables
-  readonly #file: DatabaseFile
+  readonly #file: OpenFile
   readonly #emergencySpace: EmergencySpace
   readonly #preallocation: Preallocation
   readonly #listeners = new Set<(state: StoreState) => void>()
@@ -106,7 +106,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     this.format = this.#tables.format
     this.installation = this.#tables.installation
     const path = join(options.folder, 'data.mdb')
-    this.#file = new DatabaseFile(path)
+    this.#file = new OpenFile(path)
     this.#preallocation = new Preallocation(path, () => this.#tables.usedBytes())
     this.#emergencySpace = new EmergencySpace(
       join(options.folder, 'ballast'),

@@ -16,8 +16,8 @@ import { expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { DatabaseLost } from '../../../store/errors.ts'
+import { OpenFile } from '../../../store/files/open-file.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
-import { DatabaseFile } from '../../../store/lmdb/database-file.ts'
 import { Tables } from '../../../store/lmdb/tables.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { testAsRoot } from '../../support/skips.ts'
@@ -65,7 +65,7 @@ test('a file is lost when its path names nothing, another file, or less than bef
   mkdirSync(folder)
   const watch = () => {
     writeFileSync(file, 'some bytes')
-    return new DatabaseFile(file)
+    return new OpenFile(file)
   }
   const grown = watch()
   writeFileSync(file, 'some more bytes', { flag: 'r+' })

@@ -1,5 +1,5 @@
 /**
- * DatabaseFile notices that the open database file was removed, replaced or truncated.
+ * OpenFile notices that a file which this process has open was removed, replaced or truncated.
  *
  * LMDB notices none of these. It goes on writing to a removed file, and reading a truncated one ends the process with
  * SIGBUS. The file never shrinks while it is open, so a smaller size means that it was truncated.
@@ -11,13 +11,13 @@ export interface FileLoss {
   readonly reason: string
 }
 
-export class DatabaseFile {
+export class OpenFile {
   readonly #path: string
   readonly #device: bigint
   readonly #inode: bigint
   #size: bigint
 
-  /** Call it when the database is open: the file must exist. */
+  /** Call it when the file is open: it must exist, and an open file keeps its number. */
   constructor(path: string) {
     const { dev, ino, size } = statSync(path, { bigint: true })
     this.#path = path
