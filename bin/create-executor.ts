@@ -7,6 +7,7 @@ import { realpath } from 'node:fs/promises'
 import { arch, platform } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { explainOldGit, isGitTooOld } from '../core/git-version.ts'
+import type { TakeOver } from '../core/owner.ts'
 import type { Clock, Log } from '../core/ports.ts'
 import { yes } from '../core/result.ts'
 import type { Job } from '../protocol/frames.ts'
@@ -46,6 +47,7 @@ import { sweepSandboxFolders } from './sweep-sandbox-folders.ts'
 export interface CreateExecutorOptions {
   readonly dataDir: string
   readonly sandboxDir?: string
+  readonly takeOver?: TakeOver | undefined
   readonly sandbox: AvailableSandbox
   /** Absolute folders below which git may use local repositories. */
   readonly localRepos: readonly string[]
@@ -80,7 +82,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     ...(sandboxDir === undefined ? {} : { chosenFolder: resolve(sandboxDir) }),
     ...(isRoot ? { gid: SANDBOX_GID } : {}),
   })
-  if (isRoot && location.folder !== (await realpath(dataDir))) sweep(location.folder, log)
+  if (isRoot && location.folder !== (await realpath(dataDir))) sweep(location.folder, options)
   const launcher = sandbox.createLauncher(clock)
   const limits = launcher.limitsEnforcedBy()
   log.info({ folder: location.folder, limits, gitVersion }, 'runs are executed in this folder')
@@ -149,8 +151,9 @@ function openConnections({ clock, network }: CreateExecutorOptions) {
 }
 
 /** Runs beside the worker, because a deletion may take minutes. */
-function sweep(folder: string, log: Log): void {
-  sweepSandboxFolders({ folder, random: realRandom, now: realClock.now(), log }).catch((error) =>
+function sweep(folder: string, { takeOver, log }: CreateExecutorOptions): void {
+  const lock = { clock: realClock, random: realRandom, takeOver }
+  sweepSandboxFolders({ folder, lock, log }).catch((error) =>
     log.warn({ reason: messageOf(error) }, 'folders of deleted data directories could not be looked for'),
   )
 }

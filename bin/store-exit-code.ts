@@ -1,14 +1,29 @@
 /** Maps the errors of opening a data directory to exit codes. */
 import { codeOf, DataDirInUse, messageOf, NotADataDir, StoreTooNew } from '../store/errors.ts'
-import { EXIT, ExitError } from './exit.ts'
+import { EXIT, ExitError, isExitError } from './exit.ts'
 import { findWriteRefusal, nearestExisting } from './nearest-folder.ts'
 
 /** Error codes after which only another folder helps: a file in its place, a read-only disk, no right to write. */
 const UNUSABLE = new Set<unknown>(['EACCES', 'EEXIST', 'ENOTDIR', 'EPERM', 'EROFS'])
 export const OTHER_FOLDER = 'name a folder that can be written with --data-dir'
+const takeOverBy = (command: string): string =>
+  `when it is known to have ended for good: ${command} --take-over`
+export const TAKE_OVER_HOST = takeOverBy('switchyard serve')
+export const TAKE_OVER_WORKER = takeOverBy('switchyard worker')
 
-export function storeExitError(error: unknown, dataDir: string): ExitError {
-  if (error instanceof DataDirInUse) return new ExitError(EXIT.inUse, error.message)
+/** A file in the place of the folder, or a disk that is read-only, ends the command with a sentence. */
+export async function inDataDir<T>(dataDir: string, work: () => Promise<T>, takeOver?: string): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw isExitError(error) ? error : storeExitError(error, dataDir, takeOver)
+  }
+}
+
+/** @param takeOver the cure where nobody can see whether the owner of the directory still lives */
+export function storeExitError(error: unknown, dataDir: string, takeOver = TAKE_OVER_HOST): ExitError {
+  if (error instanceof DataDirInUse)
+    return new ExitError(EXIT.inUse, error.message, error.isAlive ? undefined : takeOver)
   if (error instanceof NotADataDir) return new ExitError(EXIT.usage, error.message)
   if (error instanceof StoreTooNew) return new ExitError(EXIT.dataTooNew, error.message)
   const cause = causeOf(error, dataDir)

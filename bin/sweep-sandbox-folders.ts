@@ -6,9 +6,9 @@
  */
 import { readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { Log, RandomSource } from '../core/ports.ts'
+import type { Log } from '../core/ports.ts'
 import { DataDirInUse, messageOf } from '../store/errors.ts'
-import { acquireLock } from '../store/lock.ts'
+import { acquireLock, type LockOptions } from '../store/lock.ts'
 import { type AbandonedLocation, findAbandonedLocations } from '../worker/run/abandoned-locations.ts'
 import { RECORD_FILE } from '../worker/run/sandbox-location.ts'
 import { removeFolderTree } from '../worker/sandbox/folders.ts'
@@ -16,28 +16,28 @@ import { removeFolderTree } from '../worker/sandbox/folders.ts'
 export interface SweepOptions {
   /** The sandbox folder of this worker, outside of its data directory. */
   readonly folder: string
-  readonly random: RandomSource
-  readonly now: number
+  readonly lock: LockOptions
   readonly log: Log
 }
 
 /** Throws DataDirInUse while another worker uses the folder. */
-export async function sweepSandboxFolders({ folder, random, now, log }: SweepOptions): Promise<void> {
-  acquireLock(folder, random)
-  const found = await findAbandonedLocations(dirname(folder), now)
+export async function sweepSandboxFolders({ folder, lock, log }: SweepOptions): Promise<void> {
+  acquireLock(folder, lock)
+  const found = await findAbandonedLocations(dirname(folder), lock.clock.now())
   const others = found.filter((abandoned) => abandoned.folder !== folder)
-  await deleteAbandonedLocations(others, random, log)
+  // A word that takes over is about the folder of this worker alone.
+  await deleteAbandonedLocations(others, { ...lock, takeOver: undefined }, log)
 }
 
 /** Leaves a folder that another worker is deleting to that worker. */
 export async function deleteAbandonedLocations(
   locations: readonly AbandonedLocation[],
-  random: RandomSource,
+  lock: LockOptions,
   log: Pick<Log, 'info' | 'warn'> = { info: () => {}, warn: () => {} },
 ): Promise<void> {
   for (const abandoned of locations) {
     try {
-      acquireLock(abandoned.folder, random)
+      acquireLock(abandoned.folder, lock)
       log.info({ ...abandoned }, 'deleting the sandboxes of a data directory that was deleted')
       for (const name of await readdir(abandoned.folder))
         if (name !== RECORD_FILE) await removeFolderTree(join(abandoned.folder, name))

@@ -122,12 +122,18 @@ export type KeyValueCollection =
 /**
  * `ready`: writes succeed. `degraded`: the disk is full; commits wait, nothing is acknowledged, and the commits
  * succeed by themselves once the disk has space. `broken`: a write or sync failed for good; the process must end and
- * recover from the data on disk.
+ * recover from the data on disk. `takenOver`: another process owns the data directory now, so this one must neither
+ * write nor send anything more.
  */
 export type StoreState =
   | { readonly is: 'ready' }
   | { readonly is: 'degraded'; readonly reason: string }
-  | { readonly is: 'broken'; readonly reason: string; readonly rescue?: RescueCopy }
+  | {
+      readonly is: 'broken'
+      readonly reason: string
+      readonly rescue?: RescueCopy
+      readonly takenOver?: true
+    }
 
 /** The copy that saves the content of a database whose file was removed or replaced while it was open. */
 export interface RescueCopy {

@@ -324,6 +324,8 @@ export const WORKER_READY_MS_MAX = 3_000
 export const SERVICE_NOTIFY_MS_MAX = 10_000
 /** A process sets its own limit for core dumps. */
 export const CORE_LIMIT_MS_MAX = 10_000
+/** The program that locks a file of the data directory; a file system of the network may hang. */
+export const FLOCK_MS_MAX = 10_000
 /** How long `service install` waits until the host listens. */
 export const SERVICE_START_MS_MAX = 15_000
 export const LAUNCH_TOKEN_CHARS_MIN = 32

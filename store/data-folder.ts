@@ -1,19 +1,28 @@
 /**
- * Prepares the data directory: creates it or checks that it is ours, restricts it to its owner, and keeps it usable
- * when the disk is full.
+ * Prepares the data directory: creates it or checks that it is ours, restricts it to its user, locks it, and keeps it
+ * usable when the disk is full.
  */
 import { chmod, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isDiskFull, NotADataDir } from './errors.ts'
+import type { Log } from '../core/ports.ts'
+import { DataDirInUse, isDiskFull, NotADataDir } from './errors.ts'
 import { makeFolder } from './files/atomic.ts'
+import { isOpenElsewhere } from './lmdb/open-environment.ts'
+import { acquireLock, findHiddenOwner, type Lock, type LockOptions } from './lock.ts'
 
 /**
- * Creates the folder with mode 0700. Rejects with NotADataDir for a folder with other content; a name from
- * `knownNames` proves that the folder is a data directory.
+ * Creates the folder with mode 0700. Rejects with NotADataDir for a folder with other content, and for root in
+ * a folder of another user; a name from `knownNames` proves that the folder is a data directory.
  */
 export async function makeOwnerOnly(folder: string, knownNames: readonly string[]): Promise<void> {
   await makeFolder(folder)
-  const { mode } = await stat(folder)
+  const { mode, uid } = await stat(folder)
+  if (process.geteuid?.() === 0 && uid !== 0) {
+    throw new NotADataDir(
+      `${folder} belongs to user ${uid}, who could not read what root leaves there; ` +
+        `start as that user (sudo -u '#${uid}' …), or name a folder of root as --data-dir`,
+    )
+  }
   if ((mode & 0o077) === 0) return
   // A home directory or shared folder given by mistake must not be closed to its users.
   const names = await readdir(folder)
@@ -23,6 +32,26 @@ export async function makeOwnerOnly(folder: string, knownNames: readonly string[
     )
   }
   await chmod(folder, 0o700)
+}
+
+export interface LockDataDirOptions extends LockOptions {
+  readonly dataDir: string
+  readonly log: Log
+}
+
+/** Rejects with DataDirInUse while another process owns the data directory, or may do so. */
+export async function lockDataDir({ dataDir, log, ...options }: LockDataDirOptions): Promise<Lock> {
+  const hidden = findHiddenOwner(dataDir)
+  if (hidden !== undefined && (await isOpenElsewhere(join(dataDir, 'state'))))
+    throw new DataDirInUse(dataDir, hidden, { isAlive: true, takesOver: options.takeOver !== undefined })
+  const lock = await withEmergencySpace(dataDir, () => acquireLock(dataDir, options))
+  if (process.platform === 'linux' && !lock.hasKernelLock)
+    log.warn(
+      { dataDir },
+      'other containers cannot see that this data directory is in use: install flock (util-linux), ' +
+        'or use a file system that has locks',
+    )
+  return lock
 }
 
 /** Runs `attempt`. When the disk is full, deletes the emergency space of the previous process and tries once more. */

@@ -49,15 +49,25 @@ export class StoreClosed extends Error {
   override readonly name = 'StoreClosed'
 }
 
-/** Another live host works in this data directory. */
+/** Another process owns this data directory, or may do so. */
 export class DataDirInUse extends Error {
   override readonly name = 'DataDirInUse'
-  readonly pid: number
-  constructor(dataDir: string, pid: number) {
+  /** Whether the owner is known to live; otherwise a person may know better. */
+  readonly isAlive: boolean
+  /** @param owner its process, its machine, and since when it owns the directory */
+  constructor(
+    dataDir: string,
+    owner: string,
+    { isAlive, takesOver }: { isAlive: boolean; takesOver: boolean },
+  ) {
     super(
-      `${dataDir} is in use by another switchyard (process ${pid}); stop it, or start with another --data-dir`,
+      isAlive
+        ? `${dataDir} is in use by another switchyard (${owner})${takesOver ? ' that is alive, so it cannot be taken over' : ''}; ` +
+            'stop it, or start with another --data-dir'
+        : `${dataDir} belongs to another switchyard (${owner}), and this machine cannot see whether it is still running; ` +
+            'stop it there, or start with another --data-dir',
     )
-    this.pid = pid
+    this.isAlive = isAlive
   }
 }
 

@@ -1,199 +1,198 @@
 /**
- * Ensures that only one live process uses a data directory.
+ * Ensures that one process owns a data directory, across process namespaces, containers and machines.
  *
- * Only the highest lock file `lock.<generation>` counts. The file identifies its process so precisely that a reused
- * process id or a reboot is not mistaken for the holder. A process that finds the holder dead links its own file as
- * the next generation; of several such processes one succeeds. A late process may link a number below the highest
- * that was just removed, so it checks again and withdraws. Only processes of this machine are judged: a data
- * directory shared by machines or isolated containers is not protected.
+ * Only the highest lock file `lock.<generation>` counts; it describes its owner. A process that may succeed the owner
+ * links its own file as the next generation; of several such processes one succeeds. A late process may link a number
+ * below the highest that was just removed, so it checks again and withdraws. An owner whose file was removed is no
+ * owner any more. Whether an owner lives, and who may succeed it, is a rule of `core/owner.ts`.
  */
-import { execFileSync } from 'node:child_process'
-import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import type { RandomSource } from '../core/ports.ts'
-import { codeOf, DataDirInUse, messageOf } from './errors.ts'
+import { closeSync, rmSync } from 'node:fs'
+import { hostname } from 'node:os'
+import {
+  describeOwner,
+  isOfEarlierVersion,
+  judgeOwner,
+  mayTakeOver,
+  type OwnerRecord,
+  type OwnerVerdict,
+  type OwnPlace,
+  type TakeOver,
+} from '../core/owner.ts'
+import type { Clock, RandomSource } from '../core/ports.ts'
+import { codeOf, DataDirInUse } from './errors.ts'
+import { OpenFile } from './files/open-file.ts'
+import { findKernelLock } from './kernel-lock.ts'
+import {
+  highestIn,
+  isHighest,
+  type LinkedFile,
+  linkGeneration,
+  lockFile,
+  readOwner,
+  removeOlder,
+} from './lock-files.ts'
+import { findOwnPlace, processStart } from './own-place.ts'
 
-const LOCK = /^lock\.(\d+)$/
-const DRAFT = /^lock\.draft\.(\d+)\.[0-9a-f]+$/
 /** Another process made progress in each failed attempt, so this many failures mean that something is badly wrong. */
 const ATTEMPTS_MAX = 1_000
 
-interface LockHolder {
-  readonly pid: number
-  /** When the process started, in the system's own unit. */
-  readonly began: string
-  readonly boot: string
-  readonly nonce: string
-  readonly released?: true
+export interface LockOptions {
+  readonly clock: Pick<Clock, 'now'>
+  readonly random: RandomSource
+  readonly takeOver?: TakeOver | undefined
 }
 
 export interface Lock {
+  /** Whether every container of this machine can see that this process lives. */
+  readonly hasKernelLock: boolean
+  /** Returns why this process is no longer the owner; undefined while it is. Costs one system call. */
+  findLoss(): string | undefined
   /** Releases the lock. Never throws: on a full disk the lock ends with the process. */
   release(): void
 }
 
 /**
- * Acquires the lock. Throws DataDirInUse while another live process, or another store of this process, holds the
- * directory.
+ * Acquires the lock. Throws DataDirInUse while another process, or another store of this process, owns the directory
+ * and is not known to be dead.
  */
-export function acquireLock(dataDir: string, random: RandomSource): Lock {
-  const own: LockHolder = {
+export function acquireLock(dataDir: string, { clock, random, takeOver }: LockOptions): Lock {
+  const own: OwnerRecord = {
     pid: process.pid,
     began: processStart(process.pid) ?? 'unknown',
-    boot: bootId(),
+    ...findOwnPlace(),
     nonce: Buffer.from(random.bytes(16)).toString('hex'),
+    hostname: hostname(),
+    since: new Date(clock.now()).toISOString(),
   }
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const highest = highestIn(dataDir)
-    const holder = highest === 0 ? undefined : readHolder(dataDir, highest)
+    const owner = judgeGeneration(dataDir, highest, own)
     // The file vanished between listing and reading, so another process is at work.
-    if (holder === 'gone') continue
-    if (holder !== undefined && isAlive(holder)) throw new DataDirInUse(dataDir, holder.pid)
-    if (!linkGeneration(dataDir, highest + 1, own)) continue
+    if (owner === 'gone') continue
+    if (owner !== undefined && !mayTakeOver(owner.verdict, takeOver))
+      throw new DataDirInUse(dataDir, describeOwner(owner.record, own), {
+        isAlive: owner.verdict === 'alive',
+        takesOver: takeOver !== undefined,
+      })
+    const linked = linkGeneration(dataDir, highest + 1, own)
+    if (linked === undefined) continue
     if (!isHighest(dataDir, highest + 1)) {
       rmSync(lockFile(dataDir, highest + 1), { force: true })
+      closeSync(linked.fd)
       continue
     }
     removeOlder(dataDir, highest + 1)
-    return { release: () => release(dataDir, highest + 1, own) }
+    return new HeldLock(dataDir, highest + 1, linked)
   }
   throw new Error(
     `${dataDir} could not be locked: other processes keep changing its lock; stop them and try again`,
   )
 }
 
-/** Returns the process that holds the lock; undefined: none. Changes nothing. Throws when the lock cannot be read. */
-export function findLockHolder(dataDir: string): number | undefined {
-  const highest = highestIn(dataDir)
-  const holder = highest === 0 ? undefined : readHolder(dataDir, highest)
-  return holder !== undefined && holder !== 'gone' && isAlive(holder) ? holder.pid : undefined
+export interface FoundOwner {
+  /** In its own process namespace. */
+  readonly pid: number
+  /** Whether it is known to live; otherwise a person may know better. */
+  readonly isAlive: boolean
+  /** The process, its machine, and since when it owns the directory. */
+  readonly description: string
 }
 
-function release(dataDir: string, generation: number, own: LockHolder): void {
-  try {
-    if (linkGeneration(dataDir, generation + 1, { ...own, released: true }))
-      removeOlder(dataDir, generation + 1)
-  } catch {
-    // The disk is full. The next process will find that this process is gone.
-  }
+/**
+ * Returns the owner of a data directory, unless it is dead; undefined: there is none. Changes nothing. Throws when the
+ * lock cannot be read.
+ */
+export function findOwner(dataDir: string): FoundOwner | undefined {
+  const place = findOwnPlace()
+  const owner = judgeGeneration(dataDir, highestIn(dataDir), place)
+  if (owner === undefined || owner === 'gone' || owner.verdict === 'dead') return undefined
+  const { record, verdict } = owner
+  return { pid: record.pid, isAlive: verdict === 'alive', description: describeOwner(record, place) }
 }
 
-/** Links the lock file of a generation. Returns false when another process was first. */
-function linkGeneration(dataDir: string, generation: number, holder: LockHolder): boolean {
-  const draft = join(dataDir, `lock.draft.${holder.pid}.${holder.nonce}`)
+/**
+ * Describes an owner of an earlier version that did not release the lock and is not seen to live. Such an owner shows
+ * its life in its own process namespace only, so only its database says more. Throws when the lock cannot be read.
+ */
+export function findHiddenOwner(dataDir: string): string | undefined {
+  const place = findOwnPlace()
+  const owner = judgeGeneration(dataDir, highestIn(dataDir), place)
+  if (owner === undefined || owner === 'gone' || owner.verdict !== 'dead') return undefined
+  const { record } = owner
+  const isHidden = isOfEarlierVersion(record) && record.released !== true && record.boot === place.boot
+  return isHidden ? `${describeOwner(record, place)} of an earlier version, in another container` : undefined
+}
+
+interface JudgedOwner {
+  readonly record: OwnerRecord
+  readonly verdict: OwnerVerdict
+}
+
+function judgeGeneration(
+  dataDir: string,
+  generation: number,
+  place: OwnPlace,
+): JudgedOwner | 'gone' | undefined {
+  const record = generation === 0 ? undefined : readOwner(dataDir, generation)
+  if (record === undefined || record === 'gone') return record
   try {
-    writeFileSync(draft, JSON.stringify(holder), { mode: 0o600 })
-    linkSync(draft, lockFile(dataDir, generation))
-    return true
+    const kernelLock = () => findKernelLock(lockFile(dataDir, generation))
+    return { record, verdict: judgeOwner(record, place, { kernelLock, startOf: processStart }) }
   } catch (error) {
-    // ENOENT: another holder took this process for dead and removed the draft.
-    if (codeOf(error) === 'EEXIST' || codeOf(error) === 'ENOENT') return false
+    if (codeOf(error) === 'ENOENT') return 'gone'
     throw error
-  } finally {
-    rmSync(draft, { force: true })
   }
 }
 
-/** Lists the folder twice, because a listing of a changing folder may miss files. */
-function isHighest(dataDir: string, generation: number): boolean {
-  return highestIn(dataDir) === generation && highestIn(dataDir) === generation
-}
+// ---- holding -------------------------------------------------------------------------------------------------------
 
-function highestIn(dataDir: string): number {
-  return Math.max(0, ...readdirSync(dataDir).map((name) => Number(LOCK.exec(name)?.[1] ?? 0)))
-}
+class HeldLock implements Lock {
+  readonly hasKernelLock: boolean
+  readonly #dataDir: string
+  readonly #generation: number
+  readonly #linked: LinkedFile
+  readonly #file: OpenFile
 
-function removeOlder(dataDir: string, generation: number): void {
-  for (const name of readdirSync(dataDir)) {
-    const older = Number(LOCK.exec(name)?.[1] ?? generation) < generation
-    const draftOf = DRAFT.exec(name)?.[1]
-    const abandoned = draftOf !== undefined && processStart(Number(draftOf)) === undefined
-    if (older || abandoned) rmSync(join(dataDir, name), { force: true })
+  constructor(dataDir: string, generation: number, linked: LinkedFile) {
+    this.#dataDir = dataDir
+    this.#generation = generation
+    this.#linked = linked
+    this.#file = new OpenFile(lockFile(dataDir, generation))
+    this.hasKernelLock = linked.record.kernelLock === true
+  }
+
+  findLoss(): string | undefined {
+    const loss = this.#file.findLoss()
+    return loss && `${describeSuccessor(this.#dataDir) ?? loss.reason}, so this one writes nothing more`
+  }
+
+  release(): void {
+    const { record, fd } = this.#linked
+    try {
+      if (this.findLoss() === undefined) this.#linkReleased({ ...record, released: true })
+    } catch {
+      // The disk is full. The next process will find that this process is gone.
+    }
+    closeSync(fd)
+  }
+
+  #linkReleased(record: OwnerRecord): void {
+    const linked = linkGeneration(this.#dataDir, this.#generation + 1, record)
+    if (linked === undefined) return
+    closeSync(linked.fd)
+    removeOlder(this.#dataDir, this.#generation + 1)
   }
 }
 
-/** Returns undefined for a file that identifies no process, which a power loss can leave. */
-function readHolder(dataDir: string, generation: number): LockHolder | 'gone' | undefined {
-  const text = readLock(lockFile(dataDir, generation))
-  if (text === undefined) return 'gone'
+/** Undefined when nobody else has a lock, or the other lock cannot be read. */
+function describeSuccessor(dataDir: string): string | undefined {
   try {
-    const holder: unknown = JSON.parse(text)
-    return isHolder(holder) ? holder : undefined
+    const highest = highestIn(dataDir)
+    const owner = highest === 0 ? undefined : readOwner(dataDir, highest)
+    if (owner !== undefined && owner !== 'gone')
+      return `another switchyard has taken over ${dataDir} (${describeOwner(owner, findOwnPlace())})`
   } catch {
-    return undefined
+    // The folder is gone too.
   }
-}
-
-/** An unreadable lock may belong to a live host, so the directory is not used. */
-function readLock(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
-    throw new Error(
-      `the lock ${file} cannot be read (${messageOf(error)}), so another switchyard may be at work here; ` +
-        'start as the user who owns it, or start with another --data-dir',
-      { cause: error },
-    )
-  }
-}
-
-function isHolder(value: unknown): value is LockHolder {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'pid' in value &&
-    typeof value.pid === 'number' &&
-    'began' in value
-  )
-}
-
-function isAlive(holder: LockHolder): boolean {
-  if (holder.released === true || holder.boot !== bootId()) return false
-  return processStart(holder.pid) === holder.began
-}
-
-/** Returns when a live process started; undefined when there is no such process, or only a zombie. */
-function processStart(pid: number): string | undefined {
-  if (!Number.isSafeInteger(pid) || pid < 1) return undefined
-  return process.platform === 'linux' ? processStartOnLinux(pid) : processStartElsewhere(pid)
-}
-
-function processStartOnLinux(pid: number): string | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The second field is the command, which may contain any character; its closing bracket is the last one in the
-    // line.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    const [state] = fields
-    return state === 'Z' || state === 'X' ? undefined : fields[19]
-  } catch {
-    return undefined
-  }
-}
-
-function processStartElsewhere(pid: number): string | undefined {
-  try {
-    const began = execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], {
-      encoding: 'utf8',
-      // A change of the time zone must not change the result.
-      env: { LC_ALL: 'C', TZ: 'UTC', PATH: '/bin:/usr/bin' },
-    })
-    return began.trim() || undefined
-  } catch {
-    return undefined
-  }
-}
-
-function bootId(): string {
-  try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
-  } catch {
-    // On other systems the start time of the process is precise enough to tell boots apart.
-    return 'unknown'
-  }
-}
-
-function lockFile(dataDir: string, generation: number): string {
-  return join(dataDir, `lock.${generation}`)
+  return undefined
 }

@@ -5,8 +5,9 @@
  * then is the flusher idle. The lock is acquired first and released last.
  */
 import { join } from 'node:path'
+import type { TakeOver } from '../core/owner.ts'
 import type { Clock, Log, Meters, RandomSource, Store } from '../core/ports.ts'
-import { makeOwnerOnly, withEmergencySpace } from './data-folder.ts'
+import { lockDataDir, makeOwnerOnly, withEmergencySpace } from './data-folder.ts'
 import { ArtifactsOnDisk } from './files/artifacts.ts'
 import { makeFolder, sweepDrafts } from './files/atomic.ts'
 import { ConfigFileOnDisk } from './files/config-file.ts'
@@ -15,7 +16,7 @@ import { EventLogsOnDisk } from './files/event-log.ts'
 import { UsageOnDisk } from './files/usage.ts'
 import { Installation } from './installation.ts'
 import { LmdbControlDatabase } from './lmdb/control-database.ts'
-import { acquireLock, type Lock } from './lock.ts'
+import type { Lock } from './lock.ts'
 import { migrateFormat } from './migrate-format.ts'
 
 export interface StoreOptions {
@@ -24,6 +25,7 @@ export interface StoreOptions {
   readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
+  readonly takeOver?: TakeOver | undefined
   /** Size of the emergency space for a full disk; 16 MiB by default. */
   readonly emergencySpaceBytes?: number
   readonly mapBytes?: number
@@ -35,7 +37,7 @@ export const HOST_TRACES = ['runs', 'usage', join('worker', 'credential.json')]
 /** Rejects with DatabaseLost, DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   await makeOwnerOnly(options.dataDir, ['state', 'config.json'])
-  const lock = await withEmergencySpace(options.dataDir, () => acquireLock(options.dataDir, options.random))
+  const lock = await lockDataDir(options)
   try {
     return await withEmergencySpace(options.dataDir, () => openLocked(options, lock))
   } catch (error) {
@@ -47,14 +49,19 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   const { dataDir, clock, log } = options
   const runs = join(dataDir, 'runs')
-  const config = new ConfigFileOnDisk(join(dataDir, 'config.json'), clock, log)
+  const requireWritable = () => database.requireWritable()
+  const config = new ConfigFileOnDisk(join(dataDir, 'config.json'), clock, log, requireWritable)
   for (const folder of [runs, join(dataDir, 'usage')]) await makeFolder(folder)
   await config.tidy()
   for (const name of ['launch.json', CREDENTIAL_RECORDS_FILE]) await sweepDrafts(dataDir, name)
-  const credentialRecords = new CredentialRecordsOnDisk(join(dataDir, CREDENTIAL_RECORDS_FILE), log)
-  const artifacts = new ArtifactsOnDisk(runs)
-  const usage = new UsageOnDisk(join(dataDir, 'usage'))
-  const database = await openDatabase(options)
+  const credentialRecords = new CredentialRecordsOnDisk(
+    join(dataDir, CREDENTIAL_RECORDS_FILE),
+    log,
+    requireWritable,
+  )
+  const artifacts = new ArtifactsOnDisk(runs, requireWritable)
+  const usage = new UsageOnDisk(join(dataDir, 'usage'), requireWritable)
+  const database = await openDatabase(options, lock)
   const events = await openEvents(options, runs, database)
   const closeSteps = [
     async () => events.stop(),
@@ -82,13 +89,14 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   }
 }
 
-async function openDatabase(options: StoreOptions): Promise<LmdbControlDatabase> {
+async function openDatabase(options: StoreOptions, lock: Lock): Promise<LmdbControlDatabase> {
   const { dataDir, random } = options
   const installation = new Installation({ dataDir, random, traces: HOST_TRACES })
   const database = new LmdbControlDatabase({
     ...options,
     folder: join(dataDir, 'state'),
     identifyDatabase: (found) => installation.identify(found),
+    findOwnerLoss: () => lock.findLoss(),
   })
   try {
     await installation.record(database.installation)

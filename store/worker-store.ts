@@ -6,13 +6,14 @@
  */
 import { join } from 'node:path'
 import type { WorkerDatabase } from '../core/daemon/ports.ts'
+import type { TakeOver } from '../core/owner.ts'
 import type { Clock, Log, Meters, RandomSource } from '../core/ports.ts'
-import { makeOwnerOnly, withEmergencySpace } from './data-folder.ts'
+import { lockDataDir, makeOwnerOnly, withEmergencySpace } from './data-folder.ts'
 import { NotADataDir } from './errors.ts'
 import { namesIn, sweepDrafts } from './files/atomic.ts'
 import { Installation } from './installation.ts'
 import { LmdbControlDatabase } from './lmdb/control-database.ts'
-import { acquireLock, type Lock } from './lock.ts'
+import type { Lock } from './lock.ts'
 
 export interface WorkerStoreOptions {
   readonly dataDir: string
@@ -20,6 +21,7 @@ export interface WorkerStoreOptions {
   readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
+  readonly takeOver?: TakeOver | undefined
   readonly emergencySpaceBytes?: number
 }
 
@@ -44,10 +46,10 @@ export const EMPTIED =
 
 /** Rejects with DatabaseLost, DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
 export async function openWorkerStore(options: WorkerStoreOptions): Promise<OpenWorkerStore> {
-  const { dataDir, random } = options
+  const { dataDir } = options
   await makeOwnerOnly(dataDir, ['state', 'credential.json'])
   await refuseHostDirectory(dataDir)
-  const lock = await withEmergencySpace(dataDir, () => acquireLock(dataDir, random))
+  const lock = await lockDataDir(options)
   try {
     return await withEmergencySpace(dataDir, () => openLocked(options, lock))
   } catch (error) {
@@ -83,6 +85,7 @@ async function openLocked(options: WorkerStoreOptions, lock: Lock): Promise<Open
     emergencySpaceBytes,
     mapBytes: MAP_BYTES,
     identifyDatabase: (found) => installation.identify(found),
+    findOwnerLoss: () => lock.findLoss(),
   })
   try {
     await installation.record(database.installation)

@@ -19,14 +19,14 @@ import { findTlsFault } from '../../transport/listener.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { realClock, realRandom } from '../clock.ts'
 import { resolveDataDir } from '../data-dir.ts'
-import { EXIT, ExitError, isExitError } from '../exit.ts'
+import { EXIT, ExitError } from '../exit.ts'
 import { askAnswers, type GivenAnswers, isRepository, ruleOfLabel } from '../init/ask-answers.ts'
 import { findTools } from '../init/find-tools.ts'
 import { findOriginRepository } from '../init/origin-repository.ts'
 import { type InitAnswers, planConfig } from '../init/plan-config.ts'
 import { printAmbiguity, printPlanned, printTools, printWritten } from '../init/print-plan.ts'
 import { findRunningHost } from '../service/running-host.ts'
-import { storeExitError } from '../store-exit-code.ts'
+import { inDataDir } from '../store-exit-code.ts'
 
 export interface InitOptions extends ClientOptions {
   readonly tracker?: TrackerDriverName | undefined
@@ -96,15 +96,6 @@ function openConfigFile({ output }: InitContext, dataDir: string): ConfigFileOnD
   const warn = (_: unknown, message: string) => output.warn(message)
   const log: Log = { debug: () => {}, info: () => {}, warn, error: warn }
   return new ConfigFileOnDisk(join(dataDir, 'config.json'), realClock, log)
-}
-
-/** A file in the place of the folder, or a disk that is read-only, ends the command with the sentence of `serve`. */
-async function inDataDir<T>(dataDir: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    throw isExitError(error) ? error : storeExitError(error, dataDir)
-  }
 }
 
 function readCurrent({ path }: ConfigFileOnDisk, text: string | undefined): CompletedConfig {
@@ -215,7 +206,7 @@ async function makeTicketFolder(folder: string): Promise<void> {
 
 function lockOf(dataDir: string): ReturnType<typeof acquireLock> {
   try {
-    return acquireLock(dataDir, realRandom)
+    return acquireLock(dataDir, { clock: realClock, random: realRandom })
   } catch (error) {
     if (error instanceof DataDirInUse) throw new ExitError(EXIT.refused, error.message, HOST_CURE)
     throw error

@@ -9,7 +9,7 @@ import type { OwnDemand } from '../../core/fleet/supervision.ts'
 import type { DemandPort } from '../../core/fleet/supervision-ports.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
-import { findLockHolder } from '../../store/lock.ts'
+import { findOwner } from '../../store/lock.ts'
 import { whileWatching } from '../client/watching.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
@@ -112,9 +112,7 @@ async function waitUntilEmpty(context: WaitContext): Promise<number | undefined>
 }
 
 const isEmpty = ({ worker }: OwnDemand, dataDir: string): boolean =>
-  worker.connected
-    ? worker.activeRuns === 0 && worker.attachSessions === 0
-    : findLockHolder(dataDir) === undefined
+  worker.connected ? worker.activeRuns === 0 && worker.attachSessions === 0 : findOwner(dataDir) === undefined
 
 function describeRest({ worker }: OwnDemand): string {
   if (!worker.connected) return 'the worker is not connected, so the host does not know what it executes'

@@ -9,7 +9,7 @@ import type { AttentionItem } from '../../protocol/attention.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { HealthResponse, WorkerView } from '../../protocol/worker.ts'
 import { messageOf } from '../../store/errors.ts'
-import { findLockHolder } from '../../store/lock.ts'
+import { type FoundOwner, findOwner } from '../../store/lock.ts'
 import type { CommandContext } from '../client/run-command.ts'
 
 export interface AnsweringHost {
@@ -28,7 +28,7 @@ export type FoundHost =
   /** `staleLaunch`: a host that was killed left its launch.json. */
   | { readonly is: 'none'; readonly staleLaunch?: string }
   /** A process holds the data directory, or an address is given, and no useful answer comes. */
-  | { readonly is: 'silent'; readonly reason: string; readonly pid?: number }
+  | { readonly is: 'silent'; readonly reason: string; readonly owner?: FoundOwner }
   | { readonly is: 'refusing'; readonly reason: string; readonly cure?: string }
 
 /** A host answers within milliseconds. */
@@ -41,8 +41,7 @@ export async function findRunningHost(context: CommandContext, dataDir: string):
     return { is: 'running', url, ...(await readHost(client)) }
   } catch (error) {
     // Another program may use the port of a host that was killed.
-    const isOther =
-      error instanceof HostRefusal && error.status === 401 && lockHolderIn(dataDir) === undefined
+    const isOther = error instanceof HostRefusal && error.status === 401 && ownerOf(dataDir) === undefined
     if (error instanceof HostRefusal && !(isOther && (process.env.SWITCHYARD_URL ?? '') === ''))
       return {
         is: 'refusing',
@@ -70,8 +69,8 @@ async function readHost(client: Client): Promise<Omit<AnsweringHost, 'is' | 'url
 
 async function explainSilence(error: Error, dataDir: string): Promise<FoundHost> {
   const reason = messageOf(error)
-  const pid = lockHolderIn(dataDir)
-  if (pid !== undefined) return { is: 'silent', reason, pid }
+  const owner = ownerOf(dataDir)
+  if (owner !== undefined) return { is: 'silent', reason, owner }
   if ((process.env.SWITCHYARD_URL ?? '') !== '') return { is: 'silent', reason }
   const launch = join(dataDir, 'launch.json')
   const isStale = await readFile(launch).then(
@@ -82,9 +81,9 @@ async function explainSilence(error: Error, dataDir: string): Promise<FoundHost>
 }
 
 /** A folder that cannot be read has a finding of its own. */
-function lockHolderIn(dataDir: string): number | undefined {
+function ownerOf(dataDir: string): FoundOwner | undefined {
   try {
-    return findLockHolder(dataDir)
+    return findOwner(dataDir)
   } catch {
     return undefined
   }

@@ -11,7 +11,7 @@ import { makeOwnerOnly } from '../../store/data-folder.ts'
 import { createFile, makeFolder, replaceFile } from '../../store/files/atomic.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { shellCommand } from '../shell-command.ts'
-import { storeExitError } from '../store-exit-code.ts'
+import { inDataDir } from '../store-exit-code.ts'
 import { createSampleRepository, REMOTE, readBaseFile } from './sample-repository.ts'
 import { type ExampleTicket, nextTickets, ticketFile } from './tickets.ts'
 
@@ -41,20 +41,12 @@ export function exampleFolder(dataDir: string): ExampleFolder {
 export async function prepareFolder(folder: ExampleFolder): Promise<void> {
   const text = await readFile(folder.config, 'utf8').catch(() => undefined)
   if (text !== undefined) refuseForeignConfig(folder, text)
-  await makeDataDir(folder.dataDir)
+  // Refuses a folder of others before anything is written; with a configuration in it the host would accept it.
+  await inDataDir(folder.dataDir, () => makeOwnerOnly(folder.dataDir, ['state', 'config.json']))
   for (const path of [folder.tickets, folder.code]) await makeFolder(path)
   if (text === undefined)
     await createFile(folder.config, `${JSON.stringify(configFor(folder), undefined, 2)}\n`)
   await createSampleRepository(folder.code)
-}
-
-/** Refuses a folder of others before anything is written; with a configuration in it the host would accept it. */
-async function makeDataDir(dataDir: string): Promise<void> {
-  try {
-    await makeOwnerOnly(dataDir, ['state', 'config.json'])
-  } catch (error) {
-    throw storeExitError(error, dataDir)
-  }
 }
 
 /** Writes the next tickets, each file atomically. @param announced called before the first file exists */

@@ -26,18 +26,19 @@ import { ArtifactSizes, countedBytes, sizeOfFile } from './artifact-sizes.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
 import { bytesOf, isFile, isSameContent, plainFile } from './plain-file.ts'
 import { runFolder } from './run-folder.ts'
-import { StoreQueue } from './store-queue.ts'
+import { type RequireWritable, StoreQueue } from './store-queue.ts'
 
 type ArtifactWriteResult = 'kept' | 'repeat' | { readonly refused: string }
 
 export class ArtifactsOnDisk implements Artifacts {
   readonly #runs: string
   readonly #bytesMax: number
-  readonly #queue = new StoreQueue()
+  readonly #queue: StoreQueue
   readonly #sizes = new ArtifactSizes()
 
-  constructor(runs: string, bytesMax = ARTIFACT_BYTES_MAX) {
+  constructor(runs: string, requireWritable?: RequireWritable, bytesMax = ARTIFACT_BYTES_MAX) {
     this.#runs = runs
+    this.#queue = new StoreQueue(requireWritable)
     this.#bytesMax = bytesMax
   }
 

@@ -6,7 +6,7 @@
  * draft; `sweepDrafts` removes those, but none that is being written.
  */
 import { constants, renameSync } from 'node:fs'
-import { lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
+import { type FileHandle, lstat, mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { codeOf } from '../errors.ts'
 
@@ -123,9 +123,16 @@ function draftOf(path: string): string {
 async function writeSynced(path: string, text: string | Uint8Array): Promise<void> {
   const handle = await open(path, 'wx', 0o600)
   try {
+    if (process.geteuid?.() === 0) await giveToFolderUser(handle, dirname(path))
     await handle.writeFile(text)
     await handle.sync()
   } finally {
     await handle.close()
   }
+}
+
+/** A note that root leaves in the data directory of another user, like that of `worker drain`, must be readable there. */
+async function giveToFolderUser(handle: FileHandle, folder: string): Promise<void> {
+  const { uid, gid } = await stat(folder)
+  if (uid !== 0) await handle.chown(uid, gid)
 }

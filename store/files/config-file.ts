@@ -13,7 +13,7 @@ import type { Cancel, Clock, ConfigFile, Log } from '../../core/ports.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
 import { codeOf, messageOf } from '../errors.ts'
 import { createFile, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
-import { StoreQueue } from './store-queue.ts'
+import { type RequireWritable, StoreQueue } from './store-queue.ts'
 
 const DEBOUNCE_MS = 100
 /** Finds changes that folder events miss: network disks, links, unusual editors. */
@@ -27,11 +27,12 @@ export class ConfigFileOnDisk implements ConfigFile {
   readonly path: string
   readonly #clock: Clock
   readonly #log: Log
-  readonly #queue = new StoreQueue()
+  readonly #queue: StoreQueue
   readonly #watchers = new Set<Cancel>()
 
-  constructor(path: string, clock: Clock, log: Log) {
+  constructor(path: string, clock: Clock, log: Log, requireWritable?: RequireWritable) {
     this.path = path
+    this.#queue = new StoreQueue(requireWritable)
     this.#clock = clock
     this.#log = log
   }

@@ -9,17 +9,18 @@ import type { CredentialRecordsFile, Log } from '../../core/ports.ts'
 import type { CredentialRecord, CredentialRecords } from '../../core/settings/credential-origins.ts'
 import { codeOf } from '../errors.ts'
 import { replaceFile } from './atomic.ts'
-import { StoreQueue } from './store-queue.ts'
+import { type RequireWritable, StoreQueue } from './store-queue.ts'
 
 export const CREDENTIAL_RECORDS_FILE = 'credential-origins.json'
 
 export class CredentialRecordsOnDisk implements CredentialRecordsFile {
   readonly #path: string
   readonly #log: Pick<Log, 'warn'>
-  readonly #queue = new StoreQueue()
+  readonly #queue: StoreQueue
 
-  constructor(path: string, log: Pick<Log, 'warn'>) {
+  constructor(path: string, log: Pick<Log, 'warn'>, requireWritable?: RequireWritable) {
     this.#path = path
+    this.#queue = new StoreQueue(requireWritable)
     this.#log = log
   }
 

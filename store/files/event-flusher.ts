@@ -237,6 +237,7 @@ export class EventFlusher {
 
   /** Appends a run's events to its file; returns undefined when no event may leave the buffer. */
   async #appendToFile(runId: string): Promise<FlushedRun | undefined> {
+    this.#database.requireWritable()
     const { eventBuffer } = this.#database
     const portion = eventBuffer.nextPortion(runId, MOVE_BYTES_MAX)
     const { record, small, buffered } = portion

@@ -4,9 +4,17 @@
  */
 import { StoreClosed } from '../errors.ts'
 
+/** Throws when this process may not write to the data directory any more. */
+export type RequireWritable = () => void
+
 export class StoreQueue {
+  readonly #requireWritable: RequireWritable
   readonly #last = new Map<string, Promise<unknown>>()
   #closed = false
+
+  constructor(requireWritable: RequireWritable = () => {}) {
+    this.#requireWritable = requireWritable
+  }
 
   get closed(): boolean {
     return this.#closed
@@ -15,7 +23,11 @@ export class StoreQueue {
   run<T>(key: string, work: () => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(new StoreClosed('the store is closed'))
     const before = this.#last.get(key) ?? Promise.resolve()
-    const mine = before.then(work, work)
+    const begin = () => {
+      this.#requireWritable()
+      return work()
+    }
+    const mine = before.then(begin, begin)
     this.#last.set(key, mine)
     const forget = () => {
       if (this.#last.get(key) === mine) this.#last.delete(key)

@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { codeOf } from '../errors.ts'
 import { isOwnFolder, makeFolder, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
-import { StoreQueue } from './store-queue.ts'
+import { type RequireWritable, StoreQueue } from './store-queue.ts'
 import { compareUsageKeys, isUsageName, usageKeyText } from './usage-name.ts'
 
 const SUFFIX = '.json'
@@ -18,15 +18,16 @@ const READY_MAX = 10_000
 
 export class UsageOnDisk implements UsageArchive {
   readonly #folder: string
-  readonly #queue = new StoreQueue()
+  readonly #queue: StoreQueue
   /**
    * Folders that this process has created and swept, or is preparing: all writers of a folder wait for the same
    * preparation.
    */
   readonly #readyFolders = new Map<string, Promise<void>>()
 
-  constructor(folder: string) {
+  constructor(folder: string, requireWritable?: RequireWritable) {
     this.#folder = folder
+    this.#queue = new StoreQueue(requireWritable)
   }
 
   async replace(key: UsageKey, text: string): Promise<void> {

@@ -52,6 +52,8 @@ export interface LmdbControlDatabaseOptions {
   readonly emergencySpaceBytes?: number
   readonly mapBytes?: number
   readonly identifyDatabase: TablesOptions['identifyDatabase']
+  /** Returns why this process no longer owns the data directory; undefined while it does. */
+  readonly findOwnerLoss?: () => string | undefined
 }
 
 export class LmdbControlDatabase implements ControlDatabase {
@@ -69,6 +71,7 @@ export class LmdbControlDatabase implements ControlDatabase {
   readonly #meters: Meters
   readonly #tables: Tables
   readonly #file: OpenFile
+  readonly #findOwnerLoss: () => string | undefined
   readonly #emergencySpace: EmergencySpace
   readonly #preallocation: Preallocation
   readonly #listeners = new Set<(state: StoreState) => void>()
@@ -107,6 +110,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     this.installation = this.#tables.installation
     const path = join(options.folder, 'data.mdb')
     this.#file = new OpenFile(path)
+    this.#findOwnerLoss = options.findOwnerLoss ?? (() => undefined)
     this.#preallocation = new Preallocation(path, () => this.#tables.usedBytes())
     this.#emergencySpace = new EmergencySpace(
       join(options.folder, 'ballast'),
@@ -154,6 +158,12 @@ export class LmdbControlDatabase implements ControlDatabase {
     return this.#state
   }
 
+  /** Throws StoreBroken when this process may not write to the files beside the database either. */
+  requireWritable(): void {
+    const state = this.state()
+    if (state.is === 'broken') throw new StoreBroken(state.reason)
+  }
+
   onState(listener: (state: StoreState) => void): Cancel {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -189,21 +199,22 @@ export class LmdbControlDatabase implements ControlDatabase {
     })
   }
 
-  /** Breaks the database when its file is lost, and returns whether it is. */
+  /** Breaks the database when its file or its data directory is not ours any more, and returns whether that is so. */
   #checkFile(): boolean {
     if (this.#state.is === 'broken') return false
     this.#fileCheckedAt = this.#clock.monotonic()
     const loss = this.#file.findLoss()
+    const takenOver = loss === undefined ? this.#findOwnerLoss() : undefined
     if (loss !== undefined) this.#onFileLost(loss)
-    return loss !== undefined
+    if (takenOver !== undefined) this.#break(takenOver, { takenOver: true })
+    return loss !== undefined || takenOver !== undefined
   }
 
   #onFileLost(loss: FileLoss): void {
     const reason = `${loss.reason}; start again to learn how to restore it`
     // Every further access to the missing pages would end the process with SIGBUS.
     if (loss.is === 'truncated') this.#tables.abandon()
-    if (this.#tables.isOpen) this.#break(reason, this.#beginRescue())
-    else this.#break(reason)
+    this.#break(reason, this.#tables.isOpen ? { rescue: this.#beginRescue() } : {})
   }
 
   #beginRescue(): RescueCopy {
@@ -467,11 +478,10 @@ export class LmdbControlDatabase implements ControlDatabase {
     }
   }
 
-  #break(reason: string, rescue?: RescueCopy): void {
+  #break(reason: string, how: { readonly rescue?: RescueCopy; readonly takenOver?: true } = {}): void {
     this.#timer?.()
     // The first reason is the cause of later ones.
-    if (this.#state.is !== 'broken')
-      this.#setState({ is: 'broken', reason, ...(rescue === undefined ? {} : { rescue }) })
+    if (this.#state.is !== 'broken') this.#setState({ is: 'broken', reason, ...how })
     this.#brokenBatch = this.#openBatch
     this.#openBatch = undefined
     this.#batchInFlight = undefined

@@ -13,6 +13,8 @@ const TABLES_MAX = 64
 const FILES = ['data.mdb', 'lock.mdb']
 /** Enough space for both files and the first tables. */
 const FREE_BYTES_NEEDED = 1024 * 1024
+/** The id of a process, in the first column of LMDB's list of readers. */
+const LISTED_READER = /^\s*\d+ /m
 
 /**
  * Returns what the file alone says of a database: LMDB would create a new one here, or the file is truncated.
@@ -64,6 +66,17 @@ export function openForReading(folder: string): RootDatabase {
     return open({ path: folder, noSubdir: false, maxDbs: TABLES_MAX, readOnly: true, encoding: 'binary' })
   } catch (error) {
     throw unreadable(folder, messageOf(error), error)
+  }
+}
+
+/** Tells whether another process has the database open, in whatever container of this machine. Throws StoreUnreadable. */
+export async function isOpenElsewhere(folder: string): Promise<boolean> {
+  if (findUnopened(folder) !== undefined) return false
+  const root = openForReading(folder)
+  try {
+    return LISTED_READER.test(root.readerList())
+  } finally {
+    await root.close()
   }
 }
 

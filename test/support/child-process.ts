@@ -31,13 +31,19 @@ export interface TestProcess {
   readonly ended: Promise<number | NodeJS.Signals>
 }
 
-/** Starts `entry`, a path relative to the checkout's root. */
+/**
+ * Starts `entry`, a path relative to the checkout's root.
+ *
+ * @param before the words of a program that runs the rest of its arguments
+ */
 export function runTypeScript(
   entry: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
+  before: readonly string[] = [],
 ): TestProcess {
-  const child = spawn(process.execPath, [bundleOf(entry), ...args], {
+  const [program = '', ...words] = [...before, process.execPath, bundleOf(entry), ...args]
+  const child = spawn(program, words, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, NODE_OPTIONS: '', ...env },
   })

@@ -6,8 +6,12 @@
  * events <data directory> <number>: commits events until killed; some runs continue in later processes
  * frames <data directory> <number>: commits frames of a worker until killed, and deletes acknowledged ones
  * lock <folder> <rounds> <start>: locks <folder>/<round> at the same instant as other processes
+ * own <data directory> [word]: opens a store, commits and reads once, prints the error that prevents it
+ * child <folder>: locks the folder, and starts a process that outlives this one; prints its id
+ * earlier <data directory>: opens a store with a lock file of the version that knew one process namespace
  */
-import { mkdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { mkdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { realClock as clock, realRandom as random } from '../../bin/clock.ts'
 import type { StoreState } from '../../core/ports.ts'
@@ -176,7 +180,7 @@ async function lock(folder: string, rounds: number, start: number) {
       // Busy waiting: only the same instant in all processes makes a race.
     }
     try {
-      acquireLock(join(folder, `${round}`), random)
+      acquireLock(join(folder, `${round}`), { clock, random })
       print(`won ${round}`)
     } catch (error) {
       print(`lost ${round} ${error instanceof Error ? error.name : codeOf(error)}`)
@@ -187,10 +191,41 @@ async function lock(folder: string, rounds: number, start: number) {
   setInterval(() => {}, 1_000)
 }
 
+async function own(dataDir: string, word: string | undefined) {
+  const takeOver = word === 'by-hand' || word === 'exclusive-volume' ? word : undefined
+  try {
+    const store = await openStore({ dataDir, clock, random, log, meters, takeOver, emergencySpaceBytes: 0 })
+    await store.database.commit([putSnapshot('lease', 'own', record(1))])
+    // LMDB lists a process from its first read on.
+    store.database.snapshots.get('lease', 'own')
+    print('owns')
+    setInterval(() => {}, 1_000)
+  } catch (error) {
+    print(error instanceof Error ? `${error.name} ${error.message}` : String(error))
+  }
+}
+
+function child(folder: string) {
+  acquireLock(folder, { clock, random })
+  const { pid } = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
+  print(`${pid}`)
+  setInterval(() => {}, 1_000)
+}
+
+async function earlier(dataDir: string) {
+  await own(dataDir, undefined)
+  const { pid, began, boot, nonce } = JSON.parse(readFileSync(join(dataDir, 'lock.1'), 'utf8'))
+  writeFileSync(join(dataDir, 'lock.1'), JSON.stringify({ pid, began, boot, nonce }))
+  print('wrote')
+}
+
 const [mode, folder = '', ...rest] = process.argv.slice(2)
 if (mode === 'faults')
   await faults(folder, String(rest[0]), String(rest[1]), String(rest[2]), Number(rest[3]), Number(rest[4]))
 else if (mode === 'flood') await flood(folder, Number(rest[0]))
 else if (mode === 'events') await events(folder, Number(rest[0]))
 else if (mode === 'frames') await frames(folder, Number(rest[0]))
+else if (mode === 'own') await own(folder, rest[0])
+else if (mode === 'child') child(folder)
+else if (mode === 'earlier') await earlier(folder)
 else if (mode === 'lock') await lock(folder, Number(rest[0]), Number(rest[1]))

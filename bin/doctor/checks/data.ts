@@ -6,12 +6,12 @@
 import { access, chmod, constants, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { quoteWord } from '../../../protocol/quote-word.ts'
-import { codeOf, messageOf } from '../../../store/errors.ts'
+import { codeOf, DataDirInUse, messageOf } from '../../../store/errors.ts'
 import { inspectDatabase } from '../../../store/inspect-database.ts'
-import { findLockHolder } from '../../../store/lock.ts'
+import { findOwner } from '../../../store/lock.ts'
 import { realRandom } from '../../clock.ts'
 import { findWriteRefusal, nearestExisting } from '../../nearest-folder.ts'
-import { OTHER_FOLDER, storeExitError } from '../../store-exit-code.ts'
+import { OTHER_FOLDER, storeExitError, TAKE_OVER_WORKER } from '../../store-exit-code.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'
 import { type Check, fail, type Judgement, ok, splitCure, warn } from '../finding.ts'
 
@@ -109,7 +109,11 @@ async function judgeLaunch({ host, place }: ExaminedMachine): Promise<readonly J
 }
 
 async function judgeDatabase({ dataDir, place }: ExaminedMachine): Promise<readonly Judgement[]> {
-  if (findLockHolder(dataDir) !== undefined) return []
+  const owner = findOwner(dataDir)
+  // For a host the check of the host says so.
+  if (owner?.isAlive === false && place === 'worker')
+    return [judgeUnknownOwner(dataDir, owner.description, TAKE_OVER_WORKER)]
+  if (owner !== undefined) return []
   try {
     const restoring = await inspectDatabase(dataDir, place === 'worker' ? 'worker' : 'host', realRandom)
     return restoring === undefined
@@ -118,4 +122,10 @@ async function judgeDatabase({ dataDir, place }: ExaminedMachine): Promise<reado
   } catch (error) {
     return [fail(...splitCure(storeExitError(error, dataDir).message, /\. (?=[A-Z])|; /))]
   }
+}
+
+/** The owner may live on another machine, or in another container. */
+export function judgeUnknownOwner(dataDir: string, description: string, cure: string): Judgement {
+  const { message } = new DataDirInUse(dataDir, description, { isAlive: false, takesOver: false })
+  return fail(message, cure)
 }

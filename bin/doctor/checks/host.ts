@@ -1,5 +1,8 @@
 /** Tells whether the host of this data directory runs and answers. */
-import { type Check, fail, ok, warn } from '../finding.ts'
+import type { FoundOwner } from '../../../store/lock.ts'
+import { TAKE_OVER_HOST } from '../../store-exit-code.ts'
+import { type Check, fail, type Judgement, ok, warn } from '../finding.ts'
+import { judgeUnknownOwner } from './data.ts'
 
 export const hostCheck: Check = {
   id: 'host',
@@ -14,14 +17,19 @@ export const hostCheck: Check = {
       case 'refusing':
         return [fail(found.reason, found.cure)]
       case 'silent':
-        return found.pid === undefined
-          ? [fail(found.reason, 'check SWITCHYARD_URL, or unset it')]
-          : [
-              warn(
-                `process ${found.pid} uses ${dataDir} and does not answer: ${found.reason}`,
-                `wait while it starts; else kill ${found.pid}, then switchyard serve`,
-              ),
-            ]
+        return [
+          found.owner === undefined
+            ? fail(found.reason, 'check SWITCHYARD_URL, or unset it')
+            : judgeOwner(dataDir, found.owner, found.reason),
+        ]
     }
   },
+}
+
+function judgeOwner(dataDir: string, { isAlive, pid, description }: FoundOwner, reason: string): Judgement {
+  if (!isAlive) return judgeUnknownOwner(dataDir, description, TAKE_OVER_HOST)
+  return warn(
+    `${description} uses ${dataDir} and does not answer: ${reason}`,
+    `wait while it starts; else kill ${pid} where it runs, then switchyard serve`,
+  )
 }

@@ -2,7 +2,7 @@
 import { dirname, join } from 'node:path'
 import { findAbandonedLocations } from '../../../worker/run/abandoned-locations.ts'
 import { FALLBACK_FOLDER } from '../../../worker/run/sandbox-location.ts'
-import { realRandom } from '../../clock.ts'
+import { realClock, realRandom } from '../../clock.ts'
 import { deleteAbandonedLocations } from '../../sweep-sandbox-folders.ts'
 import { type Check, ok, warn } from '../finding.ts'
 
@@ -21,7 +21,7 @@ export const leftoversCheck: Check = {
     return [
       warn(`sandboxes of deleted data directories remain: ${what}`, 'switchyard doctor --fix', {
         result: `sandboxes of deleted data directories are gone: ${what}`,
-        apply: () => deleteAbandonedLocations(found, realRandom),
+        apply: () => deleteAbandonedLocations(found, { clock: realClock, random: realRandom }),
       }),
     ]
   },

@@ -189,10 +189,14 @@ test.each<[string, string, Partial<ExaminedMachine>, readonly unknown[]]>([
   [
     'a process that holds the data directory and does not answer',
     'host',
-    hostIs({ is: 'silent', reason: 'no host answers', pid: 4711 }),
+    hostIs({
+      is: 'silent',
+      reason: 'no host answers',
+      owner: { pid: 4711, isAlive: true, description: 'process 4711 on forge' },
+    }),
     [
       'warn',
-      expect.stringMatching(/^process 4711 uses .*no host answers$/),
+      expect.stringMatching(/^process 4711 on forge uses .*no host answers$/),
       expect.stringContaining('kill 4711'),
     ],
   ],

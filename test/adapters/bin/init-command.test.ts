@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { acquireLock } from '../../../store/lock.ts'
 import { configWithAnyPort, runCommand, serve } from '../../support/command-process.ts'
@@ -269,7 +269,7 @@ describe('without a terminal', () => {
 test('a data directory that a process holds is not written to', async () => {
   const place = openPlace()
   mkdirSync(place.dataDir, { mode: 0o700 })
-  const lock = acquireLock(place.dataDir, realRandom)
+  const lock = acquireLock(place.dataDir, { clock: realClock, random: realRandom })
   const refused = await init(place, '--tracker', 'github', '--yes')
   expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/try: switchyard config set/)])
   expect(existsSync(place.file)).toBe(false)

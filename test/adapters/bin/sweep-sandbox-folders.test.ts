@@ -20,6 +20,8 @@ import { createRecordingLog } from '../../support/recording-log.ts'
 import { testAsRoot } from '../../support/skips.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 
+const real = { clock: realClock, random: realRandom }
+
 const GID = 1_900_000_000
 const OLD = new Date(realClock.now() - 2 * ABANDONED_AFTER_MS)
 
@@ -47,7 +49,7 @@ async function createBench(): Promise<Bench> {
   const own = await add('own')
   const sweep = async () => {
     const log = createRecordingLog()
-    await sweepSandboxFolders({ folder: own.folder, random: realRandom, now: realClock.now(), log })
+    await sweepSandboxFolders({ folder: own.folder, lock: real, log })
     expect(existsSync(join(own.folder, 'sandboxes/run-1/file'))).toBe(true)
     return log.lines.map(({ message }) => message)
   }
@@ -97,7 +99,7 @@ testAsRoot('a folder in use stays, and the record of an earlier version is under
   writeFileSync(join(earlier.folder, RECORD_FILE), `${earlier.dataDir}\n`)
   utimesSync(join(earlier.folder, RECORD_FILE), OLD, OLD)
   for (const { dataDir } of [used, earlier]) rmSync(dataDir, { recursive: true })
-  const lock = acquireLock(used.folder, realRandom)
+  const lock = acquireLock(used.folder, real)
   await bench.sweep()
   expect([used, earlier].map(({ folder }) => existsSync(folder))).toEqual([true, false])
   lock.release()
@@ -106,6 +108,6 @@ testAsRoot('a folder in use stays, and the record of an earlier version is under
 test('a machine without such folders is no error', async () => {
   const folder = tempFolder()
   const log = createRecordingLog()
-  await sweepSandboxFolders({ folder, random: realRandom, now: realClock.now(), log })
+  await sweepSandboxFolders({ folder, lock: real, log })
   expect(log.lines).toEqual([])
 })

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import {
   appendFileSync,
   chmodSync,
+  chownSync,
   existsSync,
   linkSync,
   lstatSync,
@@ -26,6 +27,7 @@ import { UsageOnDisk } from '../../../store/files/usage.ts'
 import { MemoryArtifacts } from '../../../store/memory/artifacts.ts'
 import { openStore } from '../../../store/store.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { testAsRoot } from '../../support/skips.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import { runId } from './samples.ts'
@@ -33,6 +35,14 @@ import { runId } from './samples.ts'
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 const configIn = (folder: string) =>
   new ConfigFileOnDisk(join(folder, 'config.json'), realClock, createRecordingLog())
+
+testAsRoot('a file that root writes into the folder of another user belongs to that user', async () => {
+  const folder = tempFolder()
+  chownSync(folder, 65_534, 65_533)
+  await replaceFile(join(folder, 'a'), 'x')
+  const { uid, gid } = statSync(join(folder, 'a'))
+  expect([uid, gid]).toEqual([65_534, 65_533])
+})
 
 test('a replaced file is owner-only, and no draft is left', async () => {
   const folder = tempFolder()
@@ -255,7 +265,7 @@ test('an artifact stays refused after a restart at any point of its refusal', as
 
 test('an artifact that grows too large is refused and leaves only the refusal', async () => {
   const runs = tempFolder()
-  const artifacts = new ArtifactsOnDisk(runs, 10)
+  const artifacts = new ArtifactsOnDisk(runs, undefined, 10)
   expect(await artifacts.write(runId(1), 'a', 0, Buffer.from('12345678'), false)).toBe('kept')
   expect(await artifacts.write(runId(1), 'a', 1, Buffer.from('345'), true)).toMatchObject({
     refused: expect.stringContaining('larger'),
@@ -337,7 +347,7 @@ test('a store makes its data directory owner-only, refuses a second process, and
   }
   const store = await openStore(options)
   expect(modeOf(dataDir)).toBe('700')
-  await expect(openStore(options)).rejects.toMatchObject({ name: 'DataDirInUse', pid: process.pid })
+  await expect(openStore(options)).rejects.toMatchObject({ name: 'DataDirInUse', isAlive: true })
   await store.config.replace(undefined, '{}')
   await store.close()
   await store.close()
