@@ -28,6 +28,8 @@ export interface HostProviderOptions {
   readonly log: Log
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly inheritable: () => readonly number[]
+  /** Whether this host still owns its data directory; providers get nothing from a host that does not. */
+  readonly maySend: () => boolean
 }
 
 export type HostProviders = Pick<
@@ -45,11 +47,12 @@ export function createHostProviders({
   log,
   environment,
   inheritable,
+  maySend,
 }: HostProviderOptions): HostProviders {
   const network = readNetwork(environment)
   if (!network.ok) throw new ExitError(EXIT.usage, network.refusal.message)
   const random = realRandom
-  const http = createHttp({ clock, random, ...network.value })
+  const http = createHttp({ clock, random, maySend, ...network.value })
   const end = new AbortController()
   const clients = createClientPool({ http, clock, random, log })
   const bucket = createWranglerBucket({

@@ -4,6 +4,8 @@
  */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isTakenOver } from '../core/owner.ts'
+import type { ControlDatabase } from '../core/ports.ts'
 import { replaceFile } from '../store/files/atomic.ts'
 
 export interface Launch {
@@ -18,10 +20,17 @@ export interface Launch {
 
 const pathIn = (dataDir: string): string => join(dataDir, 'launch.json')
 
-export async function writeLaunch(dataDir: string, launch: Launch): Promise<void> {
-  await replaceFile(pathIn(dataDir), `${JSON.stringify(launch, undefined, 2)}\n`)
+/** After another process has taken the data directory over, the file is that of the other one. */
+const isOwn = (database: Pick<ControlDatabase, 'state'>): boolean => !isTakenOver(database.state())
+
+export async function writeLaunch(
+  dataDir: string,
+  launch: Launch,
+  database: Pick<ControlDatabase, 'state'>,
+): Promise<void> {
+  await replaceFile(pathIn(dataDir), `${JSON.stringify(launch, undefined, 2)}\n`, () => isOwn(database))
 }
 
-export async function removeLaunch(dataDir: string): Promise<void> {
-  await rm(pathIn(dataDir), { force: true })
+export async function removeLaunch(dataDir: string, database: Pick<ControlDatabase, 'state'>): Promise<void> {
+  if (isOwn(database)) await rm(pathIn(dataDir), { force: true })
 }

@@ -3,7 +3,7 @@
  */
 import type { HostApi } from '../actors/api/host-api.ts'
 import type { HostAddress } from '../client/connection.ts'
-import type { Log } from '../core/ports.ts'
+import type { Log, Store } from '../core/ports.ts'
 import { type Result, yes } from '../core/result.ts'
 import { type ListenerAddresses, listenersOf } from '../core/settings/listeners.ts'
 import type { CompletedConfig } from '../protocol/config.ts'
@@ -44,6 +44,7 @@ interface LaunchOptions {
   readonly log: Log
   readonly metrics: Metrics
   readonly notifier: ServiceNotifier
+  readonly store: Pick<Store, 'database'>
 }
 
 interface OpenServer {
@@ -56,7 +57,7 @@ export async function openServer(
   launching: LaunchOptions,
   onOpen: (url: string, fleetPort: number | undefined) => void,
 ): Promise<Result<OpenServer>> {
-  const { dataDir, token, startedAt, configuration, options, log, metrics, notifier } = launching
+  const { dataDir, token, startedAt, configuration, options, log, metrics, notifier, store } = launching
   const { server, fleet } = configuration.effective
   if (options.fleetPort !== undefined && (fleet.host ?? '') === '')
     log.warn({}, '--fleet-port has no effect, because fleet.host is not set')
@@ -84,7 +85,7 @@ export async function openServer(
   onOpen(url, hostServer.fleetPort)
   const launch = { pid: process.pid, version: VERSION, startedAt, url, token }
   try {
-    await writeLaunch(dataDir, fleetUrl === undefined ? launch : { ...launch, fleetUrl })
+    await writeLaunch(dataDir, fleetUrl === undefined ? launch : { ...launch, fleetUrl }, store.database)
   } catch (error) {
     await hostServer.close('the service could not start')
     throw error

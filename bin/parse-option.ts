@@ -2,6 +2,7 @@
 import { isAbsolute } from 'node:path'
 import { InvalidArgumentError } from '@commander-js/extra-typings'
 import { parseFingerprint } from '../core/fleet/fingerprint.ts'
+import type { TakeOver } from '../core/owner.ts'
 import { splitWords } from '../core/split-words.ts'
 import { originsOfHostEntry } from '../protocol/git-address.ts'
 import { SUPERVISOR_COMMAND_WORDS_MAX } from '../protocol/limits.ts'
@@ -27,6 +28,11 @@ export function parsePath(text: string): string {
 export function parseFolder(text: string): string {
   if (isAbsolute(text)) return text
   throw new InvalidArgumentError('It must be an absolute path.')
+}
+
+export function parseTakeOver(text: string): TakeOver {
+  if (text === 'by-hand' || text === 'exclusive-volume') return text
+  throw new InvalidArgumentError('It must be exclusive-volume, or nothing.')
 }
 
 export function parsePrivateHost(text: string): string {

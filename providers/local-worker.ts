@@ -37,6 +37,7 @@ export interface LocalWorkerPorts {
   /** Folders and hosts that git may use besides those of the configuration, see `switchyard worker`. */
   readonly localRepos: readonly string[]
   readonly privateCodeHosts: readonly string[]
+  readonly takeOverFlags?: readonly string[]
   readonly logLevel: string
   /** Whether who inspects the host sees the worker's actors too. */
   readonly sharesActors: boolean
@@ -109,13 +110,14 @@ function argumentsFor(
   url: string,
   workerId: string | undefined,
 ): string[] {
-  const { dataDir, name, logLevel, sharesActors } = ports
+  const { dataDir, name, logLevel, sharesActors, takeOverFlags = [] } = ports
   return [
     ...['worker', '--host', url, '--data-dir', dataDir, `--name=${name}`],
     ...['--concurrency', String(options.concurrency), '--end-with-stdin'],
     ...['--log-level', logLevel, '--log-format', 'json'],
     ...(workerId === undefined ? ['--token-file', join(dataDir, 'token')] : []),
     ...(sharesActors ? ['--share-actors'] : []),
+    ...takeOverFlags,
     ...reachArguments(ports, options),
   ]
 }

@@ -1,4 +1,5 @@
 /** Creates the context that every module of the worker daemon receives. */
+import { isTakenOver } from '../../core/owner.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { ModuleList } from '../runtime/module.ts'
 import { DAEMON } from './daemon.names.ts'
@@ -19,7 +20,7 @@ export function createDaemonContext(
     ...dependencies,
     system,
     timers,
-    hostSender: new HostSender({ timers, identity }),
+    hostSender: new HostSender({ timers, identity, maySend: () => !isTakenOver(database.state()) }),
     capabilities: {
       ...capabilities,
       maxConcurrency: concurrency,

@@ -2,6 +2,7 @@
  * Creates a whole worker daemon from its dependencies: clock, disk, dialer, executor. Nothing in here touches the
  * operating system, so a test can run many daemons and their host in one process.
  */
+import { isTakenOver } from '../../core/owner.ts'
 import type { StoreState } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { type AssembledSystem, assembleSystem } from '../runtime/assemble-system.ts'
@@ -39,8 +40,12 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
   const onFatal = (reason: string) => {
     if (isEnded) return
     log.error({ reason }, 'the worker daemon ends because of a fatal error')
-    if (system.peek(DAEMON, DAEMON) === undefined) finish({ is: 'broken', detail: reason })
-    else sendDaemonEvent({ type: 'fatal error', reason })
+    const state = database.state()
+    const end: DaemonEnd = isTakenOver(state)
+      ? { is: 'replaced', detail: state.reason }
+      : { is: 'broken', detail: reason }
+    if (system.peek(DAEMON, DAEMON) === undefined) finish(end)
+    else sendDaemonEvent({ type: 'fatal error', end })
   }
   const assembled: AssembledSystem<DaemonContext> = assembleSystem(
     { clock, database, log, meters, onFatal },

@@ -26,8 +26,8 @@ export type DaemonEvent =
   | { readonly type: 'stop requested' }
   /** The daemon will not connect to the host again. */
   | { readonly type: 'host connection ended'; readonly end: DaemonEnd }
-  /** The disk cannot be written any more, or a bug stopped the actors. */
-  | { readonly type: 'fatal error'; readonly reason: string }
+  /** The disk cannot be written any more, another process owns the data directory, or a bug stopped the actors. */
+  | { readonly type: 'fatal error'; readonly end: DaemonEnd }
   /**
    * `running`: executions that still run, or whose outcome is not on disk. `unacknowledged`: finished executions whose
    * completion the host has not acknowledged.
@@ -66,7 +66,7 @@ const endTransitions = {
     { guard: 'areLeasesLost', target: 'abandoning', actions: 'noteEnd' },
     { target: 'stopping', actions: 'noteEnd' },
   ],
-  'fatal error': { target: 'stopping', actions: 'noteError' },
+  'fatal error': { target: 'stopping', actions: 'noteEnd' },
 } as const
 
 export const daemonMachine = setup({
@@ -100,10 +100,7 @@ export const daemonMachine = setup({
     noteDone: assign({ end: { is: 'stopped' as const, detail: 'its only run is over' } }),
     noteIdle: assign({ end: { is: 'stopped' as const, detail: 'there was nothing to do' } }),
     noteUnreported: assign({ end: { is: 'unreported' as const, detail: UNREPORTED } }),
-    noteEnd: assign(({ event }) => (event.type === 'host connection ended' ? { end: event.end } : {})),
-    noteError: assign(({ event }) =>
-      event.type === 'fatal error' ? { end: { is: 'broken' as const, detail: event.reason } } : {},
-    ),
+    noteEnd: assign(({ event }) => ('end' in event ? { end: event.end } : {})),
   },
 }).createMachine({
   id: 'daemon',
@@ -186,7 +183,7 @@ export const daemonMachine = setup({
       entry: ['abandon', 'count'],
       on: {
         'stop requested': 'stopping',
-        'fatal error': { target: 'stopping', actions: 'noteError' },
+        'fatal error': { target: 'stopping', actions: 'noteEnd' },
         counted: { guard: 'isNothingRunning', target: 'closing' },
         'timed out': 'stopping',
       },
@@ -195,7 +192,7 @@ export const daemonMachine = setup({
       description: 'everything is killed; the progress is written to disk and reported after the next start',
       entry: ['kill', 'count'],
       on: {
-        'fatal error': { actions: 'noteError' },
+        'fatal error': { actions: 'noteEnd' },
         counted: { guard: 'isNothingRunning', target: 'closing' },
         'timed out': 'closing',
       },
@@ -205,7 +202,7 @@ export const daemonMachine = setup({
       entry: 'flush',
       on: {
         flushed: 'stopped',
-        'fatal error': { target: 'stopped', actions: 'noteError' },
+        'fatal error': { target: 'stopped', actions: 'noteEnd' },
         'timed out': 'stopped',
       },
     },

@@ -225,7 +225,7 @@ export class HostConnection {
     session.registerSentAt = timers.now()
     const capabilities = this.#ports.capabilities()
     this.#registeredCapabilities = capabilities
-    session.transport?.send(
+    hostSender.sendText(
       encodeFrame({
         type: 'register',
         protocolVersion: PROTOCOL_VERSION,

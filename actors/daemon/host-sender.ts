@@ -12,6 +12,8 @@ import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 export interface HostSenderPorts {
   readonly timers: Pick<SleepAwareTimers, 'now'>
   readonly identity: Pick<WorkerIdentity, 'credential'>
+  /** Whether this worker still owns its data directory; one that does not sends no frame. */
+  readonly maySend: () => boolean
 }
 
 /** A connection to the host, from the dial to its loss. Instants are monotonic. */
@@ -49,7 +51,7 @@ export class HostSender {
   }
 
   sendText(text: string): void {
-    this.#session?.transport?.send(text)
+    if (this.#ports.maySend()) this.#session?.transport?.send(text)
   }
 
   /** The bytes that wait unsent in the socket. */

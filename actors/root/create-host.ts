@@ -2,6 +2,8 @@
  * Creates a whole host from its ports: clock, store, listeners, log, providers. Nothing in here reaches for the outside
  * world by itself, so a test can run a dozen hosts in one process.
  */
+
+import { isTakenOver } from '../../core/owner.ts'
 import type {
   Clock,
   LocalWorkerLauncher,
@@ -25,6 +27,7 @@ import { createHostContext } from './create-host-context.ts'
 import { HostLifecycle } from './host-lifecycle.ts'
 import { Listeners } from './listeners.ts'
 import { hostModules } from './modules.ts'
+import { EXIT_IN_USE } from './root.effects.ts'
 import { ROOT } from './root.machine.ts'
 import { createRootModule } from './root.module.ts'
 
@@ -86,9 +89,15 @@ export function createHost(dependencies: HostDependencies): Host {
       dependencies.finish(exitCode, reason)
     },
   })
+  const onFatal = (reason: string) => {
+    const state = database.state()
+    // A host that does not own its data directory has nothing to bring to an end in order.
+    if (isTakenOver(state)) lifecycle.finish(EXIT_IN_USE, state.reason)
+    else lifecycle.onFatal(reason)
+  }
   const rootModule = createRootModule({ listeners, lifecycle, modules: () => assembled.modules })
   const assembled: AssembledSystem<HostContext> = assembleSystem(
-    { clock, database, log, meters, onFatal: (reason) => lifecycle.onFatal(reason) },
+    { clock, database, log, meters, onFatal },
     [rootModule, ...hostModules],
     (system, modules) => createHostContext(dependencies, system, modules),
   )

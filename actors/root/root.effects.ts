@@ -26,6 +26,8 @@ export const EXIT_STORE_TOO_NEW = 65
 export const EXIT_LISTENERS = 69
 /** A bug or a disk failure (EX_SOFTWARE). */
 export const EXIT_BROKEN = 70
+/** Another process has taken the data directory over (EX_TEMPFAIL). */
+export const EXIT_IN_USE = 75
 /** A listener's configuration is invalid, for example its certificate (EX_CONFIG). */
 export const EXIT_CONFIG = 78
 

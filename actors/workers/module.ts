@@ -2,6 +2,7 @@
  * The modules about workers: who is enrolled and connected, what arrives on their connections, who gets the next run,
  * and the worker that the host runs itself.
  */
+import { isTakenOver } from '../../core/owner.ts'
 import { defineHostModule } from '../host-context.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { RUN } from '../runs/run.names.ts'
@@ -61,7 +62,13 @@ export const workersModule = defineHostModule({
     const { clock, random, store, requestCommit, isOpen } = context
     const registry = new WorkerRegistry()
     const seats = new UnregisteredSeats(context.timers)
-    const connections = new WorkerConnections({ ...context, workers: registry, seats, mayConnect: isOpen })
+    const connections = new WorkerConnections({
+      ...context,
+      workers: registry,
+      seats,
+      mayConnect: isOpen,
+      maySend: () => !isTakenOver(store.database.state()),
+    })
     const dispatchBackoff = new DispatchBackoff({ ...context, workers: registry })
     const setbacks = new Setbacks({ ...context, workers: registry })
     const undeliveredDiscards = new UndeliveredDiscards(store.database.keyValues, requestCommit)

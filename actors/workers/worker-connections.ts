@@ -49,6 +49,8 @@ export interface WorkerConnectionsPorts {
   readonly timeouts: () => LeaseTimeouts
   /** Whether new connections are accepted. */
   readonly mayConnect: () => boolean
+  /** Whether this host still owns its data directory. */
+  readonly maySend: () => boolean
 }
 
 const CLOSE_POLICY = 1008
@@ -196,31 +198,29 @@ export class WorkerConnections {
   // ---- sending ----------------------------------------------------------------------------------------------------
 
   send(connection: WorkerConnection, frame: HostFrame): boolean {
-    // The credential must be the first frame that a newly enrolled worker receives.
-    if (connection.isClosing || connection.pendingWelcome !== undefined) return false
-    return connection.link.send(JSON.stringify(frame))
+    return this.#sendText(connection, JSON.stringify(frame))
   }
 
   /** Sends on the worker's current connection. Returns whether the connection accepted the frame. */
   sendToWorker(workerId: string, frame: HostFrame): boolean {
-    const connection = this.ofWorker(this.#ports.workers.get(workerId))
-    return connection !== undefined && this.send(connection, frame)
+    return this.sendTextToWorker(workerId, JSON.stringify(frame))
   }
 
   /** As `sendToWorker`, for a frame that is already JSON text. */
   sendTextToWorker(workerId: string, text: string): boolean {
     const connection = this.ofWorker(this.#ports.workers.get(workerId))
-    if (connection === undefined || connection.isClosing || connection.pendingWelcome !== undefined)
-      return false
-    return connection.link.send(text)
+    return connection !== undefined && this.#sendText(connection, text)
+  }
+
+  #sendText({ link, isClosing, pendingWelcome }: WorkerConnection, text: string): boolean {
+    // The credential must be the first frame that a newly enrolled worker receives.
+    return !isClosing && pendingWelcome === undefined && this.#ports.maySend() && link.send(text)
   }
 
   /** Sends a last frame and closes, also on a connection that is closing. */
   sendLast(number: number, frame: HostFrame, reason: string): void {
-    const connection = this.#connections.get(number)
-    if (connection === undefined) return
-    connection.link.send(JSON.stringify(frame))
-    connection.link.close(CLOSE_POLICY, reason)
+    if (this.#ports.maySend()) this.#connections.get(number)?.link.send(JSON.stringify(frame))
+    this.close(number, reason)
   }
 
   /** Closes without a frame. */

@@ -7,7 +7,8 @@
 import { hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { createHost } from '../../actors/root/create-host.ts'
-import type { LocalWorkerLauncher, Log, Meters, Store } from '../../core/ports.ts'
+import { isTakenOver, type TakeOver, takeOverFlag } from '../../core/owner.ts'
+import type { LocalWorkerLauncher, Log, Store } from '../../core/ports.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
@@ -31,12 +32,13 @@ import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { openServer } from '../open-server.ts'
 import { watchRescue } from '../rescue.ts'
-import { storeExitError } from '../store-exit-code.ts'
+import { inDataDir } from '../store-exit-code.ts'
 import { launchToken } from '../token.ts'
 import { VERSION } from '../version.ts'
 
 export interface ServeOptions extends LogChoice {
   readonly dataDir?: string
+  readonly takeOver?: TakeOver
   /** The ports for this start, instead of `server.port` and `fleet.port`. */
   readonly port?: number
   readonly fleetPort?: number
@@ -69,8 +71,9 @@ export async function serve(options: ServeOptions): Promise<void> {
   // The sandbox probe takes a process, so run it in parallel with the rest.
   const sandbox = probeHostExecution(log)
   const metrics = createPrometheusMetrics()
-  const store = await openHostStore(dataDir, log, metrics)
-  await removeLaunch(dataDir)
+  const ports = { clock: realClock, random: realRandom, log, meters: metrics }
+  const store = await inDataDir(dataDir, () => openStore({ dataDir, takeOver: options.takeOver, ...ports }))
+  await removeLaunch(dataDir, store.database)
   const { configText, configuration } = await loadConfig(store)
   const know = (effective: ServiceConfig) => redactor.addSecrets(secretsOf(effective))
   know(configuration.effective)
@@ -83,6 +86,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     log,
     environment: process.env,
     inheritable: inheritableDescriptors,
+    maySend: () => !isTakenOver(store.database.state()),
   })
   let url: string | undefined
   let fleetPort: number | undefined
@@ -105,7 +109,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       port: () => (url === undefined ? undefined : Number(new URL(url).port)),
       health: describeHost(configuration.effective, execution),
       openListeners: async (hostApi) => {
-        const launching = { dataDir, token, startedAt, configuration, options, log, metrics, notifier }
+        const launching = { dataDir, token, startedAt, configuration, options, log, metrics, notifier, store }
         return openServer(hostApi, launching, (bound, boundFleetPort) => {
           url = bound
           fleetPort = boundFleetPort
@@ -139,14 +143,6 @@ function whenStdinEnds(stop: () => void): void {
 
 // ---- preparation ------------------------------------------------------------------------------------------
 
-async function openHostStore(dataDir: string, log: Log, meters: Meters): Promise<Store> {
-  try {
-    return await openStore({ dataDir, clock: realClock, random: realRandom, log, meters })
-  } catch (error) {
-    throw storeExitError(error, dataDir)
-  }
-}
-
 interface LoadedConfig {
   readonly configText: string | undefined
   readonly configuration: CompletedConfig
@@ -178,7 +174,7 @@ async function probeHostExecution(log: Log): Promise<HostExecution> {
 
 /** The local worker connects like any other worker; its data directory lies below the host's. */
 function createLocalWorkerLauncher(
-  { logLevel, localRepos, privateCodeHost, inspect }: ServeOptions,
+  { logLevel, localRepos, privateCodeHost, inspect, takeOver }: ServeOptions,
   {
     dataDir,
     store,
@@ -199,6 +195,8 @@ function createLocalWorkerLauncher(
     name: hostname(),
     localRepos,
     privateCodeHosts: privateCodeHost,
+    // The word for the data directory of the host holds for the worker's, which lies in it.
+    takeOverFlags: takeOver === undefined ? [] : [takeOverFlag(takeOver)],
     logLevel,
     // A person who starts the inspector with the host asks to see the host's own worker.
     sharesActors: inspect !== undefined,
@@ -226,7 +224,7 @@ async function finish(ending: {
   realClock.after(CLOSE_STORE_MS_MAX + rescue.msMax, () =>
     end(log, exitCode === EXIT.done ? EXIT.broken : exitCode, rescue.describe(reason)),
   )
-  const inOrder = [() => removeLaunch(dataDir), () => providers.close(), () => store.close()]
+  const inOrder = [() => removeLaunch(dataDir, store.database), () => providers.close(), () => store.close()]
   for (const step of inOrder)
     await step().catch((error) => log.error({ err: error }, 'could not close everything in order'))
   end(log, exitCode, rescue.describe(reason))

@@ -1,6 +1,7 @@
 /** The options of `switchyard worker`, and what they mean when they are left out. */
 import { hostname } from 'node:os'
 import { normalizeWorkerName } from '../../core/fleet/naming.ts'
+import type { TakeOver } from '../../core/owner.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import type { LogChoice } from '../log-options.ts'
 
@@ -12,6 +13,7 @@ export interface WorkerOptions extends LogChoice {
   /** Absent: 2, or 1 for a worker that takes one run. */
   readonly concurrency?: number
   readonly dataDir?: string
+  readonly takeOver?: TakeOver
   readonly sandboxDir?: string
   /** Folders below which git may use local repositories. */
   readonly localRepos: readonly string[]

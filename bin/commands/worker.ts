@@ -33,7 +33,7 @@ import { createHostDialer, type HostRoute, resolveHost } from '../resolve-host.t
 import type { ServiceNotifier } from '../service-notifier.ts'
 import type { StopSignals } from '../signals.ts'
 import { stopWorkerOnSignals } from '../stop-worker.ts'
-import { storeExitError } from '../store-exit-code.ts'
+import { inDataDir, TAKE_OVER_WORKER } from '../store-exit-code.ts'
 import { VERSION } from '../version.ts'
 import { chooseConcurrency, chooseName, type WorkerOptions } from './worker-options.ts'
 
@@ -68,7 +68,9 @@ export async function worker(given: WorkerOptions): Promise<void> {
   const route = resolveHost(options, log)
   const dialer = createHostDialer(rememberingKey(route, dataDir, options, log), log)
   const sandbox = await requireSandbox()
-  const store = await openStore(dataDir, log)
+  const ports = { clock: realClock, random: realRandom, log, meters: noMeters }
+  const open = () => openWorkerStore({ dataDir, takeOver: options.takeOver, ...ports })
+  const store = await inDataDir(dataDir, open, TAKE_OVER_WORKER)
   try {
     const identity = await openWorkerIdentity(dataDir, route, options, log)
     await noteHost(dataDir, options)
@@ -120,14 +122,6 @@ async function requireSandbox(): Promise<AvailableSandbox> {
   const probed = await findSandbox()
   if (probed.ok) return probed
   throw new ExitError(EXIT.unavailable, `this machine cannot execute runs: ${probed.detail}`)
-}
-
-async function openStore(dataDir: string, log: Log): Promise<OpenWorkerStore> {
-  try {
-    return await openWorkerStore({ dataDir, clock: realClock, random: realRandom, log, meters: noMeters })
-  } catch (error) {
-    throw storeExitError(error, dataDir)
-  }
 }
 
 async function openWorkerIdentity(
@@ -185,6 +179,7 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
   const { executor, ...machine } = await createExecutor({
     dataDir,
     ...where,
+    takeOver: options.takeOver,
     sandbox: place.sandbox,
     localRepos: options.localRepos,
     privateCodeHosts: options.privateCodeHost,

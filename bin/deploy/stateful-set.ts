@@ -2,6 +2,7 @@
  * The recipe `statefulset`: lasting workers with a volume each, so that sandboxes can be resumed and follow-ups find the
  * checkout of their run. A worker that is scaled in takes no new run and ends after its last one.
  */
+import { takeOverFlag } from '../../core/owner.ts'
 import { demandTrigger } from './demand-trigger.ts'
 import { type Deployment, LABELS, WORKER } from './deployment.ts'
 import { DRAIN_BEFORE_STOP, podTemplate } from './pod.ts'
@@ -44,7 +45,8 @@ function statefulSet(deployment: Deployment): YamlMap {
       podManagementPolicy: 'Parallel',
       persistentVolumeClaimRetentionPolicy: { whenScaled: 'Retain', whenDeleted: 'Retain' },
       template: podTemplate(deployment, {
-        args: [`--concurrency=${concurrency}`],
+        // A volume that is mounted by one node at a time: a node that is gone owns nothing any more.
+        args: [`--concurrency=${concurrency}`, takeOverFlag('exclusive-volume')],
         container: { lifecycle: DRAIN_BEFORE_STOP },
         restartPolicy: 'Always',
       }),

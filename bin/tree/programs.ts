@@ -14,7 +14,14 @@ import {
   WORKER_IDLE_SECONDS_MAX,
   WORKER_STALL_MINUTES_MAX,
 } from '../../protocol/limits.ts'
-import { parseFolder, parsePath, parsePositive, parsePrivateHost, parseWholeNumber } from '../parse-option.ts'
+import {
+  parseFolder,
+  parsePath,
+  parsePositive,
+  parsePrivateHost,
+  parseTakeOver,
+  parseWholeNumber,
+} from '../parse-option.ts'
 import { logFormat, logLevel } from './log-flags.ts'
 import { drainOwnVerb, fingerprint } from './supervise.ts'
 
@@ -39,6 +46,15 @@ const privateCodeHost = (whose: string) =>
     .default([] as readonly string[], 'none')
     .argParser((text, earlier: readonly string[]) => [...earlier, parsePrivateHost(text)])
 
+const takeOver = (what: string) =>
+  new Option(
+    '--take-over [word]',
+    `your word that the ${what} of another machine or container that owns the data directory has ended for good; ` +
+      '"exclusive-volume" is the word of a recipe in which one machine at a time can have the volume',
+  )
+    .preset('by-hand')
+    .argParser(parseTakeOver)
+
 export const serveCommand = () =>
   new Command('serve')
     .exitOverride()
@@ -49,6 +65,7 @@ export const serveCommand = () =>
         'where everything is kept (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
       ),
     )
+    .addOption(takeOver('host'))
     .addOption(port('--port <n>', 'the port of the API for this start', 'server.port'))
     .addOption(
       port('--fleet-port <n>', 'the port for workers of other machines for this start', 'fleet.port'),
@@ -123,6 +140,7 @@ export const workerCommand = () =>
       '--data-dir <path>',
       'where everything is kept (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
     )
+    .addOption(takeOver('worker'))
     .option(
       '--sandbox-dir <path>',
       'where sandboxes and copies of repositories lie (default: SWITCHYARD_SANDBOX_DIR, else the data directory; for root below /var/lib/switchyard when no other user can pass to that)',

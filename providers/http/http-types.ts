@@ -47,6 +47,8 @@ export interface HttpOptions {
   readonly certificateAuthorities?: readonly string[]
   /** Proxies to use; absent: all connections are direct. */
   readonly proxies?: ProxySettings
+  /** Asked before each request; absent: requests are sent until the client is closed. */
+  readonly maySend?: () => boolean
   /** Replaces the name resolution of this machine. */
   readonly lookup?: LookupFunction
 }

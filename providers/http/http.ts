@@ -113,14 +113,14 @@ function redirectedRequest(request: HttpRequest, { status, headers }: HttpReply)
 
 async function sendOnce(
   network: ConnectionPools,
-  { clock, proxies }: HttpOptions,
+  { clock, proxies, maySend }: HttpOptions,
   request: HttpRequest,
 ): Promise<Result<HttpReply>> {
   const url = URL.canParse(request.url) ? new URL(request.url) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
     return no('invalid', 'the address of the service is no http or https address; correct apiUrl')
   }
-  if (network.isClosed) return stoppingRefusal(url.host)
+  if (network.isClosed || maySend?.() === false) return stoppingRefusal(url.host)
   if (mustBePublic(request, url) && isPrivateLiteral(url)) return privateAddressRefusal(url.host)
   const proxy = selectProxy(url, proxies)
   if (!proxy.ok) return proxy

@@ -76,14 +76,21 @@ export function serve(
   return runCommand(['serve', '--data-dir', dataDir, ...args], dataDir, env, program)
 }
 
-/** Runs the command with any arguments. */
+/**
+ * Runs the command with any arguments.
+ *
+ * @param before the words of a program that runs the rest of its arguments as the first process of a container
+ */
 export function runCommand(
   args: readonly string[],
   dataDir = '',
   env: NodeJS.ProcessEnv = {},
   program = commandPath,
+  before: readonly string[] = [],
 ): CommandProcess {
-  const child = spawn(process.execPath, [program, ...args], {
+  const startedAt = Date.now()
+  const [first = '', ...words] = [...before, process.execPath, program, ...args]
+  const child = spawn(first, words, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       PATH: process.env.PATH,
@@ -114,7 +121,9 @@ export function runCommand(
     await until(`launch.json in ${dataDir}`, () => {
       if (ended !== undefined) throw new Error(`the host ended with ${ended}: ${err}`)
       launch = readLaunch(dataDir)
-      return launch?.pid === child.pid
+      // The first processes of all containers have the same id.
+      const isNew = launch !== undefined && Date.parse(launch.startedAt) >= startedAt
+      return isNew && launch?.pid === (before.length === 0 ? child.pid : 1)
     })
     if (launch === undefined) throw new Error('no launch.json')
     return launch

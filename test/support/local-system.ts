@@ -77,6 +77,8 @@ export interface LocalSystemOptions {
   readonly reach?: readonly string[]
   /** Additional arguments of the host. */
   readonly hostArgs?: readonly string[]
+  /** Additional environment variables of the first host. */
+  readonly hostEnv?: NodeJS.ProcessEnv
   /** Additional environment variables of workers. */
   readonly workerEnv?: NodeJS.ProcessEnv
 }
@@ -108,7 +110,7 @@ export class LocalSystem {
     writeFileSync(join(system.dataDir, 'config.json'), JSON.stringify(system.#config(await freePort())), {
       mode: 0o600,
     })
-    await system.startHost()
+    await system.startHost(options.hostEnv)
     return system
   }
 
@@ -123,10 +125,16 @@ export class LocalSystem {
     return this.#fleetPort
   }
 
-  async startHost(): Promise<CommandProcess> {
-    this.#host = serve(this.dataDir, ['--log-level', 'debug', ...(this.#options.hostArgs ?? [])])
+  async startHost(env: NodeJS.ProcessEnv = {}): Promise<CommandProcess> {
+    this.#host = serve(this.dataDir, ['--log-level', 'debug', ...(this.#options.hostArgs ?? [])], env)
     await this.#host.waitForLaunch()
     return this.#host
+  }
+
+  /** From now on the tests ask a host that somebody else started on the same data directory. */
+  async useHost(host: CommandProcess): Promise<void> {
+    this.#host = host
+    await host.waitForLaunch()
   }
 
   /** Starts a new worker with its own pairing token. */
@@ -150,12 +158,14 @@ export class LocalSystem {
     dataDir: string,
     args: readonly string[] = [],
     url = `http://127.0.0.1:${this.#fleetPort}`,
+    before: readonly string[] = [],
   ): CommandProcess {
     const concurrency = ['--concurrency', String(this.#options.concurrency ?? 4)]
     const always = ['worker', '--host', url, '--data-dir', dataDir, '--log-level', 'debug']
     const ownReach = [`--local-repos=${this.code}`, ...privateCodeHosts(this.#options.codehost)]
     const { reach = ownReach } = this.#options
-    return runCommand([...always, ...concurrency, ...reach, ...args], dataDir, this.#options.workerEnv)
+    const words = [...always, ...concurrency, ...reach, ...args]
+    return runCommand(words, dataDir, this.#options.workerEnv, undefined, before)
   }
 
   async waitForOnlineWorkers(count: number, ms?: number): Promise<void> {

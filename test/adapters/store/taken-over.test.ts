@@ -1,0 +1,109 @@
+/**
+ * A store whose data directory was taken over changes no byte of it any more, neither in the database nor in the files
+ * beside it.
+ */
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { realClock, realRandom } from '../../../bin/clock.ts'
+import { removeLaunch, writeLaunch } from '../../../bin/launch-file.ts'
+import { StoreBroken } from '../../../store/errors.ts'
+import { openStore } from '../../../store/store.ts'
+import { openWorkerStore } from '../../../store/worker-store.ts'
+import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+import { readFilesBelow } from '../../support/secret-sweep.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
+import { logEvents, putEvents, putSnapshot, runId, sampleSnapshot } from './samples.ts'
+
+const options = () => ({
+  dataDir: diskFolder(),
+  clock: realClock,
+  random: realRandom,
+  log: createRecordingLog(),
+  meters: noMeters,
+  emergencySpaceBytes: 0,
+})
+const LAUNCH = { pid: 1, version: '1', startedAt: '', url: '', token: '' }
+const TAKEN_OVER = {
+  is: 'broken',
+  takenOver: true,
+  reason: expect.stringMatching(
+    /^another switchyard has taken over .* on forge, since 2026-.* writes nothing more$/,
+  ),
+}
+
+/** Does what the process of another machine does that starts with `--take-over`. */
+function takeOver(dataDir: string): void {
+  const owner: object = JSON.parse(readFileSync(join(dataDir, 'lock.1'), 'utf8'))
+  const taker = { ...owner, boot: 'another', hostname: 'forge', since: '2026-03-01T08:00:00.000Z' }
+  writeFileSync(join(dataDir, 'lock.2'), JSON.stringify(taker))
+  rmSync(join(dataDir, 'lock.1'))
+}
+
+/** Returns every file but the one in which LMDB registers readers. */
+const contentOf = (dataDir: string) => readFilesBelow(dataDir).filter(([path]) => !path.endsWith('lock.mdb'))
+
+test('a host commits nothing more and writes to no file', async () => {
+  const place = options()
+  const { dataDir } = place
+  const store = await openStore(place)
+  const { database, artifacts, usage, config, credentialRecords } = store
+  // Too many for a small log, so the flusher would soon write them to a file.
+  await database.commit([putEvents(runId(1), logEvents(runId(1), 0, 1_000))])
+  await writeLaunch(dataDir, LAUNCH, database)
+  takeOver(dataDir)
+  const before = contentOf(dataDir)
+
+  const refused = await Promise.allSettled([
+    database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))]),
+    artifacts.write(runId(1), 'a', 0, Buffer.from('a'), true),
+    artifacts.remove(runId(1)),
+    store.events.remove(runId(1)),
+    usage.replace({ projectKey: 'p', sessionId: 's' }, '{}'),
+    config.replace(undefined, '{}'),
+    config.saveCopy('{}'),
+    credentialRecords.replace({}),
+  ])
+  const reasons = refused.map((each) => (each.status === 'rejected' ? each.reason : 'accepted'))
+  expect(reasons).toEqual(refused.map(() => expect.any(StoreBroken)))
+  expect(database.state()).toEqual(TAKEN_OVER)
+  await writeLaunch(dataDir, { ...LAUNCH, pid: 2 }, database)
+  await removeLaunch(dataDir, database)
+  await store.close()
+  expect(contentOf(dataDir)).toEqual(before)
+})
+
+test('events that wait for their file stay in the database of the new owner', async () => {
+  const place = options()
+  const store = await openStore(place)
+  await store.database.commit([putEvents(runId(1), logEvents(runId(1), 0, 1_000))])
+  takeOver(place.dataDir)
+  const before = contentOf(place.dataDir)
+  await until('the loss is noticed without a commit', () => place.log.lines.length > 0)
+  expect(store.database.state()).toEqual(TAKEN_OVER)
+  await store.close()
+  expect(contentOf(place.dataDir)).toEqual(before)
+})
+
+test('a worker commits nothing more', async () => {
+  const place = options()
+  const store = await openWorkerStore(place)
+  takeOver(place.dataDir)
+  const before = contentOf(place.dataDir)
+  await expect(store.commit([putSnapshot('execution', 'a', sampleSnapshot(1))])).rejects.toThrow(StoreBroken)
+  expect(store.state()).toEqual(TAKEN_OVER)
+  await store.close()
+  expect(contentOf(place.dataDir)).toEqual(before)
+})
+
+test('a directory without a lock belongs to nobody, so its owner stops too', async () => {
+  const place = options()
+  const store = await openStore(place)
+  rmSync(join(place.dataDir, 'lock.1'))
+  expect(store.database.state()).toMatchObject({
+    takenOver: true,
+    reason: expect.stringContaining('was removed'),
+  })
+  await store.close()
+})
