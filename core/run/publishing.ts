@@ -16,6 +16,7 @@ import {
 import type { Run, RunOptions, RunResult } from '../../protocol/run.ts'
 import { truncate } from '../safe-text.ts'
 import { sandboxHolder } from './follow-up.ts'
+import { isInterruption } from './interruption.ts'
 import { hasInstructions } from './run-options.ts'
 import { requeueRun } from './run-transitions.ts'
 
@@ -45,8 +46,10 @@ export function waitToPublish(
   result: RunResult | undefined,
   { before, why, now }: { readonly before: Publishing | null; readonly why: string; readonly now: string },
 ): { readonly run: Run; readonly publishing: Publishing } {
-  const tries = (before?.tries ?? 0) + 1
-  const nextAt = new Date(Date.parse(now) + publishAgainMs(tries)).toISOString()
+  // A worker that ended meanwhile says nothing about the code host.
+  const isRefused = !isInterruption(why)
+  const tries = (before?.tries ?? 0) + (isRefused ? 1 : 0)
+  const nextAt = new Date(Date.parse(now) + (isRefused ? publishAgainMs(tries) : 0)).toISOString()
   const queued = requeueRun(
     result === undefined ? ended : { ...ended, result },
     publishingReason(nextAt, why),

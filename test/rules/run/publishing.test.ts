@@ -1,5 +1,6 @@
 /** Tests of what becomes of finished work that could not be published. */
 import { expect, test } from '@jest/globals'
+import { interruptionError } from '../../../core/run/interruption.ts'
 import {
   isUnpublished,
   keptWorkError,
@@ -8,6 +9,7 @@ import {
   publishAgainMs,
   UNPUBLISHED_BUNDLE,
   unpublishedError,
+  waitToPublish,
 } from '../../../core/run/publishing.ts'
 import type { Run, RunOptions } from '../../../protocol/run.ts'
 import { aRun, T0, T1 } from './runs.ts'
@@ -51,6 +53,14 @@ test.each<[string, Run, RunOptions, { readonly publishes?: boolean } | undefined
 ])('a retry of a run that %s publishes first: %#', (_, run, options, worker, publishes) => {
   const now = Date.parse(T0)
   expect(mayPublishAgain(run, options, { now, holder: worker })).toBe(publishes)
+})
+
+test('a try that the code host refused is counted and repeated later, and one that the worker’s end cut off at once', () => {
+  const ended = aRun({ status: 'failed', sandbox })
+  const wait = (why: string) => waitToPublish(ended, undefined, { before: null, why, now: T0 }).publishing
+  const later = new Date(Date.parse(T0) + publishAgainMs(1)).toISOString()
+  expect(wait('a rule refused the push')).toMatchObject({ tries: 1, nextAt: later })
+  expect(wait(interruptionError('the worker ended'))).toMatchObject({ tries: 0, nextAt: T0 })
 })
 
 test('a later result adds to an earlier one', () => {
