@@ -8,6 +8,7 @@
 import type { RepoMapping, ServiceConfig } from '../protocol/config.ts'
 import type { Run, RunStatus, Ticket } from '../protocol/run.ts'
 import type { TrackerProject } from '../protocol/tracker.ts'
+import type { KnownDamage } from './damage.ts'
 import type { Result } from './result.ts'
 import type { CredentialRecords } from './settings/credential-origins.ts'
 
@@ -142,11 +143,17 @@ export interface RescueCopy {
   readonly ended: Promise<string>
 }
 
+/** A snapshot that cannot be read, with the reason. */
+export interface DamagedSnapshot {
+  readonly damaged: string
+}
+
+/** Look-ups throw DamagedRecord (`core/damage.ts`) for what is damaged. */
 export interface Snapshots {
   /** Returns the snapshot of one actor, or undefined when there is none. */
   get(kind: string, key: string): ActorSnapshot | undefined
   /** Lists the snapshots of a kind in key order. */
-  all(kind: string): Iterable<readonly [key: string, record: ActorSnapshot]>
+  all(kind: string): Iterable<readonly [key: string, record: ActorSnapshot | DamagedSnapshot]>
   /** Lists the actor kinds that have ever been stored. */
   kinds(): readonly string[]
 }
@@ -161,18 +168,20 @@ export interface RunQuery {
 
 /** Every run, finished or not. Run ids sort by creation time. */
 export interface RunRecords {
-  /** Returns one run, or undefined when there is none. */
+  /** Returns one run, or undefined when there is none. Throws DamagedRecord. */
   get(id: string): Run | undefined
-  /** Lists the runs that match the query, newest first. */
+  /** Lists the runs that match the query, newest first, without damaged ones. */
   list(query: RunQuery): Run[]
+  /** Whether the record of a run of this ticket is damaged. */
+  hasDamaged(ticket: string): boolean
   /** Counts all runs, or those with the given status. */
   count(status?: RunStatus): number
 }
 
 export interface KeyValues {
-  /** Returns one value, or undefined when there is none. */
+  /** Returns one value, or undefined when there is none. Throws DamagedRecord. */
   get(collection: KeyValueCollection, key: string): object | undefined
-  /** Lists a collection in key order. `after` and `until` bound the keys; both are exclusive. */
+  /** Lists a collection in key order, without damaged values. `after` and `until` bound the keys; both are exclusive. */
   all(
     collection: KeyValueCollection,
     between?: { readonly after?: string; readonly until?: string },
@@ -181,6 +190,7 @@ export interface KeyValues {
 
 /** The control database. Reads return only durable data. */
 export interface ControlDatabase {
+  readonly damage: KnownDamage
   readonly snapshots: Snapshots
   readonly runs: RunRecords
   readonly keyValues: KeyValues

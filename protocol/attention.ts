@@ -1,6 +1,6 @@
 /** The list of what needs a person, for commands, pages and notifications. An item vanishes with its cause. */
 import Type, { type Static } from 'typebox'
-import { ATTENTION_ITEMS_MAX } from './limits.ts'
+import { ATTENTION_ID_CHARS_MAX, ATTENTION_ITEMS_MAX } from './limits.ts'
 import {
   boundedList,
   ForeignId,
@@ -38,7 +38,7 @@ export const AttentionPull = record('AttentionPull', {
 export type AttentionPull = Static<typeof AttentionPull>
 
 export const AttentionItem = record('AttentionItem', {
-  id: nonEmptyText(512, 'The same trouble keeps its id.'),
+  id: nonEmptyText(ATTENTION_ID_CHARS_MAX, 'The same trouble keeps its id.'),
   kind: stringEnum(ATTENTION_KINDS),
   message: Text,
   cure: Type.Optional(Text),

@@ -6,6 +6,7 @@
  * that.
  */
 import type { Write } from '../core/ports.ts'
+import type { RunEvent } from '../protocol/run.ts'
 
 export type EventsWrite = Extract<Write, { readonly table: 'events' }>
 
@@ -44,4 +45,26 @@ export function countLines(bytes: Uint8Array): number {
   let count = 0
   for (let at = bytes.indexOf(NEWLINE); at >= 0; at = bytes.indexOf(NEWLINE, at + 1)) count++
   return count
+}
+
+/** Events that were acknowledged and cannot be read. */
+export interface LostEvents {
+  readonly runId: string
+  /** The first and the last index. */
+  readonly from: number
+  readonly to: number
+}
+
+/** Makes the system record in the place of lost events. Its index is that of the last one: later events keep theirs. */
+export function lossLine({ runId, from, to }: LostEvents, nowMs: number, why: string): string {
+  const which = from === to ? `event ${from} of this log is` : `events ${from} to ${to} of this log are`
+  const event: RunEvent = {
+    runId,
+    index: to,
+    at: new Date(nowMs).toISOString(),
+    type: 'log',
+    stream: 'system',
+    text: `${which} ${why}`,
+  }
+  return JSON.stringify(event)
 }

@@ -3,8 +3,8 @@
  *
  * Runs before any other read or write of runs and events. Event files from before the database recorded their valid
  * length are valid up to their last whole event, and the database records that. Runs with a worker move to one part of the
- * index by status, and the actors of runs to the rows of their runs. Small logs need no migration: a run that has a file
- * keeps to it. The new format is written last, so an interrupted migration starts again.
+ * index by status, and the actors of runs to the rows of their runs. Then each row gets its checksum; until the last one
+ * has it, rows without are read. An interrupted migration starts again, or goes on.
  */
 import { join } from 'node:path'
 import type { Log } from '../core/ports.ts'
@@ -15,20 +15,32 @@ import { findLastEvent } from './files/event-file.ts'
 import { eventsFile } from './files/run-folder.ts'
 import type { LmdbControlDatabase } from './lmdb/control-database.ts'
 import type { LogPut } from './lmdb/encode-writes.ts'
-import { FORMAT, FORMAT_WITH_EVENT_FILES } from './lmdb/origin.ts'
+import { ALL_SEALED, FORMAT, FORMAT_KEY, FORMAT_WITH_EVENT_FILES, SEALED } from './lmdb/origin.ts'
 
 /** Records per transaction, whose space is preallocated. */
 const RECORDS_PER_COMMIT = 500
 
-export async function migrateFormat(runs: string, database: LmdbControlDatabase, log: Log): Promise<void> {
-  if (database.format >= FORMAT) return
-  if (database.format < FORMAT_WITH_EVENT_FILES) await recordFiles(runs, database, log)
-  // In one commit, so that no program of the earlier format ever sees the new layout. Unfinished runs are few.
-  await database.commitPuts([
-    ...database.runs.statusIndexMigration(),
-    ...database.snapshots.actorMigration(),
-    { to: 'meta', key: 'format', text: String(FORMAT) },
-  ])
+/** @param runs the folder of the event files; a worker has none */
+export async function migrateFormat(
+  runs: string | undefined,
+  database: LmdbControlDatabase,
+  log: Log,
+): Promise<void> {
+  if (database.format < FORMAT) {
+    if (runs !== undefined && database.format < FORMAT_WITH_EVENT_FILES)
+      await recordFiles(runs, database, log)
+    // In one commit, so that no program of the earlier format ever sees the new layout. Unfinished runs are few.
+    await database.commitPuts([
+      ...database.runs.statusIndexMigration(),
+      ...database.snapshots.actorMigration(),
+      { to: 'meta', key: FORMAT_KEY, text: String(FORMAT) },
+    ])
+  }
+  if (!database.mayBeUnsealed) return
+  log.info({ format: FORMAT }, 'the rows of the database get checksums; later starts need not do this again')
+  for (const puts of database.unsealedRows(RECORDS_PER_COMMIT)) await database.commitPuts(puts)
+  await database.commitPuts([{ to: 'meta', key: SEALED, text: ALL_SEALED }])
+  database.onSealed()
 }
 
 async function recordFiles(runs: string, database: LmdbControlDatabase, log: Log): Promise<void> {

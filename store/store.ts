@@ -110,6 +110,7 @@ async function openDatabase(options: StoreOptions, lock: Lock): Promise<LmdbCont
 async function openEvents({ clock, log }: StoreOptions, runs: string, database: LmdbControlDatabase) {
   try {
     await migrateFormat(runs, database, log)
+    await database.repairIndexes()
     return new EventLogsOnDisk({ runs, database, clock, log })
   } catch (error) {
     await database.close()

@@ -14,6 +14,7 @@ import { namesIn, sweepDrafts } from './files/atomic.ts'
 import { Installation } from './installation.ts'
 import { LmdbControlDatabase } from './lmdb/control-database.ts'
 import type { Lock } from './lock.ts'
+import { migrateFormat } from './migrate-format.ts'
 
 export interface WorkerStoreOptions {
   readonly dataDir: string
@@ -89,6 +90,7 @@ async function openLocked(options: WorkerStoreOptions, lock: Lock): Promise<Open
   })
   try {
     await installation.record(database.installation)
+    await migrateFormat(undefined, database, log)
   } catch (error) {
     await database.close()
     throw error

@@ -1,6 +1,7 @@
 /**
  * Creates the host API: every call reads what is durable, or sends an event to an actor.
  */
+import { isDamagedRecord } from '../../core/damage.ts'
 import type { ControlDatabase } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
@@ -85,15 +86,31 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
   })
 }
 
-/** People who inspect actors see which call has caused an event. */
+/** People who inspect actors see which call has caused an event. A call that needs something damaged is refused. */
 function attributed(system: ActorSystem, hostApi: HostApi): HostApi {
   const calls = Object.entries(hostApi).map(([name, call]: [string, ApiCall]) => [
     name,
     (...args: unknown[]) =>
-      system.isObserved ? system.attribute('request', name, () => call(...args)) : call(...args),
+      refuseDamaged(() =>
+        system.isObserved ? system.attribute('request', name, () => call(...args)) : call(...args),
+      ),
   ])
   // Each entry takes and answers what the one of this name did.
   return Object.fromEntries(calls) as HostApi
+}
+
+/** The calls that answer with a list read nothing damaged, so each call that is refused here may be refused. */
+function refuseDamaged(call: () => unknown): unknown {
+  const refuse = (error: unknown) => {
+    if (isDamagedRecord(error)) return no('failed', error.message)
+    throw error
+  }
+  try {
+    const answer = call()
+    return answer instanceof Promise ? answer.catch(refuse) : answer
+  } catch (error) {
+    return refuse(error)
+  }
 }
 
 type ApiCall = (...args: unknown[]) => unknown

@@ -1,6 +1,7 @@
 /**
  * API calls about tickets and runs. Each decides on the newest state and answers with what is on disk.
  */
+import { readOr } from '../../core/damage.ts'
 import type { RunQuery } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
@@ -43,7 +44,11 @@ export function createRunsApi(api: ApiDependencies): RunsApi {
     run: (id) => openRun(api, id),
     runPull: (id) => readPullState(api, id),
     runEvents: (id, query) => readEvents(api, id, query),
-    nextEventIndex: (id) => (durableRun(api, id) === undefined ? 0 : api.context.store.events.nextIndex(id)),
+    nextEventIndex: (id) =>
+      readOr(
+        () => (durableRun(api, id) === undefined ? 0 : api.context.store.events.nextIndex(id)),
+        () => 0,
+      ),
     artifact: (id, name) => findArtifact(api, id, name),
     cancelRun: (id) => cancelRun(api, id),
     retryRun: (id, options) => retryRun(api, id, options),

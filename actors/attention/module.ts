@@ -1,5 +1,5 @@
 /** The attention module keeps the list of what needs a person, and pushes it to dashboards when it has changed. */
-import type { AttentionFacts, AwayWorker } from '../../core/attention/facts.ts'
+import type { AttentionFacts, AwayWorker, KnownSince } from '../../core/attention/facts.ts'
 import type { PullDetailFacts } from '../../core/provider-ports.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
 import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'
@@ -33,19 +33,33 @@ export const attentionModule = defineHostModule({
   name: 'attention',
   create(context, { runRecords, runs, tracker, workers, scheduler }) {
     const views: NeededViews = { runRecords, runs, tracker, workers, scheduler }
-    const { clock, broadcast, instant, requestCommit, store } = context
+    const { clock, broadcast, instant, log, requestCommit, store } = context
     const endedRuns = new EndedRuns()
     const conflicts = new PullConflicts()
     const startedAt = clock.now()
     let trackerSince: string | undefined
+    const { damage } = store.database
+    let knownDamage: readonly KnownSince[] = []
     const facts = (): AttentionFacts => ({
       startedAt,
       ...factsOfViews(context, views, endedRuns),
       conflicts: conflicts.since,
+      damage: knownDamage,
       ...(trackerSince === undefined ? {} : { trackerSince }),
     })
     const attentionBroadcast = new AttentionBroadcast({ clock, broadcast, requestCommit, facts })
     const onChange = () => attentionBroadcast.onChange()
+
+    function onDamage(): void {
+      const known = new Map(knownDamage.map((each) => [each.damage.id, each]))
+      knownDamage = damage.all().map((each) => known.get(each.id) ?? { damage: each, since: instant() })
+      for (const { damage: each, since } of knownDamage)
+        if (!known.has(each.id)) log.error({ ...each, since }, 'a part of the data directory is damaged')
+      onChange()
+    }
+
+    const stopWatchingDamage = damage.onChange(onDamage)
+    onDamage()
 
     function onTrackerChange(): void {
       if (!hasProblem(tracker.status())) trackerSince = undefined
@@ -84,7 +98,10 @@ export const attentionModule = defineHostModule({
         onChange()
       },
       onConfigChange: onChange,
-      stop: () => attentionBroadcast.stop(),
+      stop() {
+        stopWatchingDamage()
+        attentionBroadcast.stop()
+      },
       sizes: () => ({ endedRuns: endedRuns.size, pullConflicts: conflicts.since.size }),
     }
   },
@@ -99,7 +116,7 @@ function factsOfViews(
   { clock, config }: HostContext,
   views: NeededViews,
   ended: EndedRuns,
-): Omit<AttentionFacts, 'startedAt' | 'conflicts' | 'trackerSince'> {
+): Omit<AttentionFacts, 'startedAt' | 'conflicts' | 'damage' | 'trackerSince'> {
   const { runRecords, runs, tracker } = views
   const endedRuns = ended.all()
   const listed = tracker.intake.listed()

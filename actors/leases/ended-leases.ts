@@ -9,6 +9,7 @@
  * An end is no row of the lease's actor: a start restores every such row, and must not read all leases that have ended.
  * One row would save less than a hundredth of a run's processor time (`bench/results.md`).
  */
+import { readOr } from '../../core/damage.ts'
 import type { KeyValues, Write } from '../../core/ports.ts'
 import type { LeaseShare } from '../../core/run/settle-costs.ts'
 import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
@@ -74,7 +75,12 @@ export class EndedLeases implements CommitParticipant {
 
   /** Returns whether the worker has reported all costs of this lease; the record may not be on disk yet. */
   isSettled(leaseId: string): boolean {
-    return this.#settled.has(leaseId) || this.#keyValues.get('settled-lease', leaseId) !== undefined
+    // The value says nothing: a damaged one too says that costs are settled, which must not be counted twice.
+    const isStored = readOr(
+      () => this.#keyValues.get('settled-lease', leaseId) !== undefined,
+      () => true,
+    )
+    return this.#settled.has(leaseId) || isStored
   }
 
   /** The record of an ended lease, on disk or not; undefined when the lease ended too long ago. */
@@ -94,8 +100,11 @@ export class EndedLeases implements CommitParticipant {
   }
 
   #stored(leaseId: string): EndedLease | undefined {
-    // The cast holds because only this class writes to the collection.
-    return this.#keyValues.get('ended-lease', leaseId) as EndedLease | undefined
+    // The cast holds because only this class writes to the collection. With a damaged end the lease is unknown.
+    return readOr(
+      () => this.#keyValues.get('ended-lease', leaseId) as EndedLease | undefined,
+      () => undefined,
+    )
   }
 
   /** Deletes old ends. A lease id begins with its time of creation, so newer leases need not be read. */

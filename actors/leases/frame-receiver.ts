@@ -7,6 +7,7 @@
  * and therefore no actor: a hundred thousand log lines cost the actors of run and lease a handful of events.
  */
 import { isNativeError } from 'node:util/types'
+import { readOr } from '../../core/damage.ts'
 import {
   addLostRange,
   INITIAL_WATERMARK,
@@ -139,10 +140,12 @@ export class FrameReceiver implements CommitParticipant {
       known.isAccepted ||= accepted
       return
     }
+    const isUnknown = restored && this.#isMarkDamaged(lease.id)
     // The cast holds because only this class writes to the collection.
-    const stored = restored
-      ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)
-      : undefined
+    const stored =
+      restored && !isUnknown
+        ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)
+        : undefined
     const { leftOutBytes = 0, arriving, ...watermark }: StoredProgress = stored ?? INITIAL_WATERMARK
     this.#progressByLease.set(lease.id, {
       leaseId: lease.id,
@@ -155,8 +158,8 @@ export class FrameReceiver implements CommitParticipant {
       durable: watermark,
       acknowledged: 0,
       isAccepted: accepted,
-      isComplete: false,
-      isStored: stored !== undefined,
+      isComplete: isUnknown,
+      isStored: isUnknown || stored !== undefined,
       isWritingFile: false,
       waiting: [],
       pendingBytes: 0,
@@ -165,6 +168,15 @@ export class FrameReceiver implements CommitParticipant {
       bytesSinceAck: 0,
       crashes: [],
     })
+    // Without the watermark no frame can be told from a repeated one, so the run starts again.
+    if (isUnknown) this.#ports.sendToLease(lease.id, { type: 'frames failed', at: this.#ports.instant() })
+  }
+
+  #isMarkDamaged(leaseId: string): boolean {
+    return readOr(
+      () => this.#ports.keyValues.get('mark', leaseId) === null,
+      () => true,
+    )
   }
 
   closeLease(leaseId: string): void {

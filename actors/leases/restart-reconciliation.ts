@@ -2,7 +2,8 @@
  * After a restart, stored runs and stored leases are brought into agreement before any listener opens. A restored lease
  * outranks what its run's record says.
  */
-import type { Store } from '../../core/ports.ts'
+import { type LeaseTimeouts, leaseTermMs } from '../../core/lease/deadline.ts'
+import type { Clock, Store } from '../../core/ports.ts'
 import type { RunStatus } from '../../protocol/run.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
@@ -15,6 +16,8 @@ import { LEASE } from './lease.names.ts'
 export interface RestartReconciliationPorts {
   readonly store: Store
   readonly system: ActorSystem
+  readonly clock: Pick<Clock, 'after'>
+  readonly timeouts: () => LeaseTimeouts
   /** The wall clock, as records write it. */
   readonly instant: () => string
   readonly workers: WorkerRegistry
@@ -40,13 +43,23 @@ function settleLeases({ system, workers, runs }: RestartReconciliationPorts): vo
   }
 }
 
-function reportLostLeases({ system, workers, runs, instant }: RestartReconciliationPorts): void {
+function reportLostLeases({
+  clock,
+  timeouts,
+  system,
+  workers,
+  runs,
+  instant,
+}: RestartReconciliationPorts): void {
   const at = instant()
   const reason = 'the lease was gone after a restart'
   for (const id of [...system.keys(RUN)]) {
     const leaseId = contextOf(system, id)?.lease ?? null
-    if (leaseId !== null && workers.lease(leaseId) === undefined)
-      runs.send(id, { type: 'lease lost', leaseId, at, reason })
+    if (leaseId === null || workers.lease(leaseId) !== undefined) continue
+    const lose = () => runs.send(id, { type: 'lease lost', leaseId, at, reason })
+    // The lease may be the damaged one: its worker may still execute the run, for as long as a lease lives.
+    if (system.hasDamaged(LEASE)) clock.after(leaseTermMs(timeouts()), lose)
+    else lose()
   }
 }
 

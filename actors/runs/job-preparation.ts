@@ -200,8 +200,8 @@ export class JobPreparation {
     const ident = context.run.ticket.identifier
     if (!own.ok || own.value.mapping.remote !== repo)
       return `memories for ${repo} were not kept: the run is about another repository`
-    memories.record(repo, learnt, { ident, now: instant() })
-    return undefined
+    const recorded = memories.record(repo, learnt, { ident, now: instant() })
+    return recorded.ok ? undefined : `memories were not kept: ${recorded.refusal.message}`
   }
 
   // ---- repositories ------------------------------------------------------------------------------------------------

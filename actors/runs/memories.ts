@@ -3,7 +3,8 @@
  *
  * Decisions use the latest memories, on disk or not; the API shows only memories that are on disk.
  */
-import { no, type Result } from '../../core/result.ts'
+import { damageText } from '../../core/damage.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { forgetFact, recordFacts } from '../../core/run/memory.ts'
 import type { MemoriesResponse, RepoMemory } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
@@ -32,11 +33,20 @@ export class Memories implements CommitParticipant {
     return this.#stored.get(repo)?.memories ?? []
   }
 
-  record(repo: string, facts: readonly string[], by: { readonly ident: string; readonly now: string }): void {
-    this.#set(repo, recordFacts(this.latest(repo), facts, { ...by, newId: this.#newId }))
+  /** Refused while the stored memories are damaged: new ones would replace them. */
+  record(
+    repo: string,
+    facts: readonly string[],
+    by: { readonly ident: string; readonly now: string },
+  ): Result<void> {
+    const intact = this.#checkIntact(repo)
+    if (intact.ok) this.#set(repo, recordFacts(this.latest(repo), facts, { ...by, newId: this.#newId }))
+    return intact
   }
 
   forget(repo: string, id: string): Result<void> {
+    const intact = this.#checkIntact(repo)
+    if (!intact.ok) return intact
     const remaining = forgetFact(this.latest(repo), id)
     if (!remaining.ok) return remaining
     this.#set(repo, remaining.value)
@@ -44,9 +54,16 @@ export class Memories implements CommitParticipant {
   }
 
   clear(repo: string): Result<void> {
+    const intact = this.#checkIntact(repo)
+    if (!intact.ok) return intact
     if (this.latest(repo).length === 0) return no('unknown', `nothing is remembered about ${repo}`)
     this.#set(repo, [])
     return { ok: true, value: undefined }
+  }
+
+  #checkIntact(repo: string): Result<void> {
+    const damage = this.#stored.damageOf(repo)
+    return damage === undefined ? yes(undefined) : no('failed', damageText(damage))
   }
 
   /** Lists the memories on disk, without repositories that have none. */

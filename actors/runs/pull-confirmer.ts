@@ -24,7 +24,7 @@ export interface PullConfirmerPorts {
   readonly random: Pick<RandomSource, 'fraction'>
   readonly log: Log
   readonly instant: () => string
-  readonly runs: ControlDatabase['runs']
+  readonly runs: Pick<ControlDatabase['runs'], 'get' | 'list'>
   readonly runPulls: Pick<RunPulls, 'reported'>
   /** Refused while no code host is connected. */
   readonly pullRequestApi: () => Result<PullRequestApi>

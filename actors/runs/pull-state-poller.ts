@@ -14,7 +14,7 @@ import type { PullState, Run } from '../../protocol/run.ts'
 export interface PullStatePollerPorts {
   readonly clock: Clock
   readonly log: Log
-  readonly runs: ControlDatabase['runs']
+  readonly runs: Pick<ControlDatabase['runs'], 'get' | 'list'>
   /** Refused while no code host is connected. */
   readonly pullRequestApi: () => Result<PullRequestApi>
   readonly latestRun: (id: string) => Run | undefined

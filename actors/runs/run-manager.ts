@@ -57,8 +57,11 @@ export class RunManager {
   /** Runs in the queue without a lease. */
   readonly #waiting = new Set<string>()
 
+  readonly #startedAt: string
+
   constructor(ports: RunManagerPorts) {
     this.#ports = ports
+    this.#startedAt = ports.instant()
   }
 
   // ---- runs begin --------------------------------------------------------------------------------------------------
@@ -159,6 +162,8 @@ export class RunManager {
       const { finishedAt } = finishedRuns.latest(run.id) ?? run
       if (finishedAt !== undefined && (last === undefined || finishedAt > last)) last = finishedAt
     }
+    // A run whose record is damaged counts as ended: the ticket must not run again until somebody has moved it.
+    if (runs.hasDamaged(ticket.id) && (last === undefined || last < this.#startedAt)) last = this.#startedAt
     const recent = finishedRuns.latestEndOf(ticket.id)
     return recent !== undefined && (last === undefined || recent > last) ? recent : last
   }

@@ -87,6 +87,8 @@ export class ActorSystem {
   #halted = false
   /** `kind key` of snapshots on disk without an actor: unreadable, or given up. No actor may be spawned over them. */
   readonly #damagedKeys = new Set<string>()
+  /** Kinds with such a snapshot: its key may be damaged as well. */
+  readonly #damagedKinds = new Set<string>()
   #failedSpawn: LiveActor | undefined
   #observer: SystemObserver | undefined
 
@@ -146,12 +148,16 @@ export class ActorSystem {
       for (const [key, record] of this.#ports.database.snapshots.all(name)) {
         if (kind?.codec === undefined)
           return no('gone', `${name} ${key}: this version knows no actor kind ${name}`)
-        const result = this.#restoreActor(kind, kind.codec, key, record)
+        const result =
+          'damaged' in record
+            ? { is: 'damaged' as const, reason: record.damaged }
+            : this.#restoreActor(kind, kind.codec, key, record)
         if (result.is === 'newer') return no('gone', `${name} ${key}: ${result.reason}`)
         if (result.is === 'restored') restored.push(result.actor)
         else {
           damaged.push(`${name} ${key}: ${result.reason}`)
           this.#damagedKeys.add(`${name} ${key}`)
+          this.#damagedKinds.add(name)
         }
       }
     }
@@ -192,6 +198,11 @@ export class ActorSystem {
   /** Whether a snapshot lies on disk that could not become an actor. The actor may then not be called unknown. */
   isDamaged(kind: string, key: string): boolean {
     return this.#damagedKeys.has(`${kind} ${key}`)
+  }
+
+  /** Whether any stored actor of the kind could not be read. What looks unknown may be that one. */
+  hasDamaged(kind: string): boolean {
+    return this.#damagedKinds.has(kind)
   }
 
   /** Whether the actor exists and is not recovering from a crash, so that it handles events at once. */

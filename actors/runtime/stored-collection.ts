@@ -4,6 +4,7 @@
  * A changed value is in memory at once and on disk with the next commit. Where `keepsValues` is set, values stay in memory
  * after they were read or written.
  */
+import { type Damage, readOr } from '../../core/damage.ts'
 import type { KeyValueCollection, KeyValues, Write } from '../../core/ports.ts'
 import type { CommitContribution, CommitParticipant } from './commit-loop.ts'
 
@@ -45,16 +46,27 @@ export class StoredCollection<T extends object> implements CommitParticipant {
     this.#options = options
   }
 
-  /** Returns the latest value, on disk or not. */
+  /** Returns the latest value, on disk or not. A damaged one counts as none; people see it in the list of damage. */
   get(key: string): T | undefined {
     const changed = this.#uncommitted.get(key)
     if (changed !== undefined) return changed ?? undefined
     const kept = this.#kept.get(key)
     if (kept !== undefined) return kept ?? undefined
     // The cast holds because only the owner of the keys writes them.
-    const read = this.#ports.keyValues.get(this.#collection, key) as T | undefined
+    const read = readOr(
+      () => this.#ports.keyValues.get(this.#collection, key) as T | undefined,
+      () => undefined,
+    )
     this.#keep(key, read ?? null)
     return read
+  }
+
+  /** Returns why the value on disk cannot be read, where an owner must not take it for none. */
+  damageOf(key: string): Damage | undefined {
+    return readOr<Damage | undefined>(
+      () => void this.#ports.keyValues.get(this.#collection, key),
+      (damage) => damage,
+    )
   }
 
   /** Lists the values on disk. */

@@ -165,8 +165,8 @@ export class WorkerRegistration {
     secret: string,
   ): void {
     const { system, workers, joinKeys, connections } = this.#ports
-    // The record of this worker is damaged, so the host cannot know whether the worker is enrolled.
-    if (system.isDamaged(WORKER, workerId)) {
+    // An enrolled worker's record is damaged, perhaps its id too: the host cannot know whether this one is enrolled.
+    if (workers.get(workerId) === undefined && system.hasDamaged(WORKER)) {
       connections.closeForRetry(connection, 'the record of this worker could not be read')
       return
     }

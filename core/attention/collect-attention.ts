@@ -5,13 +5,18 @@
  * the newest first, so that many failed runs do not hide a refused credential.
  */
 import { ATTENTION_KINDS, type AttentionItem, type AttentionPull } from '../../protocol/attention.ts'
-import { ATTENTION_ITEMS_PER_KIND_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import {
+  ATTENTION_ID_CHARS_MAX,
+  ATTENTION_ITEMS_PER_KIND_MAX,
+  TEXT_CHARS_MAX,
+} from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
+import { DAMAGE_CURE } from '../damage.ts'
 import { connectCommandFor, connectTrackerCommand } from '../explain/connect-command.ts'
 import { runInCommand, showPullCommand } from '../run/name-in-commands.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 import { formatNames, isSameName } from '../tickets/names.ts'
-import type { AttentionFacts, AwayWorker } from './facts.ts'
+import type { AttentionFacts, AwayWorker, KnownSince } from './facts.ts'
 
 export function collectAttention(facts: AttentionFacts): AttentionItem[] {
   const items = [
@@ -19,6 +24,7 @@ export function collectAttention(facts: AttentionFacts): AttentionItem[] {
     ...loginItems(facts),
     ...trackerItems(facts),
     ...facts.awayWorkers.flatMap((worker) => itemOfWorker(worker, facts) ?? []),
+    ...facts.damage.map(itemOfDamage),
   ]
   return ATTENTION_KINDS.flatMap((kind) =>
     items
@@ -155,6 +161,17 @@ function trackerItems({ tracker, trackerSince, config }: AttentionFacts): Attent
   const message = bounded(`${config.tracker.driver}: ${error ?? 'its token cannot be refreshed'}`)
   return [{ id: 'tracker', kind: 'tracker', message, since: trackerSince }]
 }
+
+// ---- damage ------------------------------------------------------------------------------------------------------
+
+const itemOfDamage = ({ damage, since }: KnownSince): AttentionItem => ({
+  id: truncate(`damage:${damage.id}`, ATTENTION_ID_CHARS_MAX),
+  kind: 'damage',
+  message: bounded(damage.message),
+  cure: DAMAGE_CURE,
+  ...(damage.runId === undefined ? {} : { runId: damage.runId }),
+  since,
+})
 
 // ---- workers -----------------------------------------------------------------------------------------------------
 

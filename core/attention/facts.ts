@@ -2,6 +2,7 @@
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
+import type { Damage } from '../damage.ts'
 
 /** An instant as records write it. */
 type IsoInstant = string
@@ -12,6 +13,11 @@ export interface AwayWorker {
   readonly lastSeenAt: IsoInstant
   /** Runs that have a lease of the worker. */
   readonly leasedRuns: readonly Run[]
+}
+
+export interface KnownSince {
+  readonly damage: Damage
+  readonly since: IsoInstant
 }
 
 export interface AttentionFacts {
@@ -33,6 +39,8 @@ export interface AttentionFacts {
   /** The queue reasons of runs that wait for a credential, and since when the first of them waits. */
   readonly credentials: readonly { readonly reason: string; readonly since: IsoInstant }[]
   readonly awayWorkers: readonly AwayWorker[]
+  /** The damage of the data directory, and since when it is known. */
+  readonly damage: readonly KnownSince[]
   readonly tracker: TrackerStatus
   /** Since when the tracker has a problem. */
   readonly trackerSince?: IsoInstant

@@ -8,9 +8,11 @@
  */
 import { close, constants, fdatasync, fstat, ftruncate, open as openFile, type Stats, write } from 'node:fs'
 import { type FileHandle, mkdir, open } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { codeOf } from '../errors.ts'
+import { replaceFile } from './atomic.ts'
 import { findLinesEnd, parseEvent } from './lines.ts'
+import { runFolder } from './run-folder.ts'
 
 const WRITE = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW
 
@@ -63,6 +65,18 @@ function promised<T>(call: (done: NodeCallback<T>) => void): Promise<T> {
 
 const openDescriptor = (path: string, flags: number): Promise<number> =>
   promised((done) => openFile(path, flags, 0o600, done))
+
+/** Keeps the bytes of events that cannot be read in a file of their own. Returns its name. Repeating changes nothing. */
+export async function setAsideEvents(
+  runs: string,
+  { runId, first, bytes }: { readonly runId: string; readonly first: number; readonly bytes: Uint8Array },
+): Promise<string> {
+  const name = `events.${first}.damaged`
+  const path = join(runFolder(runs, runId), name)
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  await replaceFile(path, bytes)
+  return `${runId}/${name}`
+}
 
 export interface LastEvent {
   readonly end: number

@@ -8,14 +8,15 @@
  */
 import { dirname } from 'node:path'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
-import type { RunEvent } from '../../protocol/run.ts'
 import { isDiskFull, messageOf, StoreBroken, StoreClosed } from '../errors.ts'
+import { type LostEvents, lossLine } from '../event-order.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
-import type { BufferedRun, FilePortion } from '../lmdb/event-buffer.ts'
+import { type BufferedRun, DAMAGED, type FilePortion, MISSING } from '../lmdb/event-buffer.ts'
 import { chunkKey } from '../lmdb/event-chunks.ts'
+import type { FileLines } from '../lmdb/file-sums.ts'
 import { syncFolder } from './atomic.ts'
-import { appendAt, findLastEvent } from './event-file.ts'
+import { appendAt, findLastEvent, setAsideEvents } from './event-file.ts'
 import { eventsFile } from './run-folder.ts'
 import { StoreQueue } from './store-queue.ts'
 
@@ -109,13 +110,15 @@ export class EventFlusher {
       const kept = await findLastEvent(eventsFile(this.#runs, runId), record.bytes)
       const missing = record.bytes - kept.end
       if (missing <= 0) return
-      const index = Math.max(kept.next, record.next - 1)
-      const line = Buffer.from(`${JSON.stringify(this.#lossEvent(runId, index, missing))}\n`)
+      const lost = { runId, from: kept.next, to: Math.max(kept.next, record.next - 1) }
+      const index = lost.to
+      const line = this.#lossLine(lost, `missing: the file has ${missing} bytes less than were acknowledged`)
       const key = chunkKey(runId, index)
       this.#log.error({ runId, bytes: missing }, 'acknowledged events are missing from the file of a run')
       await this.#database.commitPuts([
         { to: 'event-chunk', key, bytes: line, runId, first: index, count: 1, replacesLost: true },
         { to: 'event-file', key: runId, record: { bytes: kept.end, next: index }, moved: 0 },
+        ...this.#database.eventBuffer.sums.removalsBehind(runId, kept.end),
       ])
     })
   }
@@ -134,10 +137,8 @@ export class EventFlusher {
     await this.#round
   }
 
-  #lossEvent(runId: string, index: number, missing: number): RunEvent {
-    const at = new Date(this.#clock.now()).toISOString()
-    const text = `${missing} bytes of acknowledged events are missing from this log`
-    return { runId, index, at, type: 'log', stream: 'system', text }
+  #lossLine(lost: LostEvents, why: string): Uint8Array {
+    return Buffer.from(`${lossLine(lost, this.#clock.now(), why)}\n`)
   }
 
   #schedule(ms: number): void {
@@ -240,18 +241,40 @@ export class EventFlusher {
     this.#database.requireWritable()
     const { eventBuffer } = this.#database
     const portion = eventBuffer.nextPortion(runId, MOVE_BYTES_MAX)
-    const { record, small, buffered } = portion
+    const { record, buffered } = portion
     if (buffered.length === 0) return undefined
-    const bytes = Buffer.concat([...small, ...buffered].map((chunk) => chunk.bytes))
     const path = eventsFile(this.#runs, runId)
-    const done = await appendAt(path, record.bytes, bytes)
+    const lines = await this.#linesOf(runId, portion)
+    const done = await appendAt(path, record.bytes, Buffer.concat(lines.map(({ bytes }) => bytes)))
     if (done.is === 'short') {
       // Repaired after this round, because the repair may wait for the round.
       void this.repair(runId).catch((error: unknown) => this.#postpone(runId, error))
       return undefined
     }
     if (done.fresh) await syncFolder(dirname(path))
-    return { runId, fresh: done.fresh, puts: flushPuts(runId, portion) }
+    const sums = eventBuffer.sums.putsFor(runId, record.bytes, lines)
+    return { runId, fresh: done.fresh, puts: [...flushPuts(runId, portion, lines), ...sums] }
+  }
+
+  /** A line in their place names events that are damaged or missing. The bytes of damaged ones go to a file beside. */
+  async #linesOf(runId: string, { record, small, buffered }: FilePortion): Promise<FileLines[]> {
+    const lines: FileLines[] = []
+    let next = small.length > 0 ? 0 : record.next
+    const skipTo = (index: number, why: string) => {
+      if (index <= next) return
+      const lost = { runId, from: next, to: index - 1 }
+      lines.push({ first: lost.to, next: index, bytes: this.#lossLine(lost, why) })
+      next = index
+    }
+    for (const { first, count, bytes, isDamaged } of [...small, ...buffered]) {
+      skipTo(first, MISSING)
+      if (isDamaged) {
+        const name = await setAsideEvents(this.#runs, { runId, first, bytes })
+        skipTo(first + count, `${DAMAGED}: the bytes are in ${name}`)
+      } else lines.push({ first, next: first + count, bytes })
+      next = Math.max(next, first + count)
+    }
+    return lines
   }
 
   #postpone(runId: string, error: unknown): void {
@@ -267,17 +290,21 @@ export class EventFlusher {
 }
 
 /** The chunks leave and the valid length of the file grows, in one transaction. */
-function flushPuts(runId: string, { record, small, buffered }: FilePortion): Put[] {
+function flushPuts(
+  runId: string,
+  { record, small, buffered }: FilePortion,
+  lines: readonly FileLines[],
+): Put[] {
   const next = buffered.reduce((end, { first, count }) => Math.max(end, first + count), record.next)
   const moved = bytesOf(buffered)
   return [
     ...small.map(({ key }) => ({ to: 'small-log' as const, key, bytes: null })),
     ...buffered.map(({ key }) => ({ to: 'event-chunk' as const, key, bytes: null })),
-    { to: 'event-file', key: runId, record: { bytes: record.bytes + bytesOf(small) + moved, next }, moved },
+    { to: 'event-file', key: runId, record: { bytes: record.bytes + bytesOf(lines), next }, moved },
   ]
 }
 
-const bytesOf = (chunks: FilePortion['small']): number =>
+const bytesOf = (chunks: readonly { readonly bytes: Uint8Array }[]): number =>
   chunks.reduce((sum, { bytes }) => sum + bytes.length, 0)
 
 function isDue(run: BufferedRun, now: number): boolean {

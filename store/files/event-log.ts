@@ -7,15 +7,15 @@
  */
 import { rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import type { EventBatches, EventLogs, EventQuery } from '../../core/ports.ts'
+import type { Clock, EventBatches, EventLogs, EventQuery } from '../../core/ports.ts'
 import { TurnQueue } from '../../core/turn-queue.ts'
 import { StoreClosed } from '../errors.ts'
+import { type LostEvents, lossLine } from '../event-order.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
 import type { EventFileRecord } from '../lmdb/event-buffer.ts'
-import { openForReading } from './event-file.ts'
+import { type FileLine, type NameLost, type Reading, readParts, readUnsummed } from './event-file-slices.ts'
 import { EventFlusher, type EventFlusherOptions } from './event-flusher.ts'
-import { findOffsetAfter, parseEvent, readLineSlice } from './lines.ts'
 import { eventsFile } from './run-folder.ts'
 
 const SLICE_BYTES = 256 * 1024
@@ -23,6 +23,7 @@ const SLICE_BYTES = 256 * 1024
 export class EventLogsOnDisk implements EventLogs {
   readonly #runs: string
   readonly #database: LmdbControlDatabase
+  readonly #clock: Clock
   readonly #flusher: EventFlusher
   readonly #slices = new TurnQueue(setImmediate)
   #closed = false
@@ -30,6 +31,7 @@ export class EventLogsOnDisk implements EventLogs {
   constructor(options: EventFlusherOptions) {
     this.#runs = options.runs
     this.#database = options.database
+    this.#clock = options.clock
     this.#flusher = new EventFlusher(options)
   }
 
@@ -94,22 +96,47 @@ export class EventLogsOnDisk implements EventLogs {
     const { eventBuffer } = this.#database
     const record = eventBuffer.record(runId)
     if (next < record.next) return this.#readFromFile(reading, record, end)
-    const lines = eventBuffer.lines(runId, next, SLICE_BYTES).slice(0, end - next)
+    const found = eventBuffer.lines(runId, next, SLICE_BYTES)
     // No line is left when the run was removed meanwhile.
-    reading.next = lines.length === 0 ? end : next + lines.length
-    return lines
+    reading.next = found.lines.length === 0 ? end : found.next
+    const behindEnd = found.next - end
+    return behindEnd > 0 ? found.lines.slice(0, -behindEnd) : found.lines
   }
 
   async #readFromFile(reading: Reading, record: EventFileRecord, end: number): Promise<readonly string[]> {
-    const found = await readFileSlice(reading, record, end)
+    const { runId, next } = reading
+    const { sums, before } = this.#database.eventBuffer.sums.from(runId, next, SLICE_BYTES)
+    const nameLost: NameLost = (from, to, why) => this.#nameLost({ runId, from, to }, why)
+    const found =
+      sums.length > 0
+        ? await readParts(reading, sums, nameLost)
+        : await readUnsummed(
+            reading,
+            before === undefined ? record : { bytes: before.offset, next: before.first },
+            nameLost,
+          )
     if (found.isFileShort && reading.isRepaired !== true) {
       reading.isRepaired = true
-      await this.#flusher.repair(reading.runId)
+      await this.#flusher.repair(runId)
       return []
     }
     reading.next = found.next
-    reading.offset = found.offset
-    return found.lines
+    if (found.offset === undefined) delete reading.offset
+    else reading.offset = found.offset
+    return found.lines.filter(({ index }) => index < end).map(({ text }) => text)
+  }
+
+  /** Returns the line in the place of lost events. Damage of a file is in the list until the host starts again. */
+  #nameLost(lost: LostEvents, why: string): FileLine {
+    const { runId, from, to } = lost
+    const file = `runs/${runId}/events.jsonl`
+    this.#database.damage.note({
+      id: `events ${runId} ${from}`,
+      where: file,
+      message: `events ${from} to ${to} of run ${runId} are ${why}`,
+      runId,
+    })
+    return { index: to, text: lossLine(lost, this.#clock.now(), `${why} in ${file}`) }
   }
 
   #removalOf(runId: string): Put[] {
@@ -117,6 +144,7 @@ export class EventLogsOnDisk implements EventLogs {
     return [
       ...eventBuffer.small.keysOf(runId).map((key) => ({ to: 'small-log' as const, key, bytes: null })),
       ...eventBuffer.keysOf(runId).map((key) => ({ to: 'event-chunk' as const, key, bytes: null })),
+      ...eventBuffer.sums.removalOf(runId),
       { to: 'event-file', key: runId, record: null, moved: 0 },
     ]
   }
@@ -124,59 +152,4 @@ export class EventLogsOnDisk implements EventLogs {
   #requireOpen(): void {
     if (this.#closed) throw new StoreClosed('the store is closed')
   }
-}
-
-/** How far a reader has read. */
-interface Reading {
-  readonly runId: string
-  readonly path: string
-  /** The index of the next event. */
-  next: number
-  /** The offset in the file from which to read; undefined while it is unknown. */
-  offset?: number
-  /** The file was repaired for this reader. */
-  isRepaired?: boolean
-}
-
-interface FileSlice {
-  readonly lines: readonly string[]
-  readonly next: number
-  readonly offset: number
-  /** The file is shorter than its record says. */
-  readonly isFileShort: boolean
-}
-
-/** Opens the file for each slice, so that a slow reader holds no descriptor. */
-async function readFileSlice(
-  { path, next, offset }: Reading,
-  record: EventFileRecord,
-  end: number,
-): Promise<FileSlice> {
-  const file = await openForReading(path)
-  if (file === undefined) return { lines: [], next: record.next, offset: 0, isFileShort: true }
-  try {
-    const { size } = await file.stat()
-    const bytes = Math.min(size, record.bytes)
-    const isKnown = offset !== undefined && offset <= bytes
-    const start = isKnown ? offset : next === 0 ? 0 : await findOffsetAfter(file, next - 1, bytes)
-    const slice = await readLineSlice(file, start, bytes)
-    const found = eventLines(slice.lines, next, end)
-    const after = slice.end >= bytes ? record.next : found.next
-    return { lines: found.lines, next: after, offset: slice.end, isFileShort: size < record.bytes }
-  } finally {
-    await file.close()
-  }
-}
-
-/** Returns the lines that are events from index `next` up to `end`, and the index after the last of them. */
-function eventLines(lines: readonly string[], next: number, end: number) {
-  const found: string[] = []
-  let after = next
-  for (const line of lines) {
-    const index = parseEvent(line)?.index
-    if (index === undefined || index < after) continue
-    after = index + 1
-    if (index < end) found.push(line)
-  }
-  return { lines: found, next: after }
 }

@@ -9,12 +9,12 @@ import { requireNextIndex } from '../event-order.ts'
 import type { Structures } from './codec.ts'
 import type { ChunkPut, Put, RunPut } from './encode-writes.ts'
 import { type EventBuffer, recordText } from './event-buffer.ts'
-import type { TextTable } from './origin.ts'
 import { maxBytesFor } from './preallocation.ts'
 import { type DurableRunIndex, type RunCounts, RunIndexChanges } from './run-index.ts'
 import { RUN_KIND, RunRows, type StoredRunRows } from './run-rows.ts'
 import { SMALL_LOG_BYTES_MAX } from './small-logs.ts'
-import type { Table, Tables } from './tables.ts'
+import type { Table } from './table.ts'
+import type { Tables } from './tables.ts'
 
 export interface BatchedCommit {
   readonly puts: readonly Put[]
@@ -120,11 +120,9 @@ export class Batch {
   /** Writes the batch's last records. Returns a promise for the commit; undefined when there was nothing to write. */
   finish(): Promise<unknown> | undefined {
     this.counts = this.#runIndex.counts()
-    if (this.counts !== undefined)
-      this.#transaction = this.#tables.meta.put('counts', JSON.stringify(this.counts))
+    if (this.counts !== undefined) this.#writeText(this.#tables.meta, 'counts', JSON.stringify(this.counts))
     this.structures = this.#tables.codec.newStructures()
-    if (this.structures !== undefined)
-      this.#transaction = this.#tables.meta.put('structures', this.structures.text)
+    if (this.structures !== undefined) this.#writeText(this.#tables.meta, 'structures', this.structures.text)
     return this.#transaction
   }
 
@@ -159,11 +157,8 @@ export class Batch {
         this.#smallLogBytes.set(put.key, put.record === null ? 0 : undefined)
         this.#writeText(this.#tables.eventFiles, put.key, put.record && recordText(put.record))
         break
-      case 'status-index':
-        this.write(this.#tables.byStatus, put.key, put.bytes)
-        break
-      case 'old-actor':
-        this.#applyOldActor(put.key)
+      case 'row':
+        this.write(this.#tables.named(put.table), put.key, put.bytes)
         break
       case 'meta':
         this.#writeText(this.#tables.meta, put.key, put.text)
@@ -188,11 +183,6 @@ export class Batch {
     this.#runRows.setRecord(put.key, put.bytes)
   }
 
-  #applyOldActor(key: string): void {
-    const table = this.#tables.snapshotsOf(RUN_KIND)
-    if (table !== undefined) this.write(table, key, null)
-  }
-
   #applySnapshot(kind: string, key: string, bytes: Uint8Array | null): void {
     if (kind === RUN_KIND) {
       this.#runRows.setActor(key, bytes)
@@ -203,7 +193,7 @@ export class Batch {
     this.write(table, key, bytes)
   }
 
-  #writeText(table: TextTable, key: string, text: string | null): void {
-    this.#transaction = text === null ? table.remove(key) : table.put(key, text)
+  #writeText(table: Table, key: string, text: string | null): void {
+    this.write(table, key, text === null ? null : Buffer.from(text))
   }
 }

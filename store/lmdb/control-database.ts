@@ -22,11 +22,13 @@ import { DatabaseLost, messageOf, StoreBroken, StoreClosed } from '../errors.ts'
 import { type FileLoss, OpenFile } from '../files/open-file.ts'
 import { Batch, type BatchedCommit } from './batch.ts'
 import { classifyCommitError } from './commit-error.ts'
+import type { DamageList } from './damage-list.ts'
 import { EMERGENCY_SPACE_BYTES, EmergencySpace } from './emergency-space.ts'
 import { costOfPuts, encodeWrites, type Put, payloadOfPuts } from './encode-writes.ts'
 import { EventBuffer } from './event-buffer.ts'
 import { LmdbKeyValues } from './key-values.ts'
 import { maxBytesFor, NODE_BYTES, Preallocation } from './preallocation.ts'
+import { repairRunIndexes } from './run-index-repair.ts'
 import { halfWrittenRuns, StoredRunRows } from './run-rows.ts'
 import { LmdbRunRecords } from './runs.ts'
 import { LmdbSnapshots } from './snapshots.ts'
@@ -119,6 +121,34 @@ export class LmdbControlDatabase implements ControlDatabase {
     this.#meters.gauge('store_state', 0)
     void this.#emergencySpace.make()
     this.#watchFile()
+  }
+
+  get damage(): DamageList {
+    return this.#tables.damage
+  }
+
+  /** Rows without a checksum, from before format 5, may be there. */
+  get mayBeUnsealed(): boolean {
+    return this.#tables.mayBeUnsealed
+  }
+
+  /** Yields the puts that write such rows again, for one commit each. */
+  *unsealedRows(rowsMax: number): Generator<readonly Put[]> {
+    for (const table of this.#tables.all())
+      for (const rows of table.getUnsealed(rowsMax))
+        yield rows.map(({ key, value }) => ({ to: 'row', table: table.name, key, bytes: value }))
+  }
+
+  /** Every row has a checksum from now on. */
+  onSealed(): void {
+    this.#tables.mayBeUnsealed = false
+  }
+
+  /** Makes the indexes and counts of the runs again where they disagree with the runs. */
+  async repairIndexes(): Promise<void> {
+    if (!this.runs.isIndexSuspect()) return
+    this.#log.warn({}, 'the indexes of the runs do not match the runs, and are made again')
+    this.runs.counts = await repairRunIndexes(this.#tables, (puts) => this.commitPuts(puts))
   }
 
   /** Says that the id of a run was made a moment ago, so that nothing about it is looked for. */

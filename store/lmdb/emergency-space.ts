@@ -105,7 +105,7 @@ function isWhole(file: string, bytes: number): boolean {
   return stats?.isFile() === true && stats.size === bytes
 }
 
-function syncFolder(folder: string): void {
+export function syncFolder(folder: string): void {
   const fd = openSync(folder, 'r')
   try {
     fsyncSync(fd)

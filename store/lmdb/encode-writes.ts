@@ -10,11 +10,12 @@ import type { Write } from '../../core/ports.ts'
 import { type EventsWrite, requireWholeLines } from '../event-order.ts'
 import type { EventFileRecord } from './event-buffer.ts'
 import { chunkKey } from './event-chunks.ts'
-import { keyValueKey } from './key-values.ts'
+import { keyValueKey } from './key-value-key.ts'
 import { maxBytesFor, NODE_BYTES } from './preallocation.ts'
 import { toStoredRun } from './run-codec.ts'
 import { indexFieldsOf, type RunIndexFields } from './run-index.ts'
-import { isKey, type Tables } from './tables.ts'
+import { isKey } from './table.ts'
+import type { Tables } from './tables.ts'
 
 interface SnapshotPut {
   readonly to: 'snapshot'
@@ -64,18 +65,13 @@ export interface LogPut {
   readonly moved: number
 }
 
-/** An entry of the index of runs by status, which a migration moves. */
-export interface StatusIndexPut {
-  readonly to: 'status-index'
+/** A row as it is stored, which a migration or a repair moves, removes, or writes again with its checksum. */
+export interface RowPut {
+  readonly to: 'row'
+  /** The name, because a table that is opened again is another object. */
+  readonly table: string
   readonly key: string
   readonly bytes: Uint8Array | null
-}
-
-/** The snapshot of a run's actor in the table of its own, which a migration empties. */
-interface OldActorRemoval {
-  readonly to: 'old-actor'
-  readonly key: string
-  readonly bytes: null
 }
 
 interface MetaPut {
@@ -84,16 +80,7 @@ interface MetaPut {
   readonly text: string
 }
 
-export type Put =
-  | SnapshotPut
-  | RunPut
-  | KeyValuePut
-  | ChunkPut
-  | ChunkRemoval
-  | LogPut
-  | StatusIndexPut
-  | OldActorRemoval
-  | MetaPut
+export type Put = SnapshotPut | RunPut | KeyValuePut | ChunkPut | ChunkRemoval | LogPut | RowPut | MetaPut
 
 /** Throws for writes that cannot be stored: an empty or overlong key, a value that is not plain data, torn events. */
 export function encodeWrites(tables: Tables, writes: readonly Write[]): Put[] {

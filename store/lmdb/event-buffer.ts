@@ -6,18 +6,20 @@
  * transaction, so a read of both always sees every event once. Memory holds a small entry for each run with buffered
  * events. A log that has neither a record nor buffered events is a small log.
  */
+import { DamagedRecord, readOr } from '../../core/damage.ts'
 import type { Clock } from '../../core/ports.ts'
-import { countLines } from '../event-order.ts'
+import { lossLine } from '../event-order.ts'
 import type { ChunkPut, LogPut, Put } from './encode-writes.ts'
 import {
   type Chunk,
   chunkKeysOf,
   chunksFrom,
   chunksOf,
-  firstOfChunk,
   linesFrom,
   runOfChunk,
+  toChunk,
 } from './event-chunks.ts'
+import { FileSums } from './file-sums.ts'
 import { type SmallLog, SmallLogs } from './small-logs.ts'
 import type { Tables } from './tables.ts'
 
@@ -49,6 +51,9 @@ export interface FilePortion {
   readonly buffered: readonly Chunk[]
 }
 
+/** Ends of the sentence that stands in the place of lost events. */
+export const DAMAGED = 'damaged'
+export const MISSING = 'missing'
 const EMPTY_RECORD: EventFileRecord = { bytes: 0, next: 0 }
 
 export class EventBuffer {
@@ -57,6 +62,7 @@ export class EventBuffer {
   /** Runs that became large since their last flush. */
   readonly largeRuns = new Set<string>()
   readonly small: SmallLogs
+  readonly sums: FileSums
   bytes = 0
   /** Total number of chunks so far, those of small logs included, from which the flusher computes the load. */
   chunksEver = 0
@@ -68,6 +74,7 @@ export class EventBuffer {
     this.#tables = tables
     this.#clock = clock
     this.small = new SmallLogs(tables)
+    this.sums = new FileSums(tables)
     this.#restore()
   }
 
@@ -97,27 +104,48 @@ export class EventBuffer {
     return this.record(runId) === EMPTY_RECORD ? this.small.endOf(runId) : undefined
   }
 
+  /** Throws DamagedRecord when it is damaged and no checksum of the file says the same. */
   record(runId: string): EventFileRecord {
-    const text = this.#tables.eventFiles.get(runId)
+    const text = readOr(
+      () => this.#tables.eventFiles.getText(runId),
+      (damage) => {
+        // The checksums of the file name the same end.
+        const last = this.sums.last(runId)
+        if (last === undefined) throw new DamagedRecord(damage)
+        return recordText({ bytes: last.offset + last.bytes, next: last.next })
+      },
+    )
     if (text === undefined) return EMPTY_RECORD
     const [bytes, next] = text.split(' ')
     return { bytes: Number(bytes), next: Number(next) }
   }
 
-  /** Returns the JSON of events from this index on, about `bytesMax` bytes but at least one event, if there is any. */
-  lines(runId: string, from: number, bytesMax: number): string[] {
+  /**
+   * Returns the JSON of events from this index on, about `bytesMax` bytes but at least one event, if there is any, and
+   * the index after them. One line stands in the place of events that are damaged or missing.
+   */
+  lines(runId: string, from: number, bytesMax: number) {
     const lines: string[] = []
-    let bytes = 0
+    let [next, bytes] = [from, 0]
+    const skipTo = (index: number, why: string) => {
+      if (index <= next) return
+      lines.push(lossLine({ runId, from: next, to: index - 1 }, this.#clock.now(), why))
+      next = index
+    }
     for (const table of [this.#tables.smallLogs, this.#tables.eventChunks]) {
       for (const chunk of chunksFrom(table, runId, from)) {
-        for (const line of linesFrom(chunk, from)) {
+        skipTo(chunk.first, MISSING)
+        if (chunk.isDamaged) skipTo(chunk.first + chunk.count, DAMAGED)
+        for (const line of chunk.isDamaged ? [] : linesFrom(chunk, next)) {
           lines.push(line.toString('utf8'))
+          next++
           bytes += line.length
-          if (bytes >= bytesMax) return lines
+          if (bytes >= bytesMax) return { lines, next }
         }
       }
     }
-    return lines
+    skipTo(this.nextIndex(runId), MISSING)
+    return { lines, next }
   }
 
   /** Returns whole committed chunks of about `bytesMax` bytes, after the small log, to flush next. */
@@ -205,12 +233,13 @@ export class EventBuffer {
   /** Restores the entries of runs with events from the previous process. */
   #restore(): void {
     const now = this.#clock.monotonic()
-    for (const { key, value } of this.#tables.eventChunks.getRange({})) {
-      const runId = runOfChunk(key)
+    for (const row of this.#tables.eventChunks.getRange()) {
+      const { first, count, bytes } = toChunk(row)
+      const runId = runOfChunk(row.key)
       const run = this.runs.get(runId) ?? { next: 0, bytes: 0, since: now, touched: now, notBefore: 0 }
-      run.next = firstOfChunk(key) + countLines(value)
-      run.bytes += value.length
-      this.bytes += value.length
+      run.next = first + count
+      run.bytes += bytes.length
+      this.bytes += bytes.length
       this.runs.set(runId, run)
       if (run.bytes > LARGE_RUN_BYTES) this.largeRuns.add(runId)
     }

@@ -1,6 +1,6 @@
 /** Chunks of JSON lines in a table, keyed by run and index of the first event. */
 import { countLines } from '../event-order.ts'
-import type { Table } from './tables.ts'
+import type { Table, TableRow } from './table.ts'
 
 /** Sorts below every character of a run id, so that the chunks of two runs never mix. */
 const SEPARATOR = '!'
@@ -13,6 +13,8 @@ export interface Chunk {
   readonly first: number
   readonly count: number
   readonly bytes: Uint8Array
+  /** The bytes are as they are stored, and none of its events can be read. The count is a guess. */
+  readonly isDamaged: boolean
 }
 
 export function chunkKey(runId: string, first: number): string {
@@ -28,15 +30,40 @@ export function firstOfChunk(key: string): number {
 /** Yields the chunks of a run that begin at these indexes, in order. */
 export function* chunksOf(table: Table, runId: string, from = 0, until?: number): Generator<Chunk> {
   const end = until === undefined ? runId + AFTER_SEPARATOR : chunkKey(runId, until)
-  for (const { key, value } of table.getRange({ start: chunkKey(runId, from), end }))
-    yield { key, first: firstOfChunk(key), count: countLines(value), bytes: value }
+  for (const row of table.getRange({ start: chunkKey(runId, from), end })) yield toChunk(row)
+}
+
+export function toChunk({ key, value, stored }: TableRow): Chunk {
+  const bytes = value ?? stored
+  const isDamaged = value === undefined
+  const count = isDamaged ? Math.max(1, countLines(bytes)) : countLines(bytes)
+  return { key, first: firstOfChunk(key), count, bytes, isDamaged }
 }
 
 /** Yields the chunk that contains the event with this index, and all chunks of the run after it. */
-export function chunksFrom(table: Table, runId: string, index: number): Generator<Chunk> {
-  const range = { start: chunkKey(runId, index), end: runId + SEPARATOR, reverse: true, limit: 1 }
-  for (const key of table.getKeys(range)) return chunksOf(table, runId, firstOfChunk(key))
-  return chunksOf(table, runId, index)
+export function* chunksFrom(table: Table, runId: string, index: number): Generator<Chunk> {
+  for (const row of rowsFrom(table, runId, index)) yield toChunk(row)
+}
+
+/** Yields the last row of a run that begins at an index up to this one, and all rows of the run after it. */
+export function rowsFrom(table: Table, runId: string, index: number): Iterable<TableRow> {
+  const before = { start: chunkKey(runId, index), end: runId + SEPARATOR, reverse: true, limit: 1 }
+  const [start = chunkKey(runId, index)] = table.getKeys(before)
+  return table.getRange({ start, end: runId + AFTER_SEPARATOR })
+}
+
+export function rowsOf(table: Table, runId: string): Iterable<TableRow> {
+  return table.getRange({ start: runId + SEPARATOR, end: runId + AFTER_SEPARATOR })
+}
+
+export function lastRowOf(table: Table, runId: string): TableRow | undefined {
+  const [last] = table.getRange({
+    start: runId + AFTER_SEPARATOR,
+    end: runId + SEPARATOR,
+    reverse: true,
+    limit: 1,
+  })
+  return last
 }
 
 export function chunkKeysOf(table: Table, runId: string): string[] {

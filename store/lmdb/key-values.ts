@@ -1,9 +1,8 @@
-/**
- * Key-values in LMDB: all collections share one table, and each key starts with its collection's letter.
- */
+/** Key-values in LMDB. A look-up of a damaged value throws; a walk leaves it out, and it is in the list of damage. */
 import type { KeyValueCollection, KeyValues } from '../../core/ports.ts'
-import { StoreUnreadable } from '../errors.ts'
-import { isKey, type Tables } from './tables.ts'
+import { endOfCollection, keyValueKey } from './key-value-key.ts'
+import { isKey, type TableRow } from './table.ts'
+import type { Tables } from './tables.ts'
 
 /**
  * Entries or bytes that are read at once, so that iterating a collection holds no transaction open while the caller
@@ -11,26 +10,6 @@ import { isKey, type Tables } from './tables.ts'
  */
 const PAGE_ENTRIES = 256
 const PAGE_BYTES = 4 * 1024 * 1024
-/** Letters are never reused. */
-const COLLECTION_CODE: Readonly<Record<KeyValueCollection, string>> = {
-  'ended-lease': 'l',
-  mark: 'm',
-  memory: 'y',
-  ticket: 't',
-  errand: 'e',
-  frame: 'f',
-  outbox: 'o',
-  session: 's',
-  told: 'd',
-  settlement: 'c',
-  'settled-lease': 'x',
-  'day-costs': 'u',
-  'join-key': 'j',
-}
-
-export const keyValueKey = (collection: KeyValueCollection, key: string): string =>
-  COLLECTION_CODE[collection] + key
-
 export class LmdbKeyValues implements KeyValues {
   readonly #tables: Tables
 
@@ -40,8 +19,12 @@ export class LmdbKeyValues implements KeyValues {
 
   get(collection: KeyValueCollection, key: string): object | undefined {
     if (!isKey(key)) return undefined
-    const bytes = this.#tables.keyValues.get(keyValueKey(collection, key))
-    return bytes === undefined ? undefined : this.#decode(collection, key, bytes)
+    const row = keyValueKey(collection, key)
+    const bytes = this.#tables.keyValues.get(row)
+    if (bytes === undefined) return undefined
+    const value = this.#decoded(bytes)
+    if (value === undefined) throw this.#tables.damage.noteRow(this.#tables.keyValues.name, row)
+    return value
   }
 
   *all(
@@ -54,16 +37,19 @@ export class LmdbKeyValues implements KeyValues {
     for (;;) {
       const page = this.#readPage(start, end)
       const last = page.at(-1)
-      for (const { key, value } of page.splice(0))
-        yield [key.slice(1), this.#decode(collection, key.slice(1), value)]
+      for (const { key, value } of page.splice(0)) {
+        const decoded = value === undefined ? undefined : this.#decoded(value)
+        if (decoded !== undefined) yield [key.slice(1), decoded]
+        else this.#tables.damage.noteRow(this.#tables.keyValues.name, key)
+      }
       if (last === undefined) return
       start = last.key
     }
   }
 
   /** Empty only after the last entry. */
-  #readPage(start: string, end: string): { readonly key: string; readonly value: Uint8Array }[] {
-    const page: { readonly key: string; readonly value: Uint8Array }[] = []
+  #readPage(start: string, end: string): TableRow[] {
+    const page: TableRow[] = []
     let bytes = 0
     for (const entry of this.#tables.keyValues.getRange({
       start,
@@ -72,22 +58,19 @@ export class LmdbKeyValues implements KeyValues {
       limit: PAGE_ENTRIES,
     })) {
       page.push(entry)
-      bytes += entry.value.length
+      bytes += entry.value?.length ?? 0
       if (bytes >= PAGE_BYTES) break
     }
     return page
   }
 
-  #decode(collection: KeyValueCollection, key: string, bytes: Uint8Array): object {
-    const value = this.#tables.codec.decode(bytes)
-    if (typeof value === 'object' && value !== null) return value
-    throw new StoreUnreadable(
-      `the ${collection} of ${key} is damaged; restore the state folder from a backup`,
-    )
+  /** Returns undefined for bytes that are no value. */
+  #decoded(bytes: Uint8Array): object | undefined {
+    try {
+      const value = this.#tables.codec.decode(bytes)
+      return typeof value === 'object' && value !== null ? value : undefined
+    } catch {
+      return undefined
+    }
   }
-}
-
-/** Above every key of the collection, at or below every key of the next one. */
-function endOfCollection(collection: KeyValueCollection): string {
-  return String.fromCharCode(COLLECTION_CODE[collection].charCodeAt(0) + 1)
 }

@@ -4,26 +4,33 @@
 import type { Database, RootDatabase } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
 import { StoreTooNew, StoreUnreadable } from '../errors.ts'
+import { RowSeal } from './checksum.ts'
+import { TABLE } from './table-names.ts'
 
 /** The format of the tables. A program refuses a higher number than its own. */
-export const FORMAT = 4
+export const FORMAT = 5
 /** From this format on, event files have records in the database, and bytes beyond a record are no events. */
 export const FORMAT_WITH_EVENT_FILES = 2
 // From format 3 on, small logs have a table of their own. An older program would take such a run for one without events.
 // From format 4 on, the actor of a run lies in its row. An older program would not find it.
-const META = 'meta'
+// From format 5 on, rows have checksums. An older program would take them for damaged.
 const INSTALLATION = 'installation'
+export const FORMAT_KEY = 'format'
+/** The row that says that no row without a checksum is left. */
+export const SEALED = 'sealed'
+export const ALL_SEALED = 'all'
+/** Rows that programs of every format read, so they have no checksum. */
+export const PLAIN_ROWS: ReadonlySet<string> = new Set([FORMAT_KEY, INSTALLATION])
 
-export type TextTable = Database<string, string>
-
-export function openMeta(root: RootDatabase): TextTable {
-  return root.openDB<string, string>({ name: META, encoding: 'string' })
+/** The rows of the origin alone. */
+function openMeta(root: RootDatabase): Database<string, string> {
+  return root.openDB<string, string>({ name: TABLE.meta, encoding: 'string' })
 }
 
 /** Returns the stored format; undefined when there is none yet. Only reads. */
 export function checkFormat(folder: string, root: RootDatabase): number | undefined {
-  const isMade = [...root.getKeys()].map(String).includes(META)
-  const text = isMade ? openMeta(root).get('format') : undefined
+  const isMade = [...root.getKeys()].map(String).includes(TABLE.meta)
+  const text = isMade ? openMeta(root).get(FORMAT_KEY) : undefined
   if (text === undefined) return undefined
   const found = Number(text)
   if (!Number.isInteger(found) || found < 1) {
@@ -47,8 +54,13 @@ export function writeOrigin(
 ): void {
   const meta = openMeta(root)
   if (meta.get(INSTALLATION) === installation) return
+  const isNew = meta.get(FORMAT_KEY) === undefined
   root.transactionSync(() => {
-    if (meta.get('format') === undefined) meta.putSync('format', String(format))
+    if (isNew) {
+      const rows = root.openDB<Uint8Array, string>({ name: TABLE.meta, encoding: 'binary' })
+      rows.putSync(SEALED, new RowSeal(TABLE.meta).seal(SEALED, Buffer.from(ALL_SEALED)))
+      meta.putSync(FORMAT_KEY, String(format))
+    }
     meta.putSync(INSTALLATION, installation)
   })
 }

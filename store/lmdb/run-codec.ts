@@ -1,7 +1,8 @@
 /**
  * Encodes and decodes the stored record of one run, and migrates records of older layouts.
  */
-import type { Run } from '../../protocol/run.ts'
+import { isDamagedRecord } from '../../core/damage.ts'
+import type { Run, RunStatus } from '../../protocol/run.ts'
 import { StoreUnreadable } from '../errors.ts'
 import { damaged, recordPart } from './run-rows.ts'
 import type { Tables } from './tables.ts'
@@ -10,11 +11,31 @@ import type { Tables } from './tables.ts'
 const RUN_VERSION = 1
 const MIGRATIONS: Readonly<Record<number, (run: unknown) => unknown>> = {}
 
+/** Runs with a worker share a code: they are few, and the index need not change while a run progresses. */
+export const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
+  queued: 'q',
+  preparing: 'a',
+  running: 'a',
+  finalizing: 'a',
+  completed: 'c',
+  failed: 'f',
+  cancelled: 'x',
+}
+export const STATUS_CODES = [...new Set(Object.values(STATUS_CODE))]
+
 export const toStoredRun = (run: Run): readonly [number, Run] => [RUN_VERSION, run]
 
+/** Throws DamagedRecord, also for a run that an index names and that is missing. */
 export function readRun(tables: Tables, id: string): Run | undefined {
-  const bytes = tables.runs.get(id)
-  return bytes === undefined ? undefined : migrateRun(id, decoded(tables, id, bytes))
+  try {
+    const bytes = tables.runs.get(id)
+    if (bytes !== undefined) return migrateRun(id, decoded(tables, id, bytes))
+    if (STATUS_CODES.some((code) => tables.byStatus.doesExist(code + id))) throw damaged(id)
+    return undefined
+  } catch (error) {
+    if (isDamagedRecord(error)) tables.damage.note(error.damage)
+    throw error
+  }
 }
 
 function decoded(tables: Tables, id: string, bytes: Uint8Array): unknown {

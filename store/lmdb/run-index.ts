@@ -6,24 +6,15 @@
  */
 import { createHash } from 'node:crypto'
 import type { Run, RunStatus } from '../../protocol/run.ts'
-import { readRun } from './run-codec.ts'
-import { damaged } from './run-rows.ts'
-import type { Table, Tables } from './tables.ts'
+import { readRun, STATUS_CODE } from './run-codec.ts'
+import type { Table } from './table.ts'
+import type { Tables } from './tables.ts'
 
 /** LMDB needs a value, but an index entry has none. */
 export const EMPTY_VALUE = Buffer.from([0])
-/** Runs with a worker share a code: they are few, and the index need not change while a run progresses. */
-export const STATUS_CODE: Readonly<Record<RunStatus, string>> = {
-  queued: 'q',
-  preparing: 'a',
-  running: 'a',
-  finalizing: 'a',
-  completed: 'c',
-  failed: 'f',
-  cancelled: 'x',
-}
 const FINISHED_CODES = ['c', 'f', 'x']
 export const UNFINISHED_CODES = ['q', 'a'] as const
+export const UNFINISHED_STATUSES: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
 
 export type RunCounts = Record<RunStatus, number>
 
@@ -74,7 +65,7 @@ export class RunIndexChanges {
     return this.#countsChanged ? this.#counts : undefined
   }
 
-  /** Loads the index fields of a run before its put. Throws StoreUnreadable. */
+  /** Loads the index fields of a run before its put. Throws DamagedRecord. */
   load(id: string): void {
     if (this.#fields.has(id)) return
     const known = this.#unfinished.get(id)
@@ -142,7 +133,7 @@ export class UnfinishedRuns {
 }
 
 /** Index fields become keys and counters, so a readable record that is no run must be rejected here. */
-function durableIndexFields(tables: Tables, id: string): RunIndexFields | null {
+export function durableIndexFields(tables: Tables, id: string): RunIndexFields | null {
   const run: Partial<Run> | undefined = readRun(tables, id)
   if (run === undefined) return null
   const { status, ticket } = run
@@ -151,7 +142,7 @@ function durableIndexFields(tables: Tables, id: string): RunIndexFields | null {
     Object.hasOwn(STATUS_CODE, status) &&
     typeof ticket?.id === 'string' &&
     typeof ticket.identifier === 'string'
-  if (!isWhole) throw damaged(id)
+  if (!isWhole) throw tables.damage.noteRow(tables.runs.name, id)
   return indexFieldsOf(run as Run)
 }
 

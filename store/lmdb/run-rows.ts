@@ -4,7 +4,8 @@
  * The row of a run without an actor is its record alone. Otherwise a byte that begins no record, and the length of the
  * record, stand before the two.
  */
-import { StoreUnreadable } from '../errors.ts'
+import { DamagedRecord, readOr } from '../../core/damage.ts'
+import { damagedRun } from './damage-list.ts'
 import type { Put } from './encode-writes.ts'
 import type { BatchWriter } from './run-index.ts'
 import type { Tables } from './tables.ts'
@@ -39,11 +40,8 @@ function endOfRecord(id: string, row: Uint8Array): number {
   return end
 }
 
-export function damaged(id: string, cause?: unknown): StoreUnreadable {
-  return new StoreUnreadable(`the record of run ${id} is damaged; restore the state folder from a backup`, {
-    cause,
-  })
-}
+export const damaged = (id: string, cause?: unknown): DamagedRecord =>
+  new DamagedRecord(damagedRun(id), { cause })
 
 /** Returns the runs of which a commit writes one part only: the other part stays, and is written again. */
 export function halfWrittenRuns(puts: readonly Put[]): string[] {
@@ -65,14 +63,21 @@ export class StoredRunRows {
     this.#tables = tables
   }
 
+  /** Throws DamagedRecord. */
   get(id: string): Uint8Array | undefined {
     if (!this.#rows.has(id)) this.#rows.set(id, this.#tables.runs.get(id))
     return this.#rows.get(id)
   }
 
-  /** Returns the rows that a commit writes again in part. */
+  /** Returns the rows that a commit writes again in part. A damaged one fails the commit later, not its batch. */
   keptBy(halfWritten: readonly string[]): Uint8Array[] {
-    return halfWritten.flatMap((id) => this.get(id) ?? [])
+    return halfWritten.flatMap((id) => {
+      const row = readOr(
+        () => this.get(id),
+        () => undefined,
+      )
+      return row ?? []
+    })
   }
 }
 
@@ -96,7 +101,7 @@ export class RunRows {
     this.#writer = writer
   }
 
-  /** Reads what a commit keeps of the rows that it changes. Throws StoreUnreadable. */
+  /** Reads what a commit keeps of the rows that it changes. Throws DamagedRecord. */
   load(halfWritten: readonly string[]): void {
     for (const id of halfWritten) {
       const parts = partsIn(this.#rows, id)

@@ -2,21 +2,24 @@
  * Runs in LMDB: the records by id, and two indexes (`run-index.ts`) that change in the same transaction.
  *
  * Ids are ordered by time, so the tables are too, and a list walks from the newest run backwards up to its limit. The
- * counts are stored in one small record, so counting never walks a table.
+ * counts are stored in one small record, so counting never walks a table. A list leaves damaged records out; they are in
+ * the list of damage.
  */
+import { readOr } from '../../core/damage.ts'
 import type { RunQuery, RunRecords } from '../../core/ports.ts'
 import { RUN_STATUSES, type Run, type RunStatus } from '../../protocol/run.ts'
-import type { StatusIndexPut } from './encode-writes.ts'
-import { readRun } from './run-codec.ts'
+import type { RowPut } from './encode-writes.ts'
+import { readRun, STATUS_CODE } from './run-codec.ts'
 import {
   EMPTY_VALUE,
   type RunCounts,
-  STATUS_CODE,
   ticketKey,
   UNFINISHED_CODES,
+  UNFINISHED_STATUSES,
   UnfinishedRuns,
 } from './run-index.ts'
-import { isKey, type Table, type Tables } from './tables.ts'
+import { isKey, type Table } from './table.ts'
+import type { Tables } from './tables.ts'
 
 /** Sorts above every id, because ids are ASCII. */
 const LAST = '\uffff'
@@ -31,7 +34,11 @@ export class LmdbRunRecords implements RunRecords {
 
   constructor(tables: Tables) {
     this.#tables = tables
-    const text = tables.meta.get('counts')
+    // Damaged counts are made again when the indexes are repaired.
+    const text = readOr(
+      () => tables.meta.getText('counts'),
+      () => undefined,
+    )
     this.counts = { ...zeroCounts(), ...(text === undefined ? {} : (JSON.parse(text) as Partial<RunCounts>)) }
   }
 
@@ -49,7 +56,7 @@ export class LmdbRunRecords implements RunRecords {
     const found: Run[] = []
     if (limit <= 0 || query.status?.length === 0) return found
     for (const id of this.#ids(query)) {
-      const run = readRun(this.#tables, id)
+      const run = this.#readUndamaged(id)
       // The index of a ticket, and that of runs with a worker, hold runs of other statuses too.
       if (run === undefined || (query.status !== undefined && !query.status.includes(run.status))) continue
       if (found.push(run) >= limit) break
@@ -57,13 +64,40 @@ export class LmdbRunRecords implements RunRecords {
     return found
   }
 
+  hasDamaged(ticket: string): boolean {
+    if (this.#tables.damage.isEmpty) return false
+    const ids = [...backwards(this.#tables.byTicket, ticketKey(ticket), undefined)]
+    return ids.some((id) => this.#readUndamaged(id) === undefined)
+  }
+
+  #readUndamaged(id: string): Run | undefined {
+    return readOr(
+      () => readRun(this.#tables, id),
+      () => undefined,
+    )
+  }
+
   /** Returns the puts that bring an index by status of an earlier format to the present one. */
-  statusIndexMigration(): StatusIndexPut[] {
+  statusIndexMigration(): RowPut[] {
+    const table = this.#tables.byStatus
     return OLD_CODES.flatMap((code) =>
-      [...backwards(this.#tables.byStatus, code, undefined)].flatMap((id): StatusIndexPut[] => [
-        { to: 'status-index', key: code + id, bytes: null },
-        { to: 'status-index', key: STATUS_CODE.running + id, bytes: EMPTY_VALUE },
+      [...backwards(table, code, undefined)].flatMap((id): RowPut[] => [
+        { to: 'row', table: table.name, key: code + id, bytes: null },
+        { to: 'row', table: table.name, key: STATUS_CODE.running + id, bytes: EMPTY_VALUE },
       ]),
+    )
+  }
+
+  /** Whether the indexes or the counts disagree with the runs, or are damaged. Reads the unfinished runs' ids. */
+  isIndexSuspect(): boolean {
+    const { byStatus, byTicket, damage } = this.#tables
+    const unfinished = UNFINISHED_STATUSES.reduce((sum, status) => sum + this.counts[status], 0)
+    return (
+      byStatus.count() !== this.count() ||
+      unfinishedRunIds(this.#tables).length !== unfinished ||
+      damage
+        .all()
+        .some(({ id }) => id.startsWith(`row ${byStatus.name} `) || id.startsWith(`row ${byTicket.name} `))
     )
   }
 
@@ -93,7 +127,7 @@ export function unfinishedRunIds(tables: Tables): string[] {
  *
  * @param first how many are asked for in most cases
  */
-function* backwards(
+export function* backwards(
   table: Table,
   prefix: string,
   before: string | undefined,

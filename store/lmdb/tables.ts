@@ -5,24 +5,24 @@
  * depends on. Values are bytes; the codec and the table classes interpret them. After a failed commit the environment
  * must not be written again (lmdb-js then neither answers nor releases its lock), so `reopen` replaces it.
  */
-import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync } from 'node:fs'
+import { chmodSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { Database, RootDatabase } from 'lmdb'
+import type { RootDatabase } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
 import { StoreClosed } from '../errors.ts'
 import { Codec, codecOptions } from './codec.ts'
+import { DamageList } from './damage-list.ts'
+import { syncFolder } from './emergency-space.ts'
 import { findUnopened, openRoot, prepareFolder } from './open-environment.ts'
-import { checkFormat, FORMAT, findInstallation, openMeta, type TextTable, writeOrigin } from './origin.ts'
+import { checkFormat, FORMAT, findInstallation, PLAIN_ROWS, SEALED, writeOrigin } from './origin.ts'
 import { PAGE_BYTES } from './preallocation.ts'
+import { Table } from './table.ts'
+import { CODEC_TABLE, SNAPSHOT_PREFIX, TABLE } from './table-names.ts'
 
 /** Address space only; the file grows as needed. */
 const MAP_BYTES = 64 * 1024 ** 3
-const SNAPSHOT_PREFIX = 'life:'
-const KEY_BYTES_MAX = 512
 /** The end of the name of a folder with a copy that is not whole yet. */
 export const UNFINISHED_COPY = '.part'
-
-export type Table = Database<Uint8Array, string>
 
 export interface TablesOptions {
   readonly folder: string
@@ -37,14 +37,15 @@ export interface TablesOptions {
 /** The handles that become invalid when the environment is reopened. */
 interface Handles {
   readonly root: RootDatabase
-  readonly meta: TextTable
+  readonly meta: Table
   readonly runs: Table
   readonly byStatus: Table
   readonly byTicket: Table
   readonly keyValues: Table
   readonly smallLogs: Table
   readonly eventChunks: Table
-  readonly eventFiles: TextTable
+  readonly eventFiles: Table
+  readonly fileSums: Table
   readonly snapshots: Map<string, Table>
 }
 
@@ -55,7 +56,10 @@ export class Tables {
   readonly format: number
   /** The id of the installation to which the database belongs. */
   readonly installation: string
+  readonly damage = new DamageList()
   readonly #mapBytes: number
+  /** Rows without a checksum, from before format 5, may be there. */
+  mayBeUnsealed = true
   #opened: Handles | undefined
   #beforeCommit: (() => void) | undefined
 
@@ -72,11 +76,12 @@ export class Tables {
       // Checked before the tables are created, because newer data may use other names and layouts.
       const format = checkFormat(this.folder, root)
       this.installation = newInstallation ?? identifyDatabase(findInstallation(root, format))
-      this.#opened = openHandles(root)
+      this.#opened = this.#openHandles(root)
       this.format = format ?? FORMAT
       writeOrigin(root, { format: this.format, installation: this.installation })
-      const saved = this.#handles.meta.get('structures')
-      this.codec = new Codec(root.openDB({ name: 'codec', ...codecOptions(saved) }), saved)
+      this.mayBeUnsealed = this.meta.get(SEALED) === undefined
+      const saved = this.meta.getText('structures')
+      this.codec = new Codec(root.openDB({ name: CODEC_TABLE, ...codecOptions(saved) }), saved)
     } catch (error) {
       void root.close()
       throw error
@@ -94,7 +99,7 @@ export class Tables {
     return this.#opened !== undefined
   }
 
-  get meta(): TextTable {
+  get meta(): Table {
     return this.#handles.meta
   }
   get runs(): Table {
@@ -106,7 +111,6 @@ export class Tables {
   get byTicket(): Table {
     return this.#handles.byTicket
   }
-
   get keyValues(): Table {
     return this.#handles.keyValues
   }
@@ -118,9 +122,13 @@ export class Tables {
   get eventChunks(): Table {
     return this.#handles.eventChunks
   }
-  /** The valid part of each run's event file, by run. */
-  get eventFiles(): TextTable {
+  /** As text, the valid part of each run's event file, by run. */
+  get eventFiles(): Table {
     return this.#handles.eventFiles
+  }
+  /** As text, the checksums of the parts of each run's event file, by run and index. */
+  get fileSums(): Table {
+    return this.#handles.fileSums
   }
 
   /** Returns the table of a kind that was written before. */
@@ -132,19 +140,14 @@ export class Tables {
     return [...this.#handles.snapshots.keys()].sort()
   }
 
-  /**
-   * Creates the table of a kind in its own transaction. Call it only while no other transaction is open or in flight.
-   */
+  /** Creates the table of a kind. Call it only while no other transaction is open or in flight. */
   addSnapshots(kind: string): Table {
-    const table = openBytes(this.#handles.root, SNAPSHOT_PREFIX + kind)
+    const table = this.#openTable(this.#handles.root, SNAPSHOT_PREFIX + kind)
     this.#handles.snapshots.set(kind, table)
     return table
   }
 
-  /**
-   * Sets the function to call at the end of each turn of the event loop with writes, as the last chance to write
-   * more.
-   */
+  /** Sets the function to call at the end of each turn of the event loop with writes: the last chance to write more. */
   onBeforeCommit(run: () => void): void {
     this.#beforeCommit = run
     this.#handles.root.on('beforecommit', run)
@@ -156,7 +159,7 @@ export class Tables {
     this.#opened = undefined
     await root.close()
     checkFile()
-    this.#opened = openHandles(openRoot(this.folder, this.#mapBytes))
+    this.#opened = this.#openHandles(openRoot(this.folder, this.#mapBytes))
     if (this.#beforeCommit !== undefined) this.#handles.root.on('beforecommit', this.#beforeCommit)
   }
 
@@ -188,50 +191,54 @@ export class Tables {
     syncFolder(folder)
   }
 
+  all(): readonly Table[] {
+    const { root: _, snapshots, ...tables } = this.#handles
+    return [...Object.values(tables), ...snapshots.values()]
+  }
+
+  named(name: string): Table {
+    const found = this.all().find((table) => table.name === name)
+    if (found === undefined) throw new Error(`there is no table ${name}`)
+    return found
+  }
+
+  #openHandles(root: RootDatabase): Handles {
+    const open = (name: string) => this.#openTable(root, name)
+    const names = [...root.getKeys()].map(String).filter((name) => name.startsWith(SNAPSHOT_PREFIX))
+    return {
+      root,
+      meta: open(TABLE.meta),
+      runs: open(TABLE.runs),
+      byStatus: open(TABLE.byStatus),
+      byTicket: open(TABLE.byTicket),
+      keyValues: open(TABLE.keyValues),
+      smallLogs: open(TABLE.smallLogs),
+      eventChunks: open(TABLE.eventChunks),
+      eventFiles: open(TABLE.eventFiles),
+      fileSums: open(TABLE.fileSums),
+      snapshots: new Map(names.map((name) => [name.slice(SNAPSHOT_PREFIX.length), open(name)])),
+    }
+  }
+
+  #openTable(root: RootDatabase, name: string): Table {
+    const rows = root.openDB<Uint8Array, string>({ name, encoding: 'binary' })
+    return new Table(rows, {
+      name,
+      damage: this.damage,
+      mayBeUnsealed: () => this.mayBeUnsealed,
+      ...(name === TABLE.meta ? { plainRows: PLAIN_ROWS } : {}),
+    })
+  }
+
   /** Gives the environment up without closing it, because even that would read the file. */
   abandon(): void {
     this.#opened = undefined
   }
 
   async close(): Promise<void> {
+    if (this.#opened === undefined) return
     // The last puts are written while the environment closes, and need the tables for that.
-    await this.#opened?.root.close()
+    await this.#opened.root.close()
     this.#opened = undefined
-  }
-}
-
-/** lmdb throws for empty and overlong keys, even in reads. */
-export function isKey(key: string): boolean {
-  return key.length > 0 && Buffer.byteLength(key) <= KEY_BYTES_MAX
-}
-
-function openHandles(root: RootDatabase): Handles {
-  const snapshots = new Map<string, Table>()
-  const names = [...root.getKeys()].map(String).filter((name) => name.startsWith(SNAPSHOT_PREFIX))
-  for (const name of names) snapshots.set(name.slice(SNAPSHOT_PREFIX.length), openBytes(root, name))
-  return {
-    root,
-    meta: openMeta(root),
-    runs: openBytes(root, 'runs'),
-    byStatus: openBytes(root, 'runs-by-status'),
-    byTicket: openBytes(root, 'runs-by-ticket'),
-    keyValues: openBytes(root, 'facts'),
-    smallLogs: openBytes(root, 'events-small'),
-    eventChunks: openBytes(root, 'events-tail'),
-    eventFiles: root.openDB<string, string>({ name: 'events-log', encoding: 'string' }),
-    snapshots,
-  }
-}
-
-function openBytes(root: RootDatabase, name: string): Table {
-  return root.openDB<Uint8Array, string>({ name, encoding: 'binary' })
-}
-
-function syncFolder(path: string): void {
-  const fd = openSync(path, 'r')
-  try {
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
   }
 }

@@ -5,6 +5,7 @@
  * Tests can simulate a full or broken disk at any moment (`fill`, `drain`, `breakDown`); the database then behaves
  * like the real one.
  */
+import { NO_DAMAGE } from '../../core/damage.ts'
 import type {
   ActorSnapshot,
   Cancel,
@@ -40,6 +41,7 @@ export class MemoryControlDatabase implements ControlDatabase {
   #scheduled = false
   #state: StoreState = { is: 'ready' }
   #closed = false
+  readonly damage = NO_DAMAGE
   readonly snapshots: Snapshots
   readonly runs: RunRecords
   readonly keyValues: KeyValues

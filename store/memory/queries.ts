@@ -27,6 +27,10 @@ export class MemoryRunRecords implements RunRecords {
     return structuredClone(found.slice(0, query.limit))
   }
 
+  hasDamaged(): boolean {
+    return false
+  }
+
   count(status?: RunStatus): number {
     if (status === undefined) return this.#runs.size
     return [...this.#runs.values()].filter((run) => run.status === status).length

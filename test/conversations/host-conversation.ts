@@ -178,6 +178,7 @@ class KillableClock implements Clock {
  */
 class KillableDatabase implements ControlDatabase {
   isAlive = true
+  readonly damage
   readonly snapshots
   readonly runs
   readonly keyValues
@@ -190,6 +191,7 @@ class KillableDatabase implements ControlDatabase {
   constructor(database: MemoryControlDatabase, clock: Clock) {
     this.#database = database
     this.#clock = clock
+    this.damage = database.damage
     this.snapshots = database.snapshots
     this.runs = database.runs
     this.keyValues = database.keyValues

@@ -6,6 +6,8 @@
  * The drive can be slow, full (commits wait) or broken (commits fail); files beside the database fail at once on a
  * full drive. Calls of a dead process are never answered.
  */
+
+import { NO_DAMAGE } from '../../core/damage.ts'
 import type {
   ArtifactLookup,
   Artifacts,
@@ -187,6 +189,7 @@ export class SimStore implements Store {
   #database(): ControlDatabase {
     const { process, observer, nextNumber } = this.#options
     return {
+      damage: NO_DAMAGE,
       snapshots: this.#snapshots(),
       runs: this.#runs(),
       keyValues: this.#keyValues(),
@@ -241,6 +244,7 @@ export class SimStore implements Store {
           .filter((run) => status === undefined || status.includes(run.status))
           .filter((run) => ticket === undefined || run.ticket.id === ticket)
           .slice(0, limit),
+      hasDamaged: () => false,
       count: (status) =>
         status === undefined ? disk.runs.size : all().filter((run) => run.status === status).length,
     }

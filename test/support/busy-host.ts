@@ -95,8 +95,8 @@ const host = createHost({
 
 const restored = actorSystem.restore()
 if (!restored.ok || restored.value.damaged.length > 0) fail(`did not come back: ${JSON.stringify(restored)}`)
-for (const [key, { c }] of actorStore.database.snapshots.all('tally'))
-  print(`found ${key} ${(c as TallyContext).n}`)
+for (const [key, record] of actorStore.database.snapshots.all('tally'))
+  if ('c' in record) print(`found ${key} ${(record.c as TallyContext).n}`)
 host.start()
 for (let n = 0; n < ACTORS; n++) actorSystem.spawn('tally', `actor-${n}`, { name: `actor-${n}` })
 

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { expect, jest, test } from '@jest/globals'
 import { open } from 'lmdb'
 import { realClock } from '../../../bin/clock.ts'
+import { DamagedRecord } from '../../../core/damage.ts'
 import type { Write } from '../../../core/ports.ts'
 import { StoreBroken, StoreTooNew, StoreUnreadable } from '../../../store/errors.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
@@ -128,7 +129,7 @@ test.each([
   const database = openDatabase(folder)
   const bad = () =>
     database.commit([putSnapshot('lease', 'bad', sampleSnapshot(1)), putRun(sampleRun(1, 'failed'))])
-  await expect(bad()).rejects.toThrow(StoreUnreadable)
+  await expect(bad()).rejects.toThrow(DamagedRecord)
   const odd = { v: 1, s: 'x', c: { aShapeOfItsOwn: 1 } }
   const settled = await Promise.allSettled([
     database.commit([putSnapshot('lease', 'good', odd)]),
@@ -208,9 +209,9 @@ test('a damaged row fails the commit that keeps a part of it, and no other', asy
     database.commit([putSnapshot('run', runId(1), sampleSnapshot(2)), putRun(sampleRun(3))]),
     database.commit([putRun(sampleRun(2))]),
   ])
-  expect(bad).toMatchObject({ status: 'rejected', reason: { name: 'StoreUnreadable' } })
+  expect(bad).toMatchObject({ status: 'rejected', reason: { name: 'DamagedRecord' } })
   expect(good.status).toBe('fulfilled')
-  expect(() => [...database.snapshots.all('run')]).toThrow(StoreUnreadable)
+  expect([...database.snapshots.all('run')]).toEqual([[runId(1), { damaged: expect.any(String) }]])
   expect([database.state().is, database.runs.get(runId(3))]).toEqual(['ready', undefined])
   await database.close()
 })

@@ -31,6 +31,7 @@ function watchAttention() {
       conflicts: new Map(),
       credentials: since.map((each) => ({ reason: 'missing-credential: github', since: each })),
       awayWorkers: [],
+      damage: [],
       tracker: { state: 'connected' },
     }),
   })

@@ -40,7 +40,7 @@ function createConfirmer({ listed }: { readonly listed: readonly Run[] }) {
     random: { fraction: () => 0.5 },
     log: createRecordingLog(),
     instant,
-    runs: { list: () => [...listed], get: () => run, count: () => listed.length },
+    runs: { list: () => [...listed], get: () => run },
     runPulls: { reported: () => yes(PULL) },
     pullRequestApi: () => yes(pulls),
     latestRun: () => run,

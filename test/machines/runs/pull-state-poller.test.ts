@@ -24,7 +24,7 @@ test('a disk that can’t be read costs one round, and fails no caller', async (
   const watch = new PullStatePoller({
     clock,
     log,
-    runs: { list, get: () => run, count: () => 1 },
+    runs: { list, get: () => run },
     pullRequestApi: () => yes(pulls),
     latestRun: () => run,
     placeOf: () => yes({ remote: 'owner/name', number: 1 }),

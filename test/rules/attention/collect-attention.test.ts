@@ -50,6 +50,7 @@ const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   conflicts: new Map(),
   credentials: [],
   awayWorkers: [],
+  damage: [],
   tracker: { state: 'connected' },
   ...more,
 })
@@ -187,6 +188,20 @@ test('items name the run, the ticket and the pull request', () => {
       ticketId: 't-1',
       pull: { repo: 'api', remote: 'acme/api', number: 87, url: URL },
       since: instant(-600),
+    },
+  ])
+})
+
+test('a damaged record is named with its run and what helps', () => {
+  const damage = { id: 'run run-1', where: 'state/data.mdb', message: 'the record is damaged', runId: 'run-1' }
+  expect(collectAttention(factsWith({ damage: [{ damage, since: instant(-60) }] }))).toEqual([
+    {
+      id: 'damage:run run-1',
+      kind: 'damage',
+      message: 'the record is damaged',
+      cure: 'switchyard check-data',
+      runId: 'run-1',
+      since: instant(-60),
     },
   ])
 })

@@ -1,0 +1,54 @@
+/**
+ * Damage is a part of the data directory that does not hold what was stored there.
+ *
+ * What is damaged is named to people, and never read as if it were absent, shorter or older.
+ */
+import type { Cancel } from './ports.ts'
+
+/** The command that lists all damage with what can be done. */
+export const DAMAGE_CURE = 'switchyard check-data'
+
+export interface Damage {
+  /** The same damage keeps its id: `run run-1`. */
+  readonly id: string
+  /** The place, such as a file, or a table of the database. */
+  readonly where: string
+  /** Says what cannot be read, and what that means. */
+  readonly message: string
+  readonly runId?: string
+}
+
+/** The damage of the data directory that is known. */
+export interface KnownDamage {
+  all(): readonly Damage[]
+  /** Calls the listener when something is added, or mended. */
+  onChange(listener: () => void): Cancel
+}
+
+export const NO_DAMAGE: KnownDamage = { all: () => [], onChange: () => () => {} }
+
+/** Says to a person what is damaged, and what helps. */
+export const damageText = ({ message }: Damage): string => `${message}: ${DAMAGE_CURE}`
+
+/** Thrown by a read of something damaged. */
+export class DamagedRecord extends Error {
+  override readonly name = 'DamagedRecord'
+  readonly damage: Damage
+
+  constructor(damage: Damage, options?: ErrorOptions) {
+    super(damageText(damage), options)
+    this.damage = damage
+  }
+}
+
+export const isDamagedRecord = (error: unknown): error is DamagedRecord => error instanceof DamagedRecord
+
+/** Returns what `read` returns; `instead` where what it reads is damaged. */
+export function readOr<T>(read: () => T, instead: (damage: Damage) => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (isDamagedRecord(error)) return instead(error.damage)
+    throw error
+  }
+}

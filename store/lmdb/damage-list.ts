@@ -1,0 +1,104 @@
+/** The list of what is known to be damaged in the data directory. A damaged row leaves it when it is written again. */
+import { type Damage, DamagedRecord, type KnownDamage } from '../../core/damage.ts'
+import type { Cancel } from '../../core/ports.ts'
+import { DAMAGE_KNOWN_MAX } from '../../protocol/limits.ts'
+import { isRunId } from '../event-order.ts'
+import { firstOfChunk, runOfChunk } from './event-chunks.ts'
+import { splitKeyValueKey } from './key-value-key.ts'
+import { SNAPSHOT_PREFIX, TABLE } from './table-names.ts'
+
+const DATABASE = 'state/data.mdb'
+
+export class DamageList implements KnownDamage {
+  readonly #damage = new Map<string, Damage>()
+  readonly #listeners = new Set<() => void>()
+
+  all(): readonly Damage[] {
+    return [...this.#damage.values()]
+  }
+
+  get isEmpty(): boolean {
+    return this.#damage.size === 0
+  }
+
+  onChange(listener: () => void): Cancel {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  note(damage: Damage): void {
+    if (this.#damage.has(damage.id) || this.#damage.size >= DAMAGE_KNOWN_MAX) return
+    this.#damage.set(damage.id, damage)
+    for (const listener of this.#listeners) listener()
+  }
+
+  forget(id: string): void {
+    if (this.#damage.delete(id)) for (const listener of this.#listeners) listener()
+  }
+
+  /** Notes a damaged row, and returns the error for who reads it. */
+  noteRow(table: string, key: string, cause?: unknown): DamagedRecord {
+    const damage = damageOfRow(table, key)
+    this.note(damage)
+    return new DamagedRecord(damage, { cause })
+  }
+
+  /** The row is written anew, or removed. */
+  forgetRow(table: string, key: string): void {
+    if (this.#damage.size > 0) this.forget(damageOfRow(table, key).id)
+  }
+}
+
+/** Says what a row of a table holds, and what its damage means. */
+export function damageOfRow(table: string, key: string): Damage {
+  const where = `${DATABASE}, table ${table}`
+  if (table.startsWith(SNAPSHOT_PREFIX)) {
+    const kind = table.slice(SNAPSHOT_PREFIX.length)
+    return {
+      id: `actor ${kind} ${key}`,
+      where,
+      message: `the stored state of the ${kind} ${key} is damaged, so it could not go on`,
+    }
+  }
+  switch (table) {
+    case TABLE.runs:
+      return damagedRun(key)
+    case TABLE.keyValues: {
+      const { collection, key: own } = splitKeyValueKey(key)
+      return {
+        id: `value ${collection} ${own}`,
+        where,
+        message: `the stored ${collection} of ${own} is damaged`,
+      }
+    }
+    case TABLE.smallLogs:
+    case TABLE.eventChunks: {
+      const [runId, first] = [runOfChunk(key), firstOfChunk(key)]
+      return {
+        id: `events ${runId} ${first}`,
+        where,
+        message: `events of run ${runId} are damaged, from number ${first} on`,
+        ...runOf(runId),
+      }
+    }
+    case TABLE.eventFiles:
+      return {
+        id: `events ${key}`,
+        where,
+        message: `the record of the event file of run ${key} is damaged, so its log cannot be read`,
+        ...runOf(key),
+      }
+    default:
+      return { id: `row ${table} ${key}`, where, message: `a row of the table ${table} is damaged: ${key}` }
+  }
+}
+
+export const damagedRun = (id: string): Damage => ({
+  id: `run ${id}`,
+  where: `${DATABASE}, table ${TABLE.runs}`,
+  message: `the record of run ${id} is damaged, so its ticket, costs and result cannot be read`,
+  ...runOf(id),
+})
+
+/** The key of a damaged row may be no id. */
+const runOf = (id: string): { readonly runId?: string } => (isRunId(id) ? { runId: id } : {})

@@ -1,0 +1,126 @@
+/**
+ * Checksums of the parts of event files, in the database, so that a read of any part tells whether it is what was
+ * written.
+ *
+ * A part is whole lines, one for each of its indexes. Parts that lie one behind the other in the file may skip indexes:
+ * a line of its own says there which events were lost. Parts of files that earlier versions wrote have no checksum.
+ */
+import { crc32 } from './checksum.ts'
+import type { RowPut } from './encode-writes.ts'
+import { chunkKey, chunkKeysOf, firstOfChunk, lastRowOf, rowsFrom, rowsOf } from './event-chunks.ts'
+import type { TableRow } from './table.ts'
+import type { Tables } from './tables.ts'
+
+/** A part with fewer bytes grows with the next ones. A damaged part is lost whole to readers. */
+const PART_BYTES_MIN = 8 * 1024
+/** The end of a part whose checksum is damaged. */
+const UNKNOWN = -1
+
+export interface FileSum {
+  readonly first: number
+  /** The index of the event behind the part. */
+  readonly next: number
+  readonly offset: number
+  readonly bytes: number
+  readonly crc: number
+}
+
+/** Whole lines that are appended to a file. */
+export interface FileLines {
+  readonly first: number
+  readonly next: number
+  readonly bytes: Uint8Array
+}
+
+export interface SumsFrom {
+  /** The parts from the one that holds the index on, one behind the other. */
+  readonly sums: readonly FileSum[]
+  /** The next part, when the index lies before it and not in a part. */
+  readonly before?: FileSum
+}
+
+export class FileSums {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  last(runId: string): FileSum | undefined {
+    const row = lastRowOf(this.#tables.fileSums, runId)
+    return row && toSum(row)
+  }
+
+  from(runId: string, index: number, bytesMax: number): SumsFrom {
+    const sums: FileSum[] = []
+    let bytes = 0
+    let end = 0
+    for (const row of rowsFrom(this.#tables.fileSums, runId, index)) {
+      const sum = toSum(row)
+      if (sum !== undefined && sum.next > index) {
+        const isReached = sum.first <= index || sum.offset === end
+        if (!isReached) return sums.length === 0 ? { sums, before: sum } : { sums }
+        sums.push(sum)
+        bytes += sum.bytes
+        if (bytes >= bytesMax) break
+      }
+      end = sum === undefined ? UNKNOWN : sum.offset + sum.bytes
+    }
+    return { sums }
+  }
+
+  /** Returns the puts for lines that were appended at `offset`. */
+  putsFor(runId: string, offset: number, lines: readonly FileLines[]): RowPut[] {
+    const last = this.last(runId)
+    const isOpen = last !== undefined && last.bytes < PART_BYTES_MIN && last.offset + last.bytes === offset
+    const parts: FileSum[] = isOpen ? [last] : []
+    let at = offset
+    for (const { first, next, bytes } of lines) {
+      const open = parts.at(-1)
+      const isNext = open !== undefined && open.bytes < PART_BYTES_MIN && open.next === first
+      if (open !== undefined && isNext)
+        parts.splice(-1, 1, { ...open, next, bytes: open.bytes + bytes.length, crc: crc32(bytes, open.crc) })
+      else parts.push({ first, next, offset: at, bytes: bytes.length, crc: crc32(bytes) })
+      at += bytes.length
+    }
+    return parts.map((part) => this.#put(runId, part))
+  }
+
+  /** Returns the puts that remove the checksums of parts that end behind `offset`. */
+  removalsBehind(runId: string, offset: number): RowPut[] {
+    return [...rowsOf(this.#tables.fileSums, runId)].flatMap((row) => {
+      const sum = toSum(row)
+      return sum !== undefined && sum.offset + sum.bytes <= offset ? [] : [this.#removal(row.key)]
+    })
+  }
+
+  removalOf(runId: string): RowPut[] {
+    return chunkKeysOf(this.#tables.fileSums, runId).map((key) => this.#removal(key))
+  }
+
+  #removal(key: string): RowPut {
+    return { to: 'row', table: this.#tables.fileSums.name, key, bytes: null }
+  }
+
+  #put(runId: string, { first, next, offset, bytes, crc }: FileSum): RowPut {
+    const text = `${offset} ${bytes} ${next} ${crc}`
+    return {
+      to: 'row',
+      table: this.#tables.fileSums.name,
+      key: chunkKey(runId, first),
+      bytes: Buffer.from(text),
+    }
+  }
+}
+
+export const isIntact = ({ crc }: FileSum, bytes: Uint8Array): boolean => crc32(bytes) === crc
+
+/** Returns undefined when the row is damaged. */
+export function toSum({ key, value }: TableRow): FileSum | undefined {
+  if (value === undefined) return undefined
+  const [offset = 0, bytes = 0, next = 0, crc = 0] = Buffer.from(value)
+    .toString('latin1')
+    .split(' ')
+    .map(Number)
+  return { first: firstOfChunk(key), next, offset, bytes, crc }
+}

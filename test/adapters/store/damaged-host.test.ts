@@ -1,0 +1,78 @@
+/** Tests that a host over a damaged data directory serves the rest, and names what is damaged where people look. */
+import { expect, test } from '@jest/globals'
+import { realClock } from '../../../bin/clock.ts'
+import type { Store } from '../../../core/ports.ts'
+import { createInMemoryHost } from '../../support/host-in-memory.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
+import { closeAfterTest } from '../../support/test-resources.ts'
+import { until } from '../../support/until.ts'
+import { changeRow, flipBit, openAt } from './damage.ts'
+import {
+  logEvents,
+  putEvents,
+  putKeyValue,
+  putRun,
+  putSnapshot,
+  runId,
+  sampleRun,
+  sampleSnapshot,
+} from './samples.ts'
+
+async function withHistory(): Promise<string> {
+  const dataDir = diskFolder()
+  const store = await openAt(dataDir)
+  await store.database.commit([
+    ...[1, 2, 3].map((n) => putRun(sampleRun(n, 'completed'))),
+    putEvents(runId(1), logEvents(runId(1), 0, 4)),
+    putSnapshot('worker', 'wk-0000000000000001', sampleSnapshot(1)),
+    putKeyValue('memory', 'acme/api', { memories: [{ id: 'm-1', fact: 'a fact', hits: 1 }] }),
+  ])
+  await store.close()
+  return dataDir
+}
+
+async function startHost(store: Store) {
+  const { host, ended } = createInMemoryHost(undefined, { clock: realClock, store })
+  closeAfterTest(async () => {
+    host.stop('the test ends')
+    await until('the host has ended', () => ended.length > 0)
+    await store.close()
+  })
+  host.start()
+  await until('the host serves', () => host.hostApi.isOpen() || ended.length > 0)
+  return { hostApi: host.hostApi, ended }
+}
+
+test('lists have the rest, the route of a damaged run answers 500 with its id, and attention names all', async () => {
+  const dataDir = await withHistory()
+  await changeRow(dataDir, 'runs', runId(2), flipBit)
+  await changeRow(dataDir, 'life:worker', 'wk-0000000000000001', flipBit)
+  await changeRow(dataDir, 'facts', 'yacme/api', flipBit)
+  await changeRow(dataDir, 'events-small', `${runId(1)}!00000000`, flipBit)
+  const store = await openAt(dataDir)
+  const { hostApi, ended } = await startHost(store)
+  expect(ended).toEqual([])
+  const listed = hostApi.runs({})
+  expect(listed).toMatchObject({ ok: true, value: { runs: [{ id: runId(3) }, { id: runId(1) }] } })
+  for (const refused of [hostApi.run(runId(2)), hostApi.runEvents(runId(2), {}), hostApi.placement(runId(2))])
+    expect(refused).toMatchObject({
+      ok: false,
+      refusal: { kind: 'failed', message: expect.stringMatching(`${runId(2)}.*switchyard check-data`) },
+    })
+  expect(hostApi.run(runId(7))).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
+  expect(hostApi.hello()).toMatchObject({ runs: [{ id: runId(3) }, { id: runId(1) }] })
+  expect(await hostApi.clearMemories('acme/api')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+  const events = hostApi.runEvents(runId(1), {})
+  const lines: string[] = []
+  if (events.ok) for await (const batch of events.value.events) lines.push(...batch)
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+    { index: 3, stream: 'system', text: expect.stringContaining('events 0 to 3 of this log are damaged') },
+  ])
+  const { items } = hostApi.attention()
+  expect(items.map(({ id, kind }) => [kind, id]).sort()).toEqual([
+    ['damage', 'damage:actor worker wk-0000000000000001'],
+    ['damage', `damage:events ${runId(1)} 0`],
+    ['damage', `damage:run ${runId(2)}`],
+    ['damage', 'damage:value memory acme/api'],
+  ])
+})
