@@ -23,6 +23,14 @@ export class StoreUnreadable extends Error {
   override readonly name = 'StoreUnreadable'
 }
 
+/** Pages of the database are damaged, so that it cannot be used at all. */
+export class DatabaseDamaged extends StoreUnreadable {
+  constructor(folder: string, damage: readonly string[]) {
+    const more = damage.length > 1 ? `, and ${damage.length - 1} more` : ''
+    super(`the database in ${folder} is damaged: ${damage[0]}${more}`)
+  }
+}
+
 /** The database is missing, emptied, or of another installation. */
 export class DatabaseLost extends Error {
   override readonly name = 'DatabaseLost'

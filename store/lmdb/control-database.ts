@@ -32,6 +32,7 @@ import { repairRunIndexes } from './run-index-repair.ts'
 import { halfWrittenRuns, StoredRunRows } from './run-rows.ts'
 import { LmdbRunRecords } from './runs.ts'
 import { LmdbSnapshots } from './snapshots.ts'
+import { recordCleanEnd } from './start-check.ts'
 import { Tables, type TablesOptions, UNFINISHED_COPY } from './tables.ts'
 
 const RETRY_MS_FIRST = 250
@@ -219,7 +220,9 @@ export class LmdbControlDatabase implements ControlDatabase {
     await Promise.allSettled(this.#backups)
     await this.#emergencySpace.settled()
     this.#preallocation.close()
+    const isWhole = this.#tables.isOpen && this.#state.is !== 'broken' && !this.#checkFile()
     await this.#tables.close()
+    if (isWhole) recordCleanEnd(this.#tables.folder)
   }
 
   #watchFile(): void {

@@ -5,7 +5,7 @@ import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 
 import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
-import { codeOf, messageOf, StoreFull, StoreUnreadable } from '../errors.ts'
+import { codeOf, DatabaseDamaged, messageOf, StoreFull, StoreUnreadable } from '../errors.ts'
 import { inspectDataFile } from './data-file.ts'
 import { freeBytesIn } from './emergency-space.ts'
 
@@ -84,6 +84,7 @@ export async function isOpenElsewhere(folder: string): Promise<boolean> {
 function checkFiles(folder: string): void {
   const data = withFile(folder, join(folder, 'data.mdb'), inspectDataFile)
   if (data?.is === 'unknown') throw unreadable(folder, 'data.mdb is not an LMDB database of this version')
+  if (data?.is === 'damaged') throw new DatabaseDamaged(folder, [`its two first pages ${data.how}`])
   if (data?.is === 'truncated')
     throw unreadable(folder, `data.mdb is truncated: it has ${data.bytes} of ${data.bytesMin} bytes`)
   withFile(folder, join(folder, 'lock.mdb'), () => undefined)

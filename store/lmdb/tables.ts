@@ -9,6 +9,7 @@ import { chmodSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { RootDatabase } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
+import type { Clock } from '../../core/ports.ts'
 import { StoreClosed } from '../errors.ts'
 import { Codec, codecOptions } from './codec.ts'
 import { DamageList } from './damage-list.ts'
@@ -16,6 +17,7 @@ import { syncFolder } from './emergency-space.ts'
 import { findUnopened, openRoot, prepareFolder } from './open-environment.ts'
 import { checkFormat, FORMAT, findInstallation, PLAIN_ROWS, SEALED, writeOrigin } from './origin.ts'
 import { PAGE_BYTES } from './preallocation.ts'
+import { checkBeforeUse } from './start-check.ts'
 import { Table } from './table.ts'
 import { CODEC_TABLE, SNAPSHOT_PREFIX, TABLE } from './table-names.ts'
 
@@ -27,6 +29,7 @@ export const UNFINISHED_COPY = '.part'
 export interface TablesOptions {
   readonly folder: string
   readonly mapBytes?: number
+  readonly clock: Pick<Clock, 'monotonic'>
   /**
    * Returns the id of the installation to which the database belongs. Throws when the database must not be used;
    * nothing is created then.
@@ -71,7 +74,9 @@ export class Tables {
     const unopened = findUnopened(this.folder)
     const newInstallation = unopened === undefined ? undefined : identifyDatabase(unopened)
     const fresh = prepareFolder(this.folder)
+    const damaged = checkBeforeUse(this.folder, options.clock)
     const root = openRoot(this.folder, this.#mapBytes)
+    for (const { table, key } of damaged) this.damage.noteRow(table, key)
     try {
       // Checked before the tables are created, because newer data may use other names and layouts.
       const format = checkFormat(this.folder, root)

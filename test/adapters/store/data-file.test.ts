@@ -13,6 +13,7 @@ import { dirname, join } from 'node:path'
 import { beforeAll, expect, test } from '@jest/globals'
 import { open, type RootDatabase } from 'lmdb'
 import { inspectDataFile } from '../../../store/lmdb/data-file.ts'
+import { type PageFault, PageWalk } from '../../../store/lmdb/page-walk.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
 
 const PAGE_BYTES = 4096
@@ -97,18 +98,36 @@ function inspect(path: string) {
   }
 }
 
-test.each(sampleNames)('a file that is %s is whole', (name) => {
+test.each(sampleNames)('a file that is %s is whole, and so are all of its pages', (name) => {
   const { path, bytesMin } = sampleOf(name)
-  expect(inspect(path)).toEqual({ is: 'whole' })
+  expect(inspect(path)).toMatchObject({ is: 'whole' })
   expect(statSync(path).size).toBeGreaterThanOrEqual(bytesMin)
+  expect(walk(path)).toEqual({ rows: name === 'new' || name === 'with a table' ? 0 : 22, faults: [] })
 })
+
+function walk(path: string): { rows: number; faults: PageFault[] } {
+  const file = inspect(path)
+  if (file.is !== 'whole') throw new Error(`the file is ${file.is}`)
+  const fd = openSync(path, 'r')
+  const faults: PageFault[] = []
+  let rows = 0
+  const visitor = {
+    onTable: () => {},
+    onRow: () => void rows++,
+    onFault: (fault: PageFault) => void faults.push(fault),
+    mayGoOn: () => true,
+  }
+  expect(new PageWalk(fd, file.meta, visitor).run()).toBe(true)
+  closeSync(fd)
+  return { rows, faults }
+}
 
 test.each(sampleNames)('a file that is %s is truncated when a byte of its last page is missing', (name) => {
   const { path, bytesMin } = sampleOf(name)
   const shortened = join(diskFolder(), 'data.mdb')
   copyFileSync(path, shortened)
   truncateSync(shortened, bytesMin)
-  expect(inspect(shortened)).toEqual({ is: 'whole' })
+  expect(inspect(shortened)).toMatchObject({ is: 'whole' })
   truncateSync(shortened, bytesMin - 1)
   expect(inspect(shortened)).toEqual({ is: 'truncated', bytes: bytesMin - 1, bytesMin })
   truncateSync(shortened, META_BYTES - 1)

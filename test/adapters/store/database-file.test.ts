@@ -223,7 +223,7 @@ testAsRoot(
 
 test('an environment that is opened again creates no database where the file is missing', async () => {
   const { folder, file } = place()
-  const tables = new Tables({ folder, identifyDatabase })
+  const tables = new Tables({ folder, clock: realClock, identifyDatabase })
   const reopening = tables.reopen(() => {
     if (!existsSync(file)) throw new DatabaseLost('removed')
   })

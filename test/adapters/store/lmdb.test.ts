@@ -48,7 +48,7 @@ test('the database and its emergency space are owner-only', async () => {
   await database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))])
   await until('the emergency space exists', () => existsSync(join(folder, 'ballast')))
   expect(modeOf(folder)).toBe('700')
-  expect(readdirSync(folder).sort()).toEqual(['ballast', 'data.mdb', 'lock.mdb'])
+  expect(readdirSync(folder).sort()).toEqual(['ballast', 'data.mdb', 'last-use.json', 'lock.mdb'])
   for (const name of readdirSync(folder)) expect([name, modeOf(join(folder, name))]).toEqual([name, '600'])
   expect(statSync(join(folder, 'ballast')).blocks * 512).toBeGreaterThanOrEqual(32 * 1024)
   await database.close()
