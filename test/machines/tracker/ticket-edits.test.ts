@@ -22,7 +22,7 @@ function createEdits() {
       peek(_: string, runId: string) {
         read.push(runId)
         const run = aRun({ id: runId, ticket: sampleTicket({ id: runId.slice('run-'.length) }) })
-        return { context: { run, job: 'run', lease: null } }
+        return { context: { run, job: 'run', lease: null, publishing: null } }
       },
       send: (_: string, runId: string, event: object) => sent.push([runId, event]) > 0,
     },
