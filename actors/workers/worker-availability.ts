@@ -30,9 +30,12 @@ export function workerFor(
   request: PlacementRequest,
   now: number,
 ): EnrolledWorker | undefined {
-  if (request.requiredWorker === undefined) return firstFit(request, workers.inPlacementOrder(), now)
-  const holder = workers.get(request.requiredWorker)
-  return holder === undefined ? undefined : firstFit(request, [holder], now)
+  const { requiredWorker, preferredWorker } = request
+  const holder = workers.get(requiredWorker ?? preferredWorker ?? '')
+  const onHolder = holder === undefined ? undefined : firstFit(request, [holder], now)
+  return requiredWorker === undefined
+    ? (onHolder ?? firstFit(request, workers.inPlacementOrder(), now))
+    : onHolder
 }
 
 /** Whether no run with the same needs, or for the same worker, is placed now. One run may wait for a reason of its own. */

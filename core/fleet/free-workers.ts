@@ -2,9 +2,9 @@
  * FreeWorkers keeps the workers with a free slot in the order in which runs are placed, so that a grant costs the same
  * with any number of workers.
  *
- * The order is that of `placeRun`: most free slots, then fewest used ones, then the smallest id. Workers with equal
- * slots share a group, and a change moves one worker from a group to another. A worker in the order may still be paused
- * or on hold: that changes with time, and is asked for when a run is placed.
+ * The order is that of `placeRun` for a run without a preferred worker: most free slots, then fewest used ones, then the
+ * smallest id. Workers with equal slots share a group, and a change moves one worker from a group to another. A worker
+ * in the order may still be paused or on hold: that changes with time, and is asked for when a run is placed.
  */
 import { freeSlots, type WorkerFacts } from './obstacles.ts'
 

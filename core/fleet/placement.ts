@@ -2,8 +2,8 @@
  * Chooses the worker for a queued run, or says why the run waits.
  *
  * The decision uses the current facts and is made again when one of them changes. The displayed reason is computed
- * here too, so it is the reason of the decision. The worker with the most free slots wins, then the one with the
- * fewest used slots, then the smallest id; equal facts give equal decisions.
+ * here too, so it is the reason of the decision. The preferred worker wins, then the one with the most free slots, then
+ * the one with the fewest used slots, then the smallest id; equal facts give equal decisions.
  */
 
 import type { Placement } from '../../protocol/explain.ts'
@@ -49,14 +49,14 @@ export function placeRun(
   if (request.waitingFor !== undefined) return waits(request.waitingFor)
   let best: WorkerFacts | undefined
   for (const worker of all) {
-    const isBetter = best === undefined || byPreference(worker, best) < 0
+    const isBetter = best === undefined || byPreference(worker, best, request) < 0
     if (isBetter && exclusionReason(worker, request, now) === undefined) best = worker
   }
   if (best !== undefined) return { is: 'placed', worker: best.id }
   return waits(waitReason(request, all, now))
 }
 
-/** Returns the first worker that can take the run now, of workers that are in the order of preference. */
+/** Returns the first worker that can take the run now, of workers that are in the order of free slots. */
 export function firstFit<W extends WorkerFacts>(
   request: PlacementRequest,
   inOrder: Iterable<W>,
@@ -95,7 +95,8 @@ export function explainPlacement(
   }
 }
 
-function byPreference(a: WorkerFacts, b: WorkerFacts): number {
+function byPreference(a: WorkerFacts, b: WorkerFacts, { preferredWorker }: PlacementRequest): number {
+  if (a.id === preferredWorker || b.id === preferredWorker) return a.id === preferredWorker ? -1 : 1
   return freeSlots(b) - freeSlots(a) || a.used - b.used || (a.id < b.id ? -1 : 1)
 }
 

@@ -67,6 +67,16 @@ describe('placed', () => {
     expect(placed([worker('wk-2'), worker('wk-1')])).toBe('wk-1')
   })
 
+  test('the preferred worker gets the run if it can take it now, and any other if not', () => {
+    const preferring = { ...want, preferredWorker: 'wk-1' }
+    const freer = worker('wk-2')
+    expect(placed([freer, worker('wk-1', { used: 1 })], preferring)).toBe('wk-1')
+    expect(placed([worker('wk-1', { used: 1 }), freer], preferring)).toBe('wk-1')
+    for (const obstacle of [away, draining, held, paused, full])
+      expect(placed([worker('wk-1', obstacle), freer], preferring)).toBe('wk-2')
+    expect(placed([worker('wk-1', full)], preferring)).toBe('fleet at capacity')
+  })
+
   test('a follow-up runs only on the worker with its sandbox, however free other workers are', () => {
     const workers = [worker('wk-1', { used: 1 }), worker('wk-2')]
     expect(placed(workers, { ...want, requiredWorker: 'wk-1' })).toBe('wk-1')
@@ -150,6 +160,7 @@ const anyWant: fc.Arbitrary<PlacementRequest> = fc.record(
   {
     runId: fc.constant('run-1'),
     requiredWorker: fc.constantFrom('wk-1', 'wk-9'),
+    preferredWorker: fc.constantFrom('wk-1', 'wk-9'),
     waitingFor: fc.constant(BLOCKED),
   },
   { requiredKeys: ['runId'] },
