@@ -218,6 +218,11 @@ export const Job = record('Job', {
   sandbox: Type.Optional(JobSandbox),
   pull: Type.Optional(JobPull),
   followUp: Type.Optional(JobFollowUp),
+  /**
+   * The agent's session in which an earlier attempt was interrupted. A worker that still holds its sandbox lets the
+   * agent go on there. Only for workers whose capabilities say `continuesSessions`.
+   */
+  continueSession: Type.Optional(ForeignId),
   limits: JobLimits,
   retentionHours: Type.Number({ minimum: 0 }),
 })
@@ -271,6 +276,8 @@ export type FailureKind = (typeof FAILURE_KINDS)[number]
 export const RunOutcome = record('RunOutcome', {
   status: stringEnum(['completed', 'failed', 'cancelled']),
   failure: Type.Optional(Type.Unsafe<FailureKind>(Name)),
+  /** False: the worker ended before the agent began, so the host queues the run again at once. */
+  begun: Type.Optional(Type.Boolean()),
   result: Type.Optional(RunResult),
   error: Type.Optional(Text),
   costs: RunCosts,

@@ -57,6 +57,11 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
   publish: Type.Optional(
     Type.Boolean({ description: 'The worker can publish again what a finished run could not publish.' }),
   ),
+  continuesSessions: Type.Optional(
+    Type.Boolean({
+      description: 'An agent that was interrupted can go on in its session, in the kept sandbox.',
+    }),
+  ),
   ending: Type.Optional(Type.Boolean({ description: 'The worker takes no more runs and is about to end.' })),
 })
 export type WorkerCapabilities = Static<typeof WorkerCapabilities>

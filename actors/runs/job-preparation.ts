@@ -10,6 +10,7 @@ import type { Clock } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
+import { preferredHolder, withSession } from '../../core/run/interruption.ts'
 import { buildFollowUpJob, buildJob, publishJob } from '../../core/run/job.ts'
 import { type JobNeeds, jobNeeds, publishingNeeds } from '../../core/run/job-needs.ts'
 import { runInCommand } from '../../core/run/name-in-commands.ts'
@@ -97,6 +98,12 @@ export class JobPreparation {
     return holder === undefined || workers.get(holder) === undefined ? undefined : holder
   }
 
+  /** Returns the worker that may hold the sandbox of an interrupted run, which does not wait for that worker. */
+  preferredHolder({ id }: Run): string | undefined {
+    const context = this.#contextOf(id)
+    return context === undefined ? undefined : preferredHolder(context)
+  }
+
   readiness(run: Run): Readiness {
     if ((this.#contextOf(run.id)?.adoption ?? null) !== null) return 'held'
     return this.isFollowUp(run.id) ? this.#ports.followUpReader.readiness(run) : 'ready'
@@ -136,14 +143,16 @@ export class JobPreparation {
   // ---- the job -----------------------------------------------------------------------------------------------------
 
   /** Prepares the job of a lease's run with everything that the worker needs, secrets included. */
-  prepareJob({ runId }: LeaseContext): Result<Job> {
+  prepareJob({ runId, workerId }: LeaseContext): Result<Job> {
     const context = this.#contextOf(runId)
     if (context === undefined) return no('unknown', 'the run is no more')
     const { run, publishing } = context
     if (publishing !== null && this.sandboxHolder(run) === undefined)
       return no('gone', 'the sandbox with its work is kept no longer')
     const job = context.job === 'follow-up' ? this.#prepareFollowUpJob(context) : this.#prepareRunJob(context)
-    return job.ok && publishing !== null ? yes(publishJob(job.value)) : job
+    if (!job.ok) return job
+    if (publishing !== null) return yes(publishJob(job.value))
+    return yes(withSession(job.value, context, this.#ports.workers.get(workerId)))
   }
 
   #prepareRunJob({ run, place }: RunContext): Result<AgentJob> {

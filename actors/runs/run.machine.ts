@@ -10,7 +10,12 @@ import { extend } from '../../core/extend.ts'
 import type { ActorSnapshot, Write } from '../../core/ports.ts'
 import { labelFor } from '../../core/run/cost.ts'
 import { followTicket, mayFollowTicket } from '../../core/run/follow-ticket.ts'
-import { interruptionError, isInterrupted } from '../../core/run/interruption.ts'
+import {
+  interruptionError,
+  isInterrupted,
+  isUnbegun,
+  withoutInterruption,
+} from '../../core/run/interruption.ts'
 import {
   dropUnpublished,
   isUnpublished,
@@ -320,9 +325,16 @@ function afterFollowUpFailed(facts: RunActionFacts): Partial<RunContext> {
   return { ...ended, run: restoreEarlierEnd(facts, ended.run ?? facts.context.run) }
 }
 
-/** The worker ended during the follow-up: keeps the costs and queues the same follow-up again. */
-function afterFollowUpInterrupted(facts: RunActionFacts): Partial<RunContext> {
+/** The worker ended during the run: keeps its costs, its sandbox and its session, and queues the same job again. */
+function afterInterrupted(facts: RunActionFacts): Partial<RunContext> {
   return { ...afterSetback(facts), interruptions: facts.context.interruptions + 1 }
+}
+
+/** The worker gave the run back before its agent began, so this is no interruption. */
+function afterUnbegun({ context, event }: RunActionFacts): Partial<RunContext> {
+  const why = 'outcome' in event ? event.outcome.error : undefined
+  const reason = interruptionError(withoutInterruption(why ?? 'the worker ended before the agent began'))
+  return { run: requeueRun(context.run, reason, instantOf(event)), lease: null }
 }
 
 /** The worker gave the run back: keeps the costs and queues the run again, with the worker's reason. */
@@ -357,13 +369,11 @@ function endsFollowUp({ context, event }: RunActionFacts): boolean {
 const mayTryAgain = ({ context }: { readonly context: RunContext }): boolean =>
   context.interruptions + 1 < INTERRUPTIONS_MAX
 
-/** An interrupted follow-up may start again at any point; an agent's first work on a ticket may not. */
 const beginsAgain = ({ context, event }: RunActionFacts): boolean =>
-  context.job === 'follow-up' &&
-  'outcome' in event &&
-  event.unwanted !== true &&
-  isInterrupted(event.outcome) &&
-  mayTryAgain({ context })
+  'outcome' in event && event.unwanted !== true && isInterrupted(event.outcome) && mayTryAgain({ context })
+
+const isHandedBack = ({ event }: RunActionFacts): boolean =>
+  'outcome' in event && event.unwanted !== true && isUnbegun(event.outcome)
 
 /** The run failed of something that no run can change. */
 const meetsSetback = ({ context, event }: RunActionFacts): boolean =>
@@ -392,9 +402,10 @@ const SANDBOX_LOST = [
 const activeTransitions = {
   'ended completed': { target: 'completed', actions: 'finish' },
   'ended failed': [
+    { guard: 'isHandedBack', target: 'queued', actions: 'requeueUnbegun' },
     { guard: 'waitsToPublish', target: 'queued', actions: PUBLISH_LATER },
     { guard: 'meetsSetback', target: 'queued', actions: 'giveBack' },
-    { guard: 'beginsAgain', target: 'queued', actions: 'requeueFollowUp' },
+    { guard: 'beginsAgain', target: 'queued', actions: 'requeueInterrupted' },
     { guard: 'isFollowUp', target: 'completed', actions: 'finishFollowUp' },
     { target: 'failed', actions: 'finish' },
   ],
@@ -444,6 +455,7 @@ export const runMachine = setup({
     awaitsAdoption: (facts) => facts.context.adoption !== null && isAboutPull(facts),
     mayTryAgain,
     beginsAgain,
+    isHandedBack,
     meetsSetback,
   },
   actions: {
@@ -473,7 +485,8 @@ export const runMachine = setup({
     settleCosts: assign(afterSettled),
     finish: assign(afterFinished),
     finishFollowUp: assign(afterFollowUpFailed),
-    requeueFollowUp: assign(afterFollowUpInterrupted),
+    requeueInterrupted: assign(afterInterrupted),
+    requeueUnbegun: assign(afterUnbegun),
     giveBack: assign(afterSetback),
     adopt: assign(afterAdopted),
     awaitPullAnswer: assign(afterLostWithPull),

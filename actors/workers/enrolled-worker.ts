@@ -6,6 +6,8 @@ import type { WorkerContext } from './worker.machine.ts'
 
 /** Its stored context, and what is known in memory only. */
 export interface EnrolledWorker extends WorkerFacts {
+  /** An interrupted agent can go on in its session there. */
+  readonly continuesSessions: boolean
   context: WorkerContext
   state: WorkerState
   /** Ids of the worker's leases. */

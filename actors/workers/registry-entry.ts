@@ -57,6 +57,9 @@ export class RegistryEntry implements EnrolledWorker {
   get publishes(): boolean {
     return this.context.capabilities?.publish === true
   }
+  get continuesSessions(): boolean {
+    return this.context.capabilities?.continuesSessions === true
+  }
   get used(): number {
     return this.leases.size
   }

@@ -223,12 +223,15 @@ export class Scheduler {
   }
 
   placementRequest(run: Run, waitingFor?: WaitReason): PlacementRequest {
-    const on = this.#ports.preparation.sandboxHolder(run)
+    const { preparation } = this.#ports
+    const required = preparation.sandboxHolder(run)
+    const preferred = preparation.preferredHolder(run)
     const needs = this.#queuedRuns.needsOf(run.id)
     return {
       runId: run.id,
       ...(needs === undefined ? {} : { needs }),
-      ...(on === undefined ? {} : { requiredWorker: on }),
+      ...(required === undefined ? {} : { requiredWorker: required }),
+      ...(preferred === undefined ? {} : { preferredWorker: preferred }),
       ...(this.#ports.preparation.publishes(run) ? { publishes: true } : {}),
       ...(waitingFor === undefined ? {} : { waitingFor }),
     }

@@ -1,11 +1,14 @@
 /**
- * Marks the error of a run that was interrupted from outside: its worker ended, or its lease was lost.
+ * Tells which runs were interrupted from outside: their worker ended, or their lease was lost.
  *
  * Workers and hosts write and recognize the same prefix. Errors from an agent must not carry it, or the run would be
  * queued again.
  */
-import type { RunOutcome } from '../../protocol/frames.ts'
+import type { RunFields } from '../../protocol/actor-snapshots.ts'
+import { AGENTS } from '../../protocol/agents/registry.ts'
+import type { AgentJob, RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import type { Run } from '../../protocol/run.ts'
 import { truncate } from '../safe-text.ts'
 
 const INTERRUPTED = 'interrupted: '
@@ -16,11 +19,45 @@ export const interruptionError = (why: string): string => `${INTERRUPTED}${why}`
 export const daemonEndedError = (phase: string): string =>
   interruptionError(`the worker daemon ended while the run was ${phase}`)
 
+export const withoutInterruption = (reason: string): string =>
+  isInterruption(reason) ? reason.slice(INTERRUPTED.length) : reason
+
 export function isInterrupted({ status, error }: Pick<RunOutcome, 'status' | 'error'>): boolean {
   return status === 'failed' && error !== undefined && isInterruption(error)
 }
 
 export const isInterruption = (reason: string): boolean => reason.startsWith(INTERRUPTED)
+
+interface InterruptibleRun extends Pick<RunFields, 'job' | 'interruptions'> {
+  readonly run: Pick<Run, 'sandbox' | 'agentSessionId'>
+}
+
+/** Returns the worker on which the agent of an interrupted run has worked. The run does not wait for that worker. */
+export function preferredHolder({ run, job, interruptions }: InterruptibleRun): string | undefined {
+  const wasInterrupted = job === 'run' && interruptions > 0
+  return wasInterrupted && run.sandbox.id !== undefined ? run.sandbox.workerId : undefined
+}
+
+/**
+ * Lets the agent go on where it was interrupted, on the worker that may still hold its sandbox; the worker checks that
+ * itself. `continuesSessions`: the worker can do that.
+ */
+export function withSession(
+  job: AgentJob,
+  interrupted: InterruptibleRun,
+  worker: { readonly id: string; readonly continuesSessions: boolean } | undefined,
+): AgentJob {
+  const { agentSessionId } = interrupted.run
+  const mayContinue =
+    worker?.continuesSessions === true &&
+    preferredHolder(interrupted) === worker.id &&
+    AGENTS[job.agent.provider].isResumable
+  return mayContinue && agentSessionId !== undefined ? { ...job, continueSession: agentSessionId } : job
+}
+
+/** The worker says that it ended before the agent began, so nothing was done that another attempt would repeat. */
+export const isUnbegun = ({ status, begun }: Pick<RunOutcome, 'status' | 'begun'>): boolean =>
+  status === 'failed' && begun === false
 
 /** Removes the meaning of the prefix from the error of an execution that ended by itself. */
 export function disclaimInterruption(outcome: RunOutcome): RunOutcome {

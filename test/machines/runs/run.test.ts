@@ -121,6 +121,21 @@ const sandboxLost: RunMachineEvent = {
   at: T1,
   reason: 'worker w was revoked',
 }
+/** An older host, which knows no `begun`, queues such a run again as well. */
+const givenBack: RunMachineEvent = {
+  type: 'ended failed',
+  leaseId: 'ls-1',
+  workerId: 'wk-1',
+  at: T1,
+  outcome: {
+    status: 'failed',
+    failure: 'configuration',
+    begun: false,
+    error: 'the worker was stopped',
+    costs: [],
+  },
+  retentionHours: 24,
+}
 const lost: RunMachineEvent = {
   type: 'lease lost',
   leaseId: 'ls-1',
@@ -600,6 +615,20 @@ const endsInEveryState: readonly (readonly [
     input,
     [],
     [ended('failed', 'interrupted: the worker was stopped')],
+  ],
+  [
+    'a first run whose worker ended once too often',
+    input,
+    interruptions,
+    [ended('failed', 'interrupted: the worker was stopped')],
+  ],
+  ['a first run whose worker ended before its agent began', input, interruptions, [givenBack]],
+  ['a follow-up whose worker ended before its agent began', followUp, interruptions, [givenBack]],
+  [
+    'a first run that a person cancelled before it was given back',
+    input,
+    [],
+    [{ ...givenBack, unwanted: true } as RunMachineEvent],
   ],
   ['a follow-up cancelled', followUp, [], [ended('cancelled')]],
   ['a follow-up cancelled without an answer of its worker', followUp, [], [enforced]],

@@ -54,9 +54,11 @@ function createFleet(workers: readonly FleetWorker[], isRefused = false) {
     publishes: () => false,
     sandboxHolder(run: Run) {
       seen.examined += 1
+      if (isInterrupted(run.id)) return undefined
       const holder = sandboxHolder(run, seen.wallNow)
       return holder === undefined || registry.get(holder) === undefined ? undefined : holder
     },
+    preferredHolder: ({ id, sandbox }: Run) => (isInterrupted(id) ? sandbox.workerId : undefined),
     readiness: () => 'ready',
   }
   const scheduler: Scheduler = new Scheduler({
@@ -88,9 +90,14 @@ interface QueuedRun {
   readonly priority: Ticket['priority']
   /** The worker that holds its sandbox. */
   readonly heldBy?: number | undefined
+  /** The run prefers that worker, and does not wait for it. */
+  readonly wasInterrupted?: boolean
 }
 
-function runOf({ agent, priority, heldBy }: QueuedRun, n: number): Run {
+const INTERRUPTED = '-interrupted'
+const isInterrupted = (runId: string): boolean => runId.endsWith(INTERRUPTED)
+
+function runOf({ agent, priority, heldBy, wasInterrupted }: QueuedRun, n: number): Run {
   const ticket = sampleTicket({
     id: `${n}`,
     priority,
@@ -98,7 +105,7 @@ function runOf({ agent, priority, heldBy }: QueuedRun, n: number): Run {
   })
   const held = { id: `box-${n}`, workerId: workerId(heldBy ?? 0), retainedUntil: RETAINED_UNTIL }
   return aRun({
-    id: `run-${String(n).padStart(3, '0')}`,
+    id: `run-${String(n).padStart(3, '0')}${wasInterrupted === true ? INTERRUPTED : ''}`,
     ticket,
     agent: { provider: agent },
     ...(heldBy === undefined ? {} : { sandbox: held }),
@@ -114,6 +121,7 @@ const anyRun = fc.record({
   agent: fc.constantFrom(...AGENTS),
   priority: fc.constantFrom<Ticket['priority']>(0, 1, 2),
   heldBy: fc.option(fc.nat(5), { nil: undefined }),
+  wasInterrupted: fc.boolean(),
 })
 
 const byAge = (a: Run, b: Run): number =>

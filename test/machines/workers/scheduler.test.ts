@@ -22,6 +22,7 @@ function createQueue() {
     needsOf: () => undefined,
     sandboxHolder: () => undefined,
     publishes: () => false,
+    preferredHolder: () => undefined,
     waitingFor({ id, ticket }: { id: string; ticket: Ticket }) {
       asked.push(id)
       const current = currentTicket(ticket)

@@ -1,0 +1,204 @@
+/**
+ * Runs whose workers end during them: before the agent began nothing is lost and nothing counts; afterwards the run
+ * prefers the worker that holds its sandbox, never waits for it, and its agent goes on there where it can.
+ */
+import { describe, expect, test } from '@jest/globals'
+import { FLEET_REASONS } from '../../core/fleet/placement.ts'
+import { daemonEndedError, interruptionError } from '../../core/run/interruption.ts'
+import type { RunOutcome } from '../../protocol/frames.ts'
+import {
+  configWith,
+  cost,
+  type EnrolledScriptedWorker,
+  enroll,
+  type HostConversation,
+  startHost,
+  ticket,
+  Work,
+} from './host-conversation.ts'
+
+const CONTINUES = { continuesSessions: true }
+const SESSION = 's-1'
+
+const unbegun: Partial<RunOutcome> = {
+  status: 'failed',
+  failure: 'configuration',
+  begun: false,
+  error: 'its machine restarted',
+}
+
+const interrupted = (costs: RunOutcome['costs'] = []): Partial<RunOutcome> => ({
+  status: 'failed',
+  error: daemonEndedError('running'),
+  costs,
+  agentSessionId: SESSION,
+  sandbox: { id: 'sb-1', retainedUntil: '2026-01-02T12:00:00.000Z' },
+})
+
+interface Scene {
+  readonly host: HostConversation
+  readonly holder: EnrolledScriptedWorker
+  readonly freer: EnrolledScriptedWorker
+}
+
+/** The freer worker has more free slots, so a run without a preference goes there. */
+async function startWithTwoWorkers(config?: string, holderCapabilities: object = CONTINUES): Promise<Scene> {
+  const host = await startHost(config)
+  const holder = await enroll(host, 'holder', 2, holderCapabilities)
+  return { host, holder, freer: await enroll(host, 'freer', 4, CONTINUES) }
+}
+
+async function acceptOn({ connection }: EnrolledScriptedWorker): Promise<Work> {
+  const work = new Work(connection.lastReceived('dispatch'))
+  await connection.send(work.accept())
+  return work
+}
+
+/** The run is executed on the holder, because the freer worker drains for a moment; its agent works. */
+async function workOnHolder(scene: Scene): Promise<Work> {
+  const { host, holder, freer } = scene
+  await host.succeeded(host.hostApi.drainWorker(freer.workerId))
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const work = await acceptOn(holder)
+  const reported = { agentSessionId: SESSION, sandbox: { id: 'sb-1' } }
+  await holder.connection.send(work.running(), work.patch(reported))
+  await host.succeeded(host.hostApi.enableWorker(freer.workerId))
+  return work
+}
+
+const dispatchesTo = ({ connection }: EnrolledScriptedWorker): number => connection.countReceived('dispatch')
+
+async function expectAnew({ host, holder, freer }: Scene): Promise<void> {
+  expect([dispatchesTo(holder), dispatchesTo(freer)]).toEqual([1, 1])
+  expect((await acceptOn(freer)).job.continueSession).toBeUndefined()
+  expect(host.runOf('ENG-1').agentSessionId).toBeUndefined()
+}
+
+describe('a run that is given back before its agent began', () => {
+  test('is queued again at once, as often as that happens, and counts as no interruption', async () => {
+    const { host, freer } = await startWithTwoWorkers()
+    host.tracker.put(ticket('ENG-1'))
+    await host.settle()
+    for (let times = 1; times <= 5; times++) {
+      const work = await acceptOn(freer)
+      await freer.connection.send(work.complete(unbegun))
+      await host.settle()
+      expect(dispatchesTo(freer)).toBe(times + 1)
+    }
+    const work = await acceptOn(freer)
+    await freer.connection.send(work.running(), work.complete({ costs: [cost(1)] }))
+    expect(host.runOf('ENG-1')).toMatchObject({ status: 'completed', costTotals: { costUsd: 1 } })
+  })
+
+  test('says why while it waits', async () => {
+    const { host, holder, freer } = await startWithTwoWorkers()
+    host.tracker.put(ticket('ENG-1'))
+    await host.settle()
+    const work = await acceptOn(freer)
+    for (const { workerId } of [holder, freer]) await host.succeeded(host.hostApi.drainWorker(workerId))
+    await freer.connection.send(work.complete(unbegun))
+    await host.settle()
+    expect(host.runOf('ENG-1')).toMatchObject({
+      status: 'queued',
+      queueReason: `${interruptionError('its machine restarted')}; ${FLEET_REASONS.draining}`,
+    })
+  })
+})
+
+describe('a run that is interrupted while its agent works', () => {
+  test('goes on in its session on the worker that holds its sandbox, and each execution costs once', async () => {
+    const scene = await startWithTwoWorkers()
+    const { host, holder, freer } = scene
+    const first = await workOnHolder(scene)
+    expect(first.job.continueSession).toBeUndefined()
+    await holder.connection.send(first.complete(interrupted([cost(1)])))
+    await host.settle()
+    expect([dispatchesTo(holder), dispatchesTo(freer)]).toEqual([2, 0])
+    const again = await acceptOn(holder)
+    expect(again.job).toMatchObject({ kind: 'run', continueSession: SESSION })
+    await holder.connection.send(again.running(), again.complete({ costs: [cost(2)] }))
+    const run = host.runOf('ENG-1')
+    expect([run.status, run.costTotals?.costUsd]).toEqual(['completed', 3])
+    expect(run.costs.map(({ label }) => label)).toEqual(['run', 'attempt 2'])
+  })
+
+  test('does so after its lease was lost, too', async () => {
+    const scene = await startWithTwoWorkers()
+    const { host, holder, freer } = scene
+    await workOnHolder(scene)
+    await holder.connection.sendHeartbeat()
+    await host.settle()
+    expect([dispatchesTo(holder), dispatchesTo(freer)]).toEqual([2, 0])
+    expect((await acceptOn(holder)).job.continueSession).toBe(SESSION)
+  })
+
+  test('keeps its preference when it is given back before its agent began again', async () => {
+    const scene = await startWithTwoWorkers()
+    const { host, holder } = scene
+    const first = await workOnHolder(scene)
+    await holder.connection.send(first.complete(interrupted()))
+    await host.settle()
+    const again = await acceptOn(holder)
+    await holder.connection.send(again.complete(unbegun))
+    await host.settle()
+    expect((await acceptOn(holder)).job.continueSession).toBe(SESSION)
+  })
+
+  test('does not wait for that worker: while it is away another one begins anew', async () => {
+    const scene = await startWithTwoWorkers()
+    const { host, holder, freer } = scene
+    await workOnHolder(scene)
+    await holder.connection.drop()
+    await host.advanceWithHeartbeats(170, [freer.connection])
+    await expectAnew(scene)
+  })
+
+  test('does not wait for that worker: while it drains another one begins anew', async () => {
+    const scene = await startWithTwoWorkers()
+    const { host, holder } = scene
+    const work = await workOnHolder(scene)
+    await host.succeeded(host.hostApi.drainWorker(holder.workerId))
+    await holder.connection.send(work.complete(interrupted()))
+    await host.settle()
+    await expectAnew(scene)
+  })
+
+  test('begins anew on an older worker, and with an agent whose sessions cannot be resumed', async () => {
+    const scenes = [
+      await startWithTwoWorkers(undefined, {}),
+      await startWithTwoWorkers(configWith({ agent: { provider: 'agentB' } })),
+    ]
+    for (const scene of scenes) {
+      const { host, holder } = scene
+      const first = await workOnHolder(scene)
+      await holder.connection.send(first.complete(interrupted()))
+      await host.settle()
+      expect((await acceptOn(holder)).job.continueSession).toBeUndefined()
+    }
+  })
+
+  test('fails the third time in a row', async () => {
+    const scene = await startWithTwoWorkers()
+    const { host, holder } = scene
+    let work = await workOnHolder(scene)
+    for (let times = 1; times < 3; times++) {
+      await holder.connection.send(work.complete(interrupted()))
+      await host.settle()
+      work = await acceptOn(holder)
+    }
+    await holder.connection.send(work.complete(interrupted()))
+    expect(host.runOf('ENG-1')).toMatchObject({ status: 'failed', error: interrupted().error })
+  })
+
+  test('a retry by a person begins anew', async () => {
+    const scene = await startWithTwoWorkers()
+    const { host, holder } = scene
+    const work = await workOnHolder(scene)
+    await holder.connection.send(work.complete({ ...interrupted(), error: 'the agent gave up' }))
+    const { id } = host.runOf('ENG-1')
+    await host.succeeded(host.hostApi.retryRun(id))
+    await host.settle()
+    expect(scene.freer.connection.lastReceived('dispatch').job.continueSession).toBeUndefined()
+  })
+})
