@@ -121,6 +121,8 @@ export const ExecutionFields = record('ExecutionFields', {
   /** The expiry in the dispatch, for people. */
   expiresAt: Instant,
   retentionHours: Type.Number({ minimum: 0 }),
+  /** The agent may have begun to work. */
+  begun: Type.Boolean(),
   progress: ExecutionProgress,
   /** The costs of this lease that were reported. */
   costs: RunCosts,

@@ -146,6 +146,10 @@ class LocalExecutor implements ClosableExecutor {
     hours: number,
   ): Promise<RecoveredOutputs> {
     const { runId } = ended
+    if (this.#sandboxes.isUnused(runId)) {
+      await this.#sandboxes.discard(runId)
+      return {}
+    }
     const spent = await this.#readSpending(ended)
     const retainedUntil = await this.#sandboxes.retain(runId, {
       hours,

@@ -64,6 +64,7 @@ export function createDaemonEffects(ports: DaemonPorts): (effect: DaemonEffect) 
         setTimeLimit(ACKNOWLEDGE_MS_MAX)
         return
       case 'daemon.hand back':
+        if (effect.what === 'unbegun') return executions.handBackUnbegun(effect.reason)
         setTimeLimit(KILL_MS_MAX)
         executions.handBackAll(effect.reason)
         resumedSandboxes.releaseAll(STOPPED)

@@ -45,7 +45,8 @@ export type DaemonEffect =
   | { readonly type: 'daemon.wait for the only acknowledgement' }
   /** Nothing runs any more; the host gets 30 seconds to acknowledge the completions. */
   | { readonly type: 'daemon.wait for acknowledgements' }
-  | { readonly type: 'daemon.hand back'; readonly reason: string }
+  /** `unbegun`: only those whose agents have not begun. */
+  | { readonly type: 'daemon.hand back'; readonly what: 'all' | 'unbegun'; readonly reason: string }
   | { readonly type: 'daemon.abandon'; readonly how: 'interrupt' | 'kill'; readonly reason: string }
   | { readonly type: 'daemon.kill'; readonly reason: string }
   | { readonly type: 'daemon.count' }
@@ -86,7 +87,13 @@ export const daemonMachine = setup({
     waitForAcknowledgements: recordEffect(() => ({ type: 'daemon.wait for acknowledgements' })),
     handBack: recordEffect(() => ({
       type: 'daemon.hand back',
+      what: 'all',
       reason: 'the worker ends before the run is done',
+    })),
+    handBackUnbegun: recordEffect(() => ({
+      type: 'daemon.hand back',
+      what: 'unbegun',
+      reason: 'the worker ends before the agent began',
     })),
     abandon: recordEffect(({ context }) => ({
       type: 'daemon.abandon',
@@ -144,8 +151,9 @@ export const daemonMachine = setup({
       },
     },
     draining: {
-      description: 'accepts no new runs; the current runs continue to their end',
-      entry: ['startDrainTimer', 'announceEnd', 'count'],
+      description:
+        'accepts no new runs; those whose agents have not begun are given back, the others continue to their end',
+      entry: ['startDrainTimer', 'announceEnd', 'handBackUnbegun', 'count'],
       on: {
         ...endTransitions,
         counted: [

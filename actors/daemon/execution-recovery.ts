@@ -32,8 +32,9 @@ async function readOutputs(
   { executor, log }: RecoveryPorts,
 ): Promise<RecoveredOutputs> {
   const { leaseId, runId, progress } = fields
-  // The run goes on elsewhere, and nobody can resume the sandbox of a lost lease.
-  const hours = isLeaseLost(fields) ? 0 : fields.retentionHours
+  // The next attempt can go on only in a session of the agent.
+  const isOfNoUse = isLeaseLost(fields) && progress.agentSessionId === undefined
+  const hours = isOfNoUse ? 0 : fields.retentionHours
   try {
     const recovered = await executor.recover({ leaseId, runId }, progress, hours)
     const { sandbox } = recovered

@@ -3,13 +3,15 @@
  *
  * The actor's key is the lease id. The snapshot is on disk before the dispatch is accepted, and is deleted when the host
  * has acknowledged the completion or the lease is lost. A restarted daemon does not resume agents: it recovers the
- * outputs of each execution and reports `interrupted`, or `completed` when the pull request already existed.
+ * outputs of each execution and reports `interrupted`, or `completed` when the pull request already existed. An execution
+ * that ends before its agent began is given back to the host.
  * `stopping` and `abandoned` have no entry action, because `Executions.onStateChange` stops the processes at once:
  * an effect would wait for the commit, and a full disk must not keep a fenced run alive.
  */
 import { assign, setup } from 'xstate'
 import { deriveOutcome } from '../../core/daemon/outcome.ts'
 import type { AgentOutcome, Progress, StopRequest } from '../../core/daemon/ports.ts'
+import type { ActorSnapshot } from '../../core/ports.ts'
 import { daemonEndedError } from '../../core/run/interruption.ts'
 import { ExecutionFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
@@ -91,6 +93,7 @@ export const executionMachine = setup({
     noteProgress: assign(({ context, event }) =>
       'progress' in event ? { progress: { ...context.progress, ...event.progress } } : {},
     ),
+    noteBegun: assign({ begun: true }),
     noteCosts: assign(({ event }) => (event.type === 'costs reported' ? { costs: event.costs } : {})),
     noteCancel: assign(({ event }) => ({
       stop: { as: 'cancelled' as const, how: 'interrupt' as const, reason: reasonOf(event) },
@@ -131,7 +134,7 @@ export const executionMachine = setup({
 }).createMachine({
   id: 'execution',
   options: { maxIterations: 100 },
-  context: ({ input }) => ({ ...input, progress: {}, costs: [], stop: null, outcome: null }),
+  context: ({ input }) => ({ ...input, begun: false, progress: {}, costs: [], stop: null, outcome: null }),
   initial: 'accepted',
   states: {
     accepted: {
@@ -140,8 +143,8 @@ export const executionMachine = setup({
       entry: 'accept',
       on: {
         ...activeTransitions,
-        // Nothing has run yet. The lease is not claimed after the restart, and the host queues the run again.
-        'daemon restarted': 'over',
+        // Nothing has run yet, so there is nothing to recover.
+        'daemon restarted': { target: 'finished', actions: ['noteStop', 'noteOutcome'] },
         'older execution gone': 'preparing',
         'preparation failed': 'finishing',
       },
@@ -151,7 +154,7 @@ export const executionMachine = setup({
       entry: 'start',
       on: {
         ...activeTransitions,
-        prepared: { target: 'working', actions: 'noteProgress' },
+        prepared: { target: 'working', actions: ['noteProgress', 'noteBegun'] },
         'preparation failed': 'finishing',
       },
     },
@@ -227,6 +230,7 @@ function agentOutcomeOf(event: ExecutionEvent): AgentOutcome {
 
 /** The words for the phase in which a daemon died, for the reason that people read. */
 const PHASE_NAMES: Readonly<Record<string, string>> = {
+  accepted: 'preparing',
   preparing: 'preparing',
   working: 'running',
   finishing: 'finalizing',
@@ -248,11 +252,17 @@ const impliedOutputs: NonNullable<ActorKind['impliedOutputs']> = (
   return [{ is: 'event', to: { kind: EXECUTION, key }, event: restarted }]
 }
 
+/** Version 3 did not say whether the agent had begun: in every state but the first two it may have. */
+function liftFromV3({ c, ...record }: ActorSnapshot): ActorSnapshot {
+  const begun = record.s !== 'a' && record.s !== 'p'
+  return { ...record, v: 4, c: { ...(c as object), begun } }
+}
+
 export const executionKind: ActorKind = {
   name: EXECUTION,
   logic: executionMachine,
   codec: createSnapshotCodec({
-    version: 3,
+    version: 4,
     states: {
       accepted: 'a',
       preparing: 'p',
@@ -266,7 +276,7 @@ export const executionKind: ActorKind = {
     },
     schema: snapshotShape(ExecutionFields),
     // Version 2: an outcome may say of what kind the failure is. Version 3: a sandbox, whether its work is unpublished.
-    lifts: { 1: (record) => ({ ...record, v: 2 }), 2: (record) => ({ ...record, v: 3 }) },
+    lifts: { 1: (record) => ({ ...record, v: 2 }), 2: (record) => ({ ...record, v: 3 }), 3: liftFromV3 },
   }),
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],

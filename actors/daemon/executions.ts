@@ -244,7 +244,7 @@ export class Executions {
     const { lookup, runner } = this.#ports
     const leaseId = key.slice(LEASE_TIMER.length)
     if (name === 'expiry') this.#giveUp(leaseId, 'the lease expired without an acknowledgement from the host')
-    else if (name === 'publish') this.#endUnpublished(leaseId)
+    else if (name === 'publish') this.#handBack(leaseId, 'the worker ended before the work was published')
     else if (name === 'kill')
       runner.stop(leaseId, { how: 'kill', reason: 'the execution did not end after the interrupt' })
     else if (runner.stopWaiting(leaseId))
@@ -263,24 +263,33 @@ export class Executions {
   }
 
   /**
-   * Gives up all leases so that other workers get the runs. A run whose pull request exists is reported instead. A run
-   * whose agent has ended has a moment to be published first.
+   * Hands all runs back, so that other workers get them. A run whose agent has ended has a moment to be published first.
    */
   handBackAll(reason: string): void {
     const { lookup, timers } = this.#ports
     for (const { fields, state } of lookup.all()) {
       if (state === 'finished') continue
       if (state === 'finishing') timers.in(timerKey(fields.leaseId), 'publish', LAST_PUBLISH_MS_MAX)
-      else if (fields.progress.prUrl === undefined) this.#giveUp(fields.leaseId, reason)
-      else lookup.send(fields.leaseId, { type: 'stop requested', reason })
+      else this.#handBack(fields.leaseId, reason)
     }
   }
 
-  /** A run whose pull request exists is reported instead of given up. */
-  #endUnpublished(leaseId: string): void {
-    const reason = 'the worker ended before the work was published'
-    if (this.#ports.lookup.fieldsOf(leaseId)?.progress.prUrl === undefined) this.#giveUp(leaseId, reason)
-    else this.#ports.lookup.send(leaseId, { type: 'stop requested', reason })
+  /** Gives back the runs whose agents have not begun; the others continue. */
+  handBackUnbegun(reason: string): void {
+    for (const { fields, state } of this.#ports.lookup.all())
+      if (state === 'accepted' || state === 'preparing') this.#handBack(fields.leaseId, reason)
+  }
+
+  /**
+   * Gives up the lease of a run that begins again elsewhere. A run whose pull request exists, whose agent has not begun, or
+   * whose work is finished, is reported instead.
+   */
+  #handBack(leaseId: string, reason: string): void {
+    const { lookup } = this.#ports
+    const { begun = true, progress = {} } = lookup.fieldsOf(leaseId) ?? {}
+    const isDone = progress.prUrl !== undefined || progress.sandbox?.unpublished === true
+    if (begun && !isDone) this.#giveUp(leaseId, reason)
+    else lookup.send(leaseId, { type: 'stop requested', reason })
   }
 
   /**

@@ -3,23 +3,37 @@
  *
  * A stopped execution may have reported an outcome itself; missing facts come from the recorded progress. An open
  * pull request means that the run is completed, whatever happened to its worker afterwards. Finished work that is not
- * published waits to be published. A run that a person cancelled is cancelled, and keeps its results.
+ * published waits to be published. A run that a person cancelled is cancelled, and keeps its results. A run whose agent
+ * did not begin is given back.
  */
 import type { ExecutionFields } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import { disclaimInterruption } from '../run/interruption.ts'
+import { disclaimInterruption, withoutInterruption } from '../run/interruption.ts'
 import { truncate } from '../safe-text.ts'
 
-type ExecutionFacts = Pick<ExecutionFields, 'progress' | 'costs' | 'stop'>
+type ExecutionFacts = Pick<ExecutionFields, 'begun' | 'progress' | 'costs' | 'stop'>
 
 /** `reported`: the outcome that the execution itself returned, if there is one. */
 export function deriveOutcome(known: ExecutionFacts, reported: RunOutcome | null): RunOutcome {
   const whole = fillFromProgress(known, reported ?? failedOutcome('the execution ended without saying how'))
   if (known.stop === null) return disclaimInterruption(whole)
   if (known.stop.as === 'cancelled') return { ...withoutError(whole), status: 'cancelled' }
-  return reported?.status === 'completed' ? whole : interruptedOutcome(known, whole, known.stop.reason)
+  if (reported?.status === 'completed') return whole
+  return isUnbegun(known)
+    ? unbegunOutcome(known.stop.reason)
+    : interruptedOutcome(known, whole, known.stop.reason)
 }
+
+const isUnbegun = ({ begun, costs, progress }: ExecutionFacts): boolean =>
+  !begun && costs.length === 0 && progress.prUrl === undefined
+
+/** An older host knows no `begun`. It queues the run again for this kind of failure, unless the error is an interruption. */
+const unbegunOutcome = (reason: string): RunOutcome => ({
+  ...failedOutcome(withoutInterruption(reason)),
+  failure: 'configuration',
+  begun: false,
+})
 
 /** `error` is one sentence. */
 export const failedOutcome = (error: string): RunOutcome => ({

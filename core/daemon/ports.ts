@@ -134,7 +134,7 @@ export interface Executor {
   ): Execution
   /**
    * Collects, after a restart, the outputs of an execution that ended with the previous daemon, and retains its sandbox
-   * from now on. What earlier executions in the same sandbox have spent is not its own.
+   * from now on if an agent has worked there. What earlier executions in the same sandbox have spent is not its own.
    */
   recover(ended: EndedExecution, progress: Progress, retentionHours: number): Promise<RecoveredOutputs>
   /**

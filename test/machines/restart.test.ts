@@ -160,7 +160,7 @@ describe('an execution', () => {
 
   /** Nothing of the execution runs any more: its remains are recovered, or it ends. */
   const after: Readonly<Record<string, readonly [state: string | undefined, done: readonly string[]]>> = {
-    accepted: [undefined, []],
+    accepted: ['finished', ['execution.report']],
     preparing: ['recovering', ['execution.recover']],
     working: ['recovering', ['execution.recover']],
     finishing: ['recovering', ['execution.recover']],

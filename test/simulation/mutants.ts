@@ -539,6 +539,18 @@ const executions: readonly Mutant[] = [
     replace: '!isLeaseLost(fields)',
   },
   {
+    name: 'a run that is given back before its agent began counts as interrupted',
+    file: RUN_MACHINE,
+    find: "actions: 'requeueUnbegun'",
+    replace: "actions: 'requeueInterrupted'",
+  },
+  {
+    name: 'an execution whose agent works counts as unbegun',
+    file: EXECUTION_MACHINE,
+    find: 'noteBegun: assign({ begun: true })',
+    replace: 'noteBegun: assign({ begun: false })',
+  },
+  {
     name: 'the last heartbeat releases leases whose processes still run',
     file: EXECUTIONS,
     find: 'if (!this.#ports.runner.occupiedRuns.has(leaseId)) this.#claimedUntil.delete(leaseId)',

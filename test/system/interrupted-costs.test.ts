@@ -135,8 +135,10 @@ describe('the costs of an execution that did not come to its end', () => {
     setTimeout(() => worker.process.kill('SIGTERM'), 1_500)
     await worker.exit
     system.startWorker(worker.dataDir)
-    expect((await system.waitForEnd('ENG-1')).status).toBe('failed')
+    await waitForSecond(system)
     await expectSpent(system, ['run'])
+    expect((await finish(system)).status).toBe('completed')
+    await expectSpent(system, ['run', 'attempt 2'])
   })
 
   story('of a worker that is killed and started again', async () => {
@@ -146,8 +148,10 @@ describe('the costs of an execution that did not come to its end', () => {
     await killProcess(worker)
     await system.waitForNoProcesses()
     system.startWorker(worker.dataDir)
-    expect((await system.waitForEnd('ENG-1')).status).toBe('failed')
+    await waitForSecond(system)
     await expectSpent(system, ['run'])
+    expect((await finish(system)).status).toBe('completed')
+    await expectSpent(system, ['run', 'attempt 2'])
   })
 
   story('of a worker that is killed and comes back after another one has done its run', async () => {

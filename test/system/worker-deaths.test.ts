@@ -11,18 +11,17 @@ import { describe, expect, test } from '@jest/globals'
 /*
  * | what happens                                     | preparing, running, finalizing            | done, unknown  |
  * | ------------------------------------------------ | ----------------------------------------- | -------------- |
- * | kill −9 of the worker, which is started again    | failed, interrupted: …                    | completed      |
- * | kill −9 of host and worker, both started again   | failed, interrupted: …                    | completed      |
- * | kill −9 of the worker that the host runs itself  | failed, interrupted: …                    |                |
+ * | kill −9 of the worker, which is started again    | executed again, completed                 | completed      |
+ * | kill −9 of host and worker, both started again   | executed again, completed                 | completed      |
+ * | kill −9 of the worker that the host runs itself  | executed again, completed                 |                |
  * | kill −9 of the host alone                        | completed                                 | completed      |
  * | the connection broken for a moment               | completed                                 | completed      |
  * | the connection silent for longer than the grace  | completed by another worker, once         |                |
- * | SIGTERM                                          | completed, then the worker ends           |                |
- * | SIGTERM, and again                               | failed, interrupted: the worker was stopped |              |
+ * | SIGTERM                                          | completed, then the worker ends; the first is queued again | |
+ * | SIGTERM, and again                               | executed again, completed                 |                |
  * | SIGTERM, and the drain takes too long            | queued again, completed when it is back   |                |
  * | cancel                                           | cancelled                                 |                |
  */
-import { daemonEndedError } from '../../core/run/interruption.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { CommandProcess } from '../support/command-process.ts'
 import { GATE, isOver, LocalSystem, type RepoName } from '../support/local-system.ts'
@@ -131,7 +130,6 @@ const DONE_MS_MAX = 60_000
 const BEGUN_AGAIN_MS_MAX = 120_000
 /** The worker's timers, plus the delay of a busy machine. */
 const STOPPED_MS_MAX = LONG ? 220_000 : 60_000
-const INTERRUPTED = PHASES.map((phase) => `failed, ${daemonEndedError(phase)}`)
 const COMPLETED = PHASES.map(() => 'completed')
 
 /** Freezes the host during the run's last step, so that it does not learn of the end. */
@@ -152,14 +150,14 @@ const long: typeof story = (title, body) =>
   testIf(LONG, 'a long round, run by LONG_CUTS=1')(title, body, TEST_MS_MAX)
 
 describe('kill −9 in the middle of runs', () => {
-  story('of their worker: they are interrupted, and reported when it is back', async () => {
+  story('of their worker: they are executed again when it is back', async () => {
     const system = await LocalSystem.open()
     const worker = await system.pairWorker()
     const runs = await blockRuns(system)
     await killProcess(worker)
     await system.waitForNoProcesses()
     system.startWorker(worker.dataDir)
-    await expectEnds(system, runs, INTERRUPTED)
+    await expectEnds(system, runs, COMPLETED, 2)
   })
 
   story('of host and worker: the same, once both are back', async () => {
@@ -170,17 +168,17 @@ describe('kill −9 in the middle of runs', () => {
     await system.waitForNoProcesses()
     await system.startHost()
     system.startWorker(worker.dataDir)
-    await expectEnds(system, runs, INTERRUPTED)
+    await expectEnds(system, runs, COMPLETED, 2)
   })
 
-  story('of the local worker: the host starts it again, and it reports them', async () => {
+  story('of the local worker: the host starts it again, and it executes them again', async () => {
     const system = await LocalSystem.open({ local: true })
     await system.waitForOnlineWorkers(1)
     const runs = await blockRuns(system)
     const [, pid] = /"workerPid":(\d+),"msg":"the local worker was started"/.exec(system.host.err()) ?? []
     process.kill(Number(pid), 'SIGKILL')
     await system.waitForNoProcesses()
-    await expectEnds(system, runs, INTERRUPTED)
+    await expectEnds(system, runs, COMPLETED, 2)
   })
 
   story('of the host alone: its workers continue, and the runs are completed', async () => {
@@ -201,7 +199,7 @@ const seed = drawSeed()
 
 describe('kill −9 at any moment', () => {
   story(
-    `of either or both, ${KILLS} times: nothing is done twice, and what is interrupted can be retried (SEED=${seed})`,
+    `of either or both, ${KILLS} times: nothing is published twice, and what is interrupted too often can be retried (SEED=${seed})`,
     async () => {
       const random = new Random(seed)
       const system = await LocalSystem.open()
@@ -335,18 +333,22 @@ describe('a worker that is asked to stop', () => {
     return { system, worker, runs: await blockRuns(system) }
   }
 
-  story('once, finishes its runs and accepts no new ones', async () => {
+  story('once, finishes the runs whose agents have begun and accepts no new ones', async () => {
     const { system, worker, runs } = await started()
+    const [prepared, ...begun] = runs as [Run, Run, Run]
     worker.process.kill('SIGTERM')
     await until('the worker received the signal', () => worker.err().includes('SIGTERM'))
     system.writeTicket('LATE-1', EXECUTED)
-    const late = await system.waitForStatus('LATE-1', 'queued')
-    await expectEnds(system, runs, COMPLETED)
+    const waiting = [prepared.ticket.identifier, 'LATE-1']
+    for (const identifier of waiting) await system.waitForStatus(identifier, 'queued')
+    expect(statuses(await finishRuns(system, begun))).toEqual(['completed', 'completed'])
     expect(await worker.exit).toBe(0)
-    expect((await system.findRun(late.ticket.identifier))?.status).toBe('queued')
+    for (const identifier of waiting) expect((await system.findRun(identifier))?.status).toBe('queued')
+    system.startWorker(worker.dataDir)
+    await expectEnds(system, [prepared], ['completed'], 2)
   })
 
-  story('twice, ends at once, and its runs are interrupted', async () => {
+  story('twice, ends at once, and executes its runs again when it is back', async () => {
     const { system, worker, runs } = await started()
     worker.process.kill('SIGTERM')
     await until('the worker received the first signal', () => worker.err().includes('SIGTERM'))
@@ -355,11 +357,7 @@ describe('a worker that is asked to stop', () => {
     expect([0, 70]).toContain(await worker.exit)
     await system.waitForNoProcesses()
     system.startWorker(worker.dataDir)
-    await expectEnds(
-      system,
-      runs,
-      PHASES.map(() => 'failed, interrupted: the worker was stopped'),
-    )
+    await expectEnds(system, runs, COMPLETED, 2)
   })
 
   story('and exceeds its drain time, has its runs queued again and done when it is back', async () => {

@@ -106,6 +106,12 @@ export class Sandboxes {
     return [...this.#records.values()]
   }
 
+  /** No agent ever ran in the sandbox. */
+  isUnused(runId: string): boolean {
+    const { agent, sessionId } = this.#records.get(runId) ?? {}
+    return agent === undefined && sessionId === undefined
+  }
+
   foldersOf(runId: string): SandboxFolders {
     const root = join(this.#options.folder, runId)
     const inside = (name: string) => join(root, name)
@@ -150,8 +156,8 @@ export class Sandboxes {
   ): Promise<(SandboxFolders & { number: number }) | undefined> {
     const record = this.#records.get(runId)
     if (record?.retainedUntil === undefined || record.retainedUntil <= this.#instant()) return undefined
-    // No agent ever ran in it, so its preparation was interrupted and the checkout may be incomplete.
-    if (record.agent === undefined && record.sessionId === undefined) return undefined
+    // Its preparation was interrupted, so the checkout may be incomplete.
+    if (this.isUnused(runId)) return undefined
     const folders = this.foldersOf(runId)
     const isThere = await stat(folders.work).then(
       (stats) => stats.isDirectory(),

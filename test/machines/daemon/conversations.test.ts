@@ -544,14 +544,22 @@ describe('registration', () => {
 })
 
 describe('a daemon that is killed', () => {
+  test('before the agent began gives its run back', async () => {
+    const conversation = await online()
+    await conversation.dispatch('ls-1')
+    conversation.transcript()
+    await conversation.restart()
+    await conversation.register({ 'ls-1': 0 })
+    expectRecorded(conversation.transcript())
+  })
+
   test.each([
-    ['preparing', 'preparing', 2],
     ['working', 'running', 3],
     ['finishing', 'finalizing', 4],
   ])('while %s reports its run as interrupted', async (phase, phaseText, seq) => {
     const conversation = await online()
     await conversation.dispatch('ls-1')
-    if (phase !== 'preparing') await conversation.endPreparation('ls-1')
+    await conversation.endPreparation('ls-1')
     const entry = {
       label: 'run',
       provider: 'agentA',
@@ -906,6 +914,18 @@ describe('the end', () => {
     conversation.hiddenFrames = ['dial']
     await conversation.clock.advance(60_000)
     expect(conversation.ends.map(({ is }) => is)).toEqual(['stopped'])
+  })
+
+  test('a drain gives a run back whose agent has not begun', async () => {
+    const conversation = await online()
+    await conversation.dispatch('ls-1')
+    conversation.transcript()
+    conversation.daemon.drain()
+    await conversation.clock.settle()
+    expectRecorded(conversation.transcript())
+    await conversation.acknowledge({ 'ls-1': 1 })
+    await conversation.hostSends({ type: 'run-complete-ack', leaseId: 'ls-1' })
+    expectRecorded(conversation.transcript())
   })
 
   test('a drain that takes too long hands back its runs: the host queues them again', async () => {

@@ -121,7 +121,17 @@ const stories: readonly Story<ExecutionEvent>[] = [
   {
     title: 'a stopped daemon reports its run as interrupted',
     input,
+    events: [cleared, prepared, stopped, silent],
+  },
+  {
+    title: 'a stopped daemon gives a run back whose agent has not begun',
+    input,
     events: [cleared, stopped, silent],
+  },
+  {
+    title: 'a daemon that died gives a run back whose agent had not begun',
+    input,
+    events: [cleared, restarted, salvaged],
   },
   {
     title: 'a run that completes in spite of a stop is completed',
@@ -176,7 +186,7 @@ const stories: readonly Story<ExecutionEvent>[] = [
   {
     title: 'recovered with costs',
     input,
-    events: [cleared, restarted, spent, salvaged],
+    events: [cleared, prepared, restarted, spent, salvaged],
     onlyLastLine: true,
   },
   {

@@ -296,7 +296,8 @@ const interruptedIsReported: Law = {
           const { outcome } = JSON.parse(stored.text) as Extract<WorkerFrame, { type: 'run-complete' }>
           if (outcome.status === 'failed' && known.prUrl !== undefined)
             fail(`${leaseId} had published but is reported as failed`, { outcome })
-          if (outcome.status === 'failed' && outcome.error?.startsWith('interrupted') !== true)
+          const isAsked = outcome.begun === false || outcome.error?.startsWith('interrupted') === true
+          if (outcome.status === 'failed' && !isAsked)
             fail(`${leaseId} is not reported as interrupted`, { outcome })
           if (outcome.status === 'completed' && known.prUrl === undefined)
             fail(`${leaseId} is reported as completed`, { outcome })

@@ -1,6 +1,7 @@
 /** Laws about leases and their runs: one lease at a time, ended once, never forgotten. */
 import type { DiskBatch, DiskChange } from '../sim-disk.ts'
 import type { ObservedExecution } from '../sim-worker.ts'
+import { frameChangesIn } from '../worker-disk.ts'
 import { fieldsOf, isTerminal, type Law, type LawView, TERMINAL_STATUSES } from './law.ts'
 
 const oneLease: Law = {
@@ -151,6 +152,46 @@ const expiryHasOneOutcome: Law = {
   },
 }
 
+const unbegunCountsNothing: Law = {
+  number: '6',
+  sentence: 'a run that is given back before its agent began is queued at once, and counts no interruption',
+  observe: (view, fail) => {
+    const unbegun = new Set<string>()
+    const before = new Map<string, unknown>()
+    const interruptionsOf = (runId: string) => fieldsOf(view.disk.snapshot('run', runId)).interruptions
+    return {
+      onBeforeWorkerCommit: (worker, { changes }) => {
+        for (const { leaseId, stored } of frameChangesIn(changes)) {
+          if (stored?.as !== 'end' || !stored.text.includes('"begun":false')) continue
+          if (worker.spendings.some((spending) => spending.leaseId === leaseId))
+            fail(`the agent of ${leaseId} had begun`)
+          unbegun.add(leaseId)
+        }
+      },
+      onBeforeCommit: (batch) => {
+        before.clear()
+        for (const { runId } of unbegunEnds(batch, unbegun)) before.set(runId, interruptionsOf(runId))
+      },
+      onCommitted: (batch) => {
+        for (const { leaseId, runId } of unbegunEnds(batch, unbegun)) {
+          // A person may have cancelled it meanwhile.
+          if (view.run(runId)?.status !== 'queued') continue
+          const facts = { leaseId, before: before.get(runId), now: interruptionsOf(runId) }
+          if (facts.now !== facts.before) fail(`run ${runId} counts an interruption`, facts)
+        }
+      },
+    }
+  },
+}
+
+function unbegunEnds({ changes }: DiskBatch, unbegun: ReadonlySet<string>) {
+  return changes.flatMap((change) => {
+    if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null) return []
+    const { how, runId } = { how: '', runId: '', ...change.row.value }
+    return how === 'completed' && unbegun.has(change.key) ? [{ leaseId: change.key, runId }] : []
+  })
+}
+
 function timesQueued({ changes }: DiskBatch, runId: string): number {
   const lines = changes.flatMap((change) =>
     change.is === 'events' && change.key === runId ? change.lines : [],
@@ -248,6 +289,7 @@ export const leaseLaws: readonly Law[] = [
   noEarlyExpiry,
   oneEnd,
   expiryHasOneOutcome,
+  unbegunCountsNothing,
   noRunForgotten,
   withinCapacity,
 ]

@@ -30,6 +30,7 @@ const notAgainAtOnce: Law = {
       },
       onHostReceives(wire, frame) {
         if (frame?.type !== 'run-complete' || frame.outcome.failure !== 'configuration') return
+        if (frame.outcome.begun === false) return
         const lease = view.lease(frame.leaseId)
         if (lease === undefined || lease.workerId !== view.registeredAs(wire)) return
         const at = view.now()

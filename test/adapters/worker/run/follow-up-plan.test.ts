@@ -354,7 +354,8 @@ test('a sandbox without an agent is not retained, so the next follow-up need not
   const { executor } = await y.worker('two')
   const { outcome: reported, progress } = await executed(executor, followUpJob())
   expect(reported).toMatchObject({ status: 'completed', costs: [] })
-  const outcome = deriveOutcome({ progress: Object.assign({}, ...progress), costs: [], stop: null }, reported)
+  const facts = { begun: true, progress: Object.assign({}, ...progress), costs: [], stop: null }
+  const outcome = deriveOutcome(facts, reported)
   const now = realClock.now()
   const by = { workerId: 'wk-2', costsBefore: 0, label: 'follow-up 1', retentionHours: 24 }
   const run = finishRun(aJob().run, outcome, { ...by, now: new Date(now).toISOString() })
