@@ -26,9 +26,11 @@ import { readUsageAndCost } from './run/agent-start.ts'
 import { RunExecution } from './run/execution.ts'
 import type { ExecutorDependencies } from './run/executor-dependencies.ts'
 import { describeShortage } from './run/free-disk.ts'
+import { PublishExecution } from './run/publish-execution.ts'
 import { resumeSandbox } from './run/resume-sandbox.ts'
 import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
 import { SpaceReclaimer } from './run/space-reclaimer.ts'
+import { readUnpublished } from './run/unpublished-work.ts'
 
 export interface ClosableExecutor extends Executor {
   /** Waits briefly for deletions; the next start finishes the rest. */
@@ -77,7 +79,7 @@ class LocalExecutor implements ClosableExecutor {
   readonly #dependencies: ExecutorDependencies
   readonly #sandboxes: Sandboxes
   readonly #spaceReclaimer: SpaceReclaimer
-  readonly #executions = new Map<string, RunExecution>()
+  readonly #executions = new Map<string, Execution>()
   /** Sandboxes from the first step of booting until all their processes have ended. */
   readonly #resumed = new Map<string, Promise<Result<BootedSandbox>>>()
 
@@ -93,9 +95,10 @@ class LocalExecutor implements ClosableExecutor {
       return `malformed: ${JSON.stringify(job.run.id)} is no name for a folder`
     if (job.kind === 'follow-up' && (job.pull === undefined || job.followUp === undefined))
       return 'malformed: a follow-up needs pull and followUp'
-    if (!hasAgent(job)) return 'malformed: a job needs an agent'
+    if (job.kind !== 'publish' && !hasAgent(job)) return 'malformed: a job needs an agent'
     if (this.#resumed.has(job.run.id)) return 'busy: a person is in the sandbox of this run'
-    return this.#findDiskRefusal(isProtected)
+    // Its sandbox is there, and a full disk is no reason to keep its work from the code host.
+    return job.kind === 'publish' ? undefined : this.#findDiskRefusal(isProtected)
   }
 
   /** Makes room first if the disk lacks it. A deletion that takes too long goes on after the answer. */
@@ -125,17 +128,18 @@ class LocalExecutor implements ClosableExecutor {
   ): Execution {
     const { job } = request
     const { id } = job.run
-    if (!hasAgent(job)) throw new Error('a job without an agent')
-    const execution: RunExecution = new RunExecution({
+    const options = {
       dependencies: this.#dependencies,
       sandboxes: this.#sandboxes,
-      request: { ...request, job },
       reporter,
       onProgress,
       onGone: () => {
         if (this.#executions.get(id) === execution) this.#executions.delete(id)
       },
-    })
+    }
+    const execution: Execution = hasAgent(job)
+      ? new RunExecution({ ...options, request: { ...request, job } })
+      : new PublishExecution({ ...options, request })
     this.#executions.set(id, execution)
     return execution
   }
@@ -151,17 +155,15 @@ class LocalExecutor implements ClosableExecutor {
       return {}
     }
     const spent = await this.#readSpending(ended)
-    const retainedUntil = await this.#sandboxes.retain(runId, {
-      hours,
-      unpushed: pushed === undefined,
-      sessionId: agentSessionId,
-    })
-    return retainedUntil === undefined
-      ? spent
-      : {
-          ...spent,
-          sandbox: { ...sandbox, provider: this.#dependencies.sandboxProvider, id: runId, retainedUntil },
-        }
+    const isUnpublished = (await readUnpublished(this.#sandboxes.foldersOf(runId))) !== undefined
+    const kept = isUnpublished ? this.#sandboxes.get(runId)?.retainedUntil : undefined
+    // An execution that only publishes leaves the sandbox as long as it was to be kept before.
+    const retention = { hours, unpushed: pushed === undefined, sessionId: agentSessionId }
+    const retainedUntil = kept ?? (await this.#sandboxes.retain(runId, retention))
+    if (retainedUntil === undefined) return spent
+    const { sandboxProvider: provider } = this.#dependencies
+    const unpublished = isUnpublished ? { unpublished: true } : {}
+    return { ...spent, sandbox: { ...sandbox, provider, id: runId, retainedUntil, ...unpublished } }
   }
 
   /** The agent's exit report is lost, so read its transcripts on the disk. */

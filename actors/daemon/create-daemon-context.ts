@@ -23,6 +23,7 @@ export function createDaemonContext(
     hostSender: new HostSender({ timers, identity, maySend: () => !isTakenOver(database.state()) }),
     capabilities: {
       ...capabilities,
+      publish: true,
       maxConcurrency: concurrency,
       version,
       ...(once === true ? { once } : {}),

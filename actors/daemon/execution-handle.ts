@@ -46,6 +46,10 @@ export class ExecutionHandle {
     this.#ports = ports
   }
 
+  get publishesOnly(): boolean {
+    return this.#execution.publishesOnly === true
+  }
+
   prepare(): void {
     const onError = (reason: string): Result<Progress> => no('failed', reason)
     void this.#runPhase(() => this.#execution.prepare(), onError).then((answer) => {

@@ -114,8 +114,9 @@ export class ExecutionRunner {
 
   runAgent(leaseId: string): void {
     if (this.#ports.lookup.stateOf(leaseId) !== 'working') return
-    this.#ports.reports.patch(leaseId, { status: 'running' })
-    this.#handles.get(leaseId)?.runAgent()
+    const handle = this.#handles.get(leaseId)
+    if (handle?.publishesOnly === false) this.#ports.reports.patch(leaseId, { status: 'running' })
+    handle?.runAgent()
   }
 
   finish(leaseId: string, agent: AgentOutcome): void {

@@ -96,6 +96,8 @@ export interface StopRequest {
  * phase resolves soon, with a refusal or with verdict `stopped`. No method rejects.
  */
 export interface Execution {
+  /** No agent works, so the run does not count as running. */
+  readonly publishesOnly?: boolean
   /** Fetches and checks out the repository, builds the sandbox and runs the repository's setup script. */
   prepare(): Promise<Result<Progress>>
   /** Runs the agent until it ends or is stopped. */

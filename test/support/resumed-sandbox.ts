@@ -57,6 +57,7 @@ export async function openTestExecutor(
     removeFolder: removeFolderTree,
     gitSources: {
       checkOut: async () => yes({ base: 'a' }),
+      bundle: async () => yes(undefined),
       collect: async () =>
         yes({ head: 'b', commits: 1, diff: { files: 1, additions: 1, deletions: 0, text: '' } }),
       publish: async () => no('failed', 'this test publishes nothing'),

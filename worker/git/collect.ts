@@ -32,6 +32,7 @@ import {
   runRepositoryPath,
 } from './run-repository.ts'
 import { searchCommits } from './search-commits.ts'
+import { forgetHead, keepHead } from './work-bundle.ts'
 
 export interface CollectPorts extends RunRepositoryPorts {
   readonly ownSecrets?: OwnSecrets
@@ -102,6 +103,7 @@ export async function collect(
   const { folders } = workspace
   const bundle = join(folders.exchange, BUNDLE_FILE)
   await rm(bundle, { recursive: true, force: true })
+  await forgetHead(folders.staging, workspace.job.branch)
   const result = await bundleInside(workspace, from)
   const fault = failureOf(result)
   if (fault !== undefined) return no('failed', `collecting the work failed: ${fault}`)
@@ -113,6 +115,7 @@ export async function collect(
     const work = { head, branch: workspace.job.branch }
     const kept = await requireKeptCommits(ports.git, runRepositoryPath(folders.staging), work, from)
     if (!kept.ok) return kept
+    await keepHead(folders.staging, work.branch, head)
   }
   return yes(withOmittedFiles(collected.value, result.output))
 }

@@ -23,6 +23,7 @@ import { publish } from './publish.ts'
 import type { RemotePolicy } from './remote-policy.ts'
 import { resolvePullRepositories, resolveRepository } from './resolve-remote.ts'
 import { refusedCodeHostToken, unreadableRemote } from './unreadable-remote.ts'
+import { bundleWork } from './work-bundle.ts'
 
 export interface GitSourcesOptions {
   /** Created here, with `git` and `repositories` below it; other users must be able to enter its parent folders. */
@@ -110,6 +111,8 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
         }
         return publish({ git, clock, random, ...more }, publishContext)
       }),
+    bundle: ({ staging }, work) =>
+      withDiskErrors('bundling the work', () => bundleWork(git, { staging, ...work })),
     followUps: buildFollowUpSources(options, { git, cache, clock, random, ...more }, prune),
   }
 }
@@ -146,10 +149,10 @@ function buildFollowUpSources(
         prune()
         return start
       }),
-    push: ({ start, ...work }, mayContinue, signal) =>
+    push: (work, mayContinue, signal) =>
       withDiskErrors('publishing', async () => {
         const context = contextFor(work)
-        return context.ok ? pushFollowUp(ports, context.value, start, mayContinue, signal) : context
+        return context.ok ? pushFollowUp(ports, context.value, work, mayContinue, signal) : context
       }),
     hasComment: async (job, marker, signal, logToRun) => {
       const target = commentTarget(options, job, logToRun)
@@ -181,7 +184,8 @@ function commentTarget(
   const codehost = requireCodeHost(options, job)
   if (!codehost.ok) return codehost
   if (job.pull === undefined) return no('invalid', 'the job names no pull request')
-  return yes({ codehost: codehost.value, remote: job.repo.remote, number: job.pull.number, logToRun })
+  const { repo, pull } = job
+  return yes({ codehost: codehost.value, remote: repo.remote, number: pull.number, job, logToRun })
 }
 
 function searchComment({ ownSecrets }: GitSourcesOptions, job: Job, body: string): Result<void> {

@@ -16,12 +16,7 @@ import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-insi
 import type { CollectedWork, FollowUpStart } from './git-ports.ts'
 import { runRepositoryPath } from './run-repository.ts'
 import { sealCommit } from './seal-commit.ts'
-
-/** The commits from which the work of a follow-up goes on. */
-export interface FollowUpOrigin extends FollowUpStart {
-  /** The agent has pushed the commit `head` itself, so it is work, and has no seal. */
-  readonly isHeadOurs?: boolean
-}
+import { forgetHead, keepHead } from './work-bundle.ts'
 
 export type CollectedFollowUp = CollectedWork & { readonly isContained: boolean }
 
@@ -39,10 +34,11 @@ const REFUSALS: Readonly<Record<string, (pull: JobPull) => string>> = {
 export async function collectFollowUp(
   ports: FollowUpGitPorts,
   context: FollowUpContext,
-  start: FollowUpOrigin,
+  start: FollowUpStart,
 ): Promise<Result<CollectedFollowUp>> {
   const { pull, folders, repositories } = context
   await rm(join(folders.exchange, BUNDLE_FILE), { recursive: true, force: true })
+  await forgetHead(folders.staging, pull.headBranch)
   const result = await bundleInside(context, start)
   const fault = failureOf(result)
   if (fault !== undefined) return no('failed', `collecting the work failed: ${fault}`)
@@ -67,15 +63,17 @@ export async function collectFollowUp(
 
 async function sealWork(
   { git }: FollowUpGitPorts,
-  { folders: { staging }, seal }: FollowUpContext,
+  { folders: { staging }, pull, seal }: FollowUpContext,
   work: CollectedFollowUp,
 ): Promise<Result<CollectedFollowUp>> {
   if (work.head === undefined) return yes(work)
   const sealed = await sealCommit(git, { folder: runRepositoryPath(staging), staging }, work.head, seal)
-  return sealed.ok ? yes({ ...work, head: sealed.value }) : sealed
+  if (!sealed.ok) return sealed
+  await keepHead(staging, pull.headBranch, sealed.value)
+  return yes({ ...work, head: sealed.value })
 }
 
-function bundleInside({ job, pull, folders, sandbox }: FollowUpContext, start: FollowUpOrigin) {
+function bundleInside({ job, pull, folders, sandbox }: FollowUpContext, start: FollowUpStart) {
   const { name, email } = COMMITTER
   const message = leftoverMessage(job.run.ticket)
   return sandbox.run(

@@ -7,6 +7,7 @@
  */
 import type { CodeHost } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import type { Job } from '../../protocol/frames.ts'
 import type { LogToRun } from './git-ports.ts'
 import {
   type Attempt,
@@ -22,6 +23,7 @@ export interface CommentTarget {
   readonly remote: string
   readonly number: number
   readonly logToRun?: LogToRun | undefined
+  readonly job: Pick<Job, 'limits' | 'retentionHours'>
 }
 
 /** GitHub ends a request after 10 s and completes nearly all in 1 s; taking over a lease takes some time, too. */
@@ -37,7 +39,7 @@ export async function hasFollowUpComment(
     const found = await target.codehost.hasComment(target.remote, target.number, marker)
     return { result: found, isTransient: !found.ok && isTransientRefusal(found.refusal.kind) }
   }
-  const result = await withRetries(ports, signal, attempt, whilePublishing(target.logToRun))
+  const result = await withRetries(ports, signal, attempt, whilePublishing(target.job, target.logToRun))
   if (result.ok && result.value && !signal.aborted) await deleteDuplicates(target, marker)
   return result
 }
@@ -56,7 +58,7 @@ export async function postCommentOnce(
   mayContinue: () => boolean,
   signal: AbortSignal,
 ): Promise<Result<void>> {
-  const { codehost, remote, number, logToRun } = target
+  const { codehost, remote, number, logToRun, job } = target
   let mayBeInFlight = isTakenOver
   const attempt = async (): Promise<Attempt<void>> => {
     const found = await codehost.hasComment(remote, number, marker)
@@ -71,7 +73,7 @@ export async function postCommentOnce(
     const posted = await codehost.comment(remote, number, body)
     return { result: posted, isTransient: !posted.ok && isTransientRefusal(posted.refusal.kind) }
   }
-  const posted = await withRetries(ports, signal, attempt, whilePublishing(logToRun))
+  const posted = await withRetries(ports, signal, attempt, whilePublishing(job, logToRun))
   if (posted.ok && !signal.aborted) await deleteDuplicates(target, marker)
   return posted
 }

@@ -9,7 +9,7 @@ import type { JobPull } from '../../protocol/frames.ts'
 import { withCheckoutSource } from './checkout-source.ts'
 import { INSIDE_MS_MAX } from './collect.ts'
 import { readBranchHeads } from './follow-up-branches.ts'
-import { collectFollowUp, type FollowUpOrigin } from './follow-up-collect.ts'
+import { collectFollowUp } from './follow-up-collect.ts'
 import {
   describeSource,
   type FollowUpContext,
@@ -20,7 +20,12 @@ import {
 } from './follow-up-context.ts'
 import { MOVE_ONTO_SCRIPT } from './follow-up-scripts.ts'
 import { COMMITTER, failureOf, scriptCommand } from './git-inside-sandbox.ts'
-import type { FollowUpPushResult, FollowUpStart, SandboxCommandResult } from './git-ports.ts'
+import type {
+  FollowUpPushRequest,
+  FollowUpPushResult,
+  FollowUpStart,
+  SandboxCommandResult,
+} from './git-ports.ts'
 import { pushOnce, readRemoteCommit } from './push.ts'
 import { type Attempt, isTransientRefusal, whilePublishing, withRetries } from './retry.ts'
 
@@ -32,11 +37,11 @@ const NOTHING_PUSHED = { pushed: undefined, diff: undefined }
 export async function pushFollowUp(
   ports: FollowUpGitPorts,
   context: FollowUpContext,
-  start: FollowUpStart,
+  { start, onMoved }: Pick<FollowUpPushRequest, 'start' | 'onMoved'>,
   mayContinue: () => boolean,
   signal: AbortSignal,
 ): Promise<Result<FollowUpPushResult>> {
-  let from: FollowUpOrigin = start
+  let from = start
   for (let tries = 1; ; tries++) {
     const collected = await collectFollowUp(ports, context, from)
     if (!collected.ok) return collected
@@ -53,6 +58,7 @@ export async function pushFollowUp(
     if (moved.value.state === 'pushed')
       return yes({ pushed: moved.value.head, isContained: false, diff, ...held })
     from = moved.value
+    await onMoved?.(from)
   }
 }
 
@@ -65,7 +71,7 @@ interface PushAttempt {
 
 function pushWithLease(
   ports: FollowUpGitPorts,
-  { pull, repositories, folders, logToRun }: FollowUpContext,
+  { job, pull, repositories, folders, logToRun }: FollowUpContext,
   { head, expected, mayContinue, signal }: PushAttempt,
 ): Promise<Result<'pushed' | 'overtaken'>> {
   const attempt = async (): Promise<Attempt<'pushed' | 'overtaken'>> => {
@@ -87,7 +93,7 @@ function pushWithLease(
     // The branch already has our commit if an earlier attempt succeeded but its response was lost.
     return { result: yes(remoteCommit.value === head ? 'pushed' : 'overtaken'), isTransient: false }
   }
-  return withRetries(ports, signal, attempt, whilePublishing(logToRun))
+  return withRetries(ports, signal, attempt, whilePublishing(job, logToRun))
 }
 
 const leaseGone = no(
@@ -101,8 +107,8 @@ async function moveOnto(
   context: FollowUpContext,
   from: FollowUpStart,
   signal: AbortSignal,
-): Promise<Result<FollowUpOrigin>> {
-  return withBothMirrors<FollowUpOrigin>(cache, context, signal, async (folders) => {
+): Promise<Result<FollowUpStart>> {
+  return withBothMirrors<FollowUpStart>(cache, context, signal, async (folders) => {
     const heads = await readBranchHeads(git, folders, context)
     if (!heads.ok) return heads
     const { base, head, isPushed } = heads.value

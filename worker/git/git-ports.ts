@@ -8,6 +8,7 @@ import type { CodeHost } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { ReachableHosts } from '../registries/registry-hosts.ts'
+import type { WorkBundle } from './work-bundle.ts'
 
 export interface SandboxCommandResult {
   /** Absent when a signal ended it, or the sandbox could not be made. */
@@ -127,6 +128,11 @@ export interface GitSources {
     mayContinue: () => boolean,
     signal: AbortSignal,
   ): Promise<Result<PublishedPull>>
+  /** Bundles the work that was last collected, if it is still there: the commits of the branch beyond the base. */
+  bundle(
+    folders: Pick<RunFolders, 'staging'>,
+    work: { readonly branch: string; readonly base: string },
+  ): Promise<Result<WorkBundle | undefined>>
   readonly followUps: FollowUpSources
 }
 
@@ -152,6 +158,8 @@ export interface FollowUpStart {
    * `conflict`, in state `rebased` only if they could not be restored.
    */
   readonly merges?: readonly string[]
+  /** The agent has pushed the commit `head` itself, so it is work. */
+  readonly isHeadOurs?: boolean
   /** Whether the checkout is new, so that the repository's setup has not run in it. */
   readonly isNewCheckout: boolean
   /** The same as in `CheckedOut`. */
@@ -165,6 +173,8 @@ export interface FollowUpPushRequest {
   readonly folders: RunFolders
   readonly sandbox: SandboxRunner
   readonly start: FollowUpStart
+  /** Called when the work goes on from other commits, because somebody else pushed meanwhile. */
+  readonly onMoved?: (start: FollowUpStart) => Promise<void>
   readonly logToRun?: LogToRun
 }
 

@@ -52,7 +52,7 @@ export async function publish(ports: PublishPorts, context: PublishContext): Pro
     ports,
     signal,
     () => pushBranch(ports.git, context, expected),
-    whilePublishing(logToRun),
+    whilePublishing(context.job, logToRun),
   )
   if (!pushed.ok) return pushed
   const pull = await ensurePull(ports, context)
@@ -121,7 +121,7 @@ function branchOvertaken(job: Job, remoteCommit: string | undefined) {
   const now = remoteCommit === undefined ? 'is gone' : `stands at ${remoteCommit.slice(0, 12)}`
   return no(
     'conflict',
-    `somebody else changed the branch ${job.branch} in the meantime: it ${now} on the code host, and is left as it is; start the run again to go on from there`,
+    `somebody else changed the branch ${job.branch} in the meantime: it ${now} on the code host, and is left as it is; delete or rename it there to have this work published`,
   )
 }
 
@@ -147,7 +147,8 @@ async function ensurePull(ports: PublishPorts, context: PublishContext): Promise
       return { result: opened, isTransient: ++conflicts < CONFLICTS_MAX }
     return { result: opened, isTransient: isTransientRefusal(opened.refusal.kind) }
   }
-  return withRetries(ports, context.signal, attempt, whilePublishing(context.logToRun))
+  const { signal, logToRun, job } = context
+  return withRetries(ports, signal, attempt, whilePublishing(job, logToRun))
 }
 
 /** The token may push and yet not open pull requests, which no run can change. */

@@ -3,12 +3,12 @@
  *
  * Without a `LongRetry` it makes a few attempts within seconds. With one it retries for minutes, logs the reason to the
  * run, and states the duration in the final refusal. A pause that the server requests (`retryAfterMs`) is kept and does
- * not count towards the duration; a pause beyond `REQUESTED_MS_MAX` ends the attempts at once.
+ * not count towards the duration; a pause beyond `requestedMs` ends the attempts at once.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Clock, RandomSource } from '../../core/ports.ts'
 import type { Refusal, Result } from '../../core/result.ts'
-import type { JobLimits } from '../../protocol/frames.ts'
+import type { Job, JobLimits } from '../../protocol/frames.ts'
 
 const TRIES_MAX = 3
 const PAUSE_MS = 500
@@ -16,9 +16,11 @@ const PAUSE_MS_MAX = 5_000
 /** The first pause of a long retry: the effect of an attempt whose response was lost becomes visible after a moment. */
 const LONG_PAUSE_MS = 2_000
 const LONG_PAUSE_MS_MAX = 30_000
-/** Long, because giving up may lose an hour of an agent's work. */
-const PUBLISHING_MS_MAX = 10 * 60_000
-/** Shorter, because no work is lost yet, and other runs wait for the repository's mirror. */
+/** The run holds its slot. After this time the work waits in its sandbox, and the host has it published again. */
+const PUBLISHING_MS_MAX = 3 * 60_000
+/** Longer if nobody can publish later, because giving up loses an hour of an agent's work. */
+const LAST_CHANCE_MS_MAX = 10 * 60_000
+/** No work is lost yet, and other runs wait for the repository's mirror. */
 const FETCHING_MS_MAX = 3 * 60_000
 const SECOND_MS = 1_000
 /**
@@ -38,19 +40,26 @@ export interface RetryPorts {
 /** Retry for minutes instead of a few times. */
 export interface LongRetry {
   readonly forMs: number
+  /** The sum of the pauses that the server may request. */
+  readonly requestedMs: number
   /** Writes a line to the run's log. */
   readonly logToRun: (line: string) => void
   /** The run waits in the queue of its host afterwards, and need not repeat what another has just tried in vain. */
   readonly isGivenBack?: true
 }
 
-export const whilePublishing = (logToRun: LongRetry['logToRun'] = () => {}): LongRetry => ({
-  forMs: PUBLISHING_MS_MAX,
-  logToRun,
-})
+/** @param job a host of an earlier version, which sends no `unreachableSeconds`, has nothing published later */
+export const whilePublishing = (
+  { limits, retentionHours }: Pick<Job, 'limits' | 'retentionHours'>,
+  logToRun: LongRetry['logToRun'] = () => {},
+): LongRetry =>
+  limits.unreachableSeconds === undefined || retentionHours === 0
+    ? { forMs: LAST_CHANCE_MS_MAX, requestedMs: REQUESTED_MS_MAX, logToRun }
+    : { forMs: PUBLISHING_MS_MAX, requestedMs: PUBLISHING_MS_MAX, logToRun }
 
 export const whileFetching = (logToRun: LongRetry['logToRun'] = () => {}): LongRetry => ({
   forMs: FETCHING_MS_MAX,
+  requestedMs: REQUESTED_MS_MAX,
   logToRun,
 })
 
@@ -119,7 +128,7 @@ class RetryState {
     if (leftMs <= 0) return undefined
     const ownMs = backoffMs(this.#tries, LONG_PAUSE_MS, LONG_PAUSE_MS_MAX, fraction)
     // All clients may return at the same moment, so add a random pause to the requested one.
-    if (againAfterMs > ownMs) return this.#waitAsRequested(message, againAfterMs + ownMs)
+    if (againAfterMs > ownMs) return this.#waitAsRequested(this.#longRetry, message, againAfterMs + ownMs)
     this.#logReason(message, leftMs)
     return Math.min(leftMs, ownMs)
   }
@@ -139,15 +148,15 @@ class RetryState {
     return this.#ports.clock.monotonic() - this.#began - this.#requestedMs
   }
 
-  #waitAsRequested(reason: string, ms: number): number | undefined {
+  #waitAsRequested(longRetry: LongRetry, reason: string, ms: number): number | undefined {
     this.#loggedReason = reason
-    if (this.#requestedMs + ms > REQUESTED_MS_MAX) {
+    if (this.#requestedMs + ms > longRetry.requestedMs) {
       this.#gaveUp = `not within ${formatTime(ms)}, which is too long to wait for`
       return undefined
     }
     this.#requestedMs += ms
     const until = new Date(this.#ports.clock.now() + ms).toISOString()
-    this.#longRetry?.logToRun(`${reason}; waiting until ${until}, as the other side asks`)
+    longRetry.logToRun(`${reason}; waiting until ${until}, as the other side asks`)
     return ms
   }
 

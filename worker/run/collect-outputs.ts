@@ -16,6 +16,7 @@ import {
   ARTIFACT_PART_BYTES_MAX,
   MEMORY_CHARS_MAX,
   RUN_MEMORIES_FACTS_MAX,
+  UNPUBLISHED_BUNDLE_BYTES_MAX,
 } from '../../protocol/limits.ts'
 import type { SecretSearch } from '../secrets/secret-search.ts'
 import { fillBuffer, openPlainFile } from './plain-file.ts'
@@ -164,6 +165,24 @@ function shortenName(name: string, bytesMax: number): string {
   let shortened = name
   while (Buffer.byteLength(shortened) > bytesMax) shortened = [...shortened].slice(1).join('')
   return shortened
+}
+
+/** Sends the bundle of unpublished commits. Returns why it was left out, if it was. */
+export async function sendBundle(
+  name: string,
+  path: string,
+  {
+    reporter,
+    instant,
+    artifactBytes = ARTIFACTS_BYTES_DEFAULT,
+  }: Omit<OutputCollection, 'mayContinue' | 'search'>,
+): Promise<string | undefined> {
+  const { size } = await lstat(path)
+  const isTooLarge = size > UNPUBLISHED_BUNDLE_BYTES_MAX
+  const sent = isTooLarge
+    ? `it has ${size} bytes, and a bundle at most ${UNPUBLISHED_BUNDLE_BYTES_MAX}`
+    : await sendFile(path, name, artifactBytes, reporter, instant)
+  return typeof sent === 'string' ? `artifact ${name} is left out: ${sent}` : undefined
 }
 
 // ---- reading -----------------------------------------------------------------------------------------------------

@@ -18,13 +18,12 @@ import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
-import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { RunPhase } from '../../protocol/run.ts'
 import { truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentExitReport } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
 import { bestCost, checkedCost } from '../agents/cost.ts'
-import { toPrintable } from '../agents/printable-output.ts'
 import type { ModelMeter } from '../model-api/meter.ts'
 import { describeReachable, entriesOf } from '../registries/registry-hosts.ts'
 import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
@@ -34,18 +33,19 @@ import { hostsOfAgent } from './agent-access.ts'
 import { AgentLaunch } from './agent-launch.ts'
 import { explainRefusedCredential, type PreparedAgent, reportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
-import { type CollectedOutputs, collectOutputs } from './collect-outputs.ts'
+import { type CollectedOutputs, collectOutputs, sendBundle } from './collect-outputs.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { FollowUpPlan } from './follow-up-plan.ts'
 import { describeShortage } from './free-disk.ts'
 import { NewRunPlan } from './new-run-plan.ts'
 import { PhaseReporter } from './phase-reporter.ts'
+import { describePublished, type OutcomeStatus, reasonText, statusOfPublishing } from './publish-outcome.ts'
 import { QuotaWatch } from './quota-watch.ts'
 import { isolationOf, sandboxAgentOf } from './sandbox-metadata.ts'
 import { SandboxSession, type ScriptEnd } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
 import { reportTextArtifact } from './text-artifact.ts'
-import type { AgentRequest, PublishedWork, WorkPlan } from './work-plan.ts'
+import type { AgentRequest, PublishEnd, PublishedWork, WorkPlan } from './work-plan.ts'
 
 export interface RunExecutionOptions {
   readonly dependencies: ExecutorDependencies
@@ -185,8 +185,8 @@ export class RunExecution implements Execution {
         const outputs = await this.#orFallback(this.#collectOutputs(), () => NO_OUTPUTS)
         this.#agentArtifacts = outputs.artifacts
         const judged = this.#judgeSecrets(agentOutcome, outputs)
-        const published = await this.#orFallback(this.#publishWork(judged), (reason) => no('failed', reason))
-        return await this.#buildOutcome(judged, costs, outputs, published)
+        const end = await this.#orFallback(this.#publishWork(judged), unexpectedEnd)
+        return await this.#buildOutcome(judged, costs, outputs, end)
       },
       (reason) => ({ status: 'failed', error: reason, costs: [] }),
     )
@@ -404,26 +404,29 @@ export class RunExecution implements Execution {
   }
 
   /** Publishes the agent's work if the agent is done and this worker still holds the lease. */
-  async #publishWork(agentOutcome: AgentOutcome): Promise<Result<PublishedWork | undefined>> {
+  async #publishWork(agentOutcome: AgentOutcome): Promise<PublishEnd> {
     const { request } = this.#options
     const session = this.#session
-    if (agentOutcome.verdict !== 'done' || session === undefined || !this.#isCheckedOut) return yes(undefined)
+    if (agentOutcome.verdict !== 'done' || session === undefined || !this.#isCheckedOut)
+      return { published: yes(undefined), isUnpublished: false }
     const hook = this.#preparedAgent === undefined ? undefined : request.job.repo.hooks?.afterAgent
     const failed = await this.#runScript(session, 'hook', 'hook afterAgent', hook)
-    if (failed !== undefined) return failed
-    const published = await this.#plan.publish({
+    if (failed !== undefined) return { published: failed, isUnpublished: false }
+    const end = await this.#plan.publish({
       session,
       agentSummary: this.#agentSummary(),
       addArtifact: (name, text) => this.#addArtifact(name, text),
+      addBundle: (name, path) => this.#addBundle(session, name, path),
       mayContinue: () => this.#stopRequest === undefined,
       signal: this.#abort.signal,
       afterPush: { mayContinue: () => !this.#finalAbort.signal.aborted, signal: this.#finalAbort.signal },
     })
+    const { published } = end
     if (published.ok && published.value !== undefined) {
       const { summary: _, ...progress } = published.value
       this.#options.onProgress(progress)
     }
-    return published
+    return end
   }
 
   /** The agent may have written an artifact of the same name. */
@@ -433,27 +436,31 @@ export class RunExecution implements Execution {
     this.#ownArtifacts.push(free)
   }
 
+  async #addBundle(session: SandboxSession, name: string, path: string): Promise<boolean> {
+    const { reporter, request } = this.#options
+    const leftOut = await sendBundle(name, path, {
+      reporter,
+      instant: () => this.#instant(),
+      artifactBytes: request.job.limits.artifactBytes,
+    })
+    if (leftOut === undefined) this.#ownArtifacts.push(name)
+    else session.log(leftOut)
+    return leftOut === undefined
+  }
+
   async #buildOutcome(
     agentOutcome: AgentOutcome,
     costs: readonly CostEntry[],
     { artifacts }: CollectedOutputs,
-    published: Result<PublishedWork | undefined>,
+    end: PublishEnd,
   ): Promise<RunOutcome> {
+    const { published } = end
+    const sandbox = await this.#orFallback(this.#retainSandbox(agentOutcome, end), () => undefined)
     const work = published.ok ? published.value : undefined
-    const sandbox = await this.#orFallback(this.#retainSandbox(agentOutcome, published), () => undefined)
-    const summary = this.#buildSummary(published)
-    const { branch, prUrl, prState } = work ?? {}
     return {
-      ...statusOf(agentOutcome, published, this.#stopRequest),
+      ...statusOf(agentOutcome, end, this.#stopRequest),
       costs: [...costs],
-      result: {
-        artifacts: [...artifacts, ...this.#ownArtifacts],
-        ...(summary === '' ? {} : { summary: truncateToChars(summary, PROSE_CHARS_MAX) }),
-        ...(branch === undefined ? {} : { branch }),
-        ...(prUrl === undefined ? {} : { prUrl }),
-      },
-      ...(prUrl === undefined ? {} : { prUrl }),
-      ...(prState === undefined ? {} : { prState }),
+      ...describePublished(work, this.#buildSummary(published), [...artifacts, ...this.#ownArtifacts]),
       ...(this.#sessionId === undefined ? {} : { agentSessionId: this.#sessionId }),
       ...(sandbox === undefined ? {} : { sandbox }),
     }
@@ -467,7 +474,7 @@ export class RunExecution implements Execution {
       : summary
   }
 
-  async #retainSandbox(agentOutcome: AgentOutcome, published: Result<PublishedWork | undefined>) {
+  async #retainSandbox(agentOutcome: AgentOutcome, { published, isUnpublished }: PublishEnd) {
     const { sandboxes, request } = this.#options
     if (this.#session === undefined || this.#stopRequest?.leaseLost === true) return undefined
     // Without an agent there is no session to resume, and the log tells the rest: let the sandbox expire at once.
@@ -480,7 +487,8 @@ export class RunExecution implements Execution {
       unpushed: !isPublished || this.#plan.hasUnpublishedWork(),
       sessionId: this.#sessionId,
     })
-    return retainedUntil === undefined ? undefined : { ...this.#sandboxReference(), retainedUntil }
+    if (retainedUntil === undefined) return undefined
+    return { ...this.#sandboxReference(), retainedUntil, ...(isUnpublished ? { unpublished: true } : {}) }
   }
 
   // ---- helpers ---------------------------------------------------------------------------------------------------
@@ -544,30 +552,23 @@ function createPlan({ dependencies, sandboxes, request }: RunExecutionOptions): 
 }
 
 function statusOf(
-  agentOutcome: AgentOutcome,
-  published: Result<unknown>,
+  { verdict, reason, failure }: AgentOutcome,
+  end: PublishEnd,
   stop: StopRequest | undefined,
-): Pick<RunOutcome, 'status' | 'error' | 'failure'> {
-  if (agentOutcome.verdict === 'stopped')
-    return { status: 'cancelled', error: reasonText(agentOutcome.reason) }
-  if (agentOutcome.verdict === 'failed') {
-    const { reason, failure } = agentOutcome
-    return { status: 'failed', error: reasonText(reason), ...(failure === undefined ? {} : { failure }) }
-  }
-  if (published.ok) return { status: 'completed' }
-  if (stop !== undefined) return { status: 'cancelled', error: reasonText(stop.reason) }
-  const { message, failure } = published.refusal
-  return { status: 'failed', error: reasonText(message), ...(failure === undefined ? {} : { failure }) }
+): OutcomeStatus {
+  if (verdict === 'done') return statusOfPublishing(end, stop)
+  if (verdict === 'stopped') return { status: 'cancelled', error: reasonText(reason) }
+  return { status: 'failed', error: reasonText(reason), ...(failure === undefined ? {} : { failure }) }
 }
+
+/** The worker failed at a step, and the sandbox may hold finished work. */
+const unexpectedEnd = (reason: string): PublishEnd => ({
+  published: no('failed', reason),
+  isUnpublished: false,
+})
 
 const isBlank = (text = ''): boolean => text.trim() === ''
 
 function failedBy({ message, failure }: Refusal): AgentOutcome {
   return { verdict: 'failed', reason: message, ...(failure === undefined ? {} : { failure }) }
 }
-
-const reasonText = (reason: string | undefined): string =>
-  truncateToChars(
-    toPrintable(reason === undefined || reason === '' ? 'no reason was given' : reason),
-    TEXT_CHARS_MAX,
-  )

@@ -13,16 +13,15 @@ import { hasInstructions } from '../../core/run/run-options.ts'
 import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { AgentJob, JobFollowUp, JobPull } from '../../protocol/frames.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
-import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
+import type { FollowUpStart } from '../git/git-ports.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
-import { followUpBody, followUpText } from './follow-up-comment-text.ts'
 import { buildFollowUpPrompt, describeUnheard, openRemarks } from './follow-up-prompt.ts'
-import { reportHeldBack } from './report-held-back.ts'
+import { describeFollowUp, publishFollowUp } from './publish-work.ts'
 import { OUT_INSIDE } from './sandbox-paths.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes, SandboxFolders } from './sandboxes.ts'
-import { readSummary, saveSummary } from './saved-summary.ts'
-import type { AgentRequest, PublishedWork, PublishRequest, WorkPlan } from './work-plan.ts'
+import { forgetUnpublished, readUnpublished, type UnpublishedWork } from './unpublished-work.ts'
+import type { AgentRequest, PublishEnd, PublishRequest, WorkPlan } from './work-plan.ts'
 
 /** `commented`: an earlier attempt already posted the comment, so nothing is left to do. */
 type Stage = { readonly is: 'commented' } | StartedStage
@@ -30,10 +29,11 @@ type Stage = { readonly is: 'commented' } | StartedStage
 interface StartedStage {
   readonly is: 'started'
   readonly start: FollowUpStart
-  /** An earlier attempt on this worker reached its push. */
-  readonly hadSummary: boolean
+  /** Set when an earlier attempt on this worker reached its push. */
+  readonly saved: UnpublishedWork | undefined
 }
 
+const COMMENTED_BEFORE = 'An earlier attempt of this follow-up was interrupted at its very end.'
 /** No person can use an editor in the sandbox, so git must not wait for one. */
 const NO_EDITOR = { GIT_EDITOR: 'true', GIT_SEQUENCE_EDITOR: 'true' }
 /** Deletes the outputs of an earlier execution, which it has already reported. */
@@ -93,8 +93,11 @@ export class FollowUpPlan implements WorkPlan {
       signal,
     )
     if (!start.ok) return start
-    const hadSummary = (await readSummary(session.folders, this.#followUp.id)) !== undefined
-    this.#stage = { is: 'started', start: start.value, hadSummary }
+    const known = await readUnpublished(session.folders)
+    const saved = known?.followUp?.id === this.#followUp.id ? known : undefined
+    // The work of another execution is on a branch inside now.
+    if (saved === undefined) await forgetUnpublished(session.folders)
+    this.#stage = { is: 'started', start: start.value, saved }
     this.#resumedSessionId = await this.#findResumableSession(session.folders)
     this.#logStart(session, start.value)
     return yes(undefined)
@@ -135,78 +138,26 @@ export class FollowUpPlan implements WorkPlan {
     return this.#stage?.is === 'started' && this.#stage.start.preserved.length > 0
   }
 
-  async publish(request: PublishRequest): Promise<Result<PublishedWork | undefined>> {
+  async publish(request: PublishRequest): Promise<PublishEnd> {
     const stage = this.#stage
-    if (stage === undefined) return no('failed', 'the follow-up was not begun')
-    if (stage.is === 'commented')
-      return yes(
-        this.#describePublished('An earlier attempt of this follow-up was interrupted at its very end.'),
-      )
-    const { start, hadSummary } = stage
-    const agentSummary =
-      start.state === 'pushed'
-        ? ((await readSummary(request.session.folders, this.#followUp.id)) ?? '')
-        : request.agentSummary
-    const pushResult = await this.#push(request, start)
-    if (!pushResult.ok) return pushResult
-    const { diff, heldBack } = pushResult.value
-    if (diff !== undefined) request.session.log(diff.text)
-    if (heldBack !== undefined) reportHeldBack(heldBack, request)
-    const text = followUpText({ pull: this.#pull, start, pushResult: pushResult.value, agentSummary })
-    if (pushResult.value.pushed === undefined && this.agentRequest() === undefined && !hadSummary) {
-      request.session.log(`${text} There is nothing to say on the pull request.`)
-      return yes(this.#describePublished())
+    const work = { job: this.#job, pull: this.#pull, followUp: this.#followUp }
+    if (stage === undefined)
+      return { published: no('failed', 'the follow-up was not begun'), isUnpublished: false }
+    if (stage.is === 'commented') {
+      const published = yes(describeFollowUp(work, COMMENTED_BEFORE))
+      return { published, isUnpublished: false }
     }
-    return this.#comment(request, stage, pushResult.value, text)
-  }
-
-  async #comment(
-    request: PublishRequest,
-    { start, hadSummary }: StartedStage,
-    { pushed }: FollowUpPushResult,
-    text: string,
-  ): Promise<Result<PublishedWork>> {
-    const { id } = this.#followUp
-    const logToRun = (line: string) => request.session.log(line)
-    const marker = followUpMarker(id)
-    const isTakenOver = start.state === 'pushed' || (hadSummary && pushed === undefined)
-    const comment = { job: this.#job, marker, body: followUpBody(text, id), isTakenOver, logToRun }
-    const guard = pushed === undefined ? request : request.afterPush
-    const posted = await this.#dependencies.gitSources.followUps.postComment(
-      comment,
-      guard.mayContinue,
-      guard.signal,
+    const { start, saved } = stage
+    const isAsked = this.agentRequest() !== undefined
+    const agentSummary = start.state === 'pushed' ? (saved?.summary ?? '') : request.agentSummary
+    return publishFollowUp(
+      this.#dependencies,
+      { ...work, start, isAsked, hadSummary: saved !== undefined },
+      { ...request, agentSummary },
     )
-    if (!posted.ok)
-      return no(posted.refusal.kind, `the follow-up’s comment could not be posted: ${posted.refusal.message}`)
-    return yes(this.#describePublished(text, pushed))
   }
 
   // ---- steps -----------------------------------------------------------------------------------------------------
-
-  async #push(
-    { session, agentSummary, mayContinue, signal }: PublishRequest,
-    start: FollowUpStart,
-  ): Promise<Result<FollowUpPushResult>> {
-    if (start.state === 'pushed') return yes({ pushed: start.head, isContained: false, diff: undefined })
-    await saveSummary(session.folders, this.#followUp.id, agentSummary)
-    const logToRun = (line: string) => session.log(line)
-    const pushRequest = { job: this.#job, folders: session.folders, sandbox: session, start, logToRun }
-    return this.#dependencies.gitSources.followUps.push(pushRequest, mayContinue, signal)
-  }
-
-  /** Without a summary the run keeps its own. */
-  #describePublished(summary?: string, pushed?: string): PublishedWork {
-    const { url, headBranch } = this.#pull
-    const { prState } = this.#job.run
-    return {
-      prUrl: url,
-      branch: headBranch,
-      ...(summary === undefined ? {} : { summary }),
-      ...(prState === 'open' || prState === 'draft' ? { prState } : {}),
-      ...(pushed === undefined ? {} : { pushed }),
-    }
-  }
 
   #logStart(session: SandboxSession, { state, base, conflictFiles, preserved }: FollowUpStart): void {
     const { headBranch, baseBranch } = this.#pull

@@ -4,10 +4,10 @@ import { type Result, yes } from '../../core/result.ts'
 import type { CheckedOut } from '../git/git-ports.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { buildPrompt } from './prompt.ts'
-import { reportHeldBack } from './report-held-back.ts'
+import { publishNewWork } from './publish-work.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
-import type { AgentRequest, PublishedWork, PublishRequest, WorkPlan } from './work-plan.ts'
+import type { AgentRequest, PublishEnd, PublishRequest, WorkPlan } from './work-plan.ts'
 
 export class NewRunPlan implements WorkPlan {
   readonly #dependencies: ExecutorDependencies
@@ -65,39 +65,11 @@ export class NewRunPlan implements WorkPlan {
     return false
   }
 
-  async publish({
-    session,
-    agentSummary,
-    addArtifact,
-    mayContinue,
-    signal,
-  }: PublishRequest): Promise<Result<PublishedWork | undefined>> {
+  async publish(request: PublishRequest): Promise<PublishEnd> {
     const { job, leaseId } = this.#request
-    const checkedOut = this.#checkedOut
-    if (checkedOut === undefined) return yes(undefined)
-    const { gitSources, codehostFor } = this.#dependencies
-    const collected = await gitSources.collect(job, session.folders, session, checkedOut)
-    if (!collected.ok) return collected
-    if (collected.value.diff.text !== '') session.log(collected.value.diff.text)
-    const { heldBack } = collected.value
-    if (heldBack !== undefined) reportHeldBack(heldBack, { session, addArtifact })
-    if (collected.value.head === undefined) return yes(undefined)
-    const codehost = codehostFor(job)
-    if (!codehost.ok) return codehost
-    const { folders } = session
-    const logToRun = (line: string) => session.log(line)
-    const request = {
-      job,
-      leaseId,
-      folders,
-      from: checkedOut,
-      collected: collected.value,
-      summary: agentSummary,
-      logToRun,
-    }
-    const published = await gitSources.publish(request, codehost.value, mayContinue, signal)
-    if (!published.ok) return published
-    const { prUrl, prState, pushed } = published.value
-    return yes({ prUrl, prState, pushed, branch: job.branch })
+    const from = this.#checkedOut
+    return from === undefined
+      ? { published: yes(undefined), isUnpublished: false }
+      : publishNewWork(this.#dependencies, { job, leaseId, from }, request)
   }
 }

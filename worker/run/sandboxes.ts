@@ -45,6 +45,8 @@ export interface SandboxFolders extends RunFolders {
   readonly out: string
 }
 
+type NumberedFolders = SandboxFolders & { readonly number: number }
+
 export interface SandboxesOptions {
   readonly folder: string
   readonly trash: string
@@ -150,10 +152,14 @@ export class Sandboxes {
   }
 
   /** Returns the retained sandbox of an earlier execution of the run with a new home, unless it has expired. */
-  async openRetained(
-    runId: string,
-    transcripts?: TranscriptFiles,
-  ): Promise<(SandboxFolders & { number: number }) | undefined> {
+  async openRetained(runId: string, transcripts?: TranscriptFiles): Promise<NumberedFolders | undefined> {
+    const folders = await this.openAsItIs(runId)
+    if (folders !== undefined) await this.renewHome(runId, transcripts)
+    return folders
+  }
+
+  /** The same with the home of the earlier execution, in which no agent begins. */
+  async openAsItIs(runId: string): Promise<NumberedFolders | undefined> {
     const record = this.#records.get(runId)
     if (record?.retainedUntil === undefined || record.retainedUntil <= this.#instant()) return undefined
     // Its preparation was interrupted, so the checkout may be incomplete.
@@ -167,7 +173,6 @@ export class Sandboxes {
     // If this process dies, `recover` must not report usage that earlier executions have already reported.
     const agent = record.agent === undefined ? {} : { agent: { ...record.agent, since: this.#instant() } }
     await this.#write({ ...record, ...agent })
-    await this.renewHome(runId, transcripts)
     return { ...folders, number: record.number }
   }
 

@@ -28,6 +28,8 @@ export interface PublishRequest extends PublishGuard {
   readonly agentSummary: string
   /** Adds an artifact that the worker made, not the agent. */
   readonly addArtifact: (name: string, text: string) => void
+  /** Adds the bundle of unpublished commits; returns whether it is not too large. */
+  readonly addBundle: (name: string, path: string) => Promise<boolean>
   /** The guard for the steps after a push: a cancelled follow-up may still post the comment that explains its push. */
   readonly afterPush: PublishGuard
 }
@@ -41,6 +43,13 @@ export interface PublishedWork {
   readonly pushed?: string
   /** Replaces the agent's last message as the run's summary. */
   readonly summary?: string
+}
+
+export interface PublishEnd {
+  /** undefined: nothing changed, so nothing was published. */
+  readonly published: Result<PublishedWork | undefined>
+  /** The sandbox holds finished work that can be published later. */
+  readonly isUnpublished: boolean
 }
 
 export interface WorkPlan {
@@ -65,6 +74,5 @@ export interface WorkPlan {
   hasRetainedSandbox(): boolean
   /** Whether the sandbox still holds work that exists nowhere else after everything is published. */
   hasUnpublishedWork(): boolean
-  /** undefined: nothing changed, so nothing was published. */
-  publish(request: PublishRequest): Promise<Result<PublishedWork | undefined>>
+  publish(request: PublishRequest): Promise<PublishEnd>
 }

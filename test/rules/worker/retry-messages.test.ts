@@ -7,8 +7,14 @@ import { ManualClock } from '../../support/manual-clock.ts'
 const MINUTE_MS = 60_000
 const random = { fraction: () => 0 }
 
+const limits = { unreachableSeconds: 20 }
+const publishing: typeof whileFetching = (logToRun) =>
+  whilePublishing({ limits, retentionHours: 1 }, logToRun)
+const lastChance: typeof whileFetching = (logToRun) =>
+  whilePublishing({ limits, retentionHours: 0 }, logToRun)
+
 /** Fails until this minute, and names the pause that the server requests. */
-async function retry(minutes: number, longRetry: typeof whilePublishing, requestedMs?: number) {
+async function retry(minutes: number, longRetry: typeof whileFetching, requestedMs?: number) {
   const clock = new ManualClock(Date.parse('2026-01-01T00:00:00.000Z'))
   const lines: string[] = []
   const attempt = async (): Promise<Attempt<string>> =>
@@ -28,8 +34,20 @@ async function retry(minutes: number, longRetry: typeof whilePublishing, request
 
 test.each<[string, () => ReturnType<typeof retry>, string[], string | undefined]>([
   [
-    'an outage of five minutes',
-    () => retry(5, whilePublishing),
+    'an outage of two minutes while the sandbox will be kept',
+    () => retry(2, publishing),
+    ['no answer; trying again for up to 3 minutes', 'it worked after 2 minutes'],
+    undefined,
+  ],
+  [
+    'a pause that the server requests and that is longer than the slot is held',
+    () => retry(5, publishing, 20 * MINUTE_MS),
+    [],
+    'no answer (not within 20 minutes, which is too long to wait for)',
+  ],
+  [
+    'an outage of five minutes, when the sandbox will not be kept',
+    () => retry(5, lastChance),
     ['no answer; trying again for up to 10 minutes', 'it worked after 5 minutes'],
     undefined,
   ],
@@ -41,7 +59,7 @@ test.each<[string, () => ReturnType<typeof retry>, string[], string | undefined]
   ],
   [
     'a pause that the server requests',
-    () => retry(5, whilePublishing, 20 * MINUTE_MS),
+    () => retry(5, lastChance, 20 * MINUTE_MS),
     [
       // The worker adds a pause of its own, one second here.
       'no answer; waiting until 2026-01-01T00:20:01.000Z, as the other side asks',
@@ -51,7 +69,7 @@ test.each<[string, () => ReturnType<typeof retry>, string[], string | undefined]
   ],
   [
     'a requested pause of ten hours',
-    () => retry(5, whilePublishing, 600 * MINUTE_MS),
+    () => retry(5, lastChance, 600 * MINUTE_MS),
     [],
     'no answer (not within 600 minutes, which is too long to wait for)',
   ],

@@ -18,6 +18,14 @@ import { aJob, got, refusalOf } from './git-fixture.ts'
 const MINUTE_MS = 60_000
 const AWAY = 'the code host could not be reached'
 const random = { fraction: () => 0.5 }
+/** The host has the work published later. */
+const publishing = (log?: (line: string) => void) =>
+  whilePublishing({ limits: { unreachableSeconds: 20 }, retentionHours: 1 }, log)
+/** Nobody publishes later, because no sandbox is kept. */
+const lastChance = (log?: (line: string) => void) =>
+  whilePublishing({ limits: { unreachableSeconds: 20 }, retentionHours: 0 }, log)
+/** A host of an earlier version. */
+const job = { limits: {}, retentionHours: 1 }
 
 /** Fails until this time has passed. */
 function outage(clock: ManualClock, minutes: number) {
@@ -41,7 +49,7 @@ describe('an outage', () => {
       { clock, random },
       undefined,
       attempt,
-      whilePublishing((line) => lines.push(line)),
+      lastChance((line) => lines.push(line)),
     )
     await clock.advance(6 * MINUTE_MS)
     expect(got(await done)).toBe('done')
@@ -53,7 +61,9 @@ describe('an outage', () => {
   })
 
   test.each([
-    ['publishing', whilePublishing, 10],
+    ['publishing for the last time', lastChance, 10],
+    ['publishing', publishing, 3],
+    ['publishing for an earlier host', (log?: (line: string) => void) => whilePublishing(job, log), 10],
     ['fetching', whileFetching, 3],
   ] as const)(
     'that does not end is given up when %s, and the reason says after how long',
@@ -88,7 +98,7 @@ describe('an outage', () => {
     const clock = new ManualClock()
     const { attempt, asked } = outage(clock, 60)
     const stop = new AbortController()
-    const refused = withRetries({ clock, random }, stop.signal, attempt, whilePublishing())
+    const refused = withRetries({ clock, random }, stop.signal, attempt, publishing())
     await clock.advance(MINUTE_MS)
     const before = asked()
     stop.abort()
@@ -100,7 +110,7 @@ describe('an outage', () => {
   test('of a moment is not logged, and a permanent failure is not retried', async () => {
     const clock = new ManualClock()
     const lines: string[] = []
-    const endurance = whilePublishing((line) => lines.push(line))
+    const endurance = publishing((line) => lines.push(line))
     const { attempt } = outage(clock, 0.05)
     const done = withRetries({ clock, random }, undefined, attempt, endurance)
     await clock.advance(MINUTE_MS)
@@ -133,7 +143,7 @@ describe('a pause that the server requests', () => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, 60)
     const lines: string[] = []
-    const endurance = whilePublishing((line) => lines.push(line))
+    const endurance = lastChance((line) => lines.push(line))
     const until = new Date(clock.now() + 60 * MINUTE_MS).toISOString().slice(0, 16)
     const done = withRetries({ clock, random }, undefined, attempt, endurance)
     await clock.advance(61 * MINUTE_MS)
@@ -150,7 +160,7 @@ describe('a pause that the server requests', () => {
     const { attempt } = limited(clock, 50)
     const away = outage(clock, 58)
     const both = async () => ((await attempt()).result.ok ? away.attempt() : attempt())
-    const done = withRetries({ clock, random }, undefined, both, whilePublishing())
+    const done = withRetries({ clock, random }, undefined, both, lastChance())
     await clock.advance(60 * MINUTE_MS)
     expect(got(await done)).toBe('done')
   })
@@ -162,7 +172,7 @@ describe('a pause that the server requests', () => {
   ])('is not kept for hours, requested %s', async (_, minutes, requestedMs, waited, triesMax) => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, minutes, requestedMs)
-    const refused = withRetries({ clock, random }, undefined, attempt, whilePublishing())
+    const refused = withRetries({ clock, random }, undefined, attempt, lastChance())
     await clock.advance(waited * MINUTE_MS)
     expect(refusalOf(await refused)).toMatch(
       /^unavailable: too often \(not within .* minutes?, which is too long/,
@@ -171,11 +181,19 @@ describe('a pause that the server requests', () => {
     expect(clock.timers).toBe(0)
   })
 
+  test('is not kept while the work can be published later', async () => {
+    const clock = new ManualClock()
+    const { attempt, early } = limited(clock, 4)
+    const refused = withRetries({ clock, random }, undefined, attempt, publishing())
+    expect(refusalOf(await refused)).toMatch(/^unavailable: too often \(not within 4 minutes/)
+    expect([early(), clock.timers]).toEqual([1, 0])
+  })
+
   test('ends early after an abort', async () => {
     const clock = new ManualClock()
     const { attempt } = limited(clock, 60)
     const stop = new AbortController()
-    const refused = withRetries({ clock, random }, stop.signal, attempt, whilePublishing())
+    const refused = withRetries({ clock, random }, stop.signal, attempt, lastChance())
     await clock.advance(MINUTE_MS)
     stop.abort()
     expect(refusalOf(await refused)).toBe('unavailable: too often')
@@ -230,7 +248,7 @@ const MARK = '<!-- m -->'
 test('a comment is posted once despite an outage and lost responses', async () => {
   const clock = new ManualClock()
   const { codehost, comments } = flaky(clock, 4)
-  const place = { codehost, remote: 'ada/lamps', number: 1 }
+  const place = { codehost, remote: 'ada/lamps', number: 1, job }
   const words = { marker: MARK, body: `Done.\n\n${MARK}`, isTakenOver: false }
   const posted = postCommentOnce({ clock, random }, place, words, () => true, new AbortController().signal)
   await clock.advance(10 * MINUTE_MS)
@@ -265,7 +283,7 @@ describe('a comment that the code host processes late', () => {
     }
     return { host, comments }
   }
-  const place = (codehost: CodeHost) => ({ codehost, remote: 'ada/lamps', number: 1 })
+  const place = (codehost: CodeHost) => ({ codehost, remote: 'ada/lamps', number: 1, job })
 
   test('is waited for only by a worker that takes the follow-up over', async () => {
     for (const isTakenOver of [true, false]) {

@@ -45,6 +45,7 @@ const broken = () => Promise.reject(FULL)
 
 const good: GitSources = {
   checkOut: async () => yes({ base: 'a' }),
+  bundle: async () => yes(undefined),
   collect: async () =>
     yes({ head: 'b', commits: 1, diff: { files: 1, additions: 1, deletions: 0, text: '' } }),
   publish: async () => yes({ pushed: 'b', prUrl: 'https://code/1', prState: 'open', adopted: false }),

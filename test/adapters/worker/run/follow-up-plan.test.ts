@@ -17,6 +17,8 @@ import type {
 import type { CodeHost } from '../../../../core/ports.ts'
 import { no, yes } from '../../../../core/result.ts'
 import { followUpMarker, sandboxHolder } from '../../../../core/run/follow-up.ts'
+import { publishJob } from '../../../../core/run/job.ts'
+import { UNPUBLISHED_BUNDLE } from '../../../../core/run/publishing.ts'
 import { finishRun } from '../../../../core/run/run-transitions.ts'
 import { type AgentJob, type Job, RunOutcome } from '../../../../protocol/frames.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
@@ -53,6 +55,8 @@ interface CrashingWorker {
 
 interface FollowUpFixture {
   readonly g: GitFixture
+  /** Refuses this step at the code host while it is set. */
+  refuses?: 'push' | 'comment' | undefined
   /** Opens an executor on its own folder; the same name again is the worker after a crash. */
   worker(name: string, crash?: Crash, clock?: typeof realClock): Promise<CrashingWorker>
   pull(): { comments: PullComment[] }
@@ -63,7 +67,7 @@ interface FollowUpFixture {
 function createFollowUpFixture(): FollowUpFixture {
   const g = createGitFixture()
   git(g.remote, 'config', 'core.logAllRefUpdates', 'always')
-  return {
+  const y: FollowUpFixture = {
     g,
     pull: () => JSON.parse(readFileSync(join(g.folder, 'codehost/ada/lamps.pulls/1.json'), 'utf8')),
     stood: () => git(g.remote, 'reflog', '--format=%H', `refs/heads/${BRANCH}`).split('\n'),
@@ -73,13 +77,17 @@ function createFollowUpFixture(): FollowUpFixture {
       const fault = faulty(crash, raise, released)
       const folder = join(g.folder, name)
       mkdirSync(folder, { recursive: true })
-      const codehostFor = () => yes(faultyCodehost(g.codehost, fault))
+      const codehostFor = () => yes(faultyCodehost(g.codehost, fault, () => y.refuses === 'comment'))
       const sources = createGitSources({
         folder: join(folder, 'sources'),
         clock,
         random: realRandom,
         codehostFor,
-        git: faultyGit(createGit({ folder: join(folder, 'git'), clock: realClock, policy: g.policy }), fault),
+        git: faultyGit(
+          createGit({ folder: join(folder, 'git'), clock: realClock, policy: g.policy }),
+          fault,
+          () => y.refuses === 'push',
+        ),
       })
       const launcher = faultyLauncher(fault)
       const executor = await openTestExecutor(folder, {
@@ -91,6 +99,7 @@ function createFollowUpFixture(): FollowUpFixture {
       return { executor, crashed, release }
     },
   }
+  return y
 }
 
 type Fault = <T>(step: Step | undefined, work: () => Promise<T>) => Promise<T>
@@ -115,22 +124,34 @@ function faulty(crash: Crash | undefined, raise: () => void, released: Promise<v
   }
 }
 
-function faultyGit(real: Git, fault: Fault): Git {
+const REFUSED_PUSH = {
+  code: 1,
+  output: '!\tx:refs/heads/x\t[remote rejected] (pre-receive hook declined)',
+  stderr: 'remote: no pushes at night',
+}
+
+function faultyGit(real: Git, fault: Fault, refuses: () => boolean): Git {
   const stepOf = (args: readonly string[]) =>
     args[0] === 'fetch' || args[0] === 'push' ? args[0] : undefined
   return {
-    run: (call) => fault(stepOf(call.args), () => real.run(call)),
+    run: (call) =>
+      stepOf(call.args) === 'push' && refuses()
+        ? Promise.resolve(yes(REFUSED_PUSH))
+        : fault(stepOf(call.args), () => real.run(call)),
     runChecked: (doing, call) => fault(stepOf(call.args), () => real.runChecked(doing, call)),
   }
 }
 
-function faultyCodehost(real: CodeHost, fault: Fault): CodeHost {
+function faultyCodehost(real: CodeHost, fault: Fault, refuses: () => boolean): CodeHost {
   return {
     gitAddress: (remote) => real.gitAddress(remote),
     findPull: (...args) => real.findPull(...args),
     openPull: (order) => real.openPull(order),
     hasComment: (...args) => fault('ask', () => real.hasComment(...args)),
-    comment: (...args) => fault('comment', () => real.comment(...args)),
+    comment: (...args) =>
+      refuses()
+        ? Promise.resolve(no('forbidden', 'comments are locked'))
+        : fault('comment', () => real.comment(...args)),
     dropRepeats: (...args) => real.dropRepeats(...args),
   }
 }
@@ -406,6 +427,34 @@ test('a conflict is resolved by the agent', async () => {
     /conflicts in `lamp` were resolved\. Pushed as .*\n\nTook both\./,
   )
 })
+
+test.each(['push', 'comment'] as const)(
+  'a follow-up whose %s is refused keeps its work, and a later job publishes it without an agent',
+  async (step) => {
+    const { y, executor } = await opened()
+    const words = commentOf(script(['write lamp', '  brighter', 'say Made it brighter.']))
+    const job = followUpJob({ comments: [words] })
+    y.refuses = step
+    const first = await executed(executor, job)
+    expect(first.outcome).toMatchObject({
+      status: 'failed',
+      failure: 'publish',
+      costs: [{ provider: 'agentA' }],
+      sandbox: { unpublished: true },
+      result: { artifacts: step === 'push' ? [UNPUBLISHED_BUNDLE] : [] },
+    })
+    // Somebody else pushed meanwhile.
+    if (step === 'push') commitAsPerson(y.g, BRANCH, 'shade', 'of Bo\n', 'Add a shade')
+    const again = await executed(executor, publishJob(job))
+    expect(again.outcome).toMatchObject({ status: 'failed', failure: 'publish', costs: [] })
+    y.refuses = undefined
+    const last = await executed(executor, publishJob(job))
+    expect(last.outcome).toMatchObject({ status: 'completed', costs: [], result: { artifacts: [] } })
+    expect(shown(y, 'lamp')).toBe('brighter')
+    if (step === 'push') expect(shown(y, 'shade')).toBe('of Bo')
+    expect(y.pull().comments.map(({ body }) => body)).toEqual([expect.stringContaining('Made it brighter.')])
+  },
+)
 
 test('an unresolved conflict fails the follow-up: no push and no comment', async () => {
   const { y, executor } = await opened((g) => onMain(g, 'lamp', 'main\n'))

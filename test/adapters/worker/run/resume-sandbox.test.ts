@@ -347,6 +347,7 @@ test('a visited sandbox counts as unpushed, even if the worker dies before the p
   const there = await openTestExecutor(own, {
     gitSources: {
       checkOut: async () => yes({ base: 'a' }),
+      bundle: async () => yes(undefined),
       collect: async () => yes(nothing),
       publish: async () => no('failed', 'nothing is published here'),
       followUps: {} as never,

@@ -1,0 +1,315 @@
+/**
+ * Finished work that the code host does not take, executed by a real executor: real sandboxes, real git over http with
+ * the hooks of the code host, the scripted agent. A later job publishes what the sandbox holds.
+ */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, expect, test } from '@jest/globals'
+import { realClock, realRandom } from '../../../../bin/clock.ts'
+import type { Execution, ExecutionReport } from '../../../../core/daemon/ports.ts'
+import { publishJob } from '../../../../core/run/job.ts'
+import { UNPUBLISHED_BUNDLE } from '../../../../core/run/publishing.ts'
+import type { AgentJob, Job, RunOutcome } from '../../../../protocol/frames.ts'
+import { createCodeHost } from '../../../../providers/codehost/registry.ts'
+import { createHttp } from '../../../../providers/http/http.ts'
+import type { ClosableExecutor } from '../../../../worker/executor.ts'
+import { createGitSources } from '../../../../worker/git/create-git-sources.ts'
+import { createGit, type Git } from '../../../../worker/git/git.ts'
+import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
+import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
+import { openTestExecutor } from '../../../support/resumed-sandbox.ts'
+import { aJob, commitAsPerson, createGitFixture, type GitFixture, git } from '../git/git-fixture.ts'
+import { type GitServer, gitServer } from '../git/git-server.ts'
+
+const TOKEN = 'ghp_the-token-of-the-evening'
+const BRANCH = 'switchyard/eng-12'
+const open: { close(): Promise<void> }[] = []
+afterEach(async () => {
+  for (const part of open.splice(0)) await part.close()
+})
+
+interface Site {
+  readonly g: GitFixture
+  readonly server: GitServer
+  /** The code host has a rule that refuses every push. */
+  refuse(): void
+  allow(): void
+  /** The code host takes this token only. */
+  renewToken(token: string): void
+  /** Called before each push but a dry one. */
+  beforePush: () => Promise<void> | void
+  /** The worker; a second one is the worker after a restart. */
+  worker(): Promise<ClosableExecutor>
+}
+
+async function openSite(): Promise<Site> {
+  const g = createGitFixture()
+  let token = TOKEN
+  const server = await gitServer({
+    folder: join(g.folder, 'codehost'),
+    get token() {
+      return token
+    },
+  })
+  const { port } = new URL(server.origin)
+  const policy = new RemotePolicy({ privateHosts: [`127.0.0.1:${port}`] })
+  const http = createHttp({ clock: realClock, random: realRandom })
+  open.push(server, http)
+  const codehostFor = ({ credentials }: Job) =>
+    createCodeHost({ driver: 'github', apiUrl: server.origin }, credentials.codehost ?? '', {
+      http,
+      clock: realClock,
+    })
+  const hook = join(g.remote, 'hooks/pre-receive')
+  const site: Site = {
+    g,
+    server,
+    refuse: () => writeFileSync(hook, '#!/bin/sh\necho "no pushes at night" >&2\nexit 1\n', { mode: 0o755 }),
+    allow: () => rmSync(hook, { force: true }),
+    renewToken: (renewed) => {
+      token = renewed
+    },
+    beforePush: () => {},
+    worker: async () => {
+      const folder = join(g.folder, 'one')
+      mkdirSync(folder, { recursive: true })
+      const executor = await openTestExecutor(folder, {
+        gitSources: createGitSources({
+          folder: join(folder, 'sources'),
+          clock: realClock,
+          random: realRandom,
+          codehostFor,
+          git: withPushes(createGit({ folder: join(folder, 'git'), clock: realClock, policy }), () =>
+            site.beforePush(),
+          ),
+        }),
+        codehostFor,
+        gitconfig: GITCONFIG_TEXT,
+      })
+      open.push(executor)
+      return executor
+    },
+  }
+  return site
+}
+
+const withPushes = (real: Git, beforePush: Site['beforePush']): Git => ({
+  runChecked: (doing, call) => real.runChecked(doing, call),
+  run: async (call) => {
+    if (call.args[0] === 'push' && !call.args.includes('--dry-run')) await beforePush()
+    return real.run(call)
+  },
+})
+
+function signal(): [Promise<void>, () => void] {
+  let raise = () => {}
+  const raised = new Promise<void>((resolve) => {
+    raise = resolve
+  })
+  return [raised, raise]
+}
+
+const script = ['write lamp', '  mended', 'artifact log.txt', '  lit', 'say Mended.']
+
+function jobWith(token = TOKEN, lines: readonly string[] = script): AgentJob {
+  const job = aJob({ codehost: { driver: 'github' }, credentials: { codehost: token } })
+  const description = ['```switchyard', ...lines, '```'].join('\n')
+  return {
+    ...job,
+    run: { ...job.run, ticket: { ...job.run.ticket, description } },
+    agent: { ...job.agent, command: 'scripted-agent' },
+    sandbox: { network: 'none', allowedHosts: [], maxProcesses: 256, exposeCodehostToken: false },
+  }
+}
+
+interface Executed {
+  readonly outcome: RunOutcome
+  readonly reports: readonly ExecutionReport[]
+}
+
+async function execute(executor: ClosableExecutor, job: Job, leaseId = 'ls-1'): Promise<Executed> {
+  const reports: ExecutionReport[] = []
+  const reporter = {
+    report: (report: ExecutionReport) => void reports.push(report),
+    waitForCapacity: async () => {},
+  }
+  const execution = executor.start({ leaseId, workerId: 'wk-1', job }, reporter, () => {})
+  return { outcome: await carryOut(execution), reports }
+}
+
+async function carryOut(execution: Execution): Promise<RunOutcome> {
+  const prepared = await execution.prepare()
+  const worked = prepared.ok
+    ? await execution.runAgent()
+    : ({ verdict: 'failed', reason: prepared.refusal.message } as const)
+  const outcome = await execution.finish(worked)
+  await execution.whenExited()
+  return outcome
+}
+
+function artifactOf({ reports }: Executed, wanted: string): Buffer | undefined {
+  const parts = reports.flatMap((report) =>
+    report.is === 'artifact' && report.name === wanted ? [Buffer.from(report.data, 'base64')] : [],
+  )
+  return parts.length === 0 ? undefined : Buffer.concat(parts)
+}
+
+test('work that a rule refuses stays in its sandbox, and a later job publishes it without an agent', async () => {
+  const site = await openSite()
+  site.refuse()
+  const first = await execute(await site.worker(), jobWith())
+  expect(first.outcome).toMatchObject({
+    status: 'failed',
+    failure: 'publish',
+    error: expect.stringMatching(/hook of the code host refused.*no pushes at night/),
+    costs: [{ provider: 'agentA' }],
+    result: { summary: 'Mended.', artifacts: ['log.txt', UNPUBLISHED_BUNDLE] },
+    sandbox: { id: 'run-1', unpublished: true, retainedUntil: expect.any(String) },
+  })
+
+  // The worker was restarted meanwhile.
+  const executor = await site.worker()
+  const again = await execute(executor, publishJob(jobWith()), 'ls-2')
+  expect(again.outcome).toMatchObject({
+    status: 'failed',
+    failure: 'publish',
+    costs: [],
+    result: { artifacts: [UNPUBLISHED_BUNDLE] },
+    sandbox: { unpublished: true, retainedUntil: first.outcome.sandbox?.retainedUntil },
+  })
+  expect(artifactOf(again, UNPUBLISHED_BUNDLE)).toBeUndefined()
+
+  site.allow()
+  const last = await execute(executor, publishJob(jobWith()), 'ls-3')
+  expect(last.outcome).toMatchObject({
+    status: 'completed',
+    costs: [],
+    prUrl: expect.any(String),
+    result: { summary: 'Mended.', branch: BRANCH, artifacts: [] },
+  })
+  expect(last.outcome.sandbox).not.toHaveProperty('unpublished')
+  expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
+  expect(site.server.pulls).toHaveLength(1)
+})
+
+test('people fetch the branch from the bundle', async () => {
+  const site = await openSite()
+  site.refuse()
+  const first = await execute(await site.worker(), jobWith())
+  const bundle = join(site.g.folder, 'fetched.bundle')
+  writeFileSync(bundle, artifactOf(first, UNPUBLISHED_BUNDLE) ?? '')
+  git(site.g.person, 'fetch', '-q', bundle, BRANCH)
+  expect(git(site.g.person, 'show', 'FETCH_HEAD:lamp')).toBe('mended')
+})
+
+test('a token that dies during the run leaves work to publish, and a new token publishes it', async () => {
+  const site = await openSite()
+  site.beforePush = () => site.renewToken('ghp_the-token-of-the-morning')
+  const executor = await site.worker()
+  const first = await execute(executor, jobWith())
+  expect(first.outcome).toMatchObject({
+    status: 'failed',
+    failure: 'publish',
+    error: expect.stringMatching(/^credential of github is refused: /),
+    sandbox: { unpublished: true },
+  })
+  const morning = publishJob(jobWith('ghp_the-token-of-the-morning'))
+  expect((await execute(executor, morning, 'ls-2')).outcome).toMatchObject({ status: 'completed', costs: [] })
+})
+
+test('a branch that somebody else changed fails the run, and its work is published when the branch is free', async () => {
+  const site = await openSite()
+  site.beforePush = () => void commitAsPerson(site.g, BRANCH, 'lamp', 'of Bo', 'Mine')
+  const executor = await site.worker()
+  const first = await execute(executor, jobWith())
+  expect(first.outcome).toMatchObject({
+    status: 'failed',
+    error: expect.stringMatching(/^somebody else changed the branch/),
+    sandbox: { unpublished: true },
+    result: { artifacts: ['log.txt', UNPUBLISHED_BUNDLE] },
+  })
+  expect(first.outcome.failure).toBeUndefined()
+  site.beforePush = () => {}
+  const still = await execute(executor, publishJob(jobWith()), 'ls-2')
+  expect(still.outcome).toMatchObject({ status: 'failed', sandbox: { unpublished: true } })
+  expect(still.outcome.failure).toBeUndefined()
+  git(site.g.remote, 'update-ref', '-d', `refs/heads/${BRANCH}`)
+  expect((await execute(executor, publishJob(jobWith()), 'ls-3')).outcome.status).toBe('completed')
+})
+
+test('a worker that died while it published knows that its sandbox holds finished work', async () => {
+  const site = await openSite()
+  const [died, die] = signal()
+  const [released, release] = signal()
+  site.beforePush = () => {
+    die()
+    return released
+  }
+  const dying = await site.worker()
+  const left = execute(dying, jobWith())
+  await died
+  const executor = await site.worker()
+  const recovered = await executor.recover({ leaseId: 'ls-1', runId: 'run-1' }, {}, 1)
+  expect(recovered).toMatchObject({ costs: [{ provider: 'agentA' }], sandbox: { unpublished: true } })
+  site.beforePush = () => {}
+  const last = await execute(executor, publishJob(jobWith()), 'ls-2')
+  expect(last.outcome).toMatchObject({ status: 'completed', costs: [], result: { summary: 'Mended.' } })
+  // An execution that only published has spent nothing.
+  expect(await executor.recover({ leaseId: 'ls-2', runId: 'run-1' }, {}, 1)).not.toHaveProperty('costs')
+  release()
+  await left
+})
+
+test('a worker that died while it published again keeps the sandbox for no longer', async () => {
+  const site = await openSite()
+  site.refuse()
+  const { outcome } = await execute(await site.worker(), jobWith())
+  const executor = await site.worker()
+  const { sandbox } = await executor.recover({ leaseId: 'ls-2', runId: 'run-1' }, {}, 0)
+  expect(sandbox).toMatchObject({ unpublished: true, retainedUntil: outcome.sandbox?.retainedUntil })
+})
+
+test('changes that a person makes in the sandbox are published too', async () => {
+  const site = await openSite()
+  site.refuse()
+  const executor = await site.worker()
+  await execute(executor, jobWith())
+  writeFileSync(join(site.g.folder, 'one/sandboxes/run-1/work/shade'), 'of a person\n', { mode: 0o644 })
+  const again = await execute(executor, publishJob(jobWith()), 'ls-2')
+  expect(artifactOf(again, UNPUBLISHED_BUNDLE)).toBeDefined()
+  site.allow()
+  await execute(executor, publishJob(jobWith()), 'ls-3')
+  expect(git(site.g.remote, 'show', `${BRANCH}:shade`)).toBe('of a person')
+})
+
+test('a job to publish fails when the sandbox is gone, or holds nothing to publish', async () => {
+  const site = await openSite()
+  const executor = await site.worker()
+  const never = await execute(executor, publishJob(jobWith()))
+  expect(never.outcome).toEqual({
+    status: 'failed',
+    error: expect.stringMatching(/ is gone$/),
+    costs: [],
+  })
+  await execute(executor, jobWith(), 'ls-2')
+  expect((await execute(executor, publishJob(jobWith()), 'ls-3')).outcome.error).toMatch(/is gone$/)
+})
+
+test('work is not published to another repository than it was made for', async () => {
+  const site = await openSite()
+  site.refuse()
+  const executor = await site.worker()
+  await execute(executor, jobWith())
+  const job = publishJob(jobWith())
+  const elsewhere = await execute(executor, { ...job, repo: { ...job.repo, remote: 'ada/other' } }, 'ls-2')
+  expect(elsewhere.outcome).toMatchObject({ status: 'failed', error: expect.stringMatching(/of ada\/lamps/) })
+  expect(elsewhere.outcome.failure).toBeUndefined()
+})
+
+test('work with a secret in it is neither bundled nor published later', async () => {
+  const site = await openSite()
+  site.refuse()
+  const first = await execute(await site.worker(), jobWith(TOKEN, ['write lamp', `  ${TOKEN}`]))
+  expect(first.outcome).toMatchObject({ status: 'failed', result: { artifacts: [] } })
+  expect([first.outcome.failure, first.outcome.sandbox?.unpublished]).toEqual([undefined, undefined])
+})

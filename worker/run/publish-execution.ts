@@ -1,0 +1,234 @@
+/**
+ * `PublishExecution` executes a job that only publishes: the finished work of an earlier execution, in the sandbox of its
+ * run, without an agent and without a network inside.
+ *
+ * The work is collected again, so that nothing is pushed that was not searched, and what a person mended in the sandbox
+ * is published with it. While the work cannot be published, the sandbox is kept for no longer than before.
+ */
+import type {
+  AgentOutcome,
+  Execution,
+  ExecutionReporter,
+  ExecutionRequest,
+  Progress,
+  StopRequest,
+} from '../../core/daemon/ports.ts'
+import { joinStopRequests } from '../../core/daemon/stop-request.ts'
+import { createRedactor } from '../../core/redact-secrets.ts'
+import { no, type Result, yes } from '../../core/result.ts'
+import { UNPUBLISHED_BUNDLE } from '../../core/run/publishing.ts'
+import type { RunOutcome } from '../../protocol/frames.ts'
+import { secretsOfJob } from '../secrets/run-secrets.ts'
+import { sendBundle } from './collect-outputs.ts'
+import type { ExecutorDependencies } from './executor-dependencies.ts'
+import { PhaseReporter } from './phase-reporter.ts'
+import { describePublished, reasonText, statusOfPublishing } from './publish-outcome.ts'
+import { publishLeftWork } from './publish-work.ts'
+import { SandboxSession } from './sandbox-session.ts'
+import type { Sandboxes } from './sandboxes.ts'
+import { reportTextArtifact } from './text-artifact.ts'
+import { readUnpublished, type UnpublishedWork } from './unpublished-work.ts'
+import type { PublishEnd, PublishRequest } from './work-plan.ts'
+
+export interface PublishExecutionOptions {
+  readonly dependencies: ExecutorDependencies
+  readonly sandboxes: Sandboxes
+  readonly request: ExecutionRequest
+  readonly reporter: ExecutionReporter
+  readonly onProgress: (progress: Progress) => void
+  /** Called when every process of the execution has ended. */
+  readonly onGone: () => void
+}
+
+const GONE = no('gone', 'the sandbox with the finished work of this run is gone')
+
+export class PublishExecution implements Execution {
+  readonly publishesOnly = true
+  readonly #options: PublishExecutionOptions
+  readonly #reporter: PhaseReporter
+  readonly #abort = new AbortController()
+  readonly #finalAbort = new AbortController()
+  #stopRequest: StopRequest | undefined
+  #session: SandboxSession | undefined
+  #work: UnpublishedWork | undefined
+  #currentPhase: Promise<unknown> = Promise.resolve()
+  readonly #artifacts = new Set<string>()
+
+  constructor(options: PublishExecutionOptions) {
+    this.#options = options
+    this.#reporter = new PhaseReporter(options.reporter)
+    this.#reporter.phase = 'publish'
+  }
+
+  // ---- the phases ------------------------------------------------------------------------------------------------
+
+  prepare(): Promise<Result<Progress>> {
+    return this.#runPhase(
+      async () => {
+        const opened = await this.#open()
+        if (!opened.ok || this.#stopRequest === undefined) return opened
+        return no('conflict', this.#stopRequest.reason)
+      },
+      (reason) => no('failed', reason),
+    )
+  }
+
+  async #open(): Promise<Result<Progress>> {
+    const { dependencies, sandboxes, request, onProgress } = this.#options
+    const { job } = request
+    const folders = await sandboxes.openAsItIs(job.run.id)
+    const work = folders === undefined ? undefined : await readUnpublished(folders)
+    if (folders === undefined || work === undefined) return GONE
+    if (work.remote !== job.repo.remote || work.branch !== job.branch)
+      return no(
+        'invalid',
+        `the work is for ${work.branch} of ${work.remote}, and the job for ${job.branch} of ${job.repo.remote}`,
+      )
+    // The proxy lets nothing through, and no command uses it.
+    const egress = await dependencies.openEgress({
+      network: 'none',
+      allowedHosts: [],
+      folder: folders.root,
+      ...(dependencies.isRoot ? { owner: dependencies.userFor(folders.number) } : {}),
+      clock: dependencies.clock,
+      log: () => {},
+    })
+    const redact = createRedactor(secretsOfJob(job).map(({ value }) => value))
+    this.#session = new SandboxSession({
+      dependencies,
+      job,
+      folders,
+      egress,
+      reporter: this.#reporter,
+      redact,
+    })
+    this.#work = work
+    onProgress({ sandbox: this.#sandboxReference(), branch: job.branch })
+    return yes({ sandbox: this.#sandboxReference() })
+  }
+
+  async runAgent(): Promise<AgentOutcome> {
+    return this.#stopRequest === undefined
+      ? { verdict: 'done' }
+      : { verdict: 'stopped', reason: this.#stopRequest.reason }
+  }
+
+  finish({ verdict, reason = '' }: AgentOutcome): Promise<RunOutcome> {
+    return this.#runPhase(
+      async () => {
+        const [session, work] = [this.#session, this.#work]
+        if (session === undefined || work === undefined) return failed(reason)
+        const end = verdict === 'done' ? await this.#publish(session, work) : unpublished(reason)
+        return await this.#buildOutcome(end, work)
+      },
+      (problem) => failed(problem),
+    )
+  }
+
+  stop(later: StopRequest): void {
+    const request = joinStopRequests(this.#stopRequest, later)
+    if (request === undefined) return
+    this.#stopRequest = { ...request, reason: this.#stopRequest?.reason ?? request.reason }
+    this.#abort.abort()
+    if (request.how === 'kill' || request.leaseLost === true) this.#finalAbort.abort()
+    this.#session?.stop()
+  }
+
+  async whenExited(): Promise<void> {
+    await this.#currentPhase
+    await this.#session?.close()
+    this.#options.onGone()
+  }
+
+  // ---- publishing ------------------------------------------------------------------------------------------------
+
+  async #publish(session: SandboxSession, work: UnpublishedWork): Promise<PublishEnd> {
+    const { dependencies, request } = this.#options
+    const { job, leaseId } = request
+    const left = { job, leaseId, left: work }
+    const end = await publishLeftWork(dependencies, left, this.#publishRequest(session, work))
+    if (end.published.ok && end.published.value !== undefined) {
+      const { summary: _, ...progress } = end.published.value
+      this.#options.onProgress(progress)
+    }
+    return end
+  }
+
+  #publishRequest(session: SandboxSession, { summary }: UnpublishedWork): PublishRequest {
+    return {
+      session,
+      agentSummary: summary,
+      addArtifact: (name, text) => {
+        reportTextArtifact(this.#reporter, this.#instant(), name, text)
+        this.#artifacts.add(name)
+      },
+      addBundle: (name, path) => this.#addBundle(session, name, path),
+      mayContinue: () => this.#stopRequest === undefined,
+      signal: this.#abort.signal,
+      afterPush: {
+        mayContinue: () => !this.#finalAbort.signal.aborted,
+        signal: this.#finalAbort.signal,
+      },
+    }
+  }
+
+  async #addBundle(session: SandboxSession, name: string, path: string): Promise<boolean> {
+    const leftOut = await sendBundle(name, path, {
+      reporter: this.#reporter,
+      instant: () => this.#instant(),
+      artifactBytes: this.#options.request.job.limits.artifactBytes,
+    })
+    if (leftOut !== undefined) session.log(leftOut)
+    return leftOut === undefined
+  }
+
+  // ---- the outcome -----------------------------------------------------------------------------------------------
+
+  async #buildOutcome({ published, isUnpublished }: PublishEnd, work: UnpublishedWork): Promise<RunOutcome> {
+    const { sandboxes, request } = this.#options
+    const { id } = request.job.run
+    const bundled = (await readUnpublished(sandboxes.foldersOf(id)))?.bundled
+    if (isUnpublished && bundled !== undefined) this.#artifacts.add(UNPUBLISHED_BUNDLE)
+    const retainedUntil = isUnpublished
+      ? sandboxes.get(id)?.retainedUntil
+      : await sandboxes.retain(id, { hours: request.job.retentionHours, unpushed: !published.ok })
+    const visible = published.ok ? published.value : undefined
+    return {
+      ...statusOfPublishing({ published, isUnpublished }, this.#stopRequest),
+      costs: [],
+      ...describePublished(visible, visible?.summary ?? work.summary, [...this.#artifacts]),
+      sandbox: {
+        ...this.#sandboxReference(),
+        ...(retainedUntil === undefined ? {} : { retainedUntil }),
+        ...(isUnpublished ? { unpublished: true } : {}),
+      },
+    }
+  }
+
+  #sandboxReference() {
+    const { dependencies, request } = this.#options
+    return { provider: dependencies.sandboxProvider, id: request.job.run.id, workerId: request.workerId }
+  }
+
+  /** Phases run one after the other; a thrown error becomes the phase's failure. */
+  #runPhase<T>(phase: () => Promise<T>, onError: (reason: string) => T): Promise<T> {
+    const done = phase().catch((error: unknown) => {
+      const { dependencies, request } = this.#options
+      dependencies.log.error({ err: error, runId: request.job.run.id }, 'publishing failed unexpectedly')
+      return onError(error instanceof Error ? error.message : String(error))
+    })
+    this.#currentPhase = done
+    return done
+  }
+
+  #instant(): string {
+    return new Date(this.#options.dependencies.clock.now()).toISOString()
+  }
+}
+
+const failed = (reason: string): RunOutcome => ({ status: 'failed', error: reasonText(reason), costs: [] })
+
+const unpublished = (reason: string): PublishEnd => ({
+  published: no('conflict', reason),
+  isUnpublished: true,
+})

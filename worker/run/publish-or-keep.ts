@@ -1,0 +1,79 @@
+/**
+ * `publishOrKeep` publishes finished work, and keeps the work that cannot be published.
+ *
+ * The work is remembered beside its sandbox before the first step, and forgotten when it is published. A refusal that
+ * may pass gets the failure `publish`, so the host has the work published again. A lasting refusal ends the run, and a
+ * person's retry publishes first. The commits of work that is refused become an artifact, so they outlive this machine.
+ */
+import { isNativeError } from 'node:util/types'
+import { no, type Refusal, type Result } from '../../core/result.ts'
+import { UNPUBLISHED_BUNDLE } from '../../core/run/publishing.ts'
+import type { WorkBundle } from '../git/work-bundle.ts'
+import type { ExecutorDependencies } from './executor-dependencies.ts'
+import {
+  forgetUnpublished,
+  readUnpublished,
+  saveUnpublished,
+  type UnpublishedWork,
+} from './unpublished-work.ts'
+import type { PublishEnd, PublishedWork, PublishRequest } from './work-plan.ts'
+
+/** No later try changes these, unless a person changes the work, the branch or the words. */
+export const LASTING_KINDS: ReadonlySet<Refusal['kind']> = new Set(['conflict', 'invalid'])
+/** The work itself is at fault, so it cannot be collected later either. */
+const FAULTY_KINDS: ReadonlySet<Refusal['kind']> = new Set(['conflict', 'invalid', 'gone'])
+
+export interface WorkToPublish {
+  readonly unpublished: UnpublishedWork
+  /** An earlier execution has left the work in this sandbox, and remembered it. */
+  readonly isLeft: boolean
+  /** The commit at which the work starts. */
+  readonly base: string
+}
+
+export async function publishOrKeep(
+  { gitSources }: Pick<ExecutorDependencies, 'gitSources'>,
+  { unpublished, isLeft, base }: WorkToPublish,
+  request: PublishRequest,
+  publish: () => Promise<Result<PublishedWork | undefined>>,
+): Promise<PublishEnd> {
+  const { folders } = request.session
+  if (!isLeft) await saveUnpublished(folders, unpublished)
+  const published = await publish().catch((error: unknown) => no('failed', messageOf(error)))
+  if (published.ok) {
+    await forgetUnpublished(folders)
+    return { published, isUnpublished: false }
+  }
+  const { refusal } = published
+  // Only the comment about pushed commits is missing.
+  if (refusal.failure === 'publish') return { published, isUnpublished: true }
+  const bundle = await gitSources.bundle(folders, { branch: unpublished.branch, base })
+  const isCollected = isLeft || (bundle.ok && bundle.value !== undefined)
+  if (!isCollected && FAULTY_KINDS.has(refusal.kind)) {
+    await forgetUnpublished(folders)
+    return { published, isUnpublished: false }
+  }
+  await sendNewBundle(bundle, request)
+  return { published: { ok: false, refusal: judge(refusal, isCollected) }, isUnpublished: true }
+}
+
+/** The host keeps the bundle that it has until it gets a newer one. */
+async function sendNewBundle(
+  bundle: Result<WorkBundle | undefined>,
+  { session, addBundle, mayContinue }: PublishRequest,
+): Promise<void> {
+  const known = await readUnpublished(session.folders)
+  if (!bundle.ok) session.log(`its commits are not among its artifacts: ${bundle.refusal.message}`)
+  if (!bundle.ok || bundle.value === undefined || known === undefined || !mayContinue()) return
+  const { head, path } = bundle.value
+  if (known.bundled !== head && (await addBundle(UNPUBLISHED_BUNDLE, path)))
+    await saveUnpublished(session.folders, { ...known, bundled: head })
+}
+
+const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
+
+function judge({ failure, ...refusal }: Refusal, isCollected: boolean): Refusal {
+  const mayPass = failure !== undefined || !LASTING_KINDS.has(refusal.kind)
+  const isAgain = isCollected ? mayPass : failure !== undefined || refusal.kind === 'unavailable'
+  return isAgain ? { ...refusal, failure: 'publish' } : refusal
+}

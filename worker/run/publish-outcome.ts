@@ -1,0 +1,41 @@
+/** The fields of an outcome that depend on publishing: the status, and what is visible on the code host. */
+import type { StopRequest } from '../../core/daemon/ports.ts'
+import type { RunOutcome } from '../../protocol/frames.ts'
+import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import { truncateToChars } from '../../protocol/text-budget.ts'
+import { toPrintable } from '../agents/printable-output.ts'
+import type { PublishEnd, PublishedWork } from './work-plan.ts'
+
+export type OutcomeStatus = Pick<RunOutcome, 'status' | 'error' | 'failure'>
+
+export function statusOfPublishing({ published }: PublishEnd, stop: StopRequest | undefined): OutcomeStatus {
+  if (published.ok) return { status: 'completed' }
+  if (stop !== undefined) return { status: 'cancelled', error: reasonText(stop.reason) }
+  const { message, failure } = published.refusal
+  return { status: 'failed', error: reasonText(message), ...(failure === undefined ? {} : { failure }) }
+}
+
+/** `work`: undefined when nothing was published. */
+export function describePublished(
+  work: PublishedWork | undefined,
+  summary: string,
+  artifacts: readonly string[],
+): Pick<RunOutcome, 'result' | 'prUrl' | 'prState'> {
+  const { branch, prUrl, prState } = work ?? {}
+  return {
+    result: {
+      artifacts: [...artifacts],
+      ...(summary === '' ? {} : { summary: truncateToChars(summary, PROSE_CHARS_MAX) }),
+      ...(branch === undefined ? {} : { branch }),
+      ...(prUrl === undefined ? {} : { prUrl }),
+    },
+    ...(prUrl === undefined ? {} : { prUrl }),
+    ...(prState === undefined ? {} : { prState }),
+  }
+}
+
+export const reasonText = (reason: string | undefined): string =>
+  truncateToChars(
+    toPrintable(reason === undefined || reason === '' ? 'no reason was given' : reason),
+    TEXT_CHARS_MAX,
+  )
