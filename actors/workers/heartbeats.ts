@@ -49,11 +49,14 @@ export class Heartbeats {
       this.#ports.onWorkersChanged()
     }
     const capabilities = keepEnding(frame.capabilities, worker)
-    if (capabilities !== undefined && !isEqual(capabilities, worker.context.capabilities)) {
+    const known = worker.context.capabilities
+    if (capabilities !== undefined && !isEqual(capabilities, known)) {
       const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities }
       system.send(WORKER, worker.id, seen)
       this.#ports.onWorkersChanged()
-      this.#ports.setbacks.clear(worker)
+      // A worker that ends can use no more than before.
+      if (!isEqual({ ...capabilities, ending: undefined }, { ...known, ending: undefined }))
+        this.#ports.setbacks.clear(worker)
     } else storeLastSeen(system, worker, WORKER_LAST_SEEN_LAG_MS)
     if (!worker.context.proven) {
       const proven: WorkerEvent = { type: 'proven' }

@@ -144,6 +144,23 @@ test('a worker that reconnects gets the run again, but not more often than every
   expect(again.hasReceived('dispatch')).toBe(true)
 })
 
+test('a worker that says that it ends can use no more than before, so it gets the run no sooner', async () => {
+  const { host, worker } = await startWithSetback()
+  const ending = { ...capabilities, maxConcurrency: 1, ending: true }
+  await worker.connection.send({
+    type: 'heartbeat',
+    leases: [],
+    attachSessions: 0,
+    sentAt: 1,
+    capabilities: ending,
+  })
+  const again = await reconnect(host, worker)
+  await host.settle()
+  expect(again.hasReceived('dispatch')).toBe(false)
+  await host.advanceWithHeartbeats(WORKER_BACKOFF_MS / 1_000 + 1, [again])
+  expect(again.hasReceived('dispatch')).toBe(true)
+})
+
 test('after a while the host tries again by itself', async () => {
   const host = await startHost(configWith(credentials))
   const worker = await enroll(host, 'worker', 1)
