@@ -63,6 +63,27 @@ test('costs that are reported again, on the same and on another host process, co
   expect(await costEvents(host, runId)).toEqual(['run $1'])
 })
 
+test('costs are acknowledged once they are on disk, however often they are reported', async () => {
+  const host = await startHost()
+  const { connection, work, runId } = await beginAgain(host)
+  host.fillDisk()
+  await connection.send(spent(work, cost(1)), spent(work, cost(1)))
+  expect(connection.hasReceived('lease-costs-ack')).toBe(false)
+  await host.freeDisk()
+  expect(connection.hasReceived('lease-costs-ack')).toBe(true)
+  expect(costsOf(host, runId)).toEqual(['run $1'])
+})
+
+test('costs that arrive in the commit that ends their run are in its record', async () => {
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  await connection.send(spent(work, cost(1)))
+  expect(host.run(runId).status).toBe('cancelled')
+  await host.crash()
+  expect(costsOf(host, runId)).toEqual(['run $1'])
+})
+
 test('what a lease had reported before its end is replaced and not added', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)

@@ -135,12 +135,13 @@ test('a lease that was on disk when the host was killed before its dispatch: no 
   expect(host.allRuns()).toHaveLength(1)
 })
 
-test('a restored lease is authoritative over the run’s recorded status', async () => {
+/** The host was killed, and an older record of the run says that it is queued and has no lease. */
+async function crashForgettingLease(state: string) {
   const host = await startHost()
-  const { worker, work, runId } = await acceptRun(host)
+  const leased = await leaseInState(state, host)
+  const { runId } = leased
   const record = host.store.database.snapshots.get('run', runId)
   if (record === undefined) throw new Error('no snapshot of the run on disk')
-  // An older record: the run is queued, and its lease is unknown.
   const stale = { ...record, s: 'q', c: { ...(record.c as object), lease: null } }
   const { startedAt: _, ...run } = host.run(runId)
   await host.restart()
@@ -150,12 +151,32 @@ test('a restored lease is authoritative over the run’s recorded status', async
   ])
   await host.settle()
   await host.crash()
-  const second = await enroll(host, 'other')
-  expect(second.connection.hasReceived('dispatch')).toBe(false)
+  return { host, ...leased }
+}
+
+const unfinished = ['offered', 'unconfirmed', 'held', 'adrift']
+
+test.each(unfinished)(
+  'a restored lease that was %s is authoritative over the run’s recorded status',
+  async (state) => {
+    const { host, worker, work, runId } = await crashForgettingLease(state)
+    const second = await enroll(host, 'other')
+    expect(second.connection.hasReceived('dispatch')).toBe(false)
+    const connection = await reconnect(host, worker, work)
+    await connection.send(work.accept(), work.running(), work.complete())
+    expect(connection.lastReceived('run-complete-ack').leaseId).toBe(work.id)
+    expect(host.run(runId).status).toBe('completed')
+  },
+)
+
+test.each(unfinished)('a run that is cancelled ends its restored lease, which was %s', async (state) => {
+  const { host, worker, work, runId } = await crashForgettingLease(state)
+  await host.succeeded(host.hostApi.cancelRun(runId))
   const connection = await reconnect(host, worker, work)
-  await connection.send(work.running(), work.complete())
-  expect(connection.lastReceived('run-complete-ack').leaseId).toBe(work.id)
-  expect(host.run(runId).status).toBe('completed')
+  expect(connection.hasReceived('cancel') || connection.hasReceived('lease-lost')).toBe(true)
+  await connection.send(work.accept(), work.complete({ status: 'cancelled' }))
+  expect(host.run(runId).status).toBe('cancelled')
+  expect([...host.store.database.snapshots.all('lease')]).toEqual([])
 })
 
 test('a lease whose run has ended or was deleted is dropped at a restart', async () => {

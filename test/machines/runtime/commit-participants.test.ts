@@ -21,7 +21,7 @@ import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 /** Writes one value with the next commit after `note`. */
 class NoteWriter implements CommitParticipant {
   readonly #log: string[]
-  #next: string | undefined
+  #next: { readonly text: string; readonly write: Write } | undefined
   throwsOnContribute = false
   throwsOnCommitted = false
 
@@ -30,17 +30,21 @@ class NoteWriter implements CommitParticipant {
   }
 
   note(text: string): void {
-    this.#next = text
+    const write: Write = { table: 'key-value', collection: 'memory', key: 'scribe', value: { text } }
+    this.#next = { text, write }
+  }
+
+  write(write: Write): void {
+    this.#next = { text: 'a write', write }
   }
 
   contribute(): CommitContribution | undefined {
     if (this.throwsOnContribute) throw new Error('no pen')
-    const text = this.#next
-    if (text === undefined) return undefined
+    if (this.#next === undefined) return undefined
+    const { text, write } = this.#next
     this.#next = undefined
-    const writes: Write[] = [{ table: 'key-value', collection: 'memory', key: 'scribe', value: { text } }]
     return {
-      writes,
+      writes: [write],
       onCommitted: () => {
         this.#log.push(`committed ${text}`)
         if (this.throwsOnCommitted) throw new Error('no voice')
@@ -144,6 +148,16 @@ describe('commit participants', () => {
     database.crash(1)
     expect(database.keyValueTable.get('memory')?.get('scribe')).toEqual({ text: 'with a' })
     expect(database.snapshotTable.get('tally')?.has('a')).toBe(true)
+  })
+
+  test('write after the actors, so that their record of the same row is the one that stays', async () => {
+    const { spawn, noteWriter, database, clock } = createSystem()
+    spawn('a')
+    const record = { v: 1, s: 'on', c: { name: 'a', n: 7 } }
+    noteWriter.write({ table: 'snapshot', kind: 'tally', key: 'a', record })
+    await clock.settle()
+    database.crash(1)
+    expect(database.snapshotTable.get('tally')?.get('a')).toEqual(record)
   })
 
   test('are notified when the commit is on disk, before its effects run', async () => {

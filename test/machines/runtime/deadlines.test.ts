@@ -80,6 +80,17 @@ describe('deadlines', () => {
     expect(clock.timers).toBe(0)
   })
 
+  test('cancelling many drops none that is due while the process could not run', async () => {
+    const { clock, start, fired, deadlines } = wound()
+    for (let i = 0; i < 60; i++) deadlines.set(`late${i}`, 'x', start + 10)
+    clock.work(20)
+    for (let i = 0; i < 80; i++) deadlines.set(`k${i}`, 'x', start + DAY)
+    for (let i = 0; i < 80; i++) deadlines.cancel(`k${i}`, 'x')
+    await clock.advance(1)
+    expect(fired).toHaveLength(60)
+    expect(deadlines.size).toBe(0)
+  })
+
   test('behaves like a naive list over random orders of setting, moving, cancelling and waiting', async () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('set' as const), key: fc.nat(6), in: fc.nat(200) }),
