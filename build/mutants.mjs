@@ -1,21 +1,23 @@
 /**
- * `npm run simulate:mutants [-- --only NAME] [--quick]`: puts each fault of test/simulation/mutants.ts into the
- * product and lets the simulation search for it. Every fault must be found within 2,000 seeds.
+ * `npm run simulate:mutants [-- --only NAME] [--quick] [--jobs N]`: puts each fault of test/simulation/mutants.ts into
+ * the product and lets the simulation search for it. Every fault must be found within 2,000 seeds.
  *
  * The source files stay unchanged: the text is replaced while it is bundled. A text that does not occur exactly
- * once is an error.
+ * once is an error. A run of the whole list rewrites test/simulation/mutants-found.txt.
  */
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { root } from './bundle.mjs'
-import { runSimulation, simulationOptions } from './simulate.mjs'
+import { simulationOptions, startSimulation } from './simulate.mjs'
 
 const SEEDS = 2_000
+const LOG_FILE = join(root, 'test', 'simulation', 'mutants-found.txt')
 /** esbuild holds a few megabytes for a short time; collecting them less often saves a fifth of its work. */
 process.env.GOGC ??= '400'
-/** By entry: esbuild keeps what it parsed for the next mutant. */
+/** By name: esbuild keeps what it parsed for the next mutant. */
 const bundlers = new Map()
 
 /** Loads a list from its TypeScript file. */
@@ -41,9 +43,9 @@ function textOf(file) {
   return readFileSync(join(root, file), 'utf8')
 }
 
-async function bundleMutant(mutant, entry) {
-  const bundler = bundlers.get(entry) ?? (await openBundler(entry))
-  bundlers.set(entry, bundler)
+async function bundleMutant(mutant, entry, name) {
+  const bundler = bundlers.get(name) ?? (await openBundler(entry, name))
+  bundlers.set(name, bundler)
   bundler.planted.mutant = mutant
   await bundler.context.rebuild()
   return bundler.bundle
@@ -55,10 +57,10 @@ export async function closeBundlers() {
   bundlers.clear()
 }
 
-async function openBundler(entry) {
+async function openBundler(entry, name) {
   const { context } = await import('esbuild')
   const planted = { mutant: undefined }
-  const bundling = simulationOptions('mutant', entry, [plantPlugin(planted)])
+  const bundling = simulationOptions(name, entry, [plantPlugin(planted)])
   // The stack of a violation is of no use where a fault was put there to cause it.
   return {
     planted,
@@ -81,15 +83,43 @@ function plantPlugin(planted) {
   }
 }
 
-/** Returns `{ seed, law }` of the violation, or undefined when the fault survived. */
-export async function findViolation(mutant, seeds = SEEDS, from = 1, entry = undefined) {
-  const bundle = await bundleMutant(mutant, entry)
+/**
+ * Returns `{ seed, law }` of the violation, or undefined when the fault survived.
+ * @param name of the bundle: searches at the same time need one each
+ */
+export async function findViolation(mutant, { seeds = SEEDS, from = 1, entry, name = 'mutant' } = {}) {
+  const bundle = await bundleMutant(mutant, entry, name)
   const kind = mutant.withController ? ['--controller'] : []
   const args = ['--seeds', String(seeds), '--from', String(from), '--json', ...kind]
-  const { stdout } = runSimulation(bundle, args, ['ignore', 'pipe', 'pipe'])
+  const { stdout } = await startSimulation(bundle, args)
   const last = stdout.trim().split('\n').at(-1) ?? ''
   const found = last.startsWith('{') ? JSON.parse(last) : {}
   return found.law === undefined ? undefined : found
+}
+
+/** Searches for the mutants in `jobs` processes, and returns a line for each, in the order of the list. */
+async function searchAll(mutants, jobs, options) {
+  const waiting = [...mutants.entries()]
+  const lines = []
+  let survived = 0
+  const work = async (name) => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      const [at, mutant] = next
+      const from = options.quick ? mutant.quickFrom : undefined
+      const found = await findViolation(mutant, { seeds: options.seeds, from, name })
+      if (found === undefined) survived += 1
+      lines[at] = describeVerdict(mutant, found)
+      console.log(lines[at])
+    }
+  }
+  await Promise.all(Array.from({ length: jobs }, (_, job) => work(`mutant-${job + 1}`)))
+  await closeBundlers()
+  return { lines, survived }
+}
+
+function describeVerdict({ name }, found) {
+  const law = found === undefined ? 'SURVIVED' : `law ${found.law}`
+  return `${law.padEnd(8)} ${(found === undefined ? '' : `seed ${found.seed}`).padEnd(10)} ${name}`
 }
 
 async function main() {
@@ -98,8 +128,10 @@ async function main() {
       only: { type: 'string' },
       quick: { type: 'boolean', default: false },
       seeds: { type: 'string', default: String(SEEDS) },
+      jobs: { type: 'string', default: String(availableParallelism()) },
     },
   })
+  const startedAt = Date.now()
   const all = await readMutants()
   const problems = all.map(misplaced).filter((problem) => problem !== undefined)
   for (const problem of problems) console.log(`MISPLACED ${problem}`)
@@ -110,16 +142,15 @@ async function main() {
         ? !values.quick || mutant.quick === true
         : mutant.name.includes(values.only)),
   )
-  let survived = 0
-  for (const mutant of selected) {
-    const from = values.quick ? mutant.quickFrom : undefined
-    const found = await findViolation(mutant, Number(values.seeds), from)
-    if (found === undefined) survived += 1
-    const verdict = found === undefined ? 'SURVIVED' : `law ${found.law}`.padEnd(8)
-    console.log(`${verdict} ${found === undefined ? '' : `seed ${found.seed}`.padEnd(10)} ${mutant.name}`)
+  const options = { quick: values.quick, seeds: Number(values.seeds) }
+  const { lines, survived } = await searchAll(selected, Number(values.jobs), options)
+  const summary = `${selected.length - survived} of ${selected.length} faults were found`
+  console.log(summary)
+  if (values.only === undefined && !values.quick) {
+    const minutes = Math.ceil((Date.now() - startedAt) / 60_000)
+    const head = `${summary} within ${values.seeds} seeds each, in ${minutes} minutes by ${values.jobs} processes`
+    writeFileSync(LOG_FILE, `${[head, ...lines].join('\n')}\n`)
   }
-  await closeBundlers()
-  console.log(`${selected.length - survived} of ${selected.length} faults were found`)
   process.exitCode = survived === 0 && problems.length === 0 ? 0 : 1
 }
 

@@ -16,7 +16,8 @@ if (args.includes('--mutants')) {
   let survived = 0
   for (const mutant of mutants) {
     const problem = misplaced(mutant)
-    const found = problem === undefined ? await findViolation(mutant, SEEDS_MAX, 1, ENTRY) : undefined
+    const found =
+      problem === undefined ? await findViolation(mutant, { seeds: SEEDS_MAX, entry: ENTRY }) : undefined
     if (found === undefined) survived += 1
     console.log(
       problem ?? `${found === undefined ? 'SURVIVED' : `${found.law} seed ${found.seed}`}  ${mutant.name}`,

@@ -7,6 +7,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
+import { mutants } from './simulation/mutants.ts'
+import { supervisorMutants } from './simulation/supervisor/mutants.ts'
 import {
   bannedNames,
   longFiles,
@@ -67,6 +69,13 @@ test('every file that a page of the project names is there', () => {
     return [...linked, ...named].filter((path) => !exists(path)).map((path) => `${page}: ${path}`)
   })
   expect(missing).toEqual([])
+})
+
+test('each fault of a simulation replaces a text that occurs exactly once', () => {
+  const misplaced = [...mutants, ...supervisorMutants].filter(
+    ({ file, find }) => readFileSync(join(root, file), 'utf8').split(find).length !== 2,
+  )
+  expect(misplaced.map(({ name, file }) => `${name}: ${file}`)).toEqual([])
 })
 
 test('nothing in the tree needs its install script', () => {

@@ -245,6 +245,11 @@ export class DaemonWorker implements SimWorker {
     this.switchOn()
   }
 
+  remove(): void {
+    this.crash(false)
+    this.#isGone = true
+  }
+
   // ---- processes of the daemon -------------------------------------------------------------------------------------
 
   #startDaemon(): void {
@@ -345,7 +350,7 @@ export class DaemonWorker implements SimWorker {
     current.executions.clear()
     current.boots.clear()
     this.#current = undefined
-    this.#isGone = this.plan.job !== undefined
+    this.#isGone ||= this.plan.job !== undefined
     this.#crashTrigger = undefined
   }
 

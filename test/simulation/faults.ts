@@ -6,13 +6,7 @@
  */
 import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
 import type { LiveLease } from './laws/law.ts'
-import {
-  type CommitPoint,
-  FAULTS_END_MS,
-  type PlannedFault,
-  type PlannedFaultKind,
-  randomFor,
-} from './plan.ts'
+import { type CommitPoint, type PlannedFault, type PlannedFaultKind, randomFor } from './plan.ts'
 import type { SimWorker } from './sim-worker.ts'
 import { stateOf, type World } from './world.ts'
 
@@ -28,6 +22,9 @@ const FILE_WRITE_MS = 4
 const DISCARD_DELAY_MS_MAX = 20_000
 /** Share of the host's crashes during which a host of another installation answers in its place. */
 const FOREIGN_HOST_SHARE = 0.3
+/** How long the machines of a token race stay: each costs a seed as much as any other. */
+const RACER_MS_MIN = 60_000
+const RACER_MS = 5 * 60_000
 /** A pause longer than this exceeds the wait for a dispatch's answer. */
 const NOTICEABLE_MS = 4_000
 
@@ -87,11 +84,11 @@ function awaitLeaseState(world: World, fault: PlannedFault): void {
 }
 
 function applyFault(world: World, fault: PlannedFault, lease: LiveLease | undefined): void {
-  if (world.time.now >= FAULTS_END_MS) return
+  if (world.time.now >= world.plan.faultsEndMs) return
   const leaseWorker = lease === undefined ? undefined : world.workerOf(lease)
   const all = [...world.workers.values()].filter(({ isGone }) => !isGone)
   const worker = leaseWorker ?? all[Math.floor(fault.target * all.length)]
-  const ms = Math.max(0, Math.min(fault.ms, FAULTS_END_MS - 1_000 - world.time.now))
+  const ms = Math.max(0, Math.min(fault.ms, world.plan.faultsEndMs - 1_000 - world.time.now))
   const found = WORKER_TARGETED.has(fault.kind)
     ? world.leasesOf(worker?.workerId ?? 'nobody')
     : world.leasesOf()
@@ -267,7 +264,7 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
     // The worker lies and vanishes, so that its lease is lost.
     if (hadEffect && fault.target < 0.7)
       world.time.in(2_000, () => {
-        if (world.time.now >= FAULTS_END_MS || worker?.isOn !== true) return
+        if (world.time.now >= world.plan.faultsEndMs || worker?.isOn !== true) return
         worker.crash(true)
         world.time.in(ms, () => worker.switchOn())
       })
@@ -339,6 +336,8 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
     const racers = ['a', 'b'].map((suffix) =>
       world.addWorker({ ...model, id: `${fault.id}${suffix}`, at: Number.POSITIVE_INFINITY }),
     )
+    for (const racer of racers)
+      world.time.in(RACER_MS_MIN + random.fraction() * RACER_MS, () => racer.remove())
     world.callHost({ operation: 'token' }, (hostApi) => {
       const minted = hostApi.mintPairingToken()
       for (const racer of minted.ok ? racers : []) {
@@ -406,14 +405,14 @@ function onNextFileWrite(world: World, worker: SimWorker | undefined, then: () =
   world.onHostReceives = (from, frame) => {
     before(from, frame)
     const isFiled = frame?.type === 'run-artifact' || frame?.type === 'run-usage-snapshot'
-    if (done || !isFiled || from !== worker?.plan.id || world.time.now >= FAULTS_END_MS) return
+    if (done || !isFiled || from !== worker?.plan.id || world.time.now >= world.plan.faultsEndMs) return
     done = true
     then()
   }
 }
 
 function discardCancelled(world: World, runId: string): void {
-  if (world.time.now < FAULTS_END_MS && world.disk.run(runId)?.status === 'cancelled')
+  if (world.time.now < world.plan.faultsEndMs && world.disk.run(runId)?.status === 'cancelled')
     world.callHost({ operation: 'discard', runId }, (hostApi) => hostApi.discardRun(runId))
 }
 

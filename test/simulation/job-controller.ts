@@ -10,7 +10,7 @@ import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import type { WorkerFrame } from '../../protocol/frames.ts'
 import { drawJobWorker, isQuiet } from './job-plan.ts'
 import { isTerminal, type LawObserver, LawViolation } from './laws/law.ts'
-import { type ControllerPlan, END_MS } from './plan.ts'
+import type { ControllerPlan } from './plan.ts'
 import type { SimWire } from './sim-wire.ts'
 import type { SimWorker } from './sim-worker.ts'
 import { executionRecordsOn } from './worker-disk.ts'
@@ -48,8 +48,8 @@ export class JobController implements LawObserver {
   }
 
   start(): void {
-    const { time, host } = this.#world
-    if (time.now > END_MS - LAST_POLL_MS) return
+    const { time, host, plan } = this.#world
+    if (time.now > plan.endMs - LAST_POLL_MS) return
     time.in(this.#plan.pollMs, () => this.start())
     host.callApi((hostApi) => this.#poll(hostApi))
   }

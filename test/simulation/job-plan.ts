@@ -9,17 +9,14 @@ import {
   type ControllerPlan,
   drawFaultsOfKind,
   drawTicket,
-  END_MS,
-  FAULTS_END_MS,
+  drawVisitsOf,
   type Plan,
   type PlannedFaultKind,
-  RUN_MS_MAX,
+  type PlanTimes,
   randomFor,
-  SETTLING_MS,
   type TicketPlan,
   type WorkerPlan,
 } from './plan.ts'
-import { drawVisits } from './visit-plan.ts'
 
 const FAULTS: readonly PlannedFaultKind[] = [
   'host crash',
@@ -40,9 +37,10 @@ const FAULTS: readonly PlannedFaultKind[] = [
   'retry',
   'discard',
 ]
-/** No run has ended before this time. */
-const VISITS_START_MS = 8 * 60_000
-const JUDGED_TIMES = [FAULTS_END_MS + SETTLING_MS, END_MS]
+const MINUTE_MS = 60_000
+/** Longest execution that nothing interrupts, on most machines and on the others. */
+const RUN_MS_MAX = [2 * MINUTE_MS, 8 * MINUTE_MS] as const
+const TIMES: PlanTimes = { faultsEndMs: 30 * MINUTE_MS, endMs: 55 * MINUTE_MS, runMsMax: RUN_MS_MAX[1] }
 const QUIET_EVERY = 5
 
 export const isQuiet = (seed: number): boolean => seed % QUIET_EVERY === 0
@@ -52,19 +50,22 @@ export function drawJobPlan(seed: number): Plan {
   const tickets: TicketPlan[] = []
   const count = 1 + random.below(random.chance(0.2) ? 30 : 12)
   // Some tickets come as one crowd, the others one by one.
-  const crowdAt = 1_000 + random.fraction() * FAULTS_END_MS * 0.5
+  const crowdAt = 1_000 + random.fraction() * TIMES.faultsEndMs * 0.5
   for (let at = 0; at < count; at++) {
-    const ticket = drawTicket(random, tickets)
+    const ticket = drawTicket(random, tickets, TIMES)
     const isInCrowd = random.chance(0.5)
     tickets.push({ ...ticket, toggledAt: [], ...(isInCrowd ? { at: crowdAt } : {}) })
   }
-  const faults = isQuiet(seed) ? [] : FAULTS.flatMap((kind) => drawFaultsOfKind(randomFor(seed, kind), kind))
+  const faults = isQuiet(seed)
+    ? []
+    : FAULTS.flatMap((kind) => drawFaultsOfKind(randomFor(seed, kind), kind, TIMES))
   return {
     seed,
+    ...TIMES,
     workers: [],
     tickets,
     faults: faults.sort((a, b) => a.at - b.at).map((fault, at) => ({ ...fault, id: `f${at + 1}` })),
-    visits: isQuiet(seed) ? [] : drawVisits(randomFor(seed, 'visits'), VISITS_START_MS, JUDGED_TIMES),
+    visits: isQuiet(seed) ? [] : drawVisitsOf(seed, TIMES),
     controller: drawController(random),
     latencyMs: 1 + random.fraction() * 40,
     flushMs: random.chance(0.8) ? 4 : 60,
@@ -93,7 +94,7 @@ export function drawJobWorker(random: Random, id: string, at: number, idleMsMax:
     declineShare: random.chance(0.9) ? 0 : 0.3,
     afterCrash: 'forgets',
     cancelMsMax: 3_000,
-    runMsMax: random.chance(0.8) ? 4 * 60_000 : RUN_MS_MAX,
+    runMsMax: RUN_MS_MAX[random.chance(0.8) ? 0 : 1],
     logLinesMax: 15,
     dyingMsMax: 500,
     drainMsMax: random.chance(0.5) ? undefined : random.fraction() * 180_000,

@@ -8,6 +8,7 @@
 import { fork } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { drawJobPlan } from './job-plan.ts'
+import type { LawViolation } from './laws/law.ts'
 import { drawPlan, FAULT_KINDS, keepOnly, LEASE_STATES, type Plan } from './plan.ts'
 import { recordStory, report, runPlan, type SeedOutcome, shrink } from './run-seed.ts'
 
@@ -19,6 +20,7 @@ export interface Tally {
   runs: number
   finished: number
   steps: number
+  processorSeconds: number
   readonly encounters: Record<string, number>
   /** How often people and sandboxes reached each outcome. */
   readonly outcomes: Record<string, number>
@@ -44,7 +46,15 @@ const seeds = values.seed === undefined ? Number(values.seeds) : 1
 const from = Number(values.seed ?? values.from)
 const jobs = Math.min(Number(values.jobs), seeds)
 const chosen = values.only === undefined ? undefined : new Set(values.only.split(','))
-const tally: Tally = { seeds: 0, runs: 0, finished: 0, steps: 0, encounters: {}, outcomes: {} }
+const tally: Tally = {
+  seeds: 0,
+  runs: 0,
+  finished: 0,
+  steps: 0,
+  processorSeconds: 0,
+  encounters: {},
+  outcomes: {},
+}
 const startedAt = performance.now()
 let progressShownAt = startedAt
 
@@ -58,9 +68,10 @@ else await runSeeds()
 
 async function runSeeds(): Promise<void> {
   for (let seed = from; seed < from + seeds; seed++) {
-    const outcome = await runPlan(planOf(seed))
-    if (outcome.is === 'violated') return fail(seed, outcome)
-    if (seed % TWICE_EVERY === 0) await compareSecondRun(seed, outcome.result.digest)
+    const isTwice = seed % TWICE_EVERY === 0
+    const outcome = await runPlan(planOf(seed), { isTraced: isTwice || values.story })
+    if (outcome.is === 'violated') return fail(seed, outcome.violation)
+    if (isTwice) await compareSecondRun(seed, outcome.result.digest)
     if (seeds === 1 && values.record !== undefined) await record(planOf(seed), values.record)
     addResult(outcome)
     if (values.story) console.log(outcome.result.trace.recent().join('\n'))
@@ -77,17 +88,22 @@ function planOf(seed: number): Plan {
 }
 
 async function compareSecondRun(seed: number, digest: string): Promise<void> {
-  const again = await runPlan(planOf(seed))
+  const again = await runPlan(planOf(seed), { isTraced: true })
   const secondDigest = again.is === 'passed' ? again.result.digest : `law ${again.violation.law} violated`
   if (secondDigest === digest) return
   console.log(`seed ${seed} gave two different traces: ${digest}, then ${secondDigest}`)
   process.exit(1)
 }
 
-async function fail(seed: number, outcome: Extract<SeedOutcome, { is: 'violated' }>): Promise<void> {
-  console.log(`seed ${seed} violates law ${outcome.violation.law}: ${outcome.violation.what}`)
+async function fail(seed: number, { law, what }: LawViolation): Promise<void> {
+  console.log(`seed ${seed} violates law ${law}: ${what}`)
   if (values.json) {
-    console.log(JSON.stringify({ seed, law: outcome.violation.law, seeds: tally.seeds }))
+    console.log(JSON.stringify({ seed, law, seeds: tally.seeds }))
+    process.exit(1)
+  }
+  const outcome = await runPlan(planOf(seed), { isTraced: true })
+  if (outcome.is === 'passed') {
+    console.log(`seed ${seed} violates law ${law} in its first run only`)
     process.exit(1)
   }
   const whole = chosen !== undefined || values['no-shrink']
@@ -120,12 +136,18 @@ function progress(): void {
 
 function speed(): string {
   const seconds = (performance.now() - startedAt) / 1000
-  return `${(tally.seeds / seconds).toFixed(1)} seeds/s, ${Math.round(tally.steps / seconds / 1000)} thousand steps/s`
+  const pace = tally.seeds / (tally.processorSeconds + processorSeconds())
+  return `${(tally.seeds / seconds).toFixed(1)} seeds/s, ${pace.toFixed(1)} in a second of one processor`
+}
+
+function processorSeconds(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6
 }
 
 function finish(): void {
   if (process.send !== undefined) {
-    process.send(tally)
+    process.send({ ...tally, processorSeconds: processorSeconds() })
     process.disconnect()
     return
   }
@@ -197,6 +219,7 @@ function addTally(part: Tally): void {
   tally.runs += part.runs
   tally.finished += part.finished
   tally.steps += part.steps
+  tally.processorSeconds += part.processorSeconds
   for (const [key, times] of Object.entries(part.encounters))
     tally.encounters[key] = (tally.encounters[key] ?? 0) + times
   for (const [key, times] of Object.entries(part.outcomes))

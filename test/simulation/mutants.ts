@@ -781,7 +781,7 @@ const explanations: readonly Mutant[] = [
   {
     name: 'a waiting run passes every gate',
     file: 'core/explain/explain-gates.ts',
-    find: "return gate.status === 'pass' && waitsFor?.gate === id ? wait(id, waitsFor.reason) : gate",
+    find: "return gate.status === 'pass' && waitsFor?.gate === id ? wait(id, waitsFor.reason, waitsFor.cure) : gate",
     replace: 'return pass(id, gate.message)',
     quick: true,
     quickFrom: 2,

@@ -9,14 +9,55 @@
 import { Random } from '../support/random.ts'
 import { drawVisits, type Visit } from './visit-plan.ts'
 
-export const HOUR_MS = 3_600_000
-/** Two simulated hours, of which the first part has faults. */
-export const END_MS = 2 * HOUR_MS
-export const FAULTS_END_MS = 0.6 * END_MS
+const MINUTE_MS = 60_000
 /** Time for restarts, forgotten sockets and the longest backoff after the last fault. */
 export const SETTLING_MS = 150_000
-/** Longest execution that nothing interrupts. */
-export const RUN_MS_MAX = 15 * 60_000
+
+/** How much one seed simulates. */
+interface Scale {
+  /** The faults end at a time between these. */
+  readonly faultsEndMs: readonly [number, number]
+  /** Time without faults: longer than the longest execution and the life of a lease without its worker. */
+  readonly calmMs: number
+  /** Longest execution that nothing interrupts, on most workers and on the others. */
+  readonly runMsMax: readonly [usual: number, rare: number]
+  readonly workersMax: number
+  readonly ticketsMax: number
+}
+
+/** Two simulated hours. */
+const LONG: Scale = {
+  faultsEndMs: [72 * MINUTE_MS, 72 * MINUTE_MS],
+  calmMs: 48 * MINUTE_MS,
+  runMsMax: [4 * MINUTE_MS, 15 * MINUTE_MS],
+  workersMax: 5,
+  ticketsMax: 11,
+}
+const CROWDED: Scale = {
+  faultsEndMs: [10 * MINUTE_MS, 25 * MINUTE_MS],
+  calmMs: 12 * MINUTE_MS,
+  runMsMax: [MINUTE_MS, 4 * MINUTE_MS],
+  workersMax: 20,
+  ticketsMax: 30,
+}
+/** Most seeds are small: many of them find more than a few large ones, and a person reads them sooner. */
+const SMALL: Scale = {
+  faultsEndMs: [6 * MINUTE_MS, 30 * MINUTE_MS],
+  calmMs: 12 * MINUTE_MS,
+  runMsMax: [1.5 * MINUTE_MS, 4 * MINUTE_MS],
+  workersMax: 3,
+  ticketsMax: 5,
+}
+const LONG_SHARE = 0.04
+const CROWDED_SHARE = 0.03
+
+/** The times of one seed's plan. */
+export interface PlanTimes {
+  readonly faultsEndMs: number
+  readonly endMs: number
+  /** Longest execution that nothing interrupts. */
+  readonly runMsMax: number
+}
 
 export const LEASE_STATES = ['offered', 'unconfirmed', 'held', 'adrift', 'cancelling'] as const
 export type LeaseState = (typeof LEASE_STATES)[number]
@@ -145,7 +186,7 @@ export interface TicketPlan {
   readonly toggledAt: readonly number[]
 }
 
-export interface Plan {
+export interface Plan extends PlanTimes {
   readonly seed: number
   readonly workers: readonly WorkerPlan[]
   readonly tickets: readonly TicketPlan[]
@@ -157,8 +198,8 @@ export interface Plan {
   readonly flushMs: number
 }
 
-/** No run has ended before this time. */
-const VISITS_START_MS = 8 * 60_000
+/** Share of the time with faults before which few runs have ended. */
+const VISITS_START_SHARE = 0.15
 
 /** Random numbers for one part of one seed's plan. */
 export function randomFor(seed: number, concern: string): Random {
@@ -169,50 +210,78 @@ export function randomFor(seed: number, concern: string): Random {
 
 export function drawPlan(seed: number): Plan {
   const random = randomFor(seed, 'plan')
-  const many = random.chance(0.1)
+  const scale = drawScale(random)
+  const times = drawTimes(random, scale)
   const { kind } = encounterOf(seed)
   const scripts = DAEMON_FAULTS.has(kind) ? 0 : SCRIPT_FAULTS.has(kind) ? 1 : 0.3
-  const workers = times(1 + (many ? random.below(20) : random.below(5)), (at) =>
-    drawWorker(random, `w${at + 1}`, scripts, randomFor(seed, `version of w${at + 1}`)),
+  const workers = repeat(1 + random.below(scale.workersMax), (at) =>
+    drawWorker(random, `w${at + 1}`, scripts, scale, times, randomFor(seed, `version of w${at + 1}`)),
   )
-  const count = 2 + (many ? random.below(30) : random.below(10))
   const tickets: TicketPlan[] = []
-  for (let at = 0; at < count; at++) tickets.push(drawTicket(random, tickets))
+  for (let left = 2 + random.below(scale.ticketsMax - 1); left > 0; left--)
+    tickets.push(drawTicket(random, tickets, times))
   return {
     seed,
+    ...times,
     workers,
     tickets,
-    faults: drawFaults(seed),
-    visits: drawVisits(randomFor(seed, 'visits'), VISITS_START_MS, [FAULTS_END_MS + SETTLING_MS, END_MS]),
+    faults: drawFaults(seed, times),
+    visits: drawVisitsOf(seed, times),
     latencyMs: 1 + random.fraction() * 40,
     flushMs: random.chance(0.8) ? 4 : 60,
   }
 }
 
+function drawScale(random: Random): Scale {
+  const roll = random.fraction()
+  return roll < LONG_SHARE ? LONG : roll < LONG_SHARE + CROWDED_SHARE ? CROWDED : SMALL
+}
+
+function drawTimes(random: Random, { faultsEndMs: [from, to], calmMs, runMsMax }: Scale): PlanTimes {
+  const faultsEndMs = Math.floor(logUniform(random, from, to))
+  return { faultsEndMs, endMs: faultsEndMs + calmMs, runMsMax: runMsMax[1] }
+}
+
+export function drawVisitsOf(seed: number, { faultsEndMs, endMs }: PlanTimes): Visit[] {
+  const judged = [faultsEndMs + SETTLING_MS, endMs]
+  return drawVisits(randomFor(seed, 'visits'), faultsEndMs * VISITS_START_SHARE, judged)
+}
+
 /** @param scripts probability that the worker is a script */
-function drawWorker(random: Random, id: string, scripts: number, version: Random): WorkerPlan {
+function drawWorker(
+  random: Random,
+  id: string,
+  scripts: number,
+  { runMsMax }: Scale,
+  { faultsEndMs }: PlanTimes,
+  version: Random,
+): WorkerPlan {
   return {
     id,
     implementation: random.chance(scripts) ? 'script' : 'daemon',
     addsKeys: version.chance(0.25),
-    at: random.chance(0.7) ? random.fraction() * 30_000 : random.fraction() * FAULTS_END_MS,
+    at: random.chance(0.7) ? random.fraction() * 30_000 : random.fraction() * faultsEndMs,
     concurrency: 1 + random.below(4),
     bufferMax: random.chance(0.5) ? 12 + random.below(20) : 1_000,
     declineShare: random.chance(0.8) ? 0 : random.fraction() * 0.4,
     afterCrash: random.chance(0.5) ? 'forgets' : 'reports failure',
     cancelMsMax: random.chance(0.8) ? 3_000 : 30_000,
-    runMsMax: random.chance(0.7) ? 4 * 60_000 : RUN_MS_MAX,
+    runMsMax: runMsMax[random.chance(0.7) ? 0 : 1],
     logLinesMax: random.chance(0.8) ? 15 : 60,
     dyingMsMax: random.chance(0.7) ? 500 : random.chance(0.5) ? 10_000 : 50_000,
     drainMsMax: random.chance(0.5) ? undefined : random.fraction() * 180_000,
   }
 }
 
-export function drawTicket(random: Random, earlier: readonly TicketPlan[]): TicketPlan {
-  const at = random.fraction() * FAULTS_END_MS * 0.9
+export function drawTicket(
+  random: Random,
+  earlier: readonly TicketPlan[],
+  { faultsEndMs }: PlanTimes,
+): TicketPlan {
+  const at = random.fraction() * faultsEndMs * 0.9
   const blocker = random.chance(0.15) && earlier.length > 0 ? random.pick(earlier).id : undefined
   const moves = random.chance(0.2)
-    ? times(1 + random.below(3), () => at + random.fraction() * (FAULTS_END_MS - at))
+    ? repeat(1 + random.below(3), () => at + random.fraction() * (faultsEndMs - at))
     : []
   return {
     id: `t${earlier.length + 1}`,
@@ -223,36 +292,50 @@ export function drawTicket(random: Random, earlier: readonly TicketPlan[]): Tick
   }
 }
 
-function drawFaults(seed: number): PlannedFault[] {
+function drawFaults(seed: number, times: PlanTimes): PlannedFault[] {
   const drawn = [
-    ...FAULT_KINDS.flatMap((kind) => drawFaultsOfKind(randomFor(seed, kind), kind)),
-    ...drawEncounter(seed),
+    ...FAULT_KINDS.flatMap((kind) => drawFaultsOfKind(randomFor(seed, kind), kind, times)),
+    ...drawEncounter(seed, times),
   ]
   drawn.sort((a, b) => a.at - b.at)
   return drawn.map((fault, at) => ({ ...fault, id: `f${at + 1}` }))
 }
 
-/** Faults that bring a lease into a state which rarely occurs otherwise: the fault, and the state it waits for. */
-const PRELUDES: Readonly<Partial<Record<LeaseState, readonly [PlannedFaultKind, LeaseState]>>> = {
-  unconfirmed: ['worker crash', 'offered'],
-  adrift: ['worker crash', 'held'],
-  cancelling: ['cancel', 'held'],
+/**
+ * Faults that bring a lease into a state which rarely occurs otherwise, in turn, and the state that each of them waits
+ * for. A crash leaves no process that another fault could hit, and a broken link does.
+ */
+const PRELUDES: Readonly<Partial<Record<LeaseState, readonly [readonly PlannedFaultKind[], LeaseState]>>> = {
+  unconfirmed: [['worker crash', 'break', 'worker crash', 'break'], 'offered'],
+  adrift: [['worker crash', 'break', 'worker crash', 'break'], 'held'],
+  cancelling: [['cancel', 'cancel', 'cancel'], 'held'],
 }
 
+/** The host notices the crash at once, and the person who cancels keeps the sandbox. */
+const PRELUDE_SIZE = 0.3
+/** Time between two preludes and between two tries, as shares of the time with faults. */
+const PRELUDE_SHARE = 0.07
+const TRY_SHARE = 0.25
+
 /** Makes one fault meet one lease state in each seed, in turn: chance alone misses some pairs for too long. */
-function drawEncounter(seed: number): PlannedFault[] {
+function drawEncounter(seed: number, times: PlanTimes): PlannedFault[] {
   const random = randomFor(seed, 'encounter')
   const { kind, state } = encounterOf(seed)
-  const at = 5_000 + random.fraction() * FAULTS_END_MS * 0.5
-  const prelude = PRELUDES[state]
-  const preludeTimes = prelude === undefined ? [] : [0, 1, 2].map((step) => step * 5 * 60_000)
+  const at = 5_000 + random.fraction() * times.faultsEndMs * 0.5
+  const [preludes, stateBefore] = PRELUDES[state] ?? [[], undefined]
   return [
-    { ...drawFault(random, kind), leaseState: state, at },
-    ...preludeTimes.flatMap((ms) =>
-      prelude === undefined
-        ? []
-        : [{ ...drawFault(random, prelude[0]), leaseState: prelude[1], at: at + ms, ms: 5_000 }],
-    ),
+    ...[0, TRY_SHARE].map((share) => ({
+      ...drawFault(random, kind, times),
+      leaseState: state,
+      at: at + share * times.faultsEndMs,
+    })),
+    ...preludes.map((prelude, turn) => ({
+      ...drawFault(random, prelude, times),
+      leaseState: stateBefore,
+      at: at + turn * PRELUDE_SHARE * times.faultsEndMs,
+      ms: 5_000,
+      size: PRELUDE_SIZE,
+    })),
   ]
 }
 
@@ -262,17 +345,18 @@ function encounterOf(seed: number): { readonly kind: PlannedFaultKind; readonly 
   return { kind, state }
 }
 
-export function drawFaultsOfKind(random: Random, kind: PlannedFaultKind): PlannedFault[] {
+export function drawFaultsOfKind(random: Random, kind: PlannedFaultKind, times: PlanTimes): PlannedFault[] {
   const roll = random.fraction()
-  const count = roll < 0.68 ? 0 : roll < 0.92 ? 1 + random.below(3) : 6 + random.below(20)
-  return times(count, () => drawFault(random, kind))
+  const many = Math.ceil((20 * times.faultsEndMs) / LONG.faultsEndMs[0])
+  const count = roll < 0.75 ? 0 : roll < 0.95 ? 1 + random.below(2) : 2 + random.below(many)
+  return repeat(count, () => drawFault(random, kind, times))
 }
 
-function drawFault(random: Random, kind: PlannedFaultKind): PlannedFault {
+function drawFault(random: Random, kind: PlannedFaultKind, { faultsEndMs }: PlanTimes): PlannedFault {
   return {
     id: '',
     kind,
-    at: 5_000 + random.fraction() * (FAULTS_END_MS - 10_000),
+    at: 5_000 + random.fraction() * (faultsEndMs - 10_000),
     leaseState: random.chance(0.5) ? random.pick(LEASE_STATES) : undefined,
     target: random.fraction(),
     ms: drawMs(random, kind),
@@ -292,7 +376,7 @@ function drawMs(random: Random, kind: PlannedFaultKind): number {
   return logUniform(random, 200, 300_000)
 }
 
-const times = <T>(count: number, make: (at: number) => T): T[] =>
+const repeat = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at))
 
 // ---- leaving out parts ---------------------------------------------------------------------------------------------

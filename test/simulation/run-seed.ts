@@ -20,8 +20,14 @@ export type SeedOutcome =
   | { readonly is: 'passed'; readonly result: SeedResult }
   | { readonly is: 'violated'; readonly violation: LawViolation; readonly trace: readonly string[] }
 
-export async function runPlan(plan: Plan, onInspected?: (frame: InspectFrame) => void): Promise<SeedOutcome> {
-  const world = new World(plan, TRACE_LINES_KEPT, onInspected)
+export interface RunOptions {
+  /** Records the trace: without it, the digest is that of no lines. */
+  readonly isTraced?: boolean
+  readonly onInspected?: (frame: InspectFrame) => void
+}
+
+export async function runPlan(plan: Plan, { isTraced, onInspected }: RunOptions = {}): Promise<SeedOutcome> {
+  const world = new World(plan, isTraced === true ? TRACE_LINES_KEPT : 0, onInspected)
   try {
     return { is: 'passed', result: await world.run(schedulePlan, endFaults) }
   } catch (error) {
@@ -38,12 +44,13 @@ export async function recordStory(plan: Plan, path: string): Promise<SeedOutcome
   const story = new StoryLines({ source: 'simulation', title: `seed ${plan.seed}` })
   const lines: string[] = []
   let at = 0
-  const outcome = await runPlan(plan, (frame) => {
+  const onInspected = (frame: InspectFrame) => {
     for (const line of story.translate(frame)) {
       if ('at' in line) at = line.at
       lines.push(JSON.stringify(line))
     }
-  })
+  }
+  const outcome = await runPlan(plan, { onInspected })
   mkdirSync(dirname(path), { recursive: true })
   writeFileSync(path, `${[...lines, JSON.stringify(story.end(at))].join('\n')}\n`)
   return outcome
@@ -71,7 +78,7 @@ export async function shrink(
   const tryWithout = async (some: readonly string[]): Promise<boolean> => {
     tries += 1
     const rest = kept.filter((name) => !some.includes(name))
-    const outcome = await runPlan(keepOnly(whole, new Set(rest)))
+    const outcome = await runPlan(keepOnly(whole, new Set(rest)), { isTraced: true })
     if (outcome.is !== 'violated' || outcome.violation.law !== best.violation.law) return false
     kept = rest
     best = outcome

@@ -38,7 +38,7 @@ export interface SimWorker {
   readonly plan: WorkerPlan
   readonly process: Process | undefined
   readonly isOn: boolean
-  /** The machine was for one run and is gone. */
+  /** The machine was for one run, or was taken away, and never returns. */
   readonly isGone: boolean
   readonly workerId: string | undefined
   readonly secret: string | undefined
@@ -79,6 +79,8 @@ export interface SimWorker {
   jumpWallClock(ms: number): void
   /** A person enrolls the revoked worker again. */
   enrollAgain(): void
+  /** Takes the machine away: it crashes and never returns. */
+  remove(): void
 }
 
 export interface ForeignLease {

@@ -132,7 +132,7 @@ export class SpecWorker implements SimWorker {
     return this.#process
   }
 
-  readonly isGone = false
+  isGone = false
 
   get isOn(): boolean {
     return this.#process !== undefined
@@ -180,7 +180,7 @@ export class SpecWorker implements SimWorker {
   }
 
   switchOn(): void {
-    if (this.#process !== undefined || this.#isRevoked) return
+    if (this.#process !== undefined || this.#isRevoked || this.isGone) return
     const process: Process = {
       name: `${this.plan.id} at ${Math.floor(this.#options.time.now)}`,
       dead: false,
@@ -263,6 +263,11 @@ export class SpecWorker implements SimWorker {
   enrollAgain(): void {
     this.#isRevoked = false
     this.switchOn()
+  }
+
+  remove(): void {
+    this.crash(false)
+    this.isGone = true
   }
 
   // ---- connection ------------------------------------------------------------------------------------------------

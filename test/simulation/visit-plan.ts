@@ -68,8 +68,8 @@ const ACTIONS_AFTER_HOST_CRASH: readonly VisitActionKind[] = [
 ]
 const WEIGHT_TOTAL = VISIT_ACTIONS.reduce((sum, kind) => sum + WEIGHTS[kind], 0)
 
-/** Time without actions before the goals are judged, so that everything settles. */
-const QUIET_MS = 60_000
+/** Time without actions before the goals are judged: longer than the host waits for a boot, on the slowest clock. */
+const QUIET_MS = 65_000
 const ACTIONS_MAX = 14
 /** Every second person joins the previous one at the same run within this time. */
 const JOINING_MS = 40_000

@@ -5,7 +5,6 @@
  */
 import { yes } from '../../core/result.ts'
 import { isTerminal } from './laws/law.ts'
-import { FAULTS_END_MS } from './plan.ts'
 import { EXIT_INPUT } from './sandbox-boots.ts'
 import type { SimWorker } from './sim-worker.ts'
 import { TerminalViewer } from './terminal-viewers.ts'
@@ -119,10 +118,10 @@ class Visitor {
 
   /** Causes no more faults once everything must settle. */
   #causeFault(runId: string, cause: (worker: SimWorker) => void): void {
-    const { disk, time, workers } = this.#world
+    const { disk, plan, time, workers } = this.#world
     const { workerId } = disk.run(runId)?.sandbox ?? {}
     const worker = [...workers.values()].find((each) => each.workerId === workerId)
-    if (worker?.isOn === true && time.now < FAULTS_END_MS - WORKER_DOWNTIME_MS_MAX) cause(worker)
+    if (worker?.isOn === true && time.now < plan.faultsEndMs - WORKER_DOWNTIME_MS_MAX) cause(worker)
   }
 
   #attach(runId: string, size: number): void {

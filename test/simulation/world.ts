@@ -22,6 +22,7 @@ import { laws } from './laws/all-laws.ts'
 import { goals, type JudgedWorker, NO_BUG_LAW, STEP_LIMIT_LAW } from './laws/goals.ts'
 import {
   type ApiRequest,
+  isTerminal,
   type LawObserver,
   LawViolation,
   type LiveLease,
@@ -29,15 +30,7 @@ import {
   type ObserverOf,
 } from './laws/law.ts'
 import { LeaseTerms } from './lease-terms.ts'
-import {
-  END_MS,
-  FAULTS_END_MS,
-  type LeaseState,
-  type Plan,
-  randomFor,
-  SETTLING_MS,
-  type WorkerPlan,
-} from './plan.ts'
+import { type LeaseState, type Plan, randomFor, SETTLING_MS, type WorkerPlan } from './plan.ts'
 import { SimCodehost } from './sim-codehost.ts'
 import { type DiskBatch, describeChange, SimDisk } from './sim-disk.ts'
 import { createDrive, type Drive } from './sim-store.ts'
@@ -55,6 +48,9 @@ const STEPS_MAX = 2_000_000
 /** Interval of the laws' `onTick`. */
 const LAW_TICK_MS = 2_000
 const RECLAIMABLE_CHECK_MS = 20_000
+const REST_CHECK_MS = 60_000
+/** Longer than every goal waits for what follows from the end of a run. */
+const REST_MS = 5.5 * 60_000
 /** Frames sent longer ago have arrived. */
 const CLEAR_MS = 30_000
 /** Operations of people on ended runs that are counted by their result. */
@@ -92,6 +88,8 @@ export class World {
   readonly #finishedAt = new Map<string, number>()
   readonly #endedAt = new Map<string, number>()
   readonly #runWrittenAt = new Map<string, number>()
+  /** When a run or a ticket last changed. */
+  #changedAt = 0
   readonly #leaseTerms = new LeaseTerms()
   readonly #machines = new Map<string, SimMachine>()
   readonly #lastDispatch = new Map<string, number>()
@@ -133,6 +131,7 @@ export class World {
     )
     this.#tracker = new SimTracker(this.time, this.randomFor('tracker'), plan.tickets, (ticketId, state) => {
       this.note(`tracker: ${ticketId} to ${state}`)
+      this.#changedAt = this.time.now
       for (const observer of this.#observers.with('onTicketMoved')) observer.onTicketMoved(ticketId, state)
     })
     this.host = this.#createHostMachine()
@@ -154,12 +153,13 @@ export class World {
       this.#controller?.start()
       this.#tick()
       this.#checkReclaimable()
-      await this.time.runUntil(FAULTS_END_MS)
+      await this.time.runUntil(this.plan.faultsEndMs)
       this.note('faults end')
       endFaults(this)
-      await this.time.runUntil(FAULTS_END_MS + SETTLING_MS)
+      await this.time.runUntil(this.plan.faultsEndMs + SETTLING_MS)
       this.#judgeGoals()
-      await this.time.runUntil(END_MS)
+      while (this.time.now < this.plan.endMs && !this.#isAtRest())
+        await this.time.runUntil(Math.min(this.time.now + REST_CHECK_MS, this.plan.endMs))
       this.#judgeGoals()
       this.#controller?.judge()
     } catch (error) {
@@ -176,6 +176,14 @@ export class World {
       runs: statuses.length,
       completed: statuses.filter((status) => status === 'completed').length,
     }
+  }
+
+  /** Whether every run has ended, and all that follows from it has happened. */
+  #isAtRest(): boolean {
+    const { visits } = this.plan
+    const lastVisitAt = Math.max(0, ...visits.flatMap(({ actions }) => actions.map(({ at }) => at)))
+    if (Math.max(this.#changedAt, lastVisitAt) + REST_MS > this.time.now) return false
+    return [...this.disk.runs.values()].every(({ value }) => isTerminal(value))
   }
 
   #tick(): void {
@@ -240,6 +248,7 @@ export class World {
     }))
     for (const { number, sentence, judge } of goals) {
       const problem = judge(this.view, judgedWorkers, {
+        times: this.plan,
         grantedAt: this.#grantedAt,
         finishedAt: this.#finishedAt,
         endedAt: this.#endedAt,
@@ -631,7 +640,9 @@ export class World {
     for (const change of batch.changes) {
       if (change.is === 'key-value' && change.collection === 'ended-lease')
         this.#endedAt.set(change.key, this.time.now)
-      if (change.is === 'run') this.#runWrittenAt.set(change.key, this.time.now)
+      if (change.is !== 'run') continue
+      this.#runWrittenAt.set(change.key, this.time.now)
+      this.#changedAt = this.time.now
     }
     const changedLeases = this.view.onCommitted(batch)
     for (const observer of this.#observers.with('onCommitted')) observer.onCommitted(batch)

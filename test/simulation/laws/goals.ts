@@ -6,7 +6,7 @@
  */
 import { FLEET_REASONS } from '../../../core/fleet/placement.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { FAULTS_END_MS, RUN_MS_MAX } from '../plan.ts'
+import type { PlanTimes } from '../plan.ts'
 import type { Spending } from '../sandbox-boots.ts'
 import { GIVEN_BACK_REASON, SPENT_TOKENS } from '../sim-executor.ts'
 import { STARTED } from '../sim-tracker.ts'
@@ -40,6 +40,7 @@ export interface Goal {
 
 /** Facts from frames and from the API, for the goals to compare. */
 export interface GoalQueries {
+  readonly times: PlanTimes
   readonly grantedAt: ReadonlyMap<string, number>
   /** When the end of an execution reached its daemon's disk, by lease. */
   readonly finishedAt: ReadonlyMap<string, number>
@@ -63,15 +64,15 @@ const everyRunEnds: Goal = {
   number: 'A',
   sentence: 'after the faults, every unfinished run ends or waits for a true reason',
   judge: (view, workers, queries) => {
-    const { grantedAt, queueReason } = queries
+    const { grantedAt, queueReason, times } = queries
     for (const runId of view.disk.runs.keys()) {
       const run = view.run(runId)
       if (run === undefined || isTerminal(run)) continue
       const lease = view.leasesOf(runId)[0]
       if (lease !== undefined) {
         // Each restart of the host extends every lease.
-        const since = view.now() - Math.max(FAULTS_END_MS, grantedAt.get(lease.id) ?? 0)
-        const mostMs = (lease.state === 'held' ? RUN_MS_MAX : 0) + LEASE_TERM_MS_MAX + TOLERANCE_MS
+        const since = view.now() - Math.max(times.faultsEndMs, grantedAt.get(lease.id) ?? 0)
+        const mostMs = (lease.state === 'held' ? times.runMsMax : 0) + LEASE_TERM_MS_MAX + TOLERANCE_MS
         if (since > mostMs)
           return `run ${runId} is ${run.status}, its lease ${lease.id} is ${Math.round(since / 1000)} s old and ${lease.state}`
         continue
@@ -130,7 +131,7 @@ const REPORT_MS_MAX = 140_000
 const finishedReachesHost: Goal = {
   number: 'D10',
   sentence: 'finished executions reach the host and leave the worker',
-  judge: (view, workers, { finishedAt }) => {
+  judge: (view, workers, { finishedAt, times }) => {
     // The daemon sends each frame once per connection, and only a hostile link loses frames in the middle.
     if (view.hasHostileLink) return undefined
     for (const { worker, isOn, isRegistered } of workers) {
@@ -138,7 +139,8 @@ const finishedReachesHost: Goal = {
       if (!isOn || !isRegistered || workerDisk === undefined) continue
       const late = executionRecordsOn(workerDisk).find(
         ({ leaseId, isFinished }) =>
-          isFinished && view.now() - Math.max(FAULTS_END_MS, finishedAt.get(leaseId) ?? 0) > REPORT_MS_MAX,
+          isFinished &&
+          view.now() - Math.max(times.faultsEndMs, finishedAt.get(leaseId) ?? 0) > REPORT_MS_MAX,
       )
       if (late !== undefined) return `${late.leaseId} is finished and still on ${worker}`
     }
@@ -202,7 +204,7 @@ function typedEntriesIn(text: string, runId: string, since: string): readonly un
 const everySpendingCounts: Goal = {
   number: '31',
   sentence: 'the costs of a run contain what each of its executions has spent, interrupted ones included',
-  judge: (view, workers, { endedAt }) => {
+  judge: (view, workers, { endedAt, times }) => {
     // A hostile link loses and invents single frames.
     if (view.hasHostileLink) return undefined
     for (const { worker, workerId, isOn, isRegistered, spendings } of workers) {
@@ -214,7 +216,8 @@ const everySpendingCounts: Goal = {
           // A worker that was enrolled again reports nothing under its old id.
           spending.workerId === workerId &&
           !unfinished.has(spending.leaseId) &&
-          view.now() - Math.max(FAULTS_END_MS, endedAt.get(spending.leaseId) ?? view.now()) > REPORT_MS_MAX &&
+          view.now() - Math.max(times.faultsEndMs, endedAt.get(spending.leaseId) ?? view.now()) >
+            REPORT_MS_MAX &&
           !isCounted(view, spending),
       )
       if (missing !== undefined) return `run ${missing.runId} lacks the costs of ${missing.leaseId}`
