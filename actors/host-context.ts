@@ -29,6 +29,8 @@ export interface ProvisioningDependencies {
 
 export interface HostContext {
   readonly clock: Clock
+  /** Milliseconds that also pass while the machine sleeps. */
+  readonly elapsedMs: () => number
   readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters

@@ -99,7 +99,7 @@ export type Write =
  * its state. `errand`: discards that an absent worker has not received yet, by worker and run. `session`: known costs
  * of a session that a person resumed, by session id. `told`: the pull request remarks that follow-ups of a run
  * received, by run id. `day-costs`: what runs cost on a local day, by the day. `join-key`: the keys that machines join
- * with, as hashes, by the key's id.
+ * with, as hashes, by the key's id. `clock`: the last readings of the wall clock.
  *
  * On a worker: `frame`: frames that the host has not acknowledged, by lease and number. `outbox`: the highest
  * acknowledged frame of a lease, by lease id. `settlement`: the costs of executions whose lease ended before the host
@@ -119,6 +119,7 @@ export type KeyValueCollection =
   | 'settled-lease'
   | 'day-costs'
   | 'join-key'
+  | 'clock'
 
 /**
  * `ready`: writes succeed. `degraded`: the disk is full; commits wait, nothing is acknowledged, and the commits

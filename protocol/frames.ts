@@ -16,6 +16,7 @@ import {
   ARTIFACT_PART_BYTES_MAX,
   CONFIG_LIST_MAX,
   CREDENTIAL_CHARS_MAX,
+  EXPIRED_SANDBOXES_MAX,
   FOLLOW_UP_ITEMS_MAX,
   ID_CHARS_MAX,
   INSPECT_TEXT_CHARS_MAX,
@@ -92,6 +93,10 @@ export const SharedActor = record('SharedActor', {
   state: text(INSPECT_TEXT_CHARS_MAX),
 })
 export type SharedActor = Static<typeof SharedActor>
+
+/** A retained sandbox, by its run, and until when the worker retains it. */
+export const ExpiredSandbox = record('ExpiredSandbox', { runId: Id, retainedUntil: Instant })
+export type ExpiredSandbox = Static<typeof ExpiredSandbox>
 
 const Leases = boundedList(RunLease, WORKER_LEASES_MAX)
 
@@ -354,6 +359,8 @@ export const workerFrames = {
     leases: Leases,
     attachSessions: Count,
     sentAt: Milliseconds,
+    /** The worker's wall clock; `sentAt` is on its monotonic one. */
+    clock: Type.Optional(Milliseconds),
     capabilities: Type.Optional(WorkerCapabilities),
   }),
   'dispatch-accepted': record('DispatchAcceptedFrame', {
@@ -409,6 +416,14 @@ export const workerFrames = {
     type: Type.Literal('lease-costs'),
     leaseId: Id,
     costs: RunCosts,
+  }),
+  /**
+   * Retained sandboxes whose time is over and that the worker must not delete by itself. The host answers with a
+   * `discard` for each that may go.
+   */
+  'expired-sandboxes': record('ExpiredSandboxesFrame', {
+    type: Type.Literal('expired-sandboxes'),
+    sandboxes: boundedList(ExpiredSandbox, EXPIRED_SANDBOXES_MAX),
   }),
   'sandbox-ready': record('SandboxReadyFrame', { type: Type.Literal('sandbox-ready'), requestId: Id }),
   'sandbox-failed': record('SandboxFailedFrame', {
@@ -495,6 +510,10 @@ export const hostFrames = {
     type: Type.Literal('heartbeat-ack'),
     state: WorkerState,
     echo: Milliseconds,
+    /** The host's wall clock; absent: the host is of an earlier version. */
+    clock: Type.Optional(Milliseconds),
+    /** The host's clock counts as wrong, so nothing may be deleted by it. */
+    clockDoubted: Type.Optional(Type.Boolean()),
   }),
   dispatch: record('DispatchFrame', { type: Type.Literal('dispatch'), lease: GrantedLease, job: Job }),
   'lease-ack': record('LeaseAckFrame', {

@@ -218,6 +218,8 @@ export const LEASE_PENDING_BYTES_MAX = 8 * 1024 * 1024
 export const FRAMES_PENDING_BYTES_MAX = 128 * 1024 * 1024
 /** Executions whose costs a worker keeps for a host that does not acknowledge them. */
 export const SETTLEMENTS_KEPT_MAX = 256
+/** Expired sandboxes that a worker names in one frame, the oldest first; the others follow when these are gone. */
+export const EXPIRED_SANDBOXES_MAX = 256
 /** How long the end of a lease is remembered, for its late frames. */
 export const ENDED_LEASES_KEPT_MS = 7 * 24 * 3_600_000
 /** Longest wait before a failed ticket move is retried. */

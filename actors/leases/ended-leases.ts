@@ -13,6 +13,7 @@ import { readOr } from '../../core/damage.ts'
 import type { KeyValues, Write } from '../../core/ports.ts'
 import type { LeaseShare } from '../../core/run/settle-costs.ts'
 import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
+import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LeaseContext, LeaseEnd } from './lease.machine.ts'
 
@@ -38,16 +39,18 @@ export class EndedLeases implements CommitParticipant {
   readonly #settled = new Map<string, string>()
   #toSettle = new Set<string>()
   #toPrune: string[] = []
-  #now = 0
+  readonly #trustedClock: Pick<TrustedClock, 'now'>
 
   /** @param onSettled called when the settlement of a lease's costs is on disk */
   constructor(
     keyValues: KeyValues,
     requestCommit: () => void,
+    trustedClock: Pick<TrustedClock, 'now'>,
     onSettled: (leaseId: string, workerId: string) => void,
   ) {
     this.#keyValues = keyValues
     this.#requestCommit = requestCommit
+    this.#trustedClock = trustedClock
     this.#onSettled = onSettled
   }
 
@@ -108,8 +111,9 @@ export class EndedLeases implements CommitParticipant {
   }
 
   /** Deletes old ends. A lease id begins with its time of creation, so newer leases need not be read. */
-  prune(now: number): void {
-    this.#now = now
+  prune(): void {
+    const now = this.#trustedClock.now()
+    if (now === undefined) return
     const keptSince = Math.max(0, now - ENDED_LEASES_KEPT_MS)
     const until = `ls-${keptSince.toString(16).padStart(12, '0')}`
     for (const [key, ended] of this.#keyValues.all('ended-lease', { until })) {
@@ -145,7 +149,7 @@ export class EndedLeases implements CommitParticipant {
       onCommitted: () => {
         for (const id of written.keys()) this.#uncommitted.delete(id)
         for (const id of settled) this.#onSettlementStored(id)
-        if (pruned.length >= PRUNED_PER_COMMIT_MAX) this.prune(this.#now)
+        if (pruned.length >= PRUNED_PER_COMMIT_MAX) this.prune()
       },
     }
   }

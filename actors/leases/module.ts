@@ -32,17 +32,20 @@ const PRUNE_MS = 6 * 3_600_000
 /** The endedLeases module remembers leases that have ended, and accepts the costs that their workers still report. */
 export const endedLeasesModule = defineHostModule({
   name: 'endedLeases',
-  create(context, { workers: { connections }, leaseShares }) {
+  create(context, { workers: { connections }, leaseShares, trustedClock }) {
     const { clock, store, requestCommit } = context
     const acknowledge = (workerId: string, leaseId: string) =>
       connections.sendToWorker(workerId, { type: 'lease-costs-ack', leaseId })
-    const endedLeases = new EndedLeases(store.database.keyValues, requestCommit, (leaseId, workerId) =>
-      acknowledge(workerId, leaseId),
+    const endedLeases = new EndedLeases(
+      store.database.keyValues,
+      requestCommit,
+      trustedClock,
+      (leaseId, workerId) => acknowledge(workerId, leaseId),
     )
     const settlements = new LeaseSettlements({ ...context, endedLeases, leaseShares, acknowledge })
     let cancelPrune = () => {}
     const prune = () => {
-      endedLeases.prune(clock.now())
+      endedLeases.prune()
       cancelPrune = clock.after(PRUNE_MS, prune)
     }
     return {

@@ -28,6 +28,7 @@ export function createHostContext(
   const rootState = () => system.peek(ROOT, ROOT)?.value
   return {
     clock,
+    elapsedMs: dependencies.elapsedMs ?? (() => clock.monotonic()),
     random,
     log,
     meters,

@@ -33,6 +33,8 @@ import { createRootModule } from './root.module.ts'
 
 export interface HostDependencies {
   readonly clock: Clock
+  /** Milliseconds that also pass while the machine sleeps; absent: the clock's monotonic time. */
+  readonly elapsedMs?: () => number
   readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters

@@ -5,6 +5,7 @@
 import { accountsModule } from '../accounts/module.ts'
 import { commitWaitersModule } from '../api/commit-waiters.module.ts'
 import { attentionModule } from '../attention/module.ts'
+import { trustedClockModule } from '../clock/module.ts'
 import { dashboardModule } from '../dashboard/module.ts'
 import type { HostContext } from '../host-context.ts'
 import { inspectionModule } from '../inspection/module.ts'
@@ -24,6 +25,7 @@ import { rootKind } from './root.machine.ts'
 export const hostModules: readonly ModuleDefinition<HostContext>[] = [
   settingsModule,
   commitWaitersModule,
+  trustedClockModule,
   runRecordsModule,
   memoriesModule,
   workersModule,

@@ -4,9 +4,11 @@
  * A cost is stored in the commit that stores it with its run, so a restart neither loses nor repeats any. The days are
  * the host's local days. The number of repositories with a series of their own is bounded.
  */
+
 import type { Clock, Meters } from '../../core/ports.ts'
 import { addRepoCost, type DayCosts, localDay, type RepoCost } from '../../core/run/day-costs.ts'
 import { type COST_DAYS_KEPT_MAX, METRIC_REPOS_MAX } from '../../protocol/limits.ts'
+import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 
@@ -17,16 +19,19 @@ const NO_COSTS: DayCosts = { costs: [] }
 
 export interface DayCostsLedgerPorts extends StoredCollectionPorts {
   readonly clock: Pick<Clock, 'now'>
+  readonly trustedClock: Pick<TrustedClock, 'now'>
 }
 
 export class DayCostsLedger implements CommitParticipant {
   readonly #clock: Pick<Clock, 'now'>
+  readonly #trustedClock: Pick<TrustedClock, 'now'>
   readonly #days: StoredCollection<DayCosts>
   /** The repositories that have had a series in this process. */
   readonly #labels = new Set<string>()
 
   constructor(ports: DayCostsLedgerPorts) {
     this.#clock = ports.clock
+    this.#trustedClock = ports.trustedClock
     this.#days = new StoredCollection('day-costs', ports, { keepsValues: true })
   }
 
@@ -69,7 +74,9 @@ export class DayCostsLedger implements CommitParticipant {
   }
 
   #deleteOldDays(): void {
-    const kept = DAYS.map((_, daysAgo) => localDay(this.#clock.now(), daysAgo))
+    const now = this.#trustedClock.now()
+    if (now === undefined) return
+    const kept = DAYS.map((_, daysAgo) => localDay(now, daysAgo))
     for (const [day] of this.#days.listDurable()) if (!kept.includes(day)) this.#days.set(day, null)
   }
 }

@@ -57,9 +57,9 @@ declare module '../runtime/module.ts' {
 /** Events of runs, and records without an actor. */
 export const runRecordsModule = defineHostModule({
   name: 'runRecords',
-  create(context) {
+  create(context, { trustedClock }) {
     const { store, broadcast, requestCommit, publish } = context
-    const dayCosts = new DayCostsLedger({ ...context, keyValues: store.database.keyValues })
+    const dayCosts = new DayCostsLedger({ ...context, trustedClock, keyValues: store.database.keyValues })
     const report = new RunReport({ ...context, dayCosts })
     const usageLimits = new UsageLimits()
     const eventLog = new RunEventLog({

@@ -25,7 +25,7 @@ const PRUNE_MS = 6 * 3_600_000
 export const terminalsModule = defineHostModule({
   name: 'terminals',
   kinds: [terminalSessionKind],
-  create(context, { workers, runRecords }) {
+  create(context, { workers, runRecords, trustedClock }) {
     const { clock, config, store, system, requestCommit } = context
     const { finishedRuns } = runRecords
     const sessions = new TerminalSessions({
@@ -46,6 +46,7 @@ export const terminalsModule = defineHostModule({
       keyValues: store.database.keyValues,
       usage: store.usage,
       now: () => clock.now(),
+      trustedClock,
       finishedRun: (runId) =>
         system.peek(RUN, runId) === undefined ? finishedRuns.latest(runId) : undefined,
       changeRun: (run) => finishedRuns.update(run),

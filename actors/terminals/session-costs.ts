@@ -6,6 +6,7 @@
  * accounted. Each export then recomputes the session's cost from usage after that instant, so a repeated export
  * changes nothing. Costs are written to finished runs only; those of an active run wait.
  */
+
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import {
@@ -19,6 +20,7 @@ import {
 import { SESSIONS_KEPT_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
+import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 
@@ -26,6 +28,7 @@ export interface SessionCostsPorts extends StoredCollectionPorts {
   readonly usage: UsageArchive
   /** Wall clock in milliseconds. */
   readonly now: () => number
+  readonly trustedClock: Pick<TrustedClock, 'now'>
   /** The newest record of a finished run; undefined while the run is active. */
   readonly finishedRun: (runId: string) => Run | undefined
   readonly changeRun: (run: Run) => void
@@ -121,7 +124,9 @@ export class SessionCosts implements CommitParticipant {
 
   /** Deletes sessions that are too old to be exported again. */
   prune(): void {
-    const before = this.#ports.now() - SESSIONS_KEPT_MS
+    const now = this.#ports.trustedClock.now()
+    if (now === undefined) return
+    const before = now - SESSIONS_KEPT_MS
     for (const [key, { bootedAt, owed }] of [...this.#sessions.listDurable()])
       if (bootedAt < before && owed === undefined) this.#sessions.set(key, null)
   }

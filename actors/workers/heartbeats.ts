@@ -3,10 +3,13 @@
  *
  * Answers use only what is already on disk and wait for no commit, so heartbeats continue when the disk is full.
  */
+
 import type { Clock } from '../../core/ports.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import { WORKER_LAST_SEEN_LAG_MS } from '../../protocol/limits.ts'
+import { isLoopback } from '../../protocol/loopback.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
+import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
@@ -28,6 +31,7 @@ export interface HeartbeatsPorts {
   readonly reconciliation: LeaseReconciliation
   readonly setbacks: Setbacks
   readonly undeliveredDiscards: UndeliveredDiscards
+  readonly trustedClock: TrustedClock
   /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
   /** Capabilities of a worker changed. */
@@ -64,8 +68,28 @@ export class Heartbeats {
     }
     undeliveredDiscards.onHeartbeat(worker.id, connection.number, frame.sentAt)
     reconciliation.reconcile(connection, worker, frame.leases)
-    connections.send(connection, { type: 'heartbeat-ack', state: worker.state, echo: frame.sentAt })
+    connections.send(connection, {
+      type: 'heartbeat-ack',
+      state: worker.state,
+      echo: frame.sentAt,
+      ...this.#compareClocks(connection, worker, frame),
+    })
     this.#ports.acknowledgements.acknowledgeAll(connection, worker, frame.sentAt)
+  }
+
+  /** A worker on the host's machine has the same clock as the host, so it confirms nothing. */
+  #compareClocks(
+    { link }: WorkerConnection,
+    { id, context }: EnrolledWorker,
+    { clock: theirs }: WorkerFrameOf<'heartbeat'>,
+  ) {
+    const { clock, trustedClock } = this.#ports
+    const isElsewhere = !context.local && !isLoopback(link.address)
+    if (theirs !== undefined && isElsewhere) trustedClock.onWorkerTime(id, theirs)
+    return {
+      clock: clock.now(),
+      ...(trustedClock.now() === undefined ? { clockDoubted: true } : {}),
+    }
   }
 }
 

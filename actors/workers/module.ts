@@ -11,6 +11,7 @@ import { effectHandlers } from '../runtime/module.ts'
 import { connectionKind } from './connection.machine.ts'
 import { DispatchBackoff } from './dispatch-backoff.ts'
 import { EphemeralWorkers } from './ephemeral-workers.ts'
+import { ExpiredSandboxes } from './expired-sandboxes.ts'
 import { FrameTurns } from './frame-turns.ts'
 import { Heartbeats } from './heartbeats.ts'
 import { JoinKeys } from './join-keys.ts'
@@ -115,13 +116,13 @@ export const workersModule = defineHostModule({
 export const workerChannelModule = defineHostModule({
   name: 'workerChannel',
   kinds: [workerKind, connectionKind],
-  create(context, { workers, leases, terminals }) {
+  create(context, { workers, leases, terminals, runRecords, trustedClock }) {
     const { broadcast, store, version } = context
     const { registry, connections, dispatchBackoff, setbacks, pairingTokens, joinKeys, undeliveredDiscards } =
       workers
     const { frameReceiver, endedLeases, acknowledgements, settlements } = leases
     const perWorker = { dispatchBackoff, setbacks, undeliveredDiscards }
-    const shared = { ...context, workers: registry, connections, ...perWorker }
+    const shared = { ...context, workers: registry, connections, trustedClock, ...perWorker }
     const onWorkersChanged = () => manager.schedulePush()
     terminals.sessions.onViewsChanged = onWorkersChanged
     const reconciliation = new LeaseReconciliation({ ...shared, ended: endedLeases })
@@ -160,6 +161,7 @@ export const workerChannelModule = defineHostModule({
       sessionCosts: terminals.sessionCosts,
       settlements,
       turns,
+      expiredSandboxes: new ExpiredSandboxes({ ...shared, ...runRecords, terminals: terminals.sessions }),
     })
     return {
       view: frameRouter,

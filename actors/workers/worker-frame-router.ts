@@ -26,6 +26,7 @@ import type { SessionCosts } from '../terminals/session-costs.ts'
 import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
 import type { DispatchBackoff } from './dispatch-backoff.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
+import type { ExpiredSandboxes } from './expired-sandboxes.ts'
 import type { FrameTurns } from './frame-turns.ts'
 import type { Heartbeats } from './heartbeats.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
@@ -54,6 +55,7 @@ export interface WorkerFrameRouterPorts {
   readonly sessionCosts: SessionCosts
   readonly settlements: LeaseSettlements
   readonly turns: FrameTurns
+  readonly expiredSandboxes: ExpiredSandboxes
 }
 
 export class WorkerFrameRouter {
@@ -162,6 +164,9 @@ export class WorkerFrameRouter {
         return
       case 'dispatch-rejected':
         this.#onRejected(connection, worker, frame)
+        return
+      case 'expired-sandboxes':
+        this.#ports.expiredSandboxes.onFrame(worker.id, frame.sandboxes)
         return
       case 'sandbox-ready':
       case 'sandbox-failed':

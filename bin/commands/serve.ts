@@ -20,7 +20,7 @@ import { openStore } from '../../store/store.ts'
 import { findTlsFault } from '../../transport/listener.ts'
 import { createPrometheusMetrics } from '../../transport/metrics.ts'
 import { findSandbox } from '../../worker/sandbox/registry.ts'
-import { realClock, realRandom } from '../clock.ts'
+import { createSleepCountingClock, realClock, realRandom } from '../clock.ts'
 import { installCrashHandler } from '../crash-handler.ts'
 import { createHostProviders, type HostProviders } from '../create-providers.ts'
 import { resolveDataDir } from '../data-dir.ts'
@@ -93,6 +93,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   await new Promise<void>((ended) => {
     const host = createHost({
       clock: realClock,
+      elapsedMs: createSleepCountingClock(realClock).monotonic,
       random: realRandom,
       log,
       meters: metrics,

@@ -113,6 +113,28 @@ function noSandbox({ id, sandbox }: Run): Result<void> {
     : no('gone', `the sandbox of ${id} is gone already`)
 }
 
+export interface ExpiryFacts {
+  readonly workerId: string
+  /** Until when the worker retains the sandbox, by its own record. */
+  readonly retainedUntil: string
+  /** Wall milliseconds. */
+  readonly now: number
+}
+
+/**
+ * Whether a worker may discard a retained sandbox that may hold unpushed work. For the holder of the run's sandbox the
+ * run's record counts; another worker has the sandbox of an attempt that is over. The host may have forgotten a run that
+ * it does not know, so the sandbox of such a run stays.
+ */
+export function mayDiscardExpired(run: Run | undefined, facts: ExpiryFacts): boolean {
+  if (run === undefined) return false
+  const { sandbox, status } = run
+  const isHolder = sandbox.workerId === facts.workerId
+  if (isHolder && !isTerminal(status)) return false
+  const retainedUntil = isHolder ? sandbox.retainedUntil : undefined
+  return Date.parse(retainedUntil ?? facts.retainedUntil) <= facts.now
+}
+
 export interface FollowUpFacts {
   /** The run's pull request at the current code host; refused when either is missing. */
   readonly pull: Result<PullReference>

@@ -16,6 +16,7 @@ const COLLECTION_CODE: Readonly<Record<KeyValueCollection, string>> = {
   'settled-lease': 'x',
   'day-costs': 'u',
   'join-key': 'j',
+  clock: 'k',
 }
 const COLLECTION_OF = new Map(Object.entries(COLLECTION_CODE).map(([name, code]) => [code, name]))
 

@@ -237,6 +237,7 @@ test('however many leases end, none is kept for much longer than a week', async 
   const ended = new EndedLeases(
     store.database.keyValues,
     () => {},
+    { now: () => 8 * 24 * 3_600_000 },
     () => {},
   )
   const commit = async () => {
@@ -255,7 +256,7 @@ test('however many leases end, none is kept for much longer than a week', async 
     )
   }
   await commit()
-  ended.prune(8 * 24 * 3_600_000)
+  ended.prune()
   for (let cuts = 0; cuts < 6; cuts++) await commit()
   expect([...store.database.keyValues.all('ended-lease')]).toEqual([])
 })

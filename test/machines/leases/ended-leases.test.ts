@@ -18,6 +18,7 @@ class Scene {
     return new EndedLeases(
       this.database.keyValues,
       () => {},
+      this.clock,
       () => {},
     )
   }
@@ -37,7 +38,7 @@ class Scene {
 
   async pruneAfter(days: number): Promise<void> {
     await this.clock.advance(days * DAY_MS)
-    this.ended.prune(this.clock.now())
+    this.ended.prune()
     await this.commit()
   }
 }

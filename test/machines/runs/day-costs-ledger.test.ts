@@ -13,7 +13,7 @@ function createLedger() {
   const database = new MemoryControlDatabase(manualClock)
   const clock = { at: new Date(2026, 0, 31, 12).getTime(), now: () => clock.at }
   const { keyValues } = database
-  const create = () => new DayCostsLedger({ clock, keyValues, requestCommit: () => {} })
+  const create = () => new DayCostsLedger({ clock, keyValues, requestCommit: () => {}, trustedClock: clock })
   const commit = async (ledger: DayCostsLedger) => {
     const contribution = ledger.contribute()
     const committed = database.commit(contribution?.writes ?? [])

@@ -37,6 +37,7 @@ test('an export that is overtaken by the next boot is still accounted', async ()
         }),
     },
     now: () => now++,
+    trustedClock: { now: () => now },
     finishedRun: () => run,
     changeRun: (changed: Run) => {
       run = changed
@@ -98,6 +99,7 @@ test('usage of one session in several projects is added up, each from where it w
       read: async ({ projectKey }) => JSON.stringify({ entries: archived[projectKey] }),
     },
     now: () => 1,
+    trustedClock: { now: () => 1 },
     finishedRun: () => run,
     changeRun: (changed: Run) => {
       run = changed
@@ -141,6 +143,7 @@ test('a host that dies between accounting and archiving an export still counts i
         read: async () => JSON.stringify({ entries: [entry(0, 5)] }),
       },
       now: () => now++,
+      trustedClock: { now: () => now },
       finishedRun: () => run,
       changeRun: (changed: Run) => {
         run = changed

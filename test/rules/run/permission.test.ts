@@ -3,13 +3,14 @@ import { describe, expect, test } from '@jest/globals'
 import { no, type Result, yes } from '../../../core/result.ts'
 import {
   mayDiscard,
+  mayDiscardExpired,
   mayFollowPull,
   mayFollowUp,
   mayRetry,
   mayRunTicket,
 } from '../../../core/run/permission.ts'
-import { RUN_STATUSES } from '../../../protocol/run.ts'
-import { aRun, aTicket, T0 } from './runs.ts'
+import { RUN_STATUSES, type RunStatus } from '../../../protocol/run.ts'
+import { aRun, aTicket, T0, T1 } from './runs.ts'
 
 const verdict = (answer: Result<unknown>): string =>
   answer.ok ? 'yes' : `${answer.refusal.kind}: ${answer.refusal.message}`
@@ -41,6 +42,32 @@ test('discard: only for a finished run with a sandbox that no one uses', () => {
   expect(verdict(mayDiscard({ ...ended, sandbox: { retainedUntil: T0 } }, { booted: true }))).toMatch(
     /^gone: /,
   )
+})
+
+describe('an expired sandbox of a worker', () => {
+  const facts = { workerId: 'wk-1', retainedUntil: T0, now: Date.parse(T0) }
+  const held = (retainedUntil: string | undefined, status: RunStatus = 'failed') =>
+    aRun({ status, sandbox: { workerId: 'wk-1', ...(retainedUntil === undefined ? {} : { retainedUntil }) } })
+
+  test.each([
+    ['whose time is over by the run’s record may go', held(T0), true],
+    ['stays until the time of the run’s record, whatever the worker’s record says', held(T1), false],
+    ['of a run without a time goes by the worker’s record', held(undefined), true],
+    ['of a run that may be resumed in it stays', held(undefined, 'queued'), false],
+    [
+      'of an attempt whose run went to another worker goes by the worker’s record',
+      aRun({ status: 'running', sandbox: { workerId: 'wk-2', retainedUntil: T1 } }),
+      true,
+    ],
+    ['of a run that the host does not know stays', undefined, false],
+  ])('%s', (_, run, may) => {
+    expect(mayDiscardExpired(run, facts)).toBe(may)
+  })
+
+  test('of an attempt that is over stays until the time of the worker’s record', () => {
+    const run = aRun({ status: 'completed', sandbox: { workerId: 'wk-2' } })
+    expect(mayDiscardExpired(run, { ...facts, retainedUntil: T1 })).toBe(false)
+  })
 })
 
 test('a ticket runs once at a time', () => {

@@ -1,0 +1,153 @@
+/** A wrong wall clock deletes nothing that can't be made again: neither the host's own, nor that of a worker. */
+import { describe, expect, test } from '@jest/globals'
+import type { WorkerFrame } from '../../protocol/frames.ts'
+import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
+import {
+  acceptRun,
+  type EnrolledScriptedWorker,
+  enroll,
+  type HostConversation,
+  heartbeat,
+  inMemoryOnly,
+  type LeasedScriptedWorker,
+  reconnect,
+  registerWithCredential,
+  type ScriptedConnection,
+  startHost,
+} from './host-conversation.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+/** How often the host looks for what is too old. */
+const PRUNE_HOURS = 6
+
+const iso = (ms: number): string => new Date(ms).toISOString()
+
+const complaintsOf = (host: HostConversation): string[] =>
+  host.log.lines.filter(({ message }) => message.includes("this machine's clock")).map(({ level }) => level)
+
+const endedLeases = (host: HostConversation): string[] =>
+  [...host.store.database.keyValues.all('ended-lease')].map(([id]) => id)
+
+async function completeRun(host: HostConversation): Promise<LeasedScriptedWorker> {
+  const given = await acceptRun(host)
+  await given.connection.send(given.work.complete())
+  return given
+}
+
+/** Sends a heartbeat that says the worker's time, and returns what the host says about its own. */
+async function sendTime(host: HostConversation, connection: ScriptedConnection, clock: number) {
+  await connection.send({ ...heartbeat(host), clock })
+  return connection.lastReceived('heartbeat-ack')
+}
+
+/** A worker on the machine of its host has the same clock, so its agreement proves nothing. */
+const testWithAddresses = inMemoryOnly('all sockets of a test come from one machine')
+
+async function reconnectFromElsewhere(host: HostConversation, worker: EnrolledScriptedWorker) {
+  const connection = host.connect(worker.name, { address: '10.0.0.7' })
+  await connection.send(registerWithCredential(worker))
+  return connection
+}
+
+async function passHours(host: HostConversation, hours: number): Promise<void> {
+  await host.clock.advance(hours * HOUR_MS)
+}
+
+describe('ended leases', () => {
+  test('a host that starts with its clock 40 days ahead still fences them, and says so once', async () => {
+    const host = await startHost()
+    const { worker, work } = await completeRun(host)
+    host.clock.jumpWallClock(40 * DAY_MS)
+    await host.restart()
+    await passHours(host, PRUNE_HOURS + 1)
+    const connection = await reconnect(host, worker)
+    await connection.send(work.at(1).complete())
+    expect(connection.countReceived('run-complete-ack')).toBe(1)
+    expect([endedLeases(host).length, complaintsOf(host)]).toEqual([1, ['warn']])
+  })
+
+  test('a clock that jumps while the host runs deletes none, and all is as before when it is set right', async () => {
+    const host = await startHost()
+    await completeRun(host)
+    host.clock.jumpWallClock(20 * DAY_MS)
+    await passHours(host, PRUNE_HOURS)
+    expect([endedLeases(host).length, complaintsOf(host)]).toEqual([1, ['warn']])
+    host.clock.jumpWallClock(-20 * DAY_MS)
+    await passHours(host, 1)
+    expect([endedLeases(host).length, complaintsOf(host)]).toEqual([1, ['warn', 'info']])
+    await passHours(host, ENDED_LEASES_KEPT_MS / HOUR_MS + PRUNE_HOURS)
+    expect(endedLeases(host)).toEqual([])
+  })
+
+  testWithAddresses(
+    'after 40 days without power they go once a worker elsewhere agrees with the clock',
+    async () => {
+      const host = await startHost()
+      const { worker } = await completeRun(host)
+      host.clock.jumpWallClock(40 * DAY_MS)
+      await host.restart()
+      const near = await reconnect(host, worker)
+      expect(await sendTime(host, near, host.clock.now())).toMatchObject({ clockDoubted: true })
+      const connection = await reconnectFromElsewhere(host, worker)
+      expect(await sendTime(host, connection, host.clock.now() - DAY_MS)).toMatchObject({
+        clockDoubted: true,
+      })
+      expect(complaintsOf(host)).toEqual(['warn'])
+      const trusted = await sendTime(host, connection, host.clock.now() - 1_000)
+      expect([trusted.clock, trusted.clockDoubted]).toEqual([host.clock.now(), undefined])
+      await passHours(host, PRUNE_HOURS)
+      expect([endedLeases(host), complaintsOf(host)]).toEqual([[], ['warn', 'info']])
+    },
+  )
+})
+
+// ---- sandboxes of workers ------------------------------------------------------------------------------------------
+
+/** A worker holds the sandbox of a run that ended just now, for a day. */
+async function retainSandbox(host: HostConversation): Promise<LeasedScriptedWorker> {
+  const given = await acceptRun(host)
+  const retainedUntil = iso(host.clock.now() + DAY_MS)
+  await given.connection.send(given.work.complete({ sandbox: { id: given.runId, retainedUntil } }))
+  return given
+}
+
+const ask = (runId: string, until: number): WorkerFrame => ({
+  type: 'expired-sandboxes',
+  sandboxes: [{ runId, retainedUntil: iso(until) }],
+})
+
+describe('a worker that asks for what it may discard', () => {
+  test('whose clock is ahead hears nothing before the time is over by the host’s clock', async () => {
+    const host = await startHost()
+    const { connection, worker, runId } = await retainSandbox(host)
+    await connection.send(ask(runId, host.clock.now() - HOUR_MS))
+    expect(connection.countReceived('discard')).toBe(0)
+    await passHours(host, 24)
+    const again = await reconnect(host, worker)
+    await again.send(ask(runId, host.clock.now()))
+    expect(again.lastReceived('discard')).toEqual({ type: 'discard', runId })
+  })
+
+  testWithAddresses('hears nothing while the host’s own clock counts as wrong', async () => {
+    const host = await startHost()
+    const { worker, runId } = await retainSandbox(host)
+    host.clock.jumpWallClock(2 * DAY_MS)
+    const connection = await reconnectFromElsewhere(host, worker)
+    await connection.send(ask(runId, host.clock.now() - DAY_MS))
+    expect(connection.countReceived('discard')).toBe(0)
+    await sendTime(host, connection, host.clock.now())
+    await connection.send(ask(runId, host.clock.now() - DAY_MS))
+    expect(connection.countReceived('discard')).toBe(1)
+  })
+
+  test('is answered for the sandbox of an attempt that went to another worker, not for an unknown run', async () => {
+    const host = await startHost()
+    const { runId } = await retainSandbox(host)
+    const second = await enroll(host, 'second')
+    await second.connection.send(ask('run-unknown', 0), ask(runId, host.clock.now() + 1))
+    expect(second.connection.countReceived('discard')).toBe(0)
+    await second.connection.send(ask(runId, host.clock.now()))
+    expect(second.connection.countReceived('discard')).toBe(1)
+  })
+})
