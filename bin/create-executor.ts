@@ -6,6 +6,7 @@ import { realpathSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { arch, platform } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { HostClock } from '../actors/daemon/host-clock.ts'
 import { explainOldGit, isGitTooOld } from '../core/git-version.ts'
 import type { TakeOver } from '../core/owner.ts'
 import type { Clock, Log } from '../core/ports.ts'
@@ -64,6 +65,8 @@ export interface CreateExecutorOptions {
 
 export interface CreatedExecutor {
   readonly executor: ClosableExecutor
+  /** The clock by which the executor judges ages. */
+  readonly hostClock: HostClock
   /** The capabilities of this machine. */
   readonly capabilities: Omit<WorkerCapabilities, 'maxConcurrency' | 'version'>
   /** Looks for the agents on this machine. */
@@ -72,6 +75,7 @@ export interface CreatedExecutor {
 
 export async function createExecutor(options: CreateExecutorOptions): Promise<CreatedExecutor> {
   const { dataDir, sandboxDir, sandbox, stallMs, network, ownSecrets, clock, log } = options
+  const hostClock = new HostClock({ clock, log })
   const gitVersion = await requireGit(log)
   const machine = thisMachine()
   const isRoot = machine.euid === 0
@@ -82,7 +86,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     ...(sandboxDir === undefined ? {} : { chosenFolder: resolve(sandboxDir) }),
     ...(isRoot ? { gid: SANDBOX_GID } : {}),
   })
-  if (isRoot && location.folder !== (await realpath(dataDir))) sweep(location.folder, options)
+  if (isRoot && location.folder !== (await realpath(dataDir))) sweep(location.folder, hostClock, options)
   const launcher = sandbox.createLauncher(clock)
   const limits = launcher.limitsEnforcedBy()
   log.info({ folder: location.folder, limits, gitVersion }, 'runs are executed in this folder')
@@ -94,12 +98,12 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     const created = createCodeHost(job.codehost, job.credentials.codehost, ports)
     return created.ok ? yes(guardCodeHost(created.value, codehost, policy)) : created
   }
-  const environment = process.env
-  const path = environment.PATH ?? ''
-  const drivers = createAgentDrivers({ path, home: homeFolder(), hasOwnUsers: isRoot, environment })
+  const agents = { home: homeFolder(), hasOwnUsers: isRoot, environment: process.env }
+  const drivers = createAgentDrivers({ path: process.env.PATH ?? '', ...agents })
   const executor = await openExecutor({
     folder: location.folder,
     clock,
+    retentionClock: hostClock,
     log,
     uuid: () => randomUUID(),
     sandboxProvider: sandbox.provider,
@@ -134,10 +138,10 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     onClosed,
   })
   const probe = () => probeAgents(drivers)
-  const agents = await probeInTime(probe, log)
+  const found = await probeInTime(probe, log)
   const git = gitVersion === undefined ? {} : { gitVersion }
-  const capabilities = { os: platform(), arch: arch(), provider: sandbox.provider, limits, ...agents, ...git }
-  return { executor, capabilities, probeAgents: probe }
+  const capabilities = { os: platform(), arch: arch(), provider: sandbox.provider, limits, ...found, ...git }
+  return { executor, hostClock, capabilities, probeAgents: probe }
 }
 
 /** The connections to code hosts and to the vendors of models. */
@@ -151,9 +155,10 @@ function openConnections({ clock, network }: CreateExecutorOptions) {
 }
 
 /** Runs beside the worker, because a deletion may take minutes. */
-function sweep(folder: string, { takeOver, log }: CreateExecutorOptions): void {
+function sweep(folder: string, hostClock: HostClock, { takeOver, log }: CreateExecutorOptions): void {
   const lock = { clock: realClock, random: realRandom, takeOver }
-  sweepSandboxFolders({ folder, lock, log }).catch((error) =>
+  const now = hostClock.whenConfirmed().then(() => hostClock.now())
+  sweepSandboxFolders({ folder, lock, now, log }).catch((error) =>
     log.warn({ reason: messageOf(error) }, 'folders of deleted data directories could not be looked for'),
   )
 }

@@ -17,13 +17,15 @@ export interface SweepOptions {
   /** The sandbox folder of this worker, outside of its data directory. */
   readonly folder: string
   readonly lock: LockOptions
+  /** Wall milliseconds, once they are known to be right. */
+  readonly now: Promise<number>
   readonly log: Log
 }
 
 /** Throws DataDirInUse while another worker uses the folder. */
-export async function sweepSandboxFolders({ folder, lock, log }: SweepOptions): Promise<void> {
+export async function sweepSandboxFolders({ folder, lock, now, log }: SweepOptions): Promise<void> {
   acquireLock(folder, lock)
-  const found = await findAbandonedLocations(dirname(folder), lock.clock.now())
+  const found = await findAbandonedLocations(dirname(folder), await now)
   const others = found.filter((abandoned) => abandoned.folder !== folder)
   // A word that takes over is about the folder of this worker alone.
   await deleteAbandonedLocations(others, { ...lock, takeOver: undefined }, log)

@@ -19,7 +19,7 @@ import type {
 import type { BootedSandbox, BootRequest } from '../core/daemon/terminal.ts'
 import type { Cancel, Clock } from '../core/ports.ts'
 import { no, type Result } from '../core/result.ts'
-import { hasAgent, type Job } from '../protocol/frames.ts'
+import { type ExpiredSandbox, hasAgent, type Job } from '../protocol/frames.ts'
 import { DISPATCH_RECLAIM_MS_MAX } from '../protocol/limits.ts'
 import { openAgentFiles } from './agents/agent-files.ts'
 import { readUsageAndCost } from './run/agent-start.ts'
@@ -48,11 +48,11 @@ export async function openExecutor(dependencies: ExecutorDependencies): Promise<
   const [folder, trash] = [join(dependencies.folder, 'sandboxes'), join(dependencies.folder, 'trash')]
   const sources = join(dependencies.folder, 'sources')
   await makeFolders(dependencies, [folder, trash, sources, join(sources, 'repositories')])
-  const { clock, log } = dependencies
+  const { retentionClock, log } = dependencies
   const sandboxes = await Sandboxes.open({
     folder,
     trash,
-    clock,
+    clock: retentionClock,
     log,
     ownerFor: (number) => (dependencies.isRoot ? dependencies.userFor(number) : undefined),
     firstNumber: dependencies.firstNumber,
@@ -223,8 +223,8 @@ class LocalExecutor implements ClosableExecutor {
     if (booted?.ok === true) await booted.value.close()
   }
 
-  async reclaim(isProtected: IsProtected): Promise<void> {
-    await this.#sandboxes.reclaim((runId) => this.#isBusy(runId, isProtected))
+  reclaim(isProtected: IsProtected): Promise<readonly ExpiredSandbox[]> {
+    return this.#sandboxes.reclaim((runId) => this.#isBusy(runId, isProtected))
   }
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@ import type { CreateScreen } from '../../core/daemon/terminal.ts'
 import type { Clock, Log, Meters, RandomSource } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { WorkerAgents, WorkerCapabilities } from '../../protocol/worker.ts'
+import type { HostClock } from './host-clock.ts'
 
 export interface DaemonDependencies {
   /** `monotonic` must include the time that the machine sleeps, because leases expire by it. */
@@ -15,6 +16,8 @@ export interface DaemonDependencies {
   readonly dialer: Dialer
   readonly identity: WorkerIdentity
   readonly executor: Executor
+  /** The executor asks the same object for the time. */
+  readonly hostClock: HostClock
   readonly makeScreen: CreateScreen
   /** The capabilities that the worker reports at its start. */
   readonly capabilities: Omit<WorkerCapabilities, 'maxConcurrency' | 'version'>

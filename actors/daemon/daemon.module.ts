@@ -75,6 +75,9 @@ export const diskReclaimModule = defineDaemonModule({
     })
     return {
       onTimer: { [DISK_RECLAIM_TIMER]: () => void diskReclaim.run() },
+      onViewChange({ view }) {
+        if (view === 'host clock') void diskReclaim.run()
+      },
       start: () => void diskReclaim.run(),
       stop: () => diskReclaim.stop(),
     }

@@ -1,13 +1,19 @@
-/** DiskReclaim asks the executor to free disk space, at the start and then 5 minutes after each attempt. */
+/**
+ * DiskReclaim asks the executor to free disk space, at the start and then 5 minutes after each attempt. What must not be
+ * deleted without the host's word it names to the host, each time.
+ */
 import { isNativeError } from 'node:util/types'
 import type { Executor } from '../../core/daemon/ports.ts'
 import type { Log } from '../../core/ports.ts'
+import { EXPIRED_SANDBOXES_MAX } from '../../protocol/limits.ts'
+import type { HostSender } from './host-sender.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface DiskReclaimPorts {
   readonly log: Log
   readonly timers: SleepAwareTimers
   readonly executor: Pick<Executor, 'reclaim'>
+  readonly hostSender: Pick<HostSender, 'send'>
   /** Whether the disk of this run must stay. */
   readonly isProtected: (runId: string) => boolean
 }
@@ -23,9 +29,11 @@ export class DiskReclaim {
   }
 
   async run(): Promise<void> {
-    const { executor, isProtected, log, timers } = this.#ports
+    const { executor, hostSender, isProtected, log, timers } = this.#ports
     try {
-      await executor.reclaim(isProtected)
+      const expired = [...(await executor.reclaim(isProtected))]
+      while (expired.length > 0)
+        hostSender.send({ type: 'expired-sandboxes', sandboxes: expired.splice(0, EXPIRED_SANDBOXES_MAX) })
     } catch (error) {
       log.error(
         { reason: isNativeError(error) ? error.message : String(error) },

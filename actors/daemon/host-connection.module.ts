@@ -31,7 +31,12 @@ export const hostFrameRouterModule = defineDaemonModule({
       send: (frame) => context.hostSender.send(frame),
     })
     return {
-      view: new HostFrameRouter({ ...shared, dispatchAdmission, sharedActors }),
+      view: new HostFrameRouter({
+        ...shared,
+        dispatchAdmission,
+        sharedActors,
+        onTimeChange: () => context.publish({ view: 'host clock' }),
+      }),
       onViewChange({ view, key }) {
         if (view === 'host connection' && key === 'down') sharedActors.stop()
       },

@@ -33,6 +33,7 @@ import {
 } from '../../protocol/limits.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
+import type { HostClock } from './host-clock.ts'
 import type { HostConnectionEffect, HostConnectionEvent } from './host-connection.machine.ts'
 import type { HostFrameRouter } from './host-frame-router.ts'
 import type { HostSender, HostSession } from './host-sender.ts'
@@ -45,6 +46,7 @@ export interface HostConnectionPorts {
   readonly dialer: Dialer
   readonly identity: WorkerIdentity
   readonly hostSender: HostSender
+  readonly hostClock: HostClock
   readonly name: string
   readonly capabilities: () => WorkerCapabilities
   readonly sendConnectionEvent: (event: HostConnectionEvent) => void
@@ -158,10 +160,17 @@ export class HostConnection {
   }
 
   #sendHeartbeatWith(more: Pick<WorkerFrameOf<'heartbeat'>, 'capabilities'>): number {
-    const { hostSender, claims, viewCount, timers } = this.#ports
+    const { hostSender, hostClock, claims, viewCount, timers } = this.#ports
     const sentAt = Math.floor(timers.now())
     if (hostSender.isUp)
-      hostSender.send({ type: 'heartbeat', leases: claims(), attachSessions: viewCount(), sentAt, ...more })
+      hostSender.send({
+        type: 'heartbeat',
+        leases: claims(),
+        attachSessions: viewCount(),
+        sentAt,
+        clock: hostClock.ownTime(),
+        ...more,
+      })
     return sentAt
   }
 
@@ -240,8 +249,9 @@ export class HostConnection {
 
   #onRegistered(session: HostSession, frame: HostFrameOf<'registered'>): void {
     if (session.isRegistered) return
-    const { hostSender, log, timers, sendConnectionEvent } = this.#ports
+    const { hostSender, hostClock, log, timers, sendConnectionEvent } = this.#ports
     hostSender.registerSession(session, frame)
+    hostClock.onRegistered()
     session.heartbeatMs = Math.min(HEARTBEAT_MS_MAX, Math.max(HEARTBEAT_MS_MIN, frame.heartbeatIntervalMs))
     this.#hasEverRegistered = true
     timers.cancel(HOST_CONNECTION_TIMER, 'register')

@@ -6,6 +6,7 @@ import type { DispatchAdmission } from './dispatch-admission.ts'
 import type { ExecutionRunner } from './execution-runner.ts'
 import type { Executions } from './executions.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
+import type { HostClock } from './host-clock.ts'
 import type { HostSender } from './host-sender.ts'
 import type { ResumedSandboxes } from './resumed-sandboxes.ts'
 import type { Settlements } from './settlements.ts'
@@ -17,6 +18,9 @@ export interface HostFrameRouterPorts {
   readonly meters: Meters
   readonly timers: SleepAwareTimers
   readonly hostSender: HostSender
+  readonly hostClock: HostClock
+  /** The ages of sandboxes are judged differently from now on. */
+  readonly onTimeChange: () => void
   readonly outbox: FrameOutbox
   readonly settlements: Settlements
   readonly executions: Executions
@@ -45,11 +49,12 @@ export class HostFrameRouter {
   }
 
   route(frame: HostFrame): void {
-    const { resumedSandboxes, executions, hostSender, settlements } = this.#ports
+    const { resumedSandboxes, executions, hostClock, hostSender, settlements, onTimeChange } = this.#ports
     switch (frame.type) {
       case 'heartbeat-ack':
         hostSender.workerState = frame.state
         settlements.repeat()
+        if (hostClock.onHeartbeatAck(frame)) onTimeChange()
         return
       case 'worker-state':
         hostSender.workerState = frame.state
@@ -59,6 +64,7 @@ export class HostFrameRouter {
         return
       case 'lease-ack':
         this.#applyLeaseAck(frame)
+        if (hostClock.onLeaseAck(frame.leases)) onTimeChange()
         return
       case 'run-complete-ack':
         executions.acknowledgeCompletion(frame.leaseId)

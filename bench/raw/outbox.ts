@@ -10,6 +10,7 @@
 import { createInterface } from 'node:readline'
 import { WebSocket } from 'undici'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
+import { HostClock } from '../../actors/daemon/host-clock.ts'
 import { realClock, realRandom } from '../../bin/clock.ts'
 import type {
   Dialer,
@@ -106,6 +107,7 @@ async function startDaemonSender(): Promise<ReportSender> {
     ),
     identity: newIdentity,
     executor,
+    hostClock: new HostClock({ clock: realClock, log: silentLog }),
     makeScreen,
     capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
     name: 'worker',
@@ -146,7 +148,9 @@ class IdleExecutor implements Executor {
     return no('failed', 'this executor boots no sandboxes')
   }
   async discard(): Promise<void> {}
-  async reclaim(): Promise<void> {}
+  async reclaim(): Promise<readonly []> {
+    return []
+  }
   async recover(): Promise<object> {
     return {}
   }

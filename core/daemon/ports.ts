@@ -8,6 +8,7 @@
 import type { CostEntry } from '../../protocol/cost.ts'
 import type {
   AgentJob,
+  ExpiredSandbox,
   FailureKind,
   Job,
   RunOutcome,
@@ -148,10 +149,19 @@ export interface Executor {
   /** Deletes the retained sandbox of a run; does nothing when there is none. */
   discard(runId: string): Promise<void>
   /**
-   * Deletes retained sandboxes that are expired or exceed the disk quota. The daemon calls this at its start and then
-   * from time to time. `isProtected`: runs whose outputs must still be recovered; their disk stays.
+   * Deletes retained sandboxes that are expired or exceed the disk quota, and returns those expired ones that need the
+   * host's word. The daemon calls this at its start and then from time to time. `isProtected`: runs whose outputs must
+   * still be recovered; their disk stays.
    */
-  reclaim(isProtected: (runId: string) => boolean): Promise<void>
+  reclaim(isProtected: (runId: string) => boolean): Promise<readonly ExpiredSandbox[]>
+}
+
+/** The time by which a worker judges the ages of sandboxes. */
+export interface RetentionClock {
+  /** Wall milliseconds: the host's where this machine's clock differs much. */
+  now(): number
+  /** Whether the host's clock agrees with this machine's; until then nothing is deleted because it has expired. */
+  isConfirmed(): boolean
 }
 
 export interface RecoveredOutputs {

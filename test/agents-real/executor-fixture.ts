@@ -4,6 +4,7 @@
  * Only the model APIs are fakes. To reach them, the worker's requests go to another origin with a certificate of its
  * own; the agents and their sandboxes are as in production.
  */
+
 import { randomUUID } from 'node:crypto'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -40,6 +41,7 @@ import { removeFolderTree } from '../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import type { SandboxLauncher, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
 import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
+import { confirmedClock } from '../support/confirmed-clock.ts'
 import { createRecordingLog, type RecordingLog } from '../support/recording-log.ts'
 import { type OpenTerminal, openTerminal } from '../support/resumed-sandbox.ts'
 import { type Certificate, makeCertificate } from './certificate.ts'
@@ -157,6 +159,7 @@ async function executorDependencies(
   return {
     ...location,
     clock: realClock,
+    retentionClock: confirmedClock(realClock),
     log,
     uuid: randomUUID,
     sandboxProvider: 'bwrap',

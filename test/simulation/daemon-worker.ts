@@ -4,8 +4,10 @@
  * The frames on disk and the credential survive a process. The machine restarts a daemon that ended, and asks a
  * person for a new pairing token when no credential is left.
  */
+
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonDependencies, DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
+import { HostClock } from '../../actors/daemon/host-clock.ts'
 import type {
   ConnectionListener,
   DialledConnection,
@@ -19,7 +21,7 @@ import { createPlainScreen } from '../support/plain-screen.ts'
 import { BUG_METRICS, isBugMessage, randomBytes } from './host-machine.ts'
 import { fieldsOf } from './laws/law.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
-import { type SandboxBoot, SandboxDisk, type Spending } from './sandbox-boots.ts'
+import { isUnpushed, type SandboxBoot, SandboxDisk, type Spending } from './sandbox-boots.ts'
 import { type DiskBatch, SimDisk } from './sim-disk.ts'
 import { SimExecutor } from './sim-executor.ts'
 import { createDrive, type Drive, SimStore } from './sim-store.ts'
@@ -56,6 +58,7 @@ const LAST_FRAME_MS_MAX = 10_000
 interface DaemonProcess {
   readonly process: Process
   readonly clock: SimClock
+  readonly hostClock: HostClock
   readonly store: SimStore
   readonly daemon: Daemon
   readonly executions: Set<DaemonExecution>
@@ -121,10 +124,17 @@ export class DaemonWorker implements SimWorker {
     const current = this.#current
     if (current === undefined) return []
     const busy = new Set([...current.executions, ...current.boots].map(({ runId }) => runId))
+    const { hostClock } = current
+    if (!hostClock.isConfirmed()) return []
     const over = [...this.#sandboxes.records.values()].filter(
-      ({ runId, until }) => until !== undefined && until <= current.clock.now() && !busy.has(runId),
+      ({ runId, until }) =>
+        until !== undefined && until <= hostClock.now() && !busy.has(runId) && !isUnpushed(runId),
     )
     return over.map(({ runId }) => runId)
+  }
+
+  sandboxDueAt(runId: string): number | undefined {
+    return this.#sandboxes.records.get(runId)?.dueAt
   }
 
   get spendings(): readonly Spending[] {
@@ -261,15 +271,17 @@ export class DaemonWorker implements SimWorker {
       endOfTickCallbacks: [],
     }
     const clock = new SimClock(time, process, machine)
+    const hostClock = new HostClock({ clock, log: this.#log(process) })
     const store = this.#store(process)
     const current: DaemonProcess = {
       process,
       clock,
+      hostClock,
       store,
       executions: new Set(),
       boots: new Set(),
       wire: undefined,
-      daemon: createDaemon(this.#daemonDependencies(process, clock, store, () => current)),
+      daemon: createDaemon(this.#daemonDependencies({ process, clock, hostClock, store }, () => current)),
     }
     this.#current = current
     this.#downtimeMs = RESTART_MS
@@ -285,15 +297,14 @@ export class DaemonWorker implements SimWorker {
   }
 
   #daemonDependencies(
-    process: Process,
-    clock: SimClock,
-    store: SimStore,
+    { process, clock, hostClock, store }: Pick<DaemonProcess, 'process' | 'clock' | 'hostClock' | 'store'>,
     current: () => DaemonProcess,
   ): DaemonDependencies {
     const { codehost, random, plan, sessionOf, stopAt, time } = this.#options
     const executor = new SimExecutor({
       plan,
       clock,
+      hostClock,
       process,
       random,
       codehost,
@@ -314,6 +325,7 @@ export class DaemonWorker implements SimWorker {
       dialer: { dial: (listener) => this.#dial(current(), listener) },
       identity: this.#identity(process),
       executor,
+      hostClock,
       makeScreen: createPlainScreen,
       capabilities: CAPABILITIES,
       name: plan.id,

@@ -5,6 +5,7 @@
  * sometimes records usage for it, and ends on `EXIT_INPUT`. The disk would reclaim a booted sandbox; the daemon
  * must prevent that.
  */
+import type { HostClock } from '../../actors/daemon/host-clock.ts'
 import type {
   BootedSandbox,
   BootRequest,
@@ -31,6 +32,8 @@ export interface SimSandbox {
    * Reclaim time on the machine's wall clock; undefined while the sandbox is in use or after an interrupted use.
    */
   until: number | undefined
+  /** The same as true time. */
+  dueAt: number
   /** Usage of its executions and of people's later sessions. */
   readonly usage: { readonly subagent: boolean; readonly entry: UsageEntry }[]
   /** The execution that has spent something in it most recently. */
@@ -44,6 +47,9 @@ export interface Spending {
   readonly workerId: string
 }
 
+/** Whether the sandbox of a run holds work that exists nowhere else. */
+export const isUnpushed = (runId: string): boolean => 'fedcb'.includes(runId.at(-1) ?? '')
+
 export class SandboxDisk {
   readonly records = new Map<string, SimSandbox>()
   /** By run: usage entries that people caused, also in sandboxes that were reclaimed since. */
@@ -53,9 +59,10 @@ export class SandboxDisk {
   readonly spendings: Spending[] = []
 
   markInUse(runId: string): SimSandbox {
-    const record = this.records.get(runId) ?? { runId, until: undefined, usage: [] }
+    const record = this.records.get(runId) ?? { runId, until: undefined, dueAt: 0, usage: [] }
     this.records.set(runId, record)
     record.until = undefined
+    record.dueAt = 0
     return record
   }
 
@@ -100,6 +107,7 @@ export interface BootObserver {
 export interface SandboxBootsOptions {
   readonly worker: string
   readonly clock: Clock
+  readonly hostClock: HostClock
   readonly process: Process
   readonly random: Random
   readonly sandboxes: SandboxDisk
@@ -132,10 +140,10 @@ export class SandboxBoots {
   }
 
   #findBootable(runId: string): Result<[SimSandbox, string]> {
-    const { clock, random, sessionOf, sandboxes } = this.#options
+    const { hostClock, random, sessionOf, sandboxes } = this.#options
     const record = sandboxes.records.get(runId)
     const sessionId = sessionOf(runId)
-    if (record?.until === undefined || record.until <= clock.now())
+    if (record?.until === undefined || record.until <= hostClock.now())
       return no('gone', 'it is not kept any more')
     if (sessionId === undefined) return no('invalid', 'it has no session')
     return random.chance(0.05) ? no('failed', 'it does not start') : yes([record, sessionId])

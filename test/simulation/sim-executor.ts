@@ -6,6 +6,7 @@
  *
  * Each report has an id (`<lease> <ordinal>`), so that the host's disk shows which reports were applied.
  */
+import type { HostClock } from '../../actors/daemon/host-clock.ts'
 import type {
   AgentOutcome,
   DispatchRefusal,
@@ -21,11 +22,11 @@ import type {
 import type { BootedSandbox, BootRequest } from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
-import type { Job, JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
+import type { ExpiredSandbox, Job, JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
 import type { RunSandbox } from '../../protocol/run-sandbox.ts'
 import type { Random } from '../support/random.ts'
 import type { WorkerPlan } from './plan.ts'
-import { type BootObserver, SandboxBoots, type SandboxDisk } from './sandbox-boots.ts'
+import { type BootObserver, isUnpushed, SandboxBoots, type SandboxDisk } from './sandbox-boots.ts'
 import type { SimCodehost } from './sim-codehost.ts'
 import { type DaemonExecution, executionCost, usageEntry } from './sim-worker.ts'
 import type { Process } from './timeline.ts'
@@ -47,6 +48,7 @@ export interface ExecutorObserver extends BootObserver {
 export interface SimExecutorOptions {
   readonly plan: WorkerPlan
   readonly clock: Clock
+  readonly hostClock: HostClock
   readonly process: Process
   readonly random: Random
   readonly observer: ExecutorObserver
@@ -121,15 +123,22 @@ export class SimExecutor implements Executor {
     this.#options.sandboxes.records.delete(runId)
   }
 
-  async reclaim(isClaimed: (runId: string) => boolean): Promise<void> {
-    const { clock, isExecuted, random, sandboxes, observer } = this.#options
+  async reclaim(isClaimed: (runId: string) => boolean): Promise<readonly ExpiredSandbox[]> {
+    const { hostClock, isExecuted, random, sandboxes, observer } = this.#options
     await this.#sleep(random.fraction() * 200)
     observer.onReclaim(isClaimed)
-    for (const { runId, until } of [...sandboxes.records.values()]) {
-      if (isExecuted(runId) || isClaimed(runId) || (until ?? 0) > clock.now()) continue
-      sandboxes.records.delete(runId)
+    const expired: ExpiredSandbox[] = []
+    for (const { runId, until = 0 } of [...sandboxes.records.values()]) {
+      if (isExecuted(runId) || isClaimed(runId) || until > hostClock.now()) continue
+      if (isUnpushed(runId) || !hostClock.isConfirmed()) {
+        expired.push({ runId, retainedUntil: new Date(until).toISOString() })
+        continue
+      }
+      // An observer still finds the sandbox.
       observer.onSandboxReclaimed(runId)
+      sandboxes.records.delete(runId)
     }
+    return expired
   }
 
   #sleep(ms: number): Promise<void> {
@@ -144,7 +153,7 @@ const RETAINED_MS_MAX = 40 * 60_000
 
 /** Keeps the sandbox for a random time from now on; zero hours: not at all. */
 function retainSandbox(
-  { clock, random, sandboxes }: SimExecutorOptions,
+  { hostClock, now, random, sandboxes }: SimExecutorOptions,
   runId: string,
   retentionHours?: number,
 ): RunSandbox {
@@ -154,8 +163,10 @@ function retainSandbox(
       : random.chance(0.6)
         ? RETAINED_MS
         : RETAINED_MS_MIN + random.fraction() * (RETAINED_MS_MAX - RETAINED_MS_MIN)
-  const until = clock.now() + ms
-  sandboxes.markInUse(runId).until = until
+  const until = hostClock.now() + ms
+  const record = sandboxes.markInUse(runId)
+  record.until = until
+  record.dueAt = now() + ms
   return { provider: 'bwrap', id: `sb-${runId}`, retainedUntil: new Date(until).toISOString() }
 }
 

@@ -1,7 +1,9 @@
 /** The dependencies of a worker daemon with a manual clock and a disk in memory. It never connects and executes nothing. */
+
 import type { DaemonDependencies } from '../../actors/daemon/daemon-dependencies.ts'
 import { no } from '../../core/result.ts'
 import { MemoryControlDatabase } from '../../store/memory/control-database.ts'
+import { createHostClock } from './confirmed-clock.ts'
 import { ManualClock } from './manual-clock.ts'
 import { createPlainScreen } from './plain-screen.ts'
 import { createRecordingLog, noMeters } from './recording-log.ts'
@@ -30,8 +32,9 @@ export function daemonDependenciesInMemory(): DaemonDependencies {
       recover: async () => ({}),
       boot: async () => no('gone', 'this executor boots nothing'),
       async discard() {},
-      async reclaim() {},
+      reclaim: async () => [],
     },
+    hostClock: createHostClock(clock),
     makeScreen: createPlainScreen,
     capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
     name: 'worker in memory',

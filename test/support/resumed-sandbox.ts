@@ -4,6 +4,7 @@
  * The executor uses real sandboxes, the built programs that run inside them, and the scripted agent in place of agentA. Only git
  * is replaced.
  */
+
 import { randomUUID } from 'node:crypto'
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,6 +22,7 @@ import { openSandboxEgress } from '../../worker/sandbox/egress/sandbox-egress.ts
 import { removeFolderTree } from '../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
+import { confirmedClock } from './confirmed-clock.ts'
 import { createRecordingLog } from './recording-log.ts'
 
 export const RUN = 'run-1'
@@ -47,6 +49,7 @@ export async function openTestExecutor(
   return openExecutor({
     folder,
     clock,
+    retentionClock: confirmedClock(clock),
     log: createRecordingLog(),
     uuid: randomUUID,
     sandboxProvider: 'bwrap',

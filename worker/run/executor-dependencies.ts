@@ -1,4 +1,5 @@
 /** The executor's dependencies: every part of the outside world that a run on this machine uses. */
+import type { RetentionClock } from '../../core/daemon/ports.ts'
 import type { Clock, CodeHost, Log } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
@@ -17,6 +18,7 @@ export interface ExecutorDependencies {
   /** The folder that holds all sandboxes, see `sandbox-location.ts`. */
   readonly folder: string
   readonly clock: Clock
+  readonly retentionClock: RetentionClock
   readonly log: Log
   /** A new random UUID. */
   readonly uuid: () => string

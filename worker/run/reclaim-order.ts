@@ -1,6 +1,4 @@
-/**
- * The order in which retained sandboxes are discarded: the oldest first, and those with unpushed work after all others.
- */
+/** The order in which retained sandboxes are discarded: the oldest first, and those with unpushed work never. */
 import { SANDBOX_DISK_SHARE_DEFAULT } from '../../protocol/limits.ts'
 import type { SandboxRecord } from './sandboxes.ts'
 
@@ -9,7 +7,7 @@ type Retained = Pick<SandboxRecord, 'createdAt' | 'unpushed' | 'bytes' | 'quotaG
 const GIB = 1024 ** 3
 
 export function sortForDiscarding<T extends Retained>(records: readonly T[]): T[] {
-  return records.toSorted((a, b) => Number(a.unpushed) - Number(b.unpushed) || compareAges(a, b))
+  return records.filter(({ unpushed }) => !unpushed).sort(compareAges)
 }
 
 /** Selects what exceeds the quota. The newest sandbox has the current setting; without one a share of the disk counts. */

@@ -63,13 +63,13 @@ const GONE = no('gone', 'the sandbox of this run is not kept here any more')
 
 function findResumable(
   record: SandboxRecord | undefined,
-  { clock, drivers }: ExecutorDependencies,
+  { clock, retentionClock, drivers }: ExecutorDependencies,
 ): Result<ResumableSandbox> {
   if (record === undefined) return GONE
   const { agent, sessionId, retainedUntil } = record
   if (retainedUntil === undefined)
     return no('conflict', 'the run has not been wound up on this worker; try again in a while')
-  if (Date.parse(retainedUntil) <= clock.now()) return GONE
+  if (Date.parse(retainedUntil) <= retentionClock.now()) return GONE
   if (agent === undefined || sessionId === undefined) return no('invalid', 'this run has no agent session')
   const driver = drivers[agent.provider]
   if (driver.buildTerminalCommand === undefined)

@@ -2,12 +2,14 @@
  * `Sandboxes` manages the sandbox folders on this worker's disk: one folder and one record per run.
  *
  * A folder is created before its run and retained after it, so that a person can resume the sandbox. The record says
- * until when, and whether the folder holds work that exists nowhere else. Discarding renames a folder into the trash in
- * one step and deletes it in the background; after a crash the next start finishes the deletion.
+ * until when, and whether the folder holds work that exists nowhere else, which goes on the host's word alone. Discarding
+ * renames a folder into the trash and deletes it in the background; after a crash the next start finishes the deletion.
  */
 import { chmod, chown, mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock, Log } from '../../core/ports.ts'
+import type { RetentionClock } from '../../core/daemon/ports.ts'
+import type { Log } from '../../core/ports.ts'
+import type { ExpiredSandbox } from '../../protocol/frames.ts'
 import type { TranscriptFiles } from '../agents/agent.ts'
 import type { RunFolders } from '../git/git-ports.ts'
 import { findFreeNumber, isSandboxUid, SANDBOX_UID_BASE } from '../sandbox/sandbox-users.ts'
@@ -50,7 +52,7 @@ type NumberedFolders = SandboxFolders & { readonly number: number }
 export interface SandboxesOptions {
   readonly folder: string
   readonly trash: string
-  readonly clock: Clock
+  readonly clock: RetentionClock
   readonly log: Log
   /** The user that the sandbox with this number runs as; undefined: the worker's own user. */
   readonly ownerFor: (number: number) => { readonly uid: number; readonly gid: number } | undefined
@@ -65,11 +67,6 @@ export interface SandboxesOptions {
 const RECORD_FILE = 'sandbox.json'
 /** Follows the run id in the name of a folder that was set aside; no name of a run has a dot. */
 const ASIDE = '.aside-'
-const NEVER = '9999'
-const DISCARD_REASONS = {
-  quota: { why: 'for the disk quota', cure: 'set or raise sandbox.diskQuotaGib to keep more' },
-  'full disk': { why: 'because the disk is full', cure: 'free disk space on this machine to keep more' },
-} as const
 const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
 
 export const isRunFolderName = (runId: string): boolean => RUN_ID.test(runId)
@@ -79,19 +76,21 @@ export class Sandboxes {
   readonly #records = new Map<string, SandboxRecord>()
   /** The numbers of folders whose records cannot be read, by run id. */
   readonly #unreadable = new Map<string, number>()
+  /** Runs whose record was found without an end of its retention: they died with an earlier daemon. */
+  readonly #orphans = new Set<string>()
+  /** Expired sandboxes whose wait for the host's word is logged. */
+  readonly #loggedWaits = new Set<string>()
   /** Measurements that are still running. */
   readonly #measurements = new Set<Promise<void>>()
   /** Deletions that are still running. */
   readonly #deletions = new Set<Promise<void>>()
   /** Folders in the trash whose deletion failed. */
   readonly #undeleted = new Set<string>()
-  readonly #openedAt: string
   #writing: Promise<void> = Promise.resolve()
   #trashCount = 0
 
   private constructor(options: SandboxesOptions) {
     this.#options = options
-    this.#openedAt = this.#instant()
   }
 
   static async open(options: SandboxesOptions): Promise<Sandboxes> {
@@ -110,8 +109,8 @@ export class Sandboxes {
 
   /** No agent ever ran in the sandbox. */
   isUnused(runId: string): boolean {
-    const { agent, sessionId } = this.#records.get(runId) ?? {}
-    return agent === undefined && sessionId === undefined
+    const record = this.#records.get(runId)
+    return record === undefined || !hadAgent(record)
   }
 
   foldersOf(runId: string): SandboxFolders {
@@ -145,6 +144,7 @@ export class Sandboxes {
     }
     // Reserve the number at once, so that a concurrent `create` gets a different one.
     this.#records.set(runId, record)
+    this.#orphans.delete(runId)
     const folders = this.foldersOf(runId)
     await this.#makeFolders(folders, number)
     await this.#write(record)
@@ -199,6 +199,7 @@ export class Sandboxes {
   ): Promise<string | undefined> {
     const record = this.#records.get(runId)
     if (record === undefined) return undefined
+    this.#orphans.delete(runId)
     const now = this.#options.clock.now()
     const retainedUntil = new Date(now + retention.hours * 3_600_000).toISOString()
     await this.#write({
@@ -239,6 +240,8 @@ export class Sandboxes {
     const { root } = this.foldersOf(runId)
     // Delete the record first, so that nothing opens a folder that is about to be deleted.
     this.#records.delete(runId)
+    this.#orphans.delete(runId)
+    this.#loggedWaits.delete(runId)
     return this.#moveToTrash(root, runId)
   }
 
@@ -270,40 +273,68 @@ export class Sandboxes {
     })
   }
 
-  /** Discards expired sandboxes and those beyond the quota, never a busy one. Returns the discarded runs. */
-  async reclaim(isBusy: (runId: string) => boolean): Promise<readonly string[]> {
+  /**
+   * Discards expired sandboxes and those beyond the quota, never a busy one. Returns the expired ones that need the
+   * host's word.
+   */
+  async reclaim(isBusy: (runId: string) => boolean): Promise<readonly ExpiredSandbox[]> {
     const diskBytes = await this.#options.diskBytes()
     const { expired, retained } = this.#listIdle(isBusy)
-    const excess = selectBeyondQuota(retained, diskBytes)
-    const taken: string[] = []
+    const waiting = expired.filter((record) => !this.#mayGo(record))
+    const excess = selectBeyondQuota([...retained, ...waiting], diskBytes)
     for (const record of [...expired, ...excess]) {
       const { runId } = record
+      if (waiting.includes(record) && !excess.includes(record)) continue
       // Each deletion takes a while: meanwhile a person may have resumed the sandbox, or a new attempt begun.
       if (isBusy(runId) || this.#records.get(runId)?.createdAt !== record.createdAt) continue
-      if (excess.includes(record)) this.#logDropped(record, 'quota')
+      if (excess.includes(record)) this.#logDropped(record, 'for the disk quota')
       await this.discard(runId)
-      taken.push(runId)
     }
-    return taken
+    return waiting.filter(({ runId }) => this.#records.has(runId)).map((record) => this.#nameExpired(record))
   }
 
   /** The retained sandboxes that are not busy, in the order in which a full disk takes them. */
   listDiscardable(isBusy: (runId: string) => boolean): readonly SandboxRecord[] {
-    return sortForDiscarding(this.#listIdle(isBusy).retained)
+    const { expired, retained } = this.#listIdle(isBusy)
+    return sortForDiscarding([...expired, ...retained])
+  }
+
+  /** How many sandboxes a full disk may not take, because they hold unpushed work. */
+  countKept(isBusy: (runId: string) => boolean): number {
+    return this.all().filter(({ runId, unpushed }) => unpushed && !isBusy(runId)).length
   }
 
   /** Discards a retained sandbox to make room on the disk; returns whether its folder is in the trash now. */
   async discardForSpace(record: SandboxRecord): Promise<boolean> {
-    this.#logDropped(record, 'full disk')
+    this.#logDropped(record, 'because the disk is full')
     return this.discard(record.runId)
   }
 
   #listIdle(isBusy: (runId: string) => boolean) {
     const now = this.#instant()
     const idle = this.all().filter(({ runId }) => !isBusy(runId))
-    const expired = idle.filter((record) => (record.retainedUntil ?? this.#orphanUntil(record)) <= now)
+    const expired = idle.filter(({ runId, retainedUntil }) =>
+      retainedUntil === undefined ? this.#orphans.has(runId) : retainedUntil <= now,
+    )
     const retained = idle.filter((record) => record.retainedUntil !== undefined && !expired.includes(record))
     return { expired, retained }
+  }
+
+  /** Whether an expired sandbox may go without the host's word. */
+  #mayGo(record: SandboxRecord): boolean {
+    if (record.unpushed) return record.retainedUntil === undefined && !hadAgent(record)
+    return this.#options.clock.isConfirmed()
+  }
+
+  #nameExpired({ runId, retainedUntil, createdAt, unpushed, bytes }: SandboxRecord): ExpiredSandbox {
+    if (unpushed && !this.#loggedWaits.has(runId)) {
+      this.#loggedWaits.add(runId)
+      this.#options.log.info(
+        { runId, bytes },
+        'a sandbox with unpushed work has expired and is kept until the host has it discarded',
+      )
+    }
+    return { runId, retainedUntil: retainedUntil ?? createdAt }
   }
 
   /**
@@ -323,11 +354,8 @@ export class Sandboxes {
     await this.#writing
   }
 
-  #logDropped({ runId, unpushed, bytes }: SandboxRecord, reason: keyof typeof DISCARD_REASONS): void {
-    const fields = { runId, bytes }
-    const { why, cure } = DISCARD_REASONS[reason]
-    if (unpushed) this.#options.log.warn(fields, `a sandbox with unpushed work is discarded ${why}; ${cure}`)
-    else this.#options.log.info(fields, `the oldest sandbox is discarded ${why}`)
+  #logDropped({ runId, bytes }: SandboxRecord, why: string): void {
+    this.#options.log.info({ runId, bytes }, `the oldest sandbox with pushed work is discarded ${why}`)
   }
 
   // ---- the disk --------------------------------------------------------------------------------------------------
@@ -374,13 +402,18 @@ export class Sandboxes {
       if (record === 'unreadable') {
         log.warn({ runId: name }, 'the record of a sandbox cannot be read now, so its folder is left alone')
         this.#unreadable.set(name, await numberOf(this.foldersOf(name).work))
-      } else if (record !== 'damaged') this.#records.set(name, record)
+      } else if (record !== 'damaged') this.#addFound(record)
       else if (isRunFolderName(name)) {
         log.warn({ runId: name }, 'a sandbox folder without a readable record is discarded')
         await this.discard(name)
       }
     }
     for (const name of await readdir(trash)) this.#deleteInBackground(join(trash, name))
+  }
+
+  #addFound(record: SandboxRecord): void {
+    this.#records.set(record.runId, record)
+    if (record.retainedUntil === undefined) this.#orphans.add(record.runId)
   }
 
   /** Moves a folder that may hold work that exists nowhere else out of the way of a new one. */
@@ -406,14 +439,14 @@ export class Sandboxes {
     this.#deletions.add(deleting)
   }
 
-  /** A sandbox without `retainedUntil` from before this start belongs to a run that died with an earlier daemon. */
-  #orphanUntil({ createdAt }: SandboxRecord): string {
-    return createdAt < this.#openedAt ? this.#openedAt : NEVER
-  }
-
   #instant(): string {
     return new Date(this.#options.clock.now()).toISOString()
   }
+}
+
+/** Whether an agent ever ran in the sandbox; otherwise nothing in it is worth keeping. */
+function hadAgent({ agent, sessionId }: SandboxRecord): boolean {
+  return agent !== undefined || sessionId !== undefined
 }
 
 /** The number of the user who owns the folder; without root it does not matter. */

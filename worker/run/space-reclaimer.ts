@@ -9,7 +9,10 @@ import { type DiskSpace, describeShortage } from './free-disk.ts'
 import type { Sandboxes } from './sandboxes.ts'
 
 export interface SpaceReclaimerPorts {
-  readonly sandboxes: Pick<Sandboxes, 'reclaim' | 'emptyTrash' | 'listDiscardable' | 'discardForSpace'>
+  readonly sandboxes: Pick<
+    Sandboxes,
+    'reclaim' | 'emptyTrash' | 'listDiscardable' | 'countKept' | 'discardForSpace'
+  >
   readonly freeSpace: () => Promise<DiskSpace>
   readonly bytesMin: number
 }
@@ -47,7 +50,7 @@ export class SpaceReclaimer {
       const candidates = sandboxes.listDiscardable(isBusy)
       const [next] = candidates
       if (next === undefined || !this.#isEnough(addSpace(free, candidates)))
-        return 'the retained sandboxes that are not in use hold too little, so they are kept; free disk space on this machine'
+        return describeKept(sandboxes.countKept(isBusy))
       if (!(await sandboxes.discardForSpace(next)))
         return 'a retained sandbox could not be deleted; the worker’s log says why'
       before = free
@@ -57,6 +60,13 @@ export class SpaceReclaimer {
   #isEnough(space: DiskSpace): boolean {
     return describeShortage(space, this.#ports.bytesMin) === undefined
   }
+}
+
+function describeKept(unpushed: number): string {
+  const cure = 'free disk space on this machine'
+  if (unpushed === 0)
+    return `the retained sandboxes that are not in use hold too little, so they are kept; ${cure}`
+  return `the other retained sandboxes hold too little, and ${unpushed} with unpushed work stay until somebody discards their runs; ${cure}`
 }
 
 function hasGrown(before: DiskSpace, after: DiskSpace): boolean {

@@ -21,6 +21,7 @@ import { testAsRoot } from '../../support/skips.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 
 const real = { clock: realClock, random: realRandom }
+const now = Promise.resolve(realClock.now())
 
 const GID = 1_900_000_000
 const OLD = new Date(realClock.now() - 2 * ABANDONED_AFTER_MS)
@@ -49,7 +50,7 @@ async function createBench(): Promise<Bench> {
   const own = await add('own')
   const sweep = async () => {
     const log = createRecordingLog()
-    await sweepSandboxFolders({ folder: own.folder, lock: real, log })
+    await sweepSandboxFolders({ folder: own.folder, lock: real, now, log })
     expect(existsSync(join(own.folder, 'sandboxes/run-1/file'))).toBe(true)
     return log.lines.map(({ message }) => message)
   }
@@ -108,6 +109,6 @@ testAsRoot('a folder in use stays, and the record of an earlier version is under
 test('a machine without such folders is no error', async () => {
   const folder = tempFolder()
   const log = createRecordingLog()
-  await sweepSandboxFolders({ folder, lock: real, log })
+  await sweepSandboxFolders({ folder, lock: real, now, log })
   expect(log.lines).toEqual([])
 })

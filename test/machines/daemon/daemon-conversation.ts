@@ -2,8 +2,10 @@
  * A worker daemon on a manual clock, with a disk in memory, an executor and a host that the test controls. All frames and
  * actions are recorded as a transcript.
  */
+
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonDependencies, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
+import { HostClock } from '../../../actors/daemon/host-clock.ts'
 import type {
   AgentOutcome,
   ConnectionListener,
@@ -31,6 +33,7 @@ import { no, type Result, yes } from '../../../core/result.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import type {
+  ExpiredSandbox,
   HostFrame,
   Job,
   RunOutcome,
@@ -165,6 +168,8 @@ export class ManualExecutor implements Executor {
   readonly executions = new Map<string, ManualExecution>()
   refusal: string | undefined
   endsWhenStopped = true
+  /** What needs the host's word. */
+  expired: readonly ExpiredSandbox[] = []
   /** For each reclaim, the runs whose disk was protected. */
   protectedRuns: string[][] = []
   readonly #note: (line: string) => void
@@ -211,6 +216,7 @@ export class ManualExecutor implements Executor {
   }
   async reclaim(isClaimed: (runId: string) => boolean) {
     this.protectedRuns = [...this.protectedRuns, ['run-1', 'run-2'].filter(isClaimed)]
+    return this.expired
   }
 
   execution(leaseId: string): ManualExecution {
@@ -246,6 +252,7 @@ export class DaemonConversation {
   readonly clock = new ManualClock()
   readonly log = createRecordingLog()
   readonly disk: MemoryControlDatabase
+  readonly hostClock: HostClock
   readonly ends: DaemonEnd[] = []
   readonly frames: WorkerFrame[] = []
   token: string | undefined
@@ -268,6 +275,7 @@ export class DaemonConversation {
     this.disk = new MemoryControlDatabase(this.clock)
     this.#clock = new ProcessClock(this.clock)
     this.executor = new ManualExecutor((line) => this.note(line))
+    this.hostClock = new HostClock({ clock: this.clock, log: this.log })
     this.daemon = this.#build()
   }
 
@@ -340,6 +348,7 @@ export class DaemonConversation {
       dialer: { dial: (listener, proof) => this.#dial(listener, proof) },
       identity,
       executor: this.executor,
+      hostClock: this.hostClock,
       makeScreen: createPlainScreen,
       capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
       name: 'anvil',

@@ -4,6 +4,7 @@
  * In every case each run ends, at most one worker executes a run at a time, reports arrive once and in order, and no
  * worker's disk keeps anything.
  */
+
 import { expect, test } from '@jest/globals'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
@@ -30,6 +31,7 @@ import {
   startHost,
   ticket,
 } from '../../conversations/host-conversation.ts'
+import { createHostClock } from '../../support/confirmed-clock.ts'
 import { ADDED_KEY, addUnknownKeys, UNKNOWN_FRAME } from '../../support/later-version.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 import { createPlainScreen } from '../../support/plain-screen.ts'
@@ -202,7 +204,7 @@ class SimulatedMachine {
       recover: async () => ({}),
       boot: async () => no('failed', 'nobody boots anything here'),
       discard: async () => {},
-      reclaim: async () => {},
+      reclaim: async () => [],
     }
     const identity: WorkerIdentity = {
       credential: () => this.#credential,
@@ -228,6 +230,7 @@ class SimulatedMachine {
       dialer: { dial: (listener) => this.#dial(listener, leash) },
       identity,
       executor,
+      hostClock: createHostClock(leash),
       capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
       name: 'anvil',
       concurrency: 2,

@@ -2,6 +2,7 @@
  * A real host and a real worker daemon with people at terminals; only the sandbox is scripted. The sandbox echoes its
  * input, and every typed line adds one entry of usage.
  */
+
 import { describe, expect, test } from '@jest/globals'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon } from '../../../actors/daemon/daemon-dependencies.ts'
@@ -30,6 +31,7 @@ import {
   ticket,
 } from '../../conversations/host-conversation.ts'
 import { openTerminal, type Person, withAgent } from '../../conversations/terminal-conversation.ts'
+import { createHostClock } from '../../support/confirmed-clock.ts'
 import { drawSeed, Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 
@@ -145,7 +147,7 @@ class DaemonMachine {
         return yes(sandbox)
       },
       discard: async () => {},
-      reclaim: async () => {},
+      reclaim: async () => [],
     }
     this.daemon = createDaemon({
       clock: host.clock,
@@ -164,6 +166,7 @@ class DaemonMachine {
         deleteCredential: async () => {},
       },
       executor,
+      hostClock: createHostClock(host.clock),
       makeScreen: screen,
       capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
       name: 'anvil',

@@ -1,4 +1,5 @@
 /** An execution on a failing machine: a full disk, unreadable transcripts, a crash of the worker. */
+
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -18,6 +19,7 @@ import type { ExecutorDependencies } from '../../../../worker/run/executor-depen
 import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
 import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
 import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
+import { confirmedClock } from '../../../support/confirmed-clock.ts'
 import { ManualClock, settlePromises } from '../../../support/manual-clock.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { until } from '../../../support/until.ts'
@@ -100,6 +102,7 @@ function executorDependencies(
   return {
     folder: data,
     clock,
+    retentionClock: confirmedClock(clock),
     log: createRecordingLog(),
     uuid: () => 'a-session',
     launcher,
@@ -138,7 +141,7 @@ async function made(
   const sandboxes = await Sandboxes.open({
     folder: join(data, 'sandboxes'),
     trash: join(data, 'trash'),
-    clock,
+    clock: dependencies.retentionClock,
     log: dependencies.log,
     ownerFor: () => undefined,
     firstNumber: 0,
@@ -410,7 +413,7 @@ test('each line of the log names the phase in which it was written', async () =>
   ])
 })
 
-test('after a crash the disk of a run stays until it is recovered, and then for its retention time', async () => {
+test('after a crash the disk of a run stays until it is recovered, and then until the host has it discarded', async () => {
   const clock = new ManualClock()
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as AgentExecutionRequest
   const first = await openExecutor(executorDependencies({}, clock))
@@ -426,7 +429,8 @@ test('after a crash the disk of a run stays until it is recovered, and then for 
   await second.reclaim(() => false)
   expect(existsSync(disk)).toBe(true)
   await clock.advance(3_600_000)
-  await second.reclaim(() => false)
+  expect(await second.reclaim(() => false)).toMatchObject([{ runId: RUN }])
+  await second.discard(RUN)
   expect(existsSync(disk)).toBe(false)
   await second.close()
 })

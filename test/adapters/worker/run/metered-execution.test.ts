@@ -1,4 +1,5 @@
 /** The model meter in an execution counts its cost, and ends the agent midway when the budget is spent. */
+
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
 import { createServer, request } from 'node:http'
@@ -16,6 +17,7 @@ import { openExecutor } from '../../../../worker/executor.ts'
 import { DialedUpstream } from '../../../../worker/model-api/dialed-upstream.ts'
 import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
 import type { SandboxLauncher } from '../../../../worker/sandbox/sandbox-process.ts'
+import { confirmedClock } from '../../../support/confirmed-clock.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { until } from '../../../support/until.ts'
@@ -149,6 +151,7 @@ function dependenciesOf(conduct: Conduct, folder: string): ExecutorDependencies 
   return {
     folder,
     clock: realClock,
+    retentionClock: confirmedClock(realClock),
     log: createRecordingLog(),
     uuid: () => 'a-session',
     launcher: launcherOf(conduct),

@@ -23,12 +23,14 @@ import { ORDINARY_UID } from '../../../support/sandbox.ts'
 
 let data = ''
 let now = 0
+let isConfirmed = true
 let messages: string[] = []
 beforeEach(async () => {
   data = await mkdtemp(join(tmpdir(), 'switchyard-sandboxes-'))
   mkdirSync(join(data, 'sandboxes'))
   mkdirSync(join(data, 'trash'))
   now = Date.parse('2026-01-01T00:00:00.000Z')
+  isConfirmed = true
   messages = []
 })
 afterEach(() => rm(data, { recursive: true, force: true }))
@@ -44,7 +46,7 @@ const opened = (diskBytes?: number): Promise<Sandboxes> =>
   Sandboxes.open({
     folder: join(data, 'sandboxes'),
     trash: join(data, 'trash'),
-    clock: { now: () => now, monotonic: () => now, after: () => () => {}, endOfTick: (run) => run() },
+    clock: { now: () => now, isConfirmed: () => isConfirmed },
     log,
     ownerFor: () => undefined,
     firstNumber: 0,
@@ -176,49 +178,59 @@ describe('a sandbox on disk', () => {
   })
 })
 
+/** The runs whose sandboxes went, in their order on the disk. */
+async function reclaim(sandboxes: Sandboxes, isBusy: (runId: string) => boolean = nobodyIsBusy) {
+  const before = sandboxes.all()
+  await sandboxes.reclaim(isBusy)
+  return before.map(({ runId }) => runId).filter((runId) => sandboxes.get(runId) === undefined)
+}
+
+/** The runs whose sandboxes need the host's word. */
+const askedFor = async (sandboxes: Sandboxes) =>
+  (await sandboxes.reclaim(nobodyIsBusy)).map(({ runId }) => runId)
+
 describe('disk is reclaimed', () => {
   test('when the retention time has passed, and not before', async () => {
     const sandboxes = await opened()
     await ended(sandboxes, 'run-1', 4)
     now += 23 * HOUR_MS
-    expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual([])
+    expect(await reclaim(sandboxes)).toEqual([])
     now += HOUR_MS
-    expect(await sandboxes.reclaim((runId) => runId === 'run-1')).toEqual([])
-    expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-1'])
+    expect(await reclaim(sandboxes, (runId) => runId === 'run-1')).toEqual([])
+    expect(await reclaim(sandboxes)).toEqual(['run-1'])
   })
 
   test('beyond the quota, the oldest first', async () => {
     const sandboxes = await opened()
     const quotaGib = 1 / 1024
     for (const runId of ['run-1', 'run-2', 'run-3']) await ended(sandboxes, runId, 400, false, quotaGib)
-    expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-1'])
-    expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual([])
+    expect(await reclaim(sandboxes)).toEqual(['run-1'])
+    expect(await reclaim(sandboxes)).toEqual([])
   })
 
   test('beyond a quarter of the disk without a quota, also after a restart', async () => {
     const sandboxes = await opened(4 * 1024 * 1024)
     for (const runId of ['run-1', 'run-2', 'run-3']) await ended(sandboxes, runId, 400)
-    expect(await (await opened()).reclaim(nobodyIsBusy)).toEqual([])
-    expect(await (await opened(4 * 1024 * 1024)).reclaim(nobodyIsBusy)).toEqual(['run-1'])
-    expect(await (await opened(4 * 1024 * 1024)).reclaim(nobodyIsBusy)).toEqual([])
+    expect(await reclaim(await opened())).toEqual([])
+    expect(await reclaim(await opened(4 * 1024 * 1024))).toEqual(['run-1'])
+    expect(await reclaim(await opened(4 * 1024 * 1024))).toEqual([])
   })
 
   test('beyond a tiny quota altogether, but for the sandbox in use', async () => {
     const sandboxes = await opened(2 ** 40)
-    for (const runId of ['run-1', 'run-2', 'run-3'])
-      await ended(sandboxes, runId, 400, runId === 'run-1', 0.001 / 1024)
-    expect(await sandboxes.reclaim((runId) => runId === 'run-2')).toEqual(['run-3', 'run-1'])
+    for (const runId of ['run-1', 'run-2', 'run-3']) await ended(sandboxes, runId, 400, false, 0.001 / 1024)
+    expect(await reclaim(sandboxes, (runId) => runId === 'run-2')).toEqual(['run-1', 'run-3'])
     await sandboxes.waitUntilSettled()
     expect(readdirSync(join(data, 'sandboxes'))).toEqual(['run-2'])
   })
 
-  test('unpushed work last, and the log says so', async () => {
+  test('never from unpushed work to make room: neither beyond the quota nor on a full disk', async () => {
     const sandboxes = await opened()
     const quotaGib = 0.5 / 1024
     await ended(sandboxes, 'run-1', 600, true, quotaGib)
     await ended(sandboxes, 'run-2', 600, false, quotaGib)
-    expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-2', 'run-1'])
-    expect(messages).toContainEqual(expect.stringMatching(/unpushed work .*raise sandbox\.diskQuotaGib/))
+    expect(await reclaim(sandboxes)).toEqual(['run-2'])
+    expect([sandboxes.listDiscardable(nobodyIsBusy), sandboxes.countKept(nobodyIsBusy)]).toEqual([[], 1])
   })
 
   test('but not from a sandbox that becomes busy meanwhile', async () => {
@@ -226,7 +238,7 @@ describe('disk is reclaimed', () => {
     const quotaGib = 0.5 / 1024
     for (const runId of ['run-1', 'run-2']) await ended(sandboxes, runId, 600, false, quotaGib)
     let isBusy = false
-    const taken = sandboxes.reclaim((runId) => isBusy && runId === 'run-2')
+    const taken = reclaim(sandboxes, (runId) => isBusy && runId === 'run-2')
     isBusy = true
     expect(await taken).toEqual(['run-1'])
     expect(sandboxes.get('run-2')).toBeDefined()
@@ -238,7 +250,38 @@ describe('disk is reclaimed', () => {
     now += 1_000
     const again = await opened()
     await again.create('run-2', undefined)
-    expect(await again.reclaim(nobodyIsBusy)).toEqual(['run-1'])
+    expect(await reclaim(again)).toEqual(['run-1'])
+  })
+
+  test('not while the host’s clock says another time: what has expired needs the host’s word', async () => {
+    const sandboxes = await opened()
+    await ended(sandboxes, 'run-1', 4)
+    isConfirmed = false
+    now += 30 * 24 * HOUR_MS
+    expect(await reclaim(sandboxes)).toEqual([])
+    expect(await askedFor(sandboxes)).toEqual(['run-1'])
+    isConfirmed = true
+    expect(await reclaim(sandboxes)).toEqual(['run-1'])
+  })
+
+  test('with unpushed work only on the host’s word, whatever the clocks say', async () => {
+    const sandboxes = await opened()
+    await ended(sandboxes, 'run-1', 4, true)
+    expect(await askedFor(sandboxes)).toEqual([])
+    now += 30 * 24 * HOUR_MS
+    expect(await askedFor(sandboxes)).toEqual(['run-1'])
+    expect(await askedFor(sandboxes)).toEqual(['run-1'])
+    expect(messages.filter((message) => message.includes('unpushed work'))).toHaveLength(1)
+    await sandboxes.discard('run-1')
+    expect(await askedFor(sandboxes)).toEqual([])
+  })
+
+  test('from a run in which an agent worked before its daemon died, only on the host’s word', async () => {
+    const sandboxes = await opened()
+    await sandboxes.create('run-1', undefined)
+    sandboxes.recordAgent('run-1', { provider: 'agentA', session: 'a-session' })
+    await sandboxes.waitUntilSettled()
+    expect(await askedFor(await opened())).toEqual(['run-1'])
   })
 
   test.each([0o000, 0o400, 0o100])('a folder with mode %i still counts', async (mode) => {

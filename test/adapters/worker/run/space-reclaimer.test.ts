@@ -1,4 +1,5 @@
 /** A worker whose disk is full discards retained sandboxes before it refuses a dispatch, but none in vain. */
+
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -9,6 +10,7 @@ import type { Job } from '../../../../protocol/frames.ts'
 import { DISPATCH_RECLAIM_MS_MAX } from '../../../../protocol/limits.ts'
 import { openExecutor } from '../../../../worker/executor.ts'
 import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
+import { confirmedClock } from '../../../support/confirmed-clock.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 
@@ -52,6 +54,7 @@ function openOn(bytes: number, more: Partial<ExecutorDependencies> = {}) {
   return openExecutor({
     folder: data,
     clock,
+    retentionClock: confirmedClock(clock),
     log,
     firstNumber: 0,
     isRoot: false,
@@ -64,7 +67,7 @@ function openOn(bytes: number, more: Partial<ExecutorDependencies> = {}) {
   } as unknown as ExecutorDependencies)
 }
 
-const job = { kind: 'run', run: { id: 'run-new' } } as unknown as Job
+const job = { kind: 'run', run: { id: 'run-new' }, agent: {} } as unknown as Job
 const noneProtected = () => false
 
 describe('a dispatch to a worker with a full disk', () => {
@@ -77,28 +80,29 @@ describe('a dispatch to a worker with a full disk', () => {
     expect(folders('sandboxes')).toHaveLength(2)
   })
 
-  test('deletes expired sandboxes first and unpushed work last, with a line in the log', async () => {
+  test('deletes expired sandboxes first, then the oldest, and unpushed work never', async () => {
     leaveSandbox('unpushed', { unpushed: true })
+    leaveSandbox('expired-unpushed', { unpushed: true, retainedHours: -1 })
     leaveSandbox('pushed')
     leaveSandbox('expired', { retainedHours: -1 })
     const left = []
-    for (const kept of [2, 1, 0]) {
+    const answers = []
+    for (const kept of [3, 2, 1]) {
       const executor = await openOn(1024 * MIB + kept * SANDBOX_BYTES)
-      expect(await executor.refusalOf(job, noneProtected)).toBe(undefined)
+      answers.push(await executor.refusalOf(job, noneProtected))
       left.push(folders('sandboxes'))
     }
-    expect(left).toEqual([['pushed', 'unpushed'], ['unpushed'], []])
-    const warnings = log.lines.filter(({ level }) => level === 'warn')
-    expect(warnings).toEqual([
-      expect.objectContaining({
-        fields: { runId: 'unpushed', bytes: SANDBOX_BYTES },
-        message: expect.stringMatching(/unpushed work .*disk is full/),
-      }),
+    const unpushed = ['expired-unpushed', 'unpushed']
+    expect(left).toEqual([[unpushed[0], 'pushed', unpushed[1]], unpushed, unpushed])
+    expect(answers).toEqual([
+      undefined,
+      undefined,
+      expect.stringMatching(/^disk: .* 2 with unpushed work stay until somebody discards their runs/),
     ])
   })
 
   test('is refused without a deletion when every sandbox that is not in use gives too little room', async () => {
-    for (const runId of ['run-1', 'run-2', 'run-3']) leaveSandbox(runId, { unpushed: true })
+    for (const runId of ['run-1', 'run-2', 'run-3']) leaveSandbox(runId)
     const executor = await openOn(1024 * MIB + SANDBOX_BYTES)
     expect(await executor.refusalOf(job, (runId) => runId !== 'run-3')).toMatch(
       /^disk: room for 224 MiB, a run needs 1024; .*are kept; free disk space/,
