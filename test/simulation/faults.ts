@@ -25,6 +25,10 @@ const FOREIGN_HOST_SHARE = 0.3
 /** How long the machines of a token race stay: each costs a seed as much as any other. */
 const RACER_MS_MIN = 60_000
 const RACER_MS = 5 * 60_000
+/** A wall clock jumps by minutes; above this strength it is lost, and off by weeks. */
+const LOST_CLOCK_SIZE = 0.75
+const JUMP_MS = 2 * 20 * 60_000
+const LOST_JUMP_MS = 2 * 40 * 24 * 3_600_000
 /** A pause longer than this exceeds the wait for a dispatch's answer. */
 const NOTICEABLE_MS = 4_000
 
@@ -125,7 +129,8 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
     return true
   },
   'host wall jump': ({ world, fault }) => {
-    world.host.jumpWallClock((fault.size - 0.5) * 2 * 1_200_000)
+    if (fault.size < LOST_CLOCK_SIZE) world.host.jumpWallClock((fault.size / LOST_CLOCK_SIZE - 0.5) * JUMP_MS)
+    else world.host.loseWallClock()
     return true
   },
   'disk full': ({ world, ms }) => {
@@ -191,7 +196,7 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
   'worker wall jump': ({ world, worker, fault }) => {
     if (worker === undefined) return false
     world.view.hasWallClockJumped = true
-    worker.jumpWallClock((fault.size - 0.5) * 2 * 1_200_000)
+    worker.jumpWallClock((fault.size - 0.5) * (fault.size < LOST_CLOCK_SIZE ? JUMP_MS : LOST_JUMP_MS))
     return true
   },
   break: ({ world, fault, worker }) => {

@@ -77,6 +77,9 @@ interface HostProcess {
   hostApi: HostApi | undefined
 }
 
+/** More than a host may have been off for. */
+const LOST_CLOCK_MS = 40 * 24 * 3_600_000
+
 /** Metrics that only a bug increases. */
 export const BUG_METRICS = new Set(['actor_crashes_total', 'invariant_violations_total'])
 const { completed, configText } = readTestConfig()
@@ -90,6 +93,7 @@ export class HostMachine {
   #startCount = 0
   #crashTrigger: { at: number; readonly point: CommitPoint; readonly then: () => void } | undefined
   #restartAt: number | undefined
+  #isClockLost = false
 
   constructor(options: HostMachineOptions) {
     this.#options = options
@@ -164,6 +168,12 @@ export class HostMachine {
   jumpWallClock(ms: number): void {
     this.wallClockJumpedAt = this.#options.time.now
     this.#options.machine.wallOffset += ms
+  }
+
+  /** The wall clock is weeks ahead, as without a battery; the next time it is set right. */
+  loseWallClock(): void {
+    this.#isClockLost = !this.#isClockLost
+    this.jumpWallClock(this.#isClockLost ? LOST_CLOCK_MS : -LOST_CLOCK_MS)
   }
 
   onDriveChanged(): void {

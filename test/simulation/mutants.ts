@@ -673,6 +673,22 @@ const sessions: readonly Mutant[] = [
     quickFrom: 2,
   },
   {
+    name: 'a worker deletes what has expired by its own clock alone',
+    file: 'core/trusted-clock.ts',
+    find: 'hosts !== undefined && isSameTime(own, hosts)',
+    replace: 'own > 0',
+    quick: true,
+    quickFrom: 36,
+  },
+  {
+    name: 'a host deletes by a clock that counts as wrong',
+    file: 'actors/clock/trusted-clock.ts',
+    find: 'return fault === undefined ? wall : undefined',
+    replace: 'return wall',
+    quick: true,
+    quickFrom: 2,
+  },
+  {
     name: 'sandboxes are reclaimed only once',
     file: 'actors/daemon/disk-reclaim.ts',
     find: "if (!this.#isStopped) timers.in(DISK_RECLAIM_TIMER, 'again', RECLAIM_MS)",

@@ -46,6 +46,8 @@ export interface SimWorker {
   readonly isRegistered: boolean
   /** Runs whose sandboxes the worker could have reclaimed by now, because nothing uses them. */
   readonly reclaimableRunIds: readonly string[]
+  /** The true time until which the worker has promised to keep a sandbox; undefined: it has none. */
+  sandboxDueAt(runId: string): number | undefined
   /** The executions of the product's daemon that have spent something. */
   readonly spendings: readonly Spending[]
   /** Usage entries that people caused in its sandbox of a run. */

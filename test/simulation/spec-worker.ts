@@ -159,6 +159,8 @@ export class SpecWorker implements SimWorker {
     return []
   }
 
+  sandboxDueAt(): undefined {}
+
   get spendings(): readonly [] {
     return []
   }

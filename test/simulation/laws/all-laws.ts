@@ -1,4 +1,5 @@
 /** All laws that observe a simulation while it runs. */
+
 import { budgetLaws } from './budgets.ts'
 import { daemonLaws } from './daemons.ts'
 import { followUpLaws } from './follow-ups.ts'
@@ -6,6 +7,7 @@ import { frameLaws } from './frames.ts'
 import type { Law } from './law.ts'
 import { leaseLaws } from './leases.ts'
 import { pullLaws } from './pulls.ts'
+import { retentionLaws } from './retention.ts'
 import { sessionLaws } from './sessions.ts'
 import { setbackLaws } from './setbacks.ts'
 import { workerLaws } from './workers.ts'
@@ -20,4 +22,5 @@ export const laws: readonly Law[] = [
   ...sessionLaws,
   ...followUpLaws,
   ...pullLaws,
+  ...retentionLaws,
 ]
