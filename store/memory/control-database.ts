@@ -87,9 +87,9 @@ export class MemoryControlDatabase implements ControlDatabase {
     this.#schedule()
   }
 
-  /** Simulates a broken disk: new and waiting commits reject. */
-  breakDown(reason = 'the disk failed'): void {
-    this.#setState({ is: 'broken', reason })
+  /** Simulates a broken disk, or a take-over by another process: new and waiting commits reject. */
+  breakDown(reason = 'the disk failed', how: { readonly takenOver?: true } = {}): void {
+    this.#setState({ is: 'broken', reason, ...how })
     for (const commit of this.#waiting.splice(0)) commit.reject(new StoreBroken(reason))
   }
 

@@ -35,6 +35,16 @@ async function startWithCodeHost() {
   return { host, openPull }
 }
 
+test('a host whose data directory was taken over answers no frame and grants no lease', async () => {
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  host.store.database.breakDown('another switchyard has taken over', { takenOver: true })
+  host.clearTranscript()
+  await connection.sendHeartbeat(work)
+  await host.advance(60)
+  expect(host.transcript.filter((line) => line.startsWith('host →'))).toEqual([])
+})
+
 test('silence longer than 45 s drops the connection', async () => {
   const host = await startHost()
   const { connection } = await enroll(host)

@@ -1027,6 +1027,24 @@ describe('the end', () => {
     expectRecorded(conversation.transcript())
   })
 
+  test('a worker that was taken over kills its runs, sends nothing more and ends as replaced', async () => {
+    const conversation = await working()
+    conversation.disk.breakDown('another switchyard has taken over', { takenOver: true })
+    await conversation.clock.settle()
+    await conversation.clock.advance(60_000)
+    expectRecorded(conversation.transcript())
+    expect(conversation.clock.timers).toBe(0)
+  })
+
+  test('a worker that finds its directory taken over sends no heartbeat and no frame', async () => {
+    const conversation = await working()
+    const { disk } = conversation
+    disk.state = () => ({ is: 'broken', reason: 'another switchyard has taken over', takenOver: true })
+    await conversation.printLog('ls-1', 'into the void')
+    await conversation.clock.advance(40_000)
+    expectRecorded(conversation.transcript())
+  })
+
   test('a disk failure ends the daemon', async () => {
     const conversation = await working()
     conversation.disk.breakDown('an I/O error')

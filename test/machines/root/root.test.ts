@@ -98,6 +98,18 @@ describe('the root', () => {
     expect(closed).toEqual(['doors'])
   })
 
+  test('a host that was taken over ends with 75 and the reason, without an orderly end', async () => {
+    const { host, clock, ended, store } = createInMemoryHost(undefined, {
+      openListeners: async () => yes({ close: async () => {} }),
+    })
+    host.start()
+    await clock.settle()
+    store.database.breakDown('another switchyard has taken over', { takenOver: true })
+    expect(ended).toEqual([{ exitCode: 75, reason: 'another switchyard has taken over' }])
+    await clock.settle()
+    expect(ended).toHaveLength(1)
+  })
+
   test('a full disk refuses changes with its reason, and accepts them again once there is space', async () => {
     const { host, clock, store, ended } = createInMemoryHost()
     host.start()

@@ -68,6 +68,18 @@ async function waitForAnswer<T>(clock: ManualClock, promise: Promise<T>): Promis
   return promise
 }
 
+test('a client that may not send any more sends no request and repeats none', async () => {
+  let maySend = true
+  const { seen, origin } = await startService((reply) => {
+    maySend = false
+    reply.writeHead(503).end()
+  })
+  const http = createHttp({ clock: realClock, random: realRandom, maySend: () => maySend })
+  open.unshift(http)
+  expect(await http.send(to(origin))).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+  expect(seen).toEqual(['GET /'])
+})
+
 describe('retries', () => {
   test.each<[HttpRequest['method'], string, ReplyHandler, number]>([
     ['GET', 'a broken connection', closeConnection, 3],
