@@ -3,6 +3,7 @@ import Type, { type Static } from 'typebox'
 import { ATTENTION_ID_CHARS_MAX, ATTENTION_ITEMS_MAX } from './limits.ts'
 import {
   boundedList,
+  Count,
   ForeignId,
   Id,
   Instant,
@@ -51,5 +52,6 @@ export type AttentionItem = Static<typeof AttentionItem>
 
 export const AttentionResponse = record('AttentionResponse', {
   items: boundedList(AttentionItem, ATTENTION_ITEMS_MAX),
+  more: Type.Optional(Count),
 })
 export type AttentionResponse = Static<typeof AttentionResponse>

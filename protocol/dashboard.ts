@@ -40,7 +40,7 @@ export const DashboardPush = Type.Union(
     record('RunEventPush', { type: Type.Literal('run-event'), event: RunEvent }),
     record('AttentionPush', {
       type: Type.Literal('attention'),
-      items: AttentionResponse.properties.items,
+      ...AttentionResponse.properties,
     }),
     ProvisionPush,
     record('TrackerStatusPush', { type: Type.Literal('linear-status'), linearStatus: TrackerStatus }),

@@ -130,6 +130,8 @@ export const HealthResponse = record('HealthResponse', {
   sandboxProvider: Name,
   hostMemMib: Type.Optional(Count),
   hostExecution: Type.Optional(HostExecution),
+  /** Fixed sentences about what keeps the service from its whole work: the route needs no token. */
+  degraded: Type.Optional(Type.Array(Name)),
 })
 export type HealthResponse = Static<typeof HealthResponse>
 

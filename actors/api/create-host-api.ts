@@ -46,6 +46,10 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
     const may = api.mayChange()
     return may.ok ? views.settings.apply({ is: 'patch', patch, confirm }) : may
   }
+  let shown: { readonly reasons: readonly string[]; readonly health: HealthResponse } = {
+    reasons: [],
+    health,
+  }
   return attributed(system, {
     ...createRunsApi(api),
     ...createTicketsApi(api),
@@ -57,14 +61,19 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
     ...createFollowUpsApi(api),
     ...createAccountsApi(api),
     ...createPullRequestsApi(api),
-    health: () => health,
+    health: () => {
+      const reasons = views.attention.degraded()
+      if (reasons !== shown.reasons)
+        shown = { reasons, health: reasons.length === 0 ? health : { ...health, degraded: [...reasons] } }
+      return shown.health
+    },
     config: () => currentConfig.redacted,
     changeSettings: applyPatch,
     async setPaused(paused) {
       const changed = await applyPatch({ policy: { paused } })
       return changed.ok ? yes({ paused: changed.value.config.policy.paused }) : changed
     },
-    attention: () => ({ items: views.attention.items() }),
+    attention: () => views.attention.list(),
     hello: () => {
       broadcast.noteRead()
       return {

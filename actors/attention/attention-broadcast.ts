@@ -4,10 +4,14 @@
  * The list is made at a commit, at most once in `ATTENTION_PUSH_MS`, and pushed after it: dashboards see only what is
  * on disk. A timer makes it again at the next instant that changes it, such as the end of a usage limit.
  */
-import { collectAttention, nextAttentionChange } from '../../core/attention/collect-attention.ts'
+import {
+  type CollectedAttention,
+  collectAttention,
+  degradationsOf,
+  nextAttentionChange,
+} from '../../core/attention/collect-attention.ts'
 import type { AttentionFacts } from '../../core/attention/facts.ts'
 import type { Cancel, Clock } from '../../core/ports.ts'
-import type { AttentionItem } from '../../protocol/attention.ts'
 import { ATTENTION_PUSH_MS } from '../../protocol/limits.ts'
 import type { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
@@ -25,7 +29,8 @@ const CHANGE_CHECK_MS_MAX = 24 * 3_600_000
 export class AttentionBroadcast implements CommitParticipant {
   readonly #ports: AttentionBroadcastPorts
   /** The list that was made last for all dashboards, as JSON; undefined when they may have different ones. */
-  #pushed: string | undefined = '[]'
+  #pushed: string | undefined = '{"items":[]}'
+  #degraded: readonly string[] | undefined
   #isDue = false
   #isScheduled = false
   #cancelPush: Cancel = () => {}
@@ -36,25 +41,34 @@ export class AttentionBroadcast implements CommitParticipant {
   }
 
   /** Returns the list of this moment. When it is not the one that was pushed last, all dashboards get the next one. */
-  read(): AttentionItem[] {
+  read(): CollectedAttention {
     const { broadcast, facts } = this.#ports
     const now = facts()
-    const items = collectAttention(now)
+    const list = collectAttention(now)
     if (broadcast.hasListeners) this.#scheduleCheck(now)
-    if (JSON.stringify(items) !== this.#pushed) {
+    if (JSON.stringify(list) !== this.#pushed) {
       this.#pushed = undefined
       this.onChange()
     }
-    return items
+    return list
+  }
+
+  /** Returns the same array while nothing has changed. */
+  degraded(): readonly string[] {
+    this.#degraded ??= degradationsOf(collectAttention(this.#ports.facts()).items)
+    return this.#degraded
   }
 
   onChange(): void {
+    this.#degraded = undefined
     const { broadcast, clock, requestCommit } = this.#ports
     if (!broadcast.hasListeners || this.#isScheduled) return
     this.#isScheduled = true
     this.#cancelPush = clock.after(ATTENTION_PUSH_MS, () => {
       this.#isDue = true
-      requestCommit()
+      // On a full disk no commit ends, and dashboards must hear of it all the same.
+      if (this.#ports.facts().disk === undefined) requestCommit()
+      else this.contribute()?.onCommitted()
     })
   }
 
@@ -64,15 +78,15 @@ export class AttentionBroadcast implements CommitParticipant {
     this.#isScheduled = false
     const facts = this.#ports.facts()
     this.#scheduleCheck(facts)
-    const items = collectAttention(facts)
-    const pushed = JSON.stringify(items)
+    const list = collectAttention(facts)
+    const pushed = JSON.stringify(list)
     if (pushed === this.#pushed) return undefined
     this.#pushed = pushed
     return {
       writes: [],
       onCommitted: () => {
         // After a dashboard has read a newer list, it must not get this one.
-        if (this.#pushed === pushed) this.#ports.broadcast.send({ type: 'attention', items })
+        if (this.#pushed === pushed) this.#ports.broadcast.send({ type: 'attention', ...list })
       },
     }
   }

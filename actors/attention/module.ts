@@ -1,7 +1,9 @@
 /** The attention module keeps the list of what needs a person, and pushes it to dashboards when it has changed. */
+
+import type { CollectedAttention } from '../../core/attention/collect-attention.ts'
 import type { AttentionFacts, AwayWorker, KnownSince } from '../../core/attention/facts.ts'
 import type { PullDetailFacts } from '../../core/provider-ports.ts'
-import type { AttentionItem } from '../../protocol/attention.ts'
+import { topicOf } from '../../core/run/queue-reasons.ts'
 import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
@@ -16,7 +18,9 @@ import { EndedRuns } from './ended-runs.ts'
 import { PullConflicts } from './pull-conflicts.ts'
 
 export interface AttentionView {
-  items(): AttentionItem[]
+  list(): CollectedAttention
+  /** Sentences about what keeps the host from its whole work; the same array while nothing changes. */
+  degraded(): readonly string[]
   /** The code host has described a pull request. */
   onPullDetail(detail: Pick<PullDetailFacts, 'url' | 'mergeableState'>): void
 }
@@ -40,15 +44,18 @@ export const attentionModule = defineHostModule({
     let trackerSince: string | undefined
     const { damage } = store.database
     let knownDamage: readonly KnownSince[] = []
+    const disk = new DiskTrouble(context)
     const facts = (): AttentionFacts => ({
       startedAt,
       ...factsOfViews(context, views, endedRuns),
+      ...disk.facts(),
       conflicts: conflicts.since,
       damage: knownDamage,
       ...(trackerSince === undefined ? {} : { trackerSince }),
     })
     const attentionBroadcast = new AttentionBroadcast({ clock, broadcast, requestCommit, facts })
     const onChange = () => attentionBroadcast.onChange()
+    const stopWatchingDisk = store.database.onState(onChange)
 
     function onDamage(): void {
       const known = new Map(knownDamage.map((each) => [each.damage.id, each]))
@@ -69,7 +76,8 @@ export const attentionModule = defineHostModule({
 
     return {
       view: {
-        items: () => attentionBroadcast.read(),
+        list: () => attentionBroadcast.read(),
+        degraded: () => attentionBroadcast.degraded(),
         onPullDetail(detail) {
           if (conflicts.record(detail, instant())) onChange()
         },
@@ -100,6 +108,7 @@ export const attentionModule = defineHostModule({
       onConfigChange: onChange,
       stop() {
         stopWatchingDamage()
+        stopWatchingDisk()
         attentionBroadcast.stop()
       },
       sizes: () => ({ endedRuns: endedRuns.size, pullConflicts: conflicts.since.size }),
@@ -109,6 +118,23 @@ export const attentionModule = defineHostModule({
 
 const hasProblem = ({ state, error }: TrackerStatus): boolean =>
   state === 'auth-error' || state === 'refresh-failing' || (state === 'connected' && error !== undefined)
+
+/** Remembers since when the disk takes no writes. */
+class DiskTrouble {
+  readonly #context: Pick<HostContext, 'store' | 'instant'>
+  #since: string | undefined
+
+  constructor(context: Pick<HostContext, 'store' | 'instant'>) {
+    this.#context = context
+  }
+
+  facts(): Pick<AttentionFacts, 'disk'> {
+    const state = this.#context.store.database.state()
+    this.#since = state.is === 'degraded' ? (this.#since ?? this.#context.instant()) : undefined
+    if (state.is !== 'degraded' || this.#since === undefined) return {}
+    return { disk: { reason: state.reason, since: this.#since } }
+  }
+}
 
 // ---- facts -------------------------------------------------------------------------------------------------------
 
@@ -128,20 +154,25 @@ function factsOfViews(
     activeTickets: new Set(tickets.filter((id) => runs.activeRunOf(id) !== undefined)),
     closedTickets: new Set(tickets.filter((id) => listed.get(id)?.closed === true)),
     limits: runRecords.usageLimits.byRun,
-    credentials: unmetCredentials(views),
+    credentials: waitingAt('credential', views),
+    unreadable: waitingAt('repository', views).filter(isUnreadable),
     awayWorkers: awayWorkers(views),
     tracker: tracker.status(),
   }
 }
 
-function unmetCredentials({ scheduler }: NeededViews): AttentionFacts['credentials'] {
+function waitingAt(
+  gate: 'credential' | 'repository',
+  { scheduler }: NeededViews,
+): AttentionFacts['credentials'] {
   return [...scheduler.queue.runs()].flatMap((run) => {
     const blocked = scheduler.queue.blockedBy(run.id)
-    return blocked?.gate === 'credential'
-      ? [{ reason: blocked.reason, since: run.queuedAt ?? run.createdAt }]
-      : []
+    return blocked?.gate === gate ? [{ reason: blocked.reason, since: run.queuedAt ?? run.createdAt }] : []
   })
 }
+
+const isUnreadable = ({ reason }: { readonly reason: string }): boolean =>
+  topicOf(reason.split(': ')[0] ?? reason) === 'repository'
 
 function awayWorkers({ workers, runs }: NeededViews): AwayWorker[] {
   return [...workers.registry.all()].flatMap(({ id, name, online, leases, lastSeenAt, context }) => {

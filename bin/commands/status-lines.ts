@@ -29,6 +29,8 @@ export interface SnapshotDetails {
   readonly spentToday: string | undefined
   /** The word that people use for an item of attention, by the item's id. */
   readonly names: ReadonlyMap<string, string>
+  /** How many items of attention the host has left out of its list. */
+  readonly more?: number
 }
 
 type Fact = readonly [name: string, value: string]
@@ -43,12 +45,12 @@ const MESSAGE_COLUMNS_MIN = 36
 export function printSnapshot(
   { output, present }: Pick<CommandContext, 'output' | 'present'>,
   snapshot: HostSnapshot,
-  { config, finished, spentToday, names }: SnapshotDetails,
+  { config, finished, spentToday, names, more }: SnapshotDetails,
 ): void {
   const { tracker, workers, attention } = snapshot
   const { now } = present()
   const drains = workers.filter(({ state }) => state === 'draining').map(({ name }) => name)
-  output.data(headlineOf(output, snapshot))
+  output.data(headlineOf(output, snapshot, more))
   printFacts(
     output,
     ['tracker', describeTracker(config.tracker.driver, tracker, now)],
@@ -64,13 +66,14 @@ export function printSnapshot(
   printToday(output, finishedToday(finished, present()), spentToday)
   if (tracker.error !== undefined) output.note(`The tracker says: ${output.stderr.clean(tracker.error)}`)
   if (attention.length > 0) printAttention(output, attention, names)
+  if (more !== undefined && more > 0) output.note(`${more} older ones are not shown.`)
 }
 
-function headlineOf({ stdout }: Output, { runs, paused, attention }: HostSnapshot): string {
+function headlineOf({ stdout }: Output, { runs, paused, attention }: HostSnapshot, more = 0): string {
   const { colors } = stdout
   const queued = runs.filter(({ status }) => status === 'queued').length
   const active = runs.length - queued
-  const { length } = attention
+  const length = attention.length + more
   const needs =
     length === 0 ? 'nothing needs you' : colors.attention(`${length} ${length === 1 ? 'needs' : 'need'} you`)
   const counts = `${active} ${active === 1 ? 'run' : 'runs'} active, ${queued} queued, ${needs}`

@@ -35,7 +35,7 @@ interface Status {
 async function readStatus(context: CommandContext): Promise<Status> {
   const { client, output, present } = context
   const finished: Run[] = []
-  const [health, tracker, config, { workers }, runs, { items: attention }] = await Promise.all([
+  const [health, tracker, config, { workers }, runs, { items: attention, more }] = await Promise.all([
     client.health(),
     client.readTrackerStatus(),
     client.readConfig(),
@@ -53,7 +53,7 @@ async function readStatus(context: CommandContext): Promise<Status> {
     output.format === 'table' ? await readSpentToday(context, [...runs, ...finished]) : undefined
   return {
     snapshot: { health, tracker, paused, workers, runs, attention },
-    details: { config, finished, spentToday, names },
+    details: { config, finished, spentToday, names, more: more ?? 0 },
   }
 }
 

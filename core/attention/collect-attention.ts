@@ -4,7 +4,13 @@
  * An item's id depends on its subject only: the same trouble keeps its id. Each kind has a bounded share of the list,
  * the newest first, so that many failed runs do not hide a refused credential.
  */
-import { ATTENTION_KINDS, type AttentionItem, type AttentionPull } from '../../protocol/attention.ts'
+
+import {
+  ATTENTION_KINDS,
+  type AttentionItem,
+  type AttentionKind,
+  type AttentionPull,
+} from '../../protocol/attention.ts'
 import {
   ATTENTION_ID_CHARS_MAX,
   ATTENTION_ITEMS_PER_KIND_MAX,
@@ -18,21 +24,41 @@ import { toSingleLine, truncate } from '../safe-text.ts'
 import { formatNames, isSameName } from '../tickets/names.ts'
 import type { AttentionFacts, AwayWorker, KnownSince } from './facts.ts'
 
-export function collectAttention(facts: AttentionFacts): AttentionItem[] {
-  const items = [
+export interface CollectedAttention {
+  readonly items: AttentionItem[]
+  /** How many older items were left out; absent when there are none. */
+  readonly more?: number
+}
+
+export function collectAttention(facts: AttentionFacts): CollectedAttention {
+  const all = [
     ...facts.endedRuns.flatMap((run) => itemOfRun(run, facts) ?? []),
     ...loginItems(facts),
     ...trackerItems(facts),
+    ...codeHostItems(facts),
+    ...diskItems(facts),
     ...facts.awayWorkers.flatMap((worker) => itemOfWorker(worker, facts) ?? []),
     ...facts.damage.map(itemOfDamage),
   ]
-  return ATTENTION_KINDS.flatMap((kind) =>
-    items
+  const items = ATTENTION_KINDS.flatMap((kind) =>
+    all
       .filter((item) => item.kind === kind)
       .sort((a, b) => compareText(b.since, a.since) || compareText(a.id, b.id))
       .slice(0, ATTENTION_ITEMS_PER_KIND_MAX),
   )
+  return all.length === items.length ? { items } : { items, more: all.length - items.length }
 }
+
+const DEGRADATIONS: readonly (readonly [AttentionKind, string])[] = [
+  ['disk', 'the disk of the host is full'],
+  ['damage', 'stored records are damaged'],
+  ['codehost', 'a repository of the code host can’t be read'],
+  ['tracker', 'the tracker can’t be read'],
+]
+
+/** Sentences without names and paths, for callers who have shown no token. */
+export const degradationsOf = (items: readonly AttentionItem[]): string[] =>
+  DEGRADATIONS.flatMap(([kind, sentence]) => (items.some((item) => item.kind === kind) ? [sentence] : []))
 
 /** Whether an ended run may need a person now or later. */
 export function mayNeedAttention({ status, prState }: Run): boolean {
@@ -172,6 +198,24 @@ const itemOfDamage = ({ damage, since }: KnownSince): AttentionItem => ({
   ...(damage.runId === undefined ? {} : { runId: damage.runId }),
   since,
 })
+/** Each repository has one item, with the words of a worker that tried it. */
+function codeHostItems({ unreadable }: AttentionFacts): AttentionItem[] {
+  const items = new Map<string, AttentionItem>()
+  for (const { reason, since } of unreadable) {
+    const [subject = reason] = reason.split(': ')
+    const id = `codehost:${subject}`
+    const known = items.get(id)
+    if (known !== undefined && known.since <= since) continue
+    items.set(id, { id, kind: 'codehost', message: bounded(reason), since })
+  }
+  return [...items.values()]
+}
+
+function diskItems({ disk }: AttentionFacts): AttentionItem[] {
+  if (disk === undefined) return []
+  const message = bounded(`${disk.reason}; until then no run is started, and reports of runs wait`)
+  return [{ id: 'disk', kind: 'disk', message, since: disk.since }]
+}
 
 // ---- workers -----------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,10 @@ export interface AttentionFacts {
   readonly awayWorkers: readonly AwayWorker[]
   /** The damage of the data directory, and since when it is known. */
   readonly damage: readonly KnownSince[]
+  /** The queue reasons of runs whose repository can't be read, and since when the first of them waits. */
+  readonly unreadable: readonly { readonly reason: string; readonly since: IsoInstant }[]
+  /** Why the host's disk takes no writes, and since when. */
+  readonly disk?: { readonly reason: string; readonly since: IsoInstant }
   readonly tracker: TrackerStatus
   /** Since when the tracker has a problem. */
   readonly trackerSince?: IsoInstant

@@ -38,6 +38,34 @@ test('a failed run needs a person until it is retried, after a restart too', asy
   expect(again.filter(({ type }) => type === 'attention')).toEqual([{ type: 'attention', items: [] }])
 })
 
+test('a full disk is named, pushed and degrades the health until there is room again', async () => {
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  const pushes = host.recordPushes()
+  expect(host.hostApi.health()).not.toHaveProperty('degraded')
+  host.fillDisk()
+  await connection.send(work.running())
+  await host.clock.advance(2 * ATTENTION_PUSH_MS)
+  expect(kindsOf(host)).toEqual(['disk'])
+  expect(pushes).toContainEqual({ type: 'attention', items: itemsOf(host) })
+  expect(host.hostApi.health()).toMatchObject({ ok: true, degraded: [expect.stringContaining('disk')] })
+  await host.freeDisk()
+  await host.clock.advance(2 * ATTENTION_PUSH_MS)
+  expect(pushes.findLast(({ type }) => type === 'attention')).toEqual({ type: 'attention', items: [] })
+  expect(host.hostApi.health()).not.toHaveProperty('degraded')
+})
+
+test('a repository that can’t be reached is named until a worker reads it', async () => {
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  const error = "owner/name can't be read: the code host could not be reached"
+  await connection.send(work.complete({ status: 'failed', failure: 'network', error }))
+  expect(itemsOf(host)).toMatchObject([{ kind: 'codehost', message: error }])
+  expect(host.hostApi.health().degraded).toEqual([expect.stringContaining('code host')])
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  expect([itemsOf(host), host.hostApi.health().degraded]).toEqual([[], undefined])
+})
+
 test('a usage limit is named until it is over', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)

@@ -1,8 +1,13 @@
 /** Tells whether the host of this data directory runs and answers. */
+
+import type { AttentionKind } from '../../../protocol/attention.ts'
 import type { FoundOwner } from '../../../store/lock.ts'
 import { TAKE_OVER_HOST } from '../../store-exit-code.ts'
 import { type Check, fail, type Judgement, ok, warn } from '../finding.ts'
 import { judgeUnknownOwner } from './data.ts'
+
+/** Kinds of attention that concern the service as a whole. */
+const TROUBLES: ReadonlySet<AttentionKind> = new Set(['disk', 'damage', 'codehost', 'tracker'])
 
 export const hostCheck: Check = {
   id: 'host',
@@ -11,7 +16,12 @@ export const hostCheck: Check = {
     const found = await host()
     switch (found.is) {
       case 'running':
-        return [ok(`switchyard ${found.health.version} serves ${found.url}`)]
+        return [
+          ok(`switchyard ${found.health.version} serves ${found.url}`),
+          ...found.attention.flatMap(({ kind, message, cure }) =>
+            TROUBLES.has(kind) ? [warn(message, cure ?? 'switchyard status')] : [],
+          ),
+        ]
       case 'none':
         return [ok('no host is running here, so its files were checked')]
       case 'refusing':

@@ -16,6 +16,7 @@ function watchAttention() {
     if (push.type === 'attention') received.push(push.items.map(({ since }) => since))
   })
   let since: string[] = []
+  let isDiskFull = false
   const attention = new AttentionBroadcast({
     clock,
     broadcast,
@@ -32,16 +33,23 @@ function watchAttention() {
       credentials: since.map((each) => ({ reason: 'missing-credential: github', since: each })),
       awayWorkers: [],
       damage: [],
+      unreadable: [],
+      ...(isDiskFull ? { disk: { reason: 'the disk is full', since: FIRST } } : {}),
       tracker: { state: 'connected' },
     }),
   })
   return {
     received,
-    read: () => attention.read().map((item) => item.since),
+    read: () => attention.read().items.map((item) => item.since),
     /** Changes the facts, as they are in memory. */
     change: (...next: string[]) => {
       since = next
       attention.onChange()
+    },
+    fillDisk: () => {
+      isDiskFull = true
+      attention.onChange()
+      return clock.advance(ATTENTION_PUSH_MS)
     },
     async begin() {
       await clock.advance(ATTENTION_PUSH_MS)
@@ -53,6 +61,12 @@ function watchAttention() {
 
 const FIRST = '2026-01-01T10:00:00.000Z'
 const LATER = '2026-01-01T11:00:00.000Z'
+
+test('a full disk is pushed although no commit ends', async () => {
+  const { received, fillDisk } = watchAttention()
+  await fillDisk()
+  expect(received).toEqual([[FIRST]])
+})
 
 test('a list is pushed when its commit is on disk, and an equal one is not pushed again', async () => {
   const { received, change, begin } = watchAttention()

@@ -2,6 +2,7 @@
 import { expect, test } from '@jest/globals'
 import {
   collectAttention,
+  degradationsOf,
   mayNeedAttention,
   nextAttentionChange,
 } from '../../../core/attention/collect-attention.ts'
@@ -51,6 +52,7 @@ const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   credentials: [],
   awayWorkers: [],
   damage: [],
+  unreadable: [],
   tracker: { state: 'connected' },
   ...more,
 })
@@ -78,7 +80,7 @@ const away = (lastSeenSeconds: number, leasedRuns: readonly Run[] = []) => [
 const check = createChecker(AttentionResponse)
 
 function linesOf(facts: AttentionFacts): string[] {
-  const items = collectAttention(facts)
+  const { items } = collectAttention(facts)
   expect(check({ items })).toMatchObject({ ok: true })
   return items.map(({ kind, message, cure }) => `${kind} ${message}${cure === undefined ? '' : ` | ${cure}`}`)
 }
@@ -164,7 +166,7 @@ test('a worker that is away holds the sandboxes of runs that may be retried', ()
 })
 
 test('an item keeps its id while its trouble lasts', () => {
-  const idsOf = (facts: AttentionFacts) => collectAttention(facts).map(({ id }) => id)
+  const idsOf = (facts: AttentionFacts) => collectAttention(facts).items.map(({ id }) => id)
   const limited = factsWith({ endedRuns: [endedRun()], limits: limitOf(instant(60)) })
   expect(idsOf(limited)).toEqual(['failed:run-1'])
   expect(idsOf({ ...limited, now: NOW + 61_000 })).toEqual(['failed:run-1'])
@@ -172,13 +174,28 @@ test('an item keeps its id while its trouble lasts', () => {
     reason: `credential of agentA is refused: attempt ${seconds}`,
     since: instant(-seconds),
   }))
-  expect(collectAttention(factsWith({ credentials }))).toMatchObject([
+  expect(collectAttention(factsWith({ credentials })).items).toMatchObject([
     { id: 'login:credential of agentA is refused', since: instant(-9) },
   ])
 })
 
+test('a full disk and an unreadable repository are named, and callers without a token learn the kind alone', () => {
+  const reason = "acme/api can't be read: the code host could not be reached"
+  const unreadable = [5, 9].map((seconds) => ({ reason, since: instant(-seconds) }))
+  const disk = { reason: 'no space left on the disk of /data/state', since: instant(-3) }
+  const { items } = collectAttention(factsWith({ unreadable, disk }))
+  expect(items).toEqual([
+    { id: "codehost:acme/api can't be read", kind: 'codehost', message: reason, since: instant(-9) },
+    { id: 'disk', kind: 'disk', message: expect.stringContaining(disk.reason), since: instant(-3) },
+  ])
+  const degraded = degradationsOf(items)
+  expect(degraded).toHaveLength(2)
+  expect(degraded.join()).not.toMatch(/acme|data/)
+  expect(degradationsOf([])).toEqual([])
+})
+
 test('items name the run, the ticket and the pull request', () => {
-  expect(collectAttention(factsWith({ endedRuns: [reviewed()] }))).toEqual([
+  expect(collectAttention(factsWith({ endedRuns: [reviewed()] })).items).toEqual([
     {
       id: 'review:run-1',
       kind: 'review',
@@ -193,7 +210,12 @@ test('items name the run, the ticket and the pull request', () => {
 })
 
 test('a damaged record is named with its run and what helps', () => {
-  const damage = { id: 'run run-1', where: 'state/data.mdb', message: 'the record is damaged', runId: 'run-1' }
+  const damage = {
+    id: 'run run-1',
+    where: 'state/data.mdb',
+    message: 'the record is damaged',
+    runId: 'run-1',
+  }
   expect(collectAttention(factsWith({ damage: [{ damage, since: instant(-60) }] }))).toEqual([
     {
       id: 'damage:run run-1',
@@ -210,7 +232,7 @@ test('each kind has a bounded share, the newest first', () => {
   const many = Array.from({ length: ATTENTION_ITEMS_PER_KIND_MAX + 1 }, (_, at) =>
     endedRun({ id: `run-${at}`, finishedAt: instant(at) }),
   )
-  const items = collectAttention(
+  const { items, more } = collectAttention(
     factsWith({
       endedRuns: [...many, reviewed({ id: 'run-r' })],
       tracker: { state: 'connected', error: 'x' },
@@ -222,6 +244,7 @@ test('each kind has a bounded share, the newest first', () => {
     'review',
     'tracker',
   ])
+  expect(more).toBe(1)
   expect(items[0]?.runId).toBe(`run-${ATTENTION_ITEMS_PER_KIND_MAX}`)
 })
 

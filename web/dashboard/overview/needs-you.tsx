@@ -11,7 +11,7 @@ import { countOf, formatCount } from '../../text/amounts.ts'
 import { pullAddress, runAddress } from '../addresses.ts'
 import { curePlace } from '../gates/cure-places.ts'
 import { host } from '../state/host.ts'
-import { attention, runs } from '../state/records.ts'
+import { attention, attentionMore, runs } from '../state/records.ts'
 import { type AttentionEntry, attentionEntries } from './attention-entries.ts'
 
 const GLYPHS: Readonly<Record<AttentionEntry['kind'], StateGlyph>> = {
@@ -42,7 +42,11 @@ export function NeedsYou() {
       </Section>
     )
   return (
-    <Section title="Needs you" count={formatCount(attention.value.length)} id="needs-you">
+    <Section
+      title="Needs you"
+      count={formatCount(attention.value.length + attentionMore.value)}
+      id="needs-you"
+    >
       <ul class={`card needs${isOpen.value ? ' open' : ''}`}>
         {entries.map((entry) => (
           <Entry key={entry.id} entry={entry} />

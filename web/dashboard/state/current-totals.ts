@@ -2,7 +2,7 @@
 import { computed } from '@preact/signals'
 import { now } from '../../elements/moments.tsx'
 import { formatCount } from '../../text/amounts.ts'
-import { attention, isTodayRead, runs, workers } from './records.ts'
+import { attention, attentionMore, isTodayRead, runs, workers } from './records.ts'
 import { totalsOf } from './totals.ts'
 
 const MINUTE_MS = 60_000
@@ -14,6 +14,7 @@ export const totals = computed(() =>
     runs: runs.value.values(),
     workers: workers.value,
     attention: attention.value,
+    attentionMore: attentionMore.value,
     now: minute.value,
   }),
 )

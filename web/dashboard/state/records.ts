@@ -18,6 +18,8 @@ export const workers = signal<readonly WorkerView[]>([])
 export const config = signal<HelloFrame['config'] | undefined>(undefined)
 export const tracker = signal<TrackerStatus>({ state: 'disconnected' })
 export const attention = signal<readonly AttentionItem[]>([])
+/** How many older items the list leaves out. */
+export const attentionMore = signal(0)
 export const health = signal<HealthResponse | undefined>(undefined)
 /** Whether the first hello has come; before it, empty lists mean nothing. */
 export const isLoaded = signal(false)
@@ -58,7 +60,10 @@ function applyOther(frame: DashboardFrame): void {
   else if (frame.type === 'workers') workers.value = frame.workers
   else if (frame.type === 'config') config.value = frame.config
   else if (frame.type === 'linear-status') tracker.value = frame.linearStatus
-  else if (frame.type === 'attention') attention.value = frame.items
+  else if (frame.type === 'attention') {
+    attention.value = frame.items
+    attentionMore.value = frame.more ?? 0
+  }
 }
 
 /**

@@ -32,10 +32,11 @@ export interface TotalsSource {
   readonly runs: Iterable<Run>
   readonly workers: readonly WorkerView[]
   readonly attention: readonly AttentionItem[]
+  readonly attentionMore?: number
   readonly now: number
 }
 
-export function totalsOf({ runs, workers, attention, now }: TotalsSource): Totals {
+export function totalsOf({ runs, workers, attention, attentionMore = 0, now }: TotalsSource): Totals {
   const today = dayOf(new Date(now))
   const unfinished = new Map<RunStatus, number>()
   const ended = new Map<RunStatus, number>()
@@ -67,7 +68,7 @@ export function totalsOf({ runs, workers, attention, now }: TotalsSource): Total
     cancelledToday,
     finishedToday: completedToday + failedToday + cancelledToday,
     openPulls,
-    needsYou: attention.length,
+    needsYou: attention.length + attentionMore,
     slots: sum(workers, (worker) => worker.capabilities?.maxConcurrency ?? 0),
     takenSlots: sum(workers, ({ activeRuns }) => activeRuns),
   }
