@@ -10,6 +10,7 @@
  * have given the run to another worker meanwhile, so the execution waits until the host names the lease again.
  */
 import type { StopRequest } from '../../core/daemon/ports.ts'
+import { interruptionError } from '../../core/run/interruption.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS, LAST_PUBLISH_MS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -244,7 +245,11 @@ export class Executions {
     const { lookup, runner } = this.#ports
     const leaseId = key.slice(LEASE_TIMER.length)
     if (name === 'expiry') this.#giveUp(leaseId, 'the lease expired without an acknowledgement from the host')
-    else if (name === 'publish') this.#handBack(leaseId, 'the worker ended before the work was published')
+    else if (name === 'publish')
+      lookup.send(leaseId, {
+        type: 'stop requested',
+        reason: interruptionError('the worker ended before the work was published'),
+      })
     else if (name === 'kill')
       runner.stop(leaseId, { how: 'kill', reason: 'the execution did not end after the interrupt' })
     else if (runner.stopWaiting(leaseId))
@@ -263,7 +268,8 @@ export class Executions {
   }
 
   /**
-   * Hands all runs back, so that other workers get them. A run whose agent has ended has a moment to be published first.
+   * Hands all runs back, so that other workers get them. A run whose agent has ended has a moment to be published, and is
+   * reported in any case: its work is published later, and its agent does not begin again.
    */
   handBackAll(reason: string): void {
     const { lookup, timers } = this.#ports

@@ -116,3 +116,24 @@ test(
   },
   TEST_MS_MAX,
 )
+
+test(
+  'work that the last seconds can not publish is published after the restart from its sandbox, without another agent',
+  async () => {
+    const system = await LocalSystem.open({ local: true })
+    system.writeTicket('PUSH-1', EXECUTED, { repo: 'slow-push' })
+    const { costs } = await system.waitForStatus('PUSH-1', 'finalizing')
+    expect(costs.length).toBeLessThanOrEqual(1)
+    await system.waitForPush()
+    await stopHost(system)
+    expect(system.pulls('slow-push')).toEqual([])
+    system.openPushGate()
+    await system.startHost()
+    const run = await system.waitForEnd('PUSH-1')
+    expectOneExecution(system, run, 'slow-push')
+    const statuses = statusesOf(await system.events(run))
+    expect(statuses.filter((status) => status === 'running')).toHaveLength(1)
+    expect(statuses.at(-1)).toBe('completed')
+  },
+  TEST_MS_MAX,
+)

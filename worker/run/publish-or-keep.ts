@@ -45,6 +45,8 @@ export async function publishOrKeep(
     return { published, isUnpublished: false }
   }
   const { refusal } = published
+  // Whatever was stopped says nothing about the work.
+  if (!request.mayContinue()) return { published, isUnpublished: true }
   // Only the comment about pushed commits is missing.
   if (refusal.failure === 'publish') return { published, isUnpublished: true }
   const bundle = await gitSources.bundle(folders, { branch: unpublished.branch, base })

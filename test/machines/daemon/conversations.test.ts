@@ -983,7 +983,7 @@ describe('the end', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('finished work that is not published in the last seconds is handed back', async () => {
+  test('finished work that is not published in the last seconds is reported as such, and not handed back', async () => {
     const conversation = await working()
     await conversation.endAgent('ls-1')
     conversation.transcript()

@@ -260,6 +260,20 @@ test('a worker that died while it published knows that its sandbox holds finishe
   await left
 })
 
+test('work whose publishing is stopped before it is collected stays in its sandbox, and is published later', async () => {
+  const site = await openSite()
+  const executor = await site.worker()
+  const reporter = { report: () => {}, waitForCapacity: async () => {} }
+  const execution = executor.start({ leaseId: 'ls-1', workerId: 'wk-1', job: jobWith() }, reporter, () => {})
+  await execution.prepare()
+  const finishing = execution.finish(await execution.runAgent())
+  execution.stop({ how: 'kill', reason: 'the worker ends' })
+  expect(await finishing).toMatchObject({ sandbox: { unpublished: true }, costs: [{ provider: 'agentA' }] })
+  await execution.whenExited()
+  const last = await execute(await site.worker(), publishJob(jobWith()), 'ls-2')
+  expect(last.outcome).toMatchObject({ status: 'completed', costs: [], result: { summary: 'Mended.' } })
+})
+
 test('a worker that died while it published again keeps the sandbox for no longer', async () => {
   const site = await openSite()
   site.refuse()
