@@ -37,12 +37,11 @@ export const attentionModule = defineHostModule({
   name: 'attention',
   create(context, { runRecords, runs, tracker, workers, scheduler }) {
     const views: NeededViews = { runRecords, runs, tracker, workers, scheduler }
-    const { clock, broadcast, instant, log, requestCommit, store } = context
+    const { clock, broadcast, instant, requestCommit, store } = context
     const endedRuns = new EndedRuns()
     const conflicts = new PullConflicts()
     const startedAt = clock.now()
     let trackerSince: string | undefined
-    const { damage } = store.database
     let knownDamage: readonly KnownSince[] = []
     const disk = new DiskTrouble(context)
     const facts = (): AttentionFacts => ({
@@ -55,24 +54,13 @@ export const attentionModule = defineHostModule({
     })
     const attentionBroadcast = new AttentionBroadcast({ clock, broadcast, requestCommit, facts })
     const onChange = () => attentionBroadcast.onChange()
-    const stopWatchingDisk = store.database.onState(onChange)
 
     function onDamage(): void {
-      const known = new Map(knownDamage.map((each) => [each.damage.id, each]))
-      knownDamage = damage.all().map((each) => known.get(each.id) ?? { damage: each, since: instant() })
-      for (const { damage: each, since } of knownDamage)
-        if (!known.has(each.id)) log.error({ ...each, since }, 'a part of the data directory is damaged')
+      knownDamage = rememberDamage(knownDamage, context)
       onChange()
     }
-
-    const stopWatchingDamage = damage.onChange(onDamage)
+    const stops = [store.database.damage.onChange(onDamage), store.database.onState(onChange)]
     onDamage()
-
-    function onTrackerChange(): void {
-      if (!hasProblem(tracker.status())) trackerSince = undefined
-      else trackerSince ??= instant()
-      onChange()
-    }
 
     return {
       view: {
@@ -93,7 +81,10 @@ export const attentionModule = defineHostModule({
         [LEASE]: onChange,
         [WORKER]: onChange,
         [CONNECTION]: onChange,
-        [TRACKER_CONNECTION]: onTrackerChange,
+        [TRACKER_CONNECTION]() {
+          trackerSince = hasProblem(tracker.status()) ? (trackerSince ?? instant()) : undefined
+          onChange()
+        },
       },
       onViewChange({ view, key }) {
         const run = view === 'finished run' && key !== undefined ? runs.latest(key) : undefined
@@ -107,8 +98,7 @@ export const attentionModule = defineHostModule({
       },
       onConfigChange: onChange,
       stop() {
-        stopWatchingDamage()
-        stopWatchingDisk()
+        for (const stop of stops) stop()
         attentionBroadcast.stop()
       },
       sizes: () => ({ endedRuns: endedRuns.size, pullConflicts: conflicts.since.size }),
@@ -118,6 +108,21 @@ export const attentionModule = defineHostModule({
 
 const hasProblem = ({ state, error }: TrackerStatus): boolean =>
   state === 'auth-error' || state === 'refresh-failing' || (state === 'connected' && error !== undefined)
+
+/** Logs what is newly damaged, and keeps since when the rest is known. */
+function rememberDamage(
+  before: readonly KnownSince[],
+  { store, instant, log }: Pick<HostContext, 'store' | 'instant' | 'log'>,
+): readonly KnownSince[] {
+  const known = new Map(before.map((each) => [each.damage.id, each]))
+  return store.database.damage.all().map((damage) => {
+    const earlier = known.get(damage.id)
+    if (earlier !== undefined) return earlier
+    const since = instant()
+    log.error({ ...damage, since }, 'a part of the data directory is damaged')
+    return { damage, since }
+  })
+}
 
 /** Remembers since when the disk takes no writes. */
 class DiskTrouble {

@@ -62,11 +62,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
   const { signals, notifier } = joinService(log, redactor)
   installCrashHandler(log)
-  const { token, warning } = launchToken(process.env, realRandom)
-  // Child processes must not inherit the token.
-  delete process.env.SWITCHYARD_TOKEN
-  redactor.addSecrets([token])
-  if (warning !== undefined) log.warn({}, warning)
+  const token = takeLaunchToken(redactor, log)
 
   // The sandbox probe takes a process, so run it in parallel with the rest.
   const sandbox = probeHostExecution(log)
@@ -126,6 +122,15 @@ export async function serve(options: ServeOptions): Promise<void> {
     if (options.endWithStdin === true)
       whenStdinEnds(() => host.stop('the parent process of this host has ended'))
   })
+}
+
+/** Child processes must not inherit the token. */
+function takeLaunchToken(redactor: LogRedactor, log: Log): string {
+  const { token, warning } = launchToken(process.env, realRandom)
+  delete process.env.SWITCHYARD_TOKEN
+  redactor.addSecrets([token])
+  if (warning !== undefined) log.warn({}, warning)
+  return token
 }
 
 const describeHost = ({ sandbox }: ServiceConfig, hostExecution: HostExecution): HealthResponse => ({

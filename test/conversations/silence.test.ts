@@ -38,7 +38,7 @@ async function startWithCodeHost() {
 test('a host whose data directory was taken over answers no frame and grants no lease', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
-  host.store.database.breakDown('another switchyard has taken over', { takenOver: true })
+  host.store.database.breakDown('somebody else owns it', { takenOver: true })
   host.clearTranscript()
   await connection.sendHeartbeat(work)
   await host.advance(60)

@@ -176,8 +176,8 @@ const frames: readonly Mutant[] = [
   {
     name: 'a restart forgets the watermarks',
     file: FRAME_RECEIVER,
-    find: "const stored = restored\n      ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)\n      : undefined",
-    replace: 'const stored = undefined as StoredProgress | undefined',
+    find: "restored && !isUnknown\n        ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)\n        : undefined",
+    replace: 'undefined as StoredProgress | undefined',
   },
   {
     name: 'the event log does not advance its end',
@@ -325,7 +325,7 @@ const workers: readonly Mutant[] = [
   {
     name: 'a run goes at once to the worker that gave it back',
     file: 'actors/workers/setbacks.ts',
-    find: 'worker.setbacks.set(subject, setback)',
+    find: 'setNewest(worker.setbacks, subject, setback)',
     replace: '',
     quick: true,
     quickFrom: 19,
@@ -453,9 +453,8 @@ const executions: readonly Mutant[] = [
   {
     name: 'costs that are reported again count again',
     file: 'actors/leases/ended-leases.ts',
-    find: "return this.#settled.has(leaseId) || this.#keyValues.get('settled-lease', leaseId) !== undefined",
-    replace:
-      "return this.#settled.has(leaseId) && this.#keyValues.get('settled-lease', leaseId) !== undefined",
+    find: 'return this.#settled.has(leaseId) || isStored',
+    replace: 'return this.#settled.has(leaseId) && isStored',
   },
   {
     name: 'a dispatch is accepted before its execution is on disk',

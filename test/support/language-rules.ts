@@ -7,7 +7,7 @@ import { parseSync } from '@swc/core'
 import { type Sources, withoutComments, withoutTexts } from './structure-rules.ts'
 
 export const FUNCTION_LINES_MAX = 70
-export const FILE_LINES_MAX = 250
+export const FILE_LINES_MAX = 400
 export const SUBJECT_CHARS_MAX = 60
 
 /** The list of banned words is made of them. */

@@ -45,7 +45,7 @@ export async function publishOrKeep(
     return { published, isUnpublished: false }
   }
   const { refusal } = published
-  // Whatever was stopped says nothing about the work.
+  // An execution that was stopped says nothing about the work.
   if (!request.mayContinue()) return { published, isUnpublished: true }
   // Only the comment about pushed commits is missing.
   if (refusal.failure === 'publish') return { published, isUnpublished: true }

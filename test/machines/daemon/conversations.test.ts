@@ -1029,7 +1029,7 @@ describe('the end', () => {
 
   test('a worker that was taken over kills its runs, sends nothing more and ends as replaced', async () => {
     const conversation = await working()
-    conversation.disk.breakDown('another switchyard has taken over', { takenOver: true })
+    conversation.disk.breakDown('somebody else owns it', { takenOver: true })
     await conversation.clock.settle()
     await conversation.clock.advance(60_000)
     expectRecorded(conversation.transcript())
@@ -1039,7 +1039,7 @@ describe('the end', () => {
   test('a worker that finds its directory taken over sends no heartbeat and no frame', async () => {
     const conversation = await working()
     const { disk } = conversation
-    disk.state = () => ({ is: 'broken', reason: 'another switchyard has taken over', takenOver: true })
+    disk.state = () => ({ is: 'broken', reason: 'somebody else owns it', takenOver: true })
     await conversation.printLog('ls-1', 'into the void')
     await conversation.clock.advance(40_000)
     expectRecorded(conversation.transcript())

@@ -216,7 +216,7 @@ test('a damaged record is named with its run and what helps', () => {
     message: 'the record is damaged',
     runId: 'run-1',
   }
-  expect(collectAttention(factsWith({ damage: [{ damage, since: instant(-60) }] }))).toEqual([
+  expect(collectAttention(factsWith({ damage: [{ damage, since: instant(-60) }] })).items).toEqual([
     {
       id: 'damage:run run-1',
       kind: 'damage',
