@@ -90,7 +90,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
   const launcher = sandbox.createLauncher(clock)
   const limits = launcher.limitsEnforcedBy()
   log.info({ folder: location.folder, limits, gitVersion }, 'runs are executed in this folder')
-  const { http, modelUpstream, onClosed } = openConnections(options)
+  const { http, ...connections } = openConnections(options)
   const policy = await createPolicy(options, location.folder)
   const codehostFor = (job: Job) => {
     const { codehost = {} } = job
@@ -126,7 +126,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     codehostFor,
     ownSecrets,
     drivers,
-    modelUpstream,
+    ...connections,
     openEgress: openSandboxEgress,
     insidePrograms: location.insidePrograms,
     node: location.node,
@@ -135,7 +135,6 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     freeSpace: () => freeSpace(location.folder),
     diskBytes: () => diskBytes(location.folder),
     measureFolder: measureWithDu,
-    onClosed,
   })
   const probe = () => probeAgents(drivers)
   const found = await probeInTime(probe, log)

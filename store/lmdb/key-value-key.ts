@@ -17,7 +17,6 @@ const COLLECTION_CODE: Readonly<Record<KeyValueCollection, string>> = {
   'day-costs': 'u',
   'join-key': 'j',
   clock: 'k',
-  clock: 'k',
 }
 const COLLECTION_OF = new Map(Object.entries(COLLECTION_CODE).map(([name, code]) => [code, name]))
 
