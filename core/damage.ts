@@ -5,8 +5,8 @@
  */
 import type { Cancel } from './ports.ts'
 
-/** The command that lists all damage with what can be done. */
-export const DAMAGE_CURE = 'switchyard check-data'
+/** What a person can do about any of it. */
+export const DAMAGE_CURE = 'restore the folder state from a backup while the host is stopped'
 
 export interface Damage {
   /** The same damage keeps its id: `run run-1`. */

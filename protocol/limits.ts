@@ -494,7 +494,7 @@ export const FOLLOW_UP_READS_KEPT = 32
 // ---- attention: what needs a person -------------------------------------------------------------------------------
 /** Items of one kind; older ones wait until a newer one is gone. */
 export const ATTENTION_ID_CHARS_MAX = 512
-/** Damaged records that a process remembers; `switchyard check-data` lists all. */
+/** Damaged records that a process remembers. */
 export const DAMAGE_KNOWN_MAX = 1_000
 export const ATTENTION_ITEMS_PER_KIND_MAX = 50
 export const ATTENTION_ITEMS_MAX = 11 * ATTENTION_ITEMS_PER_KIND_MAX

@@ -3,6 +3,8 @@
  * Each message says what the person can do next.
  */
 
+import { DAMAGE_CURE } from '../core/damage.ts'
+
 /** The database was written by a newer switchyard. */
 export class StoreTooNew extends Error {
   override readonly name = 'StoreTooNew'
@@ -27,7 +29,7 @@ export class StoreUnreadable extends Error {
 export class DatabaseDamaged extends StoreUnreadable {
   constructor(folder: string, damage: readonly string[]) {
     const more = damage.length > 1 ? `, and ${damage.length - 1} more` : ''
-    super(`the database in ${folder} is damaged: ${damage[0]}${more}`)
+    super(`the database in ${folder} is damaged: ${damage[0]}${more}; ${DAMAGE_CURE}`)
   }
 }
 

@@ -102,6 +102,7 @@ test('a dispatch and each lease-ack carry the lease’s remaining time, and the 
     type: 'heartbeat-ack',
     state: 'active',
     echo: beat.sentAt,
+    clock: expect.any(Number),
   })
   expect(connection.lastReceived('lease-ack')).toEqual({
     type: 'lease-ack',

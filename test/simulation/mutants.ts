@@ -554,8 +554,6 @@ const executions: readonly Mutant[] = [
     file: EXECUTIONS,
     find: 'if (!this.#ports.runner.occupiedRuns.has(leaseId)) this.#claimedUntil.delete(leaseId)',
     replace: 'this.#claimedUntil.delete(leaseId)',
-    quick: true,
-    quickFrom: 77_001_065,
   },
   {
     name: 'a sandbox is discarded during an execution',

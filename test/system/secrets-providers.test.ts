@@ -176,7 +176,7 @@ function loginOf(plants: PlantedSecrets, name: string): string {
 }
 
 /** Queue reasons of a run that waits for something that it can't change. */
-const HELD = /can't be read|is refused/
+const HELD = /can't be read|is refused|^publishing again/
 
 /** A host with all its requests and effects. */
 class Witness {

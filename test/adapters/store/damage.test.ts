@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { DamagedRecord } from '../../../core/damage.ts'
+import { DAMAGE_CURE, DamagedRecord } from '../../../core/damage.ts'
 import type { Store } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { crc32, crc32InScript } from '../../../store/lmdb/checksum.ts'
@@ -123,7 +123,7 @@ test('damaged counts are made again', async () => {
 test('without the shapes of its records a database is refused', async () => {
   const dataDir = await withRuns()
   await changeRow(dataDir, 'meta', 'structures', flipBit)
-  await expect(openAt(dataDir)).rejects.toThrow('switchyard check-data')
+  await expect(openAt(dataDir)).rejects.toThrow(DAMAGE_CURE)
 })
 
 const isLoss = (event: RunEvent | undefined, from: number, to: number): boolean =>

@@ -1,6 +1,7 @@
 /** Tests that a host over a damaged data directory serves the rest, and names what is damaged where people look. */
 import { expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
+import { DAMAGE_CURE } from '../../../core/damage.ts'
 import type { Store } from '../../../core/ports.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
@@ -57,7 +58,7 @@ test('lists have the rest, the route of a damaged run answers 500 with its id, a
   for (const refused of [hostApi.run(runId(2)), hostApi.runEvents(runId(2), {}), hostApi.placement(runId(2))])
     expect(refused).toMatchObject({
       ok: false,
-      refusal: { kind: 'failed', message: expect.stringMatching(`${runId(2)}.*switchyard check-data`) },
+      refusal: { kind: 'failed', message: expect.stringMatching(`${runId(2)}.*${DAMAGE_CURE}`) },
     })
   expect(hostApi.run(runId(7))).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
   expect(hostApi.hello()).toMatchObject({ runs: [{ id: runId(3) }, { id: runId(1) }] })

@@ -7,6 +7,7 @@ import {
   nextAttentionChange,
 } from '../../../core/attention/collect-attention.ts'
 import type { AttentionFacts } from '../../../core/attention/facts.ts'
+import { DAMAGE_CURE } from '../../../core/damage.ts'
 import { AttentionResponse } from '../../../protocol/attention.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { ATTENTION_ITEMS_PER_KIND_MAX } from '../../../protocol/limits.ts'
@@ -221,7 +222,7 @@ test('a damaged record is named with its run and what helps', () => {
       id: 'damage:run run-1',
       kind: 'damage',
       message: 'the record is damaged',
-      cure: 'switchyard check-data',
+      cure: DAMAGE_CURE,
       runId: 'run-1',
       since: instant(-60),
     },
