@@ -80,7 +80,7 @@ test('runs come newest first, all of them without a limit', async () => {
   const all = await server.ask('GET /api/runs')
   expect(idsOf(all.body)).toEqual(['run-5', 'run-4', 'run-3', 'run-2', 'run-1'])
   expect(all.link).toBeNull()
-  expect(server.hostApi.runQueries).toEqual([{ limit: 200 }])
+  expect(server.hostApi.runQueries).toEqual([{ limit: 50 }])
 })
 
 test('a Link header names the next page, and keeps the query', async () => {

@@ -358,7 +358,7 @@ test('an unreachable code host is retried for minutes, which the log says', asyn
   const logToRun = (line: string) => void lines.push(line)
   const answer = await g.sources.checkOut(withToken(), run.folders, run.sandbox, never, logToRun)
   expect(refusalOf(answer)).toMatch(
-    /^failed: fetching ada\/lamps: the code host could not be reached.* \(tried for \d minutes\)$/,
+    /^failed: ada\/lamps can't be read: the code host could not be reached.* \(tried for \d minutes\)$/,
   )
   expect(asked).toBeGreaterThan(3)
   expect(lines).toEqual([

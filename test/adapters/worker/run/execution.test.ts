@@ -419,6 +419,7 @@ test('after a crash the disk of a run stays until it is recovered, and then unti
   const first = await openExecutor(executorDependencies({}, clock))
   const execution = first.start(order, { report: () => {}, waitForCapacity: async () => {} }, () => {})
   expect(await execution.prepare()).toMatchObject({ ok: true })
+  await execution.runAgent()
   await clock.advance(1_000)
   const disk = join(data, 'sandboxes', RUN)
 
