@@ -5,7 +5,7 @@
  */
 import type { Cancel } from './ports.ts'
 
-/** What a person can do about any of it. */
+/** The cure for all damage, as a sentence for people. */
 export const DAMAGE_CURE = 'restore the folder state from a backup while the host is stopped'
 
 export interface Damage {

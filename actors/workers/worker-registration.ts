@@ -166,7 +166,8 @@ export class WorkerRegistration {
   ): void {
     const { system, workers, joinKeys, connections } = this.#ports
     // An enrolled worker's record is damaged, perhaps its id too: the host cannot know whether this one is enrolled.
-    if (workers.get(workerId) === undefined && system.hasDamaged(WORKER)) {
+    const isUnsure = system.isDamaged(WORKER, workerId) || system.hasDamaged(WORKER)
+    if (workers.get(workerId) === undefined && isUnsure) {
       connections.closeForRetry(connection, 'the record of this worker could not be read')
       return
     }

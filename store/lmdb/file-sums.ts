@@ -13,6 +13,9 @@ import type { Tables } from './tables.ts'
 
 /** A part with fewer bytes grows with the next ones. A damaged part is lost whole to readers. */
 const PART_BYTES_MIN = 8 * 1024
+/** More lines are split into several parts, because a reader holds a whole part in memory. */
+const PART_BYTES_MAX = 64 * 1024
+const LINE_END = 10
 /** The end of a part whose checksum is damaged. */
 const UNKNOWN = -1
 
@@ -75,7 +78,7 @@ export class FileSums {
     const isOpen = last !== undefined && last.bytes < PART_BYTES_MIN && last.offset + last.bytes === offset
     const parts: FileSum[] = isOpen ? [last] : []
     let at = offset
-    for (const { first, next, bytes } of lines) {
+    for (const { first, next, bytes } of lines.flatMap(splitLines)) {
       const open = parts.at(-1)
       const isNext = open !== undefined && open.bytes < PART_BYTES_MIN && open.next === first
       if (open !== undefined && isNext)
@@ -111,6 +114,29 @@ export class FileSums {
       bytes: Buffer.from(text),
     }
   }
+}
+
+/** Splits at the ends of lines. A longer line is a part of its own. */
+function splitLines({ first, next, bytes }: FileLines): FileLines[] {
+  const parts: FileLines[] = []
+  let [from, index] = [0, first]
+  while (bytes.length - from > PART_BYTES_MAX) {
+    const before = bytes.lastIndexOf(LINE_END, from + PART_BYTES_MAX - 1)
+    const end = (before < from ? bytes.indexOf(LINE_END, from + PART_BYTES_MAX) : before) + 1
+    if (end === 0 || end === bytes.length) break
+    const part = bytes.subarray(from, end)
+    const after = index + countLines(part)
+    parts.push({ first: index, next: after, bytes: part })
+    from = end
+    index = after
+  }
+  return [...parts, { first: index, next, bytes: bytes.subarray(from) }]
+}
+
+function countLines(bytes: Uint8Array): number {
+  let count = 0
+  for (let at = bytes.indexOf(LINE_END); at >= 0; at = bytes.indexOf(LINE_END, at + 1)) count += 1
+  return count
 }
 
 export const isIntact = ({ crc }: FileSum, bytes: Uint8Array): boolean => crc32(bytes) === crc
