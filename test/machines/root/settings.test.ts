@@ -52,8 +52,10 @@ class ScriptedConfigFile implements ConfigFile {
 
 async function startHostWithFile(text: string | undefined = '{"repos":{}}') {
   const file = new ScriptedConfigFile(text)
-  const store = { ...createMemoryStore({ clock: new ManualClock() }), config: file }
-  const stage = createInMemoryHost(text, { store })
+  // The host commits the time of its clock at the start, so the store has to share its clock.
+  const clock = new ManualClock()
+  const store = { ...createMemoryStore({ clock }), config: file }
+  const stage = { ...createInMemoryHost(text, { store, clock }), clock }
   const pushes: DashboardPush[] = []
   stage.host.start()
   await stage.clock.settle()
