@@ -60,9 +60,12 @@ export const GIT_FUNCTION = `g() {
 }
 `
 
+/** Drops the locks of a git that was killed; no process of the run is left that holds them. Needs `state`. */
+export const DROP_LEFT_LOCKS = `find "$state" -name '*.lock' -delete
+`
+
 /** Commits all files that are not ignored. Needs `state` (the .git folder) and `message`. */
-export const COMMIT_LEFTOVERS = `rm -f "$state/index.lock"
-g add --all --ignore-errors || echo "${OMITTED_PREFIX}files that git could not add"
+export const COMMIT_LEFTOVERS = `g add --all --ignore-errors || echo "${OMITTED_PREFIX}files that git could not add"
 g diff --cached --raw --no-renames --diff-filter=A | sed -n 's/^:000000 160000 [0-9a-f.]* [0-9a-f.]* A\\t//p' |
   while IFS= read -r nested; do
     g rm --quiet --cached --force -- ":(literal)$nested" || :
@@ -77,7 +80,7 @@ export GIT_NO_REPLACE_OBJECTS=1
 base=$1 branch=$2 message=$3 name=$4 email=$5
 cd /work
 ${GIT_FUNCTION}state=$(git rev-parse --absolute-git-dir)
-if [ -f "$state/rebase-apply/applying" ]; then g am --abort || g am --quit
+${DROP_LEFT_LOCKS}if [ -f "$state/rebase-apply/applying" ]; then g am --abort || g am --quit
 elif [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then g rebase --abort || g rebase --quit
 fi
 if [ -f "$state/BISECT_START" ]; then g bisect reset --quiet || g bisect reset; fi

@@ -6,7 +6,7 @@
  * changes. A checkout that cannot be used is moved aside, never deleted.
  */
 import { OUT_REF } from './bundle-import.ts'
-import { COMMIT_LEFTOVERS, GIT_FUNCTION } from './collect.ts'
+import { COMMIT_LEFTOVERS, DROP_LEFT_LOCKS, GIT_FUNCTION } from './collect.ts'
 import { CACHE_INSIDE, EXCHANGE_INSIDE, HEAD_BUNDLE_INSIDE, HEAD_REF } from './git-inside-sandbox.ts'
 
 /** The prefix of output lines that are answers of a script. */
@@ -144,7 +144,7 @@ base=$1 head=$2 unchanged=$3 message=$4 name=$5 email=$6
 ${GIT_FUNCTION}
 cd /work
 state=$(g rev-parse --absolute-git-dir)
-if [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then answer state unfinished; exit 0; fi
+${DROP_LEFT_LOCKS}if [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then answer state unfinished; exit 0; fi
 if [ -n "$(g ls-files --unmerged | head -c 1)" ]; then answer state unmerged; exit 0; fi
 ${COMMIT_LEFTOVERS}
 tip=$(g rev-parse --verify 'HEAD^{commit}')

@@ -349,11 +349,11 @@ describe('the state in which an agent leaves its checkout', () => {
     expect(work).toMatchObject({ commits: 1, diff: { additions: 1, deletions: 1 } })
   })
 
-  test('a repository inside the repository, a lock, hooks that refuse, names that break lines', async () => {
+  test('a repository inside the repository, locks of a killed git, hooks that refuse, names that break lines', async () => {
     const { files, work } = await left(`
       git init -q inner; git -C inner commit -q --allow-empty -m x; git init -q empty
       printf '#!/bin/sh\\nexit 1\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit
-      touch .git/index.lock; echo x > "$(printf 'odd\\nname')"; echo y > plain`)
+      touch .git/index.lock .git/HEAD.lock .git/refs/heads/$(git branch --show-current).lock; echo x > "$(printf 'odd\\nname')"; echo y > plain`)
     expect(files).toMatch(/"odd\\nname" plain/)
     expect(files).not.toMatch(/inner|empty/)
     expect(work.diff.text).toMatch(/\nleft out: inner, which is a repository of its own$/)
