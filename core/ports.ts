@@ -122,10 +122,10 @@ export type KeyValueCollection =
   | 'clock'
 
 /**
- * `ready`: writes succeed. `degraded`: the disk is full; commits wait, nothing is acknowledged, and the commits
- * succeed by themselves once the disk has space. `broken`: a write or sync failed for good; the process must end and
- * recover from the data on disk. `takenOver`: another process owns the data directory now, so this one must neither
- * write nor send anything more.
+ * `ready`: writes succeed. `degraded`: the disk is full for commits or for files beside the database; commits that find
+ * no space wait, unacknowledged, and succeed by themselves once the disk has space. `broken`: a write or sync failed
+ * for good; the process must end and recover from the data on disk. `takenOver`: another process owns the data
+ * directory now, so this one must neither write nor send anything more.
  */
 export type StoreState =
   | { readonly is: 'ready' }

@@ -13,6 +13,7 @@ import { makeFolder, sweepDrafts } from './files/atomic.ts'
 import { ConfigFileOnDisk } from './files/config-file.ts'
 import { CREDENTIAL_RECORDS_FILE, CredentialRecordsOnDisk } from './files/credential-records-file.ts'
 import { EventLogsOnDisk } from './files/event-log.ts'
+import type { GuardWrite } from './files/store-queue.ts'
 import { UsageOnDisk } from './files/usage.ts'
 import { Installation } from './installation.ts'
 import { LmdbControlDatabase } from './lmdb/control-database.ts'
@@ -49,18 +50,18 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   const { dataDir, clock, log } = options
   const runs = join(dataDir, 'runs')
-  const requireWritable = () => database.requireWritable()
-  const config = new ConfigFileOnDisk(join(dataDir, 'config.json'), clock, log, requireWritable)
+  const guardWrite: GuardWrite = (write) => database.guardWrite(write)
+  const config = new ConfigFileOnDisk(join(dataDir, 'config.json'), clock, log, guardWrite)
   for (const folder of [runs, join(dataDir, 'usage')]) await makeFolder(folder)
   await config.tidy()
   for (const name of ['launch.json', CREDENTIAL_RECORDS_FILE]) await sweepDrafts(dataDir, name)
   const credentialRecords = new CredentialRecordsOnDisk(
     join(dataDir, CREDENTIAL_RECORDS_FILE),
     log,
-    requireWritable,
+    guardWrite,
   )
-  const artifacts = new ArtifactsOnDisk(runs, requireWritable)
-  const usage = new UsageOnDisk(join(dataDir, 'usage'), requireWritable)
+  const artifacts = new ArtifactsOnDisk(runs, guardWrite)
+  const usage = new UsageOnDisk(join(dataDir, 'usage'), guardWrite)
   const database = await openDatabase(options, lock)
   const events = await openEvents(options, runs, database)
   const closeSteps = [

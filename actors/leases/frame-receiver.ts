@@ -112,6 +112,8 @@ interface LeaseProgress {
   isStored: boolean
   /** Whether a file is being written for the next frame. */
   isWritingFile: boolean
+  /** The failure to write the next file is logged once, because a disk may stay full for days. */
+  hasFileFailed: boolean
   readonly waiting: { readonly frame: LeaseFrame; readonly bytes: number }[]
   pendingBytes: number
   /** The part of `pendingBytes` that is applied and waits only for the next commit. */
@@ -161,6 +163,7 @@ export class FrameReceiver implements CommitParticipant {
       isComplete: isUnknown,
       isStored: isUnknown || stored !== undefined,
       isWritingFile: false,
+      hasFileFailed: false,
       waiting: [],
       pendingBytes: 0,
       appliedBytes: 0,
@@ -420,6 +423,7 @@ export class FrameReceiver implements CommitParticipant {
 
   #onFileWritten(progress: LeaseProgress, bytes: number, seq: number, problems: readonly string[]): void {
     progress.isWritingFile = false
+    progress.hasFileFailed = false
     if (this.#progressByLease.get(progress.leaseId) !== progress) return
     this.#removePendingBytes(progress, bytes)
     if (progress.isComplete) return
@@ -439,6 +443,8 @@ export class FrameReceiver implements CommitParticipant {
     if (this.#progressByLease.get(progress.leaseId) !== progress) return
     this.#removePendingBytes(progress, bytes)
     this.#dropWaiting(progress)
+    if (progress.hasFileFailed) return
+    progress.hasFileFailed = true
     const reason = isNativeError(error) ? error.message : String(error)
     this.#ports.log.warn(
       { lease: progress.leaseId, reason },

@@ -26,7 +26,7 @@ import { ArtifactSizes, countedBytes, sizeOfFile } from './artifact-sizes.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
 import { bytesOf, isFile, isSameContent, plainFile } from './plain-file.ts'
 import { runFolder } from './run-folder.ts'
-import { type RequireWritable, StoreQueue } from './store-queue.ts'
+import { type GuardWrite, StoreQueue } from './store-queue.ts'
 
 type ArtifactWriteResult = 'kept' | 'repeat' | { readonly refused: string }
 
@@ -36,9 +36,9 @@ export class ArtifactsOnDisk implements Artifacts {
   readonly #queue: StoreQueue
   readonly #sizes = new ArtifactSizes()
 
-  constructor(runs: string, requireWritable?: RequireWritable, bytesMax = ARTIFACT_BYTES_MAX) {
+  constructor(runs: string, guardWrite?: GuardWrite, bytesMax = ARTIFACT_BYTES_MAX) {
     this.#runs = runs
-    this.#queue = new StoreQueue(requireWritable)
+    this.#queue = new StoreQueue(guardWrite)
     this.#bytesMax = bytesMax
   }
 

@@ -13,7 +13,7 @@ import type { Cancel, Clock, ConfigFile, Log } from '../../core/ports.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
 import { codeOf, messageOf } from '../errors.ts'
 import { createFile, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
-import { type RequireWritable, StoreQueue } from './store-queue.ts'
+import { type GuardWrite, StoreQueue } from './store-queue.ts'
 
 const DEBOUNCE_MS = 100
 /** Finds changes that folder events miss: network disks, links, unusual editors. */
@@ -30,9 +30,9 @@ export class ConfigFileOnDisk implements ConfigFile {
   readonly #queue: StoreQueue
   readonly #watchers = new Set<Cancel>()
 
-  constructor(path: string, clock: Clock, log: Log, requireWritable?: RequireWritable) {
+  constructor(path: string, clock: Clock, log: Log, guardWrite?: GuardWrite) {
     this.path = path
-    this.#queue = new StoreQueue(requireWritable)
+    this.#queue = new StoreQueue(guardWrite)
     this.#clock = clock
     this.#log = log
   }

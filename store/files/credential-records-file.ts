@@ -9,7 +9,7 @@ import type { CredentialRecordsFile, Log } from '../../core/ports.ts'
 import type { CredentialRecord, CredentialRecords } from '../../core/settings/credential-origins.ts'
 import { codeOf } from '../errors.ts'
 import { replaceFile } from './atomic.ts'
-import { type RequireWritable, StoreQueue } from './store-queue.ts'
+import { type GuardWrite, StoreQueue } from './store-queue.ts'
 
 export const CREDENTIAL_RECORDS_FILE = 'credential-origins.json'
 
@@ -18,9 +18,9 @@ export class CredentialRecordsOnDisk implements CredentialRecordsFile {
   readonly #log: Pick<Log, 'warn'>
   readonly #queue: StoreQueue
 
-  constructor(path: string, log: Pick<Log, 'warn'>, requireWritable?: RequireWritable) {
+  constructor(path: string, log: Pick<Log, 'warn'>, guardWrite?: GuardWrite) {
     this.#path = path
-    this.#queue = new StoreQueue(requireWritable)
+    this.#queue = new StoreQueue(guardWrite)
     this.#log = log
   }
 

@@ -39,9 +39,8 @@ const FILES_AT_ONCE_OVER_LIMIT = 3
 const BUSY_CHUNKS_PER_SECOND = 1_000
 const BUSY_ROUND_RUNS_MAX = 8
 const BUSY_REST_MS = 100
-/** Wait after a failure: of one run's file, or of the whole disk. */
+/** Wait after a failure of one run's file. */
 const RETRY_RUN_MS = 2_000
-const RETRY_FULL_MS = 1_000
 
 export interface EventFlusherOptions {
   readonly runs: string
@@ -71,8 +70,6 @@ export class EventFlusher {
   #round: Promise<void> | undefined
   #movingRuns: readonly string[] = []
   #stopped = false
-  /** The full disk is logged once, because a disk may stay full for days. */
-  #isDiskFull = false
   #load = { chunks: 0, at: 0, busy: false }
 
   constructor(options: EventFlusherOptions) {
@@ -201,29 +198,18 @@ export class EventFlusher {
   /** Flushes a round of runs, and returns the pause after it in milliseconds. */
   async #flushRuns(runIds: readonly string[]): Promise<number> {
     const moves: FlushedRun[] = []
-    const troubles: unknown[] = []
-    const failed = (runId: string, error: unknown) => {
-      troubles.push(error)
-      this.#postpone(runId, error)
-    }
     await this.#inParallel(runIds, async (runId) => {
-      const move = await this.#appendToFile(runId).catch((error: unknown) => failed(runId, error))
+      const move = await this.#database
+        .guardWrite(() => this.#appendToFile(runId))
+        .catch((error: unknown) => this.#postpone(runId, error))
       if (move !== undefined) moves.push(move)
     })
     try {
-      if (moves.some(({ fresh }) => fresh)) await syncFolder(this.#runs)
+      if (moves.some(({ fresh }) => fresh)) await this.#database.guardWrite(() => syncFolder(this.#runs))
       if (moves.length > 0) await this.#database.commitPuts(moves.flatMap(({ puts }) => puts))
     } catch (error) {
-      for (const { runId } of moves) failed(runId, error)
+      for (const { runId } of moves) this.#postpone(runId, error)
     }
-    const full = troubles.find(isDiskFull)
-    if (full !== undefined && !this.#isDiskFull)
-      this.#log.warn(
-        { reason: messageOf(full) },
-        'no disk space for event files; events stay safely in the database',
-      )
-    this.#isDiskFull = full !== undefined
-    if (full !== undefined) return RETRY_FULL_MS
     return this.#load.busy && !this.#isOverLimit() ? BUSY_REST_MS : 0
   }
 
@@ -238,7 +224,6 @@ export class EventFlusher {
 
   /** Appends a run's events to its file; returns undefined when no event may leave the buffer. */
   async #appendToFile(runId: string): Promise<FlushedRun | undefined> {
-    this.#database.requireWritable()
     const { eventBuffer } = this.#database
     const portion = eventBuffer.nextPortion(runId, MOVE_BYTES_MAX)
     const { record, buffered } = portion
@@ -278,9 +263,9 @@ export class EventFlusher {
   }
 
   #postpone(runId: string, error: unknown): void {
-    // The database reports these two states itself.
+    // The database reports these states itself.
     if (error instanceof StoreClosed || error instanceof StoreBroken) return
-    this.#database.eventBuffer.postpone(runId, isDiskFull(error) ? RETRY_FULL_MS : RETRY_RUN_MS)
+    this.#database.eventBuffer.postpone(runId, RETRY_RUN_MS)
     if (isDiskFull(error)) return
     this.#log.warn(
       { runId, reason: messageOf(error) },

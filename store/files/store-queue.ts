@@ -4,16 +4,19 @@
  */
 import { StoreClosed } from '../errors.ts'
 
-/** Throws when this process may not write to the data directory any more. */
-export type RequireWritable = () => void
+/**
+ * Does a write to a file of the data directory. Rejects when this process may not write there any more, and sees whether
+ * the disk was full.
+ */
+export type GuardWrite = <T>(write: () => Promise<T>) => Promise<T>
 
 export class StoreQueue {
-  readonly #requireWritable: RequireWritable
+  readonly #guardWrite: GuardWrite
   readonly #last = new Map<string, Promise<unknown>>()
   #closed = false
 
-  constructor(requireWritable: RequireWritable = () => {}) {
-    this.#requireWritable = requireWritable
+  constructor(guardWrite: GuardWrite = (write) => write()) {
+    this.#guardWrite = guardWrite
   }
 
   get closed(): boolean {
@@ -23,10 +26,7 @@ export class StoreQueue {
   run<T>(key: string, work: () => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(new StoreClosed('the store is closed'))
     const before = this.#last.get(key) ?? Promise.resolve()
-    const begin = () => {
-      this.#requireWritable()
-      return work()
-    }
+    const begin = () => this.#guardWrite(work)
     const mine = before.then(begin, begin)
     this.#last.set(key, mine)
     const forget = () => {

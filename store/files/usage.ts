@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { codeOf } from '../errors.ts'
 import { isOwnFolder, makeFolder, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
-import { type RequireWritable, StoreQueue } from './store-queue.ts'
+import { type GuardWrite, StoreQueue } from './store-queue.ts'
 import { compareUsageKeys, isUsageName, usageKeyText } from './usage-name.ts'
 
 const SUFFIX = '.json'
@@ -25,9 +25,9 @@ export class UsageOnDisk implements UsageArchive {
    */
   readonly #readyFolders = new Map<string, Promise<void>>()
 
-  constructor(folder: string, requireWritable?: RequireWritable) {
+  constructor(folder: string, guardWrite?: GuardWrite) {
     this.#folder = folder
-    this.#queue = new StoreQueue(requireWritable)
+    this.#queue = new StoreQueue(guardWrite)
   }
 
   async replace(key: UsageKey, text: string): Promise<void> {

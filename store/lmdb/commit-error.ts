@@ -18,21 +18,18 @@ export type CommitFailure =
   | { readonly is: 'full'; readonly reason: string }
   | { readonly is: 'broken'; readonly reason: string }
 
+export const describeFullDisk = (folder: string): string =>
+  `no space left on the disk of ${folder}; free some, and writing continues by itself`
+
 export async function classifyCommitError(error: unknown, folder: string): Promise<CommitFailure> {
   const cause = await commitErrorCause(error)
   const code = codeOf(cause)
   if (code === ENOSPC || code === EDQUOT || code === 'ENOSPC' || code === 'EDQUOT') {
-    return {
-      is: 'full',
-      reason: `no space left on the disk of ${folder}; free some, and writing continues by itself`,
-    }
+    return { is: 'full', reason: describeFullDisk(folder) }
   }
   // A write that a full disk cuts short is reported as EIO. No part of it was synced, so writing it again is safe.
   if (code === EIO && isDiskNearlyFull(folder)) {
-    return {
-      is: 'full',
-      reason: `no space left on the disk of ${folder}; free some, and writing continues by itself`,
-    }
+    return { is: 'full', reason: describeFullDisk(folder) }
   }
   if (code === MDB_MAP_FULL) {
     return {

@@ -18,10 +18,10 @@ import type {
   StoreState,
   Write,
 } from '../../core/ports.ts'
-import { DatabaseLost, messageOf, StoreBroken, StoreClosed } from '../errors.ts'
+import { DatabaseLost, isDiskFull, messageOf, StoreBroken, StoreClosed } from '../errors.ts'
 import { type FileLoss, OpenFile } from '../files/open-file.ts'
 import { Batch, type BatchedCommit } from './batch.ts'
-import { classifyCommitError } from './commit-error.ts'
+import { classifyCommitError, describeFullDisk } from './commit-error.ts'
 import type { DamageList } from './damage-list.ts'
 import { EMERGENCY_SPACE_BYTES, EmergencySpace } from './emergency-space.ts'
 import { costOfPuts, encodeWrites, type Put, payloadOfPuts } from './encode-writes.ts'
@@ -120,7 +120,7 @@ export class LmdbControlDatabase implements ControlDatabase {
       options.emergencySpaceBytes ?? EMERGENCY_SPACE_BYTES,
     )
     this.#meters.gauge('store_state', 0)
-    void this.#emergencySpace.make()
+    void this.#checkSpaceAtStart()
     this.#watchFile()
   }
 
@@ -193,6 +193,17 @@ export class LmdbControlDatabase implements ControlDatabase {
   requireWritable(): void {
     const state = this.state()
     if (state.is === 'broken') throw new StoreBroken(state.reason)
+  }
+
+  /** Does a write to a file beside the database. The disk may be full for it although commits still succeed. */
+  async guardWrite<T>(write: () => Promise<T>): Promise<T> {
+    this.requireWritable()
+    try {
+      return await write()
+    } catch (error) {
+      if (isDiskFull(error)) this.#onFilesFull()
+      throw error
+    }
   }
 
   onState(listener: (state: StoreState) => void): Cancel {
@@ -494,9 +505,23 @@ export class LmdbControlDatabase implements ControlDatabase {
     if (loss !== undefined) throw new DatabaseLost(`${loss.reason}; start again to learn how to restore it`)
   }
 
+  /** Keeps the emergency space, because commits may still need it. */
+  #onFilesFull(): void {
+    if (this.#state.is !== 'ready' || this.#closing) return
+    this.#setState({ is: 'degraded', reason: describeFullDisk(this.#tables.folder) })
+    this.#timer?.()
+    this.#timer = this.#clock.after(EMERGENCY_SPACE_RETRY_MS, () => void this.#restoreEmergencySpace())
+  }
+
+  /** The first commits of a host that starts on a full disk may find space in the file of the database. */
+  async #checkSpaceAtStart(): Promise<void> {
+    const isThere = await this.#emergencySpace.make()
+    if (!isThere || this.#emergencySpace.isDiskNearlyFull()) this.#onFilesFull()
+  }
+
   /** The state becomes ready only when the emergency space exists again, which the next full disk will need. */
   async #restoreEmergencySpace(): Promise<void> {
-    const isThere = await this.#emergencySpace.make()
+    const isThere = (await this.#emergencySpace.make()) && (await this.#emergencySpace.hasSpareSpace())
     if (this.#state.is !== 'degraded' || this.#commitsToRetry !== undefined || this.#closing) return
     if (isThere) return this.#setState({ is: 'ready' })
     this.#timer?.()

@@ -17,6 +17,7 @@ export class EmergencySpace {
   readonly #bytes: number
   #isThere = false
   #making: Promise<boolean> | undefined
+  #probing: Promise<boolean> | undefined
   /** How often the space was freed. */
   #frees = 0
 
@@ -49,8 +50,27 @@ export class EmergencySpace {
     syncFolder(dirname(this.#file))
   }
 
+  /** Half of what the space reserves would not last for long. */
+  isDiskNearlyFull(): boolean {
+    try {
+      return freeBytesIn(dirname(this.#file)) < this.#bytes / 2
+    } catch {
+      return false
+    }
+  }
+
+  /** Whether files beside the space can be written. A quota may refuse them although the disk has free bytes. */
+  hasSpareSpace(): Promise<boolean> {
+    if (this.isDiskNearlyFull()) return Promise.resolve(false)
+    this.#probing ??= this.#probe().finally(() => {
+      this.#probing = undefined
+    })
+    return this.#probing
+  }
+
   async settled(): Promise<void> {
     await this.#making
+    await this.#probing
   }
 
   get #draft(): string {
@@ -60,6 +80,18 @@ export class EmergencySpace {
   /** An unfinished file, of this process or an earlier one, also takes space. */
   #removeDraft(): void {
     rmSync(this.#draft, { force: true })
+  }
+
+  async #probe(): Promise<boolean> {
+    const probe = `${this.#file}.probe`
+    try {
+      await fill(probe, CHUNK_BYTES)
+      return true
+    } catch {
+      return false
+    } finally {
+      await rm(probe, { force: true }).catch(() => undefined)
+    }
   }
 
   async #write(): Promise<boolean> {

@@ -53,7 +53,7 @@ test('a folder with other content keeps its mode', async () => {
   expect(modeOf(folder)).toBe('700')
 })
 
-test('a store on a full disk opens without its emergency space', () =>
+test('a store on a full disk opens without its emergency space, and says that the disk is full', () =>
   onSmallDisk(async (disk) => {
     const dataDir = join(disk, 'data')
     const emergencyFile = join(dataDir, 'state', 'ballast')
@@ -65,6 +65,9 @@ test('a store on a full disk opens without its emergency space', () =>
     const second = await openAt(dataDir)
     expect(existsSync(emergencyFile)).toBe(false)
     expect(second.database.snapshots.get('lease', 'a')).toEqual(sampleSnapshot(1))
+    await until('the full disk is noticed', () => second.database.state().is === 'degraded')
+    rmSync(join(disk, 'filler'))
+    await until('there is space again', () => second.database.state().is === 'ready')
     await second.close()
   }))
 
