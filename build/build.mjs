@@ -113,6 +113,7 @@ const programs = [
   'mcp',
   'completion',
   'doctor',
+  'check-data',
   'init',
   'service-install',
 ].filter((name) => existsSync(join(root, 'bin', 'commands', `${name}.ts`)))

@@ -5,8 +5,9 @@
  */
 import type { Cancel } from './ports.ts'
 
+export const RESTORE_CURE = 'restore the folder state from a backup while the host is stopped'
 /** The cure for all damage, as a sentence for people. */
-export const DAMAGE_CURE = 'restore the folder state from a backup while the host is stopped'
+export const DAMAGE_CURE = `switchyard check-data, which names all of it; then ${RESTORE_CURE}`
 
 export interface Damage {
   /** The same damage keeps its id: `run run-1`. */
@@ -16,6 +17,17 @@ export interface Damage {
   /** Says what cannot be read, and what that means. */
   readonly message: string
   readonly runId?: string
+}
+
+/** Says that events of a log are damaged or missing at a place. */
+export function damageOfEvents(
+  { runId, from, to }: { readonly runId: string; readonly from: number; readonly to: number },
+  why: string,
+  where: string,
+): Damage {
+  const which =
+    from === to ? `event ${from} of run ${runId} is` : `events ${from} to ${to} of run ${runId} are`
+  return { id: `events ${runId} ${from}`, where, message: `${which} ${why}`, runId }
 }
 
 /** The damage of the data directory that is known. */

@@ -4,6 +4,7 @@
  */
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { VERSION } from '../version.ts'
+import { checkDataCommand } from './check-data.ts'
 import { completeCommand, completionCommand } from './completion.ts'
 import { configCommand } from './config.ts'
 import { connectCommand } from './connect.ts'
@@ -65,6 +66,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   config: configCommand,
   deploy: deployCommand,
   doctor: doctorCommand,
+  'check-data': checkDataCommand,
   service: serviceCommand,
   completion: completionCommand,
   paths: pathsCommand,

@@ -20,7 +20,7 @@ Set up
   init                      Ask, then write a first configuration
   connect PROVIDER          Connect tracker, codehost, storage or an agent
   config, paths             Read and change settings; say where files are
-  doctor                    Check this machine and name each cure
+  doctor, check-data        Check this machine and name each cure; the data
   service, completion       Start at login; complete words and ids
   deploy                    Print manifests for workers in Kubernetes
   api METHOD PATH           Send one request to the host

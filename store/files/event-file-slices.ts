@@ -6,7 +6,7 @@
  * opened for each slice, so that a slow reader holds no descriptor.
  */
 import { DAMAGED, type EventFileRecord, MISSING } from '../lmdb/event-buffer.ts'
-import { type FileSum, isIntact } from '../lmdb/file-sums.ts'
+import { type FileSum, isIntact, type SumsFrom } from '../lmdb/file-sums.ts'
 import { openForReading } from './event-file.ts'
 import { findOffsetAfter, parseEvent, readLineSlice } from './lines.ts'
 
@@ -38,8 +38,20 @@ export interface FileSlice {
   readonly isFileShort: boolean
 }
 
+/** Reads the parts that have checksums; where the next ones have none, up to the first that has, or to the end. */
+export function readFileSlice(
+  reading: Reading,
+  { sums, before }: SumsFrom,
+  record: EventFileRecord,
+  nameLost: NameLost,
+): Promise<FileSlice> {
+  if (sums.length > 0) return readParts(reading, sums, nameLost)
+  const end = before === undefined ? record : { bytes: before.offset, next: before.first }
+  return readUnsummed(reading, end, nameLost)
+}
+
 /** Reads parts that lie one behind the other and have checksums. */
-export async function readParts(
+async function readParts(
   { path, next }: Reading,
   sums: readonly FileSum[],
   nameLost: NameLost,
@@ -75,7 +87,7 @@ async function readBytes(path: string, start: number, end: number): Promise<Buff
 }
 
 /** Reads a part without checksums, up to the end of `record`. */
-export async function readUnsummed(
+async function readUnsummed(
   { path, next, offset }: Reading,
   record: EventFileRecord,
   nameLost: NameLost,

@@ -7,6 +7,7 @@
  */
 import { rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { damageOfEvents } from '../../core/damage.ts'
 import type { Clock, EventBatches, EventLogs, EventQuery } from '../../core/ports.ts'
 import { TurnQueue } from '../../core/turn-queue.ts'
 import { StoreClosed } from '../errors.ts'
@@ -14,7 +15,7 @@ import { type LostEvents, lossLine } from '../event-order.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
 import type { EventFileRecord } from '../lmdb/event-buffer.ts'
-import { type FileLine, type NameLost, type Reading, readParts, readUnsummed } from './event-file-slices.ts'
+import { type FileLine, type NameLost, type Reading, readFileSlice } from './event-file-slices.ts'
 import { EventFlusher, type EventFlusherOptions } from './event-flusher.ts'
 import { eventsFile } from './run-folder.ts'
 
@@ -105,16 +106,9 @@ export class EventLogsOnDisk implements EventLogs {
 
   async #readFromFile(reading: Reading, record: EventFileRecord, end: number): Promise<readonly string[]> {
     const { runId, next } = reading
-    const { sums, before } = this.#database.eventBuffer.sums.from(runId, next, SLICE_BYTES)
+    const sums = this.#database.eventBuffer.sums.from(runId, next, SLICE_BYTES)
     const nameLost: NameLost = (from, to, why) => this.#nameLost({ runId, from, to }, why)
-    const found =
-      sums.length > 0
-        ? await readParts(reading, sums, nameLost)
-        : await readUnsummed(
-            reading,
-            before === undefined ? record : { bytes: before.offset, next: before.first },
-            nameLost,
-          )
+    const found = await readFileSlice(reading, sums, record, nameLost)
     if (found.isFileShort && reading.isRepaired !== true) {
       reading.isRepaired = true
       await this.#flusher.repair(runId)
@@ -128,14 +122,9 @@ export class EventLogsOnDisk implements EventLogs {
 
   /** Returns the line in the place of lost events. Damage of a file is in the list until the host starts again. */
   #nameLost(lost: LostEvents, why: string): FileLine {
-    const { runId, from, to } = lost
+    const { runId, to } = lost
     const file = `runs/${runId}/events.jsonl`
-    this.#database.damage.note({
-      id: `events ${runId} ${from}`,
-      where: file,
-      message: `events ${from} to ${to} of run ${runId} are ${why}`,
-      runId,
-    })
+    this.#database.damage.note(damageOfEvents(lost, why, file))
     return { index: to, text: lossLine(lost, this.#clock.now(), `${why} in ${file}`) }
   }
 

@@ -7,7 +7,7 @@ import { firstOfChunk, runOfChunk } from './event-chunks.ts'
 import { splitKeyValueKey } from './key-value-key.ts'
 import { SNAPSHOT_PREFIX, TABLE } from './table-names.ts'
 
-const DATABASE = 'state/data.mdb'
+export const DATABASE = 'state/data.mdb'
 
 export class DamageList implements KnownDamage {
   readonly #damage = new Map<string, Damage>()
@@ -89,8 +89,18 @@ export function damageOfRow(table: string, key: string): Damage {
         ...runOf(key),
       }
     default:
-      return { id: `row ${table} ${key}`, where, message: `a row of the table ${table} is damaged: ${key}` }
+      return { id: `row ${table} ${key}`, where, message: messageOfRow(table, key) }
   }
+}
+
+function messageOfRow(table: string, key: string): string {
+  if (table === TABLE.fileSums)
+    return `a checksum of the log of run ${runOfChunk(key)} is damaged, so events from number ${firstOfChunk(key)} on are read without`
+  if (table === TABLE.byStatus || table === TABLE.byTicket)
+    return `an entry of an index of the runs is damaged, and a start of the host makes it again: ${key}`
+  if (table === TABLE.meta && key === 'structures')
+    return 'the shapes of all records are damaged, so no run and no state can be read'
+  return `a row of the table ${table} is damaged: ${key}`
 }
 
 export const damagedRun = (id: string): Damage => ({

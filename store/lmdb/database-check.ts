@@ -74,6 +74,11 @@ export class DatabaseCheck {
     })
   }
 
+  /** The format of the tables; undefined when the row with it was not found. */
+  get format(): number | undefined {
+    return this.#format
+  }
+
   faults(): readonly PageFault[] {
     if (!this.#isOwn()) return this.#faults
     const unknown = [...this.#tables].filter((name) => name !== FREE && name !== MAIN && !isTableName(name))

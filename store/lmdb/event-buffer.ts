@@ -115,9 +115,7 @@ export class EventBuffer {
         return recordText({ bytes: last.offset + last.bytes, next: last.next })
       },
     )
-    if (text === undefined) return EMPTY_RECORD
-    const [bytes, next] = text.split(' ')
-    return { bytes: Number(bytes), next: Number(next) }
+    return text === undefined ? EMPTY_RECORD : parseRecord(text)
   }
 
   /**
@@ -247,3 +245,8 @@ export class EventBuffer {
 }
 
 export const recordText = ({ bytes, next }: EventFileRecord): string => `${bytes} ${next}`
+
+export function parseRecord(text: string): EventFileRecord {
+  const [bytes, next] = text.split(' ')
+  return { bytes: Number(bytes), next: Number(next) }
+}

@@ -55,21 +55,7 @@ export class FileSums {
   }
 
   from(runId: string, index: number, bytesMax: number): SumsFrom {
-    const sums: FileSum[] = []
-    let bytes = 0
-    let end = 0
-    for (const row of rowsFrom(this.#tables.fileSums, runId, index)) {
-      const sum = toSum(row)
-      if (sum !== undefined && sum.next > index) {
-        const isReached = sum.first <= index || sum.offset === end
-        if (!isReached) return sums.length === 0 ? { sums, before: sum } : { sums }
-        sums.push(sum)
-        bytes += sum.bytes
-        if (bytes >= bytesMax) break
-      }
-      end = sum === undefined ? UNKNOWN : sum.offset + sum.bytes
-    }
-    return { sums }
+    return selectSums(toSums(rowsFrom(this.#tables.fileSums, runId, index)), index, bytesMax)
   }
 
   /** Returns the puts for lines that were appended at `offset`. */
@@ -114,6 +100,32 @@ export class FileSums {
       bytes: Buffer.from(text),
     }
   }
+}
+
+/**
+ * Selects the parts from the one that holds the index on.
+ *
+ * @param found undefined for a part whose checksum is damaged
+ */
+export function selectSums(found: Iterable<FileSum | undefined>, index: number, bytesMax: number): SumsFrom {
+  const sums: FileSum[] = []
+  let bytes = 0
+  let end = 0
+  for (const sum of found) {
+    if (sum !== undefined && sum.next > index) {
+      const isReached = sum.first <= index || sum.offset === end
+      if (!isReached) return sums.length === 0 ? { sums, before: sum } : { sums }
+      sums.push(sum)
+      bytes += sum.bytes
+      if (bytes >= bytesMax) break
+    }
+    end = sum === undefined ? UNKNOWN : sum.offset + sum.bytes
+  }
+  return { sums }
+}
+
+function* toSums(rows: Iterable<TableRow>): Generator<FileSum | undefined> {
+  for (const row of rows) yield toSum(row)
 }
 
 /** Splits at the ends of lines. A longer line is a part of its own. */

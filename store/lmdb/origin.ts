@@ -14,7 +14,7 @@ export const FORMAT_WITH_EVENT_FILES = 2
 // From format 3 on, small logs have a table of their own. An older program would take such a run for one without events.
 // From format 4 on, the actor of a run lies in its row. An older program would not find it.
 // From format 5 on, rows have checksums. An older program would take them for damaged.
-const INSTALLATION = 'installation'
+export const INSTALLATION = 'installation'
 export const FORMAT_KEY = 'format'
 /** The row that says that no row without a checksum is left. */
 export const SEALED = 'sealed'

@@ -12,6 +12,7 @@ import type { Tables } from './tables.ts'
 
 /** LMDB needs a value, but an index entry has none. */
 export const EMPTY_VALUE = Buffer.from([0])
+export const TICKET_KEY_CHARS = 22
 const FINISHED_CODES = ['c', 'f', 'x']
 export const UNFINISHED_CODES = ['q', 'a'] as const
 export const UNFINISHED_STATUSES: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
@@ -151,5 +152,5 @@ export function durableIndexFields(tables: Tables, id: string): RunIndexFields |
  * prefix of another.
  */
 export function ticketKey(ticket: string): string {
-  return createHash('sha256').update(ticket).digest('base64url').slice(0, 22)
+  return createHash('sha256').update(ticket).digest('base64url').slice(0, TICKET_KEY_CHARS)
 }

@@ -1,0 +1,128 @@
+/** Tests that a check of a data directory names each record that is damaged, and calls a whole directory whole. */
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, expect, test } from '@jest/globals'
+import { realRandom } from '../../../bin/clock.ts'
+import { DAMAGE_CURE } from '../../../core/damage.ts'
+import { checkDataDir } from '../../../store/check-data-dir.ts'
+import { DatabaseDamaged, NotADataDir } from '../../../store/errors.ts'
+import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
+import { diskFolder } from '../../support/temp-folder.ts'
+import { until } from '../../support/until.ts'
+import { changeRow, flipBit, garblePage, openAt, pagesOf } from './damage.ts'
+import {
+  logEvents,
+  putEvents,
+  putKeyValue,
+  putRun,
+  putSnapshot,
+  runId,
+  sampleRun,
+  sampleSnapshot,
+} from './samples.ts'
+
+const check = (target: string) => checkDataDir(target, { random: realRandom })
+const damageOf = async (dataDir: string) => (await check(dataDir)).damage.map(({ id }) => id)
+
+let whole: string
+/** A directory with runs, a log in a file of several parts, and a small log of four chunks. */
+beforeAll(async () => {
+  whole = diskFolder()
+  const store = await openAt(whole)
+  await store.database.commit([
+    ...Array.from({ length: 40 }, (_, n) => putRun(sampleRun(n + 1, 'completed'))),
+    putSnapshot('lease', 'ls-1', sampleSnapshot(1)),
+    putKeyValue('mark', 'ls-1', { upTo: 4 }),
+    putKeyValue('ticket', 't-1', { state: 'Todo' }),
+  ])
+  for (let n = 0; n < 8; n += 2)
+    await store.database.commit([putEvents(runId(1), logEvents(runId(1), n, n + 2))])
+  const long = logEvents(runId(2), 0, 60).map((event) => ({ ...event, text: 'x'.repeat(1_000) }))
+  for (let n = 0; n < 60; n += 4) await store.database.commit([putEvents(runId(2), long.slice(n, n + 4))])
+  await store.usage.replace({ projectKey: 'p', sessionId: 's' }, '{"entries":[]}')
+  const { database } = store
+  if (!(database instanceof LmdbControlDatabase)) throw new Error('the store has another database')
+  await until('the log is in its file', () => database.eventBuffer.record(runId(2)).next === 60)
+  await store.close()
+})
+
+function copyOfWhole(): string {
+  const dataDir = diskFolder()
+  cpSync(whole, dataDir, { recursive: true })
+  return dataDir
+}
+
+test('a whole directory is whole, and so is a copy of its database', async () => {
+  expect(await check(whole)).toMatchObject({ damage: [], runs: 40, logFiles: 1, isInUse: false })
+  expect(await check(join(whole, 'state'))).toMatchObject({ damage: [], runs: 40 })
+  await expect(check(diskFolder())).rejects.toThrow(NotADataDir)
+})
+
+const event = (n: number) => `${runId(1)}!${n.toString(16).padStart(8, '0')}`
+
+test.each([
+  ['run', 'runs', runId(3), `run ${runId(3)}`],
+  ['lease', 'life:lease', 'ls-1', 'actor lease ls-1'],
+  ['watermark', 'facts', 'mls-1', 'value mark ls-1'],
+  ['ticket', 'facts', 'tt-1', 'value ticket t-1'],
+  ['chunk of events', 'events-small', event(2), `events ${runId(1)} 2`],
+  ['record of a file', 'events-log', runId(2), `events ${runId(2)}`],
+  ['table of shapes', 'meta', 'structures', 'row meta structures'],
+])('a %s with a flipped bit is named, and nothing else', async (_what, table, key, id) => {
+  const dataDir = copyOfWhole()
+  await changeRow(dataDir, table, key, flipBit)
+  expect(await damageOf(dataDir)).toEqual([id])
+})
+
+test.each([
+  ['a run that its indexes name', 'runs', runId(3), `run ${runId(3)}`],
+  ['an entry of an index', 'runs-by-status', `c${runId(3)}`, 'indexes of runs'],
+  ['a chunk in the middle of a log', 'events-small', event(4), `events ${runId(1)} 4`],
+  ['the record of a file', 'events-log', runId(2), `events ${runId(2)}`],
+])('%s that is missing is named', async (_what, table, key, id) => {
+  const dataDir = copyOfWhole()
+  await changeRow(dataDir, table, key, () => null)
+  expect(await damageOf(dataDir)).toEqual([id])
+})
+
+test('damaged files are named', async () => {
+  const dataDir = copyOfWhole()
+  const log = join(dataDir, 'runs', runId(2), 'events.jsonl')
+  writeFileSync(log, flipBit(readFileSync(log)))
+  writeFileSync(join(dataDir, 'config.json'), '{ "server": ')
+  writeFileSync(join(dataDir, 'installation.json'), 'in-0')
+  writeFileSync(join(dataDir, 'usage', 'p', 's.json'), '{"entr')
+  expect((await check(dataDir)).damage.map(({ where }) => where)).toEqual([
+    `runs/${runId(2)}/events.jsonl`,
+    'config.json',
+    'installation.json',
+    'usage/p/s.json',
+  ])
+})
+
+test('the directory of a worker in that of a host is checked with it', async () => {
+  const dataDir = copyOfWhole()
+  const worker = join(dataDir, 'worker')
+  cpSync(whole, worker, { recursive: true })
+  await changeRow(worker, 'life:lease', 'ls-1', flipBit)
+  expect((await check(dataDir)).damage).toMatchObject([
+    { id: 'actor lease ls-1', where: 'worker/state/data.mdb, table life:lease' },
+  ])
+})
+
+test('a garbled page refuses the start with a name and a cure, and the check names it too, unless it is free', async () => {
+  let named = 0
+  for (const page of pagesOf(whole)) {
+    const dataDir = copyOfWhole()
+    garblePage(dataDir, page)
+    const isNamed = (await check(dataDir)).damage.length > 0
+    const refused = await openAt(dataDir).then(
+      (store) => store.close(),
+      (error: unknown) => error,
+    )
+    expect([page, refused instanceof DatabaseDamaged]).toEqual([page, isNamed])
+    if (isNamed) expect(String(refused)).toContain(DAMAGE_CURE)
+    named += Number(isNamed)
+  }
+  expect(named).toBeGreaterThan(15)
+})
