@@ -5,7 +5,7 @@
  */
 import Type, { type Static } from 'typebox'
 import { COST_MODELS_MAX } from './limits.ts'
-import { boundedList, Count, Name, record, stringEnum, Usd } from './schema-helpers.ts'
+import { addedKey, boundedList, Count, Name, record, stringEnum, Usd } from './schema-helpers.ts'
 
 const tokens = {
   inputTokens: Count,
@@ -32,7 +32,7 @@ export const CostEntry = record('CostEntry', {
   ...tokens,
   costUsd: Type.Optional(Usd),
   estimated: Type.Boolean(),
-  source: Type.Optional(CostSource),
+  source: addedKey(CostSource),
   breakdown: Type.Optional(boundedList(CostModelUsage, COST_MODELS_MAX)),
 })
 export type CostEntry = Static<typeof CostEntry>

@@ -4,7 +4,7 @@
  * Each `type` has a closed record: what is written matches it exactly (`checkWorkerFrame`, `checkHostFrame`). A reader
  * is open (`readWorkerFrame`, `readHostFrame`): it removes unknown keys, names unknown types and accepts longer logs, so
  * that a peer of another version stays connected. A frame is checked by its own schema only, so an error names the right
- * fields.
+ * fields. What is added here carries the mark `added`, because peers of the first form refuse it (`first-form.ts`).
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { AGENT_CREDENTIAL_KINDS } from './agents/agent-definition.ts'
@@ -41,6 +41,8 @@ import { PullState, ReceivedEvent, ReportedEvent, Run, RunCosts, RunResult } fro
 import { ReportedSandbox } from './run-sandbox.ts'
 import { problemAt } from './schema-errors.ts'
 import {
+  added,
+  addedKey,
   boundedList,
   Count,
   ForeignId,
@@ -114,7 +116,7 @@ export const RunCredentials = record('RunCredentials', {
     }),
   ),
   /** The agent gets its credential itself. Absent: the worker adds it outside the sandbox. */
-  keyInSandbox: Type.Optional(Type.Boolean()),
+  keyInSandbox: addedKey(Type.Boolean()),
   tracker: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
 })
 export type RunCredentials = Static<typeof RunCredentials>
@@ -133,7 +135,7 @@ export const JobRepo = record('JobRepo', {
   cloneUrl: Type.Optional(Url),
   setup: Type.Optional(text(SCRIPT_CHARS_MAX)),
   hooks: Type.Optional(RepoHooks),
-  allowWorkflows: Type.Optional(
+  allowWorkflows: addedKey(
     Type.Boolean({ description: 'Changes of CI definitions are pushed; otherwise they are held back.' }),
   ),
 })
@@ -145,7 +147,7 @@ export const JobCodehost = record('JobCodehost', {
   apiUrl: Type.Optional(Url),
   path: Type.Optional(text(PATH_CHARS_MAX)),
   draftPulls: Type.Optional(Type.Boolean()),
-  closesIssue: Type.Optional(
+  closesIssue: addedKey(
     Type.Integer({
       minimum: 1,
       maximum: Number.MAX_SAFE_INTEGER,
@@ -186,7 +188,7 @@ export const JobPull = record('JobPull', {
   threads: boundedList(PullThread, FOLLOW_UP_ITEMS_MAX),
   reviews: boundedList(PullReview, FOLLOW_UP_ITEMS_MAX),
   comments: boundedList(PullComment, FOLLOW_UP_ITEMS_MAX),
-  unheard: Type.Optional(boundedList(Name, UNHEARD_NAMED_MAX)),
+  unheard: addedKey(boundedList(Name, UNHEARD_NAMED_MAX)),
 })
 export type JobPull = Static<typeof JobPull>
 
@@ -202,10 +204,10 @@ export const JobLimits = record('JobLimits', {
   maxCostUsd: Type.Optional(Usd),
   maxTurns: Type.Optional(Count),
   /** The bytes of events, and of artifacts, that this execution may report. */
-  logBytes: Type.Optional(Count),
-  artifactBytes: Type.Optional(Count),
+  logBytes: addedKey(Count),
+  artifactBytes: addedKey(Count),
   /** How long a worker tries to reach the repository before it gives the run back; absent: the host would fail the run. */
-  unreachableSeconds: Type.Optional(Count),
+  unreachableSeconds: addedKey(Count),
 })
 export type JobLimits = Static<typeof JobLimits>
 
@@ -227,7 +229,7 @@ export const Job = record('Job', {
    * The agent's session in which an earlier attempt was interrupted. A worker that still holds its sandbox lets the
    * agent go on there. Only for workers whose capabilities say `continuesSessions`.
    */
-  continueSession: Type.Optional(ForeignId),
+  continueSession: addedKey(ForeignId),
   limits: JobLimits,
   retentionHours: Type.Number({ minimum: 0 }),
 })
@@ -248,7 +250,7 @@ export const WorkerAuth = Type.Union(
       workerId: ForeignId,
       secret: Credential(CREDENTIAL_CHARS_MAX),
     }),
-    record('JoinAuth', { kind: Type.Literal('join'), key: Credential(CREDENTIAL_CHARS_MAX) }),
+    added(record('JoinAuth', { kind: Type.Literal('join'), key: Credential(CREDENTIAL_CHARS_MAX) })),
   ],
   { title: 'WorkerAuth' },
 )
@@ -280,9 +282,9 @@ export type FailureKind = (typeof FAILURE_KINDS)[number]
 
 export const RunOutcome = record('RunOutcome', {
   status: stringEnum(['completed', 'failed', 'cancelled']),
-  failure: Type.Optional(Type.Unsafe<FailureKind>(Name)),
+  failure: addedKey(Type.Unsafe<FailureKind>(Name)),
   /** False: the worker ended before the agent began, so the host queues the run again at once. */
-  begun: Type.Optional(Type.Boolean()),
+  begun: addedKey(Type.Boolean()),
   result: Type.Optional(RunResult),
   error: Type.Optional(Text),
   costs: RunCosts,
@@ -348,7 +350,7 @@ export const workerFrames = {
     type: Type.Literal('register'),
     protocolVersion: Type.Number(),
     /** Absent: the worker speaks `protocolVersion` only. */
-    oldestProtocolVersion: Type.Optional(Type.Number()),
+    oldestProtocolVersion: addedKey(Type.Number()),
     auth: WorkerAuth,
     name: Text,
     capabilities: WorkerCapabilities,
@@ -360,7 +362,7 @@ export const workerFrames = {
     attachSessions: Count,
     sentAt: Milliseconds,
     /** The worker's wall clock; `sentAt` is on its monotonic one. */
-    clock: Type.Optional(Milliseconds),
+    clock: addedKey(Milliseconds),
     capabilities: Type.Optional(WorkerCapabilities),
   }),
   'dispatch-accepted': record('DispatchAcceptedFrame', {
@@ -401,7 +403,7 @@ export const workerFrames = {
     leaseId: Type.Optional(Id),
     seq: Type.Optional(Seq),
     /** The lease of an execution whose usage arrives after the lease's end, outside its numbered frames. */
-    endedLeaseId: Type.Optional(Id),
+    endedLeaseId: addedKey(Id),
     // A checked frame is always unpacked; the packed form exists only between `encodeFrame` and `checkWorkerFrame`.
     snapshot: Type.Unsafe<UsageSnapshot>(SentUsageSnapshot),
   }),
@@ -412,19 +414,23 @@ export const workerFrames = {
   }),
   'lease-gap': record('LeaseGapFrame', { type: Type.Literal('lease-gap'), leaseId: Id, from: Seq, to: Seq }),
   /** All costs of an execution whose lease this worker does not claim any more. */
-  'lease-costs': record('LeaseCostsFrame', {
-    type: Type.Literal('lease-costs'),
-    leaseId: Id,
-    costs: RunCosts,
-  }),
+  'lease-costs': added(
+    record('LeaseCostsFrame', {
+      type: Type.Literal('lease-costs'),
+      leaseId: Id,
+      costs: RunCosts,
+    }),
+  ),
   /**
    * Retained sandboxes whose time is over and that the worker must not delete by itself. The host answers with a
    * `discard` for each that may go.
    */
-  'expired-sandboxes': record('ExpiredSandboxesFrame', {
-    type: Type.Literal('expired-sandboxes'),
-    sandboxes: boundedList(ExpiredSandbox, EXPIRED_SANDBOXES_MAX),
-  }),
+  'expired-sandboxes': added(
+    record('ExpiredSandboxesFrame', {
+      type: Type.Literal('expired-sandboxes'),
+      sandboxes: boundedList(ExpiredSandbox, EXPIRED_SANDBOXES_MAX),
+    }),
+  ),
   'sandbox-ready': record('SandboxReadyFrame', { type: Type.Literal('sandbox-ready'), requestId: Id }),
   'sandbox-failed': record('SandboxFailedFrame', {
     type: Type.Literal('sandbox-failed'),
@@ -456,11 +462,13 @@ export const workerFrames = {
     inputs: Count,
   }),
   /** Answers `watch-actors`, and follows with each change: the actors of a worker that shares them. */
-  'actor-states': record('ActorStatesFrame', {
-    type: Type.Literal('actor-states'),
-    changed: boundedList(SharedActor, SHARED_ACTORS_MAX),
-    gone: boundedList(text(INSPECT_TEXT_CHARS_MAX), SHARED_ACTORS_MAX),
-  }),
+  'actor-states': added(
+    record('ActorStatesFrame', {
+      type: Type.Literal('actor-states'),
+      changed: boundedList(SharedActor, SHARED_ACTORS_MAX),
+      gone: boundedList(text(INSPECT_TEXT_CHARS_MAX), SHARED_ACTORS_MAX),
+    }),
+  ),
 } as const
 
 /** The same frames as the host reads them: some limits of what is written do not limit what is read. */
@@ -497,23 +505,23 @@ export const hostFrames = {
     state: WorkerState,
     credential: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
     /** The host's installation. The worker stores it beside its credential. */
-    installation: Type.Optional(Id),
+    installation: addedKey(Id),
   }),
   rejected: record('RejectedFrame', {
     type: Type.Literal('rejected'),
     code: RejectionCode,
     reason: Text,
     /** Present with `unauthorized`: the installation that does not know the worker. */
-    installation: Type.Optional(Id),
+    installation: addedKey(Id),
   }),
   'heartbeat-ack': record('HeartbeatAckFrame', {
     type: Type.Literal('heartbeat-ack'),
     state: WorkerState,
     echo: Milliseconds,
     /** The host's wall clock; absent: the host is of an earlier version. */
-    clock: Type.Optional(Milliseconds),
+    clock: addedKey(Milliseconds),
     /** The host's clock counts as wrong, so nothing may be deleted by it. */
-    clockDoubted: Type.Optional(Type.Boolean()),
+    clockDoubted: addedKey(Type.Boolean()),
   }),
   dispatch: record('DispatchFrame', { type: Type.Literal('dispatch'), lease: GrantedLease, job: Job }),
   'lease-ack': record('LeaseAckFrame', {
@@ -523,7 +531,9 @@ export const hostFrames = {
   }),
   'run-complete-ack': record('RunCompleteAckFrame', { type: Type.Literal('run-complete-ack'), leaseId: Id }),
   /** The costs of the lease are on disk, or belong to no run any more. */
-  'lease-costs-ack': record('LeaseCostsAckFrame', { type: Type.Literal('lease-costs-ack'), leaseId: Id }),
+  'lease-costs-ack': added(
+    record('LeaseCostsAckFrame', { type: Type.Literal('lease-costs-ack'), leaseId: Id }),
+  ),
   'lease-lost': record('LeaseLostFrame', { type: Type.Literal('lease-lost'), leaseId: Id, reason: Text }),
   cancel: record('CancelFrame', { type: Type.Literal('cancel'), leaseId: Id, reason: Text }),
   discard: record('DiscardFrame', { type: Type.Literal('discard'), runId: Id }),
@@ -561,7 +571,9 @@ export const hostFrames = {
    */
   'attach-ask': record('AttachAskFrame', { type: Type.Literal('attach-ask'), sessionId: Id }),
   /** Asks for the states of the worker's actors, or ends that. Most workers do not answer. */
-  'watch-actors': record('WatchActorsFrame', { type: Type.Literal('watch-actors'), on: Type.Boolean() }),
+  'watch-actors': added(
+    record('WatchActorsFrame', { type: Type.Literal('watch-actors'), on: Type.Boolean() }),
+  ),
 } as const
 
 // ---- all frames --------------------------------------------------------------------------------------------------

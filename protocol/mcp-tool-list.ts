@@ -41,7 +41,7 @@ function listedTool(name: McpToolName): ListedTool {
 }
 
 /** Models and their APIs know few keywords, and none of the patterns; calls are checked against the whole schema. */
-const LEFT_OUT = ['pattern', 'title', 'x-expects', 'x-expects-key', 'x-secret']
+const LEFT_OUT = ['pattern', 'title', 'x-expects', 'x-expects-key', 'x-secret', 'x-added']
 
 function plainSchema(shape: Shape): Readonly<Record<string, unknown>> {
   const kept = Object.entries(shape).filter(([key]) => !LEFT_OUT.includes(key))

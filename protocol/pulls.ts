@@ -15,6 +15,7 @@ import {
 } from './limits.ts'
 import { PullState } from './run.ts'
 import {
+  addedKey,
   boundedList,
   Count,
   ForeignId,
@@ -29,7 +30,7 @@ import {
 } from './schema-helpers.ts'
 
 const Prose = text(PROSE_CHARS_MAX)
-const AuthorMayWrite = Type.Optional(
+const AuthorMayWrite = addedKey(
   Type.Boolean({
     description: 'Whether the author may write to the repository. Absent: the code host has no strangers.',
   }),

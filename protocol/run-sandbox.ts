@@ -1,7 +1,7 @@
 /** The sandbox of a run: as its worker reports it, and as the host stores it. */
 import Type, { type Static } from 'typebox'
 import { NAME_CHARS_MAX } from './limits.ts'
-import { ForeignId, Id, Instant, Name, record, text } from './schema-helpers.ts'
+import { addedKey, ForeignId, Id, Instant, Name, record, text } from './schema-helpers.ts'
 
 /** Stored snapshots of executions depend on the title. */
 export const ReportedSandbox = record('RunSandbox', {
@@ -9,7 +9,7 @@ export const ReportedSandbox = record('RunSandbox', {
   id: Type.Optional(ForeignId),
   retainedUntil: Type.Optional(Instant),
   workerId: Type.Optional(Id),
-  unpublished: Type.Optional(
+  unpublished: addedKey(
     Type.Boolean({ description: 'It holds finished work that is committed and not published.' }),
   ),
 })
@@ -17,6 +17,6 @@ export type ReportedSandbox = Static<typeof ReportedSandbox>
 
 export const RunSandbox = record('RunSandbox', {
   ...ReportedSandbox.properties,
-  workerName: Type.Optional(text(NAME_CHARS_MAX, 'What the worker was called when it accepted the run.')),
+  workerName: addedKey(text(NAME_CHARS_MAX, 'What the worker was called when it accepted the run.')),
 })
 export type RunSandbox = Static<typeof RunSandbox>

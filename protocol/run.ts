@@ -24,6 +24,7 @@ import {
 import { RunSandbox } from './run-sandbox.ts'
 import {
   AnyObject,
+  addedKey,
   boundedList,
   Count,
   ForeignId,
@@ -139,9 +140,9 @@ export const Run = record('Run', {
   costTotals: Type.Optional(CostTotals),
   prUrl: Type.Optional(Link),
   prState: Type.Optional(PullState),
-  pull: Type.Optional(RunPull),
-  instructions: Type.Optional(text(RUN_INSTRUCTIONS_BYTES_MAX, 'What a person told the agent of this run.')),
-  agent: Type.Optional(RunAgentChoice),
+  pull: addedKey(RunPull),
+  instructions: addedKey(text(RUN_INSTRUCTIONS_BYTES_MAX, 'What a person told the agent of this run.')),
+  agent: addedKey(RunAgentChoice),
 })
 export type Run = Static<typeof Run>
 
@@ -153,15 +154,15 @@ export const RunPhase = stringEnum(
 )
 export type RunPhase = Static<typeof RunPhase>
 
-const phase = Type.Optional(RunPhase)
+const phase = addedKey(RunPhase)
 
 const eventFields = {
   status: {
     from: Type.Optional(RunStatus),
     to: RunStatus,
     reason: Type.Optional(Text),
-    worker: Type.Optional(text(NAME_CHARS_MAX, 'The name of the worker that prepares the run.')),
-    provider: Type.Optional(text(NAME_CHARS_MAX, 'The agent that works on the run from now on.')),
+    worker: addedKey(text(NAME_CHARS_MAX, 'The name of the worker that prepares the run.')),
+    provider: addedKey(text(NAME_CHARS_MAX, 'The agent that works on the run from now on.')),
     phase,
   },
   log: { stream: stringEnum(['stdout', 'stderr', 'system']), text: text(LOG_TEXT_CHARS_MAX), phase },

@@ -36,6 +36,7 @@ export interface Shape {
   readonly 'x-expects'?: string
   readonly 'x-expects-key'?: string
   readonly 'x-secret'?: boolean
+  readonly 'x-added'?: boolean
 }
 
 /** A typebox schema is a JSON Schema document; this function types it as one. */

@@ -15,6 +15,15 @@ export function record<P extends TProperties>(title: string, fields: P, descript
   })
 }
 
+/**
+ * Marks a frame, a key or a branch of a union that the first form of the worker channel lacks: `first-form.ts` leaves
+ * it out. Everything that is added to a frame carries this mark.
+ */
+export const added = <S extends TSchema>(schema: S): S => ({ ...schema, 'x-added': true })
+
+/** An optional key that the first form of the worker channel lacks. */
+export const addedKey = <S extends TSchema>(schema: S) => Type.Optional(added(schema))
+
 /** An enumeration of fixed words. */
 export function stringEnum<V extends string>(values: readonly V[], description?: string): TUnsafe<V> {
   return Type.Unsafe<V>(Type.Enum([...values], description === undefined ? {} : { description }))

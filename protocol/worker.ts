@@ -12,7 +12,7 @@ import {
   TEXT_CHARS_MAX,
   WORKER_CONCURRENCY_MAX,
 } from './limits.ts'
-import { Count, Id, Instant, Name, record, stringEnum, text } from './schema-helpers.ts'
+import { addedKey, Count, Id, Instant, Name, record, stringEnum, text } from './schema-helpers.ts'
 
 /**
  * The header of the worker channel's upgrade request beside `Authorization: Bearer <credential>`. A pairing token or a
@@ -50,19 +50,19 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
   /** How a run's memory and processes are limited: by a control group, or only by limits of single processes. */
   limits: Type.Optional(stringEnum(['cgroup', 'rlimit'])),
   /** Workers of an earlier version name none; they count as having every agent and its credential. */
-  agents: Type.Optional(WorkerAgents),
+  agents: addedKey(WorkerAgents),
   /** The git outside the sandboxes, such as `2.39.5`. */
-  gitVersion: Type.Optional(Name),
-  once: Type.Optional(Type.Boolean({ description: 'The worker takes one run and ends.' })),
-  publish: Type.Optional(
+  gitVersion: addedKey(Name),
+  once: addedKey(Type.Boolean({ description: 'The worker takes one run and ends.' })),
+  publish: addedKey(
     Type.Boolean({ description: 'The worker can publish again what a finished run could not publish.' }),
   ),
-  continuesSessions: Type.Optional(
+  continuesSessions: addedKey(
     Type.Boolean({
       description: 'An agent that was interrupted can go on in its session, in the kept sandbox.',
     }),
   ),
-  ending: Type.Optional(Type.Boolean({ description: 'The worker takes no more runs and is about to end.' })),
+  ending: addedKey(Type.Boolean({ description: 'The worker takes no more runs and is about to end.' })),
 })
 export type WorkerCapabilities = Static<typeof WorkerCapabilities>
 

@@ -134,7 +134,7 @@ describe('the message agrees with the compiled schema', () => {
       (
         'title description type const enum anyOf properties required patternProperties additionalProperties ' +
         'maxProperties minProperties items minItems maxItems minLength maxLength pattern minimum maximum ' +
-        'exclusiveMinimum x-expects x-expects-key x-secret'
+        'exclusiveMinimum x-expects x-expects-key x-secret x-added'
       ).split(' '),
     )
     for (const schema of everySchema()) {
