@@ -9,6 +9,7 @@ import type { WorkerSender } from '../../core/connection-ports.ts'
 import { heartbeatTimeoutMs, type LeaseTimeouts } from '../../core/lease/deadline.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { firstFormText } from '../../protocol/first-form.ts'
 import type { HostFrame, RejectionCode, RunLease } from '../../protocol/frames.ts'
 import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
@@ -24,6 +25,8 @@ export interface WorkerConnection {
   readonly number: number
   readonly link: WorkerSender
   workerId: string | undefined
+  /** The worker may refuse keys that the first form lacks; its `register` may show that it does not. */
+  isFirstForm: boolean
   /** Monotonic instant of the last frame. */
   lastFrameAt: number
   /** Frames that arrive from now on are ignored. */
@@ -79,6 +82,7 @@ export class WorkerConnections {
       number,
       link,
       workerId: undefined,
+      isFirstForm: true,
       lastFrameAt: this.#ports.timers.now(),
       isClosing: false,
       reportedLost: undefined,
@@ -212,14 +216,21 @@ export class WorkerConnections {
     return connection !== undefined && this.#sendText(connection, text)
   }
 
-  #sendText({ link, isClosing, pendingWelcome }: WorkerConnection, text: string): boolean {
+  #sendText(connection: WorkerConnection, text: string): boolean {
     // The credential must be the first frame that a newly enrolled worker receives.
-    return !isClosing && pendingWelcome === undefined && this.#ports.maySend() && link.send(text)
+    return !connection.isClosing && connection.pendingWelcome === undefined && this.#write(connection, text)
+  }
+
+  /** A frame that the worker's form lacks is not sent. */
+  #write({ link, isFirstForm }: WorkerConnection, text: string): boolean {
+    const readable = isFirstForm ? firstFormText(JSON.parse(text)) : text
+    return readable !== undefined && this.#ports.maySend() && link.send(readable)
   }
 
   /** Sends a last frame and closes, also on a connection that is closing. */
   sendLast(number: number, frame: HostFrame, reason: string): void {
-    if (this.#ports.maySend()) this.#connections.get(number)?.link.send(JSON.stringify(frame))
+    const connection = this.#connections.get(number)
+    if (connection !== undefined) this.#write(connection, JSON.stringify(frame))
     this.close(number, reason)
   }
 

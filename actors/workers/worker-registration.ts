@@ -9,6 +9,7 @@ import { admitRegistration, type RegistrationAdmission } from '../../core/fleet/
 import { workerNameOrDefault } from '../../core/fleet/naming.ts'
 import { hashSecret, isSameHash, newCredential, newWorkerId } from '../../core/fleet/token.ts'
 import type { Log, Meters, RandomSource } from '../../core/ports.ts'
+import { isFirstForm } from '../../protocol/first-form.ts'
 import { type RunLease, readRegister, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protocol/limits.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
@@ -79,6 +80,7 @@ export class WorkerRegistration {
     }
     const { frame } = read
     const { auth } = frame
+    connection.isFirstForm = isFirstForm(frame)
     if (auth.kind === 'pairing') this.#redeem(connection, frame, auth.token)
     else if (auth.kind === 'join') this.#join(connection, frame, auth.key)
     else this.#authenticate(connection, frame, auth.workerId, auth.secret)

@@ -753,6 +753,7 @@ export const registerWithToken = (
 ) => ({
   type: 'register',
   protocolVersion: 1,
+  oldestProtocolVersion: 1,
   auth: { kind: 'pairing', token: pairingToken },
   name,
   capabilities: { ...capabilities, maxConcurrency: concurrency, ...moreCapabilities },
@@ -782,6 +783,7 @@ export const registerWithCredential = (
 ) => ({
   type: 'register',
   protocolVersion: 1,
+  oldestProtocolVersion: 1,
   auth: { kind: 'credential', workerId, secret: credential },
   name: 'worker',
   capabilities: { ...capabilities, maxConcurrency: concurrency },

@@ -327,6 +327,7 @@ export class SpecWorker implements SimWorker {
     this.#send({
       type: 'register',
       protocolVersion: PROTOCOL_VERSION,
+      oldestProtocolVersion: PROTOCOL_VERSION,
       auth:
         connection.token === undefined && credential !== undefined
           ? { kind: 'credential', workerId: credential.workerId, secret: credential.secret }

@@ -267,6 +267,7 @@ export class ScriptedWorker {
     this.#send(connection, {
       type: 'register',
       protocolVersion: PROTOCOL_VERSION,
+      oldestProtocolVersion: PROTOCOL_VERSION,
       auth:
         connection.token === undefined && credential !== undefined
           ? { kind: 'credential', ...credential }
