@@ -26,6 +26,8 @@ export type HostConnectionEvent =
   | { readonly type: 'lost'; readonly reason: string }
   /** The host rejects something that only an update can change, while the worker may still hold unreported work. */
   | { readonly type: 'update needed'; readonly reason: string }
+  /** The host refused keys that it may not know yet. */
+  | { readonly type: 'form refused' }
   | { readonly type: 'wait over' }
   /** The host or the worker's own disk rules out every further connection. */
   | { readonly type: 'refused for good'; readonly end: DaemonEnd }
@@ -97,7 +99,11 @@ export const hostConnectionMachine = setup({
     registering: {
       description: 'the worker has sent its credential and its leases, and waits for the answer',
       entry: 'register',
-      on: { registered: { target: 'online', actions: 'noteSuccess' }, ...lossTransitions },
+      on: {
+        registered: { target: 'online', actions: 'noteSuccess' },
+        'form refused': 'dialling',
+        ...lossTransitions,
+      },
     },
     online: {
       description: 'registered with the host; heartbeats are sent',

@@ -91,6 +91,8 @@ const WITHDRAWALS: readonly HostFrame['type'][] = ['lease-lost', 'cancel', 'revo
 export class HostConnection {
   readonly #ports: HostConnectionPorts
   #hasEverRegistered = false
+  /** The next connection registers in the first form of the protocol. */
+  #isNextFirstForm = false
   /** Closed only before the next dial, so that a withdrawal that waits in it unread is still read. */
   #silentTransport: DialledConnection | undefined
   #gaveUpAt = Number.NEGATIVE_INFINITY
@@ -197,12 +199,15 @@ export class HostConnection {
     const session: HostSession = {
       transport: undefined,
       auth,
+      isFirstForm: this.#isNextFirstForm,
       isRegistered: false,
       dialledAt: now,
       registerSentAt: now,
       receivedAt: now,
       heartbeatMs: WORKER_HEARTBEAT_MS,
     }
+    // The host may be updated before the next attempt.
+    this.#isNextFirstForm = false
     hostSender.openSession(session)
     const isCurrent = () => hostSender.session === session
     const listener: ConnectionListener = {
@@ -348,6 +353,7 @@ export class HostConnection {
       withJoinKey: session.auth.kind === 'join',
       hasCredential: identity.credential() !== undefined,
       hasJoinKey: identity.joinKey !== undefined,
+      inFirstForm: session.isFirstForm,
       registered: session.isRegistered,
       everRegistered: this.#hasEverRegistered,
       afterMs: timers.now() - session.dialledAt,
@@ -355,8 +361,12 @@ export class HostConnection {
       ownInstallation: identity.credential()?.installation,
       rejectedBy: installation,
     })
-    log.warn({ code, reason }, 'the host rejected this worker')
+    if (verdict.is !== 'first-form') log.warn({ code, reason }, 'the host rejected this worker')
     this.#release()?.transport?.close()
+    if (verdict.is === 'first-form') {
+      this.#registerInFirstForm(reason)
+      return
+    }
     if (withToken && (code === 'invalid-token' || code === 'expired-token'))
       await this.#deleteIdentity('the token', () => identity.deletePairingToken())
     if (verdict.is === 'foreign-host') this.#warnOfForeignHost(verdict.detail)
@@ -365,6 +375,13 @@ export class HostConnection {
     const explanation = `the host rejected this worker (${code}): ${reason}`
     if (verdict.is === 'end') sendConnectionEvent({ type: 'refused for good', end: verdict.end })
     else sendConnectionEvent({ type: LOSS_OF[verdict.is], reason: explanation })
+  }
+
+  #registerInFirstForm(reason: string): void {
+    const { log, sendConnectionEvent } = this.#ports
+    log.info({ reason }, 'the host seems to be of an earlier version; registering without later keys')
+    this.#isNextFirstForm = true
+    sendConnectionEvent({ type: 'form refused' })
   }
 
   #warnOfForeignHost(detail: string): void {

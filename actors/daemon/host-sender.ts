@@ -4,6 +4,8 @@
  * HostConnection opens, registers and releases the sessions; all other parts of the daemon only send and ask.
  */
 import type { DialledConnection, WorkerIdentity } from '../../core/daemon/ports.ts'
+import { interruptUnbegun } from '../../core/run/interruption.ts'
+import { firstFormText } from '../../protocol/first-form.ts'
 import { encodeFrame } from '../../protocol/frame-budget.ts'
 import type { HostFrameOf, WorkerAuth, WorkerFrame } from '../../protocol/frames.ts'
 import type { WorkerState } from '../../protocol/worker.ts'
@@ -20,6 +22,8 @@ export interface HostSenderPorts {
 export interface HostSession {
   transport: DialledConnection | undefined
   readonly auth: WorkerAuth
+  /** The host has refused a `register` with keys that the first form lacks. */
+  readonly isFirstForm: boolean
   isRegistered: boolean
   readonly dialledAt: number
   /** When `register` was sent; before that, when the connection was dialled. */
@@ -50,8 +54,11 @@ export class HostSender {
     if (this.isUp) this.sendText(encodeFrame(frame))
   }
 
+  /** A frame that the host's form lacks is not sent. */
   sendText(text: string): void {
-    if (this.#ports.maySend()) this.#session?.transport?.send(text)
+    const readable =
+      this.#session?.isFirstForm === true ? firstFormText(interruptUnbegun(JSON.parse(text))) : text
+    if (readable !== undefined && this.#ports.maySend()) this.#session?.transport?.send(readable)
   }
 
   /** The bytes that wait unsent in the socket. */

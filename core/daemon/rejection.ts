@@ -6,7 +6,8 @@
  * the host's timeout, and a host that first accepted this worker and later calls its frames malformed. In the second
  * case finished work may still need delivery, and an update of the host cures it, so the worker retries rarely.
  * A host of another installation cannot end an enrollment: its address or its database is wrong. A worker with a join
- * key enrolls again when its enrollment is gone, but not with a key that was refused.
+ * key enrolls again when its enrollment is gone, but not with a key that was refused. A host of the first form refuses
+ * keys that it does not know, so the worker registers once more without them.
  */
 import type { RejectionCode } from '../../protocol/frames.ts'
 import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
@@ -18,6 +19,8 @@ export interface RejectionFacts {
   readonly withJoinKey: boolean
   readonly hasCredential: boolean
   readonly hasJoinKey: boolean
+  /** The worker registered in the first form of the protocol. */
+  readonly inFirstForm: boolean
   /** The host had accepted the registration on this connection. */
   readonly registered: boolean
   /** The host had accepted a registration of this process. */
@@ -36,6 +39,8 @@ export type RejectionVerdict =
   /** `retry`: as after any other lost connection. */
   | { readonly is: 'retry' }
   | { readonly is: 'retry-rarely' }
+  /** Register again at once, in the first form. */
+  | { readonly is: 'first-form' }
   /** The enrollment is gone: enroll again with the join key. */
   | { readonly is: 'join-again' }
   /** Another installation does not know the worker: keep the credential, and retry as after a lost connection. */
@@ -97,9 +102,11 @@ function replaced({ abandonedConnection }: RejectionFacts): RejectionVerdict {
 
 function malformed(
   reason: string,
-  { registered, everRegistered, afterMs }: RejectionFacts,
+  { registered, everRegistered, afterMs, inFirstForm, withJoinKey }: RejectionFacts,
 ): RejectionVerdict {
   if (!registered && afterMs >= TOO_LATE_MS) return { is: 'retry' }
+  // The first form has no join keys.
+  if (!registered && !inFirstForm && !withJoinKey) return { is: 'first-form' }
   if (everRegistered) return { is: 'retry-rarely' }
   return end('malformed', `the host does not understand this worker: ${reason}; update the older of the two`)
 }

@@ -6,7 +6,7 @@
  */
 import type { RunFields } from '../../protocol/actor-snapshots.ts'
 import { AGENTS } from '../../protocol/agents/registry.ts'
-import type { AgentJob, RunOutcome } from '../../protocol/frames.ts'
+import type { AgentJob, RunOutcome, WorkerFrame } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import { truncate } from '../safe-text.ts'
@@ -58,6 +58,13 @@ export function withSession(
 /** The worker says that it ended before the agent began, so nothing was done that another attempt would repeat. */
 export const isUnbegun = ({ status, begun }: Pick<RunOutcome, 'status' | 'begun'>): boolean =>
   status === 'failed' && begun === false
+
+/** A host of the first form knows no `begun`, and queues a run again that was interrupted. */
+export function interruptUnbegun(frame: WorkerFrame): WorkerFrame {
+  if (frame.type !== 'run-complete' || !isUnbegun(frame.outcome)) return frame
+  const error = truncate(interruptionError(frame.outcome.error ?? 'its worker ended'), TEXT_CHARS_MAX)
+  return { ...frame, outcome: { ...frame.outcome, error } }
+}
 
 /** Removes the meaning of the prefix from the error of an execution that ended by itself. */
 export function disclaimInterruption(outcome: RunOutcome): RunOutcome {

@@ -415,7 +415,6 @@ describe('registration', () => {
       ['drops the credential', endsAs('unauthorized', 'because')],
     ],
     ['another version', {}, 'protocol', [endsAs('protocol', 'because')]],
-    ['a register that is none', {}, 'malformed', [endsAs('malformed', 'because')]],
   ] as const)('ends the worker with %s', async (_what, identity, code, then) => {
     const conversation = new DaemonConversation()
     Object.assign(conversation, identity)
@@ -424,6 +423,17 @@ describe('registration', () => {
     conversation.transcript()
     await conversation.hostSends({ type: 'rejected', code, reason: 'because' })
     expect(conversation.transcript()).toEqual(['← rejected', 'hangs up', ...then])
+    expect(conversation.clock.timers).toBe(0)
+  })
+
+  test('ends the worker whose register is refused in both forms', async () => {
+    const conversation = new DaemonConversation()
+    await conversation.start()
+    for (const _ of ['later', 'first']) {
+      await conversation.openConnection()
+      await conversation.hostSends({ type: 'rejected', code: 'malformed', reason: 'because' })
+    }
+    expectRecorded(conversation.transcript())
     expect(conversation.clock.timers).toBe(0)
   })
 

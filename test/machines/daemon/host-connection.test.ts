@@ -11,6 +11,7 @@ const opened: HostConnectionEvent = { type: 'opened' }
 const welcomed: HostConnectionEvent = { type: 'registered' }
 const lost: HostConnectionEvent = { type: 'lost', reason: 'the network is gone' }
 const putOff: HostConnectionEvent = { type: 'update needed', reason: 'malformed' }
+const formRefused: HostConnectionEvent = { type: 'form refused' }
 const over: HostConnectionEvent = { type: 'wait over' }
 const refused: HostConnectionEvent = {
   type: 'refused for good',
@@ -34,6 +35,11 @@ const stories: readonly Story<HostConnectionEvent>[] = [
     title: 'rejected until an update, and tried again later',
     input: {},
     events: [go, opened, welcomed, putOff, over],
+  },
+  {
+    title: 'registered with a host of an earlier version at the second attempt',
+    input: {},
+    events: [go, opened, formRefused, opened, welcomed],
   },
   ...places.flatMap(([name, eventsBefore]): Story<HostConnectionEvent>[] => [
     {

@@ -6,6 +6,7 @@ import type { RejectionCode } from '../../../protocol/frames.ts'
 const fresh: RejectionFacts = {
   withToken: false,
   withJoinKey: false,
+  inFirstForm: false,
   hasJoinKey: false,
   hasCredential: true,
   registered: false,
@@ -89,7 +90,15 @@ test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionF
     { registered: true, everRegistered: true, abandonedConnection: true },
     'retry',
   ],
-  ['a first frame that the host cannot read', 'malformed', {}, 'end: malformed'],
+  ['a first frame that the host cannot read', 'malformed', {}, 'first-form'],
+  ['the same of a worker that was registered before', 'malformed', { everRegistered: true }, 'first-form'],
+  ['a first frame in the first form', 'malformed', { inFirstForm: true }, 'end: malformed'],
+  [
+    'a join key, which the first form lacks',
+    'malformed',
+    { withJoinKey: true, hasCredential: false, hasJoinKey: true },
+    'end: malformed',
+  ],
   ['a first frame that arrived too late', 'malformed', { afterMs: 10_000 }, 'retry'],
   [
     'a later frame that the host cannot read',
@@ -109,7 +118,12 @@ test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionF
     { registered: true, everRegistered: true, afterMs: 60_000 },
     'retry-rarely',
   ],
-  ['the same on the next connection', 'malformed', { everRegistered: true }, 'retry-rarely'],
+  [
+    'the same on the next connection',
+    'malformed',
+    { everRegistered: true, inFirstForm: true },
+    'retry-rarely',
+  ],
 ])('%s', (_what, code, facts, then) => {
   const verdict = judgeRejection(code, 'because', { ...fresh, ...facts })
   expect(verdict.is === 'end' ? `end: ${verdict.end.is}` : verdict.is).toBe(then)
@@ -130,7 +144,11 @@ test.each<readonly [code: RejectionCode, facts: Partial<RejectionFacts>, words: 
     { registered: true, everRegistered: true },
     'another worker uses the same credential; give each its own data directory and pair it',
   ],
-  ['malformed', {}, 'the host does not understand this worker: because; update the older of the two'],
+  [
+    'malformed',
+    { inFirstForm: true },
+    'the host does not understand this worker: because; update the older of the two',
+  ],
 ])('a worker that ends after %s with %j explains the cause and the cure', (code, facts, words) => {
   expect(judgeRejection(code, 'because', { ...fresh, ...facts })).toMatchObject({ end: { detail: words } })
 })
