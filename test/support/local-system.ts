@@ -81,11 +81,14 @@ export interface LocalSystemOptions {
   readonly hostEnv?: NodeJS.ProcessEnv
   /** Additional environment variables of workers. */
   readonly workerEnv?: NodeJS.ProcessEnv
+  /** Returns additional environment variables of every process. Called before the first start. */
+  readonly beforeStart?: (system: LocalSystem) => NodeJS.ProcessEnv
 }
 
 export interface TicketOptions {
   readonly repo?: string
   readonly title?: string
+  readonly state?: string
   readonly front?: readonly string[]
 }
 
@@ -97,6 +100,7 @@ export class LocalSystem {
   readonly #options: LocalSystemOptions
   #fleetPort = 0
   #host: CommandProcess | undefined
+  #env: NodeJS.ProcessEnv = {}
   #workers = 0
 
   private constructor(options: LocalSystemOptions) {
@@ -110,6 +114,7 @@ export class LocalSystem {
     writeFileSync(join(system.dataDir, 'config.json'), JSON.stringify(system.#config(await freePort())), {
       mode: 0o600,
     })
+    system.#env = options.beforeStart?.(system) ?? {}
     await system.startHost(options.hostEnv)
     return system
   }
@@ -126,7 +131,10 @@ export class LocalSystem {
   }
 
   async startHost(env: NodeJS.ProcessEnv = {}): Promise<CommandProcess> {
-    this.#host = serve(this.dataDir, ['--log-level', 'debug', ...(this.#options.hostArgs ?? [])], env)
+    this.#host = serve(this.dataDir, ['--log-level', 'debug', ...(this.#options.hostArgs ?? [])], {
+      ...this.#env,
+      ...env,
+    })
     await this.#host.waitForLaunch()
     return this.#host
   }
@@ -165,7 +173,7 @@ export class LocalSystem {
     const ownReach = [`--local-repos=${this.code}`, ...privateCodeHosts(this.#options.codehost)]
     const { reach = ownReach } = this.#options
     const words = [...always, ...concurrency, ...reach, ...args]
-    return runCommand(words, dataDir, this.#options.workerEnv, undefined, before)
+    return runCommand(words, dataDir, { ...this.#env, ...this.#options.workerEnv }, undefined, before)
   }
 
   async waitForOnlineWorkers(count: number, ms?: number): Promise<void> {
@@ -181,12 +189,12 @@ export class LocalSystem {
 
   /** Writes a ticket whose lines the scripted agent executes. */
   writeTicket(identifier: string, lines: readonly string[], options: TicketOptions = {}): void {
-    const { repo = 'plain', title = `About ${identifier}`, front = [] } = options
+    const { repo = 'plain', title = `About ${identifier}`, state = 'Todo', front = [] } = options
     const head = [
       '---',
       `identifier: ${identifier}`,
       `title: ${title}`,
-      'state: Todo',
+      `state: ${state}`,
       `repo: ${repo}`,
       ...front,
     ]

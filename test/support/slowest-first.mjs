@@ -34,6 +34,7 @@ const SLOWEST = [
   'adapters/bin/quickstart',
   'adapters/worker/git/secrets',
   'system/kill',
+  'system/power-loss',
   'system/follow-up-kills',
   'adapters/worker/git/held-back',
   'adapters/worker/git/checkout-source',

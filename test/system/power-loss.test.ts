@@ -1,0 +1,254 @@
+/**
+ * The power fails: a host and a worker start on what may be left of their files, and everything that they had shown,
+ * acknowledged or reported is there.
+ *
+ * One recording of real processes gives any number of images: what is left when the power fails at a random moment and
+ * takes what was not synced. `POWER_LOSS_IMAGES=300 npm run jest -- test/system/power-loss` for long, `SEED=…` to begin
+ * with another image. The planted faults take syncs out of the recording, which is like a product without them.
+ */
+
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { WebSocket } from 'undici'
+import { compileC } from '../support/child-process.ts'
+import type { CommandProcess } from '../support/command-process.ts'
+import { GATE, LocalSystem } from '../support/local-system.ts'
+import { type JudgedImage, judgeImage } from '../support/power-loss/judge.ts'
+import {
+  type Entry,
+  type FoundFile,
+  findFiles,
+  type Losing,
+  type PowerLoss,
+  RecordedDisk,
+  readRecording,
+} from '../support/power-loss/recorded-disk.ts'
+import { Statements } from '../support/power-loss/statements.ts'
+import { Random, seedFromEnvironment } from '../support/random.ts'
+import { until } from '../support/until.ts'
+
+const IMAGES = Number(process.env.POWER_LOSS_IMAGES ?? 4)
+const IMAGE_MS_MAX = 60_000
+const RECORDING_MS_MAX = 120_000
+/** Below the system's folder: host and worker lose their power, the tracker and the pairing token do not. */
+const [HOST, WORKER, TICKETS, TOKEN] = ['host', 'worker1', 'tickets', 'token1'] as const
+/** A sync takes as long as on a good disk, so that much is said while one is under way. */
+const SYNC_USEC = '1000'
+/** Enough for its events to leave the database. */
+const LOUD_LINES = 2_500
+const LOUD_BYTES_MIN = 32 * 1024
+
+/** Syncs without effect; the test has to see each. */
+const PLANTED_FAULTS: readonly (readonly [string, (path: string) => boolean])[] = [
+  ['event files are not synced', (path) => basename(path) === 'events.jsonl'],
+  ['fresh folders of runs are not synced', (path) => /\/host\/runs(\/[^/]+)?$/.test(path)],
+  ['drafts are not synced before the rename', (path) => path.endsWith('.draft')],
+]
+
+// ---- the recording -----------------------------------------------------------------------------------------------------
+
+interface Recording {
+  readonly system: LocalSystem
+  readonly found: readonly FoundFile[]
+  readonly entries: readonly Entry[]
+}
+
+async function record(): Promise<Recording> {
+  const library = compileC('test/support/power-loss/recorder.c', [
+    '-shared',
+    '-fPIC',
+    '-O1',
+    '-U_FILE_OFFSET_BITS',
+  ])
+  const env: NodeJS.ProcessEnv = { POWER_LOSS_SYNC_USEC: SYNC_USEC }
+  let found: FoundFile[] = []
+  const system = await LocalSystem.open({
+    beforeStart: (started) => {
+      const { folder, dataDir, tickets } = started
+      writeTickets(started)
+      found = [...findFiles(dataDir), ...findFiles(tickets)]
+      const folders = [HOST, WORKER, TICKETS, TOKEN].map((name) => join(folder, name)).join(':')
+      return Object.assign(env, {
+        LD_PRELOAD: library,
+        POWER_LOSS_LOG: join(folder, 'recording'),
+        POWER_LOSS_FOLDERS: folders,
+      })
+    },
+  })
+  const worker = await work(system)
+  // A host that stops finishes the move of events that it has begun.
+  system.host.process.kill('SIGTERM')
+  await system.host.exit
+  worker.process.kill('SIGKILL')
+  await worker.exit
+  // The processes that start on the images are not recorded.
+  delete env.LD_PRELOAD
+  return { system, found, entries: readRecording(join(system.folder, 'recording')) }
+}
+
+/** A run with a long log, one with all features, and one that does not end. */
+function writeTickets(system: LocalSystem): void {
+  system.writeTicket('ENG-1', [`spam ${LOUD_LINES}`, 'write a.txt', '  b', 'commit Say b'])
+  const later = { state: 'Backlog' }
+  const everything = [
+    'say I look around.',
+    'artifact report.md',
+    '  # All is well',
+    'run head -c 700000 /dev/urandom > $SWITCHYARD_ARTIFACTS/noise.bin',
+    'remember The gate squeaks on Mondays',
+    'write src/hello.txt',
+    '  Hello!',
+    'commit Say hello',
+    'say It says hello now.',
+  ]
+  system.writeTicket('ENG-2', everything, later)
+  system.writeTicket('ENG-3', ['say I wait.', 'spam 10', `run ${GATE}`], later)
+}
+
+async function work(system: LocalSystem): Promise<CommandProcess> {
+  const { url, token } = await system.host.waitForLaunch()
+  const dashboard = new WebSocket(`${url.replace('http:', 'ws:')}/ws?token=${token}`)
+  const worker = await system.pairWorker()
+  await change(system, 1)
+  const loud = await system.waitForEnd('ENG-1')
+  const file = join(system.dataDir, 'runs', loud.id, 'events.jsonl')
+  await until('the long log to be in its file', () => sizeOf(file) >= LOUD_BYTES_MIN)
+  // Most of the moments are behind the first file.
+  for (const name of ['ENG-2', 'ENG-3'])
+    await system.host.request(`/api/tickets/${name}/run`, { method: 'POST' })
+  await change(system, 2)
+  await system.waitForGate(await system.waitForStatus('ENG-3', 'running'))
+  const run = await system.waitForEnd('ENG-2')
+  await change(system, 3)
+  expect([run.status, loud.status]).toEqual(['completed', 'completed'])
+  dashboard.close()
+  return worker
+}
+
+async function change(system: LocalSystem, n: number): Promise<void> {
+  const patch = { repos: { [`patched-${n}`]: { remote: 'owner/name' } } }
+  await system.host.request('/api/settings', { method: 'PUT', body: { patch } })
+}
+
+const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0
+
+// ---- images ------------------------------------------------------------------------------------------------------------
+
+/** Half of the images are of the moment right behind a statement, when it is youngest. */
+function drawLoss(entries: readonly Entry[], random: Random): PowerLoss {
+  const sent = entries.flatMap(({ kind }, at) => (kind === '>' ? [at + 1] : []))
+  const at = random.chance(0.5) ? random.pick(sent) : random.below(entries.length)
+  const withPower = random.pick(['neither', 'neither', 'neither', HOST, WORKER])
+  const takesEverything = random.chance(0.4)
+  const drawn = new Map<string, Losing>()
+  const losing = (path: string) => {
+    const known = drawn.get(path)
+    if (known !== undefined) return known
+    const own = takesEverything ? 'everything' : random.pick(['nothing', 'everything', 'something'] as const)
+    drawn.set(path, own)
+    return own
+  }
+  return { at, random, losing: (path) => (isBelow(path, withPower) ? 'nothing' : losing(path)) }
+}
+
+/** Whether the path is of a machine that keeps its power: the tracker's, the person's, or the one of that name. */
+const isBelow = (path: string, withPower: string): boolean =>
+  [TICKETS, TOKEN, withPower].some((name) => path.split('/').includes(name))
+
+interface Outcome {
+  /** Statements that do not hold. */
+  readonly missing: readonly string[]
+  readonly lostChanges: number
+}
+
+async function judge({ system, found, entries }: Recording, loss: PowerLoss): Promise<Outcome> {
+  const disk = new RecordedDisk(found, entries, loss)
+  for (const name of [HOST, WORKER, TICKETS]) {
+    rmSync(join(system.folder, name), { recursive: true, force: true })
+    disk.write(join(system.folder, name))
+  }
+  // The worker deletes its token when it can start again without one.
+  const isToken = ({ kind, paths }: Entry) => kind === 'u' && basename(paths[0] ?? '') === TOKEN
+  const image: JudgedImage = {
+    system,
+    workerDir: entries.slice(0, loss.at).some(isToken) ? join(system.folder, WORKER) : undefined,
+    sent: new Statements(entries, loss.at),
+    movedTickets: readdirSync(system.tickets).flatMap((name) =>
+      /^state: (Todo|Backlog)$/m.test(readFileSync(join(system.tickets, name), 'utf8'))
+        ? []
+        : [basename(name, '.md')],
+    ),
+  }
+  return { missing: await judgeImage(image), lostChanges: disk.lostChanges }
+}
+
+// ---- tests -------------------------------------------------------------------------------------------------------------
+
+let recorded: Promise<Recording> | undefined
+/** One recording is enough for all tests. */
+function recordOnce(): Promise<Recording> {
+  recorded ??= record()
+  return recorded
+}
+
+test(
+  `${IMAGES} images after a power loss: everything shown, acknowledged or reported is there`,
+  async () => {
+    const recording = await recordOnce()
+    expectWhole(recording)
+    const first = seedFromEnvironment(1)
+    let withLoss = 0
+    for (let seed = first; seed < first + IMAGES; seed++) {
+      const loss = drawLoss(recording.entries, new Random(seed))
+      const { missing, lostChanges } = await judge(recording, loss)
+      const moment = `SEED=${seed}, entry ${loss.at} of ${recording.entries.length}`
+      if (missing.length > 0) throw new Error(`${moment}: ${missing.join('\n')}`)
+      if (lostChanges > 0) withLoss += 1
+    }
+    // A power loss that takes nothing proves nothing.
+    expect(withLoss).toBeGreaterThan(IMAGES / 2)
+  },
+  RECORDING_MS_MAX + IMAGES * IMAGE_MS_MAX,
+)
+
+test.each(PLANTED_FAULTS)(
+  'a planted fault is seen: %s',
+  async (_name, ignoresSync) => {
+    const recording = await recordOnce()
+    const at = recording.entries.length
+    const { missing } = await judge(recording, {
+      at,
+      random: new Random(1),
+      losing: (path) => (isBelow(path, WORKER) ? 'nothing' : 'everything'),
+      ignoresSync,
+    })
+    expect(missing).not.toEqual([])
+  },
+  RECORDING_MS_MAX,
+)
+
+/** The recording repeats every file to the last byte, but for the one that LMDB maps and makes anew after a crash. */
+function expectWhole({ system, found, entries }: Recording): void {
+  const disk = new RecordedDisk(found, entries, {
+    at: entries.length,
+    losing: () => 'nothing',
+    random: new Random(1),
+  })
+  for (const name of [HOST, WORKER, TICKETS]) {
+    const [real, repeated] = [join(system.folder, name), join(system.folder, `${name}.repeated`)]
+    disk.write(real, repeated)
+    expect(bytesBelow(repeated)).toEqual(bytesBelow(real))
+  }
+}
+
+const bytesBelow = (folder: string): Map<string, string> =>
+  new Map(
+    findFiles(folder)
+      .filter(({ path }) => basename(path) !== 'lock.mdb')
+      .map(({ path, data }) => [
+        path.slice(folder.length),
+        data === undefined ? '' : createHash('sha256').update(data).digest('hex'),
+      ]),
+  )
