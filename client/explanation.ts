@@ -11,6 +11,7 @@ export function explanationOf({ run, ticket, reason, gates }: ExplainResponse, a
   }
   if (run.status === 'queued')
     return run.queueReason === undefined ? `${name} is next` : `${name} waits: ${run.queueReason}`
-  if (!hasEnded(run)) return `${name} is ${run.status}`
+  if (!hasEnded(run))
+    return `${name} is ${run.status}${run.waitReason === undefined ? '' : `: ${run.waitReason}`}`
   return run.error === undefined ? `${name} ${run.status}` : `${name} ${run.status}: ${run.error}`
 }

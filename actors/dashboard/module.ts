@@ -1,5 +1,8 @@
 /** The dashboard module sends `run-updated` for every run that changed, and for queued runs that wait for another reason. */
+import { readOr } from '../../core/damage.ts'
+import type { RunRecords } from '../../core/ports.ts'
 import { QUEUE_REASON_PUSHES_MAX } from '../../protocol/limits.ts'
+import type { Run } from '../../protocol/run.ts'
 import { defineHostModule } from '../host-context.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
@@ -10,7 +13,7 @@ const UNKNOWN_VERSION = -1
 
 export const dashboardModule = defineHostModule({
   name: 'dashboard',
-  create({ clock, broadcast }, { scheduler, jobs, runs }) {
+  create({ clock, broadcast, store, system }, { scheduler, jobs, runs }) {
     const runBroadcast = new RunBroadcast({
       clock,
       hasSubscribers: () => broadcast.hasListeners,
@@ -34,6 +37,16 @@ export const dashboardModule = defineHostModule({
         runBroadcast.addChanged(run)
       }
     }
+
+    /** No commit need end on a full disk, so the runs go out as they are on disk. */
+    function sendWaitReasons(): void {
+      if (!broadcast.hasListeners) return
+      for (const runId of [...system.keys(RUN)].slice(0, QUEUE_REASON_PUSHES_MAX)) {
+        const run = readDurable(store.database.runs, runId)
+        if (run !== undefined) runBroadcast.publish(run)
+      }
+    }
+    const stopWatchingDisk = store.database.onState(sendWaitReasons)
 
     broadcast.onUnwatched(() => runBroadcast.dropLater())
     broadcast.onRead(() => {
@@ -61,8 +74,17 @@ export const dashboardModule = defineHostModule({
       beforeCommit() {
         if (broadcast.hasListeners) sendQueueReason()
       },
-      stop: () => runBroadcast.dropLater(),
+      stop() {
+        stopWatchingDisk()
+        runBroadcast.dropLater()
+      },
       sizes: () => ({ recentPushes: runBroadcast.size }),
     }
   },
 })
+
+const readDurable = (runs: RunRecords, runId: string): Run | undefined =>
+  readOr(
+    () => runs.get(runId),
+    () => undefined,
+  )

@@ -195,6 +195,7 @@ export const schedulerModule = defineHostModule({
       wallNow: () => clock.now(),
       mayGrant: () => isServing() && store.database.state().is === 'ready',
       isPaused: () => config().policy.paused,
+      isDiskFull: () => store.database.state().is === 'degraded',
       preparation: jobs.preparation,
       ticketOf: (run) => tracker.intake.currentTicket(run.ticket),
       leases: leases.manager,

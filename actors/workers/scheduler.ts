@@ -5,9 +5,10 @@
  * become durable in one commit, and there is no polling interval. `core/fleet/placement.ts` chooses the worker.
  */
 import type { PlacementRequest, WaitReason } from '../../core/fleet/obstacles.ts'
-import { explainPlacement, PAUSED, placeRun } from '../../core/fleet/placement.ts'
+import { DISK_FULL, explainPlacement, PAUSED, placeRun, REPORTS_WAIT } from '../../core/fleet/placement.ts'
 import { isInterruption } from '../../core/run/interruption.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
+import { isTerminal } from '../../core/run/run-transitions.ts'
 import type { Placement } from '../../protocol/explain.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { LeaseManager } from '../leases/lease-manager.ts'
@@ -29,6 +30,7 @@ export interface SchedulerPorts extends QueuedRunsPorts {
   readonly mayGrant: () => boolean
   /** Whether an operator has paused dispatching. */
   readonly isPaused: () => boolean
+  readonly isDiskFull: () => boolean
   readonly leases: LeaseManager
   /** Requests a commit, because runs are placed right before one. */
   readonly requestCommit: () => void
@@ -151,9 +153,11 @@ export class Scheduler {
     return false
   }
 
-  /** Adds the current wait reason to a queued run, as people see it. */
+  /** Adds the current wait reason to a run that has not ended, as people see it. */
   withWaitReason(run: Run): Run {
-    const reason = run.status === 'queued' ? this.reasonFor(run)?.reason : undefined
+    if (run.status !== 'queued')
+      return isTerminal(run.status) || !this.#ports.isDiskFull() ? run : { ...run, waitReason: REPORTS_WAIT }
+    const reason = this.reasonFor(run)?.reason
     if (reason === undefined) return run
     // The stored reason says why the run was queued again, the other why it still waits. What a worker lacked at its
     // last attempt may be there by now, so only the present reason counts.
@@ -165,9 +169,16 @@ export class Scheduler {
   /** Why the run waits; undefined when it is not queued. */
   reasonFor(run: Run): WaitReason | undefined {
     if (!this.queue.has(run.id)) return undefined
-    if (this.#ports.isPaused()) return PAUSED
+    const common = this.#commonReason()
+    if (common !== undefined) return common
     const ownReason = this.queue.blockedBy(run.id) ?? this.#reasonOfRequiredWorker(run)
     return ownReason ?? this.sharedReason(this.#queuedRuns.needsOf(run.id))
+  }
+
+  /** Why every run waits. */
+  #commonReason(): WaitReason | undefined {
+    if (this.#ports.isPaused()) return PAUSED
+    return this.#ports.isDiskFull() ? DISK_FULL : undefined
   }
 
   #reasonOfRequiredWorker(run: Run): WaitReason | undefined {
@@ -179,7 +190,8 @@ export class Scheduler {
 
   /** Why runs with these needs wait that wait for a worker only. The reason is the same for all, so it is cached. */
   sharedReason(needs?: JobNeeds): WaitReason | undefined {
-    if (this.#ports.isPaused()) return PAUSED
+    const common = this.#commonReason()
+    if (common !== undefined) return common
     const key = needs?.key ?? ''
     if (!this.#sharedReasons.has(key)) {
       const request = needs === undefined ? { runId: 'any' } : { runId: 'any', needs }
@@ -200,7 +212,7 @@ export class Scheduler {
     const offsetMs = wall - this.#ports.monotonicNow()
     const candidates = [...this.#ports.workers.all()].map((worker) => inWallTime(worker, offsetMs))
     const explanation = explainPlacement(
-      this.placementRequest(run, this.#ports.isPaused() ? PAUSED : this.queue.blockedBy(run.id)),
+      this.placementRequest(run, this.#commonReason() ?? this.queue.blockedBy(run.id)),
       candidates,
       wall,
     )
@@ -214,12 +226,12 @@ export class Scheduler {
 
   /** Number of runs that wait for a worker only. */
   get readyCount(): number {
-    return this.#ports.isPaused() ? 0 : this.queue.readyCount
+    return this.#commonReason() === undefined ? this.queue.readyCount : 0
   }
 
   /** Number of runs that one more machine could take now. */
   get wantedCount(): number {
-    return this.#ports.isPaused() ? 0 : this.wantedRuns.count()
+    return this.#commonReason() === undefined ? this.wantedRuns.count() : 0
   }
 
   placementRequest(run: Run, waitingFor?: WaitReason): PlacementRequest {

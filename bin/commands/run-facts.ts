@@ -35,7 +35,7 @@ export function runLines(context: CommandContext, run: Run, { last, repos }: Run
   const queued = clock.includes(' ') ? clock : formatClockSeconds(begun, offset)
   const facts: [string, string | undefined][] = [
     ['run', `${run.id}, queued ${queued}`],
-    ['waits', run.queueReason],
+    ['waits', run.queueReason ?? run.waitReason],
     ['error', run.error],
     ['ticket', [run.ticket.url, priorityWord(run.ticket.priority)].filter(Boolean).join(', ') || undefined],
     ['repo', repoOf(run, repos)],

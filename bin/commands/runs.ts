@@ -102,8 +102,10 @@ export function runColumns(
     { heading: 'TICKET', cell: ({ ticket }) => ticket.identifier },
     {
       heading: 'TITLE',
-      cell: ({ ticket, queueReason }) =>
-        isWide && queueReason !== undefined ? `${ticket.title}  queued: ${queueReason}` : ticket.title,
+      cell({ ticket, status, queueReason, waitReason }) {
+        const reason = queueReason ?? waitReason
+        return isWide && reason !== undefined ? `${ticket.title}  ${status}: ${reason}` : ticket.title
+      },
       plain: ({ ticket }) => ticket.title,
       shrinksTo: TITLE_COLUMNS_MIN,
       shrinks: 'end',

@@ -18,6 +18,7 @@ export function summarizeRun(run: Run): object {
     title: short(ticket.title),
     status,
     queueReason: short(run.queueReason),
+    waitReason: short(run.waitReason),
     error: short(run.error),
     repo: ticket.repo,
     worker: sandbox.workerName,

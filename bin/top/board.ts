@@ -82,11 +82,11 @@ function byAge(a: Run, b: Run): number {
 }
 
 function lastOf(records: BoardRecords, run: Run): string {
-  const { status, queueReason, error } = run
+  const { status, queueReason, waitReason, error } = run
   if (status === 'queued') return queueReason ?? '-'
   if (status === 'completed') return pullOf(run) ?? '-'
   if (hasEnded(run)) return error ?? '-'
-  return records.newestLine(run.id) ?? '-'
+  return waitReason ?? records.newestLine(run.id) ?? '-'
 }
 
 /** `api#87 open`. */

@@ -104,6 +104,14 @@ function byPreference(a: WorkerFacts, b: WorkerFacts, { preferredWorker }: Place
 export const PAUSED_REASON = 'paused'
 export const PAUSED: WaitReason = { gate: 'policy', reason: PAUSED_REASON }
 
+/** The queue reason of every run while the disk of the host is full. */
+export const DISK_FULL: WaitReason = {
+  gate: 'policy',
+  reason: 'the disk of the host is full: free some space',
+}
+/** A run that a worker has goes on there, and the host stores what the worker reports once there is space. */
+export const REPORTS_WAIT = 'what its worker reports waits: the disk of the host is full'
+
 /** The queue reasons that hold for all workers. */
 export const FLEET_REASONS = {
   full: 'fleet at capacity',

@@ -1,8 +1,9 @@
 /** The list of what needs a person: items appear and vanish with their cause, and dashboards receive the list. */
 import { expect, test } from '@jest/globals'
+import { DISK_FULL, FLEET_REASONS, REPORTS_WAIT } from '../../core/fleet/placement.ts'
 import { no, yes } from '../../core/result.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
-import { ATTENTION_PUSH_MS } from '../../protocol/limits.ts'
+import { ATTENTION_PUSH_MS, RUN_PUSH_MS } from '../../protocol/limits.ts'
 import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import {
   acceptRun,
@@ -53,6 +54,39 @@ test('a full disk is named, pushed and degrades the health until there is room a
   await host.clock.advance(2 * ATTENTION_PUSH_MS)
   expect(pushes.findLast(({ type }) => type === 'attention')).toEqual({ type: 'attention', items: [] })
   expect(host.hostApi.health()).not.toHaveProperty('degraded')
+})
+
+test('on a full disk each run says why it goes no further, and dashboards hear when that is over', async () => {
+  const host = await startHost()
+  const { runId } = await acceptRun(host)
+  host.tracker.put(ticket('ENG-2'), ticket('ENG-3'))
+  await host.settle()
+  const waiting = host.runOf('ENG-3').id
+  const pushes = host.recordPushes()
+  const reasonsOf = (id: string) => {
+    const run = host.hostApi.run(id)
+    return run.ok ? [run.value.queueReason, run.value.waitReason] : []
+  }
+  const pushedReasons = () =>
+    [runId, waiting].map((id) => {
+      const last = pushes.findLast((push) => push.type === 'run-updated' && push.run.id === id)
+      return last?.type === 'run-updated' ? [last.run.queueReason, last.run.waitReason] : []
+    })
+  host.fillDisk()
+  const full = [
+    [undefined, REPORTS_WAIT],
+    [DISK_FULL.reason, undefined],
+  ]
+  expect([runId, waiting].map(reasonsOf)).toEqual(full)
+  expect(pushedReasons()).toEqual(full)
+  await host.freeDisk()
+  await host.clock.advance(RUN_PUSH_MS)
+  const free = [
+    [undefined, undefined],
+    [FLEET_REASONS.full, undefined],
+  ]
+  expect([runId, waiting].map(reasonsOf)).toEqual(free)
+  expect(pushedReasons()).toEqual(free)
 })
 
 test('a repository that can’t be reached is named until a worker reads it', async () => {

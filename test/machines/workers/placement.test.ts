@@ -67,6 +67,7 @@ function createFleet(workers: readonly FleetWorker[], isRefused = false) {
     wallNow: () => seen.wallNow,
     mayGrant: () => true,
     isPaused: () => false,
+    isDiskFull: () => false,
     preparation: preparation as unknown as SchedulerPorts['preparation'],
     ticketOf: ({ ticket }) => ticket,
     leases: {

@@ -37,6 +37,7 @@ function createQueue() {
     wallNow: () => 0,
     mayGrant: () => true,
     isPaused: () => false,
+    isDiskFull: () => false,
     preparation,
     ticketOf: (run) => currentTicket(run.ticket),
     // No run is placed without a worker.

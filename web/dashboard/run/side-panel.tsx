@@ -17,6 +17,11 @@ export function SidePanel({ run }: { readonly run: Run }) {
       {run.status === 'queued' && <WaitingFor run={run} />}
       <PullPart run={run} />
       <CostPart run={run} />
+      {run.waitReason !== undefined && (
+        <PanelPart title="What it waits for">
+          <p class="quiet">{run.waitReason}</p>
+        </PanelPart>
+      )}
       {run.instructions !== undefined && run.instructions !== '' && (
         <PanelPart title="Instructions">
           <p class="run-instructions">{run.instructions}</p>

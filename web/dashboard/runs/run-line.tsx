@@ -55,8 +55,10 @@ export function RunLine({ run, isChosen }: { readonly run: Run; readonly isChose
 }
 
 /** The end of a run, or why it waits. */
-export function RunOutcome({ run: { prState, pull, error, status, queueReason } }: { readonly run: Run }) {
+export function RunOutcome({ run }: { readonly run: Run }) {
+  const { prState, pull, error, status, queueReason, waitReason } = run
   if (status === 'queued') return <span class="quiet">{queueReason}</span>
+  if (waitReason !== undefined) return <span class="quiet">{waitReason}</span>
   if (status === 'failed') return <code class="tone-bad">{error}</code>
   if (prState === undefined) return status === 'completed' ? <span class="faint">no pull request</span> : null
   return (
