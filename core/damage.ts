@@ -6,6 +6,8 @@
 import type { Cancel } from './ports.ts'
 
 export const RESTORE_CURE = 'restore the folder state from a backup while the host is stopped'
+/** The cure for what a check of the whole directory has named. */
+export const SET_ASIDE_CURE = `${RESTORE_CURE}; without one keep what is intact: switchyard check-data --set-aside`
 /** The cure for all damage, as a sentence for people. */
 export const DAMAGE_CURE = `switchyard check-data, which names all of it; then ${RESTORE_CURE}`
 
@@ -17,6 +19,8 @@ export interface Damage {
   /** Says what cannot be read, and what that means. */
   readonly message: string
   readonly runId?: string
+  /** Instead of the cure for all damage. */
+  readonly cure?: string
 }
 
 /** Says that events of a log are damaged or missing at a place. */
@@ -40,7 +44,7 @@ export interface KnownDamage {
 export const NO_DAMAGE: KnownDamage = { all: () => [], onChange: () => () => {} }
 
 /** Says to a person what is damaged, and what helps. */
-export const damageText = ({ message }: Damage): string => `${message}: ${DAMAGE_CURE}`
+export const damageText = ({ message, cure = DAMAGE_CURE }: Damage): string => `${message}: ${cure}`
 
 /** Thrown by a read of something damaged. */
 export class DamagedRecord extends Error {

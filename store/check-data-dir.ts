@@ -19,7 +19,7 @@ import { Installation } from './installation.ts'
 import { CheckedRows } from './lmdb/checked-rows.ts'
 import { DATABASE, damageOfRow } from './lmdb/damage-list.ts'
 import { type DataFile, inspectDataFile } from './lmdb/data-file.ts'
-import { type CheckedRow, DatabaseCheck } from './lmdb/database-check.ts'
+import { DatabaseCheck } from './lmdb/database-check.ts'
 import { openForReading } from './lmdb/open-environment.ts'
 import { FORMAT, INSTALLATION } from './lmdb/origin.ts'
 import { describeFault } from './lmdb/start-check.ts'
@@ -30,7 +30,6 @@ import { WORKER_TRACES } from './worker-store.ts'
 
 export interface DataCheckOptions {
   readonly random: RandomSource
-  readonly onRow?: (row: CheckedRow) => void
 }
 
 export interface DataCheck {
@@ -63,15 +62,15 @@ export async function checkDataDir(target: string, options: DataCheckOptions): P
   return { ...own, rows: own.rows + found.rows, damage: [...own.damage, ...ofWorker] }
 }
 
-/** Checks a copy of the folder `state`, which nobody uses. */
-function checkCopy(folder: string): DataCheck {
-  const { damage, rows } = checkDatabase(folder, false, () => {})
+/** Checks a folder with a database that nobody uses. */
+export function checkCopy(folder: string): DataCheck {
+  const { damage, rows } = checkDatabase(folder, false)
   return { damage, rows: rows.count, runs: rows.runs.size, logFiles: 0, isInUse: false }
 }
 
 async function checkDirectory(dataDir: string, options: DataCheckOptions): Promise<DataCheck> {
   const isInUse = findOwner(dataDir) !== undefined
-  const found = checkDatabase(join(dataDir, 'state'), isInUse, options.onRow ?? (() => {}))
+  const found = checkDatabase(join(dataDir, 'state'), isInUse)
   const { rows } = found
   const logFiles = [...rows.logs].filter(([, { record, sums }]) => record !== undefined || sums.length > 0)
   const damage = [
@@ -91,7 +90,7 @@ interface CheckedDatabase {
   readonly rows: CheckedRows
 }
 
-function checkDatabase(folder: string, isInUse: boolean, onRow: (row: CheckedRow) => void): CheckedDatabase {
+function checkDatabase(folder: string, isInUse: boolean): CheckedDatabase {
   const path = join(folder, DATA_FILE)
   const rows = new CheckedRows()
   if (!existsSync(path)) return { database: { is: 'empty' }, damage: [], rows }
@@ -113,7 +112,6 @@ function checkDatabase(folder: string, isInUse: boolean, onRow: (row: CheckedRow
         if (row.table === TABLE.meta && row.key === INSTALLATION)
           installation = Buffer.from(row.content).toString('utf8')
         rows.add(row.table, row.key, row.content)
-        onRow(row)
       },
     })
     check.run()
@@ -165,7 +163,7 @@ function requireUnchanged(fd: number, { meta }: Extract<DataFile, { is: 'whole' 
 const describeFile = (file: Exclude<DataFile, { is: 'whole' | 'empty' | 'truncated' }>): string =>
   file.is === 'damaged' ? `its two first pages ${file.how}` : 'it is not an LMDB database of this version'
 
-const damagedPage = (how: string): Damage => ({
+export const damagedPage = (how: string): Damage => ({
   id: `page ${how}`,
   where: DATABASE,
   message: `the database is damaged: ${how}`,

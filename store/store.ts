@@ -19,6 +19,7 @@ import { Installation } from './installation.ts'
 import { LmdbControlDatabase } from './lmdb/control-database.ts'
 import type { Lock } from './lock.ts'
 import { migrateFormat } from './migrate-format.ts'
+import { findSetAside } from './set-aside-folders.ts'
 
 export interface StoreOptions {
   readonly dataDir: string
@@ -101,6 +102,7 @@ async function openDatabase(options: StoreOptions, lock: Lock): Promise<LmdbCont
   })
   try {
     await installation.record(database.installation)
+    for (const damage of findSetAside(dataDir)) database.damage.note(damage)
     return database
   } catch (error) {
     await database.close()

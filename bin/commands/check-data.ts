@@ -1,32 +1,88 @@
 /**
  * `switchyard check-data`: reads a whole data directory and names each record that is damaged.
  *
- * It works while the host runs and without one, and changes nothing. The command is a program of its own, because it
- * reads the database.
+ * It works while the host runs and without one, and changes nothing but with `--set-aside`. The command is a program of
+ * its own, because it reads the database.
  */
-import { resolve } from 'node:path'
-import { RESTORE_CURE } from '../../core/damage.ts'
+import { existsSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { type Damage, RESTORE_CURE, SET_ASIDE_CURE } from '../../core/damage.ts'
+import type { Log } from '../../core/ports.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import { checkDataDir, type DataCheck } from '../../store/check-data-dir.ts'
+import { lockDataDir } from '../../store/data-folder.ts'
+import { NotADataDir } from '../../store/errors.ts'
+import { type SetAside, setAsideDamage } from '../../store/set-aside.ts'
 import { type ClientOptions, type CommandContext, runCommand } from '../client/run-command.ts'
-import { realRandom } from '../clock.ts'
+import { realClock, realRandom } from '../clock.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT } from '../exit.ts'
 import { inDataDir } from '../store-exit-code.ts'
 
-export async function checkData(target: string | undefined, options: ClientOptions): Promise<void> {
-  await runCommand(options, (context) => checkAndPrint(context, chooseTarget(target, options.dataDir)))
+export interface CheckDataOptions extends ClientOptions {
+  readonly setAside?: true | undefined
 }
 
-const chooseTarget = (target: string | undefined, dataDir: string | undefined): string =>
-  target === undefined ? resolveDataDir(dataDir) : resolve(target)
+export async function checkData(target: string | undefined, options: CheckDataOptions): Promise<void> {
+  const chosen = target === undefined ? resolveDataDir(options.dataDir) : resolve(target)
+  const cure = target === undefined ? SET_ASIDE_CURE : `${SET_ASIDE_CURE} ${quoteWord(target)}`
+  await runCommand(options, (context) =>
+    inDataDir(chosen, () =>
+      options.setAside === true ? setAsideAndPrint(context, chosen) : checkAndPrint(context, chosen, cure),
+    ),
+  )
+}
 
-async function checkAndPrint({ output }: CommandContext, target: string): Promise<number> {
-  const found = await inDataDir(target, () => checkDataDir(target, { random: realRandom }))
-  const { damage } = found
+async function checkAndPrint(context: CommandContext, target: string, cure: string): Promise<number> {
+  const { output } = context
+  const found = await checkDataDir(target, { random: realRandom })
   if (output.format === 'json') output.json({ target, ...found })
-  else if (output.format === 'id') for (const { id } of damage) output.data(id)
-  else if (output.stdout.isTerminal)
-    for (const { message, where } of damage) output.data(output.stdout.clean(`${message} (${where})`))
+  else printDamage(context, found.damage)
+  output.note(summarize(target, found))
+  if (found.damage.length > 0) output.note(`What helps: ${cure}`)
+  return found.damage.length > 0 ? EXIT.refused : EXIT.done
+}
+
+async function setAsideAndPrint(context: CommandContext, dataDir: string): Promise<number> {
+  const { output } = context
+  if (!existsSync(join(dataDir, 'state', 'data.mdb')))
+    throw new NotADataDir(`${dataDir} holds no database; name a data directory`)
+  const lock = await lockDataDir({
+    dataDir,
+    clock: realClock,
+    random: realRandom,
+    log: noteWarnings(context),
+  })
+  let moved: SetAside | undefined
+  try {
+    moved = await setAsideDamage(dataDir, realClock)
+  } finally {
+    lock.release()
+  }
+  if (moved === undefined) {
+    output.note('The pages and rows of the database are whole, so nothing is set aside.')
+    return await checkAndPrint(context, dataDir, RESTORE_CURE)
+  }
+  if (output.format === 'json') output.json({ target: dataDir, ...moved })
+  else printDamage(context, moved.lost)
+  output.note(
+    `The database holds the ${count(moved.keptRows, 'row')} that are intact. The damaged one is in ${moved.folder}, and lost.json there names what is lost.`,
+  )
+  return EXIT.done
+}
+
+const noteWarnings = ({ output }: CommandContext): Log => ({
+  debug: () => {},
+  info: () => {},
+  warn: (_fields, message) => output.warn(message),
+  error: (_fields, message) => output.warn(message),
+})
+
+function printDamage({ output }: CommandContext, damage: readonly Damage[]): void {
+  const { stdout } = output
+  if (output.format === 'id') for (const { id } of damage) output.data(id)
+  else if (stdout.isTerminal)
+    for (const { message, where } of damage) output.data(stdout.clean(`${message} (${where})`))
   else
     output.table(
       [
@@ -35,9 +91,6 @@ async function checkAndPrint({ output }: CommandContext, target: string): Promis
       ],
       damage,
     )
-  output.note(summarize(target, found))
-  if (damage.length > 0) output.note(`What helps: ${RESTORE_CURE}`)
-  return damage.length > 0 ? EXIT.refused : EXIT.done
 }
 
 function summarize(target: string, { damage, rows, runs, logFiles, isInUse }: DataCheck): string {

@@ -194,7 +194,7 @@ const itemOfDamage = ({ damage, since }: KnownSince): AttentionItem => ({
   id: truncate(`damage:${damage.id}`, ATTENTION_ID_CHARS_MAX),
   kind: 'damage',
   message: bounded(damage.message),
-  cure: DAMAGE_CURE,
+  cure: damage.cure ?? DAMAGE_CURE,
   ...(damage.runId === undefined ? {} : { runId: damage.runId }),
   since,
 })

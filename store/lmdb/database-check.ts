@@ -7,7 +7,7 @@ import * as lmdb from 'lmdb'
 import { isSealed, RowSeal } from './checksum.ts'
 import type { Meta } from './data-file.ts'
 import { FORMAT, FORMAT_KEY, PLAIN_ROWS, SEALED } from './origin.ts'
-import { FREE, MAIN, type PageFault, PageWalk } from './page-walk.ts'
+import { FREE, type LostLeaf, MAIN, type PageFault, PageWalk } from './page-walk.ts'
 import { isTableName, missingTables, TABLE } from './table-names.ts'
 
 export interface DamagedRow {
@@ -65,13 +65,28 @@ export class DatabaseCheck {
     return this.#isComplete
   }
 
-  /** Hands on the rows of leaves that belong to no table. Their checksums tell of which table they were. */
+  /**
+   * Hands on the rows of leaves that lie below damaged branches. Their checksums tell of which table they are.
+   *
+   * LMDB may forget pages that it has replaced, so of leaves with the same keys the newest counts, and the leaves of a
+   * table count only when they are exactly as many as are missing: no record comes back older than it was.
+   */
   visitLostRows(): void {
     const tables = [...new Set([...Object.values(TABLE), ...this.#tables])]
-    this.#walk.visitLostLeaves((key, row) => {
-      const table = tables.find((name) => isSealed(row) && this.#open(name, key, row) !== undefined)
-      if (table !== undefined) this.#onRow(table, key, row)
-    })
+    const found = new Map<string, LostLeaf[]>()
+    for (const leaf of this.#walk.lostLeaves()) {
+      const table = tables.find((name) => leaf.rows.some(({ key, value }) => this.#isRowOf(name, key, value)))
+      if (table !== undefined) found.set(table, [...(found.get(table) ?? []), leaf])
+    }
+    for (const [table, leaves] of found) {
+      const newest = newestOf(leaves)
+      if (newest.length !== this.#walk.missingLeaves(table)) continue
+      for (const { rows } of newest) for (const { key, value } of rows) this.#onRow(table, key, value)
+    }
+  }
+
+  #isRowOf(table: string, key: Buffer, row: Buffer): boolean {
+    return isSealed(row) && this.#open(table, key, row) !== undefined
   }
 
   /** The format of the tables; undefined when the row with it was not found. */
@@ -136,6 +151,20 @@ export class DatabaseCheck {
     this.#seals.set(table, seal)
     return seal
   }
+}
+
+/** Returns the leaves of which no newer one holds keys of the same range. */
+function newestOf(leaves: readonly LostLeaf[]): LostLeaf[] {
+  const taken: { readonly leaf: LostLeaf; readonly low: Buffer; readonly high: Buffer }[] = []
+  for (const leaf of [...leaves].sort((a, b) => b.transaction - a.transaction)) {
+    const [low, high] = [leaf.rows[0]?.key, leaf.rows.at(-1)?.key]
+    if (low === undefined || high === undefined) continue
+    const isOlder = taken.some(
+      (each) => Buffer.compare(low, each.high) <= 0 && Buffer.compare(high, each.low) >= 0,
+    )
+    if (!isOlder) taken.push({ leaf, low, high })
+  }
+  return taken.map(({ leaf }) => leaf)
 }
 
 /** Returns undefined for a key that is no text. */

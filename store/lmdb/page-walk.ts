@@ -33,6 +33,8 @@ export interface PageFault {
   /** The table, or `MAIN` for the list of tables and `FREE` for that of free pages. */
   readonly table: string
   readonly message: string
+  /** The keys that may lie there: from the low one on, and below the high one. Absent where that is not known. */
+  readonly keys?: { readonly low: string | undefined; readonly high: string | undefined }
 }
 
 export interface PageVisitor {
@@ -44,11 +46,18 @@ export interface PageVisitor {
   mayGoOn(): boolean
 }
 
+/** A leaf that no table leads to. */
+export interface LostLeaf {
+  /** The transaction that wrote it. */
+  readonly transaction: number
+  readonly rows: readonly { readonly key: Buffer; readonly value: Buffer }[]
+}
+
 export const FREE = 'FREE'
 export const MAIN = 'MAIN'
-/** Pages of which no table is known. */
-const LOST = 'LOST'
 const NOT_IN_ORDER = 'has keys that do not belong there'
+/** The place in a page of the transaction that wrote it. */
+const TRANSACTION_AT = 8
 /** Uses of a page. */
 const NOT_SEEN = 0
 const LIVE = 1
@@ -62,6 +71,8 @@ interface TableWalk {
   readonly tree: TableTree
   branches: number
   leaves: number
+  /** Leaves that cannot be read. */
+  damagedLeaves: number
   overflows: number
   rows: number
 }
@@ -79,6 +90,7 @@ export class PageWalk {
   readonly #file: DatabasePages
   readonly #visitor: PageVisitor
   readonly #use: Uint8Array
+  readonly #missing = new Map<string, number>()
   #faults = 0
 
   constructor(fd: number, meta: Meta, visitor: PageVisitor) {
@@ -101,13 +113,26 @@ export class PageWalk {
     }
   }
 
-  /** Visits the leaves that no table leads to and that are not free: their tables are damaged above them. */
-  visitLostLeaves(onRow: (key: Buffer, value: Buffer) => void): void {
+  /** Returns how many leaves of a table lie below damaged branches. */
+  missingLeaves(table: string): number {
+    return this.#missing.get(table) ?? 0
+  }
+
+  /** Yields the leaves that no table leads to and that are not free. Some may be older than what replaced them. */
+  *lostLeaves(): Generator<LostLeaf> {
     for (let page = 2; page <= this.#meta.lastPage; page++) {
       if (this.#use[page] !== NOT_SEEN) continue
       try {
         const bytes = this.#file.readPage(page)
-        if (flagsOf(bytes) === LEAF) this.#visitNodes(bytes, page, LOST, (key, value) => onRow(key, value))
+        if (flagsOf(bytes) !== LEAF) continue
+        const rows: LostLeaf['rows'][number][] = []
+        this.#visitNodes(
+          bytes,
+          page,
+          () => {},
+          (key, value) => rows.push({ key, value }),
+        )
+        yield { transaction: numberAt(bytes, TRANSACTION_AT), rows }
       } catch (error) {
         if (!(error instanceof Fault)) throw error
       }
@@ -115,12 +140,13 @@ export class PageWalk {
   }
 
   #walkTable(name: string, tree: TableTree): void {
-    const table: TableWalk = { name, tree, branches: 0, leaves: 0, overflows: 0, rows: 0 }
+    const table: TableWalk = { name, tree, branches: 0, leaves: 0, damagedLeaves: 0, overflows: 0, rows: 0 }
     const before = this.#faults
     this.#visitor.onTable(name)
     if (tree.flags !== (name === FREE ? NUMBER_KEYS : 0)) this.#fault(name, 0, 'is of no known form')
     if (tree.root !== undefined)
       this.#tryPage(table, { page: tree.root, depth: 1, low: undefined, high: undefined })
+    this.#missing.set(name, tree.leaves - table.leaves - table.damagedLeaves)
     const isWhole =
       table.rows === tree.rows &&
       table.branches === tree.branches &&
@@ -133,6 +159,7 @@ export class PageWalk {
   /** Walks what lies below a page, and names it when it is damaged. */
   #tryPage(table: TableWalk, place: PagePlace): void {
     if (!this.#visitor.mayGoOn()) throw new Stopped()
+    const leaves = table.leaves
     try {
       this.#claim(place.page, 1, LIVE)
       const bytes = this.#file.readPage(place.page)
@@ -140,7 +167,8 @@ export class PageWalk {
       else this.#walkLeaf(table, place, bytes)
     } catch (error) {
       if (!(error instanceof Fault)) throw error
-      this.#fault(table.name, error.page, error.message)
+      if (place.depth === table.tree.depth && table.leaves === leaves) table.damagedLeaves++
+      this.#fault(table.name, error.page, error.message, place)
     }
   }
 
@@ -166,13 +194,15 @@ export class PageWalk {
       })
   }
 
-  #walkLeaf(table: TableWalk, { page, depth, low, high }: PagePlace, bytes: Buffer): void {
+  #walkLeaf(table: TableWalk, place: PagePlace, bytes: Buffer): void {
+    const { page, depth, low, high } = place
     if (depth !== table.tree.depth) throw new Fault(page, 'lies at the wrong depth of its table')
     table.leaves++
     let before: Buffer | undefined
     let isInOrder = true
     const tables: { readonly name: string; readonly tree: TableTree }[] = []
-    this.#visitNodes(bytes, page, table.name, (key, value, isTable, pages) => {
+    const onFault = (error: Fault) => this.#fault(table.name, error.page, error.message, place)
+    this.#visitNodes(bytes, page, onFault, (key, value, isTable, pages) => {
       isInOrder &&= isBetween(table.tree, key, { low: before ?? low, isAbove: before !== undefined, high })
       before = key
       table.rows++
@@ -185,7 +215,7 @@ export class PageWalk {
       else this.#visitor.onRow(table.name, key, value)
     })
     // The rows are read all the same: their checksums tell whether they are rows of this table.
-    if (!isInOrder) this.#fault(table.name, page, NOT_IN_ORDER)
+    if (!isInOrder) this.#fault(table.name, page, NOT_IN_ORDER, place)
     for (const each of tables) this.#walkTable(each.name, each.tree)
   }
 
@@ -193,7 +223,7 @@ export class PageWalk {
   #visitNodes(
     bytes: Buffer,
     page: number,
-    table: string,
+    onFault: (error: Fault) => void,
     visit: (key: Buffer, value: Buffer, isTable: boolean, overflowPages: number) => void,
   ): void {
     for (let i = 0; i < countOf(bytes); i++) {
@@ -204,7 +234,7 @@ export class PageWalk {
         visit(key, value, isTable, pages)
       } catch (error) {
         if (!(error instanceof Fault)) throw error
-        this.#fault(table, error.page, error.message)
+        onFault(error)
       }
     }
   }
@@ -242,8 +272,10 @@ export class PageWalk {
     }
   }
 
-  #fault(table: string, page: number, message: string): void {
+  #fault(table: string, page: number, message: string, place?: PagePlace): void {
     this.#faults++
-    this.#visitor.onFault({ page, table, message })
+    const textOf = (key: Buffer | undefined) => key?.toString('utf8')
+    const keys = place === undefined ? {} : { keys: { low: textOf(place.low), high: textOf(place.high) } }
+    this.#visitor.onFault({ page, table, message, ...keys })
   }
 }

@@ -6,44 +6,16 @@ import { realRandom } from '../../../bin/clock.ts'
 import { DAMAGE_CURE } from '../../../core/damage.ts'
 import { checkDataDir } from '../../../store/check-data-dir.ts'
 import { DatabaseDamaged, NotADataDir } from '../../../store/errors.ts'
-import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
-import { until } from '../../support/until.ts'
-import { changeRow, flipBit, garblePage, openAt, pagesOf } from './damage.ts'
-import {
-  logEvents,
-  putEvents,
-  putKeyValue,
-  putRun,
-  putSnapshot,
-  runId,
-  sampleRun,
-  sampleSnapshot,
-} from './samples.ts'
+import { changeRow, createWholeDirectory, flipBit, garblePage, openAt, pagesOf } from './damage.ts'
+import { runId } from './samples.ts'
 
 const check = (target: string) => checkDataDir(target, { random: realRandom })
 const damageOf = async (dataDir: string) => (await check(dataDir)).damage.map(({ id }) => id)
 
 let whole: string
-/** A directory with runs, a log in a file of several parts, and a small log of four chunks. */
 beforeAll(async () => {
-  whole = diskFolder()
-  const store = await openAt(whole)
-  await store.database.commit([
-    ...Array.from({ length: 40 }, (_, n) => putRun(sampleRun(n + 1, 'completed'))),
-    putSnapshot('lease', 'ls-1', sampleSnapshot(1)),
-    putKeyValue('mark', 'ls-1', { upTo: 4 }),
-    putKeyValue('ticket', 't-1', { state: 'Todo' }),
-  ])
-  for (let n = 0; n < 8; n += 2)
-    await store.database.commit([putEvents(runId(1), logEvents(runId(1), n, n + 2))])
-  const long = logEvents(runId(2), 0, 60).map((event) => ({ ...event, text: 'x'.repeat(1_000) }))
-  for (let n = 0; n < 60; n += 4) await store.database.commit([putEvents(runId(2), long.slice(n, n + 4))])
-  await store.usage.replace({ projectKey: 'p', sessionId: 's' }, '{"entries":[]}')
-  const { database } = store
-  if (!(database instanceof LmdbControlDatabase)) throw new Error('the store has another database')
-  await until('the log is in its file', () => database.eventBuffer.record(runId(2)).next === 60)
-  await store.close()
+  whole = await createWholeDirectory()
 })
 
 function copyOfWhole(): string {

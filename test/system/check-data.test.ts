@@ -1,0 +1,79 @@
+/** `switchyard check-data` over a real data directory: beside a running host, after damage, and setting it aside. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { realRandom } from '../../bin/clock.ts'
+import type { AttentionResponse } from '../../protocol/attention.ts'
+import { checkDataDir } from '../../store/check-data-dir.ts'
+import { garblePage, pagesOf } from '../adapters/store/damage.ts'
+import { configWithAnyPort, runCommand, serve } from '../support/command-process.ts'
+import { tempFolder } from '../support/temp-folder.ts'
+import { until } from '../support/until.ts'
+
+const TICKETS = 30
+const [REFUSED, BROKEN, IN_USE] = [1, 70, 75]
+
+async function checkData(dataDir: string, ...words: readonly string[]) {
+  const command = runCommand(['check-data', '--data-dir', dataDir, '--json', ...words])
+  const code = await command.exit
+  return { code, answer: JSON.parse(command.out() || command.err()) }
+}
+
+test('a garbled database is named, set aside, and what is intact is served', async () => {
+  const dataDir = tempFolder()
+  const tickets = join(dataDir, 'tickets')
+  mkdirSync(tickets)
+  for (let n = 0; n < TICKETS; n++)
+    writeFileSync(join(tickets, `T-${n}.md`), `---\ntitle: Number ${n}\nstate: Todo\n---\nNothing.\n`)
+  const config = configWithAnyPort({ tracker: { driver: 'local', path: tickets }, worker: { local: false } })
+  writeFileSync(join(dataDir, 'config.json'), config, { mode: 0o600 })
+  const host = serve(dataDir)
+  await host.waitForLaunch()
+  const runs = async (from: typeof host) => ((await from.request('/api/runs')).body as unknown[]).length
+  await until('the tickets are queued', async () => (await runs(host)) === TICKETS)
+  expect(await checkData(dataDir)).toMatchObject({
+    code: 0,
+    answer: { damage: [], runs: TICKETS, isInUse: true },
+  })
+  expect(await checkData(dataDir, '--set-aside')).toMatchObject({ code: IN_USE })
+  host.process.kill('SIGTERM')
+  expect(await host.exit).toBe(0)
+
+  await garbleRuns(dataDir)
+  const found = await checkData(dataDir)
+  expect(found.code).toBe(REFUSED)
+  const refused = serve(dataDir)
+  expect(await refused.exit).toBe(BROKEN)
+  expect(refused.err()).toMatch(/page \d+ of the table runs .*switchyard check-data/)
+  const aside = await checkData(dataDir, '--set-aside')
+  expect(aside.code).toBe(0)
+  const lostIds = (aside.answer.lost as { id: string }[]).map(({ id }) => id)
+  const lostRuns = lostIds.filter((id) => id.startsWith('run '))
+  expect(lostRuns.length).toBeGreaterThan(0)
+
+  const again = serve(dataDir)
+  await again.waitForLaunch()
+  const { items } = (await again.request('/api/attention')).body as AttentionResponse
+  const folder = basename(aside.answer.folder)
+  expect(items).toContainEqual(expect.objectContaining({ id: `damage:set aside ${folder}`, kind: 'damage' }))
+  // No ticket of a lost run is begun anew, because its run is known to have been there.
+  await until('the tracker was asked', async () => {
+    const { body } = await again.request('/api/tracker/status')
+    return (body as { lastPollAt?: string }).lastPollAt !== undefined
+  })
+  expect(await runs(again)).toBe(TICKETS - lostRuns.length)
+  const id = lostRuns[0]?.slice('run '.length)
+  expect(await again.request(`/api/runs/${id}`)).toMatchObject({ status: 500 })
+})
+
+/** Garbles the first page of the table of runs. */
+async function garbleRuns(dataDir: string): Promise<void> {
+  const path = join(dataDir, 'state', 'data.mdb')
+  const bytes = readFileSync(path)
+  for (const page of pagesOf(dataDir)) {
+    garblePage(dataDir, page)
+    const { damage } = await checkDataDir(dataDir, { random: realRandom })
+    if (damage.some(({ message }) => / of the table runs is not /.test(message))) return
+    writeFileSync(path, bytes)
+  }
+}
