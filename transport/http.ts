@@ -34,6 +34,8 @@ export interface HttpHandlerOptions {
   readonly clock: Clock
   readonly log: Log
   readonly counter: RequestCounter
+  /** Whether another process owns the data directory by now, so that nothing that is known here may be answered. */
+  readonly isTakenOver?: () => boolean
   /** The longest body; HTTP_BODY_BYTES_MAX when absent. */
   readonly bodyBytesMax?: number
 }
@@ -90,7 +92,7 @@ class RoutingHttpHandler implements HttpHandler {
   }
 
   isRefusing(): boolean {
-    return this.#isRefusing
+    return this.#isRefusing || this.#options.isTakenOver?.() === true
   }
 
   pendingCount(): number {
@@ -142,7 +144,7 @@ class RoutingHttpHandler implements HttpHandler {
   ): Reply | undefined {
     if (found === undefined) return UNKNOWN_PATH
     if (row === undefined) return methodRefused(head.method, found.path.allow)
-    if (this.#isRefusing) return STOPPING_REFUSAL
+    if (this.isRefusing()) return STOPPING_REFUSAL
     const placed = readParameters(row, found, head.query)
     if (!placed.ok) return refusal(400, placed.error)
     const asked = { row, placed: placed.value, asker, isJson: isJsonContent(head.contentType) }

@@ -6,6 +6,7 @@
  */
 
 import type { HostApi } from '../actors/api/host-api.ts'
+import { isTakenOver } from '../core/owner.ts'
 import type { Clock, Log, Meters } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { exposureOf, findAddressFault, type ListenerAddresses } from '../core/settings/listeners.ts'
@@ -130,7 +131,7 @@ async function openManagement(shared: SharedParts): Promise<Result<OpenListener>
   if (!made.ok) return made
   const admit = createManagementCheck(options.hostApi, options.token)
   const route = createRouter(table.filter((row) => row.listeners.includes('management')))
-  const checks = { ...options, admit, route, counter: requestCounter }
+  const checks = { ...options, ...fenceOf(options), admit, route, counter: requestCounter }
   const http = createHttpHandler(checks)
   const socketGroups = serveManagementSockets(made.value, shared, checks, http)
   return startListening(
@@ -148,11 +149,16 @@ async function openFleet(
   const made = createApp(options.listener, fleet.tls)
   if (!made.ok) return made
   const route = createRouter(table.filter((row) => row.listeners.includes('fleet')))
-  const checks = { ...options, admit: createFleetCheck(options.hostApi), route, counter: requestCounter }
+  const admit = createFleetCheck(options.hostApi)
+  const checks = { ...options, ...fenceOf(options), admit, route, counter: requestCounter }
   const http = createHttpHandler(checks)
   const socketGroups = [serveWorkerSocket(made.value, shared, checks, http)]
   return startListening({ app: made.value, http, socketGroups }, fleet, '--fleet-port or fleet.port')
 }
+
+const fenceOf = ({ hostApi }: HostServerOptions) => ({
+  isTakenOver: () => isTakenOver(hostApi.storeState()),
+})
 
 async function startListening(
   listener: Omit<OpenListener, 'listening'>,

@@ -2,6 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { no } from '../../../core/result.ts'
+import { connectSocket } from '../../support/socket-client.ts'
 import { openTestServer, TOKEN } from '../../support/test-resources.ts'
 
 const authorization = `Bearer ${TOKEN}`
@@ -27,6 +28,15 @@ test.each([
   const reply = await fetch(`${url}/api/health`)
   expect(reply.status).toBe(status)
   expect(await reply.text()).not.toContain('/secret/path')
+})
+
+test('a host whose data directory was taken over answers nothing of what it knows', async () => {
+  const { url, port, hostApi } = await openTestServer()
+  const state = { is: 'broken', takenOver: true, reason: 'forge owns it' }
+  Object.assign(hostApi, { storeState: () => state })
+  for (const path of ['/api/health', '/api/runs', '/api/config'])
+    expect((await fetch(`${url}${path}`, { headers: { authorization } })).status).toBe(503)
+  await expect(connectSocket(port).opened).rejects.toThrow('not opened')
 })
 
 test('a cached reply is replaced when its value changes', async () => {
