@@ -23,7 +23,7 @@ import { sendBundle } from './collect-outputs.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { PhaseReporter } from './phase-reporter.ts'
 import { describePublished, reasonText, statusOfPublishing } from './publish-outcome.ts'
-import { publishLeftWork } from './publish-work.ts'
+import { publishLeftWork, tryAgain } from './publish-work.ts'
 import { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
 import { reportTextArtifact } from './text-artifact.ts'
@@ -50,7 +50,7 @@ export class PublishExecution implements Execution {
   readonly #finalAbort = new AbortController()
   #stopRequest: StopRequest | undefined
   #session: SandboxSession | undefined
-  #work: UnpublishedWork | undefined
+  #isGone = false
   #currentPhase: Promise<unknown> = Promise.resolve()
   readonly #artifacts = new Set<string>()
 
@@ -69,7 +69,8 @@ export class PublishExecution implements Execution {
         if (!opened.ok || this.#stopRequest === undefined) return opened
         return no('conflict', this.#stopRequest.reason)
       },
-      (reason) => no('failed', reason),
+      // A full disk, for example, says nothing about the work.
+      (reason) => tryAgain({ kind: 'failed', message: reason }),
     )
   }
 
@@ -78,6 +79,7 @@ export class PublishExecution implements Execution {
     const { job } = request
     const folders = await sandboxes.openAsItIs(job.run.id)
     const work = folders === undefined ? undefined : await readUnpublished(folders)
+    this.#isGone = work === undefined
     if (folders === undefined || work === undefined) return GONE
     if (work.remote !== job.repo.remote || work.branch !== job.branch)
       return no(
@@ -102,7 +104,6 @@ export class PublishExecution implements Execution {
       reporter: this.#reporter,
       redact,
     })
-    this.#work = work
     onProgress({ sandbox: this.#sandboxReference(), branch: job.branch })
     return yes({ sandbox: this.#sandboxReference() })
   }
@@ -113,12 +114,14 @@ export class PublishExecution implements Execution {
       : { verdict: 'stopped', reason: this.#stopRequest.reason }
   }
 
-  finish({ verdict, reason = '' }: AgentOutcome): Promise<RunOutcome> {
+  finish(ended: AgentOutcome): Promise<RunOutcome> {
     return this.#runPhase(
       async () => {
-        const [session, work] = [this.#session, this.#work]
-        if (session === undefined || work === undefined) return failed(reason)
-        const end = verdict === 'done' ? await this.#publish(session, work) : unpublished(reason)
+        const session = this.#session
+        const work = this.#isGone ? undefined : await this.#readWork()
+        if (work === undefined) return failed(ended.reason)
+        const isReady = ended.verdict === 'done' && session !== undefined
+        const end = isReady ? await this.#publish(session, work) : unpublished(ended)
         return await this.#buildOutcome(end, work)
       },
       (problem) => failed(problem),
@@ -187,11 +190,12 @@ export class PublishExecution implements Execution {
   async #buildOutcome({ published, isUnpublished }: PublishEnd, work: UnpublishedWork): Promise<RunOutcome> {
     const { sandboxes, request } = this.#options
     const { id } = request.job.run
-    const bundled = (await readUnpublished(sandboxes.foldersOf(id)))?.bundled
+    const bundled = (await this.#readWork())?.bundled
     if (isUnpublished && bundled !== undefined) this.#artifacts.add(UNPUBLISHED_BUNDLE)
-    const retainedUntil = isUnpublished
-      ? sandboxes.get(id)?.retainedUntil
-      : await sandboxes.retain(id, { hours: request.job.retentionHours, unpushed: !published.ok })
+    const kept = sandboxes.get(id)?.retainedUntil
+    const retention = { hours: request.job.retentionHours, unpushed: !published.ok }
+    // Published work is published, also when a full disk takes no new record of its sandbox.
+    const retainedUntil = isUnpublished ? kept : await sandboxes.retain(id, retention).catch(() => kept)
     const visible = published.ok ? published.value : undefined
     return {
       ...statusOfPublishing({ published, isUnpublished }, this.#stopRequest),
@@ -203,6 +207,11 @@ export class PublishExecution implements Execution {
         ...(isUnpublished ? { unpublished: true } : {}),
       },
     }
+  }
+
+  #readWork(): Promise<UnpublishedWork | undefined> {
+    const { sandboxes, request } = this.#options
+    return readUnpublished(sandboxes.foldersOf(request.job.run.id))
   }
 
   #sandboxReference() {
@@ -226,9 +235,14 @@ export class PublishExecution implements Execution {
   }
 }
 
-const failed = (reason: string): RunOutcome => ({ status: 'failed', error: reasonText(reason), costs: [] })
+const failed = (reason: string | undefined): RunOutcome => ({
+  status: 'failed',
+  error: reasonText(reason),
+  costs: [],
+})
 
-const unpublished = (reason: string): PublishEnd => ({
-  published: no('conflict', reason),
+/** The execution ended before it came to the work, which stays as it is. */
+const unpublished = ({ reason = '', failure }: AgentOutcome): PublishEnd => ({
+  published: failure === 'publish' ? tryAgain({ kind: 'failed', message: reason }) : no('conflict', reason),
   isUnpublished: true,
 })

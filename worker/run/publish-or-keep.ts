@@ -38,12 +38,14 @@ export async function publishOrKeep(
   publish: () => Promise<Result<PublishedWork | undefined>>,
 ): Promise<PublishEnd> {
   const { folders } = request.session
-  if (!isLeft) await saveUnpublished(folders, unpublished)
+  // A full disk is no reason to keep the work from the code host.
+  const isSaved = isLeft || (await isWritten(saveUnpublished(folders, unpublished)))
   const published = await publish().catch((error: unknown) => no('failed', messageOf(error)))
   if (published.ok) {
     await forgetUnpublished(folders)
     return { published, isUnpublished: false }
   }
+  if (!isSaved) await saveUnpublished(folders, unpublished)
   const { refusal } = published
   // An execution that was stopped says nothing about the work.
   if (!request.mayContinue()) return { published, isUnpublished: true }
@@ -68,9 +70,16 @@ async function sendNewBundle(
   if (!bundle.ok) session.log(`its commits are not among its artifacts: ${bundle.refusal.message}`)
   if (!bundle.ok || bundle.value === undefined || known === undefined || !mayContinue()) return
   const { head, path } = bundle.value
+  // Without the note the host gets the same bundle once more.
   if (known.bundled !== head && (await addBundle(UNPUBLISHED_BUNDLE, path)))
-    await saveUnpublished(session.folders, { ...known, bundled: head })
+    await isWritten(saveUnpublished(session.folders, { ...known, bundled: head }))
 }
+
+const isWritten = (written: Promise<void>): Promise<boolean> =>
+  written.then(
+    () => true,
+    () => false,
+  )
 
 const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
 

@@ -104,7 +104,8 @@ export async function publishLeftWork(
   return publishFollowUp(dependencies, asBefore, request)
 }
 
-const tryAgain = (refusal: Refusal): Refused => ({
+/** The host has the work published again. */
+export const tryAgain = (refusal: Refusal): Refused => ({
   ok: false,
   refusal: { ...refusal, failure: 'publish' },
 })

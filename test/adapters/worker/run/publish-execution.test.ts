@@ -6,7 +6,8 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
-import type { Execution, ExecutionReport } from '../../../../core/daemon/ports.ts'
+import type { AgentOutcome, Execution, ExecutionReport } from '../../../../core/daemon/ports.ts'
+import type { Refusal } from '../../../../core/result.ts'
 import { publishJob } from '../../../../core/run/job.ts'
 import { UNPUBLISHED_BUNDLE } from '../../../../core/run/publishing.ts'
 import type { AgentJob, Job, RunOutcome } from '../../../../protocol/frames.ts'
@@ -17,6 +18,7 @@ import { createGitSources } from '../../../../worker/git/create-git-sources.ts'
 import { createGit, type Git } from '../../../../worker/git/git.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
+import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
 import { openTestExecutor } from '../../../support/resumed-sandbox.ts'
 import { aJob, commitAsPerson, createGitFixture, type GitFixture, git } from '../git/git-fixture.ts'
 import { type GitServer, gitServer } from '../git/git-server.ts'
@@ -38,6 +40,8 @@ interface Site {
   renewToken(token: string): void
   /** Called before each push but a dry one. */
   beforePush: () => Promise<void> | void
+  /** Called before the network of a sandbox is opened. */
+  beforeEgress: () => void
   /** The worker; a second one is the worker after a restart. */
   worker(): Promise<ClosableExecutor>
 }
@@ -70,6 +74,7 @@ async function openSite(): Promise<Site> {
       token = renewed
     },
     beforePush: () => {},
+    beforeEgress: () => {},
     worker: async () => {
       const folder = join(g.folder, 'one')
       mkdirSync(folder, { recursive: true })
@@ -84,6 +89,10 @@ async function openSite(): Promise<Site> {
           ),
         }),
         codehostFor,
+        openEgress: async (options) => {
+          site.beforeEgress()
+          return openSandboxEgress(options)
+        },
         gitconfig: GITCONFIG_TEXT,
       })
       open.push(executor)
@@ -137,11 +146,15 @@ async function execute(executor: ClosableExecutor, job: Job, leaseId = 'ls-1'): 
   return { outcome: await carryOut(execution), reports }
 }
 
+const failedBy = ({ message, failure }: Refusal): AgentOutcome => ({
+  verdict: 'failed',
+  reason: message,
+  ...(failure === undefined ? {} : { failure }),
+})
+
 async function carryOut(execution: Execution): Promise<RunOutcome> {
   const prepared = await execution.prepare()
-  const worked = prepared.ok
-    ? await execution.runAgent()
-    : ({ verdict: 'failed', reason: prepared.refusal.message } as const)
+  const worked = prepared.ok ? await execution.runAgent() : failedBy(prepared.refusal)
   const outcome = await execution.finish(worked)
   await execution.whenExited()
   return outcome
@@ -283,6 +296,50 @@ test('a worker that died while it published again keeps the sandbox for no longe
   expect(sandbox).toMatchObject({ unpublished: true, retainedUntil: outcome.sandbox?.retainedUntil })
 })
 
+test('work whose sandbox cannot be opened for a moment is published later', async () => {
+  const site = await openSite()
+  site.refuse()
+  const executor = await site.worker()
+  const first = await execute(executor, jobWith())
+  site.allow()
+  site.beforeEgress = () => {
+    throw new Error('ENOSPC: no space left on device')
+  }
+  const again = await execute(executor, publishJob(jobWith()), 'ls-2')
+  expect(again.outcome).toMatchObject({
+    status: 'failed',
+    failure: 'publish',
+    error: expect.stringMatching(/^ENOSPC/),
+    result: { artifacts: [UNPUBLISHED_BUNDLE] },
+    sandbox: { id: 'run-1', unpublished: true, retainedUntil: first.outcome.sandbox?.retainedUntil },
+  })
+  site.beforeEgress = () => {}
+  expect((await execute(executor, publishJob(jobWith()), 'ls-3')).outcome.status).toBe('completed')
+})
+
+test.each([
+  ['is published', () => {}, { status: 'completed' }],
+  [
+    'is remembered when it is refused and there is room again',
+    (site: Site) => site.refuse(),
+    { status: 'failed', failure: 'publish', sandbox: { unpublished: true } },
+  ],
+])('work that a full disk does not let the worker remember %s', async (_, prepareSite, expected) => {
+  const site = await openSite()
+  prepareSite(site)
+  const executor = await site.worker()
+  const reporter = { report: () => {}, waitForCapacity: async () => {} }
+  const execution = executor.start({ leaseId: 'ls-1', workerId: 'wk-1', job: jobWith() }, reporter, () => {})
+  await execution.prepare()
+  const agent = await execution.runAgent()
+  // Nobody can write a file of this name.
+  const obstacle = join(site.g.folder, 'one/sandboxes/run-1/desk/unpublished.json.new')
+  mkdirSync(obstacle)
+  site.beforePush = () => rmSync(obstacle, { recursive: true })
+  expect(await execution.finish(agent)).toMatchObject(expected)
+  await execution.whenExited()
+})
+
 test('changes that a person makes in the sandbox are published too', async () => {
   const site = await openSite()
   site.refuse()
@@ -316,7 +373,11 @@ test('work is not published to another repository than it was made for', async (
   await execute(executor, jobWith())
   const job = publishJob(jobWith())
   const elsewhere = await execute(executor, { ...job, repo: { ...job.repo, remote: 'ada/other' } }, 'ls-2')
-  expect(elsewhere.outcome).toMatchObject({ status: 'failed', error: expect.stringMatching(/of ada\/lamps/) })
+  expect(elsewhere.outcome).toMatchObject({
+    status: 'failed',
+    error: expect.stringMatching(/of ada\/lamps/),
+    sandbox: { unpublished: true },
+  })
   expect(elsewhere.outcome.failure).toBeUndefined()
 })
 
