@@ -1,4 +1,7 @@
-/** The frames of released versions, as their own schemas described them: recorded in `schemas.jsonl`, a frame a line. */
+/**
+ * Released versions of host and worker as they were recorded: the schemas of their frames (`schemas.jsonl`, a frame a
+ * line), and what they said to each other (`conversation.jsonl`, a message a line).
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createChecker } from '../../protocol/parse.ts'
@@ -9,6 +12,14 @@ export interface RecordedFrame {
   readonly from: 'worker' | 'host'
   readonly type: string
   readonly schema: Shape
+}
+
+/** A frame that a host and a worker of the same version exchanged. */
+export interface RecordedMessage {
+  /** 1, 2, … in the order in which they were opened. */
+  readonly connection: number
+  readonly from: 'worker' | 'host'
+  readonly frame: { readonly type: string; readonly [key: string]: unknown }
 }
 
 /** `closed`: its readers refuse keys that they do not know. */
@@ -31,6 +42,9 @@ export const readJsonLines = (file: string): unknown[] =>
 export const recordedFrames = (version: PeerVersion): RecordedFrame[] =>
   // Only recordings have this name.
   readJsonLines(peerFile(version, 'schemas.jsonl')) as RecordedFrame[]
+
+export const recordedConversation = (version: PeerVersion): RecordedMessage[] =>
+  readJsonLines(peerFile(version, 'conversation.jsonl')) as RecordedMessage[]
 
 /** Says why a peer of this version does not read the frame; undefined when it does, or ignores a frame of its type. */
 export function problemOfPeer(
