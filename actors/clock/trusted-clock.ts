@@ -93,13 +93,19 @@ export class TrustedClock implements CommitParticipant {
   }
 
   #compareOften(): void {
+    this.#forgetAbsent(this.#ports.elapsedMs())
     this.now()
     this.#cancel = this.#ports.clock.after(COMPARED_EVERY_MS, () => this.#compareOften())
   }
 
-  #listWitnesses(elapsed: number): number[] {
+  /** Short-lived machines come under ever new ids. */
+  #forgetAbsent(elapsed: number): void {
     for (const [workerId, received] of this.#received)
       if (elapsed - received.elapsed > RECEIVED_MS_MAX) this.#received.delete(workerId)
+  }
+
+  #listWitnesses(elapsed: number): number[] {
+    this.#forgetAbsent(elapsed)
     return [...this.#received.values()].map((received) => received.wall + elapsed - received.elapsed)
   }
 

@@ -1,0 +1,22 @@
+/** The trusted clock of a host, beside a database in memory. */
+import { expect, test } from '@jest/globals'
+import { TrustedClock } from '../../../actors/clock/trusted-clock.ts'
+import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { createRecordingLog } from '../../support/recording-log.ts'
+
+test('the times of workers that are gone are forgotten, also while nothing contradicts the clock', async () => {
+  const clock = new ManualClock()
+  const database = new MemoryControlDatabase(clock)
+  const log = createRecordingLog()
+  const ports = { clock, elapsedMs: clock.monotonic, log, database, requestCommit: () => {} }
+  const trustedClock = new TrustedClock(ports)
+  trustedClock.start()
+  for (let worker = 0; worker < 100; worker++) trustedClock.onWorkerTime(`wk-${worker}`, clock.now())
+  await clock.advance(59 * 60_000)
+  expect(trustedClock.size).toBe(100)
+  await clock.advance(2 * 60_000)
+  expect(trustedClock.size).toBe(0)
+  expect(log.lines).toEqual([])
+  trustedClock.stop()
+})
