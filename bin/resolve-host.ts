@@ -56,8 +56,11 @@ export function resolveHost(options: HostChoice, log: Pick<Log, 'warn'>): HostRo
 }
 
 /** A host on this machine may come back at another port, which its data directory names. */
-function routeToThisMachine(hostDataDir: string, { host, fingerprint, caFile }: HostChoice): HostRoute {
-  const given = { '--host': host, '--fingerprint': fingerprint, '--ca-file': caFile }
+function routeToThisMachine(
+  hostDataDir: string,
+  { host, fingerprint, caFile, insecure }: HostChoice,
+): HostRoute {
+  const given = { '--host': host, '--fingerprint': fingerprint, '--ca-file': caFile, '--insecure': insecure }
   for (const [name, value] of Object.entries(given))
     if (value !== undefined)
       throw new ExitError(EXIT.usage, `${name}: leave it out with --host-data-dir, which says it all`)
