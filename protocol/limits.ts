@@ -218,7 +218,7 @@ export const LEASE_PENDING_BYTES_MAX = 8 * 1024 * 1024
 export const FRAMES_PENDING_BYTES_MAX = 128 * 1024 * 1024
 /** Executions whose costs a worker keeps for a host that does not acknowledge them. */
 export const SETTLEMENTS_KEPT_MAX = 256
-/** Expired sandboxes that a worker names in one frame, the oldest first; the others follow when these are gone. */
+/** Expired sandboxes that a worker names in one frame; the others follow in further frames. */
 export const EXPIRED_SANDBOXES_MAX = 256
 /** How long the end of a lease is remembered, for its late frames. */
 export const ENDED_LEASES_KEPT_MS = 7 * 24 * 3_600_000
@@ -492,10 +492,10 @@ export const FOLLOW_UP_READS_AT_ONCE = 4
 export const FOLLOW_UP_READS_KEPT = 32
 
 // ---- attention: what needs a person -------------------------------------------------------------------------------
-/** Items of one kind; older ones wait until a newer one is gone. */
 export const ATTENTION_ID_CHARS_MAX = 512
 /** Damaged records that a process remembers. */
 export const DAMAGE_KNOWN_MAX = 1_000
+/** Items of one kind; older ones wait until a newer one is gone. */
 export const ATTENTION_ITEMS_PER_KIND_MAX = 50
 export const ATTENTION_ITEMS_MAX = 11 * ATTENTION_ITEMS_PER_KIND_MAX
 /** Newest runs that are read at the start, and ended runs that are kept in view. */

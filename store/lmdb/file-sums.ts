@@ -5,6 +5,7 @@
  * A part is whole lines, one for each of its indexes. Parts that lie one behind the other in the file may skip indexes:
  * a line of its own says there which events were lost. Parts of files that earlier versions wrote have no checksum.
  */
+import { countLines } from '../event-order.ts'
 import { crc32 } from './checksum.ts'
 import type { RowPut } from './encode-writes.ts'
 import { chunkKey, chunkKeysOf, firstOfChunk, lastRowOf, rowsFrom, rowsOf } from './event-chunks.ts'
@@ -143,12 +144,6 @@ function splitLines({ first, next, bytes }: FileLines): FileLines[] {
     index = after
   }
   return [...parts, { first: index, next, bytes: bytes.subarray(from) }]
-}
-
-function countLines(bytes: Uint8Array): number {
-  let count = 0
-  for (let at = bytes.indexOf(LINE_END); at >= 0; at = bytes.indexOf(LINE_END, at + 1)) count += 1
-  return count
 }
 
 export const isIntact = ({ crc }: FileSum, bytes: Uint8Array): boolean => crc32(bytes) === crc
