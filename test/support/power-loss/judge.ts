@@ -13,12 +13,12 @@ import type { MemoriesResponse, Run, RunEvent } from '../../../protocol/run.ts'
 import type { FleetResponse } from '../../../protocol/worker.ts'
 import { checkDataDir } from '../../../store/check-data-dir.ts'
 import type { LocalSystem } from '../local-system.ts'
-import { until } from '../until.ts'
+import { UNTIL_MS_MAX, until } from '../until.ts'
 import type { Statements } from './statements.ts'
 
-/** Far more than the resending of a few hundred frames takes. */
-const RESEND_MS_MAX = 20_000
-const LEVEL_ERROR = 50
+const POLL_EVERY_MS = 50
+/** A line of the log that tells an error. */
+const ERROR = /"level":(50|60)/
 
 export interface JudgedImage {
   readonly system: LocalSystem
@@ -47,9 +47,11 @@ export async function judgeImage(image: JudgedImage): Promise<string[]> {
       await readEvents(system, sent, seen)
       return worker.err().includes(REGISTERED_MESSAGE) && findUnresent(sent, seen).length === 0
     }
-    await until('the worker to bring its reports', isThere, RESEND_MS_MAX, 50).catch((error: Error) => {
-      lost.push(`${error.message}: ${findUnresent(sent, seen)}\n${worker.err().slice(-1_000)}`)
-    })
+    await until('the worker to bring its reports', isThere, UNTIL_MS_MAX, POLL_EVERY_MS).catch(
+      (error: Error) => {
+        lost.push(`${error.message}: ${findUnresent(sent, seen)}\n${worker.err().slice(-1_000)}`)
+      },
+    )
     lost.push(...findErrors(worker.err()))
     worker.process.kill('SIGKILL')
     await worker.exit
@@ -66,8 +68,7 @@ async function findDamage(dataDir: string): Promise<string[]> {
   return (found?.damage ?? []).map(({ message }) => message)
 }
 
-const findErrors = (log: string): string[] =>
-  log.split('\n').filter((line) => line.startsWith('{') && JSON.parse(line).level >= LEVEL_ERROR)
+const findErrors = (log: string): string[] => log.split('\n').filter((line) => ERROR.test(line))
 
 // ---- the host --------------------------------------------------------------------------------------------------------
 
@@ -159,7 +160,7 @@ function findUnresent(sent: Statements, events: ReadonlyMap<string, readonly str
   )
 }
 
-/** Returns the reported events that are not stored in their order, each once. */
+/** Returns the reported events that are not stored, or not in their order. */
 function findMissing(frames: readonly NumberedFrame[], stored: readonly string[]): string[] {
   const events = stored.map((text) => {
     const { runId: _, index: __, ...event } = JSON.parse(text) as RunEvent
