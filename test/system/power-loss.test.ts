@@ -6,7 +6,6 @@
  * takes what was not synced. `POWER_LOSS_IMAGES=300 npm run jest -- test/system/power-loss` for long, `SEED=…` to begin
  * with another image. The planted faults take syncs out of the recording, which is like a product without them.
  */
-
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
