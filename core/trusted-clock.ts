@@ -1,8 +1,8 @@
 /**
  * Decides whether a wall clock may delete what can't be made again: it may while nothing contradicts it.
  *
- * A clock is followed from reading to reading. It is contradicted when it moves otherwise than the time that has passed,
- * stands before the newest record, or stands long after it. Another machine's clock, or a long time in step, cures
+ * A clock is followed from reading to reading. A clock is contradicted when it moves otherwise than the time that has
+ * passed, stands before the newest record, or stands long after it. Another machine's clock, or a long time in step, cures
  * that. A worker compares its clock with its host's.
  */
 

@@ -211,7 +211,7 @@ export const INTERRUPTIONS_MAX = 3
 /** The pause before finished work is published again: the first, which doubles each time, and the longest. */
 export const PUBLISH_AGAIN_MS_MIN = 60_000
 export const PUBLISH_AGAIN_MS_MAX = 3_600_000
-/** A bundle of unpublished commits that is larger stays in the sandbox only. It counts as an artifact of its run. */
+/** A larger bundle of unpublished commits stays in the sandbox only. A bundle counts as an artifact of its run. */
 export const UNPUBLISHED_BUNDLE_BYTES_MAX = 64 * 1024 * 1024
 /** Frame bytes that may wait for the disk, per lease and in total; frames beyond are requested again later. */
 export const LEASE_PENDING_BYTES_MAX = 8 * 1024 * 1024

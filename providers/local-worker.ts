@@ -160,9 +160,8 @@ function findCredential(installation: string, file: string): string | undefined 
 
 class SpawnedWorker implements LocalWorkerProcess {
   readonly ended: Promise<LocalWorkerExit>
-  readonly #child: ChildProcess
-
   readonly workerId?: string
+  readonly #child: ChildProcess
 
   constructor({ clock, log }: LocalWorkerPorts, child: ChildProcess, workerId: string | undefined) {
     this.#child = child

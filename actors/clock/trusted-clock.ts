@@ -1,6 +1,6 @@
 /**
- * TrustedClock gives the wall clock's time while nothing contradicts the clock. Whoever deletes by age what can't be made
- * again asks it, and keeps everything while it gives no time.
+ * TrustedClock gives the wall clock's time while nothing contradicts the clock. Code that deletes by age what can't be
+ * made again asks TrustedClock, and keeps everything while it gives no time.
  *
  * The clock is compared every minute, and stored every hour, so that the next start can compare as well. Workers on
  * other machines say their time with each heartbeat.

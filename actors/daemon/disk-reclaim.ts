@@ -1,6 +1,6 @@
 /**
- * DiskReclaim asks the executor to free disk space, at the start and then 5 minutes after each attempt. What must not be
- * deleted without the host's word it names to the host, each time.
+ * DiskReclaim asks the executor to free disk space, at the start and then 5 minutes after each attempt. Each time it names
+ * to the host the sandboxes that need the host's word.
  */
 import { isNativeError } from 'node:util/types'
 import type { Executor } from '../../core/daemon/ports.ts'

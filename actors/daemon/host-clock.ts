@@ -1,5 +1,5 @@
 /**
- * HostClock compares this machine's wall clock with the host's. Whoever deletes by age on a worker asks it.
+ * HostClock compares this machine's wall clock with the host's. Code that deletes by age on a worker asks HostClock.
  *
  * The host says its time with each answer to a heartbeat. An earlier version of the host says none, so its time follows
  * from the leases that it acknowledges.

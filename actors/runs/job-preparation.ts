@@ -61,7 +61,7 @@ export class JobPreparation {
 
   // ---- waiting -----------------------------------------------------------------------------------------------------
 
-  /** Returns what a run waits for besides a worker. A follow-up, and finished work, do not wait for blockers of its ticket. */
+  /** Returns what a run waits for besides a worker. Neither a follow-up nor finished work waits for blockers. */
   waitingFor(run: Run): WaitReason | undefined {
     const adoption = this.#contextOf(run.id)?.adoption ?? null
     if (adoption !== null)

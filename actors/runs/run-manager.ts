@@ -56,7 +56,6 @@ export class RunManager {
   readonly #active = new Map<string, string>()
   /** Runs in the queue without a lease. */
   readonly #waiting = new Set<string>()
-
   readonly #startedAt: string
 
   constructor(ports: RunManagerPorts) {

@@ -200,7 +200,7 @@ export class ActorSystem {
     return this.#damagedKeys.has(`${kind} ${key}`)
   }
 
-  /** Whether any stored actor of the kind could not be read. What looks unknown may be that one. */
+  /** Whether any stored actor of the kind could not be read. An actor that looks unknown may be that one. */
   hasDamaged(kind: string): boolean {
     return this.#damagedKinds.has(kind)
   }

@@ -60,7 +60,7 @@ export class LocalWorkerSupervisor {
     else sendEvent({ type: 'unwanted' })
   }
 
-  /** Whether this host runs the worker itself. One that it ran before is an ordinary worker while it runs none. */
+  /** Whether this host runs the worker itself. While it runs none, the worker that it ran before is an ordinary one. */
   isOwn({ id, local }: Pick<WorkerContext, 'id' | 'local'>): boolean {
     const { config, launcher } = this.#ports
     return launcher !== undefined && config().worker.local && (local || id === this.#process?.workerId)

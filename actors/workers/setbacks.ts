@@ -4,8 +4,9 @@
  * A setback has a subject, so one failed run holds back every run that needs the same. It ends when the configuration
  * or the worker's agents change, when a person retries a run or enables the worker, when the worker has reconnected,
  * when an edited ticket leads its run elsewhere (for that run alone), and after a while, because a code host may be back,
- * a repository be created or a key be paid for without any notice. Time and a reconnect end no setback that came after the agent's work, because
- * each try would cost that work again. The state is in memory only: after a restart each subject is tried once more.
+ * a repository be created or a key be paid for without any notice. Time and a reconnect end no setback that came after the
+ * agent's work, because each try would cost that work again. The state is in memory only: after a restart each subject is
+ * tried once more.
  */
 import { runSubject } from '../../core/fleet/obstacles.ts'
 import type { Log } from '../../core/ports.ts'

@@ -116,7 +116,7 @@ async function bringUpWorker(found: FoundManager, planned: PlannedService): Prom
 
 const POLL_MS = 200
 
-/** Waits until the program answers. One that ends is an error; one that is slow is not. */
+/** Waits until the program answers. A program that ends is an error; a slow one is not. */
 async function waitUntilUp(
   { role, logCommand }: Service,
   readState: () => Promise<ServiceState>,

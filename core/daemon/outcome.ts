@@ -28,7 +28,10 @@ export function deriveOutcome(known: ExecutionFacts, reported: RunOutcome | null
 const isUnbegun = ({ begun, costs, progress }: ExecutionFacts): boolean =>
   !begun && costs.length === 0 && progress.prUrl === undefined
 
-/** An older host knows no `begun`. It queues the run again for this kind of failure, unless the error is an interruption. */
+/**
+ * An older host knows no `begun`. For this kind of failure such a host queues the run again, unless the error is an
+ * interruption.
+ */
 const unbegunOutcome = (reason: string): RunOutcome => ({
   ...failedOutcome(withoutInterruption(reason)),
   failure: 'configuration',

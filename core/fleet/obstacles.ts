@@ -43,7 +43,7 @@ export interface PlacementRequest {
   readonly runId: string
   /** The worker whose sandbox the run needs. */
   readonly requiredWorker?: string
-  /** The worker that may still hold the sandbox of an interrupted run. It gets the run if it can take it now. */
+  /** The worker that may still hold the sandbox of an interrupted run, and gets the run if it can take it now. */
   readonly preferredWorker?: string
   /** The job only publishes what is in that sandbox. */
   readonly publishes?: boolean
