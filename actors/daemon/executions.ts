@@ -288,13 +288,13 @@ export class Executions {
 
   /**
    * Gives up the lease of a run that begins again elsewhere. A run whose pull request exists, whose agent has not begun, or
-   * whose work is finished, is reported instead.
+   * whose work is finished, is reported instead. A host of the first form takes no report for a run that was given back.
    */
   #handBack(leaseId: string, reason: string): void {
-    const { lookup } = this.#ports
+    const { lookup, hostSender } = this.#ports
     const { begun = true, progress = {} } = lookup.fieldsOf(leaseId) ?? {}
     const isDone = progress.prUrl !== undefined || progress.sandbox?.unpublished === true
-    if (begun && !isDone) this.#giveUp(leaseId, reason)
+    if ((begun || hostSender.isFirstForm) && !isDone) this.#giveUp(leaseId, reason)
     else lookup.send(leaseId, { type: 'stop requested', reason })
   }
 

@@ -49,6 +49,11 @@ export class HostSender {
     return this.#session?.isRegistered === true
   }
 
+  /** The host of the current connection knows the first form only. */
+  get isFirstForm(): boolean {
+    return this.#session?.isFirstForm === true
+  }
+
   /** Sends a frame that is not kept for later: without a connection the frame is dropped. */
   send(frame: WorkerFrame): void {
     if (this.isUp) this.sendText(encodeFrame(frame))
@@ -56,8 +61,7 @@ export class HostSender {
 
   /** A frame that the host's form lacks is not sent. */
   sendText(text: string): void {
-    const readable =
-      this.#session?.isFirstForm === true ? firstFormText(interruptUnbegun(JSON.parse(text))) : text
+    const readable = this.isFirstForm ? firstFormText(interruptUnbegun(JSON.parse(text))) : text
     if (readable !== undefined && this.#ports.maySend()) this.#session?.transport?.send(readable)
   }
 

@@ -59,7 +59,7 @@ export function withSession(
 export const isUnbegun = ({ status, begun }: Pick<RunOutcome, 'status' | 'begun'>): boolean =>
   status === 'failed' && begun === false
 
-/** A host of the first form knows no `begun`, and queues a run again that was interrupted. */
+/** A host of the first form knows no `begun`, and takes a follow-up up again that was interrupted. */
 export function interruptUnbegun(frame: WorkerFrame): WorkerFrame {
   if (frame.type !== 'run-complete' || !isUnbegun(frame.outcome)) return frame
   const error = truncate(interruptionError(frame.outcome.error ?? 'its worker ended'), TEXT_CHARS_MAX)

@@ -109,11 +109,28 @@ describe('at a host of the first form', () => {
     return host.daemon
   }
 
-  test('a run whose agent has not begun is reported as interrupted, so that the host queues it again', async () => {
+  test('a run whose agent has not begun is not claimed any more, so that the host queues it again', async () => {
     const daemon = await registered()
     await daemon.dispatch('ls-1')
+    await daemon.acknowledge({ 'ls-1': 0 })
     daemon.daemon.drain()
     await daemon.clock.settle()
+    expect(daemon.frames.some(({ type }) => type === 'run-complete')).toBe(false)
+    expect(daemon.frames.findLast(({ type }) => type === 'heartbeat')).toMatchObject({ leases: [] })
+  })
+
+  test('a worker that was killed before the agent began reports an interruption', async () => {
+    const daemon = await registered()
+    await daemon.dispatch('ls-1')
+    await daemon.restart()
+    await daemon.openConnection()
+    await daemon.hostSends({
+      type: 'rejected',
+      code: 'malformed',
+      reason: '/capabilities/agents: unknown key',
+    })
+    daemon.frames.splice(0)
+    await daemon.register({ 'ls-1': 0 })
     const complete = daemon.frames.find((frame) => frame.type === 'run-complete')
     expect(complete).toMatchObject({
       outcome: { status: 'failed', error: expect.stringMatching(/^interrupted: /) },
