@@ -132,7 +132,7 @@ export const Run = record('Run', {
   createdAt: Instant,
   queuedAt: Type.Optional(Instant),
   queueReason: Type.Optional(text(TEXT_CHARS_MAX, 'Why no worker has this queued run yet.')),
-  waitReason: Type.Optional(text(TEXT_CHARS_MAX, 'Why a run that a worker has goes no further at the host.')),
+  waitReason: addedKey(text(TEXT_CHARS_MAX, 'Why a run that a worker has goes no further at the host.')),
   startedAt: Type.Optional(Instant),
   finishedAt: Type.Optional(Instant),
   result: Type.Optional(RunResult),
