@@ -32,16 +32,24 @@ interface LastUse {
   readonly end?: CleanEnd
 }
 
-/** Returns the rows that are damaged, as far as the check came. Throws DatabaseDamaged for damaged pages. */
-export function checkBeforeUse(folder: string, clock: Pick<Clock, 'monotonic'>): readonly DamagedRow[] {
+export interface FoundAtStart {
+  /** As far as the check came. */
+  readonly damaged: readonly DamagedRow[]
+  /** The last use began, and did not end in order. */
+  readonly wasInterrupted: boolean
+}
+
+/** Throws DatabaseDamaged for damaged pages. */
+export function checkBeforeUse(folder: string, clock: Pick<Clock, 'monotonic'>): FoundAtStart {
   const last = readLastUse(folder)
   const found = inspect(folder)
   const isUnchanged = last.end !== undefined && isSame(last.end, found)
   const unclean = isUnchanged ? 0 : Math.min((last.unclean ?? 0) + 1, GROWTHS_MAX)
   writeLastUse(folder, { unclean })
-  if (found === undefined || isUnchanged) return []
+  const wasInterrupted = found !== undefined && last.unclean !== undefined
+  if (found === undefined || isUnchanged) return { damaged: [], wasInterrupted }
   const msMax = unclean === GROWTHS_MAX ? Number.POSITIVE_INFINITY : FIRST_CHECK_MS * GROWTH ** (unclean - 1)
-  return checkPages(folder, found.meta, clock, msMax)
+  return { damaged: checkPages(folder, found.meta, clock, msMax), wasInterrupted }
 }
 
 /** The use has ended in order: the database is closed. */

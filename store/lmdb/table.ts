@@ -5,7 +5,9 @@
  * without its content, so that no damage reads as a row that was never written.
  */
 import type { Database, RangeOptions } from 'lmdb'
+import { messageOf } from '../errors.ts'
 import { isSealed, RowSeal } from './checksum.ts'
+import { isUnreadablePage } from './commit-error.ts'
 import type { DamageList } from './damage-list.ts'
 
 const KEY_BYTES_MAX = 512
@@ -35,6 +37,8 @@ export interface TableOptions {
   readonly mayBeUnsealed: () => boolean
   /** Keys whose rows never have a checksum. */
   readonly plainRows?: ReadonlySet<string>
+  /** LMDB could not read a page. Returns the error for who reads. */
+  readonly onUnreadable: (table: string, why: string) => Error
 }
 
 export class Table {
@@ -44,9 +48,12 @@ export class Table {
   readonly #damage: DamageList
   readonly #mayBeUnsealed: () => boolean
   readonly #plainRows: ReadonlySet<string> | undefined
+  readonly #onUnreadable: TableOptions['onUnreadable']
 
-  constructor(rows: Database<Uint8Array, string>, { name, damage, mayBeUnsealed, plainRows }: TableOptions) {
+  constructor(rows: Database<Uint8Array, string>, options: TableOptions) {
+    const { name, damage, mayBeUnsealed, plainRows } = options
     this.name = name
+    this.#onUnreadable = options.onUnreadable
     this.#rows = rows
     this.#seal = new RowSeal(name)
     this.#damage = damage
@@ -56,7 +63,7 @@ export class Table {
 
   /** Throws DamagedRecord. */
   get(key: string): Uint8Array | undefined {
-    const row = this.#rows.get(key)
+    const row = this.#read(key)
     if (row === undefined) return undefined
     const content = this.#open(key, row)
     if (content === undefined) throw this.#damage.noteRow(this.name, key)
@@ -70,15 +77,23 @@ export class Table {
   }
 
   doesExist(key: string): boolean {
-    return this.#rows.doesExist(key)
+    try {
+      return this.#rows.doesExist(key)
+    } catch (error) {
+      throw this.#explained(error)
+    }
   }
 
-  getKeys(range?: RangeOptions): Iterable<string> {
-    return this.#rows.getKeys(range)
+  *getKeys(range?: RangeOptions): Generator<string> {
+    try {
+      yield* this.#rows.getKeys(range)
+    } catch (error) {
+      throw this.#explained(error)
+    }
   }
 
   *getRange(range?: RangeOptions): Generator<TableRow> {
-    for (const { key, value } of this.#rows.getRange(range)) {
+    for (const { key, value } of this.#range(range)) {
       const content = this.#open(key, value)
       if (content === undefined) this.#damage.noteRow(this.name, key)
       yield { key, value: content, stored: value }
@@ -89,7 +104,7 @@ export class Table {
   *getUnsealed(rowsMax: number): Generator<readonly UnsealedRow[]> {
     let range: RangeOptions = {}
     for (;;) {
-      const rows = [...this.#rows.getRange({ ...range, limit: rowsMax })]
+      const rows = [...this.#range({ ...range, limit: rowsMax })]
       const last = rows.at(-1)
       if (last === undefined) return
       yield rows.filter(({ key, value }) => !isSealed(value) && this.#plainRows?.has(key) !== true)
@@ -110,6 +125,26 @@ export class Table {
   remove(key: string): Promise<boolean> {
     this.#damage.forgetRow(this.name, key)
     return this.#rows.remove(key)
+  }
+
+  #read(key: string): Uint8Array | undefined {
+    try {
+      return this.#rows.get(key)
+    } catch (error) {
+      throw this.#explained(error)
+    }
+  }
+
+  *#range(range?: RangeOptions): Generator<{ readonly key: string; readonly value: Uint8Array }> {
+    try {
+      yield* this.#rows.getRange(range)
+    } catch (error) {
+      throw this.#explained(error)
+    }
+  }
+
+  #explained(error: unknown): unknown {
+    return isUnreadablePage(error) ? this.#onUnreadable(this.name, messageOf(error)) : error
   }
 
   /** Returns undefined for a damaged row. */

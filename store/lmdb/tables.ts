@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import type { RootDatabase } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
 import type { Clock } from '../../core/ports.ts'
-import { StoreClosed } from '../errors.ts'
+import { DatabaseDamaged, StoreClosed } from '../errors.ts'
 import { Codec, codecOptions } from './codec.ts'
 import { DamageList } from './damage-list.ts'
 import { syncFolder } from './emergency-space.ts'
@@ -60,11 +60,14 @@ export class Tables {
   /** The id of the installation to which the database belongs. */
   readonly installation: string
   readonly damage = new DamageList()
+  /** The last use of the database did not end in order. */
+  readonly wasInterrupted: boolean
   readonly #mapBytes: number
   /** Rows without a checksum, from before format 5, may be there. */
   mayBeUnsealed = true
   #opened: Handles | undefined
   #beforeCommit: (() => void) | undefined
+  #onDamaged: (reason: string) => void = () => undefined
 
   /** Throws DatabaseLost, StoreTooNew, StoreUnreadable, StoreFull, or an error of the file system. */
   constructor(options: TablesOptions) {
@@ -74,7 +77,8 @@ export class Tables {
     const unopened = findUnopened(this.folder)
     const newInstallation = unopened === undefined ? undefined : identifyDatabase(unopened)
     const fresh = prepareFolder(this.folder)
-    const damaged = checkBeforeUse(this.folder, options.clock)
+    const { damaged, wasInterrupted } = checkBeforeUse(this.folder, options.clock)
+    this.wasInterrupted = wasInterrupted
     const root = openRoot(this.folder, this.#mapBytes)
     for (const { table, key } of damaged) this.damage.noteRow(table, key)
     try {
@@ -231,8 +235,20 @@ export class Tables {
       name,
       damage: this.damage,
       mayBeUnsealed: () => this.mayBeUnsealed,
+      onUnreadable: (table, why) => this.#onUnreadable(table, why),
       ...(name === TABLE.meta ? { plainRows: PLAIN_ROWS } : {}),
     })
+  }
+
+  /** Sets the function to call when LMDB finds a page that it cannot read. */
+  onDamaged(run: (reason: string) => void): void {
+    this.#onDamaged = run
+  }
+
+  #onUnreadable(table: string, why: string): Error {
+    const error = new DatabaseDamaged(this.folder, [`the table ${table} cannot be read (${why})`])
+    this.#onDamaged(error.message)
+    return error
   }
 
   /** Gives the environment up without closing it, because even that would read the file. */

@@ -5,12 +5,14 @@ import { expect, test } from '@jest/globals'
 import { DAMAGE_CURE, DamagedRecord } from '../../../core/damage.ts'
 import type { Store } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
+import { StoreBroken } from '../../../store/errors.ts'
 import { crc32, crc32InScript } from '../../../store/lmdb/checksum.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { readEvents } from '../../support/event-batches.ts'
+import { createRecordingLog } from '../../support/recording-log.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
-import { changeRow, flipBit, openAt } from './damage.ts'
+import { changeRow, createWholeDirectory, flipBit, garblePage, openAt, pagesOf } from './damage.ts'
 import {
   logEvents,
   putEvents,
@@ -207,4 +209,40 @@ test('a flipped bit in the text of an event file is named with the events of its
   const [first] = await readEvents(store.events, runId(1), { after: index - 1, limit: 1 })
   expect(first).toMatchObject({ index, stream: 'system' })
   await store.close()
+})
+
+test('a page that is damaged under an open database ends its use, and names table and cure', async () => {
+  const dataDir = await createWholeDirectory()
+  const store = await openAt(dataDir)
+  const states: string[] = []
+  store.database.onState(({ is }) => states.push(is))
+  for (const page of pagesOf(dataDir)) garblePage(dataDir, page)
+  expect(() => store.database.runs.list({})).toThrow(
+    /the table runs.* cannot be read .*switchyard check-data/,
+  )
+  expect(states).toEqual(['broken'])
+  expect(store.database.state()).toMatchObject({ reason: expect.stringContaining(DAMAGE_CURE) })
+  await expect(store.database.commit([putRun(sampleRun(9))])).rejects.toThrow(StoreBroken)
+  await store.close()
+})
+
+test('a start after a use that did not end in order says so', async () => {
+  const dataDir = await withRuns()
+  const openAndCount = async () => {
+    const log = createRecordingLog()
+    const store = await openAt(dataDir, log)
+    return {
+      store,
+      said: log.lines.filter(({ message }) => message.includes('has ended in the midst')).length,
+    }
+  }
+  const first = await openAndCount()
+  // As it stands on disk while the database is in use, and after a kill.
+  const lastUse = join(dataDir, 'state', 'last-use.json')
+  const inUse = readFileSync(lastUse)
+  await first.store.close()
+  writeFileSync(lastUse, inUse)
+  const second = await openAndCount()
+  await second.store.close()
+  expect([first.warnings, second.warnings]).toEqual([0, 1])
 })

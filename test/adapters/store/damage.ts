@@ -3,7 +3,7 @@ import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'lmdb'
 import { realClock, realRandom } from '../../../bin/clock.ts'
-import type { Store } from '../../../core/ports.ts'
+import type { Log, Store } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { inspectDataFile } from '../../../store/lmdb/data-file.ts'
@@ -22,12 +22,12 @@ import {
   sampleSnapshot,
 } from './samples.ts'
 
-export const openAt = (dataDir: string): Promise<Store> =>
+export const openAt = (dataDir: string, log: Log = createRecordingLog()): Promise<Store> =>
   openStore({
     dataDir,
     clock: realClock,
     random: realRandom,
-    log: createRecordingLog(),
+    log,
     meters: noMeters,
     emergencySpaceBytes: 0,
   })
