@@ -30,6 +30,8 @@ import { WORKER_TRACES } from './worker-store.ts'
 
 export interface DataCheckOptions {
   readonly random: RandomSource
+  /** Asked before each page: when it returns false, the rest is not checked. */
+  readonly mayGoOn?: () => boolean
 }
 
 export interface DataCheck {
@@ -57,7 +59,7 @@ export async function checkDataDir(target: string, options: DataCheckOptions): P
   const own = await checkDirectory(target, options)
   const worker = join(target, OWN_WORKER)
   if (!existsSync(join(worker, 'state', DATA_FILE))) return own
-  const found = await checkDirectory(worker, { random: options.random })
+  const found = await checkDirectory(worker, options)
   const ofWorker = found.damage.map((each) => ({ ...each, where: `${OWN_WORKER}/${each.where}` }))
   return { ...own, rows: own.rows + found.rows, damage: [...own.damage, ...ofWorker] }
 }
@@ -70,13 +72,13 @@ export function checkCopy(folder: string): DataCheck {
 
 async function checkDirectory(dataDir: string, options: DataCheckOptions): Promise<DataCheck> {
   const isInUse = findOwner(dataDir) !== undefined
-  const found = checkDatabase(join(dataDir, 'state'), isInUse)
+  const found = checkDatabase(join(dataDir, 'state'), isInUse, options.mayGoOn)
   const { rows } = found
   const logFiles = [...rows.logs].filter(([, { record, sums }]) => record !== undefined || sums.length > 0)
   const damage = [
     ...judgeInstallation(dataDir, found.database, options.random),
     ...found.damage,
-    ...(await checkLogs(join(dataDir, 'runs'), rows)),
+    ...(await checkLogs(join(dataDir, 'runs'), rows, options.mayGoOn)),
     ...(await checkFiles(dataDir)),
   ]
   return { damage, rows: rows.count, runs: rows.runs.size, logFiles: logFiles.length, isInUse }
@@ -90,7 +92,7 @@ interface CheckedDatabase {
   readonly rows: CheckedRows
 }
 
-function checkDatabase(folder: string, isInUse: boolean): CheckedDatabase {
+function checkDatabase(folder: string, isInUse: boolean, mayGoOn = () => true): CheckedDatabase {
   const path = join(folder, DATA_FILE)
   const rows = new CheckedRows()
   if (!existsSync(path)) return { database: { is: 'empty' }, damage: [], rows }
@@ -108,13 +110,14 @@ function checkDatabase(folder: string, isInUse: boolean): CheckedDatabase {
     if (file.is !== 'whole') return { database: undefined, damage: [damagedPage(describeFile(file))], rows }
     let installation: string | undefined
     const check = new DatabaseCheck(fd, file.meta, {
+      mayGoOn,
       onRow: (row) => {
         if (row.table === TABLE.meta && row.key === INSTALLATION)
           installation = Buffer.from(row.content).toString('utf8')
         rows.add(row.table, row.key, row.content)
       },
     })
-    check.run()
+    const isComplete = check.run()
     if (!isInUse) requireUnchanged(fd, file)
     if ((check.format ?? 0) > FORMAT) throw new StoreTooNew(folder, check.format ?? 0, FORMAT)
     const damagedRows = check.damagedRows()
@@ -124,7 +127,7 @@ function checkDatabase(folder: string, isInUse: boolean): CheckedDatabase {
       ...damagedRows.map(({ table, key }) => damageOfRow(table, key)),
     ]
     const known = new Set(damage.map(({ id }) => id))
-    const compared = rows.findDamage().filter(({ id }) => !known.has(id))
+    const compared = (isComplete ? rows.findDamage() : []).filter(({ id }) => !known.has(id))
     const database =
       installation === undefined ? ({ is: 'unnamed' } as const) : ({ is: 'named', id: installation } as const)
     return {
@@ -188,10 +191,10 @@ function judgeInstallation(
 
 // ---- files ---------------------------------------------------------------------------------------------------------
 
-async function checkLogs(runs: string, { logs }: CheckedRows): Promise<Damage[]> {
+async function checkLogs(runs: string, { logs }: CheckedRows, mayGoOn = () => true): Promise<Damage[]> {
   const damage: Damage[] = []
   for (const [runId, { record, sums }] of logs) {
-    if (record === undefined) continue
+    if (record === undefined || !mayGoOn()) continue
     const where = `runs/${runId}/events.jsonl`
     const lost = await findLostEvents({ runId, path: eventsFile(runs, runId) }, record, sums)
     damage.push(...lost.map(({ why, ...range }) => damageOfEvents({ runId, ...range }, why, where)))

@@ -28,6 +28,6 @@ export async function inspectDatabase(
       ? { dataDir, random, traces: HOST_TRACES }
       : { dataDir, random, traces: WORKER_TRACES, acceptEmptied },
   )
-  installation.identify(await readOrigin(join(dataDir, 'state')))
+  installation.identify(readOrigin(join(dataDir, 'state')))
   return restoring
 }

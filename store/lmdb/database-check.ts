@@ -28,6 +28,8 @@ export interface DatabaseCheckOptions {
   readonly onRow?: (row: CheckedRow) => void
   /** Asked before each page: the check ends when it returns false. */
   readonly mayGoOn?: () => boolean
+  /** Only the rows of this table are read. */
+  readonly table?: string
 }
 
 /** Rows without a checksum that are remembered: in a database of an earlier format every row is one. */
@@ -56,6 +58,7 @@ export class DatabaseCheck {
       onRow: (table, key, row) => this.#onRow(table, key, row),
       onFault: (fault) => this.#faults.push(fault),
       mayGoOn: options.mayGoOn ?? (() => true),
+      skips: (name) => name !== MAIN && options.table !== undefined && name !== options.table,
     })
   }
 

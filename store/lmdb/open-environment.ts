@@ -81,7 +81,7 @@ export async function isOpenElsewhere(folder: string): Promise<boolean> {
 }
 
 /** lmdb-js 3.5.6 crashes the process when LMDB refuses to open a database, so the reasons are checked before. */
-function checkFiles(folder: string): void {
+export function checkFiles(folder: string): void {
   const data = withFile(folder, join(folder, 'data.mdb'), inspectDataFile)
   if (data?.is === 'unknown') throw unreadable(folder, 'data.mdb is not an LMDB database of this version')
   if (data?.is === 'damaged') throw new DatabaseDamaged(folder, [`its two first pages ${data.how}`])

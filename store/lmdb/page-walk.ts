@@ -44,6 +44,8 @@ export interface PageVisitor {
   onFault(fault: PageFault): void
   /** Asked before each page: the walk ends when it returns false. */
   mayGoOn(): boolean
+  /** Whether the pages of a table are left out. */
+  skips?(table: string): boolean
 }
 
 /** A leaf that no table leads to. */
@@ -143,6 +145,7 @@ export class PageWalk {
     const table: TableWalk = { name, tree, branches: 0, leaves: 0, damagedLeaves: 0, overflows: 0, rows: 0 }
     const before = this.#faults
     this.#visitor.onTable(name)
+    if (this.#visitor.skips?.(name) === true) return
     if (tree.flags !== (name === FREE ? NUMBER_KEYS : 0)) this.#fault(name, 0, 'is of no known form')
     if (tree.root !== undefined)
       this.#tryPage(table, { page: tree.root, depth: 1, low: undefined, high: undefined })

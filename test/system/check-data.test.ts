@@ -45,6 +45,14 @@ test('a garbled database is named, set aside, and what is intact is served', asy
   const refused = serve(dataDir)
   expect(await refused.exit).toBe(BROKEN)
   expect(refused.err()).toMatch(/page \d+ of the table runs .*switchyard check-data/)
+  const doctor = runCommand(['doctor', '--data-dir', dataDir, '--json'])
+  expect(await doctor.exit).toBe(REFUSED)
+  expect(JSON.parse(doctor.out()).findings).toContainEqual({
+    id: 'data',
+    status: 'fail',
+    message: expect.stringContaining('of the table runs'),
+    cure: `switchyard check-data --data-dir ${dataDir}`,
+  })
   const aside = await checkData(dataDir, '--set-aside')
   expect(aside.code).toBe(0)
   const lostIds = (aside.answer.lost as { id: string }[]).map(({ id }) => id)

@@ -1,21 +1,26 @@
 /**
  * Tells whether the data directory can be used: its owner and modes, what a killed host left, and its database.
  *
- * The database is opened only while no process uses the directory, and only for reading.
+ * The database is read only while no process uses the directory, and without its library.
  */
+import { existsSync } from 'node:fs'
 import { access, chmod, constants, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { quoteWord } from '../../../protocol/quote-word.ts'
+import { checkDataDir } from '../../../store/check-data-dir.ts'
 import { codeOf, DataDirInUse, messageOf } from '../../../store/errors.ts'
 import { inspectDatabase } from '../../../store/inspect-database.ts'
 import { findOwner } from '../../../store/lock.ts'
-import { realRandom } from '../../clock.ts'
+import { realClock, realRandom } from '../../clock.ts'
 import { findWriteRefusal, nearestExisting } from '../../nearest-folder.ts'
 import { OTHER_FOLDER, storeExitError, TAKE_OVER_WORKER } from '../../store-exit-code.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'
 import { type Check, fail, type Judgement, ok, splitCure, warn } from '../finding.ts'
 
 const FIX = 'switchyard doctor --fix'
+/** A part of the time of a check; a larger database is read in part. */
+const DAMAGE_MS_MAX = 5_000
+const DAMAGE_LINES_MAX = 50
 /** Files with secrets; those of the database lie in a folder of their own. */
 const SECRET_FILES = ['config.json', 'launch.json', 'credential.json']
 const OWNER_ONLY = 0o077
@@ -115,6 +120,8 @@ async function judgeDatabase({ dataDir, place }: ExaminedMachine): Promise<reado
     return [judgeUnknownOwner(dataDir, owner.description, TAKE_OVER_WORKER)]
   if (owner !== undefined) return []
   try {
+    const damaged = await judgeDamage(dataDir)
+    if (damaged.length > 0) return damaged
     const restoring = await inspectDatabase(dataDir, place === 'worker' ? 'worker' : 'host', realRandom)
     return restoring === undefined
       ? []
@@ -122,6 +129,20 @@ async function judgeDatabase({ dataDir, place }: ExaminedMachine): Promise<reado
   } catch (error) {
     return [fail(...splitCure(storeExitError(error, dataDir).message, /\. (?=[A-Z])|; /))]
   }
+}
+
+async function judgeDamage(dataDir: string): Promise<readonly Judgement[]> {
+  if (!existsSync(join(dataDir, 'state', 'data.mdb'))) return []
+  const until = realClock.monotonic() + DAMAGE_MS_MAX
+  const mayGoOn = () => realClock.monotonic() < until
+  const { damage } = await checkDataDir(dataDir, { random: realRandom, mayGoOn })
+  // Other checks judge these two, with cures of their own.
+  const own = damage.filter(({ id }) => id !== 'installation' && id !== 'file config.json')
+  const more = own.length - DAMAGE_LINES_MAX
+  return [
+    ...own.slice(0, DAMAGE_LINES_MAX).map(({ message }) => fail(message, 'switchyard check-data')),
+    ...(more > 0 ? [fail(`${more} more records are damaged`, 'switchyard check-data')] : []),
+  ]
 }
 
 /** The owner may live on another machine, or in another container. */
