@@ -78,6 +78,9 @@ export async function setAsideEvents(
   return `${runId}/${name}`
 }
 
+/** Whether a file of a run's folder keeps the bytes of events that cannot be read. */
+export const isSetAside = (name: string): boolean => /^events\.\d+\.damaged$/.test(name)
+
 export interface LastEvent {
   readonly end: number
   readonly next: number

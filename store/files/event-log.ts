@@ -6,7 +6,7 @@
  * one in a turn of the event loop: however many read, the loop is never blocked for longer than a slice.
  */
 import { rm, rmdir } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { damageOfEvents } from '../../core/damage.ts'
 import type { Clock, EventBatches, EventLogs, EventQuery } from '../../core/ports.ts'
 import { TurnQueue } from '../../core/turn-queue.ts'
@@ -15,6 +15,8 @@ import { type LostEvents, lossLine } from '../event-order.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
 import type { EventFileRecord } from '../lmdb/event-buffer.ts'
+import { namesIn } from './atomic.ts'
+import { isSetAside } from './event-file.ts'
 import { type FileLine, type NameLost, type Reading, readFileSlice } from './event-file-slices.ts'
 import { EventFlusher, type EventFlusherOptions } from './event-flusher.ts'
 import { eventsFile } from './run-folder.ts'
@@ -73,6 +75,8 @@ export class EventLogsOnDisk implements EventLogs {
       do await this.#database.commitPuts(this.#removalOf(runId))
       while (!this.#closed && this.#removalOf(runId).length > 1)
       await rm(path, { force: true })
+      for (const name of await namesIn(dirname(path)))
+        if (isSetAside(name)) await rm(join(dirname(path), name), { force: true })
       // The artifacts may still be in the folder; the last removal removes the folder.
       await rmdir(dirname(path)).catch(() => undefined)
     })

@@ -1,11 +1,12 @@
 /** Tests that damaged rows and events are named, and never read as absent, shorter or older. */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { DAMAGE_CURE, DamagedRecord } from '../../../core/damage.ts'
 import type { Store } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { StoreBroken } from '../../../store/errors.ts'
+import { setAsideEvents } from '../../../store/files/event-file.ts'
 import { crc32, crc32InScript } from '../../../store/lmdb/checksum.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { readEvents } from '../../support/event-batches.ts'
@@ -233,7 +234,7 @@ test('a start after a use that did not end in order says so', async () => {
     const store = await openAt(dataDir, log)
     return {
       store,
-      said: log.lines.filter(({ message }) => message.includes('has ended in the midst')).length,
+      warnings: log.lines.filter(({ message }) => message.includes('has ended in the midst')).length,
     }
   }
   const first = await openAndCount()
@@ -245,4 +246,15 @@ test('a start after a use that did not end in order says so', async () => {
   const second = await openAndCount()
   await second.store.close()
   expect([first.warnings, second.warnings]).toEqual([0, 1])
+})
+
+test('the bytes of damaged events that were set aside are removed with the log', async () => {
+  const dataDir = diskFolder()
+  const store = await openAt(dataDir)
+  const folder = join(dataDir, 'runs', runId(1))
+  await setAsideEvents(join(dataDir, 'runs'), { runId: runId(1), first: 4, bytes: Buffer.from('bytes') })
+  expect(readdirSync(folder)).toEqual(['events.4.damaged'])
+  await store.events.remove(runId(1))
+  expect(existsSync(folder)).toBe(false)
+  await store.close()
 })
