@@ -10,6 +10,7 @@ import { dirname, join, resolve } from 'node:path'
 import { BenchResources } from './bench-resources.ts'
 import { attachEcho } from './entries/attach-echo.ts'
 import { attachFlood } from './entries/attach-flood.ts'
+import { checksum } from './entries/checksum.ts'
 import { coldStart } from './entries/cold-start.ts'
 import { commandStart } from './entries/command-start.ts'
 import { cycles } from './entries/cycles.ts'
@@ -48,6 +49,7 @@ const entries: readonly Entry[] = [
   http,
   listeners,
   durable,
+  checksum,
   coldStart,
   commandStart,
   memory,
