@@ -15,20 +15,37 @@ import { DatabaseLost, StoreTooNew, StoreUnreadable } from '../../../store/error
 import { readEvents } from '../../support/event-batches.ts'
 import { drawSeed, Random } from '../../support/random.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
-import { createWholeDirectory, longLog, openAt, PAGE_BYTES, pagesOf, smallLog, WHOLE_RUNS } from './damage.ts'
+import {
+  createWholeDirectory,
+  garblePage,
+  longLog,
+  openAt,
+  PAGE_BYTES,
+  pagesOf,
+  smallLog,
+  WHOLE_RUNS,
+} from './damage.ts'
 import { runId, sampleRun, sampleSnapshot } from './samples.ts'
 
 const FIRST_SEED = drawSeed()
 const SEEDS = Array.from({ length: 40 }, (_, n) => FIRST_SEED + n)
 
 let whole: string
+/** The two first pages, and those that hold something: flips in free ones would change nothing. */
+const pages = [0, 1]
 beforeAll(async () => {
   whole = await createWholeDirectory()
+  const dataDir = diskFolder()
+  for (const page of pagesOf(whole)) {
+    cpSync(whole, dataDir, { recursive: true })
+    garblePage(dataDir, page)
+    if ((await checkDataDir(dataDir, { random: realRandom })).damage.length > 0) pages.push(page)
+  }
 })
 
-function flip(path: string, bytesMax: number, random: Random): void {
+function flip(path: string, random: Random, from = 0, bytesMax = Number.POSITIVE_INFINITY): void {
   const bytes = readFileSync(path)
-  const at = random.below(Math.min(bytes.length, bytesMax))
+  const at = from + random.below(Math.min(bytes.length, bytesMax))
   bytes[at] = (bytes[at] ?? 0) ^ (1 << random.below(8))
   writeFileSync(path, bytes)
 }
@@ -37,11 +54,10 @@ function damagedCopy(seed: number): string {
   const dataDir = diskFolder()
   cpSync(whole, dataDir, { recursive: true })
   const random = new Random(seed)
-  const used = (pagesOf(dataDir).length + 2) * PAGE_BYTES
   const flips = 1 + random.below(3)
   for (let n = 0; n < flips; n++) {
-    if (random.below(8) > 0) flip(join(dataDir, 'state', 'data.mdb'), used, random)
-    else flip(join(dataDir, 'runs', runId(2), 'events.jsonl'), Number.POSITIVE_INFINITY, random)
+    if (random.chance(1 / 8)) flip(join(dataDir, 'runs', runId(2), 'events.jsonl'), random)
+    else flip(join(dataDir, 'state', 'data.mdb'), random, random.pick(pages) * PAGE_BYTES, PAGE_BYTES)
   }
   return dataDir
 }
