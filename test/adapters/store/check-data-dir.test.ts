@@ -2,12 +2,22 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from '@jest/globals'
+import { open } from 'lmdb'
 import { realRandom } from '../../../bin/clock.ts'
 import { DAMAGE_CURE } from '../../../core/damage.ts'
 import { checkDataDir } from '../../../store/check-data-dir.ts'
 import { DatabaseDamaged, NotADataDir } from '../../../store/errors.ts'
+import { isSealed } from '../../../store/lmdb/checksum.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
-import { changeRow, createWholeDirectory, flipBit, garblePage, openAt, pagesOf } from './damage.ts'
+import {
+  changeRow,
+  createWholeDirectory,
+  flipBit,
+  garblePage,
+  openAt,
+  pagesOf,
+  WHOLE_RUNS,
+} from './damage.ts'
 import { runId } from './samples.ts'
 
 const check = (target: string) => checkDataDir(target, { random: realRandom })
@@ -97,4 +107,31 @@ test('a garbled page refuses the start with a name and a cure, and the check nam
     named += Number(isNamed)
   }
   expect(named).toBeGreaterThan(15)
+})
+
+/** Takes the checksum from each row, as rows were in format 4. */
+async function makeFormat4(dataDir: string): Promise<void> {
+  const root = open({ path: join(dataDir, 'state'), noSubdir: false, overlappingSync: false })
+  for (const name of [...root.getKeys()].map(String).filter((each) => each !== 'codec')) {
+    const rows = root.openDB<Uint8Array, string>({ name, encoding: 'binary' })
+    for (const { key, value } of [...rows.getRange()])
+      if (isSealed(value)) await rows.put(key, Uint8Array.from(value.subarray(5)))
+  }
+  const meta = root.openDB<string, string>({ name: 'meta', encoding: 'string' })
+  await meta.remove('sealed')
+  await meta.put('format', '4')
+  await root.close()
+}
+
+test('a directory of format 4 is whole, and a start gives each row its checksum', async () => {
+  const dataDir = copyOfWhole()
+  await makeFormat4(dataDir)
+  expect(await damageOf(dataDir)).toEqual([])
+  const store = await openAt(dataDir)
+  expect(store.database.runs.list({}).length).toBe(WHOLE_RUNS)
+  await store.close()
+  expect(await damageOf(dataDir)).toEqual([])
+  // Without a checksum the flipped bit would be a flipped bit of a run.
+  await changeRow(dataDir, 'runs', runId(3), flipBit)
+  expect(await damageOf(dataDir)).toEqual([`run ${runId(3)}`])
 })
