@@ -226,8 +226,8 @@ export const Job = record('Job', {
   pull: Type.Optional(JobPull),
   followUp: Type.Optional(JobFollowUp),
   /**
-   * The agent's session in which an earlier attempt was interrupted. A worker that still holds its sandbox lets the
-   * agent go on there. Only for workers whose capabilities say `continuesSessions`.
+   * The agent's session of an earlier attempt that was interrupted, or whose finished work is to be changed. A worker that
+   * still holds its sandbox lets the agent go on there. Only for workers whose capabilities say `continuesSessions`.
    */
   continueSession: addedKey(ForeignId),
   limits: JobLimits,

@@ -14,7 +14,7 @@ import type { RunPullResponse } from '../../protocol/pulls.ts'
 import type { Run, RunOptions } from '../../protocol/run.ts'
 import type { RunContext, RunInput } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
-import type { WorkerEffect } from '../workers/worker-effects.ts'
+import { requestDiscard } from '../runs/undelivered-discards.ts'
 import type { ApiDependencies } from './api-dependencies.ts'
 import type { ArtifactFile, HostApi, RunEventPage, RunPage } from './host-api.ts'
 import { toApiResult } from './pull-requests.ts'
@@ -244,10 +244,6 @@ async function discardRun(api: ApiDependencies, id: string): Promise<Result<Run>
   if (!may.ok) return may
   const { workerId } = run.value.sandbox
   views.runRecords.finishedRuns.update(markSandboxDiscarded(run.value, context.instant()))
-  if (workerId !== undefined && views.workers.registry.get(workerId) !== undefined) {
-    views.workers.undeliveredDiscards.add({ workerId, runId: id })
-    const effect: WorkerEffect = { type: 'worker.send discard', workerId, runId: id }
-    context.system.runAfterCommit(effect)
-  }
+  if (workerId !== undefined) requestDiscard(context.system, views.workers, { workerId, runId: id })
   return showCommittedRun(api, id)
 }

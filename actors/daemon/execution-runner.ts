@@ -191,17 +191,16 @@ export class ExecutionRunner {
     this.#onGone(leaseId)
   }
 
-  /** Deletes the retained sandbox, never during an execution; while one is being ended, after its end. */
+  /** Deletes the retained sandbox, never during an execution; while one is being ended or recovered, after its end. */
   discard(runId: string): void {
-    const isExecuting = this.#ports.lookup
-      .all()
-      .some(({ fields, state }) => fields.runId === runId && state !== 'finished' && state !== 'abandoned')
-    if (isExecuting)
+    const all = this.#ports.lookup.all().filter(({ fields }) => fields.runId === runId)
+    const states = new Set(all.map(({ state }) => state))
+    if ([...states].some((state) => !DISCARDABLE.has(state)))
       this.#ports.log.warn(
         { run: runId },
         'the host asked to discard a run that is executing; its sandbox stays',
       )
-    else if (this.isOccupied(runId)) this.#discards.add(runId)
+    else if (this.isOccupied(runId) || states.has('recovering')) this.#discards.add(runId)
     else void this.#discardNow(runId)
   }
 
@@ -213,5 +212,8 @@ export class ExecutionRunner {
     }
   }
 }
+
+/** The states of an execution that needs its sandbox no more, or only to recover what it has left. */
+const DISCARDABLE: ReadonlySet<string> = new Set(['finished', 'abandoned', 'recovering'])
 
 const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))

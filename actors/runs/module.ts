@@ -5,8 +5,10 @@
 
 import { createEventPush } from '../../core/outgoing-push.ts'
 import { chooseRepoOfPull } from '../../core/run/follow-up.ts'
+import { uselessHolder } from '../../core/run/interruption.ts'
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule } from '../host-context.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers } from '../runtime/module.ts'
 import { WORKER } from '../workers/worker.names.ts'
 import { AnsweredRemarks } from './answered-remarks.ts'
@@ -27,6 +29,7 @@ import { RunEventLog } from './run-event-log.ts'
 import { type RunEffect, RunManager } from './run-manager.ts'
 import { RunPulls } from './run-pulls.ts'
 import { RunReport } from './run-report.ts'
+import { requestDiscard } from './undelivered-discards.ts'
 import { UsageLimits } from './usage-limits.ts'
 
 export interface RunRecordsView {
@@ -161,6 +164,13 @@ export const jobsModule = defineHostModule({
     })
     const observer = new FollowUpObserver(shared)
     const publishingRuns = new PublishingRuns(shared)
+    /** Another worker has begun an interrupted run anew. */
+    const discardUselessSandbox = ({ key, before, after }: StateChange): void => {
+      if (before?.value !== 'queued' || after.value !== 'preparing') return
+      const { run } = after.context as RunContext
+      const workerId = uselessHolder(before.context as RunContext, run.sandbox.workerId)
+      if (workerId !== undefined) requestDiscard(system, workers, { workerId, runId: key })
+    }
     return {
       view: {
         preparation,
@@ -176,6 +186,7 @@ export const jobsModule = defineHostModule({
         [RUN](change) {
           observer.onRunChange(change)
           publishingRuns.onRunChange(change)
+          discardUselessSandbox(change)
           workers.setbacks.onRunChange(change, (run) => preparation.needsOf(run))
           if (preparation.isMoved(change))
             workers.setbacks.onRunMoved((change.after.context as RunContext).run)

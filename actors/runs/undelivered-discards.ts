@@ -6,7 +6,10 @@
  */
 import type { KeyValues, Write } from '../../core/ports.ts'
 import { WORKER_HEARTBEAT_MS, WORKER_HOST_SILENCE_MS } from '../../protocol/limits.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import type { WorkersView } from '../workers/module.ts'
+import type { WorkerEffect } from '../workers/worker-effects.ts'
 
 export interface UndeliveredDiscard {
   readonly workerId: string
@@ -22,6 +25,18 @@ interface SentDiscard {
 const RECEIVED_AFTER_MS = WORKER_HOST_SILENCE_MS + WORKER_HEARTBEAT_MS
 
 const keyOf = ({ workerId, runId }: UndeliveredDiscard): string => `${workerId}/${runId}`
+
+/** Has the worker delete the sandbox of the run, as soon as it is connected. */
+export function requestDiscard(
+  system: Pick<ActorSystem, 'runAfterCommit'>,
+  { registry, undeliveredDiscards }: Pick<WorkersView, 'registry' | 'undeliveredDiscards'>,
+  discard: UndeliveredDiscard,
+): void {
+  if (registry.get(discard.workerId) === undefined) return
+  undeliveredDiscards.add(discard)
+  const effect: WorkerEffect = { type: 'worker.send discard', ...discard }
+  system.runAfterCommit(effect)
+}
 
 export class UndeliveredDiscards implements CommitParticipant {
   readonly #keyValues: KeyValues

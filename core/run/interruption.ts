@@ -32,15 +32,30 @@ interface InterruptibleRun extends Pick<RunFields, 'job' | 'interruptions'> {
   readonly run: Pick<Run, 'sandbox' | 'agentSessionId'>
 }
 
-/** Returns the worker on which the agent of an interrupted run has worked. The run does not wait for that worker. */
+/**
+ * Returns the worker on which the agent of the run was interrupted, or has finished work that a person wants changed before
+ * it is published. The run does not wait for that worker.
+ */
 export function preferredHolder({ run, job, interruptions }: InterruptibleRun): string | undefined {
-  const wasInterrupted = job === 'run' && interruptions > 0
-  return wasInterrupted && run.sandbox.id !== undefined ? run.sandbox.workerId : undefined
+  const { id, workerId, unpublished } = run.sandbox
+  const hasBegun = job === 'run' && (interruptions > 0 || unpublished === true)
+  return hasBegun && id !== undefined ? workerId : undefined
 }
 
 /**
- * Lets the agent go on where it was interrupted, on the worker that may still hold its sandbox; the worker checks that
- * itself. `continuesSessions`: the worker can do that.
+ * Returns the worker whose sandbox is of no use any more, because another worker has accepted the interrupted run. Finished
+ * work stays in its sandbox.
+ *
+ * @param interrupted the run before it was accepted
+ */
+export function uselessHolder(interrupted: InterruptibleRun, by: string | undefined): string | undefined {
+  const holder = preferredHolder(interrupted)
+  return holder === by || interrupted.run.sandbox.unpublished === true ? undefined : holder
+}
+
+/**
+ * Lets the agent go on in its session, on the worker that may still hold its sandbox; the worker checks that itself.
+ * `continuesSessions`: the worker can do that.
  */
 export function withSession(
   job: AgentJob,

@@ -12,6 +12,7 @@ import {
   type EnrolledScriptedWorker,
   enroll,
   type HostConversation,
+  registerWithCredential,
   startHost,
   ticket,
   Work,
@@ -71,9 +72,14 @@ const dispatchesTo = ({ connection }: EnrolledScriptedWorker): number => connect
 
 async function expectAnew({ host, holder, freer }: Scene): Promise<void> {
   expect([dispatchesTo(holder), dispatchesTo(freer)]).toEqual([1, 1])
+  expect(holder.connection.hasReceived('discard')).toBe(false)
   expect((await acceptOn(freer)).job.continueSession).toBeUndefined()
   expect(host.runOf('ENG-1').agentSessionId).toBeUndefined()
 }
+
+/** The sandbox in which the agent was interrupted is of no use any more. */
+const expectDiscarded = ({ host, holder }: Scene, connection = holder.connection): void =>
+  expect(connection.lastReceived('discard').runId).toBe(host.runOf('ENG-1').id)
 
 describe('a run that is given back before its agent began', () => {
   test('is queued again at once, as often as that happens, and counts as no interruption', async () => {
@@ -152,6 +158,10 @@ describe('a run that is interrupted while its agent works', () => {
     await holder.connection.drop()
     await host.advanceWithHeartbeats(170, [freer.connection])
     await expectAnew(scene)
+    await host.crash()
+    const back = host.connect('holder')
+    await back.send(registerWithCredential(holder))
+    expectDiscarded(scene, back)
   })
 
   test('does not wait for that worker: while it drains another one begins anew', async () => {
@@ -162,6 +172,7 @@ describe('a run that is interrupted while its agent works', () => {
     await holder.connection.send(work.complete(interrupted()))
     await host.settle()
     await expectAnew(scene)
+    expectDiscarded(scene)
   })
 
   test('begins anew on an older worker, and with an agent whose sessions cannot be resumed', async () => {

@@ -18,7 +18,7 @@ import {
 
 const PR = 'https://example.com/owner/name/pull/7'
 const REFUSED = 'pushing switchyard/eng-1 to owner/name: a rule or a hook of the code host refused the push'
-const publishes = { publish: true }
+const publishes = { publish: true, continuesSessions: true }
 
 /** The agent is done, and the code host takes none of its work. */
 function unpublished(
@@ -227,19 +227,33 @@ test('work that was not published while its sandbox was kept fails its run', asy
   })
 })
 
-test('a retry of a waiting run publishes at once, and one with instructions asks the agent again', async () => {
+test('a retry of a waiting run publishes at once, and one with instructions asks the agent in its session', async () => {
   const { host, worker, connection, runId } = await finishUnpublished()
   await host.succeeded(host.hostApi.retryRun(runId))
   expect(workOf(worker).job.kind).toBe('publish')
   await failAgain(worker, unpublished(host))
   await host.succeeded(host.hostApi.retryRun(runId, { instructions: 'Keep the rule.' }))
-  expect(workOf(worker).job).toMatchObject({ kind: 'run', run: { instructions: 'Keep the rule.' } })
+  expect(workOf(worker).job).toMatchObject({
+    kind: 'run',
+    continueSession: 's-1',
+    run: { instructions: 'Keep the rule.', sandbox: { unpublished: true } },
+  })
   const work = workOf(worker)
   await connection.send(work.accept(), work.complete({ costs: [cost(3)] }))
   expect(host.run(runId)).toMatchObject({
     costs: [{ label: 'run' }, { label: 'attempt 2' }],
     costTotals: { costUsd: 5 },
   })
+})
+
+test('a retry with instructions does not wait for the holder, and what that holds is not discarded', async () => {
+  const { host, worker, runId } = await finishUnpublished()
+  await host.succeeded(host.hostApi.drainWorker(worker.workerId))
+  const idle = await enroll(host, 'idle', 2, publishes)
+  await host.succeeded(host.hostApi.retryRun(runId, { instructions: 'Keep the rule.' }))
+  expect(workOf(idle).job.continueSession).toBeUndefined()
+  await idle.connection.send(workOf(idle).accept())
+  expect(worker.connection.hasReceived('discard')).toBe(false)
 })
 
 test('a run cancelled while its work waits keeps it, and a retry publishes it', async () => {

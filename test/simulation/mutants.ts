@@ -558,7 +558,7 @@ const executions: readonly Mutant[] = [
   {
     name: 'a sandbox is discarded during an execution',
     file: EXECUTION_RUNNER,
-    find: 'else if (this.isOccupied(runId)) this.#discards.add(runId)',
+    find: "else if (this.isOccupied(runId) || states.has('recovering')) this.#discards.add(runId)",
     replace: '',
   },
   {
