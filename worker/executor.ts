@@ -30,7 +30,7 @@ import { PublishExecution } from './run/publish-execution.ts'
 import { resumeSandbox } from './run/resume-sandbox.ts'
 import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
 import { SpaceReclaimer } from './run/space-reclaimer.ts'
-import { readUnpublished } from './run/unpublished-work.ts'
+import { unpublishedWork } from './run/unpublished-work.ts'
 
 export interface ClosableExecutor extends Executor {
   /** Waits briefly for deletions; the next start finishes the rest. */
@@ -155,7 +155,7 @@ class LocalExecutor implements ClosableExecutor {
       return {}
     }
     const spent = await this.#readSpending(ended)
-    const isUnpublished = (await readUnpublished(this.#sandboxes.foldersOf(runId))) !== undefined
+    const isUnpublished = (await unpublishedWork.read(this.#sandboxes.foldersOf(runId))) !== undefined
     const kept = isUnpublished ? this.#sandboxes.get(runId)?.retainedUntil : undefined
     // An execution that only publishes leaves the sandbox as long as it was to be kept before.
     const retention = { hours, unpushed: pushed === undefined, sessionId: agentSessionId }

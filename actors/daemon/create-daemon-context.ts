@@ -24,6 +24,7 @@ export function createDaemonContext(
     capabilities: {
       ...capabilities,
       publish: true,
+      continuesSessions: true,
       maxConcurrency: concurrency,
       version,
       ...(once === true ? { once } : {}),

@@ -7,9 +7,10 @@ import { createEventPush } from '../../core/outgoing-push.ts'
 import { chooseRepoOfPull } from '../../core/run/follow-up.ts'
 import { uselessHolder } from '../../core/run/interruption.ts'
 import type { Run } from '../../protocol/run.ts'
-import { defineHostModule } from '../host-context.ts'
+import { defineHostModule, type HostContext } from '../host-context.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers } from '../runtime/module.ts'
+import type { WorkersView } from '../workers/module.ts'
 import { WORKER } from '../workers/worker.names.ts'
 import { AnsweredRemarks } from './answered-remarks.ts'
 import { DayCostsLedger } from './day-costs-ledger.ts'
@@ -164,13 +165,6 @@ export const jobsModule = defineHostModule({
     })
     const observer = new FollowUpObserver(shared)
     const publishingRuns = new PublishingRuns(shared)
-    /** Another worker has begun an interrupted run anew. */
-    const discardUselessSandbox = ({ key, before, after }: StateChange): void => {
-      if (before?.value !== 'queued' || after.value !== 'preparing') return
-      const { run } = after.context as RunContext
-      const workerId = uselessHolder(before.context as RunContext, run.sandbox.workerId)
-      if (workerId !== undefined) requestDiscard(system, workers, { workerId, runId: key })
-    }
     return {
       view: {
         preparation,
@@ -186,7 +180,7 @@ export const jobsModule = defineHostModule({
         [RUN](change) {
           observer.onRunChange(change)
           publishingRuns.onRunChange(change)
-          discardUselessSandbox(change)
+          discardUselessSandbox(context, workers, change)
           workers.setbacks.onRunChange(change, (run) => preparation.needsOf(run))
           if (preparation.isMoved(change))
             workers.setbacks.onRunMoved((change.after.context as RunContext).run)
@@ -205,6 +199,18 @@ export const jobsModule = defineHostModule({
     }
   },
 })
+
+/** Another worker may have begun an interrupted run anew. */
+function discardUselessSandbox(
+  { system }: Pick<HostContext, 'system'>,
+  workers: WorkersView,
+  { key, before, after }: StateChange,
+): void {
+  if (before?.value !== 'queued' || after.value !== 'preparing') return
+  const { run } = after.context as RunContext
+  const workerId = uselessHolder(before.context as RunContext, run.sandbox.workerId)
+  if (workerId !== undefined) requestDiscard(system, workers, { workerId, runId: key })
+}
 
 /** The pull requests of runs: what the code host confirms, and their state. */
 export const pullStatesModule = defineHostModule({

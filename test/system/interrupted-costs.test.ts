@@ -20,6 +20,9 @@ function story(title: string, body: () => Promise<void>): void {
   test(title, body, TEST_MS_MAX)
 }
 
+/** The second attempt goes on in the session of the first. */
+const GONE_ON = 1
+
 async function begin(system: LocalSystem, lines: readonly string[] = SPENT): Promise<Run> {
   system.writeTicket('ENG-1', lines)
   const run = await system.waitForStatus('ENG-1', 'running')
@@ -84,7 +87,7 @@ describe('the costs of an execution that did not come to its end', () => {
     await waitForSecond(system)
     await expectSpent(system, ['run'])
     expect((await finish(system)).status).toBe('completed')
-    await expectSpent(system, ['run', 'attempt 2'])
+    await expectSpent(system, ['run', 'attempt 2'], GONE_ON)
   })
 
   story('of a cancelled run', async () => {
@@ -124,7 +127,7 @@ describe('the costs of an execution that did not come to its end', () => {
     system.startWorker(worker.dataDir)
     await waitForSecond(system)
     expect((await finish(system)).status).toBe('completed')
-    await expectSpent(system, ['run', 'attempt 2'])
+    await expectSpent(system, ['run', 'attempt 2'], GONE_ON)
   })
 
   story('of a worker that is stopped twice', async () => {
@@ -138,7 +141,7 @@ describe('the costs of an execution that did not come to its end', () => {
     await waitForSecond(system)
     await expectSpent(system, ['run'])
     expect((await finish(system)).status).toBe('completed')
-    await expectSpent(system, ['run', 'attempt 2'])
+    await expectSpent(system, ['run', 'attempt 2'], GONE_ON)
   })
 
   story('of a worker that is killed and started again', async () => {
@@ -151,7 +154,7 @@ describe('the costs of an execution that did not come to its end', () => {
     await waitForSecond(system)
     await expectSpent(system, ['run'])
     expect((await finish(system)).status).toBe('completed')
-    await expectSpent(system, ['run', 'attempt 2'])
+    await expectSpent(system, ['run', 'attempt 2'], GONE_ON)
   })
 
   story('of a worker that is killed and comes back after another one has done its run', async () => {

@@ -8,16 +8,17 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { SCRIPTED_MODEL } from '../../core/run/cost-source.ts'
 import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from '../run/sandbox-paths.ts'
 import { runInteractiveSession } from './scripted/interactive-session.ts'
 import { parseOptions, type ScriptedOptions } from './scripted/options.ts'
 import type { RunnerContext } from './scripted/runner-context.ts'
-import { parsePrompt } from './scripted/script.ts'
+import { parsePrompt, type ScriptStep } from './scripted/script.ts'
 import { type RunnerResult, ScriptRunner } from './scripted/script-runner.ts'
 import { type StreamLine, StreamLines } from './scripted/stream-lines.ts'
 import type { ToolEnvironment } from './scripted/tools.ts'
-import { Transcript, type TranscriptOptions } from './scripted/transcript.ts'
+import { isContinuation, Transcript, type TranscriptOptions } from './scripted/transcript.ts'
 import { NO_USAGE, UsageMeter } from './scripted/usage-meter.ts'
 
 const PROMPT_BYTES_MAX = 8 * 1024 * 1024
@@ -94,7 +95,15 @@ async function runPrompt(context: RunnerContext, prompt: string): Promise<Runner
   const script = parsePrompt(prompt)
   if (script.is === 'none') return runner.fail(USAGE_HELP)
   if (script.is === 'bad') return runner.fail(`line ${script.line} of the switchyard block: ${script.error}`)
-  return runner.run(script.steps)
+  return runner.run(script.steps, stepsDoneBefore(context.transcript, prompt, script.steps))
+}
+
+/** A session that was interrupted goes on in its script, unless the script has changed meanwhile. */
+function stepsDoneBefore({ history }: Transcript, prompt: string, steps: readonly ScriptStep[]): number {
+  const { asked } = history
+  const before = parsePrompt(asked.prompt)
+  const goesOn = isContinuation(prompt) && before.is === 'script' && isDeepStrictEqual(before.steps, steps)
+  return goesOn ? asked.stepsDone : 0
 }
 
 function createContext(options: ScriptedOptions, sessionId: string, transcript: Transcript): RunnerContext {

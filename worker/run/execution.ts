@@ -207,7 +207,7 @@ export class RunExecution implements Execution {
     await this.#currentPhase
     await this.#launch.discard()
     await this.#session?.close()
-    // The execution was abandoned: another machine repeats the work, so this disk is not needed any more.
+    // The execution was abandoned, and there is nothing in which another attempt could go on.
     if (!this.#isRetained && !this.#plan.hasRetainedSandbox())
       await this.#options.sandboxes.discard(this.#options.request.job.run.id)
     this.#options.onGone()
@@ -476,7 +476,7 @@ export class RunExecution implements Execution {
 
   async #retainSandbox(agentOutcome: AgentOutcome, { published, isUnpublished }: PublishEnd) {
     const { sandboxes, request } = this.#options
-    if (this.#session === undefined || this.#stopRequest?.leaseLost === true) return undefined
+    if (this.#session === undefined || !this.#mayGoOnLater()) return undefined
     // Without an agent there is no session to resume, and the log tells the rest: let the sandbox expire at once.
     if (this.#preparedAgent === undefined && !this.#plan.hasRetainedSandbox())
       return { ...this.#sandboxReference(), retainedUntil: this.#instant() }
@@ -489,6 +489,12 @@ export class RunExecution implements Execution {
     })
     if (retainedUntil === undefined) return undefined
     return { ...this.#sandboxReference(), retainedUntil, ...(isUnpublished ? { unpublished: true } : {}) }
+  }
+
+  /** After a lost lease another attempt at the run can go on only in a session of the agent; the host says when not. */
+  #mayGoOnLater(): boolean {
+    if (this.#stopRequest?.leaseLost !== true) return true
+    return this.#options.request.job.kind === 'run' && this.#sessionId !== undefined
   }
 
   // ---- helpers ---------------------------------------------------------------------------------------------------

@@ -10,17 +10,16 @@ import type { AgentExecutionRequest } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import { hasInstructions } from '../../core/run/run-options.ts'
-import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { AgentJob, JobFollowUp, JobPull } from '../../protocol/frames.ts'
-import { openAgentFiles } from '../agents/agent-files.ts'
 import type { FollowUpStart } from '../git/git-ports.ts'
+import { CLEAR_OUT_COMMAND } from './begun-work.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { buildFollowUpPrompt, describeUnheard, openRemarks } from './follow-up-prompt.ts'
 import { describeFollowUp, publishFollowUp } from './publish-work.ts'
-import { OUT_INSIDE } from './sandbox-paths.ts'
+import { findResumableSession } from './resumable-session.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes, SandboxFolders } from './sandboxes.ts'
-import { forgetUnpublished, readUnpublished, type UnpublishedWork } from './unpublished-work.ts'
+import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { AgentRequest, PublishEnd, PublishRequest, WorkPlan } from './work-plan.ts'
 
 /** `commented`: an earlier attempt already posted the comment, so nothing is left to do. */
@@ -36,8 +35,6 @@ interface StartedStage {
 const COMMENTED_BEFORE = 'An earlier attempt of this follow-up was interrupted at its very end.'
 /** No person can use an editor in the sandbox, so git must not wait for one. */
 const NO_EDITOR = { GIT_EDITOR: 'true', GIT_SEQUENCE_EDITOR: 'true' }
-/** Deletes the outputs of an earlier execution, which it has already reported. */
-const CLEAR_OUT_SCRIPT = `chmod -R u+rwX ${OUT_INSIDE}; find ${OUT_INSIDE} -mindepth 1 -delete; mkdir -p ${OUT_INSIDE}/artifacts`
 
 export class FollowUpPlan implements WorkPlan {
   readonly #dependencies: ExecutorDependencies
@@ -81,7 +78,7 @@ export class FollowUpPlan implements WorkPlan {
       this.#stage = { is: 'commented' }
       return yes(undefined)
     }
-    if (this.#hasRetainedSandbox) await session.run(['/bin/sh', '-c', CLEAR_OUT_SCRIPT])
+    if (this.#hasRetainedSandbox) await session.run(CLEAR_OUT_COMMAND)
     const start = await followUps.begin(
       {
         job: this.#job,
@@ -93,12 +90,14 @@ export class FollowUpPlan implements WorkPlan {
       signal,
     )
     if (!start.ok) return start
-    const known = await readUnpublished(session.folders)
+    const known = await unpublishedWork.read(session.folders)
     const saved = known?.followUp?.id === this.#followUp.id ? known : undefined
     // The work of another execution is on a branch inside now.
-    if (saved === undefined) await forgetUnpublished(session.folders)
+    if (saved === undefined) await unpublishedWork.forget(session.folders)
     this.#stage = { is: 'started', start: start.value, saved }
-    this.#resumedSessionId = await this.#findResumableSession(session.folders)
+    this.#resumedSessionId = this.#hasRetainedSandbox
+      ? await findResumableSession(this.#dependencies, this.#sandboxes, this.#job)
+      : undefined
     this.#logStart(session, start.value)
     return yes(undefined)
   }
@@ -173,29 +172,5 @@ export class FollowUpPlan implements WorkPlan {
       session.log(`work that existed only in this sandbox is preserved inside: ${preserved.join(', ')}`)
     for (const line of describeUnheard(this.#job, this.#pull)) session.log(line)
     if (this.agentRequest() === undefined) session.log('there is nothing for an agent to do')
-  }
-
-  // ---- the agent's session -----------------------------------------------------------------------------------------
-
-  /** The id of a session in this sandbox that belongs to the job's agent and has a transcript. */
-  async #findResumableSession({ home }: SandboxFolders): Promise<string | undefined> {
-    const record = this.#hasRetainedSandbox ? this.#sandboxes.get(this.#job.run.id) : undefined
-    const { provider } = this.#job.agent
-    const sessionId = record?.sessionId ?? record?.agent?.session
-    if (sessionId === undefined || !AGENTS[provider].isResumable || record?.agent?.provider !== provider)
-      return undefined
-    try {
-      const usage = await this.#dependencies.drivers[provider].readUsage(
-        openAgentFiles(home, () => true),
-        sessionId,
-      )
-      return usage.length === 0 ? undefined : sessionId
-    } catch (error) {
-      this.#dependencies.log.warn(
-        { err: error },
-        'the session of an earlier execution cannot be read; a new one begins',
-      )
-      return undefined
-    }
   }
 }

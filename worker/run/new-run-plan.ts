@@ -1,12 +1,24 @@
-/** The plan of a new run: a new sandbox, the run's branch starting at the base, and a pull request at the end. */
+/**
+ * The plan of a new run: a new sandbox, the run's branch starting at the base, and a pull request at the end.
+ *
+ * A run that was interrupted goes on in the sandbox and in the session of its agent, where both are still here.
+ */
 import type { AgentExecutionRequest } from '../../core/daemon/ports.ts'
-import { type Result, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { CheckedOut } from '../git/git-ports.ts'
+import {
+  type BegunWork,
+  CLEAR_OUT_COMMAND,
+  findCheckoutFault,
+  openBegunWork,
+  rememberCheckout,
+} from './begun-work.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
-import { buildPrompt } from './prompt.ts'
+import { buildContinuationPrompt, buildPrompt } from './prompt.ts'
 import { publishNewWork } from './publish-work.ts'
 import type { SandboxSession } from './sandbox-session.ts'
-import type { Sandboxes } from './sandboxes.ts'
+import type { NumberedFolders, Sandboxes } from './sandboxes.ts'
+import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { AgentRequest, PublishEnd, PublishRequest, WorkPlan } from './work-plan.ts'
 
 export class NewRunPlan implements WorkPlan {
@@ -14,6 +26,10 @@ export class NewRunPlan implements WorkPlan {
   readonly #sandboxes: Sandboxes
   readonly #request: AgentExecutionRequest
   #checkedOut: CheckedOut | undefined
+  /** The work of an earlier execution, in which this one goes on. */
+  #begun: BegunWork | undefined
+  /** Why the host's wish to go on cannot be met. */
+  #whyAnew: string | undefined
 
   constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes, request: AgentExecutionRequest) {
     this.#dependencies = dependencies
@@ -21,9 +37,14 @@ export class NewRunPlan implements WorkPlan {
     this.#request = request
   }
 
-  openFolders() {
-    const { run, sandbox } = this.#request.job
-    return this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
+  async openFolders(): Promise<NumberedFolders> {
+    const { job } = this.#request
+    if (job.continueSession !== undefined) {
+      const begun = await openBegunWork(this.#dependencies, this.#sandboxes, job)
+      if (begun.ok) this.#begun = begun.value
+      else this.#whyAnew = begun.refusal.message
+    }
+    return this.#begun?.folders ?? this.#sandboxes.create(job.run.id, job.sandbox?.diskQuotaGib)
   }
 
   async checkOut(
@@ -31,34 +52,74 @@ export class NewRunPlan implements WorkPlan {
     signal: AbortSignal,
     onAgentKnown: (agentRequest: AgentRequest) => void,
   ): Promise<Result<void>> {
+    if (this.#begun !== undefined) await this.#goOn(session, this.#begun, signal)
+    if (signal.aborted) return no('conflict', 'the checkout was stopped')
+    if (this.#begun !== undefined) return yes(undefined)
+    if (this.#whyAnew !== undefined)
+      session.log(`the agent cannot go on in its session, because ${this.#whyAnew}: the run begins anew`)
     const { gitSources } = this.#dependencies
+    const { job } = this.#request
     const checked = await gitSources.checkOut(
-      this.#request.job,
+      job,
       session.folders,
       session,
       signal,
       (line) => session.log(line),
-      () => onAgentKnown(this.agentRequest()),
+      () => onAgentKnown({ prompt: buildPrompt(job) }),
     )
     if (!checked.ok) return checked
     this.#checkedOut = checked.value
+    // Without it an interrupted run begins anew.
+    await rememberCheckout(job, session.folders, checked.value).catch((error: unknown) =>
+      this.#dependencies.log.warn({ err: error, runId: job.run.id }, 'a checkout could not be remembered'),
+    )
     return yes(undefined)
+  }
+
+  async #goOn(session: SandboxSession, begun: BegunWork, signal: AbortSignal): Promise<void> {
+    const fault = await findCheckoutFault(session, begun, signal)
+    if (fault !== undefined) {
+      this.#begun = undefined
+      this.#whyAnew = fault
+      return
+    }
+    this.#checkedOut = begun.from
+    if (this.#left() !== undefined) {
+      session.log('the agent was done in this sandbox: its work is published')
+      return
+    }
+    session.log(`the agent goes on in its session ${begun.sessionId}, in the sandbox where it was`)
+    if (begun.left === undefined) return
+    // The host has the outputs, and a worker that dies from now on has an agent's work to continue.
+    await session.run(CLEAR_OUT_COMMAND)
+    await unpublishedWork.forget(session.folders)
+  }
+
+  /** Finished work that nobody wants changed, and that the host does not know, so it did not ask to publish it. */
+  #left(): UnpublishedWork | undefined {
+    const left = this.#begun?.left
+    return left === undefined || this.#request.job.run.sandbox.unpublished === true ? undefined : left
   }
 
   reachableHosts() {
     return this.#checkedOut?.reachable
   }
 
-  agentRequest(): AgentRequest {
-    return { prompt: buildPrompt(this.#request.job) }
+  agentRequest(): AgentRequest | undefined {
+    const { job } = this.#request
+    if (this.#begun === undefined) return { prompt: buildPrompt(job) }
+    if (this.#left() !== undefined) return undefined
+    const isDone = this.#begun.left !== undefined
+    return { prompt: buildContinuationPrompt(job, isDone), resume: this.#begun.sessionId }
   }
 
-  setupRule(): 'required' {
-    return 'required'
+  /** The home is new, and the checkout is not: the agent repairs what the setup stumbles over. */
+  setupRule(): 'required' | 'optional' {
+    return this.#begun === undefined ? 'required' : 'optional'
   }
 
   hasRetainedSandbox(): boolean {
-    return false
+    return this.#begun !== undefined
   }
 
   hasUnpublishedWork(): boolean {
@@ -68,8 +129,15 @@ export class NewRunPlan implements WorkPlan {
   async publish(request: PublishRequest): Promise<PublishEnd> {
     const { job, leaseId } = this.#request
     const from = this.#checkedOut
-    return from === undefined
-      ? { published: yes(undefined), isUnpublished: false }
-      : publishNewWork(this.#dependencies, { job, leaseId, from }, request)
+    if (from === undefined) return { published: yes(undefined), isUnpublished: false }
+    const left = this.#left()
+    if (left === undefined) return publishNewWork(this.#dependencies, { job, leaseId, from }, request)
+    const { summary } = left
+    const asBefore = { ...request, agentSummary: summary }
+    const end = await publishNewWork(this.#dependencies, { job, leaseId, from, left }, asBefore)
+    const { published } = end
+    return published.ok && published.value !== undefined
+      ? { ...end, published: yes({ ...published.value, summary }) }
+      : end
   }
 }

@@ -1,6 +1,6 @@
 /**
  * `buildPrompt` builds the prompt of a new run: configured instructions, where to put outputs, what the operator said,
- * the ticket, memories.
+ * the ticket, memories. `buildContinuationPrompt` builds that of an agent that goes on in its session.
  *
  * The order is deliberate: the configured instructions come first, and every text of other people stands below a
  * heading that says where it comes from. Memories are marked as notes of earlier runs, one line each.
@@ -9,20 +9,56 @@ import type { AgentJob } from '../../protocol/frames.ts'
 import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from './sandbox-paths.ts'
 
 export function buildPrompt({ agent, run }: AgentJob): string {
-  const { ticket } = run
-  return [
+  return joinParts([
     agent.instructions,
     outputInstructions,
     ...operatorInstructions(run),
+    ...describeTicket(run),
+    ...describeMemories(agent.memories),
+  ])
+}
+
+/** The heading by which the agent of an interrupted run knows that it is to go on where it was. */
+export const INTERRUPTED_HEADING = '# You were interrupted'
+
+const GO_ON = [
+  INTERRUPTED_HEADING,
+  'The machine on which you work stopped in the middle of your work. The checkout is as you left it. The command that was running may have done half of its work, and nothing that you started runs any more; your home folder is new. See what is there, and go on where you stopped. Do not begin again.',
+].join('\n')
+
+const CHANGE_MORE = [
+  '# Your work is not published yet',
+  'You were done, and your work is in the checkout as you left it, but it could not be published. Your home folder is new. Do what the operator asks for, on top of your work.',
+].join('\n')
+
+/**
+ * The prompt of an agent that goes on in its session. The ticket may have been edited meanwhile, so it follows.
+ *
+ * @param isDone the agent had finished its work, and an operator asks for more
+ */
+export function buildContinuationPrompt({ run }: AgentJob, isDone: boolean): string {
+  return joinParts([
+    isDone ? CHANGE_MORE : GO_ON,
+    outputInstructions,
+    ...operatorInstructions(run),
+    'The ticket, as it reads now:',
+    ...describeTicket(run),
+  ])
+}
+
+const joinParts = (parts: readonly string[]): string =>
+  parts
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+    .join('\n\n')
+
+function describeTicket({ ticket }: AgentJob['run']): string[] {
+  return [
     `# Ticket ${ticket.identifier}: ${ticket.title}`,
     ...(ticket.url === '' ? [] : [`Its page: ${ticket.url}`]),
     ...(ticket.labels.length === 0 ? [] : [`Labels: ${ticket.labels.join(', ')}`]),
     ticket.description,
-    ...describeMemories(agent.memories),
   ]
-    .map((part) => part.trim())
-    .filter((part) => part !== '')
-    .join('\n\n')
 }
 
 export const outputInstructions = [

@@ -27,7 +27,7 @@ import { publishLeftWork, tryAgain } from './publish-work.ts'
 import { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
 import { reportTextArtifact } from './text-artifact.ts'
-import { readUnpublished, type UnpublishedWork } from './unpublished-work.ts'
+import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { PublishEnd, PublishRequest } from './work-plan.ts'
 
 export interface PublishExecutionOptions {
@@ -78,7 +78,7 @@ export class PublishExecution implements Execution {
     const { dependencies, sandboxes, request, onProgress } = this.#options
     const { job } = request
     const folders = await sandboxes.openAsItIs(job.run.id)
-    const work = folders === undefined ? undefined : await readUnpublished(folders)
+    const work = folders === undefined ? undefined : await unpublishedWork.read(folders)
     this.#isGone = work === undefined
     if (folders === undefined || work === undefined) return GONE
     if (work.remote !== job.repo.remote || work.branch !== job.branch)
@@ -211,7 +211,7 @@ export class PublishExecution implements Execution {
 
   #readWork(): Promise<UnpublishedWork | undefined> {
     const { sandboxes, request } = this.#options
-    return readUnpublished(sandboxes.foldersOf(request.job.run.id))
+    return unpublishedWork.read(sandboxes.foldersOf(request.job.run.id))
   }
 
   #sandboxReference() {

@@ -10,12 +10,7 @@ import { no, type Refusal, type Result } from '../../core/result.ts'
 import { UNPUBLISHED_BUNDLE } from '../../core/run/publishing.ts'
 import type { WorkBundle } from '../git/work-bundle.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
-import {
-  forgetUnpublished,
-  readUnpublished,
-  saveUnpublished,
-  type UnpublishedWork,
-} from './unpublished-work.ts'
+import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { PublishEnd, PublishedWork, PublishRequest } from './work-plan.ts'
 
 /** No later try changes these, unless a person changes the work, the branch or the words. */
@@ -39,13 +34,13 @@ export async function publishOrKeep(
 ): Promise<PublishEnd> {
   const { folders } = request.session
   // A full disk is no reason to keep the work from the code host.
-  const isSaved = isLeft || (await isWritten(saveUnpublished(folders, unpublished)))
+  const isSaved = isLeft || (await isWritten(unpublishedWork.save(folders, unpublished)))
   const published = await publish().catch((error: unknown) => no('failed', messageOf(error)))
   if (published.ok) {
-    await forgetUnpublished(folders)
+    await unpublishedWork.forget(folders)
     return { published, isUnpublished: false }
   }
-  if (!isSaved) await saveUnpublished(folders, unpublished)
+  if (!isSaved) await unpublishedWork.save(folders, unpublished)
   const { refusal } = published
   // An execution that was stopped says nothing about the work.
   if (!request.mayContinue()) return { published, isUnpublished: true }
@@ -54,7 +49,7 @@ export async function publishOrKeep(
   const bundle = await gitSources.bundle(folders, { branch: unpublished.branch, base })
   const isCollected = isLeft || (bundle.ok && bundle.value !== undefined)
   if (!isCollected && FAULTY_KINDS.has(refusal.kind)) {
-    await forgetUnpublished(folders)
+    await unpublishedWork.forget(folders)
     return { published, isUnpublished: false }
   }
   await sendNewBundle(bundle, request)
@@ -66,13 +61,13 @@ async function sendNewBundle(
   bundle: Result<WorkBundle | undefined>,
   { session, addBundle, mayContinue }: PublishRequest,
 ): Promise<void> {
-  const known = await readUnpublished(session.folders)
+  const known = await unpublishedWork.read(session.folders)
   if (!bundle.ok) session.log(`its commits are not among its artifacts: ${bundle.refusal.message}`)
   if (!bundle.ok || bundle.value === undefined || known === undefined || !mayContinue()) return
   const { head, path } = bundle.value
   // Without the note the host gets the same bundle once more.
   if (known.bundled !== head && (await addBundle(UNPUBLISHED_BUNDLE, path)))
-    await isWritten(saveUnpublished(session.folders, { ...known, bundled: head }))
+    await isWritten(unpublishedWork.save(session.folders, { ...known, bundled: head }))
 }
 
 const isWritten = (written: Promise<void>): Promise<boolean> =>

@@ -10,12 +10,7 @@ import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { followUpBody, followUpText } from './follow-up-comment-text.ts'
 import { LASTING_KINDS, publishOrKeep } from './publish-or-keep.ts'
 import { reportHeldBack } from './report-held-back.ts'
-import {
-  forgetUnpublished,
-  readUnpublished,
-  saveUnpublished,
-  type UnpublishedWork,
-} from './unpublished-work.ts'
+import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { PublishEnd, PublishedWork, PublishRequest } from './work-plan.ts'
 
 type Dependencies = Pick<ExecutorDependencies, 'gitSources' | 'codehostFor'>
@@ -96,7 +91,7 @@ export async function publishLeftWork(
   if (!hasComment.ok) return { published: tryAgain(hasComment.refusal), isUnpublished: true }
   if (hasComment.value) {
     // The comment comes last, so a follow-up with a comment is complete.
-    await forgetUnpublished(session.folders)
+    await unpublishedWork.forget(session.folders)
     return { published: yes(describeFollowUp({ job, pull })), isUnpublished: false }
   }
   const { start, isAsked } = known
@@ -163,9 +158,9 @@ async function push(
   if (start.state === 'pushed') return yes({ pushed: start.head, isContained: false, diff: undefined })
   const { folders } = session
   const onMoved = async (moved: FollowUpStart): Promise<void> => {
-    const known = await readUnpublished(folders)
+    const known = await unpublishedWork.read(folders)
     if (known?.followUp !== undefined)
-      await saveUnpublished(folders, { ...known, followUp: { ...known.followUp, start: moved } })
+      await unpublishedWork.save(folders, { ...known, followUp: { ...known.followUp, start: moved } })
   }
   const logToRun = (line: string) => session.log(line)
   const pushRequest = { job, folders, sandbox: session, start, onMoved, logToRun }

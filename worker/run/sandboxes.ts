@@ -47,7 +47,7 @@ export interface SandboxFolders extends RunFolders {
   readonly out: string
 }
 
-type NumberedFolders = SandboxFolders & { readonly number: number }
+export type NumberedFolders = SandboxFolders & { readonly number: number }
 
 export interface SandboxesOptions {
   readonly folder: string
@@ -178,14 +178,17 @@ export class Sandboxes {
 
   /** Records the agent of a run, so that its usage can be read after a crash. Writes in the background. */
   recordAgent(runId: string, agent: SandboxAgent, walls?: SandboxIsolation): void {
-    const record = this.#records.get(runId)
-    if (record !== undefined)
-      this.#write({ ...record, agent, ...(walls === undefined ? {} : { walls }) }).catch((error) =>
-        this.#options.log.warn(
-          { err: error, runId },
-          'the agent of a run could not be recorded; after a crash its usage is lost',
-        ),
-      )
+    const before = this.#records.get(runId)
+    if (before === undefined) return
+    const { sessionId, ...record } = before
+    // Another session begins, and its agent will name it.
+    const known = sessionId === agent.session ? { sessionId } : {}
+    this.#write({ ...record, ...known, agent, ...(walls === undefined ? {} : { walls }) }).catch((error) =>
+      this.#options.log.warn(
+        { err: error, runId },
+        'the agent of a run could not be recorded; after a crash its usage is lost',
+      ),
+    )
   }
 
   /** Retains the sandbox of a finished run for some hours; returns until when. */

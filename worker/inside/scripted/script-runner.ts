@@ -35,10 +35,13 @@ export class ScriptRunner {
     this.#messages = new MessageWriter(context, prompt)
   }
 
-  async run(steps: readonly ScriptStep[]): Promise<RunnerResult> {
-    for (const step of steps) {
+  /** @param stepsDone the first steps, which this session has done already */
+  async run(steps: readonly ScriptStep[], stepsDone = 0): Promise<RunnerResult> {
+    for (const [number, step] of steps.entries()) {
+      if (number < stepsDone) continue
       const ending = this.#findInterruption() ?? (await this.#runStep(step)) ?? this.#findInterruption()
       if (ending !== undefined) return this.#finish(ending)
+      this.#context.transcript.addStepsDone(number + 1)
     }
     return this.#finish(this.#closeWithSuccess(steps.length))
   }

@@ -8,6 +8,7 @@
  */
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { INTERRUPTED_HEADING } from '../../run/prompt.ts'
 import type { ContentBlock, MessageHeader, StreamLine } from './stream-lines.ts'
 import { toApiMessage, toModelUsage } from './stream-lines.ts'
 import type { ModelUsage, Usage, UsageByModel } from './usage-meter.ts'
@@ -39,9 +40,16 @@ export interface SessionHistory {
   readonly messages: number
   /** The last answers, shown to a returning person. */
   readonly lastTexts: readonly string[]
+  /** The last prompt that asked for something new, and how many steps of its script are done. */
+  readonly asked: { readonly prompt: string; readonly stepsDone: number }
 }
 
-const EMPTY_HISTORY: SessionHistory = { usage: {}, messages: 0, lastTexts: [] }
+const EMPTY_HISTORY: SessionHistory = {
+  usage: {},
+  messages: 0,
+  lastTexts: [],
+  asked: { prompt: '', stepsDone: 0 },
+}
 const LAST_TEXTS_MAX = 5
 
 export class Transcript {
@@ -72,6 +80,11 @@ export class Transcript {
 
   addPrompt(text: string): void {
     this.#add({ type: 'user', message: { role: 'user', content: text } })
+  }
+
+  /** A later execution goes on after these steps. */
+  addStepsDone(count: number): void {
+    this.#append({ type: 'scripted-steps', stepsDone: count, sessionId: this.#options.sessionId })
   }
 
   addToolResult(toolUseId: string, text: string, isError: boolean): void {
@@ -160,19 +173,26 @@ function findSession(folder: string, sessionId: string): string | undefined {
 
 /** Ignores lines that a crash left incomplete. */
 function readHistory(path: string): SessionHistory {
-  let usage: UsageByModel = {}
+  let { usage, asked } = EMPTY_HISTORY
   const messages = new Set<string>()
   const lastTexts: string[] = []
   for (const text of readFileSync(path, 'utf8').split('\n')) {
     const line = parseLine(text)
     if (line.type === 'cost-state') usage = readUsage(line.modelUsage)
+    if (line.type === 'scripted-steps') asked = { ...asked, stepsDone: Number(line.stepsDone) }
+    const { content } = Object(line.message)
+    if (line.type === 'user' && typeof content === 'string' && !isContinuation(content))
+      asked = { prompt: content, stepsDone: 0 }
     if (line.type !== 'assistant') continue
     const message: StreamLine = Object(line.message)
     messages.add(String(message.id))
     lastTexts.push(...textsOf(message.content))
   }
-  return { usage, messages: messages.size, lastTexts: lastTexts.slice(-LAST_TEXTS_MAX) }
+  return { usage, messages: messages.size, lastTexts: lastTexts.slice(-LAST_TEXTS_MAX), asked }
 }
+
+/** The prompt asks a session that was interrupted to go on. */
+export const isContinuation = (prompt: string): boolean => prompt.includes(INTERRUPTED_HEADING)
 
 function parseLine(text: string): StreamLine {
   try {

@@ -1,0 +1,88 @@
+/**
+ * The work of a new run in which a later execution goes on: the checkout that an earlier one has made, and the session of
+ * its agent. The worker remembers where the checkout began, so that going on needs no code host.
+ */
+import { no, type Result, yes } from '../../core/result.ts'
+import type { AgentJob } from '../../protocol/frames.ts'
+import { DROP_LEFT_LOCKS } from '../git/collect.ts'
+import { failureOf, scriptCommand } from '../git/git-inside-sandbox.ts'
+import type { CheckedOut } from '../git/git-ports.ts'
+import type { ExecutorDependencies } from './executor-dependencies.ts'
+import { findResumableSession } from './resumable-session.ts'
+import { SandboxNote } from './sandbox-note.ts'
+import { ARTIFACTS_INSIDE, OUT_INSIDE } from './sandbox-paths.ts'
+import type { SandboxSession } from './sandbox-session.ts'
+import type { NumberedFolders, Sandboxes } from './sandboxes.ts'
+import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
+
+/** The repository and branches that the job named, and where its checkout began. */
+interface BegunCheckout {
+  readonly remote: string
+  readonly branch: string
+  readonly base: string
+  readonly from: CheckedOut
+}
+
+export interface BegunWork {
+  readonly folders: NumberedFolders
+  readonly from: CheckedOut
+  readonly sessionId: string
+  /** The agent was done. */
+  readonly left: UnpublishedWork | undefined
+}
+
+/** After a loss of power the run begins anew, so the file is not flushed. */
+const begunCheckout = new SandboxNote<BegunCheckout>('checkout.json', { flush: false })
+
+/** The git of a killed agent may have left locks. $1 the commit at which the work began */
+const CHECK_SCRIPT = `
+cd /work
+state=$(git rev-parse --absolute-git-dir)
+${DROP_LEFT_LOCKS}git rev-parse --quiet --verify 'HEAD^{commit}' >/dev/null
+git cat-file -e "$1^{commit}"
+git status --porcelain >/dev/null
+`
+const clearScript = (folders: string): string =>
+  `chmod -R u+rwX ${folders}; find ${folders} -mindepth 1 -delete; mkdir -p ${ARTIFACTS_INSIDE}`
+/** Deletes the outputs of an earlier execution, which it has already reported. */
+export const CLEAR_OUT_COMMAND = ['/bin/sh', '-c', clearScript(OUT_INSIDE)] as const
+const CLEAR_ALL_COMMAND = ['/bin/sh', '-c', clearScript(`/work ${OUT_INSIDE}`)] as const
+
+export const rememberCheckout = (
+  { repo, branch, base }: AgentJob,
+  folders: NumberedFolders,
+  from: CheckedOut,
+) => begunCheckout.save(folders, { remote: repo.remote, branch, base, from })
+
+/** Refused with the reason for which the run begins anew. The home is a new one, with the transcripts of the agent. */
+export async function openBegunWork(
+  dependencies: ExecutorDependencies,
+  sandboxes: Sandboxes,
+  job: AgentJob,
+): Promise<Result<BegunWork>> {
+  const { id } = job.run
+  const known = await begunCheckout.read(sandboxes.foldersOf(id))
+  if (known === undefined) return no('gone', 'its sandbox is gone')
+  const { from, ...place } = known
+  if (place.remote !== job.repo.remote || place.branch !== job.branch || place.base !== job.base)
+    return no('gone', `its checkout is ${place.branch} of ${place.remote}`)
+  const sessionId = await findResumableSession(dependencies, sandboxes, job)
+  if (sessionId === undefined || sessionId !== job.continueSession)
+    return no('gone', 'the session of its agent is gone')
+  const folders = await sandboxes.openRetained(id, dependencies.drivers[job.agent.provider].transcripts)
+  if (folders === undefined) return no('gone', 'its sandbox is gone')
+  return yes({ folders, from, sessionId, left: await unpublishedWork.read(folders) })
+}
+
+/** Returns why the checkout cannot be used. It is then deleted. */
+export async function findCheckoutFault(
+  session: SandboxSession,
+  { from, folders }: BegunWork,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const fault = failureOf(await session.run(scriptCommand(CHECK_SCRIPT, from.base)))
+  if (fault === undefined || signal.aborted) return undefined
+  await session.run(CLEAR_ALL_COMMAND)
+  await unpublishedWork.forget(folders)
+  return `its checkout is damaged: ${fault}`
+}
