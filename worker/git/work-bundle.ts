@@ -28,6 +28,10 @@ export const keepHead = (staging: string, branch: string, head: string): Promise
 export const forgetHead = (staging: string, branch: string): Promise<void> =>
   rm(join(runRepositoryPath(staging), refOf(branch)), { recursive: true, force: true })
 
+/** The host has the bundle, or the work is published. */
+export const deleteBundle = ({ staging }: { readonly staging: string }): Promise<void> =>
+  rm(join(staging, BUNDLE_FILE), { force: true })
+
 /** undefined: no work is collected. */
 export async function bundleWork(
   git: Git,

@@ -8,7 +8,7 @@
 import { isNativeError } from 'node:util/types'
 import { no, type Refusal, type Result } from '../../core/result.ts'
 import { UNPUBLISHED_BUNDLE } from '../../core/run/publishing.ts'
-import type { WorkBundle } from '../git/work-bundle.ts'
+import { deleteBundle, type WorkBundle } from '../git/work-bundle.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { PublishEnd, PublishedWork, PublishRequest } from './work-plan.ts'
@@ -38,6 +38,7 @@ export async function publishOrKeep(
   const published = await publish().catch((error: unknown) => no('failed', messageOf(error)))
   if (published.ok) {
     await unpublishedWork.forget(folders)
+    await deleteBundle(folders)
     return { published, isUnpublished: false }
   }
   if (!isSaved) await unpublishedWork.save(folders, unpublished)

@@ -1,0 +1,66 @@
+/** Finished work is kept where nothing is to be learnt about it: its execution was stopped, or only a comment is missing. */
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { no, type Result, yes } from '../../../../core/result.ts'
+import type { GitSources } from '../../../../worker/git/git-ports.ts'
+import { publishOrKeep } from '../../../../worker/run/publish-or-keep.ts'
+import type { SandboxSession } from '../../../../worker/run/sandbox-session.ts'
+import { unpublishedWork } from '../../../../worker/run/unpublished-work.ts'
+import type { PublishedWork } from '../../../../worker/run/work-plan.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
+
+const AGAIN = { ok: false, refusal: { kind: 'forbidden', message: 'refused', failure: 'publish' } } as const
+
+/** @param isStopped the execution is stopped while it publishes */
+async function publishAs(result: Result<PublishedWork | undefined>, isStopped = false) {
+  const folders = { staging: tempFolder() }
+  const sent: string[] = []
+  // A stopped execution may not have collected its work yet.
+  const bundle = isStopped ? undefined : { head: 'b', path: '' }
+  const gitSources = { bundle: async () => yes(bundle) } as unknown as GitSources
+  const work = {
+    unpublished: { remote: 'o/a', branch: 'switchyard/a-1', from: { base: 'a' }, summary: 'Mended.' },
+    isLeft: false,
+    base: 'a',
+  }
+  const signal = new AbortController().signal
+  const request = {
+    session: { folders, log: () => {} } as unknown as SandboxSession,
+    agentSummary: 'Mended.',
+    addArtifact: () => {},
+    addBundle: async (name: string) => sent.push(name) > 0,
+    mayContinue: () => !isStopped,
+    signal,
+    afterPush: { mayContinue: () => true, signal },
+  }
+  writeFileSync(join(folders.staging, 'unpublished.bundle'), 'of an earlier refusal')
+  const end = await publishOrKeep({ gitSources }, work, request, async () => result)
+  return {
+    end,
+    sent,
+    isKept: (await unpublishedWork.read(folders)) !== undefined,
+    hasBundle: existsSync(join(folders.staging, 'unpublished.bundle')),
+  }
+}
+
+test.each<[string, Result<never>, boolean]>([
+  ['that was stopped, whatever the refusal is', no('conflict', 'the lease is gone'), true],
+  ['whose commits are pushed, and whose comment is missing', AGAIN, false],
+])('work of an execution %s, is kept as it is', async (_, refused, isStopped) => {
+  expect(await publishAs(refused, isStopped)).toEqual({
+    end: { published: refused, isUnpublished: true },
+    sent: [],
+    isKept: true,
+    hasBundle: true,
+  })
+})
+
+test('published work leaves neither a note nor a bundle beside its sandbox', async () => {
+  const published = yes({ branch: 'switchyard/a-1', prUrl: 'https://code/1' })
+  expect(await publishAs(published)).toMatchObject({
+    end: { isUnpublished: false },
+    isKept: false,
+    hasBundle: false,
+  })
+})
