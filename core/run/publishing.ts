@@ -113,9 +113,10 @@ export const withoutBundle = (result: RunResult): RunResult => ({
   artifacts: result.artifacts.filter((name) => name !== UNPUBLISHED_BUNDLE),
 })
 
+/** The bundle of an earlier follow-up may be there already. */
 export const withBundle = (result: RunResult): RunResult => ({
   ...result,
-  artifacts: [...result.artifacts, UNPUBLISHED_BUNDLE],
+  artifacts: [...withoutBundle(result).artifacts.slice(0, RUN_ARTIFACTS_MAX - 1), UNPUBLISHED_BUNDLE],
 })
 
 export const hasBundle = (result: RunResult | null | undefined): boolean =>

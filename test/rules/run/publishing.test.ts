@@ -10,7 +10,9 @@ import {
   UNPUBLISHED_BUNDLE,
   unpublishedError,
   waitToPublish,
+  withBundle,
 } from '../../../core/run/publishing.ts'
+import { RUN_ARTIFACTS_MAX } from '../../../protocol/limits.ts'
 import type { Run, RunOptions } from '../../../protocol/run.ts'
 import { aRun, T0, T1 } from './runs.ts'
 
@@ -85,4 +87,11 @@ test('the sentences say where the work is', () => {
   expect(keptWorkError(failed, 'the branch was overtaken')).toBe(
     `the branch was overtaken; its work is kept in the sandbox on worker attic until ${T1}: a retry publishes it, and a retry with instructions asks the agent again`,
   )
+})
+
+test('a result names the bundle once, within the limit of artifacts', () => {
+  const twice = withBundle(withBundle({ artifacts: ['a.txt'] }))
+  expect(twice.artifacts).toEqual(['a.txt', UNPUBLISHED_BUNDLE])
+  const many = Array.from({ length: RUN_ARTIFACTS_MAX }, (_, i) => `${i}.txt`)
+  expect(withBundle({ artifacts: many }).artifacts).toHaveLength(RUN_ARTIFACTS_MAX)
 })
