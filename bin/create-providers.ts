@@ -63,7 +63,7 @@ export function createHostProviders({
     inheritable,
   })
   return {
-    tracker: (config: ServiceConfig) => createTracker(config, { clock, log, clients }),
+    tracker: (config: ServiceConfig) => createTracker(config, { clock, log, clients, maySend }),
     pulls: (config: ServiceConfig) => createPullHost(config, { clients, clock, log }),
     parsePullUrl,
     accounts: createAccounts({

@@ -23,6 +23,8 @@ export interface TrackerPorts {
   readonly clock: Clock
   readonly log: Log
   readonly clients: ClientPool
+  /** Asked before each change that does not go through the clients; absent: changes are made. */
+  readonly maySend?: () => boolean
 }
 
 /** OAuth with the person's own client id. */

@@ -37,7 +37,11 @@ export interface LocalTrackerOptions {
   readonly pollMs: number
   readonly clock: Clock
   readonly log: Log
+  /** Asked before each change of a file; absent: files are changed. */
+  readonly maySend?: () => boolean
 }
+
+const NO_CHANGES = no('unavailable', 'the service is stopping, and changes no ticket any more')
 
 export function createLocalTracker(options: LocalTrackerOptions): Tracker {
   return new LocalTracker({ ...options, path: resolve(options.path) })
@@ -47,16 +51,18 @@ class LocalTracker implements Tracker {
   readonly #path: string
   readonly #clock: Clock
   readonly #log: Log
+  readonly #maySend: () => boolean
   readonly #folder: TicketFolder
   /** Problems that were logged and still exist. */
   #reportedProblems: ReadonlySet<string> = new Set()
   #lastMove: Promise<unknown> = Promise.resolve()
   #hasRemovedDrafts = false
 
-  constructor({ path, pollMs, clock, log }: LocalTrackerOptions) {
+  constructor({ path, pollMs, clock, log, maySend = () => true }: LocalTrackerOptions) {
     this.#path = path
     this.#clock = clock
     this.#log = log
+    this.#maySend = maySend
     this.#folder = new TicketFolder(path, clock, pollMs)
   }
 
@@ -99,6 +105,7 @@ class LocalTracker implements Tracker {
     const contents = await this.#folder.readAll()
     // The folder is wrong, and not the request.
     if (!contents.ok) return no('conflict', contents.refusal.message)
+    if (!this.#maySend()) return NO_CHANGES
     return createTicketFile(this.#path, ticket, { taken: contents.value.tickets, clock: this.#clock })
   }
 
@@ -116,6 +123,7 @@ class LocalTracker implements Tracker {
     if (!contents.ok) return contents
     const file = contents.value.tickets.find(({ tracked }) => tracked.ticket.id === ticketId)
     if (file === undefined) return refuseUnknownTicket(ticketId, this.#path)
+    if (!this.#maySend()) return NO_CHANGES
     try {
       await this.#removeStaleDrafts()
       const moved = await rewriteState(join(this.#path, file.name), file.name, { ticketId, state, from })

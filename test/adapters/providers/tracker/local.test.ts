@@ -67,6 +67,28 @@ async function idsOf(bench: Pick<LocalTrackerBench, 'tracker'>): Promise<string[
   return (await listTickets(bench)).tickets.map(({ ticket }) => ticket.id)
 }
 
+test('a host that may not send any more changes and adds no file', async () => {
+  const path = tempFolder()
+  const options = { path, pollMs: 30_000, clock: realClock, log: createRecordingLog() }
+  const tracker = createLocalTracker({ ...options, maySend: () => false })
+  writeFileSync(join(path, 'ENG-1.md'), fileOf('Todo'))
+  const refused = { ok: false, refusal: { kind: 'unavailable' } }
+  expect(await tracker.moveTicket('ENG-1', 'Done')).toMatchObject(refused)
+  const rules = configDefaults.tracker.eligible
+  const lamp = {
+    title: 'The lamp',
+    description: '',
+    priority: 3 as const,
+    labels: [],
+    repos: {},
+    rules,
+    isEligible: true,
+  }
+  expect(await tracker.createTicket?.(lamp)).toMatchObject(refused)
+  expect(readdirSync(path)).toEqual(['ENG-1.md'])
+  expect(readFileSync(join(path, 'ENG-1.md'), 'utf8')).toBe(fileOf('Todo'))
+})
+
 describe('reading', () => {
   test('each file is a ticket with the file’s address and times', async () => {
     const bench = openTracker()
