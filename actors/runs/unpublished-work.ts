@@ -60,11 +60,18 @@ export function afterSandboxLost(facts: RunActionFacts): Partial<RunContext> {
 
 // ---- the record ----------------------------------------------------------------------------------------------------
 
-/** Adds the artifacts of a follow-up, or of a job that only published, to those that the run had before. */
-export function addEarlierResult(run: Run, { earlier, publishing }: RunContext): Run {
+/**
+ * Adds the artifacts of a follow-up, or of a job that only published, to those that the run had before. The bundle goes
+ * when its own commits are published: those of an earlier follow-up may be nowhere else.
+ */
+export function addEarlierResult(
+  run: Run,
+  { earlier, publishing }: Pick<RunContext, 'earlier' | 'publishing'>,
+): Run {
   const result = mergeResults(publishing?.result ?? earlier?.result, run.result)
   if (result === undefined || result === run.result) return run
-  return { ...run, result: run.status === 'completed' ? withoutBundle(result) : result }
+  const isPublished = publishing !== null && run.status === 'completed'
+  return { ...run, result: isPublished ? withoutBundle(result) : result }
 }
 
 export function explainUnpublished(run: Run, { context, event }: RunActionFacts): Run {
