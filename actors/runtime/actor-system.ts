@@ -27,9 +27,10 @@ import type { ActorAddress, Effect } from './transition-output.ts'
 
 export interface ActorSystemPorts {
   readonly clock: Clock
-  readonly database: Pick<ControlDatabase, 'commit' | 'snapshots'> & {
-    readonly runs?: Pick<ControlDatabase['runs'], 'get'>
-  }
+  readonly database: Pick<ControlDatabase, 'commit' | 'snapshots'> &
+    Partial<Pick<ControlDatabase, 'state'>> & {
+      readonly runs?: Pick<ControlDatabase['runs'], 'get'>
+    }
   readonly log: Log
   readonly meters: Meters
   readonly kinds: readonly ActorKind[]

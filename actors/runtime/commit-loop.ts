@@ -8,6 +8,7 @@
  * transactions grow with the load.
  */
 import { isNativeError } from 'node:util/types'
+import { isTakenOver } from '../../core/owner.ts'
 import type { Clock, ControlDatabase, Log, Write } from '../../core/ports.ts'
 import { BUG_MESSAGES } from './bug-messages.ts'
 import type { LiveActor } from './live-actor.ts'
@@ -28,7 +29,7 @@ export interface CommitContribution {
 
 export interface CommitLoopPorts {
   readonly clock: Clock
-  readonly database: Pick<ControlDatabase, 'commit'>
+  readonly database: Pick<ControlDatabase, 'commit'> & Partial<Pick<ControlDatabase, 'state'>>
   readonly log: Log
   readonly runEffect: (effect: Effect) => void
   readonly participants: readonly CommitParticipant[]
@@ -160,6 +161,9 @@ export class CommitLoop {
         for (const write of contribution.writes) writes.push(write)
       }
       if (writes.length > 0) await this.#ports.database.commit(writes)
+      // A process that slept until its data directory was taken over acts on nothing, not even on what it has written.
+      const state = this.#ports.database.state?.()
+      if (state !== undefined && isTakenOver(state)) throw new Error(state.reason)
     } catch (error) {
       this.#ports.onFailed(isNativeError(error) ? error.message : String(error))
       return undefined

@@ -7,7 +7,7 @@ import type { ActorKind } from '../../../actors/runtime/actor-kind.ts'
 import { ActorSystem, type ActorSystemPorts, type StateChange } from '../../../actors/runtime/actor-system.ts'
 import { BUG_MESSAGES } from '../../../actors/runtime/bug-messages.ts'
 import type { CommitContribution, CommitParticipant } from '../../../actors/runtime/commit-loop.ts'
-import type { Write } from '../../../core/ports.ts'
+import type { StoreState, Write } from '../../../core/ports.ts'
 import {
   type TallyContext,
   type TallyEffect,
@@ -136,6 +136,17 @@ describe('input that has arrived', () => {
     while (database.commits === 0) await clock.advance(0)
     expect(clock.monotonic() - began).toBe(100)
   })
+})
+
+test('nothing is done about a commit when another process has taken the data directory over meanwhile', async () => {
+  const state: StoreState = { is: 'broken', reason: 'somebody else owns it', takenOver: true }
+  const database = Object.assign(new CrashDatabase(), { state: () => state })
+  const { spawn, noteWriter, flush, effectLog, fatal } = createSystem({ database })
+  spawn('a')
+  noteWriter.note('with a')
+  await flush()
+  expect(effectLog).toEqual([])
+  expect(fatal).toEqual([expect.stringContaining('somebody else owns it')])
 })
 
 describe('commit participants', () => {
