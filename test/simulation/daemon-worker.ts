@@ -507,6 +507,7 @@ export class DaemonWorker implements SimWorker {
       },
       onReport: (execution, report) => observer.onReport(execution, report),
       onStopRequested: (execution, order) => observer.onStopRequested(execution, order),
+      onAgentStarted: (execution) => observer.onAgentStarted(execution),
       onPublished: (execution) => observer.onPublished(execution),
       onFollowUpStep: (execution, followUpId) => observer.onFollowUpStep(execution, followUpId),
       onBootStarted: (boot) => {

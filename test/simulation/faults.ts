@@ -29,6 +29,8 @@ const RACER_MS = 5 * 60_000
 const LOST_CLOCK_SIZE = 0.75
 const JUMP_MS = 2 * 20 * 60_000
 const LOST_JUMP_MS = 2 * 40 * 24 * 3_600_000
+/** In one of so many seeds another host takes over while the present one is paused. */
+const TAKEN_OVER_OF = 4
 /** A pause longer than this exceeds the wait for a dispatch's answer. */
 const NOTICEABLE_MS = 4_000
 
@@ -121,11 +123,13 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
     world.host.stop(ms)
     return true
   },
-  'host pause': ({ world, ms }) => {
+  'host pause': ({ world, fault, ms }) => {
     const { process } = world.host
     if (process === undefined) return false
     world.view.isDisturbed = true
     process.pausedUntil = Math.max(process.pausedUntil, world.time.now + ms)
+    if (world.plan.seed % TAKEN_OVER_OF === 1 && ms > NOTICEABLE_MS)
+      world.time.in(fault.size * ms, () => takeOver(world))
     return true
   },
   'host wall jump': ({ world, fault }) => {
@@ -379,6 +383,14 @@ const WORKER_TARGETED: ReadonlySet<PlannedFaultKind> = new Set([
   'own drain',
   'own enable',
 ])
+
+/** The views of people hang at the old host, so their pages connect to the new one. */
+function takeOver(world: World): void {
+  if (world.time.now >= world.plan.faultsEndMs || !world.host.takeOver()) return
+  world.note('another host takes over')
+  world.countOutcome('hosts taken over')
+  for (const seat of world.view.viewers) seat.close()
+}
 
 function crashAtCommit({ world, fault, ms }: FaultContext, point: CommitPoint): boolean {
   if (world.host.process === undefined) return false

@@ -5,6 +5,7 @@
  */
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
+import { EXIT_IN_USE } from '../../actors/root/root.effects.ts'
 import { BUG_MESSAGES } from '../../actors/runtime/bug-messages.ts'
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
@@ -20,7 +21,7 @@ import type { CommitPoint } from './plan.ts'
 import type { DiskBatch, SimDisk } from './sim-disk.ts'
 import { BROKEN_DISK, type Drive, SimStore } from './sim-store.ts'
 import { REVIEW, STARTED } from './sim-tracker.ts'
-import { type Process, SimClock, type SimMachine, type Timeline } from './timeline.ts'
+import { type Process, SimClock, type SimMachine, type Timeline, wallTimeOf } from './timeline.ts'
 
 /** The agent's key. No law allows it outside a sandbox. */
 export const SECRET = 'sk-never-to-be-seen-0123456789'
@@ -80,6 +81,9 @@ interface HostProcess {
 /** More than a host may have been off for. */
 const LOST_CLOCK_MS = 40 * 24 * 3_600_000
 
+/** How often a process asks whether its data directory is still its own. */
+const OWNER_CHECK_MS = 1_000
+
 /** Metrics that only a bug increases. */
 export const BUG_METRICS = new Set(['actor_crashes_total', 'invariant_violations_total'])
 const { completed, configText } = readTestConfig()
@@ -101,6 +105,10 @@ export class HostMachine {
 
   get process(): Process | undefined {
     return this.#current?.process
+  }
+
+  get wallNow(): number {
+    return wallTimeOf(this.#options.machine, this.#options.time.now)
   }
 
   /** Number of entries of each kind that the host holds in memory. */
@@ -156,6 +164,20 @@ export class HostMachine {
     this.#options.time.in(0, () => current.host.stop('asked to'), current.process)
   }
 
+  /** Another host opens the data directory while the present one sleeps and so seems to be dead. */
+  takeOver(): boolean {
+    const old = this.#current
+    const { time, random } = this.#options
+    if (old === undefined || old.process.pausedUntil <= time.now) return false
+    this.#current = undefined
+    this.#crashTrigger = undefined
+    this.#restartAt = undefined
+    const noticedAt = old.process.pausedUntil + random.fraction() * OWNER_CHECK_MS
+    time.at(noticedAt, () => old.store.onDriveChanged(), old.process)
+    this.boot()
+    return true
+  }
+
   /** Runs `then` at the `count`th commit from now. */
   crashAtCommit(count: number, point: CommitPoint, then: () => void): void {
     if (this.#current !== undefined) this.#crashTrigger = { at: this.#batchCount + count, point, then }
@@ -184,7 +206,11 @@ export class HostMachine {
   callApi(run: (hostApi: HostApi) => void): void {
     const current = this.#current
     if (current === undefined) return
-    this.#options.time.in(0, () => current.hostApi !== undefined && run(current.hostApi), current.process)
+    const call = () => {
+      // The page of a person whose host was taken over meanwhile asks the new one.
+      if (current.hostApi !== undefined && this.#current === current) run(current.hostApi)
+    }
+    this.#options.time.in(0, call, current.process)
   }
 
   /**
@@ -270,16 +296,18 @@ export class HostMachine {
     if (current.process.dead) return
     const { time, observer } = this.#options
     observer.onLog('info', { exitCode }, `the host ends: ${reason}`)
-    if (exitCode !== 0 && !reason.includes(BROKEN_DISK))
-      observer.onBugReported(`the host ended with ${exitCode}: ${reason}`, {})
+    const isOwner = this.#options.disk.owner === current.process
+    const isRight = isOwner ? reason.includes(BROKEN_DISK) : exitCode === EXIT_IN_USE
+    if (exitCode !== 0 && !isRight) observer.onBugReported(`the host ended with ${exitCode}: ${reason}`, {})
     void current.store.close()
     time.in(
       1,
       () => {
         if (current.process.dead) return
         current.process.dead = true
-        if (this.#current === current) this.#current = undefined
         observer.onEnded(current.process, `exit ${exitCode}`)
+        if (this.#current !== current) return
+        this.#current = undefined
         this.#bootIn(this.#restartAt ?? 1_000)
         this.#restartAt = undefined
       },

@@ -65,6 +65,7 @@ export function drawJobPlan(seed: number): Plan {
     workers: [],
     tickets,
     faults: faults.sort((a, b) => a.at - b.at).map((fault, at) => ({ ...fault, id: `f${at + 1}` })),
+    refusals: [],
     visits: isQuiet(seed) ? [] : drawVisitsOf(seed, TIMES),
     controller: drawController(random),
     latencyMs: 1 + random.fraction() * 40,

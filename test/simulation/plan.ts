@@ -186,12 +186,21 @@ export interface TicketPlan {
   readonly toggledAt: readonly number[]
 }
 
+/** A time in which the code host takes no push, as a rule of the repository or a dead token causes it. */
+export interface RefusalPlan {
+  /** `r1`, `r2`, … */
+  readonly id: string
+  readonly at: number
+  readonly ms: number
+}
+
 export interface Plan extends PlanTimes {
   readonly seed: number
   readonly workers: readonly WorkerPlan[]
   readonly tickets: readonly TicketPlan[]
   readonly faults: readonly PlannedFault[]
   readonly visits: readonly Visit[]
+  readonly refusals: readonly RefusalPlan[]
   readonly controller?: ControllerPlan
   /** Latency of links and of disk flushes without faults. */
   readonly latencyMs: number
@@ -227,9 +236,26 @@ export function drawPlan(seed: number): Plan {
     tickets,
     faults: drawFaults(seed, times),
     visits: drawVisitsOf(seed, times),
+    refusals: seed % REFUSING_OF === 2 ? drawRefusals(randomFor(seed, 'refusals'), times) : [],
     latencyMs: 1 + random.fraction() * 40,
     flushMs: random.chance(0.8) ? 4 : 60,
   }
+}
+
+/** In one of so many seeds pushes are refused for a while. */
+const REFUSING_OF = 4
+const REFUSALS_MAX = 3
+const REFUSAL_MS = [20_000, 15 * MINUTE_MS] as const
+
+function drawRefusals(random: Random, { faultsEndMs }: PlanTimes): RefusalPlan[] {
+  return repeat(1 + random.below(REFUSALS_MAX), (at) => {
+    const beginsAt = random.fraction() * faultsEndMs
+    return {
+      id: `r${at + 1}`,
+      at: beginsAt,
+      ms: Math.min(logUniform(random, ...REFUSAL_MS), faultsEndMs - beginsAt),
+    }
+  })
 }
 
 function drawScale(random: Random): Scale {
@@ -390,15 +416,16 @@ export function keepOnly(plan: Plan, names: ReadonlySet<string>): Plan {
     tickets: kept(plan.tickets),
     faults: kept(plan.faults),
     visits: kept(plan.visits),
+    refusals: kept(plan.refusals),
   }
 }
 
 /** Ids of all parts that can be left out. */
-export const idsIn = ({ faults, workers, tickets, visits }: Plan): string[] =>
-  [...faults, ...workers, ...tickets, ...visits].map(({ id }) => id)
+export const idsIn = ({ faults, workers, tickets, visits, refusals }: Plan): string[] =>
+  [...faults, ...workers, ...tickets, ...visits, ...refusals].map(({ id }) => id)
 
 /** Describes the plan for people. */
-export function describePlan({ seed, workers, tickets, faults, visits }: Plan): string {
+export function describePlan({ seed, workers, tickets, faults, visits, refusals }: Plan): string {
   const lines = faults.map(
     ({ id, kind, at, leaseState: met, ms, size, target }) =>
       `  ${id} ${clockText(at)} ${kind}${met === undefined ? '' : ` when a lease becomes ${met}`}` +
@@ -417,7 +444,10 @@ export function describePlan({ seed, workers, tickets, faults, visits }: Plan): 
   const visitLines = visits.map(
     ({ id, actions }) => `  ${id} ${actions.map(({ kind, at }) => `${clockText(at)} ${kind}`).join(', ')}`,
   )
-  return [`seed ${seed}`, ...workerLines, ...ticketLines, ...visitLines, ...lines].join('\n')
+  const refusalLines = refusals.map(
+    ({ id, at, ms }) => `  ${id} ${clockText(at)} no push is taken for ${(ms / 1000).toFixed(1)} s`,
+  )
+  return [`seed ${seed}`, ...workerLines, ...ticketLines, ...visitLines, ...refusalLines, ...lines].join('\n')
 }
 
 export function clockText(ms: number): string {

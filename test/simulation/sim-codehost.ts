@@ -14,6 +14,7 @@ import type {
 import { no, type Result, yes } from '../../core/result.ts'
 import type { PullState } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
+import type { RefusalPlan } from './plan.ts'
 import type { Process, Timeline } from './timeline.ts'
 
 const REMOTE = 'o/web'
@@ -44,10 +45,17 @@ export class SimCodehost {
   readonly #random: Random
   readonly #pulls = new Map<string, SimPull>()
   readonly #byRun = new Map<string, string>()
+  readonly #refusals: readonly RefusalPlan[]
 
-  constructor(time: Timeline, random: Random) {
+  constructor(time: Timeline, random: Random, refusals: readonly RefusalPlan[]) {
     this.#time = time
     this.#random = random
+    this.#refusals = refusals
+  }
+
+  /** Whether it takes the work of a run now. */
+  get takesPushes(): boolean {
+    return !this.#refusals.some(({ at, ms }) => at <= this.#time.now && this.#time.now < at + ms)
   }
 
   /** The pull request of a run; the same one every time. */

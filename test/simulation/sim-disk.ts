@@ -8,6 +8,7 @@
 import type { ActorSnapshot, UsageKey, Write } from '../../core/ports.ts'
 import type { CredentialRecords } from '../../core/settings/credential-origins.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
+import type { Process } from './timeline.ts'
 
 /** A stored value: its text and, after the first read, the frozen value. */
 export class Row<T> {
@@ -70,6 +71,8 @@ export class SimDisk {
   readonly usage = new Map<string, { readonly key: UsageKey; readonly text: string }>()
   config: string | undefined
   credentialRecords: CredentialRecords = {}
+  /** The process that opened it last: no other may write. */
+  owner: Process | undefined
   readonly installation = 'in-00000000000000aa'
   #newestFirst: string[] | undefined
 

@@ -2,7 +2,8 @@
  * SimExecutor runs a daemon's jobs without agents and sandboxes: executions take time, send reports, open a pull
  * request and stop on request. SimExecutor keeps exactly the promises of the executor's contract.
  *
- * A follow-up pushes once and posts one summary: it first checks what an earlier execution did.
+ * A follow-up pushes once and posts one summary: it first checks what an earlier execution did. Finished work of a run
+ * stays in its sandbox until the code host takes it.
  *
  * Each report has an id (`<lease> <ordinal>`), so that the host's disk shows which reports were applied.
  */
@@ -36,6 +37,7 @@ export interface ExecutorObserver extends BootObserver {
   onExecutionStopped(execution: DaemonExecution): void
   onReport(execution: DaemonExecution, report: ExecutionReport): void
   onStopRequested(execution: DaemonExecution, request: StopRequest): void
+  onAgentStarted(execution: DaemonExecution): void
   onPublished(execution: DaemonExecution): void
   /** A follow-up pushed or posted its summary. */
   onFollowUpStep(execution: DaemonExecution, followUpId: string): void
@@ -101,7 +103,8 @@ export class SimExecutor implements Executor {
     reporter: ExecutionReporter,
     progressed: (progress: Progress) => void,
   ): Execution {
-    this.#options.sandboxes.markInUse(request.job.run.id)
+    const record = this.#options.sandboxes.markInUse(request.job.run.id)
+    if (request.job.kind !== 'publish') record.isUnpublished = false
     return new SimExecution(this.#options, request, reporter, progressed)
   }
 
@@ -110,7 +113,8 @@ export class SimExecutor implements Executor {
     await this.#sleep(random.fraction() * 2_000)
     const spentBy = sandboxes.records.get(runId)?.spentBy
     const spent = spentBy !== leaseId ? {} : { costs: [executionCost(spentBy, SPENT_TOKENS)] }
-    if (random.chance(0.5) || !sandboxes.records.has(runId)) return spent
+    const { isUnpublished } = { isUnpublished: false, ...sandboxes.records.get(runId) }
+    if ((random.chance(0.5) && !isUnpublished) || !sandboxes.records.has(runId)) return spent
     return { ...spent, sandbox: retainSandbox(this.#options, runId) }
   }
 
@@ -167,7 +171,13 @@ function retainSandbox(
   const record = sandboxes.markInUse(runId)
   record.until = until
   record.dueAt = now() + ms
-  return { provider: 'bwrap', id: `sb-${runId}`, retainedUntil: new Date(until).toISOString() }
+  const unpublished = record.isUnpublished === true ? { unpublished: true } : {}
+  return {
+    provider: 'bwrap',
+    id: `sb-${runId}`,
+    retainedUntil: new Date(until).toISOString(),
+    ...unpublished,
+  }
 }
 
 const GIVEN_BACK: Refused = {
@@ -184,6 +194,7 @@ class SimExecution implements Execution, DaemonExecution {
   readonly leaseId: string
   readonly runId: string
   readonly remote: string
+  readonly publishesOnly: boolean
   killed = false
   readonly #options: SimExecutorOptions
   readonly #reporter: ExecutionReporter
@@ -216,8 +227,9 @@ class SimExecution implements Execution, DaemonExecution {
     this.#onProgress = progressed
     this.#followUp = job.followUp
     this.#retentionHours = job.retentionHours
+    this.publishesOnly = job.kind === 'publish'
     this.#pullUrl =
-      options.random.chance(0.6) || job.followUp !== undefined
+      this.publishesOnly || options.random.chance(0.6) || job.followUp !== undefined
         ? options.codehost.pullOf(this.runId, { branch: job.branch, leaseId })
         : undefined
     this.#exited = new Promise((resolve) => {
@@ -242,6 +254,10 @@ class SimExecution implements Execution, DaemonExecution {
     const { random } = this.#options
     await this.#pause(200 + random.fraction() * 8_000)
     if (this.#isStopping) return no('failed', 'it was stopped')
+    if (this.publishesOnly) {
+      const isThere = this.#options.sandboxes.records.get(this.runId)?.isUnpublished === true
+      return isThere ? yes({ sandbox: { id: `sb-${this.runId}` } }) : no('gone', 'the finished work is gone')
+    }
     if (random.chance(0.02)) return no('failed', 'the branch is gone')
     if (random.chance(0.03) && !this.#options.acceptsAll()) return GIVEN_BACK
     return yes({ sandbox: { id: `sb-${this.runId}` } })
@@ -250,6 +266,8 @@ class SimExecution implements Execution, DaemonExecution {
   async runAgent(): Promise<AgentOutcome> {
     const { random, sandboxes } = this.#options
     if (this.#isStopping) return { verdict: 'stopped', reason: 'it was stopped' }
+    if (this.publishesOnly) return { verdict: 'done' }
+    this.#options.observer.onAgentStarted(this)
     sandboxes.recordSpending({ leaseId: this.leaseId, runId: this.runId, workerId: this.#workerId })
     this.#hasSpent = true
     let before = 0
@@ -264,12 +282,12 @@ class SimExecution implements Execution, DaemonExecution {
   }
 
   async finish({ verdict, reason, failure }: AgentOutcome): Promise<RunOutcome> {
-    const { random } = this.#options
+    const { random, sandboxes } = this.#options
     const costs = this.#hasSpent ? [executionCost(this.leaseId, SPENT_TOKENS)] : []
     // The costs are read from the disk, so a kill delays them and does not prevent them.
     await this.#pause(random.fraction() * 500)
     if (this.#hasSpent) this.#report(() => ({ is: 'patch', patch: { costs } }))
-    if (!this.killed) {
+    if (!this.killed && !this.publishesOnly) {
       await this.#pause(random.fraction() * 2_000)
       this.#reportUsage(0)
       this.#reportSessionUsage()
@@ -277,7 +295,10 @@ class SimExecution implements Execution, DaemonExecution {
     }
     const pull = verdict === 'done' ? await this.#deliver() : {}
     this.#exitSoon()
-    const sandbox = retainSandbox(this.#options, this.runId, this.#retentionHours)
+    const isUnpublished = sandboxes.records.get(this.runId)?.isUnpublished === true
+    const sandbox = retainSandbox(this.#options, this.runId, isUnpublished ? undefined : this.#retentionHours)
+    if (isUnpublished)
+      return { status: 'failed', failure: 'publish', error: 'the push was refused', costs, sandbox }
     if (verdict !== 'done') {
       const kind = failure === undefined ? {} : { failure }
       return { status: 'failed', error: reason ?? verdict, ...kind, costs, sandbox }
@@ -361,8 +382,11 @@ class SimExecution implements Execution, DaemonExecution {
   /** Counts as published when the request is sent: a request sent before a kill still arrives. */
   async #publish(): Promise<{ readonly prUrl?: string }> {
     const prUrl = this.#pullUrl
-    await this.#pause(this.#options.random.fraction() * 4_000)
-    if (this.killed || prUrl === undefined) return {}
+    const { codehost, random, sandboxes } = this.#options
+    if (prUrl !== undefined) sandboxes.markInUse(this.runId).isUnpublished = true
+    await this.#pause(random.fraction() * 4_000)
+    if (this.killed || prUrl === undefined || !codehost.takesPushes) return {}
+    sandboxes.markInUse(this.runId).isUnpublished = false
     this.#options.observer.onPublished(this)
     this.#onProgress({ branch: `switchyard/${this.runId}`, prUrl, prState: 'open' })
     await this.#pause(this.#options.random.fraction() * (this.#options.random.chance(0.3) ? 20_000 : 1_000))

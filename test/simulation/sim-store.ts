@@ -4,7 +4,8 @@
  * Batches reach the disk whole and in order after the time of a flush. The process learns of it in a later step, so
  * it can crash in between. When it crashes, any number of pending batches, oldest first, still reaches the disk.
  * The drive can be slow, full (commits wait) or broken (commits fail); files beside the database fail at once on a
- * full drive. Calls of a dead process are never answered.
+ * full drive. Calls of a dead process are never answered. A process that opens the store takes it over from one that
+ * lives.
  */
 
 import { NO_DAMAGE } from '../../core/damage.ts'
@@ -85,6 +86,7 @@ export class SimStore implements Store {
 
   constructor(options: SimStoreOptions) {
     this.#options = options
+    options.disk.owner = options.process
     this.installation = options.disk.installation
     this.database = this.#database()
     this.events = this.#events()
@@ -96,22 +98,34 @@ export class SimStore implements Store {
     else if (options.drive.full) this.#state = FULL
   }
 
-  /** Adopts the new condition of the drive. */
+  /** Adopts the new condition of the drive, and learns whether another process has opened the store. */
   onDriveChanged(): void {
-    const { drive, time, process } = this.#options
-    if (this.#state.is === 'broken') return
-    if (drive.broken) {
-      this.#setState(BROKEN)
-      const refused = this.#pending.splice(0)
-      time.in(0, () => refused.forEach(({ reject }) => void reject(new Error(BROKEN.reason))), process)
-    } else if (drive.full !== (this.#state.is === 'degraded')) this.#setState(drive.full ? FULL : READY)
+    const { drive } = this.#options
+    if (this.#isLost() || this.#state.is === 'broken') return
+    if (drive.broken) this.#break(BROKEN)
+    else if (drive.full !== (this.#state.is === 'degraded')) this.#setState(drive.full ? FULL : READY)
     this.#flush()
+  }
+
+  #break(state: typeof BROKEN | typeof TAKEN_OVER): void {
+    const { time, process } = this.#options
+    this.#setState(state)
+    const refused = this.#pending.splice(0)
+    time.in(0, () => refused.forEach(({ reject }) => void reject(new Error(state.reason))), process)
+  }
+
+  /** The real store asks the file system before every commit, and whenever the state is asked for. */
+  #isLost(): boolean {
+    const { disk, process } = this.#options
+    const isLost = disk.owner !== process
+    if (isLost && this.#state.is !== 'broken') this.#break(TAKEN_OVER)
+    return isLost
   }
 
   /** Puts a random number of pending batches on disk and discards the rest. */
   crash(): void {
     const { random, drive } = this.#options
-    const committable = drive.full || drive.broken ? 0 : this.#pending.length
+    const committable = drive.full || drive.broken || this.#isLost() ? 0 : this.#pending.length
     const surviving = this.#pending.slice(0, random.below(committable + 1))
     this.#pending = []
     for (const { batch } of surviving) this.#commitBatch(batch)
@@ -136,6 +150,7 @@ export class SimStore implements Store {
     const group = this.#pending.length
     time.in(0.05 + random.fraction() * drive.flushMsMax, () => {
       this.#flushing = false
+      if (this.#isLost()) return
       // When the state is not `ready`, `onDriveChanged` and `close` settle the pending commits.
       if (this.#state.is === 'ready') this.#commitGroup(Math.min(group, this.#pending.length))
       this.#flush()
@@ -171,7 +186,8 @@ export class SimStore implements Store {
     const { time, process, drive, random } = this.#options
     return new Promise((resolve, reject) => {
       if (process.dead) return
-      const refused = drive.broken ? BROKEN.reason : drive.full ? FULL.reason : undefined
+      const isBroken = drive.broken || this.#isLost()
+      const refused = isBroken ? this.#reason : drive.full ? FULL.reason : undefined
       const ms = random.fraction() * drive.flushMsMax
       if (refused !== undefined) {
         const error = Object.assign(new Error(refused), { code: drive.full ? 'ENOSPC' : 'EIO' })
@@ -179,11 +195,15 @@ export class SimStore implements Store {
         return
       }
       time.in(ms, () => {
-        if (process.dead) return
+        if (process.dead || this.#isLost()) return
         const answer = write()
         time.in(random.fraction(), () => resolve(answer), process)
       })
     })
+  }
+
+  get #reason(): string {
+    return this.#state.is === 'ready' ? BROKEN.reason : this.#state.reason
   }
 
   #database(): ControlDatabase {
@@ -196,7 +216,7 @@ export class SimStore implements Store {
       commit: (writes) =>
         new Promise((resolve, reject) => {
           if (process.dead) return
-          if (this.#state.is === 'broken') return reject(new Error(BROKEN.reason))
+          if (this.#isLost() || this.#state.is === 'broken') return reject(new Error(this.#reason))
           if (this.#closed) return reject(new Error('the store is closed'))
           if (writes.length === 0) return resolve()
           const batch = { number: nextNumber(), changes: writes.map(changeOf) }
@@ -204,7 +224,10 @@ export class SimStore implements Store {
           observer.onCommitRequested(batch)
           this.#flush()
         }),
-      state: () => this.#state,
+      state: () => {
+        this.#isLost()
+        return this.#state
+      },
       onState: (listener): Cancel => {
         this.#listeners.add(listener)
         return () => this.#listeners.delete(listener)
@@ -327,6 +350,7 @@ export class SimStore implements Store {
 const READY: StoreState = { is: 'ready' }
 const FULL = { is: 'degraded', reason: 'no room left on the disk' } as const
 const BROKEN = { is: 'broken', reason: BROKEN_DISK } as const
+const TAKEN_OVER = { is: 'broken', reason: 'another process owns the store', takenOver: true } as const
 const PLAIN = { contentType: 'text/plain', download: false } as const
 
 function inOrder<T>(map: ReadonlyMap<string, T> | undefined): [string, T][] {

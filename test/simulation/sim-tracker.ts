@@ -24,6 +24,8 @@ interface SimTicket {
   changedAt: number
   /** How often people have made the ticket eligible. */
   readonly entries: number
+  /** When people last made it eligible. */
+  readonly enteredAt: number
 }
 
 /** A ticket as the laws see it. */
@@ -31,6 +33,8 @@ export interface TicketFacts {
   readonly id: string
   readonly state: string
   readonly entries: number
+  readonly enteredAt: number
+  readonly isBlocked: boolean
 }
 
 export class SimTracker {
@@ -40,16 +44,24 @@ export class SimTracker {
   readonly #watchers = new Set<() => void>()
   /** Shows the service's ticket moves to the laws. */
   readonly #onTicketMoved: (ticketId: string, state: string) => void
+  readonly #onMoveSent: (ticketId: string, by: Process) => void
 
   constructor(
     time: Timeline,
     random: Random,
     tickets: readonly TicketPlan[],
-    onTicketMoved: (ticketId: string, state: string) => void,
+    {
+      onTicketMoved,
+      onMoveSent,
+    }: {
+      readonly onTicketMoved: (ticketId: string, state: string) => void
+      readonly onMoveSent: (ticketId: string, by: Process) => void
+    },
   ) {
     this.#time = time
     this.#random = random
     this.#onTicketMoved = onTicketMoved
+    this.#onMoveSent = onMoveSent
     for (const plan of tickets) {
       time.at(plan.at, () => this.#setState(plan, ELIGIBLE, 1))
       for (const at of plan.toggledAt) time.at(at, () => this.#toggleTicket(plan))
@@ -65,8 +77,9 @@ export class SimTracker {
         this.#watchers.add(notify)
         return () => this.#watchers.delete(notify)
       },
-      moveTicket: (ticketId, state, from) =>
-        this.#answerLater(host, () => {
+      moveTicket: (ticketId, state, from) => {
+        this.#onMoveSent(ticketId, host)
+        return this.#answerLater(host, () => {
           const ticket = this.#tickets.get(ticketId)
           if (ticket === undefined) return no('unknown', `there is no ticket ${ticketId}`)
           const isMovable = from?.includes(ticket.state) ?? ticket.state !== DONE
@@ -75,14 +88,18 @@ export class SimTracker {
           this.#setState(ticket.plan, state)
           if (state === REVIEW) this.#time.in(60_000, () => this.#setState(ticket.plan, DONE))
           return yes(undefined)
-        }),
+        })
+      },
       linkPull: () => this.#answerLater(host, () => yes(undefined)),
       projects: () => this.#answerLater(host, () => yes([])),
     }
   }
 
   facts(): TicketFacts[] {
-    return [...this.#tickets.values()].map(({ plan, state, entries }) => ({ id: plan.id, state, entries }))
+    return [...this.#tickets.values()].map(({ plan, state, entries, enteredAt }) => {
+      const isBlocked = plan.blockedBy !== undefined && this.#tickets.get(plan.blockedBy)?.state !== DONE
+      return { id: plan.id, state, entries, enteredAt, isBlocked }
+    })
   }
 
   #answerLater<T>(host: Process, answer: () => Result<T>): Promise<Result<T>> {
@@ -90,8 +107,11 @@ export class SimTracker {
       const ms = 5 + this.#random.fraction() * 500
       const fails = this.#random.chance(0.02)
       if (host.dead) return
-      const settle = () => resolve(fails ? no('failed', 'the tracker did not answer') : answer())
-      this.#time.in(ms, settle, host)
+      // A request that was sent has its effect, whatever becomes of the host meanwhile.
+      this.#time.in(ms, () => {
+        const result = fails ? no('failed', 'the tracker did not answer') : answer()
+        this.#time.in(0, () => resolve(result), host)
+      })
     })
   }
 
@@ -122,8 +142,11 @@ export class SimTracker {
   }
 
   #setState(plan: TicketPlan, state: string, newEntries = 0): void {
-    const entries = (this.#tickets.get(plan.id)?.entries ?? 0) + newEntries
-    this.#tickets.set(plan.id, { plan, state, changedAt: Math.floor(this.#time.now), entries })
+    const before = this.#tickets.get(plan.id)
+    const entries = (before?.entries ?? 0) + newEntries
+    const { now } = this.#time
+    const enteredAt = newEntries > 0 ? now : (before?.enteredAt ?? now)
+    this.#tickets.set(plan.id, { plan, state, changedAt: Math.floor(now), entries, enteredAt })
     for (const notify of this.#watchers) notify()
   }
 }

@@ -112,6 +112,11 @@ export class SimWire {
     return this.#options.worker
   }
 
+  /** The host that accepted the connection. */
+  get host(): Process | undefined {
+    return this.#host
+  }
+
   /** Whether the host considers the connection open. */
   get hostOpen(): boolean {
     return this.#hostOpen

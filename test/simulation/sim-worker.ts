@@ -111,6 +111,8 @@ export interface DaemonObserver extends WorkerObserver, BootObserver {
   onCommitted(worker: SimWorker, batch: DiskBatch): void
   onReport(execution: ObservedExecution, report: ExecutionReport): void
   onStopRequested(execution: DaemonExecution, order: StopRequest): void
+  /** The execution begins to spend money. */
+  onAgentStarted(execution: DaemonExecution): void
   /** A request of the execution reaches the code host. */
   onPublished(execution: DaemonExecution): void
   /** A follow-up pushed or posted its summary. */

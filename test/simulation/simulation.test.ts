@@ -126,6 +126,6 @@ test('a plan is deterministic, and leaving out a part keeps the rest', () => {
   const [first = '', ...rest] = idsIn(plan)
   const smaller = keepOnly(plan, new Set(rest))
   expect(idsIn(smaller)).toEqual(rest)
-  const all = [...plan.faults, ...plan.workers, ...plan.tickets, ...plan.visits]
+  const all = [...plan.faults, ...plan.workers, ...plan.tickets, ...plan.visits, ...plan.refusals]
   expect(all.map(({ id }) => id)).toContain(first)
 })

@@ -151,6 +151,10 @@ export const createMachine = (name: string, random: Random): SimMachine => ({
   wallOffset: Math.floor(random.fraction() * 60_000),
 })
 
+/** What the wall clock of a machine shows at a true time. */
+export const wallTimeOf = ({ wallOffset, rate }: SimMachine, trueTime: number): number =>
+  Math.floor(EPOCH + wallOffset + trueTime * rate)
+
 /** The clock of one process; timers of a dead process do not fire. */
 export class SimClock {
   readonly #time: Timeline
@@ -165,7 +169,7 @@ export class SimClock {
     this.#startedAt = time.now
   }
 
-  now = (): number => Math.floor(EPOCH + this.#machine.wallOffset + this.#time.now * this.#machine.rate)
+  now = (): number => wallTimeOf(this.#machine, this.#time.now)
 
   monotonic = (): number => (this.#time.now - this.#startedAt) * this.#machine.rate
 

@@ -41,6 +41,7 @@ export type WorldQueries = Pick<
   LawView,
   | 'isLinkSteady'
   | 'isHostAwake'
+  | 'hostNow'
   | 'countUsageOf'
   | 'countFollowUpSteps'
   | 'runOfPull'
@@ -83,6 +84,10 @@ export class WorldView implements LawView {
 
   isHostAwake(): boolean {
     return this.#queries.isHostAwake()
+  }
+
+  hostNow(): number {
+    return this.#queries.hostNow()
   }
 
   countUsageOf(runId: string): number {

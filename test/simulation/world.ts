@@ -5,8 +5,7 @@
  * World connects the parts, applies the plan's faults, shows all events to the laws and records them in the trace.
  * Everything follows from the plan and its seed, so a second run gives the same trace.
  *
- * Not simulated: configuration changes, machines whose monotonic clock stops during sleep, and disks with read
- * errors.
+ * Not simulated: machines whose monotonic clock stops during sleep, and disks with read errors.
  */
 
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -88,6 +87,7 @@ export class World {
   readonly #finishedAt = new Map<string, number>()
   readonly #endedAt = new Map<string, number>()
   readonly #runWrittenAt = new Map<string, number>()
+  readonly #runCreatedAt = new Map<string, number>()
   /** When a run or a ticket last changed. */
   #changedAt = 0
   readonly #leaseTerms = new LeaseTerms()
@@ -110,10 +110,11 @@ export class World {
     this.trace = new Trace(keep)
     this.drive = { ...createDrive(), flushMsMax: plan.flushMs }
     this.foreignHost = new ForeignHost(this.time, () => this.countOutcome('refused by a foreign host'))
-    this.codehost = new SimCodehost(this.time, this.randomFor('code host'))
+    this.codehost = new SimCodehost(this.time, this.randomFor('code host'), plan.refusals)
     this.view = new WorldView(this.time, this.disk, {
       isLinkSteady: (worker) => this.#isLinkSteady(worker),
       isHostAwake: () => this.#isHostAwake(),
+      hostNow: () => this.host.wallNow,
       countUsageOf: (runId) => this.#countUsageOf(runId),
       tickets: () => this.#tracker.facts(),
       runOfPull: (url) => this.codehost.runOf(url),
@@ -129,10 +130,17 @@ export class World {
     this.#observers = new ObserverList(
       this.#controller === undefined ? observers : [...observers, this.#controller],
     )
-    this.#tracker = new SimTracker(this.time, this.randomFor('tracker'), plan.tickets, (ticketId, state) => {
-      this.note(`tracker: ${ticketId} to ${state}`)
-      this.#changedAt = this.time.now
-      for (const observer of this.#observers.with('onTicketMoved')) observer.onTicketMoved(ticketId, state)
+    this.#tracker = new SimTracker(this.time, this.randomFor('tracker'), plan.tickets, {
+      onTicketMoved: (ticketId, state) => {
+        this.note(`tracker: ${ticketId} to ${state}`)
+        this.#changedAt = this.time.now
+        for (const observer of this.#observers.with('onTicketMoved')) observer.onTicketMoved(ticketId, state)
+      },
+      onMoveSent: (ticketId, host) =>
+        this.rethrowLater(() => {
+          for (const observer of this.#observers.with('onHostActs'))
+            observer.onHostActs(host, `moves ${ticketId}`)
+        }),
     })
     this.host = this.#createHostMachine()
     for (const worker of plan.workers) this.addWorker(worker)
@@ -253,6 +261,7 @@ export class World {
         finishedAt: this.#finishedAt,
         endedAt: this.#endedAt,
         runWrittenAt: this.#runWrittenAt,
+        runCreatedAt: this.#runCreatedAt,
         queueReason: (runId) => this.#queueReason(runId),
         lastDispatchAt: (workerId) => this.#lastDispatch.get(workerId) ?? 0,
         countDeclines: (workerId, since) =>
@@ -452,6 +461,10 @@ export class World {
         this.note(`${id} is asked to ${order.how} ${execution.leaseId}: ${order.reason}`)
         all('onStopRequested', (observer) => observer.onStopRequested(execution, order))
       },
+      onAgentStarted: (execution) => {
+        this.note(`${id} asks the agent of ${execution.runId} under ${execution.leaseId}`)
+        all('onAgentStarted', (observer) => observer.onAgentStarted(execution))
+      },
       onPublished: (execution) => {
         this.note(`${id} publishes ${execution.runId} under ${execution.leaseId}`)
         all('onPublished', (observer) => observer.onPublished(execution))
@@ -577,9 +590,9 @@ export class World {
   }
 
   /** Breaks every connection of a host that ended. */
-  dropWires(quiet: boolean): void {
+  #dropWires(host: Process, quiet: boolean): void {
     for (const wire of this.#wires) {
-      if (!wire.hostOpen) continue
+      if (!wire.hostOpen || wire.host !== host) continue
       if (quiet) wire.break(1, 0.5, undefined, undefined)
       else wire.break(1, 0.2, undefined, 5)
     }
@@ -611,8 +624,8 @@ export class World {
         },
         onEnded: (process, how) => {
           this.note(`${process.name} ends: ${how}`)
-          for (const seat of this.view.viewers) seat.close()
-          this.dropWires(how === 'power')
+          this.#dropWires(process, how === 'power')
+          if (this.disk.owner === process) for (const seat of this.view.viewers) seat.close()
         },
         onCommitRequested: ({ number }) => this.note(`commit ${number} is requested`),
         onBeforeCommit: (batch) => {
@@ -642,6 +655,7 @@ export class World {
         this.#endedAt.set(change.key, this.time.now)
       if (change.is !== 'run') continue
       this.#runWrittenAt.set(change.key, this.time.now)
+      if (!this.#runCreatedAt.has(change.key)) this.#runCreatedAt.set(change.key, this.time.now)
       this.#changedAt = this.time.now
     }
     const changedLeases = this.view.onCommitted(batch)

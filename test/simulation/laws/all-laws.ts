@@ -6,14 +6,20 @@ import { followUpLaws } from './follow-ups.ts'
 import { frameLaws } from './frames.ts'
 import type { Law } from './law.ts'
 import { leaseLaws } from './leases.ts'
+import { ownerLaws } from './owners.ts'
+import { publishingLaws } from './publishing.ts'
 import { pullLaws } from './pulls.ts'
+import { queueLaws } from './queue.ts'
 import { retentionLaws } from './retention.ts'
 import { sessionLaws } from './sessions.ts'
 import { setbackLaws } from './setbacks.ts'
 import { workerLaws } from './workers.ts'
 
 export const laws: readonly Law[] = [
+  // First, because what such a host does breaks other laws too.
+  ...ownerLaws,
   ...leaseLaws,
+  ...queueLaws,
   ...setbackLaws,
   ...workerLaws,
   ...frameLaws,
@@ -22,5 +28,6 @@ export const laws: readonly Law[] = [
   ...sessionLaws,
   ...followUpLaws,
   ...pullLaws,
+  ...publishingLaws,
   ...retentionLaws,
 ]

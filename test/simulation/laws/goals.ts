@@ -9,7 +9,7 @@ import type { Run } from '../../../protocol/run.ts'
 import type { PlanTimes } from '../plan.ts'
 import type { Spending } from '../sandbox-boots.ts'
 import { GIVEN_BACK_REASON, SPENT_TOKENS } from '../sim-executor.ts'
-import { STARTED } from '../sim-tracker.ts'
+import { ELIGIBLE, STARTED } from '../sim-tracker.ts'
 import { executionRecordsOn } from '../worker-disk.ts'
 import { isTerminal, type Law, type LawView } from './law.ts'
 import { sessionTokens, TOKENS_PER_ENTRY } from './sessions.ts'
@@ -46,6 +46,8 @@ export interface GoalQueries {
   readonly finishedAt: ReadonlyMap<string, number>
   /** When the end of a lease reached the host's disk. */
   readonly endedAt: ReadonlyMap<string, number>
+  /** When the record of a run first reached the host's disk. */
+  readonly runCreatedAt: ReadonlyMap<string, number>
   /** When the record of a run last reached the host's disk. */
   readonly runWrittenAt: ReadonlyMap<string, number>
   readonly queueReason: (runId: string) => string | undefined
@@ -101,6 +103,8 @@ function contradictionOf(
   if (reason === FLEET_REASONS.draining) return active.length === 0 ? undefined : 'one of them is active'
   if (reason.includes(GIVEN_BACK_REASON)) return undefined
   if (reason.startsWith('waiting for') || reason.startsWith('its pull request ')) return undefined
+  const publishesAt = /^publishing again at (\S+):/.exec(reason)?.[1]
+  if (publishesAt !== undefined && view.hostNow() - Date.parse(publishesAt) < TOLERANCE_MS) return undefined
   const holder = /^worker (\S+) holds the sandbox$/.exec(reason)?.[1]
   const free = active.find(
     ({ worker, workerId = '', concurrency }) =>
@@ -245,6 +249,24 @@ const runsOnceForEachEntry: Goal = {
   },
 }
 
+/** Covers two polls, and a tracker that does not answer once. */
+const INTAKE_MS_MAX = 5 * 60_000
+
+const everyEntryRuns: Goal = {
+  number: '32',
+  sentence: 'a ticket that somebody made eligible, and nobody has moved since, has a run',
+  judge: (view, _, { runCreatedAt, runWrittenAt, times }) => {
+    for (const { id, state, enteredAt } of view.tickets()) {
+      if (state !== ELIGIBLE || view.now() - Math.max(enteredAt, times.faultsEndMs) < INTAKE_MS_MAX) continue
+      const runs = runsOf(view, id)
+      const since = (run: Run) => Math.max(runCreatedAt.get(run.id) ?? 0, runWrittenAt.get(run.id) ?? 0)
+      if (!runs.some((run) => !isTerminal(run) || since(run) >= enteredAt))
+        return `${id} is eligible since ${Math.round(enteredAt)}, and no run has begun since`
+    }
+    return undefined
+  },
+}
+
 /** Covers the longest pause before a move is retried, and a tracker that does not answer once. */
 const TICKET_MOVE_MS_MAX = 5 * 60_000
 
@@ -273,6 +295,7 @@ const runsOf = (view: LawView, ticketId: string): Run[] =>
 
 export const goals: readonly Goal[] = [
   runsOnceForEachEntry,
+  everyEntryRuns,
   noTicketIsStuck,
   everySpendingCounts,
   everyRunEnds,

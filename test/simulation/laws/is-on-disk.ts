@@ -55,7 +55,7 @@ export function isOnDisk(
       // Only a flood consists of these events, and the run's budget may leave them out.
       return report.event.type === 'agent' || seen.has(reportId)
     case 'run-artifact':
-      return artifactContains(view, runId, report.name, `${reportId};`) || report.part > 0
+      return artifactContains(view, runId, report, `${reportId};`)
     case 'run-memories':
       return [...(view.disk.keyValues.get('memory')?.values() ?? [])].some(({ text }) =>
         text.includes(`fact ${reportId}"`),
@@ -71,9 +71,16 @@ export function isOnDisk(
   }
 }
 
-function artifactContains({ disk }: LawView, runId: string, name: string, text: string): boolean {
+/** A part behind one that its worker has dropped is of no use, so the host refuses it. */
+function artifactContains(
+  { disk }: LawView,
+  runId: string,
+  { name, part }: Extract<UnnumberedFrame, { type: 'run-artifact' }>,
+  text: string,
+): boolean {
   const file = disk.artifacts.get(runId)?.get(name)
-  return file !== undefined && (file.complete?.includes(text) === true || file.parts.includes(text))
+  if (file?.complete?.includes(text) === true || file?.parts.includes(text) === true) return true
+  return part > 0 && (file?.parts.length ?? 0) !== part
 }
 
 function usageIsAtLeast(

@@ -50,6 +50,8 @@ export interface LiveLease {
 
 export interface LawView {
   now(): number
+  /** The host's wall clock. */
+  hostNow(): number
   readonly disk: SimDisk
   /** A lease on disk. */
   lease(id: string): LiveLease | undefined
@@ -140,6 +142,7 @@ export interface LawObserver {
   onDaemonEnded?(worker: SimWorker, end: DaemonEnd): void
   onReport?(execution: ObservedExecution, report: ExecutionReport): void
   onStopRequested?(execution: DaemonExecution, order: StopRequest): void
+  onAgentStarted?(execution: DaemonExecution): void
   onPublished?(execution: DaemonExecution): void
   onFollowUpStep?(execution: DaemonExecution, followUpId: string): void
   onSandboxDiscarded?(worker: SimWorker, runId: string): void
@@ -162,6 +165,8 @@ export interface LawObserver {
   onRequest?(request: ApiRequest): void
   onResponse?(request: ApiRequest, ok: boolean, value: unknown): void
   onTicketMoved?(ticketId: string, state: string): void
+  /** Called when a host sends a request that changes something at the tracker. */
+  onHostActs?(host: Process, what: string): void
 }
 
 /** An observer that has this method. */

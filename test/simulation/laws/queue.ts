@@ -1,0 +1,53 @@
+/** Law 42: the order of the queue. The law compares runs that any worker may take and that wait for nothing else. */
+import type { Run } from '../../../protocol/run.ts'
+import { fieldsOf, type Law, type LawView } from './law.ts'
+
+const rank = ({ ticket: { priority } }: Run): number => (priority === 0 ? 5 : priority)
+
+const comesBefore = (a: Run, b: Run): boolean =>
+  rank(a) < rank(b) || (rank(a) === rank(b) && a.ticket.createdAt < b.ticket.createdAt)
+
+/** Whether the run is queued for the first time and waits for a worker only, as far as the disk shows. */
+function isPlain(view: LawView, run: Run, blocked: ReadonlySet<string>): boolean {
+  const { job, attempts, interruptions } = fieldsOf(view.disk.snapshot('run', run.id))
+  const isFirst = job === 'run' && attempts === 0 && interruptions === 0
+  return isFirst && run.status === 'queued' && run.queueReason === undefined && !blocked.has(run.ticket.id)
+}
+
+export const queueLaws: readonly Law[] = [
+  {
+    number: '42',
+    sentence: 'a run is offered only when no earlier one of the queue could be: by priority, then by age',
+    observe: (view, fail) => {
+      let waiting: Run[] = []
+      let granted: Run[] = []
+      return {
+        onBeforeCommit: ({ changes }) => {
+          granted = changes.flatMap((change) => {
+            if (change.is !== 'snapshot' || change.kind !== 'lease' || change.row === null) return []
+            const { runId } = fieldsOf(change.row.value)
+            const run = view.lease(change.key) === undefined ? view.run(String(runId)) : undefined
+            return run === undefined ? [] : [run]
+          })
+          if (granted.length === 0) return
+          const blocked = new Set(view.tickets().flatMap(({ id, isBlocked }) => (isBlocked ? [id] : [])))
+          const all = [...view.disk.runs.keys()].flatMap((id) => view.run(id) ?? [])
+          waiting = all.filter((run) => isPlain(view, run, blocked))
+          granted = granted.filter((run) => isPlain(view, run, blocked))
+        },
+        onCommitted: () => {
+          for (const run of granted) {
+            const earlier = waiting.find(
+              (other) =>
+                comesBefore(other, run) &&
+                view.run(other.id)?.status === 'queued' &&
+                view.leasesOf(other.id).length === 0,
+            )
+            if (earlier !== undefined)
+              fail(`${run.id} is offered before ${earlier.id}`, { earlier: earlier.ticket, run: run.ticket })
+          }
+        },
+      }
+    },
+  },
+]
