@@ -1,11 +1,12 @@
 /**
  * `npm run simulate:mutants [-- --only NAME] [--quick] [--jobs N]`: puts each fault of test/simulation/mutants.ts into
- * the product and lets the simulation search for it. Every fault must be found within 2,000 seeds.
+ * the product and lets the simulation search for it. Every fault must be found within 2,000 seeds, beginning with the
+ * one that found it in the last run of the whole list; `--from 1` begins with the first.
  *
  * The source files stay unchanged: the text is replaced while it is bundled. A text that does not occur exactly
  * once is an error. A run of the whole list rewrites test/simulation/mutants-found.txt.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -87,10 +88,13 @@ function plantPlugin(planted) {
  * Returns `{ seed, law }` of the violation, or undefined when the fault survived.
  * @param name of the bundle: searches at the same time need one each
  */
-export async function findViolation(mutant, { seeds = SEEDS, from = 1, entry, name = 'mutant' } = {}) {
+export async function findViolation(
+  mutant,
+  { seeds = SEEDS, from = 1, step = 1, entry, name = 'mutant' } = {},
+) {
   const bundle = await bundleMutant(mutant, entry, name)
   const kind = mutant.withController ? ['--controller'] : []
-  const args = ['--seeds', String(seeds), '--from', String(from), '--json', ...kind]
+  const args = ['--seeds', String(seeds), '--from', String(from), '--step', String(step), '--json', ...kind]
   const { stdout } = await startSimulation(bundle, args)
   const last = stdout.trim().split('\n').at(-1) ?? ''
   const found = last.startsWith('{') ? JSON.parse(last) : {}
@@ -102,11 +106,12 @@ async function searchAll(mutants, jobs, options) {
   const waiting = [...mutants.entries()]
   const lines = []
   let survived = 0
+  const starts = readStarts()
   const work = async (name) => {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
       const [at, mutant] = next
-      const from = options.quick ? mutant.quickFrom : undefined
-      const found = await findViolation(mutant, { seeds: options.seeds, from, name })
+      const from = options.from ?? starts.get(mutant.name)
+      const found = await findViolation(mutant, { seeds: options.seeds, from, step: options.step, name })
       if (found === undefined) survived += 1
       lines[at] = describeVerdict(mutant, found)
       console.log(lines[at])
@@ -115,6 +120,13 @@ async function searchAll(mutants, jobs, options) {
   await Promise.all(Array.from({ length: jobs }, (_, job) => work(`mutant-${job + 1}`)))
   await closeBundlers()
   return { lines, survived }
+}
+
+/** The seeds that found the mutants in the last run of the whole list, by name. A change of the simulation moves some. */
+function readStarts() {
+  if (!existsSync(LOG_FILE)) return new Map()
+  const rows = readFileSync(LOG_FILE, 'utf8').matchAll(/^law \S+ +seed (\d+) +(.+)$/gm)
+  return new Map([...rows].map(([, seed, name]) => [name, Number(seed)]))
 }
 
 function describeVerdict({ name }, found) {
@@ -128,6 +140,8 @@ async function main() {
       only: { type: 'string' },
       quick: { type: 'boolean', default: false },
       seeds: { type: 'string', default: String(SEEDS) },
+      from: { type: 'string' },
+      step: { type: 'string', default: '1' },
       jobs: { type: 'string', default: String(availableParallelism()) },
     },
   })
@@ -142,7 +156,8 @@ async function main() {
         ? !values.quick || mutant.quick === true
         : mutant.name.includes(values.only)),
   )
-  const options = { quick: values.quick, seeds: Number(values.seeds) }
+  const from = values.from === undefined ? undefined : Number(values.from)
+  const options = { seeds: Number(values.seeds), from, step: Number(values.step) }
   const { lines, survived } = await searchAll(selected, Number(values.jobs), options)
   const summary = `${selected.length - survived} of ${selected.length} faults were found`
   console.log(summary)

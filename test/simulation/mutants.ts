@@ -10,8 +10,6 @@ export interface Mutant {
   readonly find: string
   readonly replace: string
   readonly quick?: true
-  /** The seed at which a quick search begins; absent: the first. A change of the simulation only makes it slower. */
-  readonly quickFrom?: number
   /** Seeds in which a controller starts a machine for each wanted run. */
   readonly withController?: true
 }
@@ -66,7 +64,6 @@ const frames: readonly Mutant[] = [
     find: ': check(removeUnknownKeys(asShape(schema), value))',
     replace: ': check(value)',
     quick: true,
-    quickFrom: 74,
   },
   {
     name: 'a frame of an unknown type closes the connection',
@@ -80,7 +77,6 @@ const frames: readonly Mutant[] = [
     find: 'checkByType(receivedFrames, createOpenChecker)',
     replace: 'checkByType(workerFrames, createOpenChecker)',
     quick: true,
-    quickFrom: 53,
   },
   {
     name: 'a long log text is stored as one event',
@@ -141,6 +137,13 @@ const frames: readonly Mutant[] = [
     file: FRAME_RECEIVER,
     find: 'this.#applyAfterWrite(progress, bytes, frame.seq, () => progress.artifacts.write(frame))\n        return',
     replace: 'void progress.artifacts.write(frame)\n        break',
+    quick: true,
+  },
+  {
+    name: 'later parts of an artifact are dropped',
+    file: 'actors/leases/lease-artifacts.ts',
+    find: 'const isRefused = isContinued(this.#arriving, frame) && this.#arriving?.refused !== undefined',
+    replace: 'const isRefused = isContinued(this.#arriving, frame)',
     quick: true,
   },
   {
@@ -308,7 +311,6 @@ const workers: readonly Mutant[] = [
     find: 'if (ownInstallation === undefined || ownInstallation === rejectedBy)',
     replace: 'if (ownInstallation !== reason)',
     quick: true,
-    quickFrom: 103,
   },
   {
     name: 'a dispatch does not check the worker’s state again',
@@ -328,7 +330,6 @@ const workers: readonly Mutant[] = [
     find: 'setNewest(worker.setbacks, subject, setback)',
     replace: '',
     quick: true,
-    quickFrom: 19,
   },
   {
     name: 'a pairing token stays valid',
@@ -342,7 +343,6 @@ const workers: readonly Mutant[] = [
     find: 'maxWorkers !== undefined && workers >= maxWorkers',
     replace: 'maxWorkers !== undefined && workers > maxWorkers',
     quick: true,
-    quickFrom: 45,
   },
   {
     name: 'an ephemeral worker whose line was replaced counts as gone',
@@ -362,7 +362,6 @@ const workers: readonly Mutant[] = [
     find: 'online || leases.size > 0 || !isOpen()',
     replace: 'online || !isOpen()',
     quick: true,
-    quickFrom: 5,
   },
   {
     name: 'a worker that registers early is not enrolled',
@@ -387,7 +386,6 @@ const reports: readonly Mutant[] = [
     find: 'if (seq > this.#savedSeq) return undefined',
     replace: 'if (seq > this.#lastSeq) return undefined',
     quick: true,
-    quickFrom: 6,
   },
   {
     name: 'sent frames count as acknowledged',
@@ -395,7 +393,6 @@ const reports: readonly Mutant[] = [
     find: 'const isNew = lease.outbox.acknowledge(seq)',
     replace: 'const isNew = lease.outbox.acknowledge(Math.max(seq, lease.sentSeq ?? 0))',
     quick: true,
-    quickFrom: 117,
   },
   {
     name: 'frame numbers start again after a restart',
@@ -442,7 +439,6 @@ const executions: readonly Mutant[] = [
     find: 'if (costs.length > 0) settlements.add(',
     replace: 'if (costs.length < 0) settlements.add(',
     quick: true,
-    quickFrom: 25,
   },
   {
     name: 'the costs of an execution that dies with its daemon are forgotten',
@@ -462,7 +458,6 @@ const executions: readonly Mutant[] = [
     find: 'if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)',
     replace: "hostSender.send({ type: 'dispatch-accepted', leaseId: id })",
     quick: true,
-    quickFrom: 6,
   },
   {
     name: 'a withdrawn offer is executed',
@@ -592,7 +587,6 @@ const sessions: readonly Mutant[] = [
     find: "if (state === 'unwatched') return ATTACH_GRACE_MS",
     replace: '',
     quick: true,
-    quickFrom: 14,
   },
   {
     name: 'a boot has no deadline',
@@ -667,7 +661,6 @@ const sessions: readonly Mutant[] = [
     find: ' || resumedSandboxes.has(runId)) return true',
     replace: ') return true',
     quick: true,
-    quickFrom: 2,
   },
   {
     name: 'a worker deletes what has expired by its own clock alone',
@@ -675,7 +668,6 @@ const sessions: readonly Mutant[] = [
     find: 'hosts !== undefined && isSameTime(own, hosts)',
     replace: 'own > 0',
     quick: true,
-    quickFrom: 36,
   },
   {
     name: 'a host deletes by a clock that counts as wrong',
@@ -683,7 +675,6 @@ const sessions: readonly Mutant[] = [
     find: 'return fault === undefined ? wall : undefined',
     replace: 'return wall',
     quick: true,
-    quickFrom: 2,
   },
   {
     name: 'sandboxes are reclaimed only once',
@@ -797,7 +788,68 @@ const explanations: readonly Mutant[] = [
     find: "return gate.status === 'pass' && waitsFor?.gate === id ? wait(id, waitsFor.reason, waitsFor.cure) : gate",
     replace: 'return pass(id, gate.message)',
     quick: true,
-    quickFrom: 2,
+  },
+]
+
+const owners: readonly Mutant[] = [
+  {
+    name: 'a host that was taken over still sends',
+    file: 'actors/workers/module.ts',
+    find: 'maySend: () => !isTakenOver(store.database.state())',
+    replace: 'maySend: () => isTakenOver(store.database.state()) || clock.now() > 0',
+    quick: true,
+  },
+  {
+    name: 'a commit that was written before a takeover is acted on',
+    file: COMMIT_LOOP,
+    find: 'if (state !== undefined && isTakenOver(state)) throw new Error(state.reason)',
+    replace: 'if (state === undefined && isTakenOver(state)) throw new Error()',
+  },
+]
+
+const queue: readonly Mutant[] = [
+  {
+    name: 'the queue knows no priorities',
+    file: 'core/tickets/order.ts',
+    find: 'return priority === 0 ? 4 : priority - 1',
+    replace: 'return priority === 0 ? 4 : 4',
+    quick: true,
+  },
+  {
+    name: 'a ticket runs once only',
+    file: 'core/tickets/run-trigger.ts',
+    find: 'return lastFinishedAt === undefined || lastFinishedAt < memory.since',
+    replace: 'return lastFinishedAt === undefined',
+  },
+]
+
+const publishing: readonly Mutant[] = [
+  {
+    name: 'finished work that could not be published is done again',
+    file: RUN_MACHINE,
+    find: "    { guard: 'waitsToPublish', target: 'queued', actions: PUBLISH_LATER },\n    { guard: 'meetsSetback'",
+    replace:
+      "    { guard: 'waitsToPublish', target: 'queued', actions: 'requeueUnbegun' },\n    { guard: 'meetsSetback'",
+    quick: true,
+  },
+  {
+    name: 'finished work is done again when its publisher is lost',
+    file: RUN_MACHINE,
+    find: "    { guard: 'waitsForHolder', target: 'queued', actions: PUBLISH_LATER },\n    ...SANDBOX_LOST",
+    replace:
+      "    { guard: 'waitsForHolder', target: 'queued', actions: 'requeueUnbegun' },\n    ...SANDBOX_LOST",
+  },
+  {
+    name: 'work is lost when its daemon dies while publishing',
+    file: 'core/daemon/outcome.ts',
+    find: "status: 'failed', error, ...unpublished(whole) }",
+    replace: "status: 'failed', error }\n  void unpublished",
+  },
+  {
+    name: 'a job that only publishes asks the agent',
+    file: 'actors/runs/job-preparation.ts',
+    find: 'return yes(publishJob(job.value))',
+    replace: 'return yes(publishJob === undefined ? job.value : job.value)',
   },
 ]
 
@@ -809,7 +861,6 @@ const machinesForOneRun: readonly Mutant[] = [
     replace: 'void hostConnection.sendLastHeartbeat()',
     withController: true,
     quick: true,
-    quickFrom: 38,
   },
   {
     name: 'a worker that is about to end receives a dispatch',
@@ -817,7 +868,6 @@ const machinesForOneRun: readonly Mutant[] = [
     find: 'if (member.context.capabilities?.ending === true)',
     replace: 'if (member.max < 0)',
     withController: true,
-    quickFrom: 1077,
   },
   {
     name: 'follow-ups wait for a worker that took one run',
@@ -833,7 +883,6 @@ const machinesForOneRun: readonly Mutant[] = [
     replace: '      wanted: wanted + this.#leases.size,\n',
     withController: true,
     quick: true,
-    quickFrom: 10,
   },
 ]
 
@@ -849,5 +898,8 @@ export const mutants: readonly Mutant[] = [
   ...followUps,
   ...tickets,
   ...explanations,
+  ...owners,
+  ...queue,
+  ...publishing,
   ...machinesForOneRun,
 ]
