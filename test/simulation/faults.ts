@@ -31,6 +31,9 @@ const JUMP_MS = 2 * 20 * 60_000
 const LOST_JUMP_MS = 2 * 40 * 24 * 3_600_000
 /** In one of so many seeds another host takes over while the present one is paused. */
 const TAKEN_OVER_OF = 4
+const KILLED_PUBLISHERS_SHARE = 0.4
+const PUBLISHING_MS = 12_000
+const KILLED_MS_MAX = 8 * 60_000
 /** A pause longer than this exceeds the wait for a dispatch's answer. */
 const NOTICEABLE_MS = 4_000
 
@@ -52,12 +55,28 @@ export function scheduleFaults(world: World): void {
       else awaitLeaseState(world, fault)
     })
   }
+  killPublishers(world)
+}
+
+/** Kills some of the daemons that publish again, mostly for longer than a lease lives. */
+function killPublishers(world: World): void {
+  const random = randomFor(world.plan.seed, 'publishers')
+  world.onPublishingAgain = (worker) => {
+    if (!random.chance(KILLED_PUBLISHERS_SHARE)) return
+    const [afterMs, downMs] = [random.fraction() * PUBLISHING_MS, random.fraction() * KILLED_MS_MAX]
+    world.time.in(afterMs, () => {
+      if (world.time.now >= world.plan.faultsEndMs || worker?.isOn !== true) return
+      worker.crash(true)
+      world.time.in(downMs, () => worker.switchOn())
+    })
+  }
 }
 
 /** Removes every fault and switches every machine on. */
 export function endFaults(world: World): void {
   world.onLeaseStateChanged = () => {}
   world.onHostReceives = () => {}
+  world.onPublishingAgain = () => {}
   for (const link of world.links.values()) {
     link.silentToHostUntil = 0
     link.silentToWorkerUntil = 0

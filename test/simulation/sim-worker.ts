@@ -30,6 +30,8 @@ export interface ObservedExecution {
 
 /** An execution of the product's daemon. */
 export interface DaemonExecution extends ObservedExecution {
+  /** Whether it asks no agent, but publishes what an earlier execution has left. */
+  readonly publishesOnly: boolean
   /** Whether it was asked to end at once. */
   readonly killed: boolean
 }

@@ -101,6 +101,8 @@ export class World {
   readonly #wires: SimWire[] = []
   /** Called for each lease that enters another state. */
   onLeaseStateChanged: (lease: LiveLease) => void = () => {}
+  /** Called when a daemon begins to publish what an earlier execution has left. */
+  onPublishingAgain: (worker: SimWorker | undefined) => void = () => {}
   /** Called for each frame that arrives at the host. */
   onHostReceives: (worker: string, frame: WorkerFrame | undefined) => void = () => {}
 
@@ -417,6 +419,7 @@ export class World {
       onExecutionStarted: (execution) => {
         this.note(`${id} executes ${execution.runId} under ${execution.leaseId}`)
         this.view.executions.add(execution)
+        if ('publishesOnly' in execution && execution.publishesOnly === true) this.#onPublishingAgain(id)
         all('onExecutionStarted', (observer) => observer.onExecutionStarted(execution))
       },
       onExecutionStopped: (execution) => {
@@ -506,6 +509,11 @@ export class World {
           throw new LawViolation(NO_BUG_LAW.number, NO_BUG_LAW.sentence, what, facts, this.time.now)
         }),
     }
+  }
+
+  #onPublishingAgain(worker: string): void {
+    this.countOutcome('published again')
+    this.onPublishingAgain(this.workers.get(worker))
   }
 
   #checkFrame(frame: WorkerFrame, text: string): void {

@@ -21,9 +21,13 @@ export const publishingLaws: readonly Law[] = [
       const refused = new Map<string, KeptWork>()
       /** By run, from the moment at which the host knows it. */
       const kept = new Map<string, KeptWork>()
-      const isLost = ({ worker, workerId }: KeptWork, runId: string) =>
-        view.worker(workerId) === undefined ||
-        (worker.sandboxDueAt(runId) ?? 0) <= view.now() + CLOCKS_APART_MS_MAX
+      /** The host's clock may be off by weeks; by it the time of the sandbox is over then. */
+      const isLost = ({ worker, workerId }: KeptWork, runId: string) => {
+        const until = Date.parse(view.run(runId)?.sandbox.retainedUntil ?? '')
+        const isOver = (due: number, now: number) => !(due > now + CLOCKS_APART_MS_MAX)
+        const isOverThere = isOver(worker.sandboxDueAt(runId) ?? 0, view.now())
+        return view.worker(workerId) === undefined || isOverThere || isOver(until, view.hostNow())
+      }
       const forget = (worker: SimWorker, runId: string) => {
         if (kept.get(runId)?.worker === worker) kept.delete(runId)
       }
@@ -48,7 +52,8 @@ export const publishingLaws: readonly Law[] = [
           }
           for (const [runId, work] of kept) {
             const run = view.run(runId)
-            if (run?.status === 'failed' && !isLost(work, runId))
+            if (isLost(work, runId)) kept.delete(runId)
+            else if (run?.status === 'failed')
               fail(`${runId} fails although its work is kept`, { error: run.error })
           }
         },
