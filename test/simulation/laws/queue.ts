@@ -38,10 +38,10 @@ export const queueLaws: readonly Law[] = [
         onCommitted: () => {
           for (const run of granted) {
             const earlier = waiting.find(
-              (other) =>
-                comesBefore(other, run) &&
-                view.run(other.id)?.status === 'queued' &&
-                view.leasesOf(other.id).length === 0,
+              (candidate) =>
+                comesBefore(candidate, run) &&
+                view.run(candidate.id)?.status === 'queued' &&
+                view.leasesOf(candidate.id).length === 0,
             )
             if (earlier !== undefined)
               fail(`${run.id} is offered before ${earlier.id}`, { earlier: earlier.ticket, run: run.ticket })
