@@ -76,7 +76,6 @@ const frames: readonly Mutant[] = [
     file: 'protocol/frames.ts',
     find: 'checkByType(receivedFrames, createOpenChecker)',
     replace: 'checkByType(workerFrames, createOpenChecker)',
-    quick: true,
   },
   {
     name: 'a long log text is stored as one event',
@@ -329,7 +328,6 @@ const workers: readonly Mutant[] = [
     file: 'actors/workers/setbacks.ts',
     find: 'setNewest(worker.setbacks, subject, setback)',
     replace: '',
-    quick: true,
   },
   {
     name: 'a pairing token stays valid',
@@ -586,7 +584,6 @@ const sessions: readonly Mutant[] = [
     file: TERMINAL_SESSIONS,
     find: "if (state === 'unwatched') return ATTACH_GRACE_MS",
     replace: '',
-    quick: true,
   },
   {
     name: 'a boot has no deadline',
@@ -653,21 +650,18 @@ const sessions: readonly Mutant[] = [
     file: 'actors/daemon/daemon.module.ts',
     find: ' || resumedSandboxes.has(runId)',
     replace: '',
-    quick: true,
   },
   {
     name: 'a booted sandbox may be discarded to make room',
     file: 'actors/daemon/dispatch-admission.ts',
     find: ' || resumedSandboxes.has(runId)) return true',
     replace: ') return true',
-    quick: true,
   },
   {
     name: 'a worker deletes what has expired by its own clock alone',
     file: 'core/trusted-clock.ts',
     find: 'hosts !== undefined && isSameTime(own, hosts)',
     replace: 'own > 0',
-    quick: true,
   },
   {
     name: 'a host deletes by a clock that counts as wrong',
@@ -770,7 +764,6 @@ const tickets: readonly Mutant[] = [
     file: 'core/tickets/run-trigger.ts',
     find: 'return lastFinishedAt === undefined || lastFinishedAt < memory.since',
     replace: 'return true',
-    quick: true,
   },
   {
     name: 'the host’s own moves count as changes',
@@ -882,7 +875,6 @@ const machinesForOneRun: readonly Mutant[] = [
     find: '      wanted,\n',
     replace: '      wanted: wanted + this.#leases.size,\n',
     withController: true,
-    quick: true,
   },
 ]
 

@@ -22,6 +22,8 @@ const OUTCOMES = [
   'screens shown',
   'screens redrawn',
   'follow up steps',
+  'hosts taken over',
+  'published again',
 ]
 
 /** The same for machines that a controller starts for one run. */
@@ -33,10 +35,10 @@ const JOB_OUTCOMES = [
   'runs queued at an idle end',
   'follow up allowed',
 ]
-const JOB_SEEDS = Number(process.env.SIM_JOB_SEEDS ?? 60)
+const JOB_SEEDS = Number(process.env.SIM_JOB_SEEDS ?? 40)
 
 /** The runner simulates every hundredth seed twice, and reports when the traces differ. */
-const SEEDS = Number(process.env.SIM_SEEDS ?? 340)
+const SEEDS = Number(process.env.SIM_SEEDS ?? 240)
 /** What the actors did in a seed that violates a law, kept for people who look at a failed run. */
 const STORY = '.stories/violation.jsonl'
 /** So few seeds miss some pairs of a fault and a lease state by chance; 1,000 seeds miss none. */
