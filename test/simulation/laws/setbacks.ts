@@ -14,7 +14,7 @@ interface GivenBack {
 }
 
 const notAgainAtOnce: Law = {
-  number: '34',
+  number: 'W3',
   sentence: 'a run that a worker gave back goes to that worker again only after something has changed',
   observe: (view, fail) => {
     let givenBack: GivenBack[] = []
