@@ -388,3 +388,38 @@ test('work with a secret in it is neither bundled nor published later', async ()
   expect(first.outcome).toMatchObject({ status: 'failed', result: { artifacts: [] } })
   expect([first.outcome.failure, first.outcome.sandbox?.unpublished]).toEqual([undefined, undefined])
 })
+
+test('an agent that is asked for more goes on in its session, on top of its unpublished work', async () => {
+  const site = await openSite()
+  site.refuse()
+  const executor = await site.worker()
+  const { outcome } = await execute(executor, jobWith())
+  const session = outcome.agentSessionId ?? ''
+  site.allow()
+  const job = jobWith(TOKEN, ['write shade', '  new', 'say Shaded.'])
+  const sandbox = { ...job.run.sandbox, ...outcome.sandbox }
+  const run = { ...job.run, sandbox, instructions: 'A shade, too.' }
+  const again = await execute(executor, { ...job, run, continueSession: session }, 'ls-2')
+  expect(again.outcome).toMatchObject({
+    status: 'completed',
+    agentSessionId: session,
+    result: { summary: 'Shaded.', artifacts: [] },
+  })
+  expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
+  expect(git(site.g.remote, 'show', `${BRANCH}:shade`)).toBe('new')
+})
+
+test('finished work that its host does not know of is published when the run comes back, without an agent', async () => {
+  const site = await openSite()
+  site.refuse()
+  const executor = await site.worker()
+  const { outcome } = await execute(executor, jobWith())
+  site.allow()
+  const job = { ...jobWith(), continueSession: outcome.agentSessionId ?? '' }
+  expect((await execute(executor, job, 'ls-2')).outcome).toMatchObject({
+    status: 'completed',
+    costs: [],
+    result: { summary: 'Mended.', artifacts: ['log.txt'] },
+  })
+  expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
+})
