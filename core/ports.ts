@@ -99,7 +99,8 @@ export type Write =
  * its state. `errand`: discards that an absent worker has not received yet, by worker and run. `session`: known costs
  * of a session that a person resumed, by session id. `told`: the pull request remarks that follow-ups of a run
  * received, by run id. `day-costs`: what runs cost on a local day, by the day. `join-key`: the keys that machines join
- * with, as hashes, by the key's id. `clock`: the last readings of the wall clock.
+ * with, as hashes, by the key's id. `clock`: the last readings of the wall clock. `trouble`: what needs a person, by
+ * kind and subject.
  *
  * On a worker: `frame`: frames that the host has not acknowledged, by lease and number. `outbox`: the highest
  * acknowledged frame of a lease, by lease id. `settlement`: the costs of executions whose lease ended before the host
@@ -120,6 +121,7 @@ export type KeyValueCollection =
   | 'day-costs'
   | 'join-key'
   | 'clock'
+  | 'trouble'
 
 /**
  * `ready`: writes succeed. `degraded`: the disk is full for commits or for files beside the database; commits that find

@@ -1,10 +1,11 @@
 /** The attention module keeps the list of what needs a person, and pushes it to dashboards when it has changed. */
 
 import type { CollectedAttention } from '../../core/attention/collect-attention.ts'
-import type { AttentionFacts, AwayWorker, KnownSince } from '../../core/attention/facts.ts'
+import type { AttentionFacts, AwayWorker } from '../../core/attention/facts.ts'
+import type { StoreState } from '../../core/ports.ts'
 import type { PullDetailFacts } from '../../core/provider-ports.ts'
-import { topicOf } from '../../core/run/queue-reasons.ts'
 import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'
+import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import { LEASE } from '../leases/lease.names.ts'
@@ -12,10 +13,12 @@ import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { ModuleViews } from '../runtime/module.ts'
 import { TRACKER_CONNECTION } from '../tracker/tracker-connection.machine.ts'
+import { TRACKER_POLL } from '../tracker/tracker-poll.machine.ts'
 import { CONNECTION, WORKER } from '../workers/worker.names.ts'
 import { AttentionBroadcast } from './attention-broadcast.ts'
 import { EndedRuns } from './ended-runs.ts'
-import { PullConflicts } from './pull-conflicts.ts'
+import type { Trouble } from './known-troubles.ts'
+import { hasTrackerProblem, TroubleWatch } from './trouble-watch.ts'
 
 export interface AttentionView {
   list(): CollectedAttention
@@ -31,60 +34,53 @@ declare module '../runtime/module.ts' {
   }
 }
 
-type NeededViews = Pick<ModuleViews, 'runRecords' | 'runs' | 'tracker' | 'workers' | 'scheduler'>
+type NeededViews = Pick<ModuleViews, 'runs' | 'tracker' | 'workers' | 'scheduler' | 'troubles'>
 
 export const attentionModule = defineHostModule({
   name: 'attention',
-  create(context, { runRecords, runs, tracker, workers, scheduler }) {
-    const views: NeededViews = { runRecords, runs, tracker, workers, scheduler }
-    const { clock, broadcast, instant, requestCommit, store } = context
+  create(context, { runs, tracker, workers, scheduler, troubles, jobs }) {
+    const views: NeededViews = { runs, tracker, workers, scheduler, troubles }
+    const { clock, broadcast, requestCommit, store } = context
     const endedRuns = new EndedRuns()
-    const conflicts = new PullConflicts()
     const startedAt = clock.now()
-    let trackerSince: string | undefined
-    let knownDamage: readonly KnownSince[] = []
-    const disk = new DiskTrouble(context)
-    const facts = (): AttentionFacts => ({
-      startedAt,
-      ...factsOfViews(context, views, endedRuns),
-      ...disk.facts(),
-      conflicts: conflicts.since,
-      damage: knownDamage,
-      ...(trackerSince === undefined ? {} : { trackerSince }),
-    })
+    const facts = (): AttentionFacts => ({ startedAt, ...factsOfViews(context, views, endedRuns) })
     const attentionBroadcast = new AttentionBroadcast({ clock, broadcast, requestCommit, facts })
     const onChange = () => attentionBroadcast.onChange()
-
-    function onDamage(): void {
-      knownDamage = rememberDamage(knownDamage, context)
+    const watch = new TroubleWatch({
+      ...context,
+      troubles,
+      tracker,
+      needsOf: (run: Run) => jobs.preparation.needsOf(run),
+    })
+    const stopListening = watch.listen(onChange)
+    const onTracker = () => {
+      watch.onTracker()
       onChange()
     }
-    const stops = [store.database.damage.onChange(onDamage), store.database.onState(onChange)]
-    onDamage()
 
     return {
       view: {
         list: () => attentionBroadcast.read(),
         degraded: () => attentionBroadcast.degraded(),
         onPullDetail(detail) {
-          if (conflicts.record(detail, instant())) onChange()
+          if (watch.onPullDetail(detail)) onChange()
         },
       },
       participants: [attentionBroadcast],
       onStateChange: {
-        [RUN]({ after, over }) {
-          const { run } = after.context as RunContext
+        [RUN](change) {
+          const { run } = change.after.context as RunContext
           endedRuns.update(run)
-          if (over && run.prUrl !== undefined) conflicts.forget(run.prUrl)
+          // A follow-up has brought the pull request up to date, or tried to.
+          if (change.over && run.prUrl !== undefined) troubles.end('conflict', run.prUrl)
+          watch.onRun(change)
           onChange()
         },
         [LEASE]: onChange,
         [WORKER]: onChange,
         [CONNECTION]: onChange,
-        [TRACKER_CONNECTION]() {
-          trackerSince = hasProblem(tracker.status()) ? (trackerSince ?? instant()) : undefined
-          onChange()
-        },
+        [TRACKER_CONNECTION]: onTracker,
+        [TRACKER_POLL]: onTracker,
       },
       onViewChange({ view, key }) {
         const run = view === 'finished run' && key !== undefined ? runs.latest(key) : undefined
@@ -94,61 +90,30 @@ export const attentionModule = defineHostModule({
       start() {
         const newest = store.database.runs.list({ limit: ATTENTION_RUNS_MAX })
         endedRuns.load(newest.map((run) => runs.latest(run.id) ?? run))
+        watch.start()
         onChange()
       },
-      onConfigChange: onChange,
+      onConfigChange() {
+        watch.dropUnneeded()
+        onChange()
+      },
       stop() {
-        for (const stop of stops) stop()
+        stopListening()
         attentionBroadcast.stop()
       },
-      sizes: () => ({ endedRuns: endedRuns.size, pullConflicts: conflicts.since.size }),
+      sizes: () => ({ endedRuns: endedRuns.size }),
     }
   },
 })
 
-const hasProblem = ({ state, error }: TrackerStatus): boolean =>
-  state === 'auth-error' || state === 'refresh-failing' || (state === 'connected' && error !== undefined)
-
-/** Logs what is newly damaged, and keeps since when the rest is known. */
-function rememberDamage(
-  before: readonly KnownSince[],
-  { store, instant, log }: Pick<HostContext, 'store' | 'instant' | 'log'>,
-): readonly KnownSince[] {
-  const known = new Map(before.map((each) => [each.damage.id, each]))
-  return store.database.damage.all().map((damage) => {
-    const earlier = known.get(damage.id)
-    if (earlier !== undefined) return earlier
-    const since = instant()
-    log.error({ ...damage, since }, 'a part of the data directory is damaged')
-    return { damage, since }
-  })
-}
-
-/** Remembers since when the disk takes no writes. */
-class DiskTrouble {
-  readonly #context: Pick<HostContext, 'store' | 'instant'>
-  #since: string | undefined
-
-  constructor(context: Pick<HostContext, 'store' | 'instant'>) {
-    this.#context = context
-  }
-
-  facts(): Pick<AttentionFacts, 'disk'> {
-    const state = this.#context.store.database.state()
-    this.#since = state.is === 'degraded' ? (this.#since ?? this.#context.instant()) : undefined
-    if (state.is !== 'degraded' || this.#since === undefined) return {}
-    return { disk: { reason: state.reason, since: this.#since } }
-  }
-}
-
 // ---- facts -------------------------------------------------------------------------------------------------------
 
 function factsOfViews(
-  { clock, config }: HostContext,
+  { clock, config, store, instant }: HostContext,
   views: NeededViews,
   ended: EndedRuns,
-): Omit<AttentionFacts, 'startedAt' | 'conflicts' | 'damage' | 'trackerSince'> {
-  const { runRecords, runs, tracker } = views
+): Omit<AttentionFacts, 'startedAt'> {
+  const { runs, tracker, troubles } = views
   const endedRuns = ended.all()
   const listed = tracker.intake.listed()
   const tickets = endedRuns.map(({ ticket }) => ticket.id)
@@ -158,26 +123,48 @@ function factsOfViews(
     endedRuns,
     activeTickets: new Set(tickets.filter((id) => runs.activeRunOf(id) !== undefined)),
     closedTickets: new Set(tickets.filter((id) => listed.get(id)?.closed === true)),
-    limits: runRecords.usageLimits.byRun,
-    credentials: waitingAt('credential', views),
-    unreadable: waitingAt('repository', views).filter(isUnreadable),
+    limits: new Map(
+      [...troubles.of('limit')].flatMap(([runId, { limit }]) =>
+        limit === undefined ? [] : [[runId, limit]],
+      ),
+    ),
+    conflicts: new Map([...troubles.of('conflict')].map(([url, { since }]) => [url, since])),
+    damage: store.database.damage
+      .all()
+      .map((damage) => ({ damage, since: troubles.of('damage').get(damage.id)?.since ?? instant() })),
+    credentials: waitingForCredentials(views),
+    unreadable: [...troubles.of('repository').values(), ...troubles.of('pulls').values()].map(
+      ({ since, reason = '' }) => ({ since, reason }),
+    ),
     awayWorkers: awayWorkers(views),
-    tracker: tracker.status(),
+    ...diskFacts(store.database.state(), troubles.of('disk').get('')),
+    ...trackerFacts(tracker.status(), troubles.of('tracker').get('')),
   }
 }
 
-function waitingAt(
-  gate: 'credential' | 'repository',
-  { scheduler }: NeededViews,
-): AttentionFacts['credentials'] {
-  return [...scheduler.queue.runs()].flatMap((run) => {
-    const blocked = scheduler.queue.blockedBy(run.id)
-    return blocked?.gate === gate ? [{ reason: blocked.reason, since: run.queuedAt ?? run.createdAt }] : []
-  })
+function diskFacts(state: StoreState, known: Trouble | undefined): Pick<AttentionFacts, 'disk'> {
+  if (state.is !== 'degraded' || known === undefined) return {}
+  return { disk: { reason: state.reason, since: known.since } }
 }
 
-const isUnreadable = ({ reason }: { readonly reason: string }): boolean =>
-  topicOf(reason.split(': ')[0] ?? reason) === 'repository'
+/** After a restart the tracker's trouble is what it was, until the tracker has answered or refused. */
+function trackerFacts(
+  status: TrackerStatus,
+  known: Trouble | undefined,
+): Pick<AttentionFacts, 'tracker' | 'trackerSince'> {
+  if (known === undefined || status.state === 'disconnected') return { tracker: status }
+  const tracker = hasTrackerProblem(status) ? status : (known.tracker ?? status)
+  return { tracker, trackerSince: known.since }
+}
+
+function waitingForCredentials({ scheduler }: NeededViews): AttentionFacts['credentials'] {
+  return [...scheduler.queue.runs()].flatMap((run) => {
+    const blocked = scheduler.queue.blockedBy(run.id)
+    return blocked?.gate === 'credential'
+      ? [{ reason: blocked.reason, since: run.queuedAt ?? run.createdAt }]
+      : []
+  })
+}
 
 function awayWorkers({ workers, runs }: NeededViews): AwayWorker[] {
   return [...workers.registry.all()].flatMap(({ id, name, online, leases, lastSeenAt, context }) => {

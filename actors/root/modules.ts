@@ -5,6 +5,7 @@
 import { accountsModule } from '../accounts/module.ts'
 import { commitWaitersModule } from '../api/commit-waiters.module.ts'
 import { attentionModule } from '../attention/module.ts'
+import { troublesModule } from '../attention/troubles.module.ts'
 import { trustedClockModule } from '../clock/module.ts'
 import { dashboardModule } from '../dashboard/module.ts'
 import type { HostContext } from '../host-context.ts'
@@ -26,6 +27,7 @@ export const hostModules: readonly ModuleDefinition<HostContext>[] = [
   settingsModule,
   commitWaitersModule,
   trustedClockModule,
+  troublesModule,
   runRecordsModule,
   memoriesModule,
   workersModule,

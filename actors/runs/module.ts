@@ -4,9 +4,12 @@
  */
 
 import { createEventPush } from '../../core/outgoing-push.ts'
+import type { Refusal } from '../../core/result.ts'
 import { chooseRepoOfPull } from '../../core/run/follow-up.ts'
 import { uselessHolder } from '../../core/run/interruption.ts'
+import { remoteSubject, withCure } from '../../core/run/queue-reasons.ts'
 import type { Run } from '../../protocol/run.ts'
+import type { KnownTroubles } from '../attention/known-troubles.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers } from '../runtime/module.ts'
@@ -31,13 +34,11 @@ import { type RunEffect, RunManager } from './run-manager.ts'
 import { RunPulls } from './run-pulls.ts'
 import { RunReport } from './run-report.ts'
 import { requestDiscard } from './undelivered-discards.ts'
-import { UsageLimits } from './usage-limits.ts'
 
 export interface RunRecordsView {
   readonly eventLog: RunEventLog
   readonly finishedRuns: FinishedRuns
   readonly report: RunReport
-  readonly usageLimits: UsageLimits
 }
 
 export interface JobsView {
@@ -61,15 +62,14 @@ declare module '../runtime/module.ts' {
 /** Events of runs, and records without an actor. */
 export const runRecordsModule = defineHostModule({
   name: 'runRecords',
-  create(context, { trustedClock }) {
+  create(context, { trustedClock, troubles }) {
     const { store, broadcast, requestCommit, publish } = context
     const dayCosts = new DayCostsLedger({ ...context, trustedClock, keyValues: store.database.keyValues })
     const report = new RunReport({ ...context, dayCosts })
-    const usageLimits = new UsageLimits()
     const eventLog = new RunEventLog({
       events: store.events,
       requestCommit,
-      onLimit: (limit) => usageLimits.record(limit),
+      onLimit: (limit) => troubles.set('limit', limit.runId, { since: limit.at, limit }),
       publish: (runId, lines) => {
         if (!broadcast.hasListeners) return
         for (const line of splitLines(lines)) broadcast.send(createEventPush(runId, line))
@@ -82,11 +82,11 @@ export const runRecordsModule = defineHostModule({
         publish({ view: 'pull merged', key: run.id })
     })
     return {
-      view: { eventLog, finishedRuns, report, usageLimits },
+      view: { eventLog, finishedRuns, report },
       // Publish events first, so that a dashboard receives all events of a run before its end.
       participants: [eventLog, finishedRuns, report, dayCosts],
       reportGauges: (meters) => dayCosts.report(meters),
-      sizes: () => ({ runsInLog: eventLog.size, runReports: report.size, usageLimits: usageLimits.size }),
+      sizes: () => ({ runsInLog: eventLog.size, runReports: report.size }),
     }
   },
 })
@@ -105,7 +105,7 @@ export const memoriesModule = defineHostModule({
 export const runsModule = defineHostModule({
   name: 'runs',
   kinds: [runKind],
-  create(context, { runRecords, workers }) {
+  create(context, { runRecords, workers, troubles }) {
     const runs = new RunManager({
       ...context,
       newId: () => context.ids.run(),
@@ -123,7 +123,7 @@ export const runsModule = defineHostModule({
           runs.onRunChanged(change)
           const { status } = (change.after.context as RunContext).run
           // The next attempt may meet no limit.
-          if (status === 'preparing') runRecords.usageLimits.forget(change.key)
+          if (status === 'preparing') troubles.end('limit', change.key)
         },
       },
       sizes: () => ({ activeRuns: runs.size }),
@@ -215,7 +215,7 @@ function discardUselessSandbox(
 /** The pull requests of runs: what the code host confirms, and their state. */
 export const pullStatesModule = defineHostModule({
   name: 'pullStates',
-  create(context, { runRecords, runs, jobs, leases, workers }) {
+  create(context, { runRecords, runs, jobs, leases, workers, troubles }) {
     const { runPulls } = jobs
     const shared = {
       ...context,
@@ -238,6 +238,14 @@ export const pullStatesModule = defineHostModule({
       placeOf: (run, codeHost) => runPulls.confirmedAt(run, codeHost),
       onUnconfirmed: (runId) => confirmer.consider(runId),
       onPullState: (runId, url, state) => runs.onPullState(runId, url, state),
+      onPolled(remote, refusal) {
+        if (onPolled(troubles, remote, refusal, context.instant())) context.publish({ view: 'trouble' })
+      },
+      onRound(remotes) {
+        const ended = [...troubles.of('pulls').keys()].filter((remote) => !remotes.has(remote))
+        for (const remote of ended) troubles.end('pulls', remote)
+        if (ended.length > 0) context.publish({ view: 'trouble' })
+      },
     })
     return {
       view: poller,
@@ -265,3 +273,15 @@ export const pullStatesModule = defineHostModule({
     }
   },
 })
+
+/** Returns whether the host has learnt anything. A rate limit is over soon, and no trouble of the repository. */
+function onPolled(
+  troubles: KnownTroubles,
+  remote: string,
+  refusal: Refusal | undefined,
+  since: string,
+): boolean {
+  if (refusal === undefined) return troubles.end('pulls', remote)
+  if (refusal.retryAfterMs !== undefined) return false
+  return troubles.begin('pulls', remote, { since, reason: withCure(remoteSubject(remote), refusal.message) })
+}

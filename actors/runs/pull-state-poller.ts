@@ -6,7 +6,7 @@
  */
 import type { Cancel, Clock, ControlDatabase, Log } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi, Urgency } from '../../core/provider-ports.ts'
-import type { Result } from '../../core/result.ts'
+import type { Refusal, Result } from '../../core/result.ts'
 import { isSamePull } from '../../core/run/run-pull.ts'
 import { PULL_POLL_MS, PULL_POLL_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
@@ -23,6 +23,10 @@ export interface PullStatePollerPorts {
   /** Called with recent runs whose pull request the code host has not confirmed. */
   readonly onUnconfirmed: (runId: string) => void
   readonly onPullState: (runId: string, url: string, state: PullState) => void
+  /** Called after each poll of a repository; `refusal`: why the code host did not answer. */
+  readonly onPolled: (remote: string, refusal: Refusal | undefined) => void
+  /** Called after each round with the repositories that were polled in it. */
+  readonly onRound: (remotes: ReadonlySet<string>) => void
 }
 
 /** How many of the latest runs are searched for open pull requests. */
@@ -79,8 +83,10 @@ export class PullStatePoller {
   }
 
   async #pollUnfinished(): Promise<void> {
-    await this.#poll(() => this.#unfinished(), 'background')
-    if (!this.#isStopped) this.start()
+    const remotes = await this.#poll(() => this.#unfinished(), 'background')
+    if (this.#isStopped) return
+    this.#ports.onRound(new Set(remotes))
+    this.start()
   }
 
   #recent(): Run[] {
@@ -97,19 +103,21 @@ export class PullStatePoller {
       .slice(0, PULL_POLL_RUNS_MAX)
   }
 
-  /** Polls the pull requests of the selected runs. Never rejects: errors are logged, and the next round polls again. */
-  async #poll(selectRuns: () => readonly Run[], urgency: Urgency): Promise<void> {
+  /** Polls the pull requests of the selected runs, and returns their repositories. Never rejects: errors are logged. */
+  async #poll(selectRuns: () => readonly Run[], urgency: Urgency): Promise<readonly string[]> {
     try {
       const pulls = this.#ports.pullRequestApi()
       const runs = pulls.ok ? selectRuns() : []
-      if (!pulls.ok || runs.length === 0) return
+      if (!pulls.ok || runs.length === 0) return []
       const byRemote = groupByRemote(this.#watchedPulls(runs, pulls.value))
       const polls = [...byRemote].map(([remote, watched]) =>
         this.#pollRemote(pulls.value, remote, watched, urgency),
       )
       await Promise.all(polls)
+      return [...byRemote.keys()]
     } catch (error) {
       this.#ports.log.error({ err: error }, 'pull requests of runs could not be polled')
+      return []
     }
   }
 
@@ -129,6 +137,7 @@ export class PullStatePoller {
     const numbers = [...new Set(watched.map(({ place }) => place.number))]
     const states = await pulls.states(remote, numbers, urgency)
     if (this.#isStopped) return
+    this.#ports.onPolled(remote, states.ok ? undefined : states.refusal)
     if (!states.ok) {
       this.#ports.log.debug(
         { remote, reason: states.refusal.message },

@@ -17,6 +17,7 @@ const COLLECTION_CODE: Readonly<Record<KeyValueCollection, string>> = {
   'day-costs': 'u',
   'join-key': 'j',
   clock: 'k',
+  trouble: 'a',
 }
 const COLLECTION_OF = new Map(Object.entries(COLLECTION_CODE).map(([name, code]) => [code, name]))
 

@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals'
 import { DISK_FULL, FLEET_REASONS, REPORTS_WAIT } from '../../core/fleet/placement.ts'
 import { no, yes } from '../../core/result.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
-import { ATTENTION_PUSH_MS, RUN_PUSH_MS } from '../../protocol/limits.ts'
+import { ATTENTION_PUSH_MS, PULL_POLL_MS, RUN_PUSH_MS } from '../../protocol/limits.ts'
 import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import {
   acceptRun,
@@ -13,6 +13,7 @@ import {
   reconnect,
   startHost,
   ticket,
+  Work,
 } from './host-conversation.ts'
 
 const URL = manualPullUrl('owner/name', 1)
@@ -91,12 +92,23 @@ test('on a full disk each run says why it goes no further, and dashboards hear w
 
 test('a repository that can’t be reached is named until a worker reads it', async () => {
   const host = await startHost()
-  const { connection, work, runId } = await acceptRun(host)
+  const { connection, work, runId, worker } = await acceptRun(host)
   const error = "owner/name can't be read: the code host could not be reached"
   await connection.send(work.complete({ status: 'failed', failure: 'network', error }))
   expect(itemsOf(host)).toMatchObject([{ kind: 'codehost', message: error }])
   expect(host.hostApi.health().degraded).toEqual([expect.stringContaining('code host')])
+  const found = itemsOf(host)
+  await host.crash()
+  await host.advance(60)
+  expect(itemsOf(host)).toEqual(found)
+  // A try is no end of the trouble.
+  const again = await reconnect(host, worker)
+  await again.send(new Work(again.lastReceived('dispatch')).accept())
+  expect([host.runOf('ENG-1').status, itemsOf(host)]).toEqual(['preparing', found])
+  await host.restart()
+  expect(itemsOf(host)).toEqual(found)
   await host.succeeded(host.hostApi.cancelRun(runId))
+  await host.advance(600)
   expect([itemsOf(host), host.hostApi.health().degraded]).toEqual([[], undefined])
 })
 
@@ -123,6 +135,19 @@ test('a usage limit is named until it is over', async () => {
   expect(kinds).toEqual(['limit', 'failed'])
 })
 
+test('a usage limit without an end is known after a restart', async () => {
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  const at = new Date(host.clock.now()).toISOString()
+  const { event: _, ...frame } = work.event()
+  await connection.send({ ...frame, event: { type: 'limit', at, provider: 'agentB', message: 'wait' } })
+  await connection.send(work.complete({ status: 'failed', error: 'the limit', failure: 'limit' }))
+  const limited = itemsOf(host)
+  expect(limited).toMatchObject([{ kind: 'limit', message: 'usage limit of agentB' }])
+  await host.crash()
+  expect(itemsOf(host)).toEqual(limited)
+})
+
 test('an open pull request asks for a review until it is merged; a conflict comes first', async () => {
   const host = new HostConversation(configWith({}))
   const pulls = new ManualPullRequests()
@@ -145,7 +170,10 @@ test('an open pull request asks for a review until it is merged; a conflict come
       return found.ok ? yes({ ...found.value, url: URL, mergeableState }) : found
     }
     await host.succeeded(host.hostApi.pull('main', 1))
-    expect(kindsOf(host)).toEqual([kind])
+    const found = itemsOf(host)
+    expect(found).toMatchObject([{ kind }])
+    await host.crash()
+    expect(itemsOf(host)).toEqual(found)
   }
   pulls.pulls.set(URL, 'merged')
   await host.succeeded(host.hostApi.runPull(host.runOf('ENG-1').id))
@@ -195,7 +223,35 @@ test('a tracker that does not answer needs a person until it does', async () => 
   expect(item).toMatchObject({ id: 'tracker', kind: 'tracker' })
   await host.advance(60)
   expect(itemsOf(host)).toEqual([item])
+  let answer = () => {}
+  host.tracker.listingGate = new Promise((resolve) => {
+    answer = resolve
+  })
   host.tracker.listTickets = listTickets
+  await host.crash()
+  expect(itemsOf(host)).toEqual([item])
+  answer()
   await host.advance(60)
   expect(itemsOf(host)).toEqual([])
+})
+
+test('a repository whose pull requests can’t be read is named until they can, after a restart too', async () => {
+  const host = new HostConversation(configWith({}))
+  const pulls = new ManualPullRequests()
+  host.overrides = { pulls: () => yes(pulls) }
+  await host.start()
+  pulls.pulls.set(URL, 'open')
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.complete({ prUrl: URL, prState: 'open' }))
+  await host.advanceWithHeartbeats(5, [connection])
+  pulls.refusal = no('unavailable', 'no answer')
+  await host.advanceWithHeartbeats(PULL_POLL_MS / 1000, [connection])
+  const item = { kind: 'codehost', message: "owner/name can't be read: no answer" }
+  expect(itemsOf(host)).toMatchObject([{ kind: 'review' }, item])
+  const found = itemsOf(host)
+  await host.crash()
+  expect(itemsOf(host)).toEqual(found)
+  pulls.refusal = undefined
+  await host.advance(PULL_POLL_MS / 1000)
+  expect(kindsOf(host)).toEqual(['review'])
 })

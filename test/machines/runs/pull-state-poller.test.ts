@@ -30,6 +30,8 @@ test('a disk that can’t be read costs one round, and fails no caller', async (
     placeOf: () => yes({ remote: 'owner/name', number: 1 }),
     onUnconfirmed: () => {},
     onPullState: (_, url, state) => seen.push(`${url} ${state}`),
+    onPolled: () => {},
+    onRound: () => {},
   })
   watch.start()
   watch.pollPull({ remote: 'owner/name', number: 1 })

@@ -1,0 +1,132 @@
+/**
+ * TroubleWatch says when the troubles begin and end that no other record holds: of repositories, the tracker, the disk.
+ *
+ * A repository that can't be read is in trouble until a worker has read it, or no run needs it. A try in between is no
+ * end, and neither is a restart.
+ */
+import type { Cancel, ControlDatabase, Log } from '../../core/ports.ts'
+import type { PullDetailFacts } from '../../core/provider-ports.ts'
+import type { JobNeeds } from '../../core/run/job-needs.ts'
+import { topicOf } from '../../core/run/queue-reasons.ts'
+import { isTerminal } from '../../core/run/run-transitions.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { TrackerStatus } from '../../protocol/tracker.ts'
+import type { RunContext } from '../runs/run.machine.ts'
+import { RUN } from '../runs/run.names.ts'
+import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import type { KnownTroubles } from './known-troubles.ts'
+
+export interface TroubleWatchPorts {
+  readonly troubles: KnownTroubles
+  readonly store: { readonly database: Pick<ControlDatabase, 'damage' | 'state' | 'onState'> }
+  readonly system: Pick<ActorSystem, 'keys' | 'peek'>
+  readonly tracker: { status(): TrackerStatus }
+  readonly needsOf: (run: Run) => JobNeeds | undefined
+  readonly instant: () => string
+  readonly log: Log
+}
+
+/** The value of `mergeableState` that every code host gives for conflicts. */
+const HAS_CONFLICTS = 'dirty'
+
+export class TroubleWatch {
+  readonly #ports: TroubleWatchPorts
+  readonly #loggedDamage = new Set<string>()
+
+  constructor(ports: TroubleWatchPorts) {
+    this.#ports = ports
+  }
+
+  start(): void {
+    this.onDamage()
+    this.onDisk()
+    this.dropUnneeded()
+  }
+
+  /** Calls `onChange` when the disk or the damage has changed. */
+  listen(onChange: () => void): Cancel {
+    const { database } = this.#ports.store
+    const stops = [
+      database.damage.onChange(() => {
+        this.onDamage()
+        onChange()
+      }),
+      database.onState(() => {
+        this.onDisk()
+        onChange()
+      }),
+    ]
+    return () => {
+      for (const stop of stops) stop()
+    }
+  }
+
+  /** The code host has described a pull request. Returns whether the answer changed what is known. */
+  onPullDetail({ url, mergeableState }: Pick<PullDetailFacts, 'url' | 'mergeableState'>): boolean {
+    const { troubles, instant } = this.#ports
+    return mergeableState === HAS_CONFLICTS
+      ? troubles.begin('conflict', url, { since: instant() })
+      : troubles.end('conflict', url)
+  }
+
+  onRun({ after, over }: StateChange): void {
+    const { troubles, instant, needsOf } = this.#ports
+    const { run } = after.context as RunContext
+    const reason = run.status === 'queued' ? (run.queueReason ?? '') : ''
+    const [subject = ''] = reason.split(': ')
+    if (topicOf(subject) === 'repository') troubles.begin('repository', subject, { since: instant(), reason })
+    if (troubles.of('repository').size === 0) return
+    if (run.status === 'running' || run.status === 'completed')
+      for (const read of needsOf(run)?.subjects ?? []) troubles.end('repository', read)
+    if (over) this.dropUnneeded()
+  }
+
+  /** Ends the troubles of repositories that no unfinished run needs any more. */
+  dropUnneeded(): void {
+    const { troubles, system, needsOf } = this.#ports
+    const subjects = [...troubles.of('repository').keys()]
+    if (subjects.length === 0) return
+    const needed = new Set<string>()
+    for (const key of system.keys(RUN)) {
+      const run = (system.peek(RUN, key)?.context as RunContext | undefined)?.run
+      if (run === undefined || isTerminal(run.status)) continue
+      for (const subject of needsOf(run)?.subjects ?? []) needed.add(subject)
+    }
+    for (const subject of subjects) if (!needed.has(subject)) troubles.end('repository', subject)
+  }
+
+  /** The tracker is in trouble until it has answered: a process that has just started knows nothing yet. */
+  onTracker(): void {
+    const { troubles, tracker, instant } = this.#ports
+    const { state, error, lastPollAt } = tracker.status()
+    if (hasTrackerProblem({ state, error }))
+      troubles.begin('tracker', '', {
+        since: instant(),
+        tracker: { state, ...(error === undefined ? {} : { error }) },
+      })
+    else if (lastPollAt !== undefined) troubles.end('tracker', '')
+  }
+
+  onDisk(): void {
+    const { troubles, store, instant } = this.#ports
+    if (store.database.state().is === 'degraded') troubles.begin('disk', '', { since: instant() })
+    else troubles.end('disk', '')
+  }
+
+  onDamage(): void {
+    const { troubles, store, instant, log } = this.#ports
+    for (const damage of store.database.damage.all()) {
+      troubles.begin('damage', damage.id, { since: instant() })
+      if (this.#loggedDamage.has(damage.id)) continue
+      this.#loggedDamage.add(damage.id)
+      const { since } = troubles.of('damage').get(damage.id) ?? {}
+      log.error({ ...damage, since }, 'a part of the data directory is damaged')
+    }
+  }
+}
+
+export const hasTrackerProblem = ({
+  state,
+  error,
+}: Pick<TrackerStatus, 'state'> & { error?: string | undefined }): boolean =>
+  state === 'auth-error' || state === 'refresh-failing' || (state === 'connected' && error !== undefined)
