@@ -22,7 +22,10 @@ export const retentionLaws: readonly Law[] = [
       return {
         onSandboxReclaimed: (worker, runId) => judge(worker, runId, 'reclaims'),
         onSandboxDiscarded: (worker, runId) => {
-          if (!view.wasDiscarded(runId)) judge(worker, runId, 'discards')
+          // An interrupted run goes on elsewhere, so the host gives the old sandbox up, and no clock is asked.
+          const holder = view.run(runId)?.sandbox.workerId
+          const isElsewhere = holder !== undefined && holder !== worker.workerId
+          if (!view.wasDiscarded(runId) && !isElsewhere) judge(worker, runId, 'discards')
         },
         onBeforeCommit: ({ changes }) => {
           for (const change of changes)
