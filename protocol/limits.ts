@@ -208,6 +208,8 @@ export const WORKERS_MAX = 10_000
 export const ENROLLMENT_PROOF_MS = 10 * 60_000
 /** A run fails after this many lost leases in a row. */
 export const INTERRUPTIONS_MAX = 3
+/** From this dispatch on, a run that is given back before its agent began fails; before, it is queued again. */
+export const UNBEGUN_DISPATCHES_MAX = 20
 /** The pause before finished work is published again: the first, which doubles each time, and the longest. */
 export const PUBLISH_AGAIN_MS_MIN = 60_000
 export const PUBLISH_AGAIN_MS_MAX = 3_600_000

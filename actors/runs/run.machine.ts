@@ -41,7 +41,7 @@ import { type LeaseShare, settleCosts } from '../../core/run/settle-costs.ts'
 import { RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
-import { INTERRUPTIONS_MAX } from '../../protocol/limits.ts'
+import { INTERRUPTIONS_MAX, UNBEGUN_DISPATCHES_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunOptions, RunPull, Ticket } from '../../protocol/run.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { defineActions } from '../runtime/actions.ts'
@@ -372,12 +372,19 @@ const mayTryAgain = ({ context }: { readonly context: RunContext }): boolean =>
 const beginsAgain = ({ context, event }: RunActionFacts): boolean =>
   'outcome' in event && event.unwanted !== true && isInterrupted(event.outcome) && mayTryAgain({ context })
 
-const isHandedBack = ({ event }: RunActionFacts): boolean =>
+const isGivenBackUnbegun = ({ event }: RunActionFacts): boolean =>
   'outcome' in event && event.unwanted !== true && isUnbegun(event.outcome)
 
+/** A repository may end the daemon of each worker that prepares its run, so this has a limit. */
+const isHandedBack = (facts: RunActionFacts): boolean =>
+  isGivenBackUnbegun(facts) && facts.context.attempts < UNBEGUN_DISPATCHES_MAX
+
 /** The run failed of something that no run can change. */
-const meetsSetback = ({ context, event }: RunActionFacts): boolean =>
-  context.publishing === null && 'outcome' in event && event.unwanted !== true && isSetback(event.outcome)
+const meetsSetback = (facts: RunActionFacts): boolean => {
+  const { context, event } = facts
+  if (context.publishing !== null || !('outcome' in event) || event.unwanted === true) return false
+  return isSetback(event.outcome) && !isGivenBackUnbegun(facts)
+}
 
 const patchTransitions = {
   patched: { actions: 'patch' },
@@ -407,6 +414,7 @@ const activeTransitions = {
     { guard: 'meetsSetback', target: 'queued', actions: 'giveBack' },
     { guard: 'beginsAgain', target: 'queued', actions: 'requeueInterrupted' },
     { guard: 'isFollowUp', target: 'completed', actions: 'finishFollowUp' },
+    { guard: 'isGivenBackUnbegun', target: 'failed', actions: 'giveUpUnbegun' },
     { target: 'failed', actions: 'finish' },
   ],
   'ended cancelled': [
@@ -455,6 +463,7 @@ export const runMachine = setup({
     awaitsAdoption: (facts) => facts.context.adoption !== null && isAboutPull(facts),
     mayTryAgain,
     beginsAgain,
+    isGivenBackUnbegun,
     isHandedBack,
     meetsSetback,
   },
@@ -512,6 +521,14 @@ export const runMachine = setup({
         context.run,
         `interrupted ${INTERRUPTIONS_MAX} times in a row, the last time because ${'reason' in event ? event.reason : 'it was lost'}`,
         instantOf(event),
+      ),
+      lease: null,
+    })),
+    giveUpUnbegun: assign((facts) => ({
+      run: failRun(
+        facts.context.run,
+        `given back before its agent began, as dispatch ${facts.context.attempts} of this run; the last time because ${'outcome' in facts.event ? facts.event.outcome.error : 'it was lost'}`,
+        instantOf(facts.event),
       ),
       lease: null,
     })),

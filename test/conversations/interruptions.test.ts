@@ -6,6 +6,7 @@ import { describe, expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { daemonEndedError, interruptionError } from '../../core/run/interruption.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
+import { UNBEGUN_DISPATCHES_MAX } from '../../protocol/limits.ts'
 import {
   configWith,
   cost,
@@ -95,6 +96,22 @@ describe('a run that is given back before its agent began', () => {
     const work = await acceptOn(freer)
     await freer.connection.send(work.running(), work.complete({ costs: [cost(1)] }))
     expect(host.runOf('ENG-1')).toMatchObject({ status: 'completed', costTotals: { costUsd: 1 } })
+  })
+
+  test('fails when that never ends', async () => {
+    const { host, freer } = await startWithTwoWorkers()
+    host.tracker.put(ticket('ENG-1'))
+    await host.settle()
+    for (let times = 1; times <= UNBEGUN_DISPATCHES_MAX; times++) {
+      expect(host.runOf('ENG-1').status).not.toBe('failed')
+      const work = await acceptOn(freer)
+      await freer.connection.send(work.complete(unbegun))
+      await host.settle()
+    }
+    const { status, error } = host.runOf('ENG-1')
+    expect(status).toBe('failed')
+    expect(error).toMatch(/before its agent began, as dispatch 20 of this run; .*its machine restarted/)
+    expect(dispatchesTo(freer)).toBe(UNBEGUN_DISPATCHES_MAX)
   })
 
   test('says why while it waits', async () => {

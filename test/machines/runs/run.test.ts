@@ -4,7 +4,7 @@ import { UNPUBLISHED_BUNDLE } from '../../../core/run/publishing.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import type { FailureKind } from '../../../protocol/frames.ts'
-import { INTERRUPTIONS_MAX } from '../../../protocol/limits.ts'
+import { INTERRUPTIONS_MAX, UNBEGUN_DISPATCHES_MAX } from '../../../protocol/limits.ts'
 import type { PullState, RunPull } from '../../../protocol/run.ts'
 import { aCost, aTicket, T0, T1 } from '../../rules/run/runs.ts'
 import type { Story } from '../trail.ts'
@@ -155,6 +155,9 @@ const broken: RunMachineEvent = {
 
 /** Loses its lease as often as it may without failing. */
 const interruptions = Array.from({ length: INTERRUPTIONS_MAX - 1 }, () => [granted, accepted, lost]).flat()
+
+/** The next dispatch is the last that may be given back. */
+const tooOften = (given: RunInput): RunInput => ({ ...given, attempts: UNBEGUN_DISPATCHES_MAX - 1 })
 
 /** Events from `preparing` to each of the active states. */
 const eventsByState: Readonly<Record<string, readonly RunMachineEvent[]>> = {
@@ -624,6 +627,18 @@ const endsInEveryState: readonly (readonly [
   ],
   ['a first run whose worker ended before its agent began', input, interruptions, [givenBack]],
   ['a follow-up whose worker ended before its agent began', followUp, interruptions, [givenBack]],
+  [
+    'a first run whose worker ended before its agent began as often as may be',
+    tooOften(input),
+    [],
+    [givenBack],
+  ],
+  [
+    'a follow-up whose worker ended before its agent began as often as may be',
+    tooOften(followUp),
+    [],
+    [givenBack],
+  ],
   [
     'a first run that a person cancelled before it was given back',
     input,
