@@ -10,6 +10,8 @@ const CLOCKS_APART_MS_MAX = 2 * 3_600_000
 interface KeptWork {
   readonly worker: SimWorker
   readonly workerId: string
+  /** The true time until which it is kept. An execution that publishes it suspends that. */
+  readonly dueAt: number
 }
 
 export const publishingLaws: readonly Law[] = [
@@ -22,11 +24,12 @@ export const publishingLaws: readonly Law[] = [
       /** By run, from the moment at which the host knows it. */
       const kept = new Map<string, KeptWork>()
       /** The host's clock may be off by weeks; by it the time of the sandbox is over then. */
-      const isLost = ({ worker, workerId }: KeptWork, runId: string) => {
+      const isLost = ({ dueAt, workerId }: KeptWork, runId: string) => {
         const until = Date.parse(view.run(runId)?.sandbox.retainedUntil ?? '')
         const isOver = (due: number, now: number) => !(due > now + CLOCKS_APART_MS_MAX)
-        const isOverThere = isOver(worker.sandboxDueAt(runId) ?? 0, view.now())
-        return view.worker(workerId) === undefined || isOverThere || isOver(until, view.hostNow())
+        return (
+          view.worker(workerId) === undefined || isOver(dueAt, view.now()) || isOver(until, view.hostNow())
+        )
       }
       const forget = (worker: SimWorker, runId: string) => {
         if (kept.get(runId)?.worker === worker) kept.delete(runId)
@@ -35,9 +38,11 @@ export const publishingLaws: readonly Law[] = [
         onBeforeWorkerCommit: (worker, { changes }) => {
           for (const { leaseId, stored } of frameChangesIn(changes)) {
             if (stored?.as !== 'end') continue
+            const runId = view.lease(leaseId)?.runId ?? ''
             const { outcome } = JSON.parse(stored.text) as Extract<WorkerFrame, { type: 'run-complete' }>
             const { workerId = '' } = worker
-            if (outcome.failure === 'publish') refused.set(leaseId, { worker, workerId })
+            const dueAt = worker.sandboxDueAt(runId) ?? 0
+            if (outcome.failure === 'publish') refused.set(leaseId, { worker, workerId, dueAt })
           }
         },
         onCommitted: ({ changes }) => {
