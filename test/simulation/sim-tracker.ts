@@ -17,6 +17,8 @@ export const REVIEW = 'Review'
 const SHELVED = 'Backlog'
 const DONE = 'Done'
 const EPOCH = Date.UTC(2026, 0, 1)
+/** Covers the longest downtime of a host and the polls after it. */
+const UNSEEN_MS_MAX = 8 * 60_000
 
 interface SimTicket {
   readonly plan: TicketPlan
@@ -24,7 +26,7 @@ interface SimTicket {
   changedAt: number
   /** How often people have made the ticket eligible. */
   readonly entries: number
-  /** When people last made it eligible. */
+  /** When people last made it eligible, in a way that a host sees. */
   readonly enteredAt: number
 }
 
@@ -145,7 +147,9 @@ export class SimTracker {
     const before = this.#tickets.get(plan.id)
     const entries = (before?.entries ?? 0) + newEntries
     const { now } = this.#time
-    const enteredAt = newEntries > 0 ? now : (before?.enteredAt ?? now)
+    // A host that was down, or saw no listing, can't know of a ticket that left and came back meanwhile.
+    const isSeen = newEntries > 0 && !(now - (before?.changedAt ?? 0) < UNSEEN_MS_MAX)
+    const enteredAt = isSeen || before === undefined ? now : before.enteredAt
     this.#tickets.set(plan.id, { plan, state, changedAt: Math.floor(now), entries, enteredAt })
     for (const notify of this.#watchers) notify()
   }
