@@ -13,9 +13,9 @@ export function findSetAside(dataDir: string): Damage[] {
   return readdirSync(dataDir)
     .filter((name) => name.startsWith('state.') && name.endsWith(SET_ASIDE))
     .flatMap((name) => {
-      const lost = readLost(join(dataDir, name, LOST_FILE))
-      if (lost === undefined) return []
-      const message = `${lost.count} damaged records were set aside ${lost.at}, and are lost unless a backup has them; ${name}/${LOST_FILE} names them`
+      const at = setAsideAt(join(dataDir, name, LOST_FILE))
+      if (at === undefined) return []
+      const message = `a damaged database was set aside ${at}; ${name}/${LOST_FILE} names what is lost unless a backup has it`
       return [
         {
           id: `set aside ${name}`,
@@ -27,12 +27,11 @@ export function findSetAside(dataDir: string): Damage[] {
     })
 }
 
-function readLost(path: string): { readonly at: string; readonly count: number } | undefined {
+function setAsideAt(path: string): string | undefined {
   try {
-    const { at, lost } = Object(JSON.parse(readFileSync(path, 'utf8')))
-    return { at: String(at), count: Array.isArray(lost) ? lost.length : 0 }
+    return String(Object(JSON.parse(readFileSync(path, 'utf8'))).at)
   } catch (error) {
     // A folder that a person has moved there by hand has no such file.
-    return codeOf(error) === 'ENOENT' ? undefined : { at: 'at an unknown time', count: 0 }
+    return codeOf(error) === 'ENOENT' ? undefined : 'at an unknown time'
   }
 }
