@@ -6,8 +6,6 @@
 import type { Cancel } from './ports.ts'
 
 export const RESTORE_CURE = 'restore the folder state from a backup while the host is stopped'
-/** The cure for what a check of the whole directory has named. */
-export const SET_ASIDE_CURE = `${RESTORE_CURE}; without one keep what is intact: switchyard check-data --set-aside`
 /** The cure for all damage, as a sentence for people. */
 export const DAMAGE_CURE = `switchyard check-data, which names all of it; then ${RESTORE_CURE}`
 

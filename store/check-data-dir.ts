@@ -41,6 +41,8 @@ export interface DataCheck {
   readonly logFiles: number
   /** A process uses the directory, so its state at one moment was checked. */
   readonly isInUse: boolean
+  /** The data directories with damaged pages or rows, which `setAsideDamage` removes. */
+  readonly toSetAside: readonly string[]
 }
 
 const DATA_FILE = 'data.mdb'
@@ -61,13 +63,18 @@ export async function checkDataDir(target: string, options: DataCheckOptions): P
   if (!existsSync(join(worker, 'state', DATA_FILE))) return own
   const found = await checkDirectory(worker, options)
   const ofWorker = found.damage.map((each) => ({ ...each, where: `${OWN_WORKER}/${each.where}` }))
-  return { ...own, rows: own.rows + found.rows, damage: [...own.damage, ...ofWorker] }
+  return {
+    ...own,
+    rows: own.rows + found.rows,
+    damage: [...own.damage, ...ofWorker],
+    toSetAside: [...own.toSetAside, ...found.toSetAside],
+  }
 }
 
 /** Checks a folder with a database that nobody uses. */
 export function checkCopy(folder: string): DataCheck {
   const { damage, rows } = checkDatabase(folder, false)
-  return { damage, rows: rows.count, runs: rows.runs.size, logFiles: 0, isInUse: false }
+  return { damage, rows: rows.count, runs: rows.runs.size, logFiles: 0, isInUse: false, toSetAside: [] }
 }
 
 async function checkDirectory(dataDir: string, options: DataCheckOptions): Promise<DataCheck> {
@@ -81,7 +88,8 @@ async function checkDirectory(dataDir: string, options: DataCheckOptions): Promi
     ...(await checkLogs(join(dataDir, 'runs'), rows, options.mayGoOn)),
     ...(await checkFiles(dataDir)),
   ]
-  return { damage, rows: rows.count, runs: rows.runs.size, logFiles: logFiles.length, isInUse }
+  const toSetAside = found.hasDamagedContent ? [dataDir] : []
+  return { damage, rows: rows.count, runs: rows.runs.size, logFiles: logFiles.length, isInUse, toSetAside }
 }
 
 // ---- the database --------------------------------------------------------------------------------------------------
@@ -89,25 +97,34 @@ async function checkDirectory(dataDir: string, options: DataCheckOptions): Promi
 interface CheckedDatabase {
   readonly database: FoundDatabase | undefined
   readonly damage: readonly Damage[]
+  /** Pages or rows are damaged; else records are missing at most. */
+  readonly hasDamagedContent: boolean
   readonly rows: CheckedRows
 }
 
 function checkDatabase(folder: string, isInUse: boolean, mayGoOn = () => true): CheckedDatabase {
   const path = join(folder, DATA_FILE)
   const rows = new CheckedRows()
-  if (!existsSync(path)) return { database: { is: 'empty' }, damage: [], rows }
+  if (!existsSync(path)) return { database: { is: 'empty' }, damage: [], hasDamagedContent: false, rows }
   const release = isInUse ? keepPages(folder) : () => {}
   const fd = openSync(path, 'r')
   try {
     const file = inspectQuietly(fd)
-    if (file.is === 'empty') return { database: { is: 'empty' }, damage: [], rows }
+    if (file.is === 'empty') return { database: { is: 'empty' }, damage: [], hasDamagedContent: false, rows }
     if (file.is === 'truncated')
       return {
         database: { is: 'truncated', path, bytes: file.bytes, bytesMin: file.bytesMin },
         damage: [],
+        hasDamagedContent: false,
         rows,
       }
-    if (file.is !== 'whole') return { database: undefined, damage: [damagedPage(describeFile(file))], rows }
+    if (file.is !== 'whole')
+      return {
+        database: undefined,
+        damage: [damagedPage(describeFile(file))],
+        hasDamagedContent: true,
+        rows,
+      }
     let installation: string | undefined
     const check = new DatabaseCheck(fd, file.meta, {
       mayGoOn,
@@ -133,6 +150,7 @@ function checkDatabase(folder: string, isInUse: boolean, mayGoOn = () => true): 
     return {
       database: damage.length > 0 && installation === undefined ? undefined : database,
       damage: [...damage, ...compared],
+      hasDamagedContent: damage.length > 0,
       rows,
     }
   } finally {
@@ -167,7 +185,7 @@ const describeFile = (file: Exclude<DataFile, { is: 'whole' | 'empty' | 'truncat
   file.is === 'damaged' ? `its two first pages ${file.how}` : 'it is not an LMDB database of this version'
 
 export const damagedPage = (how: string): Damage => ({
-  id: `page ${how}`,
+  id: how,
   where: DATABASE,
   message: `the database is damaged: ${how}`,
 })

@@ -6,7 +6,7 @@
  */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { type Damage, RESTORE_CURE, SET_ASIDE_CURE } from '../../core/damage.ts'
+import { type Damage, RESTORE_CURE } from '../../core/damage.ts'
 import type { Log } from '../../core/ports.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 import { checkDataDir, type DataCheck } from '../../store/check-data-dir.ts'
@@ -25,22 +25,32 @@ export interface CheckDataOptions extends ClientOptions {
 
 export async function checkData(target: string | undefined, options: CheckDataOptions): Promise<void> {
   const chosen = target === undefined ? resolveDataDir(options.dataDir) : resolve(target)
-  const cure = target === undefined ? SET_ASIDE_CURE : `${SET_ASIDE_CURE} ${quoteWord(target)}`
   await runCommand(options, (context) =>
     inDataDir(chosen, () =>
-      options.setAside === true ? setAsideAndPrint(context, chosen) : checkAndPrint(context, chosen, cure),
+      options.setAside === true ? setAsideAndPrint(context, chosen) : checkAndPrint(context, chosen),
     ),
   )
 }
 
-async function checkAndPrint(context: CommandContext, target: string, cure: string): Promise<number> {
-  const { output } = context
+async function checkAndPrint(context: CommandContext, target: string): Promise<number> {
+  const { output, options } = context
   const found = await checkDataDir(target, { random: realRandom })
-  if (output.format === 'json') output.json({ target, ...found })
+  const { toSetAside, ...printed } = found
+  if (output.format === 'json') output.json({ target, ...printed })
   else printDamage(context, found.damage)
   output.note(summarize(target, found))
-  if (found.damage.length > 0) output.note(`What helps: ${cure}`)
+  const keeping = keepingCure(toSetAside, resolveDataDir(options.dataDir))
+  if (found.damage.length > 0) output.note(`What helps: ${RESTORE_CURE}${keeping}`)
   return found.damage.length > 0 ? EXIT.refused : EXIT.done
+}
+
+/** Nothing but a backup helps against what is missing from a database whose pages and rows are whole. */
+function keepingCure(toSetAside: readonly string[], chosenDataDir: string): string {
+  const command = 'switchyard check-data --set-aside'
+  const commands = toSetAside.map((dataDir) =>
+    dataDir === chosenDataDir ? command : `${command} --data-dir ${quoteWord(dataDir)}`,
+  )
+  return commands.length === 0 ? '' : `; without one keep what is intact: ${commands.join(' and ')}`
 }
 
 async function setAsideAndPrint(context: CommandContext, dataDir: string): Promise<number> {
@@ -61,7 +71,7 @@ async function setAsideAndPrint(context: CommandContext, dataDir: string): Promi
   }
   if (moved === undefined) {
     output.note('The pages and rows of the database are whole, so nothing is set aside.')
-    return await checkAndPrint(context, dataDir, RESTORE_CURE)
+    return await checkAndPrint(context, dataDir)
   }
   if (output.format === 'json') output.json({ target: dataDir, ...moved })
   else printDamage(context, moved.lost)
@@ -96,7 +106,7 @@ function printDamage({ output }: CommandContext, damage: readonly Damage[]): voi
 function summarize(target: string, { damage, rows, runs, logFiles, isInUse }: DataCheck): string {
   const read = `${count(rows, 'row')}, ${count(runs, 'run')} and ${count(logFiles, 'log')} in files were read`
   const when = isInUse ? ', as they were at one moment, because the directory is in use' : ''
-  const result = damage.length === 0 ? 'is whole' : `has ${count(damage.length, 'damaged record')}`
+  const result = damage.length === 0 ? 'is whole' : `is damaged in ${count(damage.length, 'place')}`
   return `${target} ${result}: ${read}${when}.`
 }
 

@@ -64,7 +64,7 @@ test.each([
 ])('%s that is missing is named', async (_what, table, key, id) => {
   const dataDir = copyOfWhole()
   await changeRow(dataDir, table, key, () => null)
-  expect(await damageOf(dataDir)).toEqual([id])
+  expect(await check(dataDir)).toMatchObject({ damage: [{ id }], toSetAside: [] })
 })
 
 test('damaged files are named', async () => {
@@ -87,9 +87,10 @@ test('the directory of a worker in that of a host is checked with it', async () 
   const worker = join(dataDir, 'worker')
   cpSync(whole, worker, { recursive: true })
   await changeRow(worker, 'life:lease', 'ls-1', flipBit)
-  expect((await check(dataDir)).damage).toMatchObject([
-    { id: 'actor lease ls-1', where: 'worker/state/data.mdb, table life:lease' },
-  ])
+  expect(await check(dataDir)).toMatchObject({
+    damage: [{ id: 'actor lease ls-1', where: 'worker/state/data.mdb, table life:lease' }],
+    toSetAside: [worker],
+  })
 })
 
 test('a garbled page refuses the start with a name and a cure, and the check names it too, unless it is free', async () => {
