@@ -12,6 +12,7 @@ import { AGENTS } from '../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../protocol/config.ts'
 import type { HelloFrame } from '../protocol/dashboard.ts'
 import { CODE_HOST_FACTS, isFolder, TRACKER_FACTS } from '../protocol/drivers.ts'
+import { DASHBOARD_PORT } from '../protocol/limits.ts'
 import type { HealthResponse, WorkerView } from '../protocol/worker.ts'
 import { resolveDataDir } from './data-dir.ts'
 import { type Colors, createColors } from './output/colors.ts'
@@ -136,7 +137,9 @@ function fleet({ fleetUrl }: BannerFacts): BannerLine {
 
 function page({ pageUrl }: BannerFacts): BannerLine[] {
   if (pageUrl === undefined) return []
-  return [{ name: 'dashboard', text: `${pageUrl}, which switchyard dashboard opens` }]
+  const port = Number(new URL(pageUrl).port)
+  const command = port === DASHBOARD_PORT ? 'switchyard dashboard' : `switchyard dashboard --port ${port}`
+  return [{ name: 'dashboard', text: `${pageUrl}; for another link: ${command}` }]
 }
 
 function listener({ listener: text }: BannerFacts): BannerLine[] {

@@ -77,6 +77,14 @@ test('a connected host says so, what it restored, and how a run starts', () => {
   ])
 })
 
+test.each([
+  [4402, 'switchyard dashboard'],
+  [4777, 'switchyard dashboard --port 4777'],
+])('a page at port %s is named with the command that gives a link to it', (port, command) => {
+  const lines = formatBanner(facts({}, { pageUrl: `http://127.0.0.1:${port}` }), plain).split('\n')
+  expect(lines).toContain(`  dashboard  http://127.0.0.1:${port}; for another link: ${command}`)
+})
+
 test('the commands name a data directory that is not the one of the environment', () => {
   const config = configOf({ tracker: { driver: 'github' }, codehost: { token: 'a-token-of-a-code-host' } })
   const printed = formatBanner(facts({ config }, { namedDataDir: '/my data' }), plain)
