@@ -30,7 +30,7 @@ export function stopWorkerOnSignals(daemon: Daemon, { options, signals, log, sto
   signals.onStop(() => daemon.drain(), stopNow)
   if (options.endWithStdin === true)
     onStdinClosed(() => {
-      log.info({}, 'the parent process of this worker has ended; its runs are handed back')
+      log.info({}, 'the host of this worker stops or has ended; its runs are handed back')
       inTime()
       daemon.handBack()
     })
