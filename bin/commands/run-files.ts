@@ -4,12 +4,16 @@ import { open as openFile, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { artifactNames, waitsToPublish } from '../../client/artifact-names.ts'
 import { HostUnreachable, reasonOf } from '../../client/errors.ts'
 import { readEvents } from '../../client/run-events.ts'
 import { findRun } from '../client/names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import type { Output } from '../output/output.ts'
+
+/** Few lines follow the artifacts of a run whose work waits to be published. */
+const EVENTS_READ = 1_000
 
 export interface ArtifactOptions extends ClientOptions {
   readonly to?: string | undefined
@@ -41,10 +45,10 @@ export async function artifacts(
   file: string | undefined,
 ): Promise<void> {
   const run = await findRun(client, name)
-  const names = run.result?.artifacts ?? []
   if (file === undefined) {
+    const events = waitsToPublish(run) ? await client.readRunEvents({ id: run.id, tail: EVENTS_READ }) : []
     output.list({
-      records: names,
+      records: artifactNames(run, events),
       id: (each) => each,
       columns: [{ heading: '', cell: (each) => each }],
       empty: `${run.ticket.identifier} has no artifacts`,

@@ -2,6 +2,7 @@
 import { expect, test } from '@jest/globals'
 import type { CommandContext } from '../../../bin/client/run-command.ts'
 import { cancel, release } from '../../../bin/commands/run-actions.ts'
+import { artifacts } from '../../../bin/commands/run-files.ts'
 import { type ListOptions, list, show } from '../../../bin/commands/runs.ts'
 import { tickets } from '../../../bin/commands/tickets.ts'
 import { wait } from '../../../bin/commands/wait.ts'
@@ -174,4 +175,15 @@ test.each<[string, Partial<Run>, RegExp]>([
   hostApi.answers.set('releaseRun', yes(run))
   const { code, out } = await print((context) => release(context, ['ENG-231']))
   expect([code, out]).toEqual([0, expect.stringMatching(outcome)])
+})
+
+test('the artifacts of a run whose work waits to be published are those of its log', async () => {
+  const { hostApi, print } = await openCommandHost()
+  const sandbox = { provider: 'bwrap', unpublished: true } as const
+  hostApi.runsById.set('run-1', { ...fakeRun('run-1', 'queued', 'ENG-231'), sandbox })
+  const reported = { runId: 'run-1', index: 0, at: '2026-03-01T08:30:00.000Z' }
+  const artifact = { type: 'artifact', name: 'unpublished.bundle', size: 1, contentType: 'x/y' } as const
+  hostApi.eventsById.set('run-1', [{ ...reported, ...artifact }])
+  const { out } = await print((context) => artifacts(context, 'ENG-231', undefined))
+  expect(out).toContain('unpublished.bundle')
 })

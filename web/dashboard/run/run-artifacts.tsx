@@ -1,5 +1,6 @@
 /** The artifacts of a run: their names and sizes, downloads, and previews of what can be shown without acting. */
 import { useSignal } from '@preact/signals'
+import { artifactNames, waitsToPublish } from '../../../client/artifact-names.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { showDialog } from '../../elements/dialog.tsx'
@@ -19,12 +20,13 @@ export const artifactAddress = (runId: string, name: string): string =>
   `/api/runs/${encodeURIComponent(runId)}/artifacts/${encodeURIComponent(name)}`
 
 export function RunArtifacts({ run }: { readonly run: Run }) {
-  const names = run.result?.artifacts ?? []
-  const sizes = useRequest(`artifacts ${run.id} ${names.length}`, async (signal) =>
-    names.length === 0
-      ? new Map<string, number>()
-      : sizesOf(await host.readRunEvents({ id: run.id, tail: EVENTS_READ }, { signal })),
-  )
+  const named = run.result?.artifacts.length ?? 0
+  const isRead = named > 0 || waitsToPublish(run)
+  const events = useRequest(`artifacts ${run.id} ${named} ${isRead}`, async (signal) =>
+    isRead ? await host.readRunEvents({ id: run.id, tail: EVENTS_READ }, { signal }) : [],
+  ).data
+  const names = artifactNames(run, events ?? [])
+  const sizes = sizesOf(events ?? [])
   if (names.length === 0) return null
   return (
     <PanelPart title="Artifacts" count={names.length}>
@@ -49,7 +51,7 @@ export function RunArtifacts({ run }: { readonly run: Run }) {
                 Preview
               </Button>
             )}
-            <span class="faint number">{sizeText(sizes.data?.get(name))}</span>
+            <span class="faint number">{sizeText(sizes.get(name))}</span>
           </li>
         ))}
       </ul>

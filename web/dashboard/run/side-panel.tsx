@@ -1,4 +1,5 @@
 /** The panel beside the log of a run: pull request, cost, placement, artifacts, memories, instructions. */
+import { hasEnded } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { Glyph, glyphWord } from '../../elements/glyph.tsx'
 import { countOf, formatMoney, formatShare, formatTokens } from '../../text/amounts.ts'
@@ -74,7 +75,7 @@ function PullPart({ run }: { readonly run: Run }) {
     return (
       <PanelPart title="Pull request">
         <p class="quiet">
-          {run.finishedAt === undefined ? 'Opens when the agent has finished.' : 'The run has opened none.'}
+          {hasEnded(run) ? 'The run has opened none.' : 'Opens when the work is published.'}
         </p>
       </PanelPart>
     )
