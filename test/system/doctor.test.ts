@@ -204,7 +204,9 @@ testAsRoot('on a full disk, the setting that gives room is named', async () => {
         id: 'disk',
         status: 'fail',
         message: expect.stringMatching(/^\d+ KiB free in .*: room for 0 MiB, a run needs 1024$/),
-        cure: expect.stringMatching(/^switchyard config set sandbox\.retentionHours 8$/),
+        cure: expect.stringMatching(
+          /^delete what is not needed on the disk of .*, then: switchyard config set sandbox\.retentionHours 8$/,
+        ),
       },
     ],
   ])

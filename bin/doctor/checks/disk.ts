@@ -35,11 +35,12 @@ async function judge(folder: string, cure: (folder: string) => string): Promise<
 
 const RETENTION_HOURS_CURED = 8
 
-/** Retained sandboxes are what the service itself can give back. */
+/** Retained sandboxes are what the service itself can give back, and a full disk takes no setting. */
 async function findCure({ place, config }: ExaminedMachine): Promise<(folder: string) => string> {
   const read = place === 'host' ? await config() : undefined
   const isLong = read?.ok === true && read.value.sandbox.retentionHours > RETENTION_HOURS_CURED
-  return isLong
-    ? () => `switchyard config set sandbox.retentionHours ${RETENTION_HOURS_CURED}`
-    : (folder) => `delete what is not needed on the disk of ${folder}`
+  const keptShorter = isLong
+    ? `, then: switchyard config set sandbox.retentionHours ${RETENTION_HOURS_CURED}`
+    : ''
+  return (folder) => `delete what is not needed on the disk of ${folder}${keptShorter}`
 }
