@@ -4,7 +4,7 @@
  * Pages and rows are read without LMDB, which ends the process on a damaged page. While another process uses the
  * directory, a reader of LMDB keeps the pages of one transaction as they are, and that transaction is checked.
  */
-import { closeSync, existsSync, openSync } from 'node:fs'
+import { closeSync, existsSync, openSync, statSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Damage, damageOfEvents } from '../core/damage.ts'
@@ -53,7 +53,8 @@ const ATTEMPTS_MAX = 20
 /** Rejects with NotADataDir, StoreTooNew, StoreUnreadable, or an error of the file system. */
 export async function checkDataDir(target: string, options: DataCheckOptions): Promise<DataCheck> {
   if (existsSync(join(target, DATA_FILE))) return checkCopy(target)
-  const names = existsSync(target) ? await readdir(target) : []
+  const isFolder = statSync(target, { throwIfNoEntry: false })?.isDirectory() === true
+  const names = isFolder ? await readdir(target) : []
   if (!names.includes('state') && !names.includes('installation.json'))
     throw new NotADataDir(
       `${target} holds no data of switchyard; name a data directory, or a copy of its folder state`,

@@ -38,6 +38,7 @@ test('a whole directory is whole, and so is a copy of its database', async () =>
   expect(await check(whole)).toMatchObject({ damage: [], runs: 40, logFiles: 1, isInUse: false })
   expect(await check(join(whole, 'state'))).toMatchObject({ damage: [], runs: 40 })
   await expect(check(diskFolder())).rejects.toThrow(NotADataDir)
+  await expect(check(join(whole, 'installation.json'))).rejects.toThrow(NotADataDir)
 })
 
 const event = (n: number) => `${runId(1)}!${n.toString(16).padStart(8, '0')}`
