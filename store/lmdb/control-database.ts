@@ -47,9 +47,7 @@ const FILE_CHECK_MS = 1_000
 const FILE_CHECK_VALID_MS = 20
 
 const INTERRUPTED =
-  'the process that used this database before has ended in the midst of it: it was killed, it crashed, or the machine ' +
-  'lost power (the log of the system or of its service manager names a signal). No page of the database that was ' +
-  'checked before this start is damaged'
+  'the process that used this database before was killed, crashed, or lost its power; the pages of the database are whole'
 
 export interface LmdbControlDatabaseOptions {
   /** The folder of the LMDB environment: `<data directory>/state`. */
@@ -111,7 +109,7 @@ export class LmdbControlDatabase implements ControlDatabase {
     this.#tables = new Tables(options)
     this.#tables.onBeforeCommit(() => this.#submit())
     this.#tables.onDamaged((reason) => this.#break(reason))
-    if (this.#tables.wasInterrupted) this.#log.warn({ folder: options.folder }, INTERRUPTED)
+    if (this.#tables.wasInterrupted) this.#log.info({ folder: options.folder }, INTERRUPTED)
     this.snapshots = new LmdbSnapshots(this.#tables)
     this.runs = new LmdbRunRecords(this.#tables)
     this.keyValues = new LmdbKeyValues(this.#tables)
