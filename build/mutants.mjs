@@ -88,13 +88,11 @@ function plantPlugin(planted) {
  * Returns `{ seed, law }` of the violation, or undefined when the fault survived.
  * @param name of the bundle: searches at the same time need one each
  */
-export async function findViolation(
-  mutant,
-  { seeds = SEEDS, from = 1, step = 1, entry, name = 'mutant' } = {},
-) {
+export async function findViolation(mutant, { seeds = SEEDS, from = 1, step, entry, name = 'mutant' } = {}) {
   const bundle = await bundleMutant(mutant, entry, name)
   const kind = mutant.withController ? ['--controller'] : []
-  const args = ['--seeds', String(seeds), '--from', String(from), '--step', String(step), '--json', ...kind]
+  const steps = step === undefined ? [] : ['--step', step]
+  const args = ['--seeds', String(seeds), '--from', String(from), ...steps, '--json', ...kind]
   const { stdout } = await startSimulation(bundle, args)
   const last = stdout.trim().split('\n').at(-1) ?? ''
   const found = last.startsWith('{') ? JSON.parse(last) : {}
@@ -141,7 +139,7 @@ async function main() {
       quick: { type: 'boolean', default: false },
       seeds: { type: 'string', default: String(SEEDS) },
       from: { type: 'string' },
-      step: { type: 'string', default: '1' },
+      step: { type: 'string' },
       jobs: { type: 'string', default: String(availableParallelism()) },
     },
   })
@@ -157,7 +155,7 @@ async function main() {
         : mutant.name.includes(values.only)),
   )
   const from = values.from === undefined ? undefined : Number(values.from)
-  const options = { seeds: Number(values.seeds), from, step: Number(values.step) }
+  const options = { seeds: Number(values.seeds), from, step: values.step }
   const { lines, survived } = await searchAll(selected, Number(values.jobs), options)
   const summary = `${selected.length - survived} of ${selected.length} faults were found`
   console.log(summary)
