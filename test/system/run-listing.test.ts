@@ -1,5 +1,5 @@
 /**
- * `GET /api/runs` of a host with ten thousands of finished runs: the answer is all pages in order, and the host's memory
+ * `GET /api/runs` of a host with thousands of finished runs: the answer is all pages in order, and the host's memory
  * stays bounded however slowly clients read. A real host, its database on disk, and sockets that stop reading.
  */
 import { execFileSync } from 'node:child_process'
@@ -11,7 +11,7 @@ import type { Run } from '../../protocol/run.ts'
 import { type CommandProcess, configWithAnyPort, serve } from '../support/command-process.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 
-const RUNS = 20_000
+const RUNS = 5_000
 const PAGE = 1_000
 const STUCK_READERS = 150
 /** With 200 runs of each reader in memory they cost 540 MiB. */
@@ -60,11 +60,12 @@ test('a list of all runs is its pages, and readers that stop reading cost little
   // All lists take turns, so the others wait for their readers when this one is complete.
   const list = await readList(await beginList(host))
   expect(ownMib(host) - atRest).toBeLessThan(GROWTH_MIB_MAX)
+  // A connection that takes nothing for ten seconds is closed, so this one is read before the pages.
+  const [late] = stuck
+  expect(late && (await readList(late))).toBe(list)
 
   const pages: Run[] = []
   for (let before = ''; pages.length < RUNS; before = `&before=${pages.at(-1)?.id}`)
     pages.push(...((await host.request(`/api/runs?limit=${PAGE}${before}`)).body as Run[]))
   expect(list).toBe(JSON.stringify(pages))
-  const [late] = stuck
-  expect(late && (await readList(late))).toBe(list)
 })

@@ -251,6 +251,8 @@ describe('a worker', () => {
     const own = ['worker', '--host-data-dir', dataDir, '--data-dir', folder]
     runCommand([...own, '--token-file', await createTokenFile(host)], folder)
     const { id } = await waitForWorker(host, 'it is online', isOnline)
+    // The host shows the worker before its answer has arrived there.
+    await until('it has its credential', () => existsSync(join(folder, 'credential.json')))
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       host.process.kill(signal)
       await host.exit
