@@ -1,8 +1,8 @@
 /**
  * `switchyard check-data`: reads a whole data directory and names each record that is damaged.
  *
- * It works while the host runs and without one, and changes nothing but with `--set-aside`. The command is a program of
- * its own, because it reads the database.
+ * A directory can be read while its host runs, and only `--set-aside` changes it. The command is a program of its own,
+ * because the client commands load no database.
  */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'

@@ -148,7 +148,7 @@ test('a usage limit without an end is known after a restart', async () => {
   expect(itemsOf(host)).toEqual(limited)
 })
 
-test('an open pull request asks for a review until it is merged; a conflict comes first', async () => {
+async function startWithOpenPull() {
   const host = new HostConversation(configWith({}))
   const pulls = new ManualPullRequests()
   host.overrides = { pulls: () => yes(pulls) }
@@ -157,6 +157,11 @@ test('an open pull request asks for a review until it is merged; a conflict come
   const { connection, work } = await acceptRun(host)
   await connection.send(work.complete({ prUrl: URL, prState: 'open' }))
   await host.advanceWithHeartbeats(5, [connection])
+  return { host, pulls, connection }
+}
+
+test('an open pull request asks for a review until it is merged; a conflict comes first', async () => {
+  const { host, pulls } = await startWithOpenPull()
   expect(itemsOf(host)).toMatchObject([
     { kind: 'review', pull: { repo: 'main', remote: 'owner/name', number: 1, url: URL } },
   ])
@@ -236,14 +241,7 @@ test('a tracker that does not answer needs a person until it does', async () => 
 })
 
 test('a repository whose pull requests can’t be read is named until they can, after a restart too', async () => {
-  const host = new HostConversation(configWith({}))
-  const pulls = new ManualPullRequests()
-  host.overrides = { pulls: () => yes(pulls) }
-  await host.start()
-  pulls.pulls.set(URL, 'open')
-  const { connection, work } = await acceptRun(host)
-  await connection.send(work.complete({ prUrl: URL, prState: 'open' }))
-  await host.advanceWithHeartbeats(5, [connection])
+  const { host, pulls, connection } = await startWithOpenPull()
   pulls.refusal = no('unavailable', 'no answer')
   await host.advanceWithHeartbeats(PULL_POLL_MS / 1000, [connection])
   const item = { kind: 'codehost', message: "owner/name can't be read: no answer" }

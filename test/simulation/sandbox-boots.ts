@@ -36,7 +36,7 @@ export interface SimSandbox {
   dueAt: number
   /** Usage of its executions and of people's later sessions. */
   readonly usage: { readonly subagent: boolean; readonly entry: UsageEntry }[]
-  /** It holds work that an agent has finished and that is not published. */
+  /** The sandbox holds work that an agent has finished and that is not published. */
   isUnpublished?: boolean
   /** The execution that has spent something in it most recently. */
   spentBy?: string | undefined

@@ -151,7 +151,7 @@ export const createMachine = (name: string, random: Random): SimMachine => ({
   wallOffset: Math.floor(random.fraction() * 60_000),
 })
 
-/** What the wall clock of a machine shows at a true time. */
+/** The time that a machine's wall clock shows at a true time. */
 export const wallTimeOf = ({ wallOffset, rate }: SimMachine, trueTime: number): number =>
   Math.floor(EPOCH + wallOffset + trueTime * rate)
 

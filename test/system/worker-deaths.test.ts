@@ -313,7 +313,7 @@ describe('a broken connection', () => {
       await until('it is begun again', isBegunAgain, STOPPED_MS_MAX)
       expect(isLeftInTime).toBe(true)
       await until('the log has the reason', () => lonely.err().includes('the lease expired'))
-      // Nobody has told it yet that another worker has begun the run anew.
+      // The lonely worker does not know yet that another one has begun the run anew.
       expect(existsSync(place)).toBe(true)
       await system.waitForRun(
         nameOf('running'),

@@ -74,7 +74,7 @@ class RecordedHost {
     await daemon.clock.settle()
   }
 
-  /** What the worker sent since it registered for the first time. */
+  /** Why the earlier host would not read frames that the worker sent, from its first readable registration on. */
   get problems(): string[] {
     const { frames } = this.daemon
     const from = frames.findIndex((frame) => problemOfPeer(this.#peer, 'worker', frame) === undefined)

@@ -13,7 +13,7 @@ export const ownerLaws: readonly Law[] = [
       }
       return {
         onHostSends: ({ host }, frame) => {
-          // That host has a data directory of its own.
+          // The foreign host has a data directory of its own.
           const isForeign = frame.type === 'rejected' && frame.installation === FOREIGN_INSTALLATION
           if (!isForeign) judge(host, `sends ${frame.type}`)
         },

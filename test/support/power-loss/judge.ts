@@ -62,7 +62,7 @@ export async function judgeImage(image: JudgedImage): Promise<string[]> {
   return lost
 }
 
-/** What `switchyard check-data` finds. The start judges a directory that is not one yet. */
+/** Lists the damage that `switchyard check-data` names; a folder that is no data directory yet has none. */
 async function findDamage(dataDir: string): Promise<string[]> {
   const found = await checkDataDir(dataDir, { random: realRandom }).catch(() => undefined)
   return (found?.damage ?? []).map(({ message }) => message)

@@ -88,7 +88,7 @@ interface NameChange {
   readonly apply: () => void
 }
 
-/** What a power loss takes of the changes that are not synced. */
+/** The share of the unsynced changes that a power loss takes. */
 export type Losing = 'nothing' | 'everything' | 'something'
 
 export interface PowerLoss {

@@ -332,7 +332,7 @@ test.each([
   const execution = executor.start({ leaseId: 'ls-1', workerId: 'wk-1', job: jobWith() }, reporter, () => {})
   await execution.prepare()
   const agent = await execution.runAgent()
-  // Nobody can write a file of this name.
+  // The folder stands where the worker writes its record of unpublished work.
   const obstacle = join(site.g.folder, 'one/sandboxes/run-1/desk/unpublished.json.new')
   mkdirSync(obstacle)
   site.beforePush = () => rmSync(obstacle, { recursive: true })
