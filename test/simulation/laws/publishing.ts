@@ -23,6 +23,8 @@ export const publishingLaws: readonly Law[] = [
       const refused = new Map<string, KeptWork>()
       /** By run, from the moment at which the host knows it. */
       const kept = new Map<string, KeptWork>()
+      /** Runs that a person cancelled: these end, and their work stays for a retry. */
+      const unwanted = new Set<string>()
       /** The host's clock may be off by weeks; by it the time of the sandbox is over then. */
       const isLost = ({ dueAt, workerId }: KeptWork, runId: string) => {
         const until = Date.parse(view.run(runId)?.sandbox.retainedUntil ?? '')
@@ -35,6 +37,10 @@ export const publishingLaws: readonly Law[] = [
         if (kept.get(runId)?.worker === worker) kept.delete(runId)
       }
       return {
+        onRequest: ({ operation, runId = '' }) => {
+          if (operation === 'cancel') unwanted.add(runId)
+          else if (operation === 'retry') unwanted.delete(runId)
+        },
         onBeforeWorkerCommit: (worker, { changes }) => {
           for (const { leaseId, stored } of frameChangesIn(changes)) {
             if (stored?.as !== 'end') continue
@@ -58,7 +64,7 @@ export const publishingLaws: readonly Law[] = [
           for (const [runId, work] of kept) {
             const run = view.run(runId)
             if (isLost(work, runId)) kept.delete(runId)
-            else if (run?.status === 'failed')
+            else if (run?.status === 'failed' && !unwanted.has(runId))
               fail(`${runId} fails although its work is kept`, { error: run.error })
           }
         },
