@@ -18,8 +18,8 @@ export class FleetGaps {
   readonly #workers: () => Iterable<WorkerFacts>
   readonly #groups = new Map<string, NeedsGroup>()
   readonly #groupOfRun = new Map<string, NeedsGroup>()
-  /** The reasons of runs that have a setback of their own. */
-  #ownReasons = new Map<string, WaitReason>()
+  /** The runs that have a setback of their own, with the reason of those that no connected worker can take. */
+  #ownReasons = new Map<string, WaitReason | undefined>()
 
   constructor(workers: () => Iterable<WorkerFacts>) {
     this.#workers = workers
@@ -50,6 +50,11 @@ export class FleetGaps {
     return this.#groupOfRun.get(runId)?.reason ?? this.#ownReasons.get(runId)
   }
 
+  /** Whether fewer workers can take the run than its needs say. */
+  hasOwnSetback(runId: string): boolean {
+    return this.#ownReasons.has(runId)
+  }
+
   /** Asks the workers again. Returns whether a reason has changed. */
   refresh(): boolean {
     let isChanged = false
@@ -72,8 +77,8 @@ export class FleetGaps {
     return group
   }
 
-  #findOwnReasons(): Map<string, WaitReason> {
-    const reasons = new Map<string, WaitReason>()
+  #findOwnReasons(): Map<string, WaitReason | undefined> {
+    const reasons = new Map<string, WaitReason | undefined>()
     for (const { setbacks } of this.#workers()) {
       // Nearly all workers have none, and this is asked before each commit.
       if (setbacks === undefined || setbacks.size === 0) continue
@@ -82,12 +87,11 @@ export class FleetGaps {
     return reasons
   }
 
-  #addOwnReason(reasons: Map<string, WaitReason>, subject: string): void {
+  #addOwnReason(reasons: Map<string, WaitReason | undefined>, subject: string): void {
     const runId = runIdOf(subject)
     const needs = runId === undefined ? undefined : this.needsOf(runId)
     if (runId === undefined || needs === undefined) return
-    const reason = lastingReason({ runId, needs }, this.#workers())
-    if (reason !== undefined) reasons.set(runId, reason)
+    reasons.set(runId, lastingReason({ runId, needs }, this.#workers()))
   }
 }
 

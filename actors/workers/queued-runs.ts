@@ -44,6 +44,11 @@ export class QueuedRuns {
     return this.#gaps.needsOf(runId)
   }
 
+  /** Whether fewer workers can take the run than its needs say. */
+  hasOwnSetback(runId: string): boolean {
+    return this.#gaps.hasOwnSetback(runId)
+  }
+
   add(run: Run): void {
     this.#gaps.setNeeds(run.id, this.#ports.preparation.needsOf(run))
     const ticket = this.#ports.ticketOf(run)

@@ -171,7 +171,7 @@ export class Scheduler {
     if (!this.queue.has(run.id)) return undefined
     const common = this.#commonReason()
     if (common !== undefined) return common
-    const ownReason = this.queue.blockedBy(run.id) ?? this.#reasonOfRequiredWorker(run)
+    const ownReason = this.queue.blockedBy(run.id) ?? this.#reasonOfItsWorkers(run)
     return ownReason ?? this.sharedReason(this.#queuedRuns.needsOf(run.id))
   }
 
@@ -181,9 +181,10 @@ export class Scheduler {
     return this.#ports.isDiskFull() ? DISK_FULL : undefined
   }
 
-  #reasonOfRequiredWorker(run: Run): WaitReason | undefined {
+  /** Why a run waits that fewer workers can take than other runs with its needs. */
+  #reasonOfItsWorkers(run: Run): WaitReason | undefined {
     const wanted = this.placementRequest(run)
-    if (wanted.requiredWorker === undefined) return undefined
+    if (wanted.requiredWorker === undefined && !this.#queuedRuns.hasOwnSetback(run.id)) return undefined
     const placed = placeRun(wanted, this.#ports.workers.all(), this.#ports.monotonicNow())
     return placed.is === 'waits' ? placed : undefined
   }

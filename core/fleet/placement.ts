@@ -121,9 +121,12 @@ export const FLEET_REASONS = {
   away: 'no workers connected',
 } as const
 
-const fleetReason = (obstacle: keyof typeof FLEET_REASONS): WaitReason => ({
+/** Begins the reason of a run that other workers, which lack something, could not take. */
+export const ABLE_WORKERS = 'all workers that could take it'
+
+const fleetReason = (obstacle: keyof typeof FLEET_REASONS, isOfAll = true): WaitReason => ({
   gate: OBSTACLE_GATES[obstacle],
-  reason: FLEET_REASONS[obstacle],
+  reason: isOfAll ? FLEET_REASONS[obstacle] : FLEET_REASONS[obstacle].replace(/^all workers/, ABLE_WORKERS),
 })
 
 /** The obstacle of the worker closest to accepting the run speaks for all workers. */
@@ -138,7 +141,7 @@ function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now:
   const closest = (['full', 'paused', 'held', 'draining'] as const).find((obstacle) =>
     obstacles.has(obstacle),
   )
-  if (closest !== undefined) return fleetReason(closest)
+  if (closest !== undefined) return fleetReason(closest, fit.length === all.length)
   return lastingReason(request, all) ?? endedReason(request, all) ?? fleetReason('away')
 }
 

@@ -111,10 +111,10 @@ const GATE_OF_REASON: readonly (readonly [RegExp, GateId])[] = [
   [/^(interrupted: .*; )?paused$/, 'policy'],
   [/waiting for /, 'blockers'],
   [/no repository is for /, 'repository'],
-  [/no workers connected$|all workers are draining$|no worker has /, 'workers'],
+  [/no workers connected$|all workers .*are draining$|no worker has /, 'workers'],
   [/credential of \w+ is missing: /, 'credential'],
-  [/fleet at capacity$|all workers refused a dispatch/, 'capacity'],
-  [/holds the sandbox$|all workers are on hold$/, 'sandbox'],
+  [/fleet at capacity$|all workers .*refused a dispatch/, 'capacity'],
+  [/holds the sandbox$|all workers .*are on hold$/, 'sandbox'],
 ]
 
 async function doSomething(host: HostConversation, random: Random, workers: EnrolledScriptedWorker[]) {

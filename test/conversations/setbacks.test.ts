@@ -1,6 +1,6 @@
 /** Setbacks: a worker gives a run back that lacks something, and the run waits until something has changed. */
 import { expect, test } from '@jest/globals'
-import { FLEET_REASONS } from '../../core/fleet/placement.ts'
+import { ABLE_WORKERS, FLEET_REASONS } from '../../core/fleet/placement.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import { REPOSITORY_RECHECK_MS_MIN, SETBACK_RECHECK_MS, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import {
@@ -54,6 +54,24 @@ test('a run that its worker gives back waits with the reason, and so does every 
   expect(dispatchesOf(worker)).toHaveLength(1)
   const placement = host.hostApi.placement(host.runOf('ENG-1').id)
   expect(placement).toMatchObject({ value: { reason: UNREADABLE, workers: [{ reason: UNREADABLE }] } })
+})
+
+test('a run given back for itself alone waits for the workers that have not tried it', async () => {
+  const host = await startHost(configWith(credentials))
+  const worker = await enroll(host, 'first', 1)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const spare = await enroll(host, 'spare', 1)
+  await host.succeeded(host.hostApi.drainWorker(spare.workerId))
+  await giveBack(worker, 'the branch has no valid name: rename it')
+  const reason = `${ABLE_WORKERS} are draining`
+  const run = host.runOf('ENG-1')
+  expect(run.queueReason).toBe(reason)
+  const gate = { id: 'workers', status: 'wait', message: reason }
+  expect(host.hostApi.explainRun(run.id)).toMatchObject({ value: { gates: expect.arrayContaining([gate]) } })
+  await host.succeeded(host.hostApi.enableWorker(spare.workerId))
+  await host.settle()
+  expect(dispatchesOf(spare)).toHaveLength(1)
 })
 
 test('a run that fails for another reason fails', async () => {

@@ -4,7 +4,7 @@
  *
  * The world judges them at the end of the calm part, from the disk and from the workers themselves.
  */
-import { FLEET_REASONS } from '../../../core/fleet/placement.ts'
+import { ABLE_WORKERS, FLEET_REASONS } from '../../../core/fleet/placement.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { PlanTimes } from '../plan.ts'
 import type { Spending } from '../sandbox-boots.ts'
@@ -102,6 +102,8 @@ function contradictionOf(
   const active = online.filter(({ workerId }) => view.workerState(workerId ?? '') === 'active')
   if (reason === FLEET_REASONS.draining) return active.length === 0 ? undefined : 'one of them is active'
   if (reason.includes(GIVEN_BACK_REASON)) return undefined
+  // The others have given this run back: only the host knows what for.
+  if (reason.startsWith(ABLE_WORKERS)) return undefined
   if (reason.startsWith('waiting for') || reason.startsWith('its pull request ')) return undefined
   const publishesAt = /^publishing again at (\S+):/.exec(reason)?.[1]
   if (publishesAt !== undefined && view.hostNow() - Date.parse(publishesAt) < TOLERANCE_MS) return undefined

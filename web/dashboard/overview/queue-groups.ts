@@ -28,6 +28,8 @@ const INSTANT = /\b(\d{4}-\d\d-\d\dT[\d:.]+Z)\b/
 const CONNECT: QueueCure = { text: 'Connect', to: '/connect' }
 const PAIR: QueueCure = { text: 'Pair a worker', to: '/fleet#pair' }
 
+const sentence = (words: string): string => `${words.charAt(0).toUpperCase()}${words.slice(1)}`
+
 const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[]) => GroupHead])[] = [
   [
     /^paused$/,
@@ -47,21 +49,21 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
   ],
   [/^no workers connected$/, () => ({ fact: 'No worker is connected', cure: PAIR })],
   [
-    /^all workers are draining$/,
-    () => ({ fact: 'All workers are draining', cure: { text: 'Go to the fleet', to: '/fleet' } }),
+    /^all workers( that could take it)? are draining$/,
+    ([words = '']) => ({ fact: sentence(words), cure: { text: 'Go to the fleet', to: '/fleet' } }),
   ],
   [
-    /^all workers are on hold$/,
-    () => ({
-      fact: 'All workers are on hold',
+    /^all workers( that could take it)? are on hold$/,
+    ([words = '']) => ({
+      fact: sentence(words),
       explanation: 'They come back by themselves.',
       cure: { text: 'Go to the fleet', to: '/fleet' },
     }),
   ],
   [
-    /^all workers refused/,
-    () => ({
-      fact: 'All workers refused a dispatch a moment ago',
+    /^all workers( that could take it)? refused a dispatch a moment ago/,
+    ([words = '']) => ({
+      fact: sentence(words),
       explanation: 'They are asked again in a moment.',
     }),
   ],
