@@ -66,6 +66,20 @@ const noEarlyExpiry: Law = {
   }),
 }
 
+const promisedOnce: Law = {
+  number: '3',
+  sentence: 'a worker is never promised more than the term of its lease',
+  observe: (view, fail) => ({
+    onHostSends: (_wire, frame) => {
+      if (frame.type !== 'lease-ack') return
+      for (const { leaseId, remainingMs } of frame.leases) {
+        const { termMs } = fieldsOf(view.disk.snapshot('lease', leaseId))
+        if (remainingMs > Number(termMs)) fail(`${leaseId} has ${remainingMs} ms left`, { termMs })
+      }
+    },
+  }),
+}
+
 const executionFacts = ({ leaseId, worker, runId, stopAt }: ObservedExecution) => ({
   leaseId,
   worker,
@@ -287,6 +301,7 @@ export const leaseLaws: readonly Law[] = [
   oneLease,
   oneExecution,
   noEarlyExpiry,
+  promisedOnce,
   oneEnd,
   expiryHasOneOutcome,
   unbegunCountsNothing,
