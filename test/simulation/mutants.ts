@@ -365,7 +365,7 @@ const workers: readonly Mutant[] = [
     name: 'a worker that registers early is not enrolled',
     file: 'actors/workers/worker-registration.ts',
     find: 'if (worker === undefined || !proved) {',
-    replace: 'if (worker === undefined || !proved || connection.heardAt < 5_000) {',
+    replace: 'if (worker === undefined || !proved || connection.lastFrameAt < 5_000) {',
   },
 ]
 

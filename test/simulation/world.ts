@@ -354,11 +354,11 @@ export class World {
     const { hostApi } = this.host
     if (hostApi === undefined) return void this.time.in(5_000, again)
     this.note(`${worker} asks for a join key`)
-    void hostApi
-      .createJoinKey({ name: 'all', maxWorkers: this.workers.size, ephemeral: true })
-      .then((created) => {
-        if (created.ok) this.#joinKey ??= created.value
-      })
+    // In half of these seeds, a worker that has ended finds its seat taken when it comes back.
+    const seats = this.plan.seed % 16 === JOINING_SEED ? this.workers.size : Math.ceil(this.workers.size / 2)
+    void hostApi.createJoinKey({ name: 'all', maxWorkers: seats, ephemeral: true }).then((created) => {
+      if (created.ok) this.#joinKey ??= created.value
+    })
     this.time.in(5_000, again)
   }
 

@@ -362,6 +362,9 @@ const lostLeasesStop: Law = {
       view.now() - (messages.lostAt(worker, leaseId) ?? view.now())
     return {
       ...messages.observer,
+      onExecutionStarted: ({ leaseId, worker }) => {
+        if (messages.lostAt(worker, leaseId) !== undefined) fail(`${leaseId} was lost before it begins`)
+      },
       onTick: () => {
         for (const execution of view.executions) {
           if (!isDaemonExecution(execution) || execution.killed || view.isPausedOrResuming(execution.process))
