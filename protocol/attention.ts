@@ -1,6 +1,6 @@
 /** The list of what needs a person, for commands, pages and notifications. An item vanishes with its cause. */
 import Type, { type Static } from 'typebox'
-import { ATTENTION_ID_CHARS_MAX, ATTENTION_ITEMS_MAX } from './limits.ts'
+import { ATTENTION_ID_CHARS_MAX, ATTENTION_ITEM_RUNS_MAX, ATTENTION_ITEMS_MAX } from './limits.ts'
 import {
   boundedList,
   Count,
@@ -44,6 +44,7 @@ export const AttentionItem = record('AttentionItem', {
   message: Text,
   cure: Type.Optional(Text),
   runId: Type.Optional(Id),
+  runs: Type.Optional(boundedList(Id, ATTENTION_ITEM_RUNS_MAX)),
   ticketId: Type.Optional(ForeignId),
   pull: Type.Optional(AttentionPull),
   since: Instant,

@@ -213,6 +213,8 @@ export const UNBEGUN_DISPATCHES_MAX = 20
 /** The pause before finished work is published again: the first, which doubles each time, and the longest. */
 export const PUBLISH_AGAIN_MS_MIN = 60_000
 export const PUBLISH_AGAIN_MS_MAX = 3_600_000
+/** Refused tries to publish, of all runs with the same cause together, from which on a person is asked. */
+export const PUBLISH_TRIES_ATTENTION_MIN = 3
 /** A larger bundle of unpublished commits stays in the sandbox only. A bundle counts as an artifact of its run. */
 export const UNPUBLISHED_BUNDLE_BYTES_MAX = 64 * 1024 * 1024
 /** Frame bytes that may wait for the disk, per lease and in total; frames beyond are requested again later. */
@@ -499,6 +501,8 @@ export const ATTENTION_ID_CHARS_MAX = 512
 export const DAMAGE_KNOWN_MAX = 1_000
 /** Items of one kind; older ones wait until a newer one is gone. */
 export const ATTENTION_ITEMS_PER_KIND_MAX = 50
+/** More runs of one item are counted in its message. */
+export const ATTENTION_ITEM_RUNS_MAX = 50
 export const ATTENTION_ITEMS_MAX = 11 * ATTENTION_ITEMS_PER_KIND_MAX
 /** Newest runs that are read at the start, and ended runs that are kept in view. */
 export const ATTENTION_RUNS_MAX = 1_000

@@ -22,9 +22,18 @@ export interface Trouble {
 /**
  * With its subject: `conflict`: the address of a pull request. `limit`: a run. `repository`: a remote that workers can't
  * read, as a queue reason names it. `pulls`: a remote whose pull requests the host can't read. `damage`: the id of a
- * damage. `tracker` and `disk` have the one subject ''.
+ * damage. `publish`: the beginning of a cause for which finished work can't be published. `tracker` and `disk` have the one
+ * subject ''.
  */
-export type TroubleKind = 'conflict' | 'limit' | 'repository' | 'pulls' | 'damage' | 'tracker' | 'disk'
+export type TroubleKind =
+  | 'conflict'
+  | 'limit'
+  | 'repository'
+  | 'pulls'
+  | 'damage'
+  | 'publish'
+  | 'tracker'
+  | 'disk'
 
 interface StoredTrouble {
   readonly version: number

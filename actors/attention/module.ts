@@ -18,7 +18,7 @@ import { CONNECTION, WORKER } from '../workers/worker.names.ts'
 import { AttentionBroadcast } from './attention-broadcast.ts'
 import { EndedRuns } from './ended-runs.ts'
 import type { Trouble } from './known-troubles.ts'
-import { hasTrackerProblem, TroubleWatch } from './trouble-watch.ts'
+import { hasTrackerProblem, refusalSubject, TroubleWatch } from './trouble-watch.ts'
 
 export interface AttentionView {
   list(): CollectedAttention
@@ -34,12 +34,12 @@ declare module '../runtime/module.ts' {
   }
 }
 
-type NeededViews = Pick<ModuleViews, 'runs' | 'tracker' | 'workers' | 'scheduler' | 'troubles'>
+type NeededViews = Pick<ModuleViews, 'runs' | 'tracker' | 'workers' | 'scheduler' | 'troubles' | 'jobs'>
 
 export const attentionModule = defineHostModule({
   name: 'attention',
   create(context, { runs, tracker, workers, scheduler, troubles, jobs }) {
-    const views: NeededViews = { runs, tracker, workers, scheduler, troubles }
+    const views: NeededViews = { runs, tracker, workers, scheduler, troubles, jobs }
     const { clock, broadcast, requestCommit, store } = context
     const endedRuns = new EndedRuns()
     const startedAt = clock.now()
@@ -50,6 +50,7 @@ export const attentionModule = defineHostModule({
       ...context,
       troubles,
       tracker,
+      refusedWork: () => jobs.publishingRuns.refusedWork(),
       needsOf: (run: Run) => jobs.preparation.needsOf(run),
     })
     const stopListening = watch.listen(onChange)
@@ -113,7 +114,7 @@ function factsOfViews(
   views: NeededViews,
   ended: EndedRuns,
 ): Omit<AttentionFacts, 'startedAt'> {
-  const { runs, tracker, troubles } = views
+  const { runs, tracker, troubles, jobs } = views
   const endedRuns = ended.all()
   const listed = tracker.intake.listed()
   const tickets = endedRuns.map(({ ticket }) => ticket.id)
@@ -136,6 +137,10 @@ function factsOfViews(
     unreadable: [...troubles.of('repository').values(), ...troubles.of('pulls').values()].map(
       ({ since, reason = '' }) => ({ since, reason }),
     ),
+    unpublished: jobs.publishingRuns.refusedWork().map((work) => ({
+      ...work,
+      since: troubles.of('publish').get(refusalSubject(work.cause))?.since ?? instant(),
+    })),
     awayWorkers: awayWorkers(views),
     ...diskFacts(store.database.state(), troubles.of('disk').get('')),
     ...trackerFacts(tracker.status(), troubles.of('tracker').get('')),

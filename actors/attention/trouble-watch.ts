@@ -7,8 +7,10 @@
 import type { Cancel, ControlDatabase, Log } from '../../core/ports.ts'
 import type { PullDetailFacts } from '../../core/provider-ports.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
+import type { RefusedWork } from '../../core/run/publishing.ts'
 import { topicOf } from '../../core/run/queue-reasons.ts'
 import { isTerminal } from '../../core/run/run-transitions.ts'
+import { truncate } from '../../core/safe-text.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { RunContext } from '../runs/run.machine.ts'
@@ -21,6 +23,8 @@ export interface TroubleWatchPorts {
   readonly store: { readonly database: Pick<ControlDatabase, 'damage' | 'state' | 'onState'> }
   readonly system: Pick<ActorSystem, 'keys' | 'peek'>
   readonly tracker: { status(): TrackerStatus }
+  /** Finished work that can't be published. */
+  readonly refusedWork: () => readonly RefusedWork[]
   readonly needsOf: (run: Run) => JobNeeds | undefined
   readonly instant: () => string
   readonly log: Log
@@ -40,6 +44,7 @@ export class TroubleWatch {
   start(): void {
     this.onDamage()
     this.onDisk()
+    this.#onRefusedWork()
     this.dropUnneeded()
   }
 
@@ -69,9 +74,12 @@ export class TroubleWatch {
       : troubles.end('conflict', url)
   }
 
-  onRun({ after, over }: StateChange): void {
+  onRun({ before, after, over, restored }: StateChange): void {
     const { troubles, instant, needsOf } = this.#ports
-    const { run } = after.context as RunContext
+    const { run, publishing } = after.context as RunContext
+    const wasPublishing = ((before?.context as RunContext | undefined)?.publishing ?? null) !== null
+    // While runs are being restored, most of the refusals are missing.
+    if (!restored && (publishing !== null || wasPublishing)) this.#onRefusedWork()
     const reason = run.status === 'queued' ? (run.queueReason ?? '') : ''
     const [subject = ''] = reason.split(': ')
     if (topicOf(subject) === 'repository') troubles.begin('repository', subject, { since: instant(), reason })
@@ -79,6 +87,14 @@ export class TroubleWatch {
     if (run.status === 'running' || run.status === 'completed')
       for (const read of needsOf(run)?.subjects ?? []) troubles.end('repository', read)
     if (over) this.dropUnneeded()
+  }
+
+  #onRefusedWork(): void {
+    const { troubles, refusedWork, instant } = this.#ports
+    const subjects = new Set(refusedWork().map(({ cause }) => refusalSubject(cause)))
+    for (const subject of subjects) troubles.begin('publish', subject, { since: instant() })
+    for (const known of [...troubles.of('publish').keys()])
+      if (!subjects.has(known)) troubles.end('publish', known)
   }
 
   /** Ends the troubles of repositories that no unfinished run needs any more. */
@@ -124,6 +140,9 @@ export class TroubleWatch {
     }
   }
 }
+
+/** A cause may quote a program at length, and the key of a stored trouble is short. */
+export const refusalSubject = (cause: string): string => truncate(cause, 100)
 
 export const hasTrackerProblem = ({
   state,

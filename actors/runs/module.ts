@@ -45,6 +45,7 @@ export interface JobsView {
   readonly preparation: JobPreparation
   readonly followUpReader: FollowUpReader
   readonly runPulls: RunPulls
+  readonly publishingRuns: PublishingRuns
   /** The run, while it is in the queue without a lease. */
   waitingRun(runId: string): Run | undefined
 }
@@ -170,6 +171,7 @@ export const jobsModule = defineHostModule({
         preparation,
         followUpReader,
         runPulls,
+        publishingRuns,
         waitingRun(runId) {
           const run = system.peek(RUN, runId)?.context as RunContext | undefined
           return run?.run.status === 'queued' && run.lease === null ? run.run : undefined

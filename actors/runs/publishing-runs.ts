@@ -1,9 +1,10 @@
 /**
- * PublishingRuns knows the queued runs whose finished work waits to be published.
+ * PublishingRuns knows the runs whose finished work is to be published, and those of them that wait in the queue.
  *
  * A changed configuration, and with it a new credential, lets each of them try at once. A run whose worker is enrolled no
  * more has lost its sandbox, so it does not wait for it.
  */
+import { type RefusedWork, refusedWork } from '../../core/run/publishing.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
@@ -19,40 +20,48 @@ export interface PublishingRunsPorts {
 
 export class PublishingRuns {
   readonly #ports: PublishingRunsPorts
-  readonly #waiting = new Map<string, Run>()
+  readonly #unpublished = new Map<string, RunContext>()
 
   constructor(ports: PublishingRunsPorts) {
     this.#ports = ports
   }
 
   get size(): number {
-    return this.#waiting.size
+    return this.#unpublished.size
+  }
+
+  /** A run that is being tried again is among them: a try is no end of the trouble. */
+  refusedWork(): RefusedWork[] {
+    return refusedWork(this.#unpublished.values())
   }
 
   onRunChange({ key, after, over, restored }: StateChange): void {
-    const { run, publishing, lease } = after.context as RunContext
-    if (over || publishing === null || run.status !== 'queued' || lease !== null) {
-      this.#waiting.delete(key)
+    const context = after.context as RunContext
+    if (over || context.publishing === null) {
+      this.#unpublished.delete(key)
       return
     }
-    this.#waiting.set(key, run)
+    this.#unpublished.set(key, context)
     // Runs are restored before their workers.
-    if (!restored) this.#check(run)
+    if (!restored && isWaiting(context)) this.#check(context.run)
   }
 
   /** Everything is restored. */
   start(): void {
-    for (const run of [...this.#waiting.values()]) this.#check(run)
+    for (const run of this.#waiting()) this.#check(run)
   }
 
   /** The worker is enrolled no more. */
   onWorkerRemoved(workerId: string): void {
-    for (const run of [...this.#waiting.values()])
-      if (run.sandbox.workerId === workerId) this.#loseSandbox(run)
+    for (const run of this.#waiting()) if (run.sandbox.workerId === workerId) this.#loseSandbox(run)
   }
 
   onConfigChange(): void {
-    for (const runId of [...this.#waiting.keys()]) this.#send(runId, { type: 'publish now' })
+    for (const { id } of this.#waiting()) this.#send(id, { type: 'publish now' })
+  }
+
+  #waiting(): Run[] {
+    return [...this.#unpublished.values()].flatMap((context) => (isWaiting(context) ? [context.run] : []))
   }
 
   #check(run: Run): void {
@@ -68,3 +77,5 @@ export class PublishingRuns {
     this.#ports.system.send(RUN, runId, event)
   }
 }
+
+const isWaiting = ({ run, lease }: RunContext): boolean => run.status === 'queued' && lease === null

@@ -13,6 +13,7 @@ import {
 } from '../../protocol/attention.ts'
 import {
   ATTENTION_ID_CHARS_MAX,
+  ATTENTION_ITEM_RUNS_MAX,
   ATTENTION_ITEMS_PER_KIND_MAX,
   TEXT_CHARS_MAX,
 } from '../../protocol/limits.ts'
@@ -20,6 +21,7 @@ import type { Run } from '../../protocol/run.ts'
 import { DAMAGE_CURE } from '../damage.ts'
 import { connectCommandFor, connectTrackerCommand } from '../explain/connect-command.ts'
 import { runInCommand, showPullCommand } from '../run/name-in-commands.ts'
+import { topicOf } from '../run/queue-reasons.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 import { formatNames, isSameName } from '../tickets/names.ts'
 import type { AttentionFacts, AwayWorker, KnownSince } from './facts.ts'
@@ -36,6 +38,7 @@ export function collectAttention(facts: AttentionFacts): CollectedAttention {
     ...loginItems(facts),
     ...trackerItems(facts),
     ...codeHostItems(facts),
+    ...facts.unpublished.map(itemOfWork),
     ...diskItems(facts),
     ...facts.awayWorkers.flatMap((worker) => itemOfWorker(worker, facts) ?? []),
     ...facts.damage.map(itemOfDamage),
@@ -52,7 +55,7 @@ export function collectAttention(facts: AttentionFacts): CollectedAttention {
 const DEGRADATIONS: readonly (readonly [AttentionKind, string])[] = [
   ['disk', 'the disk of the host is full'],
   ['damage', 'stored records are damaged'],
-  ['codehost', 'a repository of the code host can’t be read'],
+  ['codehost', 'a repository of the code host can’t be read or takes no work'],
   ['tracker', 'the tracker can’t be read'],
 ]
 
@@ -75,6 +78,9 @@ export function nextAttentionChange(facts: AttentionFacts): number | undefined {
   ].filter((instant) => instant > facts.now)
   return instants.length === 0 ? undefined : Math.min(...instants)
 }
+
+/** Each other run is published within an hour after the cause is gone. */
+const NAMES_IN_CURE_MAX = 10
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 const bounded = (text: string): string => truncate(toSingleLine(text), TEXT_CHARS_MAX)
@@ -198,6 +204,9 @@ const itemOfDamage = ({ damage, since }: KnownSince): AttentionItem => ({
   ...(damage.runId === undefined ? {} : { runId: damage.runId }),
   since,
 })
+
+// ---- the code host and the disk ----------------------------------------------------------------------------------
+
 /** Each repository has one item, with the words of a worker that tried it. */
 function codeHostItems({ unreadable }: AttentionFacts): AttentionItem[] {
   const items = new Map<string, AttentionItem>()
@@ -209,6 +218,25 @@ function codeHostItems({ unreadable }: AttentionFacts): AttentionItem[] {
     items.set(id, { id, kind: 'codehost', message: bounded(reason), since })
   }
   return [...items.values()]
+}
+
+/** All runs with the same cause have one item, because one act of a person helps them all. */
+function itemOfWork({ cause, runs, since }: AttentionFacts['unpublished'][number]): AttentionItem {
+  const [first] = runs
+  const ids = runs.slice(0, ATTENTION_ITEM_RUNS_MAX).map(({ id }) => id)
+  const subject = runs.length === 1 ? 'a run is' : `${runs.length} runs are`
+  const names = runs.slice(0, NAMES_IN_CURE_MAX).map(runInCommand)
+  const isCredential = topicOf(cause.split(': ')[0] ?? '') === 'credential'
+  return {
+    id: truncate(`publish:${cause}`, ATTENTION_ID_CHARS_MAX),
+    kind: 'codehost',
+    message: bounded(`${subject} done and can’t be published: ${cause}`),
+    cure: isCredential ? connectCommandFor(cause) : `switchyard retry ${names.join(' ')}`,
+    ...(runs.length === 1 && first !== undefined
+      ? { runId: first.id, ticketId: first.ticket.id }
+      : { runs: ids }),
+    since,
+  }
 }
 
 function diskItems({ disk }: AttentionFacts): AttentionItem[] {

@@ -3,6 +3,7 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { Damage } from '../damage.ts'
+import type { RefusedWork } from '../run/publishing.ts'
 
 /** An instant as records write it. */
 type IsoInstant = string
@@ -43,6 +44,8 @@ export interface AttentionFacts {
   readonly damage: readonly KnownSince[]
   /** The queue reasons of runs whose repository can't be read, and since when the first of them waits. */
   readonly unreadable: readonly { readonly reason: string; readonly since: IsoInstant }[]
+  /** Finished work that can't be published, and since when. */
+  readonly unpublished: readonly (RefusedWork & { readonly since: IsoInstant })[]
   /** Why the host's disk takes no writes, and since when. */
   readonly disk?: { readonly reason: string; readonly since: IsoInstant }
   readonly tracker: TrackerStatus

@@ -10,6 +10,7 @@ import type { RunOutcome } from '../../protocol/frames.ts'
 import {
   PUBLISH_AGAIN_MS_MAX,
   PUBLISH_AGAIN_MS_MIN,
+  PUBLISH_TRIES_ATTENTION_MIN,
   RUN_ARTIFACTS_MAX,
   TEXT_CHARS_MAX,
 } from '../../protocol/limits.ts'
@@ -49,10 +50,11 @@ export function waitToPublish(
   // A worker that ended meanwhile says nothing about the code host.
   const isRefused = !isInterruption(why)
   const tries = (before?.tries ?? 0) + (isRefused ? 1 : 0)
+  const cause = isRefused || before === null || before.tries === 0 ? why : before.why
   const nextAt = new Date(Date.parse(now) + (isRefused ? publishAgainMs(tries) : 0)).toISOString()
   const queued = requeueRun(
     result === undefined ? ended : { ...ended, result },
-    publishingReason(nextAt, why),
+    publishingReason(nextAt, cause),
     now,
   )
   return {
@@ -60,12 +62,36 @@ export function waitToPublish(
     publishing: {
       tries,
       nextAt,
-      why,
+      why: cause,
       startedAt: before?.startedAt ?? ended.startedAt ?? null,
       // Without an outcome the record is that of before.
       result: mergeResults(before?.result, reported === result ? undefined : reported) ?? null,
     },
   }
+}
+
+/** Runs whose finished work could not be published for the same cause. */
+export interface RefusedWork {
+  readonly cause: string
+  readonly runs: readonly Run[]
+}
+
+/** A single refusal may be over a minute later; several are for a person, be they of one run or of several. */
+export function refusedWork(
+  waiting: Iterable<Pick<RunFields, 'publishing' | 'place'> & { readonly run: Run }>,
+): RefusedWork[] {
+  const found = new Map<string, { tries: number; runs: Run[] }>()
+  for (const { run, publishing, place } of waiting) {
+    if (publishing === null) continue
+    // Each run pushes a branch of its own for the same cause.
+    const branch = place?.branch ?? run.pull?.branch
+    const cause = branch === undefined ? publishing.why : publishing.why.replaceAll(`${branch} `, '')
+    const { tries, runs } = found.get(cause) ?? { tries: 0, runs: [] }
+    found.set(cause, { tries: tries + publishing.tries, runs: [...runs, run] })
+  }
+  return [...found].flatMap(([cause, { tries, runs }]) =>
+    tries < PUBLISH_TRIES_ATTENTION_MIN ? [] : [{ cause, runs }],
+  )
 }
 
 /** An agent begins in a new checkout, or a follow-up saves what it finds. */

@@ -297,3 +297,41 @@ test('work waits for its worker also when its ticket is blocked meanwhile', asyn
   await host.advanceWithHeartbeats(60, [connection])
   expect(workOf(worker).job.kind).toBe('publish')
 })
+
+test('runs that can’t be published are one item of attention after several tries, until they are published', async () => {
+  const { host, worker, connection, runId } = await finishUnpublished()
+  const more = unpublished(host)
+  const items = () => host.hostApi.attention().items
+  await host.advanceWithHeartbeats(60, [connection])
+  await failAgain(worker, more)
+  expect(items()).toEqual([])
+  host.tracker.put(ticket('ENG-2'))
+  await host.settle()
+  const second = workOf(worker)
+  const error = REFUSED.replace('eng-1', 'eng-2')
+  await connection.send(second.accept(), second.complete({ ...more, error, costs: [] }))
+  const [item] = items()
+  const cause = REFUSED.replace('switchyard/eng-1 ', '')
+  expect(items()).toHaveLength(1)
+  expect(item).toMatchObject({
+    kind: 'codehost',
+    message: expect.stringContaining(cause),
+  })
+  expect(item?.runs).toEqual([runId, second.runId])
+  await host.advance(5)
+  await host.restart()
+  expect(items()).toEqual([item])
+  const again = host.connect('holder')
+  await again.send({
+    ...registerWithCredential(worker),
+    capabilities: { ...capabilities, maxConcurrency: 1, ...publishes },
+  })
+  await host.succeeded(host.hostApi.retryRun(runId))
+  const work = new Work(again.lastReceived('dispatch'))
+  await again.send(work.accept())
+  // A try is no end of the trouble.
+  expect(items()).toEqual([item])
+  await again.send(work.complete({ status: 'completed', prUrl: PR }))
+  expect(host.run(runId).status).toBe('completed')
+  expect(items()).toEqual([])
+})

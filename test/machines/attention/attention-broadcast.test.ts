@@ -34,6 +34,7 @@ function watchAttention() {
       awayWorkers: [],
       damage: [],
       unreadable: [],
+      unpublished: [],
       ...(isDiskFull ? { disk: { reason: 'the disk is full', since: FIRST } } : {}),
       tracker: { state: 'connected' },
     }),

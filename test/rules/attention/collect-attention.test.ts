@@ -54,6 +54,7 @@ const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   awayWorkers: [],
   damage: [],
   unreadable: [],
+  unpublished: [],
   tracker: { state: 'connected' },
   ...more,
 })
@@ -193,6 +194,28 @@ test('a full disk and an unreadable repository are named, and callers without a 
   expect(degraded).toHaveLength(2)
   expect(degraded.join()).not.toMatch(/acme|data/)
   expect(degradationsOf([])).toEqual([])
+})
+
+test('finished work that can’t be published is one item for each cause, with the cure for all its runs', () => {
+  const runs = ['ENG-1', 'ENG-2'].map((identifier, at) =>
+    endedRun({ id: `run-${at}`, ticket: sampleTicket({ id: `t-${at}`, identifier }) }),
+  )
+  const refused = { cause: 'pushing to acme/api: a rule refused the push', runs, since: instant(-9) }
+  const credential = { cause: 'credential of github is refused: 401', runs: [endedRun()], since: instant(-5) }
+  const { items } = collectAttention(factsWith({ unpublished: [refused, credential] }))
+  expect(createChecker(AttentionResponse)({ items })).toMatchObject({ ok: true })
+  expect(items).toMatchObject([
+    { kind: 'codehost', runId: 'run-1', ticketId: 't-1', cure: 'switchyard connect codehost' },
+    {
+      id: `publish:${refused.cause}`,
+      kind: 'codehost',
+      message: `2 runs are done and can’t be published: ${refused.cause}`,
+      cure: 'switchyard retry ENG-1 ENG-2',
+      runs: ['run-0', 'run-1'],
+      since: instant(-9),
+    },
+  ])
+  expect(items[1]).not.toHaveProperty('runId')
 })
 
 test('items name the run, the ticket and the pull request', () => {

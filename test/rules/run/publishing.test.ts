@@ -63,6 +63,9 @@ test('a try that the code host refused is counted and repeated later, and one th
   const later = new Date(Date.parse(T0) + publishAgainMs(1)).toISOString()
   expect(wait('a rule refused the push')).toMatchObject({ tries: 1, nextAt: later })
   expect(wait(interruptionError('the worker ended'))).toMatchObject({ tries: 0, nextAt: T0 })
+  const before = { ...wait('a rule refused the push'), tries: 2 }
+  const interrupted = { before, why: interruptionError('the worker ended'), now: T0 }
+  expect(waitToPublish(ended, undefined, interrupted).publishing).toMatchObject({ tries: 2, why: before.why })
 })
 
 test('a later result adds to an earlier one', () => {
