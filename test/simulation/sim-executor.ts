@@ -268,13 +268,15 @@ class SimExecution implements Execution, DaemonExecution {
     if (this.#isStopping) return { verdict: 'stopped', reason: 'it was stopped' }
     if (this.publishesOnly) return { verdict: 'done' }
     this.#options.observer.onAgentStarted(this)
-    sandboxes.recordSpending({ leaseId: this.leaseId, runId: this.runId, workerId: this.#workerId })
-    this.#hasSpent = true
     let before = 0
     for (const { at, act } of this.#script()) {
       await this.#pause(at - before)
       before = at
       if (this.#isStopping) return { verdict: 'stopped', reason: 'it was stopped' }
+      if (at > 0 && !this.#hasSpent) {
+        sandboxes.recordSpending({ leaseId: this.leaseId, runId: this.runId, workerId: this.#workerId })
+        this.#hasSpent = true
+      }
       if (random.chance(0.2)) await this.#reporter.waitForCapacity()
       act()
     }

@@ -171,14 +171,15 @@ const unbegunCountsNothing: Law = {
   sentence: 'a run that is given back before its agent began is queued at once, and counts no interruption',
   observe: (view, fail) => {
     const unbegun = new Set<string>()
+    const begun = new Set<string>()
     const before = new Map<string, unknown>()
     const interruptionsOf = (runId: string) => fieldsOf(view.disk.snapshot('run', runId)).interruptions
     return {
-      onBeforeWorkerCommit: (worker, { changes }) => {
+      onAgentStarted: ({ leaseId }) => void begun.add(leaseId),
+      onBeforeWorkerCommit: (_worker, { changes }) => {
         for (const { leaseId, stored } of frameChangesIn(changes)) {
           if (stored?.as !== 'end' || !stored.text.includes('"begun":false')) continue
-          if (worker.spendings.some((spending) => spending.leaseId === leaseId))
-            fail(`the agent of ${leaseId} had begun`)
+          if (begun.has(leaseId)) fail(`the agent of ${leaseId} had begun`)
           unbegun.add(leaseId)
         }
       },
