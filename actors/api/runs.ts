@@ -7,7 +7,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { type EventPageQuery, planEventPage } from '../../core/run/event-page.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
-import { mayPublishAgain, publishingOf } from '../../core/run/publishing.ts'
+import { mayPublishAgain, publishAgain } from '../../core/run/publishing.ts'
 import { applyRunOptions, checkRunOptions } from '../../core/run/run-options.ts'
 import { markSandboxDiscarded, queueRetry } from '../../core/run/run-transitions.ts'
 import type { RunPullResponse } from '../../protocol/pulls.ts'
@@ -191,14 +191,13 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
     now: context.clock.now(),
     holder: views.workers.registry.get(run.value.sandbox.workerId ?? ''),
   })
-  const input: RunInput = {
-    run: applyRunOptions(queueRetry(run.value, context.instant()), options),
-    job: 'run',
-    woken: run.value.status,
-    earlier: null,
-    attempts: attemptsOf(run.value.costs),
-    ...(publishes ? { publishing: publishingOf(run.value) } : {}),
-  }
+  const now = context.instant()
+  const queued = applyRunOptions(queueRetry(run.value, now), options)
+  const kind = { job: 'run', woken: run.value.status, earlier: null } as const
+  const attempts = attemptsOf(run.value.costs)
+  const input: RunInput = publishes
+    ? { ...kind, attempts, ...publishAgain(queued, run.value, now) }
+    : { ...kind, attempts, run: queued }
   const spawned = context.system.spawn(RUN, id, input)
   if (!spawned.ok) return spawned
   if (publishes) views.runs.send(id, { type: 'publish now' })

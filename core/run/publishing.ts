@@ -114,14 +114,18 @@ export function mayPublishAgain(run: Run, options: RunOptions, { now, holder }: 
   return holder?.publishes === true && sandboxHolder(run, now) !== undefined
 }
 
-/** A person retries an ended run that has unpublished work. */
-export const publishingOf = ({ result, startedAt }: Run): Publishing => ({
-  tries: 0,
-  nextAt: null,
-  why: 'it has not been tried again yet',
-  startedAt: startedAt ?? null,
-  result: result ?? null,
-})
+/** A person retries an ended run that has unpublished work. The log says that no agent is asked. */
+export function publishAgain(
+  queued: Run,
+  { result, startedAt }: Run,
+  nextAt: string,
+): { readonly run: Run; readonly publishing: Publishing } {
+  const why = 'it has not been tried again yet'
+  return {
+    run: { ...queued, queueReason: publishingReason(nextAt, why) },
+    publishing: { tries: 0, nextAt, why, startedAt: startedAt ?? null, result: result ?? null },
+  }
+}
 
 /** Adds the artifacts of a later execution to those of an earlier one, whose summary stays unless there is a new one. */
 export function mergeResults(

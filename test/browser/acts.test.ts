@@ -1,6 +1,9 @@
 /** Forms, dialogs, keys and links in the hands of a person, in a real browser: words, places and money are kept. */
 import { expect, test } from '@jest/globals'
 import type { Locator, Page } from 'playwright-core'
+import { yes } from '../../core/result.ts'
+import type { AttentionItem } from '../../protocol/attention.ts'
+import type { RunEvent } from '../../protocol/run.ts'
 import { openPage } from '../support/browser.ts'
 import { openSampleHost, type SampleHost } from '../support/sample-host.ts'
 import { until } from '../support/until.ts'
@@ -32,6 +35,68 @@ test('a form that is on its way is not sent again by Enter', async () => {
   await dialog.waitFor({ state: 'detached' })
   await page.getByText('is created and queued').first().waitFor()
   expect(titles).toEqual(['Paid once'])
+})
+
+test('work that waits to be published says so, is published by a button, and asks its agent by another', async () => {
+  const host = await openSampleHost()
+  const { hostApi, sample } = host
+  const nextAt = sample.ago(-4)
+  const queueReason = `publishing again at ${nextAt}: a rule refused the push`
+  const sandbox = { id: 'box-1', workerId: 'wk-kestrel-01', unpublished: true as const }
+  const waiting = [501, 502].map((at) => sample.run(at, 'queued', { queueReason, sandbox }))
+  const [first] = waiting
+  if (first === undefined) throw new Error('there is no run')
+  for (const run of waiting) hostApi.runsById.set(run.id, run)
+  const begun = sample.log(first.id, 4)
+  const changes = ['queued', 'preparing', 'queued'].map((to, at) => ({
+    to,
+    reason: queueReason,
+    index: 4 + at,
+  }))
+  const at = sample.ago(1)
+  const tries = changes.map((change) => ({ ...change, type: 'status', runId: first.id, at }) as RunEvent)
+  hostApi.eventsById.set(first.id, [...begun, ...tries])
+  hostApi.helloAnswer = { ...hostApi.helloAnswer, runs: waiting }
+  const item: AttentionItem = {
+    id: 'publish:refused',
+    kind: 'codehost',
+    message: 'their pushes are refused',
+    cure: 'switchyard retry ENG-501 ENG-502',
+    runs: waiting.map(({ id }) => id),
+    since: at,
+  }
+  hostApi.attention = () => ({ items: [item] })
+  const asked: unknown[] = []
+  hostApi.retryRun = async (id, options) => {
+    asked.push([id, options?.instructions])
+    return yes(waiting.find((run) => run.id === id) ?? first)
+  }
+  const page = await openPage()
+  await signIn(page, host)
+  await page.getByRole('button', { name: 'Publish all 2' }).click()
+  await page.getByText('2 runs published as soon as').first().waitFor()
+  expect(asked.splice(0)).toEqual(waiting.map(({ id }) => [id, undefined]))
+
+  await page.goto(`${host.origin}/runs/${first.id}`)
+  const timeline = page.getByRole('region', { name: 'Timeline' })
+  await timeline.getByText('Publishing, try 3').waitFor()
+  await timeline.getByText('Next at').waitFor()
+  expect(await timeline.getByText(/^Attempt/).allTextContents()).toEqual(['Attempt 1'])
+  await page.getByText('The agent is done. Its work is published again at').waitFor()
+  expect(await page.getByText('Run it again').count()).toBe(0)
+  await page.getByRole('button', { name: 'Publish now' }).click()
+  await until('the work is to be published', () => asked.length === 1)
+  await page.getByRole('button', { name: 'Ask the agent again…' }).click()
+  const dialog = page.getByRole('dialog')
+  const send = dialog.getByRole('button', { name: 'Ask the agent' })
+  expect(await send.getAttribute('aria-disabled')).toBe('true')
+  await dialog.getByLabel('Instructions').fill('Keep the rule.')
+  await send.click()
+  await dialog.waitFor({ state: 'detached' })
+  expect(asked).toEqual([
+    [first.id, undefined],
+    [first.id, 'Keep the rule.'],
+  ])
 })
 
 test('a dialog closes by a click beside it, and by none that touches it', async () => {

@@ -267,6 +267,9 @@ test('a run cancelled while its work waits keeps it, and a retry publishes it', 
   })
   await host.succeeded(host.hostApi.retryRun(runId))
   expect(workOf(worker).job.kind).toBe('publish')
+  // Nobody takes it for a new attempt.
+  const reason = expect.stringMatching(/^publishing again at /)
+  expect((await host.readEvents(runId)).at(-1)).toMatchObject({ to: 'queued', reason })
 })
 
 test.each<[string, Partial<RunOutcome>, object, string]>([

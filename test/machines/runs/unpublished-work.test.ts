@@ -1,7 +1,7 @@
 /** The record of a run whose finished work could not be published. */
 import { expect, test } from '@jest/globals'
 import { addEarlierResult } from '../../../actors/runs/unpublished-work.ts'
-import { publishingOf, UNPUBLISHED_BUNDLE } from '../../../core/run/publishing.ts'
+import { publishAgain, UNPUBLISHED_BUNDLE } from '../../../core/run/publishing.ts'
 import { aRun } from '../../rules/run/runs.ts'
 
 const before = { artifacts: ['a.txt', UNPUBLISHED_BUNDLE] }
@@ -14,6 +14,6 @@ test('the bundle stays after another follow-up has completed, and goes when its 
     UNPUBLISHED_BUNDLE,
     'b.txt',
   ])
-  const publishing = publishingOf(aRun({ result: before }))
+  const { publishing } = publishAgain(aRun(), aRun({ result: before }), '2026-01-01T00:00:00.000Z')
   expect(addEarlierResult(ended, { earlier: null, publishing }).result?.artifacts).toEqual(['a.txt', 'b.txt'])
 })

@@ -59,6 +59,23 @@ test('an attempt begins when the run is queued again, and has its end, reason an
   ])
 })
 
+test('the tries to publish the work of an attempt belong to it, until its agent is asked again', () => {
+  const reason = 'publishing again at 2026-01-01T00:00:00.000Z: refused'
+  const tried = [
+    change(0, 'queued'),
+    change(1, 'running'),
+    change(2, 'queued', reason),
+    change(3, 'preparing'),
+    change(4, 'queued', reason),
+  ]
+  expect(attemptSpans(tried)).toMatchObject([{ first: 0, next: undefined, status: 'queued', reason }])
+  const asked = attemptSpans([...tried, change(5, 'preparing'), change(6, 'running')])
+  expect(asked.map(({ first, next }) => [first, next])).toEqual([
+    [0, 4],
+    [4, undefined],
+  ])
+})
+
 test('the log of an attempt has its events only, also where they end within a page', async () => {
   const all = Array.from({ length: 5_000 }, (_, index): RunEvent => {
     if (index === 1_200 || index === 3_700) return change(index, 'queued')

@@ -24,7 +24,7 @@ test.each<[string, Run, string | undefined]>([
 ])('a run that %s says how long it has worked', (_, run, words) => expect(workedWords(run, NOW)).toBe(words))
 
 describe('what can be done with a run', () => {
-  const ACTS: readonly RunAct[] = ['cancel', 'retry', 'followup', 'attach', 'release', 'discard']
+  const ACTS: readonly RunAct[] = ['cancel', 'publish', 'retry', 'followup', 'attach', 'release', 'discard']
   const kept = { sandbox: { id: 'sb-1', workerId: 'wk-kestrel-01' }, agentSessionId: 'session-1' }
   const pull = { prUrl: 'https://code.example/1', prState: 'open' as const }
   const possible = (run: Run, found: WorkerView | undefined = worker, competing?: Run) =>
@@ -34,6 +34,16 @@ describe('what can be done with a run', () => {
     ['a queued run', sample.run(1, 'queued'), ['cancel']],
     ['a running run', sample.run(1, 'running'), ['cancel']],
     ['a failed run with its sandbox', sample.run(1, 'failed', kept), ['retry', 'attach', 'discard']],
+    [
+      'a run whose work waits to be published',
+      sample.run(1, 'queued', { sandbox: { ...kept.sandbox, unpublished: true } }),
+      ['cancel', 'publish', 'retry'],
+    ],
+    [
+      'a failed run with unpublished work',
+      sample.run(1, 'failed', { ...kept, sandbox: { ...kept.sandbox, unpublished: true } }),
+      ['publish', 'retry', 'attach', 'discard'],
+    ],
     ['a failed run without one', sample.run(1, 'failed'), ['retry']],
     [
       'a completed run',
@@ -97,6 +107,35 @@ describe('the timeline', () => {
     ])
     const last = attempts.at(-1)?.parts.at(-1)
     expect((last?.start ?? 0) + (last?.length ?? 0)).toBeCloseTo(1)
+  })
+
+  test('has one bar for all tries to publish finished work, and tells when the next one is', () => {
+    const nextAt = new Date(NOW + 20 * MINUTE).toISOString()
+    const reason = `publishing again at ${nextAt}: refused`
+    const waiting = sample.run(1, 'queued', { createdAt: run.createdAt, queueReason: reason })
+    const changes = [
+      change(0.1, 'queued'),
+      change(1, 'preparing'),
+      change(2, 'running'),
+      ...[6, 8].flatMap((minute) => [
+        change(minute, 'finalizing'),
+        change(minute + 1, 'queued', reason),
+        change(minute + 1.5, 'preparing'),
+      ]),
+      change(11, 'queued', reason),
+    ]
+    const shown = timelineOf(waiting, changes, NOW + 12 * MINUTE)
+    expect(shown.map(({ number, tries, end, nextAt: next }) => [number, tries, end, next])).toEqual([
+      [1, undefined, reason, undefined],
+      [1, 4, undefined, nextAt],
+    ])
+    // A person has the agent asked again, without waiting for the next try.
+    const asked = [...changes, change(13, 'preparing'), change(14, 'running')]
+    expect(timelineOf(run, asked, NOW + 15 * MINUTE).map(({ number, tries }) => [number, tries])).toEqual([
+      [1, undefined],
+      [1, 3],
+      [2, undefined],
+    ])
   })
 
   test('compresses a long wait, and keeps its true length', () => {

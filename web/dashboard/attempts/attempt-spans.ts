@@ -1,8 +1,12 @@
-/** The attempts of a run as parts of its log: where each begins and ends, how it ended, what it has cost. */
+/**
+ * The attempts of a run as parts of its log: where each begins and ends, how it ended, what it has cost. The tries to
+ * publish the work of an attempt belong to it.
+ */
 import type { EventRange } from '../../../client/run-events.ts'
 import type { RunLogSource } from '../../../client/run-log-ports.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import type { RunEvent, RunStatus } from '../../../protocol/run.ts'
+import { type ChangeOfState, publishTries } from '../run/timeline.ts'
 
 export interface AttemptSpan {
   readonly number: number
@@ -29,6 +33,7 @@ const ENDED: readonly RunStatus[] = ['completed', 'failed', 'cancelled']
 /** @param events in their order; others than changes of state and costs say nothing about attempts */
 export function attemptSpans(events: readonly SpanEvent[]): AttemptSpan[] {
   const spans: AttemptSpan[] = []
+  const publishes = publishTries(events.filter((event): event is ChangeOfState => event.type === 'status'))
   for (const event of events) {
     const current = spans.at(-1)
     const last = spans.length - 1
@@ -38,7 +43,8 @@ export function attemptSpans(events: readonly SpanEvent[]): AttemptSpan[] {
       continue
     }
     const { to: status, reason } = event
-    const isNew = current === undefined || (status === 'queued' && current.status !== 'queued')
+    const isTry = publishes.has(event.index)
+    const isNew = current === undefined || (status === 'queued' && current.status !== 'queued' && !isTry)
     if (current !== undefined && isNew)
       // A run that ended keeps that state until somebody retries it.
       spans[last] = {
@@ -53,7 +59,7 @@ export function attemptSpans(events: readonly SpanEvent[]): AttemptSpan[] {
         ...current,
         status,
         ended: ENDED.includes(status) ? at : undefined,
-        reason: ENDED.includes(status) ? reason : undefined,
+        reason: ENDED.includes(status) || isTry ? reason : undefined,
       }
   }
   return spans

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { productName } from '../../../client/agent-names.ts'
+import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
 import { Age } from '../../elements/moments.tsx'
@@ -10,6 +11,7 @@ import { showError, showOutcome } from '../../elements/toasts.ts'
 import { countOf, formatCount } from '../../text/amounts.ts'
 import { pullAddress, runAddress } from '../addresses.ts'
 import { curePlace } from '../gates/cure-places.ts'
+import { hasUnpublishedWork } from '../runs/run-rules.ts'
 import { host } from '../state/host.ts'
 import { attention, attentionMore, runs } from '../state/records.ts'
 import { type AttentionEntry, attentionEntries } from './attention-entries.ts'
@@ -135,8 +137,9 @@ function actsOf({ kind, items }: AttentionEntry): ComponentChildren {
   const [item] = items
   if (item === undefined) return null
   const { runId, pull, cure } = item
-  const ids = items.flatMap((each) => each.runId ?? [])
-  if (kind === 'failed' || kind === 'limit')
+  const ids = items.flatMap((each) => each.runs ?? each.runId ?? [])
+  const publishes = ids.length > 0 && ids.every((id) => isUnpublished(runs.value.get(id)))
+  if (kind === 'failed' || kind === 'limit' || (publishes && cure?.startsWith('switchyard retry ') === true))
     return (
       <>
         {items.length === 1 && runId !== undefined && (
@@ -144,9 +147,15 @@ function actsOf({ kind, items }: AttentionEntry): ComponentChildren {
             Show log
           </a>
         )}
-        <Button busyWord="Retrying" act={() => retryAll(ids)}>
-          {ids.length > 1 ? `Retry all ${ids.length}` : 'Retry'}
-        </Button>
+        {publishes ? (
+          <Button busyWord="Publishing" act={() => retryAll(ids, 'published as soon as a worker is free')}>
+            {ids.length > 1 ? `Publish all ${ids.length}` : 'Publish now'}
+          </Button>
+        ) : (
+          <Button busyWord="Retrying" act={() => retryAll(ids, 'queued again')}>
+            {ids.length > 1 ? `Retry all ${ids.length}` : 'Retry'}
+          </Button>
+        )}
       </>
     )
   if (pull?.repo !== undefined)
@@ -172,13 +181,15 @@ function actsOf({ kind, items }: AttentionEntry): ComponentChildren {
   )
 }
 
-async function retryAll(ids: readonly string[]): Promise<void> {
-  const done = await Promise.allSettled(ids.map((id) => host.retryRun({ id })))
-  const refused = done.find(({ status }) => status === 'rejected')
-  const queued = done.filter(({ status }) => status === 'fulfilled').length
+const isUnpublished = (run: Run | undefined): boolean => run !== undefined && hasUnpublishedWork(run)
+
+async function retryAll(ids: readonly string[], done: string): Promise<void> {
+  const answers = await Promise.allSettled(ids.map((id) => host.retryRun({ id })))
+  const refused = answers.find(({ status }) => status === 'rejected')
+  const queued = answers.filter(({ status }) => status === 'fulfilled').length
   if (refused?.status === 'rejected') showError(refused.reason)
   if (queued > 0)
-    showOutcome(`${countOf(queued, 'run')} queued again.`, { to: '/runs?status=queued', text: 'Show' })
+    showOutcome(`${countOf(queued, 'run')} ${done}.`, { to: '/runs?status=queued', text: 'Show' })
 }
 
 async function followUp(id: string): Promise<void> {

@@ -84,6 +84,10 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
   ],
   [/^blocked by /, () => ({ fact: 'Blocked by another ticket' })],
   [/^retry \d+ of \d+ at/, () => ({ fact: 'Waiting to be tried again', explanation: 'Starts by itself.' })],
+  [
+    /^publishing again at \S+: (.*)$/s,
+    ([why = '']) => ({ fact: 'The work is done, and waits to be published', explanation: why }),
+  ],
   [/^interrupted/, () => ({ fact: 'Interrupted, and queued again' })],
   [
     /^daily budget of (\S+) is spent/,

@@ -13,6 +13,7 @@ import { runAddress } from '../addresses.ts'
 import { openInspector } from '../open-inspector.ts'
 import type { PageProps } from '../pages.ts'
 import { type RunActs, runActs } from '../runs/run-acts.ts'
+import { hasUnpublishedWork } from '../runs/run-rules.ts'
 import { loadRun } from '../state/live.ts'
 import { runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
@@ -161,10 +162,16 @@ function RunHead({ run, acts, view, show }: RunHeadProps) {
             <Button act={() => show('diff')} unavailable={whyNoDiff(run)} pressed={view === 'diff'}>
               Open diff
             </Button>
+            {hasUnpublishedWork(run) && (hasEnded(run) || run.status === 'queued') && (
+              <>
+                <ActButton act={acts.publish} words="Publish now" />
+                <ActButton act={acts.retry} words="Ask the agent again…" />
+              </>
+            )}
             {hasEnded(run) ? (
               <>
                 <ActButton act={acts.followup} words="Send follow-up…" />
-                <ActButton act={acts.retry} words="Retry…" />
+                {!hasUnpublishedWork(run) && <ActButton act={acts.retry} words="Retry…" />}
                 {acts.release.unavailable === undefined && (
                   <ActButton act={acts.release} words="Release sandbox" />
                 )}

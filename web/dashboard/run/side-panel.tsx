@@ -2,7 +2,9 @@
 import { hasEnded } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { Glyph, glyphWord } from '../../elements/glyph.tsx'
+import { now } from '../../elements/moments.tsx'
 import { countOf, formatMoney, formatShare, formatTokens } from '../../text/amounts.ts'
+import { formatInstant } from '../../text/times.ts'
 import { pullAddress } from '../addresses.ts'
 import { GateList } from '../gates/gate-list.tsx'
 import { host } from '../state/host.ts'
@@ -11,6 +13,7 @@ import { useRequest } from '../state/use-request.ts'
 import { PanelPart } from './panel-part.tsx'
 import { RunArtifacts } from './run-artifacts.tsx'
 import { RunMemories } from './run-memories.tsx'
+import { nextPublishAt } from './timeline.ts'
 
 export function SidePanel({ run }: { readonly run: Run }) {
   return (
@@ -41,12 +44,21 @@ function WaitingFor({ run }: { readonly run: Run }) {
   const placement = useRequest(`place ${run.id} ${run.queueReason}`, (signal) =>
     host.readPlacement({ id: run.id }, { signal }),
   )
+  const nextAt = nextPublishAt(run)
   const candidates = placement.data?.workers ?? []
   return (
     <>
       <PanelPart title="What it waits for">
+        {nextAt !== undefined && (
+          <p>
+            The agent is done. Its work is published again at {formatInstant(nextAt, now.value)}, or by
+            “Publish now”.
+          </p>
+        )}
         <p class="quiet">{run.queueReason ?? 'It is dispatched next.'}</p>
-        {data !== undefined && <GateList gates={data.gates.filter(({ status }) => status !== 'pass')} />}
+        {nextAt === undefined && data !== undefined && (
+          <GateList gates={data.gates.filter(({ status }) => status !== 'pass')} />
+        )}
       </PanelPart>
       {candidates.length > 0 && (
         <PanelPart title="Placement" count={countOf(candidates.length, 'worker')}>

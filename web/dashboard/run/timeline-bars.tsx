@@ -24,9 +24,9 @@ export function TimelineBars({ run, changes }: { readonly run: Run; readonly cha
   return (
     <section class="card timeline" aria-label="Timeline">
       {attempts.map((attempt) => (
-        <AttemptBar key={attempt.number} attempt={attempt} />
+        <AttemptBar key={`${attempt.number} ${attempt.tries === undefined}`} attempt={attempt} />
       ))}
-      {attempts.length > 1 && (
+      {attempts.some(({ number }) => number > 1) && (
         <p class="timeline-compare">
           <a href={attemptsAddress(run.id)}>Compare attempts</a>
         </p>
@@ -37,10 +37,10 @@ export function TimelineBars({ run, changes }: { readonly run: Run; readonly cha
 }
 
 function AttemptBar({ attempt }: { readonly attempt: TimelineAttempt }) {
-  const { number, parts, end } = attempt
+  const { number, tries, nextAt, parts, end } = attempt
   return (
     <div class="timeline-row">
-      <span>Attempt {number}</span>
+      <span>{tries === undefined ? `Attempt ${number}` : `Publishing, try ${tries}`}</span>
       <div class="timeline-track">
         <svg
           class="timeline-bar"
@@ -84,7 +84,7 @@ function AttemptBar({ attempt }: { readonly attempt: TimelineAttempt }) {
         </ul>
       </div>
       <span class={`timeline-end ${end === undefined ? 'tone-accent' : 'quiet'}`} title={end}>
-        {end === undefined ? 'Now' : end}
+        {end ?? (nextAt === undefined ? 'Now' : `Next at ${formatClock(nextAt)}`)}
       </span>
     </div>
   )

@@ -1,7 +1,8 @@
 /**
  * The timeline of a run from its changes of state: a bar an attempt, with its phases, on a common axis.
  *
- * An attempt begins whenever the run is queued again. Long waits are compressed on the axis, and keep their true length
+ * An attempt begins whenever the run is queued again, unless its agent is done and only its work is to be published: all
+ * tries to publish the work of one attempt have one bar, since no agent works in them. Long waits are compressed on the axis, and keep their true length
  * in their label.
  */
 import type { Run, RunEvent, RunStatus } from '../../../protocol/run.ts'
@@ -21,6 +22,10 @@ export interface TimelinePart {
 
 export interface TimelineAttempt {
   readonly number: number
+  /** How often the work of this attempt was to be published; undefined for the attempt itself. */
+  readonly tries: number | undefined
+  /** When the work is to be published next. */
+  readonly nextAt: string | undefined
   readonly parts: readonly TimelinePart[]
   /** The reason or the state in which it ended; undefined while it goes on. */
   readonly end: string | undefined
@@ -39,6 +44,26 @@ interface PlainPart {
 interface PlainAttempt {
   readonly parts: PlainPart[]
   end: string | undefined
+  tries: number | undefined
+}
+
+const PUBLISHING = /^publishing again at (\S+): /
+
+/** When the finished work of a waiting run is published again. */
+export const nextPublishAt = ({ status, queueReason = '' }: Run): string | undefined =>
+  status === 'queued' ? PUBLISHING.exec(queueReason)?.[1] : undefined
+
+/** The indexes of the changes from which on the run's work was only to be published: no agent began to work. */
+export function publishTries(changes: readonly ChangeOfState[]): ReadonlySet<number> {
+  const tries = new Set<number>()
+  let last = -1
+  for (const { to, reason = '', index } of changes) {
+    if (to === 'queued' && PUBLISHING.test(reason)) {
+      last = index
+      tries.add(index)
+    } else if (to === 'running') tries.delete(last)
+  }
+  return tries
 }
 
 export function timelineOf(run: Run, changes: readonly ChangeOfState[], now: number): TimelineAttempt[] {
@@ -53,8 +78,11 @@ export function timelineOf(run: Run, changes: readonly ChangeOfState[], now: num
     all.reduce((sum, part) => sum + shown(part), 0),
   )
   let at = 0
-  return attempts.map(({ parts, end }, index) => ({
-    number: index + 1,
+  let number = 0
+  return attempts.map(({ parts, end, tries }) => ({
+    number: tries === undefined ? ++number : number,
+    tries,
+    nextAt: end === undefined ? nextPublishAt(run) : undefined,
     end,
     parts: parts.map((part) => {
       const start = at / total
@@ -65,7 +93,8 @@ export function timelineOf(run: Run, changes: readonly ChangeOfState[], now: num
 }
 
 function attemptsOf(run: Run, changes: readonly ChangeOfState[], now: number): PlainAttempt[] {
-  const attempts: PlainAttempt[] = [{ parts: [], end: undefined }]
+  const attempts: PlainAttempt[] = [{ parts: [], end: undefined, tries: undefined }]
+  const publishes = publishTries(changes)
   let status: RunStatus = 'queued'
   let from = Date.parse(run.createdAt)
   for (const change of changes) {
@@ -74,18 +103,23 @@ function attemptsOf(run: Run, changes: readonly ChangeOfState[], now: number): P
     const to = Date.parse(change.at)
     attempts.at(-1)?.parts.push({ status, from, to })
     const last = attempts.at(-1)
-    if (last !== undefined && change.to === 'queued') {
+    const isTry = publishes.has(change.index)
+    if (last?.tries !== undefined && isTry) {
+      last.tries += 1
+      last.end = undefined
+    } else if (last !== undefined && change.to === 'queued') {
       last.end = change.reason ?? 'queued again'
-      attempts.push({ parts: [], end: undefined })
+      // The attempt itself was the first to try.
+      attempts.push({ parts: [], end: undefined, tries: isTry ? 2 : undefined })
     } else if (last !== undefined && ENDED.includes(change.to)) last.end = change.to
     status = change.to
     from = to
   }
   if (!ENDED.includes(status)) attempts.at(-1)?.parts.push({ status, from, to: Math.max(from, now) })
   return attempts
-    .map(({ parts, end }) => ({
+    .map(({ parts, ...attempt }) => ({
+      ...attempt,
       parts: parts.filter((part) => part.to > part.from && !ENDED.includes(part.status)),
-      end,
     }))
     .filter(({ parts }) => parts.length > 0)
 }

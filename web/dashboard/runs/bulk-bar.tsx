@@ -1,4 +1,5 @@
 /** The bar of acts on all marked runs. An act says for how many of them it is possible, and does nothing to the others. */
+import { waitsToPublish } from '../../../client/artifact-names.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { askBefore } from '../../elements/dialog.tsx'
@@ -54,7 +55,10 @@ export function BulkBar() {
 }
 
 function BulkButton({ act, chosen }: { readonly act: BulkAct; readonly chosen: readonly Run[] }) {
-  const possible = chosen.filter((run) => whyNot(act, run, factsOf(run)) === undefined)
+  // Work that waits is published by itself; a run of its own asks its agent again.
+  const possible = chosen.filter(
+    (run) => whyNot(act, run, factsOf(run)) === undefined && !(act === 'retry' && waitsToPublish(run)),
+  )
   const words = WORDS[act]
   return (
     <Button

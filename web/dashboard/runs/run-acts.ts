@@ -9,7 +9,7 @@ import { runAddress } from '../addresses.ts'
 import { host } from '../state/host.ts'
 import { runs, workers } from '../state/records.ts'
 import { askRunOptions } from './run-options.tsx'
-import { type RunAct, type RunFacts, whyNot } from './run-rules.ts'
+import { hasUnpublishedWork, type RunAct, type RunFacts, whyNot } from './run-rules.ts'
 import { workedWords } from './worked-words.ts'
 
 export type RunActs = Readonly<Record<RunAct | 'copy-link' | 'copy-command', Act>>
@@ -42,7 +42,13 @@ export function runActs(run: Run): RunActs {
   })
   return {
     cancel: act('cancel', `Cancel ${name}`, 'Shift c', () => cancel(run)),
-    retry: act('retry', `Retry ${name}`, 'r', () => retry(run)),
+    publish: act('publish', `Publish the work of ${name} now`, undefined, () => publishNow(run)),
+    retry: act(
+      'retry',
+      hasUnpublishedWork(run) ? `Ask the agent of ${name} again` : `Retry ${name}`,
+      'r',
+      () => (hasUnpublishedWork(run) ? askAgain(run) : retry(run)),
+    ),
     followup: act('followup', `Send a follow-up to ${name}`, 'u', () => followUp(run)),
     attach: act('attach', `Open the terminal of ${name}`, 'a', async () =>
       navigate(`${runAddress(id)}?terminal=1`),
@@ -80,6 +86,25 @@ const retry = ({ id, ticket }: Run): Promise<void> =>
     act: 'Retry run',
     busyWord: 'Retrying',
     hint: 'Words for the agent; empty keeps those of the run.',
+    send: async (body) => {
+      await host.retryRun({ id, body })
+    },
+  })
+
+/** Without words for its agent, a retry publishes the work that is done. */
+async function publishNow({ id, ticket }: Run): Promise<void> {
+  await host.retryRun({ id })
+  showOutcome(`The work of ${ticket.identifier} is published as soon as its worker is free.`)
+}
+
+const askAgain = ({ id, ticket }: Run): Promise<void> =>
+  askRunOptions({
+    title: `Ask the agent of ${ticket.identifier} again`,
+    lead: 'Its work is done, and only not published. The agent works again, and is paid again.',
+    act: 'Ask the agent',
+    busyWord: 'Asking',
+    hint: 'What the agent shall do. Without words, the work is only published.',
+    needsInstructions: true,
     send: async (body) => {
       await host.retryRun({ id, body })
     },

@@ -15,6 +15,7 @@ export interface RunQuestion {
   readonly act: string
   readonly busyWord: string
   readonly hint: string
+  readonly needsInstructions?: boolean
   /** A rejection keeps the dialog open. */
   readonly send: (options: RunOptions) => Promise<void>
 }
@@ -26,6 +27,8 @@ export function askRunOptions(question: RunQuestion): Promise<void> {
 function RunOptionsForm({ question, close }: { readonly question: RunQuestion; readonly close: () => void }) {
   const instructions = useSignal('')
   const selection = useAgentSelection()
+
+  const isIncomplete = question.needsInstructions === true && instructions.value.trim() === ''
 
   async function send(): Promise<void> {
     const body: RunOptions = {
@@ -40,6 +43,7 @@ function RunOptionsForm({ question, close }: { readonly question: RunQuestion; r
       title={question.title}
       act={question.act}
       busyWord={question.busyWord}
+      unavailable={isIncomplete ? 'Say what the agent shall do.' : undefined}
       send={send}
       close={close}
     >

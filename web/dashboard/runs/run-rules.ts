@@ -7,7 +7,7 @@ import { hasEnded } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 
-export type RunAct = 'cancel' | 'retry' | 'followup' | 'attach' | 'release' | 'discard'
+export type RunAct = 'cancel' | 'publish' | 'retry' | 'followup' | 'attach' | 'release' | 'discard'
 
 export interface RunFacts {
   /** The worker that holds the sandbox, while it is enrolled. */
@@ -39,6 +39,16 @@ const hasSandbox: Rule = ({ sandbox }) => {
   return sandbox.retainedUntil === undefined ? 'The run has left no sandbox.' : 'Its sandbox is gone.'
 }
 
+/** The agent is done, and the host has its work published before it asks the agent again. */
+export const hasUnpublishedWork = ({ sandbox, status }: Run): boolean =>
+  sandbox.unpublished === true && sandbox.id !== undefined && status !== 'completed'
+
+/** The work of a queued run waits for its next try. */
+const waitsOrHasEnded =
+  (verb: string): Rule =>
+  (run, facts) =>
+    run.status === 'queued' && hasUnpublishedWork(run) ? undefined : endFirst(verb)(run, facts)
+
 const firstOf =
   (...rules: readonly Rule[]): Rule =>
   (run, facts) => {
@@ -51,8 +61,16 @@ const firstOf =
 
 const RULES: Readonly<Record<RunAct, Rule>> = {
   cancel: (run) => (hasEnded(run) ? 'The run has ended.' : undefined),
+  publish: firstOf(
+    (run) => (hasUnpublishedWork(run) ? undefined : 'The run has no work that is not published.'),
+    waitsOrHasEnded('Its work can be published'),
+    (_, { worker }) =>
+      worker === undefined ? 'The worker that held its sandbox is enrolled no more.' : undefined,
+    (run, facts) => (isOpened(run, facts) ? IN_USE : undefined),
+    noCompetition,
+  ),
   retry: firstOf(
-    endFirst('It can be retried'),
+    waitsOrHasEnded('It can be retried'),
     ({ prState }) =>
       prState === 'merged' ? 'Its pull request is merged: start its ticket again.' : undefined,
     (run, facts) => (isOpened(run, facts) ? IN_USE : undefined),
