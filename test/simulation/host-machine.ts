@@ -297,7 +297,7 @@ export class HostMachine {
     const { time, observer } = this.#options
     observer.onLog('info', { exitCode }, `the host ends: ${reason}`)
     const isOwner = this.#options.disk.owner === current.process
-    const isRight = isOwner ? reason.includes(BROKEN_DISK) : exitCode === EXIT_IN_USE
+    const isRight = reason.includes(BROKEN_DISK) || (!isOwner && exitCode === EXIT_IN_USE)
     if (exitCode !== 0 && !isRight) observer.onBugReported(`the host ended with ${exitCode}: ${reason}`, {})
     void current.store.close()
     time.in(
