@@ -828,9 +828,9 @@ const publishing: readonly Mutant[] = [
   {
     name: 'finished work is done again when its publisher is lost',
     file: RUN_MACHINE,
-    find: "    { guard: 'waitsForHolder', target: 'queued', actions: PUBLISH_LATER },\n    ...SANDBOX_LOST",
+    find: 'return { ...waitToPublish(ended, context.run.result, { before, why, now: instantOf(event) }), lease: null }',
     replace:
-      "    { guard: 'waitsForHolder', target: 'queued', actions: 'requeueUnbegun' },\n    ...SANDBOX_LOST",
+      "const waits = waitToPublish(ended, context.run.result, { before, why, now: instantOf(event) })\n  return { ...waits, ...('outcome' in event ? {} : { publishing: null }), lease: null }",
   },
   {
     name: 'work is lost when its daemon dies while publishing',

@@ -46,6 +46,9 @@ export const publishingLaws: readonly Law[] = [
             if (stored?.as !== 'end') continue
             const runId = view.lease(leaseId)?.runId ?? ''
             const { outcome } = JSON.parse(stored.text) as Extract<WorkerFrame, { type: 'run-complete' }>
+            const isLost = outcome.status === 'failed' && outcome.failure !== 'publish'
+            if (isLost && outcome.sandbox?.unpublished === true)
+              fail(`${leaseId} ends as if its finished work were lost`, { error: outcome.error })
             const { workerId = '' } = worker
             const dueAt = worker.sandboxDueAt(runId) ?? 0
             if (outcome.failure === 'publish') refused.set(leaseId, { worker, workerId, dueAt })
