@@ -2,7 +2,6 @@
  * The modules about workers: who is enrolled and connected, what arrives on their connections, who gets the next run,
  * and the worker that the host runs itself.
  */
-import { isTakenOver } from '../../core/owner.ts'
 import { defineHostModule } from '../host-context.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { RUN } from '../runs/run.names.ts'
@@ -68,7 +67,7 @@ export const workersModule = defineHostModule({
       workers: registry,
       seats,
       mayConnect: isOpen,
-      maySend: () => !isTakenOver(store.database.state()),
+      maySend: () => store.database.state().is !== 'broken',
     })
     const dispatchBackoff = new DispatchBackoff({ ...context, workers: registry })
     const setbacks = new Setbacks({ ...context, workers: registry })

@@ -52,7 +52,7 @@ export interface WorkerConnectionsPorts {
   readonly timeouts: () => LeaseTimeouts
   /** Whether new connections are accepted. */
   readonly mayConnect: () => boolean
-  /** Whether this host still owns its data directory. */
+  /** Whether this host still owns its data directory, and can write to it. */
   readonly maySend: () => boolean
 }
 

@@ -35,10 +35,13 @@ async function startWithCodeHost() {
   return { host, openPull }
 }
 
-test('a host whose data directory was taken over answers no frame and grants no lease', async () => {
+test.each([
+  ['was taken over', { takenOver: true as const }],
+  ['broke', {}],
+])('a host whose data directory %s answers no frame and grants no lease', async (why, how) => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
-  host.store.database.breakDown('somebody else owns it', { takenOver: true })
+  host.store.database.breakDown(why, how)
   host.clearTranscript()
   await connection.sendHeartbeat(work)
   await host.advance(60)
