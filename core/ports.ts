@@ -273,8 +273,8 @@ export interface Artifacts {
   find(runId: string, name: string): Promise<ArtifactLookup>
   /** Lists the names of the complete artifacts of a run. */
   names(runId: string): Promise<string[]>
-  /** Deletes the artifacts of a run, unfinished ones too. */
-  remove(runId: string): Promise<void>
+  /** Deletes the artifacts of a run, or the one of this name; unfinished ones too. */
+  remove(runId: string, name?: string): Promise<void>
 }
 
 export interface UsageKey {

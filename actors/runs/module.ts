@@ -111,6 +111,7 @@ export const runsModule = defineHostModule({
       ...context,
       newId: () => context.ids.run(),
       runs: context.store.database.runs,
+      artifacts: context.store.artifacts,
       runEventLog: runRecords.eventLog,
       finishedRuns: runRecords.finishedRuns,
       report: runRecords.report,
@@ -118,7 +119,7 @@ export const runsModule = defineHostModule({
     })
     return {
       view: runs,
-      effects: effectHandlers<RunEffect>({ run: ({ runId }) => runs.markFailed(runId) }),
+      effects: effectHandlers<RunEffect>({ run: (effect) => runs.runEffect(effect) }),
       onStateChange: {
         [RUN](change) {
           runs.onRunChanged(change)

@@ -5,8 +5,9 @@
  * RunManager itself only knows which ticket has an active run (queued or with a worker). The modules that it calls keep
  * everything else.
  */
-import type { Clock, ControlDatabase, Meters } from '../../core/ports.ts'
+import type { Artifacts, Clock, ControlDatabase, Log, Meters } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { publishedBundles } from '../../core/run/publishing.ts'
 import { applyRunOptions } from '../../core/run/run-options.ts'
 import {
   failRun,
@@ -30,7 +31,10 @@ import type { RunEventLog } from './run-event-log.ts'
 import type { RunReport, RunTransition } from './run-report.ts'
 
 /** Effects that belong to no single lease or connection. */
-export type RunEffect = { readonly type: 'run.mark failed'; readonly runId: string }
+export type RunEffect =
+  | { readonly type: 'run.mark failed'; readonly runId: string }
+  /** The record of the run names the artifact no more. */
+  | { readonly type: 'run.delete artifact'; readonly runId: string; readonly name: string }
 
 export interface RunManagerPorts {
   readonly clock: Clock
@@ -42,6 +46,8 @@ export interface RunManagerPorts {
   readonly config: () => ServiceConfig
   /** The run records on disk. */
   readonly runs: ControlDatabase['runs']
+  readonly artifacts: Pick<Artifacts, 'remove'>
+  readonly log: Log
   readonly runEventLog: RunEventLog
   readonly finishedRuns: FinishedRuns
   readonly report: RunReport
@@ -183,6 +189,10 @@ export class RunManager {
     if (run.status === 'preparing' && was?.run.status === 'queued') this.#measureWait(run)
     if (over) {
       this.#onRunFinished(key, run)
+      for (const name of publishedBundles(was?.publishing, run)) {
+        const effect: RunEffect = { type: 'run.delete artifact', runId: key, name }
+        this.#ports.system.runAfterCommit(effect)
+      }
       return
     }
     if (was === undefined) {
@@ -222,8 +232,18 @@ export class RunManager {
     if (this.#active.get(ticket.id) === id) this.#active.delete(ticket.id)
   }
 
+  runEffect(effect: RunEffect): void {
+    const { artifacts, log } = this.#ports
+    const { runId } = effect
+    if (effect.type === 'run.mark failed') this.#markFailed(runId)
+    else
+      artifacts
+        .remove(runId, effect.name)
+        .catch((error: unknown) => log.warn({ err: error, ...effect }, 'an artifact could not be deleted'))
+  }
+
   /** Ends a run whose actor was given up, so that people do not wait for it and no worker continues it. */
-  markFailed(runId: string): void {
+  #markFailed(runId: string): void {
     const { workers, system, instant, finishedRuns } = this.#ports
     const run = finishedRuns.latest(runId)
     const lease = workers.leaseOf(runId)

@@ -4,12 +4,12 @@
  */
 import { sandboxHolder } from '../../core/run/follow-up.ts'
 import {
-  hasBundle,
+  bundleName,
   keptWorkError,
   mergeResults,
   type Publishing,
   unpublishedError,
-  withBundle,
+  withBundles,
   withoutBundle,
 } from '../../core/run/publishing.ts'
 import { applyRunOptions, hasInstructions } from '../../core/run/run-options.ts'
@@ -48,7 +48,7 @@ export function sandboxLostError({ context, event }: RunActionFacts): string {
   const { why, result } = context.publishing ?? {}
   const isRevoked = event.type === 'sandbox lost'
   const lost = isRevoked ? event.reason : 'its work could not be published while its sandbox was kept'
-  return unpublishedError(`${lost}: ${why}`, result)
+  return unpublishedError(`${lost}: ${why}`, result, bundleName(context.followUp))
 }
 
 /** The run fails; the bundle of its commits stays. */
@@ -66,12 +66,12 @@ export function afterSandboxLost(facts: RunActionFacts): Partial<RunContext> {
  */
 export function addEarlierResult(
   run: Run,
-  { earlier, publishing }: Pick<RunContext, 'earlier' | 'publishing'>,
+  { earlier, publishing, followUp }: Pick<RunContext, 'earlier' | 'publishing' | 'followUp'>,
 ): Run {
   const result = mergeResults(publishing?.result ?? earlier?.result, run.result)
   if (result === undefined || result === run.result) return run
   const isPublished = publishing !== null && run.status === 'completed'
-  return { ...run, result: isPublished ? withoutBundle(result) : result }
+  return { ...run, result: isPublished ? withoutBundle(result, bundleName(followUp)) : result }
 }
 
 export function explainUnpublished(run: Run, { context, event }: RunActionFacts): Run {
@@ -79,7 +79,10 @@ export function explainUnpublished(run: Run, { context, event }: RunActionFacts)
   if (run.status === 'completed' || isPublished) return run
   const why = run.error ?? 'it was stopped before its work was published'
   const isKept = run.sandbox.unpublished === true && isSandboxKept(run, instantOf(event))
-  return { ...run, error: isKept ? keptWorkError(run, why) : unpublishedError(why, run.result) }
+  return {
+    ...run,
+    error: isKept ? keptWorkError(run, why) : unpublishedError(why, run.result, bundleName(context.followUp)),
+  }
 }
 
 /** The record of a run that ends while its work waits to be published shows what the agent's execution left. */
@@ -96,7 +99,7 @@ export const showStart = (run: Run, { startedAt }: Publishing): Run =>
 /** A completed run whose follow-up failed keeps the bundle of the follow-up's commits. */
 export function keepBundle(run: Run, reported: RunResult | null | undefined): Run {
   const { result } = run
-  return result === undefined || !hasBundle(reported) ? run : { ...run, result: withBundle(result) }
+  return result === undefined ? run : { ...run, result: withBundles(result, reported) }
 }
 
 /** A person's words are for the agent, so it is asked again. */

@@ -6,7 +6,7 @@
  * bundle of its commits stays among its artifacts.
  */
 import type { RunFields } from '../../protocol/actor-snapshots.ts'
-import type { RunOutcome } from '../../protocol/frames.ts'
+import type { JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
 import {
   PUBLISH_AGAIN_MS_MAX,
   PUBLISH_AGAIN_MS_MIN,
@@ -25,6 +25,13 @@ export type Publishing = NonNullable<RunFields['publishing']>
 
 /** The artifact with the commits of a run that could not be published. */
 export const UNPUBLISHED_BUNDLE = 'unpublished.bundle'
+const FOLLOW_UP_BUNDLE = /^unpublished-[\w-]+\.bundle$/
+/** The kind of the id and the digits that name its millisecond. */
+const ID_CHARS = 15
+
+/** The commits of each follow-up have an artifact of their own: those of an earlier one may be nowhere else. */
+export const bundleName = (followUp: Pick<JobFollowUp, 'id'> | null | undefined): string =>
+  followUp == null ? UNPUBLISHED_BUNDLE : `unpublished-${followUp.id.slice(0, ID_CHARS)}.bundle`
 
 /** Whether the worker says that finished work waits in the sandbox to be published. */
 export const isUnpublished = ({ status, failure }: RunOutcome): boolean =>
@@ -138,26 +145,39 @@ export function mergeResults(
   return { ...(summary === undefined ? {} : { summary }), ...later, artifacts }
 }
 
-export const withoutBundle = (result: RunResult): RunResult => ({
+export const withoutBundle = (result: RunResult, bundle: string): RunResult => ({
   ...result,
-  artifacts: result.artifacts.filter((name) => name !== UNPUBLISHED_BUNDLE),
+  artifacts: result.artifacts.filter((name) => name !== bundle),
 })
 
-/** The bundle of an earlier follow-up may be there already. */
-export const withBundle = (result: RunResult): RunResult => ({
-  ...result,
-  artifacts: [...withoutBundle(result).artifacts.slice(0, RUN_ARTIFACTS_MAX - 1), UNPUBLISHED_BUNDLE],
-})
+/** `reported`: the artifacts of a follow-up that failed, of which the bundles stay. */
+export function withBundles(result: RunResult, reported: RunResult | null | undefined): RunResult {
+  const bundles = (reported?.artifacts ?? []).filter(isBundle)
+  if (bundles.length === 0) return result
+  const others = result.artifacts.filter((name) => !bundles.includes(name))
+  return { ...result, artifacts: [...others.slice(0, RUN_ARTIFACTS_MAX - bundles.length), ...bundles] }
+}
 
-export const hasBundle = (result: RunResult | null | undefined): boolean =>
-  result?.artifacts.includes(UNPUBLISHED_BUNDLE) === true
+const isBundle = (name: string): boolean => name === UNPUBLISHED_BUNDLE || FOLLOW_UP_BUNDLE.test(name)
+
+/** The bundles that the record of a completed run names no more, because their commits are published. */
+export function publishedBundles(
+  publishing: Publishing | null | undefined,
+  { status, result }: Run,
+): string[] {
+  const known = status === 'completed' ? (publishing?.result?.artifacts ?? []) : []
+  return known.filter((name) => isBundle(name) && result?.artifacts.includes(name) !== true)
+}
 
 /** The end of a run whose sandbox with unpublished work is lost. `why`: a sentence. */
-export function unpublishedError(why: string, result: RunResult | null | undefined): string {
-  const kept = hasBundle(result)
-    ? `its commits are kept as the artifact ${UNPUBLISHED_BUNDLE} until you publish or discard them`
-    : 'its commits are not among its artifacts'
-  return truncate(`${why}; ${kept}`, TEXT_CHARS_MAX)
+export function unpublishedError(why: string, result: RunResult | null | undefined, bundle: string): string {
+  // Workers of earlier versions give all bundles of a run one name.
+  const kept = [bundle, UNPUBLISHED_BUNDLE].find((name) => result?.artifacts.includes(name))
+  const words =
+    kept === undefined
+      ? 'its commits are not among its artifacts'
+      : `its commits are kept as the artifact ${kept} until you publish or discard them`
+  return truncate(`${why}; ${words}`, TEXT_CHARS_MAX)
 }
 
 /** The error of an ended run whose work is not published and in its sandbox still. */

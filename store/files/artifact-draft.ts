@@ -87,7 +87,8 @@ export async function publish(draft: ArtifactDraft, path: string): Promise<void>
   await syncFolder(dirname(draft.path))
 }
 
-async function dropDrafts(folder: string, name: string): Promise<void> {
+/** Removes the draft and the refusal of an artifact. */
+export async function dropDrafts(folder: string, name: string): Promise<void> {
   for (const each of await filesOf(folder, name)) await rm(join(folder, each), { force: true })
 }
 

@@ -16,6 +16,7 @@ import {
   beginDraft,
   digestOf,
   draftDigests,
+  dropDrafts,
   findProgress,
   publish,
   refuseDraft,
@@ -75,11 +76,17 @@ export class ArtifactsOnDisk implements Artifacts {
     return names.filter((_name, i) => stats[i]?.isFile() === true && stats[i].nlink === 1).sort()
   }
 
-  async remove(runId: string): Promise<void> {
-    const paths = this.#paths(runId, '')
-    const { run, artifacts, parts } = paths
+  async remove(runId: string, name?: string): Promise<void> {
+    const paths = this.#paths(runId, name ?? '')
+    const { run, artifacts, parts, path } = paths
+    if (name !== undefined && artifactNameFault(name) !== undefined) return
     return this.#queue.run(runId, async () => {
       this.#sizes.forget(paths)
+      if (name !== undefined) {
+        if (await isOwnFolder(parts)) await dropDrafts(parts, name)
+        if (await isOwnFolder(artifacts)) await rm(path, { force: true })
+        return
+      }
       // rm removes a symbolic link and does not follow it.
       await rm(artifacts, { recursive: true, force: true })
       await rm(parts, { recursive: true, force: true })

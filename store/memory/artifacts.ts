@@ -55,9 +55,10 @@ export class MemoryArtifacts implements Artifacts {
     return [...(this.#byRun.get(runId)?.whole.keys() ?? [])].sort()
   }
 
-  async remove(runId: string): Promise<void> {
+  async remove(runId: string, name?: string): Promise<void> {
     if (this.#closed) throw new StoreClosed('the store is closed')
-    this.#byRun.delete(runId)
+    if (name === undefined) this.#byRun.delete(runId)
+    else for (const artifacts of Object.values(this.#byRun.get(runId) ?? {})) artifacts.delete(name)
   }
 
   close(): void {

@@ -90,6 +90,9 @@ test('work that a rule refuses for an hour is published in the end, on its worke
   const { job } = workOf(worker)
   expect([job.agent, job.credentials]).toEqual([undefined, {}])
   const last = workOf(worker)
+  const { artifacts } = host.store
+  for (const name of ['log.txt', UNPUBLISHED_BUNDLE])
+    await artifacts.write(runId, name, 0, Buffer.from('kept'), true)
   await connection.send(
     last.accept(),
     last.complete({ prUrl: PR, result: { summary: 'Fixed.', artifacts: [] } }),
@@ -102,6 +105,7 @@ test('work that a rule refuses for an hour is published in the end, on its worke
     result: { summary: 'Fixed.', artifacts: ['log.txt'] },
   })
   expect(host.run(runId).sandbox.unpublished).toBeUndefined()
+  expect(await artifacts.names(runId)).toEqual(['log.txt'])
   expect(idle.connection.hasReceived('dispatch')).toBe(false)
   expectRecorded(host.transcript)
 })

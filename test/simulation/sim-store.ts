@@ -306,7 +306,10 @@ export class SimStore implements Store {
         [...(disk.artifacts.get(runId)?.keys() ?? [])].filter(
           (name) => completeTextOf(runId, name) !== undefined,
         ),
-      remove: async (runId) => void disk.artifacts.delete(runId),
+      remove: async (runId, name) => {
+        if (name === undefined) disk.artifacts.delete(runId)
+        else disk.artifacts.get(runId)?.delete(name)
+      },
     }
   }
 

@@ -16,6 +16,7 @@ import type {
 import { joinStopRequests } from '../../core/daemon/stop-request.ts'
 import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
+import { bundleName } from '../../core/run/publishing.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
@@ -416,7 +417,7 @@ export class RunExecution implements Execution {
       session,
       agentSummary: this.#agentSummary(),
       addArtifact: (name, text) => this.#addArtifact(name, text),
-      addBundle: (name, path) => this.#addBundle(session, name, path),
+      addBundle: (path) => this.#addBundle(session, path),
       mayContinue: () => this.#stopRequest === undefined,
       signal: this.#abort.signal,
       afterPush: { mayContinue: () => !this.#finalAbort.signal.aborted, signal: this.#finalAbort.signal },
@@ -436,8 +437,9 @@ export class RunExecution implements Execution {
     this.#ownArtifacts.push(free)
   }
 
-  async #addBundle(session: SandboxSession, name: string, path: string): Promise<boolean> {
+  async #addBundle(session: SandboxSession, path: string): Promise<boolean> {
     const { reporter, request } = this.#options
+    const name = bundleName(request.job.followUp)
     const leftOut = await sendBundle(name, path, {
       reporter,
       instant: () => this.#instant(),

@@ -16,7 +16,7 @@ import type {
 import { joinStopRequests } from '../../core/daemon/stop-request.ts'
 import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { UNPUBLISHED_BUNDLE } from '../../core/run/publishing.ts'
+import { bundleName } from '../../core/run/publishing.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { secretsOfJob } from '../secrets/run-secrets.ts'
 import { sendBundle } from './collect-outputs.ts'
@@ -165,7 +165,7 @@ export class PublishExecution implements Execution {
         reportTextArtifact(this.#reporter, this.#instant(), name, text)
         this.#artifacts.add(name)
       },
-      addBundle: (name, path) => this.#addBundle(session, name, path),
+      addBundle: (path) => this.#addBundle(session, path),
       mayContinue: () => this.#stopRequest === undefined,
       signal: this.#abort.signal,
       afterPush: {
@@ -175,7 +175,8 @@ export class PublishExecution implements Execution {
     }
   }
 
-  async #addBundle(session: SandboxSession, name: string, path: string): Promise<boolean> {
+  async #addBundle(session: SandboxSession, path: string): Promise<boolean> {
+    const name = bundleName(this.#options.request.job.followUp)
     const leftOut = await sendBundle(name, path, {
       reporter: this.#reporter,
       instant: () => this.#instant(),
@@ -191,7 +192,7 @@ export class PublishExecution implements Execution {
     const { sandboxes, request } = this.#options
     const { id } = request.job.run
     const bundled = (await this.#readWork())?.bundled
-    if (isUnpublished && bundled !== undefined) this.#artifacts.add(UNPUBLISHED_BUNDLE)
+    if (isUnpublished && bundled !== undefined) this.#artifacts.add(bundleName(request.job.followUp))
     const kept = sandboxes.get(id)?.retainedUntil
     const retention = { hours: request.job.retentionHours, unpushed: !published.ok }
     // Published work is published, also when a full disk takes no new record of its sandbox.

@@ -7,7 +7,6 @@
  */
 import { isNativeError } from 'node:util/types'
 import { no, type Refusal, type Result } from '../../core/result.ts'
-import { UNPUBLISHED_BUNDLE } from '../../core/run/publishing.ts'
 import { deleteBundle, type WorkBundle } from '../git/work-bundle.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
@@ -67,7 +66,7 @@ async function sendNewBundle(
   if (!bundle.ok || bundle.value === undefined || known === undefined || !mayContinue()) return
   const { head, path } = bundle.value
   // Without the note the host gets the same bundle once more.
-  if (known.bundled !== head && (await addBundle(UNPUBLISHED_BUNDLE, path)))
+  if (known.bundled !== head && (await addBundle(path)))
     await isWritten(unpublishedWork.save(session.folders, { ...known, bundled: head }))
 }
 

@@ -29,7 +29,7 @@ export interface PublishRequest extends PublishGuard {
   /** Adds an artifact that the worker made, not the agent. */
   readonly addArtifact: (name: string, text: string) => void
   /** Adds the bundle of unpublished commits; returns whether it is not too large. */
-  readonly addBundle: (name: string, path: string) => Promise<boolean>
+  readonly addBundle: (path: string) => Promise<boolean>
   /** The guard for the steps after a push: a cancelled follow-up may still post the comment that explains its push. */
   readonly afterPush: PublishGuard
 }

@@ -2,6 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { interruptionError } from '../../../core/run/interruption.ts'
 import {
+  bundleName,
   isUnpublished,
   keptWorkError,
   mayPublishAgain,
@@ -10,7 +11,7 @@ import {
   UNPUBLISHED_BUNDLE,
   unpublishedError,
   waitToPublish,
-  withBundle,
+  withBundles,
 } from '../../../core/run/publishing.ts'
 import { RUN_ARTIFACTS_MAX } from '../../../protocol/limits.ts'
 import type { Run, RunOptions } from '../../../protocol/run.ts'
@@ -81,10 +82,10 @@ test('a later result adds to an earlier one', () => {
 })
 
 test('the sentences say where the work is', () => {
-  expect(unpublishedError('no push in time', { artifacts: [UNPUBLISHED_BUNDLE] })).toBe(
+  expect(unpublishedError('no push in time', { artifacts: [UNPUBLISHED_BUNDLE] }, UNPUBLISHED_BUNDLE)).toBe(
     'no push in time; its commits are kept as the artifact unpublished.bundle until you publish or discard them',
   )
-  expect(unpublishedError('no push in time', null)).toBe(
+  expect(unpublishedError('no push in time', null, UNPUBLISHED_BUNDLE)).toBe(
     'no push in time; its commits are not among its artifacts',
   )
   expect(keptWorkError(failed, 'the branch was overtaken')).toBe(
@@ -92,9 +93,17 @@ test('the sentences say where the work is', () => {
   )
 })
 
-test('a result names the bundle once, within the limit of artifacts', () => {
-  const twice = withBundle(withBundle({ artifacts: ['a.txt'] }))
-  expect(twice.artifacts).toEqual(['a.txt', UNPUBLISHED_BUNDLE])
+test('follow-ups of one run have bundles of their own, which its record and its errors name', () => {
+  const [first, second] = ['fu-019b76daabe875b0', 'fu-019b76daabf175b0'].map((id) => bundleName({ id }))
+  if (first === undefined || second === undefined) throw new Error('there is no name')
+  const result = { artifacts: [UNPUBLISHED_BUNDLE, first, second] }
+  expect(new Set(result.artifacts).size).toBe(3)
+  expect(unpublishedError('lost', result, second)).toContain(second)
+  // A worker of an earlier version knows one name only.
+  expect(unpublishedError('lost', { artifacts: [UNPUBLISHED_BUNDLE] }, second)).toContain(UNPUBLISHED_BUNDLE)
+  expect(withBundles({ artifacts: ['a.txt', first] }, { artifacts: ['log.txt', first, second] })).toEqual({
+    artifacts: ['a.txt', first, second],
+  })
   const many = Array.from({ length: RUN_ARTIFACTS_MAX }, (_, i) => `${i}.txt`)
-  expect(withBundle({ artifacts: many }).artifacts).toHaveLength(RUN_ARTIFACTS_MAX)
+  expect(withBundles({ artifacts: many }, result).artifacts).toHaveLength(RUN_ARTIFACTS_MAX)
 })

@@ -18,7 +18,7 @@ import type { CodeHost } from '../../../../core/ports.ts'
 import { no, yes } from '../../../../core/result.ts'
 import { followUpMarker, sandboxHolder } from '../../../../core/run/follow-up.ts'
 import { publishJob } from '../../../../core/run/job.ts'
-import { UNPUBLISHED_BUNDLE } from '../../../../core/run/publishing.ts'
+import { bundleName } from '../../../../core/run/publishing.ts'
 import { finishRun } from '../../../../core/run/run-transitions.ts'
 import { type AgentJob, type Job, RunOutcome } from '../../../../protocol/frames.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
@@ -441,7 +441,7 @@ test.each(['push', 'comment'] as const)(
       failure: 'publish',
       costs: [{ provider: 'agentA' }],
       sandbox: { unpublished: true },
-      result: { artifacts: step === 'push' ? [UNPUBLISHED_BUNDLE] : [] },
+      result: { artifacts: step === 'push' ? [bundleName(job.followUp)] : [] },
     })
     // Somebody else pushed meanwhile.
     if (step === 'push') commitAsPerson(y.g, BRANCH, 'shade', 'of Bo\n', 'Add a shade')
