@@ -43,9 +43,10 @@ import { PhaseReporter } from './phase-reporter.ts'
 import { describePublished, type OutcomeStatus, reasonText, statusOfPublishing } from './publish-outcome.ts'
 import { QuotaWatch } from './quota-watch.ts'
 import { isolationOf, sandboxAgentOf } from './sandbox-metadata.ts'
-import { SandboxSession, type ScriptEnd } from './sandbox-session.ts'
+import { AFTER_AGENT, describeScriptFailure, SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
 import { reportTextArtifact } from './text-artifact.ts'
+import { unpublishedWork } from './unpublished-work.ts'
 import type { AgentRequest, PublishEnd, PublishedWork, WorkPlan } from './work-plan.ts'
 
 export interface RunExecutionOptions {
@@ -63,12 +64,6 @@ const FREE_BYTES_MIN = 256 * 1024 * 1024
 /** The host waits 15 s for a cancelled run to end, and the agent may use most of them. */
 const STOPPED_OUTPUTS_MS_MAX = 2_000
 /** Explains why a setup script that works on a developer's machine may fail in the sandbox. */
-const NETWORK_HINTS = {
-  open: '',
-  allowlist:
-    ' (sandbox.network is allowlist: the log names the hosts it reached; allow more in sandbox.allowedHosts)',
-  none: ' (sandbox.network is none: it reached no other machine)',
-} as const
 const SUMMARY = 'the agent’s last message'
 const NO_OUTPUTS: CollectedOutputs = { artifacts: [], facts: [], leftOut: [] }
 
@@ -293,17 +288,8 @@ export class RunExecution implements Execution {
     this.#reporter.phase = before
     if (end.code === 0) return undefined
     return this.#stopRequest === undefined
-      ? no('failed', this.#describeScriptFailure(name, end))
+      ? no('failed', describeScriptFailure(name, end, this.#options.request.job.sandbox?.network))
       : this.#stoppedResult()
-  }
-
-  #describeScriptFailure(name: string, { code, signal, startFailure, timedOutMinutes }: ScriptEnd): string {
-    if (startFailure !== undefined) return startFailure
-    const ended = code === undefined ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${code}`
-    const ending =
-      timedOutMinutes === undefined ? ended : `did not end within ${timedOutMinutes} minutes, and was killed`
-    const networkHint = NETWORK_HINTS[this.#options.request.job.sandbox?.network ?? 'none']
-    return `the repository's ${name} ${ending}; its output is in the run's log${networkHint}`
   }
 
   // ---- working ---------------------------------------------------------------------------------------------------
@@ -410,9 +396,11 @@ export class RunExecution implements Execution {
     const session = this.#session
     if (agentOutcome.verdict !== 'done' || session === undefined || !this.#isCheckedOut)
       return { published: yes(undefined), isUnpublished: false }
-    const hook = this.#preparedAgent === undefined ? undefined : request.job.repo.hooks?.afterAgent
-    const failed = await this.#runScript(session, 'hook', 'hook afterAgent', hook)
-    if (failed !== undefined) return { published: failed, isUnpublished: false }
+    const isHookDue = this.#preparedAgent !== undefined || this.#plan.isHookDue()
+    const failed = isHookDue
+      ? await this.#runLastHook(session, request.job.repo.hooks?.afterAgent)
+      : undefined
+    if (failed !== undefined) return failed
     const end = await this.#plan.publish({
       session,
       agentSummary: this.#agentSummary(),
@@ -428,6 +416,17 @@ export class RunExecution implements Execution {
       this.#options.onProgress(progress)
     }
     return end
+  }
+
+  /** The agent is done, so a stop of the worker meanwhile keeps its work. */
+  async #runLastHook(session: SandboxSession, hook: string | undefined): Promise<PublishEnd | undefined> {
+    if (isBlank(hook)) return undefined
+    const { folders } = session
+    await this.#orFallback(this.#plan.remember(session, this.#agentSummary()), () => undefined)
+    const failed = await this.#runScript(session, 'hook', AFTER_AGENT, hook)
+    if (failed === undefined) return undefined
+    if (this.#stopRequest === undefined) await unpublishedWork.forget(folders)
+    return { published: failed, isUnpublished: (await unpublishedWork.read(folders)) !== undefined }
   }
 
   /** The agent may have written an artifact of the same name. */

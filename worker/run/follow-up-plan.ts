@@ -137,6 +137,18 @@ export class FollowUpPlan implements WorkPlan {
     return this.#stage?.is === 'started' && this.#stage.start.preserved.length > 0
   }
 
+  async remember({ folders }: SandboxSession, summary: string): Promise<void> {
+    if (this.#stage?.is !== 'started') return
+    const { start } = this.#stage
+    const { repo, branch } = this.#job
+    const followUp = { id: this.#followUp.id, start, isAsked: this.agentRequest() !== undefined }
+    await unpublishedWork.save(folders, { remote: repo.remote, branch, followUp, summary, isHookDue: true })
+  }
+
+  isHookDue(): boolean {
+    return false
+  }
+
   async publish(request: PublishRequest): Promise<PublishEnd> {
     const stage = this.#stage
     const work = { job: this.#job, pull: this.#pull, followUp: this.#followUp }

@@ -126,6 +126,17 @@ export class NewRunPlan implements WorkPlan {
     return false
   }
 
+  async remember({ folders }: SandboxSession, summary: string): Promise<void> {
+    const { repo, branch } = this.#request.job
+    const from = this.#checkedOut
+    if (from === undefined || this.#left() !== undefined) return
+    await unpublishedWork.save(folders, { remote: repo.remote, branch, from, summary, isHookDue: true })
+  }
+
+  isHookDue(): boolean {
+    return this.#left()?.isHookDue === true
+  }
+
   async publish(request: PublishRequest): Promise<PublishEnd> {
     const { job, leaseId } = this.#request
     const from = this.#checkedOut

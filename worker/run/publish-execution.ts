@@ -1,6 +1,6 @@
 /**
  * `PublishExecution` executes a job that only publishes: the finished work of an earlier execution, in the sandbox of its
- * run, without an agent and without a network inside.
+ * run, without an agent. There is a network inside only for a hook of the repository that was interrupted after the agent.
  *
  * The work is collected again, so that nothing is pushed that was not searched, and what a person mended in the sandbox
  * is published with it. While the work cannot be published, the sandbox is kept for no longer than before.
@@ -18,13 +18,14 @@ import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { bundleName } from '../../core/run/publishing.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
+import { entriesOf } from '../registries/registry-hosts.ts'
 import { secretsOfJob } from '../secrets/run-secrets.ts'
 import { sendBundle } from './collect-outputs.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { PhaseReporter } from './phase-reporter.ts'
 import { describePublished, reasonText, statusOfPublishing } from './publish-outcome.ts'
 import { publishLeftWork, tryAgain } from './publish-work.ts'
-import { SandboxSession } from './sandbox-session.ts'
+import { AFTER_AGENT, describeScriptFailure, SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
 import { reportTextArtifact } from './text-artifact.ts'
 import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
@@ -86,10 +87,12 @@ export class PublishExecution implements Execution {
         'invalid',
         `the work is for ${work.branch} of ${work.remote}, and the job for ${job.branch} of ${job.repo.remote}`,
       )
-    // The proxy lets nothing through, and no command uses it.
+    const { network = 'none', allowedHosts = [] } = job.sandbox ?? {}
+    const reachable = work.from?.reachable ?? work.followUp?.start.reachable
     const egress = await dependencies.openEgress({
-      network: 'none',
-      allowedHosts: [],
+      ...(work.isHookDue === true
+        ? { network, allowedHosts: [...allowedHosts, ...entriesOf(reachable?.hosts ?? [])] }
+        : { network: 'none', allowedHosts: [] }),
       folder: folders.root,
       ...(dependencies.isRoot ? { owner: dependencies.userFor(folders.number) } : {}),
       clock: dependencies.clock,
@@ -121,7 +124,9 @@ export class PublishExecution implements Execution {
         const work = this.#isGone ? undefined : await this.#readWork()
         if (work === undefined) return failed(ended.reason)
         const isReady = ended.verdict === 'done' && session !== undefined
-        const end = isReady ? await this.#publish(session, work) : unpublished(ended)
+        const end = isReady
+          ? ((await this.#runHook(session, work)) ?? (await this.#publish(session, work)))
+          : unpublished(ended)
         return await this.#buildOutcome(end, work)
       },
       (problem) => failed(problem),
@@ -144,6 +149,21 @@ export class PublishExecution implements Execution {
   }
 
   // ---- publishing ------------------------------------------------------------------------------------------------
+
+  /** The end of the worker has interrupted the hook. A failure of the hook fails the run, as after its agent. */
+  async #runHook(session: SandboxSession, { isHookDue }: UnpublishedWork): Promise<PublishEnd | undefined> {
+    const { repo, sandbox } = this.#options.request.job
+    const hook = isHookDue === true ? (repo.hooks?.afterAgent ?? '') : ''
+    if (hook.trim() === '') return undefined
+    this.#reporter.phase = 'hook'
+    const end = await session.runScript(hook)
+    this.#reporter.phase = 'publish'
+    if (end.code === 0) return undefined
+    const isStopped = this.#stopRequest !== undefined
+    if (!isStopped) await unpublishedWork.forget(session.folders)
+    const reason = this.#stopRequest?.reason ?? describeScriptFailure(AFTER_AGENT, end, sandbox?.network)
+    return { published: no('failed', reason), isUnpublished: isStopped }
+  }
 
   async #publish(session: SandboxSession, work: UnpublishedWork): Promise<PublishEnd> {
     const { dependencies, request } = this.#options

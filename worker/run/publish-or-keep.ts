@@ -27,13 +27,14 @@ export interface WorkToPublish {
 
 export async function publishOrKeep(
   { gitSources }: Pick<ExecutorDependencies, 'gitSources'>,
-  { unpublished, isLeft, base }: WorkToPublish,
+  { unpublished: { isHookDue, ...unpublished }, isLeft, base }: WorkToPublish,
   request: PublishRequest,
   publish: () => Promise<Result<PublishedWork | undefined>>,
 ): Promise<PublishEnd> {
   const { folders } = request.session
   // A full disk is no reason to keep the work from the code host.
-  const isSaved = isLeft || (await isWritten(unpublishedWork.save(folders, unpublished)))
+  const isSaved =
+    (isLeft && isHookDue !== true) || (await isWritten(unpublishedWork.save(folders, unpublished)))
   const published = await publish().catch((error: unknown) => no('failed', messageOf(error)))
   if (published.ok) {
     await unpublishedWork.forget(folders)

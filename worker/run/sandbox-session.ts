@@ -217,6 +217,29 @@ export class SandboxSession implements SandboxRunner {
   }
 }
 
+const NETWORK_HINTS = {
+  open: '',
+  allowlist:
+    ' (sandbox.network is allowlist: the log names the hosts it reached; allow more in sandbox.allowedHosts)',
+  none: ' (sandbox.network is none: it reached no other machine)',
+} as const
+
+/** The name of the hook that follows the agent. */
+export const AFTER_AGENT = 'hook afterAgent'
+
+/** `name`: which script of the repository failed. */
+export function describeScriptFailure(
+  name: string,
+  { code, signal, startFailure, timedOutMinutes }: ScriptEnd,
+  network: keyof typeof NETWORK_HINTS = 'none',
+): string {
+  if (startFailure !== undefined) return startFailure
+  const ended = code === undefined ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${code}`
+  const ending =
+    timedOutMinutes === undefined ? ended : `did not end within ${timedOutMinutes} minutes, and was killed`
+  return `the repository's ${name} ${ending}; its output is in the run's log${NETWORK_HINTS[network]}`
+}
+
 const PROCESSES_MAX = 512
 
 /**

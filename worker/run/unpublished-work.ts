@@ -19,6 +19,8 @@ export interface UnpublishedWork {
   }
   /** The agent's last message. */
   readonly summary: string
+  /** The hook `afterAgent` of the repository has not come to its end. */
+  readonly isHookDue?: true
   /** The commit whose bundle the host has. */
   readonly bundled?: string
 }

@@ -74,5 +74,9 @@ export interface WorkPlan {
   hasRetainedSandbox(): boolean
   /** Whether the sandbox still holds work that exists nowhere else after everything is published. */
   hasUnpublishedWork(): boolean
+  /** Remembers finished work before the hook that follows the agent: an end of the worker must not lose the work. */
+  remember(session: SandboxSession, agentSummary: string): Promise<void>
+  /** Whether an earlier execution has left finished work whose hook has not come to its end. */
+  isHookDue(): boolean
   publish(request: PublishRequest): Promise<PublishEnd>
 }

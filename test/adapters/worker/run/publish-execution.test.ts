@@ -287,6 +287,63 @@ test('work whose publishing is stopped before it is collected stays in its sandb
   expect(last.outcome).toMatchObject({ status: 'completed', costs: [], result: { summary: 'Mended.' } })
 })
 
+/** The first time the hook does not end. */
+const HOOK =
+  'if [ ! -e began ]; then echo began >began; echo the hook began; sleep 600; fi; echo tidy >tidied'
+
+function hookedJob(hook: string): AgentJob {
+  const job = jobWith()
+  return { ...job, repo: { ...job.repo, hooks: { afterAgent: hook } } }
+}
+
+async function interruptHook(site: Site) {
+  const executor = await site.worker()
+  const [began, begin] = signal()
+  const report = (made: ExecutionReport) => {
+    if (made.is === 'event' && made.event.type === 'log' && made.event.text.includes('the hook began'))
+      begin()
+  }
+  const reporter = { report, waitForCapacity: async () => {} }
+  const request = { leaseId: 'ls-1', workerId: 'wk-1', job: hookedJob(HOOK) }
+  const execution = executor.start(request, reporter, () => {})
+  await execution.prepare()
+  const finishing = execution.finish(await execution.runAgent())
+  await began
+  return { execution, finishing }
+}
+
+test.each([
+  ['that is repeated', HOOK, { status: 'completed', prUrl: expect.any(String) }],
+  [
+    'that fails when it is repeated',
+    'exit 3',
+    { status: 'failed', error: expect.stringContaining('exit code 3') },
+  ],
+])(
+  'work whose worker is stopped during a hook %s is kept, and no agent is asked again',
+  async (_, hook, end) => {
+    const site = await openSite()
+    const { execution, finishing } = await interruptHook(site)
+    execution.stop({ how: 'kill', reason: 'the worker ends' })
+    expect(await finishing).toMatchObject({ sandbox: { unpublished: true }, costs: [{ provider: 'agentA' }] })
+    await execution.whenExited()
+    const last = await execute(await site.worker(), publishJob(hookedJob(hook)), 'ls-2')
+    expect(last.outcome).toMatchObject({ ...end, costs: [] })
+    expect(last.outcome.sandbox).not.toHaveProperty('unpublished')
+    if (hook === HOOK) expect(git(site.g.remote, 'show', `${BRANCH}:tidied`)).toBe('tidy')
+  },
+)
+
+test('work whose worker dies during a hook is kept too', async () => {
+  const site = await openSite()
+  const { execution, finishing } = await interruptHook(site)
+  const executor = await site.worker()
+  const recovered = await executor.recover({ leaseId: 'ls-1', runId: 'run-1' }, {}, 1)
+  expect(recovered).toMatchObject({ costs: [{ provider: 'agentA' }], sandbox: { unpublished: true } })
+  execution.stop({ how: 'kill', reason: 'the test is over' })
+  await finishing
+})
+
 test('a worker that died while it published again keeps the sandbox for no longer', async () => {
   const site = await openSite()
   site.refuse()
