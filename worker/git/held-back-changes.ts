@@ -15,10 +15,17 @@ import { knownCommits, type RewritePlace, rewriteCommits } from './rewrite-commi
 export const CI_PATHS: readonly string[] = [
   ...['.github/workflows', '.github/actions', '.gitea/workflows', '.forgejo/workflows'],
   ...['.gitlab-ci.yml', '.gitlab-ci.yaml', '.gitlab/ci', '.circleci', '.buildkite', '.travis.yml'],
-  ...['.drone.yml', '.woodpecker', '.woodpecker.yml', '.woodpecker.yaml', '.cirrus.yml', '.cirrus.star'],
-  ...['.semaphore', '.teamcity', '.tekton', '.builds', '.build.yml', 'Jenkinsfile'],
+  ...['.drone.yml', '.drone.yaml', '.drone.star', '.drone.jsonnet', '.cirrus.yml', '.cirrus.star'],
+  ...['.woodpecker', '.woodpecker.yml', '.woodpecker.yaml', '.semaphore', '.teamcity', '.tekton'],
+  ...['.builds', '.build.yml', 'Jenkinsfile', 'buildspec.yml', 'cloudbuild.yaml', 'cloudbuild.yml'],
   ...['azure-pipelines.yml', 'azure-pipelines.yaml', '.azure-pipelines', 'bitbucket-pipelines.yml'],
-  ...['appveyor.yml', '.appveyor.yml', 'buildspec.yml', 'cloudbuild.yaml', 'cloudbuild.yml'],
+  ...['appveyor.yml', '.appveyor.yml', 'bitrise.yml', 'bitrise.yaml', 'codemagic.yaml', 'codemagic.yml'],
+  ...['.zuul.yaml', '.zuul.d', 'zuul.yaml', 'zuul.d', 'netlify.toml', 'vercel.json', 'vercel.ts'],
+  ...['.readthedocs.yaml', '.readthedocs.yml', 'readthedocs.yaml', 'readthedocs.yml'],
+  ...['.pre-commit-config.yaml', '.pre-commit-config.yml', '.mergify.yml', '.mergify', '.github/mergify.yml'],
+  ...['.github/dependabot.yml', '.github/dependabot.yaml', '.renovaterc', '.renovaterc.json'],
+  ...['.renovaterc.json5', 'renovate.json', 'renovate.json5', '.github/renovate.json'],
+  ...['.github/renovate.json5', '.gitlab/renovate.json', '.gitlab/renovate.json5'],
 ]
 
 const LOCAL_MS_MAX = 60_000
@@ -135,8 +142,18 @@ async function differingPaths(
   return yes(all.filter((path) => read.value.get(path) !== allowed.get(path)))
 }
 
+/** With `-c`, a merge shows what differs from each of its parents, so what it brings itself. */
 const logOf = (head: string, from: CheckedOut, options: readonly string[]): readonly string[] => [
-  ...['log', '--full-history', '--no-ext-diff', '--no-textconv', '--no-renames', '--no-color', ...options],
+  ...[
+    'log',
+    '--full-history',
+    '--no-ext-diff',
+    '--no-textconv',
+    '--no-renames',
+    '--no-color',
+    '-c',
+    ...options,
+  ],
   ...[head, ...knownCommits(from).map((commit) => `^${commit}`)],
 ]
 

@@ -71,6 +71,17 @@ describe('what an agent does to a CI definition is not pushed:', () => {
       [WORKFLOW],
     ],
     [
+      'one that a merge adds and a second merge removes',
+      [
+        'git checkout -qb side; echo s >s; git add s; git commit -qm s',
+        `git checkout -q ${BRANCH}; git merge -q --no-ff --no-commit side; mkdir -p .circleci`,
+        'echo evil >.circleci/config.yml; git add -A; git commit -qm merge; git checkout -qb other HEAD^',
+        `echo y >y; git add y; git commit -qm y; git checkout -q ${BRANCH}`,
+        'git merge -q --no-ff --no-commit other; git rm -qrf .circleci; git commit -qm gone',
+      ].join('; '),
+      ['.circleci/config.yml'],
+    ],
+    [
       'an action',
       'mkdir -p .github/actions/a; echo x >.github/actions/a/action.yml',
       ['.github/actions/a/action.yml'],
