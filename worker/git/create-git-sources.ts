@@ -95,7 +95,7 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
       }),
     publish: ({ collected, ...order }, codehost, mayContinue, signal) =>
       withDiskErrors('publishing', async () => {
-        const { head, heldBack } = collected
+        const { head, heldBack, diff } = collected
         if (head === undefined) return no('invalid', 'nothing was changed, so there is nothing to publish')
         const repository = resolveRepository(order.job, codehost)
         if (!repository.ok) return repository
@@ -103,6 +103,7 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
         const publishContext = {
           ...order,
           ...held,
+          readFirst: diff.readFirst,
           head,
           repository: repository.value,
           codehost,

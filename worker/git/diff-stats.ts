@@ -4,6 +4,7 @@ import { truncate } from '../../core/safe-text.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { Git } from './git.ts'
 import type { CollectedWork } from './git-ports.ts'
+import { findReadFirst } from './held-back-changes.ts'
 
 const LOCAL_MS_MAX = 60_000
 const FILES_SHOWN = 40
@@ -15,7 +16,7 @@ export async function computeDiffStats(
   head: string,
   base: string,
 ): Promise<Result<CollectedWork>> {
-  const [commits, stat] = await Promise.all([
+  const [commits, stat, readFirst] = await Promise.all([
     git.runChecked('counting commits', {
       args: ['rev-list', '--count', `${base}..${head}`],
       folder,
@@ -23,14 +24,16 @@ export async function computeDiffStats(
       timeoutMs: LOCAL_MS_MAX,
     }),
     git.run({ args: diffArguments(base, head), folder, isUntrusted: true, timeoutMs: LOCAL_MS_MAX }),
+    findReadFirst(git, folder, head, base),
   ])
   if (!commits.ok) return commits
+  if (!readFirst.ok) return readFirst
   // If git cannot compute the statistics in time, the change is still valid.
   const text = stat.ok && stat.value.code === 0 ? stat.value.output : 'the change is too large to be shown'
   return yes({
     head,
     commits: Number(commits.value.output),
-    diff: { ...parseTotals(text), text: printableText(text) },
+    diff: { ...parseTotals(text), text: printableText(text), readFirst: readFirst.value },
   })
 }
 
@@ -48,7 +51,7 @@ function diffArguments(base: string, head: string): string[] {
   ]
 }
 
-function parseTotals(text: string): Omit<CollectedWork['diff'], 'text'> {
+function parseTotals(text: string): Omit<CollectedWork['diff'], 'text' | 'readFirst'> {
   const last = text.trimEnd().split('\n').at(-1) ?? ''
   const numberIn = (pattern: RegExp) => Number(pattern.exec(last)?.[1] ?? 0)
   return {

@@ -68,6 +68,8 @@ export interface CollectedWork {
     readonly additions: number
     readonly deletions: number
     readonly text: string
+    /** The first of the files that run in CI or on a reviewer's machine, or decide who reviews. */
+    readonly readFirst?: readonly string[]
   }
   readonly heldBack?: HeldBackChanges
 }

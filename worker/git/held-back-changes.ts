@@ -28,11 +28,44 @@ export const CI_PATHS: readonly string[] = [
   ...['.github/renovate.json5', '.gitlab/renovate.json', '.gitlab/renovate.json5'],
 ]
 
+/** Files and folders that run on the machine of whoever opens the branch, or decide who reviews it. */
+const REVIEWER_PATHS: readonly string[] = [
+  ...['CODEOWNERS', '.github/CODEOWNERS', '.gitlab/CODEOWNERS', 'docs/CODEOWNERS', '.envrc', '.husky'],
+  ...[
+    '.devcontainer',
+    '.devcontainer.json',
+    '.vscode/tasks.json',
+    '.vscode/settings.json',
+    '.vscode/launch.json',
+  ],
+  ...['.mcp.json', '.claude', '.cursor', '.gemini', '.codex'],
+]
+
 const LOCAL_MS_MAX = 60_000
 const PATCH_CHARS_MAX = 1024 * 1024
 const PATHS_NAMED_MAX = 20
 const ONLY_CI = CI_PATHS.map((path) => `:(top,literal)${path}`)
 const WITHOUT_CI = [':(top)', ...CI_PATHS.map((path) => `:(top,literal,exclude)${path}`)]
+
+/** The changed files that a reviewer should read first, those that run in CI included. */
+export async function findReadFirst(
+  git: Git,
+  folder: string,
+  head: string,
+  base: string,
+): Promise<Result<readonly string[]>> {
+  const paths = [...ONLY_CI, ...REVIEWER_PATHS.map((path) => `:(top,literal)${path}`)]
+  const listed = await git.runChecked('listing the files to read first', {
+    ...local(folder, [...DIFF, '--name-only', '-z', base, head, '--', ...paths]),
+    outputCharsMax: PATCH_CHARS_MAX,
+  })
+  if (!listed.ok) return listed
+  return yes(
+    namesIn(listed.value.output)
+      .slice(0, PATHS_NAMED_MAX)
+      .map((path) => printable(path)),
+  )
+}
 
 export interface CleanWork {
   /** undefined: nothing else was changed. */
@@ -124,9 +157,13 @@ async function readDefinitions(git: Git, folder: string, commit: string): Promis
     outputCharsMax: PATCH_CHARS_MAX,
   })
   if (!listed.ok) return listed
-  const lines = listed.value.output.split('\0').filter((line) => line !== '')
   return yes(
-    new Map(lines.map((line) => [line.slice(line.indexOf('\t') + 1), line.slice(0, line.indexOf('\t'))])),
+    new Map(
+      namesIn(listed.value.output).map((line) => [
+        line.slice(line.indexOf('\t') + 1),
+        line.slice(0, line.indexOf('\t')),
+      ]),
+    ),
   )
 }
 
@@ -179,9 +216,10 @@ async function undonePaths(
     outputCharsMax: PATCH_CHARS_MAX,
   })
   if (!listed.ok) return listed
-  const names = listed.value.output.split('\0').filter((name) => name !== '')
-  return yes([...new Set(names)].sort())
+  return yes([...new Set(namesIn(listed.value.output))].sort())
 }
+
+const namesIn = (output: string): string[] => output.split('\0').filter((name) => name !== '')
 
 // ---- writing the commits anew ----------------------------------------------------------------------------------------
 

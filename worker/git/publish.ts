@@ -31,6 +31,7 @@ export interface PublishContext {
   readonly head: string
   readonly summary: string
   readonly heldBack?: HeldBackChanges
+  readonly readFirst?: readonly string[] | undefined
   readonly repository: RemoteRepository
   readonly codehost: CodeHost
   readonly mayContinue: () => boolean
@@ -173,7 +174,7 @@ function searchPullText({ ownSecrets }: PublishPorts, context: PublishContext): 
   return no('invalid', explainFoundSecret(search, secret, PULL_TEXT, PULL_TEXT))
 }
 
-function newPullRequest({ job, leaseId, summary, heldBack }: PublishContext): NewPullRequest {
+function newPullRequest({ job, leaseId, summary, heldBack, readFirst }: PublishContext): NewPullRequest {
   const { ticket, id } = job.run
   return {
     remote: job.repo.remote,
@@ -184,7 +185,7 @@ function newPullRequest({ job, leaseId, summary, heldBack }: PublishContext): Ne
       ticket,
       summary,
       { runId: id, leaseId },
-      { closesIssue: job.codehost?.closesIssue, heldBack },
+      { closesIssue: job.codehost?.closesIssue, heldBack, readFirst },
     ),
     draft: job.codehost?.draftPulls ?? false,
   }

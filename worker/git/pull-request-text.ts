@@ -24,6 +24,7 @@ export interface PullBodyOptions {
   /** The number of the ticket's issue, which the code host closes when the pull request is merged. */
   readonly closesIssue?: number | undefined
   readonly heldBack?: HeldBackChanges | undefined
+  readonly readFirst?: readonly string[] | undefined
 }
 
 /** The name of the run's artifact with the changes that were not pushed. */
@@ -33,22 +34,31 @@ export const HELD_BACK_ARTIFACT = 'held-back-ci-changes.patch'
 export const describeHeldBack = ({ paths }: HeldBackChanges): string =>
   `held back, because CI definitions run with the repository's secrets: ${paths.join(', ')}; see the artifact ${HELD_BACK_ARTIFACT}, or set allowWorkflows for the repository`
 
+const namesOf = (paths: readonly string[]): string =>
+  paths.map((path) => `\`${path.replaceAll('`', "'")}\``).join(', ')
+
 /** Stands before everything else in a pull request or comment. */
-export function heldBackNotice({ paths }: HeldBackChanges): string {
-  const names = paths.map((path) => `\`${path.replaceAll('`', "'")}\``).join(', ')
-  return `**Held back:** changes of CI definitions (${names}) are not part of this branch, because they would run with the repository’s secrets before anybody has read them. They are in the run’s artifact \`${HELD_BACK_ARTIFACT}\`; \`allowWorkflows\` of the repository’s settings lets them through.`
+export function noticesOf({ heldBack, readFirst = [] }: PullBodyOptions): readonly string[] {
+  const notices = heldBack === undefined ? [] : [heldBackNotice(heldBack)]
+  if (readFirst.length === 0) return notices
+  const first = `**Look here first:** ${namesOf(readFirst)} – such files run in CI or on the machine of whoever opens the branch, or decide who reviews it.`
+  return [...notices, first]
+}
+
+function heldBackNotice({ paths }: HeldBackChanges): string {
+  return `**Held back:** changes of CI definitions (${namesOf(paths)}) are not part of this branch, because they would run with the repository’s secrets before anybody has read them. They are in the run’s artifact \`${HELD_BACK_ARTIFACT}\`; \`allowWorkflows\` of the repository’s settings lets them through.`
 }
 
 export function pullBody(
   ticket: PullSubject,
   summary: string,
   run: { readonly runId: string; readonly leaseId: string },
-  { closesIssue, heldBack }: PullBodyOptions = {},
+  options: PullBodyOptions = {},
 ): string {
+  const { closesIssue } = options
   const text = closeCode(truncate(neutralizeMarkup(summary).trim(), SUMMARY_CHARS_MAX))
   const subject = closesIssue === undefined ? `Ticket: ${ticketLink(ticket)}` : `Closes #${closesIssue}`
-  const notices = heldBack === undefined ? [] : [heldBackNotice(heldBack)]
-  return [...notices, ...(text === '' ? [] : [text]), subject, runMarker(run)].join('\n\n')
+  return [...noticesOf(options), ...(text === '' ? [] : [text]), subject, runMarker(run)].join('\n\n')
 }
 
 /** Links only http(s) addresses; other addresses, such as files on the host, are useless to readers. */

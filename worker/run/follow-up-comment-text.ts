@@ -7,7 +7,7 @@ import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
 import { closeCode, neutralizeMarkup } from '../git/neutral-markup.ts'
-import { heldBackNotice } from '../git/pull-request-text.ts'
+import { noticesOf } from '../git/pull-request-text.ts'
 
 /** Code hosts accept about 65,000 characters. */
 const SUMMARY_CHARS_MAX = 40_000
@@ -30,7 +30,7 @@ export function followUpText({ pull, start, pushResult, agentSummary }: FollowUp
     start.state === 'pushed'
       ? `The branch was brought up to date with ${base}.`
       : `${describeRebase(base, start, pushResult)} ${describePush(pushResult)}`
-  const notices = pushResult.heldBack === undefined ? [] : [heldBackNotice(pushResult.heldBack)]
+  const notices = noticesOf({ heldBack: pushResult.heldBack, readFirst: pushResult.diff?.readFirst })
   return [...notices, outcome, ...(summary === '' ? [] : [summary])].join('\n\n')
 }
 

@@ -125,6 +125,17 @@ test('the patch, the log and the pull request tell what was held back', async ()
   )
 })
 
+test('the pull request names first what runs on a reviewer’s machine or decides who reviews', async () => {
+  const g = withWorkflow()
+  const script = `mkdir -p .vscode .claude; echo '{}' >.vscode/tasks.json; echo '{}' >.claude/settings.json; echo '* @a' >CODEOWNERS; echo new >file; echo evil >${WORKFLOW}`
+  const job = aJob({ repo: { ...aJob().repo, allowWorkflows: true } })
+  got((await publish(g, script, job)).published)
+  const { body } = JSON.parse(readFileSync(join(g.remote, '../lamps.pulls/1.json'), 'utf8'))
+  expect(body).toMatch(
+    /^\*\*Look here first:\*\* `\.claude\/settings\.json`, `\.github\/workflows\/ci\.yml`, `\.vscode\/tasks\.json`, `CODEOWNERS` – /,
+  )
+})
+
 test('authors, dates and messages of the other commits stay', async () => {
   const g = withWorkflow()
   const commit =
