@@ -44,6 +44,8 @@ export const RunFields = record('RunFields', {
   opener: OrNull(stringEnum(['run', 'other'])),
   /** Set while the run, whose worker is lost, waits for the code host to confirm its pull request. */
   adoption: OrNull(record('Adoption', { since: Instant, startedAt: OrNull(Instant), reason: OrNull(Text) })),
+  /** When the worker was lost on which the agent was done; null unless the run waits for another lease since then. */
+  doneAt: OrNull(Instant),
   /** Set while the agent is done and the sandbox holds its work, which could not be published yet. */
   publishing: OrNull(
     record('Publishing', {

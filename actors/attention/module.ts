@@ -171,14 +171,23 @@ function waitingForCredentials({ scheduler }: NeededViews): AttentionFacts['cred
   })
 }
 
-function awayWorkers({ workers, runs }: NeededViews): AwayWorker[] {
+function awayWorkers({ workers, runs, scheduler }: NeededViews): AwayWorker[] {
+  const lines = [...scheduler.queue.lines()]
   return [...workers.registry.all()].flatMap(({ id, name, online, leases, lastSeenAt, context }) => {
     if (online) return []
     const leasedRuns = [...leases].flatMap((lease) => {
       const runId = workers.registry.lease(lease)?.runId
       return runId === undefined ? [] : (runs.latest(runId) ?? [])
     })
+    const waiting = lines.filter(({ workerId }) => workerId === id).flatMap((line) => [...line.runIds()])
     const seenAt = lastSeenAt === undefined ? context.enrolledAt : new Date(lastSeenAt).toISOString()
-    return [{ id, name, lastSeenAt: seenAt, leasedRuns }]
+    return [
+      {
+        id,
+        name,
+        lastSeenAt: seenAt,
+        neededBy: [...leasedRuns, ...waiting.flatMap((run) => runs.latest(run) ?? [])],
+      },
+    ]
   })
 }

@@ -10,13 +10,15 @@ import type { Clock } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
-import { preferredHolder, withSession } from '../../core/run/interruption.ts'
+import { doneHolder, preferredHolder, type SandboxHolder, withSession } from '../../core/run/interruption.ts'
 import { buildFollowUpJob, buildJob, publishJob } from '../../core/run/job.ts'
 import { type JobNeeds, jobNeeds, publishingNeeds } from '../../core/run/job-needs.ts'
 import { runInCommand } from '../../core/run/name-in-commands.ts'
 import { publishingReason } from '../../core/run/publishing.ts'
+import { providerFor } from '../../core/run/run-options.ts'
 import type { JobPlace } from '../../core/run/run-pull.ts'
 import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
+import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { AgentJob, Job } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
@@ -91,11 +93,30 @@ export class JobPreparation {
   }
 
   /** Returns the worker that retains the sandbox which the run's job needs, until the retention ends. */
-  sandboxHolder(run: Run): string | undefined {
-    if (!this.isFollowUp(run.id) && !this.publishes(run)) return undefined
+  sandboxHolder(run: Run): SandboxHolder | undefined {
     const { clock, workers } = this.#ports
-    const holder = sandboxHolder(run, clock.now())
-    return holder === undefined || workers.get(holder) === undefined ? undefined : holder
+    const holder = this.#holderOf(run)
+    const isKept = holder !== undefined && holder.until > clock.now()
+    return isKept && workers.get(holder.workerId) !== undefined ? holder : undefined
+  }
+
+  #holderOf(run: Run): SandboxHolder | undefined {
+    const { config, workers, clock } = this.#ports
+    const { workerId = '', retainedUntil = '' } = run.sandbox
+    if (this.isFollowUp(run.id) || this.publishes(run))
+      return sandboxHolder(run, clock.now()) === undefined
+        ? undefined
+        : { workerId, until: Date.parse(retainedUntil) }
+    const context = this.#contextOf(run.id)
+    const holder = context && doneHolder(context, config().sandbox.retentionHours)
+    return holder !== undefined && this.#mayContinueOn(workers.get(workerId), run) ? holder : undefined
+  }
+
+  /** Elsewhere, or with an agent that can't resume its session, the run begins anew in any case. */
+  #mayContinueOn(worker: { readonly continuesSessions: boolean } | undefined, run: Run): boolean {
+    const repo = this.repoOf(run)
+    if (worker?.continuesSessions !== true || !repo.ok) return false
+    return AGENTS[providerFor(run, repo.value.mapping, this.#ports.config())].isResumable
   }
 
   /** Returns the worker that may hold the sandbox of an interrupted run, which does not wait for that worker. */

@@ -316,6 +316,7 @@ function afterAccepted({ context, event }: RunActionFacts): Partial<RunContext> 
     attempts: publishing === null ? attempts + 1 : attempts,
     costsBefore: context.run.costs.length,
     opened: false,
+    doneAt: null,
   }
 }
 
@@ -508,6 +509,7 @@ export const runMachine = setup({
         : {},
     ),
     requeue: assign(({ context, event }) => ({
+      doneAt: context.run.status === 'finalizing' ? instantOf(event) : null,
       run: requeueRun(
         context.run,
         interruptionError('reason' in event ? event.reason : 'lost'),
@@ -592,6 +594,7 @@ export const runMachine = setup({
     place: null,
     opener: null,
     adoption: null,
+    doneAt: null,
     publishing: input.publishing ?? null,
     earlier: input.earlier,
     woken: input.woken,
@@ -729,11 +732,16 @@ function liftFromV4({ c, ...record }: ActorSnapshot): ActorSnapshot {
   return { ...record, v: 5, c: { ...(c as object), publishing: null } }
 }
 
+/** Version 5 waited for no worker on which an agent was done. */
+function liftFromV5({ c, ...record }: ActorSnapshot): ActorSnapshot {
+  return { ...record, v: 6, c: { ...(c as object), doneAt: null } }
+}
+
 export const runKind: ActorKind = {
   name: RUN,
   logic: runMachine,
   codec: createSnapshotCodec({
-    version: 5,
+    version: 6,
     states: {
       queued: 'q',
       preparing: 'p',
@@ -744,7 +752,7 @@ export const runKind: ActorKind = {
       cancelled: 'X',
     },
     schema: snapshotShape(RunFields),
-    lifts: { 1: liftFromV1, 2: liftFromV2, 3: liftFromV3, 4: liftFromV4 },
+    lifts: { 1: liftFromV1, 2: liftFromV2, 3: liftFromV3, 4: liftFromV4, 5: liftFromV5 },
   }),
   split,
   supervision: {

@@ -138,10 +138,9 @@ export class QueuedRuns {
   }
 
   #lineOf(run: Run): LineName {
-    const workerId = this.#ports.preparation.sandboxHolder(run)
-    if (workerId === undefined) return { key: `needs ${this.needsOf(run.id)?.key ?? ''}` }
-    const { retainedUntil = '' } = run.sandbox
-    return { key: `worker ${workerId}`, only: { workerId, until: Date.parse(retainedUntil) } }
+    const holder = this.#ports.preparation.sandboxHolder(run)
+    if (holder === undefined) return { key: `needs ${this.needsOf(run.id)?.key ?? ''}` }
+    return { key: `worker ${holder.workerId}`, only: holder }
   }
 
   /** Returns the reason besides a missing free slot. */

@@ -237,7 +237,7 @@ export class Scheduler {
 
   placementRequest(run: Run, waitingFor?: WaitReason): PlacementRequest {
     const { preparation } = this.#ports
-    const required = preparation.sandboxHolder(run)
+    const required = preparation.sandboxHolder(run)?.workerId
     const preferred = preparation.preferredHolder(run)
     const needs = this.#queuedRuns.needsOf(run.id)
     return {

@@ -119,6 +119,7 @@ function runWrites(run: Run, s: string, lease: string | null): Write[] {
     place: null,
     opener: null,
     adoption: null,
+    doneAt: null,
     publishing: null,
     earlier: null,
     woken: null,

@@ -254,7 +254,7 @@ const awayFrom = ({ lastSeenAt }: AwayWorker, { config, startedAt }: AttentionFa
 function itemOfWorker(worker: AwayWorker, facts: AttentionFacts): AttentionItem | undefined {
   if (awayFrom(worker, facts) > facts.now) return undefined
   const retained = facts.endedRuns.filter((run) => isRetainedOn(run, worker, facts))
-  const runs = [...worker.leasedRuns, ...retained]
+  const runs = [...worker.neededBy, ...retained]
   if (runs.length === 0) return undefined
   const names = [...new Set(runs.map(({ ticket }) => ticket.identifier))]
   return {

@@ -12,8 +12,8 @@ export interface AwayWorker {
   readonly id: string
   readonly name: string
   readonly lastSeenAt: IsoInstant
-  /** Runs that have a lease of the worker. */
-  readonly leasedRuns: readonly Run[]
+  /** Runs that have a lease of the worker, or wait for what its sandboxes hold. */
+  readonly neededBy: readonly Run[]
 }
 
 export interface KnownSince {

@@ -12,6 +12,7 @@ import type { Run } from '../../protocol/run.ts'
 import { truncate } from '../safe-text.ts'
 
 const INTERRUPTED = 'interrupted: '
+const HOUR_MS = 3_600_000
 
 export const interruptionError = (why: string): string => `${INTERRUPTED}${why}`
 
@@ -40,6 +41,26 @@ export function preferredHolder({ run, job, interruptions }: InterruptibleRun): 
   const { id, workerId, unpublished } = run.sandbox
   const hasBegun = job === 'run' && (interruptions > 0 || unpublished === true)
   return hasBegun && id !== undefined ? workerId : undefined
+}
+
+/** A worker that holds what a run needs, and until when the run waits for it, in wall milliseconds. */
+export interface SandboxHolder {
+  readonly workerId: string
+  readonly until: number
+}
+
+/**
+ * Returns the worker that was lost after the agent was done. The run waits for it as long as such a sandbox is kept, so no
+ * agent is paid twice for one work: the worker publishes what it finds there, and lets the agent go on where it finds none.
+ */
+export function doneHolder(
+  interrupted: InterruptibleRun & Pick<RunFields, 'doneAt'>,
+  retentionHours: number,
+): SandboxHolder | undefined {
+  const { doneAt, run } = interrupted
+  const workerId = preferredHolder(interrupted)
+  if (doneAt === null || workerId === undefined || run.agentSessionId === undefined) return undefined
+  return { workerId, until: Date.parse(doneAt) + retentionHours * HOUR_MS }
 }
 
 /**

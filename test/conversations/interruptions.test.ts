@@ -1,6 +1,7 @@
 /**
  * Runs whose workers end during them: before the agent began nothing is lost and nothing counts; afterwards the run
- * prefers the worker that holds its sandbox, never waits for it, and its agent goes on there where it can.
+ * prefers the worker that holds its sandbox, waits for it only when the agent was done, and its agent goes on there where
+ * it can.
  */
 import { describe, expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
@@ -8,6 +9,7 @@ import { daemonEndedError, interruptionError } from '../../core/run/interruption
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { UNBEGUN_DISPATCHES_MAX } from '../../protocol/limits.ts'
 import {
+  capabilities,
   configWith,
   cost,
   type EnrolledScriptedWorker,
@@ -229,4 +231,55 @@ describe('a run that is interrupted while its agent works', () => {
     await host.settle()
     expect(scene.freer.connection.lastReceived('dispatch').job.continueSession).toBeUndefined()
   })
+})
+
+/** The agent is done, and its worker falls silent while it publishes. */
+async function loseWorkerOfDoneRun() {
+  const host = await startHost()
+  const continues = { continuesSessions: true, publish: true }
+  const worker = await enroll(host, 'holder', 1, continues)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const work = new Work(worker.connection.lastReceived('dispatch'))
+  const sandbox = { provider: 'bwrap', id: 'box-1' }
+  await worker.connection.send(
+    work.accept(),
+    work.running(),
+    work.patch({ sandbox, agentSessionId: 's-1', status: 'finalizing' }),
+  )
+  const { connection: idle } = await enroll(host, 'other', 2, continues)
+  await host.advanceWithHeartbeats(170, [idle])
+  expect(host.run(work.runId)).toMatchObject({
+    status: 'queued',
+    queueReason: expect.stringMatching(/^interrupted: .*; worker holder holds the sandbox/),
+  })
+  expect(host.hostApi.attention().items).toMatchObject([{ kind: 'worker-away' }])
+  return { host, worker, work, idle, continues }
+}
+
+test('a run whose worker is lost while it publishes waits for it: its agent is done', async () => {
+  const { host, worker, work, idle, continues } = await loseWorkerOfDoneRun()
+  await host.restart()
+  await host.advance(60)
+  const again = host.connect('holder')
+  await again.send({
+    ...registerWithCredential(worker),
+    capabilities: { ...capabilities, ...continues, maxConcurrency: 1 },
+  })
+  expect(again.lastReceived('dispatch').job).toMatchObject({ kind: 'run', continueSession: 's-1' })
+  await again.send(new Work(again.lastReceived('dispatch')).accept())
+  expect(host.run(work.runId).status).toBe('preparing')
+  expect(idle.hasReceived('dispatch')).toBe(false)
+})
+
+test.each<[string, (host: HostConversation, worker: EnrolledScriptedWorker) => Promise<unknown>]>([
+  ['revoked', (host, { workerId }) => host.succeeded(host.hostApi.revokeWorker(workerId))],
+  ['away for as long as a sandbox is kept', (host) => host.advance(24 * 3_600)],
+])('such a run begins elsewhere when its worker is %s', async (how, lose) => {
+  const { host, worker, work, idle, continues } = await loseWorkerOfDoneRun()
+  await lose(host, worker)
+  // The other worker has fallen silent during a day without heartbeats.
+  const taker = how === 'revoked' ? idle : (await enroll(host, 'late', 2, continues)).connection
+  await host.advance(1)
+  expect(taker.lastReceived('dispatch').lease.runId).toBe(work.runId)
 })

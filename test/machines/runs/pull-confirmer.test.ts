@@ -30,6 +30,7 @@ function createConfirmer({ listed }: { readonly listed: readonly Run[] }) {
     opener: null,
     adoption: { since: instant(), startedAt: null, reason: null },
     publishing: null,
+    doneAt: null,
     earlier: null,
     woken: null,
     followUp: null,

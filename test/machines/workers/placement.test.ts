@@ -56,7 +56,8 @@ function createFleet(workers: readonly FleetWorker[], isRefused = false) {
       seen.examined += 1
       if (isInterrupted(run.id)) return undefined
       const holder = sandboxHolder(run, seen.wallNow)
-      return holder === undefined || registry.get(holder) === undefined ? undefined : holder
+      if (holder === undefined || registry.get(holder) === undefined) return undefined
+      return { workerId: holder, until: Date.parse(run.sandbox.retainedUntil ?? '') }
     },
     preferredHolder: ({ id, sandbox }: Run) => (isInterrupted(id) ? sandbox.workerId : undefined),
     readiness: () => 'ready',

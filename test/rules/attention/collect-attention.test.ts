@@ -75,8 +75,8 @@ const limitOf = (resetsAt?: string) =>
   ])
 const retained = (more: Partial<Run> = {}) =>
   endedRun({ sandbox: { id: 'box', workerId: 'wk-1', retainedUntil: instant(3600) }, ...more })
-const away = (lastSeenSeconds: number, leasedRuns: readonly Run[] = []) => [
-  { id: 'wk-1', name: 'atlas', lastSeenAt: instant(lastSeenSeconds), leasedRuns },
+const away = (lastSeenSeconds: number, neededBy: readonly Run[] = []) => [
+  { id: 'wk-1', name: 'atlas', lastSeenAt: instant(lastSeenSeconds), neededBy },
 ]
 
 const check = createChecker(AttentionResponse)

@@ -128,7 +128,7 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
     /^worker (.+) holds the sandbox/,
     ([name = '']) => ({
       fact: `Worker ${name} holds the sandbox`,
-      explanation: 'A follow-up needs the sandbox of its run.',
+      explanation: 'The work is in there.',
       cure: { text: 'Go to the fleet', to: '/fleet' },
     }),
   ],
