@@ -172,13 +172,14 @@ export class DaemonWorker implements SimWorker {
     return true
   }
 
-  stop(patienceMs: number, downMs: number): boolean {
+  stop(how: 'drain' | 'hand back', patienceMs: number, downMs: number): boolean {
     const current = this.#current
     if (current === undefined) return false
     this.#downtimeMs = downMs
     const { time, observer } = this.#options
     observer.onLog(this, 'receives a stop signal')
-    time.in(0, () => current.daemon.drain(), current.process)
+    const begin = () => (how === 'drain' ? current.daemon.drain() : current.daemon.handBack())
+    time.in(0, begin, current.process)
     time.in(patienceMs, () => current.daemon.stopNow(), current.process)
     return true
   }

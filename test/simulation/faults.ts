@@ -194,7 +194,12 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
   'worker crash before flush': (context) => workerCrashAtCommit(context, 'before flush'),
   'worker crash after flush': (context) => workerCrashAtCommit(context, 'after flush'),
   'worker stop': ({ fault, worker, ms }) =>
-    worker?.stop(fault.size < 0.5 ? fault.size * 20_000 : fault.size * 600_000, ms) === true,
+    worker?.stop(
+      // In a third of the stops the host that started the worker ends, too.
+      (fault.size * 1_000) % 3 < 1 ? 'hand back' : 'drain',
+      fault.size < 0.5 ? fault.size * 20_000 : fault.size * 600_000,
+      ms,
+    ) === true,
   'worker disk full': ({ world, worker, ms }) => {
     world.view.isDisturbed = true
     return worker?.impairDisk('full', ms) === true

@@ -62,10 +62,10 @@ export interface SimWorker {
   /** Runs `then` at the `count`th commit of its disk from now. Returns whether the worker commits at all. */
   crashAtCommit(count: number, point: CommitPoint, then: () => void): boolean
   /**
-   * Stops the daemon like a signal: in good order, and at once after `patienceMs`. Returns whether it handles
-   * signals.
+   * Stops the daemon in good order, and at once after `patienceMs`: like a signal, or as the host that started it does,
+   * which has the runs given back. Returns whether it handles that.
    */
-  stop(patienceMs: number, downMs: number): boolean
+  stop(how: 'drain' | 'hand back', patienceMs: number, downMs: number): boolean
   /** Changes the condition of its disk for a time. Returns whether its disk can fail. */
   impairDisk(how: 'full' | 'slow' | 'broken', ms: number): boolean
   /** Opens another connection with its credential while the first one stands or hangs. */
