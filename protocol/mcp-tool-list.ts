@@ -1,5 +1,14 @@
 /** Lists the tools of `mcp-tools.ts` as clients of the Model Context Protocol receive them. */
-import { isReadOnly, type McpTool, type McpToolName, mcpToolNames, mcpTools } from './mcp-tools.ts'
+import {
+  grantOf,
+  inputOf,
+  isReadOnly,
+  type McpGrant,
+  type McpTool,
+  type McpToolName,
+  mcpToolNames,
+  mcpTools,
+} from './mcp-tools.ts'
 import { routes } from './routes.ts'
 import { asShape, type Shape } from './schema-errors.ts'
 
@@ -15,20 +24,24 @@ export interface ListedTool {
   readonly annotations: Readonly<Record<string, unknown>>
 }
 
-export function listMcpTools(hasWrite: boolean): ListedTool[] {
-  return mcpToolNames.filter((name) => hasWrite || isReadOnly(name)).map(listedTool)
+export function listMcpTools(grants: ReadonlySet<McpGrant>): ListedTool[] {
+  const isOffered = (name: McpToolName) => {
+    const grant = grantOf(name)
+    return grant === undefined || grants.has(grant)
+  }
+  return mcpToolNames.filter(isOffered).map((name) => listedTool(name, grants))
 }
 
-function listedTool(name: McpToolName): ListedTool {
+function listedTool(name: McpToolName, grants: ReadonlySet<McpGrant>): ListedTool {
   const tool: McpTool = mcpTools[name]
-  const { title, input, isOwnText, isDestructive, isIdempotent } = tool
+  const { title, isOwnText, isDestructive, isIdempotent } = tool
   const description = tool.description ?? routes[tool.routes[0]].summary
   const isReading = isReadOnly(name)
   return {
     name,
     title,
     description: isOwnText === true ? description : `${description} ${UNTRUSTED}`,
-    inputSchema: plainSchema(asShape(input)),
+    inputSchema: plainSchema(asShape(inputOf(name, grants))),
     annotations: {
       title,
       readOnlyHint: isReading,

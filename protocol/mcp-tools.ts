@@ -1,7 +1,7 @@
 /**
  * The tools that `switchyard mcp` offers to agents, one row each: the routes behind a tool, its words and its arguments.
  *
- * A tool reads when all its routes are GET; any other tool is offered with `--write` only. Arguments are the schemas of
+ * A tool reads when all its routes are GET; any other tool needs a grant. Arguments are the schemas of
  * the first route, with names for people in the place of ids, and smaller pages. No tool has a route that handles
  * secrets, settings, accounts or machines.
  */
@@ -17,6 +17,10 @@ import { limit, page, pull, run, ticket } from './mcp-arguments.ts'
 import { type Route, type RouteName, routes } from './routes.ts'
 import { nonEmptyText, stringEnum } from './schema-helpers.ts'
 
+/** Grants by the person who starts the server, each an option of that name; without any, the server only reads. */
+export const MCP_GRANTS = ['write', 'merge', 'instruct'] as const
+export type McpGrant = (typeof MCP_GRANTS)[number]
+
 export interface McpTool {
   /** The first one gives the tool its arguments. Names of runs, tickets and pull requests are found by further GETs. */
   readonly routes: readonly [RouteName, ...RouteName[]]
@@ -30,6 +34,8 @@ export interface McpTool {
   readonly isDestructive?: true
   /** A repeated call changes nothing more. */
   readonly isIdempotent?: true
+  /** A tool that changes something needs `write` unless given. */
+  readonly grant?: McpGrant
 }
 
 const { status: statuses, ticket: ofTicket, before: beforeRun } = routes.listRuns.query.properties
@@ -212,6 +218,7 @@ export const mcpTools = {
     description: `${routes.mergePull.summary} Only when the person has asked for it.`,
     input: Type.Object({ pull, ...routes.mergePull.body.properties }, closed),
     isDestructive: true,
+    grant: 'merge',
   },
 } as const satisfies Readonly<Record<string, McpTool>>
 
@@ -228,4 +235,24 @@ export function isMcpToolName(name: string): name is McpToolName {
 export function isReadOnly(name: McpToolName): boolean {
   const tool: McpTool = mcpTools[name]
   return tool.routes.every((route) => (routes[route] as Route).method === 'GET')
+}
+
+/** The grant without which the tool is neither listed nor called; undefined: it reads. */
+export function grantOf(name: McpToolName): McpGrant | undefined {
+  const tool: McpTool = mcpTools[name]
+  return isReadOnly(name) ? undefined : (tool.grant ?? 'write')
+}
+
+/** The argument that the agent of a run takes for the operator's own words. */
+const OPERATOR_WORDS = 'instructions'
+
+export const speaksAsOperator = (input: Readonly<Record<string, unknown>>): boolean =>
+  Object.hasOwn(input, OPERATOR_WORDS)
+
+/** The arguments that a server with these grants takes. */
+export function inputOf(name: McpToolName, grants: ReadonlySet<McpGrant>): TObject {
+  const { input }: McpTool = mcpTools[name]
+  if (grants.has('instruct') || !speaksAsOperator(input.properties)) return input
+  const { [OPERATOR_WORDS]: _, ...properties } = input.properties
+  return Type.Object(properties, closed)
 }

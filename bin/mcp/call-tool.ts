@@ -3,7 +3,14 @@
  * a model can read: a sentence, and the next step where something helps.
  */
 import { HostNotFound, HostRefusal, HostUnreachable, WrongAddress } from '../../client/errors.ts'
-import { isReadOnly, type McpTool, type McpToolName, mcpTools } from '../../protocol/mcp-tools.ts'
+import {
+  grantOf,
+  inputOf,
+  MCP_GRANTS,
+  type McpGrant,
+  type McpToolName,
+  speaksAsOperator,
+} from '../../protocol/mcp-tools.ts'
 import { createChecker } from '../../protocol/parse.ts'
 import { isExitError } from '../exit.ts'
 import { LogRedactor } from '../log-redaction.ts'
@@ -17,23 +24,20 @@ type AnyTool = (context: ToolContext, input: unknown, call: ToolCall) => Promise
 const tools: { readonly [N in McpToolName]: unknown } = { ...readingTools, ...writingTools }
 
 export interface CallerOptions extends ToolContext {
-  readonly hasWrite: boolean
+  readonly grants: ReadonlySet<McpGrant>
   /** The value of `--data-dir`, for the commands that a failure names. */
   readonly dataDir?: string | undefined
   /** Receives the description of a bug, for standard error. */
   readonly onBug: (text: string) => void
 }
 
-export function createToolCaller({ hasWrite, dataDir, onBug, ...context }: CallerOptions): CallTool {
+export function createToolCaller({ grants, dataDir, onBug, ...context }: CallerOptions): CallTool {
   const named = (next: string) => nameDataDir(next, dataDir)
   return async (name, input, call) => {
-    if (!hasWrite && !isReadOnly(name))
-      return failure(
-        `${name} changes something, and this server only reads`,
-        named('the person starts it with: switchyard mcp --write'),
-      )
-    const tool: McpTool = mcpTools[name]
-    const checked = createChecker(tool.input)(input)
+    const refused = findMissingGrant(name, input, grants)
+    if (refused !== undefined)
+      return failure(`${name} ${refused.why}`, named(startWith(grants, refused.grants)))
+    const checked = createChecker(inputOf(name, grants))(input)
     if (!checked.ok) return failure(`${name}: ${checked.error}`)
     try {
       // The checker of the same row accepted the input.
@@ -44,6 +48,36 @@ export function createToolCaller({ hasWrite, dataDir, onBug, ...context }: Calle
       return describeFailure(error, named, onBug)
     }
   }
+}
+
+interface MissingGrant {
+  readonly why: string
+  readonly grants: readonly McpGrant[]
+}
+
+function findMissingGrant(
+  name: McpToolName,
+  input: Readonly<Record<string, unknown>>,
+  grants: ReadonlySet<McpGrant>,
+): MissingGrant | undefined {
+  const grant = grantOf(name)
+  const needed =
+    grant === undefined ? [] : [grant, ...(speaksAsOperator(input) ? (['instruct'] as const) : [])]
+  const missing = needed.filter((each) => !grants.has(each))
+  const [first] = missing
+  return first === undefined ? undefined : { why: REFUSALS[first], grants: missing }
+}
+
+const REFUSALS: Readonly<Record<McpGrant, string>> = {
+  write: 'changes something, and this server only reads',
+  merge: 'merges, and this server may not',
+  instruct: 'with instructions speaks as the operator, and this server may not',
+}
+
+/** The command by which the person also allows what is missing. */
+function startWith(grants: ReadonlySet<McpGrant>, missing: readonly McpGrant[]): string {
+  const options = MCP_GRANTS.filter((grant) => grants.has(grant) || missing.includes(grant))
+  return `the person starts it with: switchyard mcp${options.map((grant) => ` --${grant}`).join('')}`
 }
 
 const EXPECTED = [HostRefusal, HostNotFound, HostUnreachable, WrongAddress]

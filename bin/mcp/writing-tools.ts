@@ -1,5 +1,6 @@
-/** The tools that change something; the server offers them with `--write` only. */
+/** The tools that change something. The words of their caller are an agent's, so code hosts must not act on them. */
 import type { RunOptions } from '../../protocol/run.ts'
+import { closeCode, neutralizeMarkup } from '../../worker/git/neutral-markup.ts'
 import { findRun } from '../client/names.ts'
 import { findPull, formatPull } from '../client/pull-names.ts'
 import type { ToolFunctions } from './reading-tools.ts'
@@ -35,8 +36,9 @@ export const writingTools: ToolFunctions<WritingTools> = {
     return summarizeRun(await client.cancelRun({ id }))
   },
 
-  async pulls_comment({ client }, { pull, ...body }) {
+  async pulls_comment({ client }, { pull, body: text }) {
     const name = await findPull(client, [pull])
+    const body = { body: closeCode(neutralizeMarkup(text)) }
     return { pull: formatPull(name), ...(await client.commentPull({ ...name, body })) }
   },
 

@@ -240,6 +240,8 @@ export const mcpCommand = () =>
     .description('Serve tools to an agent in an editor, by the Model Context Protocol over standard input')
     .option('--data-dir <path>', 'whose host is asked')
     .option('--write', 'also offer tools that change something')
+    .option('--merge', 'also offer to merge pull requests')
+    .option('--instruct', 'let calls speak to the agents of runs as the operator does')
     .action(async (options) => {
       const { mcp } = await import('../commands/mcp.ts')
       await mcp(options)

@@ -15,7 +15,7 @@ test(
     await system.waitForOnlineWorkers(1)
     const [reader, writer] = await Promise.all([
       connectMcp(['--data-dir', system.dataDir]),
-      connectMcp(['--data-dir', system.dataDir, '--write'], { isNewest: true }),
+      connectMcp(['--data-dir', system.dataDir, '--write', '--merge'], { isNewest: true }),
     ])
     const answers: CalledTool[] = []
     const read = async (name: string, input = {}) => {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { MCP_LINE_BYTES_MAX } from '../../../protocol/limits.ts'
 import { listMcpTools } from '../../../protocol/mcp-tool-list.ts'
+import { MCP_GRANTS } from '../../../protocol/mcp-tools.ts'
 import { commandPath } from '../../support/command-process.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
 import { connectMcp } from '../../support/mcp-client.ts'
@@ -139,12 +140,15 @@ describe('its options', () => {
   })
 
   test.each([
-    ['without --write only tools that read are listed', [], false],
-    ['with --write all tools are listed', ['--write'], true],
-  ])('%s', async (_, args, hasWrite) => {
-    const { client } = await connectMcp(['--data-dir', tempFolder(), ...args], { isNewest: hasWrite })
+    ['without --write only tools that read are listed', []],
+    ['with --write tools that change something are listed, with --merge the one that merges', MCP_GRANTS],
+    ['without --instruct no call takes instructions', ['write' as const]],
+  ])('%s', async (_, grants) => {
+    const hasWrite = grants.length > 0
+    const args = ['--data-dir', tempFolder(), ...grants.map((grant) => `--${grant}`)]
+    const { client } = await connectMcp(args, { isNewest: hasWrite })
     const { tools } = await client.listTools()
-    expect(tools).toEqual(listMcpTools(hasWrite).map((tool) => expect.objectContaining(tool)))
+    expect(tools).toEqual(listMcpTools(new Set(grants)).map((tool) => expect.objectContaining(tool)))
     expect(client.getInstructions()).toContain(hasWrite ? 'runs_wait' : '--write')
   })
 })

@@ -6,7 +6,13 @@ import { createClient } from '../../../client/client.ts'
 import type { ClientConnection } from '../../../client/connection.ts'
 import { REQUEST_LINES } from '../../../client/request-lines.ts'
 import { MCP_RESULT_BYTES_MAX } from '../../../protocol/limits.ts'
-import { type McpTool, type McpToolName, mcpTools } from '../../../protocol/mcp-tools.ts'
+import {
+  MCP_GRANTS,
+  type McpGrant,
+  type McpTool,
+  type McpToolName,
+  mcpTools,
+} from '../../../protocol/mcp-tools.ts'
 import type { RouteName } from '../../../protocol/routes.ts'
 import { fakeRun, fakeTicket } from '../../support/fake-host-api.ts'
 
@@ -118,7 +124,11 @@ function answerTo(route: RouteName, query: URLSearchParams): unknown {
   return after === null ? EVENTS.slice(-limit) : EVENTS.slice(Number(after) + 1, Number(after) + 1 + limit)
 }
 
-async function ask(name: McpToolName, input: object, hasWrite = true): Promise<AskedTool> {
+async function ask(
+  name: McpToolName,
+  input: object,
+  grants: readonly McpGrant[] = MCP_GRANTS,
+): Promise<AskedTool> {
   const requests: RouteName[] = []
   const bodies: unknown[] = []
   const connection: ClientConnection = {
@@ -144,7 +154,7 @@ async function ask(name: McpToolName, input: object, hasWrite = true): Promise<A
     connection,
     client: createClient(connection),
     present: () => ({ now: Date.parse(AT), offset: () => 0 }),
-    hasWrite,
+    grants: new Set(grants),
     onBug: (text) => {
       throw new Error(text)
     },
@@ -276,6 +286,11 @@ test('what changes something is sent as it was said', async () => {
   expect((await ask('pulls_merge', INPUTS.pulls_merge)).bodies).toEqual([{ method: 'squash' }])
 })
 
+test('a comment has no effect at the code host besides its words', async () => {
+  const { bodies } = await ask('pulls_comment', { pull: 'api#7', body: 'Fixes #3, says @ada <!-- x' })
+  expect(bodies).toEqual([{ body: 'Fixes \u200b#3, says @\u200bada &lt;!-- x' }])
+})
+
 test('status has no setting but whether the host is paused', async () => {
   const { result } = await ask('status', {})
   expect(result.paused).toBe(true)
@@ -285,12 +300,16 @@ test('status has no setting but whether the host is paused', async () => {
 describe('a refusal is a result with a sentence', () => {
   const sentence = ({ answer }: AskedTool) => [answer.isError, answer.content[0]?.text]
 
-  test('without --write, for each tool that changes something, and nothing is asked', async () => {
-    for (const name of ['tickets_create', 'runs_cancel', 'pulls_merge'] as const) {
-      const refused = await ask(name, INPUTS[name], false)
-      expect(sentence(refused)).toEqual([true, expect.stringContaining('switchyard mcp --write')])
-      expect([name, refused.requests]).toEqual([name, []])
-    }
+  test.each<[McpToolName, readonly McpGrant[], string]>([
+    ['tickets_create', [], '--write'],
+    ['runs_cancel', ['merge'], '--write --merge'],
+    ['pulls_merge', ['write'], '--write --merge'],
+    ['runs_followup', [], '--write --instruct'],
+    ['runs_followup', ['write'], '--write --instruct'],
+  ])('for %s with %j, by the options that allow it, and nothing is asked', async (name, grants, options) => {
+    const refused = await ask(name, INPUTS[name], grants)
+    expect(sentence(refused)).toEqual([true, expect.stringMatching(new RegExp(`switchyard mcp ${options}$`))])
+    expect(refused.requests).toEqual([])
   })
 
   test('for wrong arguments, by their field', async () => {

@@ -19,7 +19,7 @@ const done: CallTool = async (name) => ({ content: [{ type: 'text', text: name }
 function open(callTool: CallTool = done): Opened {
   const sent: Record<string, unknown>[] = []
   const session = new McpSession({
-    tools: listMcpTools(false),
+    tools: listMcpTools(new Set()),
     instructions: 'Be careful.',
     callTool,
     send: (message) => sent.push(JSON.parse(JSON.stringify(message))),
@@ -144,7 +144,7 @@ describe('a request', () => {
   test('lists all tools in one page', () => {
     const { ask } = openInitialized()
     expect(ask({ id: 1, method: 'tools/list', params: {} })).toEqual([
-      { jsonrpc: '2.0', id: 1, result: { tools: listMcpTools(false) } },
+      { jsonrpc: '2.0', id: 1, result: { tools: listMcpTools(new Set()) } },
     ])
     expect(ask({ id: 2, method: 'tools/list', params: { cursor: 'x' } })).toEqual([failed(2, -32602)])
   })

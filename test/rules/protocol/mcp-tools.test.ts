@@ -2,7 +2,14 @@
 import { describe, expect, test } from '@jest/globals'
 import { MCP_RESULT_BYTES_MAX } from '../../../protocol/limits.ts'
 import { listMcpTools } from '../../../protocol/mcp-tool-list.ts'
-import { isReadOnly, type McpTool, mcpToolNames, mcpTools } from '../../../protocol/mcp-tools.ts'
+import {
+  isReadOnly,
+  MCP_GRANTS,
+  type McpGrant,
+  type McpTool,
+  mcpToolNames,
+  mcpTools,
+} from '../../../protocol/mcp-tools.ts'
 import { createChecker } from '../../../protocol/parse.ts'
 import { type Route, type RouteName, routes } from '../../../protocol/routes.ts'
 
@@ -83,7 +90,7 @@ test('a tool changes tickets, runs and pull requests only', () => {
   expect([...behindTools].map(routeOf).filter(({ tag }) => ['connect', 'helper'].includes(tag))).toEqual([])
 })
 
-test('the tools that change something are listed with --write only', () => {
+test('the tools that change something are listed by their grant only', () => {
   const changing = mcpToolNames.filter((name) => !isReadOnly(name))
   expect(changing).toEqual([
     'tickets_create',
@@ -94,12 +101,23 @@ test('the tools that change something are listed with --write only', () => {
     'pulls_comment',
     'pulls_merge',
   ])
-  const listed = listMcpTools(false).map(({ name }) => name)
-  expect(listed).toEqual(mcpToolNames.filter((name) => !changing.includes(name)))
-  expect(listMcpTools(true).map(({ name }) => name)).toEqual(mcpToolNames)
+  const listed = (...grants: readonly McpGrant[]) => listMcpTools(new Set(grants)).map(({ name }) => name)
+  expect(listed()).toEqual(mcpToolNames.filter((name) => !changing.includes(name)))
+  expect(listed('write', 'instruct')).toEqual(mcpToolNames.filter((name) => name !== 'pulls_merge'))
+  expect(listed('merge')).toEqual([...listed(), 'pulls_merge'])
+  expect(listed('write', 'merge')).toEqual(mcpToolNames)
 })
 
-describe.each(listMcpTools(true))(
+test('only a server that may instruct offers instructions', () => {
+  const withInstructions = (...grants: readonly McpGrant[]) =>
+    listMcpTools(new Set(grants))
+      .filter(({ inputSchema }) => 'instructions' in Object(inputSchema.properties))
+      .map(({ name }) => name)
+  expect(withInstructions('write', 'merge')).toEqual([])
+  expect(withInstructions(...MCP_GRANTS)).toEqual(expect.arrayContaining(['runs_retry', 'runs_followup']))
+})
+
+describe.each(listMcpTools(new Set(MCP_GRANTS)))(
   'the tool $name',
   ({ name, title, description, inputSchema, annotations }) => {
     test('is listed in a form that every client takes', () => {
@@ -130,5 +148,5 @@ describe.each(listMcpTools(true))(
 )
 
 test('the whole list costs a model less than a result', () => {
-  expect(JSON.stringify(listMcpTools(true)).length).toBeLessThan(MCP_RESULT_BYTES_MAX)
+  expect(JSON.stringify(listMcpTools(new Set(MCP_GRANTS))).length).toBeLessThan(MCP_RESULT_BYTES_MAX)
 })
