@@ -19,7 +19,7 @@ export const hostCheck: Check = {
         return [
           ok(`switchyard ${found.health.version} serves ${found.url}`),
           ...found.attention.flatMap(({ kind, message, cure }) =>
-            TROUBLES.has(kind) ? [warn(message, cure ?? 'switchyard status')] : [],
+            TROUBLES.has(kind) ? [judgeTrouble(kind, message, cure ?? 'switchyard status')] : [],
           ),
         ]
       case 'none':
@@ -35,6 +35,10 @@ export const hostCheck: Check = {
     }
   },
 }
+
+/** Damage does not mend itself, so it is judged as where no host runs. */
+const judgeTrouble = (kind: AttentionKind, message: string, cure: string): Judgement =>
+  kind === 'damage' ? fail(message, cure) : warn(message, cure)
 
 function judgeOwner(dataDir: string, { isAlive, pid, description }: FoundOwner, reason: string): Judgement {
   if (!isAlive) return judgeUnknownOwner(dataDir, description, TAKE_OVER_HOST)

@@ -315,6 +315,24 @@ test('the command in a cure names a worker as one word of a shell', async () => 
   expect(found[0]?.[2]).toMatch(/workers revoke 'my box; true'$/)
 })
 
+test('damage that a running host knows is a failure, as where no host runs', async () => {
+  const since = '2026-03-01T08:30:00.000Z'
+  const item = (kind: 'damage' | 'disk') => ({ id: kind, kind, message: `trouble of the ${kind}`, since })
+  const found = await findingsOf(
+    'host',
+    hostIs({
+      is: 'running',
+      url: 'http://127.0.0.1:4400',
+      health: { ok: true, version: '1.0.0', sandboxProvider: 'bwrap' },
+      tracker: { state: 'connected' },
+      workers: [],
+      attention: [item('damage'), item('disk')],
+      metrics: '',
+    }),
+  )
+  expect(found.map(([judgement]) => judgement)).toEqual(['ok', 'fail', 'warn'])
+})
+
 test('--bundle that cannot be written is wrong use, and nothing of it is left', async () => {
   const folder = join(tempFolder(), 'there')
   mkdirSync(folder)
