@@ -58,11 +58,14 @@ export function release(context: CommandContext, names: readonly string[]): Prom
 }
 
 /** The state of the run would read like the outcome of the command: `ENG-251 failed`. */
-function describeReleased({ stdout }: Output, { ticket, sandbox }: Run, present: Present): string {
+function describeReleased({ stdout }: Output, run: Run, present: Present): string {
+  const { ticket, sandbox } = run
   const until = Date.parse(sandbox.retainedUntil ?? '')
-  // Only a disk that is kept can have been booted.
+  // Only a disk that is kept can have been booted, and none of a run that goes on.
   const outcome =
-    until > present.now ? `released, disk kept until ${formatClock(until, present)}` : 'nothing was booted'
+    hasEnded(run) && until > present.now
+      ? `released, disk kept until ${formatClock(until, present)}`
+      : 'nothing was booted'
   return stdout.clean(`${ticket.identifier}: ${outcome}`)
 }
 

@@ -168,6 +168,11 @@ test.each<[string, Partial<Run>, RegExp]>([
     /^ENG-231: nothing was booted\n$/,
   ],
   ['no disk', { sandbox: {} }, /^ENG-231: nothing was booted\n$/],
+  [
+    'a disk that is kept, which was queued again',
+    { status: 'queued', sandbox: { id: 'sb-1', retainedUntil: '2026-03-01T12:15:00.000Z' } },
+    /^ENG-231: nothing was booted\n$/,
+  ],
 ])('runs release of a failed run with %s does not look like a failure', async (_, more, outcome) => {
   const { print, hostApi } = await openCommandHost()
   const run = { ...fakeRun('run-1', 'failed', 'ENG-231'), ...more }
