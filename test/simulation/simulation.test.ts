@@ -38,7 +38,7 @@ const JOB_OUTCOMES = [
 const JOB_SEEDS = Number(process.env.SIM_JOB_SEEDS ?? 40)
 
 /** The runner simulates every hundredth seed twice, and reports when the traces differ. */
-const SEEDS = Number(process.env.SIM_SEEDS ?? 240)
+const SEEDS = Number(process.env.SIM_SEEDS ?? 160)
 /** What the actors did in a seed that violates a law, kept for people who look at a failed run. */
 const STORY = '.stories/violation.jsonl'
 /** So few seeds miss some pairs of a fault and a lease state by chance; 1,000 seeds miss none. */
