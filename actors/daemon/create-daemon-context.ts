@@ -24,7 +24,8 @@ export function createDaemonContext(
     capabilities: {
       ...capabilities,
       publish: true,
-      continuesSessions: true,
+      // A worker for one run leaves no sandbox.
+      continuesSessions: once !== true,
       maxConcurrency: concurrency,
       version,
       ...(once === true ? { once } : {}),
