@@ -188,7 +188,7 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
   const withinLimit = views.runs.checkQueueLimit()
   if (!withinLimit.ok) return withinLimit
   const publishes = mayPublishAgain(run.value, options, {
-    now: context.clock.now(),
+    now: views.trustedClock.now(),
     holder: views.workers.registry.get(run.value.sandbox.workerId ?? ''),
   })
   const now = context.instant()

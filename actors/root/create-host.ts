@@ -99,7 +99,7 @@ export function createHost(dependencies: HostDependencies): Host {
   }
   const rootModule = createRootModule({ listeners, lifecycle, modules: () => assembled.modules })
   const assembled: AssembledSystem<HostContext> = assembleSystem(
-    { clock, database, log, meters, onFatal },
+    { clock, trustedNow: () => assembled.modules.views.trustedClock.now(), database, log, meters, onFatal },
     [rootModule, ...hostModules],
     (system, modules) => createHostContext(dependencies, system, modules),
   )

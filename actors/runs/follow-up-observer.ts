@@ -2,10 +2,10 @@
  * The follow-up observer keeps the reader of pull requests in step with the follow-ups in the queue, and records which
  * remarks a finished follow-up has answered.
  */
-import type { Clock } from '../../core/ports.ts'
 import { sandboxHolder } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import type { AnsweredRemarks } from './answered-remarks.ts'
@@ -14,7 +14,7 @@ import type { RunContext } from './run.machine.ts'
 import type { RunEventLog } from './run-event-log.ts'
 
 export interface FollowUpObserverPorts {
-  readonly clock: Clock
+  readonly trustedClock: Pick<TrustedClock, 'now'>
   /** The wall clock, as records write it. */
   readonly instant: () => string
   readonly workers: Pick<WorkerRegistry, 'get'>
@@ -56,8 +56,8 @@ export class FollowUpObserver {
 
   /** Waiting may take as long as the sandbox is retained, so the log names the way out. */
   #logAbsentHolder(run: Run): void {
-    const { clock, workers, instant, runEventLog } = this.#ports
-    const holder = sandboxHolder(run, clock.now())
+    const { trustedClock, workers, instant, runEventLog } = this.#ports
+    const holder = sandboxHolder(run, trustedClock.now())
     const worker = holder === undefined ? undefined : workers.get(holder)
     if (worker === undefined || worker.online) return
     const waits = `worker ${printable(worker.name)} holds the sandbox and is not connected: it is waited for until ${run.sandbox.retainedUntil}`

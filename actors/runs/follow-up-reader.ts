@@ -18,10 +18,12 @@ import {
   FOLLOW_UP_RETRY_MS_MAX,
 } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
+import type { TrustedClock } from '../clock/trusted-clock.ts'
 import { type PullReadResult, type RemarkRules, readPull } from './read-pull.ts'
 
 export interface FollowUpReaderPorts {
   readonly clock: Clock
+  readonly trustedClock: Pick<TrustedClock, 'now'>
   readonly random: RandomSource
   readonly log: Log
   /** Refused while no code host is connected. */
@@ -43,6 +45,8 @@ export type Readiness = 'ready' | 'held' | 'later'
 
 /** The longest timer for the end of a sandbox's retention. Timers of the platform overflow after 24 days. */
 const RETENTION_CHECK_MS_MAX = 24 * 3_600_000
+/** Then it is asked whether the wall clock still counts as wrong. */
+const DOUBTED_CHECK_MS = 60_000
 
 /** The queue reasons of a follow-up that waits for its pull request. */
 export const FOLLOW_UP_WAIT_REASONS = {
@@ -108,7 +112,9 @@ export class FollowUpReader {
   startWaiting({ id, sandbox }: Pick<Run, 'id' | 'sandbox'>): void {
     this.#cancelRetentionChecks.get(id)?.()
     this.#cancelRetentionChecks.delete(id)
-    const leftMs = Date.parse(sandbox.retainedUntil ?? '') - this.#ports.clock.now()
+    if (sandbox.retainedUntil === undefined) return
+    const now = this.#ports.trustedClock.now()
+    const leftMs = now === undefined ? DOUBTED_CHECK_MS : Date.parse(sandbox.retainedUntil) - now
     if (!(leftMs > 0)) return
     const cancel = this.#ports.clock.after(Math.min(leftMs, RETENTION_CHECK_MS_MAX), () => {
       this.startWaiting({ id, sandbox })

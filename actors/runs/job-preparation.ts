@@ -6,7 +6,6 @@
  */
 import { orElse } from '../../core/explain/gate.ts'
 import type { WaitReason } from '../../core/fleet/obstacles.ts'
-import type { Clock } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
@@ -22,6 +21,7 @@ import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { AgentJob, Job } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
+import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
@@ -34,7 +34,7 @@ import type { RunEventLog } from './run-event-log.ts'
 import type { RunPulls } from './run-pulls.ts'
 
 export interface JobPreparationPorts {
-  readonly clock: Clock
+  readonly trustedClock: Pick<TrustedClock, 'now'>
   /** The current wall time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly system: ActorSystem
@@ -94,19 +94,19 @@ export class JobPreparation {
 
   /** Returns the worker that retains the sandbox which the run's job needs, until the retention ends. */
   sandboxHolder(run: Run): SandboxHolder | undefined {
-    const { clock, workers } = this.#ports
+    const { trustedClock, workers } = this.#ports
     const holder = this.#holderOf(run)
-    const isKept = holder !== undefined && holder.until > clock.now()
-    return isKept && workers.get(holder.workerId) !== undefined ? holder : undefined
+    if (holder === undefined || workers.get(holder.workerId) === undefined) return undefined
+    return holder.until > (trustedClock.now() ?? Number.NEGATIVE_INFINITY) ? holder : undefined
   }
 
   #holderOf(run: Run): SandboxHolder | undefined {
-    const { config, workers, clock } = this.#ports
+    const { config, workers } = this.#ports
     const { workerId = '', retainedUntil = '' } = run.sandbox
+    // Finished work never goes elsewhere: the run waits until its own deadline says that the work is lost.
+    const until = this.publishes(run) ? Number.POSITIVE_INFINITY : Date.parse(retainedUntil)
     if (this.isFollowUp(run.id) || this.publishes(run))
-      return sandboxHolder(run, clock.now()) === undefined
-        ? undefined
-        : { workerId, until: Date.parse(retainedUntil) }
+      return sandboxHolder(run, undefined) === undefined ? undefined : { workerId, until }
     const context = this.#contextOf(run.id)
     const holder = context && doneHolder(context, config().sandbox.retentionHours)
     return holder !== undefined && this.#mayContinueOn(workers.get(workerId), run) ? holder : undefined

@@ -136,12 +136,13 @@ export const runsModule = defineHostModule({
 /** The jobs module decides what a queued run waits for and prepares the job for its worker. */
 export const jobsModule = defineHostModule({
   name: 'jobs',
-  create(context, { runRecords, memories, runs, tracker, workers }) {
+  create(context, { runRecords, memories, runs, tracker, workers, trustedClock }) {
     const { store, system, instant, publish, requestCommit } = context
     const answeredRemarks = new AnsweredRemarks({ keyValues: store.database.keyValues, requestCommit })
     const runPulls = new RunPulls(context)
     const followUpReader = new FollowUpReader({
       ...context,
+      trustedClock,
       placeOf: (run, codeHost) => runPulls.confirmedAt(run, codeHost),
       rulesFor: ({ id, ticket }, url, { remote }) => {
         const repo = chooseRepoOfPull(remote, ticket, context.config().repos)
@@ -154,6 +155,7 @@ export const jobsModule = defineHostModule({
     })
     const shared = {
       ...context,
+      trustedClock,
       workers: workers.registry,
       runEventLog: runRecords.eventLog,
       followUpReader,

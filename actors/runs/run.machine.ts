@@ -292,7 +292,7 @@ function afterUnpublished(facts: RunActionFacts): Partial<RunContext> {
 function waitsToPublish(facts: RunActionFacts): boolean {
   const { context, event } = facts
   if (!('outcome' in event) || event.unwanted === true || !isUnpublished(event.outcome)) return false
-  return isSandboxKept(afterEnd(facts).run ?? context.run, event.at)
+  return isSandboxKept(afterEnd(facts).run ?? context.run)
 }
 
 function afterCancelled({ context, event }: RunActionFacts): Partial<RunContext> {
@@ -405,6 +405,11 @@ const PUBLISH_LATER = ['awaitPublishing', 'setPublishDeadline', 'setKeptDeadline
 const SANDBOX_LOST = [
   { guard: 'isFollowUpWithoutSandbox', target: 'completed', actions: 'loseFollowUpSandbox' },
   { guard: 'hasLostSandbox', target: 'failed', actions: 'loseSandbox' },
+] as const
+/** The deadline has no effect while a worker is asked, so it may have passed meanwhile. */
+const RELEASED = [
+  { guard: 'waitsForHolder', actions: ['release', 'setKeptDeadline'] },
+  { actions: 'release' },
 ] as const
 
 const activeTransitions = {
@@ -612,7 +617,7 @@ export const runMachine = setup({
       description: 'the run waits for a free slot; with a lease, for its worker to accept the dispatch',
       on: {
         granted: { actions: 'grant' },
-        declined: [...SANDBOX_LOST, { actions: 'release' }],
+        declined: RELEASED,
         'options changed': { guard: 'hasNoLease', actions: 'applyOptions' },
         'publish now': {
           guard: 'mayPublishNow',
@@ -633,7 +638,7 @@ export const runMachine = setup({
           { guard: 'isFollowUp', target: 'completed', actions: ['requestCancel', 'cancelFollowUp'] },
           { target: 'cancelled', actions: ['requestCancel', 'cancel'] },
         ],
-        'lease lost': [...SANDBOX_LOST, { actions: 'release' }],
+        'lease lost': RELEASED,
         'pull state reported': [
           {
             guard: 'endsFollowUp',
@@ -755,6 +760,7 @@ export const runKind: ActorKind = {
     lifts: { 1: liftFromV1, 2: liftFromV2, 3: liftFromV3, 4: liftFromV4, 5: liftFromV5 },
   }),
   split,
+  trustedDeadlines: ['kept'],
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],
     crashesMax: 3,

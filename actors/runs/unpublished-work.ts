@@ -24,15 +24,15 @@ export function instantOf(event: RunMachineEvent): string {
 
 // ---- the sandbox ---------------------------------------------------------------------------------------------------
 
-export const isSandboxKept = (run: Run, at: string): boolean =>
-  sandboxHolder(run, Date.parse(at)) !== undefined
+/** Only the deadline `kept` says that the time of a sandbox is over: no event's own instant does, its clock may be wrong. */
+export const isSandboxKept = (run: Run): boolean => sandboxHolder(run, undefined) !== undefined
 
 /** The worker of a job that only publishes is lost, and the work is still in its sandbox. */
-export const waitsForHolder = ({ context, event }: RunActionFacts): boolean =>
-  context.publishing !== null && isSandboxKept(context.run, instantOf(event))
+export const waitsForHolder = ({ context }: RunActionFacts): boolean =>
+  context.publishing !== null && isSandboxKept(context.run)
 
-export const hasLostSandbox = ({ context, event }: RunActionFacts): boolean =>
-  context.publishing !== null && !isSandboxKept(context.run, instantOf(event))
+export const hasLostSandbox = ({ context }: RunActionFacts): boolean =>
+  context.publishing !== null && !isSandboxKept(context.run)
 
 export const mayPublishNow = ({ context }: RunActionFacts): boolean =>
   context.publishing !== null && context.lease === null
@@ -74,11 +74,11 @@ export function addEarlierResult(
   return { ...run, result: isPublished ? withoutBundle(result, bundleName(followUp)) : result }
 }
 
-export function explainUnpublished(run: Run, { context, event }: RunActionFacts): Run {
+export function explainUnpublished(run: Run, { context }: Pick<RunActionFacts, 'context'>): Run {
   const isPublished = context.publishing === null && run.sandbox.unpublished !== true
   if (run.status === 'completed' || isPublished) return run
   const why = run.error ?? 'it was stopped before its work was published'
-  const isKept = run.sandbox.unpublished === true && isSandboxKept(run, instantOf(event))
+  const isKept = run.sandbox.unpublished === true && isSandboxKept(run)
   return {
     ...run,
     error: isKept ? keptWorkError(run, why) : unpublishedError(why, run.result, bundleName(context.followUp)),

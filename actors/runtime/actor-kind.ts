@@ -66,6 +66,8 @@ export interface ActorKind {
   readonly codec?: SnapshotCodec
   readonly split?: SnapshotSplit
   readonly supervision: Supervision
+  /** Names of the deadlines that end what can't be made again: they come only while nothing contradicts the wall clock. */
+  readonly trustedDeadlines?: readonly string[]
   /**
    * Effects of a diskless actor run at the end of the tick without a commit, and it receives events even after the
    * store failed. Only for the actor that must stop the process then; it may store nothing.

@@ -27,6 +27,8 @@ import type { ActorAddress, Effect } from './transition-output.ts'
 
 export interface ActorSystemPorts {
   readonly clock: Clock
+  /** Wall milliseconds; undefined while the wall clock counts as wrong. Absent where no deadline needs it. */
+  readonly trustedNow?: () => number | undefined
   readonly database: Pick<ControlDatabase, 'commit' | 'snapshots'> &
     Partial<Pick<ControlDatabase, 'state'>> & {
       readonly runs?: Pick<ControlDatabase['runs'], 'get'>
@@ -82,6 +84,7 @@ export class ActorSystem {
   readonly #supervisor: Supervisor
   readonly #commitLoop: CommitLoop
   readonly #deadlines: Deadlines<LiveActor>
+  readonly #trustedDeadlines: Deadlines<LiveActor>
   readonly #mailbox: Mailbox
   readonly #transitionCounter = new Counter('actor_transitions_total', 'kind')
   #stopped = false
@@ -117,7 +120,9 @@ export class ActorSystem {
       onSkipped: (actor, event) => this.#clearDeadline(actor, event),
       onGivenUp: (actor, reason) => this.#onGivenUp(actor, reason),
     })
-    this.#deadlines = new Deadlines(ports.clock, (actor, name, due) => this.#onDeadline(actor, name, due))
+    const onDue = (actor: LiveActor, name: string, due: number) => this.#onDeadline(actor, name, due)
+    this.#deadlines = new Deadlines(ports.clock, onDue)
+    this.#trustedDeadlines = new Deadlines(trustedClockOf(ports), onDue)
   }
 
   /** Spawns an actor. Refused when an actor of that kind and key exists, or when the new one throws while starting. */
@@ -266,7 +271,7 @@ export class ActorSystem {
   }
 
   pendingDeadlines(): number {
-    return this.#deadlines.size
+    return this.#deadlines.size + this.#trustedDeadlines.size
   }
 
   /** Resolves when every event sent so far is committed and its effects have run. */
@@ -291,6 +296,7 @@ export class ActorSystem {
     this.#mailbox.close()
     this.#commitLoop.halt()
     this.#deadlines.stop()
+    this.#trustedDeadlines.stop()
     for (const actor of [...this.#registry.all()]) {
       actor.recovery?.cancel()
       this.#factory.stop(actor)
@@ -481,6 +487,7 @@ export class ActorSystem {
     actor.recovery?.cancel()
     actor.recovery = undefined
     this.#deadlines.cancelAll(actor)
+    this.#trustedDeadlines.cancelAll(actor)
     this.#registry.remove(actor)
     this.#observer?.onEnded(actor)
   }
@@ -499,12 +506,16 @@ export class ActorSystem {
 
   #setDeadline(actor: LiveActor, name: string, at: number): void {
     actor.deadlines = (actor.deadlines ?? new Map<string, number>()).set(name, at)
-    this.#deadlines.set(actor, name, at)
+    this.#deadlinesFor(actor, name).set(actor, name, at)
   }
 
   #cancelDeadline(actor: LiveActor, name: string): void {
     actor.deadlines?.delete(name)
-    this.#deadlines.cancel(actor, name)
+    this.#deadlinesFor(actor, name).cancel(actor, name)
+  }
+
+  #deadlinesFor({ kind }: LiveActor, name: string): Deadlines<LiveActor> {
+    return kind.trustedDeadlines?.includes(name) === true ? this.#trustedDeadlines : this.#deadlines
   }
 
   #onDeadline(actor: LiveActor, name: string, due: number): void {
@@ -569,5 +580,11 @@ type RestoreResult =
   | { readonly is: 'damaged'; readonly reason: string }
 
 const errorText = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
+
+/** While the wall clock counts as wrong, it reads as before every deadline, and is asked again with the next timer. */
+const trustedClockOf = ({ clock, trustedNow }: ActorSystemPorts): Pick<Clock, 'now' | 'after'> => ({
+  now: () => (trustedNow === undefined ? clock.now() : (trustedNow() ?? 0)),
+  after: (ms, run) => clock.after(ms, run),
+})
 
 const isDeadline = (event: EventObject): event is DeadlineEvent => event.type.startsWith('deadline.')

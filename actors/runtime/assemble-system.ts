@@ -14,7 +14,7 @@ export interface AssembledSystem<C> {
   startSingletons(): void
 }
 
-type SystemPorts = Pick<ActorSystemPorts, 'clock' | 'database' | 'log' | 'meters' | 'onFatal'>
+type SystemPorts = Pick<ActorSystemPorts, 'clock' | 'trustedNow' | 'database' | 'log' | 'meters' | 'onFatal'>
 
 /**
  * @param createContext what the modules are created with. `modules` answers the finished list; nothing may call it

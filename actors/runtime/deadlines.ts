@@ -22,7 +22,7 @@ interface DeadlineEntry<K> {
 }
 
 export class Deadlines<K> {
-  readonly #clock: Clock
+  readonly #clock: Pick<Clock, 'now' | 'after'>
   readonly #onDue: (key: K, name: string, at: number) => void
   readonly #heap: DeadlineEntry<K>[] = []
   readonly #byKey = new Map<K, Map<string, DeadlineEntry<K>>>()
@@ -31,7 +31,7 @@ export class Deadlines<K> {
   #stopped = false
   #dropCancelledAtLength = 64
 
-  constructor(clock: Clock, onDue: (key: K, name: string, at: number) => void) {
+  constructor(clock: Pick<Clock, 'now' | 'after'>, onDue: (key: K, name: string, at: number) => void) {
     this.#clock = clock
     this.#onDue = onDue
   }

@@ -187,11 +187,15 @@ export const workerChannelModule = defineHostModule({
 /** Chooses the worker for the next run. */
 export const schedulerModule = defineHostModule({
   name: 'scheduler',
-  create({ store, timers, clock, config, requestCommit, isServing }, { workers, jobs, tracker, leases }) {
+  create(
+    { store, timers, clock, config, requestCommit, isServing },
+    { workers, jobs, tracker, leases, trustedClock },
+  ) {
     const scheduler = new Scheduler({
       workers: workers.registry,
       monotonicNow: () => timers.now(),
       wallNow: () => clock.now(),
+      trustedNow: () => trustedClock.now() ?? Number.NEGATIVE_INFINITY,
       mayGrant: () => isServing() && store.database.state().is === 'ready',
       isPaused: () => config().policy.paused,
       isDiskFull: () => store.database.state().is === 'degraded',

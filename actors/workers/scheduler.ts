@@ -26,6 +26,8 @@ export interface SchedulerPorts extends QueuedRunsPorts {
   readonly monotonicNow: () => number
   /** Wall clock milliseconds, for texts that people read. */
   readonly wallNow: () => number
+  /** Wall milliseconds, before every instant while the wall clock counts as wrong. */
+  readonly trustedNow: () => number
   /** Whether leases may be granted at all: not while starting, stopping or on a full disk. */
   readonly mayGrant: () => boolean
   /** Whether an operator has paused dispatching. */
@@ -104,7 +106,7 @@ export class Scheduler {
     if (!this.#ports.mayGrant()) return
     this.#isStale = false
     if (this.#ports.isPaused()) return
-    this.#queuedRuns.releaseRuns(this.#ports.wallNow())
+    this.#queuedRuns.releaseRuns(this.#ports.trustedNow())
     const { workers } = this.#ports
     const now = this.#ports.monotonicNow()
     const walk = this.queue.walk()

@@ -53,11 +53,18 @@ export function chooseRepoOfPull(
   )
 }
 
-/** Returns the worker that still retains the run's sandbox; `now` in wall milliseconds. */
-export function sandboxHolder({ sandbox }: Pick<Run, 'sandbox'>, now: number): string | undefined {
+/**
+ * Returns the worker that still retains the run's sandbox.
+ *
+ * @param now wall milliseconds; undefined while the wall clock counts as wrong: every sandbox counts as kept then
+ */
+export function sandboxHolder(
+  { sandbox }: Pick<Run, 'sandbox'>,
+  now: number | undefined,
+): string | undefined {
   const { id, workerId, retainedUntil } = sandbox
-  if (id === undefined || retainedUntil === undefined || Date.parse(retainedUntil) <= now) return undefined
-  return workerId
+  if (id === undefined || retainedUntil === undefined) return undefined
+  return now !== undefined && Date.parse(retainedUntil) <= now ? undefined : workerId
 }
 
 // ---- the pull request --------------------------------------------------------------------------------------------

@@ -109,8 +109,8 @@ export function dropUnpublished(run: Run): Run {
 }
 
 export interface PublishAgainFacts {
-  /** Wall milliseconds. */
-  readonly now: number
+  /** Wall milliseconds; undefined while the wall clock counts as wrong. */
+  readonly now: number | undefined
   /** The run's last worker, if it is enrolled. */
   readonly holder: { readonly publishes?: boolean | undefined } | undefined
 }

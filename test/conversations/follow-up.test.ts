@@ -480,6 +480,22 @@ describe('the retained sandbox', () => {
     expect(isFollowUp(second.connection)).toBe(true)
   })
 
+  test('is waited for while the host’s clock counts as wrong, and not when it is over by the right one', async () => {
+    const { host, connection, runId, followUp } = await startWithCompletedRun({
+      sandbox: { retentionHours: 1 },
+    })
+    await connection.drop()
+    await host.advance(1_800)
+    host.clock.jumpWallClock(40 * 24 * 3_600_000)
+    await followUp()
+    const second = await enroll(host, 'other')
+    await host.advanceWithHeartbeats(2_000, [second.connection])
+    expect(host.run(runId).queueReason).toBe('worker worker holds the sandbox')
+    host.clock.jumpWallClock(-40 * 24 * 3_600_000)
+    await host.advanceWithHeartbeats(120, [second.connection])
+    expect(isFollowUp(second.connection)).toBe(true)
+  })
+
   test('is not waited for once its worker is revoked', async () => {
     const { host, connection, worker, followUp } = await startWithCompletedRun()
     await connection.drop()

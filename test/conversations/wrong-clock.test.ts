@@ -1,9 +1,10 @@
-/** A wrong wall clock deletes nothing that can't be made again: neither the host's own, nor that of a worker. */
+/** A wrong wall clock ends nothing that can't be made again: neither the host's own, nor that of a worker. */
 import { describe, expect, test } from '@jest/globals'
 import type { WorkerFrame } from '../../protocol/frames.ts'
 import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
 import {
   acceptRun,
+  capabilities,
   type EnrolledScriptedWorker,
   enroll,
   type HostConversation,
@@ -14,6 +15,8 @@ import {
   registerWithCredential,
   type ScriptedConnection,
   startHost,
+  ticket,
+  Work,
 } from './host-conversation.ts'
 
 const HOUR_MS = 3_600_000
@@ -149,5 +152,93 @@ describe('a worker that asks for what it may discard', () => {
     expect(second.connection.countReceived('discard')).toBe(0)
     await second.connection.send(ask(runId, host.clock.now()))
     expect(second.connection.countReceived('discard')).toBe(1)
+  })
+})
+
+// ---- finished work -------------------------------------------------------------------------------------------------
+
+const publishes = { publish: true, continuesSessions: true }
+const WAITS = { status: 'queued', queueReason: 'worker holder holds the sandbox' }
+
+/** The agent is done, the code host takes none of its work, and the sandbox is kept for a day. */
+async function finishUnpublished() {
+  const host = await startHost()
+  const worker = await enroll(host, 'holder', 1, publishes)
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const work = new Work(worker.connection.lastReceived('dispatch'))
+  const sandbox = { id: 'box-1', retainedUntil: iso(host.clock.now() + DAY_MS), unpublished: true }
+  const unpublished = { failure: 'publish', error: 'a rule refused the push', sandbox } as const
+  await worker.connection.send(work.accept())
+  await worker.connection.sendHeartbeat(work)
+  await worker.connection.send(work.complete({ status: 'failed', ...unpublished }))
+  return { host, worker, ...worker, runId: work.runId }
+}
+
+/** By the clock that is weeks ahead, the time of every sandbox is over. */
+async function loseClock(host: HostConversation): Promise<void> {
+  host.clock.jumpWallClock(40 * DAY_MS)
+  await host.advance(120)
+}
+
+describe('while the host’s clock counts as wrong, finished work', () => {
+  test('waits for its worker alone, across a restart', async () => {
+    const { host, worker, connection, runId } = await finishUnpublished()
+    const idle = await enroll(host, 'idle', 2, publishes)
+    await idle.connection.sendHeartbeat()
+    await connection.drop()
+    await loseClock(host)
+    await host.restart()
+    const freer = host.connect('idle')
+    await freer.send({ ...registerWithCredential(idle), capabilities: { ...capabilities, ...publishes } })
+    await host.advanceWithHeartbeats(600, [freer])
+    expect(host.run(runId)).toMatchObject(WAITS)
+    expect(freer.hasReceived('dispatch')).toBe(false)
+    const again = host.connect('holder')
+    await again.send({ ...registerWithCredential(worker), capabilities: { ...capabilities, ...publishes } })
+    expect(again.lastReceived('dispatch').job.kind).toBe('publish')
+  })
+
+  test('waits again when the lease that publishes it is lost', async () => {
+    const { host, connection, runId } = await finishUnpublished()
+    await host.advanceWithHeartbeats(60, [connection])
+    await connection.send(new Work(connection.lastReceived('dispatch')).accept())
+    await connection.drop()
+    await loseClock(host)
+    await host.advance(200)
+    expect(host.run(runId)).toMatchObject(WAITS)
+  })
+
+  test('is what a retry publishes, so no agent is paid again', async () => {
+    const { host, connection, runId } = await finishUnpublished()
+    await host.succeeded(host.hostApi.cancelRun(runId))
+    host.clock.jumpWallClock(40 * DAY_MS)
+    await host.succeeded(host.hostApi.retryRun(runId))
+    expect(connection.lastReceived('dispatch').job.kind).toBe('publish')
+  })
+
+  test('is not lost before its time by the clock that was set right', async () => {
+    const { host, connection, runId } = await finishUnpublished()
+    await connection.drop()
+    await loseClock(host)
+    host.clock.jumpWallClock(-40 * DAY_MS)
+    await passHours(host, 23)
+    expect(host.run(runId)).toMatchObject(WAITS)
+    await passHours(host, 1)
+    expect(host.run(runId)).toMatchObject({
+      status: 'failed',
+      error: expect.stringMatching(/^its work could not be published while its sandbox was kept: /),
+    })
+  })
+
+  testWithAddresses('is lost in the end when another machine agrees with the clock', async () => {
+    const { host, connection, runId } = await finishUnpublished()
+    const idle = await enroll(host, 'idle', 2, publishes)
+    await connection.drop()
+    await loseClock(host)
+    const elsewhere = await reconnectFromElsewhere(host, idle)
+    await sendTime(host, elsewhere, host.clock.now())
+    await host.advance(60)
+    expect(host.run(runId).status).toBe('failed')
   })
 })

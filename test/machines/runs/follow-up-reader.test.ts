@@ -25,6 +25,7 @@ function createReader() {
     return detail(place)
   }
   const reader = new FollowUpReader({
+    trustedClock: clock,
     clock,
     log,
     random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },

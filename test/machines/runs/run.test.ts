@@ -31,7 +31,13 @@ const pulledFollowUp: RunInput = { ...followUp, run: { ...followUp.run, prUrl: P
 
 const granted: RunMachineEvent = { type: 'granted', leaseId: 'ls-1' }
 const declined: RunMachineEvent = { type: 'declined', leaseId: 'ls-1', at: T1 }
-const accepted: RunMachineEvent = { type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T1 }
+const acceptedBy = (workerId: string): RunMachineEvent => ({
+  type: 'accepted',
+  leaseId: 'ls-1',
+  workerId,
+  at: T1,
+})
+const accepted = acceptedBy('wk-1')
 const patched: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { agentSessionId: 'session-1' } }
 const pulled: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { prUrl: PR } }
 const charged: RunMachineEvent = {
@@ -90,6 +96,7 @@ const ended = (
   retentionHours: 24,
 })
 const KEPT_UNTIL = '2026-03-02T09:00:00.000Z'
+/** Only the deadline judges by the clock. */
 const AFTER = '2026-03-02T09:00:01.000Z'
 /** The agent is done, and its work could not be published. */
 const unpublished = (
@@ -434,8 +441,8 @@ const stories: readonly Story<RunMachineEvent>[] = [
       granted,
       keptNoLonger,
       { ...declined, at: AFTER } as RunMachineEvent,
+      keptNoLonger,
     ],
-    onlyLastLine: true,
   },
   {
     title: 'a lease outlives the sandbox with finished work by its own end only: lost in the queue',
@@ -448,6 +455,7 @@ const stories: readonly Story<RunMachineEvent>[] = [
       granted,
       keptNoLonger,
       { ...lost, at: AFTER } as RunMachineEvent,
+      keptNoLonger,
     ],
     onlyLastLine: true,
   },
@@ -478,6 +486,7 @@ const stories: readonly Story<RunMachineEvent>[] = [
       tryAgain,
       granted,
       { ...declined, at: AFTER } as RunMachineEvent,
+      keptNoLonger,
     ],
     onlyLastLine: true,
   },
@@ -485,11 +494,14 @@ const stories: readonly Story<RunMachineEvent>[] = [
     title:
       'a follow-up’s lease outlives the sandbox with finished work by its own end only: lost in the queue',
     input: followUp,
-    events: [granted, accepted, unpublished(), tryAgain, granted, { ...lost, at: AFTER } as RunMachineEvent],
+    events: [
+      ...[granted, accepted, unpublished(), tryAgain, granted],
+      ...[{ ...lost, at: AFTER } as RunMachineEvent, keptNoLonger],
+    ],
     onlyLastLine: true,
   },
   {
-    title: 'finished work whose sandbox is not kept fails the run at once',
+    title: 'finished work whose sandbox is not kept waits for its deadline, which has passed',
     input,
     events: [granted, accepted, unpublished({ kept: T1 })],
     onlyLastLine: true,
@@ -566,14 +578,20 @@ const endsInEveryState: readonly (readonly [
   [
     'the lease of finished work lost, and its sandbox',
     input,
-    [granted, accepted, unpublished(), tryAgain],
-    [{ ...lost, at: AFTER } as RunMachineEvent],
+    [granted, acceptedBy('wk-2'), { ...unpublished(), workerId: 'wk-2' } as RunMachineEvent, tryAgain],
+    [lost],
   ],
   [
     'the lease of a follow-up’s finished work lost, and its sandbox',
     followUp,
+    [granted, acceptedBy('wk-2'), { ...unpublished(), workerId: 'wk-2' } as RunMachineEvent, tryAgain],
+    [lost],
+  ],
+  [
+    'the lease of finished work lost after the time of its sandbox',
+    input,
     [granted, accepted, unpublished(), tryAgain],
-    [{ ...lost, at: AFTER } as RunMachineEvent],
+    [{ ...lost, at: AFTER } as RunMachineEvent, keptNoLonger],
   ],
   ['given back for its key', input, [], [ended('failed', 'the key is refused', 'credentials')]],
   ['failed for its tests', input, [], [ended('failed', 'tests fail', 'verification')]],

@@ -66,6 +66,7 @@ function createFleet(workers: readonly FleetWorker[], isRefused = false) {
     workers: registry,
     monotonicNow: () => 0,
     wallNow: () => seen.wallNow,
+    trustedNow: () => seen.wallNow,
     mayGrant: () => true,
     isPaused: () => false,
     isDiskFull: () => false,

@@ -35,6 +35,7 @@ function createQueue() {
     workers: new WorkerRegistry(),
     monotonicNow: () => 0,
     wallNow: () => 0,
+    trustedNow: () => 0,
     mayGrant: () => true,
     isPaused: () => false,
     isDiskFull: () => false,

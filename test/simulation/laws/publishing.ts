@@ -25,14 +25,8 @@ export const publishingLaws: readonly Law[] = [
       const kept = new Map<string, KeptWork>()
       /** Runs that a person cancelled: these end, and their work stays for a retry. */
       const unwanted = new Set<string>()
-      /** The host's clock may be off by weeks; by it the time of the sandbox is over then. */
-      const isLost = ({ dueAt, workerId }: KeptWork, runId: string) => {
-        const until = Date.parse(view.run(runId)?.sandbox.retainedUntil ?? '')
-        const isOver = (due: number, now: number) => !(due > now + CLOCKS_APART_MS_MAX)
-        return (
-          view.worker(workerId) === undefined || isOver(dueAt, view.now()) || isOver(until, view.hostNow())
-        )
-      }
+      const isLost = ({ dueAt, workerId }: KeptWork) =>
+        view.worker(workerId) === undefined || !(dueAt > view.now() + CLOCKS_APART_MS_MAX)
       const forget = (worker: SimWorker, runId: string) => {
         if (kept.get(runId)?.worker === worker) kept.delete(runId)
       }
@@ -66,7 +60,7 @@ export const publishingLaws: readonly Law[] = [
           }
           for (const [runId, work] of kept) {
             const run = view.run(runId)
-            if (isLost(work, runId)) kept.delete(runId)
+            if (isLost(work)) kept.delete(runId)
             else if (run?.status === 'failed' && !unwanted.has(runId))
               fail(`${runId} fails although its work is kept`, { error: run.error })
           }
@@ -75,7 +69,7 @@ export const publishingLaws: readonly Law[] = [
         onSandboxReclaimed: forget,
         onAgentStarted: ({ runId, leaseId }) => {
           const work = kept.get(runId)
-          if (work !== undefined && !isLost(work, runId))
+          if (work !== undefined && !isLost(work))
             fail(`the agent of ${runId} is paid again`, { leaseId, keptOn: work.worker.plan.id })
         },
       }
