@@ -61,7 +61,11 @@ class HostMessages {
     if (frame.type === 'run-complete-ack') this.#released.add(`${worker} ${frame.leaseId}`)
     if (frame.type === 'lease-lost' && this.lostAt(worker, frame.leaseId) === undefined)
       this.#lostAt.set(`${worker} ${frame.leaseId}`, now)
-    if (frame.type === 'dispatch') this.#offered.set(`${worker} ${frame.lease.runId}`, frame.lease.id)
+    if (frame.type === 'dispatch') {
+      this.#offered.set(`${worker} ${frame.lease.runId}`, frame.lease.id)
+      // Only a hostile line delivers a dispatch behind the word that its lease is lost, and the worker believes it then.
+      this.#lostAt.delete(`${worker} ${frame.lease.id}`)
+    }
     if (frame.type === 'revoked' || frame.type === 'rejected') this.#unenrolled.add(worker)
   }
 }
