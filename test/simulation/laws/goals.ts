@@ -211,8 +211,6 @@ const everySpendingCounts: Goal = {
   number: '31',
   sentence: 'the costs of a run contain what each of its executions has spent, interrupted ones included',
   judge: (view, workers, { endedAt, times }) => {
-    // A hostile link loses and invents single frames.
-    if (view.hasHostileLink) return undefined
     for (const { worker, workerId, isOn, isRegistered, spendings } of workers) {
       const workerDisk = view.workerDiskOf(worker)
       if (!isOn || !isRegistered || workerDisk === undefined) continue
