@@ -58,6 +58,13 @@ describe('queued runs', () => {
     expect(groups[3]?.until).toBe(sample.ago(-130))
   })
 
+  test('a reason that holds for some workers only says so', () => {
+    const facts = ['all workers are draining', 'all workers that could take it are on hold'].map(
+      (reason) => queueGroups([queued(reason)])[0]?.fact,
+    )
+    expect(facts).toEqual(['All workers are draining', 'All workers that could take it are on hold'])
+  })
+
   test('with a reason that no rule knows have it as it is', () => {
     const [group] = queueGroups([queued('attic is on hold: asked again soon')])
     expect([group?.fact, group?.explanation]).toEqual(['Attic is on hold', 'asked again soon'])

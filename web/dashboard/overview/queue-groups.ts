@@ -49,11 +49,11 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
   ],
   [/^no workers connected$/, () => ({ fact: 'No worker is connected', cure: PAIR })],
   [
-    /^all workers( that could take it)? are draining$/,
+    /^(all workers(?: that could take it)? are draining)$/,
     ([words = '']) => ({ fact: sentence(words), cure: { text: 'Go to the fleet', to: '/fleet' } }),
   ],
   [
-    /^all workers( that could take it)? are on hold$/,
+    /^(all workers(?: that could take it)? are on hold)$/,
     ([words = '']) => ({
       fact: sentence(words),
       explanation: 'They come back by themselves.',
@@ -61,7 +61,7 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
     }),
   ],
   [
-    /^all workers( that could take it)? refused a dispatch a moment ago/,
+    /^(all workers(?: that could take it)? refused a dispatch a moment ago)/,
     ([words = '']) => ({
       fact: sentence(words),
       explanation: 'They are asked again in a moment.',
