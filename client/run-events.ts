@@ -50,6 +50,10 @@ export interface FollowOptions {
   readonly onBack?: () => void
 }
 
+/** The agent is done, and the host has its work published before it asks the agent again. */
+export const hasUnpublishedWork = ({ sandbox, status }: Run): boolean =>
+  sandbox.unpublished === true && sandbox.id !== undefined && status !== 'completed'
+
 const TERMINAL: readonly Run['status'][] = ['completed', 'failed', 'cancelled']
 export const hasEnded = ({ status }: Pick<Run, 'status'>): boolean => TERMINAL.includes(status)
 

@@ -1,5 +1,5 @@
 /** The acts of a run, for buttons, keys and the palette, with the reason for each that the host would refuse now. */
-import { hasEnded } from '../../../client/run-events.ts'
+import { hasEnded, hasUnpublishedWork } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { Act } from '../../elements/acts.ts'
 import { askBefore } from '../../elements/dialog.tsx'
@@ -9,7 +9,7 @@ import { runAddress } from '../addresses.ts'
 import { host } from '../state/host.ts'
 import { runs, workers } from '../state/records.ts'
 import { askRunOptions } from './run-options.tsx'
-import { hasUnpublishedWork, type RunAct, type RunFacts, whyNot } from './run-rules.ts'
+import { type RunAct, type RunFacts, whyNot } from './run-rules.ts'
 import { workedWords } from './worked-words.ts'
 
 export type RunActs = Readonly<Record<RunAct | 'copy-link' | 'copy-command', Act>>

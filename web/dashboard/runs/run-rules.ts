@@ -3,7 +3,7 @@
  *
  * The host decides in the end: another person may have acted a moment ago.
  */
-import { hasEnded } from '../../../client/run-events.ts'
+import { hasEnded, hasUnpublishedWork } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 
@@ -38,10 +38,6 @@ const hasSandbox: Rule = ({ sandbox }) => {
   if (sandbox.id !== undefined) return undefined
   return sandbox.retainedUntil === undefined ? 'The run has left no sandbox.' : 'Its sandbox is gone.'
 }
-
-/** The agent is done, and the host has its work published before it asks the agent again. */
-export const hasUnpublishedWork = ({ sandbox, status }: Run): boolean =>
-  sandbox.unpublished === true && sandbox.id !== undefined && status !== 'completed'
 
 /** The work of a queued run waits for its next try. */
 const waitsOrHasEnded =
