@@ -18,6 +18,9 @@ import { tempFolder } from '../../../support/temp-folder.ts'
 
 const program = compileC('test/support/escape-attempts.c', ['-static', '-O1', '-w'])
 
+/** Some virtual machines have no gate for calls of 32 bits: the instruction faults before a filter could see the call. */
+const NO_32_BIT_GATE = 'int_0x80: killed by 11'
+
 /** The result of a call inside, when it is not EPERM. */
 const REFUSALS: Readonly<Record<string, string>> = {
   clone3_it: 'ENOSYS',
@@ -177,7 +180,7 @@ function insideSuite(who: 'root' | 'an ordinary user'): void {
   test('every system call fails', () => {
     const wrong = inside.calls.filter((line) => {
       const [name = '', outcome] = line.split(': ')
-      return outcome !== (REFUSALS[name] ?? 'EPERM')
+      return outcome !== (REFUSALS[name] ?? 'EPERM') && line !== NO_32_BIT_GATE
     })
     expect(wrong).toEqual([])
     expect(inside.calls.length).toBeGreaterThanOrEqual(CALLS_MIN)
