@@ -185,6 +185,18 @@ async function findingsOf(id: string, more: Partial<ExaminedMachine>) {
 
 const hostIs = (found: FoundHost): Partial<ExaminedMachine> => ({ host: async () => found })
 
+const hostRuns = (facts: Partial<Extract<FoundHost, { is: 'running' }>>): Partial<ExaminedMachine> =>
+  hostIs({
+    is: 'running',
+    url: 'http://127.0.0.1:4400',
+    health: { ok: true, version: '1.0.0', sandboxProvider: 'bwrap' },
+    tracker: { state: 'connected' },
+    workers: [],
+    attention: [],
+    metrics: '',
+    ...facts,
+  })
+
 test.each<[string, string, Partial<ExaminedMachine>, readonly unknown[]]>([
   [
     'a process that holds the data directory and does not answer',
@@ -300,36 +312,14 @@ test('--bundle for a host elsewhere has no log of this machine', async () => {
 test('the command in a cure names a worker as one word of a shell', async () => {
   const away = { ...fakeWorker('wk-fedcba9876543210'), name: 'my box; true', connection: 'offline' as const }
   const online = { ...away, name: 'forge', connection: 'online' as const }
-  const found = await findingsOf(
-    'workers',
-    hostIs({
-      is: 'running',
-      url: 'http://127.0.0.1:4400',
-      health: { ok: true, version: '1.0.0', sandboxProvider: 'bwrap' },
-      tracker: { state: 'connected' },
-      workers: [away, online],
-      attention: [],
-      metrics: '',
-    }),
-  )
+  const found = await findingsOf('workers', hostRuns({ workers: [away, online] }))
   expect(found[0]?.[2]).toMatch(/workers revoke 'my box; true'$/)
 })
 
 test('damage that a running host knows is a failure, as where no host runs', async () => {
   const since = '2026-03-01T08:30:00.000Z'
   const item = (kind: 'damage' | 'disk') => ({ id: kind, kind, message: `trouble of the ${kind}`, since })
-  const found = await findingsOf(
-    'host',
-    hostIs({
-      is: 'running',
-      url: 'http://127.0.0.1:4400',
-      health: { ok: true, version: '1.0.0', sandboxProvider: 'bwrap' },
-      tracker: { state: 'connected' },
-      workers: [],
-      attention: [item('damage'), item('disk')],
-      metrics: '',
-    }),
-  )
+  const found = await findingsOf('host', hostRuns({ attention: [item('damage'), item('disk')] }))
   expect(found.map(([judgement]) => judgement)).toEqual(['ok', 'fail', 'warn'])
 })
 
