@@ -428,10 +428,10 @@ const GATE_OF_REASON: readonly (readonly [RegExp, GateId])[] = [
   [/^paused$/, 'policy'],
   [/^waiting for /, 'blockers'],
   [/^no repository is for |^\d+ repositories fit |can't be read: /, 'repository'],
-  [/^no workers connected$|^all workers are draining$|^no worker has /, 'workers'],
-  [/^fleet at capacity$|^all workers refused a dispatch/, 'capacity'],
+  [/^no workers connected$|^all workers( that could take it)? are draining$|^no worker has /, 'workers'],
+  [/^fleet at capacity$|^all workers( that could take it)? refused a dispatch/, 'capacity'],
   [/^credential of /, 'credential'],
-  [/holds the sandbox$|^all workers are on hold$/, 'sandbox'],
+  [/holds the sandbox$|^all workers( that could take it)? are on hold$/, 'sandbox'],
 ]
 
 const anyWorkers: fc.Arbitrary<ExplainedWorker[]> = fc.uniqueArray(
