@@ -1,8 +1,8 @@
 /**
  * Computes the price of tokens from a price list.
  *
- * The list is an argument. An unknown model name has no price, because a wrong price is worse than none. A long
- * request may have higher rates, which only the figures of a single request can tell; for sums of several requests
+ * The list is an argument. An unknown model name has no price, because a wrong price is worse than none; a list may
+ * name one for budgets, which `dearest-price.ts` adds. A long request may have higher rates, which only the figures of a single request can tell; for sums of several requests
  * the ordinary rates apply.
  */
 import { USD_MAX } from '../../protocol/limits.ts'
@@ -29,6 +29,8 @@ export interface ModelPrice extends Rates {
 export interface PriceTable {
   readonly asOf: string
   readonly models: Readonly<Record<string, ModelPrice>>
+  /** The price of every model that is not listed; without it, such a model has none. */
+  readonly unlisted?: ModelPrice
 }
 
 export interface TokenUse {
@@ -55,10 +57,10 @@ export function priceOf(model: string, table: PriceTable): ModelPrice | undefine
   for (let end = name.length; end > 0; end = name.lastIndexOf('-', end - 1)) {
     const known = name.slice(0, end)
     if (Object.hasOwn(table.models, known)) {
-      return isSameModel(name.slice(end + 1)) ? table.models[known] : undefined
+      return isSameModel(name.slice(end + 1)) ? table.models[known] : table.unlisted
     }
   }
-  return undefined
+  return table.unlisted
 }
 
 const TOKENS_PER_PRICE = 1_000_000
@@ -90,7 +92,8 @@ const NAME_PREFIX = /^.*\/|^(?:[a-z]+\.)?(?:anthropic|openai|google)\./
 /** The context window (`[1m]`), a cloud's version (`-v1:0`), a date. */
 const NAME_SUFFIXES = [/\[[a-z0-9]+\]$/, /-v\d+(?::\d+)?$/, /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/]
 
-function bareName(model: string): string {
+/** The name without what providers add to it, so that two names of one model are equal. */
+export function bareName(model: string): string {
   const name = model.slice(0, NAME_CHARS_MAX).trim().toLowerCase().replace(NAME_PREFIX, '')
   return NAME_SUFFIXES.reduce((rest, tail) => rest.replace(tail, ''), name)
 }

@@ -69,30 +69,6 @@ export function bestCost(
   return ending.costIsPartial === true ? (fromUsage ?? reported) : reported
 }
 
-/** The agent and the vendor may count a little differently. */
-const TOKENS_APART_MAX = 0.05
-
-/**
- * Compares the cost that an agent stated with the usage that passed through the worker, and returns one of them.
- *
- * The agent's figure has the vendor's own price. An agent that was killed states none, and one that states fewer tokens
- * than its vendor named has left something out: then the passed usage counts. Tokens decide, because prices may differ. Passed usage without a price replaces no price.
- */
-export function checkedCost(
-  provider: AgentProvider,
-  stated: CostEntry | undefined,
-  passed: readonly CostModelUsage[],
-): CostEntry | undefined {
-  if (passed.length === 0) return stated
-  const counted = withSource(costEntryOf(provider, passed, true))
-  if (stated === undefined) return counted
-  if (stated.costUsd !== undefined && counted.costUsd === undefined) return stated
-  return tokensOf(stated) * (1 + TOKENS_APART_MAX) < tokensOf(counted) ? counted : stated
-}
-
-const tokensOf = (entry: CostEntry): number =>
-  entry.inputTokens + entry.outputTokens + entry.cacheReadTokens + entry.cacheWriteTokens
-
 /** A sum with unpriced parts is an estimate. */
 function markIfPartlyPriced<E extends { estimated: boolean }>(whole: E, rows: readonly CostModelUsage[]): E {
   const known = rows.filter(({ costUsd }) => costUsd !== undefined).length

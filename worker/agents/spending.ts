@@ -43,7 +43,8 @@ export function createSpending(prices: PriceTable): Spending {
     add({ id, model, use, isTurn }) {
       const before = recent.get(id)
       const isKnown = sums.has(model) || sums.size < COST_MODELS_MAX
-      const row = priceResponse(isKnown ? model : OTHER_MODELS, use, prices)
+      const priced = priceResponse(model, use, prices)
+      const row = isKnown ? priced : { ...priced, model: OTHER_MODELS }
       if (before !== undefined && isSameRow(before, row)) return false
       if (before === undefined && isTurn) turns += 1
       if (before !== undefined) sums.set(before.model, addTimes(sums.get(before.model), before, -1))

@@ -3,8 +3,9 @@
  *
  * The figures come from outside the sandbox, so no agent can change them. An answer that breaks off before its figures
  * is estimated by its size, or an agent could avoid its budget by hanging up early. A model without a price costs
- * nothing here, as everywhere.
+ * the dearest of its vendor.
  */
+import { withDearestPrice } from '../../core/run/dearest-price.ts'
 import type { TokenUse } from '../../core/run/price.ts'
 import { toModelName } from '../agents/cost.ts'
 import { createSpending, overBudgetReason } from '../agents/spending.ts'
@@ -21,7 +22,7 @@ const REQUEST_BYTES_PER_TOKEN = 4
 const ANSWER_BYTES_PER_TOKEN = 32
 
 export const createModelMeter: CreateModelMeter = ({ provider, prices, limits, onSpent }) => {
-  const spending = createSpending(prices)
+  const spending = createSpending(withDearestPrice(prices, provider))
   const readUsage = USAGE_READERS[provider]
   let requests = 0
 

@@ -166,6 +166,30 @@ test.each<[AgentProvider, string, object]>([
   expect(meter.rows()).toMatchObject([{ model: 'model-x', inputTokens: 3, outputTokens: 4, costUsd: 11 }])
 })
 
+test('a model without a price costs the dearest of its vendor, and shows its tokens', () => {
+  const told: number[] = []
+  const table = {
+    ...prices,
+    models: { 'claude-a': RATES, 'claude-b': { ...RATES, output: 9e6 }, 'gpt-a': { ...RATES, input: 9e6 } },
+  }
+  const meter = createModelMeter({
+    provider: 'agentA',
+    prices: table,
+    limits: { maxCostUsd: 60 },
+    onSpent: (costUsd) => told.push(costUsd),
+  })
+  const usage = { input_tokens: 3, output_tokens: 7 }
+  for (const model of ['claude-next', 'other'])
+    pass(meter, { path: '/v1/messages', answer: JSON.stringify({ model, usage }), headers: JSON_BODY })
+  const tokens = { inputTokens: 3, outputTokens: 7, costUsd: 66 }
+  expect(meter.rows()).toMatchObject([
+    { model: 'claude-next', ...tokens },
+    { model: 'other', ...tokens },
+  ])
+  expect(told).toEqual([66, 132])
+  expect(meter.spent()).toMatch(/^the agent spent more/)
+})
+
 test('free routes and other methods count nothing', () => {
   const meter = meterOf('agentA')
   const answer = JSON.stringify({ input_tokens: 5, usage: { input_tokens: 5 } })

@@ -1,8 +1,10 @@
 /** Tests of prices: the row of a model name, and the price of tokens. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { isModelOf, withDearestPrice } from '../../../core/run/dearest-price.ts'
 import { costUsdOf, priceInUsd, priceOf, ratesFor } from '../../../core/run/price.ts'
 import { PRICES } from '../../../core/run/price-table.ts'
+import { AGENT_PROVIDERS } from '../../../protocol/agents/registry.ts'
 
 const use = { inputTokens: 100, outputTokens: 40, cacheReadTokens: 5000, cacheWriteTokens: 2000 }
 const nameOf = (model: string): string | undefined =>
@@ -101,4 +103,31 @@ test('every row has plausible rates: cache reads are cheaper than input, and out
       expect([name, inOrder, rates.cacheWrite >= rates.input]).toEqual([name, true, true])
     }
   }
+})
+
+describe('the dearest price of a vendor', () => {
+  test('is the highest of each rate, and binds models that no list names', () => {
+    const table = withDearestPrice(PRICES, 'agentA')
+    expect(priceOf('claude-opus-7', table)).toMatchObject({ input: 15, output: 75, cacheWriteHour: 30 })
+    expect(priceOf('claude-opus-5-5', table)).toBe(PRICES.models['claude-opus-5-5'])
+    expect(priceOf('gpt-9', withDearestPrice(PRICES, 'agentB'))).toMatchObject({
+      output: 50,
+      long: { output: 75 },
+    })
+  })
+
+  test('is no lower than any price of its vendor', () => {
+    for (const provider of AGENT_PROVIDERS) {
+      const dearest = priceOf('unlisted', withDearestPrice(PRICES, provider))
+      if (dearest === undefined) throw new Error('an unlisted model has no price')
+      for (const [model, price] of Object.entries(PRICES.models).filter(([name]) =>
+        isModelOf(provider, name),
+      ))
+        for (const inputTokens of [1, 150_000, 300_000]) {
+          const asked = { ...use, inputTokens, cacheWriteHourTokens: 500 }
+          const usdOf = (rates: typeof price) => priceInUsd(asked, ratesFor(rates, asked))
+          expect([model, usdOf(dearest) >= usdOf(price)]).toEqual([model, true])
+        }
+    }
+  })
 })
