@@ -7,9 +7,9 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { type EventPageQuery, planEventPage } from '../../core/run/event-page.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
-import { mayPublishAgain, publishAgain } from '../../core/run/publishing.ts'
+import { afterDiscard, mayPublishAgain, publishAgain } from '../../core/run/publishing.ts'
 import { applyRunOptions, checkRunOptions } from '../../core/run/run-options.ts'
-import { markSandboxDiscarded, queueRetry } from '../../core/run/run-transitions.ts'
+import { queueRetry } from '../../core/run/run-transitions.ts'
 import type { RunPullResponse } from '../../protocol/pulls.ts'
 import type { Run, RunOptions } from '../../protocol/run.ts'
 import type { RunContext, RunInput } from '../runs/run.machine.ts'
@@ -242,7 +242,7 @@ async function discardRun(api: ApiDependencies, id: string): Promise<Result<Run>
   const may = mayDiscard(run.value, { booted: views.terminals.sessions.isBooted(id) })
   if (!may.ok) return may
   const { workerId } = run.value.sandbox
-  views.runRecords.finishedRuns.update(markSandboxDiscarded(run.value, context.instant()))
+  views.runRecords.finishedRuns.update(afterDiscard(run.value, context.instant()))
   if (workerId !== undefined) requestDiscard(context.system, views.workers, { workerId, runId: id })
   return showCommittedRun(api, id)
 }

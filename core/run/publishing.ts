@@ -19,7 +19,7 @@ import { truncate } from '../safe-text.ts'
 import { sandboxHolder } from './follow-up.ts'
 import { isInterruption } from './interruption.ts'
 import { hasInstructions } from './run-options.ts'
-import { requeueRun } from './run-transitions.ts'
+import { markSandboxDiscarded, requeueRun } from './run-transitions.ts'
 
 export type Publishing = NonNullable<RunFields['publishing']>
 
@@ -177,15 +177,40 @@ export function unpublishedError(why: string, result: RunResult | null | undefin
     kept === undefined
       ? 'its commits are not among its artifacts'
       : `its commits are kept as the artifact ${kept} until you publish or discard them`
-  return truncate(`${why}; ${words}`, TEXT_CHARS_MAX)
+  return explainedBy(why, `; ${words}`)
 }
+
+/** The words before the place of the work; a discard replaces the rest. */
+const KEPT_IN_SANDBOX = '; its work is kept in the sandbox on worker '
 
 /** The error of an ended run whose work is not published and in its sandbox still. */
 export function keptWorkError({ sandbox }: Run, why: string): string {
   const { workerName, workerId = '', retainedUntil = '' } = sandbox
-  const kept = `its work is kept in the sandbox on worker ${workerName ?? workerId} until ${retainedUntil}`
-  return truncate(
-    `${why}; ${kept}: a retry publishes it, and a retry with instructions asks the agent again`,
-    TEXT_CHARS_MAX,
+  const place = `${KEPT_IN_SANDBOX}${workerName ?? workerId} until ${retainedUntil}`
+  return explainedBy(
+    why,
+    `${place}: a retry publishes it, and a retry with instructions asks the agent again`,
   )
 }
+
+/** A long reason does not hide where the work is. */
+const explainedBy = (why: string, place: string): string =>
+  `${truncate(why, TEXT_CHARS_MAX - place.length)}${place}`
+
+/** The record of an ended run whose sandbox was discarded: a retry does not publish its work any more. */
+export function afterDiscard(run: Run, now: string): Run {
+  const discarded = markSandboxDiscarded(run, now)
+  const { error } = run
+  const end = error?.lastIndexOf(KEPT_IN_SANDBOX) ?? -1
+  if (error === undefined || end === -1) return discarded
+  const kept = keptBundle(run)
+  const words =
+    kept === undefined
+      ? 'and its work with it; a retry asks the agent again'
+      : `and its commits are kept as the artifact ${kept}`
+  return { ...discarded, error: explainedBy(error.slice(0, end), `; its sandbox was discarded, ${words}`) }
+}
+
+/** The newest bundle of commits that is among the run's artifacts. */
+export const keptBundle = ({ result }: Pick<Run, 'result'>): string | undefined =>
+  result?.artifacts.findLast(isBundle)

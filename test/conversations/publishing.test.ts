@@ -276,6 +276,14 @@ test('a run cancelled while its work waits keeps it, and a retry publishes it', 
   expect((await host.readEvents(runId)).at(-1)).toMatchObject({ to: 'queued', reason })
 })
 
+test('an error promises no retry of work that was discarded', async () => {
+  const { host, runId } = await finishUnpublished()
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  const { error } = await host.succeeded(host.hostApi.discardRun(runId))
+  expect(error).toMatch(/^it was cancelled; its sandbox was discarded, .* unpublished\.bundle$/)
+  expect(host.run(runId).error).toBe(error)
+})
+
 test.each<[string, Partial<RunOutcome>, object, string]>([
   ['without instructions', {}, {}, 'publish'],
   ['with instructions', {}, { instructions: 'Again.' }, 'run'],

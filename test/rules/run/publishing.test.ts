@@ -2,6 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { interruptionError } from '../../../core/run/interruption.ts'
 import {
+  afterDiscard,
   bundleName,
   isUnpublished,
   keptWorkError,
@@ -20,6 +21,17 @@ import { aRun, T0, T1 } from './runs.ts'
 const sandbox = { id: 'box-1', workerId: 'wk-1', workerName: 'attic', retainedUntil: T1, unpublished: true }
 const failed = aRun({ status: 'failed', sandbox })
 const holder = { publishes: true }
+
+test.each([
+  [[UNPUBLISHED_BUNDLE], 'its commits are kept as the artifact unpublished.bundle'],
+  [[], 'its work with it; a retry asks the agent again'],
+])('a discarded run with the artifacts %j says what is left of its work', (artifacts, words) => {
+  const kept = { ...failed, error: keptWorkError(failed, 'a rule refused it'), result: { artifacts } }
+  const { error, sandbox: left } = afterDiscard(kept, T1)
+  expect(error).toBe(`a rule refused it; its sandbox was discarded, and ${words}`)
+  expect(left).not.toHaveProperty('unpublished')
+  expect(afterDiscard(aRun({ status: 'failed', error: 'the tests fail' }), T1).error).toBe('the tests fail')
+})
 
 test('the pause before the next try doubles up to an hour', () => {
   const minutes = [1, 2, 3, 4, 5, 6, 7, 8, 1_000].map((tries) => publishAgainMs(tries) / 60_000)
