@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Log } from '../core/ports.ts'
 import { DataDirInUse, isDiskFull, NotADataDir } from './errors.ts'
 import { makeFolder } from './files/atomic.ts'
-import { isOpenElsewhere } from './lmdb/open-environment.ts'
+import { findUser } from './lmdb/open-environment.ts'
 import { acquireLock, findHiddenOwner, type Lock, type LockOptions } from './lock.ts'
 
 /**
@@ -41,9 +41,13 @@ export interface LockDataDirOptions extends LockOptions {
 
 /** Rejects with DataDirInUse while another process owns the data directory, or may do so. */
 export async function lockDataDir({ dataDir, log, ...options }: LockDataDirOptions): Promise<Lock> {
-  const hidden = findHiddenOwner(dataDir)
-  if (hidden !== undefined && (await isOpenElsewhere(join(dataDir, 'state'))))
-    throw new DataDirInUse(dataDir, hidden, { isAlive: true, takesOver: options.takeOver !== undefined })
+  const describeHidden = findHiddenOwner(dataDir)
+  const user = describeHidden && (await findUser(join(dataDir, 'state')))
+  if (describeHidden !== undefined && user !== undefined)
+    throw new DataDirInUse(dataDir, describeHidden(user), {
+      isAlive: true,
+      takesOver: options.takeOver !== undefined,
+    })
   const lock = await withEmergencySpace(dataDir, () => acquireLock(dataDir, options))
   if (process.platform === 'linux' && !lock.hasKernelLock)
     log.warn(

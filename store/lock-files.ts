@@ -63,15 +63,15 @@ export function removeOlder(dataDir: string, generation: number): void {
   }
 }
 
-/** Returns undefined for a file that identifies no process, which a power loss can leave. */
-export function readOwner(dataDir: string, generation: number): OwnerRecord | 'gone' | undefined {
+/** Returns `damaged` for a file that identifies no process, which a power loss can leave. */
+export function readOwner(dataDir: string, generation: number): OwnerRecord | 'gone' | 'damaged' {
   const text = readLock(lockFile(dataDir, generation))
   if (text === undefined) return 'gone'
   try {
     const owner: unknown = JSON.parse(text)
-    return isOwnerRecord(owner) ? owner : undefined
+    return isOwnerRecord(owner) ? owner : 'damaged'
   } catch {
-    return undefined
+    return 'damaged'
   }
 }
 

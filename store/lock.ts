@@ -70,7 +70,7 @@ export function acquireLock(dataDir: string, { clock, random, takeOver }: LockOp
     // The file vanished between listing and reading, so another process is at work.
     if (owner === 'gone') continue
     if (owner !== undefined && !mayTakeOver(owner.verdict, takeOver))
-      throw new DataDirInUse(dataDir, describeOwner(owner.record, own), {
+      throw new DataDirInUse(dataDir, describeJudged(owner.record, own), {
         isAlive: owner.verdict === 'alive',
         takesOver: takeOver !== undefined,
       })
@@ -90,8 +90,8 @@ export function acquireLock(dataDir: string, { clock, random, takeOver }: LockOp
 }
 
 export interface FoundOwner {
-  /** In its own process namespace. */
-  readonly pid: number
+  /** In its own process namespace. Absent when its lock file is damaged. */
+  readonly pid?: number
   /** Whether it is known to live; otherwise a person may know better. */
   readonly isAlive: boolean
   /** The process, its machine, and since when it owns the directory. */
@@ -107,36 +107,51 @@ export function findOwner(dataDir: string): FoundOwner | undefined {
   const owner = judgeGeneration(dataDir, highestIn(dataDir), place)
   if (owner === undefined || owner === 'gone' || owner.verdict === 'dead') return undefined
   const { record, verdict } = owner
-  return { pid: record.pid, isAlive: verdict === 'alive', description: describeOwner(record, place) }
+  return {
+    ...(record === 'damaged' ? {} : { pid: record.pid }),
+    isAlive: verdict === 'alive',
+    description: describeJudged(record, place),
+  }
 }
 
 /**
- * Describes an owner of an earlier version that did not release the lock and is not seen to live. Such an owner shows
- * its life in its own process namespace only, so only its database says more. Throws when the lock cannot be read.
+ * Returns how to describe the process that has the database open, where such a process would own the directory although
+ * no lock shows its life. Its lock file is missing or damaged, or it is of an earlier version, which shows its life in
+ * its own process namespace only. Undefined: the lock says enough. Throws when the lock cannot be read.
  */
-export function findHiddenOwner(dataDir: string): string | undefined {
+export function findHiddenOwner(dataDir: string): ((pid: number) => string) | undefined {
   const place = findOwnPlace()
   const owner = judgeGeneration(dataDir, highestIn(dataDir), place)
-  if (owner === undefined || owner === 'gone' || owner.verdict !== 'dead') return undefined
+  if (owner === 'gone' || (owner !== undefined && owner.verdict !== 'dead')) return undefined
+  if (owner === undefined || owner.record === 'damaged')
+    return (pid) => `process ${pid}, whose lock file is missing or damaged`
   const { record } = owner
   const isHidden = isOfEarlierVersion(record) && record.released !== true && record.boot === place.boot
-  return isHidden ? `${describeOwner(record, place)} of an earlier version, in another container` : undefined
+  return isHidden
+    ? () => `${describeOwner(record, place)} of an earlier version, in another container`
+    : undefined
 }
 
 interface JudgedOwner {
-  readonly record: OwnerRecord
+  /** A process that holds the lock of the kernel on a damaged file lives; nothing else is known of it. */
+  readonly record: OwnerRecord | 'damaged'
   readonly verdict: OwnerVerdict
 }
+
+const describeJudged = (record: JudgedOwner['record'], place: OwnPlace): string =>
+  record === 'damaged' ? 'its lock file is damaged, and a process holds it' : describeOwner(record, place)
 
 function judgeGeneration(
   dataDir: string,
   generation: number,
   place: OwnPlace,
 ): JudgedOwner | 'gone' | undefined {
-  const record = generation === 0 ? undefined : readOwner(dataDir, generation)
-  if (record === undefined || record === 'gone') return record
+  if (generation === 0) return undefined
+  const record = readOwner(dataDir, generation)
+  if (record === 'gone') return record
   try {
     const kernelLock = () => findKernelLock(lockFile(dataDir, generation))
+    if (record === 'damaged') return { record, verdict: kernelLock() === 'held' ? 'alive' : 'dead' }
     return { record, verdict: judgeOwner(record, place, { kernelLock, startOf: processStart }) }
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return 'gone'
@@ -189,7 +204,7 @@ function describeSuccessor(dataDir: string): string | undefined {
   try {
     const highest = highestIn(dataDir)
     const owner = highest === 0 ? undefined : readOwner(dataDir, highest)
-    if (owner !== undefined && owner !== 'gone')
+    if (owner !== undefined && owner !== 'gone' && owner !== 'damaged')
       return `another switchyard has taken over ${dataDir} (${describeOwner(owner, findOwnPlace())})`
   } catch {
     // The folder is gone too.

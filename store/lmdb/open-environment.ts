@@ -14,7 +14,7 @@ const FILES = ['data.mdb', 'lock.mdb']
 /** Enough space for both files and the first tables. */
 const FREE_BYTES_NEEDED = 1024 * 1024
 /** The id of a process, in the first column of LMDB's list of readers. */
-const LISTED_READER = /^\s*\d+ /m
+const LISTED_READER = /^\s*(\d+) /m
 
 /**
  * Returns what the file alone says of a database: LMDB would create a new one here, or the file is truncated.
@@ -69,14 +69,28 @@ export function openForReading(folder: string): RootDatabase {
   }
 }
 
-/** Tells whether another process has the database open, in whatever container of this machine. Throws StoreUnreadable. */
-export async function isOpenElsewhere(folder: string): Promise<boolean> {
-  if (findUnopened(folder) !== undefined) return false
+/**
+ * Returns the id of a process that has the database open, in whatever container of this machine; undefined where none
+ * has, or LMDB cannot open the database.
+ */
+export async function findUser(folder: string): Promise<number | undefined> {
+  if (!canBeOpened(folder)) return undefined
   const root = openForReading(folder)
   try {
-    return LISTED_READER.test(root.readerList())
+    const pid = LISTED_READER.exec(root.readerList())?.[1]
+    return pid === undefined ? undefined : Number(pid)
   } finally {
     await root.close()
+  }
+}
+
+function canBeOpened(folder: string): boolean {
+  try {
+    checkFiles(folder)
+    return findUnopened(folder) === undefined
+  } catch (error) {
+    if (error instanceof StoreUnreadable) return false
+    throw error
   }
 }
 

@@ -44,6 +44,6 @@ function judgeOwner(dataDir: string, { isAlive, pid, description }: FoundOwner, 
   if (!isAlive) return judgeUnknownOwner(dataDir, description, TAKE_OVER_HOST)
   return warn(
     `${description} uses ${dataDir} and does not answer: ${reason}`,
-    `wait while it starts; else kill ${pid} where it runs, then switchyard serve`,
+    `wait while it starts; else ${pid === undefined ? 'stop it' : `kill ${pid}`} where it runs, then switchyard serve`,
   )
 }

@@ -10,6 +10,7 @@ import { DataDirInUse } from '../../../store/errors.ts'
 import { findKernelLock } from '../../../store/kernel-lock.ts'
 import { acquireLock, findOwner } from '../../../store/lock.ts'
 import { openStore } from '../../../store/store.ts'
+import { openWorkerStore } from '../../../store/worker-store.ts'
 import { runTypeScript, type TestProcess } from '../../support/child-process.ts'
 import {
   IN_CONTAINER,
@@ -73,7 +74,57 @@ test.each([
   expect(readdirSync(folder)).toEqual(['lock.8'])
 })
 
-test('an unreadable lock counts as held', () => {
+test.each(['', 'garbage', '{}'])(
+  'a process that holds its damaged lock file (%j) is not taken for dead',
+  async (text) => {
+    const folder = diskFolder()
+    const owner = run(['own', folder])
+    await until('the owner has answered', () => owner.lines.length > 0)
+    owner.process.kill('SIGSTOP')
+    writeFileSync(join(folder, 'lock.1'), text)
+    for (const takeOver of [undefined, 'by-hand'] as const)
+      expect(() => acquireLock(folder, { ...real, takeOver })).toThrow(
+        /in use by another .*lock file is damaged/,
+      )
+    expect(findOwner(folder)).toMatchObject({ isAlive: true })
+    await expect(open(folder)).rejects.toThrow(/in use by another/)
+    expect(readdirSync(folder)).toContain('lock.1')
+    await end(owner)
+    const store = await open(folder)
+    await store.close()
+  },
+)
+
+test.each([
+  ['missing', () => {}],
+  ['torn, without locks of the kernel', (file: string) => writeFileSync(file, '')],
+])('an owner whose lock file is %s is found by its open database', async (_how, leave) => {
+  const folder = diskFolder()
+  const owner = await startOwner(folder, [], withoutKernelLocks())
+  owner.process.kill('SIGSTOP')
+  rmSync(join(folder, 'lock.1'))
+  leave(join(folder, 'lock.1'))
+  await expect(open(folder)).rejects.toThrow(
+    new RegExp(`in use by another .*process ${owner.process.pid}, whose lock file`),
+  )
+  await end(owner)
+  const store = await open(folder)
+  await store.close()
+})
+
+test('a busy worker that stands still keeps its directory without its lock file', async () => {
+  const folder = diskFolder()
+  const owner = run(['frames', folder, '1'])
+  await until('the worker commits', () => owner.lines.length > 100)
+  owner.process.kill('SIGSTOP')
+  rmSync(join(folder, 'lock.1'))
+  await expect(openWorkerStore(options(folder))).rejects.toThrow(/in use by another .*is missing or damaged/)
+  await end(owner)
+  const store = await openWorkerStore(options(folder))
+  await store.close()
+})
+
+test('a lock that nobody can read counts as held', () => {
   const folder = diskFolder()
   // Root may read every file, so a folder stands in for a file of another user.
   mkdirSync(join(folder, 'lock.1'))
@@ -214,8 +265,10 @@ testAsRoot('root leaves nothing in a folder of another user', async () => {
   expect(readdirSync(folder)).toEqual([])
 })
 
-const open = (dataDir: string) =>
-  openStore({ dataDir, ...real, log: createRecordingLog(), meters: noMeters, emergencySpaceBytes: 0 })
+const options = (dataDir: string) => {
+  return { dataDir, ...real, log: createRecordingLog(), meters: noMeters, emergencySpaceBytes: 0 }
+}
+const open = (dataDir: string) => openStore(options(dataDir))
 
 async function startOwner(
   folder: string,
