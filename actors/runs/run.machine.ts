@@ -303,7 +303,8 @@ function afterCancelled({ context, event }: RunActionFacts): Partial<RunContext>
 }
 
 function afterFollowUpSandboxLost(facts: RunActionFacts): Partial<RunContext> {
-  return { run: restoreEarlierEnd(facts, facts.context.run, sandboxLostError(facts)), lease: null }
+  const run = dropUnpublished(facts.context.run)
+  return { run: restoreEarlierEnd(facts, run, sandboxLostError(facts)), lease: null }
 }
 
 function afterAccepted({ context, event }: RunActionFacts): Partial<RunContext> {

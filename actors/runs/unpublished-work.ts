@@ -4,7 +4,7 @@
  */
 import { sandboxHolder } from '../../core/run/follow-up.ts'
 import {
-  bundleName,
+  dropUnpublished,
   keptWorkError,
   mergeResults,
   type Publishing,
@@ -14,6 +14,7 @@ import {
 } from '../../core/run/publishing.ts'
 import { applyRunOptions, hasInstructions } from '../../core/run/run-options.ts'
 import { failRun, requeueRun } from '../../core/run/run-transitions.ts'
+import { bundleName } from '../../protocol/kept-bundle.ts'
 import type { Run, RunResult } from '../../protocol/run.ts'
 import type { RunActionFacts, RunContext, RunMachineEvent } from './run.machine.ts'
 
@@ -54,7 +55,7 @@ export function sandboxLostError({ context, event }: RunActionFacts): string {
 /** The run fails; the bundle of its commits stays. */
 export function afterSandboxLost(facts: RunActionFacts): Partial<RunContext> {
   const { run, publishing } = facts.context
-  const failed = failRun(run, sandboxLostError(facts), instantOf(facts.event))
+  const failed = failRun(dropUnpublished(run), sandboxLostError(facts), instantOf(facts.event))
   return { run: showExecution(failed, publishing), lease: null }
 }
 

@@ -1,8 +1,9 @@
 /** `switchyard runs list` and `runs show`: the runs in a table, and one run in full. */
 import type { Client } from '../../client/client.ts'
 import { beginningOf } from '../../client/run-beginning.ts'
-import { hasEnded } from '../../client/run-events.ts'
+import { hasEnded, hasUnpublishedWork } from '../../client/run-events.ts'
 import { runInCommand, showPullCommand } from '../../core/run/name-in-commands.ts'
+import { bundleAmong, fetchBundleCommand } from '../../protocol/kept-bundle.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import { ACTIVE } from '../client/active-statuses.ts'
 import { findRun, findTicket } from '../client/names.ts'
@@ -152,7 +153,11 @@ export function nextCommands(run: Run): string[] {
   const name = runInCommand(run)
   if (status === 'queued') return [`switchyard explain ${name}`]
   if (!hasEnded({ status })) return [`switchyard logs ${name} -f`]
-  if (status !== 'completed') return [`switchyard logs ${name}`, `switchyard retry ${name}`]
+  const bundle = run.error === undefined ? undefined : bundleAmong(run.result?.artifacts)
+  const fetched = bundle === undefined ? [] : [fetchBundleCommand(name, bundle)]
+  if (hasUnpublishedWork(run)) return [`switchyard retry ${name}`, `switchyard logs ${name}`, ...fetched]
+  if (status !== 'completed') return [...fetched, `switchyard logs ${name}`, `switchyard retry ${name}`]
+  if (fetched.length > 0) return fetched
   return prState === 'open' ? [showPullCommand(run)] : [`switchyard logs ${name}`]
 }
 

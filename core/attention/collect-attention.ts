@@ -11,6 +11,7 @@ import {
   type AttentionKind,
   type AttentionPull,
 } from '../../protocol/attention.ts'
+import { bundleAmong, fetchBundleCommand } from '../../protocol/kept-bundle.ts'
 import {
   ATTENTION_ID_CHARS_MAX,
   ATTENTION_ITEM_RUNS_MAX,
@@ -131,9 +132,17 @@ function itemOfFailure(run: Run, facts: AttentionFacts): AttentionItem {
           run,
           run.status === 'failed' ? `failed: ${run.error ?? ''}` : (run.error ?? ''),
         ),
-        cure: `switchyard logs ${runInCommand(run)}`,
+        cure: bundleCure(run, facts.now) ?? `switchyard logs ${runInCommand(run)}`,
       }
   return pull === undefined ? fields : { ...fields, pull }
+}
+
+/** The sandbox with the work is gone. While it is kept, a retry publishes the work. */
+function bundleCure(run: Run, now: number): string | undefined {
+  const { sandbox, result } = run
+  const bundle = bundleAmong(result?.artifacts)
+  const isInSandbox = sandbox.unpublished === true && Date.parse(sandbox.retainedUntil ?? '') > now
+  return bundle === undefined || isInSandbox ? undefined : fetchBundleCommand(runInCommand(run), bundle)
 }
 
 /** A failure keeps its id when its usage limit is over. */

@@ -6,7 +6,8 @@
  * bundle of its commits stays among its artifacts.
  */
 import type { RunFields } from '../../protocol/actor-snapshots.ts'
-import type { JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
+import type { RunOutcome } from '../../protocol/frames.ts'
+import { bundleAmong, isBundle, UNPUBLISHED_BUNDLE } from '../../protocol/kept-bundle.ts'
 import {
   PUBLISH_AGAIN_MS_MAX,
   PUBLISH_AGAIN_MS_MIN,
@@ -22,16 +23,6 @@ import { hasInstructions } from './run-options.ts'
 import { markSandboxDiscarded, requeueRun } from './run-transitions.ts'
 
 export type Publishing = NonNullable<RunFields['publishing']>
-
-/** The artifact with the commits of a run that could not be published. */
-export const UNPUBLISHED_BUNDLE = 'unpublished.bundle'
-const FOLLOW_UP_BUNDLE = /^unpublished-[\w-]+\.bundle$/
-/** The kind of the id and the digits that name its millisecond. */
-const ID_CHARS = 15
-
-/** The commits of each follow-up have an artifact of their own: those of an earlier one may be nowhere else. */
-export const bundleName = (followUp: Pick<JobFollowUp, 'id'> | null | undefined): string =>
-  followUp == null ? UNPUBLISHED_BUNDLE : `unpublished-${followUp.id.slice(0, ID_CHARS)}.bundle`
 
 /** Whether the worker says that finished work waits in the sandbox to be published. */
 export const isUnpublished = ({ status, failure }: RunOutcome): boolean =>
@@ -101,7 +92,7 @@ export function refusedWork(
   )
 }
 
-/** An agent begins in a new checkout, or a follow-up saves what it finds. */
+/** An agent begins in a new checkout, a follow-up saves what it finds, or the sandbox is lost. */
 export function dropUnpublished(run: Run): Run {
   if (run.sandbox.unpublished === undefined) return run
   const { unpublished: _, ...sandbox } = run.sandbox
@@ -158,8 +149,6 @@ export function withBundles(result: RunResult, reported: RunResult | null | unde
   return { ...result, artifacts: [...others.slice(0, RUN_ARTIFACTS_MAX - bundles.length), ...bundles] }
 }
 
-const isBundle = (name: string): boolean => name === UNPUBLISHED_BUNDLE || FOLLOW_UP_BUNDLE.test(name)
-
 /** The bundles that the record of a completed run names no more, because their commits are published. */
 export function publishedBundles(
   publishing: Publishing | null | undefined,
@@ -200,17 +189,13 @@ const explainedBy = (why: string, place: string): string =>
 /** The record of an ended run whose sandbox was discarded: a retry does not publish its work any more. */
 export function afterDiscard(run: Run, now: string): Run {
   const discarded = markSandboxDiscarded(run, now)
-  const { error } = run
+  const { error, result } = run
   const end = error?.lastIndexOf(KEPT_IN_SANDBOX) ?? -1
   if (error === undefined || end === -1) return discarded
-  const kept = keptBundle(run)
+  const kept = bundleAmong(result?.artifacts)
   const words =
     kept === undefined
       ? 'and its work with it; a retry asks the agent again'
       : `and its commits are kept as the artifact ${kept}`
   return { ...discarded, error: explainedBy(error.slice(0, end), `; its sandbox was discarded, ${words}`) }
 }
-
-/** The newest bundle of commits that is among the run's artifacts. */
-export const keptBundle = ({ result }: Pick<Run, 'result'>): string | undefined =>
-  result?.artifacts.findLast(isBundle)

@@ -1,7 +1,7 @@
 /** Finished work that could not be published: it is published again where it lies, and no agent is asked meanwhile. */
 import { expect, test } from '@jest/globals'
-import { UNPUBLISHED_BUNDLE } from '../../core/run/publishing.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
+import { UNPUBLISHED_BUNDLE } from '../../protocol/kept-bundle.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   capabilities,

@@ -2,11 +2,13 @@
  * A night in which the code host takes no work: a rule that refuses pushes for a while, and a token that dies and is
  * replaced. Real processes and real git; each ticket is done in the end, and each agent is paid once.
  */
-import { execFileSync } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, test } from '@jest/globals'
 import type { AttentionItem, AttentionResponse } from '../../protocol/attention.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
-import { runCommand } from '../support/command-process.ts'
+import { commandPath, runCommand } from '../support/command-process.ts'
 import { SYSTEM_WAIT_MS_MAX } from '../support/dashboard-client.ts'
 import type { IssueRow } from '../support/linear/rows.ts'
 import { GATE } from '../support/local-system.ts'
@@ -18,11 +20,12 @@ const [EVENING_TOKEN, NIGHT_TOKEN] = ['ghp_of_the_evening', 'ghp_of_the_night']
 /** Each execution of the agent leaves a line. */
 const EXECUTED = ['run cat /proc/sys/kernel/random/uuid >> executions.txt', 'commit Leave a mark']
 
-async function openNight(): Promise<ProviderSystem> {
+async function openNight(isLocal = true): Promise<ProviderSystem> {
   const system = await ProviderSystem.open({
     tracker: { reviewState: 'In Review' },
     codehost: { token: EVENING_TOKEN },
     sandbox: { concurrency: 3 },
+    worker: { local: isLocal },
   })
   system.github.addToken(OWNER, EVENING_TOKEN)
   const put = await system.send('PUT', '/api/settings/credentials', { trackerApiKey: system.linear.apiKey })
@@ -89,6 +92,40 @@ test(
     const put = await system.send('PUT', '/api/settings/credentials', { codehostToken: NIGHT_TOKEN })
     expect(put.body).toMatchObject({ results: { codehost: { ok: true } } })
     for (const issue of overnight) await expectDoneOnce(system, issue)
+  },
+  TEST_MS_MAX,
+)
+
+test(
+  'the cure of a run whose worker is revoked, pasted in a clone, fetches the commits that were not published',
+  async () => {
+    const system = await openNight(false)
+    await system.pairWorker()
+    const repo = system.github.repo('acme/app')
+    repo.rejectPushes = 'remote: error: GH013: Repository rule violations found for this branch.'
+    const issue = system.createTicket('Refused', EXECUTED)
+    const [waiting] = await waitToPublish(system, [issue])
+    await system.host.request(`/api/workers/${waiting?.sandbox.workerId}`, { method: 'DELETE' })
+    const { id, error } = await system.waitForEnd(issue)
+    expect(error).toContain('unpublished.bundle')
+    const { items } = await system.get<AttentionResponse>('/api/attention')
+    const cure = items.find(({ runId }) => runId === id)?.cure ?? ''
+    const program = `switchyard() { '${process.execPath}' '${commandPath}' "$@" --data-dir '${system.dataDir}'; }`
+    const clone = join(system.folder, 'clone')
+    execFileSync('git', ['clone', '--quiet', repo.path, clone])
+    const pasted = await promisify(execFile)('/bin/sh', ['-c', `${program}\n${cure}`], { cwd: clone })
+    expect(pasted.stderr).toContain('kept/')
+    const branches = execFileSync('git', ['-C', clone, 'branch', '--list', 'kept/*']).toString().trim()
+    const marks = execFileSync('git', ['-C', clone, 'show', `${branches}:executions.txt`]).toString()
+    expect(marks.trim().split('\n')).toHaveLength(1)
+    for (const words of [
+      ['runs', 'show', id],
+      ['explain', id],
+    ]) {
+      const shown = runCommand([...words, '--data-dir', system.dataDir], clone)
+      await shown.exit
+      expect(shown.err()).toContain(' && git fetch ')
+    }
   },
   TEST_MS_MAX,
 )

@@ -192,3 +192,27 @@ test('the artifacts of a run whose work waits to be published are those of its l
   const { out } = await print((context) => artifacts(context, 'ENG-231', undefined))
   expect(out).toContain('unpublished.bundle')
 })
+
+test.each([
+  [
+    'is lost',
+    { provider: 'bwrap' },
+    /^Next: switchyard runs artifacts ENG-231 unpublished\.bundle .* && git /,
+  ],
+  ['holds the work', { id: 'sb-1', unpublished: true }, /^Next: switchyard retry ENG-231\n/],
+] as const)(
+  'a failed run with a bundle whose sandbox %s names what brings its work back',
+  async (_, sandbox, next) => {
+    const { hostApi, print } = await openCommandHost()
+    const result = { artifacts: ['unpublished.bundle'] }
+    const run = {
+      ...fakeRun('run-1', 'failed', 'ENG-231'),
+      sandbox,
+      result,
+      error: 'a rule refused the push',
+    }
+    hostApi.runsById.set('run-1', run)
+    const { err } = await print((context) => show(context, 'ENG-231'))
+    expect(err).toMatch(next)
+  },
+)

@@ -1,9 +1,9 @@
 /** Trails of a run from its ticket to each of its ends, in each of its active states. */
 import { type RunInput, type RunMachineEvent, runMachine } from '../../../actors/runs/run.machine.ts'
-import { UNPUBLISHED_BUNDLE } from '../../../core/run/publishing.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import type { FailureKind } from '../../../protocol/frames.ts'
+import { UNPUBLISHED_BUNDLE } from '../../../protocol/kept-bundle.ts'
 import { INTERRUPTIONS_MAX, UNBEGUN_DISPATCHES_MAX } from '../../../protocol/limits.ts'
 import type { PullState, RunPull } from '../../../protocol/run.ts'
 import { aCost, aTicket, T0, T1 } from '../../rules/run/runs.ts'

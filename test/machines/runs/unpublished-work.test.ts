@@ -1,7 +1,8 @@
 /** The record of a run whose finished work could not be published. */
 import { expect, test } from '@jest/globals'
 import { addEarlierResult } from '../../../actors/runs/unpublished-work.ts'
-import { bundleName, publishAgain, publishedBundles } from '../../../core/run/publishing.ts'
+import { publishAgain, publishedBundles } from '../../../core/run/publishing.ts'
+import { bundleName } from '../../../protocol/kept-bundle.ts'
 import { aRun } from '../../rules/run/runs.ts'
 
 const T0 = '2026-01-01T00:00:00.000Z'

@@ -58,6 +58,19 @@ const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   tracker: { state: 'connected' },
   ...more,
 })
+test.each<[string, Partial<Run>, string]>([
+  ['whose sandbox is lost', {}, " && git fetch ENG-228.bundle 'refs/heads/*:refs/heads/kept/*'"],
+  [
+    'whose work is in its sandbox still',
+    { sandbox: { unpublished: true, retainedUntil: instant(3600) } },
+    'switchyard logs ENG-228',
+  ],
+])('a failed run with a bundle %s has the cure %s', (_, more, cure) => {
+  const run = endedRun({ result: { artifacts: ['a.txt', 'unpublished-fu-1.bundle'] }, ...more })
+  const [item] = collectAttention(factsWith({ endedRuns: [run] })).items
+  expect(item?.cure).toContain(cure)
+})
+
 const limitOf = (resetsAt?: string) =>
   new Map([
     [

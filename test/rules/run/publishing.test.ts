@@ -3,17 +3,16 @@ import { expect, test } from '@jest/globals'
 import { interruptionError } from '../../../core/run/interruption.ts'
 import {
   afterDiscard,
-  bundleName,
   isUnpublished,
   keptWorkError,
   mayPublishAgain,
   mergeResults,
   publishAgainMs,
-  UNPUBLISHED_BUNDLE,
   unpublishedError,
   waitToPublish,
   withBundles,
 } from '../../../core/run/publishing.ts'
+import { bundleName, UNPUBLISHED_BUNDLE } from '../../../protocol/kept-bundle.ts'
 import { RUN_ARTIFACTS_MAX } from '../../../protocol/limits.ts'
 import type { Run, RunOptions } from '../../../protocol/run.ts'
 import { aRun, T0, T1 } from './runs.ts'

@@ -1,9 +1,11 @@
 /** The artifacts of a run: their names and sizes, downloads, and previews of what can be shown without acting. */
 import { useSignal } from '@preact/signals'
 import { artifactNames, waitsToPublish } from '../../../client/artifact-names.ts'
+import { bundleAmong, fetchBundleCommand } from '../../../protocol/kept-bundle.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { showDialog } from '../../elements/dialog.tsx'
+import { PasteLine } from '../../elements/paste-line.tsx'
 import { Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { formatSize } from '../../text/amounts.ts'
 import { host } from '../state/host.ts'
@@ -28,6 +30,7 @@ export function RunArtifacts({ run }: { readonly run: Run }) {
   const names = artifactNames(run, events ?? [])
   const sizes = sizesOf(events ?? [])
   if (names.length === 0) return null
+  const bundle = bundleAmong(names)
   return (
     <PanelPart title="Artifacts" count={names.length}>
       <ul class="artifacts">
@@ -55,6 +58,12 @@ export function RunArtifacts({ run }: { readonly run: Run }) {
           </li>
         ))}
       </ul>
+      {bundle !== undefined && (
+        <>
+          <p class="quiet">In a clone of the repository, fetch the commits that are not published:</p>
+          <PasteLine text={fetchBundleCommand(run.id, bundle)} label="the command that fetches the commits" />
+        </>
+      )}
     </PanelPart>
   )
 }
