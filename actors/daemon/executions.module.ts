@@ -9,6 +9,7 @@ import { Executions } from './executions.ts'
 import { FRAME_OUTBOX_TIMER, FrameOutbox } from './frame-outbox.ts'
 import { Reports } from './reports.ts'
 import { Settlements } from './settlements.ts'
+import { UnstoredEnds } from './unstored-ends.ts'
 
 export interface ExecutionsView {
   readonly executions: Executions
@@ -72,9 +73,12 @@ export const executionsModule = defineDaemonModule({
       whenStored: () => system.settled(),
       onChange,
     })
-    const executions = new Executions({ ...context, lookup, outbox, reports, runner, settlements, onChange })
+    const unstoredEnds = new UnstoredEnds()
+    const ports = { lookup, outbox, reports, runner, settlements, unstoredEnds, onChange }
+    const executions = new Executions({ ...context, ...ports })
     return {
       view: { executions, runner },
+      participants: [unstoredEnds],
       effects: effectHandlers<ExecutionEffect>({ execution: (effect) => executions.runEffect(effect) }),
       onStateChange: { [EXECUTION]: (change) => executions.onStateChange(change) },
       onTimer: { lease: (key, name) => executions.onTimer(key, name) },

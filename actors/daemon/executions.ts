@@ -29,6 +29,7 @@ import type { HostSender } from './host-sender.ts'
 import type { Reports } from './reports.ts'
 import type { Settlements } from './settlements.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
+import type { UnstoredEnds } from './unstored-ends.ts'
 
 export interface ExecutionPorts {
   readonly system: ActorSystem
@@ -39,6 +40,7 @@ export interface ExecutionPorts {
   readonly reports: Reports
   readonly runner: ExecutionRunner
   readonly settlements: Settlements
+  readonly unstoredEnds: UnstoredEnds
   /** Called when the number of executions may have changed. */
   readonly onChange: () => void
 }
@@ -125,9 +127,11 @@ export class Executions {
 
   /** Whether outputs of this run are still to be collected or recovered. */
   claimsRun(runId: string): boolean {
-    return this.#ports.lookup
+    const { lookup, unstoredEnds } = this.#ports
+    const isUnfinished = lookup
       .all()
       .some(({ fields, state }) => fields.runId === runId && state !== 'finished')
+    return isUnfinished || unstoredEnds.has(runId)
   }
 
   status(): ExecutionStatus[] {
@@ -318,8 +322,10 @@ export class Executions {
   // ---- state changes -----------------------------------------------------------------------------------------
 
   onStateChange({ key, before, after, over, restored }: StateChange): void {
-    const { outbox, timers } = this.#ports
-    const { stop } = after.context as ExecutionContext
+    const { outbox, timers, unstoredEnds } = this.#ports
+    const { stop, runId } = after.context as ExecutionContext
+    const isEnd = after.value === 'finished' || over
+    if (!restored && isEnd && before?.value !== 'finished') unstoredEnds.add(key, runId)
     const stoppedBefore = (before?.context as ExecutionContext | undefined)?.stop
     if (before === undefined) outbox.openLease(key, restored)
     // A restored execution has no processes, so there is nothing to stop.

@@ -7,7 +7,7 @@ import { daemonEndedError } from '../../../core/run/interruption.ts'
 import { LAST_PUBLISH_MS_MAX, LOG_EVENT_BYTES_MAX } from '../../../protocol/limits.ts'
 import { StoreClosed } from '../../../store/errors.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
-import { CREDENTIAL, DaemonConversation, jobOf, SECRET } from './daemon-conversation.ts'
+import { CREDENTIAL, DaemonConversation, jobOf, ManualPromise, SECRET } from './daemon-conversation.ts'
 
 /** A registered daemon with an empty transcript. */
 async function online(
@@ -604,6 +604,25 @@ describe('a daemon that is killed', () => {
     await conversation.clock.advance(5 * 60_000)
     expect(conversation.executor.protectedRuns).toEqual([['run-1'], []])
   })
+
+  test.each(['held', 'lost'])(
+    'keeps the disk of a run whose lease is %s until its end is on disk',
+    async (is) => {
+      const conversation = await working()
+      const recovery = new ManualPromise<void>()
+      conversation.executor.pendingRecovery = recovery
+      await conversation.restart()
+      await conversation.register({ 'ls-1': 1 })
+      conversation.disk.fill()
+      recovery.resolve()
+      if (is === 'lost') await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
+      await conversation.clock.advance(5 * 60_000)
+      expect(conversation.executor.protectedRuns.at(-1)).toEqual(['run-1'])
+      conversation.disk.drain()
+      await conversation.clock.advance(5 * 60_000)
+      expect(conversation.executor.protectedRuns.at(-1)).toEqual([])
+    },
+  )
 
   test('retains its sandbox for the hours of its job', async () => {
     const conversation = await online()

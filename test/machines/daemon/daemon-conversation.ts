@@ -193,9 +193,13 @@ export class ManualExecutor implements Executor {
   /** For how many hours the recovered sandboxes are retained. */
   readonly recoveredHours: number[] = []
 
+  /** Holds back recovered outputs; undefined: they are found at once. */
+  pendingRecovery: ManualPromise<void> | undefined
+
   async recover({ runId }: EndedExecution, _: Progress, hours: number): Promise<RecoveredOutputs> {
     this.#note(`recover ${runId}`)
     this.recoveredHours.push(hours)
+    await this.pendingRecovery?.promise
     return { ...this.recoveredCosts, sandbox: { id: `sb-${runId}` } }
   }
   /** By run id, the newest sandbox. */
@@ -304,9 +308,10 @@ export class DaemonConversation {
   async restart(): Promise<void> {
     this.kill()
     this.#clock = new ProcessClock(this.clock)
-    const { recoveredCosts: bill } = this.executor
+    const { recoveredCosts: bill, pendingRecovery } = this.executor
     this.executor = new ManualExecutor((line) => this.note(line))
     this.executor.recoveredCosts = bill
+    this.executor.pendingRecovery = pendingRecovery
     this.daemon = this.#build()
     await this.start()
   }
