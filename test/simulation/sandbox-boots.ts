@@ -25,6 +25,13 @@ export const EXIT_INPUT = 'bye'
 /** Longer than the host waits for a boot. */
 const SLOW_BOOT_MS = 70_000
 
+export interface RecordedUsage {
+  readonly subagent: boolean
+  readonly entry: UsageEntry
+  /** The sessions whose transcripts contain it: each execution continues in a copy of what is there. */
+  readonly sessions: Set<string>
+}
+
 /** The kept sandbox of one run. */
 export interface SimSandbox {
   readonly runId: string
@@ -35,7 +42,7 @@ export interface SimSandbox {
   /** The same as true time. */
   dueAt: number
   /** Usage of its executions and of people's later sessions. */
-  readonly usage: { readonly subagent: boolean; readonly entry: UsageEntry }[]
+  readonly usage: RecordedUsage[]
   /** The sandbox holds work that an agent has finished and that is not published. */
   isUnpublished?: boolean
   /** The execution that has spent something in it most recently. */
@@ -73,10 +80,11 @@ export class SandboxDisk {
     this.spendings.push(spending)
   }
 
-  recordUsage(record: SimSandbox, subagent: boolean, at: string): void {
+  recordUsage(record: SimSandbox, sessionId: string, subagent: boolean, at: string): void {
     const count = (this.usageCounts.get(record.runId) ?? 0) + 1
     this.usageCounts.set(record.runId, count)
-    record.usage.push({ subagent, entry: usageEntry(`${record.runId} typed ${count}`, at) })
+    const entry = usageEntry(`${record.runId} typed ${count}`, at)
+    record.usage.push({ subagent, entry, sessions: new Set([sessionId]) })
   }
 }
 
@@ -220,7 +228,7 @@ class SimBootedSandbox implements BootedSandbox, TerminalSession {
     const place = { projectKey: 'project', sessionId: this.#sessionId }
     return [false, true].flatMap((subagent) => {
       const entries = this.#record.usage
-        .filter((each) => each.subagent === subagent)
+        .filter((each) => each.subagent === subagent && each.sessions.has(this.#sessionId))
         .map(({ entry }) => entry)
       if (entries.length === 0) return []
       return [{ ...place, ...(subagent ? { subagentId: 'agent-1' } : {}), entries }]
@@ -230,7 +238,12 @@ class SimBootedSandbox implements BootedSandbox, TerminalSession {
   #recordUsage(): void {
     const { clock, random, sandboxes } = this.#options
     if (this.#closing === undefined && random.chance(0.6))
-      sandboxes.recordUsage(this.#record, random.chance(0.3), new Date(clock.now()).toISOString())
+      sandboxes.recordUsage(
+        this.#record,
+        this.#sessionId,
+        random.chance(0.3),
+        new Date(clock.now()).toISOString(),
+      )
   }
 
   #runWithin(mostMs: number, then: () => void): void {

@@ -444,11 +444,9 @@ class SimExecution implements Execution, DaemonExecution {
     if (sessionId === undefined) return
     this.#report((word, at) => {
       const { usage: log } = sandboxes.markInUse(this.runId)
-      const entries = [
-        usageEntry(word, at),
-        ...log.filter((each) => !each.subagent).map(({ entry }) => entry),
-      ]
-      log.unshift({ subagent: false, entry: usageEntry(word, at) })
+      log.unshift({ subagent: false, entry: usageEntry(word, at), sessions: new Set() })
+      for (const { sessions } of log) sessions.add(sessionId)
+      const entries = log.filter((each) => !each.subagent).map(({ entry }) => entry)
       return { is: 'usage', snapshot: { projectKey: 'project', sessionId, entries } }
     })
   }
