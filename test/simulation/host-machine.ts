@@ -107,6 +107,11 @@ export class HostMachine {
     return this.#current?.process
   }
 
+  /** Wall clock minus true time, in milliseconds. */
+  get wallOffset(): number {
+    return this.#options.machine.wallOffset
+  }
+
   get wallNow(): number {
     return wallTimeOf(this.#options.machine, this.#options.time.now)
   }

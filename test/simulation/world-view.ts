@@ -42,6 +42,7 @@ export type WorldQueries = Pick<
   | 'isLinkSteady'
   | 'isHostAwake'
   | 'hostNow'
+  | 'sharedClockErrorMs'
   | 'countUsageOf'
   | 'countFollowUpSteps'
   | 'runOfPull'
@@ -88,6 +89,10 @@ export class WorldView implements LawView {
 
   hostNow(): number {
     return this.#queries.hostNow()
+  }
+
+  sharedClockErrorMs(): number {
+    return this.#queries.sharedClockErrorMs()
   }
 
   countUsageOf(runId: string): number {

@@ -56,6 +56,8 @@ const CLEAR_MS = 30_000
 const COUNTED_OPERATIONS: ReadonlySet<ApiRequest['operation']> = new Set(['resume', 'release', 'follow up'])
 /** How long the host grants extra time after a pause. */
 const AWAKE_MS = 60_000
+/** Clocks that differ by less confirm each other. */
+const CLOCKS_DIFFER_MS = 3_600_000
 
 export interface SeedResult {
   readonly digest: string
@@ -117,6 +119,7 @@ export class World {
       isLinkSteady: (worker) => this.#isLinkSteady(worker),
       isHostAwake: () => this.#isHostAwake(),
       hostNow: () => this.host.wallNow,
+      sharedClockErrorMs: () => this.#sharedClockErrorMs(),
       countUsageOf: (runId) => this.#countUsageOf(runId),
       tickets: () => this.#tracker.facts(),
       runOfPull: (url) => this.codehost.runOf(url),
@@ -231,6 +234,14 @@ export class World {
     const { process, wallClockJumpedAt: jumpedAt } = this.host
     const sleptAt = Math.max(process?.pausedUntil ?? Number.POSITIVE_INFINITY, jumpedAt)
     return sleptAt + AWAKE_MS < this.time.now
+  }
+
+  #sharedClockErrorMs(): number {
+    const { wallOffset } = this.host
+    const isShared = [...this.#machines.values()].some(
+      (witness) => Math.abs(witness.wallOffset - wallOffset) < CLOCKS_DIFFER_MS,
+    )
+    return isShared ? wallOffset : 0
   }
 
   #countUsageOf(runId: string): number {

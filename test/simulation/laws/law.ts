@@ -52,6 +52,8 @@ export interface LawView {
   now(): number
   /** The host's wall clock. */
   hostNow(): number
+  /** How far the host's wall clock is ahead of the true time, if the clock of a worker agrees; otherwise zero. */
+  sharedClockErrorMs(): number
   readonly disk: SimDisk
   /** A lease on disk. */
   lease(id: string): LiveLease | undefined

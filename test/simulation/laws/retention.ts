@@ -1,7 +1,8 @@
 /**
  * Law 35: nothing that can't be made again is deleted because one clock is wrong.
  *
- * The law knows the true time. A simulation lasts two hours, so nothing that is kept for days may go in it.
+ * The law knows the true time. A simulation lasts two hours, so nothing that is kept for days may go in it, unless two
+ * machines have agreed on a later time: a host believes a clock that another machine confirms.
  */
 import type { SimWorker } from '../sim-worker.ts'
 import type { Law } from './law.ts'
@@ -14,12 +15,16 @@ export const retentionLaws: readonly Law[] = [
     number: '35',
     sentence: "nothing that can't be made again is deleted on one reading of one clock",
     observe: (view, fail) => {
+      let confirmedErrorMs = 0
       const judge = (worker: SimWorker, runId: string, how: string) => {
-        const earlyMs = (worker.sandboxDueAt(runId) ?? 0) - view.now()
+        const earlyMs = (worker.sandboxDueAt(runId) ?? 0) - view.now() - confirmedErrorMs
         if (earlyMs > EARLY_MS_MAX)
           fail(`${worker.plan.id} ${how} the sandbox of ${runId} too early`, { earlyMs })
       }
       return {
+        onTick: () => {
+          confirmedErrorMs = Math.max(confirmedErrorMs, view.sharedClockErrorMs())
+        },
         onSandboxReclaimed: (worker, runId) => judge(worker, runId, 'reclaims'),
         onSandboxDiscarded: (worker, runId) => {
           // An interrupted run goes on elsewhere, so the host gives the old sandbox up, and no clock is asked.
@@ -28,6 +33,7 @@ export const retentionLaws: readonly Law[] = [
           if (!view.wasDiscarded(runId) && !isElsewhere) judge(worker, runId, 'discards')
         },
         onBeforeCommit: ({ changes }) => {
+          if (confirmedErrorMs > EARLY_MS_MAX) return
           for (const change of changes)
             if (change.is === 'key-value' && change.collection === 'ended-lease' && change.row === null)
               fail('the end of a lease is forgotten within hours', { key: change.key })
