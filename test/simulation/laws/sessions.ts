@@ -79,6 +79,9 @@ const hostReleasesUnviewed: Law = {
       onResponse: ({ operation, runId = '' }, ok) => {
         if (operation === 'release' && ok) hostBoots.onReleased(view, runId)
       },
+      onRequest: ({ operation, workerId = '' }) => {
+        if (operation === 'revoke') hostBoots.onRevoked(workerId)
+      },
       onTick: () => {
         for (const boot of hostBoots.boots.values()) {
           const { runId, workerId, requestedAt: orderedAt, isReady } = boot

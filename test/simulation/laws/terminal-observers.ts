@@ -107,7 +107,7 @@ export class HostBoots {
     if (frame.type === 'sandbox-release') this.boots.delete(frame.runId)
     if (frame.type === 'attach-open') this.#views.set(frame.sessionId, frame.runId)
     if (frame.type === 'registered') this.#restartIdleTime(frame.workerId, at)
-    if (frame.type === 'revoked') this.#dropBootsOf(workerId)
+    if (frame.type === 'revoked') this.onRevoked(workerId)
   }
 
   onHostReceives(view: LawView, wire: SimWire, frame: WorkerFrame | undefined): void {
@@ -130,7 +130,8 @@ export class HostBoots {
     for (const boot of this.boots.values()) if (boot.workerId === workerId) boot.unviewedSince = at
   }
 
-  #dropBootsOf(workerId: string): void {
+  /** The host gives up the sandboxes of a worker at once, also while a full disk delays what the worker hears. */
+  onRevoked(workerId: string): void {
     for (const boot of [...this.boots.values()]) if (boot.workerId === workerId) this.boots.delete(boot.runId)
   }
 }
