@@ -64,6 +64,7 @@ interface DaemonProcess {
   readonly executions: Set<DaemonExecution>
   readonly boots: Set<SandboxBoot>
   wire: SimWire | undefined
+  isEnding: boolean
 }
 
 export class DaemonWorker implements SimWorker {
@@ -118,6 +119,10 @@ export class DaemonWorker implements SimWorker {
 
   get isRegistered(): boolean {
     return this.#current?.daemon.status().online === true
+  }
+
+  get isEnding(): boolean {
+    return this.#current?.isEnding === true
   }
 
   get reclaimableRunIds(): readonly string[] {
@@ -176,6 +181,7 @@ export class DaemonWorker implements SimWorker {
     const current = this.#current
     if (current === undefined) return false
     this.#downtimeMs = downMs
+    current.isEnding = true
     const { time, observer } = this.#options
     observer.onLog(this, 'receives a stop signal')
     const begin = () => (how === 'drain' ? current.daemon.drain() : current.daemon.handBack())
@@ -282,6 +288,7 @@ export class DaemonWorker implements SimWorker {
       executions: new Set(),
       boots: new Set(),
       wire: undefined,
+      isEnding: false,
       daemon: createDaemon(this.#daemonDependencies({ process, clock, hostClock, store }, () => current)),
     }
     this.#current = current

@@ -46,6 +46,8 @@ export interface SimWorker {
   readonly secret: string | undefined
   readonly wire: SimWire | undefined
   readonly isRegistered: boolean
+  /** Whether its process was asked to stop. */
+  readonly isEnding: boolean
   /** Runs whose sandboxes the worker could have reclaimed by now, because nothing uses them. */
   readonly reclaimableRunIds: readonly string[]
   /** The true time until which the worker has promised to keep a sandbox; undefined: it has none. */

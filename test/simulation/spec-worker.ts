@@ -154,6 +154,10 @@ export class SpecWorker implements SimWorker {
     return this.#connection?.isRegistered === true
   }
 
+  get isEnding(): boolean {
+    return false
+  }
+
   /** A script keeps no sandboxes. */
   get reclaimableRunIds(): readonly string[] {
     return []

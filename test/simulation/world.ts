@@ -264,6 +264,8 @@ export class World {
       workerId: worker.workerId,
       isOn: worker.isOn,
       isRegistered: worker.isRegistered,
+      isEnding: worker.isEnding,
+      linkChangedAt: this.links.get(worker.plan.id)?.changedAt ?? 0,
       spendings: worker.spendings,
       concurrency: worker.plan.concurrency,
     }))

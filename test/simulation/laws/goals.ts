@@ -27,6 +27,10 @@ export interface JudgedWorker {
   readonly workerId: string | undefined
   readonly isOn: boolean
   readonly isRegistered: boolean
+  /** It was asked to stop, and takes no more runs. */
+  readonly isEnding: boolean
+  /** When it last registered, or its connection ended. */
+  readonly linkChangedAt: number
   readonly concurrency: number
   readonly spendings: readonly Spending[]
 }
@@ -109,7 +113,9 @@ function contradictionOf(
   if (publishesAt !== undefined && view.hostNow() - Date.parse(publishesAt) < TOLERANCE_MS) return undefined
   const holder = /^worker (\S+) holds the sandbox$/.exec(reason)?.[1]
   const free = active.find(
-    ({ worker, workerId = '', concurrency }) =>
+    ({ worker, workerId = '', concurrency, isEnding }) =>
+      // A person who has a sandbox open keeps a worker from ending.
+      !isEnding &&
       (holder === undefined || holder === worker) &&
       view.leasesOn(workerId).length < concurrency &&
       // The scheduler avoids a worker that declined recently or repeatedly.
@@ -171,10 +177,24 @@ const sessionsAreCounted: Goal = {
     const viewedRuns = new Set(viewers.map(({ runId }) => runId)).size
     if (terminals !== viewers.length)
       return `the host keeps ${terminals} terminals for ${viewers.length} viewers`
-    return booted === viewedRuns
+    const adrift = countAdriftRuns(view, workers)
+    return booted >= viewedRuns && booted <= viewedRuns + adrift
       ? undefined
-      : `${booted} sandboxes are booted, but viewers look at ${viewedRuns}`
+      : `${booted} sandboxes are booted, but viewers look at ${viewedRuns}, and ${adrift} are adrift`
   },
+}
+
+/** Covers the reconnect grace of a worker, in which the host keeps what people had booted there. */
+const ADRIFT_MS_MAX = 125_000
+
+/** Runs that people have looked at, and whose worker left a moment ago. */
+function countAdriftRuns(view: LawView, workers: readonly JudgedWorker[]): number {
+  const gone = workers.filter(
+    ({ isRegistered, linkChangedAt }) => !isRegistered && view.now() - linkChangedAt < ADRIFT_MS_MAX,
+  )
+  const holders = new Set(gone.map(({ workerId }) => workerId))
+  const runs = [...view.viewers].flatMap(({ runId, isOpen }) => (isOpen ? [] : [runId]))
+  return [...new Set(runs)].filter((runId) => holders.has(view.run(runId)?.sandbox.workerId)).length
 }
 
 /** Sorts after every instant. */
