@@ -5,6 +5,14 @@
  * this folder runs in both.
  */
 
+/** The users whose program may be the host. The superuser's program always may. */
+export interface HostOwner {
+  /** The first one is named to people. */
+  readonly users: readonly number[]
+  /** The text that a person writes before a user's name to allow that user as well. */
+  readonly setting?: string
+}
+
 export interface HostAddress {
   /** Without a trailing slash. */
   readonly url: string
@@ -12,6 +20,8 @@ export interface HostAddress {
   readonly token?: string
   /** The source of the token, for the message about a wrong token. */
   readonly tokenFrom?: string
+  /** The user whose program the host is, on this machine. Absent: the user of this process. */
+  readonly owner?: HostOwner
   /** Named by the environment, so looking again finds the same host. */
   readonly isFromEnvironment?: true
 }
@@ -28,6 +38,7 @@ export interface ClientConnection {
 export interface ClientRequest {
   readonly method: string
   readonly url: string
+  readonly owner?: HostOwner | undefined
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
   /** Ends the request, and the reading of its answer. */
@@ -40,7 +51,10 @@ export interface ClientReply {
   readonly body: AsyncIterable<Uint8Array>
 }
 
-/** Follows no redirect, which would carry the token elsewhere. Rejects when there is no reply. */
+/**
+ * Follows no redirect, which would carry the token elsewhere, and within a machine sends nothing to another user's
+ * program. Rejects when there is no reply.
+ */
 export type SendRequest = (request: ClientRequest) => Promise<ClientReply>
 
 // ---- sockets -------------------------------------------------------------------------------------------------------

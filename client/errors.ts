@@ -46,6 +46,17 @@ export class HostUnreachable extends Error {
   }
 }
 
+/** Another user's program is at the host's port, or nobody can say whose it is. No secret was sent. */
+export class ForeignPeer extends HostUnreachable {
+  override readonly cure: string
+
+  constructor(sentence: string, cure: string) {
+    super({ url: '' }, '')
+    this.message = withoutControls(sentence)
+    this.cure = cure
+  }
+}
+
 /** No host is named or found. */
 export class HostNotFound extends Error {
   readonly cure: string

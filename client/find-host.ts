@@ -2,16 +2,18 @@
  * Finds the address and the token of the host, for commands that are its clients.
  *
  * `SWITCHYARD_URL` names any host, and `SWITCHYARD_TOKEN_FILE` the file with its token; `SWITCHYARD_TOKEN` is the token
- * itself, which every process of the same user can read in the environment. Otherwise it is the host of a data directory, found by the
- * `launch.json` that a running host keeps there. The token is sent only in a header, and unencrypted only on this
- * machine. Clients look again before every connection, because a restarted host has another port and another token.
+ * itself, which every process of the same user can read in the environment. Otherwise it is the host of a data
+ * directory, found by the `launch.json` that a running host keeps there. The token is sent only in a header, and
+ * unencrypted only on this machine, to a program of the user who owns the host. Clients look again before every connection, because a restarted
+ * host has another port and another token.
  */
-import { closeSync, constants, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { LAUNCH_TOKEN_CHARS_MAX, URL_CHARS_MAX } from '../protocol/limits.ts'
 import { LOOPBACK_IPV4 } from '../protocol/loopback.ts'
-import type { HostAddress } from './connection.ts'
+import type { HostAddress, HostOwner } from './connection.ts'
 import { HostNotFound, WrongAddress } from './errors.ts'
+import { findUser, ownUser } from './peer-owner.ts'
 
 export type HostEnvironment = Readonly<Record<string, string | undefined>>
 
@@ -23,7 +25,7 @@ const FORM = 'write it like http://127.0.0.1:4400'
 /** Throws a `HostNotFound` or a `WrongAddress` with the message for the person. */
 export async function findHost(dataDir: string, env: HostEnvironment): Promise<HostAddress> {
   const url = env.SWITCHYARD_URL ?? ''
-  return url === '' ? findHostOf(dataDir) : hostFromEnvironment(url, tokenFrom(env))
+  return url === '' ? findHostOf(dataDir) : hostFromEnvironment(url, tokenFrom(env), ownerFrom(env))
 }
 
 // ---- named by the environment --------------------------------------------------------------------------------------
@@ -40,13 +42,32 @@ function tokenFrom({
 }: HostEnvironment): GivenToken {
   if (token !== '' || file === '') return { token, variable: 'SWITCHYARD_TOKEN' }
   try {
-    return { token: readBeginning(file).trim(), variable: 'SWITCHYARD_TOKEN_FILE' }
+    return { token: readBeginning(file).text.trim(), variable: 'SWITCHYARD_TOKEN_FILE' }
   } catch (error) {
     throw new WrongAddress(`SWITCHYARD_TOKEN_FILE: ${file} cannot be read (${codeOf(error)})`)
   }
 }
 
-function hostFromEnvironment(address: string, { token, variable }: GivenToken): HostAddress {
+const OWNER_SETTING = 'SWITCHYARD_HOST_USER'
+
+/** The caller, and the user that the environment names. */
+function ownerFrom({ [OWNER_SETTING]: name = '' }: HostEnvironment): HostOwner {
+  const { users } = ownUser()
+  const setting = `${OWNER_SETTING}=`
+  if (name === '') return { users, setting }
+  const named = findUser(name)
+  if (named === undefined)
+    throw new WrongAddress(
+      `${OWNER_SETTING}: no user of this machine is called ${name}; give the user’s number`,
+    )
+  return { users: [named, ...users], setting }
+}
+
+function hostFromEnvironment(
+  address: string,
+  { token, variable }: GivenToken,
+  owner: HostOwner,
+): HostAddress {
   const wrong = (what: string) => new WrongAddress(`SWITCHYARD_URL: ${what}`)
   const url = parseAddress(address)
   if (url === undefined) throw wrong(`not the address of a host; ${FORM}`)
@@ -58,7 +79,7 @@ function hostFromEnvironment(address: string, { token, variable }: GivenToken): 
     throw new WrongAddress(
       `${variable}: must be the token of the host in SWITCHYARD_URL; its launch.json contains the token`,
     )
-  return { url: withoutSlash(url), token, tokenFrom: variable, isFromEnvironment: true }
+  return { url: withoutSlash(url), token, tokenFrom: variable, owner, isFromEnvironment: true }
 }
 
 function parseAddress(text: string): URL | undefined {
@@ -74,16 +95,16 @@ const withoutSlash = (url: URL): string => `${url.origin}${url.pathname.replace(
 /** Throws as `findHost` does. */
 export function findHostOf(dataDir: string): HostAddress {
   const path = join(dataDir, 'launch.json')
-  const text = readLaunchText(path, dataDir)
+  const { text, uid } = readLaunchText(path, dataDir)
   const launch = parseObject(text)
   const [address, token] = [Reflect.get(launch, 'url'), Reflect.get(launch, 'token')]
   const url = typeof address === 'string' ? parseAddress(address) : undefined
   if (url === undefined || typeof token !== 'string' || !TOKEN.test(token))
     throw new HostNotFound(`${path} does not contain the host’s address`, 'restart the host')
-  return { url: withoutSlash(url), token, tokenFrom: path }
+  return { url: withoutSlash(url), token, tokenFrom: path, owner: { users: [uid] } }
 }
 
-function readLaunchText(path: string, dataDir: string): string {
+function readLaunchText(path: string, dataDir: string): FileBeginning {
   try {
     return readBeginning(path)
   } catch (error) {
@@ -96,13 +117,19 @@ function readLaunchText(path: string, dataDir: string): string {
   }
 }
 
+interface FileBeginning {
+  readonly text: string
+  /** The owner of the file. */
+  readonly uid: number
+}
+
 /** Loading the asynchronous functions of the file system would take longer than reading this small file. */
-function readBeginning(path: string): string {
+function readBeginning(path: string): FileBeginning {
   // Without O_NONBLOCK opening a named pipe would block for ever.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     const bytes = Buffer.alloc(LAUNCH_BYTES_MAX)
-    return bytes.toString('utf8', 0, readSync(file, bytes))
+    return { text: bytes.toString('utf8', 0, readSync(file, bytes)), uid: fstatSync(file).uid }
   } finally {
     closeSync(file)
   }

@@ -6,7 +6,7 @@
  */
 import { HTTP_ANSWER_BYTES_MAX } from '../protocol/limits.ts'
 import type { ClientConnection, ClientReply, HostAddress } from './connection.ts'
-import { HostRefusal, HostUnreachable, reasonOf } from './errors.ts'
+import { ForeignPeer, HostRefusal, HostUnreachable, reasonOf } from './errors.ts'
 
 /** Merging a pull request can wait for a code host that asks to be called again. */
 const ANSWER_MS_MAX = 60_000
@@ -70,6 +70,7 @@ async function sendRequest<T>(
       .send({
         method,
         url: `${at.url}${path}`,
+        owner: at.owner,
         headers: headersOf(at, body),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         signal: timer.signal,
@@ -111,6 +112,7 @@ class RequestTimer {
   /** The error for the caller: the reason of its own abort, or a host out of reach. */
   failureOf(at: HostAddress, error: unknown): unknown {
     if (this.#callerSignal?.aborted === true) return this.#callerSignal.reason
+    if (error instanceof ForeignPeer) return error
     return new HostUnreachable(at, reasonOf(this.signal.aborted ? this.signal.reason : error))
   }
 }

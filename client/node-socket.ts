@@ -9,7 +9,7 @@ import type { Socket } from 'node:net'
 import { SOCKET_IDLE_SECONDS } from '../protocol/limits.ts'
 import type { ClientSocket, HostAddress, SocketEnd, SocketListener } from './connection.ts'
 import { reasonOf } from './errors.ts'
-import { CHECKED } from './node-http.ts'
+import { CHECKED, connectFor } from './node-http.ts'
 import { encodeFrame, type Frame, FrameReader, OPCODE } from './websocket-frames.ts'
 
 /** The time limit from dialling to an open connection. */
@@ -38,6 +38,7 @@ class NodeSocket implements ClientSocket {
   #request: ClientRequest | undefined
   #socket: Socket | undefined
   #timer: NodeJS.Timeout
+  readonly #end = new AbortController()
   #isClosing = false
   #isOver = false
 
@@ -76,12 +77,13 @@ class NodeSocket implements ClientSocket {
     const { createHash, randomBytes } = await import('node:crypto')
     const key = randomBytes(16).toString('base64')
     this.#accepted = createHash('sha1').update(`${key}${ACCEPT_SALT}`).digest('base64')
+    const connection = await connectFor(at.url, at.owner, this.#end.signal)
     // `close` may have been called meanwhile, and nothing would end a request that begins now.
     if (this.#isOver) return
     const request = send(`${at.url}${path}`, {
       ...CHECKED,
       // A socket of its own: an agent would count it among those that it may reuse.
-      agent: false,
+      ...(connection.createConnection === undefined ? { agent: false } : connection),
       headers: {
         ...(at.token === undefined ? {} : { authorization: `Bearer ${at.token}` }),
         connection: 'Upgrade',
@@ -165,6 +167,7 @@ class NodeSocket implements ClientSocket {
     this.#isOver = true
     this.#isClosing = true
     clearTimeout(this.#timer)
+    this.#end.abort()
     this.#socket?.destroy()
     this.#request?.destroy()
     const end = {

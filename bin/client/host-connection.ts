@@ -11,10 +11,20 @@ import { resolveDataDir } from '../data-dir.ts'
  */
 const ADDRESS_MS_MAX = 100
 
-/** Takes the token out of the environment, because no process that a command starts may inherit it. */
-export function connectToHost(dataDir: string | undefined, env: NodeJS.ProcessEnv): ClientConnection {
+/**
+ * Takes the token out of the environment, because no process that a command starts may inherit it.
+ *
+ * @param hostUser whose program the host of `SWITCHYARD_URL` is
+ */
+export function connectToHost(
+  dataDir: string | undefined,
+  env: NodeJS.ProcessEnv,
+  hostUser?: string,
+): ClientConnection {
   const folder = resolveDataDir(dataDir)
   const { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE } = env
+  const SWITCHYARD_HOST_USER = hostUser ?? env.SWITCHYARD_HOST_USER
+  const named = { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE, SWITCHYARD_HOST_USER }
   delete env.SWITCHYARD_TOKEN
   let found: Promise<HostAddress> | undefined
   let until = 0
@@ -22,7 +32,7 @@ export function connectToHost(dataDir: string | undefined, env: NodeJS.ProcessEn
     address() {
       const now = performance.now()
       if (found === undefined || now > until) {
-        found = findHost(folder, { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE })
+        found = findHost(folder, named)
         until = now + ADDRESS_MS_MAX
       }
       return found

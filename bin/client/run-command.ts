@@ -14,6 +14,8 @@ import { connectToHost } from './host-connection.ts'
 export interface ClientOptions extends PrintOptions {
   readonly yes?: boolean | undefined
   readonly debug?: boolean | undefined
+  /** The user whose program the host of `SWITCHYARD_URL` is. */
+  readonly hostUser?: string | undefined
 }
 
 export interface CommandContext<O extends ClientOptions = ClientOptions> {
@@ -36,7 +38,7 @@ export async function runCommand<O extends ClientOptions>(
 ): Promise<void> {
   const output = createOutput(options)
   try {
-    const connection = connectToHost(options.dataDir, process.env)
+    const connection = connectToHost(options.dataDir, process.env, options.hostUser)
     const client = createClient(connection)
     const present = () => ({ now: Date.now(), offset: localOffset })
     const code = await command({

@@ -77,14 +77,15 @@ function createSession(runId: string, options: AttachOptions): AttachSession {
       'standard input and output must be a terminal; use --no-tty to pass them on without one',
     )
   const dataDir = resolveDataDir(options.dataDir)
-  const { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE } = process.env
+  const { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE, SWITCHYARD_HOST_USER } = process.env
+  const named = { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE, SWITCHYARD_HOST_USER }
   // Child processes must not inherit the token.
   delete process.env.SWITCHYARD_TOKEN
   return {
     runId,
     keys: keys.value,
     options,
-    findHost: () => findHost(dataDir, { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE }),
+    findHost: () => findHost(dataDir, named),
   }
 }
 

@@ -4,7 +4,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Client } from '../../client/client.ts'
-import { HostNotFound, HostRefusal, HostUnreachable } from '../../client/errors.ts'
+import { ForeignPeer, HostNotFound, HostRefusal, HostUnreachable } from '../../client/errors.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { HealthResponse, WorkerView } from '../../protocol/worker.ts'
@@ -25,8 +25,8 @@ export interface AnsweringHost {
 
 export type FoundHost =
   | AnsweringHost
-  /** `staleLaunch`: a host that was killed left its launch.json. */
-  | { readonly is: 'none'; readonly staleLaunch?: string }
+  /** `staleLaunch`: a host that was killed left its launch.json. `foreign`: another user has its port now. */
+  | { readonly is: 'none'; readonly staleLaunch?: string; readonly foreign?: ForeignPeer }
   /** A process holds the data directory, or an address is given, and no useful answer comes. */
   | { readonly is: 'silent'; readonly reason: string; readonly owner?: FoundOwner }
   | { readonly is: 'refusing'; readonly reason: string; readonly cure?: string }
@@ -42,7 +42,9 @@ export async function findRunningHost(context: CommandContext, dataDir: string):
   } catch (error) {
     // Another program may use the port of a host that was killed.
     const isOther = error instanceof HostRefusal && error.status === 401 && ownerOf(dataDir) === undefined
-    if (error instanceof HostRefusal && !(isOther && (process.env.SWITCHYARD_URL ?? '') === ''))
+    const isForeign = error instanceof ForeignPeer && ownerOf(dataDir) === undefined
+    const isGone = (isOther || isForeign) && (process.env.SWITCHYARD_URL ?? '') === ''
+    if ((error instanceof HostRefusal || error instanceof ForeignPeer) && !isGone)
       return {
         is: 'refusing',
         reason: error.message,
@@ -77,7 +79,11 @@ async function explainSilence(error: Error, dataDir: string): Promise<FoundHost>
     () => true,
     () => false,
   )
-  return { is: 'none', ...(isStale ? { staleLaunch: launch } : {}) }
+  return {
+    is: 'none',
+    ...(isStale ? { staleLaunch: launch } : {}),
+    ...(error instanceof ForeignPeer ? { foreign: error } : {}),
+  }
 }
 
 /** A folder that cannot be read has a finding of its own. */

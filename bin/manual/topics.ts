@@ -25,6 +25,7 @@ export const ENVIRONMENT: readonly Entry[] = [
   ['SWITCHYARD_DATA_DIR', 'the data directory, whose host is asked; --data-dir wins'],
   ['SWITCHYARD_URL', 'the address of another host; needs its token'],
   ['SWITCHYARD_TOKEN_FILE', 'the file with the token of the host in SWITCHYARD_URL'],
+  ['SWITCHYARD_HOST_USER', 'whose program that host is on this machine, beside yours and root’s'],
   ['SWITCHYARD_TOKEN', 'the token itself, which other programs of yours can read'],
   ['SWITCHYARD_SANDBOX_DIR', 'where a worker keeps sandboxes and copies of repositories'],
   ['NO_COLOR', 'with any value: no colours; --color wins'],

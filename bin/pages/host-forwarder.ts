@@ -83,13 +83,14 @@ async function addressOf(connection: ClientConnection): Promise<HostAddress> {
 }
 
 function requestTo(
-  { url, token }: HostAddress,
+  { url, token, owner }: HostAddress,
   { method, path, contentType, body, signal }: ForwardedRequest,
 ) {
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` }
   return {
     method,
     url: `${url}${path}`,
+    owner,
     headers: { ...authorization, ...(contentType === '' ? {} : { 'content-type': contentType }) },
     ...(body === undefined ? {} : { body: Buffer.from(body).toString() }),
     signal,

@@ -4,8 +4,11 @@
  *
  * The file is owner-only. Its secret is good for new codes alone, and ends with the process.
  */
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { requestText } from '../../client/host-request.ts'
+import { sendByNode } from '../../client/node-http.ts'
+import { dialByNode } from '../../client/node-socket.ts'
 import { replaceFile } from '../../store/files/atomic.ts'
 import { CODE_PATH, linkTo } from '../../transport/pages/page-sessions.ts'
 import type { PageKind } from './page-kinds.ts'
@@ -15,7 +18,7 @@ interface PageRecord {
   readonly secret: string
 }
 
-const ANSWER_MS_MAX = 5_000
+const LIMIT = { timeoutMs: 5_000 }
 const CODE = /^[\w-]{22}$/
 type PageName = PageKind['name']
 
@@ -52,13 +55,12 @@ export async function askForLink(dataDir: string, page: PageName, port: number):
 
 /** Throws for a page that is gone: its port may belong to a program of somebody else. */
 async function askForCode(dataDir: string, page: PageName, port: number): Promise<unknown> {
-  const { pid, secret } = JSON.parse(await readFile(pathIn(dataDir, page, port), 'utf8')) as PageRecord
+  const file = pathIn(dataDir, page, port)
+  const { pid, secret } = JSON.parse(await readFile(file, 'utf8')) as PageRecord
   process.kill(pid, 0)
-  const reply = await fetch(`http://127.0.0.1:${port}${CODE_PATH}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${secret}` },
-    redirect: 'error',
-    signal: AbortSignal.timeout(ANSWER_MS_MAX),
-  })
-  return Reflect.get(Object(await reply.json()), 'code')
+  const owner = { users: [(await stat(file)).uid] }
+  const address = () => ({ url: `http://127.0.0.1:${port}`, token: secret, owner })
+  const connection = { address, send: sendByNode, dial: dialByNode }
+  const { text } = await requestText(connection, { method: 'POST', path: CODE_PATH }, LIMIT)
+  return Reflect.get(Object(JSON.parse(text)), 'code')
 }

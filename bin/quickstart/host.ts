@@ -9,6 +9,10 @@ import { closeSync, constants, fstatSync, ftruncateSync, openSync } from 'node:f
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { HostRefusal } from '../../client/errors.ts'
+import { requestText } from '../../client/host-request.ts'
+import { sendByNode } from '../../client/node-http.ts'
+import { dialByNode } from '../../client/node-socket.ts'
 import type { RunEvent } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import { EXIT, ExitError } from '../exit.ts'
@@ -18,7 +22,7 @@ import type { ExampleFolder } from './data-folder.ts'
 const LISTENING_MS_MAX = 20_000
 const POLL_MS = 25
 const STOP_MS_MAX = 8_000
-const ANSWER_MS_MAX = 10_000
+const LIMIT = { timeoutMs: 10_000 }
 /** How long the host's exit may follow the end of its connections. */
 const EXIT_WAIT_MS = 1_000
 const TAIL_BYTES = 4 * 1024
@@ -126,17 +130,16 @@ export class ExampleHost {
   async #request(path: string): Promise<unknown> {
     if (this.#launch === undefined) throw new Error('a request was sent before the listeners are open')
     const { url, token } = this.#launch
-    const asked = fetch(`${url}${path}`, {
-      headers: { authorization: `Bearer ${token}` },
-      signal: AbortSignal.timeout(ANSWER_MS_MAX),
-    })
-    const response = await asked.catch(async (error: unknown) => {
+    const address = () => ({ url, token })
+    const asked = requestText({ address, send: sendByNode, dial: dialByNode }, { method: 'GET', path }, LIMIT)
+    const { text } = await asked.catch(async (error: unknown) => {
+      if (error instanceof HostRefusal)
+        throw new ExitError(EXIT.refused, `the host answered ${error.status} to ${path}`)
       throw await this.explainEnd(
         `the host does not answer (${error instanceof Error ? error.message : error})`,
       )
     })
-    if (!response.ok) throw new ExitError(EXIT.refused, `the host answered ${response.status} to ${path}`)
-    return await response.json()
+    return JSON.parse(text)
   }
 }
 

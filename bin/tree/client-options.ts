@@ -14,6 +14,7 @@ export function clientCommand<const Usage extends string>(usage: Usage, summary:
       .option('--json', 'print the API’s own records')
       .addOption(new Option('-o, --output <format>', 'how records are printed').choices(PRINT_FORMATS))
       .option('--data-dir <path>', 'whose host is asked')
+      .option('--host-user <user>', 'whose program the host of SWITCHYARD_URL is (default: yours)')
       .addOption(new Option('--color <when>', 'when colours are used').choices(COLOR_CHOICES))
       .option('--yes', 'go on without a question where something is destroyed')
       .option('--quiet', 'print no notes')

@@ -144,7 +144,7 @@ export const attachCommand = () =>
 It ends with the session's own exit code, 0 when you detach, 1 when there is no session for you, 69 without a host.
 
 Environment:
-  SWITCHYARD_URL, SWITCHYARD_TOKEN_FILE
+  SWITCHYARD_URL, SWITCHYARD_TOKEN_FILE, SWITCHYARD_HOST_USER
                            another host than that of the data directory`,
     )
     .action(async (name, options) => {

@@ -23,7 +23,10 @@ export const hostCheck: Check = {
           ),
         ]
       case 'none':
-        return [ok('no host is running here, so its files were checked')]
+        return [
+          ok('no host is running here, so its files were checked'),
+          ...(found.foreign === undefined ? [] : [fail(found.foreign.message, found.foreign.cure)]),
+        ]
       case 'refusing':
         return [fail(found.reason, found.cure)]
       case 'silent':

@@ -1,0 +1,154 @@
+/**
+ * `provePeer` finds out whose program is at the other end of a connection within this machine, before a secret leaves
+ * over it: any user can listen on the port that a dead host has left.
+ *
+ * The kernel names the user of a socket once a program has accepted it. Before that the row has no inode, on older
+ * kernels with the uid of root, and whoever accepts late still reads what was sent: only a row with an inode counts.
+ * A certificate proves lines with TLS, and connections to other machines are not judged here.
+ */
+import { readFile, readFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { endianness } from 'node:os'
+import type { HostOwner } from './connection.ts'
+import { ForeignPeer } from './errors.ts'
+
+/** How long the program at the port may take to accept the connection. */
+const ACCEPT_MS_MAX = 10_000
+/** A connection whose other end the kernel does not list by then goes through a redirection. */
+const LISTED_MS_MAX = 1_000
+const PAUSE_MS_MAX = 50
+const SUPERUSER = 0
+const PRODUCT = 'switchyard'
+/** Stands for every user that a namespace of users does not contain. */
+const OVERFLOW_UID = 65_534
+const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
+/** The states in which the other end has closed the connection (include/net/tcp_states.h). */
+const CLOSED_STATES = ['04', '05', '06', '07', '09', '0B']
+
+/** Rejects with a `ForeignPeer`; then nothing may be sent. */
+export async function provePeer(socket: Socket, owner: HostOwner = ownUser()): Promise<void> {
+  const { localAddress = '', localPort = 0, remoteAddress = '', remotePort = 0 } = socket
+  if (!isWithinMachine(localAddress, remoteAddress) || process.platform !== 'linux') return
+  const [own, peer] = [addressPattern(localAddress, localPort), addressPattern(remoteAddress, remotePort)]
+  const began = performance.now()
+  for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)) {
+    const found = findPeers(await Promise.all(TABLES.map(readTable)), own, peer)
+    if (socket.destroyed || socket.readableEnded || found === 'closed')
+      throw new Error('the connection broke')
+    if (typeof found !== 'string') return judgePeers(found, owner, remotePort)
+    const ms = performance.now() - began
+    if (found === 'unlisted' && ms > LISTED_MS_MAX) throw redirected(remoteAddress, remotePort)
+    if (ms > ACCEPT_MS_MAX)
+      throw new Error(`no program has accepted the connection within ${ACCEPT_MS_MAX / 1000} s`)
+    await new Promise((resolve) => setTimeout(resolve, pauseMs))
+  }
+}
+
+/** The program of this user. */
+export const ownUser = (): HostOwner => ({ users: [process.getuid?.() ?? SUPERUSER] })
+
+// ---- the kernel's tables -------------------------------------------------------------------------------------------
+
+type FoundPeers = 'unlisted' | 'unaccepted' | 'closed' | readonly number[]
+
+/**
+ * The users of the sockets at the other end.
+ *
+ * @param own our end as a pattern, from `addressPattern`
+ * @param peer the other end, likewise
+ */
+export function findPeers(tables: readonly string[], own: string, peer: string): FoundPeers {
+  const row = new RegExp(`: ${peer} ${own} (\\w\\w) (?:\\S+ +){3}(\\d+) +\\d+ (\\d+) `, 'g')
+  const rows = tables.flatMap((text) => [...text.matchAll(row)])
+  if (rows.length === 0) return 'unlisted'
+  if (rows.every(([, , , inode]) => inode !== '0')) return rows.map(([, , uid]) => Number(uid))
+  return rows.some(([, state = '']) => CLOSED_STATES.includes(state)) ? 'closed' : 'unaccepted'
+}
+
+/** A kernel without IPv6 lacks one of the tables. */
+const readTable = (path: string): Promise<string> =>
+  new Promise((resolve) => readFile(path, 'latin1', (_, text) => resolve(text ?? '')))
+
+/** As the kernel prints an address: words of 32 bits, in the order of bytes of this machine. */
+export function addressPattern(address: string, port: number): string {
+  const bytes = bytesOf(address)
+  const words = Array.from({ length: bytes.length / 4 }, (_, index) =>
+    bytes.subarray(4 * index, 4 * index + 4),
+  )
+  const inOrder = words.map((word) =>
+    (endianness() === 'LE' ? Buffer.from(word).reverse() : word).toString('hex'),
+  )
+  const text = inOrder.join('').toUpperCase()
+  const isIPv4 = bytes.length === 4
+  const mapped = endianness() === 'LE' ? 'FFFF0000' : '0000FFFF'
+  return `${isIPv4 ? `(?:0{16}${mapped})?` : ''}${text}:${port.toString(16).toUpperCase().padStart(4, '0')}`
+}
+
+/** The bytes of an address as Node writes it; a mapped IPv4 address counts as IPv4. */
+function bytesOf(address: string): Buffer {
+  const plain = address.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/i, '')
+  if (plain.includes('.')) return Buffer.from(plain.split('.').map(Number))
+  const [head = [], tail = []] = plain
+    .split('::')
+    .map((part) => part.split(':').filter((group) => group !== ''))
+  const zeros = Array<string>(8 - head.length - tail.length).fill('0')
+  return Buffer.from([...head, ...zeros, ...tail].map((group) => group.padStart(4, '0')).join(''), 'hex')
+}
+
+const isWithinMachine = (local: string, remote: string): boolean =>
+  /^(::ffff:)?127\.|^::1$/i.test(remote) || remote === local
+
+// ---- the judgement -------------------------------------------------------------------------------------------------
+
+function judgePeers(found: readonly number[], { users, setting }: HostOwner, port: number): void {
+  const isOwner = (uid: number) => uid === SUPERUSER || (users.includes(uid) && !isAnybody(uid))
+  const foreign = found.find((uid) => !isOwner(uid))
+  if (foreign === undefined) return
+  const [name, expected] = [userName(foreign), userName(users[0] ?? SUPERUSER)]
+  throw new ForeignPeer(
+    `port ${port} belongs to user ${name}, not to the ${PRODUCT} of ${expected}; nothing was sent`,
+    setting === undefined
+      ? 'start the host again, at another port where this one is taken: switchyard serve --port 0'
+      : `if your host runs as ${name}: ${setting}${name}`,
+  )
+}
+
+const redirected = (address: string, port: number): ForeignPeer =>
+  new ForeignPeer(
+    `nobody can say whose program answers at ${address}:${port}, because the kernel does not list its socket; nothing was sent`,
+    'use the port at which the host itself listens, or an https:// address',
+  )
+
+/** In a namespace with few users one number stands for all others. */
+function isAnybody(uid: number): boolean {
+  if (uid !== OVERFLOW_UID) return false
+  try {
+    return !/^\s*0\s+0\s+4294967295\s*$/.test(readFileSync('/proc/self/uid_map', 'latin1'))
+  } catch {
+    return true
+  }
+}
+
+// ---- names of users ------------------------------------------------------------------------------------------------
+
+/** The number where the file of users does not name it. */
+export const userName = (uid: number): string =>
+  passwdEntries().find((entry) => Number(entry[2]) === uid)?.[0] ?? String(uid)
+
+/** A number is taken as it is. Undefined when the file of users lacks the name. */
+export function findUser(name: string): number | undefined {
+  if (/^\d{1,10}$/.test(name)) return Number(name)
+  const uid = passwdEntries().find((entry) => entry[0] === name)?.[2]
+  return uid === undefined ? undefined : Number(uid)
+}
+
+function passwdEntries(): string[][] {
+  try {
+    return readFileSync('/etc/passwd', 'utf8')
+      .split('\n')
+      .map((line) => line.split(':'))
+      .filter(({ length }) => length > 2)
+  } catch {
+    return []
+  }
+}
