@@ -34,6 +34,10 @@ const TAKEN_OVER_OF = 4
 const KILLED_PUBLISHERS_SHARE = 0.4
 const PUBLISHING_MS = 12_000
 const KILLED_MS_MAX = 8 * 60_000
+/** In one of so many seeds the lines lose reports of costs. */
+const LOSING_OF = 5
+const LOST_SHARE = 0.7
+const LOSING_MS = 2_000
 /** A pause longer than this exceeds the wait for a dispatch's answer. */
 const NOTICEABLE_MS = 4_000
 
@@ -56,6 +60,7 @@ export function scheduleFaults(world: World): void {
     })
   }
   killPublishers(world)
+  if (world.plan.seed % LOSING_OF === 3) loseSettlements(world)
 }
 
 /** Kills some of the daemons that publish again, mostly for longer than a lease lives. */
@@ -72,11 +77,25 @@ function killPublishers(world: World): void {
   }
 }
 
+/** Loses some of the reports of costs whose lease has ended, or the answers to them, on a connection that stands. */
+function loseSettlements(world: World): void {
+  const random = randomFor(world.plan.seed, 'settlements')
+  world.onSettling = (worker) => {
+    const link = world.links.get(worker)
+    if (link === undefined || world.time.now >= world.plan.faultsEndMs || !random.chance(LOST_SHARE)) return
+    world.note(`the line of ${worker} loses what settles costs`)
+    world.countOutcome('settlements disturbed')
+    world.view.hasHostileLink = true
+    Object.assign(link, { hostileUntil: world.time.now + LOSING_MS, hostileShare: 1, inventsFrames: false })
+  }
+}
+
 /** Removes every fault and switches every machine on. */
 export function endFaults(world: World): void {
   world.onLeaseStateChanged = () => {}
   world.onHostReceives = () => {}
   world.onPublishingAgain = () => {}
+  world.onSettling = () => {}
   for (const link of world.links.values()) {
     link.silentToHostUntil = 0
     link.silentToWorkerUntil = 0

@@ -445,6 +445,12 @@ const executions: readonly Mutant[] = [
     replace: '',
   },
   {
+    name: 'costs that the host did not acknowledge are not repeated',
+    file: HOST_FRAME_ROUTER,
+    find: '        settlements.repeat()\n',
+    replace: '',
+  },
+  {
     name: 'costs that are reported again count again',
     file: 'actors/leases/ended-leases.ts',
     find: 'return this.#settled.has(leaseId) || isStored',

@@ -41,6 +41,7 @@ export type WorldQueries = Pick<
   LawView,
   | 'isLinkSteady'
   | 'isHostAwake'
+  | 'isHostDiskWell'
   | 'hostNow'
   | 'sharedClockErrorMs'
   | 'countUsageOf'
@@ -85,6 +86,10 @@ export class WorldView implements LawView {
 
   isHostAwake(): boolean {
     return this.#queries.isHostAwake()
+  }
+
+  isHostDiskWell(): boolean {
+    return this.#queries.isHostDiskWell()
   }
 
   hostNow(): number {

@@ -105,6 +105,8 @@ export class World {
   onLeaseStateChanged: (lease: LiveLease) => void = () => {}
   /** Called when a daemon begins to publish what an earlier execution has left. */
   onPublishingAgain: (worker: SimWorker | undefined) => void = () => {}
+  /** Called when a daemon is about to report the costs of an ended lease for the first time. */
+  onSettling: (worker: string) => void = () => {}
   /** Called for each frame that arrives at the host. */
   onHostReceives: (worker: string, frame: WorkerFrame | undefined) => void = () => {}
 
@@ -118,6 +120,10 @@ export class World {
     this.view = new WorldView(this.time, this.disk, {
       isLinkSteady: (worker) => this.#isLinkSteady(worker),
       isHostAwake: () => this.#isHostAwake(),
+      isHostDiskWell: () => {
+        const { full, broken, flushMsMax } = this.drive
+        return !full && !broken && flushMsMax === plan.flushMs
+      },
       hostNow: () => this.host.wallNow,
       sharedClockErrorMs: () => this.#sharedClockErrorMs(),
       countUsageOf: (runId) => this.#countUsageOf(runId),
@@ -541,6 +547,8 @@ export class World {
     this.view.onWorkerCommitted(batch)
     for (const change of batch.changes) {
       this.note(`${id} disk ${batch.number}: ${describeChange(change)}`)
+      if (change.is === 'key-value' && change.collection === 'settlement' && change.row !== null)
+        this.onSettling(id)
       if (change.is === 'snapshot' && change.row?.value.s === FINISHED_STATE)
         this.#finishedAt.set(change.key, this.#finishedAt.get(change.key) ?? this.time.now)
     }

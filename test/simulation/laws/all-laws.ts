@@ -13,6 +13,7 @@ import { queueLaws } from './queue.ts'
 import { retentionLaws } from './retention.ts'
 import { sessionLaws } from './sessions.ts'
 import { setbackLaws } from './setbacks.ts'
+import { settlementLaws } from './settlements.ts'
 import { workerLaws } from './workers.ts'
 
 export const laws: readonly Law[] = [
@@ -30,4 +31,5 @@ export const laws: readonly Law[] = [
   ...pullLaws,
   ...publishingLaws,
   ...retentionLaws,
+  ...settlementLaws,
 ]

@@ -89,6 +89,8 @@ export interface LawView {
   isLinkSteady(worker: string): boolean
   /** Whether the host runs and has not been paused recently: after a pause it extends every deadline. */
   isHostAwake(): boolean
+  /** Whether the host's disk takes writes in its usual time. */
+  isHostDiskWell(): boolean
   /** Usage entries that people caused in a run's sandboxes. */
   countUsageOf(runId: string): number
   /** The credential that only a sandbox may see. */
