@@ -7,6 +7,7 @@
 import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
 import type { LiveLease } from './laws/law.ts'
 import { type CommitPoint, type PlannedFault, type PlannedFaultKind, randomFor } from './plan.ts'
+import { restoreSettings } from './settings-changes.ts'
 import type { SimWorker } from './sim-worker.ts'
 import { stateOf, type World } from './world.ts'
 
@@ -104,6 +105,7 @@ export function endFaults(world: World): void {
   }
   Object.assign(world.drive, { full: false, broken: false, flushMsMax: world.plan.flushMs })
   world.foreignHost.until = Number.NEGATIVE_INFINITY
+  restoreSettings(world)
   world.host.cancelCrashTrigger()
   world.host.onDriveChanged()
   world.host.boot()

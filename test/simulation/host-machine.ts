@@ -86,7 +86,9 @@ const OWNER_CHECK_MS = 1_000
 
 /** Metrics that only a bug increases. */
 export const BUG_METRICS = new Set(['actor_crashes_total', 'invariant_violations_total'])
-const { completed, configText } = readTestConfig()
+/** A service manager starts a host that ended at once after this time. */
+const CONFIG_WAIT_MS = 1_000
+const initial = readConfig(CONFIG_TEXT)
 
 export class HostMachine {
   /** True time of the last jump of the wall clock. */
@@ -140,8 +142,11 @@ export class HostMachine {
       0,
       () => {
         if (this.#current !== undefined) return
+        const configuration = readConfiguration(this.#options.disk.config)
+        // No host starts with half a file: the service manager tries again.
+        if (configuration === undefined) return this.#bootIn(CONFIG_WAIT_MS)
         observer.onStarting(process)
-        const current = this.#createProcess(process)
+        const current = this.#createProcess(process, configuration)
         this.#current = current
         current.host.start()
       },
@@ -234,7 +239,7 @@ export class HostMachine {
     this.#options.time.in(ms, () => this.boot())
   }
 
-  #createProcess(process: Process): HostProcess {
+  #createProcess(process: Process, configuration: CompletedConfig): HostProcess {
     const { time, machine, disk, drive, random, observer, trackerFor, pullsFor } = this.#options
     const clock = new SimClock(time, process, machine)
     const store = new SimStore({
@@ -266,8 +271,8 @@ export class HostMachine {
       log: this.#log(process),
       meters: this.#meters(process),
       store,
-      configuration: completed,
-      configText,
+      configuration,
+      configText: disk.config,
       health: { ok: true, version: '0.1.0', sandboxProvider: 'bwrap' },
       tracker: () => trackerFor(process),
       ...noProviders,
@@ -361,8 +366,7 @@ export function randomBytes(random: Random, count: number): Uint8Array {
   return Uint8Array.from({ length: count }, () => random.below(256))
 }
 
-function readTestConfig(): { readonly completed: CompletedConfig; readonly configText: string } {
-  const read = readConfig(CONFIG_TEXT)
-  if (!read.ok) throw new Error(read.refusal.message)
-  return { completed: read.value, configText: CONFIG_TEXT }
+function readConfiguration(text: string | undefined): CompletedConfig | undefined {
+  const read = text === CONFIG_TEXT ? initial : readConfig(text)
+  return read.ok ? read.value : undefined
 }

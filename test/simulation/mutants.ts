@@ -884,6 +884,36 @@ const machinesForOneRun: readonly Mutant[] = [
   },
 ]
 
+const SETTINGS_EFFECTS = 'actors/settings/settings.effects.ts'
+
+const settings: readonly Mutant[] = [
+  {
+    name: 'leases are granted while dispatching is paused',
+    file: 'actors/workers/scheduler.ts',
+    find: 'if (this.#ports.isPaused()) return\n',
+    replace: 'void this.#ports.isPaused()\n',
+  },
+  {
+    name: 'an edit of the configuration file is not read',
+    file: 'actors/settings/settings.machine.ts',
+    find: "'file changed': { actions: 'markFileOutdated' },",
+    replace: '',
+  },
+  {
+    name: 'an edit of the configuration file is read and not adopted',
+    file: SETTINGS_EFFECTS,
+    find: '    currentConfig.adopt(edit.value, text)\n',
+    replace: '',
+  },
+  {
+    name: 'power over the machine needs no confirmation',
+    file: SETTINGS_EFFECTS,
+    find: 'return confirmed.ok ? decided : confirmed',
+    replace: 'return confirmed.ok || decided.ok ? decided : confirmed',
+    quick: true,
+  },
+]
+
 export const mutants: readonly Mutant[] = [
   ...commit,
   ...frames,
@@ -900,4 +930,5 @@ export const mutants: readonly Mutant[] = [
   ...queue,
   ...publishing,
   ...machinesForOneRun,
+  ...settings,
 ]

@@ -7,6 +7,7 @@
  * violation remain, and the others change little.
  */
 import { Random } from '../support/random.ts'
+import { drawSettingChanges, type SettingChange } from './settings-plan.ts'
 import { drawVisits, type Visit } from './visit-plan.ts'
 
 const MINUTE_MS = 60_000
@@ -201,6 +202,7 @@ export interface Plan extends PlanTimes {
   readonly faults: readonly PlannedFault[]
   readonly visits: readonly Visit[]
   readonly refusals: readonly RefusalPlan[]
+  readonly changes?: readonly SettingChange[]
   readonly controller?: ControllerPlan
   /** Latency of links and of disk flushes without faults. */
   readonly latencyMs: number
@@ -237,6 +239,7 @@ export function drawPlan(seed: number): Plan {
     faults: drawFaults(seed, times),
     visits: drawVisitsOf(seed, times),
     refusals: seed % REFUSING_OF === 2 ? drawRefusals(randomFor(seed, 'refusals'), times) : [],
+    changes: drawSettingChanges(randomFor(seed, 'settings'), seed, times.faultsEndMs),
     latencyMs: 1 + random.fraction() * 40,
     flushMs: random.chance(0.8) ? 4 : 60,
   }
@@ -417,15 +420,24 @@ export function keepOnly(plan: Plan, names: ReadonlySet<string>): Plan {
     faults: kept(plan.faults),
     visits: kept(plan.visits),
     refusals: kept(plan.refusals),
+    changes: kept(plan.changes ?? []),
   }
 }
 
 /** Ids of all parts that can be left out. */
-export const idsIn = ({ faults, workers, tickets, visits, refusals }: Plan): string[] =>
-  [...faults, ...workers, ...tickets, ...visits, ...refusals].map(({ id }) => id)
+export const idsIn = ({ faults, workers, tickets, visits, refusals, changes = [] }: Plan): string[] =>
+  [...faults, ...workers, ...tickets, ...visits, ...refusals, ...changes].map(({ id }) => id)
 
 /** Describes the plan for people. */
-export function describePlan({ seed, workers, tickets, faults, visits, refusals }: Plan): string {
+export function describePlan({
+  seed,
+  workers,
+  tickets,
+  faults,
+  visits,
+  refusals,
+  changes = [],
+}: Plan): string {
   const lines = faults.map(
     ({ id, kind, at, leaseState: met, ms, size, target }) =>
       `  ${id} ${clockText(at)} ${kind}${met === undefined ? '' : ` when a lease becomes ${met}`}` +
@@ -447,7 +459,11 @@ export function describePlan({ seed, workers, tickets, faults, visits, refusals 
   const refusalLines = refusals.map(
     ({ id, at, ms }) => `  ${id} ${clockText(at)} no push is taken for ${(ms / 1000).toFixed(1)} s`,
   )
-  return [`seed ${seed}`, ...workerLines, ...ticketLines, ...visitLines, ...refusalLines, ...lines].join('\n')
+  const changeLines = changes.map(
+    ({ id, kind, at, ms }) => `  ${id} ${clockText(at)} ${kind} (${(ms / 1000).toFixed(1)} s)`,
+  )
+  const parts = [workerLines, ticketLines, visitLines, refusalLines, changeLines, lines]
+  return [`seed ${seed}`, ...parts.flat()].join('\n')
 }
 
 export function clockText(ms: number): string {

@@ -8,6 +8,7 @@ import type { InspectFrame } from '../../protocol/inspection.ts'
 import { endFaults, scheduleFaults } from './faults.ts'
 import { LawViolation } from './laws/law.ts'
 import { clockText, describePlan, idsIn, keepOnly, type Plan } from './plan.ts'
+import { scheduleSettingChanges } from './settings-changes.ts'
 import { scheduleVisits } from './visitors.ts'
 import { type SeedResult, World } from './world.ts'
 
@@ -59,6 +60,7 @@ export async function recordStory(plan: Plan, path: string): Promise<SeedOutcome
 function schedulePlan(world: World): void {
   scheduleFaults(world)
   scheduleVisits(world)
+  scheduleSettingChanges(world)
 }
 
 export interface ShrunkFailure {

@@ -70,6 +70,8 @@ export class SimDisk {
   readonly artifacts = new Map<string, Map<string, StoredArtifact>>()
   readonly usage = new Map<string, { readonly key: UsageKey; readonly text: string }>()
   config: string | undefined
+  /** Called when anybody has written the configuration file. */
+  readonly configWatchers = new Set<() => void>()
   credentialRecords: CredentialRecords = {}
   /** The process that opened it last: no other may write. */
   owner: Process | undefined
@@ -78,6 +80,11 @@ export class SimDisk {
 
   constructor(config: string | undefined) {
     this.config = config
+  }
+
+  editConfig(text: string): void {
+    this.config = text
+    for (const notify of this.configWatchers) notify()
   }
 
   apply({ changes }: DiskBatch): void {

@@ -341,11 +341,16 @@ export class SimStore implements Store {
       replace: (expected, text) =>
         this.#writeFile(() => {
           if (disk.config !== expected) return { is: 'changed', text: disk.config } as const
-          disk.config = text
+          disk.editConfig(text)
           return { is: 'replaced' } as const
         }),
       saveCopy: async () => 'config.json.1.rejected',
-      watch: () => () => {},
+      watch: (onTouched): Cancel => {
+        const { time, process } = this.#options
+        const notify = () => void time.in(100, onTouched, process)
+        disk.configWatchers.add(notify)
+        return () => disk.configWatchers.delete(notify)
+      },
     }
   }
 }

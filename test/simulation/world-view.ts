@@ -42,6 +42,8 @@ export type WorldQueries = Pick<
   | 'isLinkSteady'
   | 'isHostAwake'
   | 'isHostDiskWell'
+  | 'liveConfig'
+  | 'graceMsMin'
   | 'hostNow'
   | 'sharedClockErrorMs'
   | 'countUsageOf'
@@ -92,6 +94,10 @@ export class WorldView implements LawView {
     return this.#queries.isHostDiskWell()
   }
 
+  liveConfig(): object | undefined {
+    return this.#queries.liveConfig()
+  }
+
   hostNow(): number {
     return this.#queries.hostNow()
   }
@@ -105,6 +111,10 @@ export class WorldView implements LawView {
   }
 
   readonly secret = SECRET
+
+  get graceMsMin(): number {
+    return this.#queries.graceMsMin
+  }
 
   tickets() {
     return this.#queries.tickets()

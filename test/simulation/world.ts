@@ -30,6 +30,7 @@ import {
 } from './laws/law.ts'
 import { LeaseTerms } from './lease-terms.ts'
 import { type LeaseState, type Plan, randomFor, SETTLING_MS, type WorkerPlan } from './plan.ts'
+import { shortestGraceMs } from './settings-plan.ts'
 import { SimCodehost } from './sim-codehost.ts'
 import { type DiskBatch, describeChange, SimDisk } from './sim-disk.ts'
 import { createDrive, type Drive } from './sim-store.ts'
@@ -53,7 +54,12 @@ const REST_MS = 5.5 * 60_000
 /** Frames sent longer ago have arrived. */
 const CLEAR_MS = 30_000
 /** Operations of people on ended runs that are counted by their result. */
-const COUNTED_OPERATIONS: ReadonlySet<ApiRequest['operation']> = new Set(['resume', 'release', 'follow up'])
+const COUNTED_OPERATIONS: ReadonlySet<ApiRequest['operation']> = new Set([
+  'resume',
+  'release',
+  'follow up',
+  'change settings',
+])
 /** How long the host grants extra time after a pause. */
 const AWAKE_MS = 60_000
 /** Clocks that differ by less confirm each other. */
@@ -124,6 +130,8 @@ export class World {
         const { full, broken, flushMsMax } = this.drive
         return !full && !broken && flushMsMax === plan.flushMs
       },
+      graceMsMin: shortestGraceMs(plan.changes),
+      liveConfig: () => this.host.hostApi?.config(),
       hostNow: () => this.host.wallNow,
       sharedClockErrorMs: () => this.#sharedClockErrorMs(),
       countUsageOf: (runId) => this.#countUsageOf(runId),

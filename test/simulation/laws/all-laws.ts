@@ -13,6 +13,7 @@ import { queueLaws } from './queue.ts'
 import { retentionLaws } from './retention.ts'
 import { sessionLaws } from './sessions.ts'
 import { setbackLaws } from './setbacks.ts'
+import { settingsLaws } from './settings.ts'
 import { settlementLaws } from './settlements.ts'
 import { workerLaws } from './workers.ts'
 
@@ -32,4 +33,5 @@ export const laws: readonly Law[] = [
   ...publishingLaws,
   ...retentionLaws,
   ...settlementLaws,
+  ...settingsLaws,
 ]

@@ -35,6 +35,9 @@ export interface ApiRequest {
     | 'attach'
     | 'release'
     | 'follow up'
+    | 'change settings'
+    /** A patch that the host must refuse. */
+    | 'unfit change'
   readonly workerId?: string
   readonly runId?: string
   /** For `admit`: whether the request used the right credential. */
@@ -91,6 +94,10 @@ export interface LawView {
   isHostAwake(): boolean
   /** Whether the host's disk takes writes in its usual time. */
   isHostDiskWell(): boolean
+  /** The shortest time for which the host waits for an absent worker, whatever the configuration is changed to. */
+  readonly graceMsMin: number
+  /** The redacted configuration in force; undefined while no host serves. */
+  liveConfig(): object | undefined
   /** Usage entries that people caused in a run's sandboxes. */
   countUsageOf(runId: string): number
   /** The credential that only a sandbox may see. */

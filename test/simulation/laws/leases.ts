@@ -260,7 +260,7 @@ const noRunForgotten: Law = {
             continue
           const { how } = { how: '', ...change.row.value }
           // Clocks differ by up to one percent.
-          if (how === 'expired' && view.now() - bootedAt < 120_000 * 0.98)
+          if (how === 'expired' && view.now() - bootedAt < view.graceMsMin * 0.98)
             fail(`lease ${change.key} expired ${Math.round(view.now() - bootedAt)} ms after the start`)
         }
         for (const runId of runs) judge(runId)

@@ -110,7 +110,7 @@ function isAbandoned(view: LawView, to: SimWire, { workerId, isReady, workerAway
   const awaySince =
     view.currentWire(workerId)?.hostOpen === true ? workerAwaySince : (workerAwaySince ?? view.now())
   if (awaySince === undefined || view.registeredAs(to) === workerId) return false
-  return !isReady || (view.now() - awaySince + TOLERANCE_MS) * CLOCK_TOLERANCE > RECONNECT_GRACE_MS
+  return !isReady || (view.now() - awaySince + TOLERANCE_MS) * CLOCK_TOLERANCE > view.graceMsMin
 }
 
 /** Time to close a sandbox; a sandbox that is released during its boot takes both times. */

@@ -10,6 +10,8 @@ interface GivenBack {
   readonly runId: string
   readonly workerId: string
   readonly at: number
+  /** The configuration in force then: another object after every change. */
+  readonly config: object | undefined
   mayReturnAt: number
 }
 
@@ -35,7 +37,8 @@ const notAgainAtOnce: Law = {
         if (lease === undefined || lease.workerId !== view.registeredAs(wire)) return
         const at = view.now()
         const { runId, workerId } = lease
-        givenBack.push({ leaseId: lease.id, runId, workerId, at, mayReturnAt: at + RECHECK_MS })
+        const [config, mayReturnAt] = [view.liveConfig(), at + RECHECK_MS]
+        givenBack.push({ leaseId: lease.id, runId, workerId, at, config, mayReturnAt })
       },
       onHostSends(wire, frame) {
         const now = view.now()
@@ -50,6 +53,7 @@ const notAgainAtOnce: Law = {
             entry.workerId === workerId &&
             entry.runId === frame.lease.runId &&
             now < entry.mayReturnAt &&
+            entry.config === view.liveConfig() &&
             view.howEnded(entry.leaseId) === 'completed',
         )
         if (early !== undefined)
