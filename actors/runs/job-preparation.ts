@@ -226,10 +226,10 @@ export class JobPreparation {
     const { instant, memories } = this.#ports
     const context = this.#contextOf(runId)
     if (context === undefined) return undefined
-    const own = this.repoOf(context.run)
+    const own = this.#remoteOf(context)
     const ident = context.run.ticket.identifier
-    if (!own.ok || own.value.mapping.remote !== repo)
-      return `memories for ${repo} were not kept: the run is about another repository`
+    if (!own.ok) return `memories for ${repo} were not kept: ${own.refusal.message}`
+    if (own.value !== repo) return `memories for ${repo} were not kept: the run is about another repository`
     const recorded = memories.record(repo, learnt, { ident, now: instant() })
     return recorded.ok ? undefined : `memories were not kept: ${recorded.refusal.message}`
   }
@@ -240,6 +240,13 @@ export class JobPreparation {
     return this.isFollowUp(run.id)
       ? this.#repoOfFollowUp(run)
       : chooseRepo(run.ticket, this.#ports.config().repos)
+  }
+
+  /** A job keeps the repository that was stored with its lease, whatever the configuration says since. */
+  #remoteOf({ run, job, place }: RunContext): Result<string> {
+    if (job === 'run' && place !== null) return yes(place.remote)
+    const repo = this.repoOf(run)
+    return repo.ok ? yes(repo.value.mapping.remote) : repo
   }
 
   #repoOfFollowUp(run: Run): Result<RepoChoice> {

@@ -34,6 +34,14 @@ test('a run’s memories are kept for its own repository', async () => {
   })
 })
 
+test('a run’s memories are kept when its repository is no longer mapped', async () => {
+  const host = await startHost()
+  const { connection, work } = await acceptRun(host)
+  await host.succeeded(host.hostApi.changeSettings({ repos: { main: null } }))
+  await connection.send(work.memories('owner/name', 'tests run with make'))
+  expect(texts(host)).toEqual(['tests run with make ×1'])
+})
+
 test('memories of another repository are not kept, and the run’s log names them', async () => {
   const host = await startHost(
     configWith({ repos: { main: { remote: 'owner/name' }, web: { remote: 'owner/web', label: 'web' } } }),
