@@ -888,6 +888,12 @@ const SETTINGS_EFFECTS = 'actors/settings/settings.effects.ts'
 
 const settings: readonly Mutant[] = [
   {
+    name: 'what a run has learnt is dropped with the mapping of its repository',
+    file: 'actors/runs/job-preparation.ts',
+    find: "if (job === 'run' && place !== null) return yes(place.remote)",
+    replace: 'void [job, place]',
+  },
+  {
     name: 'leases are granted while dispatching is paused',
     file: 'actors/workers/scheduler.ts',
     find: 'if (this.#ports.isPaused()) return\n',

@@ -7,7 +7,7 @@
 import type { RunPatch } from '../../../protocol/frames.ts'
 import type { NumberedFrame } from '../reference-outbox.ts'
 import { usageFileName } from '../sim-disk.ts'
-import { type LawView, TERMINAL_STATUSES } from './law.ts'
+import { fieldsOf, type LawView, TERMINAL_STATUSES } from './law.ts'
 
 /** A report id, and the lease in it. */
 export const REPORT_ID = /"((ls-[0-9a-f]+) (?:\d+|stolen))"/
@@ -57,9 +57,7 @@ export function isOnDisk(
     case 'run-artifact':
       return artifactContains(view, runId, report, `${reportId};`)
     case 'run-memories':
-      return [...(view.disk.keyValues.get('memory')?.values() ?? [])].some(({ text }) =>
-        text.includes(`fact ${reportId}"`),
-      )
+      return hasMemory(view, reportId) || isFollowUpWithoutRepository(view, runId)
     case 'run-usage-snapshot':
       return usageIsAtLeast(view, report.snapshot, reportId)
     case 'run-patch':
@@ -70,6 +68,16 @@ export function isOnDisk(
       return TERMINAL_STATUSES.has(view.run(runId)?.status ?? '')
   }
 }
+
+const hasMemory = (view: LawView, reportId: string): boolean =>
+  [...(view.disk.keyValues.get('memory')?.values() ?? [])].some(({ text }) =>
+    text.includes(`fact ${reportId}"`),
+  )
+
+/** No lease stores the repository of a follow-up, so the log names what was learnt about one that is no longer mapped. */
+const isFollowUpWithoutRepository = (view: LawView, runId: string): boolean =>
+  fieldsOf(view.disk.snapshot('run', runId)).job === 'follow-up' &&
+  (view.disk.events.get(runId) ?? []).some((line) => line.includes('were not kept: '))
 
 /** A part behind one that its worker has dropped is of no use, so the host refuses it. */
 function artifactContains(
