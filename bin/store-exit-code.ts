@@ -1,4 +1,5 @@
 /** Maps the errors of opening a data directory to exit codes. */
+import { isDamagedRecord } from '../core/damage.ts'
 import { codeOf, DataDirInUse, messageOf, NotADataDir, StoreTooNew } from '../store/errors.ts'
 import { EXIT, ExitError, isExitError } from './exit.ts'
 import { findWriteRefusal, nearestExisting } from './nearest-folder.ts'
@@ -32,6 +33,22 @@ export function storeExitError(error: unknown, dataDir: string, takeOver = TAKE_
     `the data directory ${dataDir} cannot be used: ${messageOf(cause)}`,
     UNUSABLE.has(codeOf(cause)) ? OTHER_FOLDER : undefined,
   )
+}
+
+/** Every failure of a start has a sentence; `--log-level debug` shows where a bug happened. */
+export function startExitError(error: unknown, dataDir: string): ExitError {
+  if (isExitError(error)) return error
+  const message = messageOf(error)
+  // Its message names the cure already.
+  if (isDamagedRecord(error)) return new ExitError(EXIT.broken, message)
+  return new ExitError(EXIT.broken, `the host cannot start in ${dataDir}: ${message}`, cureOf(error))
+}
+
+function cureOf(error: unknown): string {
+  const code = codeOf(error)
+  if (code === 'ERR_FS_EISDIR' || code === 'EISDIR')
+    return 'move that folder away, which is in the place of a file, and start again'
+  return UNUSABLE.has(code) ? OTHER_FOLDER : 'switchyard doctor, which names what is broken'
 }
 
 /** Node says that a folder is missing when the one above it is read-only. */

@@ -12,26 +12,25 @@ import type { LocalWorkerLauncher, Log, Store } from '../../core/ports.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
-import { CLOSE_STORE_MS_MAX } from '../../protocol/limits.ts'
 import type { HealthResponse, HostExecution } from '../../protocol/worker.ts'
 import { createLocalWorker } from '../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { openStore } from '../../store/store.ts'
 import { findTlsFault } from '../../transport/listener.ts'
-import { createPrometheusMetrics } from '../../transport/metrics.ts'
+import { createPrometheusMetrics, type Metrics } from '../../transport/metrics.ts'
 import { findSandbox } from '../../worker/sandbox/registry.ts'
 import { createSleepCountingClock, realClock, realRandom } from '../clock.ts'
 import { installCrashHandler } from '../crash-handler.ts'
-import { createHostProviders, type HostProviders } from '../create-providers.ts'
+import { createHostProviders } from '../create-providers.ts'
 import { resolveDataDir } from '../data-dir.ts'
+import { endFailedStart, endHost } from '../end-host.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { joinService } from '../join-service.ts'
+import { joinService, type ServiceChannel } from '../join-service.ts'
 import { removeLaunch } from '../launch-file.ts'
 import { openLog } from '../log.ts'
 import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { openServer } from '../open-server.ts'
-import { watchRescue } from '../rescue.ts'
 import { inDataDir } from '../store-exit-code.ts'
 import { launchToken } from '../token.ts'
 import { VERSION } from '../version.ts'
@@ -60,7 +59,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const dataDir = resolveDataDir(options.dataDir)
   const redactor = new LogRedactor()
   const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
-  const { signals, notifier } = joinService(log, redactor)
+  const channel = joinService(log, redactor)
   installCrashHandler(log)
   const token = takeLaunchToken(redactor, log)
 
@@ -69,6 +68,25 @@ export async function serve(options: ServeOptions): Promise<void> {
   const metrics = createPrometheusMetrics()
   const ports = { clock: realClock, random: realRandom, log, meters: metrics }
   const store = await inDataDir(dataDir, () => openStore({ dataDir, takeOver: options.takeOver, ...ports }))
+  try {
+    await serveFrom(store, { dataDir, options, redactor, log, ...channel, token, sandbox, metrics })
+  } catch (error) {
+    await endFailedStart(error, { dataDir, store, log })
+  }
+}
+
+interface HostStart extends ServiceChannel {
+  readonly dataDir: string
+  readonly options: ServeOptions
+  readonly redactor: LogRedactor
+  readonly log: Log
+  readonly token: string
+  readonly sandbox: Promise<HostExecution>
+  readonly metrics: Metrics
+}
+
+async function serveFrom(store: Store, start: HostStart): Promise<void> {
+  const { dataDir, options, redactor, log, signals, notifier, token, sandbox, metrics } = start
   await removeLaunch(dataDir, store.database)
   const { configText, configuration } = await loadConfig(store)
   const know = (effective: ServiceConfig) => redactor.addSecrets(secretsOf(effective))
@@ -113,9 +131,7 @@ export async function serve(options: ServeOptions): Promise<void> {
         })
       },
       finish: (exitCode, reason) =>
-        void finish({ exitCode, reason: redactor.redact(reason), dataDir, store, log, providers }).then(
-          ended,
-        ),
+        void endHost(exitCode, redactor.redact(reason), { dataDir, store, log, providers }).then(ended),
     })
     host.start()
     signals.onStop((reason) => host.stop(reason))
@@ -161,7 +177,6 @@ async function loadConfig(store: Store): Promise<LoadedConfig> {
     if (read.ok) return { configText, configuration: read.value }
     throw new Error(`does not validate: ${read.refusal.message}`)
   } catch (error) {
-    await store.close()
     throw new ExitError(EXIT.config, `${store.config.path} ${messageOf(error)}`)
   }
 }
@@ -211,38 +226,6 @@ function createLocalWorkerLauncher(
     clock: realClock,
     log,
   })
-}
-
-// ---- listeners -----------------------------------------------------------------------------------------------------
-
-// ---- the end ---------------------------------------------------------------------------------------------------
-
-async function finish(ending: {
-  exitCode: number
-  reason: string
-  dataDir: string
-  store: Store
-  log: Log
-  providers: HostProviders
-}): Promise<void> {
-  const { exitCode, reason, dataDir, store, log, providers } = ending
-  const rescue = watchRescue(store.database.state())
-  realClock.after(CLOSE_STORE_MS_MAX + rescue.msMax, () =>
-    end(log, exitCode === EXIT.done ? EXIT.broken : exitCode, rescue.describe(reason)),
-  )
-  const inOrder = [() => removeLaunch(dataDir, store.database), () => providers.close(), () => store.close()]
-  for (const step of inOrder)
-    await step().catch((error) => log.error({ err: error }, 'could not close everything in order'))
-  end(log, exitCode, rescue.describe(reason))
-}
-
-function end(log: Log, exitCode: number, reason: string): never {
-  if (exitCode === EXIT.done) log.info({ reason }, 'stopped')
-  else {
-    log.error({ exitCode, reason }, 'stopped')
-    process.stderr.write(`switchyard: ${reason}\n`)
-  }
-  process.exit(exitCode)
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

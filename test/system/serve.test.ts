@@ -1,5 +1,14 @@
 /** `switchyard serve` as a person uses it: real processes, real files, real signals. */
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -222,6 +231,20 @@ describe('exit codes', () => {
     expect(await host.exit).toBe(78)
     expect(host.err()).toContain(file)
     expect(host.err()).toMatch(field)
+  })
+
+  test.each([
+    ['70: a folder in the place of a file', 70, {}, /launch\.json[\s\S]*move that folder away/],
+    ['2: a proxy of another form', 2, { HTTPS_PROXY: 'none://proxy' }, /https_proxy/],
+  ])('%s ends the start with a sentence, and leaves the store closed', async (_what, code, env, sentence) => {
+    const dataDir = folder(configWithAnyPort())
+    if (code === 70) mkdirSync(join(dataDir, 'launch.json', 'x'), { recursive: true })
+    const host = serve(dataDir, [], env)
+    expect(await host.exit).toBe(code)
+    expect(host.err()).toMatch(sentence)
+    expect(host.err()).not.toMatch(/^ +at /m)
+    rmSync(join(dataDir, 'launch.json'), { recursive: true, force: true })
+    await serve(dataDir).waitForLaunch()
   })
 
   test('78 leaves the file as it was', async () => {
