@@ -15,6 +15,7 @@ import { codeOf, messageOf, NotADataDir, StoreTooNew, StoreUnreadable } from './
 import { findLostEvents } from './files/check-event-file.ts'
 import { CREDENTIAL_RECORDS_FILE } from './files/credential-records-file.ts'
 import { eventsFile } from './files/run-folder.ts'
+import { describeUnreadable, isUnreadable } from './files/unreadable.ts'
 import { Installation } from './installation.ts'
 import { CheckedRows } from './lmdb/checked-rows.ts'
 import { DATABASE, damageOfRow } from './lmdb/damage-list.ts'
@@ -111,6 +112,8 @@ function checkDatabase(folder: string, isInUse: boolean, mayGoOn = () => true): 
   const fd = openSync(path, 'r')
   try {
     const file = inspectQuietly(fd)
+    if (file.is === 'unreadable')
+      return { database: undefined, damage: [damagedPage(file.how)], hasDamagedContent: false, rows }
     if (file.is === 'empty') return { database: { is: 'empty' }, damage: [], hasDamagedContent: false, rows }
     if (file.is === 'truncated')
       return {
@@ -170,10 +173,15 @@ function keepPages(folder: string): () => void {
   }
 }
 
-function inspectQuietly(fd: number): DataFile {
-  let file = inspectDataFile(fd)
-  for (let attempt = 1; file.is !== 'whole' && attempt < ATTEMPTS_MAX; attempt++) file = inspectDataFile(fd)
-  return file
+function inspectQuietly(fd: number): DataFile | { readonly is: 'unreadable'; readonly how: string } {
+  try {
+    let file = inspectDataFile(fd)
+    for (let attempt = 1; file.is !== 'whole' && attempt < ATTEMPTS_MAX; attempt++) file = inspectDataFile(fd)
+    return file
+  } catch (error) {
+    if (isUnreadable(error)) return { is: 'unreadable', how: `its file is ${describeUnreadable(error)}` }
+    throw error
+  }
 }
 
 function requireUnchanged(fd: number, { meta }: Extract<DataFile, { is: 'whole' }>): void {
@@ -230,23 +238,32 @@ const JSON_FILES: Readonly<Record<string, string>> = {
 
 async function checkFiles(dataDir: string): Promise<Damage[]> {
   const damage: Damage[] = []
-  const config = await readIfThere(join(dataDir, 'config.json'))
-  const read = readConfig(config)
-  if (!read.ok)
-    damage.push({
-      id: 'file config.json',
-      where: 'config.json',
-      message: `the configuration cannot be used: ${read.refusal.message}`,
-    })
-  for (const [name, meaning] of Object.entries(JSON_FILES)) {
-    const text = await readIfThere(join(dataDir, name))
-    if (text !== undefined && !isJson(text))
-      damage.push({ id: `file ${name}`, where: name, message: `${name} is no JSON, ${meaning}` })
+  const check = async (name: string, judge: (text: string | undefined) => string | undefined) => {
+    const message = await judgeFile(join(dataDir, name), judge)
+    if (message !== undefined) damage.push({ id: `file ${name}`, where: name, message })
   }
+  await check('config.json', (text) => {
+    const read = readConfig(text)
+    return read.ok ? undefined : `the configuration cannot be used: ${read.refusal.message}`
+  })
+  for (const [name, meaning] of Object.entries(JSON_FILES))
+    await check(name, (text = '{}') => (isJson(text) ? undefined : `${name} is no JSON, ${meaning}`))
   for (const name of await usageFiles(join(dataDir, 'usage')))
-    if (!isJson((await readIfThere(join(dataDir, name))) ?? '{}'))
-      damage.push({ id: `file ${name}`, where: name, message: 'the usage of a session cannot be read' })
+    await check(name, (text = '{}') => (isJson(text) ? undefined : 'the usage of a session cannot be read'))
   return damage
+}
+
+/** @param judge gets undefined where there is no such file */
+async function judgeFile(
+  path: string,
+  judge: (text: string | undefined) => string | undefined,
+): Promise<string | undefined> {
+  try {
+    return judge(await readIfThere(path))
+  } catch (error) {
+    if (isUnreadable(error)) return `the file is ${describeUnreadable(error)}`
+    throw error
+  }
 }
 
 async function usageFiles(folder: string): Promise<string[]> {

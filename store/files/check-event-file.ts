@@ -25,7 +25,9 @@ export async function findLostEvents(
     while ((ordered[at + 1]?.first ?? Number.POSITIVE_INFINITY) <= reading.next) at++
     const parts = selectSums(ordered.slice(at), reading.next, SLICE_BYTES)
     const found = await readFileSlice(reading, parts, record, (from, to, why) => {
-      lost.push({ from, to, why })
+      const last = lost.at(-1)
+      if (last !== undefined && last.to + 1 === from && last.why === why) lost.splice(-1, 1, { ...last, to })
+      else lost.push({ from, to, why })
       return { index: to, text: '' }
     })
     reading.next = found.next

@@ -9,6 +9,7 @@ import { DAMAGED, type EventFileRecord, MISSING } from '../lmdb/event-buffer.ts'
 import { type FileSum, isIntact, type SumsFrom } from '../lmdb/file-sums.ts'
 import { openForReading } from './event-file.ts'
 import { findOffsetAfter, parseEvent, readLineSlice } from './lines.ts'
+import { describeUnreadable, isUnreadable } from './unreadable.ts'
 
 /** How far a reader has read. */
 export interface Reading {
@@ -39,15 +40,24 @@ export interface FileSlice {
 }
 
 /** Reads the parts that have checksums; where the next ones have none, up to the first that has, or to the end. */
-export function readFileSlice(
+export async function readFileSlice(
   reading: Reading,
   { sums, before }: SumsFrom,
   record: EventFileRecord,
   nameLost: NameLost,
 ): Promise<FileSlice> {
-  if (sums.length > 0) return readParts(reading, sums, nameLost)
   const end = before === undefined ? record : { bytes: before.offset, next: before.first }
-  return readUnsummed(reading, end, nameLost)
+  try {
+    return sums.length > 0
+      ? await readParts(reading, sums, nameLost)
+      : await readUnsummed(reading, end, nameLost)
+  } catch (error) {
+    if (!isUnreadable(error)) throw error
+    // Other parts of the file may lie on blocks that can be read.
+    const next = sums.at(-1)?.next ?? end.next
+    const lines = [nameLost(reading.next, next - 1, describeUnreadable(error))]
+    return { lines, next, offset: undefined, isFileShort: false }
+  }
 }
 
 /** Reads parts that lie one behind the other and have checksums. */

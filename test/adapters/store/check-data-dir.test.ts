@@ -1,5 +1,5 @@
 /** Tests that a check of a data directory names each record that is damaged, and calls a whole directory whole. */
-import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from '@jest/globals'
 import { open } from 'lmdb'
@@ -81,6 +81,25 @@ test('damaged files are named', async () => {
     'installation.json',
     'usage/p/s.json',
   ])
+})
+
+test.each([
+  ['a log', `runs/${runId(2)}/events.jsonl`],
+  ['the configuration', 'config.json'],
+  ['the usage of a session', 'usage/p/s.json'],
+  ['the database', 'state/data.mdb'],
+])('a folder in the place of %s is named once, and the check goes on', async (_what, name) => {
+  const dataDir = copyOfWhole()
+  rmSync(join(dataDir, name), { force: true })
+  mkdirSync(join(dataDir, name))
+  writeFileSync(join(dataDir, 'credential-origins.json'), 'garbled')
+  expect((await check(dataDir)).damage.map((each) => [each.where, each.message])).toEqual(
+    expect.arrayContaining([
+      [name, expect.stringContaining('EISDIR')],
+      ['credential-origins.json', expect.anything()],
+    ]),
+  )
+  expect((await check(dataDir)).damage).toHaveLength(2)
 })
 
 test('the directory of a worker in that of a host is checked with it', async () => {
