@@ -90,8 +90,19 @@ export const MODEL_API_REQUESTS_MAX = 32
 /** Connections from one sandbox. */
 export const MODEL_API_CLIENTS_MAX = 64
 export const MODEL_API_HEADER_BYTES_MAX = 64 * 1024
-/** More than any vendor accepts. */
-export const MODEL_API_BODY_BYTES_MAX = 64 * 1024 * 1024
+/** As much as the vendors accept. */
+export const MODEL_API_BODY_BYTES_MAX = 32 * 1024 * 1024
+/** What the bodies of a run's requests may take up in the worker together. */
+export const MODEL_API_HELD_BYTES_MAX = 192 * 1024 * 1024
+/** The text of a body without its files, which the worker parses in one turn: twice the longest context. */
+export const MODEL_API_PARSED_BYTES_MAX = 8 * 1024 * 1024
+/** Quotes, commas and opening brackets of a body: they bound the time and the memory of parsing. */
+export const MODEL_API_PARSED_PARTS_MAX = 600_000
+/** How long the end of a run waits for answers that are still under way, to know what they cost. */
+export const MODEL_API_SETTLE_MS_MAX = 5_000
+/** What a request may ask for at most, and what it counts as if it names no limit. */
+export const MODEL_OUTPUT_TOKENS_MAX = 1_000_000
+export const MODEL_OUTPUT_TOKENS_DEFAULT = 128_000
 /** How long a sandbox may take to send a request. */
 export const MODEL_API_REQUEST_MS_MAX = 120_000
 /** How long a vendor may be silent: models think for minutes. */

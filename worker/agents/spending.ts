@@ -68,6 +68,12 @@ export function overBudgetReason(costUsd = 0, maxCostUsd = Number.POSITIVE_INFIN
   return `the agent spent more than agent.maxCostUsd allows: $${costUsd.toFixed(4)} of $${maxCostUsd}`
 }
 
+/** The reason to send nothing more to the model; undefined while something of the budget is left. */
+export function spentBudgetReason(costUsd = 0, maxCostUsd = Number.POSITIVE_INFINITY): string | undefined {
+  if (costUsd < maxCostUsd) return undefined
+  return `the agent has spent what agent.maxCostUsd allows: $${costUsd.toFixed(4)} of $${maxCostUsd}`
+}
+
 function priceResponse(model: string, use: TokenUse, prices: PriceTable): CostModelUsage {
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = use
   const costUsd = costUsdOf(model, use, 'request', prices)

@@ -7,15 +7,17 @@
 import type { TokenUse } from '../../core/run/price.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import { readApiTokens } from '../agents/agent-a/reported-cost.ts'
-import { countAt, field, isObject, type JsonObject, objectAt, textAt } from '../agents/json-lines.ts'
+import { countAt, field, isObject, type JsonObject, listAt, objectAt, textAt } from '../agents/json-lines.ts'
 
 export interface AnswerUsage {
   /** Absent until an event names the model. */
   readonly model?: string
   /** Absent until an event names figures. */
   readonly use?: TokenUse
-  /** The vendor names no higher figures for this answer. */
+  /** If the answer is whole, its figures are these. */
   readonly isFinal: boolean
+  /** The answer has no more to come, even if its end was not seen. */
+  readonly isLast?: boolean
 }
 
 /** Returns undefined when the value names neither usage nor a model. */
@@ -40,6 +42,7 @@ function readAnthropicUsage(value: JsonObject, before: AnswerUsage | undefined):
     // A delta may leave out what has not changed.
     use: known === undefined ? use : highest(known, use),
     isFinal: !isStart,
+    isLast: !isStart,
   }
 }
 
@@ -61,7 +64,7 @@ function readOpenAiUsage(value: JsonObject, before: AnswerUsage | undefined): An
     cacheReadTokens,
     cacheWriteTokens,
   }
-  return { ...modelOf(response, 'model', before), use, isFinal: true }
+  return { ...modelOf(response, 'model', before), use, isFinal: true, isLast: true }
 }
 
 /** Each chunk names the figures so far. Thoughts are billed as output, results of tools as input. */
@@ -76,7 +79,10 @@ function readGoogleUsage(value: JsonObject, before: AnswerUsage | undefined): An
     cacheReadTokens,
     cacheWriteTokens: 0,
   }
-  return { ...modelOf(value, 'modelVersion', before), use, isFinal: true }
+  const isLast = listAt(value, 'candidates').some(
+    (each) => isObject(each) && Object.hasOwn(each, 'finishReason'),
+  )
+  return { ...modelOf(value, 'modelVersion', before), use, isFinal: true, isLast }
 }
 
 function modelOf(

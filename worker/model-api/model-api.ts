@@ -1,14 +1,13 @@
 /**
  * `openModelApi` serves a vendor's model API on a socket of one run and adds the run's credential outside the sandbox.
  *
- * Requests and answers stream through; nothing is stored or logged but counts. Only model requests pass, always to the
- * vendor's one origin, and redirects are not followed. An answer never holds the credential. The meter may end an
- * answer, and refuses every request after that.
+ * Requests are read whole and answers stream through; nothing is stored or logged but counts. Only model requests pass,
+ * always to the vendor's one origin, and redirects are not followed. An answer never holds the credential. The meter
+ * says when a request may go. One that went is seen to its end, whether or not the agent waits for it.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../../core/ports.ts'
 import {
   MODEL_API_BODY_BYTES_MAX,
@@ -16,17 +15,19 @@ import {
   MODEL_API_HEADER_BYTES_MAX,
   MODEL_API_REQUEST_MS_MAX,
   MODEL_API_REQUESTS_MAX,
+  MODEL_API_SETTLE_MS_MAX,
 } from '../../protocol/limits.ts'
 import { type ConnectionLog, makeConnectionLog } from '../sandbox/egress/connection-log.ts'
 import { listenWith, type SocketOwner } from '../sandbox/egress/listen.ts'
-import { BODY_TOO_LARGE, BodyTooLargeError, limitRequestBody } from './limited-body.ts'
-import { type ModelMeter, type RequestMeter, UNMETERED } from './meter.ts'
+import { type ModelMeter, UNMETERED } from './meter.ts'
 import type { ModelAccess } from './model-access.ts'
-import { type ModelErrorKind, modelError } from './model-errors.ts'
+import { type ModelErrorKind, ModelRefusal, modelError } from './model-errors.ts'
+import { exchangeWithModel } from './model-exchange.ts'
 import { checkModelRequest, type ModelRequest } from './model-request.ts'
-import { explainBrokenAnswer, findAnswerProblem, headersToPass } from './model-response.ts'
-import type { ModelUpstream, UpstreamResponse } from './model-upstream.ts'
-import { createMaskStream, SecretMask } from './secret-mask.ts'
+import { explainBrokenAnswer } from './model-response.ts'
+import type { ModelUpstream } from './model-upstream.ts'
+import { BODY_TOO_LARGE, BodyReader } from './request-body.ts'
+import { SecretMask } from './secret-mask.ts'
 
 export interface ModelApiOptions {
   readonly access: ModelAccess
@@ -66,15 +67,17 @@ class ModelProxy {
   readonly server: Server
   readonly #options: ModelApiOptions
   readonly #meter: ModelMeter
-  readonly #mask: readonly string[]
+  readonly #bodies = new BodyReader()
   readonly #log: ConnectionLog
+  /** Each controller ends its request, whatever that costs. */
   readonly #running = new Map<AbortController, Promise<void>>()
+  readonly #said = new Set<string>()
+  #isClosing = false
   readonly #totals = { answered: 0, refused: 0, failed: 0 }
 
   constructor(options: ModelApiOptions) {
     this.#options = options
     this.#meter = options.meter ?? UNMETERED
-    this.#mask = options.access.secrets
     this.#log = makeConnectionLog(options.log, options.clock, 'model api')
     this.server = createServer(
       {
@@ -91,10 +94,16 @@ class ModelProxy {
     this.server.on('clientError', (_error, socket) => endSocket(socket, '400 Bad Request'))
   }
 
+  /** Answers that nobody hears any more are read on for a moment, because their end says what they cost. */
   async endAll(): Promise<void> {
-    for (const abort of this.#running.keys()) abort.abort()
+    this.#isClosing = true
     this.server.closeAllConnections()
+    const stopAll = () => {
+      for (const stop of this.#running.keys()) stop.abort()
+    }
+    const cancel = this.#options.clock.after(MODEL_API_SETTLE_MS_MAX, stopAll)
     await Promise.all(this.#running.values())
+    cancel()
     this.#log.reportOmitted()
     const { answered, refused, failed } = this.#totals
     if (answered + refused + failed > 0)
@@ -110,80 +119,39 @@ class ModelProxy {
     request.on('error', () => {})
     response.on('error', () => {})
     const checked = checkModelRequest(request, this.#options.access)
-    const spent = this.#meter.spent()
     const bytes = Number(request.headers['content-length'] ?? 0)
-    if (!checked.ok) this.#refuse(request, response, 'request', checked.refusal.message)
-    else if (spent !== undefined) this.#refuse(request, response, 'budget', spent)
+    if (this.#isClosing) response.destroy()
+    else if (!checked.ok) this.#refuse(request, response, 'request', checked.refusal.message)
     else if (bytes > MODEL_API_BODY_BYTES_MAX) this.#refuse(request, response, 'size', BODY_TOO_LARGE)
     else if (this.#running.size >= MODEL_API_REQUESTS_MAX) this.#refuse(request, response, 'busy', TOO_MANY)
     else this.#start(request, response, checked.value)
   }
 
   #start(request: IncomingMessage, response: ServerResponse, checked: ModelRequest): void {
-    const abort = new AbortController()
-    response.once('close', () => abort.abort())
-    const counted = this.#meter.onRequest({ method: checked.method, path: checked.path })
-    const done = this.#exchange(request, response, { checked, counted, abort })
+    const stop = new AbortController()
+    const { access, upstream } = this.#options
+    const done = exchangeWithModel({
+      ...{ access, upstream, checked, request, response, mask: new SecretMask(access.secrets) },
+      ...{ meter: this.#meter, bodies: this.#bodies, stop: stop.signal },
+    })
+      .then((end) => this.#finish(request, response, end))
       .catch((error: unknown) => this.#fail(request, response, error))
       .finally(() => {
-        this.#running.delete(abort)
-        counted.onEnd()
-        abort.abort()
+        this.#running.delete(stop)
+        stop.abort()
       })
-    this.#running.set(abort, done)
+    this.#running.set(stop, done)
   }
 
-  async #exchange(
-    request: IncomingMessage,
-    response: ServerResponse,
-    { checked, counted, abort }: ModelExchange,
-  ): Promise<void> {
-    const { access, upstream } = this.#options
-    const { method, path, headers } = checked
-    const length = request.headers['content-length']
-    const answer = await upstream.send({
-      origin: access.origin,
-      method,
-      path,
-      headers: {
-        ...headers,
-        ...access.credentialHeaders(headers),
-        // The meter and the mask read the answer.
-        'accept-encoding': 'identity',
-        ...(method === 'POST' && length !== undefined ? { 'content-length': length } : {}),
-      },
-      ...(method === 'POST' ? { body: limitRequestBody(request, counted) } : {}),
-      signal: abort.signal,
-    })
-    const problem = findAnswerProblem(answer)
-    if (problem !== undefined) {
-      answer.body.on('error', () => {}).destroy()
-      this.#refuseAnswer(request, response, problem)
-      return
-    }
-    await this.#passOn(answer, response, counted)
-    this.#totals.answered += 1
-  }
-
-  async #passOn(answer: UpstreamResponse, response: ServerResponse, counted: RequestMeter): Promise<void> {
-    const mask = new SecretMask(this.#mask)
-    const headers = headersToPass(answer.headers, (text) => mask.maskText(text))
-    counted.onResponseHead(answer.status, headers)
-    response.writeHead(answer.status, headers)
-    response.flushHeaders()
-    const count = (bytes: Buffer) => {
-      counted.onChunk(bytes)
-      const spent = this.#meter.spent()
-      return spent === undefined ? undefined : new BudgetSpent(spent)
-    }
-    await pipeline(answer.body, createMaskStream(mask, count), response)
+  #finish(request: IncomingMessage, response: ServerResponse, problem: string | undefined): void {
+    if (problem !== undefined) this.#refuseAnswer(request, response, problem)
+    else this.#totals.answered += 1
   }
 
   // ---- refusals --------------------------------------------------------------------------------------------------
 
   #fail(request: IncomingMessage, response: ServerResponse, error: unknown): void {
-    if (error instanceof BodyTooLargeError) this.#refuse(request, response, 'size', error.message)
-    else if (error instanceof BudgetSpent) this.#refuse(request, response, 'budget', error.message)
+    if (error instanceof ModelRefusal) this.#refuse(request, response, error.kind, error.message)
     // Otherwise the agent or the whole run has ended the request.
     else if (!response.destroyed || response.headersSent)
       this.#refuseAnswer(request, response, explainBrokenAnswer(error))
@@ -193,11 +161,20 @@ class ModelProxy {
     this.#refuse(request, response, 'upstream', `the model’s API gave no usable answer: ${why}`)
   }
 
+  /** An agent repeats what the worker refuses for good. */
+  #isNews(kind: ModelErrorKind, line: string): boolean {
+    if (kind !== 'budget' && kind !== 'request') return true
+    if (this.#said.has(line)) return false
+    if (this.#said.size < REFUSALS_REMEMBERED_MAX) this.#said.add(line)
+    return true
+  }
+
   /** An answer that has begun can only be broken off. */
   #refuse(request: IncomingMessage, response: ServerResponse, kind: ModelErrorKind, why: string): void {
     this.#totals[kind === 'upstream' ? 'failed' : 'refused'] += 1
     const [path = ''] = (request.url ?? '').split('?', 1)
-    this.#log.record(path, `${kind === 'upstream' ? 'failed' : 'refused'}: ${why}`)
+    if (this.#isNews(kind, `${path} ${why}`))
+      this.#log.record(path, `${kind === 'upstream' ? 'failed' : 'refused'}: ${why}`)
     if (response.headersSent || response.destroyed) return void response.destroy()
     const { status, headers, body } = modelError(this.#options.access.errorStyle, kind, why)
     response.writeHead(status, headers).end(body)
@@ -206,15 +183,8 @@ class ModelProxy {
   }
 }
 
-interface ModelExchange {
-  readonly checked: ModelRequest
-  readonly counted: RequestMeter
-  readonly abort: AbortController
-}
-
+const REFUSALS_REMEMBERED_MAX = 100
 const TOO_MANY = `${MODEL_API_REQUESTS_MAX} requests of this run are under way already`
-
-class BudgetSpent extends Error {}
 
 const refuseSocket = (status: string) => (_request: IncomingMessage, socket: Duplex) =>
   endSocket(socket, status)

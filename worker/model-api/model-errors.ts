@@ -4,6 +4,16 @@ import type { ModelErrorStyle } from './model-access.ts'
 /** `budget`: nothing more may be spent. `upstream`: the vendor gave no usable answer. */
 export type ModelErrorKind = 'request' | 'size' | 'busy' | 'budget' | 'upstream'
 
+/** The worker answers a request itself, and says why. */
+export class ModelRefusal extends Error {
+  readonly kind: ModelErrorKind
+
+  constructor(kind: ModelErrorKind, why: string) {
+    super(why)
+    this.kind = kind
+  }
+}
+
 interface ModelErrorForm {
   readonly status: number
   readonly anthropic: string
@@ -12,10 +22,10 @@ interface ModelErrorForm {
 
 /** Agents try again after `busy` and `upstream` only. */
 const FORMS: Readonly<Record<ModelErrorKind, ModelErrorForm>> = {
-  request: { status: 404, anthropic: 'not_found_error', google: 'NOT_FOUND' },
+  request: { status: 403, anthropic: 'permission_error', google: 'PERMISSION_DENIED' },
   size: { status: 413, anthropic: 'request_too_large', google: 'INVALID_ARGUMENT' },
   busy: { status: 503, anthropic: 'overloaded_error', google: 'UNAVAILABLE' },
-  budget: { status: 400, anthropic: 'invalid_request_error', google: 'FAILED_PRECONDITION' },
+  budget: { status: 403, anthropic: 'permission_error', google: 'PERMISSION_DENIED' },
   upstream: { status: 502, anthropic: 'api_error', google: 'UNAVAILABLE' },
 }
 

@@ -26,6 +26,7 @@ const QUERY_VALUE = /^[\w.:-]{0,100}$/
 const CONNECTION_FIELDS = new Set([
   'accept-encoding',
   'connection',
+  'content-encoding',
   'content-length',
   'expect',
   'forwarded',

@@ -22,6 +22,8 @@ export interface AgentLaunchOptions {
   readonly job: AgentJob
   /** Receives the cost so far of what passed to the model. */
   readonly onSpent: (costUsd: number) => void
+  /** Receives the sentence that says why nothing more passes. */
+  readonly onExhausted: (reason: string) => void
 }
 
 export interface LaunchedAgent {
@@ -64,10 +66,10 @@ export class AgentLaunch {
 
   /** The session closes the access at the latest, whatever fails before. */
   async #launch(session: SandboxSession, agentRequest: AgentRequest): Promise<Result<LaunchedAgent>> {
-    const { dependencies, job, onSpent } = this.#options
+    const { dependencies, job, onSpent, onExhausted } = this.#options
     const { agent, credentials, limits } = job
     const { provider } = agent
-    const meter = createModelMeter({ provider, prices: PRICES, limits, onSpent })
+    const meter = createModelMeter({ provider, prices: PRICES, limits, onSpent, onExhausted })
     const access = await openAgentAccess({
       dependencies,
       provider,

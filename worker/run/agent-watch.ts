@@ -62,6 +62,10 @@ export class AgentWatch {
     this.#limits.recordCost(costUsd)
   }
 
+  endForBudget(reason: string): void {
+    this.#interruptAgent('budget', reason)
+  }
+
   kill(reason: string): void {
     this.#endCause ??= { by: 'stop', reason }
     this.#options.process.kill()

@@ -106,6 +106,7 @@ export class RunExecution implements Execution {
       dependencies,
       job: request.job,
       onSpent: (costUsd) => this.#agentWatch?.recordCost(costUsd),
+      onExhausted: (reason) => this.#agentWatch?.endForBudget(reason),
     })
     this.#search = createRunSecretSearch(options.request.job, options.dependencies.ownSecrets)
   }

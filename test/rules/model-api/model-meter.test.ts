@@ -5,7 +5,7 @@ import type { PriceTable } from '../../../core/run/price.ts'
 import type { AgentProvider } from '../../../protocol/agents/registry.ts'
 import { MODEL_ANSWER_BYTES_MAX } from '../../../protocol/limits.ts'
 import { createModelMeter } from '../../../worker/model-api/create-model-meter.ts'
-import type { ModelMeter } from '../../../worker/model-api/meter.ts'
+import type { MeteredRequest, ModelMeter, RequestEnd, RequestMeter } from '../../../worker/model-api/meter.ts'
 
 /** A dollar for each token of input, two for output, tenths for the cache. */
 const RATES = { input: 1e6, output: 2e6, cacheRead: 1e5, cacheWrite: 2e5, source: 'test' }
@@ -73,15 +73,23 @@ interface Passing {
   readonly request?: string
   /** Where the answer is split into pieces. */
   readonly splits?: readonly number[]
+  readonly end?: RequestEnd
 }
 
-function pass(
+const STAYS = new AbortController().signal
+
+async function begin(meter: ModelMeter, request: Partial<MeteredRequest>): Promise<RequestMeter> {
+  const begun = await meter.begin({ method: 'POST', path: '/v1/messages', bodyBytes: 2, ...request }, STAYS)
+  if (!begun.ok) throw new Error(begun.refusal.message)
+  return begun.value
+}
+
+async function pass(
   meter: ModelMeter,
-  { path, answer, headers = EVENTS, status = 200, request = '', splits = [] }: Passing,
-): void {
+  { path, answer, headers = EVENTS, status = 200, request = '', splits = [], end = 'complete' }: Passing,
+): Promise<void> {
   const bytes = Buffer.from(answer)
-  const counted = meter.onRequest({ method: 'POST', path })
-  counted.onRequestChunk(Buffer.from(request))
+  const counted = await begin(meter, { path, bodyBytes: request.length })
   counted.onResponseHead(status, headers)
   const borders = [
     0,
@@ -94,7 +102,7 @@ function pass(
     // The proxy reuses its buffers.
     piece.fill(0)
   }
-  counted.onEnd()
+  counted.onEnd(status === 200 ? end : 'refused')
 }
 
 const meterOf = (provider: AgentProvider, maxCostUsd?: number, onSpent?: (costUsd: number) => void) =>
@@ -118,27 +126,27 @@ const cases: [AgentProvider, Passing, object][] = [
 ]
 
 describe.each(cases)('%s', (provider, passing, expected) => {
-  test(`${passing.path}: the last figures of a stream count, wherever the stream is split`, () => {
-    fc.assert(
-      fc.property(fc.array(fc.nat(), { maxLength: 20 }), (splits) => {
+  test(`${passing.path}: the last figures of a stream count, wherever the stream is split`, async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(), { maxLength: 20 }), async (splits) => {
         const meter = meterOf(provider)
-        pass(meter, { ...passing, splits })
+        await pass(meter, { ...passing, splits })
         expect(meter.rows()).toEqual([expected])
       }),
       { numRuns: 50 },
     )
   })
 
-  test(`${passing.path}: garbage in the stream changes nothing`, () => {
+  test(`${passing.path}: garbage in the stream changes nothing`, async () => {
     const meter = meterOf(provider)
     const garbage = 'data: {"usage\ndata: "usage"\ndata: [1,"usage"]\n: usage\n\u0000data: {"usage":1}\n'
-    pass(meter, { ...passing, answer: `${garbage}data: null "usage"\n${passing.answer}${garbage}` })
+    await pass(meter, { ...passing, answer: `${garbage}data: null "usage"\n${passing.answer}${garbage}` })
     expect(meter.rows()).toMatchObject([expected])
   })
 
-  test(`${passing.path}: a refused request costs nothing`, () => {
+  test(`${passing.path}: a refused request costs nothing`, async () => {
     const meter = meterOf(provider)
-    pass(meter, { ...passing, status: 429 })
+    await pass(meter, { ...passing, status: 429 })
     expect(meter.rows()).toEqual([])
   })
 })
@@ -160,13 +168,13 @@ test.each<[AgentProvider, string, object]>([
       { modelVersion: 'model-x', usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 4 } },
     ] as object,
   ],
-])('%s %s: an answer in one piece counts', (provider, path, value) => {
+])('%s %s: an answer in one piece counts', async (provider, path, value) => {
   const meter = meterOf(provider)
-  pass(meter, { path, answer: JSON.stringify(value, undefined, 2), headers: JSON_BODY, splits: [5, 9] })
+  await pass(meter, { path, answer: JSON.stringify(value, undefined, 2), headers: JSON_BODY, splits: [5, 9] })
   expect(meter.rows()).toMatchObject([{ model: 'model-x', inputTokens: 3, outputTokens: 4, costUsd: 11 }])
 })
 
-test('a model without a price costs the dearest of its vendor, and shows its tokens', () => {
+test('a model without a price costs the dearest of its vendor, and shows its tokens', async () => {
   const told: number[] = []
   const table = {
     ...prices,
@@ -175,58 +183,177 @@ test('a model without a price costs the dearest of its vendor, and shows its tok
   const meter = createModelMeter({
     provider: 'agentA',
     prices: table,
-    limits: { maxCostUsd: 60 },
+    limits: {},
     onSpent: (costUsd) => told.push(costUsd),
   })
   const usage = { input_tokens: 3, output_tokens: 7 }
   for (const model of ['claude-next', 'other'])
-    pass(meter, { path: '/v1/messages', answer: JSON.stringify({ model, usage }), headers: JSON_BODY })
+    await pass(meter, { path: '/v1/messages', answer: JSON.stringify({ model, usage }), headers: JSON_BODY })
   const tokens = { inputTokens: 3, outputTokens: 7, costUsd: 66 }
   expect(meter.rows()).toMatchObject([
     { model: 'claude-next', ...tokens },
     { model: 'other', ...tokens },
   ])
   expect(told).toEqual([66, 132])
-  expect(meter.spent()).toMatch(/^the agent spent more/)
 })
 
-test('free routes and other methods count nothing', () => {
+test('free routes and other methods count nothing', async () => {
   const meter = meterOf('agentA')
   const answer = JSON.stringify({ input_tokens: 5, usage: { input_tokens: 5 } })
-  pass(meter, { path: '/v1/messages/count_tokens', answer, headers: JSON_BODY })
-  const listed = meter.onRequest({ method: 'GET', path: '/v1/messages' })
+  await pass(meter, { path: '/v1/messages/count_tokens', answer, headers: JSON_BODY })
+  const listed = await begin(meter, { method: 'GET' })
   listed.onResponseHead(200, JSON_BODY)
   listed.onChunk(Buffer.from(answer))
-  listed.onEnd()
+  listed.onEnd('complete')
   expect(meter.rows()).toEqual([])
 })
 
-test('the budget is spent by the answer that exceeds it, and every change is told', () => {
-  const told: number[] = []
-  const meter = meterOf('agentA', 40, (costUsd) => told.push(costUsd))
-  pass(meter, { path: '/v1/messages', answer: anthropic })
-  expect(meter.spent()).toBeUndefined()
-  pass(meter, { path: '/v1/messages', answer: anthropic })
-  expect(meter.spent()).toBe('the agent spent more than agent.maxCostUsd allows: $62.0000 of $40')
-  // Each answer tells its input, then its output so far.
-  expect(told).toEqual([19, 27, 31, 50, 58, 62])
+/** A body whose answer costs at most `usd` dollars. */
+const upTo = (usd: number): Partial<MeteredRequest> => ({
+  body: { model: 'model-x', max_tokens: usd / 2 },
+  bodyBytes: 0,
 })
 
-test('the budget is spent in the middle of an answer', () => {
-  const meter = meterOf('agentA', 20)
-  const counted = meter.onRequest({ method: 'POST', path: '/v1/messages' })
+describe('a budget', () => {
+  test('is spent by the answer that reaches it, and every change is told', async () => {
+    const told: number[] = []
+    const exhausted: string[] = []
+    const meter = createModelMeter({
+      provider: 'agentA',
+      prices,
+      limits: { maxCostUsd: 62 },
+      onSpent: (costUsd) => told.push(costUsd),
+      onExhausted: (reason) => exhausted.push(reason),
+    })
+    await pass(meter, { path: '/v1/messages', answer: anthropic })
+    await pass(meter, { path: '/v1/messages', answer: anthropic })
+    // Each answer tells its input, then its output so far.
+    expect(told).toEqual([19, 27, 31, 50, 58, 62])
+    const sentence = 'the agent has spent what agent.maxCostUsd allows: $62.0000 of $62'
+    expect(await meter.begin({ method: 'POST', path: '/v1/messages', bodyBytes: 0 }, STAYS)).toMatchObject({
+      ok: false,
+      refusal: { message: sentence },
+    })
+    expect(exhausted).toEqual([sentence])
+  })
+
+  test('is reserved before a request leaves, and what does not fit waits', async () => {
+    const meter = meterOf('agentA', 100)
+    const [first, second] = [await begin(meter, upTo(40)), await begin(meter, upTo(40))]
+    const beyond = await begin(meter, upTo(40))
+    let hasBegun = false
+    const waiting = begin(meter, upTo(40)).then((counted) => {
+      hasBegun = true
+      return counted
+    })
+    second.onEnd('broken')
+    beyond.onEnd('refused')
+    await waiting
+    expect(meter.rows()).toMatchObject([{ costUsd: 40, outputTokens: 20 }])
+    first.onEnd('broken')
+    expect(hasBegun).toBe(true)
+  })
+
+  test('lets go whoever has hung up', async () => {
+    const meter = meterOf('agentA', 10)
+    const only = await begin(meter, upTo(50))
+    const [gone, later] = [new AbortController(), new AbortController()]
+    const request = { method: 'POST', path: '/v1/messages', bodyBytes: 0, ...upTo(5) }
+    const [left, waits] = [meter.begin(request, gone.signal), meter.begin(request, later.signal)]
+    gone.abort()
+    expect(await left).toMatchObject({ ok: false })
+    only.onEnd('unsent')
+    expect(await waits).toMatchObject({ ok: true })
+    expect(meter.rows()).toEqual([])
+  })
+
+  test('is never passed by more than one request, whatever is asked and however it ends', async () => {
+    const step = fc.record({
+      usd: fc.integer({ min: 1, max: 30 }),
+      share: fc.double({ min: 0, max: 1, noNaN: true }),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 30 }), fc.array(fc.nat()), async (steps, order) => {
+        const meter = meterOf('agentA', 60)
+        const running: { usd: number; share: number; counted: RequestMeter }[] = []
+        let billedUsd = 0
+        const finish = (at: number) => {
+          const [ended] = running.splice(at % Math.max(1, running.length), 1)
+          if (ended === undefined) return
+          const tokens = Math.floor((ended.usd / 2) * ended.share)
+          billedUsd += tokens * 2
+          const usage = { input_tokens: 0, output_tokens: tokens }
+          ended.counted.onResponseHead(200, JSON_BODY)
+          ended.counted.onChunk(Buffer.from(JSON.stringify({ model: 'model-x', usage })))
+          ended.counted.onEnd('complete')
+        }
+        for (const { usd, share } of steps)
+          void meter
+            .begin({ method: 'POST', path: '/v1/messages', ...upTo(usd), bodyBytes: 0 }, STAYS)
+            .then((begun) => {
+              if (begun.ok) running.push({ usd, share, counted: begun.value })
+            })
+        for (const at of [...order, ...steps.map(() => 0)]) {
+          await new Promise(setImmediate)
+          const inFlight = running.reduce((sum, { usd }) => sum + usd, 0)
+          const dearest = Math.max(0, ...steps.map(({ usd }) => usd))
+          expect(billedUsd + inFlight).toBeLessThanOrEqual(60 + dearest)
+          finish(at)
+        }
+        const shown = meter.rows().reduce((sum, { costUsd = 0 }) => sum + costUsd, 0)
+        expect(shown).toBeCloseTo(billedUsd, 6)
+      }),
+      { numRuns: 50 },
+    )
+  })
+})
+
+test.each<[RequestEnd, boolean]>([
+  ['unsent', false],
+  ['refused', false],
+  ['broken', true],
+])('a request whose answer never came, %s: counts its worst case is %s', async (end, counts) => {
+  const meter = meterOf('agentB')
+  const counted = await begin(meter, {
+    path: '/v1/responses',
+    body: { model: 'model-x', max_output_tokens: 50 },
+    bodyBytes: 400,
+  })
+  counted.onEnd(end)
+  expect(meter.rows()).toEqual(
+    counts
+      ? [
+          {
+            model: 'model-x',
+            inputTokens: 0,
+            outputTokens: 50,
+            cacheReadTokens: 0,
+            cacheWriteTokens: 200,
+            costUsd: 140,
+          },
+        ]
+      : [],
+  )
+})
+
+test('an answer that breaks off before its last figures counts its worst case', async () => {
+  const body = { model: 'model-x', max_tokens: 50 }
+  const meter = meterOf('agentA')
+  const counted = await begin(meter, { body, bodyBytes: 40 })
   counted.onResponseHead(200, EVENTS)
-  const [start = '', ...rest] = anthropic.split('\n\n')
-  counted.onChunk(Buffer.from(`${start}\n\n`))
-  expect(meter.spent()).toBeUndefined()
-  counted.onChunk(Buffer.from(`${rest.slice(0, 2).join('\n\n')}\n\n`))
-  expect(meter.spent()).toMatch(/^the agent spent more/)
+  counted.onChunk(Buffer.from(anthropic.slice(0, anthropic.indexOf('event: e', 10))))
+  expect(meter.rows()).toMatchObject([{ inputTokens: 10, outputTokens: 1 }])
+  counted.onEnd('broken')
+  expect(meter.rows()).toMatchObject([{ inputTokens: 0, cacheWriteTokens: 20, outputTokens: 50 }])
+  const whole = meterOf('agentA')
+  await pass(whole, { path: '/v1/messages', answer: anthropic, end: 'broken' })
+  expect(whole.rows()).toMatchObject([{ inputTokens: 10, outputTokens: 7 }])
 })
 
-test('an answer that breaks off before its figures is estimated by its size', () => {
+test('a whole answer without figures is estimated by its size', async () => {
   const meter = meterOf('agentB')
   const [created = ''] = openAi.split('\n\n')
-  pass(meter, {
+  await pass(meter, {
     path: '/v1/responses',
     answer: `${created}\n\n${'x'.repeat(3_200)}`,
     request: 'y'.repeat(400),
@@ -235,20 +362,14 @@ test('an answer that breaks off before its figures is estimated by its size', ()
   expect([model, inputTokens]).toEqual(['model-x', 100])
   expect(outputTokens).toBeGreaterThanOrEqual(100)
   expect(outputTokens).toBeLessThan(110)
-  const named = meterOf('agentA')
-  const [start = ''] = anthropic.split('\n\n')
-  pass(named, { path: '/v1/messages', answer: `${start}\n\n${'x'.repeat(320)}`, request: 'y'.repeat(4_000) })
-  expect(named.rows()).toMatchObject([{ inputTokens: 10, cacheReadTokens: 30 }])
-  expect(named.rows()[0]?.outputTokens).toBeGreaterThan(10)
 })
 
-test('an answer in one piece beyond the limit is estimated, and not kept', () => {
+test('an answer in one piece beyond the limit is estimated, and not kept', async () => {
   const meter = meterOf('agentC')
-  const counted = meter.onRequest({ method: 'POST', path: '/v1beta/models/model-x:generateContent' })
+  const counted = await begin(meter, { path: '/v1beta/models/model-x:generateContent', bodyBytes: 0 })
   counted.onResponseHead(200, JSON_BODY)
   const piece = Buffer.alloc(1024 * 1024, 0x20)
   for (let sent = 0; sent <= MODEL_ANSWER_BYTES_MAX; sent += piece.length) counted.onChunk(piece)
-  counted.onEnd()
-  expect(meter.rows()).toMatchObject([{ model: 'unknown', inputTokens: 0 }])
-  expect(meter.spent()).toBeUndefined()
+  counted.onEnd('complete')
+  expect(meter.rows()).toMatchObject([{ model: 'model-x', inputTokens: 0 }])
 })

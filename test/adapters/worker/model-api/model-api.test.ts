@@ -16,11 +16,15 @@ import {
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
-import { MODEL_API_BODY_BYTES_MAX, MODEL_API_REQUESTS_MAX } from '../../../../protocol/limits.ts'
+import {
+  MODEL_API_BODY_BYTES_MAX,
+  MODEL_API_PARSED_PARTS_MAX,
+  MODEL_API_REQUESTS_MAX,
+} from '../../../../protocol/limits.ts'
 import { DialedUpstream } from '../../../../worker/model-api/dialed-upstream.ts'
-import type { ModelMeter } from '../../../../worker/model-api/meter.ts'
 import type { ModelAccess } from '../../../../worker/model-api/model-access.ts'
 import { type ModelApi, openModelApi } from '../../../../worker/model-api/model-api.ts'
 import { openModelAccess } from '../../../../worker/model-api/open-model-access.ts'
@@ -73,7 +77,7 @@ function accessTo(origin: string): ModelAccess {
   return { ...opened.value, origin }
 }
 
-async function openApi(meter?: ModelMeter): Promise<string> {
+async function openApi(): Promise<string> {
   const { port } = vendor.address() as AddressInfo
   api = await openModelApi({
     access: accessTo(`http://127.0.0.1:${port}`),
@@ -81,7 +85,6 @@ async function openApi(meter?: ModelMeter): Promise<string> {
     upstream,
     clock: realClock,
     log: (line) => void lines.push(line),
-    ...(meter === undefined ? {} : { meter }),
   })
   return api.socketPath
 }
@@ -209,7 +212,7 @@ describe('a request to the model', () => {
     expect(parts.join('')).toBe('data: 1\n\ndata: 2\n\n')
   })
 
-  test('that the agent abandons is abandoned at the vendor too', async () => {
+  test('that the agent abandons is abandoned at the vendor too where nothing is billed', async () => {
     const socketPath = await openApi()
     let isAbandoned = false
     answer = (_incoming, response) => {
@@ -222,6 +225,46 @@ describe('a request to the model', () => {
     sent.on('response', () => sent.destroy())
     sent.end('{}')
     await until('the vendor sees the end', () => isAbandoned)
+  })
+
+  test.each<[string, string, number]>([
+    ['no JSON', 'x', 403],
+    ['a list', '[1]', 403],
+    ['too deep', `{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}`, 403],
+    ['too many parts', `{"a":[${'{},'.repeat(MODEL_API_PARSED_PARTS_MAX)}1]}`, 403],
+  ])('is refused when its body is %s', async (_what, body, status) => {
+    expect((await ask(await openApi(), { body })).status).toBe(status)
+    expect(seen).toEqual([])
+  })
+
+  test('is written anew: once for each key, and with its files as they came', async () => {
+    const file = `data:image/png;base64,${'AbC+/9'.repeat(100_000)}`
+    const text = `${JSON.stringify('"\\ü\n'.repeat(10_000)).slice(1, -1)}\\u00fc`
+    const body = `{"model":"a", "m\\u006fdel":"b","messages":[{"content":"${file}"},{"content":"${text}"}]}`
+    expect((await ask(await openApi(), { body })).status).toBe(200)
+    expect(seen[0]?.body.match(/"model"/g)).toHaveLength(1)
+    expect(JSON.parse(seen[0]?.body ?? '')).toEqual(JSON.parse(body))
+    expect(seen[0]?.headers['content-length']).toBe(String(Buffer.byteLength(seen[0]?.body ?? '')))
+  })
+
+  test('may be packed, and leaves unpacked', async () => {
+    const socketPath = await openApi()
+    const packed = gzipSync('{"model":"m"}')
+    const statusOf = (encoding: string, bytes: Buffer) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const headers = { 'content-encoding': encoding }
+        const sent = request({ socketPath, method: 'POST', path: MESSAGES, headers, agent: false })
+        sent.on('response', (response) => resolve(response.resume().statusCode)).on('error', reject)
+        sent.end(bytes)
+      })
+    expect(await statusOf('gzip', packed)).toBe(200)
+    expect(seen).toMatchObject([{ body: '{"model":"m"}' }])
+    expect(seen[0]?.headers['content-encoding']).toBeUndefined()
+    expect(await statusOf('gzip', Buffer.from('x'))).toBe(413)
+    expect(await statusOf('compress', packed)).toBe(403)
+    const bomb = gzipSync(Buffer.alloc(MODEL_API_BODY_BYTES_MAX + 1, 0x20))
+    expect(await statusOf('gzip', bomb)).toBe(413)
+    expect(seen).toHaveLength(1)
   })
 
   test('fails with the vendor’s kind of error when nobody answers', async () => {
@@ -254,8 +297,8 @@ describe('a hostile sandbox', () => {
     ['a path with a query in it', { path: '/v1/files?x=/v1/messages' }],
   ])('cannot reach %s', async (_what, question) => {
     const answered = await ask(await openApi(), question)
-    expect(answered.status).toBe(404)
-    expect(JSON.parse(answered.body)).toMatchObject({ type: 'error', error: { type: 'not_found_error' } })
+    expect(answered.status).toBe(403)
+    expect(JSON.parse(answered.body)).toMatchObject({ type: 'error', error: { type: 'permission_error' } })
     expect(seen).toEqual([])
   })
 
@@ -460,49 +503,6 @@ describe('the vendor’s certificate', () => {
     proxy.closeAllConnections()
     proxy.close()
   })
-})
-
-test('a spent budget ends the answer, and refuses further requests in the vendor’s words', async () => {
-  let left = 3
-  const counts = { head: 0, ended: 0, requestBytes: 0 }
-  const meter: ModelMeter = {
-    spent: () => (left > 0 ? undefined : 'the budget of $1 is spent'),
-    rows: () => [],
-    onRequest: () => ({
-      onRequestChunk: ({ length }) => {
-        counts.requestBytes += length
-      },
-      onResponseHead: (status) => {
-        counts.head = status
-      },
-      onChunk: () => {
-        left -= 1
-      },
-      onEnd: () => {
-        counts.ended += 1
-      },
-    }),
-  }
-  const socketPath = await openApi(meter)
-  let isAbandoned = false
-  answer = (_incoming, response) => {
-    const timer = setInterval(() => response.write('data: word\n\n'), 5)
-    response.on('close', () => {
-      clearInterval(timer)
-      isAbandoned = true
-    })
-  }
-  const broken = await ask(socketPath)
-  expect(broken.body.length).toBeLessThan(100)
-  await until('the vendor stops', () => isAbandoned)
-  const refused = await ask(socketPath)
-  expect(refused.status).toBe(400)
-  expect(JSON.parse(refused.body).error).toEqual({
-    type: 'invalid_request_error',
-    message: 'switchyard: the budget of $1 is spent',
-  })
-  expect(seen).toHaveLength(1)
-  expect(counts).toEqual({ head: 200, ended: 1, requestBytes: 2 })
 })
 
 test('closing ends what is under way, and the socket is gone', async () => {

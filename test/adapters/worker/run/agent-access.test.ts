@@ -59,7 +59,7 @@ async function search(credentials: RunCredentials, changes: Partial<Job> = {}) {
         return {
           status: 200,
           headers: {},
-          body: Readable.from([`{"echo":"${request.headers['x-api-key']}"}`]),
+          body: Readable.from([Buffer.from(`{"echo":"${request.headers['x-api-key']}"}`)]),
         }
       },
       close: async () => {},
@@ -105,7 +105,7 @@ test.each(['none', 'open'] as const)(
       given: expect.stringMatching(/^sk-ant-api03-placeholder/),
       address: 'http://127.0.0.1:61081',
       message: [200, `{"echo":"${'*'.repeat(KEY.length)}"}`],
-      forbidden: [404, expect.stringContaining('not_found_error')],
+      forbidden: [403, expect.stringContaining('permission_error')],
     })
     expect(found.sockets.toSorted()).toEqual(
       network === 'none' ? ['model-api.sock'] : ['egress.sock', 'model-api.sock'],
