@@ -92,7 +92,7 @@ export const MODEL_API_CLIENTS_MAX = 64
 export const MODEL_API_HEADER_BYTES_MAX = 64 * 1024
 /** As much as the vendors accept. */
 export const MODEL_API_BODY_BYTES_MAX = 32 * 1024 * 1024
-/** What the bodies of a run's requests may take up in the worker together. */
+/** Bytes of all bodies that a run's requests hold in the worker at once. */
 export const MODEL_API_HELD_BYTES_MAX = 192 * 1024 * 1024
 /** The text of a body without its files, which the worker parses in one turn: twice the longest context. */
 export const MODEL_API_PARSED_BYTES_MAX = 8 * 1024 * 1024
@@ -100,7 +100,7 @@ export const MODEL_API_PARSED_BYTES_MAX = 8 * 1024 * 1024
 export const MODEL_API_PARSED_PARTS_MAX = 600_000
 /** How long the end of a run waits for answers that are still under way, to know what they cost. */
 export const MODEL_API_SETTLE_MS_MAX = 5_000
-/** What a request may ask for at most, and what it counts as if it names no limit. */
+/** The highest limit of an answer that counts, and the limit of a request that names none. */
 export const MODEL_OUTPUT_TOKENS_MAX = 1_000_000
 export const MODEL_OUTPUT_TOKENS_DEFAULT = 128_000
 /** How long a sandbox may take to send a request. */

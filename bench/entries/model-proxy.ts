@@ -22,7 +22,7 @@ import {
   withProcessorCosts,
 } from '../figures.ts'
 import { sumOfCpuMs } from '../process-usage.ts'
-import type { ModelQuestion } from '../raw/model-question.ts'
+import { type ModelQuestion, writeQuestion } from '../raw/model-question.ts'
 import { buildProduct, freePort } from '../served-host.ts'
 import { amount } from '../table.ts'
 
@@ -189,7 +189,7 @@ async function ask(
   open: (length: number) => ReturnType<typeof requestHttp>,
   question: ModelQuestion,
 ): Promise<AskedModel> {
-  const body = JSON.stringify(question)
+  const body = writeQuestion(question)
   const from = performance.now()
   const sent = open(Buffer.byteLength(body))
   sent.end(body)

@@ -18,6 +18,7 @@ if (!access.ok) throw new Error(access.refusal.message)
 const api = await openModelApi({
   access: { ...access.value, origin: `https://127.0.0.1:${port}` },
   folder,
+  rules: { provider: 'agentA', serverTools: [] },
   upstream: new DialedUpstream({ certificateAuthorities: [readFileSync(certificate, 'utf8')] }),
   meter: createModelMeter({ provider: 'agentA', prices: PRICES, limits: { maxCostUsd: 1_000_000 } }),
   log: () => {},

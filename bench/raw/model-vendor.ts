@@ -10,7 +10,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ModelQuestion } from './model-question.ts'
+import { MODEL, readQuestion } from './model-question.ts'
 
 const EVENTS_PER_WRITE = 64
 const USAGE = { input_tokens: 100, output_tokens: 40 }
@@ -21,7 +21,7 @@ const delta = {
 }
 const START = toEvent({
   type: 'message_start',
-  message: { id: 'msg_1', role: 'assistant', model: 'claude-sonnet-5-5', usage: USAGE },
+  message: { id: 'msg_1', role: 'assistant', model: MODEL, usage: USAGE },
 })
 const DELTA = toEvent(delta)
 const END = toEvent({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: USAGE })
@@ -40,7 +40,7 @@ function toEvent(value: { readonly type: string; readonly [name: string]: unknow
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const parts: Buffer[] = []
   for await (const part of request) parts.push(part)
-  const { events, perMs } = JSON.parse(Buffer.concat(parts).toString()) as ModelQuestion
+  const { events, perMs } = readQuestion(Buffer.concat(parts).toString())
   response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
   await (perMs === 0 ? flood(response, events) : pace(response, events, perMs))
   response.end(END)

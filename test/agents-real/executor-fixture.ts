@@ -261,7 +261,10 @@ async function resume(
   const { provider } = job.agent
   const driver = parts.drivers[provider]
   const { credentials } = job
-  const access = await openAgentAccess({ dependencies: parts, provider, credentials, folders, log: () => {} })
+  const access = await openAgentAccess({
+    ...{ dependencies: parts, provider, credentials, folders, log: () => {} },
+    rules: { serverTools: [] },
+  })
   if (!access.ok) throw new Error(access.refusal.message)
   session.closeWith(access.value)
   const { modelSocket, modelApiUrl, credential } = access.value

@@ -14,6 +14,7 @@ import { createModelMeter } from '../../worker/model-api/create-model-meter.ts'
 import { DialedUpstream } from '../../worker/model-api/dialed-upstream.ts'
 import type { ModelMeter } from '../../worker/model-api/meter.ts'
 import { openModelApi } from '../../worker/model-api/model-api.ts'
+import type { ModelRules } from '../../worker/model-api/model-gate.ts'
 import { openModelAccess } from '../../worker/model-api/open-model-access.ts'
 import { tempFolder } from './temp-folder.ts'
 
@@ -72,7 +73,10 @@ export class BillingVendor {
   }
 
   /** Opens the proxy of a run in front of this vendor. */
-  async openRun(limits: { readonly maxCostUsd?: number }): Promise<MeteredRun> {
+  async openRun(
+    limits: { readonly maxCostUsd?: number },
+    rules: Partial<ModelRules> = {},
+  ): Promise<MeteredRun> {
     const { port } = this.#server.address() as AddressInfo
     const access = openModelAccess(
       'agentA',
@@ -89,6 +93,7 @@ export class BillingVendor {
     const api = await openModelApi({
       access: { ...access.value, origin: `http://127.0.0.1:${port}` },
       folder: tempFolder(),
+      rules: { provider: 'agentA', serverTools: [], ...rules },
       upstream: this.#upstream,
       clock: realClock,
       log: (line) => void lines.push(line),

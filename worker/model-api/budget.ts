@@ -32,7 +32,7 @@ interface Waiting {
 
 interface Held {
   usd: number
-  /** It was let go although it did not fit, and does not count as reserved. */
+  /** The request went although it did not fit, and does not count as reserved. */
   readonly isBeyond: boolean
 }
 

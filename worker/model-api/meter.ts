@@ -42,7 +42,7 @@ export interface MeteredRequest {
   readonly path: string
   readonly body?: JsonObject
   readonly bodyBytes: number
-  /** It asks the vendor to keep its input for long, which costs more. */
+  /** The request asks the vendor to keep its input for long, which costs more. */
   readonly keepsLong?: boolean
 }
 

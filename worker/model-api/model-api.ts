@@ -23,6 +23,7 @@ import { type ModelMeter, UNMETERED } from './meter.ts'
 import type { ModelAccess } from './model-access.ts'
 import { type ModelErrorKind, ModelRefusal, modelError } from './model-errors.ts'
 import { exchangeWithModel } from './model-exchange.ts'
+import { createModelGate, type ModelGate, type ModelRules } from './model-gate.ts'
 import { checkModelRequest, type ModelRequest } from './model-request.ts'
 import { explainBrokenAnswer } from './model-response.ts'
 import type { ModelUpstream } from './model-upstream.ts'
@@ -37,6 +38,7 @@ export interface ModelApiOptions {
   readonly owner?: SocketOwner
   readonly upstream: ModelUpstream
   readonly meter?: ModelMeter
+  readonly rules: ModelRules
   readonly log: (line: string) => void
   readonly clock: Clock
 }
@@ -67,17 +69,19 @@ class ModelProxy {
   readonly server: Server
   readonly #options: ModelApiOptions
   readonly #meter: ModelMeter
+  readonly #gate: ModelGate
   readonly #bodies = new BodyReader()
   readonly #log: ConnectionLog
   /** Each controller ends its request, whatever that costs. */
   readonly #running = new Map<AbortController, Promise<void>>()
-  readonly #said = new Set<string>()
+  readonly #loggedRefusals = new Set<string>()
   #isClosing = false
   readonly #totals = { answered: 0, refused: 0, failed: 0 }
 
   constructor(options: ModelApiOptions) {
     this.#options = options
     this.#meter = options.meter ?? UNMETERED
+    this.#gate = createModelGate(options.rules, options.log)
     this.#log = makeConnectionLog(options.log, options.clock, 'model api')
     this.server = createServer(
       {
@@ -132,7 +136,7 @@ class ModelProxy {
     const { access, upstream } = this.#options
     const done = exchangeWithModel({
       ...{ access, upstream, checked, request, response, mask: new SecretMask(access.secrets) },
-      ...{ meter: this.#meter, bodies: this.#bodies, stop: stop.signal },
+      ...{ meter: this.#meter, gate: this.#gate, bodies: this.#bodies, stop: stop.signal },
     })
       .then((end) => this.#finish(request, response, end))
       .catch((error: unknown) => this.#fail(request, response, error))
@@ -164,8 +168,8 @@ class ModelProxy {
   /** An agent repeats what the worker refuses for good. */
   #isNews(kind: ModelErrorKind, line: string): boolean {
     if (kind !== 'budget' && kind !== 'request') return true
-    if (this.#said.has(line)) return false
-    if (this.#said.size < REFUSALS_REMEMBERED_MAX) this.#said.add(line)
+    if (this.#loggedRefusals.has(line)) return false
+    if (this.#loggedRefusals.size < REFUSALS_REMEMBERED_MAX) this.#loggedRefusals.add(line)
     return true
   }
 

@@ -9,6 +9,7 @@ import { Readable } from 'node:stream'
 import type { ModelMeter, RequestEnd, RequestMeter } from './meter.ts'
 import type { ModelAccess } from './model-access.ts'
 import { ModelRefusal } from './model-errors.ts'
+import type { ModelGate } from './model-gate.ts'
 import type { ModelRequest } from './model-request.ts'
 import { findAnswerProblem, headersToPass } from './model-response.ts'
 import type { ModelUpstream, UpstreamResponse } from './model-upstream.ts'
@@ -19,6 +20,7 @@ export interface ModelExchange {
   readonly access: ModelAccess
   readonly upstream: ModelUpstream
   readonly meter: ModelMeter
+  readonly gate: ModelGate
   readonly bodies: BodyReader
   readonly checked: ModelRequest
   readonly request: IncomingMessage
@@ -29,24 +31,27 @@ export interface ModelExchange {
 
 /** Resolves with the problem of an answer that cannot be passed on. Rejects with a `ModelRefusal`, or when it breaks. */
 export async function exchangeWithModel(exchange: ModelExchange): Promise<string | undefined> {
-  const { bodies, checked, request } = exchange
+  const { bodies, checked, gate, request } = exchange
   if (checked.method === 'GET') return sendOn(exchange, undefined, {})
   const { body, release } = await bodies.read(request)
   try {
-    const written = body.write(body.value)
+    const passed = gate.passBody(checked.path.replace(/\?.*$/s, ''), body.value)
+    if (!passed.ok) throw new ModelRefusal('request', passed.refusal.message)
+    const written = body.write(passed.value)
     if (written === undefined) throw new ModelRefusal('request', 'its body can’t be written anew')
-    return await sendOn(exchange, written, { body: body.value })
+    return await sendOn(exchange, written, { body: passed.value })
   } finally {
     release()
   }
 }
 
 async function sendOn(
-  { access, upstream, meter, checked, response, mask, stop }: ModelExchange,
+  { access, upstream, meter, gate, checked, response, mask, stop }: ModelExchange,
   written: WrittenBody | undefined,
   facts: Pick<Parameters<ModelMeter['begin']>[0], 'body'>,
 ): Promise<string | undefined> {
-  const { method, path, headers } = checked
+  const { method, path } = checked
+  const headers = gate.passHeaders(checked.headers)
   const gone = signalOfClose(response)
   const waited = AbortSignal.any([stop, gone])
   const { bytes, keepsLong = false } = written ?? {}
@@ -72,7 +77,9 @@ async function sendOn(
         ...access.credentialHeaders(headers),
         // The meter and the mask read the answer.
         'accept-encoding': 'identity',
-        ...(bytes === undefined ? {} : { 'content-length': String(bytes.length) }),
+        ...(bytes === undefined
+          ? {}
+          : { 'content-type': 'application/json', 'content-length': String(bytes.length) }),
       },
       ...(bytes === undefined ? {} : { body: Readable.from(send()) }),
       signal: counted.isBilled ? stop : waited,

@@ -1,13 +1,14 @@
 /**
  * `checkModelRequest` decides whether a request from a sandbox may be sent on, and with which headers.
  *
- * Any process of the agent can write to the proxy. Only the vendor's model routes pass, as plain paths. Every header
- * that speaks of a credential or of an account is left out, so that nobody inside can spend or read with another
- * account. The proxy itself writes the host and the credential.
+ * Any process of the agent can write to the proxy. Only the vendor's model routes pass, as plain paths, with the headers
+ * of a list, so that nobody inside can spend or read with another account. The proxy itself writes the host, the
+ * credential and the fields of the body.
  */
 import type { IncomingMessage } from 'node:http'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ModelAccess } from './model-access.ts'
+import { mayLeave } from './passing-headers.ts'
 
 export interface ModelRequest {
   readonly method: 'GET' | 'POST'
@@ -17,32 +18,10 @@ export interface ModelRequest {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** No percent signs, so that no two programs read the path differently. */
-const PLAIN_PATH = /^(?:\/[\w.:-]+)+$/
+/** No percent signs and no dots alone, so that no two programs read the path differently. */
+const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.:-]+)+$/
 const QUERY_NAMES = new Set(['alt', 'beta', 'client_version', 'limit', 'pageSize'])
 const QUERY_VALUE = /^[\w.:-]{0,100}$/
-
-/** Fields of one connection, and fields that the proxy or the client library writes itself. */
-const CONNECTION_FIELDS = new Set([
-  'accept-encoding',
-  'connection',
-  'content-encoding',
-  'content-length',
-  'expect',
-  'forwarded',
-  'host',
-  'http2-settings',
-  'keep-alive',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'via',
-])
-const CONNECTION_PREFIX = /^(proxy-|x-forwarded-|sec-websocket-)/
-/** Fields by which vendors and their gateways learn who asks, and who pays. */
-const ACCOUNT_FIELD =
-  /auth|api-?key|token|cookie|secret|credential|signature|account|organization|project|tenant|workspace|quota-user|api-user/
 
 export function checkModelRequest(
   {
@@ -80,20 +59,10 @@ function headersToSend(rawHeaders: readonly string[], connection: string): Recor
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = (rawHeaders[at] ?? '').toLowerCase()
     const value = rawHeaders[at + 1] ?? ''
-    if (Object.hasOwn(kept, name) || hopFields.has(name) || !mayPass(name) || !isPrintable(value)) continue
+    if (Object.hasOwn(kept, name) || hopFields.has(name) || !mayLeave(name) || !isPrintable(value)) continue
     kept[name] = value
   }
   return kept
-}
-
-function mayPass(name: string): boolean {
-  return (
-    /^[a-z][a-z0-9_-]*$/.test(name) &&
-    name !== '__proto__' &&
-    !CONNECTION_FIELDS.has(name) &&
-    !CONNECTION_PREFIX.test(name) &&
-    !ACCOUNT_FIELD.test(name)
-  )
 }
 
 const isPrintable = (value: string): boolean => /^[\t -~\x80-\xff]*$/.test(value)

@@ -1,31 +1,15 @@
 /** The parts of a vendor's answer that an agent receives: whether it may pass, and with which headers. */
 import type { UpstreamResponse } from './model-upstream.ts'
+import { mayReturn } from './passing-headers.ts'
 
-/** Fields of one connection, and fields that would bind the agent's program to the vendor's address. */
-const LEFT_OUT = new Set([
-  'alt-svc',
-  'connection',
-  'keep-alive',
-  'location',
-  'proxy-authenticate',
-  'proxy-connection',
-  'set-cookie',
-  'set-cookie2',
-  'strict-transport-security',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'www-authenticate',
-])
-
+/** The agent receives nothing of the account, and nothing of the connection. */
 export function headersToPass(
   headers: UpstreamResponse['headers'],
   mask: (text: string) => string,
 ): Record<string, string> {
   const passed: Record<string, string> = {}
   for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || LEFT_OUT.has(name) || name === '__proto__') continue
+    if (value === undefined || !mayReturn(name)) continue
     passed[name] = mask(typeof value === 'string' ? value : value.join(', '))
   }
   return passed

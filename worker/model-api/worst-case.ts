@@ -9,7 +9,7 @@ import { MODEL_OUTPUT_TOKENS_DEFAULT, MODEL_OUTPUT_TOKENS_MAX } from '../../prot
 import { countAt, type JsonObject, objectAt, textAt } from '../agents/json-lines.ts'
 import type { MeteredRequest } from './meter.ts'
 
-/** What a request says of itself. */
+/** The facts of a request that decide its price. */
 export interface RequestFacts {
   readonly model?: string
   /** The limit of the answer's tokens; absent: the model's own. */

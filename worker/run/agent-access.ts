@@ -12,6 +12,7 @@ import type { RunCredentials } from '../../protocol/frames.ts'
 import type { ModelMeter } from '../model-api/meter.ts'
 import type { AgentCredential } from '../model-api/model-access.ts'
 import { openModelApi } from '../model-api/model-api.ts'
+import type { ModelRules } from '../model-api/model-gate.ts'
 import { modelHosts } from '../model-api/model-hosts.ts'
 import { openModelAccess } from '../model-api/open-model-access.ts'
 import { MODEL_API_PORT } from '../sandbox/inside-paths.ts'
@@ -38,6 +39,8 @@ export interface AgentAccessOptions {
   /** The run's folder on the host, and the number of its sandbox. */
   readonly folders: { readonly root: string; readonly number: number }
   readonly meter?: ModelMeter
+  /** Decides what the run's requests may hold. */
+  readonly rules: Omit<ModelRules, 'provider'>
   readonly log: (line: string) => void
 }
 
@@ -51,7 +54,7 @@ export function hostsOfAgent(
 
 /** Rejects when no socket can be created in the folder. */
 export async function openAgentAccess(options: AgentAccessOptions): Promise<Result<AgentAccess>> {
-  const { dependencies, provider, credentials, folders, meter, log } = options
+  const { dependencies, provider, credentials, folders, meter, rules, log } = options
   const { clock, isRoot, userFor, modelUpstream } = dependencies
   const { agent: credential, keyInSandbox = false } = credentials
   if (credential === undefined) return yes({ secrets: [], close: async () => {} })
@@ -66,6 +69,7 @@ export async function openAgentAccess(options: AgentAccessOptions): Promise<Resu
     ...(isRoot ? { owner: userFor(folders.number) } : {}),
     upstream: modelUpstream,
     ...(meter === undefined ? {} : { meter }),
+    rules: { ...rules, provider },
     log,
     clock,
   })

@@ -76,6 +76,7 @@ export class AgentLaunch {
       credentials,
       folders: session.folders,
       meter,
+      rules: { serverTools: [], ...(agent.model === undefined ? {} : { model: agent.model }) },
       log: (line) => session.log(line),
     })
     if (!access.ok) return access

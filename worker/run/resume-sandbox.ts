@@ -145,6 +145,8 @@ async function openResumedSandbox(
       provider: driver.provider,
       credentials,
       folders: { ...sandboxes.foldersOf(record.runId), number: record.number },
+      // A person at the terminal may choose another model.
+      rules: { serverTools: [] },
       log: (line) => dependencies.log.debug({ runId: record.runId }, line),
     })
     if (!access.ok) return access

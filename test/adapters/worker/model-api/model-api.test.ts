@@ -27,6 +27,7 @@ import {
 import { DialedUpstream } from '../../../../worker/model-api/dialed-upstream.ts'
 import type { ModelAccess } from '../../../../worker/model-api/model-access.ts'
 import { type ModelApi, openModelApi } from '../../../../worker/model-api/model-api.ts'
+import type { ModelRules } from '../../../../worker/model-api/model-gate.ts'
 import { openModelAccess } from '../../../../worker/model-api/open-model-access.ts'
 import { ESTABLISHED } from '../../../../worker/sandbox/egress/replies.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
@@ -34,6 +35,9 @@ import { until } from '../../../support/until.ts'
 
 const KEY = 'sk-ant-api03-the-key-of-a-person-0123456789'
 const MESSAGES = '/v1/messages'
+const RULES: ModelRules = { provider: 'agentA', serverTools: [] }
+const MODEL = 'claude-opus-5-5'
+const BODY = JSON.stringify({ model: MODEL })
 
 const upstream = new DialedUpstream({})
 let seen: (Pick<IncomingMessage, 'method' | 'url' | 'headers'> & { body: string })[] = []
@@ -83,6 +87,7 @@ async function openApi(): Promise<string> {
     access: accessTo(`http://127.0.0.1:${port}`),
     folder: tempFolder(),
     upstream,
+    rules: RULES,
     clock: realClock,
     log: (line) => void lines.push(line),
   })
@@ -104,7 +109,7 @@ interface Question {
 
 function ask(
   socketPath: string,
-  { method = 'POST', path = MESSAGES, headers = {}, body = '{}' }: Question = {},
+  { method = 'POST', path = MESSAGES, headers = {}, body = BODY }: Question = {},
 ): Promise<Answered> {
   return new Promise((resolve, reject) => {
     const sent = request({ socketPath, method, path, headers, agent: false }, (response) => {
@@ -152,6 +157,9 @@ describe('a request to the model', () => {
         authorization: 'Bearer another-account',
         cookie: 'session=1',
         'x-goog-api-key': 'other',
+        x_api_key: 'other',
+        'x-http-method-override': 'DELETE',
+        'anthropic-beta': 'claude-code-20250219,mcp-client-2025-11-20',
         'openai-organization': 'org-other',
         'proxy-authorization': 'Basic eA==',
         'x-forwarded-for': '1.2.3.4',
@@ -164,14 +172,14 @@ describe('a request to the model', () => {
         'accept-encoding': 'gzip, br',
         'content-type': 'application/json',
       },
-      body: '{"model":"m"}',
+      body: BODY,
     })
     expect(answered).toMatchObject({ status: 200, body: '{"ok":true}' })
     const [{ url, headers, body, method } = { headers: {} }] = seen
     expect({ method, url, body }).toEqual({
       method: 'POST',
       url: `${MESSAGES}?beta=true`,
-      body: '{"model":"m"}',
+      body: BODY,
     })
     const { port } = vendor.address() as AddressInfo
     expect(headers).toEqual({
@@ -179,10 +187,11 @@ describe('a request to the model', () => {
       connection: 'keep-alive',
       'x-api-key': KEY,
       'anthropic-version': '2023-06-01',
+      'anthropic-beta': 'claude-code-20250219',
       'user-agent': 'claude-cli',
       'accept-encoding': 'identity',
       'content-type': 'application/json',
-      'content-length': '13',
+      'content-length': String(BODY.length),
     })
     expect(lines.join()).not.toContain(KEY)
   })
@@ -203,7 +212,7 @@ describe('a request to the model', () => {
         isComplete = true
       })
     })
-    sent.end('{}')
+    sent.end(BODY)
     await until('the first part', () => parts.length === 1)
     vendorResponse?.write('data: 2\n\n')
     await until('the second part', () => parts.length === 2)
@@ -223,15 +232,15 @@ describe('a request to the model', () => {
     }
     const sent = request({ socketPath, method: 'POST', path: MESSAGES, agent: false }).on('error', () => {})
     sent.on('response', () => sent.destroy())
-    sent.end('{}')
+    sent.end(BODY)
     await until('the vendor sees the end', () => isAbandoned)
   })
 
   test.each<[string, string, number]>([
     ['no JSON', 'x', 403],
     ['a list', '[1]', 403],
-    ['too deep', `{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}`, 403],
-    ['too many parts', `{"a":[${'{},'.repeat(MODEL_API_PARSED_PARTS_MAX)}1]}`, 403],
+    ['too deep', `{"model":"${MODEL}","messages":${'['.repeat(200_000)}${']'.repeat(200_000)}}`, 403],
+    ['too many parts', `{"model":"${MODEL}","messages":[${'{},'.repeat(MODEL_API_PARSED_PARTS_MAX)}1]}`, 403],
   ])('is refused when its body is %s', async (_what, body, status) => {
     expect((await ask(await openApi(), { body })).status).toBe(status)
     expect(seen).toEqual([])
@@ -240,7 +249,7 @@ describe('a request to the model', () => {
   test('is written anew: once for each key, and with its files as they came', async () => {
     const file = `data:image/png;base64,${'AbC+/9'.repeat(100_000)}`
     const text = `${JSON.stringify('"\\ü\n'.repeat(10_000)).slice(1, -1)}\\u00fc`
-    const body = `{"model":"a", "m\\u006fdel":"b","messages":[{"content":"${file}"},{"content":"${text}"}]}`
+    const body = `{"model":"a", "m\\u006fdel":"${MODEL}","messages":[{"content":"${file}"},{"content":"${text}"}]}`
     expect((await ask(await openApi(), { body })).status).toBe(200)
     expect(seen[0]?.body.match(/"model"/g)).toHaveLength(1)
     expect(JSON.parse(seen[0]?.body ?? '')).toEqual(JSON.parse(body))
@@ -249,7 +258,7 @@ describe('a request to the model', () => {
 
   test('may be packed, and leaves unpacked', async () => {
     const socketPath = await openApi()
-    const packed = gzipSync('{"model":"m"}')
+    const packed = gzipSync(BODY)
     const statusOf = (encoding: string, bytes: Buffer) =>
       new Promise<number | undefined>((resolve, reject) => {
         const headers = { 'content-encoding': encoding }
@@ -258,7 +267,7 @@ describe('a request to the model', () => {
         sent.end(bytes)
       })
     expect(await statusOf('gzip', packed)).toBe(200)
-    expect(seen).toMatchObject([{ body: '{"model":"m"}' }])
+    expect(seen).toMatchObject([{ body: BODY }])
     expect(seen[0]?.headers['content-encoding']).toBeUndefined()
     expect(await statusOf('gzip', Buffer.from('x'))).toBe(413)
     expect(await statusOf('compress', packed)).toBe(403)
@@ -272,6 +281,7 @@ describe('a request to the model', () => {
       access: accessTo('http://127.0.0.1:1'),
       folder: tempFolder(),
       upstream,
+      rules: RULES,
       clock: realClock,
       log: (line) => void lines.push(line),
     })
@@ -294,6 +304,8 @@ describe('a hostile sandbox', () => {
     ['a user name', { path: '/v1/messages@evil.example.org' }],
     ['another method', { method: 'DELETE', body: '' }],
     ['reading instead of asking', { method: 'GET' }],
+    ['a path whose dots lead back', { path: '/v1/models/..', method: 'GET' }],
+    ['a path whose dot stays', { path: '/v1/models/.', method: 'GET' }],
     ['a path with a query in it', { path: '/v1/files?x=/v1/messages' }],
   ])('cannot reach %s', async (_what, question) => {
     const answered = await ask(await openApi(), question)
@@ -363,7 +375,7 @@ describe('a hostile sandbox', () => {
     answer = (_incoming, response) => response.writeHead(200).flushHeaders()
     const open = Array.from({ length: MODEL_API_REQUESTS_MAX }, () => {
       const sent = request({ socketPath, method: 'POST', path: MESSAGES, agent: false }).on('error', () => {})
-      sent.end('{}')
+      sent.end(BODY)
       return sent
     })
     await until('all are under way', () => seen.length === MODEL_API_REQUESTS_MAX)
@@ -381,7 +393,8 @@ describe('a hostile vendor', () => {
     answer = ({ headers }, response) => {
       const echo = JSON.stringify({ headers, again: Buffer.from(`x ${KEY}`).toString('base64') })
       response.writeHead(401, {
-        'x-echo': String(headers['x-api-key']),
+        'request-id': String(headers['x-api-key']),
+        'anthropic-organization-id': 'the-account',
         'content-length': Buffer.byteLength(echo),
       })
       for (const character of echo) response.write(character)
@@ -389,6 +402,7 @@ describe('a hostile vendor', () => {
     }
     const answered = await ask(socketPath)
     expect(answered.status).toBe(401)
+    expect(answered.headers).not.toHaveProperty('anthropic-organization-id')
     const text = JSON.stringify(answered)
     expect(text).toContain('***')
     expect(text).not.toContain('key-of-a-person')
@@ -461,6 +475,7 @@ describe('the vendor’s certificate', () => {
       access: accessTo(`https://localhost:${(server.address() as AddressInfo).port}`),
       folder: tempFolder(),
       upstream: dialed,
+      rules: RULES,
       clock: realClock,
       log: (line) => void lines.push(line),
     })
@@ -492,6 +507,7 @@ describe('the vendor’s certificate', () => {
         access: accessTo(`https://localhost:${port}`),
         folder: tempFolder(),
         upstream: dialed,
+        rules: RULES,
         clock: realClock,
         log: (line) => void lines.push(line),
       })

@@ -29,7 +29,7 @@ const pids = readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name))
 const inProcesses = pids.filter((pid) => ['environ', 'cmdline'].some((name) => read('/proc/' + pid + '/' + name).includes(key)))
 const ask = async (path, headers = {}) => {
   try {
-    const answer = await fetch((process.env.ANTHROPIC_BASE_URL ?? 'http://127.0.0.1:61081') + path, { method: 'POST', body: '{}', headers })
+    const answer = await fetch((process.env.ANTHROPIC_BASE_URL ?? 'http://127.0.0.1:61081') + path, { method: 'POST', body: '{"model":"claude-opus-5-5"}', headers })
     return [answer.status, await answer.text()]
   } catch (error) { return [0, String(error.cause?.code)] }
 }
