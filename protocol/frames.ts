@@ -431,7 +431,12 @@ export const workerFrames = {
       sandboxes: boundedList(ExpiredSandbox, EXPIRED_SANDBOXES_MAX),
     }),
   ),
-  'sandbox-ready': record('SandboxReadyFrame', { type: Type.Literal('sandbox-ready'), requestId: Id }),
+  'sandbox-ready': record('SandboxReadyFrame', {
+    type: Type.Literal('sandbox-ready'),
+    requestId: Id,
+    /** The agent's session under which its usage is exported; absent: the one that the host knows. */
+    sessionId: addedKey(ForeignId),
+  }),
   'sandbox-failed': record('SandboxFailedFrame', {
     type: Type.Literal('sandbox-failed'),
     requestId: Id,

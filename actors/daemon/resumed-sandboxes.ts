@@ -130,7 +130,7 @@ export class ResumedSandboxes {
       this.#join(this.#requestsAfterClosing, runId, requestId, credentials)
     else {
       this.#send(runId, { type: 'boot requested again' })
-      this.#ports.hostSender.send({ type: 'sandbox-ready', requestId })
+      this.#sendReady(runId, requestId)
     }
   }
 
@@ -189,8 +189,13 @@ export class ResumedSandboxes {
   #answerReady(runId: string): void {
     const requests = this.#bootRequests.get(runId)
     this.#bootRequests.delete(runId)
-    for (const requestId of requests?.requestIds ?? [])
-      this.#ports.hostSender.send({ type: 'sandbox-ready', requestId })
+    for (const requestId of requests?.requestIds ?? []) this.#sendReady(runId, requestId)
+  }
+
+  #sendReady(runId: string, requestId: string): void {
+    const sessionId = this.#sandboxes.get(runId)?.sessionId
+    const named = sessionId === undefined ? {} : { sessionId }
+    this.#ports.hostSender.send({ type: 'sandbox-ready', requestId, ...named })
   }
 
   #failRequests(runId: string, message: string): void {

@@ -40,6 +40,12 @@ export const terminalsModule = defineHostModule({
           ...(settings.keyInSandbox ? { keyInSandbox: true } : {}),
         }
       },
+      // An execution whose lease was lost may have begun a session that the host never heard of.
+      onSessionNamed({ runId, workerId }, sessionId) {
+        const run = finishedRuns.latest(runId)
+        if (run !== undefined && run.agentSessionId !== sessionId)
+          sessionCosts.startSession(run, workerId, sessionId)
+      },
     })
     workers.registry.terminalsByWorker = () => sessions.runsByWorker()
     const sessionCosts = new SessionCosts({

@@ -47,6 +47,8 @@ export interface TerminalSessionsPorts {
   readonly timeouts: () => LeaseTimeouts
   /** The agent's credentials, from the configuration in force. */
   readonly credentials: () => RunCredentials
+  /** The worker names the agent's session that goes on in a booted sandbox. */
+  readonly onSessionNamed: (held: RetainedSandbox, sessionId: string) => void
 }
 
 /** A retained sandbox and the worker that holds it. */
@@ -233,10 +235,15 @@ export class TerminalSessions {
   ): void {
     for (const session of this.#sessions.values()) {
       if (session.requestId !== frame.requestId || session.workerId !== workerId) continue
-      if (frame.type === 'sandbox-ready') this.#sendEvent(session.runId, { type: 'ready' })
+      if (frame.type === 'sandbox-ready') this.#onReady(session, frame.sessionId)
       else this.#onBootFailed(session, printable(frame.message))
       return
     }
+  }
+
+  #onReady({ runId, workerId }: ActiveSession, sessionId: string | undefined): void {
+    if (sessionId !== undefined) this.#ports.onSessionNamed({ runId, workerId }, sessionId)
+    this.#sendEvent(runId, { type: 'ready' })
   }
 
   #onBootFailed({ runId, resolveReady }: ActiveSession, message: string): void {

@@ -40,6 +40,8 @@ export interface TerminalSession {
 }
 
 export interface BootedSandbox {
+  /** The agent's session under which the usage is exported. */
+  readonly sessionId: string
   /**
    * Opens the terminal that all viewers share; called once. Never throws: a start failure arrives as output and an
    * exit.

@@ -71,6 +71,18 @@ describe('after a session', () => {
     expect(costTotals).toMatchObject({ costUsd: 2, inputTokens: 310 })
   })
 
+  test('its cost counts, too, in a later session of the worker that the host never heard of', async () => {
+    const { host, connection, runId } = await startWithFinishedRun()
+    const later = { sessionId: 'session-2' }
+    const exportLater = (...entries: readonly UsageEntry[]) =>
+      connection.send({ type: 'run-usage-snapshot', snapshot: { ...snapshot(entries), ...later } })
+    await exportLater(entry('lost', 5))
+    expect(host.log.lines.map(({ message }) => message)).toContain(USAGE_NOT_KEPT)
+    await resumeAndRelease(host, connection, runId, later)
+    await exportLater(entry('a', 59))
+    expect(costsOf(host, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+  })
+
   test('a repeated export changes nothing, and a longer one replaces it', async () => {
     const { host, connection, runId } = await startWithFinishedRun()
     await resumeAndRelease(host, connection, runId)

@@ -40,19 +40,24 @@ export const startWithRetainedRun = async () => {
   return { host, ...(await retainRun(host)) }
 }
 
-/** Answers the latest boot order as the worker. */
-export const reportReady = (connection: ScriptedConnection) =>
-  connection.send({ type: 'sandbox-ready', requestId: connection.lastReceived('sandbox-boot').requestId })
+/** Answers the latest boot order as the worker. `more`: the session that goes on there. */
+export const reportReady = (connection: ScriptedConnection, more: { readonly sessionId?: string } = {}) =>
+  connection.send({
+    type: 'sandbox-ready',
+    requestId: connection.lastReceived('sandbox-boot').requestId,
+    ...more,
+  })
 
 /** Resumes the sandbox of a run and releases it again. */
 export async function resumeAndRelease(
   host: HostConversation,
   connection: ScriptedConnection,
   runId: string,
+  more: { readonly sessionId?: string } = {},
 ): Promise<void> {
   const asked = host.hostApi.resumeRun(runId)
   await host.settle()
-  await reportReady(connection)
+  await reportReady(connection, more)
   await host.succeeded(asked)
   await host.succeeded(host.hostApi.releaseRun(runId))
 }

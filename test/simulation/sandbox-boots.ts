@@ -45,6 +45,8 @@ export interface SimSandbox {
   readonly usage: RecordedUsage[]
   /** The sandbox holds work that an agent has finished and that is not published. */
   isUnpublished?: boolean
+  /** The agent's session that its last execution has named. */
+  sessionId?: string
   /** The execution that has spent something in it most recently. */
   spentBy?: string | undefined
 }
@@ -156,7 +158,9 @@ export class SandboxBoots {
     if (record?.until === undefined || record.until <= hostClock.now())
       return no('gone', 'it is not kept any more')
     if (sessionId === undefined) return no('invalid', 'it has no session')
-    return random.chance(0.05) ? no('failed', 'it does not start') : yes([record, sessionId])
+    return random.chance(0.05)
+      ? no('failed', 'it does not start')
+      : yes([record, record.sessionId ?? sessionId])
   }
 
   #sleep(ms: number): Promise<void> {
@@ -168,7 +172,7 @@ class SimBootedSandbox implements BootedSandbox, TerminalSession {
   readonly #options: SandboxBootsOptions
   readonly #boot: SandboxBoot
   readonly #record: SimSandbox
-  readonly #sessionId: string
+  readonly sessionId: string
   #listener: TerminalSessionListener | undefined
   #unprinted: string[] = []
   #isPaused = false
@@ -179,7 +183,7 @@ class SimBootedSandbox implements BootedSandbox, TerminalSession {
     this.#options = options
     this.#boot = boot
     this.#record = record
-    this.#sessionId = sessionId
+    this.sessionId = sessionId
   }
 
   open(_size: object, listener: TerminalSessionListener): TerminalSession {
@@ -225,10 +229,10 @@ class SimBootedSandbox implements BootedSandbox, TerminalSession {
 
   /** The usage of the whole session, with the subagent's part in a snapshot of its own. */
   #snapshots(): UsageSnapshot[] {
-    const place = { projectKey: 'project', sessionId: this.#sessionId }
+    const place = { projectKey: 'project', sessionId: this.sessionId }
     return [false, true].flatMap((subagent) => {
       const entries = this.#record.usage
-        .filter((each) => each.subagent === subagent && each.sessions.has(this.#sessionId))
+        .filter((each) => each.subagent === subagent && each.sessions.has(this.sessionId))
         .map(({ entry }) => entry)
       if (entries.length === 0) return []
       return [{ ...place, ...(subagent ? { subagentId: 'agent-1' } : {}), entries }]
@@ -240,7 +244,7 @@ class SimBootedSandbox implements BootedSandbox, TerminalSession {
     if (this.#closing === undefined && random.chance(0.6))
       sandboxes.recordUsage(
         this.#record,
-        this.#sessionId,
+        this.sessionId,
         random.chance(0.3),
         new Date(clock.now()).toISOString(),
       )

@@ -431,6 +431,7 @@ class SimExecution implements Execution, DaemonExecution {
     // Session ids contain no space.
     this.#report((word) => {
       this.#sessionId = word.replace(' ', '_')
+      this.#options.sandboxes.markInUse(this.runId).sessionId = this.#sessionId
       return { is: 'patch', patch: { agentSessionId: this.#sessionId } }
     })
   }

@@ -44,6 +44,10 @@ export class LocalResumedSandbox implements BootedSandbox {
     this.#sandboxSession = sandboxSession
   }
 
+  get sessionId(): string {
+    return this.#resumable.sessionId
+  }
+
   open({ cols, rows }: TerminalSize, listener: TerminalSessionListener): TerminalSession {
     if (this.#terminal !== undefined) throw new Error('a booted sandbox has one terminal')
     const agentCommand = this.#command

@@ -133,6 +133,7 @@ export class ManualExecution implements Execution {
 /** A booted sandbox with a session that the test controls. */
 export class ManualSandbox implements BootedSandbox {
   readonly request: BootRequest
+  readonly sessionId = 'session-1'
   listener: TerminalSessionListener | undefined
   usage: readonly UsageSnapshot[] = []
   readonly closed = new ManualPromise<void>()
@@ -559,7 +560,7 @@ function describeFrame(frame: WorkerFrame): string {
     case 'attach-error':
       return `attach-error ${frame.sessionId} (${frame.message})`
     case 'sandbox-ready':
-      return `sandbox-ready ${frame.requestId}`
+      return `sandbox-ready ${frame.requestId} (${frame.sessionId})`
     case 'sandbox-failed':
       return `sandbox-failed ${frame.requestId} (${frame.message})`
     case 'run-usage-snapshot':

@@ -52,6 +52,7 @@ function screen(): Screen {
 
 /** A sandbox that echoes input; its usage outlives the session, as on a disk. */
 class EchoSandbox implements BootedSandbox {
+  readonly sessionId = 'session-1'
   listener: TerminalSessionListener | undefined
   closed = 0
   /** All input that reached the session. */

@@ -106,7 +106,8 @@ describe('the terminal', () => {
     const second = await again.booted.close()
     const count = (usage: typeof first) => usage.flatMap(({ entries }) => entries).length
     expect([count(second) - count(first), count(first) > 1]).toEqual([1, true])
-    expect(new Set([...first, ...second].map(({ sessionId }) => sessionId)).size).toBe(1)
+    const sessions = new Set([...first, ...second].map(({ sessionId }) => sessionId))
+    expect([...sessions]).toEqual([sandbox.sessionId])
     expect(readFileSync(join(disk(), 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
   })
 
