@@ -250,13 +250,22 @@ export class LmdbControlDatabase implements ControlDatabase {
 
   /** Breaks the database when its file or its data directory is not ours any more, and returns whether that is so. */
   #checkFile(): boolean {
-    if (this.#state.is === 'broken') return false
     this.#fileCheckedAt = this.#clock.monotonic()
+    if (this.#state.is === 'broken') {
+      this.#noticeTakeOver(this.#state)
+      return false
+    }
     const loss = this.#file.findLoss()
     const takenOver = loss === undefined ? this.#findOwnerLoss() : undefined
     if (loss !== undefined) this.#onFileLost(loss)
     if (takenOver !== undefined) this.#break(takenOver, { takenOver: true })
     return loss !== undefined || takenOver !== undefined
+  }
+
+  /** A process whose disk failed goes on sending until its end, but not once another one owns the data directory. */
+  #noticeTakeOver(state: Extract<StoreState, { is: 'broken' }>): void {
+    const reason = state.takenOver === true || this.#closing ? undefined : this.#findOwnerLoss()
+    if (reason !== undefined) this.#state = { ...state, reason, takenOver: true }
   }
 
   #onFileLost(loss: FileLoss): void {

@@ -118,7 +118,9 @@ export class SimStore implements Store {
   #isLost(): boolean {
     const { disk, process } = this.#options
     const isLost = disk.owner !== process
-    if (isLost && this.#state.is !== 'broken') this.#break(TAKEN_OVER)
+    // A disk that broke before keeps nobody from taking the directory over.
+    if (isLost && this.#state.is === 'broken') this.#state = TAKEN_OVER
+    else if (isLost) this.#break(TAKEN_OVER)
     return isLost
   }
 

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
 import { removeLaunch, writeLaunch } from '../../../bin/launch-file.ts'
+import { isTakenOver } from '../../../core/owner.ts'
 import { StoreBroken } from '../../../store/errors.ts'
 import { openStore } from '../../../store/store.ts'
 import { openWorkerStore } from '../../../store/worker-store.ts'
@@ -105,5 +106,17 @@ test('a directory without a lock belongs to nobody, so its owner stops too', asy
     takenOver: true,
     reason: expect.stringContaining('was removed'),
   })
+  await store.close()
+})
+
+test('a store that was broken before says that it was taken over', async () => {
+  const { dataDir, ...place } = options()
+  const store = await openStore({ dataDir, ...place })
+  rmSync(join(dataDir, 'state'), { recursive: true })
+  await until('the loss of the file is noticed', () => store.database.state().is === 'broken')
+  expect(isTakenOver(store.database.state())).toBe(false)
+  takeOver(dataDir)
+  await until('the new owner is noticed', () => isTakenOver(store.database.state()))
+  expect(store.database.state()).toMatchObject(TAKEN_OVER)
   await store.close()
 })
