@@ -33,7 +33,9 @@ export const publishingLaws: readonly Law[] = [
       return {
         onRequest: ({ operation, runId = '' }) => {
           if (operation === 'cancel') unwanted.add(runId)
-          else if (operation === 'retry') unwanted.delete(runId)
+        },
+        onResponse: ({ operation, runId = '' }, ok) => {
+          if (operation === 'retry' && ok) unwanted.delete(runId)
         },
         onBeforeWorkerCommit: (worker, { changes }) => {
           for (const { leaseId, stored } of frameChangesIn(changes)) {
@@ -60,7 +62,8 @@ export const publishingLaws: readonly Law[] = [
           }
           for (const [runId, work] of kept) {
             const run = view.run(runId)
-            if (isLost(work)) kept.delete(runId)
+            // The pull request of a run whose lease ran out shows that its work is published.
+            if (run?.status === 'completed' || isLost(work)) kept.delete(runId)
             else if (run?.status === 'failed' && !unwanted.has(runId))
               fail(`${runId} fails although its work is kept`, { error: run.error })
           }
