@@ -14,7 +14,7 @@ import type { HostFrame, RejectionCode, RunLease } from '../../protocol/frames.t
 import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
-import type { ConnectionEvent } from './connection.machine.ts'
+import { CONNECTION_REPLACED, type ConnectionEvent } from './connection.machine.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { UnregisteredSeats } from './unregistered-seats.ts'
 import { CONNECTION } from './worker.names.ts'
@@ -101,6 +101,15 @@ export class WorkerConnections {
     this.#ports.meters.count('worker_registrations_total', { outcome: 'displaced' })
     this.stopReading(connection.number)
     connection.link.close(CLOSE_TRY_AGAIN, 'another connection needs this place; try again')
+  }
+
+  /** A dead process's `register` may arrive late, and must not end the connection that its successor opened after it. */
+  refuseOutdated(connection: WorkerConnection, workerId: string): boolean {
+    const current = this.#ports.workers.get(workerId)?.connection
+    if (current === undefined || current.number <= connection.number) return false
+    this.#ports.meters.count('worker_registrations_total', { outcome: 'replaced' })
+    this.refuse(connection, 'protocol', CONNECTION_REPLACED)
+    return true
   }
 
   /** The connection proved its identity: it becomes the worker's current connection and replaces an older one. */

@@ -183,6 +183,7 @@ export class WorkerRegistration {
       connections.closeForRetry(connection, 'this worker had ended, and its join key has no room for it now')
       return
     }
+    if (connections.refuseOutdated(connection, workerId)) return
     this.#countOutcome('ok')
     const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities: frame.capabilities }
     connections.markRegistered(connection, workerId)

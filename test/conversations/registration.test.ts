@@ -310,6 +310,19 @@ test('a connection that was replaced by a newer one does not take the worker off
   expect(host.run(runId).status).toBe('preparing')
 })
 
+test('a connection that was opened earlier and registers later replaces none', async () => {
+  const host = await startHost()
+  const { worker, connection, work, runId } = await acceptRun(host)
+  await connection.drop()
+  const slow = host.connect('of a process that ended')
+  const current = await reconnect(host, worker, work)
+  await slow.send(registerWithCredential(worker))
+  expect(slow.lastReceived('rejected')).toMatchObject({ code: 'protocol', reason: CONNECTION_REPLACED })
+  expect(current.closed).toBeUndefined()
+  await current.send(work.running())
+  expect(host.run(runId).status).toBe('running')
+})
+
 test('a frame of an unknown type after registration is ignored and counted', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
