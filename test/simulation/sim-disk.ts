@@ -52,6 +52,8 @@ export type DiskChange =
 /** The writes of one commit: all of them reach the disk, or none. */
 export interface DiskBatch {
   readonly number: number
+  /** When the process asked for the commit; the batch may reach the disk much later. */
+  readonly requestedAt: number
   readonly changes: readonly DiskChange[]
 }
 

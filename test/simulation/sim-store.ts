@@ -209,7 +209,7 @@ export class SimStore implements Store {
   }
 
   #database(): ControlDatabase {
-    const { process, observer, nextNumber } = this.#options
+    const { process, observer, nextNumber, time } = this.#options
     return {
       damage: NO_DAMAGE,
       snapshots: this.#snapshots(),
@@ -221,7 +221,7 @@ export class SimStore implements Store {
           if (this.#isLost() || this.#state.is === 'broken') return reject(new Error(this.#reason))
           if (this.#closed) return reject(new Error('the store is closed'))
           if (writes.length === 0) return resolve()
-          const batch = { number: nextNumber(), changes: writes.map(changeOf) }
+          const batch = { number: nextNumber(), requestedAt: time.now, changes: writes.map(changeOf) }
           this.#pending.push({ batch, resolve, reject })
           observer.onCommitRequested(batch)
           this.#flush()

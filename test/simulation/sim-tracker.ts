@@ -28,6 +28,8 @@ interface SimTicket {
   readonly entries: number
   /** When people last made it eligible, in a way that a host sees. */
   readonly enteredAt: number
+  /** When a host first got a listing with the ticket as done; undefined before, and while it is not done. */
+  listedDoneAt?: number
 }
 
 /** A ticket as the laws see it. */
@@ -36,7 +38,8 @@ export interface TicketFacts {
   readonly state: string
   readonly entries: number
   readonly enteredAt: number
-  readonly isBlocked: boolean
+  /** Since when hosts may know that nothing blocks it: no time before the tracker has told one so. */
+  readonly freeSince: number
 }
 
 export class SimTracker {
@@ -73,7 +76,11 @@ export class SimTracker {
   /** The tracker for one process of the host. */
   viewFor(host: Process): Tracker {
     return {
-      listTickets: () => this.#answerLater(host, () => this.#listing()),
+      listTickets: async () => {
+        const listing = await this.#answerLater(host, () => this.#listing())
+        if (listing.ok) this.#noteListed(listing.value)
+        return listing
+      },
       watch: (changed): Cancel => {
         const notify = () => void this.#time.in(100, changed, host)
         this.#watchers.add(notify)
@@ -99,8 +106,9 @@ export class SimTracker {
 
   facts(): TicketFacts[] {
     return [...this.#tickets.values()].map(({ plan, state, entries, enteredAt }) => {
-      const isBlocked = plan.blockedBy !== undefined && this.#tickets.get(plan.blockedBy)?.state !== DONE
-      return { id: plan.id, state, entries, enteredAt, isBlocked }
+      const isFree = plan.blockedBy === undefined
+      const listedAt = isFree ? 0 : this.#tickets.get(plan.blockedBy)?.listedDoneAt
+      return { id: plan.id, state, entries, enteredAt, freeSince: listedAt ?? Number.POSITIVE_INFINITY }
     })
   }
 
@@ -136,6 +144,14 @@ export class SimTracker {
       },
     }))
     return yes({ tickets, problems: [] })
+  }
+
+  /** Notes which tickets a host now knows to be done, unless they were opened again meanwhile. */
+  #noteListed({ tickets }: TrackerListing): void {
+    for (const { closed, ticket } of tickets) {
+      const own = this.#tickets.get(ticket.id)
+      if (closed && own?.state === DONE) own.listedDoneAt ??= this.#time.now
+    }
   }
 
   #toggleTicket(plan: TicketPlan): void {

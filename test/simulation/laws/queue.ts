@@ -1,5 +1,6 @@
 /** Law 42: the order of the queue. The law compares runs that any worker may take and that wait for nothing else. */
 import type { Run } from '../../../protocol/run.ts'
+import type { TicketFacts } from '../sim-tracker.ts'
 import { fieldsOf, type Law, type LawView } from './law.ts'
 
 const rank = ({ ticket: { priority } }: Run): number => (priority === 0 ? 5 : priority)
@@ -22,7 +23,7 @@ export const queueLaws: readonly Law[] = [
       let waiting: Run[] = []
       let granted: Run[] = []
       return {
-        onBeforeCommit: ({ changes }) => {
+        onBeforeCommit: ({ changes, requestedAt }) => {
           granted = changes.flatMap((change) => {
             if (change.is !== 'snapshot' || change.kind !== 'lease' || change.row === null) return []
             const { runId } = fieldsOf(change.row.value)
@@ -30,7 +31,9 @@ export const queueLaws: readonly Law[] = [
             return run === undefined ? [] : [run]
           })
           if (granted.length === 0) return
-          const blocked = new Set(view.tickets().flatMap(({ id, isBlocked }) => (isBlocked ? [id] : [])))
+          // A host holds a run back until the tracker has told it that the blocker is done.
+          const isHeld = ({ freeSince }: TicketFacts) => freeSince >= requestedAt
+          const blocked = new Set(view.tickets().flatMap((ticket) => (isHeld(ticket) ? [ticket.id] : [])))
           const all = [...view.disk.runs.keys()].flatMap((id) => view.run(id) ?? [])
           waiting = all.filter((run) => isPlain(view, run, blocked))
           granted = granted.filter((run) => isPlain(view, run, blocked))
