@@ -183,6 +183,11 @@ const unbegunCountsNothing: Law = {
           unbegun.add(leaseId)
         }
       },
+      // The first form has no word for it, and a worker on a hostile line may take its host for one of that form. Law D1
+      // sees to it that the word is left out for no other reason.
+      onWorkerSends: (_worker, _wire, frame) => {
+        if (frame.type === 'run-complete' && frame.outcome.begun === undefined) unbegun.delete(frame.leaseId)
+      },
       onBeforeCommit: (batch) => {
         before.clear()
         for (const { runId } of unbegunEnds(batch, unbegun)) before.set(runId, interruptionsOf(runId))
