@@ -74,6 +74,7 @@ export const hostConnectionModule = defineDaemonModule({
       onViewChange({ view }) {
         if (view === 'capabilities') hostConnection.onCapabilitiesChanged()
       },
+      stop: () => hostConnection.stop(),
     }
   },
 })

@@ -136,6 +136,12 @@ export class HostConnection {
     }
   }
 
+  /** The daemon has ended, perhaps without the end of a commit that it waited for: nothing more may be sent. */
+  stop(): void {
+    this.#closeSilentTransport()
+    this.#ports.hostSender.releaseSession()?.transport?.close()
+  }
+
   /** Sends a heartbeat with the leases that this worker claims now. */
   sendHeartbeat(): void {
     this.#sendHeartbeatWith({})

@@ -1056,6 +1056,20 @@ describe('the end', () => {
     expectRecorded(conversation.transcript())
   })
 
+  test('a worker that did not wait for its disk says nothing more once the disk has what it ends with', async () => {
+    const conversation = await working()
+    conversation.disk.fill()
+    conversation.daemon.stopNow()
+    await conversation.clock.advance(20_000)
+    expect(conversation.ends.map(({ is }) => is)).toEqual(['stopped'])
+    const sent = conversation.frames.length
+    conversation.disk.drain()
+    await conversation.clock.settle()
+    expect(conversation.storedText()).toContain('the worker was stopped')
+    // A last heartbeat without this lease would have the host give the run to another worker.
+    expect(conversation.frames.slice(sent)).toEqual([])
+  })
+
   test('a worker that was taken over kills its runs, sends nothing more and ends as replaced', async () => {
     const conversation = await working()
     conversation.disk.breakDown('somebody else owns it', { takenOver: true })

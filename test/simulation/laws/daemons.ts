@@ -265,7 +265,7 @@ const finishedIsClaimed: Law = {
         if (claims === undefined || workerDisk === undefined) return
         for (const { leaseId, runId, isFinished } of executionRecordsOn(workerDisk)) {
           if (!isFinished || claims.has(leaseId) || messages.isReleased(plan.id, leaseId)) continue
-          if (!messages.isSuperseded(plan.id, runId, leaseId)) fail(`${leaseId} is not claimed`)
+          if (!messages.isSuperseded(plan.id, runId, leaseId)) fail(`${leaseId} is not claimed`, { frame })
         }
       },
     }
