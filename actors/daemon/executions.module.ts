@@ -81,7 +81,10 @@ export const executionsModule = defineDaemonModule({
       participants: [unstoredEnds],
       effects: effectHandlers<ExecutionEffect>({ execution: (effect) => executions.runEffect(effect) }),
       onStateChange: { [EXECUTION]: (change) => executions.onStateChange(change) },
-      onTimer: { lease: (key, name) => executions.onTimer(key, name) },
+      onTimer: {
+        lease: (key, name) => executions.onTimer(key, name),
+        claim: (key) => executions.onClaimTimer(key),
+      },
       // Every restored execution has opened its lease in the outbox by now.
       onRestored: () => outbox.eraseUnownedFrames(),
     }

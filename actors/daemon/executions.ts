@@ -3,7 +3,7 @@
  *
  * A lease is claimed from its dispatch until its completion is acknowledged. A lost lease, or one that expires on the
  * worker's own clock, is stopped at once, before anything is written. A lease that the worker gives up by itself stays
- * claimed until its processes are gone (at most 60 seconds). Otherwise the host would queue the run again, and another
+ * claimed until its processes are gone (`given-up-claims.ts`). Otherwise the host would queue the run again, and another
  * worker would start it while the old processes are still exiting.
  *
  * An execution begins when its acceptance has left in time on the connection of its dispatch. Otherwise the host may
@@ -25,6 +25,7 @@ import {
 import type { ExecutionLookup } from './execution-lookup.ts'
 import type { ExecutionRunner } from './execution-runner.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
+import { GivenUpClaims } from './given-up-claims.ts'
 import type { HostSender } from './host-sender.ts'
 import type { Reports } from './reports.ts'
 import type { Settlements } from './settlements.ts'
@@ -51,8 +52,6 @@ const WORKER_TERM_SHARE = 0.9
 const CANCEL_KILL_MS = CANCEL_ANSWER_MS * (2 / 3)
 /** How long an execution waits for an older execution of the same run to exit. */
 const OLDER_GONE_MS_MAX = 120_000
-/** How long a given-up lease is still claimed: processes that cannot be killed must not block the run for ever. */
-const GIVEN_UP_CLAIM_MS_MAX = 60_000
 /** How many ended lease ids are remembered, to reject dispatches that are repeated. */
 const OVER_LEASES_MAX = 1_000
 
@@ -71,8 +70,7 @@ interface UnansweredDispatch {
 export class Executions {
   readonly #ports: ExecutionPorts
   readonly #terms = new Map<string, LeaseTerm>()
-  /** By lease id, until when a given-up lease is still claimed. */
-  readonly #claimedUntil = new Map<string, number>()
+  readonly #givenUpClaims: GivenUpClaims
   readonly #overLeases = new Set<string>()
   readonly #unanswered = new Map<string, UnansweredDispatch>()
   /** By lease id, since when an accepted execution waits for the host to name its lease. */
@@ -80,6 +78,7 @@ export class Executions {
 
   constructor(ports: ExecutionPorts) {
     this.#ports = ports
+    this.#givenUpClaims = new GivenUpClaims(ports.timers)
   }
 
   runEffect(effect: ExecutionEffect): void {
@@ -110,7 +109,7 @@ export class Executions {
   /** The leases that this worker claims, unfinished ones first. */
   claims(): RunLease[] {
     const isClaimed = (fields: ExecutionContext) =>
-      !isLeaseLost(fields) || this.#isStillClaimed(fields.leaseId)
+      !isLeaseLost(fields) || this.#givenUpClaims.has(fields.leaseId)
     const claimed = this.#ports.lookup.all().filter(({ fields }) => isClaimed(fields))
     claimed.sort((a, b) => Number(a.state === 'finished') - Number(b.state === 'finished'))
     return claimed.map(({ fields: { leaseId, runId, expiresAt } }) => ({
@@ -119,10 +118,6 @@ export class Executions {
       expiresAt: this.#terms.get(leaseId)?.expiresAt ?? expiresAt,
       lastSeq: this.#ports.outbox.lastSeq(leaseId),
     }))
-  }
-
-  #isStillClaimed(leaseId: string): boolean {
-    return (this.#claimedUntil.get(leaseId) ?? 0) > this.#ports.timers.now()
   }
 
   /** Whether outputs of this run are still to be collected or recovered. */
@@ -215,16 +210,15 @@ export class Executions {
 
   /** Nothing happens for a lease that this worker does not have. */
   loseLease(leaseId: string, reason: string, how: StopRequest['how'] = 'kill'): void {
-    this.#claimedUntil.delete(leaseId)
+    this.#givenUpClaims.delete(leaseId)
     this.#ports.lookup.send(leaseId, { type: 'lease lost', how, reason })
   }
 
   /** Ends a lease by the worker's own decision; the host still counts it as held by this worker. */
   #giveUp(leaseId: string, reason: string): void {
-    const { lookup, timers } = this.#ports
+    const { lookup } = this.#ports
     const fields = lookup.fieldsOf(leaseId)
-    if (fields !== undefined && !isLeaseLost(fields))
-      this.#claimedUntil.set(leaseId, timers.now() + GIVEN_UP_CLAIM_MS_MAX)
+    if (fields !== undefined && !isLeaseLost(fields)) this.#givenUpClaims.add(leaseId)
     lookup.send(leaseId, { type: 'lease lost', how: 'kill', reason })
   }
 
@@ -243,6 +237,10 @@ export class Executions {
   repeatCompletion(leaseId: string): void {
     const { lookup, reports } = this.#ports
     if (lookup.stateOf(leaseId) === 'finished') reports.complete(leaseId)
+  }
+
+  onClaimTimer(key: string): void {
+    this.#givenUpClaims.onTimer(key)
   }
 
   onTimer(key: string, name: string): void {
@@ -307,8 +305,7 @@ export class Executions {
    * processes may outlive the daemon, so the host waits for the end of the lease before it queues the run again.
    */
   releaseEndedClaims(): void {
-    for (const leaseId of this.#claimedUntil.keys())
-      if (!this.#ports.runner.occupiedRuns.has(leaseId)) this.#claimedUntil.delete(leaseId)
+    this.#givenUpClaims.keepOnly((leaseId) => this.#ports.runner.occupiedRuns.has(leaseId))
   }
 
   /** Kills all executions at once; their progress is written to disk. */
@@ -357,7 +354,7 @@ export class Executions {
     reports.close(leaseId)
     outbox.closeLease(leaseId)
     this.#terms.delete(leaseId)
-    this.#claimedUntil.delete(leaseId)
+    this.#givenUpClaims.delete(leaseId)
     this.#unanswered.delete(leaseId)
     this.#unconfirmedSince.delete(leaseId)
     this.#overLeases.add(leaseId)

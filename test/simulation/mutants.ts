@@ -533,7 +533,7 @@ const executions: readonly Mutant[] = [
   {
     name: 'abandoned leases are not claimed while their processes exit',
     file: EXECUTIONS,
-    find: '!isLeaseLost(fields) || this.#isStillClaimed(fields.leaseId)',
+    find: '!isLeaseLost(fields) || this.#givenUpClaims.has(fields.leaseId)',
     replace: '!isLeaseLost(fields)',
   },
   {
@@ -551,8 +551,8 @@ const executions: readonly Mutant[] = [
   {
     name: 'the last heartbeat releases leases whose processes still run',
     file: EXECUTIONS,
-    find: 'if (!this.#ports.runner.occupiedRuns.has(leaseId)) this.#claimedUntil.delete(leaseId)',
-    replace: 'this.#claimedUntil.delete(leaseId)',
+    find: 'this.#givenUpClaims.keepOnly((leaseId) => this.#ports.runner.occupiedRuns.has(leaseId))',
+    replace: 'this.#givenUpClaims.keepOnly(() => false)',
   },
   {
     name: 'a sandbox is discarded during an execution',

@@ -182,6 +182,26 @@ describe('a lease', () => {
     expectRecorded(conversation.transcript())
   })
 
+  test('that expired before the machine slept is claimed after it, because its processes slept, too', async () => {
+    const conversation = await working()
+    conversation.executor.execution('ls-1').endsWhenStopped = false
+    await conversation.loseConnection()
+    conversation.hiddenFrames = ['dial']
+    await conversation.clock.advance(149_000)
+    await conversation.loseConnection()
+    await conversation.clock.advance(15_000)
+    await conversation.register({ 'ls-1': 1 })
+    conversation.transcript()
+    conversation.clock.work(80_000)
+    await conversation.clock.advance(1_000)
+    await conversation.openConnection()
+    expect(conversation.transcript()).toEqual(['→ heartbeat ls-1:1', '→ register (credential) ls-1:1'])
+    await conversation.loseConnection()
+    await conversation.clock.advance(60_000)
+    await conversation.openConnection()
+    expect(conversation.transcript()).toEqual(['→ register (credential)'])
+  })
+
   test('that expired is not claimed any more when the host has ended it, or when its processes do not exit', async () => {
     const conversation = await working()
     await conversation.dispatch('ls-2')
