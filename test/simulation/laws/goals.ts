@@ -11,7 +11,7 @@ import type { Spending } from '../sandbox-boots.ts'
 import { GIVEN_BACK_REASON, SPENT_TOKENS } from '../sim-executor.ts'
 import { ELIGIBLE, STARTED } from '../sim-tracker.ts'
 import { executionRecordsOn } from '../worker-disk.ts'
-import { isTerminal, type Law, type LawView } from './law.ts'
+import { fieldsOf, isTerminal, type Law, type LawView } from './law.ts'
 import { sessionTokens, TOKENS_PER_ENTRY } from './sessions.ts'
 
 /**
@@ -131,10 +131,29 @@ const everyWorkerOnline: Goal = {
   judge: (view, workers) => {
     const away = workers.find(
       ({ isOn, isRegistered, workerId }) =>
-        isOn && !isRegistered && workerId !== undefined && view.worker(workerId) !== undefined,
+        isOn &&
+        !isRegistered &&
+        workerId !== undefined &&
+        view.worker(workerId) !== undefined &&
+        !isSeatTaken(view, workerId),
     )
     return away === undefined ? undefined : `${away.worker} (${away.workerId}) is not`
   },
+}
+
+/** A worker that said that it ends has left its seat, and other machines of its join key may have taken all of them. */
+function isSeatTaken(view: LawView, workerId: string): boolean {
+  const { joinKey } = fieldsOf(view.worker(workerId))
+  if (typeof joinKey !== 'string' || !isEnding(view, workerId)) return false
+  const { maxWorkers } = { maxWorkers: Number.POSITIVE_INFINITY, ...view.disk.keyValue('join-key', joinKey) }
+  const ids = [...(view.disk.snapshots.get('worker')?.keys() ?? [])]
+  const seated = ids.filter((id) => fieldsOf(view.worker(id)).joinKey === joinKey && !isEnding(view, id))
+  return seated.length >= maxWorkers
+}
+
+function isEnding(view: LawView, workerId: string): boolean {
+  const { capabilities } = fieldsOf(view.worker(workerId))
+  return typeof capabilities === 'object' && { ending: false, ...capabilities }.ending === true
 }
 
 /** Covers a restart, a forgotten socket and the longest backoff after the faults end. */
