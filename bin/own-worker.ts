@@ -21,18 +21,25 @@ const drainFile = (dataDir: string): string => join(dataDir, 'drained.json')
 export const credentialFileOf = (dataDir: string): string => join(dataDir, 'credential.json')
 
 export async function noteHost(dataDir: string, choice: HostChoice): Promise<void> {
-  const { host, hostDataDir, caFile, insecure, fingerprint, hostKey } = choice
-  const note = { host, hostDataDir, caFile, insecure, fingerprint, hostKey }
+  const { host, hostDataDir, caFile, insecure, fingerprint, hostKey, hostUser } = choice
+  const note = { host, hostDataDir, caFile, insecure, fingerprint, hostKey, hostUser }
   await replaceFile(hostFile(dataDir), `${JSON.stringify(note)}\n`)
 }
 
-/** Adds the pin under which this data directory's worker knows the host, unless another one is given. */
-export function withNotedPin<O extends HostChoice>(dataDir: string, options: O): O {
+/** Adds the pin and the user by which this data directory's worker knows the host, unless others are given. */
+export function withNotedTrust<O extends HostChoice>(dataDir: string, options: O): O {
   const noted = readNote(hostFile(dataDir))
-  if (noted === undefined || Reflect.get(noted, 'host') !== options.host) return options
+  if (noted === undefined || options.host === undefined || Reflect.get(noted, 'host') !== options.host)
+    return options
   const { fingerprint, hostKey } = pinIn(noted)
   const isSame = options.fingerprint === undefined || options.fingerprint === fingerprint
-  return isSame ? { ...options, ...(fingerprint === undefined ? {} : { fingerprint, hostKey }) } : options
+  const pin = isSame && fingerprint !== undefined ? { fingerprint, hostKey } : {}
+  return { ...userIn(noted), ...options, ...pin }
+}
+
+function userIn(note: object): Pick<HostChoice, 'hostUser'> {
+  const hostUser: unknown = Reflect.get(note, 'hostUser')
+  return typeof hostUser === 'string' ? { hostUser } : {}
 }
 
 function pinIn(note: object): Pick<HostChoice, 'fingerprint' | 'hostKey'> {
@@ -59,6 +66,7 @@ export function readNotedHost(dataDir: string): HostChoice {
     ...Object.fromEntries(texts),
     ...(Reflect.get(noted, 'insecure') === true ? { insecure: true as const } : {}),
     ...pinIn(noted),
+    ...userIn(noted),
   }
 }
 

@@ -1,11 +1,15 @@
 /**
  * `resolveHost` checks the options of a worker for its host: the address, whom to trust, and the proxy on the way.
  */
+import type { HostOwner } from '../client/connection.ts'
+import { ForeignPeer } from '../client/errors.ts'
 import { findHostOf } from '../client/find-host.ts'
+import { findUser, ownUser, provePeer } from '../client/peer-owner.ts'
 import type { Dialer } from '../core/daemon/ports.ts'
 import { parseFingerprint } from '../core/fleet/fingerprint.ts'
 import type { Log } from '../core/ports.ts'
 import type { ProxySettings } from '../providers/http/http-types.ts'
+import type { ProvePeer } from '../worker/dial-network.ts'
 import type { DialPin } from '../worker/dial-pin.ts'
 import { createDialer } from '../worker/dialer.ts'
 import { type HostUrl, parseHostUrl } from '../worker/host-url.ts'
@@ -23,6 +27,8 @@ export interface HostChoice {
   readonly fingerprint?: string
   /** The key that an earlier connection has found behind the fingerprint. */
   readonly hostKey?: string
+  /** The user whose program a host on this machine is, beside this process's own and root. */
+  readonly hostUser?: string
 }
 
 /** The way to the host, for the worker channel and for requests. */
@@ -35,6 +41,7 @@ export interface HostRoute {
   readonly authorities?: readonly string[]
   readonly pin?: DialPin
   readonly proxies?: ProxySettings
+  readonly provePeer: ProvePeer
 }
 
 export function resolveHost(options: HostChoice, log: Pick<Log, 'warn'>): HostRoute {
@@ -52,33 +59,62 @@ export function resolveHost(options: HostChoice, log: Pick<Log, 'warn'>): HostRo
       { url: host.url },
       'the connection to the host is NOT encrypted: anybody on the network path can read the credentials of every run; use https:// as soon as you can',
     )
-  return createRoute(host, options)
+  return createRoute(host, options, log)
 }
 
 /** A host on this machine may come back at another port, which its data directory names. */
 function routeToThisMachine(
   hostDataDir: string,
-  { host, fingerprint, caFile, insecure }: HostChoice,
+  { host, fingerprint, caFile, insecure, hostUser }: HostChoice,
 ): HostRoute {
-  const given = { '--host': host, '--fingerprint': fingerprint, '--ca-file': caFile, '--insecure': insecure }
+  const given = {
+    '--host': host,
+    '--fingerprint': fingerprint,
+    '--ca-file': caFile,
+    '--insecure': insecure,
+    '--host-user': hostUser,
+  }
   for (const [name, value] of Object.entries(given))
     if (value !== undefined)
       throw new ExitError(EXIT.usage, `${name}: leave it out with --host-data-dir, which says it all`)
   const url = () => unwrapOrExit(parseHostUrl(findHostOf(hostDataDir).url, false)).url
-  return { url, name: `the host of ${hostDataDir}`, hostname: '127.0.0.1' }
+  const owner = () => findHostOf(hostDataDir).owner
+  return { url, name: `the host of ${hostDataDir}`, hostname: '127.0.0.1', provePeer: proveAs(owner) }
 }
 
 export const createHostDialer = (route: HostRoute, log: Log): Dialer =>
   createDialer({ clock: realClock, log, ...route })
 
-function createRoute({ url, loopback }: HostUrl, choice: HostChoice): HostRoute {
+function createRoute({ url, loopback }: HostUrl, choice: HostChoice, log: Pick<Log, 'warn'>): HostRoute {
+  const owner = ownerOf(choice, log)
   const trusted = url.startsWith('wss:') ? readTrust(choice) : {}
   if (choice.fingerprint !== undefined && !url.startsWith('wss:'))
     throw new ExitError(EXIT.usage, '--fingerprint: needs an address that begins with https:// or wss://')
   const proxySettings = loopback ? undefined : unwrapOrExit(readProxies(process.env))
   const proxies = proxySettings === undefined ? {} : { proxies: proxySettings }
-  return { url: () => url, name: url, hostname: new URL(url).hostname, ...trusted, ...proxies }
+  const { hostname } = new URL(url)
+  return { url: () => url, name: url, hostname, provePeer: proveAs(() => owner), ...trusted, ...proxies }
 }
+
+/** A name that this machine lacks allows nobody more: the address may lead to another machine through a tunnel. */
+function ownerOf({ hostUser }: HostChoice, log: Pick<Log, 'warn'>): HostOwner {
+  const { users } = ownUser()
+  const named = hostUser === undefined ? undefined : findUser(hostUser)
+  if (hostUser !== undefined && named === undefined)
+    log.warn(
+      { hostUser },
+      '--host-user names no user of this machine, so the host must run as this one, or as root',
+    )
+  return { users: named === undefined ? users : [named, ...users], setting: '--host-user ' }
+}
+
+/** The worker's log has one text for an error, so the cure is a part of it. */
+const proveAs =
+  (owner: () => HostOwner | undefined): ProvePeer =>
+  (socket) =>
+    provePeer(socket, owner()).catch((error: unknown) => {
+      throw error instanceof ForeignPeer ? new Error(`${error.message}; ${error.cure}`) : error
+    })
 
 function readTrust({ caFile, fingerprint, hostKey }: HostChoice): Pick<HostRoute, 'authorities' | 'pin'> {
   const authorities = unwrapOrExit(readAuthorities(caFile, process.env))

@@ -35,6 +35,8 @@ export async function provePeer(socket: Socket, owner: HostOwner = ownUser()): P
     const found = findPeers(await Promise.all(TABLES.map(readTable)), own, peer)
     if (socket.destroyed || socket.readableEnded || found === 'closed')
       throw new Error('the connection broke')
+    if (socket.readableLength > 0)
+      throw new Error('what answers there speaks before it is asked, which no host does')
     if (typeof found !== 'string') return judgePeers(found, owner, remotePort)
     const ms = performance.now() - began
     if (found === 'unlisted' && ms > LISTED_MS_MAX) throw redirected(remoteAddress, remotePort)
@@ -134,6 +136,9 @@ function isAnybody(uid: number): boolean {
 /** The number where the file of users does not name it. */
 export const userName = (uid: number): string =>
   passwdEntries().find((entry) => Number(entry[2]) === uid)?.[0] ?? String(uid)
+
+/** The name of this process's user. */
+export const ownUserName = (): string => userName(ownUser().users[0] ?? SUPERUSER)
 
 /** A number is taken as it is. Undefined when the file of users lacks the name. */
 export function findUser(name: string): number | undefined {

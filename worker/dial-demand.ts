@@ -14,7 +14,7 @@ import { checkFleetDemand } from '../protocol/demand.ts'
 import { SUPERVISOR_REQUEST_MS_MAX } from '../protocol/limits.ts'
 import type { DrainHolder } from '../protocol/worker.ts'
 import type { ProxySettings } from '../providers/http/http-types.ts'
-import { DialNetwork, UNTRUSTED_CERTIFICATE, UNTRUSTED_HINT } from './dial-network.ts'
+import { DialNetwork, type ProvePeer, UNTRUSTED_CERTIFICATE, UNTRUSTED_HINT } from './dial-network.ts'
 import type { DialPin } from './dial-pin.ts'
 import { readStoredCredential } from './identity-files.ts'
 
@@ -28,6 +28,7 @@ export interface DemandClientOptions {
   readonly authorities?: readonly string[]
   /** Replaces the authorities. */
   readonly pin?: DialPin
+  readonly provePeer: ProvePeer
   /** Absent: connect directly. */
   readonly proxies?: ProxySettings
 }
@@ -49,7 +50,7 @@ export function createDemandClient(options: DemandClientOptions): DemandPort {
 }
 
 async function sendRequest(options: DemandClientOptions, asked: DemandRequest): Promise<DemandAnswer> {
-  const { url, credentialFile, authorities, pin, proxies } = options
+  const { url, credentialFile, authorities, pin, provePeer, proxies } = options
   const credential = await readStoredCredential(credentialFile)
   if (credential === undefined)
     return { is: 'unanswered', reason: `the worker is not enrolled: ${credentialFile} is missing` }
@@ -57,7 +58,8 @@ async function sendRequest(options: DemandClientOptions, asked: DemandRequest): 
     authorities === undefined
       ? undefined
       : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' })
-  const network = new DialNetwork(proxies, { authorities: trust, pin }, SUPERVISOR_REQUEST_MS_MAX)
+  const trusted = { authorities: trust, pin, provePeer }
+  const network = new DialNetwork(proxies, trusted, SUPERVISOR_REQUEST_MS_MAX)
   try {
     const { statusCode, body } = await request(addressOf(url(), credential.workerId, asked, options.holder), {
       method: asked === 'read' ? 'GET' : 'POST',

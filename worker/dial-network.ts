@@ -5,6 +5,7 @@
  * The dispatcher records why a connection failed, which a WebSocket does not report. `destroySocket` ends a connection
  * that a silent peer would otherwise keep open for minutes.
  */
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { SecureContext } from 'node:tls'
 import { isNativeError } from 'node:util/types'
@@ -23,7 +24,14 @@ export interface DialTrust {
   readonly authorities?: SecureContext | undefined
   /** Replaces the authorities and the host's name. */
   readonly pin?: DialPin | undefined
+  readonly provePeer: ProvePeer
 }
+
+/**
+ * Rejects when the program at the other end of a connection within this machine is not the host's user's. Called before
+ * the first byte of a line without TLS; with TLS the certificate is the proof.
+ */
+export type ProvePeer = (socket: Socket) => Promise<void>
 
 export class DialNetwork extends Dispatcher {
   /** Read by the WebSocket: a larger message closes the connection. */
@@ -36,7 +44,11 @@ export class DialNetwork extends Dispatcher {
   readonly #pin: DialPin | undefined
   #isPinned = false
 
-  constructor(proxies: ProxySettings | undefined, { authorities, pin }: DialTrust, connectMsMax: number) {
+  constructor(
+    proxies: ProxySettings | undefined,
+    { authorities, pin, provePeer }: DialTrust,
+    connectMsMax: number,
+  ) {
     super()
     this.#pin = pin
     // Written out, because a variable of the environment would otherwise turn the check off.
@@ -47,7 +59,7 @@ export class DialNetwork extends Dispatcher {
     const options = {
       connect: { ...tls, timeout: connectMsMax },
       headersTimeout: connectMsMax,
-      ...(pin === undefined ? {} : { factory: this.#pinnedPools(pin) }),
+      factory: this.#pools(pin, provePeer),
     }
     this.#agent =
       proxies === undefined
@@ -63,10 +75,13 @@ export class DialNetwork extends Dispatcher {
           })
   }
 
-  #pinnedPools(pin: DialPin): NonNullable<Agent.Options['factory']> {
+  #pools(pin: DialPin | undefined, provePeer: ProvePeer): NonNullable<Agent.Options['factory']> {
     return (origin, options: Pool.Options) => {
       const { connect } = options
-      const connector = typeof connect === 'function' ? connect : buildConnector({ ...connect })
+      // A function connects through a proxy, whose own program is not the host.
+      const connector =
+        typeof connect === 'function' ? connect : provenConnector(provePeer, buildConnector({ ...connect }))
+      if (pin === undefined) return new Pool(origin, { ...options, connect: connector })
       const onPinned = () => {
         this.#isPinned = true
       }
@@ -116,6 +131,30 @@ export class DialNetwork extends Dispatcher {
   dispose(): void {
     this.#agent.destroy().catch(() => {})
   }
+}
+
+function provenConnector(provePeer: ProvePeer, connect: buildConnector.connector): buildConnector.connector {
+  return (options, callback) =>
+    connect(options, (...[error, socket]) => {
+      if (error !== null || options.protocol !== 'http:') {
+        if (error === null) callback(null, socket)
+        else callback(error, null)
+        return
+      }
+      // An error without a listener would end the process.
+      const ignore = () => {}
+      socket.on('error', ignore)
+      provePeer(socket).then(
+        () => {
+          socket.off('error', ignore)
+          callback(null, socket)
+        },
+        (reason: Error) => {
+          socket.destroy()
+          callback(reason, null)
+        },
+      )
+    })
 }
 
 /** Returns the innermost cause, because the outer errors say only that fetching failed. */

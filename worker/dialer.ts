@@ -13,7 +13,7 @@ import type { Cancel, Clock, Log } from '../core/ports.ts'
 import type { WorkerAuth } from '../protocol/frames.ts'
 import { WORKER_ID_HEADER } from '../protocol/worker.ts'
 import type { ProxySettings } from '../providers/http/http-types.ts'
-import { DialNetwork, type DialTrust } from './dial-network.ts'
+import { DialNetwork, type DialTrust, type ProvePeer } from './dial-network.ts'
 import type { DialPin } from './dial-pin.ts'
 
 export interface DialerOptions {
@@ -25,6 +25,7 @@ export interface DialerOptions {
   readonly authorities?: readonly string[]
   /** Replaces the authorities. */
   readonly pin?: DialPin
+  readonly provePeer: ProvePeer
   /** Absent: connect directly. */
   readonly proxies?: ProxySettings
   readonly connectMsMax?: number
@@ -37,11 +38,12 @@ const CLOSE_MS_MAX = 2_000
 const REASON_CHARS_MAX = 300
 
 export function createDialer(options: DialerOptions): Dialer {
-  const { authorities, pin, log } = options
+  const { authorities, pin, provePeer, log } = options
   let lastReason: string | undefined
   // Created once, because parsing hundreds of certificates takes longer than the rest of dialling.
   const trust: DialTrust = {
     pin,
+    provePeer,
     authorities:
       authorities === undefined
         ? undefined

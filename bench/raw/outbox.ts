@@ -12,6 +12,7 @@ import { WebSocket } from 'undici'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import { HostClock } from '../../actors/daemon/host-clock.ts'
 import { realClock, realRandom } from '../../bin/clock.ts'
+import { provePeer } from '../../client/peer-owner.ts'
 import type {
   Dialer,
   Execution,
@@ -103,7 +104,12 @@ async function startDaemonSender(): Promise<ReportSender> {
     meters: noMeters,
     database: store,
     dialer: observeAcks(
-      createDialer({ url: () => `ws://127.0.0.1:${port}${WORKER_PATH}`, clock: realClock, log: silentLog }),
+      createDialer({
+        url: () => `ws://127.0.0.1:${port}${WORKER_PATH}`,
+        clock: realClock,
+        log: silentLog,
+        provePeer,
+      }),
     ),
     identity: newIdentity,
     executor,

@@ -16,7 +16,7 @@ import { EXIT, ExitError, unwrapOrExit } from '../exit.ts'
 import { createOutput } from '../output/create-output.ts'
 import type { Output } from '../output/output.ts'
 import { localOffset, parseTimeout } from '../output/times.ts'
-import { credentialFileOf, noteDrain, ownDemandClient, readNotedHost, withNotedPin } from '../own-worker.ts'
+import { credentialFileOf, noteDrain, ownDemandClient, readNotedHost, withNotedTrust } from '../own-worker.ts'
 import { type HostChoice, resolveHost } from '../resolve-host.ts'
 
 export interface OwnDrainOptions extends HostChoice {
@@ -32,7 +32,7 @@ export async function ownDrain(options: OwnDrainOptions): Promise<void> {
   const timeoutMs = readTimeout(options)
   const dataDir = resolveDataDir(options.dataDir, 'switchyard-worker')
   const choice =
-    options.host === undefined ? { ...readNotedHost(dataDir), ...options } : withNotedPin(dataDir, options)
+    options.host === undefined ? { ...readNotedHost(dataDir), ...options } : withNotedTrust(dataDir, options)
   const route = resolveHost(choice, { warn: (_, message) => output.warn(message) })
   requireEnrolled(dataDir, choice)
   const demand = ownDemandClient(dataDir, route, 'worker')

@@ -21,7 +21,7 @@ import { joinService } from '../join-service.ts'
 import { openLog } from '../log.ts'
 import type { LogChoice } from '../log-options.ts'
 import { LogRedactor } from '../log-redaction.ts'
-import { ownDemandClient, withNotedPin } from '../own-worker.ts'
+import { ownDemandClient, withNotedTrust } from '../own-worker.ts'
 import { type HostChoice, resolveHost } from '../resolve-host.ts'
 import type { ServiceNotifier } from '../service-notifier.ts'
 import type { StopSignals } from '../signals.ts'
@@ -50,7 +50,7 @@ export async function supervise(workerOptions: readonly string[], options: Super
   delete process.env.SWITCHYARD_TOKEN
   checkOptions(workerOptions, options)
   const dataDir = resolveDataDir(options.dataDir, 'switchyard-worker')
-  const route = resolveHost(withNotedPin(dataDir, options), log)
+  const route = resolveHost(withNotedTrust(dataDir, options), log)
   const demand = ownDemandClient(dataDir, route, 'supervisor', options.credentialFile)
   const settings: SupervisionSettings = {
     idleMs: options.idleSeconds * 1_000,
@@ -114,6 +114,7 @@ const PASSED_ON = [
   '--data-dir',
   '--ca-file',
   '--fingerprint',
+  '--host-user',
   '--insecure',
   '--log-level',
   '--log-format',
@@ -167,13 +168,14 @@ function createDriver(
 
 function workerArguments(
   workerOptions: readonly string[],
-  { host = '', caFile, fingerprint, insecure, logLevel, logFormat }: SuperviseOptions,
+  { host = '', caFile, fingerprint, hostUser, insecure, logLevel, logFormat }: SuperviseOptions,
   dataDir: string,
 ): readonly string[] {
   return [
     ...['--host', host, '--data-dir', dataDir],
     ...(caFile === undefined ? [] : ['--ca-file', caFile]),
     ...(fingerprint === undefined ? [] : ['--fingerprint', fingerprint]),
+    ...(hostUser === undefined ? [] : ['--host-user', hostUser]),
     ...(insecure === true ? ['--insecure'] : []),
     ...['--log-level', logLevel, '--log-format', logFormat],
     ...workerOptions,

@@ -23,6 +23,8 @@ export interface WorkerOptions extends LogChoice {
   readonly insecure?: true
   /** The SHA-256 of the host's certificate or of its key. */
   readonly fingerprint?: string
+  /** The user whose program a host on this machine is. */
+  readonly hostUser?: string
   readonly drainSeconds?: number
   /** Take one run and end. */
   readonly once?: true

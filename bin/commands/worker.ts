@@ -26,7 +26,7 @@ import { joinService } from '../join-service.ts'
 import { openLog } from '../log.ts'
 import { LogRedactor } from '../log-redaction.ts'
 import { readNetwork } from '../network.ts'
-import { credentialFileOf, endNotedDrain, noteHost, ownDemandClient, withNotedPin } from '../own-worker.ts'
+import { credentialFileOf, endNotedDrain, noteHost, ownDemandClient, withNotedTrust } from '../own-worker.ts'
 import { delayParserOptimization } from '../parser-optimization.ts'
 import { watchRescue } from '../rescue.ts'
 import { createHostDialer, type HostRoute, resolveHost } from '../resolve-host.ts'
@@ -56,7 +56,7 @@ const noMeters: Meters = { count: () => {}, gauge: () => {}, observe: () => {} }
 export async function worker(given: WorkerOptions): Promise<void> {
   delayParserOptimization()
   const dataDir = resolveDataDir(given.dataDir, 'switchyard-worker')
-  const options = withNotedPin(dataDir, given)
+  const options = withNotedTrust(dataDir, given)
   const redactor = new LogRedactor()
   const log = openLog({ level: options.logLevel, format: options.logFormat, redactor })
   const { signals, notifier } = joinService(log, redactor)

@@ -23,7 +23,7 @@ import {
   parseWholeNumber,
 } from '../parse-option.ts'
 import { logFormat, logLevel } from './log-flags.ts'
-import { drainOwnVerb, fingerprint } from './supervise.ts'
+import { drainOwnVerb, fingerprint, hostUser } from './supervise.ts'
 
 const port = <Flags extends string>(flags: Flags, what: string, key: string) =>
   new Option(flags, `${what}; 0 picks a free one (default: ${key})`).argParser((text) =>
@@ -151,6 +151,7 @@ export const workerCommand = () =>
       path('--ca-file <path>', 'certificate (PEM) of an authority to trust besides those of the system'),
     )
     .addOption(fingerprint())
+    .addOption(hostUser())
     .option('--insecure', 'allow a line without encryption to another machine')
     .addOption(
       new Option(

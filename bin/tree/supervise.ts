@@ -63,6 +63,7 @@ export const superviseCommand = () =>
     )
     .addOption(new Option('--ca-file <path>', CA_FILE).argParser(parsePath))
     .addOption(fingerprint())
+    .addOption(hostUser())
     .option('--insecure', INSECURE)
     .addOption(new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const))
     .addOption(
@@ -81,6 +82,12 @@ export const fingerprint = () =>
     'accept only the host with this certificate or this key; no authority is needed then',
   ).argParser(parseFingerprintOption)
 
+export const hostUser = () =>
+  new Option(
+    '--host-user <user>',
+    'the user whose program a host on this machine is (default: this one, or root)',
+  )
+
 /** The verb `drain` of `worker`, for a unit's stop and a container's `preStop`. */
 export const drainOwnVerb = () =>
   new Command('drain')
@@ -92,6 +99,7 @@ export const drainOwnVerb = () =>
     .option('--host <url>', 'the host (default: the one that the worker was started with)')
     .addOption(new Option('--ca-file <path>', CA_FILE).argParser(parsePath))
     .addOption(fingerprint())
+    .addOption(hostUser())
     .option('--insecure', INSECURE)
     .action(async (options) => {
       const { ownDrain } = await import('../commands/own-drain.ts')

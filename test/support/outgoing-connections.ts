@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { realClock as clock, realRandom as random } from '../../bin/clock.ts'
 import { sendByNode } from '../../client/node-http.ts'
 import { dialByNode } from '../../client/node-socket.ts'
+import { provePeer } from '../../client/peer-owner.ts'
 import { createUpstream } from '../../oauth-helper/upstream.ts'
 import { createHttp } from '../../providers/http/http.ts'
 import type { Http, ProxySettings } from '../../providers/http/http-types.ts'
@@ -93,7 +94,13 @@ async function postForm(url: string): Promise<unknown> {
 
 function dialWorker(channel: string, proxies?: ProxySettings): Promise<unknown> {
   const network = proxies === undefined ? {} : { proxies }
-  const dialer = createDialer({ url: () => channel, clock, log: createRecordingLog(), ...network })
+  const dialer = createDialer({
+    url: () => channel,
+    clock,
+    log: createRecordingLog(),
+    provePeer,
+    ...network,
+  })
   return new Promise((resolve) => {
     const proof = { kind: 'credential', workerId: WORKER_ID, secret: SENT_SECRET } as const
     dialer.dial({ onOpen() {}, onText() {}, onClose: resolve }, proof)
@@ -104,7 +111,7 @@ function askDemand(url: string, folder: string): Promise<unknown> {
   const credentialFile = join(folder, 'credential.json')
   const credential = { workerId: WORKER_ID, secret: SENT_SECRET }
   writeFileSync(credentialFile, JSON.stringify(credential), { mode: 0o600 })
-  return createDemandClient({ url: () => url, credentialFile, holder: 'supervisor' }).ask('drain')
+  return createDemandClient({ url: () => url, credentialFile, holder: 'supervisor', provePeer }).ask('drain')
 }
 
 async function askModel(origin: string, proxies?: ProxySettings): Promise<unknown> {

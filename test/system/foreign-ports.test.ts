@@ -1,13 +1,14 @@
 /** Another user's program has the port of a killed host: no secret of ours reaches it, and it is named. */
 import { spawn } from 'node:child_process'
-import { statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from '@jest/globals'
 import { EXIT } from '../../bin/exit.ts'
-import { commandPath } from '../support/command-process.ts'
+import { commandPath, sandboxFolder } from '../support/command-process.ts'
 import { FOREIGN_UID, killedHost, startForeignProgram } from '../support/foreign-program.ts'
 import { connectMcp } from '../support/mcp-client.ts'
 import { testAsRoot } from '../support/skips.ts'
+import { tempFolder } from '../support/temp-folder.ts'
 import { closeAfterTest, TOKEN } from '../support/test-resources.ts'
 import { until } from '../support/until.ts'
 
@@ -38,7 +39,7 @@ function start(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
   const ended = new Promise<Ended>((resolve) => {
     child.on('close', (code) => resolve({ code, ...texts }))
   })
-  return { ended, texts }
+  return { ended, texts, kill: () => child.kill('SIGKILL') }
 }
 
 const COMMANDS = [
@@ -145,4 +146,73 @@ testAsRoot('the secret for new links to a page goes to nobody else either', asyn
   ]).ended
   expect([code, err]).toEqual([EXIT.unavailable, expect.stringContaining(String(program.port))])
   expect(program.received()).toBe('')
+})
+
+const SECRET = 'c'.repeat(43)
+
+/** A worker's data directory with each secret that it may send. */
+function workerFolder(): string {
+  const dataDir = join(tempFolder(), 'worker')
+  mkdirSync(dataDir, { mode: 0o700 })
+  const credential = { workerId: `wk-${'0'.repeat(16)}`, secret: `wc-${SECRET}`, host: '127.0.0.1' }
+  const files = { 'credential.json': JSON.stringify(credential), token: `wp-${SECRET}`, key: `wj-${SECRET}` }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(dataDir, name), text, { mode: 0o600 })
+  return dataDir
+}
+
+function startWorker(dataDir: string, words: string) {
+  const args = words.split(' ').map((word) => word.replace('DIR', dataDir))
+  return start([...args, '--data-dir', dataDir], { SWITCHYARD_SANDBOX_DIR: sandboxFolder() })
+}
+
+const WORKERS: readonly (readonly [string, string])[] = [
+  ['its credential', 'worker --host URL'],
+  ['its pairing token', 'worker --host URL --token-file DIR/token'],
+  ['its join key, for one run', 'worker --once --host URL --join-key-file DIR/key'],
+  ['its credential where the host’s data directory is named', 'worker --host-data-dir HOST'],
+  ['the worker’s credential as its supervisor', 'supervise --host URL'],
+]
+
+testAsRoot(
+  'no worker and no supervisor sends a secret to another user’s program',
+  async () => {
+    for (const [what, words] of WORKERS) {
+      const program = await startForeignProgram()
+      const named = words.replace('URL', program.url).replace('HOST', killedHost(program.url, TOKEN))
+      const dataDir = workerFolder()
+      if (!words.includes('data-dir') && words.includes('-file')) rmSync(join(dataDir, 'credential.json'))
+      const worker = startWorker(dataDir, named)
+      await until(`the worker names the user: ${what}`, () =>
+        worker.texts.err.includes(`belongs to user ${FOREIGN_UID}`),
+      )
+      worker.kill()
+      await worker.ended
+      expect([what, program.received()]).toEqual([what, ''])
+    }
+    const program = await startForeignProgram()
+    const drain = await startWorker(workerFolder(), `worker drain --host ${program.url}`).ended
+    expect([drain.code, drain.err]).toEqual([
+      EXIT.unavailable,
+      expect.stringContaining(`belongs to user ${FOREIGN_UID}`),
+    ])
+    expect(program.received()).toBe('')
+  },
+  TEST_MS_MAX,
+)
+
+testAsRoot('a worker knows the user of its host by --host-user, and remembers the name', async () => {
+  const program = await startForeignProgram()
+  const dataDir = workerFolder()
+  const first = startWorker(dataDir, `worker --host ${program.url} --host-user ${FOREIGN_UID}`)
+  await until('the host has the credential', () => program.received().includes(SECRET))
+  first.kill()
+  await first.ended
+  expect(JSON.parse(readFileSync(join(dataDir, 'host.json'), 'utf8'))).toMatchObject({
+    hostUser: String(FOREIGN_UID),
+  })
+  const before = program.received().length
+  const second = startWorker(dataDir, `worker --host ${program.url}`)
+  await until('the host has it again', () => program.received().slice(before).includes(SECRET))
+  second.kill()
+  await second.ended
 })

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { createServer as createTlsServer } from 'node:tls'
 import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
+import { provePeer } from '../../../client/peer-owner.ts'
 import type { DialledConnection } from '../../../core/daemon/ports.ts'
 import { parseFingerprint } from '../../../core/fleet/fingerprint.ts'
 import type { WorkerAuth } from '../../../protocol/frames.ts'
@@ -37,6 +38,7 @@ function dial(url: string, parts: Partial<DialerOptions> = {}, proof = PROOF): D
     url: () => url,
     clock: realClock,
     log: createRecordingLog(),
+    provePeer,
     ...parts,
   }).dial(
     {
@@ -192,7 +194,7 @@ describe('no connection', () => {
 
   test('is logged once per reason', async () => {
     const log = createRecordingLog()
-    const dialer = createDialer({ url: () => 'ws://127.0.0.1:6000/', clock: realClock, log })
+    const dialer = createDialer({ url: () => 'ws://127.0.0.1:6000/', clock: realClock, log, provePeer })
     for (let n = 0; n < 3; n++)
       await new Promise<string>((closed) =>
         dialer.dial({ onOpen: () => {}, onText: () => {}, onClose: closed }, PROOF),
@@ -212,20 +214,23 @@ describe('no connection', () => {
 
   test('to a server that is not a host', async () => {
     const port = await listener(
-      (socket) => void socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n'),
+      (socket) =>
+        void socket.once('data', () => socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n')),
     )
     expect(await dial(plain(port)).ended).toMatch(/answered 404 .* --host/)
   })
 
   test('to a server that does not answer in HTTP', async () => {
     const port = await listener((socket) => void socket.end('SSH-2.0-OpenSSH_9.2\r\n'))
-    expect(await dial(plain(port)).ended).toMatch(/\w/)
+    expect(await dial(plain(port)).ended).toMatch(/before it is asked/)
   })
 
   test('after a redirect: the credential goes only to the configured host', async () => {
     const port = await listener(
       (socket) =>
-        void socket.end('HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n'),
+        void socket.once('data', () =>
+          socket.end('HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n'),
+        ),
     )
     expect(await dial(plain(port)).ended).toMatch(/answered 302/)
   })
