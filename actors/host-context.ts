@@ -25,6 +25,8 @@ export interface ProvisioningDependencies {
   readonly files: WorkerFiles
   /** The port of the fleet listener, once it is open. */
   readonly fleetPort: () => number | undefined
+  /** The user of this process, for a worker on the same machine. */
+  readonly hostUser?: string
 }
 
 export interface HostContext {

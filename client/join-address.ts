@@ -26,6 +26,13 @@ export function joinAddress(fleet: ServiceConfig['fleet'], managementUrl: string
   return { url, isExposed: isPlain && !isHere, isHereOnly: isHere }
 }
 
+export interface HostMarks {
+  /** The fleet listener's certificate. */
+  readonly fingerprint?: string | undefined
+  /** The user whose program the host is, for a worker on its machine. */
+  readonly hostUser?: string | undefined
+}
+
 export interface JoinCommand {
   /** The line to paste. */
   readonly line: string
@@ -36,20 +43,23 @@ export interface JoinCommand {
 /**
  * The line with which a machine joins; the token or the key is in a file there, so that no list of processes shows it.
  *
- * @param fingerprint of the fleet listener's certificate; the machine recognises the host by it
+ * @param marks by which the machine recognises the host
  */
 export function joinCommand(
   fleet: ServiceConfig['fleet'],
   managementUrl: string,
   option: '--token-file' | '--join-key-file',
-  fingerprint: string | undefined,
+  { fingerprint, hostUser }: HostMarks,
 ): JoinCommand {
   const { url, isExposed, isHereOnly } = joinAddress(fleet, managementUrl)
   // Behind a public address another program may show another certificate.
   const isOwn = fingerprint !== undefined && fleet.publicUrl === undefined
   const pin = isOwn ? ['--fingerprint', fingerprint] : []
   const trust = isExposed ? ['--insecure'] : []
-  const words = ['switchyard', 'worker', '--host', url, ...trust, option, 'FILE', ...pin]
+  // With TLS the certificate tells whose program answers.
+  const isJudged = isHereOnly && hostUser !== undefined && /^(http|ws):/.test(url)
+  const user = isJudged ? ['--host-user', hostUser] : []
+  const words = ['switchyard', 'worker', '--host', url, ...trust, option, 'FILE', ...pin, ...user]
   const notes: string[] = []
   if (fingerprint !== undefined && !isOwn)
     notes.push(`The certificate of this host has the SHA-256 fingerprint ${fingerprint}.`)

@@ -260,6 +260,8 @@ export const TERMINAL_ROWS_MAX = 1_000
 export const ID_CHARS_MAX = 256
 export const NAME_CHARS_MAX = 512
 export const URL_CHARS_MAX = 2_048
+/** The name of a user of the host's machine; systems allow fewer. */
+export const HOST_USER_CHARS_MAX = 256
 /** A sentence or two for a person: reasons, errors, titles. */
 export const TEXT_CHARS_MAX = 16 * 1024
 /** Text that people write: ticket descriptions, pull request bodies, comments. */

@@ -9,6 +9,7 @@ import { AGENT_PROVIDERS, type AgentProvider } from './agents/registry.ts'
 import {
   AGENT_PROBLEM_CHARS_MAX,
   ATTACH_VIEWS_MAX,
+  HOST_USER_CHARS_MAX,
   TEXT_CHARS_MAX,
   WORKER_CONCURRENCY_MAX,
 } from './limits.ts'
@@ -141,10 +142,15 @@ export const CertificateFingerprint = Type.Optional(
   text(128, "SHA-256 of the fleet listener's certificate, for comparing it on the worker's machine."),
 )
 
+export const HostUser = Type.Optional(
+  text(HOST_USER_CHARS_MAX, 'The user whose program the host is, for a worker on the same machine.'),
+)
+
 export const PairingTokenResponse = record('PairingTokenResponse', {
   token: Name,
   expiresAt: Instant,
   fingerprint: CertificateFingerprint,
+  hostUser: HostUser,
 })
 export type PairingTokenResponse = Static<typeof PairingTokenResponse>
 

@@ -43,6 +43,8 @@ export interface HostServerOptions extends ListenerAddresses {
   readonly log: Log
   readonly meters: Meters
   readonly version: string
+  /** The user of this process, whom workers on this machine expect at the other end. */
+  readonly hostUser?: string
   /** Creates the OpenAPI document; called when it is first requested. */
   readonly openApi: (version: string) => object
   readonly metricsText: () => Promise<string> | string
@@ -88,8 +90,13 @@ function abandon({ app, socketGroups }: OpenListener): void {
 /** The form of a host in a Host header: `::1` becomes `[::1]`. */
 const bracketed = (host: string): string => (host.includes(':') && !host.startsWith('[') ? `[${host}]` : host)
 
+function fingerprintOf(tls: Parameters<typeof certificateFingerprint>[0]) {
+  const fingerprint = certificateFingerprint(tls)
+  return fingerprint === undefined ? {} : { fingerprint }
+}
+
 function handlersOf(
-  { hostApi, meters, openApi, version, metricsText, fleet }: HostServerOptions,
+  { hostApi, meters, openApi, version, metricsText, fleet, hostUser }: HostServerOptions,
   requestCounter: RequestCounter,
 ): Handlers {
   return {
@@ -101,7 +108,10 @@ function handlersOf(
       requestCounter,
     }),
     ...runHandlers(hostApi),
-    ...workerHandlers(hostApi, fleet?.tls === undefined ? undefined : certificateFingerprint(fleet.tls)),
+    ...workerHandlers(hostApi, {
+      ...(hostUser === undefined ? {} : { hostUser }),
+      ...(fleet?.tls === undefined ? {} : fingerprintOf(fleet.tls)),
+    }),
     ...connectHandlers(hostApi),
     ...pullHandlers(hostApi),
     ...memoryHandlers(hostApi),

@@ -25,6 +25,7 @@ export interface PreparationPorts {
   readonly machines: RemoteMachines
   readonly files: WorkerFiles
   readonly fleetPort: () => number | undefined
+  readonly hostUser?: string
   readonly config: () => ServiceConfig
   readonly installation: string
   readonly workers: Pick<WorkerRegistry, 'get'>
@@ -158,6 +159,7 @@ export class TargetPreparation {
       folder: workerPackage.folder,
       version: workerPackage.version,
       ...address,
+      hostUser: this.#ports.hostUser,
       name: target.name,
       concurrency: target.concurrency,
       authority: authority ?? '',

@@ -1,15 +1,14 @@
 /** Prints the command with which another machine becomes a worker, beside the token or the key that was made for it. */
-import { joinCommand } from '../../client/join-address.ts'
+import { type HostMarks, joinCommand } from '../../client/join-address.ts'
 import type { CommandContext } from '../client/run-command.ts'
 
-/** @param fingerprint of the fleet listener's certificate; the machine recognises the host by it */
 export async function noteJoinCommand(
   { client, connection, output }: CommandContext,
   option: '--token-file' | '--join-key-file',
-  fingerprint: string | undefined,
+  marks: HostMarks,
 ): Promise<void> {
   const { fleet } = await client.readConfig()
-  const { line, notes } = joinCommand(fleet, (await connection.address()).url, option, fingerprint)
+  const { line, notes } = joinCommand(fleet, (await connection.address()).url, option, marks)
   output.note(line)
   for (const note of notes) output.note(note)
 }

@@ -73,7 +73,7 @@ export async function create(context: CommandContext<JoinKeyCreateOptions>, name
   output.note(
     `The key ${created.id} enrolls ${maxWorkers === undefined ? 'any number of' : `up to ${maxWorkers}`} machines${until}, and is shown only now. On each machine write it into a file that only the worker can read, then:`,
   )
-  await noteJoinCommand(context, '--join-key-file', created.fingerprint)
+  await noteJoinCommand(context, '--join-key-file', created)
 }
 
 export async function remove(

@@ -10,7 +10,7 @@ import { noteJoinCommand } from './join-command.ts'
 export async function pair(context: CommandContext): Promise<void> {
   const { client, output, present } = context
   const minted = await client.mintPairingToken()
-  const { token, expiresAt, fingerprint } = minted
+  const { token, expiresAt } = minted
   if (output.format === 'json') {
     output.json(minted)
     return
@@ -19,7 +19,7 @@ export async function pair(context: CommandContext): Promise<void> {
   output.note(
     `The token enrolls one machine until ${formatClock(Date.parse(expiresAt), present())}. On that machine write it into a file that only you can read, then:`,
   )
-  await noteJoinCommand(context, '--token-file', fingerprint)
+  await noteJoinCommand(context, '--token-file', minted)
 }
 
 export async function rename(context: CommandContext, name: string, newName: string): Promise<void> {

@@ -6,6 +6,7 @@
  * that need no quoting anywhere.
  */
 import { createHash } from 'node:crypto'
+import { isLoopback } from '../../protocol/loopback.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 import { formatServiceUnit, LASTING_EXITS, type ServiceScope } from '../service/systemd-unit.ts'
 
@@ -20,6 +21,8 @@ export interface InstalledWorker {
   /** The fleet's address. */
   readonly url: string
   readonly isExposed: boolean
+  /** The user whose program the host is, for a worker that reaches it within its own machine. */
+  readonly hostUser?: string | undefined
   readonly name: string
   readonly concurrency: number
   /** Certificates to trust; empty when there are none. */
@@ -59,7 +62,9 @@ export function formatInstalledFiles(worker: InstalledWorker): InstalledFiles {
 }
 
 function formatStart(worker: InstalledWorker): string {
-  const { base, node, url, isExposed, name, concurrency, authority, isRoot } = worker
+  const { base, node, url, isExposed, hostUser, name, concurrency, authority, isRoot } = worker
+  const { protocol, hostname } = new URL(url)
+  const isJudged = hostUser !== undefined && /^(http|ws):$/.test(protocol) && isLoopback(hostname)
   const words = [
     node,
     `${base}/current/bin/switchyard-worker.mjs`,
@@ -71,6 +76,7 @@ function formatStart(worker: InstalledWorker): string {
     `--concurrency=${concurrency}`,
     ...(authority === '' ? [] : ['--ca-file', `${base}/authority.pem`]),
     ...(isExposed ? ['--insecure'] : []),
+    ...(isJudged ? ['--host-user', hostUser] : []),
     '--log-format=json',
   ]
   return `#!/bin/sh

@@ -2,6 +2,7 @@
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import { isPlain } from '../../protocol/query.ts'
+import type { PairingTokenResponse } from '../../protocol/worker.ts'
 import type { AsciiText } from '../listener-port.ts'
 import { asciiJson, json, refusalReply, resultReply } from '../reply.ts'
 import type { Handlers, RouteRequest } from './route-table.ts'
@@ -20,12 +21,11 @@ type WorkerRoute =
   | 'readDemand'
   | 'changeWorkerState'
 
-/** @param fingerprint of the fleet listener's certificate */
+/** @param named the marks by which a worker's machine recognises the host */
 export function workerHandlers(
   hostApi: HostApi,
-  fingerprint: string | undefined,
+  named: Pick<PairingTokenResponse, 'fingerprint' | 'hostUser'>,
 ): Pick<Handlers, WorkerRoute> {
-  const named = fingerprint === undefined ? {} : { fingerprint }
   return {
     listWorkers: () => json(hostApi.fleet()),
     mintPairingToken: () => {

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { joinAddress } from '../../../client/join-address.ts'
+import { joinAddress, joinCommand } from '../../../client/join-address.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 
 const HERE = 'http://127.0.0.1:4400'
@@ -20,3 +20,17 @@ test.each([
     expected,
   )
 })
+
+test.each([
+  ['within the machine', {}, true],
+  ['within the machine, at the fleet listener', { host: '127.0.0.1' }, true],
+  ['with a certificate', { host: '127.0.0.1', tls }, false],
+  ['from another machine', { host: '192.0.2.7' }, false],
+])(
+  'a line %s names the user of the host where only the user proves whose program answers',
+  (_, fleet, isNamed) => {
+    const marks = { hostUser: 'ada' }
+    const { line } = joinCommand({ ...configDefaults.fleet, ...fleet }, HERE, '--token-file', marks)
+    expect(line.endsWith(' --host-user ada')).toBe(isNamed)
+  },
+)

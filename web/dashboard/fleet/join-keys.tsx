@@ -65,13 +65,10 @@ export function JoinKeys() {
 }
 
 /** The same words as `switchyard workers join-keys create`. */
-function NewKey({
-  joinKey: { key, name, maxWorkers, expiresAt, fingerprint },
-}: {
-  readonly joinKey: JoinKeyResponse
-}) {
+function NewKey({ joinKey }: { readonly joinKey: JoinKeyResponse }) {
+  const { key, name, maxWorkers, expiresAt } = joinKey
   if (config.value === undefined) return null
-  const { line, notes } = hostJoinCommand(config.value, '--join-key-file', fingerprint)
+  const { line, notes } = hostJoinCommand(config.value, '--join-key-file', joinKey)
   return (
     <div class="card padded new-key">
       <p>

@@ -78,11 +78,11 @@ const NoToken = () => (
 export function hostJoinCommand(
   { fleet, server }: Pick<ServiceConfig, 'fleet' | 'server'>,
   option: Parameters<typeof joinCommand>[2],
-  fingerprint: string | undefined,
+  marks: Parameters<typeof joinCommand>[3],
 ): JoinCommand {
   const name = server.host.includes(':') && !server.host.startsWith('[') ? `[${server.host}]` : server.host
   const url = `http://${name}:${server.port}`
-  const { line, notes } = joinCommand(fleet, url, option, fingerprint)
+  const { line, notes } = joinCommand(fleet, url, option, marks)
   if (server.port !== 0 || !line.includes(url)) return { line, notes }
   return {
     line: line.replace(url, `http://${name}:PORT`),
@@ -95,7 +95,7 @@ function Token({ pairing: { minted, known } }: { readonly pairing: Pairing }) {
   const joined = workers.value.find(({ id }) => !known.has(id))
   const left = Date.parse(expiresAt) - now.value
   if (config.value === undefined) return null
-  const { line, notes } = hostJoinCommand(config.value, '--token-file', fingerprint)
+  const { line, notes } = hostJoinCommand(config.value, '--token-file', minted)
   return (
     <div class="pair-token">
       <ol class="pair-steps">
