@@ -22,8 +22,8 @@ export interface Trouble {
 /**
  * With its subject: `conflict`: the address of a pull request. `limit`: a run. `repository`: a remote that workers can't
  * read, as a queue reason names it. `pulls`: a remote whose pull requests the host can't read. `damage`: the id of a
- * damage. `publish`: the beginning of a cause for which finished work can't be published. `tracker` and `disk` have the one
- * subject ''.
+ * damage. `publish`: the beginning of a cause for which finished work can't be published. `away`: a worker whose
+ * connection has ended while it holds finished work. `tracker` and `disk` have the one subject ''.
  */
 export type TroubleKind =
   | 'conflict'
@@ -34,6 +34,7 @@ export type TroubleKind =
   | 'publish'
   | 'tracker'
   | 'disk'
+  | 'away'
 
 interface StoredTrouble {
   readonly version: number

@@ -46,13 +46,7 @@ export const attentionModule = defineHostModule({
     const facts = (): AttentionFacts => ({ startedAt, ...factsOfViews(context, views, endedRuns) })
     const attentionBroadcast = new AttentionBroadcast({ clock, broadcast, requestCommit, facts })
     const onChange = () => attentionBroadcast.onChange()
-    const watch = new TroubleWatch({
-      ...context,
-      troubles,
-      tracker,
-      refusedWork: () => jobs.publishingRuns.refusedWork(),
-      needsOf: (run: Run) => jobs.preparation.needsOf(run),
-    })
+    const watch = createTroubleWatch(context, views, endedRuns)
     const stopListening = watch.listen(onChange)
     const onTracker = () => {
       watch.onTracker()
@@ -78,8 +72,14 @@ export const attentionModule = defineHostModule({
           onChange()
         },
         [LEASE]: onChange,
-        [WORKER]: onChange,
-        [CONNECTION]: onChange,
+        [WORKER]({ key, over }) {
+          if (over) watch.onWorkerRemoved(key)
+          onChange()
+        },
+        [CONNECTION](change) {
+          watch.onConnection(change)
+          onChange()
+        },
         [TRACKER_CONNECTION]: onTracker,
         [TRACKER_POLL]: onTracker,
       },
@@ -106,6 +106,25 @@ export const attentionModule = defineHostModule({
     }
   },
 })
+
+function createTroubleWatch(
+  context: HostContext,
+  { troubles, tracker, workers, jobs }: NeededViews,
+  endedRuns: EndedRuns,
+): TroubleWatch {
+  return new TroubleWatch({
+    ...context,
+    troubles,
+    tracker,
+    refusedWork: () => jobs.publishingRuns.refusedWork(),
+    needsOf: (run: Run) => jobs.preparation.needsOf(run),
+    workerOf: (id) => workers.registry.get(id),
+    mayHoldWork: (id) =>
+      (workers.registry.get(id)?.leases.size ?? 0) > 0 ||
+      jobs.publishingRuns.heldBy(id).length > 0 ||
+      endedRuns.all().some(({ sandbox }) => sandbox.workerId === id && sandbox.unpublished === true),
+  })
+}
 
 // ---- facts -------------------------------------------------------------------------------------------------------
 
@@ -171,7 +190,7 @@ function waitingForCredentials({ scheduler }: NeededViews): AttentionFacts['cred
   })
 }
 
-function awayWorkers({ workers, runs, scheduler }: NeededViews): AwayWorker[] {
+function awayWorkers({ workers, runs, scheduler, troubles, jobs }: NeededViews): AwayWorker[] {
   const lines = [...scheduler.queue.lines()]
   return [...workers.registry.all()].flatMap(({ id, name, online, leases, lastSeenAt, context }) => {
     if (online) return []
@@ -180,13 +199,20 @@ function awayWorkers({ workers, runs, scheduler }: NeededViews): AwayWorker[] {
       return runId === undefined ? [] : (runs.latest(runId) ?? [])
     })
     const waiting = lines.filter(({ workerId }) => workerId === id).flatMap((line) => [...line.runIds()])
+    const goneSince = troubles.of('away').get(id)?.since
+    const finalizing = leasedRuns.filter(({ status }) => status === 'finalizing')
     const seenAt = lastSeenAt === undefined ? context.enrolledAt : new Date(lastSeenAt).toISOString()
     return [
       {
         id,
         name,
         lastSeenAt: seenAt,
+        ...(goneSince === undefined ? {} : { goneSince }),
         neededBy: [...leasedRuns, ...waiting.flatMap((run) => runs.latest(run) ?? [])],
+        unpublished: [
+          ...jobs.publishingRuns.heldBy(id),
+          ...finalizing.map((run) => ({ run, artifacts: [] })),
+        ],
       },
     ]
   })

@@ -16,6 +16,8 @@ import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import type { ConnectionContext } from '../workers/connection.machine.ts'
+import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import type { KnownTroubles } from './known-troubles.ts'
 
 export interface TroubleWatchPorts {
@@ -26,7 +28,12 @@ export interface TroubleWatchPorts {
   /** Finished work that can't be published. */
   readonly refusedWork: () => readonly RefusedWork[]
   readonly needsOf: (run: Run) => JobNeeds | undefined
+  readonly workerOf: (id: string) => Pick<EnrolledWorker, 'online'> | undefined
+  /** Whether a sandbox of the worker holds finished work, or may come to hold it. */
+  readonly mayHoldWork: (workerId: string) => boolean
   readonly instant: () => string
+  /** False while the host stops. */
+  readonly isOpen: () => boolean
   readonly log: Log
 }
 
@@ -87,6 +94,21 @@ export class TroubleWatch {
     if (run.status === 'running' || run.status === 'completed')
       for (const read of needsOf(run)?.subjects ?? []) troubles.end('repository', read)
     if (over) this.dropUnneeded()
+  }
+
+  /** The connections that end because the host stops say nothing about a worker. */
+  onConnection({ after, over }: StateChange): void {
+    const { troubles, instant, workerOf, mayHoldWork, isOpen } = this.#ports
+    const { workerId } = after.context as ConnectionContext
+    if (workerId === null) return
+    const worker = workerOf(workerId)
+    if (worker?.online === true) troubles.end('away', workerId)
+    else if (over && isOpen() && worker !== undefined && mayHoldWork(workerId))
+      troubles.begin('away', workerId, { since: instant() })
+  }
+
+  onWorkerRemoved(workerId: string): void {
+    this.#ports.troubles.end('away', workerId)
   }
 
   #onRefusedWork(): void {

@@ -4,6 +4,7 @@
  * A changed configuration, and with it a new credential, lets each of them try at once. A run whose worker is enrolled no
  * more has lost its sandbox, so it does not wait for it.
  */
+import type { HeldWork } from '../../core/attention/facts.ts'
 import { type RefusedWork, refusedWork } from '../../core/run/publishing.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -33,6 +34,13 @@ export class PublishingRuns {
   /** A run that is being tried again is among them: a try is no end of the trouble. */
   refusedWork(): RefusedWork[] {
     return refusedWork(this.#unpublished.values())
+  }
+
+  /** The finished work that the sandboxes of a worker hold. */
+  heldBy(workerId: string): HeldWork[] {
+    return [...this.#unpublished.values()].flatMap(({ run, publishing }) =>
+      run.sandbox.workerId === workerId ? [{ run, artifacts: publishing?.result?.artifacts ?? [] }] : [],
+    )
   }
 
   onRunChange({ key, after, over, restored }: StateChange): void {

@@ -18,6 +18,7 @@ import {
   ATTENTION_ITEMS_PER_KIND_MAX,
   TEXT_CHARS_MAX,
 } from '../../protocol/limits.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
 import { DAMAGE_CURE } from '../damage.ts'
 import { connectCommandFor, connectTrackerCommand } from '../explain/connect-command.ts'
@@ -25,7 +26,7 @@ import { runInCommand, showPullCommand } from '../run/name-in-commands.ts'
 import { topicOf } from '../run/queue-reasons.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 import { formatNames, isSameName } from '../tickets/names.ts'
-import type { AttentionFacts, AwayWorker, KnownSince } from './facts.ts'
+import type { AttentionFacts, AwayWorker, HeldWork, KnownSince } from './facts.ts'
 
 export interface CollectedAttention {
   readonly items: AttentionItem[]
@@ -256,23 +257,55 @@ function diskItems({ disk }: AttentionFacts): AttentionItem[] {
 
 // ---- workers -----------------------------------------------------------------------------------------------------
 
-/** A connection that is replaced at once is no absence, nor is the time in which the host was down. */
-const awayFrom = ({ lastSeenAt }: AwayWorker, { config, startedAt }: AttentionFacts): number =>
-  Math.max(Date.parse(lastSeenAt), startedAt) + config.fleet.heartbeatTimeoutSeconds * 1000
+/**
+ * A connection that is replaced at once is no absence, nor is the time in which the host was down. Finished work that
+ * only the worker has is named as soon as the worker is gone.
+ */
+function awayFrom(worker: AwayWorker, facts: AttentionFacts): number {
+  const { lastSeenAt, goneSince } = worker
+  const { config, startedAt } = facts
+  if (goneSince !== undefined && heldWork(worker, facts).length > 0) return Date.parse(goneSince)
+  return Math.max(Date.parse(lastSeenAt), startedAt) + config.fleet.heartbeatTimeoutSeconds * 1000
+}
+
+const heldWork = (worker: AwayWorker, facts: AttentionFacts): HeldWork[] => [
+  ...worker.unpublished,
+  ...facts.endedRuns
+    .filter((run) => run.sandbox.unpublished === true && isRetainedOn(run, worker, facts))
+    .map((run) => ({ run, artifacts: run.result?.artifacts ?? [] })),
+]
 
 function itemOfWorker(worker: AwayWorker, facts: AttentionFacts): AttentionItem | undefined {
   if (awayFrom(worker, facts) > facts.now) return undefined
   const retained = facts.endedRuns.filter((run) => isRetainedOn(run, worker, facts))
-  const runs = [...worker.neededBy, ...retained]
+  const held = heldWork(worker, facts)
+  const runs = [...worker.neededBy, ...retained, ...held.map(({ run }) => run)]
   if (runs.length === 0) return undefined
-  const names = [...new Set(runs.map(({ ticket }) => ticket.identifier))]
   return {
     id: `worker-away:${worker.id}`,
     kind: 'worker-away',
-    message: bounded(`${worker.name} is not connected and holds ${formatNames(names)}`),
-    cure: `switchyard workers show ${worker.name}`,
+    message: bounded(`${worker.name} is not connected and holds ${namesOf(runs)}${wordsOfWork(held)}`),
+    cure: cureOfWork(held) ?? `switchyard workers show ${quoteWord(worker.name)}`,
     since: worker.lastSeenAt,
   }
+}
+
+const namesOf = (runs: readonly Run[]): string =>
+  formatNames([...new Set(runs.map(({ ticket }) => ticket.identifier))])
+
+/** Another machine gets at the commits of the first run that has a bundle. */
+function cureOfWork(held: readonly HeldWork[]): string | undefined {
+  for (const { run, artifacts } of held) {
+    const bundle = bundleAmong(artifacts)
+    if (bundle !== undefined) return fetchBundleCommand(runInCommand(run), bundle)
+  }
+  return undefined
+}
+
+function wordsOfWork(held: readonly HeldWork[]): string {
+  if (held.length === 0) return ''
+  const names = namesOf(held.map(({ run }) => run))
+  return `; finished work of ${names} is not published until that worker is started again`
 }
 
 function isRetainedOn({ sandbox, ...run }: Run, { id }: AwayWorker, { now }: AttentionFacts): boolean {

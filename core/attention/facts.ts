@@ -12,8 +12,17 @@ export interface AwayWorker {
   readonly id: string
   readonly name: string
   readonly lastSeenAt: IsoInstant
+  /** Since when its connection is known to have ended; undefined when nothing is known since the host started. */
+  readonly goneSince?: IsoInstant
   /** Runs that have a lease of the worker, or wait for what its sandboxes hold. */
   readonly neededBy: readonly Run[]
+  readonly unpublished: readonly HeldWork[]
+}
+
+/** Finished work that only the sandbox of a worker holds, apart from a bundle. */
+export interface HeldWork {
+  readonly run: Run
+  readonly artifacts: readonly string[]
 }
 
 export interface KnownSince {

@@ -313,6 +313,34 @@ test('work waits for its worker also when its ticket is blocked meanwhile', asyn
   expect(workOf(worker).job.kind).toBe('publish')
 })
 
+test('a worker that is gone with finished work needs a person at once, after a restart too, until it is back', async () => {
+  const { host, worker, connection, runId } = await finishUnpublished()
+  const items = () => host.hostApi.attention().items
+  await connection.drop()
+  await host.advance(2)
+  const [item] = items()
+  expect(item).toMatchObject({
+    kind: 'worker-away',
+    id: `worker-away:${worker.workerId}`,
+    cure: expect.stringContaining(UNPUBLISHED_BUNDLE),
+  })
+  for (const restart of [() => host.crash(), () => host.restart()]) {
+    await restart()
+    expect(items()).toEqual([item])
+  }
+  // The run waits for its worker from now on, and not for the next try.
+  await host.advance(120)
+  expect(items()).toMatchObject([{ id: item?.id }])
+  const again = host.connect('holder')
+  await again.send({
+    ...registerWithCredential(worker),
+    capabilities: { ...capabilities, maxConcurrency: 1, ...publishes },
+  })
+  expect([host.run(runId).sandbox.unpublished, items()]).toEqual([true, []])
+  await host.restart()
+  expect(items()).toEqual([])
+})
+
 test('runs that can’t be published are one item of attention after several tries, until they are published', async () => {
   const { host, worker, connection, runId } = await finishUnpublished()
   const more = unpublished(host)

@@ -58,6 +58,24 @@ const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   tracker: { state: 'connected' },
   ...more,
 })
+test('a worker that is gone with finished work is named at once, with the command for what the host has of it', () => {
+  const [worker] = away(-2)
+  const held = { run: endedRun({ status: 'queued' }), artifacts: ['unpublished.bundle'] }
+  const gone = worker === undefined ? [] : [{ ...worker, goneSince: instant(-1), unpublished: [held] }]
+  const [item] = collectAttention(factsWith({ awayWorkers: gone })).items
+  expect(item).toMatchObject({
+    kind: 'worker-away',
+    message: expect.stringContaining('finished work of ENG-228 is not published'),
+    cure: expect.stringMatching(/^switchyard runs artifacts ENG-228 unpublished\.bundle .* && git fetch /),
+  })
+  const unsent = gone.map((each) => ({ ...each, unpublished: [{ ...held, artifacts: [] }] }))
+  expect(collectAttention(factsWith({ awayWorkers: unsent })).items[0]?.cure).toBe(
+    'switchyard workers show atlas',
+  )
+  const patient = unsent.map(({ goneSince: _, ...each }) => each)
+  expect(collectAttention(factsWith({ awayWorkers: patient })).items).toEqual([])
+})
+
 test.each<[string, Partial<Run>, string]>([
   ['whose sandbox is lost', {}, " && git fetch ENG-228.bundle 'refs/heads/*:refs/heads/kept/*'"],
   [
@@ -89,7 +107,7 @@ const limitOf = (resetsAt?: string) =>
 const retained = (more: Partial<Run> = {}) =>
   endedRun({ sandbox: { id: 'box', workerId: 'wk-1', retainedUntil: instant(3600) }, ...more })
 const away = (lastSeenSeconds: number, neededBy: readonly Run[] = []) => [
-  { id: 'wk-1', name: 'atlas', lastSeenAt: instant(lastSeenSeconds), neededBy },
+  { id: 'wk-1', name: 'atlas', lastSeenAt: instant(lastSeenSeconds), neededBy, unpublished: [] },
 ]
 
 const check = createChecker(AttentionResponse)

@@ -10,6 +10,7 @@ test.each([
   ['wait, or: switchyard workers enable kestrel', '/fleet'],
   ['switchyard resume', '/settings#policy.paused'],
   ['switchyard explain run-01a208fadc2f74968d920121598d2516', '/runs/run-01a208fadc2f74968d920121598d2516'],
+  ["switchyard runs artifacts ENG-1 unpublished.bundle --to x && git fetch x 'a:b'", '/tickets/ENG-1'],
   ["switchyard start 'acme/api#3'", '/tickets/acme%2Fapi%233'],
 ])('%s leads to %s', (cure, to) => expect(curePlace(cure)?.to).toBe(to))
 

@@ -24,6 +24,10 @@ const MAKERS: readonly (readonly [command: string, make: Maker])[] = [
   ],
   ['start', ([name]) => (name === undefined ? undefined : { text: 'Start a run', to: placeOf(name) })],
   ['retry', ([name]) => (name === undefined ? undefined : { text: 'Run it again', to: placeOf(name) })],
+  [
+    'runs artifacts',
+    ([name]) => (name === undefined ? undefined : { text: 'Show what is kept', to: placeOf(name) }),
+  ],
   ['pulls', () => ({ text: 'Go to the pull requests', to: '/pulls' })],
   ['runs', () => ({ text: 'Go to the runs', to: '/runs' })],
 ]
