@@ -3,10 +3,11 @@
  *
  * The work is remembered beside its sandbox before the first step, and forgotten when it is published. A refusal that
  * may pass gets the failure `publish`, so the host has the work published again. A lasting refusal ends the run, and a
- * person's retry publishes first. The commits of work that is refused become an artifact, so they outlive this machine.
+ * person's retry publishes first. A damaged checkout ends the run for good. The commits of work that is refused become an artifact, so they outlive this machine.
  */
 import { isNativeError } from 'node:util/types'
 import { no, type Refusal, type Result } from '../../core/result.ts'
+import { findDamage } from '../git/find-damage.ts'
 import { deleteBundle, type WorkBundle } from '../git/work-bundle.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
@@ -47,6 +48,12 @@ export async function publishOrKeep(
   if (!request.mayContinue()) return { published, isUnpublished: true }
   // Only the comment about pushed commits is missing.
   if (refusal.failure === 'publish') return { published, isUnpublished: true }
+  const damage = refusal.kind === 'failed' ? await findDamage(request.session, base) : undefined
+  if (damage !== undefined && request.mayContinue()) {
+    await unpublishedWork.forget(folders)
+    const reason = `the repository in the sandbox is damaged, so no retry can publish its work: ${damage}`
+    return { published: no('gone', reason), isUnpublished: false }
+  }
   const bundle = await gitSources.bundle(folders, { branch: unpublished.branch, base })
   const isCollected = isLeft || (bundle.ok && bundle.value !== undefined)
   if (!isCollected && FAULTY_KINDS.has(refusal.kind)) {

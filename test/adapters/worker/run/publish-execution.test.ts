@@ -215,6 +215,27 @@ test('people fetch the branch from the bundle', async () => {
   expect(git(site.g.person, 'show', 'FETCH_HEAD:lamp')).toBe('mended')
 })
 
+test.each([
+  ['the newest commit', 'HEAD'],
+  ['a file of the work', 'HEAD:lamp'],
+])('work whose sandbox lost %s is not tried again for ever', async (_, object) => {
+  const site = await openSite()
+  site.refuse()
+  const executor = await site.worker()
+  await execute(executor, jobWith())
+  site.allow()
+  const checkout = join(site.g.folder, 'one/sandboxes/run-1/work')
+  const id = git(checkout, '-c', 'safe.directory=*', 'rev-parse', object)
+  const path = join(checkout, '.git/objects', id.slice(0, 2), id.slice(2))
+  rmSync(path)
+  writeFileSync(path, 'not what git has written')
+  const { outcome } = await execute(executor, publishJob(jobWith()), 'ls-2')
+  expect(outcome).toMatchObject({ status: 'failed', error: expect.stringMatching(/damaged.*no retry/) })
+  expect(outcome.failure).toBeUndefined()
+  expect(outcome.sandbox).not.toHaveProperty('unpublished')
+  expect(outcome.sandbox?.retainedUntil).toBeDefined()
+})
+
 test('a token that dies during the run leaves work to publish, and a new token publishes it', async () => {
   const site = await openSite()
   site.beforePush = () => site.renewToken('ghp_the-token-of-the-morning')
