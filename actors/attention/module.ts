@@ -153,8 +153,8 @@ function factsOfViews(
       .all()
       .map((damage) => ({ damage, since: troubles.of('damage').get(damage.id)?.since ?? instant() })),
     credentials: waitingForCredentials(views),
-    unreadable: [...troubles.of('repository').values(), ...troubles.of('pulls').values()].map(
-      ({ since, reason = '' }) => ({ since, reason }),
+    unreadable: (['repository', 'pulls', 'follow-up'] as const).flatMap((kind) =>
+      [...troubles.of(kind).values()].map(({ since, reason = '' }) => ({ since, reason })),
     ),
     unpublished: jobs.publishingRuns.refusedWork().map((work) => ({
       ...work,

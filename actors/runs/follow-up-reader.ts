@@ -8,7 +8,7 @@
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
-import { no, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
+import { no, type Refusal, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
 import type { PullDiscussion } from '../../core/run/follow-up.ts'
 import {
   FOLLOW_UP_FRESH_MS,
@@ -36,6 +36,8 @@ export interface FollowUpReaderPorts {
   readonly onPullState: (runId: string, url: string, state: PullState) => void
   /** Returns which remarks of this pull request count. */
   readonly rulesFor: (run: Run, url: string, place: PullReference) => RemarkRules
+  /** Called after each answer of the code host about a repository; `refusal`: why there was none. */
+  readonly onAsked: (runId: string, remote: string, refusal: Refusal | undefined) => void
   /** Called when the pull request can't be followed up any more. */
   readonly onPullGone: (runId: string, reason: string) => void
 }
@@ -62,6 +64,12 @@ interface PullReading {
   readonly reason?: string
   readonly talk?: PullDiscussion
   readonly readAt?: number
+}
+
+interface FetchedPull {
+  readonly result: Result<PullReadResult>
+  /** The repository at which the code host was asked; absent when it was not asked. */
+  readonly remote?: string
 }
 
 export class FollowUpReader {
@@ -171,11 +179,14 @@ export class FollowUpReader {
     const reading: PullReading = { is: 'reading', failures }
     this.#setReading(run.id, reading)
     this.#readsRunning += 1
-    const result = await this.#fetch(run, url)
+    const { result, remote } = await this.#fetch(run, url)
     this.#readsRunning -= 1
     if (this.#isStopped) return
     // The follow-up may have ended meanwhile, or the code host may have changed.
-    if (this.#readings.get(run.id) === reading) this.#onRead(run.id, url, failures, result)
+    if (this.#readings.get(run.id) === reading) {
+      if (remote !== undefined) this.#ports.onAsked(run.id, remote, result.ok ? undefined : result.refusal)
+      this.#onRead(run.id, url, failures, result)
+    }
     this.#ports.requestScheduling()
   }
 
@@ -204,16 +215,17 @@ export class FollowUpReader {
     this.#ports.onWaitReasonChanged(runId)
   }
 
-  async #fetch(run: Run, url: string): Promise<Result<PullReadResult>> {
+  async #fetch(run: Run, url: string): Promise<FetchedPull> {
     try {
       const pulls = this.#ports.pullRequestApi()
-      if (!pulls.ok) return pulls
+      if (!pulls.ok) return { result: pulls }
       const place = this.#ports.placeOf(run, pulls.value)
-      if (!place.ok) return place
-      return await readPull(pulls.value, place.value, url, this.#ports.rulesFor(run, url, place.value))
+      if (!place.ok) return { result: place }
+      const rules = this.#ports.rulesFor(run, url, place.value)
+      return { result: await readPull(pulls.value, place.value, url, rules), remote: place.value.remote }
     } catch (error) {
       this.#ports.log.error({ url, err: error }, 'a pull request could not be read')
-      return no('failed', SERVICE_FAILED)
+      return { result: no('failed', SERVICE_FAILED) }
     }
   }
 

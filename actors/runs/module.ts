@@ -136,7 +136,7 @@ export const runsModule = defineHostModule({
 /** The jobs module decides what a queued run waits for and prepares the job for its worker. */
 export const jobsModule = defineHostModule({
   name: 'jobs',
-  create(context, { runRecords, memories, runs, tracker, workers, trustedClock }) {
+  create(context, { runRecords, memories, runs, tracker, workers, trustedClock, troubles }) {
     const { store, system, instant, publish, requestCommit } = context
     const answeredRemarks = new AnsweredRemarks({ keyValues: store.database.keyValues, requestCommit })
     const runPulls = new RunPulls(context)
@@ -151,6 +151,8 @@ export const jobsModule = defineHostModule({
       },
       onWaitReasonChanged: (runId) => publish({ view: 'wait reason', key: runId }),
       onPullState: (runId, url, state) => runs.onPullState(runId, url, state),
+      onAsked: (subject, remote, refusal) =>
+        noteRead(context, troubles, { kind: 'follow-up', subject, remote }, refusal),
       onPullGone: (runId, reason) => void runs.send(runId, { type: 'pull gone', at: instant(), reason }),
     })
     const shared = {
@@ -185,6 +187,7 @@ export const jobsModule = defineHostModule({
         [RUN](change) {
           observer.onRunChange(change)
           publishingRuns.onRunChange(change)
+          if (change.over) troubles.end('follow-up', change.key)
           discardUselessSandbox(context, workers, change)
           workers.setbacks.onRunChange(change, (run) => preparation.needsOf(run))
           if (preparation.isMoved(change))
@@ -244,7 +247,7 @@ export const pullStatesModule = defineHostModule({
       onUnconfirmed: (runId) => confirmer.consider(runId),
       onPullState: (runId, url, state) => runs.onPullState(runId, url, state),
       onPolled(remote, refusal) {
-        if (onPolled(troubles, remote, refusal, context.instant())) context.publish({ view: 'trouble' })
+        noteRead(context, troubles, { kind: 'pulls', subject: remote, remote }, refusal)
       },
       onRound(remotes) {
         const ended = [...troubles.of('pulls').keys()].filter((remote) => !remotes.has(remote))
@@ -279,14 +282,21 @@ export const pullStatesModule = defineHostModule({
   },
 })
 
-/** Returns whether the host has learnt anything. A rate limit is over soon, and no trouble of the repository. */
-function onPolled(
+/** A rate limit is over soon, and no trouble of the repository. */
+function noteRead(
+  { instant, publish }: Pick<HostContext, 'instant' | 'publish'>,
   troubles: KnownTroubles,
-  remote: string,
+  { kind, subject, remote }: { kind: 'pulls' | 'follow-up'; subject: string; remote: string },
   refusal: Refusal | undefined,
-  since: string,
-): boolean {
-  if (refusal === undefined) return troubles.end('pulls', remote)
-  if (refusal.retryAfterMs !== undefined) return false
-  return troubles.begin('pulls', remote, { since, reason: withCure(remoteSubject(remote), refusal.message) })
+): void {
+  // A code host that does not know a pull request has answered.
+  const isAnswered = refusal === undefined || refusal.kind === 'unknown'
+  if (!isAnswered && refusal.retryAfterMs !== undefined) return
+  const isChanged = isAnswered
+    ? troubles.end(kind, subject)
+    : troubles.begin(kind, subject, {
+        since: instant(),
+        reason: withCure(remoteSubject(remote), refusal.message),
+      })
+  if (isChanged) publish({ view: 'trouble' })
 }

@@ -253,3 +253,35 @@ test('a repository whose pull requests can’t be read is named until they can, 
   await host.advance(PULL_POLL_MS / 1000)
   expect(kindsOf(host)).toEqual(['review'])
 })
+
+test('a follow-up whose pull request can’t be read names the repository until it can, after a restart too', async () => {
+  const { host, pulls, connection } = await startWithOpenPull()
+  const { detail } = pulls
+  pulls.detail = async () => no('unavailable', 'HTTP 503')
+  const { id } = host.runOf('ENG-1')
+  await host.succeeded(host.hostApi.followUpRun(id))
+  await host.advanceWithHeartbeats(2, [connection])
+  const found = itemsOf(host)
+  expect(found).toMatchObject([{ kind: 'codehost', message: "owner/name can't be read: HTTP 503" }])
+  // The host reads the states of pull requests all the while.
+  await host.advanceWithHeartbeats(PULL_POLL_MS / 1000, [connection])
+  expect(itemsOf(host)).toEqual(found)
+  await host.crash()
+  expect(itemsOf(host)).toEqual(found)
+  await host.succeeded(host.hostApi.cancelRun(id))
+  expect(kindsOf(host)).not.toContain('codehost')
+  pulls.detail = detail
+})
+
+test('a follow-up whose pull request is read in the end names nothing any more', async () => {
+  const { host, pulls, connection } = await startWithOpenPull()
+  const { detail } = pulls
+  pulls.detail = async () => no('unavailable', 'HTTP 503')
+  await host.succeeded(host.hostApi.followUpRun(host.runOf('ENG-1').id))
+  await host.advanceWithHeartbeats(2, [connection])
+  expect(kindsOf(host)).toEqual(['codehost'])
+  pulls.detail = detail
+  await host.advanceWithHeartbeats(60, [connection])
+  expect(kindsOf(host)).toEqual([])
+  expect(connection.lastReceived('dispatch').job.kind).toBe('follow-up')
+})

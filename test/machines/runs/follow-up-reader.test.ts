@@ -35,6 +35,7 @@ function createReader() {
     onWaitReasonChanged: (id) => void calls.push(`changed ${id}`),
     requestScheduling: () => void calls.push('schedule'),
     onPullState: () => {},
+    onAsked: () => {},
     onPullGone: (id, reason) => void calls.push(`gone ${id}: ${reason}`),
   })
   const runOf = (n: number): Run => {
