@@ -160,6 +160,26 @@ describe('kill −9 in the middle of runs', () => {
     await expectEnds(system, runs, COMPLETED, 2)
   })
 
+  story(
+    'of their worker just when the agent is done: the work is published, and no agent is asked again',
+    async () => {
+      const system = await LocalSystem.open()
+      const worker = await system.pairWorker()
+      const many = 'run head -c 30000000 /dev/urandom > "$SWITCHYARD_ARTIFACTS/many.bin"'
+      system.writeTicket('DONE-1', [...EXECUTED, many])
+      await system.waitForStatus('DONE-1', 'finalizing')
+      await killProcess(worker)
+      await system.waitForNoProcesses()
+      system.startWorker(worker.dataDir)
+      const run = await system.waitForEnd('DONE-1')
+      const events = await system.events(run)
+      expect([run.status, run.costs.length]).toEqual(['completed', 1])
+      expect(events.filter((event) => event.type === 'status' && event.to === 'running')).toHaveLength(1)
+      expect(run.result?.artifacts).toEqual(['many.bin'])
+      expect(system.git('plain', 'show', 'switchyard/done-1:executions.txt').split('\n')).toHaveLength(1)
+    },
+  )
+
   story('of host and worker: the same, once both are back', async () => {
     const system = await LocalSystem.open()
     const worker = await system.pairWorker()

@@ -48,7 +48,7 @@ import { AFTER_AGENT, describeScriptFailure, SandboxSession } from './sandbox-se
 import type { Sandboxes } from './sandboxes.ts'
 import { reportTextArtifact } from './text-artifact.ts'
 import { unpublishedWork } from './unpublished-work.ts'
-import type { AgentRequest, PublishEnd, PublishedWork, WorkPlan } from './work-plan.ts'
+import type { AgentRequest, PublishEnd, PublishedWork, WorkDue, WorkPlan } from './work-plan.ts'
 
 export interface RunExecutionOptions {
   readonly dependencies: ExecutorDependencies
@@ -94,6 +94,7 @@ export class RunExecution implements Execution {
   readonly #search: SecretSearch
   #currentPhase: Promise<unknown> = Promise.resolve()
   #isRetained = false
+  #isWorkRemembered = false
   #agentArtifacts: readonly string[] = []
   readonly #ownArtifacts: string[] = []
 
@@ -166,8 +167,10 @@ export class RunExecution implements Execution {
         if (this.#stopRequest !== undefined) this.#endAgent(this.#stopRequest)
         const { agentOutcome, exitReport } = await this.#agentWatch.waitForEnd()
         this.#agentWatch = undefined
-        await access.close()
         this.#exitReport = exitReport
+        // The worker remembers the end before it tells anybody: a worker that dies now never has the agent paid again.
+        if (agentOutcome.verdict === 'done') await this.#rememberWork(session, { areOutputsDue: true })
+        await access.close()
         return this.#explainCredential(agentOutcome)
       },
       (reason) => ({ verdict: 'failed', reason }),
@@ -183,6 +186,8 @@ export class RunExecution implements Execution {
         const outputs = await this.#orFallback(this.#collectOutputs(), () => NO_OUTPUTS)
         this.#agentArtifacts = outputs.artifacts
         const judged = this.#judgeSecrets(agentOutcome, outputs)
+        if (judged !== agentOutcome && this.#isWorkRemembered && this.#session !== undefined)
+          await unpublishedWork.forget(this.#session.folders)
         const end = await this.#orFallback(this.#publishWork(judged), unexpectedEnd)
         return await this.#buildOutcome(judged, costs, outputs, end)
       },
@@ -397,7 +402,10 @@ export class RunExecution implements Execution {
     const { request } = this.#options
     const session = this.#session
     if (agentOutcome.verdict !== 'done' || session === undefined || !this.#isCheckedOut)
-      return { published: yes(undefined), isUnpublished: false }
+      return {
+        published: yes(undefined),
+        isUnpublished: agentOutcome.verdict === 'stopped' && this.#isWorkRemembered,
+      }
     const isHookDue = this.#preparedAgent !== undefined || this.#plan.isHookDue()
     const failed = isHookDue
       ? await this.#runLastHook(session, request.job.repo.hooks?.afterAgent)
@@ -424,11 +432,16 @@ export class RunExecution implements Execution {
   async #runLastHook(session: SandboxSession, hook: string | undefined): Promise<PublishEnd | undefined> {
     if (isBlank(hook)) return undefined
     const { folders } = session
-    await this.#orFallback(this.#plan.remember(session, this.#agentSummary()), () => undefined)
+    await this.#rememberWork(session, {})
     const failed = await this.#runScript(session, 'hook', AFTER_AGENT, hook)
     if (failed === undefined) return undefined
     if (this.#stopRequest === undefined) await unpublishedWork.forget(folders)
     return { published: failed, isUnpublished: (await unpublishedWork.read(folders)) !== undefined }
+  }
+
+  async #rememberWork(session: SandboxSession, due: WorkDue): Promise<void> {
+    const remembered = this.#plan.remember(session, this.#agentSummary(), due).then(() => true)
+    this.#isWorkRemembered = await this.#orFallback(remembered, () => false)
   }
 
   /** The agent may have written an artifact of the same name. */

@@ -20,7 +20,7 @@ import { findResumableSession } from './resumable-session.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes, SandboxFolders } from './sandboxes.ts'
 import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
-import type { AgentRequest, PublishEnd, PublishRequest, WorkPlan } from './work-plan.ts'
+import type { AgentRequest, PublishEnd, PublishRequest, WorkDue, WorkPlan } from './work-plan.ts'
 
 /** `commented`: an earlier attempt already posted the comment, so nothing is left to do. */
 type Stage = { readonly is: 'commented' } | StartedStage
@@ -137,12 +137,13 @@ export class FollowUpPlan implements WorkPlan {
     return this.#stage?.is === 'started' && this.#stage.start.preserved.length > 0
   }
 
-  async remember({ folders }: SandboxSession, summary: string): Promise<void> {
+  async remember({ folders }: SandboxSession, summary: string, due: WorkDue): Promise<void> {
     if (this.#stage?.is !== 'started') return
     const { start } = this.#stage
     const { repo, branch } = this.#job
     const followUp = { id: this.#followUp.id, start, isAsked: this.agentRequest() !== undefined }
-    await unpublishedWork.save(folders, { remote: repo.remote, branch, followUp, summary, isHookDue: true })
+    const work = { remote: repo.remote, branch, followUp, summary }
+    await unpublishedWork.save(folders, { ...work, isHookDue: true, ...due })
   }
 
   isHookDue(): boolean {
@@ -163,7 +164,7 @@ export class FollowUpPlan implements WorkPlan {
     const agentSummary = start.state === 'pushed' ? (saved?.summary ?? '') : request.agentSummary
     return publishFollowUp(
       this.#dependencies,
-      { ...work, start, isAsked, hadSummary: saved !== undefined },
+      { ...work, start, isAsked, hadSummary: saved !== undefined && saved.areOutputsDue !== true },
       { ...request, agentSummary },
     )
   }

@@ -19,7 +19,7 @@ import { publishNewWork } from './publish-work.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { NumberedFolders, Sandboxes } from './sandboxes.ts'
 import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
-import type { AgentRequest, PublishEnd, PublishRequest, WorkPlan } from './work-plan.ts'
+import type { AgentRequest, PublishEnd, PublishRequest, WorkDue, WorkPlan } from './work-plan.ts'
 
 export class NewRunPlan implements WorkPlan {
   readonly #dependencies: ExecutorDependencies
@@ -126,11 +126,18 @@ export class NewRunPlan implements WorkPlan {
     return false
   }
 
-  async remember({ folders }: SandboxSession, summary: string): Promise<void> {
+  async remember({ folders }: SandboxSession, summary: string, due: WorkDue): Promise<void> {
     const { repo, branch } = this.#request.job
     const from = this.#checkedOut
     if (from === undefined || this.#left() !== undefined) return
-    await unpublishedWork.save(folders, { remote: repo.remote, branch, from, summary, isHookDue: true })
+    await unpublishedWork.save(folders, {
+      remote: repo.remote,
+      branch,
+      from,
+      summary,
+      isHookDue: true,
+      ...due,
+    })
   }
 
   isHookDue(): boolean {

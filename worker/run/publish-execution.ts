@@ -19,8 +19,8 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { bundleName } from '../../protocol/kept-bundle.ts'
 import { entriesOf } from '../registries/registry-hosts.ts'
-import { secretsOfJob } from '../secrets/run-secrets.ts'
-import { sendBundle } from './collect-outputs.ts'
+import { createRunSecretSearch, secretsOfJob } from '../secrets/run-secrets.ts'
+import { collectOutputs, sendBundle } from './collect-outputs.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { PhaseReporter } from './phase-reporter.ts'
 import { describePublished, reasonText, statusOfPublishing } from './publish-outcome.ts'
@@ -125,7 +125,9 @@ export class PublishExecution implements Execution {
         if (work === undefined) return failed(ended.reason)
         const isReady = ended.verdict === 'done' && session !== undefined
         const end = isReady
-          ? ((await this.#runHook(session, work)) ?? (await this.#publish(session, work)))
+          ? ((await this.#collectOutputs(session, work)) ??
+            (await this.#runHook(session, work)) ??
+            (await this.#publish(session, work)))
           : unpublished(ended)
         return await this.#buildOutcome(end, work)
       },
@@ -149,6 +151,28 @@ export class PublishExecution implements Execution {
   }
 
   // ---- publishing ------------------------------------------------------------------------------------------------
+
+  /** The end of the worker has interrupted the execution of the agent before its outputs were on their way. */
+  async #collectOutputs(
+    session: SandboxSession,
+    { areOutputsDue }: UnpublishedWork,
+  ): Promise<PublishEnd | undefined> {
+    if (areOutputsDue !== true) return undefined
+    const { dependencies, request } = this.#options
+    const { artifacts, leftOut, foundSecret } = await collectOutputs(session.folders.out, {
+      reporter: this.#reporter,
+      instant: () => this.#instant(),
+      mayContinue: () => this.#stopRequest === undefined,
+      artifactBytes: request.job.limits.artifactBytes,
+      search: createRunSecretSearch(request.job, dependencies.ownSecrets),
+    })
+    for (const name of artifacts) this.#artifacts.add(name)
+    if (leftOut.length > 0) session.log(leftOut.join('\n'))
+    if (foundSecret === undefined) return undefined
+    session.log(foundSecret)
+    await unpublishedWork.forget(session.folders)
+    return { published: no('failed', foundSecret), isUnpublished: false }
+  }
 
   /** The end of the worker has interrupted the hook. A failure of the hook fails the run, as after its agent. */
   async #runHook(session: SandboxSession, { isHookDue }: UnpublishedWork): Promise<PublishEnd | undefined> {

@@ -28,7 +28,7 @@ export interface WorkToPublish {
 
 export async function publishOrKeep(
   { gitSources }: Pick<ExecutorDependencies, 'gitSources'>,
-  { unpublished: { isHookDue, ...unpublished }, isLeft, base }: WorkToPublish,
+  { unpublished: { isHookDue, areOutputsDue: _, ...unpublished }, isLeft, base }: WorkToPublish,
   request: PublishRequest,
   publish: () => Promise<Result<PublishedWork | undefined>>,
 ): Promise<PublishEnd> {

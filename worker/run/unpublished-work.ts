@@ -21,6 +21,8 @@ export interface UnpublishedWork {
   readonly summary: string
   /** The hook `afterAgent` of the repository has not come to its end. */
   readonly isHookDue?: true
+  /** The host may lack artifacts and memories of the agent, which are in the sandbox still. */
+  readonly areOutputsDue?: true
   /** The commit whose bundle the host has. */
   readonly bundled?: string
 }

@@ -6,6 +6,7 @@ import type { Result } from '../../core/result.ts'
 import type { ReachableHosts } from '../registries/registry-hosts.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { SandboxFolders } from './sandboxes.ts'
+import type { UnpublishedWork } from './unpublished-work.ts'
 
 /** The request that an agent is started with. */
 export interface AgentRequest {
@@ -52,6 +53,9 @@ export interface PublishEnd {
   readonly isUnpublished: boolean
 }
 
+/** The rest of an execution after its agent, besides the hook. */
+export type WorkDue = Pick<UnpublishedWork, 'areOutputsDue'>
+
 export interface WorkPlan {
   /** Called once, at the beginning. */
   openFolders(): Promise<SandboxFolders & { readonly number: number }>
@@ -74,8 +78,11 @@ export interface WorkPlan {
   hasRetainedSandbox(): boolean
   /** Whether the sandbox still holds work that exists nowhere else after everything is published. */
   hasUnpublishedWork(): boolean
-  /** Remembers finished work before the hook that follows the agent: an end of the worker must not lose the work. */
-  remember(session: SandboxSession, agentSummary: string): Promise<void>
+  /**
+   * Remembers finished work at the end of the agent, and before the hook that follows: an end of the worker must not lose
+   * the work.
+   */
+  remember(session: SandboxSession, agentSummary: string, due: WorkDue): Promise<void>
   /** Whether an earlier execution has left finished work whose hook has not come to its end. */
   isHookDue(): boolean
   publish(request: PublishRequest): Promise<PublishEnd>

@@ -294,6 +294,38 @@ test('a worker that died while it published knows that its sandbox holds finishe
   await left
 })
 
+test('a worker that died in the moment in which its agent was done keeps the work, and its artifacts', async () => {
+  const site = await openSite()
+  const dying = await site.worker()
+  const silent = { report: () => {}, waitForCapacity: async () => {} }
+  const execution = dying.start({ leaseId: 'ls-1', workerId: 'wk-1', job: jobWith() }, silent, () => {})
+  await execution.prepare()
+  await execution.runAgent()
+  const executor = await site.worker()
+  const recovered = await executor.recover({ leaseId: 'ls-1', runId: 'run-1' }, {}, 1)
+  expect(recovered).toMatchObject({ costs: [{ provider: 'agentA' }], sandbox: { unpublished: true } })
+  const last = await execute(executor, publishJob(jobWith()), 'ls-2')
+  expect(last.outcome).toMatchObject({
+    status: 'completed',
+    costs: [],
+    result: { summary: 'Mended.', artifacts: ['log.txt'] },
+  })
+  expect(artifactOf(last, 'log.txt')?.toString().trim()).toBe('lit')
+})
+
+test('work of an agent that was done when its worker was stopped is kept', async () => {
+  const site = await openSite()
+  const executor = await site.worker()
+  const silent = { report: () => {}, waitForCapacity: async () => {} }
+  const execution = executor.start({ leaseId: 'ls-1', workerId: 'wk-1', job: jobWith() }, silent, () => {})
+  await execution.prepare()
+  await execution.runAgent()
+  execution.stop({ how: 'kill', reason: 'the worker ends' })
+  const outcome = await execution.finish({ verdict: 'stopped', reason: 'the worker ends' })
+  expect(outcome).toMatchObject({ status: 'cancelled', sandbox: { unpublished: true } })
+  await execution.whenExited()
+})
+
 test('work whose publishing is stopped before it is collected stays in its sandbox, and is published later', async () => {
   const site = await openSite()
   const executor = await site.worker()
