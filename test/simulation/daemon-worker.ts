@@ -8,13 +8,14 @@
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonDependencies, DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
 import { HostClock } from '../../actors/daemon/host-clock.ts'
+import { createSleepCountingClock } from '../../bin/clock.ts'
 import type {
   ConnectionListener,
   DialledConnection,
   WorkerCredential,
   WorkerIdentity,
 } from '../../core/daemon/ports.ts'
-import type { Log, Meters } from '../../core/ports.ts'
+import type { Clock, Log, Meters } from '../../core/ports.ts'
 import type { RunLease, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION } from '../../protocol/limits.ts'
 import { createPlainScreen } from '../support/plain-screen.ts'
@@ -34,7 +35,7 @@ import {
   type SimWorker,
   type SimWorkerOptions,
 } from './sim-worker.ts'
-import { type Process, SimClock } from './timeline.ts'
+import { type Process, putToSleep, SimClock } from './timeline.ts'
 
 export interface DaemonWorkerOptions extends SimWorkerOptions<DaemonObserver> {
   /** The true time at which a lease runs out for its worker, computed from the frames that were exchanged. */
@@ -57,7 +58,7 @@ const LAST_FRAME_MS_MAX = 10_000
 
 interface DaemonProcess {
   readonly process: Process
-  readonly clock: SimClock
+  readonly clock: Clock
   readonly hostClock: HostClock
   readonly store: SimStore
   readonly daemon: Daemon
@@ -200,6 +201,11 @@ export class DaemonWorker implements SimWorker {
     return true
   }
 
+  sleep(ms: number): boolean {
+    const { machine, time } = this.#options
+    return this.#current !== undefined && putToSleep(machine, this.#current.process, time.now, ms)
+  }
+
   /** Simulates somebody who copied the credential: the real daemon sees none of the frames on that connection. */
   connectWithCopiedCredential(): void {
     const current = this.#current
@@ -277,7 +283,8 @@ export class DaemonWorker implements SimWorker {
       pausedUntil: 0,
       endOfTickCallbacks: [],
     }
-    const clock = new SimClock(time, process, machine)
+    const awake = new SimClock(time, process, machine)
+    const clock = machine.maySleep ? createSleepCountingClock(awake, awake.uptime) : awake
     const hostClock = new HostClock({ clock, log: this.#log(process) })
     const store = this.#store(process)
     const current: DaemonProcess = {

@@ -7,6 +7,7 @@ import type { HostApi } from '../../actors/api/host-api.ts'
 import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
 import { EXIT_IN_USE } from '../../actors/root/root.effects.ts'
 import { BUG_MESSAGES } from '../../actors/runtime/bug-messages.ts'
+import { createSleepCountingClock } from '../../bin/clock.ts'
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
 import type { PullRequestApi } from '../../core/provider-ports.ts'
@@ -21,7 +22,7 @@ import type { CommitPoint } from './plan.ts'
 import type { DiskBatch, SimDisk } from './sim-disk.ts'
 import { BROKEN_DISK, type Drive, SimStore } from './sim-store.ts'
 import { REVIEW, STARTED } from './sim-tracker.ts'
-import { type Process, SimClock, type SimMachine, type Timeline, wallTimeOf } from './timeline.ts'
+import { type Process, putToSleep, SimClock, type SimMachine, type Timeline, wallTimeOf } from './timeline.ts'
 
 /** The agent's key. No law allows it outside a sandbox. */
 export const SECRET = 'sk-never-to-be-seen-0123456789'
@@ -193,6 +194,12 @@ export class HostMachine {
     if (this.#current !== undefined) this.#crashTrigger = { at: this.#batchCount + count, point, then }
   }
 
+  /** The machine sleeps, with its monotonic clock; returns whether it does. */
+  sleep(ms: number): boolean {
+    const { machine, time } = this.#options
+    return this.#current !== undefined && putToSleep(machine, this.#current.process, time.now, ms)
+  }
+
   cancelCrashTrigger(): void {
     this.#crashTrigger = undefined
   }
@@ -267,6 +274,7 @@ export class HostMachine {
     const pulls = pullsFor(process)
     const dependencies: HostDependencies & { tracker: () => Tracker } = {
       clock,
+      ...(machine.maySleep ? { elapsedMs: createSleepCountingClock(clock, clock.uptime).monotonic } : {}),
       random: { bytes: (count) => randomBytes(random, count), fraction: () => random.fraction() },
       log: this.#log(process),
       meters: this.#meters(process),

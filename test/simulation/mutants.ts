@@ -920,6 +920,24 @@ const settings: readonly Mutant[] = [
   },
 ]
 
+const SLEEP_COUNTING_CLOCK = 'bin/clock.ts'
+
+const sleeps: readonly Mutant[] = [
+  {
+    name: 'a sleep of the machine does not count',
+    file: SLEEP_COUNTING_CLOCK,
+    find: 'if (away - sleptMs >= SLEPT_MS_MIN) sleptMs = away',
+    replace: 'void away',
+    quick: true,
+  },
+  {
+    name: 'a timer that slept waits for its rest',
+    file: SLEEP_COUNTING_CLOCK,
+    find: 'base.after(Math.min(left, CHECK_EVERY_MS), again)',
+    replace: 'base.after(left, again)',
+  },
+]
+
 export const mutants: readonly Mutant[] = [
   ...commit,
   ...frames,
@@ -937,4 +955,5 @@ export const mutants: readonly Mutant[] = [
   ...publishing,
   ...machinesForOneRun,
   ...settings,
+  ...sleeps,
 ]

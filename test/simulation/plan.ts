@@ -8,6 +8,7 @@
  */
 import { Random } from '../support/random.ts'
 import { drawSettingChanges, type SettingChange } from './settings-plan.ts'
+import { drawSleeps, type Sleep } from './sleep-plan.ts'
 import { drawVisits, type Visit } from './visit-plan.ts'
 
 const MINUTE_MS = 60_000
@@ -203,6 +204,7 @@ export interface Plan extends PlanTimes {
   readonly visits: readonly Visit[]
   readonly refusals: readonly RefusalPlan[]
   readonly changes?: readonly SettingChange[]
+  readonly sleeps?: readonly Sleep[]
   readonly controller?: ControllerPlan
   /** Latency of links and of disk flushes without faults. */
   readonly latencyMs: number
@@ -240,6 +242,7 @@ export function drawPlan(seed: number): Plan {
     visits: drawVisitsOf(seed, times),
     refusals: seed % REFUSING_OF === 2 ? drawRefusals(randomFor(seed, 'refusals'), times) : [],
     changes: drawSettingChanges(randomFor(seed, 'settings'), seed, times.faultsEndMs),
+    sleeps: drawSleeps(randomFor(seed, 'sleeps'), seed, times.faultsEndMs),
     latencyMs: 1 + random.fraction() * 40,
     flushMs: random.chance(0.8) ? 4 : 60,
   }
@@ -421,12 +424,21 @@ export function keepOnly(plan: Plan, names: ReadonlySet<string>): Plan {
     visits: kept(plan.visits),
     refusals: kept(plan.refusals),
     changes: kept(plan.changes ?? []),
+    sleeps: kept(plan.sleeps ?? []),
   }
 }
 
 /** Ids of all parts that can be left out. */
-export const idsIn = ({ faults, workers, tickets, visits, refusals, changes = [] }: Plan): string[] =>
-  [...faults, ...workers, ...tickets, ...visits, ...refusals, ...changes].map(({ id }) => id)
+export const idsIn = ({
+  faults,
+  workers,
+  tickets,
+  visits,
+  refusals,
+  changes = [],
+  sleeps = [],
+}: Plan): string[] =>
+  [...faults, ...workers, ...tickets, ...visits, ...refusals, ...changes, ...sleeps].map(({ id }) => id)
 
 /** Describes the plan for people. */
 export function describePlan({
@@ -437,6 +449,7 @@ export function describePlan({
   visits,
   refusals,
   changes = [],
+  sleeps = [],
 }: Plan): string {
   const lines = faults.map(
     ({ id, kind, at, leaseState: met, ms, size, target }) =>
@@ -462,7 +475,10 @@ export function describePlan({
   const changeLines = changes.map(
     ({ id, kind, at, ms }) => `  ${id} ${clockText(at)} ${kind} (${(ms / 1000).toFixed(1)} s)`,
   )
-  const parts = [workerLines, ticketLines, visitLines, refusalLines, changeLines, lines]
+  const sleepLines = sleeps.map(
+    ({ id, at, ms, who }) => `  ${id} ${clockText(at)} ${who} sleeps for ${(ms / 1000).toFixed(1)} s`,
+  )
+  const parts = [workerLines, ticketLines, visitLines, refusalLines, changeLines, sleepLines, lines]
   return [`seed ${seed}`, ...parts.flat()].join('\n')
 }
 

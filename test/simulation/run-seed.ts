@@ -9,6 +9,7 @@ import { endFaults, scheduleFaults } from './faults.ts'
 import { LawViolation } from './laws/law.ts'
 import { clockText, describePlan, idsIn, keepOnly, type Plan } from './plan.ts'
 import { scheduleSettingChanges } from './settings-changes.ts'
+import { scheduleSleeps } from './sleeps.ts'
 import { scheduleVisits } from './visitors.ts'
 import { type SeedResult, World } from './world.ts'
 
@@ -61,6 +62,7 @@ function schedulePlan(world: World): void {
   scheduleFaults(world)
   scheduleVisits(world)
   scheduleSettingChanges(world)
+  scheduleSleeps(world)
 }
 
 export interface ShrunkFailure {

@@ -85,6 +85,8 @@ export interface SimWorker {
   jumpWallClock(ms: number): void
   /** A person enrolls the revoked worker again. */
   enrollAgain(): void
+  /** The machine sleeps, with its monotonic clock; returns whether it does. */
+  sleep(ms: number): boolean
   /** Takes the machine away: it crashes and never returns. */
   remove(): void
 }

@@ -230,6 +230,11 @@ export class SpecWorker implements SimWorker {
     return false
   }
 
+  /** A script does not count sleeps. */
+  sleep(): boolean {
+    return false
+  }
+
   connectWithCopiedCredential(): void {
     if (this.#process !== undefined) this.#connect()
   }

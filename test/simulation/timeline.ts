@@ -12,6 +12,8 @@ export interface Process {
   readonly name: string
   dead: boolean
   pausedUntil: number
+  /** When the machine wakes, or woke, from its last sleep. */
+  wakesAt?: number
   /** Callbacks for the end of the current tick; undefined for processes that use no promises. */
   endOfTickCallbacks: (() => void)[] | undefined
 }
@@ -139,21 +141,36 @@ export interface SimMachine {
   readonly rate: number
   /** Wall clock minus true time, in milliseconds. */
   wallOffset: number
+  /** How long it has slept, including the rest of a present sleep: its monotonic clock stood still meanwhile. */
+  sleptMs: number
+  /** Whether it may sleep: only then its processes have to count sleeps, which takes many timers. */
+  readonly maySleep: boolean
 }
 
 const EPOCH = Date.UTC(2026, 0, 1)
 /** Keeps a timer from firing early by rounding. */
 const TIMER_DELAY_MS = 0.001
 
-export const createMachine = (name: string, random: Random): SimMachine => ({
+export const createMachine = (name: string, random: Random, maySleep = false): SimMachine => ({
   name,
   rate: 0.99 + random.fraction() * 0.02,
   wallOffset: Math.floor(random.fraction() * 60_000),
+  sleptMs: 0,
+  maySleep,
 })
 
 /** The time that a machine's wall clock shows at a true time. */
 export const wallTimeOf = ({ wallOffset, rate }: SimMachine, trueTime: number): number =>
   Math.floor(EPOCH + wallOffset + trueTime * rate)
+
+/** The process and the clocks of its machine stand still, except for the wall clock. */
+export function putToSleep(machine: SimMachine, process: Process, now: number, ms: number): boolean {
+  if (process.pausedUntil > now) return false
+  machine.sleptMs += ms
+  process.pausedUntil = now + ms
+  process.wakesAt = now + ms
+  return true
+}
 
 /** The clock of one process; timers of a dead process do not fire. */
 export class SimClock {
@@ -161,23 +178,37 @@ export class SimClock {
   readonly #process: Process
   readonly #machine: SimMachine
   readonly #startedAt: number
+  readonly #sleptBeforeMs: number
 
   constructor(time: Timeline, process: Process, createMachine: SimMachine) {
     this.#time = time
     this.#process = process
     this.#machine = createMachine
     this.#startedAt = time.now
+    this.#sleptBeforeMs = createMachine.sleptMs
   }
 
   now = (): number => wallTimeOf(this.#machine, this.#time.now)
 
-  monotonic = (): number => (this.#time.now - this.#startedAt) * this.#machine.rate
+  monotonic = (): number =>
+    (this.#time.now - this.#startedAt - this.#machine.sleptMs + this.#sleptBeforeMs) * this.#machine.rate
+
+  /** The time since the machine was started, sleep included. */
+  uptime = (): number => this.#time.now * this.#machine.rate
 
   after = (ms: number, run: () => void): (() => void) => {
-    const step = this.#time.in(Math.max(0, ms) / this.#machine.rate + TIMER_DELAY_MS, run, this.#process)
-    return () => {
+    const { sleptMs } = this.#machine
+    const fire = () => {
+      // A timer stands still with its clock.
+      if (this.#machine.sleptMs > sleptMs) cancel = this.after(due - this.monotonic(), run)
+      else run()
+    }
+    const due = this.monotonic() + ms
+    const step = this.#time.in(Math.max(0, ms) / this.#machine.rate + TIMER_DELAY_MS, fire, this.#process)
+    let cancel = () => {
       step.run = undefined
     }
+    return () => cancel()
   }
 
   endOfTick = (run: () => void): void => {

@@ -32,6 +32,8 @@ const LEASE_STATE_OF_CODE: Readonly<Record<string, LeaseState>> = {
 const LOST_EVENT = { type: 'log', at: '2026-01-01T00:00:00.000Z', stream: 'stdout', text: '' } as const
 /** After a pause all overdue steps run at once. */
 const AWAKE_MS = 10
+/** A process learns of a sleep within a second, and a timer that should have fired meanwhile fires within another. */
+const WOKEN_MS = 2_500
 
 /** All other state codes of a worker allow runs. */
 const DRAINING_STATE = 'd'
@@ -285,7 +287,8 @@ export class WorldView implements LawView {
   }
 
   isPausedOrResuming(process: Process): boolean {
-    return process.pausedUntil + AWAKE_MS >= this.#time.now
+    const { pausedUntil, wakesAt = Number.NEGATIVE_INFINITY } = process
+    return Math.max(pausedUntil + AWAKE_MS, wakesAt + WOKEN_MS) >= this.#time.now
   }
 
   registerFrameOf(wire: SimWire): WorkerFrameOf<'register'> | undefined {

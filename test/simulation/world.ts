@@ -5,7 +5,7 @@
  * World connects the parts, applies the plan's faults, shows all events to the laws and records them in the trace.
  * Everything follows from the plan and its seed, so a second run gives the same trace.
  *
- * Not simulated: machines whose monotonic clock stops during sleep, and disks with read errors.
+ * Not simulated: disks with read errors.
  */
 
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -163,6 +163,10 @@ export class World {
     })
     this.host = this.#createHostMachine()
     for (const worker of plan.workers) this.addWorker(worker)
+  }
+
+  get #sleeps(): boolean {
+    return (this.plan.sleeps?.length ?? 0) > 0
   }
 
   randomFor(concern: string): Random {
@@ -411,7 +415,7 @@ export class World {
 
   addWorker(plan: WorkerPlan): SimWorker {
     const line = createLink(plan.id, this.plan.latencyMs, plan.addsKeys)
-    const ownMachine = createMachine(plan.id, this.randomFor(`machine ${plan.id}`))
+    const ownMachine = createMachine(plan.id, this.randomFor(`machine ${plan.id}`), this.#sleeps)
     const options = {
       plan,
       machine: ownMachine,
@@ -640,7 +644,7 @@ export class World {
   #createHostMachine(): HostMachine {
     return new HostMachine({
       time: this.time,
-      machine: createMachine('host', this.randomFor('machine host')),
+      machine: createMachine('host', this.randomFor('machine host'), this.#sleeps),
       disk: this.disk,
       drive: this.drive,
       random: this.randomFor('host'),
