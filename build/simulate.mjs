@@ -36,6 +36,8 @@ export function simulationOptions(name, entry = ENTRY, plugins = []) {
     entryPoints: [join(root, entry)],
     outfile: join(cache, `${name}.mjs`),
     legalComments: 'none',
+    // Recorded frames of earlier versions.
+    loader: { '.jsonl': 'text' },
     plugins: [...plugins, reducedLimits],
   }
 }

@@ -36,7 +36,7 @@ const KILLED_PUBLISHERS_SHARE = 0.4
 const PUBLISHING_MS = 12_000
 const KILLED_MS_MAX = 8 * 60_000
 /** In one of so many seeds the lines lose reports of costs. */
-const LOSING_OF = 5
+const LOSING_OF = 7
 const LOST_SHARE = 0.7
 const LOSING_MS = 2_000
 /** A pause longer than this exceeds the wait for a dispatch's answer. */

@@ -938,6 +938,22 @@ const sleeps: readonly Mutant[] = [
   },
 ]
 
+const oldPeers: readonly Mutant[] = [
+  {
+    name: 'a worker of the first version receives what came later',
+    file: 'actors/workers/worker-registration.ts',
+    find: 'connection.isFirstForm = isFirstForm(frame)',
+    replace: 'connection.isFirstForm = isFirstForm(frame) && false',
+    quick: true,
+  },
+  {
+    name: 'a key that came later is not marked',
+    file: 'protocol/frames.ts',
+    find: '    clockDoubted: addedKey(Type.Boolean()),',
+    replace: '    clockDoubted: Type.Optional(Type.Boolean()),',
+  },
+]
+
 export const mutants: readonly Mutant[] = [
   ...commit,
   ...frames,
@@ -956,4 +972,5 @@ export const mutants: readonly Mutant[] = [
   ...machinesForOneRun,
   ...settings,
   ...sleeps,
+  ...oldPeers,
 ]

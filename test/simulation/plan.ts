@@ -143,6 +143,8 @@ export interface WorkerPlan {
   readonly implementation: 'daemon' | 'script'
   /** Whether worker and host send what a later version of the protocol would add. */
   readonly addsKeys: boolean
+  /** Whether a script is of the first released version, which refuses keys and frames that it does not know. */
+  readonly isFirstForm?: boolean
   /** When the machine is switched on. */
   readonly at: number
   readonly concurrency: number
@@ -288,10 +290,12 @@ function drawWorker(
   { faultsEndMs }: PlanTimes,
   version: Random,
 ): WorkerPlan {
+  const addsKeys = version.chance(0.25)
   return {
     id,
     implementation: random.chance(scripts) ? 'script' : 'daemon',
-    addsKeys: version.chance(0.25),
+    addsKeys,
+    isFirstForm: version.chance(0.4) && !addsKeys,
     at: random.chance(0.7) ? random.fraction() * 30_000 : random.fraction() * faultsEndMs,
     concurrency: 1 + random.below(4),
     bufferMax: random.chance(0.5) ? 12 + random.below(20) : 1_000,

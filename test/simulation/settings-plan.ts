@@ -44,12 +44,12 @@ export const shortestGraceMs = (changes: readonly SettingChange[] = []): number 
   ) * 1_000
 
 /** In one of so many seeds the configuration changes. */
-const CHANGING_OF = 4
+const CHANGING_OF = 5
 const CHANGES_MAX = 8
 const CHANGED_MS = [3_000, 6 * 60_000] as const
 
 export function drawSettingChanges(random: Random, seed: number, faultsEndMs: number): SettingChange[] {
-  if (seed % CHANGING_OF !== 1) return []
+  if (seed % CHANGING_OF !== 0) return []
   return Array.from({ length: 1 + random.below(CHANGES_MAX) }, (_, at) => ({
     id: `c${at + 1}`,
     kind: random.pick(SETTING_CHANGES),

@@ -23,7 +23,7 @@ const SLEEPS_MAX = 4
 const SLEEP_MS = [2_000, 40 * 60_000] as const
 
 export function drawSleeps(random: Random, seed: number, faultsEndMs: number): Sleep[] {
-  if (seed % SLEEPING_OF !== 6) return []
+  if (seed % SLEEPING_OF !== 4) return []
   return Array.from({ length: 1 + random.below(SLEEPS_MAX) }, (_, at) => ({
     id: `z${at + 1}`,
     at: 5_000 + random.fraction() * (faultsEndMs - 10_000),

@@ -336,7 +336,7 @@ export class SpecWorker implements SimWorker {
     this.#send({
       type: 'register',
       protocolVersion: PROTOCOL_VERSION,
-      oldestProtocolVersion: PROTOCOL_VERSION,
+      ...(this.plan.isFirstForm === true ? {} : { oldestProtocolVersion: PROTOCOL_VERSION }),
       auth:
         connection.token === undefined && credential !== undefined
           ? { kind: 'credential', workerId: credential.workerId, secret: credential.secret }
@@ -655,7 +655,8 @@ export class SpecWorker implements SimWorker {
     for (let n = random.below(3); n > 0; n--)
       add(anywhere(), () => this.#reportUsage(leaseId, random.below(3)))
     for (let n = random.below(3); n > 0; n--) this.#addArtifact(add, leaseId, n)
-    if (isVerbose(leaseId)) add(0.4, () => this.#reportLog(leaseId, LONG_LINE))
+    if (isVerbose(leaseId) && this.plan.isFirstForm !== true)
+      add(0.4, () => this.#reportLog(leaseId, LONG_LINE))
     if (isFlooding(leaseId)) add(0.5, () => this.#reportFlood(leaseId))
     if (random.chance(0.3)) add(anywhere(), () => this.#reportMemories(leaseId, execution.remote))
     if (random.chance(0.5))

@@ -6,6 +6,7 @@ import { followUpLaws } from './follow-ups.ts'
 import { frameLaws } from './frames.ts'
 import type { Law } from './law.ts'
 import { leaseLaws } from './leases.ts'
+import { oldPeerLaws } from './old-peers.ts'
 import { ownerLaws } from './owners.ts'
 import { publishingLaws } from './publishing.ts'
 import { pullLaws } from './pulls.ts'
@@ -34,4 +35,5 @@ export const laws: readonly Law[] = [
   ...retentionLaws,
   ...settlementLaws,
   ...settingsLaws,
+  ...oldPeerLaws,
 ]
