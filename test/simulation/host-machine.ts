@@ -9,6 +9,7 @@ import { EXIT_IN_USE } from '../../actors/root/root.effects.ts'
 import { BUG_MESSAGES } from '../../actors/runtime/bug-messages.ts'
 import { createSleepCountingClock } from '../../bin/clock.ts'
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
+import { isTakenOver } from '../../core/owner.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
 import type { PullRequestApi } from '../../core/provider-ports.ts'
 import { yes } from '../../core/result.ts'
@@ -65,7 +66,7 @@ export interface HostMachineOptions {
   readonly disk: SimDisk
   readonly drive: Drive
   readonly random: Random
-  readonly trackerFor: (process: Process) => Tracker
+  readonly trackerFor: (process: Process, maySend: () => boolean) => Tracker
   readonly pullsFor: (process: Process) => PullRequestApi
   readonly observer: HostObserver
   /** Receives everything that the actors do from the moment at which the host serves. */
@@ -282,7 +283,7 @@ export class HostMachine {
       configuration,
       configText: disk.config,
       health: { ok: true, version: '0.1.0', sandboxProvider: 'bwrap' },
-      tracker: () => trackerFor(process),
+      tracker: () => trackerFor(process, () => !isTakenOver(store.database.state())),
       ...noProviders,
       pulls: () => yes(pulls),
       findTlsFault: () => undefined,

@@ -798,12 +798,6 @@ const owners: readonly Mutant[] = [
     replace: 'maySend: () => clock.now() > 0',
     quick: true,
   },
-  {
-    name: 'a commit that was written before a takeover is acted on',
-    file: COMMIT_LOOP,
-    find: 'if (state !== undefined && isTakenOver(state)) throw new Error(state.reason)',
-    replace: 'if (state === undefined && isTakenOver(state)) throw new Error()',
-  },
 ]
 
 const queue: readonly Mutant[] = [

@@ -73,8 +73,8 @@ export class SimTracker {
     }
   }
 
-  /** The tracker for one process of the host. */
-  viewFor(host: Process): Tracker {
+  /** The tracker for one process of the host. As each driver does, it asks `maySend` when it would send a move. */
+  viewFor(host: Process, maySend: () => boolean): Tracker {
     return {
       listTickets: async () => {
         const listing = await this.#answerLater(host, () => this.#listing())
@@ -87,6 +87,7 @@ export class SimTracker {
         return () => this.#watchers.delete(notify)
       },
       moveTicket: (ticketId, state, from) => {
+        if (!maySend()) return Promise.resolve(no('unavailable', 'the service is stopping'))
         this.#onMoveSent(ticketId, host)
         return this.#answerLater(host, () => {
           const ticket = this.#tickets.get(ticketId)

@@ -648,7 +648,7 @@ export class World {
       disk: this.disk,
       drive: this.drive,
       random: this.randomFor('host'),
-      trackerFor: (process) => this.#tracker.viewFor(process),
+      trackerFor: (process, maySend) => this.#tracker.viewFor(process, maySend),
       pullsFor: (process) => this.codehost.viewFor(process),
       onInspected: this.#onInspected,
       observer: {
