@@ -58,6 +58,7 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
   publish: addedKey(
     Type.Boolean({ description: 'The worker can publish again what a finished run could not publish.' }),
   ),
+  /** Such a worker also publishes the work of an agent that was done, whether the agent can resume its session or not. */
   continuesSessions: addedKey(
     Type.Boolean({
       description: 'An agent that was interrupted can go on in its session, in the kept sandbox.',

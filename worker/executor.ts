@@ -158,7 +158,13 @@ class LocalExecutor implements ClosableExecutor {
     const isUnpublished = (await unpublishedWork.read(this.#sandboxes.foldersOf(runId))) !== undefined
     const kept = isUnpublished ? this.#sandboxes.get(runId)?.retainedUntil : undefined
     // An execution that only publishes leaves the sandbox as long as it was to be kept before.
-    const retention = { hours, unpushed: pushed === undefined, sessionId: agentSessionId }
+    // Without finished work the next attempt can go on only in a session of the agent.
+    const isOfNoUse = ended.isLeaseLost === true && agentSessionId === undefined && !isUnpublished
+    const retention = {
+      hours: isOfNoUse ? 0 : hours,
+      unpushed: pushed === undefined,
+      sessionId: agentSessionId,
+    }
     const retainedUntil = kept ?? (await this.#sandboxes.retain(runId, retention))
     if (retainedUntil === undefined) return spent
     const { sandboxProvider: provider } = this.#dependencies

@@ -31,12 +31,10 @@ async function readOutputs(
   fields: ExecutionContext,
   { executor, log }: RecoveryPorts,
 ): Promise<RecoveredOutputs> {
-  const { leaseId, runId, progress } = fields
-  // The next attempt can go on only in a session of the agent.
-  const isOfNoUse = isLeaseLost(fields) && progress.agentSessionId === undefined
-  const hours = isOfNoUse ? 0 : fields.retentionHours
+  const { leaseId, runId, progress, retentionHours } = fields
+  const ended = { leaseId, runId, isLeaseLost: isLeaseLost(fields) }
   try {
-    const recovered = await executor.recover({ leaseId, runId }, progress, hours)
+    const recovered = await executor.recover(ended, progress, retentionHours)
     const { sandbox } = recovered
     if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return recovered
   } catch (error) {

@@ -14,10 +14,8 @@ import { buildFollowUpJob, buildJob, publishJob } from '../../core/run/job.ts'
 import { type JobNeeds, jobNeeds, publishingNeeds } from '../../core/run/job-needs.ts'
 import { runInCommand } from '../../core/run/name-in-commands.ts'
 import { publishingReason } from '../../core/run/publishing.ts'
-import { providerFor } from '../../core/run/run-options.ts'
 import type { JobPlace } from '../../core/run/run-pull.ts'
 import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
-import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { AgentJob, Job } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
@@ -109,14 +107,8 @@ export class JobPreparation {
       return sandboxHolder(run, undefined) === undefined ? undefined : { workerId, until }
     const context = this.#contextOf(run.id)
     const holder = context && doneHolder(context, config().sandbox.retentionHours)
-    return holder !== undefined && this.#mayContinueOn(workers.get(workerId), run) ? holder : undefined
-  }
-
-  /** Elsewhere, or with an agent that can't resume its session, the run begins anew in any case. */
-  #mayContinueOn(worker: { readonly continuesSessions: boolean } | undefined, run: Run): boolean {
-    const repo = this.repoOf(run)
-    if (worker?.continuesSessions !== true || !repo.ok) return false
-    return AGENTS[providerFor(run, repo.value.mapping, this.#ports.config())].isResumable
+    // Elsewhere, or on an older worker, the run begins anew in any case.
+    return workers.get(workerId)?.continuesSessions === true ? holder : undefined
   }
 
   /** Returns the worker that may hold the sandbox of an interrupted run, which does not wait for that worker. */

@@ -22,13 +22,15 @@ export interface PublishingRunsPorts {
 export class PublishingRuns {
   readonly #ports: PublishingRunsPorts
   readonly #unpublished = new Map<string, RunContext>()
+  /** Runs whose worker was lost after their agent was done. */
+  readonly #done = new Map<string, Run>()
 
   constructor(ports: PublishingRunsPorts) {
     this.#ports = ports
   }
 
   get size(): number {
-    return this.#unpublished.size
+    return this.#unpublished.size + this.#done.size
   }
 
   /** A run that is being tried again is among them: a try is no end of the trouble. */
@@ -38,13 +40,18 @@ export class PublishingRuns {
 
   /** The finished work that the sandboxes of a worker hold. */
   heldBy(workerId: string): HeldWork[] {
-    return [...this.#unpublished.values()].flatMap(({ run, publishing }) =>
-      run.sandbox.workerId === workerId ? [{ run, artifacts: publishing?.result?.artifacts ?? [] }] : [],
-    )
+    const refused = [...this.#unpublished.values()].map(({ run, publishing }) => ({
+      run,
+      artifacts: publishing?.result?.artifacts ?? [],
+    }))
+    const lost = [...this.#done.values()].map((run) => ({ run, artifacts: [] }))
+    return [...refused, ...lost].filter(({ run }) => run.sandbox.workerId === workerId)
   }
 
   onRunChange({ key, after, over, restored }: StateChange): void {
     const context = after.context as RunContext
+    if (over || context.doneAt === null) this.#done.delete(key)
+    else this.#done.set(key, context.run)
     if (over || context.publishing === null) {
       this.#unpublished.delete(key)
       return

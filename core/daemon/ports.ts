@@ -121,6 +121,8 @@ export type DispatchRefusal = `${'busy' | 'draining' | 'sandbox' | 'disk' | 'mal
 export interface EndedExecution {
   readonly leaseId: string
   readonly runId: string
+  /** The host accepts no outcome of it. */
+  readonly isLeaseLost?: boolean
 }
 
 export interface Executor {

@@ -51,15 +51,16 @@ export interface SandboxHolder {
 
 /**
  * Returns the worker that was lost after the agent was done. The run waits for it as long as such a sandbox is kept, so no
- * agent is paid twice for one work: the worker publishes what it finds there, and lets the agent go on where it finds none.
+ * agent is paid twice for one work: the worker publishes what it finds there, whether its agent can resume a session or not.
+ * Where the worker finds none, the agent goes on, or begins anew.
  */
 export function doneHolder(
   interrupted: InterruptibleRun & Pick<RunFields, 'doneAt'>,
   retentionHours: number,
 ): SandboxHolder | undefined {
-  const { doneAt, run } = interrupted
+  const { doneAt } = interrupted
   const workerId = preferredHolder(interrupted)
-  if (doneAt === null || workerId === undefined || run.agentSessionId === undefined) return undefined
+  if (doneAt === null || workerId === undefined) return undefined
   return { workerId, until: Date.parse(doneAt) + retentionHours * HOUR_MS }
 }
 

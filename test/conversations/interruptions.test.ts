@@ -234,8 +234,11 @@ describe('a run that is interrupted while its agent works', () => {
 })
 
 /** The agent is done, and its worker falls silent while it publishes. */
-async function loseWorkerOfDoneRun() {
-  const host = await startHost()
+async function loseWorkerOfDoneRun(
+  session: { readonly agentSessionId?: string } = { agentSessionId: 's-1' },
+) {
+  const provider = session.agentSessionId === undefined ? 'agentB' : 'agentA'
+  const host = await startHost(configWith({ agent: { provider } }))
   const continues = { continuesSessions: true, publish: true }
   const worker = await enroll(host, 'holder', 1, continues)
   host.tracker.put(ticket('ENG-1'))
@@ -245,7 +248,7 @@ async function loseWorkerOfDoneRun() {
   await worker.connection.send(
     work.accept(),
     work.running(),
-    work.patch({ sandbox, agentSessionId: 's-1', status: 'finalizing' }),
+    work.patch({ sandbox, ...session, status: 'finalizing' }),
   )
   const { connection: idle } = await enroll(host, 'other', 2, continues)
   await host.advanceWithHeartbeats(170, [idle])
@@ -257,20 +260,32 @@ async function loseWorkerOfDoneRun() {
   return { host, worker, work, idle, continues }
 }
 
-test('a run whose worker is lost while it publishes waits for it: its agent is done', async () => {
-  const { host, worker, work, idle, continues } = await loseWorkerOfDoneRun()
-  await host.restart()
-  await host.advance(60)
-  const again = host.connect('holder')
-  await again.send({
-    ...registerWithCredential(worker),
-    capabilities: { ...capabilities, ...continues, maxConcurrency: 1 },
-  })
-  expect(again.lastReceived('dispatch').job).toMatchObject({ kind: 'run', continueSession: 's-1' })
-  await again.send(new Work(again.lastReceived('dispatch')).accept())
-  expect(host.run(work.runId).status).toBe('preparing')
-  expect(idle.hasReceived('dispatch')).toBe(false)
-})
+test.each([
+  ['s-1', { agentSessionId: 's-1' }],
+  ['no session, because its agent resumes none', {}],
+])(
+  'a run whose worker is lost while it publishes waits for it: its agent is done, in %s',
+  async (_, session) => {
+    const { host, worker, work, idle, continues } = await loseWorkerOfDoneRun(session)
+    await host.restart()
+    await host.advance(60)
+    const again = host.connect('holder')
+    await again.send({
+      ...registerWithCredential(worker),
+      capabilities: { ...capabilities, ...continues, maxConcurrency: 1 },
+    })
+    const { kind, continueSession, run } = again.lastReceived('dispatch').job
+    expect([kind, continueSession]).toEqual([
+      'run',
+      'agentSessionId' in session ? session.agentSessionId : undefined,
+    ])
+    // By this the worker knows that its sandbox holds the newest work of the run.
+    expect(run.sandbox.workerId).toBe(worker.workerId)
+    await again.send(new Work(again.lastReceived('dispatch')).accept())
+    expect(host.run(work.runId).status).toBe('preparing')
+    expect(idle.hasReceived('dispatch')).toBe(false)
+  },
+)
 
 test.each<[string, (host: HostConversation, worker: EnrolledScriptedWorker) => Promise<unknown>]>([
   ['revoked', (host, { workerId }) => host.succeeded(host.hostApi.revokeWorker(workerId))],

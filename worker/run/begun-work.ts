@@ -2,6 +2,8 @@
  * The work of a new run in which a later execution goes on: the checkout that an earlier one has made, and the session of
  * its agent. The worker remembers where the checkout began, so that going on needs no code host.
  */
+
+import type { AgentExecutionRequest } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { AgentJob } from '../../protocol/frames.ts'
 import { DROP_LEFT_LOCKS } from '../git/collect.ts'
@@ -26,7 +28,8 @@ interface BegunCheckout {
 export interface BegunWork {
   readonly folders: NumberedFolders
   readonly from: CheckedOut
-  readonly sessionId: string
+  /** The session in which the agent goes on; undefined when finished work has only to be published. */
+  readonly sessionId: string | undefined
   /** The agent was done. */
   readonly left: UnpublishedWork | undefined
 }
@@ -58,21 +61,28 @@ export const rememberCheckout = (
 export async function openBegunWork(
   dependencies: ExecutorDependencies,
   sandboxes: Sandboxes,
-  job: AgentJob,
+  { job, workerId }: Pick<AgentExecutionRequest, 'job' | 'workerId'>,
 ): Promise<Result<BegunWork>> {
-  const { id } = job.run
+  const { id, sandbox } = job.run
   const known = await begunCheckout.read(sandboxes.foldersOf(id))
   if (known === undefined) return no('gone', 'its sandbox is gone')
   const { from, ...place } = known
   if (place.remote !== job.repo.remote || place.branch !== job.branch || place.base !== job.base)
     return no('gone', `its checkout is ${place.branch} of ${place.remote}`)
-  const sessionId = await findResumableSession(dependencies, sandboxes, job)
-  if (sessionId === undefined || sessionId !== job.continueSession)
+  const left = await unpublishedWork.read(sandboxes.foldersOf(id))
+  // The work may be of an earlier execution than the last one, which was elsewhere.
+  const isLast = job.continueSession !== undefined || sandbox.workerId === workerId
+  const isDone = isLast && left?.from !== undefined && isUnknownToHost(job)
+  const found = isDone ? undefined : await findResumableSession(dependencies, sandboxes, job)
+  if (!isDone && (found === undefined || found !== job.continueSession))
     return no('gone', 'the session of its agent is gone')
   const folders = await sandboxes.openRetained(id, dependencies.drivers[job.agent.provider].transcripts)
   if (folders === undefined) return no('gone', 'its sandbox is gone')
-  return yes({ folders, from, sessionId, left: await unpublishedWork.read(folders) })
+  return yes({ folders, from, sessionId: found, left })
 }
+
+/** Otherwise the host would have asked to publish the work, so a person wants it changed first. */
+export const isUnknownToHost = ({ run }: AgentJob): boolean => run.sandbox.unpublished !== true
 
 /** Returns why the checkout cannot be used. It is then deleted. */
 export async function findCheckoutFault(

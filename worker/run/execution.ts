@@ -507,9 +507,12 @@ export class RunExecution implements Execution {
     return { ...this.#sandboxReference(), retainedUntil, ...(isUnpublished ? { unpublished: true } : {}) }
   }
 
-  /** After a lost lease another attempt at the run can go on only in a session of the agent; the host says when not. */
+  /**
+   * After a lost lease another attempt at the run publishes the finished work, or goes on in the agent's session; the host
+   * says when it does neither.
+   */
   #mayGoOnLater(): boolean {
-    if (this.#stopRequest?.leaseLost !== true) return true
+    if (this.#stopRequest?.leaseLost !== true || this.#isWorkRemembered) return true
     return this.#options.request.job.kind === 'run' && this.#sessionId !== undefined
   }
 

@@ -1,7 +1,8 @@
 /**
  * The plan of a new run: a new sandbox, the run's branch starting at the base, and a pull request at the end.
  *
- * A run that was interrupted goes on in the sandbox and in the session of its agent, where both are still here.
+ * A run that was interrupted goes on in the sandbox and in the session of its agent, where both are still here. Where its
+ * agent was done, the work is published without a session.
  */
 import type { AgentExecutionRequest } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -10,6 +11,7 @@ import {
   type BegunWork,
   CLEAR_OUT_COMMAND,
   findCheckoutFault,
+  isUnknownToHost,
   openBegunWork,
   rememberCheckout,
 } from './begun-work.ts'
@@ -39,11 +41,9 @@ export class NewRunPlan implements WorkPlan {
 
   async openFolders(): Promise<NumberedFolders> {
     const { job } = this.#request
-    if (job.continueSession !== undefined) {
-      const begun = await openBegunWork(this.#dependencies, this.#sandboxes, job)
-      if (begun.ok) this.#begun = begun.value
-      else this.#whyAnew = begun.refusal.message
-    }
+    const begun = await openBegunWork(this.#dependencies, this.#sandboxes, this.#request)
+    if (begun.ok) this.#begun = begun.value
+    else if (job.continueSession !== undefined) this.#whyAnew = begun.refusal.message
     return this.#begun?.folders ?? this.#sandboxes.create(job.run.id, job.sandbox?.diskQuotaGib)
   }
 
@@ -98,7 +98,7 @@ export class NewRunPlan implements WorkPlan {
   /** Finished work that nobody wants changed, and that the host does not know, so it did not ask to publish it. */
   #left(): UnpublishedWork | undefined {
     const left = this.#begun?.left
-    return left === undefined || this.#request.job.run.sandbox.unpublished === true ? undefined : left
+    return isUnknownToHost(this.#request.job) ? left : undefined
   }
 
   reachableHosts() {
@@ -110,7 +110,8 @@ export class NewRunPlan implements WorkPlan {
     if (this.#begun === undefined) return { prompt: buildPrompt(job) }
     if (this.#left() !== undefined) return undefined
     const isDone = this.#begun.left !== undefined
-    return { prompt: buildContinuationPrompt(job, isDone), resume: this.#begun.sessionId }
+    const prompt = buildContinuationPrompt(job, isDone)
+    return { prompt, ...(this.#begun.sessionId === undefined ? {} : { resume: this.#begun.sessionId }) }
   }
 
   /** The home is new, and the checkout is not: the agent repairs what the setup stumbles over. */

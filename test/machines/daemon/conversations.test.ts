@@ -772,12 +772,12 @@ describe('an execution that loses its lease', () => {
     expectRecorded(conversation.transcript())
   })
 
-  test('keeps no sandbox when the daemon is killed during its end', async () => {
+  test('is known as lost when the daemon is killed during its end', async () => {
     const conversation = await working()
     conversation.executor.execution('ls-1').endsWhenStopped = false
     await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'expired' })
     await conversation.restart()
-    expect(conversation.executor.recoveredHours).toEqual([0])
+    expect(conversation.executor.recovered).toMatchObject([{ leaseId: 'ls-1', isLeaseLost: true }])
   })
 
   test('that has spent nothing reports nothing', async () => {

@@ -197,8 +197,12 @@ export class ManualExecutor implements Executor {
   /** Holds back recovered outputs; undefined: they are found at once. */
   pendingRecovery: ManualPromise<void> | undefined
 
-  async recover({ runId }: EndedExecution, _: Progress, hours: number): Promise<RecoveredOutputs> {
+  readonly recovered: EndedExecution[] = []
+
+  async recover(ended: EndedExecution, _: Progress, hours: number): Promise<RecoveredOutputs> {
+    const { runId } = ended
     this.#note(`recover ${runId}`)
+    this.recovered.push(ended)
     this.recoveredHours.push(hours)
     await this.pendingRecovery?.promise
     return { ...this.recoveredCosts, sandbox: { id: `sb-${runId}` } }

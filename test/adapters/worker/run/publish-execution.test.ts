@@ -533,3 +533,59 @@ test('finished work that its host does not know of is published when the run com
   })
   expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
 })
+
+const MEND = "sh -c 'echo mended >lamp' agent"
+
+/** Codex reports no session, so no later attempt could go on in one. */
+const withoutSession = (workerId?: string): AgentJob => {
+  const job = jobWith()
+  const sandbox = { provider: 'bwrap', id: 'run-1', ...(workerId === undefined ? {} : { workerId }) } as const
+  return { ...job, agent: { ...job.agent, provider: 'agentB', command: MEND }, run: { ...job.run, sandbox } }
+}
+
+async function loseLeaseAfterAgent(executor: ClosableExecutor): Promise<() => Promise<void>> {
+  const silent = { report: () => {}, waitForCapacity: async () => {} }
+  const job = withoutSession()
+  const execution = executor.start({ leaseId: 'ls-1', workerId: 'wk-1', job }, silent, () => {})
+  await execution.prepare()
+  const done = await execution.runAgent()
+  expect(done.verdict).toBe('done')
+  execution.stop({ how: 'kill', reason: 'the lease is lost', leaseLost: true })
+  return async () => {
+    await execution.finish(done)
+    await execution.whenExited()
+  }
+}
+
+test.each([
+  ['is published by the last worker of its run', 'wk-1', false],
+  ['is done anew when the last worker of its run was another one', 'wk-2', true],
+])('work whose lease was lost after its agent was done %s', async (_, workerId, isAnew) => {
+  const site = await openSite()
+  const executor = await site.worker()
+  const end = await loseLeaseAfterAgent(executor)
+  await end()
+  const lines: string[] = []
+  const reporter = {
+    report: (report: ExecutionReport) => {
+      if (report.is === 'event' && report.event.type === 'log') lines.push(report.event.text)
+    },
+    waitForCapacity: async () => {},
+  }
+  const job = withoutSession(workerId)
+  const outcome = await carryOut(
+    executor.start({ leaseId: 'ls-2', workerId: 'wk-1', job }, reporter, () => {}),
+  )
+  expect(outcome.status).toBe('completed')
+  expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
+  expect(lines.some((line) => line.includes('its work is published'))).toBe(!isAnew)
+})
+
+test('a worker that died after it had lost such a lease keeps the work', async () => {
+  const site = await openSite()
+  await loseLeaseAfterAgent(await site.worker())
+  const executor = await site.worker()
+  const ended = { leaseId: 'ls-1', runId: 'run-1', isLeaseLost: true }
+  const { sandbox } = await executor.recover(ended, {}, 2)
+  expect(Date.parse(sandbox?.retainedUntil ?? '')).toBeGreaterThan(Date.now() + 3_600_000)
+})
