@@ -170,7 +170,7 @@ export const jobsModule = defineHostModule({
       blockedBy: (ticket) => tracker.intake.waitingFor(ticket),
     })
     const observer = new FollowUpObserver(shared)
-    const publishingRuns = new PublishingRuns(shared)
+    const publishingRuns = new PublishingRuns({ ...shared, ...runRecords })
     return {
       view: {
         preparation,

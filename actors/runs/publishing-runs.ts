@@ -5,10 +5,13 @@
  * more has lost its sandbox, so it does not wait for it.
  */
 import type { HeldWork } from '../../core/attention/facts.ts'
-import { type RefusedWork, refusedWork } from '../../core/run/publishing.ts'
+import type { ControlDatabase } from '../../core/ports.ts'
+import { afterWorkLost, type RefusedWork, refusedWork } from '../../core/run/publishing.ts'
+import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
+import type { FinishedRuns } from './finished-runs.ts'
 import type { RunContext, RunMachineEvent } from './run.machine.ts'
 import { RUN } from './run.names.ts'
 
@@ -17,6 +20,8 @@ export interface PublishingRunsPorts {
   /** The current wall time as an ISO 8601 timestamp. */
   readonly instant: () => string
   readonly workers: Pick<WorkerRegistry, 'get'>
+  readonly finishedRuns: Pick<FinishedRuns, 'latest' | 'update'>
+  readonly store: { readonly database: { readonly runs: Pick<ControlDatabase['runs'], 'list'> } }
 }
 
 export class PublishingRuns {
@@ -69,6 +74,13 @@ export class PublishingRuns {
   /** The worker is enrolled no more. */
   onWorkerRemoved(workerId: string): void {
     for (const run of this.#waiting()) if (run.sandbox.workerId === workerId) this.#loseSandbox(run)
+    for (const { id } of this.#ports.store.database.runs.list({ limit: ATTENTION_RUNS_MAX })) {
+      const run = this.#ports.finishedRuns.latest(id)
+      if (run === undefined || this.#ports.system.peek(RUN, id) !== undefined) continue
+      const { workerId: holder, workerName = workerId, unpublished } = run.sandbox
+      if (holder === workerId && unpublished === true)
+        this.#ports.finishedRuns.update(afterWorkLost(run, `worker ${workerName} was revoked`))
+    }
   }
 
   onConfigChange(): void {

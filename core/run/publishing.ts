@@ -186,16 +186,19 @@ export function keptWorkError({ sandbox }: Run, why: string): string {
 const explainedBy = (why: string, place: string): string =>
   `${truncate(why, TEXT_CHARS_MAX - place.length)}${place}`
 
-/** The record of an ended run whose sandbox was discarded: a retry does not publish its work any more. */
-export function afterDiscard(run: Run, now: string): Run {
-  const discarded = markSandboxDiscarded(run, now)
+/** The record of an ended run whose sandbox was discarded. */
+export const afterDiscard = (run: Run, now: string): Run =>
+  afterWorkLost(markSandboxDiscarded(run, now), 'its sandbox was discarded')
+
+/** The record of an ended run whose sandbox is lost: a retry does not publish its work any more. `lost`: a sentence. */
+export function afterWorkLost(run: Run, lost: string): Run {
   const { error, result } = run
   const end = error?.lastIndexOf(KEPT_IN_SANDBOX) ?? -1
-  if (error === undefined || end === -1) return discarded
+  if (error === undefined || end === -1) return dropUnpublished(run)
   const kept = bundleAmong(result?.artifacts)
   const words =
     kept === undefined
       ? 'and its work with it; a retry asks the agent again'
       : `and its commits are kept as the artifact ${kept}`
-  return { ...discarded, error: explainedBy(error.slice(0, end), `; its sandbox was discarded, ${words}`) }
+  return { ...dropUnpublished(run), error: explainedBy(error.slice(0, end), `; ${lost}, ${words}`) }
 }

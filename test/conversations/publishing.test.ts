@@ -284,6 +284,16 @@ test('an error promises no retry of work that was discarded', async () => {
   expect(host.run(runId).error).toBe(error)
 })
 
+test('an error promises no retry either when the worker that kept the work is revoked', async () => {
+  const { host, worker, runId } = await finishUnpublished()
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
+  await host.settle()
+  const { error, sandbox } = host.run(runId)
+  expect(error).toMatch(/^it was cancelled; worker holder was revoked, .* unpublished\.bundle$/)
+  expect(sandbox.unpublished).toBeUndefined()
+})
+
 test.each<[string, Partial<RunOutcome>, object, string]>([
   ['without instructions', {}, {}, 'publish'],
   ['with instructions', {}, { instructions: 'Again.' }, 'run'],
