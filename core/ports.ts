@@ -238,6 +238,11 @@ export interface EventLogs {
    * batch is read when it is asked for, so a slow reader of a long log costs the memory of one batch.
    */
   read(runId: string, query?: EventQuery): EventBatches
+  /**
+   * Reads every log that is in a file, slowly, so that what is damaged there is in the list of damage. Resolves at the
+   * end, or when the store closes. Never rejects.
+   */
+  findDamage(): Promise<void>
   /** Deletes all events of a run. */
   remove(runId: string): Promise<void>
 }

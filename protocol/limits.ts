@@ -510,6 +510,8 @@ export const FOLLOW_UP_READS_KEPT = 32
 
 // ---- attention: what needs a person -------------------------------------------------------------------------------
 export const ATTENTION_ID_CHARS_MAX = 512
+/** The pause between two slices of 256 KiB at most, while a host looks for damaged logs. */
+export const LOG_CHECK_PAUSE_MS = 25
 /** Damaged records that a process remembers. */
 export const DAMAGE_KNOWN_MAX = 1_000
 /** Items of one kind; older ones wait until a newer one is gone. */

@@ -92,6 +92,7 @@ export const attentionModule = defineHostModule({
         const newest = store.database.runs.list({ limit: ATTENTION_RUNS_MAX })
         endedRuns.load(newest.map((run) => runs.latest(run.id) ?? run))
         watch.start()
+        void store.events.findDamage()
         onChange()
       },
       onConfigChange() {

@@ -7,10 +7,11 @@
  */
 import { rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { damageOfEvents } from '../../core/damage.ts'
-import type { Clock, EventBatches, EventLogs, EventQuery } from '../../core/ports.ts'
+import { damageOfEvents, isDamagedRecord } from '../../core/damage.ts'
+import type { Clock, EventBatches, EventLogs, EventQuery, Log } from '../../core/ports.ts'
 import { TurnQueue } from '../../core/turn-queue.ts'
-import { StoreClosed } from '../errors.ts'
+import { LOG_CHECK_PAUSE_MS } from '../../protocol/limits.ts'
+import { messageOf, StoreClosed } from '../errors.ts'
 import { type LostEvents, lossLine } from '../event-order.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
@@ -27,6 +28,7 @@ export class EventLogsOnDisk implements EventLogs {
   readonly #runs: string
   readonly #database: LmdbControlDatabase
   readonly #clock: Clock
+  readonly #log: Log
   readonly #flusher: EventFlusher
   readonly #slices = new TurnQueue(setImmediate)
   #closed = false
@@ -35,6 +37,7 @@ export class EventLogsOnDisk implements EventLogs {
     this.#runs = options.runs
     this.#database = options.database
     this.#clock = options.clock
+    this.#log = options.log
     this.#flusher = new EventFlusher(options)
   }
 
@@ -65,6 +68,33 @@ export class EventLogsOnDisk implements EventLogs {
       if (lines.length > 0) yield lines.slice(0, left)
       left -= lines.length
     }
+  }
+
+  async findDamage(): Promise<void> {
+    try {
+      for (const _page of this.#database.eventBuffer.checkSmallLogs()) await this.#pause()
+      for (const runId of this.#database.eventBuffer.filedRuns()) await this.#findDamageOf(runId)
+    } catch (error) {
+      // Other readers meet the same failure, and report it.
+      if (!this.#closed)
+        this.#log.warn({ reason: messageOf(error) }, 'the logs were not all checked for damage')
+    }
+  }
+
+  /** A reader names what it finds damaged. */
+  async #findDamageOf(runId: string): Promise<void> {
+    try {
+      const { next } = this.#database.eventBuffer.record(runId)
+      for await (const _lines of this.read(runId, { before: next })) await this.#pause()
+    } catch (error) {
+      if (!isDamagedRecord(error)) throw error
+    }
+  }
+
+  /** Rejects when the store was closed meanwhile. */
+  async #pause(): Promise<void> {
+    await new Promise<void>((goOn) => this.#clock.after(LOG_CHECK_PAUSE_MS, goOn))
+    this.#requireOpen()
   }
 
   async remove(runId: string): Promise<void> {

@@ -54,6 +54,8 @@ export interface FilePortion {
 /** Ends of the sentence that stands in the place of lost events. */
 export const DAMAGED = 'damaged'
 export const MISSING = 'missing'
+/** Rows that a slow walk reads at once. */
+const PAGE_ROWS = 100
 const EMPTY_RECORD: EventFileRecord = { bytes: 0, next: 0 }
 
 export class EventBuffer {
@@ -81,6 +83,26 @@ export class EventBuffer {
   /** Sets the function to call whenever chunks were committed, and some wait for their file. */
   onChunks(listener: () => void): void {
     this.#onChunks = listener
+  }
+
+  /** Yields the runs that have a file, in pages, so that no slow caller holds a transaction open. */
+  *filedRuns(): Generator<string> {
+    for (let after = ''; ; ) {
+      const page = [...this.#tables.eventFiles.getKeys(pageAfter(after))]
+      yield* page
+      if (page.length < PAGE_ROWS) return
+      after = page.at(-1) ?? ''
+    }
+  }
+
+  /** Reads all small logs, so that damaged ones are noted. Yields after each page. */
+  *checkSmallLogs(): Generator<void> {
+    for (let after = ''; ; ) {
+      const page = [...this.#tables.smallLogs.getRange(pageAfter(after))]
+      yield
+      if (page.length < PAGE_ROWS) return
+      after = page.at(-1)?.key ?? ''
+    }
   }
 
   nextIndex(runId: string): number {
@@ -243,6 +265,9 @@ export class EventBuffer {
     }
   }
 }
+
+const pageAfter = (key: string) =>
+  key === '' ? { limit: PAGE_ROWS } : { start: key, exclusiveStart: true, limit: PAGE_ROWS }
 
 export const recordText = ({ bytes, next }: EventFileRecord): string => `${bytes} ${next}`
 

@@ -37,6 +37,8 @@ export class MemoryEventLogs implements EventLogs {
     }
   }
 
+  async findDamage(): Promise<void> {}
+
   async remove(runId: string): Promise<void> {
     requireRunId(runId)
     this.#requireOpen()

@@ -286,6 +286,7 @@ export class SimStore implements Store {
         const found = disk.eventsOf(runId).filter(({ index }) => index > after && index < before)
         yield found.slice(0, limit).map((event) => JSON.stringify(event))
       },
+      findDamage: async () => {},
       remove: async (runId) => void disk.events.delete(runId),
     }
   }

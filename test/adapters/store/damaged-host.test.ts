@@ -1,13 +1,16 @@
 /** Tests that a host over a damaged data directory serves the rest, and names what is damaged where people look. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realClock } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/clock.ts'
 import { DAMAGE_CURE } from '../../../core/damage.ts'
 import type { Store } from '../../../core/ports.ts'
+import { checkDataDir } from '../../../store/check-data-dir.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
 import { closeAfterTest } from '../../support/test-resources.ts'
 import { until } from '../../support/until.ts'
-import { changeRow, flipBit, openAt } from './damage.ts'
+import { changeRow, createWholeDirectory, flipBit, openAt } from './damage.ts'
 import {
   logEvents,
   putEvents,
@@ -76,4 +79,19 @@ test('lists have the rest, the route of a damaged run answers 500 with its id, a
     ['damage', `damage:run ${runId(2)}`],
     ['damage', 'damage:value memory acme/api'],
   ])
+})
+
+test('attention names what is damaged in logs that nobody has read', async () => {
+  const dataDir = await createWholeDirectory()
+  const log = join(dataDir, 'runs', runId(2), 'events.jsonl')
+  writeFileSync(log, flipBit(readFileSync(log)))
+  await changeRow(dataDir, 'events-small', `${runId(1)}!00000000`, flipBit)
+  await changeRow(dataDir, 'events-log', runId(0), () => Buffer.from([0xf5, 0, 0, 0, 0, 1]))
+  const named = (await checkDataDir(dataDir, { random: realRandom })).damage.map(({ id }) => `damage:${id}`)
+  expect(named).toHaveLength(3)
+  const { hostApi } = await startHost(await openAt(dataDir))
+  await until('all are named', () => {
+    const ids = hostApi.attention().items.map(({ id }) => id)
+    return named.every((id) => ids.includes(id))
+  })
 })
