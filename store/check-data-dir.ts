@@ -26,6 +26,7 @@ import { FORMAT, INSTALLATION } from './lmdb/origin.ts'
 import { describeFault } from './lmdb/start-check.ts'
 import { TABLE } from './lmdb/table-names.ts'
 import { findOwner } from './lock.ts'
+import { findSetAsideFolders } from './set-aside-folders.ts'
 import { HOST_TRACES } from './store.ts'
 import { WORKER_TRACES } from './worker-store.ts'
 
@@ -37,6 +38,9 @@ export interface DataCheckOptions {
 
 export interface DataCheck {
   readonly damage: readonly Damage[]
+  /** Records that the database lacks since its damaged parts were set aside: the lists in these folders name them. */
+  readonly lost: readonly Damage[]
+  readonly setAside: readonly string[]
   readonly rows: number
   readonly runs: number
   readonly logFiles: number
@@ -69,6 +73,8 @@ export async function checkDataDir(target: string, options: DataCheckOptions): P
     ...own,
     rows: own.rows + found.rows,
     damage: [...own.damage, ...ofWorker],
+    lost: [...own.lost, ...found.lost],
+    setAside: [...own.setAside, ...found.setAside.map((name) => `${OWN_WORKER}/${name}`)],
     toSetAside: [...own.toSetAside, ...found.toSetAside],
   }
 }
@@ -76,7 +82,8 @@ export async function checkDataDir(target: string, options: DataCheckOptions): P
 /** Checks a folder with a database that nobody uses. */
 export function checkCopy(folder: string): DataCheck {
   const { damage, rows } = checkDatabase(folder, false)
-  return { damage, rows: rows.count, runs: rows.runs.size, logFiles: 0, isInUse: false, toSetAside: [] }
+  const none = { lost: [], setAside: [], toSetAside: [] }
+  return { damage, rows: rows.count, runs: rows.runs.size, logFiles: 0, isInUse: false, ...none }
 }
 
 async function checkDirectory(dataDir: string, options: DataCheckOptions): Promise<DataCheck> {
@@ -84,14 +91,25 @@ async function checkDirectory(dataDir: string, options: DataCheckOptions): Promi
   const found = checkDatabase(join(dataDir, 'state'), isInUse, options.mayGoOn)
   const { rows } = found
   const logFiles = [...rows.logs].filter(([, { record, sums }]) => record !== undefined || sums.length > 0)
-  const damage = [
+  const setAside = findSetAsideFolders(dataDir)
+  const isKnown = ({ id }: Damage) => setAside.some(({ lost }) => lost.has(id))
+  const all = [
     ...judgeInstallation(dataDir, found.database, options.random),
     ...found.damage,
     ...(await checkLogs(join(dataDir, 'runs'), rows, options.mayGoOn)),
     ...(await checkFiles(dataDir)),
   ]
   const toSetAside = found.hasDamagedContent ? [dataDir] : []
-  return { damage, rows: rows.count, runs: rows.runs.size, logFiles: logFiles.length, isInUse, toSetAside }
+  return {
+    damage: all.filter((each) => !isKnown(each)),
+    lost: all.filter(isKnown),
+    setAside: setAside.map(({ name }) => name),
+    rows: rows.count,
+    runs: rows.runs.size,
+    logFiles: logFiles.length,
+    isInUse,
+    toSetAside,
+  }
 }
 
 // ---- the database --------------------------------------------------------------------------------------------------

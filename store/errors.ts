@@ -64,6 +64,8 @@ export class DataDirInUse extends Error {
   override readonly name = 'DataDirInUse'
   /** Whether the owner is known to live; otherwise a person may know better. */
   readonly isAlive: boolean
+  /** Names the directory and its owner. */
+  readonly where: string
   /** @param owner its process, its machine, and since when it owns the directory */
   constructor(
     dataDir: string,
@@ -78,6 +80,7 @@ export class DataDirInUse extends Error {
             'stop it there, or start with another --data-dir',
     )
     this.isAlive = isAlive
+    this.where = `${dataDir} belongs to another switchyard (${owner})`
   }
 }
 

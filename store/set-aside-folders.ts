@@ -8,30 +8,39 @@ import { codeOf } from './errors.ts'
 /** The file in such a folder that names what was lost. */
 export const LOST_FILE = 'lost.json'
 
-/** Returns what the folders of damaged databases in the directory say. */
-export function findSetAside(dataDir: string): Damage[] {
-  return readdirSync(dataDir)
-    .filter((name) => name.startsWith('state.') && name.endsWith(SET_ASIDE))
-    .flatMap((name) => {
-      const at = setAsideAt(join(dataDir, name, LOST_FILE))
-      if (at === undefined) return []
-      const message = `a damaged database was set aside ${at}; ${name}/${LOST_FILE} names what is lost unless a backup has it`
-      return [
-        {
-          id: `set aside ${name}`,
-          where: name,
-          message,
-          cure: `read that file, then remove the folder ${name}`,
-        },
-      ]
-    })
+export interface SetAsideFolder {
+  readonly name: string
+  /** When it was set aside; undefined: its list cannot be read. */
+  readonly at: string | undefined
+  /** The ids of what was lost, as checks of the new database name it. */
+  readonly lost: ReadonlySet<string>
 }
 
-function setAsideAt(path: string): string | undefined {
+/** Returns the folders that have a list of what was lost. A folder that a person has moved there by hand has none. */
+export function findSetAsideFolders(dataDir: string): SetAsideFolder[] {
+  return readdirSync(dataDir)
+    .filter((name) => name.startsWith('state.') && name.endsWith(SET_ASIDE))
+    .flatMap((name) => readLost(dataDir, name) ?? [])
+}
+
+/** Returns what the folders of damaged databases in the directory say. */
+export function findSetAside(dataDir: string): Damage[] {
+  return findSetAsideFolders(dataDir).map(({ name, at }) => ({
+    id: `set aside ${name}`,
+    where: name,
+    message: `a damaged database was set aside ${at ?? 'at an unknown time'}; ${name}/${LOST_FILE} names what is lost unless a backup has it`,
+    cure: `read that file, then remove the folder ${name}`,
+  }))
+}
+
+function readLost(dataDir: string, name: string): SetAsideFolder | undefined {
   try {
-    return String(Object(JSON.parse(readFileSync(path, 'utf8'))).at)
+    const { at, lost }: { at?: unknown; lost?: unknown } = Object(
+      JSON.parse(readFileSync(join(dataDir, name, LOST_FILE), 'utf8')),
+    )
+    const ids = Array.isArray(lost) ? lost.map((each: unknown) => String(Object(each).id)) : []
+    return { name, at: String(at), lost: new Set(ids) }
   } catch (error) {
-    // A folder that a person has moved there by hand has no such file.
-    return codeOf(error) === 'ENOENT' ? undefined : 'at an unknown time'
+    return codeOf(error) === 'ENOENT' ? undefined : { name, at: undefined, lost: new Set() }
   }
 }

@@ -11,12 +11,13 @@ import type { Log } from '../../core/ports.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 import { checkDataDir, type DataCheck } from '../../store/check-data-dir.ts'
 import { lockDataDir } from '../../store/data-folder.ts'
-import { NotADataDir } from '../../store/errors.ts'
+import { DataDirInUse, NotADataDir } from '../../store/errors.ts'
 import { type SetAside, setAsideDamage } from '../../store/set-aside.ts'
+import { LOST_FILE } from '../../store/set-aside-folders.ts'
 import { type ClientOptions, type CommandContext, runCommand } from '../client/run-command.ts'
 import { realClock, realRandom } from '../clock.ts'
 import { resolveDataDir } from '../data-dir.ts'
-import { EXIT } from '../exit.ts'
+import { EXIT, ExitError } from '../exit.ts'
 import { inDataDir } from '../store-exit-code.ts'
 
 export interface CheckDataOptions extends ClientOptions {
@@ -39,6 +40,10 @@ async function checkAndPrint(context: CommandContext, target: string): Promise<n
   if (output.format === 'json') output.json({ target, ...printed })
   else printDamage(context, found.damage)
   output.note(summarize(target, found))
+  if (found.lost.length > 0)
+    output.note(
+      `Damaged parts were set aside, and the database lacks ${count(found.lost.length, 'record')}, which ${found.setAside.map((name) => `${name}/${LOST_FILE}`).join(' and ')} names.`,
+    )
   const keeping = keepingCure(toSetAside, resolveDataDir(options.dataDir))
   if (found.damage.length > 0) output.note(`What helps: ${RESTORE_CURE}${keeping}`)
   return found.damage.length > 0 ? EXIT.refused : EXIT.done
@@ -57,12 +62,8 @@ async function setAsideAndPrint(context: CommandContext, dataDir: string): Promi
   const { output } = context
   if (!existsSync(join(dataDir, 'state', 'data.mdb')))
     throw new NotADataDir(`${dataDir} holds no database; name a data directory`)
-  const lock = await lockDataDir({
-    dataDir,
-    clock: realClock,
-    random: realRandom,
-    log: noteWarnings(context),
-  })
+  const log = noteWarnings(context)
+  const lock = await lockDataDir({ dataDir, clock: realClock, random: realRandom, log }).catch(explainInUse)
   let moved: SetAside | undefined
   try {
     moved = await setAsideDamage(dataDir, realClock)
@@ -79,6 +80,16 @@ async function setAsideAndPrint(context: CommandContext, dataDir: string): Promi
     `The database holds the ${count(moved.keptRows, 'row')} that are intact. The damaged one is in ${moved.folder}, and lost.json there names what is lost.`,
   )
   return EXIT.done
+}
+
+/** The cures for a second start do not help here. */
+function explainInUse(error: unknown): never {
+  if (!(error instanceof DataDirInUse)) throw error
+  throw new ExitError(
+    EXIT.inUse,
+    `nothing is set aside while the database may be in use: ${error.where}`,
+    'stop that switchyard, wait until it has ended, then run this command again; check-data alone may run beside it',
+  )
 }
 
 const noteWarnings = ({ output }: CommandContext): Log => ({

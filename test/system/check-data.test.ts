@@ -41,7 +41,10 @@ test('a garbled database is named, set aside, and what is intact is served', asy
     code: 0,
     answer: { damage: [], runs: TICKETS, isInUse: true },
   })
-  expect(await checkData(dataDir, '--set-aside')).toMatchObject({ code: IN_USE })
+  const early = runCommand(['check-data', '--set-aside', '--data-dir', dataDir])
+  expect(await early.exit).toBe(IN_USE)
+  expect(early.err()).toMatch(/nothing is set aside[\s\S]*run this command again/)
+  expect(early.err()).not.toContain('start with another')
   host.process.kill('SIGTERM')
   expect(await host.exit).toBe(0)
 
@@ -63,8 +66,12 @@ test('a garbled database is named, set aside, and what is intact is served', asy
   const lostIds = (aside.answer.lost as { id: string }[]).map(({ id }) => id)
   const lostRuns = lostIds.filter((id) => id.startsWith('run '))
   expect(lostRuns.length).toBeGreaterThan(0)
-  // Nothing but a backup helps against a lost record.
-  expect(await readCure(dataDir)).not.toContain('--set-aside')
+  const afterwards = runCommand(['check-data', '--data-dir', dataDir])
+  expect(await afterwards.exit).toBe(0)
+  expect(afterwards.err()).toContain(`${basename(aside.answer.folder)}/lost.json`)
+  expect((await checkData(dataDir)).answer.lost.map(({ id }: { id: string }) => id)).toEqual(
+    expect.arrayContaining(lostRuns),
+  )
 
   const again = serve(dataDir)
   await again.waitForLaunch()
