@@ -27,6 +27,7 @@ export const REQUEST_LINES = {
   readRunEvents: 'GET /api/runs/:id/events',
   readPlacement: 'GET /api/runs/:id/placement',
   readAttention: 'GET /api/attention',
+  acknowledgeAttention: 'POST /api/attention/acknowledge',
   explainTicket: 'GET /api/tickets/:id/explain',
   explainRun: 'GET /api/runs/:id/explain',
   readArtifact: 'GET /api/runs/:id/artifacts/:name',

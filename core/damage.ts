@@ -19,7 +19,15 @@ export interface Damage {
   readonly runId?: string
   /** Instead of the cure for all damage. */
   readonly cure?: string
+  /** The ids of damage that stays as it is, so that a person may acknowledge the loss. */
+  readonly lost?: readonly string[]
 }
+
+const RUN_DAMAGE = 'run '
+
+/** Returns the ids of the runs whose records are lost. */
+export const lostRunsOf = ({ lost = [] }: Damage): string[] =>
+  lost.flatMap((id) => (id.startsWith(RUN_DAMAGE) ? [id.slice(RUN_DAMAGE.length)] : []))
 
 /** Says that events of a log are damaged or missing at a place. */
 export function damageOfEvents(

@@ -47,9 +47,17 @@ export const AttentionItem = record('AttentionItem', {
   runs: Type.Optional(boundedList(Id, ATTENTION_ITEM_RUNS_MAX)),
   ticketId: Type.Optional(ForeignId),
   pull: Type.Optional(AttentionPull),
+  mayAcknowledge: Type.Optional(
+    Type.Boolean({ description: 'A loss that stays: the item vanishes when a person acknowledges it.' }),
+  ),
   since: Instant,
 })
 export type AttentionItem = Static<typeof AttentionItem>
+
+export const AcknowledgeRequest = record('AcknowledgeRequest', {
+  id: nonEmptyText(ATTENTION_ID_CHARS_MAX, 'The id of an item with mayAcknowledge.'),
+})
+export type AcknowledgeRequest = Static<typeof AcknowledgeRequest>
 
 export const AttentionResponse = record('AttentionResponse', {
   items: boundedList(AttentionItem, ATTENTION_ITEMS_MAX),

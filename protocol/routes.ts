@@ -6,7 +6,7 @@
  * route.
  */
 import Type, { type Static, type TObject, type TSchema } from 'typebox'
-import { AttentionResponse } from './attention.ts'
+import { AcknowledgeRequest, AttentionResponse } from './attention.ts'
 import { ConfigPatch, ServiceConfig } from './config.ts'
 import {
   ConnectPollResponse,
@@ -379,6 +379,15 @@ export const routes = {
     errorStatuses: [],
     summary:
       'What needs a person: failed runs, limits, logins, reviews, conflicts, absent workers, the tracker.',
+  },
+  acknowledgeAttention: {
+    ...service,
+    method: 'POST',
+    path: '/api/attention/acknowledge',
+    body: AcknowledgeRequest,
+    response: AttentionResponse,
+    errorStatuses: [400, 404, 409],
+    summary: 'Says that a person knows of a loss, so that its item, and those of what is lost, vanish.',
   },
   explainTicket: {
     ...runs,

@@ -10,7 +10,7 @@ export const LOST_FILE = 'lost.json'
 
 export interface SetAsideFolder {
   readonly name: string
-  /** When it was set aside; undefined: its list cannot be read. */
+  /** Undefined when the list of what was lost cannot be read. */
   readonly at: string | undefined
   /** The ids of what was lost, as checks of the new database name it. */
   readonly lost: ReadonlySet<string>
@@ -25,11 +25,12 @@ export function findSetAsideFolders(dataDir: string): SetAsideFolder[] {
 
 /** Returns what the folders of damaged databases in the directory say. */
 export function findSetAside(dataDir: string): Damage[] {
-  return findSetAsideFolders(dataDir).map(({ name, at }) => ({
+  return findSetAsideFolders(dataDir).map(({ name, at, lost }) => ({
     id: `set aside ${name}`,
     where: name,
     message: `a damaged database was set aside ${at ?? 'at an unknown time'}; ${name}/${LOST_FILE} names what is lost unless a backup has it`,
-    cure: `read that file, then remove the folder ${name}`,
+    cure: 'switchyard runs acknowledge, when you have read that file',
+    lost: [...lost],
   }))
 }
 

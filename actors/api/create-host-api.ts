@@ -4,6 +4,7 @@
 import { isDamagedRecord } from '../../core/damage.ts'
 import type { ControlDatabase } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import type { AttentionResponse } from '../../protocol/attention.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
@@ -74,6 +75,7 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
       return changed.ok ? yes({ paused: changed.value.config.policy.paused }) : changed
     },
     attention: () => views.attention.list(),
+    acknowledgeAttention: (id) => acknowledgeAttention(api, id),
     hello: () => {
       broadcast.noteRead()
       return {
@@ -123,6 +125,17 @@ function refuseDamaged(call: () => unknown): unknown {
 }
 
 type ApiCall = (...args: unknown[]) => unknown
+
+async function acknowledgeAttention(
+  { views, mayChange, whenCommitted }: ApiDependencies,
+  id: string,
+): Promise<Result<AttentionResponse>> {
+  const may = mayChange()
+  const known = may.ok ? views.attention.acknowledge(id) : may
+  if (!known.ok) return known
+  const committed = await whenCommitted()
+  return committed.ok ? yes(views.attention.list()) : committed
+}
 
 function mayChange({ isOpen, store }: HostContext): Result<void> {
   if (!isOpen()) return no('unavailable', 'the service is stopping')

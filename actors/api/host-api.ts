@@ -104,6 +104,7 @@ export interface HostApi {
   explainRun(id: string): Result<ExplainResponse>
   /** Everything that needs a person now. Dashboards that have another list get this one soon. */
   attention(): AttentionResponse
+  acknowledgeAttention(id: string): Promise<Result<AttentionResponse>>
 
   /** The current state of the run's pull request, asked from the code host. */
   runPull(id: string): Promise<Result<RunPullResponse>>

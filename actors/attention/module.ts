@@ -4,6 +4,7 @@ import type { CollectedAttention } from '../../core/attention/collect-attention.
 import type { AttentionFacts, AwayWorker } from '../../core/attention/facts.ts'
 import type { StoreState } from '../../core/ports.ts'
 import type { PullDetailFacts } from '../../core/provider-ports.ts'
+import type { Result } from '../../core/result.ts'
 import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
@@ -22,6 +23,8 @@ import { hasTrackerProblem, refusalSubject, TroubleWatch } from './trouble-watch
 
 export interface AttentionView {
   list(): CollectedAttention
+  /** A person knows of a loss. Refused for what is unknown, and for what can be mended. */
+  acknowledge(id: string): Result<void>
   /** Sentences about what keeps the host from its whole work; the same array while nothing changes. */
   degraded(): readonly string[]
   /** The code host has described a pull request. */
@@ -56,6 +59,7 @@ export const attentionModule = defineHostModule({
     return {
       view: {
         list: () => attentionBroadcast.read(),
+        acknowledge: (id) => watch.acknowledge(id, onChange),
         degraded: () => attentionBroadcast.degraded(),
         onPullDetail(detail) {
           if (watch.onPullDetail(detail)) onChange()
@@ -152,6 +156,7 @@ function factsOfViews(
     conflicts: new Map([...troubles.of('conflict')].map(([url, { since }]) => [url, since])),
     damage: store.database.damage
       .all()
+      .filter(({ id }) => !troubles.of('acknowledged').has(id))
       .map((damage) => ({ damage, since: troubles.of('damage').get(damage.id)?.since ?? instant() })),
     credentials: waitingForCredentials(views),
     unreadable: (['repository', 'pulls', 'follow-up'] as const).flatMap((kind) =>

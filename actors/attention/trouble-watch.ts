@@ -4,8 +4,11 @@
  * A repository that can't be read is in trouble until a worker has read it, or no run needs it. A try in between is no
  * end, and neither is a restart.
  */
+import { itemIdOf } from '../../core/attention/collect-attention.ts'
+import { damageText } from '../../core/damage.ts'
 import type { Cancel, ControlDatabase, Log } from '../../core/ports.ts'
 import type { PullDetailFacts } from '../../core/provider-ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import type { RefusedWork } from '../../core/run/publishing.ts'
 import { topicOf } from '../../core/run/queue-reasons.ts'
@@ -149,6 +152,22 @@ export class TroubleWatch {
     const { troubles, store, instant } = this.#ports
     if (store.database.state().is === 'degraded') troubles.begin('disk', '', { since: instant() })
     else troubles.end('disk', '')
+  }
+
+  /** The loss stays acknowledged when the folder with the list of it is gone. */
+  acknowledge(itemId: string, onChange: () => void): Result<void> {
+    const { troubles, store, instant } = this.#ports
+    const damage = store.database.damage.all().find((each) => itemIdOf(each) === itemId)
+    if (damage === undefined || troubles.of('acknowledged').has(damage.id))
+      return no('unknown', `nothing damaged has the id ${itemId}: GET /api/attention lists what has`)
+    if (damage.lost === undefined)
+      return no(
+        'conflict',
+        `${damage.id} can't be acknowledged, because it can be mended: ${damageText(damage)}`,
+      )
+    for (const id of [...damage.lost, damage.id]) troubles.begin('acknowledged', id, { since: instant() })
+    onChange()
+    return yes(undefined)
   }
 
   onDamage(): void {

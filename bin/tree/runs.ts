@@ -26,6 +26,7 @@ export const runsCommand = () =>
     .addCommand(followUpVerb())
     .addCommand(releaseVerb())
     .addCommand(discardVerb())
+    .addCommand(acknowledgeVerb())
 
 const listVerb = () =>
   clientCommand('list', 'Unfinished runs and the newest finished ones, newest first')
@@ -125,3 +126,11 @@ export const discardVerb = () =>
         (await import('../commands/run-actions.ts')).discard(context, names),
       ),
     )
+
+const acknowledgeVerb = () =>
+  clientCommand('acknowledge', 'Say that you know which runs are lost with a damaged database').action(
+    (options) =>
+      runCommand(options, async (context) =>
+        (await import('../commands/acknowledge.ts')).acknowledge(context),
+      ),
+  )

@@ -20,7 +20,7 @@ import {
 } from '../../protocol/limits.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
-import { DAMAGE_CURE } from '../damage.ts'
+import { DAMAGE_CURE, type Damage, lostRunsOf } from '../damage.ts'
 import { connectCommandFor, connectTrackerCommand } from '../explain/connect-command.ts'
 import { runInCommand, showPullCommand } from '../run/name-in-commands.ts'
 import { topicOf } from '../run/queue-reasons.ts'
@@ -206,14 +206,23 @@ function trackerItems({ tracker, trackerSince, config }: AttentionFacts): Attent
 
 // ---- damage ------------------------------------------------------------------------------------------------------
 
-const itemOfDamage = ({ damage, since }: KnownSince): AttentionItem => ({
-  id: truncate(`damage:${damage.id}`, ATTENTION_ID_CHARS_MAX),
-  kind: 'damage',
-  message: bounded(damage.message),
-  cure: damage.cure ?? DAMAGE_CURE,
-  ...(damage.runId === undefined ? {} : { runId: damage.runId }),
-  since,
-})
+/** The same damage keeps the id of its item. */
+export const itemIdOf = ({ id }: Damage): string => truncate(`damage:${id}`, ATTENTION_ID_CHARS_MAX)
+
+function itemOfDamage({ damage, since }: KnownSince): AttentionItem {
+  const { message, cure = DAMAGE_CURE, runId, lost } = damage
+  const runs = lostRunsOf(damage)
+  return {
+    id: itemIdOf(damage),
+    kind: 'damage',
+    message: bounded(runs.length === 0 ? message : `${message}; lost: ${formatNames(runs)}`),
+    cure,
+    ...(runId === undefined ? {} : { runId }),
+    ...(runs.length === 0 ? {} : { runs: runs.slice(0, ATTENTION_ITEM_RUNS_MAX) }),
+    ...(lost === undefined ? {} : { mayAcknowledge: true }),
+    since,
+  }
+}
 
 // ---- the code host and the disk ----------------------------------------------------------------------------------
 

@@ -88,6 +88,7 @@ export function createFakeHostApi(): FakeHostApi {
       workers: [],
     },
     attention: () => ({ items: [] }),
+    acknowledgeAttention: async () => yes({ items: [] }),
     changed: () => yes({ config: configDefaults, applied: 'live' }),
     workerRefusal: undefined,
     hasSeat: true,

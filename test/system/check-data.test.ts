@@ -6,7 +6,7 @@ import { realRandom } from '../../bin/clock.ts'
 import type { AttentionResponse } from '../../protocol/attention.ts'
 import { checkDataDir } from '../../store/check-data-dir.ts'
 import { garblePage, pagesOf } from '../adapters/store/damage.ts'
-import { configWithAnyPort, runCommand, serve } from '../support/command-process.ts'
+import { type CommandProcess, configWithAnyPort, runCommand, serve } from '../support/command-process.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
@@ -84,9 +84,35 @@ test('a garbled database is named, set aside, and what is intact is served', asy
     return (body as { lastPollAt?: string }).lastPollAt !== undefined
   })
   expect(await runs(again)).toBe(TICKETS - lostRuns.length)
-  const id = lostRuns[0]?.slice('run '.length)
+  const id = lostRuns[0]?.slice('run '.length) ?? ''
+  expect(items.find(({ id }) => id === `damage:set aside ${folder}`)?.runs).toContain(id)
   expect(await again.request(`/api/runs/${id}`)).toMatchObject({ status: 500 })
+  await expectAcknowledged(dataDir, again)
 })
+
+async function expectAcknowledged(dataDir: string, host: CommandProcess): Promise<void> {
+  const damaged = async () => {
+    const { items } = (await host.request('/api/attention')).body as AttentionResponse
+    return items.filter(({ kind }) => kind === 'damage').map(({ id }) => id)
+  }
+  const before = await damaged()
+  const acknowledge = (body: { id: string }) =>
+    host.request('/api/attention/acknowledge', { method: 'POST', body })
+  expect(before.length).toBeGreaterThan(1)
+  expect(await acknowledge({ id: 'damage:nothing' })).toMatchObject({ status: 404 })
+  for (const id of before.filter((each) => each.startsWith('damage:run ')))
+    expect(await acknowledge({ id })).toMatchObject({ status: 409 })
+  const command = runCommand(['runs', 'acknowledge', '--data-dir', dataDir])
+  expect(await command.exit).toBe(0)
+  expect(await damaged()).toEqual([])
+  host.process.kill('SIGTERM')
+  await host.exit
+  const next = serve(dataDir)
+  await next.waitForLaunch()
+  expect(((await next.request('/api/attention')).body as AttentionResponse).items).toEqual(
+    expect.not.arrayContaining([expect.objectContaining({ kind: 'damage' })]),
+  )
+}
 
 /** Garbles the first page of the table of runs. */
 async function garbleRuns(dataDir: string): Promise<void> {

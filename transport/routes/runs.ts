@@ -21,6 +21,7 @@ type RunRoute =
   | 'readRunEvents'
   | 'readPlacement'
   | 'readAttention'
+  | 'acknowledgeAttention'
   | 'explainTicket'
   | 'explainRun'
   | 'readArtifact'
@@ -46,6 +47,7 @@ export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
     },
     readPlacement: ({ params }) => resultReply(hostApi.placement(params.id)),
     readAttention: () => json(hostApi.attention()),
+    acknowledgeAttention: async ({ body }) => resultReply(await hostApi.acknowledgeAttention(body.id)),
     explainTicket: ({ params }) => resultReply(hostApi.explainTicket(params.id)),
     explainRun: ({ params }) => resultReply(hostApi.explainRun(params.id)),
     readArtifact: async ({ params }) => {

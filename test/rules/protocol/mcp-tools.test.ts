@@ -18,6 +18,7 @@ import { type Route, type RouteName, routes } from '../../../protocol/routes.ts'
  * things that only a person changes. A new route must be entered here, or be behind a tool.
  */
 const NEVER: readonly RouteName[] = [
+  'acknowledgeAttention',
   // settings and accounts
   'changeSettings',
   'changeCredentials',

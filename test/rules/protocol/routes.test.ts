@@ -74,6 +74,7 @@ DELETE /api/workers/join-keys/:id
 GET /metrics
 GET /api/runs/:id/placement
 GET /api/attention
+POST /api/attention/acknowledge
 GET /api/tickets/:id/explain
 GET /api/runs/:id/explain
 POST /api/workers/pairing-tokens
@@ -101,7 +102,7 @@ const named = (test: (route: Route) => boolean) =>
     .sort()
 
 describe('the table', () => {
-  test('has every documented route, the thirteen extras, and nothing else', () => {
+  test('has every documented route, the fourteen extras, and nothing else', () => {
     expect(addresses(routes)).toEqual(lines(`${documented.trim()}\n${extra.trim()}`))
     expect(addresses(helperRoutes)).toEqual(lines(helper))
   })

@@ -137,6 +137,12 @@ function actsOf({ kind, items }: AttentionEntry): ComponentChildren {
   const [item] = items
   if (item === undefined) return null
   const { runId, pull, cure } = item
+  if (item.mayAcknowledge === true)
+    return (
+      <Button busyWord="Acknowledging" act={() => acknowledge(item.id)}>
+        Acknowledge
+      </Button>
+    )
   const ids = items.flatMap((each) => each.runs ?? each.runId ?? [])
   const publishes = ids.length > 0 && ids.every((id) => isUnpublished(runs.value.get(id)))
   if (kind === 'failed' || kind === 'limit' || (publishes && cure?.startsWith('switchyard retry ') === true))
@@ -190,6 +196,12 @@ async function retryAll(ids: readonly string[], done: string): Promise<void> {
   if (refused?.status === 'rejected') showError(refused.reason)
   if (queued > 0)
     showOutcome(`${countOf(queued, 'run')} ${done}.`, { to: '/runs?status=queued', text: 'Show' })
+}
+
+async function acknowledge(id: string): Promise<void> {
+  await host
+    .acknowledgeAttention({ body: { id } })
+    .then(() => showOutcome('The loss is acknowledged. The damaged database stays in its folder.'), showError)
 }
 
 async function followUp(id: string): Promise<void> {
