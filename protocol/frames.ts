@@ -412,7 +412,14 @@ export const workerFrames = {
     ...numberedFields,
     outcome: RunOutcome,
   }),
-  'lease-gap': record('LeaseGapFrame', { type: Type.Literal('lease-gap'), leaseId: Id, from: Seq, to: Seq }),
+  'lease-gap': record('LeaseGapFrame', {
+    type: Type.Literal('lease-gap'),
+    leaseId: Id,
+    from: Seq,
+    to: Seq,
+    /** The worker finds these frames damaged on its disk; absent: its outbox was full and dropped them. */
+    damaged: addedKey(Type.Boolean()),
+  }),
   /** All costs of an execution whose lease this worker does not claim any more. */
   'lease-costs': added(
     record('LeaseCostsFrame', {

@@ -7,6 +7,7 @@
  * the host waits for never queues behind minutes of log.
  */
 import type { ExecutionReport } from '../../core/daemon/ports.ts'
+import { readOr } from '../../core/damage.ts'
 import {
   type FrameMetadata,
   Outbox,
@@ -114,7 +115,7 @@ export class FrameOutbox implements CommitParticipant {
     if (!restored) return
     // Only this class writes to this collection.
     const { acked = 0 } = (this.#ports.keyValues.get('outbox', leaseId) ?? {}) as { acked?: number }
-    outbox.restore(acked, this.#readFrames(leaseId))
+    outbox.restore(acked, this.#readFrames(leaseId, acked))
     this.#changedLeases.add(lease)
   }
 
@@ -334,7 +335,13 @@ export class FrameOutbox implements CommitParticipant {
       const text =
         next.is === 'frame'
           ? next.text
-          : encodeFrame({ type: 'lease-gap', leaseId, from: next.from, to: next.seq })
+          : encodeFrame({
+              type: 'lease-gap',
+              leaseId,
+              from: next.from,
+              to: next.seq,
+              ...(next.damaged === undefined ? {} : { damaged: true }),
+            })
       lease.sentSeq = next.seq
       lease.unacknowledgedSince ??= this.#ports.timers.now()
       bytes += text.length
@@ -398,10 +405,29 @@ export class FrameOutbox implements CommitParticipant {
 
   // ---- stored frames ---------------------------------------------------------------------------------------------------
 
-  *#readFrames(leaseId: string): Iterable<readonly [seq: number, frame: StoredFrame]> {
+  /** Frames that are damaged on disk are gaps of their own. The last ones count too, or their numbers would be used again. */
+  *#readFrames(leaseId: string, acked: number): Iterable<readonly [seq: number, frame: StoredFrame]> {
     const between = { after: `${leaseId}/`, until: endOfLeaseKeys(leaseId) }
-    for (const [key, value] of this.#ports.keyValues.all('frame', between))
-      yield [Number(key.slice(-SEQ_DIGITS)), value as StoredFrame]
+    let next = acked + 1
+    for (const [key, value] of this.#ports.keyValues.all('frame', between)) {
+      const seq = Number(key.slice(-SEQ_DIGITS))
+      const frame = value as StoredFrame
+      for (const end = frame.as === 'gap' ? frame.from : seq; next < end; next++)
+        if (this.#isDamaged(leaseId, next)) yield damagedGap(next)
+      yield [seq, frame]
+      next = Math.max(next, seq + 1)
+    }
+    for (; this.#isDamaged(leaseId, next); next++) yield damagedGap(next)
+  }
+
+  #isDamaged(leaseId: string, seq: number): boolean {
+    return readOr(
+      () => {
+        this.#ports.keyValues.get('frame', frameKey(leaseId, seq))
+        return false
+      },
+      () => true,
+    )
   }
 
   #readText(leaseId: string, seq: number): string {
@@ -411,6 +437,11 @@ export class FrameOutbox implements CommitParticipant {
     return frame.text
   }
 }
+
+const damagedGap = (seq: number): readonly [number, StoredFrame] => [
+  seq,
+  { as: 'gap', from: seq, damaged: true },
+]
 
 /** The timer key of this class. */
 export const FRAME_OUTBOX_TIMER = 'outbox'

@@ -379,10 +379,11 @@ export class FrameReceiver implements CommitParticipant {
     this.#ports.requestCommit()
   }
 
-  #applyGap(progress: LeaseProgress, { from, to }: WorkerFrameOf<'lease-gap'>, bytes: number): void {
+  #applyGap(progress: LeaseProgress, { from, to, damaged }: WorkerFrameOf<'lease-gap'>, bytes: number): void {
     const lost = judgeLostRange(progress.applied.mark, from, to)
     if (typeof lost === 'string') return
     progress.log.append({ at: this.#ports.instant(), type: 'gap', from: lost[0], to: lost[1] })
+    if (damaged === true) progress.log.appendText(damagedFramesText(lost[0], lost[1]))
     this.#ports.meters.count('frames_lost_total', undefined, lost[1] - lost[0] + 1)
     progress.applied = addLostRange(progress.applied, lost)
     this.#onAdvanced(progress, bytes)
@@ -515,3 +516,7 @@ function storedForm({ applied, arriving, log: { leftOutBytes } }: LeaseProgress)
     ...(arriving === undefined ? {} : { arriving }),
   }
 }
+
+const damagedFramesText = (from: number, to: number): string =>
+  `${from === to ? `report ${from} of this run is` : `reports ${from} to ${to} of this run are`} damaged in the database of ` +
+  'its worker, so what they said is lost: switchyard check-data there names the damage'

@@ -1,14 +1,17 @@
 /**
- * The ranges of lost frame numbers: disjoint, in order, and merged where they touch.
+ * The ranges of lost frame numbers: disjoint, in order, and merged where they touch. A damaged range stays by itself.
  */
 export interface LostRange {
   readonly from: number
   readonly to: number
+  /** The frames are damaged on disk; else the outbox has dropped them. */
+  readonly damaged?: true
 }
 
 interface MutableRange {
   from: number
   to: number
+  readonly damaged?: true
 }
 
 export interface AddedNumbers {
@@ -57,8 +60,8 @@ export class LostRanges {
     const at = this.#indexOf(seq)
     const before = this.#ranges[at - 1]
     const behind = this.#ranges[at]
-    const touchesBehind = behind !== undefined && behind.from === seq + 1
-    if (before === undefined || before.to + 1 !== seq) {
+    const touchesBehind = behind !== undefined && behind.from === seq + 1 && behind.damaged !== true
+    if (before === undefined || before.to + 1 !== seq || before.damaged === true) {
       if (touchesBehind) behind.from = seq
       else this.#ranges.splice(at, 0, { from: seq, to: seq })
       widened.add(this.#ranges[at] as MutableRange)

@@ -19,12 +19,12 @@ export type FrameMetadata =
 /** A frame as stored under its number; a lost range is stored under its last number. */
 export type StoredFrame =
   | (FrameMetadata & { readonly text: string })
-  | { readonly as: 'gap'; readonly from: number }
+  | { readonly as: 'gap'; readonly from: number; readonly damaged?: true }
 
 /** The next item to send. */
 export type Sendable =
   | { readonly is: 'frame'; readonly seq: number; readonly text: string }
-  | { readonly is: 'gap'; readonly from: number; readonly seq: number }
+  | { readonly is: 'gap'; readonly from: number; readonly seq: number; readonly damaged?: true }
 
 export interface OutboxOptions {
   /** Reads the text of a frame from disk. */
@@ -107,12 +107,24 @@ export class Outbox {
 
   /** A missing number would block all frames after it, so it is reported as lost. */
   #restoreOne(seq: number, frame: StoredFrame): void {
+    if (frame.as === 'gap' && frame.damaged === true) {
+      this.#restoreDamaged(seq, frame)
+      return
+    }
     const range = { from: this.#lastSeq + 1, to: frame.as === 'gap' ? seq : seq - 1 }
     if (range.from <= range.to) this.#lostRanges.append(range)
     const isMissing = range.from < (frame.as === 'gap' ? frame.from : seq)
     if (isMissing) this.#changes.set(range.to, { as: 'gap', from: range.from })
     this.#lastSeq = seq
     if (frame.as !== 'gap') this.#keep(seq, frame, Buffer.byteLength(frame.text))
+  }
+
+  /** The range takes the place of the damaged row, and is sent when it is on disk. */
+  #restoreDamaged(seq: number, gap: Extract<StoredFrame, { as: 'gap' }>): void {
+    const from = this.#lastSeq + 1
+    this.#lostRanges.append({ from, to: seq, damaged: true })
+    this.#changes.set(seq, { ...gap, from })
+    this.#lastSeq = seq
   }
 
   // ---- queries -----------------------------------------------------------------------------------------------------
@@ -160,7 +172,9 @@ export class Outbox {
     const gap = this.#lostRanges.find(seq)
     if (gap === undefined) throw new Error(`frame ${seq} is neither kept nor lost`)
     if (this.#isUnsaved(gap)) return undefined
-    return { is: 'gap', from: Math.max(gap.from, this.#acked + 1), seq: gap.to }
+    const { to, damaged } = gap
+    const from = Math.max(gap.from, this.#acked + 1)
+    return { is: 'gap', from, seq: to, ...(damaged === undefined ? {} : { damaged }) }
   }
 
   /** Whether the current extent of this range is not on disk yet. */

@@ -311,6 +311,17 @@ test('on `lease-gap` the host skips the range and records the loss against the r
   expect((await host.events(runId)).slice(3)).toEqual(['gap 2–40', 'stdout forty-one', 'status completed'])
 })
 
+test('the log of a run says that frames were damaged at its worker', async () => {
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send({ ...work.gap(1, 2), damaged: true }, work.event('three'))
+  expect((await host.events(runId)).slice(2)).toEqual([
+    'gap 1–2',
+    expect.stringMatching(/^system reports 1 to 2 .*damaged/),
+    'stdout three',
+  ])
+})
+
 test('a gap that is not next does not skip the frames before it', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)
