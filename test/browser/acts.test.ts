@@ -99,6 +99,33 @@ test('work that waits to be published says so, is published by a button, and ask
   ])
 })
 
+test('a loss is acknowledged by a button, and its entry vanishes with the next push', async () => {
+  const host = await openSampleHost()
+  const { hostApi, sample } = host
+  const item: AttentionItem = {
+    id: 'damage:set aside state.1.set-aside',
+    kind: 'damage',
+    message: 'its database is gone',
+    cure: 'switchyard runs acknowledge',
+    runs: ['run-000007'],
+    mayAcknowledge: true,
+    since: sample.ago(1),
+  }
+  hostApi.attention = () => ({ items: [item] })
+  const asked: string[] = []
+  hostApi.acknowledgeAttention = async (id) => {
+    asked.push(id)
+    hostApi.push({ type: 'attention', items: [] })
+    return yes({ items: [] })
+  }
+  const page = await openPage()
+  await signIn(page, host)
+  await page.getByRole('button', { name: 'Acknowledge' }).click()
+  await page.getByText('The loss').first().waitFor()
+  await page.getByText('Nothing needs you.').waitFor()
+  expect(asked).toEqual([item.id])
+})
+
 test('a dialog closes by a click beside it, and by none that touches it', async () => {
   const host = await openSampleHost()
   const page = await openPage()
