@@ -54,9 +54,11 @@ export function judgeOwner(owner: OwnerRecord, place: OwnPlace, evidence: OwnerE
   const isSameBoot = owner.boot === place.boot
   const isVisible = isSameBoot && isInNamespace(owner, place)
   if (isVisible && evidence.startOf(owner.pid) === owner.began) return 'alive'
-  const lock = owner.kernelLock === true ? evidence.kernelLock() : 'unknown'
-  // A container may have a boot id of its own, and a network file system may pass the lock on to other machines.
-  if (lock === 'held') return 'alive'
+  const found = evidence.kernelLock()
+  // A container may have a boot id of its own, and a network file system may pass the lock on to other machines. A record
+  // that was damaged may say nothing of the lock.
+  if (found === 'held') return 'alive'
+  const lock = owner.kernelLock === true ? found : 'unknown'
   if (isSameBoot) return isVisible || lock === 'free' ? 'dead' : 'unknown on this kernel'
   return isEarlierBoot(owner, place) ? 'dead' : 'unknown elsewhere'
 }

@@ -86,7 +86,20 @@ test.each<[string, OwnerRecord, OwnPlace, OwnerEvidence, OwnerVerdict]>([
   ['of Linux, seen from another system', own, { boot: 'unknown' }, silent, 'unknown elsewhere'],
   ['of an earlier version that lives', earlier, machine, visible, 'alive'],
   ['of an earlier version that was killed', earlier, machine, gone, 'dead'],
-  ['of an earlier version and boot', { ...earlier, boot: 'boot-0' }, machine, visible, 'dead'],
+  [
+    'of an earlier version and boot',
+    { ...earlier, boot: 'boot-0' },
+    machine,
+    evidence('400', 'free'),
+    'dead',
+  ],
+  [
+    'that holds its lock, whatever its record says',
+    { ...earlier, boot: 'garbled' },
+    machine,
+    locked,
+    'alive',
+  ],
 ])('an owner %s', (_name, owner, place, found, verdict) => {
   expect(judgeOwner(owner, place, found)).toBe(verdict)
 })

@@ -74,7 +74,7 @@ test.each([
   expect(readdirSync(folder)).toEqual(['lock.8'])
 })
 
-test.each(['', 'garbage', '{}'])(
+test.each(['', 'garbage', '{}', JSON.stringify({ pid: 1, began: '' })])(
   'a process that holds its damaged lock file (%j) is not taken for dead',
   async (text) => {
     const folder = diskFolder()
@@ -83,9 +83,7 @@ test.each(['', 'garbage', '{}'])(
     owner.process.kill('SIGSTOP')
     writeFileSync(join(folder, 'lock.1'), text)
     for (const takeOver of [undefined, 'by-hand'] as const)
-      expect(() => acquireLock(folder, { ...real, takeOver })).toThrow(
-        /in use by another .*lock file is damaged/,
-      )
+      expect(() => acquireLock(folder, { ...real, takeOver })).toThrow(/in use by another/)
     expect(findOwner(folder)).toMatchObject({ isAlive: true })
     await expect(open(folder)).rejects.toThrow(/in use by another/)
     expect(readdirSync(folder)).toContain('lock.1')
@@ -220,7 +218,7 @@ test.each(['by-hand', 'exclusive-volume'] as const)(
 
 testWithContainers('an earlier version in another container is found by its open database', async () => {
   const folder = diskFolder()
-  const owner = run(['earlier', folder], {}, IN_CONTAINER)
+  const owner = run(['earlier', folder], withoutKernelLocks(), IN_CONTAINER)
   await until('the earlier version owns the directory', () => owner.lines.includes('wrote'))
   await expect(open(folder)).rejects.toThrow(/process 1 of an earlier version, in another container/)
   expect(readdirSync(folder).filter((name) => name.startsWith('lock.'))).toEqual(['lock.1'])
