@@ -9,9 +9,10 @@ import { pathToFileURL } from 'node:url'
 
 const TICK_MS = 250
 const args = process.argv.slice(2)
-// With --json, standard output belongs to the runs' records.
-const out = args.includes('--json') ? process.stderr : process.stdout
-out.write('switchyard: three example tickets, no account, no network\n')
+const isHelp = args.some((arg) => arg === '--help' || arg === '-h')
+// Standard output belongs to the help, and with --json to the runs' records.
+const out = isHelp || args.includes('--json') ? process.stderr : process.stdout
+if (!isHelp) out.write('switchyard: three example tickets, no account, no network\n')
 
 const { checkSystem } = await import('./check-system.mjs')
 await checkSystem()

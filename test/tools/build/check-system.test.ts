@@ -25,6 +25,11 @@ test.each(SCRIPTS)('%s stops at an old git with the version it needs', (script) 
   expect([status, stderr]).toEqual([69, expect.stringMatching(/needs git 2\.29 .*2\.25\.1/)])
 })
 
+test.each(['--help', '-h'])('npm start -- %s prints the help alone', (flag) => {
+  const { status, stdout } = spawnSync(process.execPath, ['build/start.mjs', flag], { encoding: 'utf8' })
+  expect([status, stdout.split('\n')[0]]).toEqual([0, expect.stringContaining('quickstart')])
+})
+
 test('Node 20.11 and later versions of 20, and 22 and 24 are supported, as package.json says', () => {
   for (const version of ['20.11.0', '20.19.4', '22.0.0', '22.23.3', '24.21.0'])
     expect([version, isSupportedNode(version)]).toEqual([version, true])
