@@ -626,6 +626,8 @@ export const SECRET_SEARCH_MS_MAX = 10 * 60_000
 /** Lock files and manifests that are looked at, and the bytes of each. */
 export const LOCK_FILES_MAX = 100
 export const LOCK_FILE_BYTES_MAX = 8 * 1024 * 1024
+/** Names below wildcards of `sandbox.allowedHosts` that one sandbox may reach. */
+export const WILDCARD_NAMES_MAX = 50
 /** Hosts that lock files may add to `sandbox.allowedHosts`. */
 export const NETWORK_HOSTS_DERIVED_MAX = 40
 

@@ -2,13 +2,13 @@
  * The egress proxy of one sandbox: an HTTP proxy on a Unix socket that supports only CONNECT.
  *
  * The proxy checks the name, then the address, and connects to that address. `open` allows every public address;
- * no setting allows this machine, its local network or its cloud's metadata service. The proxy does not inspect
- * traffic: an allowed host can still be used to send data out. Clients may be hostile, so waits, request sizes and the
+ * no setting allows this machine, its local network or its cloud's metadata service. Where hosts are listed, a tunnel's
+ * TLS hello names its host; the rest is not inspected: an allowed host can still be used to send data out. Clients may be hostile, so waits, request sizes and the
  * number of connections are limited.
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'
-import type { Result } from '../../../core/result.ts'
+import { type Result, yes } from '../../../core/result.ts'
 import {
   isRemotePublicAddress,
   type MayReachAddress,
@@ -18,8 +18,15 @@ import {
   resolveTarget,
 } from './connect.ts'
 import { type ConnectionLog, makeConnectionLog } from './connection-log.ts'
+import { forwardAfterHello } from './forward-after-hello.ts'
 import { listenOn, type SocketOwner } from './listen.ts'
-import { makeNetworkPolicy, type NetworkPolicy, type NetworkRules, parseTarget } from './policy.ts'
+import {
+  type ConnectTarget,
+  makeNetworkPolicy,
+  type NetworkPolicy,
+  type NetworkRules,
+  parseTarget,
+} from './policy.ts'
 import { readProxyRequest } from './proxy-request.ts'
 import { buildRefusal, ESTABLISHED, type ProxyStatus, statusForRefusal } from './replies.ts'
 import { runTunnel } from './tunnel.ts'
@@ -87,7 +94,7 @@ class EgressProxyServer {
 
   constructor(options: EgressProxyOptions) {
     this.#clock = options.clock
-    this.#policy = makeNetworkPolicy(options)
+    this.#policy = makeNetworkPolicy(options, (line) => options.log(`egress: ${line}`))
     this.#log = makeConnectionLog(options.log, options.clock)
     this.#resolve = options.resolve ?? makeResolver()
     this.#mayReach = options.mayReach ?? isRemotePublicAddress
@@ -132,8 +139,7 @@ class EgressProxyServer {
     if (request.is === 'gone') return void client.destroy()
     if (request.is === 'bad') return this.#refuse(client, request.target, request.status, request.why)
     const connection = await this.#connectUpstream(request.authority, abortOnClose(client))
-    if (connection.ok)
-      this.#tunnels.set(connection.value, this.#runTunnel(client, connection.value, request.authority))
+    if (connection.ok) this.#tunnels.set(connection.value.upstream, this.#runTunnel(client, connection.value))
     else
       this.#refuse(
         client,
@@ -143,26 +149,31 @@ class EgressProxyServer {
       )
   }
 
-  async #connectUpstream(authority: string, abandoned: AbortSignal): Promise<Result<Socket>> {
+  async #connectUpstream(authority: string, abandoned: AbortSignal): Promise<Result<Connection>> {
     const target = parseTarget(authority)
     if (!target.ok) return target
     const allowed = this.#policy.checkTarget(target.value)
     if (!allowed.ok) return allowed
     const addresses = await resolveTarget(target.value, this.#resolve, this.#mayReach)
-    return addresses.ok
-      ? openConnection(addresses.value, target.value.port, this.#clock, abandoned)
-      : addresses
+    if (!addresses.ok) return addresses
+    const opened = await openConnection(addresses.value, target.value.port, this.#clock, abandoned)
+    return opened.ok ? yes({ upstream: opened.value, authority, target: target.value }) : opened
   }
 
-  async #runTunnel(client: Socket, upstream: Socket, target: string): Promise<void> {
-    this.#totals.allowed += 1
+  async #runTunnel(client: Socket, { upstream, authority, target }: Connection): Promise<void> {
+    let refusal: string | undefined
+    const checked = forwardAfterHello(target, (why) => {
+      refusal = why
+    })
     client.write(ESTABLISHED)
-    await runTunnel(client, upstream, this.#clock)
+    await runTunnel(client, upstream, this.#clock, this.#policy.isOpen ? undefined : checked)
     this.#tunnels.delete(upstream)
+    if (refusal !== undefined) return this.#recordRefusal(authority, '403 Forbidden', refusal)
+    this.#totals.allowed += 1
     const [bytesOut, bytesIn] = [upstream.bytesWritten, upstream.bytesRead]
     this.#totals.bytesOut += bytesOut
     this.#totals.bytesIn += bytesIn
-    this.#log.record(target, `allowed, ${bytesOut} bytes out, ${bytesIn} bytes in`)
+    this.#log.record(authority, `allowed, ${bytesOut} bytes out, ${bytesIn} bytes in`)
   }
 
   // ---- refusals --------------------------------------------------------------------------------------------------
@@ -191,6 +202,13 @@ class EgressProxyServer {
     this.#totals[failed ? 'failed' : 'refused'] += 1
     this.#log.record(target, `${failed ? 'failed' : 'refused'}: ${why}`)
   }
+}
+
+interface Connection {
+  readonly upstream: Socket
+  /** The text of the request. */
+  readonly authority: string
+  readonly target: ConnectTarget
 }
 
 /** Aborts when the client disconnects while the proxy still connects. */

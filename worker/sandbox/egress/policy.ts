@@ -10,6 +10,7 @@ import { isIPv4, isIPv6 } from 'node:net'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { PORT_MAX } from '../../../protocol/limits.ts'
 import { isPublic } from '../../../providers/http/public-addresses.ts'
+import { WildcardNames } from './wildcard-names.ts'
 
 export interface ConnectTarget {
   readonly host: string
@@ -19,6 +20,8 @@ export interface ConnectTarget {
 }
 
 export interface NetworkPolicy {
+  /** Every public host may be reached. */
+  readonly isOpen: boolean
   checkTarget(target: ConnectTarget): Result<void>
   /** Allows further hosts: entries as in `sandbox.allowedHosts`. */
   allow(entries: readonly string[]): void
@@ -52,13 +55,26 @@ export function parseTarget(authority: string): Result<ConnectTarget> {
   return yes({ host, port, isLiteral: isIPv4(host) })
 }
 
-export function makeNetworkPolicy({ network, allowedHosts }: NetworkRules): NetworkPolicy {
-  if (network === 'open') return { checkTarget: () => yes(undefined), allow: () => {}, uselessEntries: [] }
+/** `log` receives each new name below a wildcard. */
+export function makeNetworkPolicy(
+  { network, allowedHosts }: NetworkRules,
+  log: (line: string) => void = () => {},
+): NetworkPolicy {
+  if (network === 'open')
+    return { isOpen: true, checkTarget: () => yes(undefined), allow: () => {}, uselessEntries: [] }
   const entries = allowedHosts.map(parseEntry)
   const rules = rulesOf(entries)
+  const names = new WildcardNames(log)
   return {
-    checkTarget: (target) =>
-      rules.some((rule) => allows(rule, target)) ? yes(undefined) : refuseUnlisted(target),
+    isOpen: false,
+    checkTarget: (target) => {
+      const matching = rules.filter((rule) => allows(rule, target))
+      const [first] = matching
+      if (first === undefined) return refuseUnlisted(target)
+      return matching.every(({ subdomains }) => subdomains)
+        ? names.admit(target.host, first.host)
+        : yes(undefined)
+    },
     allow: (more) => void rules.push(...rulesOf(more.map(parseEntry))),
     uselessEntries: entries.flatMap((entry) => (entry.ok ? [] : [entry.refusal.message])),
   }

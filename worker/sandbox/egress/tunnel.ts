@@ -11,11 +11,19 @@ import { MODEL_API_IDLE_MS_MAX } from '../../../protocol/limits.ts'
 /** As long as the model proxy waits: a model may think for minutes before its first byte, and is paid for each request. */
 export const IDLE_MS_MAX = MODEL_API_IDLE_MS_MAX
 
-/** Resolves when both are closed. Both need an `error` listener and must be created with `allowHalfOpen`. */
-export async function runTunnel(first: Socket, second: Socket, clock: Clock): Promise<void> {
+/**
+ * Resolves when both are closed. Both need an `error` listener and must be created with `allowHalfOpen`. `forward` begins
+ * to forward the bytes of the first.
+ */
+export async function runTunnel(
+  first: Socket,
+  second: Socket,
+  clock: Clock,
+  forward: (from: Socket, to: Socket) => void = (from, to) => void from.pipe(to),
+): Promise<void> {
   const stopWatching = watchIdle([first, second], clock)
   const ends = [awaitClose(first, second), awaitClose(second, first)]
-  first.pipe(second)
+  forward(first, second)
   second.pipe(first)
   await Promise.all(ends)
   stopWatching()

@@ -1,0 +1,181 @@
+/** Tests of tunnels whose TLS hello names a host, through the real proxy, with a real server and client behind it. */
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { createServer as createTlsServer, connect as startTls } from 'node:tls'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { realClock } from '../../../../bin/clock.ts'
+import { WILDCARD_NAMES_MAX } from '../../../../protocol/limits.ts'
+import { type EgressProxy, openEgressProxy } from '../../../../worker/sandbox/egress/egress-proxy.ts'
+import { forwardAfterHello } from '../../../../worker/sandbox/egress/forward-after-hello.ts'
+import { tempFolder } from '../../../support/temp-folder.ts'
+import { until } from '../../../support/until.ts'
+
+const folder = tempFolder()
+const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+const made = [
+  'req',
+  '-x509',
+  '-newkey',
+  'ec',
+  '-pkeyopt',
+  'ec_paramgen_curve:prime256v1',
+  '-nodes',
+  '-days',
+  '2',
+]
+execFileSync('openssl', [...made, '-subj', '/CN=a.example.org', '-keyout', keyFile, '-out', certFile], {
+  stdio: 'ignore',
+})
+
+const accepted: Socket[] = []
+const receivedBytes = (): number => accepted.reduce((sum, { bytesRead }) => sum + bytesRead, 0)
+const server = createTlsServer({ key: readFileSync(keyFile), cert: readFileSync(certFile) }, (socket) => {
+  socket.on('error', () => {}).end('hello')
+}).on('connection', (socket: Socket) => void accepted.push(socket.on('error', () => {})))
+server.on('tlsClientError', () => {})
+let proxy: EgressProxy
+let socketPath = ''
+const lines: string[] = []
+const asked: string[] = []
+const portOfServer = (): number => (server.address() as AddressInfo).port
+
+beforeAll(async () => {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+})
+beforeEach(async () => {
+  accepted.length = 0
+  lines.length = 0
+  asked.length = 0
+  socketPath = join(tempFolder(), 'egress.sock')
+  proxy = await openEgressProxy({
+    network: 'allowlist',
+    allowedHosts: [`a.example.org:${portOfServer()}`, `*.zone.example:${portOfServer()}`],
+    socketPath,
+    clock: realClock,
+    log: (line) => void lines.push(line),
+    resolve: async (host) => {
+      asked.push(host)
+      return ['127.0.0.1']
+    },
+    mayReach: () => true,
+  })
+})
+afterEach(() => proxy.close())
+afterAll(() => void server.close())
+
+async function openTunnel(host: string): Promise<Socket> {
+  const socket = connect({ path: socketPath })
+  socket.on('error', () => {})
+  const authority = `${host}:${portOfServer()}`
+  socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
+  await once(socket, 'data')
+  return socket
+}
+
+/** What the server says inside TLS; undefined when the tunnel breaks. */
+async function ask(host: string, servername?: string): Promise<string | undefined> {
+  const socket = await openTunnel(host)
+  return new Promise((resolve) => {
+    const tls = startTls({
+      socket,
+      rejectUnauthorized: false,
+      ...(servername === undefined ? {} : { servername }),
+    })
+    tls.on('data', (bytes) => resolve(String(bytes)))
+    tls.on('error', () => resolve(undefined)).on('close', () => resolve(undefined))
+  })
+}
+
+describe('a tunnel', () => {
+  test('passes when its hello names its host', async () => {
+    expect(await ask('a.example.org', 'a.example.org')).toBe('hello')
+    await proxy.close()
+    expect(lines.join('\n')).toMatch(/a\.example\.org:\d+ allowed/)
+  })
+
+  test.each([
+    ['another host', 'hidden.example.org', /refused: its TLS hello names another host, hidden\.example\.org/],
+    ['no host', undefined, /refused: its TLS hello names no host/],
+  ])('is closed when its hello names %s, and the server hears nothing', async (_what, servername, line) => {
+    expect(await ask('a.example.org', servername)).toBeUndefined()
+    await until('the refusal is logged', () => lines.some((each) => line.test(each)))
+    expect(receivedBytes()).toBe(0)
+    expect(proxy.totals()).toMatchObject({ allowed: 0, refused: 1 })
+  })
+
+  test('on another port passes without TLS', async () => {
+    const socket = await openTunnel('a.example.org')
+    socket.write('no TLS at all')
+    await until('the server hears it', () => receivedBytes() > 0)
+    socket.destroy()
+  })
+})
+
+describe('names below a wildcard', () => {
+  test('are logged, and so many that a run cannot speak through them', async () => {
+    const names = Array.from({ length: WILDCARD_NAMES_MAX }, (_, n) => `x${n}.zone.example`)
+    for (const name of names) (await openTunnel(name)).destroy()
+    expect(lines).toContain(
+      `egress: x0.zone.example is name 1 of ${WILDCARD_NAMES_MAX} below wildcards, by *.zone.example`,
+    )
+    const refused = await openTunnel('secret.zone.example')
+    refused.destroy()
+    await until('it is refused', () => proxy.totals().refused === 1)
+    expect(lines.at(-1)).toMatch(/secret\.zone\.example:\d+ refused: .*add "secret\.zone\.example"/)
+    expect(asked).toEqual(names)
+    expect(await ask('x0.zone.example', 'x0.zone.example')).toBe('hello')
+  })
+})
+
+describe('on port 443', () => {
+  /** Sends bytes through the check, and returns what arrives behind it, and the reason of a refusal. */
+  async function sendThrough(host: string, ...pieces: readonly (string | Buffer)[]) {
+    const path = join(tempFolder(), 'socket')
+    const listening = createServer({ allowHalfOpen: true })
+    listening.listen(path)
+    await once(listening, 'listening')
+    const pairOf = async (): Promise<[Socket, Socket]> => {
+      const accepted = once(listening, 'connection')
+      const near = connect({ path, allowHalfOpen: true }).on('error', () => {})
+      const [far] = await accepted
+      return [near, far.on('error', () => {})]
+    }
+    const [client, inner] = await pairOf()
+    const [outer, target] = await pairOf()
+    let arrived = ''
+    target.setEncoding('latin1').on('data', (part: string) => {
+      arrived += part
+    })
+    let refusal: string | undefined
+    forwardAfterHello({ host, port: 443, isLiteral: /^[\d.]+$/.test(host) }, (why) => {
+      refusal = why
+    })(inner, outer)
+    const over = new Promise((resolve) => target.on('end', resolve).on('close', resolve))
+    for (const piece of pieces) client.write(piece)
+    client.end()
+    await over
+    for (const socket of [client, inner, outer, target]) socket.destroy()
+    listening.close()
+    return { arrived, refusal }
+  }
+
+  test('only TLS passes', async () => {
+    expect(await sendThrough('a.example.org', 'GET / HTTP/1.1\r\n')).toEqual({
+      arrived: '',
+      refusal: 'it does not begin with a TLS hello',
+    })
+    expect(await sendThrough('a.example.org', Buffer.from([22, 3, 1]))).toEqual({
+      arrived: '',
+      refusal: 'its TLS hello breaks off',
+    })
+    const endless = Buffer.concat(
+      Array.from({ length: 3 }, () => Buffer.from([22, 3, 1, 0x40, 0, ...Buffer.alloc(1 << 14, 1)])),
+    )
+    expect(await sendThrough('a.example.org', endless)).toMatchObject({ arrived: '' })
+    expect(await sendThrough('a.example.org')).toEqual({ arrived: '', refusal: undefined })
+  })
+})
