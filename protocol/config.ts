@@ -6,6 +6,7 @@
  * masked form has the same type. The file must never contain the mask: that would be a lost credential.
  */
 import Type, { type Static, type TProperties } from 'typebox'
+import { ModelPatterns, ModelPrices, ServerTools } from './agents/model-use.ts'
 import { AGENT_PROVIDERS, AGENTS, type AgentCredentialField, type AgentProvider } from './agents/registry.ts'
 import { CODE_HOST_DRIVERS, CODE_HOST_FACTS, TRACKER_DRIVERS, TRACKER_FACTS } from './drivers.ts'
 import { parseGitAddress } from './git-address.ts'
@@ -186,6 +187,9 @@ const agent = {
     description:
       "The agent's credential lies in the sandbox. Otherwise the worker adds it outside, and the agent never has it.",
   }),
+  serverTools: ServerTools,
+  models: Type.Optional(ModelPatterns),
+  prices: Type.Optional(ModelPrices),
   commands: record('AgentCommands', commands, "Command lines in place of a provider's own."),
   ...agentCredentials,
 }
@@ -378,6 +382,7 @@ export const configDefaults: ServiceConfig = {
     orchestratorModel: '',
     orchestratorEffort: 'medium',
     keyInSandbox: false,
+    serverTools: [],
     commands: {},
   },
   tracker: {

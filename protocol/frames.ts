@@ -8,6 +8,7 @@
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { AGENT_CREDENTIAL_KINDS } from './agents/agent-definition.ts'
+import { ModelUse } from './agents/model-use.ts'
 import { AgentEffort, AgentProviderName } from './config.ts'
 import { Columns, ExitCode, Rows, TerminalData } from './dashboard.ts'
 import { CODE_HOST_DRIVERS } from './drivers.ts'
@@ -117,6 +118,8 @@ export const RunCredentials = record('RunCredentials', {
   ),
   /** The agent gets its credential itself. Absent: the worker adds it outside the sandbox. */
   keyInSandbox: addedKey(Type.Boolean()),
+  /** Absent: no tools of the vendor, the usual models, listed prices. */
+  modelUse: addedKey(ModelUse),
   tracker: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
 })
 export type RunCredentials = Static<typeof RunCredentials>

@@ -98,6 +98,11 @@ export const MODEL_API_HELD_BYTES_MAX = 192 * 1024 * 1024
 export const MODEL_API_PARSED_BYTES_MAX = 8 * 1024 * 1024
 /** Quotes, commas and opening brackets of a body: they bound the time and the memory of parsing. */
 export const MODEL_API_PARSED_PARTS_MAX = 600_000
+/** Entries of `agent.models`, and of `agent.prices`. */
+export const MODEL_PATTERNS_MAX = 100
+export const MODEL_PRICES_MAX = 200
+/** Dollars for a million tokens. */
+export const PRICE_USD_MAX = 100_000
 /** How long the end of a run waits for answers that are still under way, to know what they cost. */
 export const MODEL_API_SETTLE_MS_MAX = 5_000
 /** The highest limit of an answer that counts, and the limit of a request that names none. */

@@ -22,6 +22,7 @@ export type SettingValueKind =
   | 'choice'
   | 'list'
   | 'group'
+  | 'table'
   | 'secret'
   | 'credential'
 
@@ -29,7 +30,10 @@ export interface ListedSetting {
   /** Dotted; `*` stands for the key of a repository. */
   readonly key: string
   readonly meaning: string
-  /** `lines`: a text of several lines. `group`: texts that are set together. `credential`: only connecting writes it. */
+  /**
+   * `lines`: a text of several lines. `group`: texts that are set together. `table`: rows with names of their own, as
+   * JSON. `credential`: only connecting writes it.
+   */
   readonly kind: SettingValueKind
   /** The values of a choice, or the names of a group's texts. */
   readonly options?: readonly string[]
@@ -94,6 +98,7 @@ function kindOf(shape: Shape, pointer: string): Pick<ListedSetting, 'kind' | 'op
     case 'integer':
       return { kind: 'number' }
     case 'object':
+      if (shape.patternProperties !== undefined) return { kind: 'table' }
       return { kind: 'group', options: Object.keys(shape.properties ?? {}) }
     case 'string':
       return { kind: (shape.maxLength ?? 0) > LINE_CHARS_MAX ? 'lines' : 'text' }

@@ -41,6 +41,12 @@ export const SETTING_MEANINGS: Readonly<Record<string, string>> = {
   'agent.maxTurns': 'A run that takes more turns of its agent is ended.',
   'agent.keyInSandbox':
     'The agent’s credential lies in the sandbox. Off: the worker adds it outside, and the agent never has it.',
+  'agent.serverTools':
+    'Tools that run at the model’s vendor, and what it may fetch or keep: web_search, web_fetch, mcp, code_execution, files, urls. With no network there are none.',
+  'agent.models':
+    'Models that agents may ask; * stands for any characters. Not set: the run’s model and the vendor’s small ones, or all of the vendor where a run names none.',
+  'agent.prices':
+    'Prices of models in dollars for a million tokens, where the built-in list has none or another: input, output, cacheRead, cacheWrite.',
   'agent.commands.agentA': 'A command line in place of the one that starts Claude Code.',
   'agent.commands.agentB': 'A command line in place of the one that starts Codex.',
   'agent.commands.agentC': 'A command line in place of the one that starts Gemini CLI.',

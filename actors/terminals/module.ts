@@ -1,4 +1,6 @@
 /** The terminals module resumes retained sandboxes for people, relays their terminals, and accounts what sessions cost. */
+
+import { modelUseOf } from '../../core/run/model-use.ts'
 import { agentCredential } from '../../core/settings/agent-credentials.ts'
 import { RESUMABLE_AGENT } from '../../protocol/agents/registry.ts'
 import { defineHostModule } from '../host-context.ts'
@@ -38,6 +40,7 @@ export const terminalsModule = defineHostModule({
         return {
           ...(agent === undefined ? {} : { agent }),
           ...(settings.keyInSandbox ? { keyInSandbox: true } : {}),
+          ...modelUseOf(settings),
         }
       },
       // An execution whose lease was lost may have begun a session that the host never heard of.

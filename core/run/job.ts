@@ -35,6 +35,7 @@ import { issueToClose } from './issue-to-close.ts'
 import { followUpInstructionsFor, instructionsFor } from './job-instructions.ts'
 import { bytesOf, fitToFrame, takeWithin, withDescription } from './job-size.ts'
 import { artifactBudget, executionLogBytes, logBudget } from './log-budget.ts'
+import { modelUseOf } from './model-use.ts'
 import { providerFor } from './run-options.ts'
 import { trimDiscussion } from './trim-discussion.ts'
 
@@ -176,6 +177,7 @@ function credentialsFor(provider: AgentProvider, config: ServiceConfig): RunCred
     ...(codehost === '' ? {} : { codehost }),
     ...(agent === undefined ? {} : { agent }),
     ...(config.agent.keyInSandbox ? { keyInSandbox: true } : {}),
+    ...modelUseOf(config.agent),
     ...(tracker === '' ? {} : { tracker }),
   }
 }

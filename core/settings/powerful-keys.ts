@@ -12,6 +12,8 @@ import { isJsonEqual } from './json-equal.ts'
 
 /** Whether the new value allows more than the old one; of all other keys every change gives power. */
 const IS_WIDER: Readonly<Record<string, (before: unknown, after: unknown) => boolean>> = {
+  'agent.serverTools': hasNewEntry,
+  'agent.models': isWiderChoice,
   'sandbox.network': isWiderNetwork,
   'sandbox.allowedHosts': hasNewEntry,
 }
@@ -68,6 +70,11 @@ const NETWORKS: readonly unknown[] = [
 
 function isWiderNetwork(before: unknown, after: unknown): boolean {
   return NETWORKS.indexOf(after) > NETWORKS.indexOf(before)
+}
+
+/** Without a list the choice is another one, and not a part of any. */
+function isWiderChoice(before: unknown, after: unknown): boolean {
+  return !Array.isArray(before) || !Array.isArray(after) || hasNewEntry(before, after)
 }
 
 function hasNewEntry(before: unknown, after: unknown): boolean {

@@ -4,6 +4,7 @@
  * Each agent implements `AgentDriver` in a folder of its own. Drivers are pure except for locating the program: they
  * start no process, read no clock, and read the agent's files only through `AgentFiles`.
  */
+import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobAgent, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
@@ -27,6 +28,8 @@ export interface AgentTask {
   /** Id of the session to continue instead of starting a new one. */
   readonly resume?: string
   readonly maxTurns?: number
+  /** The prices of this run, in place of the driver's. */
+  readonly prices?: PriceTable
   readonly maxCostUsd?: number
   /** Environment variables for the egress proxy. */
   readonly environment: Readonly<Record<string, string>>

@@ -1,6 +1,6 @@
 /** Filters the bodies of Anthropic's Messages API. */
 import { yes } from '../../core/result.ts'
-import { SERVER_TOOLS, type ServerTool } from '../../protocol/agents/server-tools.ts'
+import { SERVER_TOOLS, type ServerTool } from '../../protocol/agents/model-use.ts'
 import { field, isObject, type JsonObject, listAt, objectAt, textAt } from '../agents/json-lines.ts'
 import { type FilterBody, pickKeys, refuse, refuseKeys, sortTools, type ToolKind } from './body-rules.ts'
 

@@ -3,7 +3,7 @@
  *
  * Their names end with a day; a later day of a known one passes, so that an agent works on the day of its release.
  */
-import type { ServerTool } from '../../protocol/agents/server-tools.ts'
+import type { ServerTool } from '../../protocol/agents/model-use.ts'
 
 const ALWAYS = new Set([
   'adaptive-thinking',

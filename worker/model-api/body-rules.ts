@@ -1,6 +1,6 @@
 /** Rules that the filters of the vendors' bodies share: keys by list, vendors' tools, refusals that name a setting. */
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
-import type { ServerTool } from '../../protocol/agents/server-tools.ts'
+import type { ServerTool } from '../../protocol/agents/model-use.ts'
 import { field, type JsonObject } from '../agents/json-lines.ts'
 
 export interface BodyRules {

@@ -1,6 +1,6 @@
 /** Filters the bodies of Google's Gemini API. The API also knows each key in snake case; those are left out. */
 import { yes } from '../../core/result.ts'
-import type { ServerTool } from '../../protocol/agents/server-tools.ts'
+import type { ServerTool } from '../../protocol/agents/model-use.ts'
 import { field, isObject, type JsonObject, listAt, objectAt } from '../agents/json-lines.ts'
 import { type BodyRules, type FilterBody, pickKeys, refuse, refuseKeys } from './body-rules.ts'
 

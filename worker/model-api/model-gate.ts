@@ -5,8 +5,8 @@
  * model is refused, or left out where the agent works without it. `agent.serverTools` allows it by name.
  */
 import { no, type Result, yes } from '../../core/result.ts'
+import type { ServerTool } from '../../protocol/agents/model-use.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
-import type { ServerTool } from '../../protocol/agents/server-tools.ts'
 import { field, isObject, type JsonObject } from '../agents/json-lines.ts'
 import { isAllowedModel, type ModelChoice } from './allowed-models.ts'
 import { filterAnthropicBody } from './anthropic-body.ts'

@@ -4,7 +4,7 @@
  * An address of an image makes the vendor ask a server of the sandbox's choice, with data in the name. Arguments of the
  * agent's own tools are texts to the vendor, and are not searched.
  */
-import type { ServerTool } from '../../protocol/agents/server-tools.ts'
+import type { ServerTool } from '../../protocol/agents/model-use.ts'
 import { isObject, type JsonObject, textAt } from '../agents/json-lines.ts'
 
 export interface OutsideReference {

@@ -6,7 +6,6 @@
  */
 import type { Result } from '../../core/result.ts'
 import { yes } from '../../core/result.ts'
-import { PRICES } from '../../core/run/price-table.ts'
 import type { AgentJob } from '../../protocol/frames.ts'
 import { createModelMeter } from '../model-api/create-model-meter.ts'
 import type { ModelMeter } from '../model-api/meter.ts'
@@ -14,6 +13,7 @@ import { type AgentAccess, openAgentAccess } from './agent-access.ts'
 import { type PreparedAgent, prepareAgent } from './agent-start.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { type HeldProcess, startHeld } from './held-process.ts'
+import { pricesOf, vendorRules } from './model-use.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { AgentRequest } from './work-plan.ts'
 
@@ -69,14 +69,17 @@ export class AgentLaunch {
     const { dependencies, job, onSpent, onExhausted } = this.#options
     const { agent, credentials, limits } = job
     const { provider } = agent
-    const meter = createModelMeter({ provider, prices: PRICES, limits, onSpent, onExhausted })
+    const meter = createModelMeter({ provider, prices: pricesOf(credentials), limits, onSpent, onExhausted })
     const access = await openAgentAccess({
       dependencies,
       provider,
       credentials,
       folders: session.folders,
       meter,
-      rules: { serverTools: [], ...(agent.model === undefined ? {} : { model: agent.model }) },
+      rules: {
+        ...vendorRules(credentials, job.sandbox?.network),
+        ...(agent.model === undefined ? {} : { model: agent.model }),
+      },
       log: (line) => session.log(line),
     })
     if (!access.ok) return access

@@ -21,6 +21,7 @@ import { costFromUsage } from '../agents/cost.ts'
 import type { SandboxFile } from '../sandbox/sandbox-process.ts'
 import type { AgentAccess } from './agent-access.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
+import { pricesOf } from './model-use.ts'
 import { CODEHOST_CREDENTIAL_INSIDE } from './sandbox-paths.ts'
 import type { SandboxCommand } from './sandbox-session.ts'
 import type { AgentRequest } from './work-plan.ts'
@@ -84,6 +85,7 @@ function buildTask(
     ...(credential === undefined ? {} : { credential }),
     ...(modelApiUrl === undefined ? {} : { modelApiUrl }),
     secrets: [...secrets, ...codehostTokenFiles(job).map(({ text }) => text)],
+    prices: pricesOf(job.credentials),
     ...(limits.maxTurns === undefined ? {} : { maxTurns: limits.maxTurns }),
     ...(limits.maxCostUsd === undefined ? {} : { maxCostUsd: limits.maxCostUsd }),
   }

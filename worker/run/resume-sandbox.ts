@@ -14,6 +14,7 @@ import { openAgentFiles } from '../agents/agent-files.ts'
 import { type AgentAccess, hostsOfAgent, openAgentAccess } from './agent-access.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { LocalResumedSandbox } from './local-resumed-sandbox.ts'
+import { vendorRules } from './model-use.ts'
 import { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes, SandboxRecord } from './sandboxes.ts'
 
@@ -146,7 +147,7 @@ async function openResumedSandbox(
       credentials,
       folders: { ...sandboxes.foldersOf(record.runId), number: record.number },
       // A person at the terminal may choose another model.
-      rules: { serverTools: [] },
+      rules: vendorRules(credentials, record.walls?.network ?? 'none'),
       log: (line) => dependencies.log.debug({ runId: record.runId }, line),
     })
     if (!access.ok) return access

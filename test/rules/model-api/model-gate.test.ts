@@ -1,7 +1,7 @@
 /** Tests of what leaves for a model's vendor, and of what comes back: law 39. */
 import { describe, expect, test } from '@jest/globals'
+import { SERVER_TOOLS, type ServerTool } from '../../../protocol/agents/model-use.ts'
 import type { AgentProvider } from '../../../protocol/agents/registry.ts'
-import { SERVER_TOOLS, type ServerTool } from '../../../protocol/agents/server-tools.ts'
 import { isAllowedModel } from '../../../worker/model-api/allowed-models.ts'
 import { createModelGate } from '../../../worker/model-api/model-gate.ts'
 import { mayLeave, mayReturn } from '../../../worker/model-api/passing-headers.ts'

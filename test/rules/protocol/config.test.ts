@@ -41,6 +41,7 @@ describe('defaults', () => {
         orchestratorModel: '',
         orchestratorEffort: 'medium',
         keyInSandbox: false,
+        serverTools: [],
         commands: {},
       },
       tracker: {

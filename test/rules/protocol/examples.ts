@@ -250,6 +250,9 @@ export const maskedConfig: ServiceConfig = {
     maxCostUsd: 5,
     maxTurns: 100,
     keyInSandbox: false,
+    serverTools: ['web_search', 'urls'],
+    models: ['claude-*', 'gpt-6-sol'],
+    prices: { 'claude-next': { input: 5, output: 25, cacheRead: 0.5, cacheWrite: 6.25 } },
     commands: { agentA: 'a --json', agentB: 'b', agentC: 'c' },
     agentAApiKey: '***',
     agentAOauthToken: '***',
@@ -324,6 +327,11 @@ export const job: AgentJob = {
     codehost: 'gh-1',
     agent: { kind: 'api-key', value: 'sk-1' },
     keyInSandbox: false,
+    modelUse: {
+      serverTools: ['web_search'],
+      models: ['claude-*'],
+      prices: [{ model: 'claude-next', input: 5, output: 25, cacheRead: 0.5, cacheWrite: 6.25 }],
+    },
     tracker: 'lin-1',
   },
   codehost: {

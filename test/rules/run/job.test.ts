@@ -158,6 +158,20 @@ describe('a job contains only the secrets that this run needs', () => {
     })
   })
 
+  test('the job says what the agent may ask its vendor for, where that is not the usual', () => {
+    expect(credentials('agentA')).not.toHaveProperty('modelUse')
+    const modelUse = {
+      serverTools: ['web_search' as const],
+      models: ['claude-*'],
+      prices: { 'claude-next': { input: 1, output: 2 } },
+    }
+    const own = { ...connected, agent: { ...connected.agent, ...modelUse } }
+    const prices = [{ model: 'claude-next', input: 1, output: 2 }]
+    expect(credentials('agentA', own)).toHaveProperty('modelUse', { ...modelUse, prices })
+    const searching = { ...connected, agent: { ...connected.agent, serverTools: modelUse.serverTools } }
+    expect(credentials('agentA', searching)).toHaveProperty('modelUse', { serverTools: ['web_search'] })
+  })
+
   test('code host and tracker credentials only when they have accounts, and no another secret anywhere', () => {
     expect(credentials('agentB')).toMatchObject({ codehost: 'c-token', tracker: 't-key' })
     const local: ServiceConfig = {

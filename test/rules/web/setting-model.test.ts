@@ -8,6 +8,7 @@ import {
   refusalOf,
   repoSectionsOf,
   sectionsOf,
+  tablePatch,
   valueAt,
   valueOfGroup,
   valueOfText,
@@ -67,6 +68,7 @@ test.each([
 ])('%s: %p becomes %p', (key, text, value) => expect(valueOfText(setting(key), text)).toEqual(value))
 
 test('a value becomes the text of its field', () => {
+  expect(editedText({ a: 1 })).toBe('{\n  "a": 1\n}')
   expect([['a', 'b'], undefined, 4, true].map(editedText)).toEqual(['a\nb', '', '4', 'true'])
   expect(valueOfGroup({ certFile: ' /a.pem', keyFile: '' })).toEqual({ certFile: '/a.pem' })
   expect(valueOfGroup({ certFile: '', keyFile: ' ' })).toBeNull()
@@ -79,3 +81,14 @@ test.each([
 ])('the refusal %p names %p', (message, key, sentence) =>
   expect(refusalOf(message)).toEqual({ key, sentence }),
 )
+
+test('a table loses the rows and columns that are gone from its text', () => {
+  const before = { a: { input: 1, cacheRead: 2 }, b: { input: 3 } }
+  expect(tablePatch(before, { a: { input: 4 }, c: { input: 5 } })).toEqual({
+    a: { input: 4, cacheRead: null },
+    b: null,
+    c: { input: 5 },
+  })
+  expect(tablePatch(before, null)).toBeNull()
+  expect(tablePatch(undefined, 'no JSON')).toBe('no JSON')
+})

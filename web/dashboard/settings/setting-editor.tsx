@@ -6,7 +6,14 @@ import { Button } from '../../elements/button.tsx'
 import { settingAddress } from '../addresses.ts'
 import { changeSettings } from './change-setting.tsx'
 import { SettingInput } from './setting-input.tsx'
-import { editedText, type PlacedSetting, refusalOf, valueOfGroup, valueOfText } from './setting-model.ts'
+import {
+  editedText,
+  type PlacedSetting,
+  refusalOf,
+  tablePatch,
+  valueOfGroup,
+  valueOfText,
+} from './setting-model.ts'
 
 export interface SettingEditorProps {
   readonly placed: PlacedSetting
@@ -26,9 +33,11 @@ export function SettingEditor({ placed, close }: SettingEditorProps) {
   async function save(): Promise<void> {
     const own = texts.value[key] ?? ''
     const typed = setting.kind === 'group' ? valueOfGroup(texts.value) : valueOfText(setting, own)
+    const changed = setting.kind === 'table' ? tablePatch(value, typed) : typed
     try {
       refused.value = undefined
-      if (await changeSettings(patchOf(parts, setting.kind === 'secret' ? own || null : typed), key)) close()
+      if (await changeSettings(patchOf(parts, setting.kind === 'secret' ? own || null : changed), key))
+        close()
     } catch (error) {
       refused.value = error instanceof Error ? error.message : String(error)
     }

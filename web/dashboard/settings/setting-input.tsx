@@ -38,7 +38,7 @@ export function SettingInput(props: SettingInputProps) {
       </select>
     )
   }
-  if (setting.kind === 'lines' || setting.kind === 'list')
+  if (['lines', 'list', 'table'].includes(setting.kind))
     return (
       <textarea
         {...shared}

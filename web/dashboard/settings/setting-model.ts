@@ -93,7 +93,8 @@ export function filterSections(
 /** The text of a field for a value; a group has one for each of its names. */
 export function editedText(value: unknown): string {
   if (value === undefined) return ''
-  return Array.isArray(value) ? value.join('\n') : String(value)
+  if (Array.isArray(value)) return value.join('\n')
+  return typeof value === 'object' ? JSON.stringify(value, undefined, 2) : String(value)
 }
 
 /** The value of a text; `null` takes the setting away. A text that is no number is left to the host to refuse. */
@@ -101,6 +102,7 @@ export function valueOfText({ kind, isOptional, key }: ListedSetting, text: stri
   if (kind === 'list') return listOf(text, key, isOptional === true)
   if (text.trim() === '' && isOptional === true) return null
   if (kind === 'lines') return text
+  if (kind === 'table') return parseTable(text)
   if (kind === 'switch') return text === 'true'
   const trimmed = text.trim()
   if (kind !== 'number') return trimmed
@@ -115,6 +117,26 @@ function listOf(text: string, key: string, isOptional: boolean): unknown {
   const entries = lines.filter((line) => line !== '')
   if (entries.length === 0 && isOptional) return null
   return entries.length === 1 && entries[0] === WORD_LISTS[key] ? entries[0] : entries
+}
+
+/** A text that is no JSON is left to the host to refuse. */
+function parseTable(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** A patch keeps what it does not name, so it takes away the rows and columns that are gone from the text. */
+export function tablePatch(before: unknown, after: unknown): unknown {
+  if (typeof after !== 'object' || after === null) return after
+  const gone = Object.keys(Object(before)).filter((name) => !Object.hasOwn(after, name))
+  const kept = Object.entries(after).map(([name, row]) => [
+    name,
+    tablePatch(Reflect.get(Object(before), name), row),
+  ])
+  return Object.fromEntries([...kept, ...gone.map((name) => [name, null])])
 }
 
 /** The value of a group of texts; all of them empty take it away. */

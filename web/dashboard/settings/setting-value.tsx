@@ -48,7 +48,7 @@ function Shown({ value }: { readonly value: unknown }) {
       <span class="setting-list">
         {Object.entries(value).map(([name, inner]) => (
           <code key={name}>
-            {name} {String(inner)}
+            {name} {typeof inner === 'object' ? JSON.stringify(inner) : String(inner)}
           </code>
         ))}
       </span>

@@ -27,7 +27,7 @@ export function createAgentA(where: SearchPlace, prices: PriceTable): AgentDrive
     buildTerminalCommand: buildAgentATerminalCommand,
     transcripts: agentATranscripts,
     findLatestSession,
-    createListener: (task) => withRedaction(createAgentAListener(task, prices), task),
+    createListener: (task) => withRedaction(createAgentAListener(task, task.prices ?? prices), task),
     readUsage: (files, sessionId, andSince) =>
       readAgentAUsage(files, { sessionId, othersSince: andSince }, prices),
   }

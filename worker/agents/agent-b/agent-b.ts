@@ -21,7 +21,7 @@ export function createAgentB(where: SearchPlace, prices: PriceTable): AgentDrive
     locate: () => locateProgram(AGENT_B_PROGRAM, where),
     probe: () => probeAgent(AGENT_B_PROGRAM, where),
     buildCommand: buildAgentBCommand,
-    createListener: (task) => withRedaction(createAgentBListener(task, prices), task),
+    createListener: (task) => withRedaction(createAgentBListener(task, task.prices ?? prices), task),
     readUsage: (files, sessionId) => readAgentBUsage(files, sessionId, prices),
   }
 }

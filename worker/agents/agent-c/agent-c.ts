@@ -20,7 +20,7 @@ export function createAgentC(where: SearchPlace, prices: PriceTable): AgentDrive
     locate: () => locateProgram(AGENT_C_PROGRAM, where),
     probe: () => probeAgent(AGENT_C_PROGRAM, where),
     buildCommand: buildAgentCCommand,
-    createListener: (task) => withRedaction(createAgentCListener(prices), task),
+    createListener: (task) => withRedaction(createAgentCListener(task.prices ?? prices), task),
     readUsage: async () => [],
   }
 }

@@ -149,7 +149,7 @@ class EgressProxyServer {
       )
   }
 
-  async #connectUpstream(authority: string, abandoned: AbortSignal): Promise<Result<Connection>> {
+  async #connectUpstream(authority: string, abandoned: AbortSignal): Promise<Result<OpenedTarget>> {
     const target = parseTarget(authority)
     if (!target.ok) return target
     const allowed = this.#policy.checkTarget(target.value)
@@ -160,7 +160,7 @@ class EgressProxyServer {
     return opened.ok ? yes({ upstream: opened.value, authority, target: target.value }) : opened
   }
 
-  async #runTunnel(client: Socket, { upstream, authority, target }: Connection): Promise<void> {
+  async #runTunnel(client: Socket, { upstream, authority, target }: OpenedTarget): Promise<void> {
     let refusal: string | undefined
     const checked = forwardAfterHello(target, (why) => {
       refusal = why
@@ -204,7 +204,7 @@ class EgressProxyServer {
   }
 }
 
-interface Connection {
+interface OpenedTarget {
   readonly upstream: Socket
   /** The text of the request. */
   readonly authority: string

@@ -166,11 +166,11 @@ describe('on port 443', () => {
   test('only TLS passes', async () => {
     expect(await sendThrough('a.example.org', 'GET / HTTP/1.1\r\n')).toEqual({
       arrived: '',
-      refusal: 'it does not begin with a TLS hello',
+      refusal: expect.stringMatching(/TLS hello$/),
     })
     expect(await sendThrough('a.example.org', Buffer.from([22, 3, 1]))).toEqual({
       arrived: '',
-      refusal: 'its TLS hello breaks off',
+      refusal: expect.stringMatching(/breaks off$/),
     })
     const endless = Buffer.concat(
       Array.from({ length: 3 }, () => Buffer.from([22, 3, 1, 0x40, 0, ...Buffer.alloc(1 << 14, 1)])),

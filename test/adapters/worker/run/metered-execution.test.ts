@@ -39,8 +39,11 @@ const end = toEvent({ type: 'message_delta', usage: USAGE } as { type: string })
 let asked = 0
 /** Answers after this many begin, and never end. */
 let endingAnswers = Number.POSITIVE_INFINITY
-const vendor = createServer((incoming, response) => {
-  incoming.resume()
+const bodies: Record<string, unknown>[] = []
+const vendor = createServer(async (incoming, response) => {
+  const pieces: Buffer[] = []
+  for await (const piece of incoming) pieces.push(piece)
+  bodies.push(JSON.parse(Buffer.concat(pieces).toString()))
   asked += 1
   response.writeHead(200, { 'content-type': 'text/event-stream' }).write(start)
   if (asked <= endingAnswers) response.end(end)
@@ -53,6 +56,7 @@ beforeAll(async () => {
 })
 beforeEach(() => {
   asked = 0
+  bodies.length = 0
   begun = 0
   endingAnswers = Number.POSITIVE_INFINITY
 })
@@ -68,9 +72,10 @@ interface Conduct {
   /** The cost that the agent states at its end. */
   readonly states?: CostEntry
   readonly isDeaf?: true
+  readonly body?: object
 }
 
-function ask(socketPath: string): Promise<number> {
+function ask(socketPath: string, body: object): Promise<number> {
   return new Promise((resolve) => {
     const sent = request({ socketPath, method: 'POST', path: '/v1/messages', agent: false }, (response) => {
       response.once('data', () => {
@@ -78,7 +83,7 @@ function ask(socketPath: string): Promise<number> {
       })
       response.resume().on('close', () => resolve(response.statusCode ?? 0))
     })
-    sent.on('error', () => resolve(0)).end(JSON.stringify({ model: MODEL, max_tokens: 60 }))
+    sent.on('error', () => resolve(0)).end(JSON.stringify(body))
   })
 }
 
@@ -86,7 +91,11 @@ const statuses: number[] = []
 /** Answers whose first bytes the agent has. */
 let begun = 0
 
-function launcherOf({ questions, isDeaf }: Conduct): SandboxLauncher {
+function launcherOf({
+  questions,
+  isDeaf,
+  body = { model: MODEL, max_tokens: 60 },
+}: Conduct): SandboxLauncher {
   return {
     launch: ({ mounts = [] }) => {
       const socket = mounts.find(({ from }) => from.endsWith('model-api.sock'))?.from
@@ -100,7 +109,7 @@ function launcherOf({ questions, isDeaf }: Conduct): SandboxLauncher {
       })
       const work = async () => {
         for (let n = 0; n < questions && !isOver && socket !== undefined; n++)
-          statuses.push(await ask(socket))
+          statuses.push(await ask(socket, body))
       }
       const ended = Promise.race([work(), killed]).then(() => ({ code: 0 }))
       const stdout = new Readable({ read() {} })
@@ -134,7 +143,12 @@ const driverOf = ({ states }: Conduct): AgentDriver => ({
   readUsage: async () => [],
 })
 
-const jobWith = (limits: JobLimits) =>
+interface VendorSettings {
+  readonly modelUse?: object
+  readonly network?: string
+}
+
+const jobWith = (limits: JobLimits, { modelUse, network }: VendorSettings) =>
   ({
     kind: 'run',
     run: { id: 'run-1', ticket: { identifier: 'A-1', title: 'Mend', url: '', labels: [], description: '' } },
@@ -142,7 +156,13 @@ const jobWith = (limits: JobLimits) =>
     branch: 'switchyard/a-1',
     base: 'main',
     agent: { provider: 'agentA', instructions: '', memories: [] },
-    credentials: { agent: { kind: 'api-key', value: 'sk-ant-api03-the-key-of-a-person' } },
+    credentials: {
+      agent: { kind: 'api-key', value: 'sk-ant-api03-the-key-of-a-person' },
+      ...(modelUse === undefined ? {} : { modelUse }),
+    },
+    ...(network === undefined
+      ? {}
+      : { sandbox: { network, allowedHosts: [], maxProcesses: 64, exposeCodehostToken: false } }),
     limits,
     retentionHours: 1,
   }) as unknown as Job
@@ -194,13 +214,14 @@ async function execute(
   conduct: Conduct,
   limits: JobLimits = {},
   meanwhile: (execution: Execution) => Promise<void> = async () => {},
+  settings: VendorSettings = {},
 ) {
   const folder = tempFolder()
   for (const name of ['sandboxes', 'trash']) mkdirSync(join(folder, name), { recursive: true })
   statuses.length = 0
   const reports: ExecutionReport[] = []
   const executor = await openExecutor(dependenciesOf(conduct, folder))
-  const order = { leaseId: 'ls-1', workerId: 'wk-1', job: jobWith(limits) }
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job: jobWith(limits, settings) }
   const reporter = {
     report: (each: ExecutionReport) => void reports.push(each),
     waitForCapacity: async () => {},
@@ -271,4 +292,34 @@ test('a run has one figure: the larger of what its agent states and what has pas
   const wrong = await execute({ questions: 3, states })
   expect(wrong.outcome.costs).toMatchObject([counted(3)])
   expect(wrong.costs).toHaveLength(1)
+})
+
+test('the settings of the run reach its requests: models, tools of the vendor, prices', async () => {
+  const search = { type: 'web_search_20250305', name: 'web_search' }
+  const body = { model: 'claude-next', max_tokens: 60, tools: [search] }
+  const modelUse = {
+    serverTools: ['web_search'],
+    models: ['claude-next'],
+    prices: [{ model: MODEL, input: 1_000_000, output: 0 }],
+  }
+  const run = await execute({ questions: 1, body }, {}, undefined, { modelUse, network: 'open' })
+  expect(run.outcome.costs).toMatchObject([{ model: MODEL, costUsd: 100 }])
+  expect(bodies).toMatchObject([{ tools: [search] }])
+  const usual = await execute({ questions: 1, body }, {}, undefined, { network: 'open' })
+  expect([usual.outcome.costs, bodies[1]]).toMatchObject([
+    [{ costUsd: ANSWER_USD }],
+    { model: 'claude-next' },
+  ])
+  expect(bodies[1]).not.toHaveProperty('tools')
+})
+
+test('without a network there is none through the vendor either', async () => {
+  const search = { type: 'web_search_20250305', name: 'web_search' }
+  const body = { model: MODEL, max_tokens: 60, tools: [search] }
+  await execute({ questions: 1, body }, {}, undefined, {
+    modelUse: { serverTools: ['web_search'] },
+    network: 'none',
+  })
+  expect(bodies).toHaveLength(1)
+  expect(bodies[0]).not.toHaveProperty('tools')
 })
