@@ -115,7 +115,7 @@ export const leaseMachine = setup({
       why:
         'reason' in event ? event.reason : event.type === 'unanswered' ? 'no answer to the dispatch' : null,
     })),
-    endLost: assign({ end: 'lost' as const, why: 'the worker no longer has the lease' }),
+    endLost: assign({ end: 'lost' as const, why: 'its worker ended or gave it up meanwhile' }),
     endUnreadable: assign({ end: 'lost' as const, why: 'frames of the worker could not be applied' }),
     endOrphaned: assign({ end: 'lost' as const, why: 'the run does not exist or has another lease' }),
     endExpired: assign({ end: 'expired' as const, why: 'the worker did not come back in time' }),

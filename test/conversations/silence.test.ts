@@ -292,7 +292,7 @@ test.each([
     else await reconnect(host, worker)
     expect(host.run(runId)).toMatchObject({
       status: 'queued',
-      queueReason: expect.stringMatching(/^interrupted: the worker no longer has the lease/),
+      queueReason: expect.stringMatching(/^interrupted: its worker ended or gave it up/),
     })
     expect(host.hostApi.fleet().workers[0]?.activeRuns).toBe(0)
   },
