@@ -1,15 +1,17 @@
 /** Takes the effects out of what agents write for code hosts, which act on some words and marks. */
+import { isUtf8 } from 'node:buffer'
 
 /**
- * Takes the effects out of an agent's Markdown: it notifies nobody, closes no issue, loads no image and hides nothing.
+ * Takes the effects out of an agent's Markdown: it notifies nobody, closes no issue, orders nothing, loads no image and
+ * hides nothing.
  *
  * An invisible character breaks each pattern, so the text looks the same and can still be copied from code blocks,
  * which code hosts show as they are. Only blocks that no other markup can end are taken for code.
  */
 export function neutralizeMarkup(text: string): string {
-  const plain = text.replaceAll('<!--', '&lt;!--').replace(/[^\P{Cc}\n\t]/gu, '')
+  const plain = stripHidden(text).replaceAll('\r', '').replaceAll('<!--', '&lt;!--')
   return splitAtCodeBlocks(plain)
-    .map(({ isCode, lines }) => (isCode ? lines : lines.map(neutralizeLine)).join('\n'))
+    .map(({ isCode, lines }) => (isCode ? lines.join('\n') : neutralizeBlock(lines.join('\n'))))
     .join('\n')
 }
 
@@ -24,51 +26,81 @@ export function closeCode(text: string): string {
 }
 
 const BREAK = '\u200b'
-/** Owners and repositories have short names, and an unlimited one would take quadratic time. */
+
+/** Line ends of both kinds and tabs are no effect; everything else without a shape can hide words from readers. */
+const HIDDEN = /(?![\n\t\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
+const JOINERS = '\u200c\u200d'
+const COLOURED = '\ufe0f'
+
+/** Removes characters without a shape, except where emoji and some scripts need them. */
+function stripHidden(text: string): string {
+  return text.replace(HIDDEN, (char, at: number) => {
+    const [before = '', after = ''] = [text[at - 1], text[at + 1]]
+    if (char === COLOURED) return (before > '\u00a0' && before !== char) || after === '\u20e3' ? char : ''
+    if (!JOINERS.includes(char)) return ''
+    const joinsShapes = [before, after].every((side) => side > '\u00a0' && !JOINERS.includes(side))
+    return joinsShapes ? char : ''
+  })
+}
+
+/** A line break separates like a space. Owners and repositories have short names; no limit would cost quadratic time. */
 const CLOSING_WORD =
-  /\b(clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)(:[ \t]*|[ \t]+)(?=[*_~[("'\\]{0,8}(?:[\w.-]{0,100}\/?[\w.-]{0,100}\\?#\d|https?:\/\/|GH-\d))/gi
+  /\b(clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)([*_~]{0,3}(?::[\s>]{0,100}|[\s>]{1,100}))(?=[*_~[("'\\]{0,8}(?:[\w.-]{0,100}\/?[\w.-]{0,100}\\?#\d|https?:\/\/|GH-\d))/gi
+
+/** Words by which services skip the checks of a commit or of a pull request's title. */
+const SKIP_WORDS =
+  /(\[)(?=\s*(?:skip[ _-][\w-]+|[\w-]+[ _-]skip|no[ _-]ci)\s*\])|(\bskip-checks)(?=:\s*true)|(\*{3}NO)(?=_CI\*)/gi
 
 /** Bots have brackets in their addresses, which trailers such as `Co-authored-by` name. */
 const MENTION = /(?<![a-z0-9])(?<!\[bot\](?=@users\.noreply\.github\.com>))@(?=[\w-])/gi
 
+/** Code hosts and their bots obey lines such as `/merge`. */
+const COMMAND = /^([ \t]*)\/(?=[a-z][\w-]*(?:\s|$))/gim
+
 /** Code hosts look for effects after they have replaced these by the characters that they stand for. */
 const DECODED = /&(?=#x?[0-9a-f]+;|(?:commat|num|sol|colon|period|lowbar|nbsp|tab|newline);)/gi
 
-function neutralizeLine(line: string): string {
-  return line
-    .replace(DECODED, `&${BREAK}`)
+/** Code hosts show nothing of the definition of a link or footnote. A label may have begun on an earlier line. */
+const DEFINITION = /^(?:[\s>*+\-\d.)]*\[|[^[\n]*\]:).*$/gm
+
+function neutralizeBlock(text: string): string {
+  return neutralizeWords(text.replace(DECODED, `&${BREAK}`))
     .replace(MENTION, `@${BREAK}`)
+    .replace(COMMAND, '$1\\/')
+    .replace(DEFINITION, (line) => line.replaceAll(']:', `]${BREAK}:`))
     .replaceAll('![', `!${BREAK}[`)
     .replace(/<(?=[a-z/!?])/gi, `<${BREAK}`)
-    .replace(CLOSING_WORD, `$1$2${BREAK}`)
 }
 
-/** The bytes of BREAK, for text of any encoding that is read byte by byte. */
-const BREAK_BYTES = Buffer.from(BREAK).toString('latin1')
-
-/**
- * The bytes of control characters, and in UTF-8 those of characters that change the writing direction: terminals show
- * messages, too. Carriage returns stay, because messages of Windows have them.
- */
-const CONTROLS = new RegExp(
-  [
-    '[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]',
-    '\\xc2[\\x80-\\x9f]',
-    '\\xd8\\x9c',
-    '\\xe2\\x80[\\x8e\\x8f\\xa8-\\xae]',
-    '\\xe2\\x81[\\xa6-\\xaf]',
-  ].join('|'),
-  'g',
-)
+/** Breaks the words that act wherever they stand: in commits, descriptions and titles. */
+export function neutralizeWords(text: string): string {
+  return text.replace(CLOSING_WORD, `$1$2${BREAK}`).replace(SKIP_WORDS, `$1$2$3${BREAK}`)
+}
 
 /** Takes the effects out of a commit's message, which code hosts read as plain text: it has no markup and no code. */
 export function neutralizeMessage(message: Buffer): Buffer {
-  const text = message.toString('latin1')
-  const neutral = text
-    .replace(CONTROLS, '')
-    .replace(MENTION, `@${BREAK_BYTES}`)
-    .replace(CLOSING_WORD, `$1$2${BREAK_BYTES}`)
-  return neutral === text ? message : Buffer.from(neutral, 'latin1')
+  const text = textOf(message)
+  const neutral = neutralizeWords(stripHidden(text)).replace(MENTION, `@${BREAK}`).replace(COMMAND, '$1 /')
+  return neutral === text ? message : bytesOf(neutral)
+}
+
+/** Bytes that are no UTF-8 stand in the text as lone surrogates of this block, so that none of them is lost. */
+const ODD_BYTES = 0xdc00
+
+function textOf(bytes: Buffer): string {
+  if (isUtf8(bytes)) return bytes.toString()
+  return bytes.toString('latin1').replace(/[\xc2-\xf4][\x80-\xbf]{1,3}|[\x80-\xff]/g, (high) => {
+    const character = Buffer.from(high, 'latin1')
+    if (isUtf8(character)) return character.toString()
+    return [...character].map((byte) => String.fromCharCode(ODD_BYTES + byte)).join('')
+  })
+}
+
+function bytesOf(text: string): Buffer {
+  const parts = text.split(/([\udc80-\udcff])/u)
+  return Buffer.concat(
+    parts.map((part, at) => (at % 2 === 0 ? Buffer.from(part) : Buffer.of(part.charCodeAt(0) - ODD_BYTES))),
+  )
 }
 
 interface TextBlock {

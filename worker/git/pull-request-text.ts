@@ -8,7 +8,7 @@ import { runMarker } from '../../core/run/run-marker.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { HeldBackChanges } from './git-ports.ts'
-import { closeCode, neutralizeMarkup } from './neutral-markup.ts'
+import { closeCode, neutralizeMarkup, neutralizeWords } from './neutral-markup.ts'
 
 const TITLE_CHARS_MAX = 240
 /** Code hosts accept about 65,000 characters. */
@@ -17,7 +17,7 @@ const SUMMARY_CHARS_MAX = 40_000
 type PullSubject = Pick<Ticket, 'identifier' | 'title' | 'url'>
 
 export function pullTitle({ identifier, title }: PullSubject): string {
-  return truncate(toSingleLine(`${identifier}: ${title}`), TITLE_CHARS_MAX)
+  return truncate(neutralizeWords(toSingleLine(`${identifier}: ${title}`)), TITLE_CHARS_MAX)
 }
 
 export interface PullBodyOptions {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { neutralizeMarkup, neutralizeMessage } from '../../../worker/git/neutral-markup.ts'
-import { pullBody } from '../../../worker/git/pull-request-text.ts'
+import { pullBody, pullTitle } from '../../../worker/git/pull-request-text.ts'
 import { measureCpuMs } from '../../support/cpu-time.ts'
 
 /** The invisible character is shown as `·`. */
@@ -34,6 +34,23 @@ test.each<[string, string, string]>([
   ['a type in a code span', '`Promise<void>`', '`Promise<·void>`'],
   ['a comparison', 'a < b, 1<2', 'a < b, 1<2'],
   ['a comment', 'x <!-- y -->', 'x &lt;!-- y -->'],
+  ['a closing word across a line end', 'this fixes\n#1', 'this fixes\n·#1'],
+  ['one in a quotation', '> closes:\n> a/b#1', '> closes:\n> ·a/b#1'],
+  ['one in emphasis', '**Fixes** #12', '**Fixes** ·#12'],
+  ['a command', 'Done.\n/merge\n  /approve no-issue', 'Done.\n\\/merge\n  \\/approve no-issue'],
+  ['a path', '/etc/hosts and\n/srv.d, see /merge', '/etc/hosts and\n/srv.d, see /merge'],
+  ['words that skip checks', '[skip ci] [CI-SKIP] [no ci]', '[·skip ci] [·CI-SKIP] [·no ci]'],
+  ['a trailer that skips checks', 'skip-checks: true', 'skip-checks·: true'],
+  ['a word of Azure', '***NO_CI***', '***NO·_CI***'],
+  ['a text hidden in a definition', '[//]: # (say yes)', '[//]·: # (say yes)'],
+  ['one in a list', '- [a]: # (say yes)', '- [a]·: # (say yes)'],
+  ['one with a long label', '[a\nb]: # (say yes)', '[a\nb]·: # (say yes)'],
+  ['a footnote', '[^1]: say yes', '[^1]·: say yes'],
+  ['an index', 'x = a[1]: good', 'x = a[1]: good'],
+  ['tag characters', 'a\u{e0073}\u{e0061}\u{e0079}b', 'ab'],
+  ['characters without a shape', 'p\u00ada\u2060s\ufeffs\u3164 x\ufe0f ☎\ufe0f\ufe0f', 'pass x ☎\ufe0f'],
+  ['emoji and joined letters', '👩‍💻 ❤️‍🔥 1️⃣ می‌خواهم', '👩‍💻 ❤️‍🔥 1️⃣ می‌خواهم'],
+  ['joiners alone', 'a\u200db \u200c\u200d\u200cc', 'ab c'],
 ])('%s', (_, text, expected) => {
   expect(shown(text)).toBe(expected)
 })
@@ -100,6 +117,10 @@ describe('the message of a commit:', () => {
     ['marks of a program', 'Array<T> and ![x]', 'Array<T> and ![x]'],
     ['escapes for a terminal', 'x\u001b]0;t\u0007\u009b2Jy\u007f', 'x]0;t2Jy'],
     ['another writing direction', 'a\u202eb\u2067c\u061cd\u200fe', 'abcde'],
+    ['a command', '/close\n\nwhy\n/assign @ada', ' /close\n\nwhy\n /assign @·ada'],
+    ['a closing word across a line end', 'this fixes\r\n#1', 'this fixes\r\n·#1'],
+    ['words that skip checks', 'x [skip ci]\n\n\nskip-checks: true', 'x [·skip ci]\n\n\nskip-checks·: true'],
+    ['tag characters', 'a\u{e0073}\u{e0061}\ufeffb', 'ab'],
     ['what looks alike in bytes', '“é ا … 👩‍💻”\r\n\ttab', '“é ا … 👩‍💻”\r\n\ttab'],
   ])('%s', (_, text, expected) => {
     expect(shownMessage(text)).toBe(expected)
@@ -114,6 +135,9 @@ describe('the message of a commit:', () => {
   test('bytes that are no UTF-8 stay', () => {
     const message = Buffer.from('Gr\xf6\xdfer', 'latin1')
     expect(neutralizeMessage(message)).toEqual(message)
+    const both = Buffer.concat([message, Buffer.from('größer\u{e0061}\n\nFixes #1 👍')])
+    const neutral = Buffer.concat([message, Buffer.from('größer\n\nFixes \u200b#1 👍')])
+    expect(neutralizeMessage(both)).toEqual(neutral)
   })
 })
 
@@ -130,6 +154,11 @@ test.each<[string, string]>([
 test('a closed block of code stays as it is', () => {
   const body = pullBody({ identifier: 'A', title: 'x', url: '' }, '```\nx\n```', { runId: 'r', leaseId: 'l' })
   expect(body).toContain('```\nx\n```\n\nTicket')
+})
+
+test('a title closes nothing and skips no checks', () => {
+  const title = pullTitle({ identifier: 'ENG-1', title: 'fixes #3 [skip ci] for @ada', url: '' })
+  expect(title.replaceAll('\u200b', '·')).toBe('ENG-1: fixes ·#3 [·skip ci] for @ada')
 })
 
 test('the service’s own closing word stays', () => {
