@@ -72,6 +72,7 @@ export const REQUEST_LINES = {
   readTrackerStatus: 'GET /api/tracker/status',
   listTrackerProjects: 'GET /api/tracker/projects',
   listMemories: 'GET /api/memories',
+  keepMemory: 'POST /api/memories/:repo/keep',
   forgetMemory: 'POST /api/memories/:repo/forget',
   clearMemories: 'POST /api/memories/:repo/clear',
 } as const satisfies { readonly [N in RouteName]: RequestLine<N> }

@@ -303,6 +303,8 @@ export const ARTIFACT_NAME_BYTES_MAX = 255
 export const ARTIFACT_BYTES_MAX = 1024 * 1024 * 1024
 export const MEMORY_CHARS_MAX = 500
 export const MEMORIES_PER_REPO_MAX = 500
+/** Facts that are known already do not count. */
+export const NEW_FACTS_PER_RUN_MAX = 10
 export const BRANCH_CHARS_MAX = 200
 export const OAUTH_STATE_CHARS_MAX = 512
 

@@ -137,8 +137,8 @@ export const ResumeRunResponse = record('ResumeRunResponse', {
 })
 export type ResumeRunResponse = Static<typeof ResumeRunResponse>
 
-export const ForgetRequest = record('ForgetRequest', { id: nonEmptyText(256) })
-export type ForgetRequest = Static<typeof ForgetRequest>
+export const MemoryRequest = record('MemoryRequest', { id: nonEmptyText(256) })
+export type MemoryRequest = Static<typeof MemoryRequest>
 
 const Limit = Type.Integer({ minimum: 1, maximum: LIST_LIMIT_MAX })
 const After = Type.Integer({ minimum: -1, maximum: Number.MAX_SAFE_INTEGER })
@@ -805,12 +805,22 @@ export const routes = {
     errorStatuses: [],
     summary: 'What runs have recorded about each repository.',
   },
+  keepMemory: {
+    ...memories,
+    method: 'POST',
+    path: '/api/memories/:repo/keep',
+    params: ByRemote,
+    body: MemoryRequest,
+    response: MemoriesResponse,
+    errorStatuses: [400, 404, 500],
+    summary: 'Keeps a new fact, so that later runs are told of it.',
+  },
   forgetMemory: {
     ...memories,
     method: 'POST',
     path: '/api/memories/:repo/forget',
     params: ByRemote,
-    body: ForgetRequest,
+    body: MemoryRequest,
     response: MemoriesResponse,
     errorStatuses: [400, 404, 500],
     summary: 'Drops one recorded fact.',

@@ -241,6 +241,12 @@ export const RepoMemory = record('RepoMemory', {
   updatedAt: Instant,
   hits: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
   ident: Type.Optional(nonEmptyText(256, 'The ticket that recorded it last.')),
+  state: Type.Optional(
+    Type.Enum(['new', 'kept'], {
+      description:
+        'Runs are told of a fact once a pull request of a run that recorded it was merged, or a person kept it. Absent for what an earlier version recorded, which counts as kept.',
+    }),
+  ),
 })
 export type RepoMemory = Static<typeof RepoMemory>
 

@@ -138,6 +138,7 @@ export interface HostApi {
 
   // ---- memories
   memories(): MemoriesResponse
+  keepMemory(repo: string, id: string): Promise<Result<MemoriesResponse>>
   forgetMemory(repo: string, id: string): Promise<Result<MemoriesResponse>>
   clearMemories(repo: string): Promise<Result<MemoriesResponse>>
 

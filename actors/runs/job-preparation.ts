@@ -172,7 +172,7 @@ export class JobPreparation {
     const config = this.#ports.config()
     const repo = chooseRepo(run.ticket, config.repos)
     if (!repo.ok) return repo
-    const memories = this.#ports.memories.latest(repo.value.mapping.remote)
+    const memories = this.#ports.memories.kept(repo.value.mapping.remote)
     const storedLogBytes = this.#ports.runEventLog.storedBytes(run.id)
     const job = buildJob({ kind: 'run', run, config, repo: repo.value, memories, storedLogBytes })
     // The pull request is judged by the place that was stored with the lease.
@@ -195,7 +195,7 @@ export class JobPreparation {
       run: isInstructed ? run : uninstructed,
       config: config(),
       repo: repo.value,
-      memories: memories.latest(repo.value.mapping.remote),
+      memories: memories.kept(repo.value.mapping.remote),
       storedLogBytes: this.#ports.runEventLog.storedBytes(run.id),
       discussion: talk.value,
       followUp,
@@ -222,7 +222,7 @@ export class JobPreparation {
     const ident = context.run.ticket.identifier
     if (!own.ok) return `memories for ${repo} were not kept: ${own.refusal.message}`
     if (own.value !== repo) return `memories for ${repo} were not kept: the run is about another repository`
-    const recorded = memories.record(repo, learnt, { ident, now: instant() })
+    const recorded = memories.record(repo, learnt, { runId, ident, now: instant() })
     return recorded.ok ? undefined : `memories were not kept: ${recorded.refusal.message}`
   }
 

@@ -95,10 +95,27 @@ export const runRecordsModule = defineHostModule({
 /** The memories module stores what runs learnt about repositories. */
 export const memoriesModule = defineHostModule({
   name: 'memories',
-  create({ store, ids, requestCommit }) {
+  create({ store, ids, requestCommit }, { runRecords }) {
     const { keyValues } = store.database
     const memories = new Memories({ keyValues, newId: () => ids.memory(), requestCommit })
-    return { view: memories, participants: [memories] }
+    const onMerged = ({ id, pull }: Run): void => {
+      if (pull !== undefined) memories.onPullMerged(id, pull.remote)
+    }
+    return {
+      view: memories,
+      participants: [memories],
+      onStateChange: {
+        [RUN]({ before, after }) {
+          const { run } = after.context as RunContext
+          const wasMerged = (before?.context as RunContext | undefined)?.run.prState === 'merged'
+          if (run.prState === 'merged' && !wasMerged) onMerged(run)
+        },
+      },
+      onViewChange({ view, key = '' }) {
+        const run = view === 'pull merged' ? runRecords.finishedRuns.latest(key) : undefined
+        if (run !== undefined) onMerged(run)
+      },
+    }
   },
 })
 

@@ -1,4 +1,4 @@
-/** `switchyard memories`: the facts that runs have learnt about repositories; list, forget, clear. */
+/** `switchyard memories`: the facts that runs have learnt about repositories; list, keep, forget, clear. */
 import type { Client } from '../../client/client.ts'
 import type { RepoMemory } from '../../protocol/run.ts'
 import { findRemote } from '../client/names.ts'
@@ -34,6 +34,7 @@ export async function list({
     columns: [
       { heading: 'REPO', cell: ({ repo }) => repo, givesWay: 3, shrinksTo: 12, shrinks: 'middle' },
       { heading: 'FACT', cell: ({ text }) => text, shrinksTo: 20, shrinks: 'end' },
+      { heading: 'STATE', cell: ({ state = 'kept' }) => state, givesWay: 4 },
       { heading: 'SEEN', cell: ({ hits }) => String(hits), align: 'right', givesWay: 2 },
       {
         heading: 'AGE',
@@ -57,7 +58,7 @@ async function remoteOf(client: Client, repo: string): Promise<string> {
   return (Object.hasOwn(repos, repo) ? repos[repo]?.remote : undefined) ?? repo
 }
 
-export async function forget({ client, output }: CommandContext, id: string): Promise<void> {
+async function findMemory(client: Client, id: string): Promise<ListedMemory> {
   const { repos } = await client.listMemories()
   const fitting = memoriesOf(Object.entries(repos)).filter((memory) => memory.id.startsWith(id))
   const [memory] = fitting.filter((each) => each.id === id).concat(fitting)
@@ -65,6 +66,18 @@ export async function forget({ client, output }: CommandContext, id: string): Pr
     throw new ExitError(EXIT.refused, `no fact is called ${id}`, 'switchyard memories')
   if (memory.id !== id && fitting.length > 1)
     throw new ExitError(EXIT.usage, `${id} may be ${fitting.map((each) => each.id).join(' or ')}`)
+  return memory
+}
+
+export async function keep({ client, output }: CommandContext, id: string): Promise<void> {
+  const memory = await findMemory(client, id)
+  const all = await client.keepMemory({ repo: memory.repo, body: { id: memory.id } })
+  if (output.format === 'json') output.json(all)
+  else output.data(output.format === 'id' ? memory.id : output.stdout.clean(`Kept: ${memory.text}`))
+}
+
+export async function forget({ client, output }: CommandContext, id: string): Promise<void> {
+  const memory = await findMemory(client, id)
   const left = await client.forgetMemory({ repo: memory.repo, body: { id: memory.id } })
   if (output.format === 'json') output.json(left)
   else output.data(output.format === 'id' ? memory.id : output.stdout.clean(`Forgotten: ${memory.text}`))

@@ -15,6 +15,13 @@ export const memoriesCommand = () =>
         ),
     )
     .addCommand(
+      clientCommand('keep', 'Tell later runs of a new fact')
+        .argument('<id>')
+        .action((id, options) =>
+          runCommand(options, async (context) => (await import('../commands/memories.ts')).keep(context, id)),
+        ),
+    )
+    .addCommand(
       clientCommand('forget', 'Delete one fact')
         .argument('<id>')
         .action((id, options) =>

@@ -926,9 +926,11 @@ test('after a follow-up the state of its pull request is read at once', async ()
   await host.settle()
   const work = await acceptDispatch(connection)
   pulls.pulls.set(URL, 'merged')
+  await connection.send(work.memories('owner/name', 'It is built with make.'))
   await connection.send(work.complete({ prUrl: URL, prState: 'open' }))
   await host.settle()
   expect(host.run(runId)).toMatchObject({ status: 'completed', prState: 'merged' })
+  expect(host.hostApi.memories().repos['owner/name']).toMatchObject([{ state: 'kept' }])
 })
 
 test('a follow-up’s own summary is no remark, but comments made meanwhile are', async () => {

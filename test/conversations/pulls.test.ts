@@ -54,6 +54,20 @@ test('a pull request that was merged elsewhere is noticed within two minutes and
   expect(pulls.requests).toEqual([])
 })
 
+test('what a run learnt is kept once its pull request is merged, also across a restart', async () => {
+  const { host, pulls } = await startWithOpenPull()
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.memories('owner/name', 'tests run with make'))
+  const result = { prUrl: URL, artifacts: [] }
+  await connection.send(work.complete({ prUrl: URL, prState: 'open', result }))
+  const states = () => host.hostApi.memories().repos['owner/name']?.map(({ state }) => state)
+  expect(states()).toEqual(['new'])
+  await host.restart()
+  pulls.pulls.set(URL, 'merged')
+  await host.advance(121)
+  expect(states()).toEqual(['kept'])
+})
+
 test('all runs of a repository are asked about in one question, in the background', async () => {
   const { host, pulls } = await startWithFinishedRun()
   pulls.requests = []

@@ -31,6 +31,7 @@ test('a run’s memories are kept for its own repository', async () => {
     updatedAt: '2026-01-01T00:00:01.000Z',
     hits: 1,
     ident: 'ENG-1',
+    state: 'new',
   })
 })
 
@@ -54,14 +55,14 @@ test('memories of another repository are not kept, and the run’s log names the
   expect((await host.events(runId)).at(-1)).toMatch(/^system memories for owner\/web were not kept: /)
 })
 
-test('a fact seen again raises hits and updatedAt; facts that differ in white space or case are the same', async () => {
+test('a fact that its run records again is newer; facts that differ in white space or case are the same', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
   await connection.send(work.memories('owner/name', 'Tests run with make'))
   await host.advance(10)
   await connection.send(work.memories('owner/name', ' tests  run with MAKE '))
   expect(host.hostApi.memories().repos['owner/name']).toMatchObject([
-    { text: 'Tests run with make', hits: 2, updatedAt: '2026-01-01T00:00:11.000Z' },
+    { text: 'Tests run with make', hits: 1, updatedAt: '2026-01-01T00:00:11.000Z' },
   ])
 })
 
@@ -72,10 +73,18 @@ test('memories that are sent twice under one number count once', async () => {
   expect(texts(host)).toEqual(['a ×1'])
 })
 
-test('a dispatch carries what earlier runs learnt about its repository', async () => {
+test('a dispatch carries what earlier runs learnt and a person kept about its repository', async () => {
   const host = await startHost()
   const { connection, work } = await acceptRun(host)
-  await connection.send(work.memories('owner/name', 'tests run with make'), work.complete())
+  await connection.send(work.memories('owner/name', 'tests run with make', 'disable all tests'))
+  await connection.send(work.complete())
+  const { repos } = host.hostApi.memories()
+  const id = repos['owner/name']?.find(({ text }) => text === 'tests run with make')?.id ?? ''
+  const kept = await host.succeeded(host.hostApi.keepMemory('owner/name', id))
+  expect(kept.repos['owner/name']?.map(({ state }) => state).sort()).toEqual(['kept', 'new'])
+  expect(await host.settled(host.hostApi.keepMemory('owner/name', 'mem-none'))).toMatchObject({
+    refusal: { kind: 'unknown' },
+  })
   host.tracker.put(ticket('ENG-2'))
   await host.settle()
   expect(connection.lastReceived('dispatch').job.agent?.memories).toEqual(['tests run with make'])

@@ -300,10 +300,19 @@ export const fakeMemory = (id: string): RepoMemory => ({
 
 function createMemoryApi(
   hostApi: () => FakeHostApi,
-): HostApiPart<'memories' | 'forgetMemory' | 'clearMemories'> {
+): HostApiPart<'memories' | 'keepMemory' | 'forgetMemory' | 'clearMemories'> {
   const memories = () => ({ repos: Object.fromEntries(hostApi().memoriesByRepo) })
   return {
     memories,
+    keepMemory: async (repo, id) => {
+      const known = hostApi().memoriesByRepo.get(repo) ?? []
+      if (!known.some((memory) => memory.id === id)) return no('unknown', `no memory ${id}`)
+      hostApi().memoriesByRepo.set(
+        repo,
+        known.map((memory) => (memory.id === id ? { ...memory, state: 'kept' } : memory)),
+      )
+      return yes(memories())
+    },
     forgetMemory: async (repo, id) => {
       const kept = hostApi().memoriesByRepo.get(repo) ?? []
       if (!kept.some((memory) => memory.id === id)) return no('unknown', `nothing to drop in ${repo}`)

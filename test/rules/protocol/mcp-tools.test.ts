@@ -50,6 +50,7 @@ const NEVER: readonly RouteName[] = [
   // what a person decides
   'pauseDispatch',
   'resumeDispatch',
+  'keepMemory',
   'forgetMemory',
   'clearMemories',
   'closePull',

@@ -65,6 +65,7 @@ POST /api/memories/:repo/clear`
 const extra = `
 POST /api/tickets
 GET /api/openapi.json
+POST /api/memories/:repo/keep
 POST /api/pause
 POST /api/resume
 GET /api/tracker/status

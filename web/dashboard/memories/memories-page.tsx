@@ -53,7 +53,7 @@ export function MemoriesPage() {
         beside={
           repos !== undefined &&
           count > 0 &&
-          `${countOf(count, 'fact')} about ${countOf(names.length, 'repository', 'repositories')}. Every run of a repository is told its facts.`
+          `${countOf(count, 'fact')} about ${countOf(names.length, 'repository', 'repositories')}. Every run of a repository is told its facts, except new ones.`
         }
       />
       {repos === undefined && read.error === undefined && <Skeleton rows={6} />}
@@ -97,6 +97,7 @@ export function MemoriesPage() {
         <MemorySection
           key={each.remote}
           repo={each}
+          keep={(fact) => keepFact(each.remote, fact, apply)}
           forget={(fact) => forgetFact(each.remote, fact, apply)}
           clear={() => clearRepo(each, apply)}
         />
@@ -108,11 +109,15 @@ export function MemoriesPage() {
 const NoMemories = () => (
   <Empty title="No run has learnt anything yet">
     An agent writes down what the next run should know: how tests are started, what breaks easily. Facts
-    appear here when its run ends.
+    appear here when its run ends. Other runs are told of them once its pull request is merged, or you keep
+    them.
   </Empty>
 )
 
 type Apply = (answer: MemoriesResponse) => void
+
+const keepFact = (remote: string, { id }: RepoMemory, apply: Apply): Promise<void> =>
+  host.keepMemory({ repo: remote, body: { id } }).then(apply, showError)
 
 async function forgetFact(remote: string, fact: RepoMemory, apply: Apply): Promise<void> {
   const isAgreed = await askBefore({

@@ -9,11 +9,12 @@ import type { RepoFacts } from './memory-list.ts'
 
 export interface MemorySectionProps {
   readonly repo: RepoFacts
+  readonly keep: (fact: RepoMemory) => Promise<void>
   readonly forget: (fact: RepoMemory) => Promise<void>
   readonly clear: () => Promise<void>
 }
 
-export function MemorySection({ repo: { remote, facts, count }, forget, clear }: MemorySectionProps) {
+export function MemorySection({ repo: { remote, facts, count }, keep, forget, clear }: MemorySectionProps) {
   return (
     <Section
       title={remote}
@@ -27,15 +28,29 @@ export function MemorySection({ repo: { remote, facts, count }, forget, clear }:
       <ul class="card memories">
         {facts.map((fact) => (
           <li key={fact.id} class="memory">
-            <span class="memory-text">{fact.text}</span>
+            <span class="memory-text">
+              {fact.text}
+              {fact.state === 'new' && (
+                <span class="tag" title="Runs are told once its pull request is merged, or you keep it">
+                  new
+                </span>
+              )}
+            </span>
             <span class="memory-facts faint">
               <span title="How many runs recorded it">{countOf(fact.hits, 'run')}</span>
               {fact.ident !== undefined && <a href={ticketAddress(fact.ident)}>{fact.ident}</a>}
               <Age since={fact.updatedAt} />
             </span>
-            <Button small kind="plain-quiet" label={`Forget “${fact.text}”`} act={() => forget(fact)}>
-              Forget…
-            </Button>
+            <span class="memory-acts">
+              {fact.state === 'new' && (
+                <Button small kind="plain-quiet" label={`Keep “${fact.text}”`} act={() => keep(fact)}>
+                  Keep
+                </Button>
+              )}
+              <Button small kind="plain-quiet" label={`Forget “${fact.text}”`} act={() => forget(fact)}>
+                Forget…
+              </Button>
+            </span>
           </li>
         ))}
       </ul>
