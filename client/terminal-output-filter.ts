@@ -1,8 +1,9 @@
 /**
  * Filters a session's output for the person's terminal: everything that only draws passes unchanged.
  *
- * Removed are sequences with effects beyond the window (clipboard, title, notifications, files, printing) and all
- * queries, because the terminal's answer would be typed into the session, once for each view. The content that an agent
+ * Removed are sequences with effects beyond the window (clipboard, title, notifications, files, printing, locks and other
+ * encodings of the keyboard, which would outlast the session), links to anything but web pages, and all queries, because
+ * the terminal's answer would be typed into the session, once for each view. The content that an agent
  * reads may control what it prints, so its output is not trusted. An incomplete sequence is held back until the next
  * chunk completes it.
  */
@@ -15,9 +16,9 @@ const LINK_CHARS_MAX = 4_096
 const REFUSED_FINALS: Readonly<Record<string, string>> = {
   '': 'cintx',
   '?': 'imnSu',
-  '>': 'cqtT',
-  '=': 'c',
-  '<': '',
+  '>': 'cfmnqtTu',
+  '=': 'cu',
+  '<': 'u',
 }
 /** Most sequences with an intermediate character are queries; these draw or set how something is drawn. */
 const DRAWING_WITH_INTERMEDIATE = new Set([' q', ' @', ' A', '!p', '"q', "'}", "'~", '#{', '#}', '#p', '#q'])
@@ -26,10 +27,15 @@ const DRAWING_WITH_INTERMEDIATE = new Set([' q', ' @', ' A', '!p', '"q', "'}", "
 /** The end of plain text: an escape, an enquiry, or an 8-bit control, which some terminals still obey. */
 const SPECIAL = /[\x05\x1b\x80-\x9f]/g
 /** The most frequent drawing sequences, matched at once when they are complete. */
-const COMMON_SEQUENCE = /\x1b\[(?:[\d;:]{0,200}[@-HJ-MPSTX`a-bd-hlmrsu]|\?[\d;]{0,200}[hl])/y
+const COMMON_SEQUENCE =
+  /\x1b\[(?:[\d;:]{0,200}[@-HJ-MPSTX`a-bd-gmrsu]|\?(?![\d;]*(?:\b0*2|9001)[;hl])[\d;]{0,200}[hl])/y
 const CSI = /^\x1b\[(?<private>[<-?]?)[\x30-\x3f]*(?<sign>[\x20-\x2f]*)(?<final>[\x40-\x7e])$/
-/** A hyperlink. */
-const LINK = /^\x1b\]8;[^;]*;[\x20-\x7e]*$/
+/** A locked keyboard, one of the VT52, and keys as Windows encodes them. */
+const KEYBOARD_MODE = /^\x1b\[(?:\?[\d;:]*(?:\b0*2|\b0*9001)|[\d;:]*\b0*2)(?:[;:][\d;:]*)?[hl]$/
+/** A hyperlink to a web page, or the end of one. */
+const LINK = /^\x1b\]8;[^;]*;(?:https?:\/\/[\x21-\x7e]+)?$/i
+/** The end of a string, or what aborts it. */
+const STRING_ENDS = /[\x07\x18\x1a\x1b\x9c]/g
 // biome-ignore-end lint/suspicious/noControlCharactersInRegex: as above
 
 const ESC = '\x1b'
@@ -47,6 +53,12 @@ export class LocalTerminalFilter {
   filter(text: string): string {
     let out = ''
     for (let at = 0; at < text.length; ) {
+      if (this.#state === 'string') {
+        const end = indexOf(STRING_ENDS, text, at)
+        this.#hold(text.slice(at, end), LINK_CHARS_MAX)
+        at = end
+        if (at === text.length) break
+      }
       if (this.#state !== 'plain') {
         out += this.#next(text[at] ?? '')
         at += 1
@@ -116,7 +128,7 @@ export class LocalTerminalFilter {
   }
 
   #hold(sign: string, charsMax: number): void {
-    if (this.#held.length < charsMax) this.#held += sign
+    if (this.#held.length + sign.length <= charsMax) this.#held += sign
     else this.#isTooLong = true
   }
 
@@ -137,7 +149,13 @@ function endOfCommon(text: string, from: number): number {
   }
 }
 
+function indexOf(pattern: RegExp, text: string, from: number): number {
+  pattern.lastIndex = from
+  return pattern.exec(text)?.index ?? text.length
+}
+
 function isDrawing(sequence: string): boolean {
+  if (KEYBOARD_MODE.test(sequence)) return false
   const { private: kind = '', sign = '', final = '' } = CSI.exec(sequence)?.groups ?? {}
   if (final === '') return false
   return sign === ''

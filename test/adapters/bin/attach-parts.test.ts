@@ -15,6 +15,7 @@ import { dialByNode } from '../../../client/node-socket.ts'
 import { LocalTerminalFilter } from '../../../client/terminal-output-filter.ts'
 import type { AttachInput } from '../../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../../protocol/limits.ts'
+import { measureCpuMs } from '../../support/cpu-time.ts'
 import { drawSeed } from '../../support/random.ts'
 import { encodeReply, startTerminalHost } from '../../support/terminal-host.ts'
 import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
@@ -120,7 +121,7 @@ describe('the output filter', () => {
     '\x1b[31;1mred\x1b[0m\x1b[38;5;200m\x1b[38:2::1:2:3m',
     '\x1b[2J\x1b[H\x1b[3;4H\x1b[K\x1b[5A\x1b[2 q\x1b[!p\x1b[4:3m',
     '\x1b[?1049h\x1b[?2004h\x1b[?1003;1006h\x1b[?25l\x1b[?2026h\x1b[r\x1b[s\x1b[u',
-    '\x1b[>1u\x1b[<u\x1b[=1;2u\x1b[>4;2m\x1b7\x1b8\x1bM\x1bc\x1b(0\x1b(B\x1b=\x1b>\x1b#8',
+    '\x1b[4h\x1b[22h\x1b[?12h\x1b[?25;2004h\x1b7\x1b8\x1bM\x1bc\x1b(0\x1b(B\x1b=\x1b>\x1b#8',
     '\x1b]8;id=1;https://host.example/a?b=c;d\x1b\\link\x1b]8;;\x1b\\',
   ]
   const REACHING = [
@@ -140,6 +141,19 @@ describe('the output filter', () => {
     '\x1b[5i\x1b[?5i', // the printer
     '\x9b6n\x9d0;t\x9c\x90q\x9c', // in eight bits
     '\x1b]8;;javascript:\u{202e}evil\x1b\\',
+    '\x1b]8;;javascript:evil()\x1b\\',
+    '\x1b]8;id=1;file:///etc/passwd\x07',
+    '\x1b]8;;https://a b\x07',
+    '\x1b[2h',
+    '\x1b[4;02h',
+    '\x1b[?2l',
+    '\x1b[?25;9001h',
+    '\x1b[>4;2m',
+    '\x1b[>1u',
+    '\x1b[=1;1u',
+    '\x1b[<1u',
+    '\x1b[>4n',
+    '\x1b[>1;2f',
   ]
   const all = (pieces: readonly string[]): string => {
     const filter = new LocalTerminalFilter()
@@ -167,6 +181,17 @@ describe('the output filter', () => {
     expect(
       all([`<\x1b]8;;${'x'.repeat(5_000)}\x1b\\\x1b[${'1;'.repeat(300)}m\x1b${'('.repeat(300)}B>`]),
     ).toBe('<>')
+  })
+
+  test('a string that never ends costs next to nothing', () => {
+    const filter = new LocalTerminalFilter()
+    const piece = 'x'.repeat(1024 * 1024)
+    const cpuMs = measureCpuMs(() => {
+      expect(filter.filter(`\x1b]8;;https://${piece}`)).toBe('')
+      for (let n = 0; n < 50; n += 1) filter.filter(piece)
+      expect(filter.filter('\x1b\\.')).toBe('.')
+    })
+    expect(cpuMs).toBeLessThan(2_000)
   })
 
   test('a control character inside a query does not hide it', () => {
