@@ -12,6 +12,7 @@ import {
   describeRefused,
   isContinued,
 } from '../../core/run/arriving-artifact.ts'
+import { stripInvisible } from '../../core/safe-text.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 
 export interface LeaseArtifactsPorts {
@@ -59,7 +60,8 @@ export class LeaseArtifacts {
     return describeRefused(arriving)
   }
 
-  #writePart({ name, part, final }: WorkerFrameOf<'run-artifact'>, bytes: Uint8Array) {
+  async #writePart({ name, part, final }: WorkerFrameOf<'run-artifact'>, bytes: Uint8Array) {
+    if (stripInvisible(name) !== name) return { refused: 'its name holds characters that nobody sees' }
     const { artifacts, artifactBudget } = this.#ports
     return artifacts.write(this.#runId, name, part, bytes, final, artifactBudget())
   }

@@ -1,11 +1,13 @@
 /**
  * LeaseLog appends what one lease reports to the log of its run, as far as the run's budget allows.
  *
- * A worker splits long texts and limits its log itself. LeaseLog guards against one that does not: it splits texts, and
+ * A worker splits long texts, makes them printable and limits its log itself. LeaseLog guards against one that does not:
+ * it does so again, and
  * counts and leaves out what exceeds the budget. The run's log says so at the first event and, with the number of bytes,
  * at the end of the lease. The count is stored with the watermark, so it survives a restart. LeaseLog leaves the order
  * of frames to FrameReceiver.
  */
+import { printableTexts } from '../../core/printable-output.ts'
 import { logBytesMaxFor } from '../../core/run/log-budget.ts'
 import { describeLeftOut, LOG_IS_FULL } from '../../core/run/log-limiter.ts'
 import { splitLogEvent } from '../../core/run/split-log-event.ts'
@@ -37,7 +39,7 @@ export class LeaseLog {
   }
 
   append(event: ReportedEvent): void {
-    for (const part of splitLogEvent(event)) this.#appendPart(part)
+    for (const part of splitLogEvent(printableTexts(event))) this.#appendPart(part)
   }
 
   #appendPart(event: ReportedEvent): void {

@@ -4,6 +4,8 @@
  * The bytes of a refused artifact are counted to its last part, because one sentence in the run's log names all of them.
  * The record is stored beside the lease's watermark, so that a restart changes nothing about that sentence.
  */
+import { printable } from '../../protocol/schema-errors.ts'
+
 export interface ArrivingArtifact {
   readonly name: string
   readonly bytes: number
@@ -53,5 +55,7 @@ export function addPart(
 /** Returns the sentence about an artifact that is not kept; empty for another artifact. */
 export function describeRefused(artifact: ArrivingArtifact | undefined): readonly string[] {
   if (artifact?.refused === undefined) return []
-  return [`the artifact ${artifact.name} (${artifact.bytes} bytes) was not kept: ${artifact.refused}`]
+  return [
+    `the artifact ${printable(artifact.name)} (${artifact.bytes} bytes) was not kept: ${artifact.refused}`,
+  ]
 }

@@ -8,6 +8,7 @@
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import type { PullState, Run, RunPull } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import { printableTexts } from '../printable-output.ts'
 import type { PullIdentity, PullReference } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
 import { isSameName } from '../tickets/names.ts'
@@ -28,14 +29,17 @@ export interface ScreenedReport<R extends RunPatch | RunOutcome> {
   readonly refusal?: string
 }
 
-/** Drops every address but the run's own, and the state in any case: the code host alone knows the state. */
+/**
+ * Drops every address but the run's own, and the state in any case: the code host alone knows the state. Texts become
+ * printable, because a worker that is not ours may not have made them so.
+ */
 export function screenReport<R extends RunPatch | RunOutcome>(
   reported: R,
   judge: (url: string) => Result<RunPull>,
 ): ScreenedReport<R> {
-  const { prState: _, ...report } = reported
-  const result = 'result' in reported ? reported.result : undefined
-  const url = reported.prUrl ?? result?.prUrl
+  const { prState: _, ...report } = printableTexts(reported)
+  const result = 'result' in reported ? printableTexts(reported.result) : undefined
+  const url = report.prUrl ?? result?.prUrl
   // The cast holds because only the optional state is missing.
   if (url === undefined) return { report: report as R }
   const pull = judge(url)

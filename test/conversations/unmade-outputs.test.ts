@@ -167,6 +167,29 @@ test.each([['..'], ['.'], ['../run-1/events.jsonl'], ['a/b'], ['a\\b'], ['a\nb']
   },
 )
 
+test('what a hostile worker reports moves no cursor and reverses no letter', async () => {
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  await connection.send(
+    work.event('\u001b]0;root\u0007\u001b[31mred\u009b2J'),
+    work.artifact('exe.\u202egpj', 'x'),
+    work.complete({
+      status: 'failed',
+      error: 'a\u001b[2Jb\u202ec',
+      agentSessionId: 's\u001b[8m1',
+      result: { summary: 'done\u0007', artifacts: ['exe.\u202egpj'] },
+    }),
+  )
+  const run = host.run(runId)
+  expect(run.error).toContain('ab\\u202ec')
+  expect(run.agentSessionId).toBe('s1')
+  const lines = (await host.events(runId)).join('\n')
+  expect(lines).toContain('red')
+  expect(lines).toMatch(/artifact .*was not kept/)
+  expect(await host.store.artifacts.names(runId)).toEqual([])
+  expect(JSON.stringify(run) + lines).not.toMatch(/\p{Cf}|[\u0080-\u009f]|\\u00(?:1b|07)/u)
+})
+
 test('an artifact that the store refuses does not hold up the run, and the run’s log names it', async () => {
   const host = await startHost()
   const { connection, work, runId } = await acceptRun(host)

@@ -80,7 +80,7 @@ const frames: readonly Mutant[] = [
   {
     name: 'a long log text is stored as one event',
     file: LEASE_LOG,
-    find: 'for (const part of splitLogEvent(event)) this.#appendPart(part)',
+    find: 'for (const part of splitLogEvent(printableTexts(event))) this.#appendPart(part)',
     replace: 'this.#appendPart(event)',
   },
   {

@@ -4,6 +4,8 @@
  * A single model becomes the entry's model, several become its breakdown, and the entry's own figures are always the
  * sums of the rows, limited to what a record can hold. `estimated` means that the vendor did not compute the sum.
  */
+
+import { toSentence } from '../../core/printable-output.ts'
 import { UNKNOWN_MODEL } from '../../core/run/cost.ts'
 import { withSource } from '../../core/run/cost-source.ts'
 import { priceEntry, sumByModel, sumRows } from '../../core/run/model-usage.ts'
@@ -12,7 +14,6 @@ import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentExitReport } from './agent.ts'
-import { toSentence } from './printable-output.ts'
 
 /** Builds the entry; rows of the same model are added up. */
 export function costEntryOf(

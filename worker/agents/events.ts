@@ -1,6 +1,8 @@
 /**
  * Builds the events that listeners report: an agent's JSON objects made safe, texts made printable and split to size.
  */
+
+import { toPrintable, toSentence } from '../../core/printable-output.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import { PROSE_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
@@ -8,7 +10,6 @@ import { sanitizeObject } from '../../protocol/safe-json.ts'
 import { splitLog, truncateToChars } from '../../protocol/text-budget.ts'
 import type { AgentExit, AgentObservation } from './agent.ts'
 import { isBlank, type JsonObject } from './json-lines.ts'
-import { toPrintable, toSentence } from './printable-output.ts'
 
 /** A reason is stored with the run and shown to people; details are in the log. */
 const REASON_CHARS_MAX = 1_000

@@ -8,9 +8,9 @@
 import { constants } from 'node:fs'
 import { access, open, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join } from 'node:path'
+import { toSentence } from '../../core/printable-output.ts'
 import { AGENT_PROBLEM_CHARS_MAX } from '../../protocol/limits.ts'
 import type { LocatedAgent } from './agent.ts'
-import { toSentence } from './printable-output.ts'
 
 export interface SearchPlace {
   /** The worker's own PATH. */

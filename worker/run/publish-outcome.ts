@@ -1,9 +1,9 @@
 /** The fields of an outcome that depend on publishing: the status, and what is visible on the code host. */
 import type { StopRequest } from '../../core/daemon/ports.ts'
+import { toPrintable } from '../../core/printable-output.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { truncateToChars } from '../../protocol/text-budget.ts'
-import { toPrintable } from '../agents/printable-output.ts'
 import type { PublishEnd, PublishedWork } from './work-plan.ts'
 
 export type OutcomeStatus = Pick<RunOutcome, 'status' | 'error' | 'failure'>

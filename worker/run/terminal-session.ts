@@ -7,8 +7,8 @@
  */
 import { StringDecoder } from 'node:string_decoder'
 import type { TerminalSession, TerminalSessionListener, TerminalSize } from '../../core/daemon/terminal.ts'
+import { toPrintable } from '../../core/printable-output.ts'
 import { ATTACH_INPUT_BYTES_AT_ONCE } from '../../protocol/limits.ts'
-import { toPrintable } from '../agents/printable-output.ts'
 import {
   decodeExitCode,
   encodeFrame,

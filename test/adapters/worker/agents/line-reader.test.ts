@@ -1,12 +1,12 @@
 /** Tests of the line reader and of printable text: by example, and for random input. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { toPrintable, toSentence } from '../../../../core/printable-output.ts'
 import {
   createLineReader,
   LINE_BYTES_MAX,
   TRUNCATED_LINE_BYTES_KEPT,
 } from '../../../../worker/agents/line-reader.ts'
-import { toPrintable, toSentence } from '../../../../worker/agents/printable-output.ts'
 import { measureAsyncCpuMs } from '../../../support/cpu-time.ts'
 
 function linesOf(chunks: readonly Uint8Array[]): string[] {

@@ -5,13 +5,31 @@
  * visible signs, so that a text never changes its meaning unnoticed. The time is linear in the text: no pattern matches
  * past the start of the next sequence.
  */
-import { toSingleLine, truncate } from '../../core/safe-text.ts'
+import { toSingleLine, truncate } from './safe-text.ts'
 
 /** Keeps newlines and tabs. The line ends of Windows become newlines. */
 export function toPrintable(text: string): string {
   // Ordinary text is read once: every sequence begins with a control character.
   if (text.search(CONTROLS) < 0) return text
   return text.replace(SEQUENCES, '').replaceAll('\r\n', '\n').replace(CONTROLS, visibleSign)
+}
+
+/** Makes every text in a JSON value printable. A value whose texts are, as most, is returned itself. */
+export function printableTexts<T>(value: T): T {
+  // The casts hold because only texts change, to texts.
+  if (typeof value === 'string') return toPrintable(value) as T
+  if (typeof value !== 'object' || value === null || isPrintable(value)) return value
+  if (Array.isArray(value)) return value.map(printableTexts) as T
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]) => [toPrintable(key), printableTexts(each)]),
+  ) as T
+}
+
+function isPrintable(value: unknown): boolean {
+  if (typeof value === 'string') return value.search(CONTROLS) < 0
+  if (typeof value !== 'object' || value === null) return true
+  for (const key in value) if (!isPrintable(key) || !isPrintable(Reflect.get(value, key))) return false
+  return true
 }
 
 /** Makes a single line of bounded length, for reasons. */
