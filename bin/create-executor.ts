@@ -37,6 +37,7 @@ import type { AvailableSandbox } from '../worker/sandbox/driver.ts'
 import { openSandboxEgress } from '../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../worker/sandbox/folders.ts'
 import { thisMachine } from '../worker/sandbox/local-machine.ts'
+import { memoryShare } from '../worker/sandbox/memory-share.ts'
 import { SANDBOX_GID, SANDBOX_USERS_MAX, sandboxUserOf } from '../worker/sandbox/sandbox-users.ts'
 import type { OwnSecrets } from '../worker/secrets/run-secrets.ts'
 import { realClock, realRandom } from './clock.ts'
@@ -55,6 +56,8 @@ export interface CreateExecutorOptions {
   /** Code hosts that git may contact at private addresses and other ports. */
   readonly privateCodeHosts: readonly string[]
   readonly stallMs: number
+  /** How many sandboxes share the machine's memory. */
+  readonly slots: number
   /** Proxies and trusted authorities of this network. */
   readonly network: Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>
   /** The worker's own secrets, which nothing that leaves a sandbox may hold. */
@@ -89,7 +92,8 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
   if (isRoot && location.folder !== (await realpath(dataDir))) sweep(location.folder, hostClock, options)
   const launcher = sandbox.createLauncher(clock)
   const limits = launcher.limitsEnforcedBy()
-  log.info({ folder: location.folder, limits, gitVersion }, 'runs are executed in this folder')
+  const share = memoryShare(limits, options.slots)
+  log.info({ folder: location.folder, limits, ...share, gitVersion }, 'runs are executed in this folder')
   const { http, ...connections } = openConnections(options)
   const policy = await createPolicy(options, location.folder)
   const codehostFor = (job: Job) => {
@@ -98,8 +102,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     const created = createCodeHost(job.codehost, job.credentials.codehost, ports)
     return created.ok ? yes(guardCodeHost(created.value, codehost, policy)) : created
   }
-  const agents = { home: homeFolder(), hasOwnUsers: isRoot, environment: process.env }
-  const drivers = createAgentDrivers({ path: process.env.PATH ?? '', ...agents })
+  const drivers = agentDrivers(isRoot)
   const executor = await openExecutor({
     folder: location.folder,
     clock,
@@ -108,6 +111,7 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
     uuid: () => randomUUID(),
     sandboxProvider: sandbox.provider,
     launcher,
+    ...share,
     userFor: (number) => sandboxUserOf(number, machine),
     firstNumber: Math.floor(realRandom.fraction() * SANDBOX_USERS_MAX),
     isRoot,
@@ -141,6 +145,11 @@ export async function createExecutor(options: CreateExecutorOptions): Promise<Cr
   const git = gitVersion === undefined ? {} : { gitVersion }
   const capabilities = { os: platform(), arch: arch(), provider: sandbox.provider, limits, ...found, ...git }
   return { executor, hostClock, capabilities, probeAgents: probe }
+}
+
+function agentDrivers(hasOwnUsers: boolean) {
+  const { env } = process
+  return createAgentDrivers({ path: env.PATH ?? '', home: homeFolder(), hasOwnUsers, environment: env })
 }
 
 /** The connections to code hosts and to the vendors of models. */

@@ -184,6 +184,7 @@ async function runDaemon(place: WorkerCommandContext): Promise<DaemonEnd> {
     localRepos: options.localRepos,
     privateCodeHosts: options.privateCodeHost,
     stallMs,
+    slots: concurrency,
     network: unwrapOrExit(readNetwork(process.env)),
     ownSecrets: () => secretsOfIdentity(place.identity),
     clock,

@@ -84,7 +84,7 @@ export function describeSilentExit(
   const when = hadResult ? 'after it had reported a result' : 'before it reported a result'
   const signal = findSignal(exit)
   if (signal === 'SIGKILL') {
-    return `the agent was killed ${when}; if nobody stopped it, it used more memory than there is`
+    return `the agent was killed ${when}; if nobody stopped it, it used more memory than there is: sandbox.memoryMib gives a sandbox more`
   }
   if (signal !== undefined) return `the agent was ended by ${signal} ${when}`
   const errorText = lastErrorLine === undefined ? '' : `: ${lastErrorLine}`

@@ -25,7 +25,8 @@ export const ASKER_VARIABLE = 'SWITCHYARD_ASKER'
 
 const PATH = '/usr/local/bin:/usr/bin:/bin'
 const SHELL = '/bin/sh'
-const UNTRUSTED_MEMORY_KIB_MAX = 4 * 1024 ** 2
+/** Twenty small objects can expand to gigabytes, and several runs may publish at once. */
+const UNTRUSTED_MEMORY_KIB_MAX = 2 * 1024 ** 2
 const SSH_PORT = 22
 const SSH_COMMAND =
   'ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20 -o ForwardAgent=no -o PermitLocalCommand=no'
@@ -51,7 +52,12 @@ const SETTINGS = configArguments([
   'http.lowSpeedTime=60',
 ])
 /** The address-space limit also counts mapped packs, so map only small windows of them. */
-const UNTRUSTED_SETTINGS = configArguments(['core.packedGitLimit=1g', 'core.packedGitWindowSize=64m'])
+const UNTRUSTED_SETTINGS = configArguments([
+  'core.packedGitLimit=512m',
+  'core.packedGitWindowSize=64m',
+  // Larger files are read in pieces, and are not compared.
+  'core.bigFileThreshold=128m',
+])
 
 /** The askpass script: answers git's prompt with a line from the descriptor. Contains no secret. */
 const ASKPASS_SCRIPT = `#!/bin/sh

@@ -24,6 +24,8 @@ export interface ExecutorDependencies {
   readonly uuid: () => string
   readonly sandboxProvider: SandboxProvider
   readonly launcher: SandboxLauncher
+  /** The memory of a sandbox without a limit of its own, where this machine can enforce one. */
+  readonly memoryMib?: number
   /** The user that the sandbox with this number runs as. */
   readonly userFor: (number: number) => SandboxUser
   /** The number at which the search for a free sandbox number begins; workers on one machine should differ. */

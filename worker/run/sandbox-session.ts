@@ -83,6 +83,7 @@ export class SandboxSession implements SandboxRunner {
     if (this.#isStopped) return undefined
     const { dependencies, job, folders, egress } = this.#options
     const usesProxy = withEgress && egress.socketPath !== undefined
+    const memoryMib = job.sandbox?.memoryMib ?? dependencies.memoryMib
     const process = dependencies.launcher.launch({
       user: dependencies.userFor(folders.number),
       name: job.run.id,
@@ -96,7 +97,7 @@ export class SandboxSession implements SandboxRunner {
       },
       files: [{ path: '/etc/gitconfig', mode: '0444', text: dependencies.gitconfig }, ...files],
       maxProcesses: job.sandbox?.maxProcesses ?? PROCESSES_MAX,
-      ...(job.sandbox?.memoryMib === undefined ? {} : { memoryMib: job.sandbox.memoryMib }),
+      ...(memoryMib === undefined ? {} : { memoryMib }),
       ...rest,
       mounts: [
         { from: folders.out, to: OUT_INSIDE, writable: true },

@@ -37,7 +37,7 @@ test.each<[AgentExit, ExitContext, string]>([
   [
     { code: 137 },
     {},
-    'the agent was killed before it reported a result; if nobody stopped it, it used more memory than there is',
+    'the agent was killed before it reported a result; if nobody stopped it, it used more memory than there is: sandbox.memoryMib gives a sandbox more',
   ],
 ])('the exit %j of an agent that gave no reason, with %j: %s', (exit, context, words) => {
   expect(describeSilentExit(exit, context)).toBe(words)

@@ -45,8 +45,8 @@ describe('git’s environment', () => {
   })
 
   test('limits memory for untrusted objects', async () => {
-    expect(got(await run('ulimit -v', { isUntrusted: true })).output.trim()).toBe(String(4 * 1024 * 1024))
-    expect(got(await run('ulimit -v')).output.trim()).not.toBe(String(4 * 1024 * 1024))
+    expect(got(await run('ulimit -v', { isUntrusted: true })).output.trim()).toBe(String(2 * 1024 * 1024))
+    expect(got(await run('ulimit -v')).output.trim()).not.toBe(String(2 * 1024 * 1024))
   })
 
   test('has no open descriptor of the worker’s database', async () => {

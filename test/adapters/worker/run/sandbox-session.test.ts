@@ -1,7 +1,7 @@
 /** A repository's scripts in a real sandbox: their output, their end, and their background processes. */
 import { once } from 'node:events'
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, describe, expect, test } from '@jest/globals'
@@ -16,6 +16,7 @@ import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
 import { createOwnedFolder } from '../../../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
+import { machineMemoryBytes, memoryShareMib } from '../../../../worker/sandbox/memory-share.ts'
 import type { SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
@@ -31,6 +32,8 @@ chmodSync(top, 0o711)
 afterAll(() => rmSync(top, { recursive: true, force: true }))
 
 let made = 0
+const DEFAULT_MIB = 2_049
+
 async function createSession(
   job: Partial<Job> = {},
   nodeProgram = process.execPath,
@@ -63,6 +66,7 @@ async function createSession(
     node: nodeInside(nodeProgram),
     insidePrograms: '/usr/bin',
     gitconfig: '',
+    memoryMib: DEFAULT_MIB,
   } as unknown as ExecutorDependencies
   const folders = {
     root,
@@ -106,6 +110,17 @@ test('processes and memory are limited as the job says', async () => {
   await session.runScript('true')
   expect(orders).toEqual([expect.objectContaining(limits)])
   await session.close()
+})
+
+test('a sandbox without a limit has the share of the machine that the worker allows', async () => {
+  const { createSession: session, orders } = await createSession()
+  await session.runScript('true')
+  expect(orders).toEqual([expect.objectContaining({ memoryMib: DEFAULT_MIB })])
+  await session.close()
+  expect(memoryShareMib(64 * 1024 ** 3, 4)).toBe(16 * 1024)
+  expect(memoryShareMib(6 * 1024 ** 3, 4)).toBe(2 * 1024)
+  expect(machineMemoryBytes()).toBeGreaterThan(0)
+  expect(machineMemoryBytes()).toBeLessThanOrEqual(totalmem())
 })
 
 describe("a repository's script", () => {
