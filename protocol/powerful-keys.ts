@@ -22,6 +22,7 @@ export const POWERFUL_KEYS: readonly PowerfulKey[] = [
   { key: 'tracker.apiUrl', decides: 'which server is the tracker' },
   { key: 'connect.apiBase', decides: 'through which server accounts are connected' },
   { key: 'agent.commands', decides: 'which programs run as agents' },
+  { key: 'agent.maxCostUsd', decides: 'how much a run may cost' },
   { key: 'agent.serverTools', decides: 'what a model’s vendor does and fetches for agents' },
   { key: 'agent.models', decides: 'which models agents may ask' },
   { key: 'agent.prices', decides: 'what the money that a run may spend is counted by' },

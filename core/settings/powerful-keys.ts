@@ -12,6 +12,7 @@ import { isJsonEqual } from './json-equal.ts'
 
 /** Whether the new value allows more than the old one; of all other keys every change gives power. */
 const IS_WIDER: Readonly<Record<string, (before: unknown, after: unknown) => boolean>> = {
+  'agent.maxCostUsd': isHigherLimit,
   'agent.serverTools': hasNewEntry,
   'agent.models': isWiderChoice,
   'sandbox.network': isWiderNetwork,
@@ -70,6 +71,11 @@ const NETWORKS: readonly unknown[] = [
 
 function isWiderNetwork(before: unknown, after: unknown): boolean {
   return NETWORKS.indexOf(after) > NETWORKS.indexOf(before)
+}
+
+/** Without a value there is no limit. */
+function isHigherLimit(before: unknown, after: unknown): boolean {
+  return typeof before === 'number' && (typeof after !== 'number' || after > before)
 }
 
 /** Without a list the choice is another one, and not a part of any. */
