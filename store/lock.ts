@@ -139,7 +139,7 @@ interface JudgedOwner {
 }
 
 const describeJudged = (record: JudgedOwner['record'], place: OwnPlace): string =>
-  record === 'damaged' ? 'its lock file is damaged, and a process holds it' : describeOwner(record, place)
+  record === 'damaged' ? 'a process that holds the damaged lock file' : describeOwner(record, place)
 
 function judgeGeneration(
   dataDir: string,
