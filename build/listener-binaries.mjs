@@ -27,7 +27,7 @@ export async function readListenerBinaries({
 /** Paths below the root; the build's stamp has them. */
 export const listenerSources = (binaries) => [HASHES, ...binaries.map(({ name }) => `${PACKAGE}/${name}`)]
 
-async function readHashes() {
+export async function readHashes() {
   const { transform } = await import('esbuild')
   const { code } = await transform(readFileSync(join(root, HASHES), 'utf8'), { loader: 'ts' })
   const { BINARY_HASHES } = await import(`data:text/javascript,${encodeURIComponent(code)}`)
