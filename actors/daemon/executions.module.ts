@@ -86,7 +86,7 @@ export const executionsModule = defineDaemonModule({
         claim: (key) => executions.onClaimTimer(key),
       },
       // Every restored execution has opened its lease in the outbox by now.
-      onRestored: () => outbox.eraseUnownedFrames(),
+      onRestored: () => outbox.eraseUnownedFrames(system.damagedKeysOf(EXECUTION)),
     }
   },
 })

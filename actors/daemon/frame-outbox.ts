@@ -6,6 +6,7 @@
  * again what follows it, once. The unsent backlog is limited and shared between the leases in turn, so that an answer
  * the host waits for never queues behind minutes of log.
  */
+
 import type { ExecutionReport } from '../../core/daemon/ports.ts'
 import { readOr } from '../../core/damage.ts'
 import {
@@ -61,6 +62,8 @@ const CAPACITY_WAIT_MS_MAX = 30_000
 /** Frames count as lost only after this time: a repeated acknowledgement may have crossed them. */
 const RESEND_MS_MIN = 1_000
 const SEQ_DIGITS = 10
+const UNKNOWN_ACKED =
+  'could not read how far the host has acknowledged the reports of a lease; the host is asked'
 /** How the text of every usage frame begins. */
 const USAGE_BEGIN = '{"type":"run-usage-snapshot"'
 
@@ -113,8 +116,7 @@ export class FrameOutbox implements CommitParticipant {
     }
     this.#leases.set(leaseId, lease)
     if (!restored) return
-    // Only this class writes to this collection.
-    const { acked = 0 } = (this.#ports.keyValues.get('outbox', leaseId) ?? {}) as { acked?: number }
+    const acked = this.#readAcked(leaseId)
     outbox.restore(acked, this.#readFrames(leaseId, acked))
     this.#changedLeases.add(lease)
   }
@@ -149,16 +151,20 @@ export class FrameOutbox implements CommitParticipant {
     this.#ports.requestCommit()
   }
 
-  /** Deletes the stored frames of leases that have no execution any more. */
-  eraseUnownedFrames(): void {
+  /**
+   * Deletes the stored frames of leases that have no execution any more.
+   * @param damaged leases whose execution cannot be read: what it has reported stays beside it
+   */
+  eraseUnownedFrames(damaged: readonly string[]): void {
+    const owned = new Set([...this.#leases.keys(), ...damaged])
     let after = ''
-    for (const leaseId of [...this.#leases.keys()].sort()) {
+    for (const leaseId of [...owned].sort()) {
       this.#eraseFrames({ after, until: `${leaseId}/` })
       after = endOfLeaseKeys(leaseId)
     }
     this.#eraseFrames({ after })
     for (const [key] of this.#ports.keyValues.all('outbox'))
-      if (!this.#leases.has(key))
+      if (!owned.has(key))
         this.#pendingErasures.push({ table: 'key-value', collection: 'outbox', key, value: null })
     if (this.#pendingErasures.length > 0) this.#ports.requestCommit()
   }
@@ -404,6 +410,18 @@ export class FrameOutbox implements CommitParticipant {
   }
 
   // ---- stored frames ---------------------------------------------------------------------------------------------------
+
+  /** A damaged record counts as none: the host says how far it has acknowledged before anything is sent to it. */
+  #readAcked(leaseId: string): number {
+    const { keyValues, log } = this.#ports
+    const stored = readOr(
+      () => keyValues.get('outbox', leaseId),
+      ({ message }) => void log.error({ lease: leaseId, problem: message }, UNKNOWN_ACKED),
+    )
+    // Only this class writes to this collection.
+    const { acked = 0 } = (stored ?? {}) as { acked?: number }
+    return acked
+  }
 
   /** Frames that are damaged on disk are gaps of their own. The last ones count too, or their numbers would be used again. */
   *#readFrames(leaseId: string, acked: number): Iterable<readonly [seq: number, frame: StoredFrame]> {

@@ -206,6 +206,12 @@ export class ActorSystem {
     return this.#damagedKeys.has(`${kind} ${key}`)
   }
 
+  /** The keys of the snapshots of a kind for which `isDamaged` holds. */
+  damagedKeysOf(kind: string): string[] {
+    const before = `${kind} `
+    return [...this.#damagedKeys].flatMap((id) => (id.startsWith(before) ? [id.slice(before.length)] : []))
+  }
+
   /** Whether any stored actor of the kind could not be read. An actor that looks unknown may be that one. */
   hasDamaged(kind: string): boolean {
     return this.#damagedKinds.has(kind)
