@@ -3,12 +3,13 @@
  *
  * A requested move is on disk with the commit that caused it and stays there until the tracker has answered, so neither
  * a restart nor an outage of the tracker loses it. Moving a ticket twice to the same state is harmless. Each ticket has
- * one move in flight at a time, because a tracker may carry out two concurrent moves in the wrong order.
+ * one move in flight at a time, because a tracker may carry out two concurrent moves in the wrong order. A process that
+ * dies leaves its move in flight, so the next process lets the tracker finish it first.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { RefusalKind } from '../../core/result.ts'
-import { TICKET_MOVE_RETRY_MS_MAX } from '../../protocol/limits.ts'
+import { HTTP_ANSWER_MS_MAX, TICKET_MOVE_RETRY_MS_MAX } from '../../protocol/limits.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
@@ -20,6 +21,8 @@ export interface TicketMove {
   readonly from?: string
   /** The only states from which the ticket may be moved: in any other it was put by somebody else. */
   readonly only?: readonly string[]
+  /** Another move of the ticket was in flight when this one was requested. */
+  readonly isBehind?: true
 }
 
 export interface TicketMovesPorts extends StoredCollectionPorts {
@@ -66,8 +69,18 @@ export class TicketMoves implements CommitParticipant {
       // A run ended since the listeners opened: its own move replaces the stored one.
       if (this.#pending.has(move.ticketId)) continue
       this.#pending.set(move.ticketId, move)
+      if (move.isBehind === true) this.#awaitEarlierProcess(move.ticketId)
       void this.#attempt(move, 0)
     }
+  }
+
+  /** Counts the move that an earlier process has sent as in flight, for as long as a request may take. */
+  #awaitEarlierProcess(ticketId: string): void {
+    this.#inFlight.add(ticketId)
+    this.#retryTimers.set(
+      ticketId,
+      this.#ports.clock.after(HTTP_ANSWER_MS_MAX, () => this.#sendNext(ticketId)),
+    )
   }
 
   stop(): void {
@@ -82,14 +95,17 @@ export class TicketMoves implements CommitParticipant {
 
   /** Requests a move. A newer one replaces an earlier one that has not been made. */
   request(ticketId: string, state: string, from: string, only?: readonly string[]): void {
+    const isBehind = this.#inFlight.has(ticketId)
     const move: TicketMove = {
       ticketId,
       state,
       from: this.#pending.get(ticketId)?.from ?? from,
       ...(only === undefined ? {} : { only }),
+      ...(isBehind ? { isBehind } : {}),
     }
-    this.#retryTimers.get(ticketId)?.()
-    this.#retryTimers.delete(ticketId)
+    // While a move is in flight, the timer waits for its end.
+    if (!isBehind) this.#retryTimers.get(ticketId)?.()
+    if (!isBehind) this.#retryTimers.delete(ticketId)
     this.#pending.set(ticketId, move)
     this.#stored.set(keyOf(ticketId), move)
   }
@@ -100,21 +116,26 @@ export class TicketMoves implements CommitParticipant {
 
   async #attempt(move: TicketMove, tries: number): Promise<void> {
     const { ticketId } = move
-    this.#retryTimers.delete(ticketId)
     if (this.#pending.get(ticketId) !== move) return
     if (this.#inFlight.has(ticketId)) {
       this.#afterInFlight.set(ticketId, move)
       return
     }
+    this.#retryTimers.delete(ticketId)
     this.#inFlight.add(ticketId)
     const outcome = await this.#moveTicket(move)
+    if (this.#sendNext(ticketId) || this.#pending.get(ticketId) !== move) return
+    if (outcome.is === 'temporary') this.#retryLater(move, tries, outcome.problem)
+    else this.#finish(move, outcome.is)
+  }
+
+  /** The move in flight is over. Returns whether another one waited for that. */
+  #sendNext(ticketId: string): boolean {
     this.#inFlight.delete(ticketId)
     const next = this.#afterInFlight.get(ticketId)
     this.#afterInFlight.delete(ticketId)
     if (next !== undefined) void this.#attempt(next, 0)
-    else if (this.#pending.get(ticketId) !== move) return
-    else if (outcome.is === 'temporary') this.#retryLater(move, tries, outcome.problem)
-    else this.#finish(move, outcome.is)
+    return next !== undefined
   }
 
   #finish(move: TicketMove, how: 'moved' | 'refused'): void {

@@ -157,6 +157,29 @@ test('a ticket is moved by one move at a time: a slow one does not overtake the 
   expectRecorded(moves)
 })
 
+test('the next move waits for one that the tracker owes to a host that died', async () => {
+  const host = await startHost(movingConfig)
+  let state = 'Todo'
+  const late: (() => void)[] = []
+  const moveTo = (to: string) => {
+    state = to
+    return yes(undefined)
+  }
+  // A request that was sent has its effect, but a host that died gets no answer.
+  host.tracker.moveTicket = (_, to: string) =>
+    to === 'In Progress' ? new Promise(() => late.push(() => void moveTo(to))) : Promise.resolve(moveTo(to))
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.complete(OPENED))
+  await host.crash()
+  await host.advance(20)
+  expect(state).toBe('Todo')
+  for (const arrives of late) arrives()
+  await host.settle()
+  expect(state).toBe('In Progress')
+  await host.advance(20)
+  expect(state).toBe('In Review')
+})
+
 test('a newer move replaces one that waits for a retry', async () => {
   const host = await startHost(movingConfig)
   const asked: string[] = []
