@@ -16,7 +16,13 @@ import type {
   TrackerListing,
 } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
-import { openBlockers, type TicketsById, waitingCycle, waitingReason } from '../../core/tickets/blockers.ts'
+import {
+  openBlockers,
+  type TicketsById,
+  unlistedReason,
+  waitingCycle,
+  waitingReason,
+} from '../../core/tickets/blockers.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import { compareTickets } from '../../core/tickets/order.ts'
 import {
@@ -149,9 +155,10 @@ export class TicketIntake {
     return this.#listing.byId.get(ticket.id)?.ticket ?? ticket
   }
 
-  /** The blockers of this ticket, as a sentence. */
+  /** The blockers of this ticket, as a sentence. Before the first listing any of them may be open. */
   waitingFor(ticket: Ticket): string | undefined {
     const current = this.currentTicket(ticket)
+    if (!this.#hasListing && current.blockedBy.length > 0) return unlistedReason(current.blockedBy)
     const { byId } = this.#listing
     const blockers = openBlockers(current, byId)
     return blockers.length === 0 ? undefined : waitingReason(blockers, waitingCycle(current, byId))
@@ -254,10 +261,14 @@ export class TicketIntake {
   // ---- evaluation --------------------------------------------------------------------------------------------------
 
   #applyListing({ tickets }: TrackerListing): void {
+    const isFirst = !this.#hasListing
     this.#hasListing = true
     const created = [...this.#createdDuringPoll.values()]
     const missing = created.filter(({ ticket }) => !tickets.some((entry) => entry.ticket.id === ticket.id))
     this.#replaceListing(missing.length === 0 ? tickets : [...missing, ...tickets])
+    // Runs whose tickets and blockers are not listed waited for the listing, too.
+    const waiting = new Set(isFirst ? this.#ports.runs.activeTickets() : [])
+    if (waiting.size > 0) this.#ports.onTicketsChanged({ names: waiting, isEligibleChanged: false })
   }
 
   #replaceListing(tickets: readonly TrackedTicket[]): void {

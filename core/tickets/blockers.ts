@@ -49,6 +49,10 @@ export function waitingReason(identifierCache: readonly string[], cycle: readonl
   return `${reason}; ${explanation}. Take one of them out of another's blockedBy`
 }
 
+/** Words the queue reason while the tracker has not listed its tickets, so that nobody knows which blockers are closed. */
+export const unlistedReason = (names: readonly string[]): string =>
+  `waiting for the tracker, which says whether ${formatNames(names)} ${names.length === 1 ? 'is' : 'are'} done`
+
 // ---- one step ----------------------------------------------------------------------------------------------------
 
 interface BlockerStep {

@@ -1,6 +1,8 @@
 /** The queue: which runs wait, in which order they are dispatched, and the reasons that people see. */
 import { expect, test } from '@jest/globals'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
+import { no, yes } from '../../core/result.ts'
+import { unlistedReason } from '../../core/tickets/blockers.ts'
 import {
   acceptRun,
   config,
@@ -8,6 +10,7 @@ import {
   enroll,
   type HostConversation,
   offerRun,
+  reconnect,
   startHost,
   ticket,
   Work,
@@ -157,6 +160,35 @@ test('a blocked run is dispatched when its blockers are closed, and not before t
   host.tracker.close(ticket('ENG-2', { state: 'Done' }))
   await host.settle()
   expect(connection.lastReceived('dispatch').job.run.ticket.identifier).toBe('ENG-3')
+})
+
+test('a blocked run waits after a restart until the tracker says that its blockers are closed', async () => {
+  const host = await startHost()
+  const worker = await enroll(host)
+  host.tracker.put(ticket('ENG-1', { state: 'In Progress' }), ticket('ENG-2', { blockedBy: ['ENG-1'] }))
+  await host.settle()
+  host.tracker.answer = no('unavailable', 'the tracker is away')
+  await host.crash()
+  const connection = await reconnect(host, worker)
+  await host.advance(20)
+  expect(connection.hasReceived('dispatch')).toBe(false)
+  expect(reason(host, 'ENG-2')).toBe(unlistedReason(['ENG-1']))
+  host.tracker.answer = undefined
+  host.tracker.close(ticket('ENG-1', { state: 'Done' }))
+  await host.advance(60)
+  expect(connection.lastReceived('dispatch').job.run.ticket.identifier).toBe('ENG-2')
+})
+
+test('a run does not wait after a restart for a blocker that the tracker does not list', async () => {
+  const host = await startHost()
+  const worker = await enroll(host)
+  host.tracker.put(ticket('ENG-1', { state: 'In Progress' }), ticket('ENG-2', { blockedBy: ['ENG-1'] }))
+  await host.settle()
+  host.tracker.answer = yes({ tickets: [], problems: [] })
+  await host.crash()
+  const connection = await reconnect(host, worker)
+  await host.advance(20)
+  expect(connection.lastReceived('dispatch').job.run.ticket.identifier).toBe('ENG-2')
 })
 
 test('a blocked run does not delay the runs behind it', async () => {

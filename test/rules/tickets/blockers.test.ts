@@ -1,7 +1,7 @@
 /** Tests of blockers and of the words of the queue reason. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { openBlockers, waitingCycle, waitingReason } from '../../../core/tickets/blockers.ts'
+import { openBlockers, unlistedReason, waitingCycle, waitingReason } from '../../../core/tickets/blockers.ts'
 import { BLOCKERS_WALKED_MAX, NAMES_LISTED_MAX } from '../../../protocol/limits.ts'
 import { byId, sampleTicket, tracked } from './samples.ts'
 
@@ -109,4 +109,9 @@ test('the tickets of a listing are indexed only once', () => {
     expect(waitingCycle(ticket, counted)).toEqual([])
   }
   expect(walks).toBe(1)
+})
+
+test('before the first listing the reason names what may be open', () => {
+  expect(unlistedReason(['ENG-1'])).toBe('waiting for the tracker, which says whether ENG-1 is done')
+  expect(unlistedReason(['ENG-1', 'b'])).toBe('waiting for the tracker, which says whether ENG-1, b are done')
 })
