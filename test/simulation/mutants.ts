@@ -802,6 +802,12 @@ const owners: readonly Mutant[] = [
 
 const queue: readonly Mutant[] = [
   {
+    name: 'a host that starts takes every ticket for free until it has a listing',
+    file: 'actors/tracker/ticket-intake.ts',
+    find: 'if (!this.#hasListing && current.blockedBy.length > 0)',
+    replace: 'if (current.blockedBy.length < 0)',
+  },
+  {
     name: 'the queue knows no priorities',
     file: 'core/tickets/order.ts',
     find: 'return priority === 0 ? 4 : priority - 1',

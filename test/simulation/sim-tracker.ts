@@ -28,8 +28,11 @@ interface SimTicket {
   readonly entries: number
   /** When people last made it eligible, in a way that a host sees. */
   readonly enteredAt: number
-  /** When a host first got a listing with the ticket as done; undefined before, and while it is not done. */
-  listedDoneAt?: number
+  /** When the newest host first got a listing with the ticket as done; undefined before, and while it is not done. */
+  listedDoneAt?: number | undefined
+  /** When a host first got a listing with the ticket. */
+  listedAt?: number | undefined
+  readonly wasDone: boolean
 }
 
 /** A ticket as the laws see it. */
@@ -38,8 +41,10 @@ export interface TicketFacts {
   readonly state: string
   readonly entries: number
   readonly enteredAt: number
-  /** Since when hosts may know that nothing blocks it: no time before the tracker has told one so. */
+  /** Since when the newest host may know that nothing blocks it: no time before the tracker has told it so. */
   readonly freeSince: number
+  /** Since when a host knows that a ticket blocks it which was never done; otherwise no time. */
+  readonly blockedSince: number
 }
 
 export class SimTracker {
@@ -47,6 +52,7 @@ export class SimTracker {
   readonly #random: Random
   readonly #tickets = new Map<string, SimTicket>()
   readonly #watchers = new Set<() => void>()
+  #newestHost: Process | undefined
   /** Shows the service's ticket moves to the laws. */
   readonly #onTicketMoved: (ticketId: string, state: string) => void
   readonly #onMoveSent: (ticketId: string, by: Process) => void
@@ -75,10 +81,13 @@ export class SimTracker {
 
   /** The tracker for one process of the host. As each driver does, it asks `maySend` when it would send a move. */
   viewFor(host: Process, maySend: () => boolean): Tracker {
+    if (host !== this.#newestHost)
+      for (const ticket of this.#tickets.values()) ticket.listedDoneAt = undefined
+    this.#newestHost = host
     return {
       listTickets: async () => {
         const listing = await this.#answerLater(host, () => this.#listing())
-        if (listing.ok) this.#noteListed(listing.value)
+        if (listing.ok && host === this.#newestHost) this.#noteListed(listing.value)
         return listing
       },
       watch: (changed): Cancel => {
@@ -107,9 +116,12 @@ export class SimTracker {
 
   facts(): TicketFacts[] {
     return [...this.#tickets.values()].map(({ plan, state, entries, enteredAt }) => {
-      const isFree = plan.blockedBy === undefined
-      const listedAt = isFree ? 0 : this.#tickets.get(plan.blockedBy)?.listedDoneAt
-      return { id: plan.id, state, entries, enteredAt, freeSince: listedAt ?? Number.POSITIVE_INFINITY }
+      const facts = { id: plan.id, state, entries, enteredAt }
+      const never = Number.POSITIVE_INFINITY
+      if (plan.blockedBy === undefined) return { ...facts, freeSince: 0, blockedSince: never }
+      const blocker = this.#tickets.get(plan.blockedBy)
+      const blockedSince = blocker?.wasDone === false ? (blocker.listedAt ?? never) : never
+      return { ...facts, freeSince: blocker?.listedDoneAt ?? never, blockedSince }
     })
   }
 
@@ -151,7 +163,9 @@ export class SimTracker {
   #noteListed({ tickets }: TrackerListing): void {
     for (const { closed, ticket } of tickets) {
       const own = this.#tickets.get(ticket.id)
-      if (closed && own?.state === DONE) own.listedDoneAt ??= this.#time.now
+      if (own === undefined) continue
+      own.listedAt ??= this.#time.now
+      if (closed && own.state === DONE) own.listedDoneAt ??= this.#time.now
     }
   }
 
@@ -167,7 +181,8 @@ export class SimTracker {
     // A host that was down, or saw no listing, can't know of a ticket that left and came back meanwhile.
     const isSeen = newEntries > 0 && !(now - (before?.changedAt ?? 0) < UNSEEN_MS_MAX)
     const enteredAt = isSeen || before === undefined ? now : before.enteredAt
-    this.#tickets.set(plan.id, { plan, state, changedAt: Math.floor(now), entries, enteredAt })
+    const known = { listedAt: before?.listedAt, wasDone: before?.wasDone === true || state === DONE }
+    this.#tickets.set(plan.id, { plan, state, changedAt: Math.floor(now), entries, enteredAt, ...known })
     for (const notify of this.#watchers) notify()
   }
 }

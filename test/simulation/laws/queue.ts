@@ -15,10 +15,13 @@ function isPlain(view: LawView, run: Run, blocked: ReadonlySet<string>): boolean
   return isFirst && run.status === 'queued' && run.queueReason === undefined && !blocked.has(run.ticket.id)
 }
 
+const NONE: ReadonlySet<string> = new Set()
+
 export const queueLaws: readonly Law[] = [
   {
     number: '42',
-    sentence: 'a run is offered only when no earlier one of the queue could be: by priority, then by age',
+    sentence:
+      'a run is offered only when no earlier one of the queue could be (by priority, then by age), and no blocker is open',
     observe: (view, fail) => {
       let waiting: Run[] = []
       let granted: Run[] = []
@@ -36,7 +39,12 @@ export const queueLaws: readonly Law[] = [
           const blocked = new Set(view.tickets().flatMap((ticket) => (isHeld(ticket) ? [ticket.id] : [])))
           const all = [...view.disk.runs.keys()].flatMap((id) => view.run(id) ?? [])
           waiting = all.filter((run) => isPlain(view, run, blocked))
-          granted = granted.filter((run) => isPlain(view, run, blocked))
+          granted = granted.filter((run) => isPlain(view, run, NONE))
+          const early = granted.find((run) =>
+            view.tickets().some(({ id, blockedSince }) => id === run.ticket.id && blockedSince < requestedAt),
+          )
+          if (early !== undefined) fail(`${early.id} is offered, though its blocker is open`)
+          granted = granted.filter((run) => !blocked.has(run.ticket.id))
         },
         onCommitted: () => {
           for (const run of granted) {
