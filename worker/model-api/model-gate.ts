@@ -10,7 +10,7 @@ import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import { field, isObject, type JsonObject } from '../agents/json-lines.ts'
 import { isAllowedModel, type ModelChoice } from './allowed-models.ts'
 import { filterAnthropicBody } from './anthropic-body.ts'
-import { sortBetas } from './betas.ts'
+import { type SortedBetas, sortAnthropicBetas, sortOpenAiBetas } from './betas.ts'
 import { type FilterBody, refuse } from './body-rules.ts'
 import { filterGoogleBody } from './google-body.ts'
 import { filterOpenAiBody } from './openai-body.ts'
@@ -32,6 +32,12 @@ const FILTERS: Readonly<Record<AgentProvider, FilterBody>> = {
   agentA: filterAnthropicBody,
   agentB: filterOpenAiBody,
   agentC: filterGoogleBody,
+}
+const SORTED_HEADERS: Readonly<
+  Record<string, (header: string, tools: readonly ServerTool[]) => SortedBetas>
+> = {
+  'anthropic-beta': sortAnthropicBetas,
+  'openai-beta': sortOpenAiBetas,
 }
 /** Schemas of tools and answers lie elsewhere, and name whatever they like. */
 const CONVERSATION = ['messages', 'system', 'input', 'contents', 'systemInstruction'] as const
@@ -70,11 +76,14 @@ export function createModelGate(rules: ModelRules, log: (line: string) => void):
       return FILTERS[rules.provider](body, { serverTools: rules.serverTools, drop })
     },
     passHeaders(headers) {
-      const { 'anthropic-beta': betas, ...rest } = headers
-      if (betas === undefined) return rest
-      const { known, unknown } = sortBetas(betas, rules.serverTools)
-      for (const name of unknown) drop(`the beta ${name}`)
-      return { ...rest, ...(known.length === 0 ? {} : { 'anthropic-beta': known.join(',') }) }
+      const passed = { ...headers }
+      for (const [name, sort] of Object.entries(SORTED_HEADERS)) {
+        const { known, unknown } = sort(headers[name] ?? '', rules.serverTools)
+        for (const beta of unknown) drop(`the beta ${beta}`)
+        if (known.length > 0) passed[name] = known.join(',')
+        else delete passed[name]
+      }
+      return passed
     },
   }
 }

@@ -23,6 +23,7 @@ const REQUEST_FIELDS: PassingFields = {
     'anthropic-version',
     // Codex: one session's requests reach the same cache.
     'conversation_id',
+    'openai-beta',
     'originator',
     'session-id',
     'session_id',

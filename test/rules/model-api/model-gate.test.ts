@@ -367,6 +367,11 @@ describe('a header', () => {
     lines.length = 0
     expect(betasOf([])).toBe('claude-code-20250219,interleaved-thinking-2027-01-01')
     expect(lines).toContain('model api: the beta fast-mode-2026-02-01 is left out of requests')
+    const gate = createModelGate({ provider: 'agentB', serverTools: [] }, () => {})
+    expect(gate.passHeaders({ 'openai-beta': 'responses=experimental, assistants=v2' })).toEqual({
+      'openai-beta': 'responses=experimental',
+    })
+    expect(gate.passHeaders({ accept: 'a', 'openai-beta': 'realtime=v1' })).toEqual({ accept: 'a' })
     expect(betasOf(['mcp'])).toBe(
       'claude-code-20250219,interleaved-thinking-2027-01-01,mcp-client-2025-11-20',
     )
