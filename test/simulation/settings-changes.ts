@@ -1,4 +1,5 @@
 /** Performs the changes of the configuration that a plan names, and takes them back. */
+import { parseJson } from '../../protocol/parse.ts'
 import { CONFIG_TEXT } from './host-machine.ts'
 import { graceSecondsOf, type SettingChange, type SettingChangeKind } from './settings-plan.ts'
 import type { World } from './world.ts'
@@ -71,14 +72,21 @@ function request(world: World, patch: Patch): void {
   world.callHost({ operation: 'change settings' }, (hostApi) => hostApi.changeSettings(patch))
 }
 
-/** The person edits what stands in the file, and changes no more than the interval of the polls. */
+/**
+ * The person edits what stands in the file, and changes no more than the interval of the polls. An editor that finds half
+ * of a file, which another one is still saving, changes nothing.
+ */
 function edit(world: World, kind: SettingChangeKind, size: number): void {
   const save = () => {
     if (world.time.now < world.plan.faultsEndMs) world.disk.editConfig(text)
   }
-  const before: unknown = JSON.parse(world.disk.config ?? '{}')
-  const { tracker } = { tracker: {}, ...Object(before) }
-  const changed = { ...Object(before), tracker: { ...tracker, pollSeconds: 20 + Math.floor(size * 20) } }
+  const before = parseJson(world.disk.config ?? '{}')
+  if (!before.ok) return
+  const { tracker } = { tracker: {}, ...Object(before.value) }
+  const changed = {
+    ...Object(before.value),
+    tracker: { ...tracker, pollSeconds: 20 + Math.floor(size * 20) },
+  }
   const text = JSON.stringify(changed, null, 4)
   const isHalf = kind === 'save half of the file first'
   if (isHalf) world.disk.editConfig(text.slice(0, Math.floor(text.length * size)))
