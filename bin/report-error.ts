@@ -33,6 +33,10 @@ export function reportError(
   return code
 }
 
+/** No message for a person explains the error. */
+export const isUnexpected = (error: unknown): boolean =>
+  !isCommanderError(error) && !isExitError(error) && exitCodeOf(error) === EXIT.broken
+
 function exitCodeOf(error: unknown): number {
   if (isExitError(error)) return error.code
   if (error instanceof HostRefusal) return EXIT.refused

@@ -2,10 +2,11 @@
  * The typed client of a host: one function for each route, made from the table of routes by types alone.
  *
  * A function takes the route's parameters and query in one object, beside them `body`, and returns the answer. It
- * throws a `HostRefusal` when the host refuses, and a `HostUnreachable` when there is none. Answers are not checked
- * again: the host checks what it sends.
+ * throws a `HostRefusal` when the host refuses, or what answers is no host, and a `HostUnreachable` when there is none.
+ * The host checks what it sends, so a client looks at one key of each answer only.
  */
 import type { BodyOf, ParamsOf, QueryOf, ResponseOf, RouteName, Routes } from '../protocol/routes.ts'
+import { hasMark } from './answer-marks.ts'
 import type { ClientConnection, ClientReply, HostAddress } from './connection.ts'
 import { HostRefusal } from './errors.ts'
 import { type CallOptions, openReply, requestText } from './host-request.ts'
@@ -45,35 +46,45 @@ const DOWNLOADS: readonly RequestName[] = ['readArtifact']
 const TEXTS: readonly RequestName[] = ['readMetrics', 'trackerCallback']
 const SOCKETS: readonly RouteName[] = ['dashboardSocket', 'attachSocket', 'inspectSocket', 'workerSocket']
 
-export function createClient(connection: ClientConnection): Client {
+/** Called with each answer that is JSON. */
+export type OnAnswer = (name: RequestName, answer: unknown) => void
+
+export function createClient(connection: ClientConnection, onAnswer?: OnAnswer): Client {
   const names = Object.keys(REQUEST_LINES) as RouteName[]
   const calls = names
     .filter((name): name is RequestName => !SOCKETS.includes(name))
-    .map((name) => [name, callOf(connection, name)])
+    .map((name) => [name, callOf(connection, name, onAnswer)])
   // The keys are all names of requests, and each function sends the request of its own key.
   return Object.fromEntries(calls) as Client
 }
 
 type AnyRequest = Readonly<Record<string, unknown>>
 
-function callOf(connection: ClientConnection, name: RequestName) {
+function callOf(connection: ClientConnection, name: RequestName, onAnswer: OnAnswer | undefined) {
   const [method = '', path = ''] = REQUEST_LINES[name].split(' ')
   return async ({ body, ...named }: AnyRequest = {}, options: CallOptions = {}): Promise<unknown> => {
     const target = fillPath(path, named)
     if (DOWNLOADS.includes(name))
       return (await openReply(connection, { method, path: target, body }, options)).reply
     const { at, text } = await requestText(connection, { method, path: target, body }, options)
-    return TEXTS.includes(name) ? text : parseAnswer(at, text, `${method} ${target}`)
+    if (TEXTS.includes(name)) return text
+    const answer = parseAnswer(at, text, `${method} ${target}`, name)
+    onAnswer?.(name, answer)
+    return answer
   }
 }
 
 /** Another server may use the port, or a proxy answers in the host's place. */
-function parseAnswer(at: HostAddress, text: string, request: string): unknown {
+function parseAnswer(at: HostAddress, text: string, request: string, name: RequestName): unknown {
+  const foreign = () => new HostRefusal(at, { status: 200, text }, request)
+  let answer: unknown
   try {
-    return JSON.parse(text)
+    answer = JSON.parse(text)
   } catch {
-    throw new HostRefusal(at, { status: 200, text }, request)
+    throw foreign()
   }
+  if (hasMark(name, answer)) return answer
+  throw foreign()
 }
 
 /** Puts named values into the path, and all others into the query; a list stands there once for each item. */

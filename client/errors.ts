@@ -115,7 +115,7 @@ export function withoutControls(text: string): string {
   return text.replace(/\r\n/g, '\n').replace(/[^\P{C}\n\t]/gu, '\u{fffd}')
 }
 
-function parseOrUndefined(text: string): unknown {
+export function parseOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -5,7 +5,7 @@
  * open, at the host's new address, and each new connection begins with a hello. A lasting refusal ends the feed.
  */
 import type { ClientConnection, ClientSocket, HostAddress, SocketEnd } from './connection.ts'
-import { HostRefusal, HostUnreachable, reasonOf } from './errors.ts'
+import { HostRefusal, HostUnreachable, parseOrUndefined, reasonOf } from './errors.ts'
 
 export interface FeedListener<F> {
   onFrame(frame: F): void
@@ -85,7 +85,7 @@ export class HostFeed<F> {
     const isCurrent = () => this.#socket === socket
     const socket = this.#connection.dial(at, this.#path, {
       onOpen: () => isCurrent() && this.#onOpen(),
-      onText: (text) => isCurrent() && this.#onText(text),
+      onText: (text) => isCurrent() && this.#onText(at, text),
       onEnd: (end) => isCurrent() && this.#onFailure(errorOf(at, this.#path, end)),
     })
     this.#socket = socket
@@ -103,16 +103,15 @@ export class HostFeed<F> {
     this.#listener.onLive?.()
   }
 
-  #onText(text: string): void {
+  #onText(at: HostAddress, text: string): void {
     if (this.#isClosed) return
     try {
-      // The host checks the frames that it sends.
-      const frame = JSON.parse(text) as F
+      const frame = readFrame<F>(at, text)
       if (!this.#isLive) this.#onHello()
       this.#listener.onFrame(frame)
     } catch (error) {
       this.#socket?.close()
-      this.#onFailure(new Error(reasonOf(error)), true)
+      this.#onFailure(error instanceof HostUnreachable ? error : new Error(reasonOf(error)), true)
     }
   }
 
@@ -131,6 +130,13 @@ export class HostFeed<F> {
     this.#listener.onWait?.(ms)
     this.#timer = setTimeout(() => this.#dial(), ms)
   }
+}
+
+/** The host checks the frames that it sends, and each has a type. */
+function readFrame<F>(at: HostAddress, text: string): F {
+  const frame: unknown = parseOrUndefined(text)
+  if (typeof Reflect.get(Object(frame), 'type') === 'string') return frame as F
+  throw new HostUnreachable(at, 'what is there sends frames in a form that a host does not use')
 }
 
 const errorOf = (at: HostAddress, path: string, { reply, reason }: SocketEnd): Error =>

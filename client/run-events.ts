@@ -7,6 +7,7 @@
 import type { DashboardFrame } from '../protocol/dashboard.ts'
 import type { QueryOf } from '../protocol/routes.ts'
 import type { Run, RunEvent } from '../protocol/run.ts'
+import { hasMark } from './answer-marks.ts'
 import { createClient, fillPath } from './client.ts'
 import type { ClientConnection } from './connection.ts'
 import { DashboardFeed } from './dashboard-feed.ts'
@@ -34,8 +35,12 @@ export async function* readEvents(
   const options = signal === undefined ? {} : { signal }
   const { at, reply } = await openReply(connection, { method: METHOD, path }, options)
   try {
-    // The host checks what it sends.
-    yield* readJsonArray(reply.body) as AsyncGenerator<RunEvent>
+    for await (const event of readJsonArray(reply.body)) {
+      if (!hasMark('readRunEvents', [event]))
+        throw new Error('the answer is in a form that a host does not use')
+      // The host checks what it sends.
+      yield event as RunEvent
+    }
   } catch (error) {
     const isOfRequest = error instanceof HostUnreachable || signal?.aborted === true
     throw isOfRequest ? error : new HostUnreachable(at, reasonOf(error))

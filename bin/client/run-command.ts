@@ -9,6 +9,7 @@ import { Questions } from '../output/questions.ts'
 import { localOffset, type Present } from '../output/times.ts'
 import { reportError } from '../report-error.ts'
 import { connectToHost } from './host-connection.ts'
+import { LastAnswers } from './last-answers.ts'
 
 /** The options of every client command. */
 export interface ClientOptions extends PrintOptions {
@@ -37,9 +38,10 @@ export async function runCommand<O extends ClientOptions>(
   command: ClientCommand<O>,
 ): Promise<void> {
   const output = createOutput(options)
+  const answers = new LastAnswers()
   try {
     const connection = connectToHost(options.dataDir, process.env, options.hostUser)
-    const client = createClient(connection)
+    const client = createClient(connection, (name, answer) => answers.keep(name, answer))
     const present = () => ({ now: Date.now(), offset: localOffset })
     const code = await command({
       connection,
@@ -54,6 +56,6 @@ export async function runCommand<O extends ClientOptions>(
     })
     process.exitCode = code ?? 0
   } catch (error) {
-    process.exitCode = reportError(error, output, options.debug)
+    process.exitCode = reportError(await answers.explain(error), output, options.debug)
   }
 }

@@ -58,7 +58,7 @@ server.listen(port, '127.0.0.1', () => {
 })
 `
 
-const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\nnull'
+const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 11\r\n\r\n{"ok":true}'
 
 export async function startForeignProgram(plan: ForeignProgramPlan = {}): Promise<ForeignProgram> {
   const { port = 0, lateMs = 0, answer = ANSWER, uid = FOREIGN_UID } = plan

@@ -6,10 +6,12 @@ import { expect, test } from '@jest/globals'
 import { createBrowserConnection } from '../../../client/browser.ts'
 import { createClient } from '../../../client/client.ts'
 import type { ClientConnection, SocketEnd } from '../../../client/connection.ts'
+import { DashboardFeed } from '../../../client/dashboard-feed.ts'
 import { HostRefusal, HostUnreachable } from '../../../client/errors.ts'
 import { sendByNode } from '../../../client/node-http.ts'
 import { dialByNode } from '../../../client/node-socket.ts'
 import { readEvents } from '../../../client/run-events.ts'
+import { startSocketServer } from '../../support/socket-server.ts'
 import { closeAfterTest, TOKEN } from '../../support/test-resources.ts'
 
 async function listen(server: Server): Promise<string> {
@@ -44,6 +46,32 @@ test('an answer that is no JSON is a refusal', async () => {
   const asked = client.health()
   await expect(asked).rejects.toBeInstanceOf(HostRefusal)
   await expect(asked).rejects.toMatchObject({ status: 200, isLasting: true })
+})
+
+test.each(['null', '7', '[]', '{}', '{"error":7}'])(
+  '%s in place of a record is a refusal',
+  async (answer) => {
+    const client = createClient(await connectTo((_, response) => response.end(answer)))
+    await expect(client.readRun({ id: 'run-1' })).rejects.toMatchObject({ status: 200, isLasting: true })
+  },
+)
+
+test.each(['null', '{}', '[null]', '[{}]'])('%s in place of a list is a refusal', async (answer) => {
+  const client = createClient(await connectTo((_, response) => response.end(answer)))
+  await expect(client.listRuns()).rejects.toBeInstanceOf(HostRefusal)
+})
+
+test('a frame that no host sends ends a feed with a sentence', async () => {
+  const { port } = await startSocketServer(undefined, (peer) => peer.send('7'))
+  const address = () => ({ url: `http://127.0.0.1:${port}`, token: TOKEN })
+  const ended = new Promise<Error>((onEnd) => {
+    const feed = new DashboardFeed(
+      { address, send: sendByNode, dial: dialByNode },
+      { onFrame: () => {}, onEnd },
+    )
+    closeAfterTest(() => feed.close())
+  })
+  expect(await ended).toBeInstanceOf(HostUnreachable)
 })
 
 test('a download that breaks off is a host out of reach', async () => {
