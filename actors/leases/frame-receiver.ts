@@ -519,4 +519,4 @@ function storedForm({ applied, arriving, log: { leftOutBytes } }: LeaseProgress)
 
 const damagedFramesText = (from: number, to: number): string =>
   `${from === to ? `report ${from} of this run is` : `reports ${from} to ${to} of this run are`} damaged in the database of ` +
-  'its worker, so what they said is lost: switchyard check-data there names the damage'
+  'its worker, so what they said is lost; there, the damage is named by switchyard check-data'

@@ -60,7 +60,10 @@ function commandsIn(text: string): string[] {
   return [...found]
     .map(([, line = '']) => line)
     .flatMap((line) => line.split(/, (?:or )?(?:for a new one )?(?:then )?switchyard /))
-    .map((line) => line.split(/,(?: |$)|\. |\.$|:(?: |$)| \(| < | \| | and | in | on the /)[0]?.trim() ?? '')
+    .map(
+      (line) =>
+        line.split(/,(?: |$)|\. |\.$|:(?: |$)| \(| < | \| | && | and | in | on the /)[0]?.trim() ?? '',
+    )
     .filter((line) => {
       const [first = '', second = ''] = line.split(' ')
       return !SENTENCE_WORDS.has(first) && !SENTENCE_WORDS.has(second)
