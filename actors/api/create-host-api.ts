@@ -4,7 +4,9 @@
 import { isDamagedRecord } from '../../core/damage.ts'
 import type { ControlDatabase } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { chooseRepo } from '../../core/tickets/repo.ts'
 import type { AttentionResponse } from '../../protocol/attention.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
@@ -45,7 +47,9 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
     confirm: readonly string[] = [],
   ): Promise<Result<SettingsUpdateResponse>> {
     const may = api.mayChange()
-    return may.ok ? views.settings.apply({ is: 'patch', patch, confirm }) : may
+    if (!may.ok) return may
+    const reposInUse = () => findReposInUse(store.database.runs, currentConfig.configuration.effective.repos)
+    return views.settings.apply({ is: 'patch', patch, confirm, reposInUse })
   }
   let shown: { readonly reasons: readonly string[]; readonly health: HealthResponse } = {
     reasons: [],
@@ -147,6 +151,22 @@ function mayChange({ isOpen, store }: HostContext): Result<void> {
 
 const UNFINISHED: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
 const FINISHED: readonly RunStatus[] = ['completed', 'failed', 'cancelled']
+const OPEN_PULLS: readonly Run['prState'][] = ['open', 'draft']
+
+/** Changing where these are pushed would redirect work that is under way. */
+function findReposInUse(
+  runs: Pick<ControlDatabase['runs'], 'list'>,
+  repos: ServiceConfig['repos'],
+): ReadonlySet<string> {
+  const unfinished = runs.list({ status: UNFINISHED })
+  const withPull = runs.list({ status: FINISHED }).filter(({ prState }) => OPEN_PULLS.includes(prState))
+  return new Set(
+    [...unfinished, ...withPull].flatMap(({ ticket }) => {
+      const repo = chooseRepo(ticket, repos)
+      return repo.ok ? [repo.value.key] : []
+    }),
+  )
+}
 
 /** Every unfinished run and the newest finished ones, newest first. */
 function recentRuns(database: ControlDatabase): Run[] {

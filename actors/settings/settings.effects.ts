@@ -15,7 +15,7 @@ import { type AdoptedEdit, adoptEdit } from '../../core/settings/edit.ts'
 import { isJsonEqual } from '../../core/settings/json-equal.ts'
 import type { FindTlsFault } from '../../core/settings/listeners.ts'
 import { valueAt } from '../../core/settings/path.ts'
-import { requireConfirmation } from '../../core/settings/powerful-keys.ts'
+import { type ReposInUse, requireConfirmation } from '../../core/settings/powerful-keys.ts'
 import { CLIENT_SECRET_PATHS, CREDENTIAL_PATHS, type ServiceConfig } from '../../protocol/config.ts'
 import {
   CONFIG_SETTLE_MS,
@@ -34,6 +34,7 @@ export type SettingsRequest =
       readonly patch: Record<string, unknown>
       /** The changed settings that give power over the machine, as a person confirmed them. */
       readonly confirm: readonly string[]
+      readonly reposInUse: ReposInUse
     }
   /**
    * Credentials that their provider has accepted. `isStillWanted` is asked right before writing, with the configuration
@@ -151,7 +152,7 @@ async function applyChange(
 type DecisionPorts = Pick<SettingsEffectsPorts, 'currentConfig' | 'findTlsFault'>
 
 function decideRequest(ports: DecisionPorts, request: SettingsRequest): Result<DecidedChange> {
-  if (request.is === 'patch') return decidePatch(ports, request.patch, request.confirm)
+  if (request.is === 'patch') return decidePatch(ports, request.patch, request.confirm, request.reposInUse)
   const current = ports.currentConfig.configuration
   if (request.isStillWanted(current.effective)) return decideCredentials(current, request.change)
   return no('conflict', 'the configuration was changed meanwhile; nothing was saved')
@@ -168,11 +169,12 @@ function decidePatch(
   { currentConfig, findTlsFault }: DecisionPorts,
   patch: unknown,
   confirm: readonly string[],
+  reposInUse: ReposInUse,
 ): Result<DecidedChange> {
   const current = currentConfig.configuration
   const decided = decideChange(current, patch, findTlsFault)
   if (!decided.ok) return decided
-  const confirmed = requireConfirmation(current.effective, decided.value.effective, confirm)
+  const confirmed = requireConfirmation(current.effective, decided.value.effective, confirm, reposInUse)
   return confirmed.ok ? decided : confirmed
 }
 

@@ -12,6 +12,9 @@ import { isJsonEqual } from './json-equal.ts'
 
 /** Whether the new value allows more than the old one; of all other keys every change gives power. */
 const IS_WIDER: Readonly<Record<string, (before: unknown, after: unknown) => boolean>> = {
+  'repos.*.allowWorkflows': isAllowedNow,
+  'repos.*.orders': hasNewEntry,
+  'agent.keyInSandbox': isAllowedNow,
   'agent.maxCostUsd': isHigherLimit,
   'agent.serverTools': hasNewEntry,
   'agent.models': isWiderChoice,
@@ -19,13 +22,22 @@ const IS_WIDER: Readonly<Record<string, (before: unknown, after: unknown) => boo
   'sandbox.allowedHosts': hasNewEntry,
 }
 
+/** Keys of repositories that have unfinished runs or open pull requests of ours; asked only where that counts. */
+export type ReposInUse = () => ReadonlySet<string>
+
 /** The changed settings that give power over the machine, like `repos.web.setup`. */
-export function findPowerfulChanges(before: ServiceConfig, after: ServiceConfig): string[] {
+export function findPowerfulChanges(
+  before: ServiceConfig,
+  after: ServiceConfig,
+  reposInUse: ReposInUse,
+): string[] {
   return POWERFUL_KEYS.flatMap(({ key }) =>
     pathsFor(key, after)
       .filter((path) => {
         const [old, changed] = [readPath(before, path), readPath(after, path)]
-        return !isJsonEqual(old, changed) && (IS_WIDER[key]?.(old, changed) ?? true)
+        if (isJsonEqual(old, changed)) return false
+        if (key === 'repos.*.remote') return old !== undefined && reposInUse().has(path[1] ?? '')
+        return IS_WIDER[key]?.(old, changed) ?? true
       })
       .map((path) => path.join('.')),
   )
@@ -36,8 +48,9 @@ export function requireConfirmation(
   before: ServiceConfig,
   after: ServiceConfig,
   confirm: readonly string[],
+  reposInUse: ReposInUse,
 ): Result<true> {
-  const keys = findPowerfulChanges(before, after)
+  const keys = findPowerfulChanges(before, after, reposInUse)
   const isExact = keys.every((key) => confirm.includes(key)) && confirm.every((key) => keys.includes(key))
   if (keys.length === 0 || isExact) return yes(true)
   const { refusal } = no(
@@ -81,6 +94,10 @@ function isHigherLimit(before: unknown, after: unknown): boolean {
 /** Without a list the choice is another one, and not a part of any. */
 function isWiderChoice(before: unknown, after: unknown): boolean {
   return !Array.isArray(before) || !Array.isArray(after) || hasNewEntry(before, after)
+}
+
+function isAllowedNow(_before: unknown, after: unknown): boolean {
+  return after === true
 }
 
 function hasNewEntry(before: unknown, after: unknown): boolean {

@@ -210,7 +210,8 @@ describe('refused', () => {
 
   test('400: its repository is no longer configured', async () => {
     const { host, runId } = await startWithCompletedRun()
-    await host.succeeded(host.hostApi.changeSettings({ repos: { main: { remote: 'owner/other' } } }))
+    const elsewhere = { repos: { main: { remote: 'owner/other' } } }
+    await host.succeeded(host.hostApi.changeSettings(elsewhere, ['repos.main.remote']))
     expect(await outcomeOf(host, host.hostApi.followUpRun(runId))).toMatch(
       /^invalid: the repository .* owner\/name, is not under/,
     )

@@ -98,9 +98,9 @@ test('a changed tracker.apiUrl disconnects the key, and changing it back connect
 
 test('another driver does not get the key, and a key that was given anew belongs to the new server', async () => {
   const { own, evil, dataDir, host } = await openConnected()
-  await patch(host, { tracker: { driver: 'github' } })
+  await patch(host, { tracker: { driver: 'github' } }, 'tracker.driver')
   await until('the tracker is disconnected', isState(host, 'disconnected'))
-  await patch(host, { tracker: { driver: 'linear' } })
+  await patch(host, { tracker: { driver: 'linear' } }, 'tracker.driver')
   write(dataDir, { tracker: { apiUrl: evil.url, apiKey: `${KEY}-2` } })
   await until('the new key is used', () => holds(evil, `${KEY}-2`))
   expect(own.requests.every((text) => text.startsWith('/graphql'))).toBe(true)

@@ -91,7 +91,7 @@ async function disconnectTracker(system: LocalSystem): Promise<void> {
   const authorization = `Bearer ${token}`
   const { frames, opened, close } = connectSocket(Number(new URL(url).port), '/ws', { authorization })
   await opened
-  const body = { patch: { tracker: { driver: 'linear' } } }
+  const body = { patch: { tracker: { driver: 'linear' } }, confirm: ['tracker.driver'] }
   expect((await system.host.request('/api/settings', { method: 'PUT', body })).status).toBe(200)
   await until('a word on the tracker', () => frames.some(({ linearStatus }) => linearStatus !== undefined))
   await new DashboardClient(frames).waitForTracker('disconnected')

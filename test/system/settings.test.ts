@@ -6,6 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import { WebSocket } from 'undici'
 import { type CommandProcess, keepForFile, serve } from '../support/command-process.ts'
+import { LocalSystem } from '../support/local-system.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
@@ -272,19 +273,20 @@ describe('rule 4: credentials', () => {
 })
 
 describe('rule 5: live or restart', () => {
-  test.each([
+  test.each<[object, string, string?]>([
     [{ server: { port: 4999 } }, 'restart'],
     [{ server: { host: '127.0.0.2' } }, 'restart'],
-    [{ fleet: { host: '10.0.0.1', insecure: true } }, 'restart'],
+    [{ fleet: { host: '10.0.0.1', insecure: true } }, 'restart', 'fleet.insecure'],
     [{ fleet: { port: 4999 } }, 'restart'],
     [{ sandbox: { concurrency: 9 } }, 'live'],
     [{ fleet: { port: 4401 } }, 'live'],
     [{}, 'live'],
-  ])('%j is %s', async (change, applied) => {
+  ])('%j is %s', async (change, applied, ...confirm) => {
     const served = await changedHost()
-    expect(await patch(served, change)).toMatchObject({ status: 200, body: { applied } })
+    const keys = confirm.flatMap((key) => key ?? [])
+    expect(await patch(served, change, keys)).toMatchObject({ status: 200, body: { applied } })
     const before = { server: { port: 0, host: null }, fleet: null, sandbox: null }
-    expect(await patch(served, before)).toMatchObject({ status: 200 })
+    expect(await patch(served, before, keys)).toMatchObject({ status: 200 })
   })
 
   test('a live setting takes effect at once: a refused origin is accepted', async () => {
@@ -424,4 +426,14 @@ describe('masks', () => {
       expect(JSON.stringify(config)).not.toContain('planted')
     }
   })
+})
+
+test('work that is under way is not redirected to another repository without a word', async () => {
+  const system = await LocalSystem.open()
+  system.writeTicket('ENG-1', ['say Done.'])
+  await system.waitForStatus('ENG-1', 'queued')
+  const patch = { repos: { plain: { remote: 'evil/web' } } }
+  const change = (body: object) => system.host.request('/api/settings', { method: 'PUT', body })
+  expect(await change({ patch })).toMatchObject({ status: 409, body: { confirm: ['repos.plain.remote'] } })
+  expect(await change({ patch, confirm: ['repos.plain.remote'] })).toMatchObject({ status: 200 })
 })
