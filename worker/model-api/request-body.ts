@@ -35,6 +35,7 @@ const KEEPS_LONG = /"(?:ttl|prompt_cache_retention)":"\d+h"/
 /** Bounds what all bodies of a run take up together. */
 export class BodyReader {
   #heldBytes = 0
+  #unpacked: Promise<unknown> = Promise.resolve()
 
   /** Rejects with a `ModelRefusal`. `release` gives the room back; call it when the request is over. */
   async read(request: IncomingMessage): Promise<{ body: RequestBody; release: () => void }> {
@@ -44,9 +45,8 @@ export class BodyReader {
       held.bytes = 0
     }
     try {
-      const bytes = await unpack(await this.#receive(request, held), request.headers['content-encoding'])
-      this.#hold(held, bytes.length)
-      const body = parseBody(bytes)
+      const received = await this.#receive(request, held)
+      const body = parseBody(await this.#unpack(received, request.headers['content-encoding'], held))
       if (!body.ok)
         throw new ModelRefusal('request', `this is no request to a model: ${body.refusal.message}`)
       return { body: body.value, release }
@@ -67,6 +67,18 @@ export class BodyReader {
     return Buffer.concat(pieces)
   }
 
+  /** Bodies are unpacked one after another, because a short one can become long before its length is known. */
+  async #unpack(packed: Buffer, encoding = 'identity', held: { bytes: number }): Promise<Buffer> {
+    if (encoding === 'identity') return packed
+    const unpacking = this.#unpacked.then(async () => {
+      const bytes = await unpack(packed, encoding)
+      this.#hold(held, bytes.length - packed.length)
+      return bytes
+    })
+    this.#unpacked = unpacking.catch(() => {})
+    return unpacking
+  }
+
   #hold(held: { bytes: number }, bytes: number): void {
     held.bytes += bytes
     this.#heldBytes += bytes
@@ -80,8 +92,7 @@ const UNPACKERS = new Map([
   ['deflate', promisify(inflate)],
 ])
 
-async function unpack(bytes: Buffer, encoding = 'identity'): Promise<Buffer> {
-  if (encoding === 'identity') return bytes
+async function unpack(bytes: Buffer, encoding: string): Promise<Buffer> {
   const unpacker = UNPACKERS.get(encoding)
   if (unpacker === undefined)
     throw new ModelRefusal(
