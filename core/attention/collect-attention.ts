@@ -2,7 +2,8 @@
  * Makes the list of what needs a person from the present facts, so an item vanishes with its cause.
  *
  * An item's id depends on its subject only: the same trouble keeps its id. Each kind has a bounded share of the list,
- * the newest first, so that many failed runs do not hide a refused credential.
+ * the newest first, so that many failed runs do not hide a refused credential. Before them are those that wait for a
+ * person's word: to acknowledge one may end many others.
  */
 
 import {
@@ -48,7 +49,10 @@ export function collectAttention(facts: AttentionFacts): CollectedAttention {
   const items = ATTENTION_KINDS.flatMap((kind) =>
     all
       .filter((item) => item.kind === kind)
-      .sort((a, b) => compareText(b.since, a.since) || compareText(a.id, b.id))
+      .sort(
+        (a, b) =>
+          waitsForWord(b) - waitsForWord(a) || compareText(b.since, a.since) || compareText(a.id, b.id),
+      )
       .slice(0, ATTENTION_ITEMS_PER_KIND_MAX),
   )
   return all.length === items.length ? { items } : { items, more: all.length - items.length }
@@ -85,6 +89,7 @@ export function nextAttentionChange(facts: AttentionFacts): number | undefined {
 const NAMES_IN_CURE_MAX = 10
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+const waitsForWord = ({ mayAcknowledge }: AttentionItem): number => (mayAcknowledge === true ? 1 : 0)
 const bounded = (text: string): string => truncate(toSingleLine(text), TEXT_CHARS_MAX)
 
 // ---- runs --------------------------------------------------------------------------------------------------------

@@ -303,6 +303,21 @@ test('each kind has a bounded share, the newest first', () => {
   expect(items[0]?.runId).toBe(`run-${ATTENTION_ITEMS_PER_KIND_MAX}`)
 })
 
+test('a loss that a person may acknowledge is in front of the many records that it names', () => {
+  const damage = (id: string) => ({ id, where: 'state/data.mdb', message: 'lost' })
+  const many = Array.from({ length: ATTENTION_ITEMS_PER_KIND_MAX }, (_, at) => ({
+    damage: damage(`run run-${at}`),
+    since: instant(at),
+  }))
+  const setAside = { ...damage('set aside state.1.set-aside'), lost: many.map(({ damage: { id } }) => id) }
+  const { items, more } = collectAttention(
+    factsWith({ damage: [...many, { damage: setAside, since: instant(0) }] }),
+  )
+  expect(items[0]).toMatchObject({ id: 'damage:set aside state.1.set-aside', mayAcknowledge: true })
+  expect(items).toHaveLength(ATTENTION_ITEMS_PER_KIND_MAX)
+  expect(more).toBe(1)
+})
+
 test('the next change is the end of a limit, of a retention, or of the patience with a worker', () => {
   expect(nextAttentionChange(factsWith())).toBeUndefined()
   const facts = factsWith({ endedRuns: [retained()], limits: limitOf(instant(60)), awayWorkers: away(-10) })
