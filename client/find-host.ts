@@ -101,7 +101,8 @@ export function findHostOf(dataDir: string): HostAddress {
   const url = typeof address === 'string' ? parseAddress(address) : undefined
   if (url === undefined || typeof token !== 'string' || !TOKEN.test(token))
     throw new HostNotFound(`${path} does not contain the host’s address`, 'restart the host')
-  return { url: withoutSlash(url), token, tokenFrom: path, owner: { users: [uid] } }
+  // Volumes may show every file under one user (NFS, CIFS); the caller's own programs can read the file anyway.
+  return { url: withoutSlash(url), token, tokenFrom: path, owner: { users: [uid, ...ownUser().users] } }
 }
 
 function readLaunchText(path: string, dataDir: string): FileBeginning {

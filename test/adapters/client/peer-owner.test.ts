@@ -1,4 +1,5 @@
 /** Proof of whose program is at the other end of a connection within the machine, before a client sends anything. */
+import { chownSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
@@ -69,6 +70,12 @@ describe('a program of another user at the port of a killed host', () => {
     await clientOf({ url, token: TOKEN, owner: { users: [FOREIGN_UID] } }).health()
     expect(received()).toContain(TOKEN)
   })
+})
+
+testAsRoot('the caller’s own program is the host also where the volume decides whose launch.json is', () => {
+  const dataDir = killedHost('http://127.0.0.1:4400', TOKEN)
+  chownSync(`${dataDir}/launch.json`, FOREIGN_UID, FOREIGN_UID)
+  expect(findHostOf(dataDir).owner).toEqual({ users: [FOREIGN_UID, process.getuid?.()] })
 })
 
 describe('the host’s own connections are proven', () => {
