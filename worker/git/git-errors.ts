@@ -85,7 +85,7 @@ const KNOWN_ERRORS: readonly KnownError[] = [
   {
     // Lines of the code host begin with `remote:`; its machine is not meant.
     pattern:
-      /^(error|fatal): .*(out of memory|cannot allocate memory|cannot fork|cannot create (async )?thread|died of signal|Too many open files|Read-only file system)/im,
+      /^(error|fatal): .*(out of memory|cannot allocate memory|cannot fork|(cannot|unable to) create (async )?thread|died of signal|Too many open files|Read-only file system)/im,
     kind: 'failed',
     errorKind: 'machine',
     hint: 'git lacked memory, processes or files, or was killed; raise the limits of the worker’s machine',

@@ -3,7 +3,7 @@
  *
  * The work is remembered beside its sandbox before the first step, and forgotten when it is published. A refusal that
  * may pass gets the failure `publish`, so the host has the work published again. A lasting refusal ends the run, and a
- * person's retry publishes first. A damaged checkout ends the run for good. The commits of work that is refused become an artifact, so they outlive this machine.
+ * person's retry publishes first. A damaged checkout, from which nothing can be collected, ends the run for good. The commits of work that is refused become an artifact, so they outlive this machine.
  */
 import { isNativeError } from 'node:util/types'
 import { no, type Refusal, type Result } from '../../core/result.ts'
@@ -48,13 +48,16 @@ export async function publishOrKeep(
   if (!request.mayContinue()) return { published, isUnpublished: true }
   // Only the comment about pushed commits is missing.
   if (refusal.failure === 'publish') return { published, isUnpublished: true }
-  const damage = refusal.kind === 'failed' ? await findDamage(request.session, base) : undefined
+  const start = { branch: unpublished.branch, base }
+  const bundle = await gitSources.bundle(folders, start)
+  // Work that was collected can be published, whatever the checkout is like.
+  const isCheckoutAtFault = refusal.kind === 'failed' && bundle.ok && bundle.value === undefined
+  const damage = isCheckoutAtFault ? await findDamage(request.session, start) : undefined
   if (damage !== undefined && request.mayContinue()) {
     await unpublishedWork.forget(folders)
     const reason = `the repository in the sandbox is damaged, so no retry can publish its work: ${damage}`
     return { published: no('gone', reason), isUnpublished: false }
   }
-  const bundle = await gitSources.bundle(folders, { branch: unpublished.branch, base })
   const isCollected = isLeft || (bundle.ok && bundle.value !== undefined)
   if (!isCollected && FAULTY_KINDS.has(refusal.kind)) {
     await unpublishedWork.forget(folders)

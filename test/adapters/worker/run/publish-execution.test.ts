@@ -236,6 +236,23 @@ test.each([
   expect(outcome.sandbox?.retainedUntil).toBeDefined()
 })
 
+test('work beside an unborn HEAD outlives a push that fails, and is published later', async () => {
+  const site = await openSite()
+  site.beforePush = () => {
+    throw new Error('the requested URL returned error: 503')
+  }
+  const executor = await site.worker()
+  const job = jobWith()
+  const command = "sh -c 'echo mended >lamp; git commit -qam Mend; git switch -q --orphan x' agent"
+  const first = await execute(executor, { ...job, agent: { ...job.agent, provider: 'agentB', command } })
+  expect(first.outcome).toMatchObject({ failure: 'publish', sandbox: { unpublished: true } })
+  expect(artifactOf(first, UNPUBLISHED_BUNDLE)).toBeDefined()
+  site.beforePush = () => {}
+  const last = await execute(executor, publishJob(job), 'ls-2')
+  expect(last.outcome.status).toBe('completed')
+  expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
+})
+
 test('a token that dies during the run leaves work to publish, and a new token publishes it', async () => {
   const site = await openSite()
   site.beforePush = () => site.renewToken('ghp_the-token-of-the-morning')

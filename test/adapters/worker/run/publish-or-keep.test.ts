@@ -12,12 +12,21 @@ import { tempFolder } from '../../../support/temp-folder.ts'
 
 const AGAIN = { ok: false, refusal: { kind: 'forbidden', message: 'refused', failure: 'publish' } } as const
 
-/** @param isStopped the execution is stopped while it publishes */
-async function publishAs(result: Result<PublishedWork | undefined>, isStopped = false) {
+interface Circumstances {
+  /** The execution is stopped while it publishes. */
+  readonly isStopped?: boolean
+  /** What git reports about the checkout, whose work could not be collected. */
+  readonly gitReports?: string
+}
+
+async function publishAs(
+  result: Result<PublishedWork | undefined>,
+  { isStopped = false, gitReports }: Circumstances = {},
+) {
   const folders = { staging: tempFolder() }
   const sent: string[] = []
   // A stopped execution may not have collected its work yet.
-  const bundle = isStopped ? undefined : { head: 'b', path: '' }
+  const bundle = isStopped || gitReports !== undefined ? undefined : { head: 'b', path: '' }
   const gitSources = { bundle: async () => yes(bundle) } as unknown as GitSources
   const work = {
     unpublished: { remote: 'o/a', branch: 'switchyard/a-1', from: { base: 'a' }, summary: 'Mended.' },
@@ -26,7 +35,11 @@ async function publishAs(result: Result<PublishedWork | undefined>, isStopped = 
   }
   const signal = new AbortController().signal
   const request = {
-    session: { folders, log: () => {} } as unknown as SandboxSession,
+    session: {
+      folders,
+      log: () => {},
+      run: async () => ({ code: 128, output: gitReports }),
+    } as unknown as SandboxSession,
     agentSummary: 'Mended.',
     addArtifact: () => {},
     addBundle: async (name: string) => sent.push(name) > 0,
@@ -48,13 +61,29 @@ test.each<[string, Result<never>, boolean]>([
   ['that was stopped, whatever the refusal is', no('conflict', 'the lease is gone'), true],
   ['whose commits are pushed, and whose comment is missing', AGAIN, false],
 ])('work of an execution %s, is kept as it is', async (_, refused, isStopped) => {
-  expect(await publishAs(refused, isStopped)).toEqual({
+  expect(await publishAs(refused, { isStopped })).toEqual({
     end: { published: refused, isUnpublished: true },
     sent: [],
     isKept: true,
     hasBundle: true,
   })
 })
+
+test.each([
+  ['fatal: unable to create thread: Resource temporarily unavailable', true],
+  ['fatal: cannot fork to run pack-objects', true],
+  ['sh: 1: Cannot fork', true],
+  ['fatal: Needed a single revision', true],
+  ['error: unable to read sha1 file of lamp\nfatal: cannot create async thread', true],
+  ['fatal: loose object 12 (stored in .git/objects/1/2) is corrupt', false],
+])(
+  'work that cannot be collected, about whose checkout git reports "%s", is kept: %p',
+  async (gitReports, isKept) => {
+    const { end, ...rest } = await publishAs(no('failed', 'collecting the work failed'), { gitReports })
+    expect(end.isUnpublished).toBe(isKept)
+    expect(rest.isKept).toBe(isKept)
+  },
+)
 
 test('published work leaves neither a note nor a bundle beside its sandbox', async () => {
   const published = yes({ branch: 'switchyard/a-1', prUrl: 'https://code/1' })
