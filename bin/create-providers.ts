@@ -6,7 +6,7 @@ import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { ProvisioningDependencies } from '../actors/host-context.ts'
 import type { HostDependencies } from '../actors/root/create-host.ts'
-import { ownUserName } from '../client/peer-owner.ts'
+import { hostUserMark } from '../client/peer-owner.ts'
 import type { Clock, Log } from '../core/ports.ts'
 import { AGENT_PROVIDERS, type AgentProvider } from '../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../protocol/config.ts'
@@ -82,7 +82,7 @@ export function createHostProviders({
     provisioning: {
       machines: createSsh({ clock, environment, home: homedir(), uid: process.geteuid?.() ?? 0 }),
       files: createWorkerFiles({ packageFolder: packageFolder(), version: VERSION }),
-      hostUser: ownUserName(),
+      ...hostUserMark(),
     },
     async close() {
       end.abort()

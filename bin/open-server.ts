@@ -3,7 +3,7 @@
  */
 import type { HostApi } from '../actors/api/host-api.ts'
 import type { HostAddress } from '../client/connection.ts'
-import { ownUserName } from '../client/peer-owner.ts'
+import { hostUserMark } from '../client/peer-owner.ts'
 import type { Log, Store } from '../core/ports.ts'
 import { type Result, yes } from '../core/result.ts'
 import { type ListenerAddresses, listenersOf } from '../core/settings/listeners.ts'
@@ -69,7 +69,7 @@ export async function openServer(
     listener: choice.listener,
     token,
     version: VERSION,
-    hostUser: ownUserName(),
+    ...hostUserMark(),
     clock: realClock,
     log,
     meters: metrics,

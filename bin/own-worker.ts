@@ -7,6 +7,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { findUser } from '../client/peer-owner.ts'
 import { backoffMs } from '../core/backoff.ts'
 import type { DemandPort } from '../core/fleet/supervision-ports.ts'
 import type { Clock, Log, RandomSource } from '../core/ports.ts'
@@ -21,7 +22,9 @@ const drainFile = (dataDir: string): string => join(dataDir, 'drained.json')
 export const credentialFileOf = (dataDir: string): string => join(dataDir, 'credential.json')
 
 export async function noteHost(dataDir: string, choice: HostChoice): Promise<void> {
-  const { host, hostDataDir, caFile, insecure, fingerprint, hostKey, hostUser } = choice
+  const { host, hostDataDir, caFile, insecure, fingerprint, hostKey } = choice
+  // A name may stand for another user when the container is replaced.
+  const hostUser = findUser(choice.hostUser ?? '')?.toString() ?? choice.hostUser
   const note = { host, hostDataDir, caFile, insecure, fingerprint, hostKey, hostUser }
   await replaceFile(hostFile(dataDir), `${JSON.stringify(note)}\n`)
 }

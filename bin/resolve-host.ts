@@ -103,7 +103,7 @@ function ownerOf({ hostUser }: HostChoice, log: Pick<Log, 'warn'>): HostOwner {
   if (hostUser !== undefined && named === undefined)
     log.warn(
       { hostUser },
-      '--host-user names no user of this machine, so the host must run as this one, or as root',
+      '--host-user: /etc/passwd does not name that user, so the host must run as this one, or as root; give the number, which id -u prints',
     )
   return { users: named === undefined ? users : [named, ...users], setting: '--host-user ' }
 }

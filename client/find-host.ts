@@ -58,7 +58,7 @@ function ownerFrom({ [OWNER_SETTING]: name = '' }: HostEnvironment): HostOwner {
   const named = findUser(name)
   if (named === undefined)
     throw new WrongAddress(
-      `${OWNER_SETTING}: no user of this machine is called ${name}; give the user’s number`,
+      `${OWNER_SETTING}: /etc/passwd does not name ${name}; give the user’s number, which id -u prints`,
     )
   return { users: [named, ...users], setting }
 }

@@ -111,7 +111,7 @@ function judgePeers(found: readonly number[], { users, setting }: HostOwner, por
     `port ${port} belongs to user ${name}, not to the ${PRODUCT} of ${expected}; nothing was sent`,
     setting === undefined
       ? 'start the host again, at another port where this one is taken: switchyard serve --port 0'
-      : `if your host runs as ${name}: ${setting}${name}`,
+      : `if your host runs as ${name}: ${setting}${foreign}`,
   )
 }
 
@@ -137,8 +137,12 @@ function isAnybody(uid: number): boolean {
 export const userName = (uid: number): string =>
   passwdEntries().find((entry) => Number(entry[2]) === uid)?.[0] ?? String(uid)
 
-/** The name of this process's user. */
-export const ownUserName = (): string => userName(ownUser().users[0] ?? SUPERUSER)
+/**
+ * By which a worker of another user recognises this process as its host. The number, because containers that share a
+ * network have other names for it; nothing for root, whom every client accepts.
+ */
+export const hostUserMark = (uid = process.getuid?.() ?? SUPERUSER): { readonly hostUser?: string } =>
+  uid === SUPERUSER ? {} : { hostUser: String(uid) }
 
 /** A number is taken as it is. Undefined when the file of users lacks the name. */
 export function findUser(name: string): number | undefined {

@@ -144,7 +144,10 @@ export const CertificateFingerprint = Type.Optional(
 )
 
 export const HostUser = Type.Optional(
-  text(HOST_USER_CHARS_MAX, 'The user whose program the host is, for a worker on the same machine.'),
+  text(
+    HOST_USER_CHARS_MAX,
+    'The number of the user whose program the host is, for a worker on the same machine; absent when that is root.',
+  ),
 )
 
 export const PairingTokenResponse = record('PairingTokenResponse', {
