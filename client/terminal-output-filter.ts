@@ -28,7 +28,7 @@ const DRAWING_WITH_INTERMEDIATE = new Set([' q', ' @', ' A', '!p', '"q', "'}", "
 const SPECIAL = /[\x05\x1b\x80-\x9f]/g
 /** The most frequent drawing sequences, matched at once when they are complete. */
 const COMMON_SEQUENCE =
-  /\x1b\[(?:[\d;:]{0,200}[@-HJ-MPSTX`a-bd-gmrsu]|\?(?![\d;]*(?:\b0*2|9001)[;hl])[\d;]{0,200}[hl])/y
+  /\x1b\[(?:[\d;:]{0,200}[@-HJ-MPSTX`a-bd-gmrsu]|\?(?![\d;]{0,200}(?:\b0*2|9001)[;hl])[\d;]{0,200}[hl])/y
 const CSI = /^\x1b\[(?<private>[<-?]?)[\x30-\x3f]*(?<sign>[\x20-\x2f]*)(?<final>[\x40-\x7e])$/
 /** A locked keyboard, one of the VT52, and keys as Windows encodes them. */
 const KEYBOARD_MODE = /^\x1b\[(?:\?[\d;:]*(?:\b0*2|\b0*9001)|[\d;:]*\b0*2)(?:[;:][\d;:]*)?[hl]$/
@@ -41,6 +41,7 @@ const STRING_ENDS = /[\x07\x18\x1a\x1b\x9c]/g
 const ESC = '\x1b'
 /** The oldest query, and the terminator of a string that has ended already. */
 const REFUSED_ESCAPES = [`${ESC}Z`, `${ESC}\\`]
+const LINK_BEGIN = `${ESC}]8;`
 const BEL = '\x07'
 const CANCEL = '\x18'
 const SUBSTITUTE = '\x1a'
@@ -124,12 +125,15 @@ export class LocalTerminalFilter {
   }
 
   #link(): string {
-    return !this.#isTooLong && LINK.test(this.#held) ? `${this.#held}${ESC}\\` : ''
+    if (!this.#isTooLong && LINK.test(this.#held)) return `${this.#held}${ESC}\\`
+    // The text of a link that is refused must not belong to the one before.
+    return this.#held.startsWith(LINK_BEGIN) ? `${LINK_BEGIN};${ESC}\\` : ''
   }
 
   #hold(sign: string, charsMax: number): void {
-    if (this.#held.length + sign.length <= charsMax) this.#held += sign
-    else this.#isTooLong = true
+    const left = charsMax - this.#held.length
+    if (sign.length > left) this.#isTooLong = true
+    this.#held += sign.slice(0, left)
   }
 
   #end(shown: string): string {

@@ -9,12 +9,14 @@
 
 /** Longer than any allowed sequence. */
 const SEQUENCE_CHARS_MAX = 256
+/** The bound keeps the time linear in the output. */
+const PARAMETERS = '[0-;]{0,250}'
 
 /** Cursor moves, erasing, margins, modes (but for those of the keyboard), colours. */
-const UNMARKED = '\\[(?![0-;]*\\b0*2(?:[:;][0-;]*)?[hl])[0-;]*[ABCDEFGHJK`adefghlmrsu]'
+const UNMARKED = `\\[(?!${PARAMETERS}\\b0*2(?:[:;]${PARAMETERS})?[hl])${PARAMETERS}[ABCDEFGHJK\`adefghlmrsu]`
 /** Insertions, scrolls, tabs, repeats: with at most four digits, because a larger count would block a view for hours. */
 const COUNTED = '\\[[0-9]{0,4}(?:[:;][0-;]*)?[@ILMPSTXZb]'
-const MARKED = '\\[\\?(?![0-;]*\\b0*(?:2|9001)(?:[:;][0-;]*)?[hl])[0-;]*[hlJK]'
+const MARKED = `\\[\\?(?!${PARAMETERS}\\b0*(?:2|9001)(?:[:;]${PARAMETERS})?[hl])${PARAMETERS}[hlJK]`
 /** Cursor style, soft reset. */
 const WITH_INTERMEDIATE = '\\[[0-?]*(?: q|!p)'
 /** Save, restore, index, next line, tab, reverse index, reset, keypad modes, shifts. */

@@ -9,7 +9,7 @@ import { isUtf8 } from 'node:buffer'
  * which code hosts show as they are. Only blocks that no other markup can end are taken for code.
  */
 export function neutralizeMarkup(text: string): string {
-  const plain = stripHidden(text).replaceAll('\r', '').replaceAll('<!--', '&lt;!--')
+  const plain = stripHidden(text).replace(/\r\n?/g, '\n').replaceAll('<!--', '&lt;!--')
   return splitAtCodeBlocks(plain)
     .map(({ isCode, lines }) => (isCode ? lines.join('\n') : neutralizeBlock(lines.join('\n'))))
     .join('\n')
@@ -27,8 +27,9 @@ export function closeCode(text: string): string {
 
 const BREAK = '\u200b'
 
-/** Line ends of both kinds and tabs are no effect; everything else without a shape can hide words from readers. */
-const HIDDEN = /(?![\n\t\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
+/** Line ends and tabs are no effect, and Arabic number signs have a shape; the rest can hide words from readers. */
+const HIDDEN =
+  /(?![\n\t\r\u0600-\u0605\u06dd\u070f\u08e2])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 const JOINERS = '\u200c\u200d'
 const COLOURED = '\ufe0f'
 
@@ -43,9 +44,9 @@ function stripHidden(text: string): string {
   })
 }
 
-/** A line break separates like a space. Owners and repositories have short names; no limit would cost quadratic time. */
+/** A line end separates like a space. Owners and repositories have short names; no limit would cost quadratic time. */
 const CLOSING_WORD =
-  /\b(clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)([*_~]{0,3}(?::[\s>]{0,100}|[\s>]{1,100}))(?=[*_~[("'\\]{0,8}(?:[\w.-]{0,100}\/?[\w.-]{0,100}\\?#\d|https?:\/\/|GH-\d))/gi
+  /\b(clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)([*_~]{0,3}(?::[\s>]*|[\s>]+))(?=[*_~[("'\\]{0,8}(?:[\w.-]{0,100}\/?[\w.-]{0,100}\\?#\d|https?:\/\/|GH-\d))/gi
 
 /** Words by which services skip the checks of a commit or of a pull request's title. */
 const SKIP_WORDS =
@@ -61,7 +62,7 @@ const COMMAND = /^([ \t]*)\/(?=[a-z][\w-]*(?:\s|$))/gim
 const DECODED = /&(?=#x?[0-9a-f]+;|(?:commat|num|sol|colon|period|lowbar|nbsp|tab|newline);)/gi
 
 /** Code hosts show nothing of the definition of a link or footnote. A label may have begun on an earlier line. */
-const DEFINITION = /^(?:[\s>*+\-\d.)]*\[|[^[\n]*\]:).*$/gm
+const DEFINITION = /^(?:[ \t>*+\-\d.)]*\[|[^[\n]*\]:).*$/gm
 
 function neutralizeBlock(text: string): string {
   return neutralizeWords(text.replace(DECODED, `&${BREAK}`))
@@ -89,11 +90,16 @@ const ODD_BYTES = 0xdc00
 
 function textOf(bytes: Buffer): string {
   if (isUtf8(bytes)) return bytes.toString()
-  return bytes.toString('latin1').replace(/[\xc2-\xf4][\x80-\xbf]{1,3}|[\x80-\xff]/g, (high) => {
-    const character = Buffer.from(high, 'latin1')
-    if (isUtf8(character)) return character.toString()
-    return [...character].map((byte) => String.fromCharCode(ODD_BYTES + byte)).join('')
-  })
+  return bytes
+    .toString('latin1')
+    .replace(
+      /[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}|[\x80-\xff]/g,
+      (high) => {
+        const character = Buffer.from(high, 'latin1')
+        if (isUtf8(character)) return character.toString()
+        return [...character].map((byte) => String.fromCharCode(ODD_BYTES + byte)).join('')
+      },
+    )
 }
 
 function bytesOf(text: string): Buffer {
@@ -157,6 +163,6 @@ const NO_LINE = '\n'
 
 /** Only spaces and tabs may follow a fence that closes. */
 function isClosingFence(line: string, fence: string): boolean {
-  const marks = line.replace(/^ {0,3}/, '').replace(/[ \t]+$/, '')
-  return marks.length >= fence.length && marks === fence.charAt(0).repeat(marks.length)
+  const marks = /^ {0,3}(`+|~+)[ \t]*$/.exec(line)?.[1] ?? ''
+  return marks.length >= fence.length && marks.startsWith(fence)
 }

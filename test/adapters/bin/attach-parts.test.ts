@@ -155,6 +155,7 @@ describe('the output filter', () => {
     '\x1b[>4n',
     '\x1b[>1;2f',
   ]
+  const ENDED_LINK = '\x1b]8;;\x1b\\'
   const all = (pieces: readonly string[]): string => {
     const filter = new LocalTerminalFilter()
     return pieces.map((piece) => filter.filter(piece)).join('')
@@ -171,16 +172,21 @@ describe('the output filter', () => {
     fc.assert(
       fc.property(cuts, (sizes) => {
         const shown = all(splitText(`<${text}>`, sizes))
-        expect(shown.replace(/6n|0;t|q/g, '')).toBe('<>')
+        expect(shown.replace(/6n|0;t|q/g, '').replace(ENDED_LINK, '')).toBe('<>')
       }),
       { ...sure, numRuns: 20 },
     )
   })
 
+  test('a link that is refused ends the one before', () => {
+    const good = '\x1b]8;;https://host.example/\x1b\\'
+    expect(all([`${good}a\x1b]8;;file:///x\x07b`])).toBe(`${good}a${ENDED_LINK}b`)
+  })
+
   test('too long sequences are removed', () => {
     expect(
       all([`<\x1b]8;;${'x'.repeat(5_000)}\x1b\\\x1b[${'1;'.repeat(300)}m\x1b${'('.repeat(300)}B>`]),
-    ).toBe('<>')
+    ).toBe(`<${ENDED_LINK}>`)
   })
 
   test('a string that never ends costs next to nothing', () => {
@@ -189,7 +195,7 @@ describe('the output filter', () => {
     const cpuMs = measureCpuMs(() => {
       expect(filter.filter(`\x1b]8;;https://${piece}`)).toBe('')
       for (let n = 0; n < 50; n += 1) filter.filter(piece)
-      expect(filter.filter('\x1b\\.')).toBe('.')
+      expect(filter.filter('\x1b\\.')).toBe(`${ENDED_LINK}.`)
     })
     expect(cpuMs).toBeLessThan(2_000)
   })

@@ -64,7 +64,7 @@ function answerTo(path: string, method: string): unknown {
   if (path.endsWith('/events')) return EVENTS
   if (path === '/api/tickets' && method === 'POST') return { ticket: fakeTicket('ENG-3'), run: RUN }
   if (path === '/api/tickets') return [fakeTicket('ENG-1')]
-  if (path === '/api/config') return { repos: {} }
+  if (path === '/api/config') return { repos: {}, agent: {} }
   if (path === '/api/pulls') return { pulls: PULLS, errors: [] }
   return path === '/api/runs' ? [RUN] : RUN
 }

@@ -2,6 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import * as fc from 'fast-check'
 import { TerminalOutputFilter } from '../../../actors/daemon/terminal-output-filter.ts'
+import { measureCpuMs } from '../../support/cpu-time.ts'
 
 const filterAll = (...pieces: readonly string[]): string => {
   const outputFilter = new TerminalOutputFilter()
@@ -39,6 +40,14 @@ const removed: readonly (readonly [what: string, output: string, left: string])[
   ['a title that a colour aborts', '\x1b]0;t\x1b[31mred', '\x1b[31mred'],
   ['a lone escape', '\x1b\x1b\x1b[31m', '\x1b[31m'],
 ]
+
+test('a sequence that never ends takes no longer than reading it', () => {
+  const output = `\x1b[${'2;'.repeat(512 * 1024)}m`
+  const cpuMs = measureCpuMs(() =>
+    expect(filterAll(`a${output}`, `\x1b[?${output}`, 'b')).not.toContain('\x1b'),
+  )
+  expect(cpuMs).toBeLessThan(2_000)
+})
 
 describe('a view', () => {
   test.each(passing)('receives %j unchanged', (output) => {

@@ -35,6 +35,9 @@ test.each<[string, string, string]>([
   ['a comparison', 'a < b, 1<2', 'a < b, 1<2'],
   ['a comment', 'x <!-- y -->', 'x &lt;!-- y -->'],
   ['a closing word across a line end', 'this fixes\n#1', 'this fixes\n·#1'],
+  ['one far from its issue', `fixes${' '.repeat(300)}#1`, `fixes${' '.repeat(300)}·#1`],
+  ['line ends of old machines', 'a\rb\r\nc', 'a\nb\nc'],
+  ['an Arabic number sign', '\u0600\u0661', '\u0600\u0661'],
   ['one in a quotation', '> closes:\n> a/b#1', '> closes:\n> ·a/b#1'],
   ['one in emphasis', '**Fixes** #12', '**Fixes** ·#12'],
   ['a command', 'Done.\n/merge\n  /approve no-issue', 'Done.\n\\/merge\n  \\/approve no-issue'],
@@ -85,6 +88,21 @@ describe('text that only looks like a block of code is neutralized:', () => {
   ])('%s', (_, text) => {
     expect(shown(text)).toContain('@·ada')
   })
+})
+
+test('the longest text takes no longer than reading it', () => {
+  const blanks = ' '.repeat(64 * 1024)
+  const texts = [
+    '\n'.repeat(200_000),
+    '- '.repeat(100_000),
+    `x\n${'> '.repeat(100_000)}`,
+    `\`\`\`\nx${blanks}x\n`,
+  ]
+  const cpuMs = measureCpuMs(() => {
+    for (const text of texts) expect(neutralizeMarkup(`a${text}\nb`).length).toBeGreaterThan(1)
+    neutralizeMarkup(`fixes${blanks}${'fix '.repeat(50_000)}`)
+  })
+  expect(cpuMs).toBeLessThan(2_000)
 })
 
 test('nothing is lost: without the invisible characters the text is what it was', () => {
@@ -138,6 +156,10 @@ describe('the message of a commit:', () => {
     const both = Buffer.concat([message, Buffer.from('größer\u{e0061}\n\nFixes #1 👍')])
     const neutral = Buffer.concat([message, Buffer.from('größer\n\nFixes \u200b#1 👍')])
     expect(neutralizeMessage(both)).toEqual(neutral)
+    const reversed = Buffer.concat([Buffer.from('a\u202e'), Buffer.of(0x80), Buffer.from('b')])
+    expect(neutralizeMessage(reversed)).toEqual(
+      Buffer.concat([Buffer.from('a'), Buffer.of(0x80), Buffer.from('b')]),
+    )
   })
 })
 
