@@ -17,6 +17,8 @@ export interface Damage {
   /** Says what cannot be read, and what that means. */
   readonly message: string
   readonly runId?: string
+  /** Nothing is there to be read: other records name it. Only such damage can be a loss that a person knows of. */
+  readonly isMissing?: true
   /** Instead of the cure for all damage. */
   readonly cure?: string
   /** The ids of damage that stays as it is, so that a person may acknowledge the loss. */
@@ -43,11 +45,14 @@ export function damageOfEvents(
 /** The damage of the data directory that is known. */
 export interface KnownDamage {
   all(): readonly Damage[]
-  /** Calls the listener when something is added, or mended. */
-  onChange(listener: () => void): Cancel
+  /** Calls the listener when something is added, or mended: then with its id. */
+  onChange(listener: (mended?: string) => void): Cancel
 }
 
 export const NO_DAMAGE: KnownDamage = { all: () => [], onChange: () => () => {} }
+
+/** A loss stays as it is; what is there again, and is damaged anew, is another matter. */
+export const isLoss = ({ lost, isMissing }: Damage): boolean => lost !== undefined || isMissing === true
 
 /** Says to a person what is damaged, and what helps. */
 export const damageText = ({ message, cure = DAMAGE_CURE }: Damage): string => `${message}: ${cure}`

@@ -92,7 +92,8 @@ async function checkDirectory(dataDir: string, options: DataCheckOptions): Promi
   const { rows } = found
   const logFiles = [...rows.logs].filter(([, { record, sums }]) => record !== undefined || sums.length > 0)
   const setAside = findSetAsideFolders(dataDir)
-  const isKnown = ({ id }: Damage) => setAside.some(({ lost }) => lost.has(id))
+  const isKnown = ({ id, isMissing }: Damage) =>
+    isMissing === true && setAside.some(({ lost }) => lost.has(id))
   const all = [
     ...judgeInstallation(dataDir, found.database, options.random),
     ...found.damage,

@@ -2,6 +2,7 @@
 
 import type { CollectedAttention } from '../../core/attention/collect-attention.ts'
 import type { AttentionFacts, AwayWorker } from '../../core/attention/facts.ts'
+import { isLoss } from '../../core/damage.ts'
 import type { StoreState } from '../../core/ports.ts'
 import type { PullDetailFacts } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
@@ -156,7 +157,7 @@ function factsOfViews(
     conflicts: new Map([...troubles.of('conflict')].map(([url, { since }]) => [url, since])),
     damage: store.database.damage
       .all()
-      .filter(({ id }) => !troubles.of('acknowledged').has(id))
+      .filter((damage) => !(isLoss(damage) && troubles.of('acknowledged').has(damage.id)))
       .map((damage) => ({ damage, since: troubles.of('damage').get(damage.id)?.since ?? instant() })),
     credentials: waitingForCredentials(views),
     unreadable: (['repository', 'pulls', 'follow-up'] as const).flatMap((kind) =>

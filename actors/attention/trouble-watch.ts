@@ -62,7 +62,8 @@ export class TroubleWatch {
   listen(onChange: () => void): Cancel {
     const { database } = this.#ports.store
     const stops = [
-      database.damage.onChange(() => {
+      database.damage.onChange((mended) => {
+        if (mended !== undefined) this.#onMended(mended)
         this.onDamage()
         onChange()
       }),
@@ -168,6 +169,13 @@ export class TroubleWatch {
     for (const id of [...damage.lost, damage.id]) troubles.begin('acknowledged', id, { since: instant() })
     onChange()
     return yes(undefined)
+  }
+
+  /** Later damage of the same record is another one. */
+  #onMended(id: string): void {
+    this.#ports.troubles.end('damage', id)
+    this.#ports.troubles.end('acknowledged', id)
+    this.#loggedDamage.delete(id)
   }
 
   onDamage(): void {

@@ -4,7 +4,7 @@
  */
 import { type Damage, damageOfEvents } from '../../core/damage.ts'
 import { isRunId } from '../event-order.ts'
-import { DATABASE, damagedRun, damageOfRow } from './damage-list.ts'
+import { DATABASE, damageOfRow, missingRun } from './damage-list.ts'
 import type { DamagedRow } from './database-check.ts'
 import { type EventFileRecord, parseRecord } from './event-buffer.ts'
 import { firstOfChunk, runOfChunk, toChunk } from './event-chunks.ts'
@@ -81,7 +81,7 @@ export class CheckedRows {
   findDamage(): Damage[] {
     const missing = [...new Set([...this.#byStatus, ...this.#byTicket])].filter((id) => !this.runs.has(id))
     const gaps = [...this.logs].flatMap(([runId, log]) => findGaps(runId, log))
-    return [...missing.map(damagedRun), ...this.#judgeIndexes(), ...gaps]
+    return [...missing.map(missingRun), ...this.#judgeIndexes(), ...gaps]
   }
 
   #addStatus(id: string): void {
@@ -115,12 +115,16 @@ export class CheckedRows {
 function findGaps(runId: string, { chunks, sums, record, isRecordDamaged }: StoredLog): Damage[] {
   if (!isRunId(runId)) return []
   const hasRecord = record !== undefined || isRecordDamaged === true
-  const found: Damage[] = sums.length > 0 && !hasRecord ? [damageOfRow(TABLE.eventFiles, runId)] : []
+  const found: Damage[] =
+    sums.length > 0 && !hasRecord ? [{ ...damageOfRow(TABLE.eventFiles, runId), isMissing: true }] : []
   let expected: number | undefined = record?.next ?? sums.reduce((end, { next }) => Math.max(end, next), 0)
   for (const { first, next } of chunks.sort((a, b) => a.first - b.first)) {
     // A damaged chunk is named as a row, and the events up to the next chunk belong to it.
     if (expected !== undefined && first > expected)
-      found.push(damageOfEvents({ runId, from: expected, to: first - 1 }, 'missing', DATABASE))
+      found.push({
+        ...damageOfEvents({ runId, from: expected, to: first - 1 }, 'missing', DATABASE),
+        isMissing: true,
+      })
     expected = next === undefined ? undefined : Math.max(next, expected ?? 0)
   }
   return found

@@ -11,7 +11,7 @@ export const DATABASE = 'state/data.mdb'
 
 export class DamageList implements KnownDamage {
   readonly #damage = new Map<string, Damage>()
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Set<(mended?: string) => void>()
 
   all(): readonly Damage[] {
     return [...this.#damage.values()]
@@ -21,7 +21,7 @@ export class DamageList implements KnownDamage {
     return this.#damage.size === 0
   }
 
-  onChange(listener: () => void): Cancel {
+  onChange(listener: (mended?: string) => void): Cancel {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
@@ -33,7 +33,7 @@ export class DamageList implements KnownDamage {
   }
 
   forget(id: string): void {
-    if (this.#damage.delete(id)) for (const listener of this.#listeners) listener()
+    if (this.#damage.delete(id)) for (const listener of this.#listeners) listener(id)
   }
 
   /** Notes a damaged row, and returns the error for who reads it. */
@@ -109,6 +109,9 @@ export const damagedRun = (id: string): Damage => ({
   message: `the record of run ${id} is damaged, so its ticket, costs and result cannot be read`,
   ...runOf(id),
 })
+
+/** Indexes name the run, and its record is not there. */
+export const missingRun = (id: string): Damage => ({ ...damagedRun(id), isMissing: true })
 
 /** The key of a damaged row may be no id. */
 const runOf = (id: string): { readonly runId?: string } => (isRunId(id) ? { runId: id } : {})

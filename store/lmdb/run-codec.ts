@@ -1,9 +1,10 @@
 /**
  * Encodes and decodes the stored record of one run, and migrates records of older layouts.
  */
-import { isDamagedRecord } from '../../core/damage.ts'
+import { DamagedRecord, isDamagedRecord } from '../../core/damage.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import { StoreUnreadable } from '../errors.ts'
+import { missingRun } from './damage-list.ts'
 import { damaged, recordPart } from './run-rows.ts'
 import type { Tables } from './tables.ts'
 
@@ -30,7 +31,8 @@ export function readRun(tables: Tables, id: string): Run | undefined {
   try {
     const bytes = tables.runs.get(id)
     if (bytes !== undefined) return migrateRun(id, decoded(tables, id, bytes))
-    if (STATUS_CODES.some((code) => tables.byStatus.doesExist(code + id))) throw damaged(id)
+    if (STATUS_CODES.some((code) => tables.byStatus.doesExist(code + id)))
+      throw new DamagedRecord(missingRun(id))
     return undefined
   } catch (error) {
     if (isDamagedRecord(error)) tables.damage.note(error.damage)

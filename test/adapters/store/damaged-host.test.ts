@@ -6,6 +6,7 @@ import { realClock, realRandom } from '../../../bin/clock.ts'
 import { DAMAGE_CURE } from '../../../core/damage.ts'
 import type { Store } from '../../../core/ports.ts'
 import { checkDataDir } from '../../../store/check-data-dir.ts'
+import { setAsideDamage } from '../../../store/set-aside.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
 import { closeAfterTest } from '../../support/test-resources.ts'
@@ -37,14 +38,15 @@ async function withHistory(): Promise<string> {
 
 async function startHost(store: Store) {
   const { host, ended } = createInMemoryHost(undefined, { clock: realClock, store })
-  closeAfterTest(async () => {
+  const stop = async () => {
     host.stop('the test ends')
     await until('the host has ended', () => ended.length > 0)
     await store.close()
-  })
+  }
+  closeAfterTest(stop)
   host.start()
   await until('the host serves', () => host.hostApi.isOpen() || ended.length > 0)
-  return { hostApi: host.hostApi, ended }
+  return { hostApi: host.hostApi, ended, stop }
 }
 
 test('lists have the rest, the route of a damaged run answers 500 with its id, and attention names all', async () => {
@@ -94,4 +96,46 @@ test('attention names what is damaged in logs that nobody has read', async () =>
     const ids = hostApi.attention().items.map(({ id }) => id)
     return named.every((id) => ids.includes(id))
   })
+})
+
+test('an acknowledged loss is silent while it is missing, and named when its record is there and damaged', async () => {
+  const dataDir = await withHistory()
+  const MEMORY = 'value memory acme/api'
+  await changeRow(dataDir, 'facts', 'yacme/api', flipBit)
+  await changeRow(dataDir, 'runs', runId(2), flipBit)
+  await setAsideDamage(dataDir, realClock)
+  const first = await startHost(await openAt(dataDir))
+  const [setAside] = first.hostApi.attention().items.filter(({ mayAcknowledge }) => mayAcknowledge === true)
+  expect(await first.hostApi.acknowledgeAttention(setAside?.id ?? '')).toMatchObject({ ok: true })
+  expect(first.hostApi.run(runId(2))).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+  expect(first.hostApi.attention().items).toEqual([])
+  await first.stop()
+
+  const store = await openAt(dataDir)
+  await store.database.commit([putKeyValue('memory', 'acme/api', { memories: [] })])
+  await store.close()
+  await changeRow(dataDir, 'facts', 'yacme/api', flipBit)
+  const { damage, lost } = await checkDataDir(dataDir, { random: realRandom })
+  expect(damage.map(({ id }) => id)).toEqual([MEMORY])
+  expect(lost.map(({ id }) => id)).toEqual([`run ${runId(2)}`])
+  const again = await startHost(await openAt(dataDir))
+  expect(again.hostApi.run(runId(2))).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+  expect(again.hostApi.attention().items.map(({ id }) => id)).toEqual([`damage:${MEMORY}`])
+})
+
+test('what is damaged again after it was written anew is damaged since then', async () => {
+  const dataDir = await withHistory()
+  const since = async () => {
+    await changeRow(dataDir, 'facts', 'yacme/api', flipBit)
+    const store = await openAt(dataDir)
+    const { hostApi, stop } = await startHost(store)
+    const [item] = hostApi.attention().items
+    expect(item?.id).toBe('damage:value memory acme/api')
+    await store.database.commit([putKeyValue('memory', 'acme/api', { memories: [] })])
+    expect(hostApi.attention().items).toEqual([])
+    await stop()
+    return Date.parse(item?.since ?? '')
+  }
+  const first = await since()
+  expect(await since()).toBeGreaterThan(first)
 })
