@@ -12,7 +12,8 @@ import { resolveDataDir } from '../data-dir.ts'
 const ADDRESS_MS_MAX = 100
 
 /**
- * Takes the token out of the environment, because no process that a command starts may inherit it.
+ * Takes the token out of the environment, because no process that a command starts may inherit it. The user goes into
+ * it, because commands that a command starts ask the same host.
  *
  * @param hostUser whose program the host of `SWITCHYARD_URL` is
  */
@@ -23,7 +24,8 @@ export function connectToHost(
 ): ClientConnection {
   const folder = resolveDataDir(dataDir)
   const { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE } = env
-  const SWITCHYARD_HOST_USER = hostUser ?? env.SWITCHYARD_HOST_USER
+  if (hostUser !== undefined) env.SWITCHYARD_HOST_USER = hostUser
+  const { SWITCHYARD_HOST_USER } = env
   const named = { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE, SWITCHYARD_HOST_USER }
   delete env.SWITCHYARD_TOKEN
   let found: Promise<HostAddress> | undefined

@@ -37,7 +37,8 @@ async function readIdsInTime(completion: Completion): Promise<Candidate[]> {
   const leftMs = COMPLETION_MS_MAX - PRINTING_MS - process.uptime() * 1000
   if (completion.ids.length === 0 || leftMs <= 0) return []
   try {
-    const client = createClient(connectToHost(completion.dataDir, process.env))
+    const { dataDir, hostUser } = completion
+    const client = createClient(connectToHost(dataDir, process.env, hostUser))
     return await readIds(client, completion, { signal: AbortSignal.timeout(Math.ceil(leftMs)) })
   } catch {
     return []

@@ -22,6 +22,8 @@ export interface Completion {
   readonly areFilesWanted: boolean
   /** The value of `--data-dir` in the line. */
   readonly dataDir: string | undefined
+  /** The value of `--host-user` in the line. */
+  readonly hostUser: string | undefined
 }
 
 /** `switchyard help` explains these besides commands. */
@@ -49,8 +51,8 @@ export function readLine(root: CommandUnknownOpts, typed: readonly string[]): Co
   const beginning = typed.at(-1) ?? ''
   const walk = new Walk(root)
   for (const word of typed.slice(0, -1)) walk.pass(word)
-  const { command, args, pending, dataDir } = walk
-  const basis = { beginning, words: [], ids: [], args, areFilesWanted: false, dataDir }
+  const { command, args, pending, dataDir, hostUser } = walk
+  const basis = { beginning, words: [], ids: [], args, areFilesWanted: false, dataDir, hostUser }
   if (pending !== undefined) return { ...basis, ...valuesOf(pending) }
   if (walk.areOptionsOver || !beginning.startsWith('-')) {
     const argument = argumentAt(command, args.length)
@@ -77,6 +79,7 @@ class Walk {
   pending: Option | undefined
   areOptionsOver = false
   dataDir: string | undefined
+  hostUser: string | undefined
 
   constructor(root: CommandUnknownOpts) {
     this.command = root
@@ -101,6 +104,7 @@ class Walk {
   #setOption(option: Option, value: string): void {
     this.pending = undefined
     if (option.long === '--data-dir') this.dataDir = value
+    if (option.long === '--host-user') this.hostUser = value
   }
 
   #passWord(word: string): void {

@@ -47,6 +47,11 @@ test.each([
   expect(read(line).ids).toEqual(ids)
 })
 
+test('the value of --host-user names the user of the host that is asked', () => {
+  expect(read('runs --host-user games show ').hostUser).toBe('games')
+  expect(read('runs --host-user=1234 show ').hostUser).toBe('1234')
+})
+
 test('the value of --data-dir names the host that is asked, and is completed by files', () => {
   expect(read('runs --data-dir /srv/a show ').dataDir).toBe('/srv/a')
   expect(read('runs --data-dir=/srv/b show ').dataDir).toBe('/srv/b')
