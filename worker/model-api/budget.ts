@@ -14,8 +14,10 @@ export interface Reservation {
 }
 
 export interface ModelBudget {
-  /** Resolves without a reservation when nothing is left, or when the signal aborts. */
+  /** Resolves without a reservation when nothing is left and nobody is under way, or when the signal aborts. */
   reserve(usd: number, signal: AbortSignal): Promise<Reservation | undefined>
+  /** No reservation stands. */
+  isIdle(): boolean
 }
 
 export interface ModelBudgetOptions {
@@ -52,7 +54,8 @@ export function createModelBudget({
       const fits = committed + next.usd <= maxUsd
       const mayGo = fits || (committed < maxUsd && ![...held].some(({ isBeyond }) => isBeyond))
       const isSpent = spentUsd() >= maxUsd
-      if (!isSpent && !mayGo) return
+      // A refusal ends the run, and with it each request that is under way.
+      if (isSpent ? held.size > 0 : !mayGo) return
       waiting.delete(next)
       next.settle(isSpent ? undefined : reservationOf({ usd: next.usd, isBeyond: !fits }))
     }
@@ -91,5 +94,6 @@ export function createModelBudget({
         waiting.add(entry)
         admit()
       }),
+    isIdle: () => held.size === 0,
   }
 }

@@ -14,7 +14,7 @@ import { type AnswerReader, createAnswerReader } from './answer-reader.ts'
 import { type AnswerUsage, type ReadAnswerUsage, USAGE_READERS } from './answer-usage.ts'
 import { createModelBudget } from './budget.ts'
 import type { CreateModelMeter, MeteredRequest, RequestEnd, RequestMeter } from './meter.ts'
-import { REQUEST_READERS, worstCaseOf } from './worst-case.ts'
+import { REQUEST_READERS, worstCasesOf } from './worst-case.ts'
 
 /** Generations of text. Other routes are free. */
 const BILLED =
@@ -37,20 +37,27 @@ export const createModelMeter: CreateModelMeter = ({ provider, prices, limits, o
   function record(id: string, { model, use }: AnswerUsage): number {
     const before = spentUsd()
     if (use === undefined || !spending.add({ id, model: toModelName(model), use, isTurn: false })) return 0
-    onSpent?.(spentUsd())
     return spentUsd() - before
   }
 
+  const usdOf = ({ model, use = NOTHING }: AnswerUsage): number =>
+    costUsdOf(toModelName(model), use, 'request', table) ?? 0
+  const dearestOf = (first: AnswerUsage, ...others: readonly AnswerUsage[]): AnswerUsage =>
+    others.reduce((dearest, each) => (usdOf(each) > usdOf(dearest) ? each : dearest), first)
+
   return {
     async begin(request, signal) {
+      if (!isBilled(request))
+        return signal.aborted ? no('gone', 'the request has ended') : yes(createFreeMeter())
       const facts = REQUEST_READERS[provider](request.body ?? {}, request.path)
-      const isBilled = request.method === 'POST' && BILLED.test(request.path.replace(/\?.*$/s, ''))
-      const use = isBilled ? worstCaseOf(facts, request) : NOTHING
       const model = toModelName(facts.model)
-      const reservation = await budget.reserve(costUsdOf(model, use, 'request', table) ?? 0, signal)
-      const spent = spentBudgetReason(spentUsd(), maxCostUsd)
+      const [first, ...others] = worstCasesOf(facts, request)
+      const worstOf = (use: TokenUse): AnswerUsage => ({ model, use, isFinal: true })
+      const worst = dearestOf(worstOf(first), ...others.map(worstOf))
+      const reservation = await budget.reserve(usdOf(worst), signal)
       if (reservation === undefined) {
-        if (spent === undefined) return no('gone', 'the request has ended')
+        const spent = spentBudgetReason(spentUsd(), maxCostUsd)
+        if (spent === undefined || signal.aborted) return no('gone', 'the request has ended')
         onExhausted?.(spent)
         return no('conflict', spent)
       }
@@ -59,16 +66,30 @@ export const createModelMeter: CreateModelMeter = ({ provider, prices, limits, o
       return yes(
         createRequestMeter({
           request,
-          worst: isBilled ? { model, use, isFinal: true } : undefined,
+          worst,
+          dearestOf,
           readUsage,
           record: (usage) => reservation.spend(record(id, usage)),
-          settle: reservation.settle,
+          settle: () => {
+            reservation.settle()
+            if (budget.isIdle()) onSpent?.(spentUsd())
+          },
         }),
       )
     },
     rows: () => spending.rows().filter(isUsed),
   }
 }
+
+const isBilled = ({ method, path }: MeteredRequest): boolean =>
+  method === 'POST' && BILLED.test(path.replace(/\?.*$/s, ''))
+
+const createFreeMeter = (): RequestMeter => ({
+  isBilled: false,
+  onResponseHead: () => {},
+  onChunk: () => {},
+  onEnd: () => {},
+})
 
 const NOTHING: TokenUse = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 }
 
@@ -77,8 +98,8 @@ const isUsed = (use: TokenUse): boolean =>
 
 interface RequestMeterOptions {
   readonly request: MeteredRequest
-  /** Absent: the vendor bills nothing. */
-  readonly worst: AnswerUsage | undefined
+  readonly worst: AnswerUsage
+  readonly dearestOf: (first: AnswerUsage, second: AnswerUsage) => AnswerUsage
   readonly readUsage: ReadAnswerUsage
   readonly record: (usage: AnswerUsage) => void
   readonly settle: () => void
@@ -87,6 +108,7 @@ interface RequestMeterOptions {
 function createRequestMeter({
   request,
   worst,
+  dearestOf,
   readUsage,
   record,
   settle,
@@ -105,16 +127,23 @@ function createRequestMeter({
   }
 
   function finalUsage(end: RequestEnd): AnswerUsage | undefined {
-    if (worst === undefined || end === 'unsent' || end === 'refused') return undefined
-    if (end === 'broken') return usage?.isLast === true ? undefined : { ...worst, ...modelNamed(usage) }
+    if (end === 'unsent' || end === 'refused') return undefined
+    if (end === 'broken') return usage?.isLast === true ? undefined : brokenUsage()
     return usage?.isFinal === true ? undefined : estimateUsage(usage, worst, request.bodyBytes, answerBytes)
   }
 
+  /** Figures that the vendor has named are spent, even beyond the worst case. */
+  function brokenUsage(): AnswerUsage {
+    const expected = { ...worst, ...modelNamed(usage) }
+    if (usage?.use === undefined) return expected
+    const outputTokens = Math.max(usage.use.outputTokens, worst.use?.outputTokens ?? 0)
+    return dearestOf(expected, { ...usage, use: { ...usage.use, outputTokens } })
+  }
+
   return {
-    isBilled: worst !== undefined,
+    isBilled: true,
     onResponseHead(status, headers) {
-      if (worst !== undefined && status >= 200 && status < 300)
-        reader = createAnswerReader(headers['content-type'])
+      if (status >= 200 && status < 300) reader = createAnswerReader(headers['content-type'])
     },
     onChunk(bytes) {
       answerBytes += bytes.length

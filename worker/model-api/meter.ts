@@ -16,9 +16,9 @@ export interface ModelMeterOptions {
   readonly provider: AgentProvider
   readonly prices: PriceTable
   readonly limits: Pick<JobLimits, 'maxCostUsd'>
-  /** Receives the sum so far after each change. */
+  /** Receives the sum so far whenever nothing is under way any more: its end must not cut off what is billed. */
   readonly onSpent?: (costUsd: number) => void
-  /** A request was refused, because nothing is left; receives the sentence that says so. */
+  /** A request was refused, because nothing is left and nothing is under way; receives the sentence that says so. */
   readonly onExhausted?: (reason: string) => void
 }
 
@@ -27,8 +27,8 @@ export type CreateModelMeter = (options: ModelMeterOptions) => ModelMeter
 
 export interface ModelMeter {
   /**
-   * Waits until the budget has room for the request; requests run concurrently. Refuses it when nothing is left, with
-   * the sentence that says so, and when the signal aborts.
+   * Waits until the budget has room for the request; requests run concurrently. Refuses it when nothing is left and
+   * nothing under way, with the sentence that says so, and when the signal aborts. What is free never waits.
    */
   begin(request: MeteredRequest, signal: AbortSignal): Promise<Result<RequestMeter>>
   /** The usage of all requests so far, by model. */

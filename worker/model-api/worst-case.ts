@@ -1,5 +1,5 @@
 /**
- * `worstCaseOf` says what a request may cost at most: all of its input as new, and as much output as it asks for.
+ * `worstCasesOf` says what a request may use at most: all of its input as new, and as much output as it asks for.
  *
  * The budget reserves that much before the request leaves, and counts it for an answer that nobody saw the end of.
  */
@@ -7,6 +7,7 @@ import type { TokenUse } from '../../core/run/price.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import { MODEL_OUTPUT_TOKENS_DEFAULT, MODEL_OUTPUT_TOKENS_MAX } from '../../protocol/limits.ts'
 import { countAt, type JsonObject, objectAt, textAt } from '../agents/json-lines.ts'
+import { mediaTokensIn } from './media-tokens.ts'
 import type { MeteredRequest } from './meter.ts'
 
 /** The facts of a request that decide its price. */
@@ -38,12 +39,14 @@ function factsOf(model: string | undefined, outputTokens: number): RequestFacts 
 /** Text and code have about four bytes for each token, the densest usual text two. */
 const BYTES_PER_TOKEN = 2
 
-/** A new cache entry costs no less than input without a cache. */
-export function worstCaseOf(
+/** The ways in which a vendor may count the input: as it is, as a new cache entry, as one that it keeps for long. */
+export function worstCasesOf(
   { outputTokens = MODEL_OUTPUT_TOKENS_DEFAULT }: RequestFacts,
-  { bodyBytes, keepsLong = false }: Pick<MeteredRequest, 'bodyBytes' | 'keepsLong'>,
-): TokenUse {
-  const cacheWriteTokens = Math.ceil(bodyBytes / BYTES_PER_TOKEN)
-  const long = keepsLong ? { cacheWriteHourTokens: cacheWriteTokens } : {}
-  return { inputTokens: 0, outputTokens, cacheReadTokens: 0, cacheWriteTokens, ...long }
+  { body = {}, bodyBytes, keepsLong = false }: Pick<MeteredRequest, 'body' | 'bodyBytes' | 'keepsLong'>,
+): readonly [TokenUse, ...TokenUse[]] {
+  const tokens = Math.ceil(bodyBytes / BYTES_PER_TOKEN) + mediaTokensIn(body)
+  const none = { inputTokens: 0, outputTokens, cacheReadTokens: 0, cacheWriteTokens: 0 }
+  const written = { ...none, cacheWriteTokens: tokens }
+  const kept = keepsLong ? [{ ...written, cacheWriteHourTokens: tokens }] : []
+  return [written, { ...none, inputTokens: tokens }, ...kept]
 }

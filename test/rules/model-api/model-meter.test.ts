@@ -215,7 +215,7 @@ const upTo = (usd: number): Partial<MeteredRequest> => ({
 })
 
 describe('a budget', () => {
-  test('is spent by the answer that reaches it, and every change is told', async () => {
+  test('is spent by the answer that reaches it, and each sum is told', async () => {
     const told: number[] = []
     const exhausted: string[] = []
     const meter = createModelMeter({
@@ -227,8 +227,7 @@ describe('a budget', () => {
     })
     await pass(meter, { path: '/v1/messages', answer: anthropic })
     await pass(meter, { path: '/v1/messages', answer: anthropic })
-    // Each answer tells its input, then its output so far.
-    expect(told).toEqual([19, 27, 31, 50, 58, 62])
+    expect(told).toEqual([31, 62])
     const sentence = 'the agent has spent what agent.maxCostUsd allows: $62.0000 of $62'
     expect(await meter.begin({ method: 'POST', path: '/v1/messages', bodyBytes: 0 }, STAYS)).toMatchObject({
       ok: false,
@@ -252,6 +251,36 @@ describe('a budget', () => {
     expect(meter.rows()).toMatchObject([{ costUsd: 40, outputTokens: 20 }])
     first.onEnd('broken')
     expect(hasBegun).toBe(true)
+  })
+
+  test('ends the run when the last of the requests under way has settled', async () => {
+    const [told, exhausted]: [number[], string[]] = [[], []]
+    const meter = createModelMeter({
+      provider: 'agentA',
+      prices,
+      limits: { maxCostUsd: 31 },
+      onSpent: (costUsd) => told.push(costUsd),
+      onExhausted: (reason) => exhausted.push(reason),
+    })
+    const last = await begin(meter, upTo(2))
+    await pass(meter, { path: '/v1/messages', answer: anthropic })
+    const waits = meter.begin({ method: 'POST', path: '/v1/messages', bodyBytes: 0, ...upTo(2) }, STAYS)
+    await new Promise(setImmediate)
+    expect([told, exhausted]).toEqual([[], []])
+    last.onEnd('refused')
+    expect(await waits).toMatchObject({ ok: false })
+    expect([told, exhausted]).toEqual([[31], [expect.stringMatching(/has spent/)]])
+  })
+
+  test('lets what is free go at once', async () => {
+    const exhausted: string[] = []
+    const meter = createModelMeter({
+      ...{ provider: 'agentA', prices, limits: { maxCostUsd: 30 } },
+      onExhausted: (reason) => exhausted.push(reason),
+    })
+    await pass(meter, { path: '/v1/messages', answer: anthropic })
+    const counted = await begin(meter, { path: '/v1/messages/count_tokens', bodyBytes: 0 })
+    expect([counted.isBilled, exhausted]).toEqual([false, []])
   })
 
   test('lets go whoever has hung up', async () => {
@@ -325,11 +354,11 @@ test.each<[RequestEnd, boolean]>([
       ? [
           {
             model: 'model-x',
-            inputTokens: 0,
+            inputTokens: 200,
             outputTokens: 50,
             cacheReadTokens: 0,
-            cacheWriteTokens: 200,
-            costUsd: 140,
+            cacheWriteTokens: 0,
+            costUsd: 300,
           },
         ]
       : [],
@@ -344,10 +373,43 @@ test('an answer that breaks off before its last figures counts its worst case', 
   counted.onChunk(Buffer.from(anthropic.slice(0, anthropic.indexOf('event: e', 10))))
   expect(meter.rows()).toMatchObject([{ inputTokens: 10, outputTokens: 1 }])
   counted.onEnd('broken')
-  expect(meter.rows()).toMatchObject([{ inputTokens: 0, cacheWriteTokens: 20, outputTokens: 50 }])
+  expect(meter.rows()).toMatchObject([{ inputTokens: 20, cacheWriteTokens: 0, outputTokens: 50 }])
   const whole = meterOf('agentA')
   await pass(whole, { path: '/v1/messages', answer: anthropic, end: 'broken' })
   expect(whole.rows()).toMatchObject([{ inputTokens: 10, outputTokens: 7 }])
+})
+
+test('an answer that breaks off never costs less than what its vendor has named', async () => {
+  const meter = meterOf('agentA')
+  const counted = await begin(meter, { body: { model: 'model-x', max_tokens: 1 }, bodyBytes: 2 })
+  counted.onResponseHead(200, EVENTS)
+  counted.onChunk(Buffer.from(anthropic.slice(0, anthropic.indexOf('event: e', 10))))
+  counted.onEnd('broken')
+  expect(meter.rows()).toMatchObject([{ ...row, outputTokens: 1, costUsd: 19 }])
+})
+
+test.each<[AgentProvider, object, number]>([
+  ['agentA', { messages: [{ content: [{ type: 'image', source: { data: 'AA' } }] }] }, 3_300],
+  ['agentA', { messages: [{ content: [{ type: 'document', source: { data: 'AA' } }] }] }, 100_000],
+  [
+    'agentB',
+    { input: [{ content: [{ type: 'input_image', image_url: 'data:image/png;base64,AA' }] }] },
+    3_300,
+  ],
+  ['agentC', { contents: [{ parts: [{ inlineData: { mimeType: 'image/png', data: 'AA' } }] }] }, 3_300],
+  ['agentC', { contents: [{ parts: [{ inlineData: { mimeType: 'video/mp4', data: 'AA' } }] }] }, 100_000],
+])('%s: short media count what they show: %j', async (provider, content, inputTokens) => {
+  const meter = meterOf(provider)
+  const path = {
+    agentA: '/v1/messages',
+    agentB: '/v1/responses',
+    agentC: '/v1/models/model-x:generateContent',
+  }
+  const counted = await begin(meter, {
+    ...{ path: path[provider], body: { model: 'model-x', ...content }, bodyBytes: 0 },
+  })
+  counted.onEnd('broken')
+  expect(meter.rows()).toMatchObject([{ inputTokens }])
 })
 
 test('a whole answer without figures is estimated by its size', async () => {
