@@ -131,37 +131,39 @@ describe('names below a wildcard', () => {
   })
 })
 
-describe('on port 443', () => {
-  /** Sends bytes through the check, and returns what arrives behind it, and the reason of a refusal. */
-  async function sendThrough(host: string, ...pieces: readonly (string | Buffer)[]) {
-    const path = join(tempFolder(), 'socket')
-    const listening = createServer({ allowHalfOpen: true })
-    listening.listen(path)
-    await once(listening, 'listening')
-    const pairOf = async (): Promise<[Socket, Socket]> => {
-      const accepted = once(listening, 'connection')
-      const near = connect({ path, allowHalfOpen: true }).on('error', () => {})
-      const [far] = await accepted
-      return [near, far.on('error', () => {})]
-    }
-    const [client, inner] = await pairOf()
-    const [outer, target] = await pairOf()
-    let arrived = ''
-    target.setEncoding('latin1').on('data', (part: string) => {
-      arrived += part
-    })
-    let refusal: string | undefined
-    forwardAfterHello({ host, port: 443, isLiteral: /^[\d.]+$/.test(host) }, (why) => {
-      refusal = why
-    })(inner, outer)
-    const over = new Promise((resolve) => target.on('end', resolve).on('close', resolve))
-    for (const piece of pieces) client.write(piece)
-    client.end()
-    await over
-    for (const socket of [client, inner, outer, target]) socket.destroy()
-    listening.close()
-    return { arrived, refusal }
+/** Sends bytes through the check, and returns what arrives behind it, and the reason of a refusal. */
+async function sendTo(port: number, host: string, ...pieces: readonly (string | Buffer)[]) {
+  const path = join(tempFolder(), 'socket')
+  const listening = createServer({ allowHalfOpen: true })
+  listening.listen(path)
+  await once(listening, 'listening')
+  const pairOf = async (): Promise<[Socket, Socket]> => {
+    const accepted = once(listening, 'connection')
+    const near = connect({ path, allowHalfOpen: true }).on('error', () => {})
+    const [far] = await accepted
+    return [near, far.on('error', () => {})]
   }
+  const [client, inner] = await pairOf()
+  const [outer, target] = await pairOf()
+  let arrived = ''
+  target.setEncoding('latin1').on('data', (part: string) => {
+    arrived += part
+  })
+  let refusal: string | undefined
+  forwardAfterHello({ host, port, isLiteral: /^[\d.]+$/.test(host) }, (why) => {
+    refusal = why
+  })(inner, outer)
+  const over = new Promise((resolve) => target.on('end', resolve).on('close', resolve))
+  for (const piece of pieces) client.write(piece)
+  client.end()
+  await over
+  for (const socket of [client, inner, outer, target]) socket.destroy()
+  listening.close()
+  return { arrived, refusal }
+}
+
+describe('on port 443', () => {
+  const sendThrough = (host: string, ...pieces: readonly (string | Buffer)[]) => sendTo(443, host, ...pieces)
 
   test('only TLS passes', async () => {
     expect(await sendThrough('a.example.org', 'GET / HTTP/1.1\r\n')).toEqual({
@@ -178,4 +180,41 @@ describe('on port 443', () => {
     expect(await sendThrough('a.example.org', endless)).toMatchObject({ arrived: '' })
     expect(await sendThrough('a.example.org')).toEqual({ arrived: '', refusal: undefined })
   })
+})
+
+describe('on port 80', () => {
+  const GET = 'GET /x HTTP/1.1\r\n'
+
+  test('a request for the host passes, as the only one', async () => {
+    const sent = ['Accept: a\r\nConnection: keep-alive\r\nHost: A.example.org:80\r\n', '\r\nbody']
+    expect(await sendTo(80, 'a.example.org', GET, ...sent)).toEqual({
+      arrived: `${GET}Accept: a\r\nHost: A.example.org:80\r\nConnection: close\r\n\r\nbody`,
+      refusal: undefined,
+    })
+    expect(await sendTo(80, 'a.example.org')).toEqual({ arrived: '', refusal: undefined })
+  })
+
+  test.each([
+    ['another host', `${GET}Host: b.example.org\r\n\r\n`],
+    ['no host', `${GET}\r\n`],
+    ['two hosts', `${GET}Host: a.example.org\r\nHost: b.example.org\r\n\r\n`],
+    ['a folded host', `${GET}Host: a.example.org\r\n b.example.org\r\n\r\n`],
+    ['a host after a lone line feed', `${GET}X: a\nHost: b.example.org\r\nHost: a.example.org\r\n\r\n`],
+    ['an address', 'GET http://b.example.org/ HTTP/1.1\r\nHost: a.example.org\r\n\r\n'],
+    ['no end', `${GET}Host: a.example.org\r\n`],
+    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  ])('a request with %s is refused', async (_what, text) => {
+    expect(await sendTo(80, 'a.example.org', text)).toEqual({
+      arrived: '',
+      refusal: expect.stringMatching(/HTTP/),
+    })
+  })
+})
+
+test.each([80, 8080])('on port %i what begins like TLS is no other protocol', async (port) => {
+  for (const bytes of [Buffer.from([22, 3, 1]), Buffer.from([22, 3, 1, 0, 0, 1, 2, 3])])
+    expect(await sendTo(port, 'a.example.org', bytes)).toEqual({
+      arrived: '',
+      refusal: expect.stringMatching(/TLS hello/),
+    })
 })
