@@ -17,7 +17,7 @@ export interface ModelChoice {
 
 const ALL_OF: Readonly<Record<AgentProvider, readonly string[]>> = {
   agentA: ['claude-*'],
-  agentB: ['gpt-*', 'codex-*', 'o1*', 'o3*', 'o4*'],
+  agentB: ['gpt-*', 'codex-*', 'o3*', 'o4*'],
   agentC: ['gemini-*'],
 }
 /** Small models that agents ask besides, for titles, summaries and searches. */
@@ -27,13 +27,20 @@ const HELPERS: Readonly<Record<AgentProvider, readonly string[]>> = {
   agentC: ['gemini-*-flash*'],
 }
 
+/** Models that cost more than the dearest listed price, or bill something else than text: a budget would count too little. */
+const BEYOND_PRICES: Readonly<Record<AgentProvider, readonly string[]>> = {
+  agentA: [],
+  agentB: ['*-pro', '*-pro-*', 'gpt-4.5*', '*image*', '*audio*', '*realtime*', '*-tts*', '*transcribe*'],
+  agentC: ['*image*', '*audio*', '*-live*', '*-tts*'],
+}
+
 export function isAllowedModel(model: string, { provider, model: own = '', patterns }: ModelChoice): boolean {
   const name = bareName(model)
-  const allowed = patterns ?? [
-    ...(own === '' ? ALL_OF[provider] : patternsOf(own, provider)),
-    ...HELPERS[provider],
-  ]
-  return allowed.some((pattern) => matches(name, bareName(pattern)))
+  const isOneOf = (list: readonly string[]) => list.some((pattern) => matches(name, bareName(pattern)))
+  if (patterns !== undefined) return isOneOf(patterns)
+  if (own !== '' && name === bareName(own)) return true
+  const defaults = own === '' ? ALL_OF[provider] : patternsOf(own, provider)
+  return isOneOf([...defaults, ...HELPERS[provider]]) && !isOneOf(BEYOND_PRICES[provider])
 }
 
 /** Claude Code takes words for families, Gemini CLI words for choices that it makes itself. */

@@ -173,12 +173,18 @@ describe('a body', () => {
       'urls',
     ],
     ['a stored file', 'agentB', asked({ type: 'input_file', file_id: 'file-1' }), 'files'],
-    ['a file’s address', 'agentC', sent({ fileData: { fileUri: 'https://evil.example.org/x' } }), 'files'],
+    ['a file’s address', 'agentC', sent({ fileData: { fileUri: 'https://evil.example.org/x' } }), 'urls'],
+    [
+      'the vendor’s address of a stored file',
+      'agentC',
+      sent({ fileData: { fileUri: 'https://generativelanguage.googleapis.com/v1beta/files/abc-1' } }),
+      'files',
+    ],
     [
       'a file’s address in snake case',
       'agentC',
       sent({ file_data: { file_uri: 'https://a.example.org' } }),
-      'files',
+      'urls',
     ],
     [
       'a forced search',
@@ -259,6 +265,13 @@ describe('a body', () => {
     expect(lines).toContain(`model api: ${named} is left out of requests`)
   })
 
+  test('of a compaction says nothing of keeping', () => {
+    const gate = createModelGate({ provider: 'agentB', serverTools: [] }, () => {})
+    const passed = (path: string) => gate.passBody(path, { ...B, store: true })
+    expect(passed('/v1/responses')).toEqual({ ok: true, value: { ...B, store: false } })
+    expect(passed('/v1/responses/compact')).toEqual({ ok: true, value: B })
+  })
+
   test('names what it loses once', () => {
     const gate = createModelGate({ provider: 'agentA', serverTools: [] }, (line) => void lines.push(line))
     lines.length = 0
@@ -293,6 +306,17 @@ describe('a model', () => {
     ['agentA', 'opusplan', undefined, 'claude-sonnet-7', true],
     ['agentB', 'gpt-6-sol', undefined, 'gpt-6-astra', false],
     ['agentB', 'gpt-6-sol', undefined, 'gpt-6-luna', true],
+    ['agentB', undefined, undefined, 'gpt-7', true],
+    ['agentB', undefined, undefined, 'gpt-7-pro', false],
+    ['agentB', undefined, undefined, 'gpt-7-pro-2027-01-01', false],
+    ['agentB', undefined, undefined, 'o1', false],
+    ['agentB', undefined, undefined, 'o3-pro', false],
+    ['agentB', 'gpt-6-sol', undefined, 'gpt-image-1-mini', false],
+    ['agentB', 'gpt-7-pro', undefined, 'gpt-7-pro', true],
+    ['agentB', undefined, ['*-pro'], 'gpt-7-pro', true],
+    ['agentC', undefined, undefined, 'gemini-4-pro', true],
+    ['agentC', undefined, undefined, 'gemini-4-pro-image', false],
+    ['agentC', 'gemini-4-pro', undefined, 'gemini-4-flash-image', false],
     ['agentC', 'pro', undefined, 'gemini-4-pro', true],
     ['agentC', 'gemini-2.5-pro', undefined, 'gemini-2.5-flash-lite', true],
     ['agentA', 'claude-opus-5-5', ['claude-sonnet-*'], 'claude-opus-5-5', false],
@@ -343,6 +367,7 @@ describe('a header', () => {
     'location',
     'server',
     'www-authenticate',
+    'x-codex-plan-type',
     'x-next',
   ])('%s of an answer stays outside', (name) => {
     expect(mayReturn(name)).toBe(false)
@@ -352,6 +377,10 @@ describe('a header', () => {
     'retry-after',
     'anthropic-ratelimit-unified-reset',
     'x-codex-primary-used-percent',
+    'x-codex-bengalfox-primary-used-percent',
+    'x-codex-credits-balance',
+    'x-codex-active-limit',
+    'etag',
     'request-id',
   ])('%s of an answer comes back', (name) => {
     expect(mayReturn(name)).toBe(true)
