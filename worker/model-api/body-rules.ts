@@ -7,6 +7,8 @@ export interface BodyRules {
   readonly serverTools: readonly ServerTool[]
   /** Receives the name of each part that is left out. */
   readonly drop: (what: string) => void
+  /** The path of the request. */
+  readonly path: string
 }
 
 /** Returns what of a body may pass. Dropped parts change no meaning that the agent relies on; the rest is refused. */

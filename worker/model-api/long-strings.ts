@@ -5,8 +5,8 @@
  * as they came. What remains to parse is bounded in bytes and in parts, because a sandbox chooses the text.
  */
 import { randomUUID } from 'node:crypto'
-import { no, type Result, yes } from '../../core/result.ts'
 import { MODEL_API_PARSED_BYTES_MAX, MODEL_API_PARSED_PARTS_MAX } from '../../protocol/limits.ts'
+import { ModelRefusal } from './model-errors.ts'
 
 export interface FoldedText {
   /** Valid JSON if the whole text is. */
@@ -22,7 +22,8 @@ const BACKSLASH = 0x5c
 /** The comma and the opening brackets: each begins a value. */
 const OPENS_VALUE = new Set([0x2c, 0x5b, 0x7b])
 
-export function foldLongStrings(bytes: Buffer): Result<FoldedText> {
+/** Throws a `ModelRefusal` when too much remains. */
+export function foldLongStrings(bytes: Buffer): FoldedText {
   const mark = `${randomUUID()}#`
   const [kept, tails]: [Buffer[], Buffer[]] = [[], []]
   let [from, parts] = [0, 0]
@@ -40,11 +41,11 @@ export function foldLongStrings(bytes: Buffer): Result<FoldedText> {
       }
       at = end
     }
-    if (parts > MODEL_API_PARSED_PARTS_MAX) return no('invalid', 'its body has too many parts')
+    if (parts > MODEL_API_PARSED_PARTS_MAX) throw new ModelRefusal('size', 'its body has too many parts')
   }
   const folded = Buffer.concat([...kept, bytes.subarray(from)])
-  if (folded.length > MODEL_API_PARSED_BYTES_MAX) return no('invalid', 'its body has too much text')
-  return yes({ text: folded.toString('utf8'), unfold: (text) => putBack(text, mark, tails) })
+  if (folded.length > MODEL_API_PARSED_BYTES_MAX) throw new ModelRefusal('size', 'its body has too much text')
+  return { text: folded.toString('utf8'), unfold: (text) => putBack(text, mark, tails) }
 }
 
 /** The index of the closing quote, or the length of an unclosed text; counts the quotes on the way. */

@@ -73,7 +73,7 @@ export function createModelGate(rules: ModelRules, log: (line: string) => void):
         rules.serverTools,
       )
       if (found !== undefined) return refuse(found.what, found.tool)
-      return FILTERS[rules.provider](body, { serverTools: rules.serverTools, drop })
+      return FILTERS[rules.provider](body, { serverTools: rules.serverTools, drop, path })
     },
     passHeaders(headers) {
       const passed = { ...headers }

@@ -29,12 +29,19 @@ const KEYS = new Set([
 ])
 /** Answers that outlive the request, and conversations that lie with the vendor. */
 const KEPT_THERE = { background: undefined, previous_response_id: undefined, conversation: undefined }
+const COMPACT = /\/responses\/compact$/
 const TIERS: readonly unknown[] = ['default', 'flex']
 
 export const filterOpenAiBody: FilterBody = (body, rules) => {
   const refused = refuseKeys(body, KEPT_THERE, rules)
   if (refused !== undefined) return refused
-  const { service_tier: tier, tools: _, tool_choice: choice, ...kept } = pickKeys(body, KEYS, rules)
+  const {
+    service_tier: tier,
+    tools: _,
+    tool_choice: choice,
+    store: __,
+    ...kept
+  } = pickKeys(body, KEYS, rules)
   if (tier !== undefined && tier !== null && !TIERS.includes(tier)) rules.drop('service_tier')
   const sorted = sortTools(listAt(body, 'tools').map(withoutInnerTools), kindOfTool, rules)
   if (!sorted.ok) return sorted
@@ -47,8 +54,8 @@ export const filterOpenAiBody: FilterBody = (body, rules) => {
     )
   return yes({
     ...kept,
-    // The vendor keeps answers by default.
-    store: false,
+    // The vendor keeps answers by default; a compacted conversation it only returns, and knows no such key.
+    ...(COMPACT.test(rules.path) ? {} : { store: false }),
     ...(TIERS.includes(tier) ? { service_tier: tier } : {}),
     ...(tools.length === 0 ? {} : { tools, ...(choice === undefined ? {} : { tool_choice: choice }) }),
   })

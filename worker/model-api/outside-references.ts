@@ -51,7 +51,9 @@ function referenceIn(object: JsonObject): OutsideReference | undefined {
     }
     if (ADDRESS_KEY.test(key) && isAddress(value)) return { what: 'an address to fetch', tool: 'urls' }
     if (FILE_KEY.test(key) && (typeof value === 'string' || Array.isArray(value)))
-      return { what: 'a stored file', tool: 'files' }
+      return isForeignFile(value)
+        ? { what: 'an address to fetch', tool: 'urls' }
+        : { what: 'a stored file', tool: 'files' }
   }
   return undefined
 }
@@ -61,3 +63,9 @@ function isAddress(value: unknown): boolean {
   if (isObject(value)) return isAddress(value.url)
   return typeof value === 'string' && !value.startsWith('data:')
 }
+
+/** Gemini names its stored files by address too. */
+const STORED_FILE = /^https:\/\/generativelanguage\.googleapis\.com\/v1(?:alpha|beta)?\/files\/[\w-]+$/
+
+const isForeignFile = (value: unknown): boolean =>
+  typeof value === 'string' && /^[a-z][a-z\d+.-]*:/i.test(value) && !STORED_FILE.test(value)

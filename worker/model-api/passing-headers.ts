@@ -8,6 +8,7 @@
 interface PassingFields {
   readonly names: ReadonlySet<string>
   readonly beginnings: readonly string[]
+  readonly limits?: RegExp
 }
 
 const REQUEST_FIELDS: PassingFields = {
@@ -47,6 +48,8 @@ const ANSWER_FIELDS: PassingFields = {
     'content-length',
     'content-type',
     'date',
+    // Codex compares the list of models with `x-models-etag`.
+    'etag',
     'retry-after',
     'retry-after-ms',
     'x-should-retry',
@@ -57,20 +60,30 @@ const ANSWER_FIELDS: PassingFields = {
     'openai-model',
     'openai-processing-ms',
     'openai-version',
+    'x-codex-active-limit',
     'x-codex-turn-state',
     'x-models-etag',
     'x-reasoning-included',
   ]),
   // Agents say by these when a limit ends.
-  beginnings: ['anthropic-ratelimit-', 'x-codex-primary-', 'x-codex-secondary-', 'x-ratelimit-'],
+  beginnings: [
+    'anthropic-ratelimit-',
+    'x-codex-credits-',
+    'x-codex-primary-',
+    'x-codex-secondary-',
+    'x-ratelimit-',
+  ],
+  /** The limits of single models bear their names. */
+  limits: /^x-codex-[a-z0-9-]+-(?:primary|secondary)-[a-z0-9-]+$/,
 }
 
 export const mayLeave = (name: string): boolean => passes(REQUEST_FIELDS, name)
 export const mayReturn = (name: string): boolean => passes(ANSWER_FIELDS, name)
 
-function passes({ names, beginnings }: PassingFields, name: string): boolean {
+function passes({ names, beginnings, limits }: PassingFields, name: string): boolean {
   return (
     names.has(name) ||
+    limits?.test(name) === true ||
     (/^[a-z0-9-]+$/.test(name) && beginnings.some((beginning) => name.startsWith(beginning)))
   )
 }

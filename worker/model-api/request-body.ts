@@ -108,15 +108,14 @@ async function unpack(bytes: Buffer, encoding: string): Promise<Buffer> {
 
 export function parseBody(bytes: Buffer): Result<RequestBody> {
   const folded = foldLongStrings(bytes)
-  if (!folded.ok) return folded
-  const value = parseObject(folded.value.text)
+  const value = parseObject(folded.text)
   if (value === undefined) return no('invalid', 'its body is no JSON object')
   return yes({
     value,
     write: (written) => {
       const text = stringify(written)
       if (text === undefined) return undefined
-      return { bytes: folded.value.unfold(text), keepsLong: KEEPS_LONG.test(text) }
+      return { bytes: folded.unfold(text), keepsLong: KEEPS_LONG.test(text) }
     },
   })
 }

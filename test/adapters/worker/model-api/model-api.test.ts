@@ -240,7 +240,12 @@ describe('a request to the model', () => {
     ['no JSON', 'x', 403],
     ['a list', '[1]', 403],
     ['too deep', `{"model":"${MODEL}","messages":${'['.repeat(200_000)}${']'.repeat(200_000)}}`, 403],
-    ['too many parts', `{"model":"${MODEL}","messages":[${'{},'.repeat(MODEL_API_PARSED_PARTS_MAX)}1]}`, 403],
+    ['too many parts', `{"model":"${MODEL}","messages":[${'{},'.repeat(MODEL_API_PARSED_PARTS_MAX)}1]}`, 413],
+    [
+      'too much text',
+      `{"model":"${MODEL}","messages":[${'"'.padEnd(16_000, 'x')}"${`,${'"'.padEnd(16_000, 'x')}"`.repeat(600)}]}`,
+      413,
+    ],
   ])('is refused when its body is %s', async (_what, body, status) => {
     expect((await ask(await openApi(), { body })).status).toBe(status)
     expect(seen).toEqual([])
