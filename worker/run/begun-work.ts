@@ -15,7 +15,7 @@ import { SandboxNote } from './sandbox-note.ts'
 import { ARTIFACTS_INSIDE, OUT_INSIDE } from './sandbox-paths.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { NumberedFolders, Sandboxes } from './sandboxes.ts'
-import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
+import { answers, type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 
 /** The repository and branches that the job named, and where its checkout began. */
 interface BegunCheckout {
@@ -72,7 +72,7 @@ export async function openBegunWork(
   const left = await unpublishedWork.read(sandboxes.foldersOf(id))
   // The work may be of an earlier execution than the last one, which was elsewhere.
   const isLast = job.continueSession !== undefined || sandbox.workerId === workerId
-  const isDone = isLast && left?.from !== undefined && isUnknownToHost(job)
+  const isDone = isLast && left !== undefined && isWanted(left, job)
   const found = isDone ? undefined : await findResumableSession(dependencies, sandboxes, job)
   if (!isDone && (found === undefined || found !== job.continueSession))
     return no('gone', 'the session of its agent is gone')
@@ -81,8 +81,12 @@ export async function openBegunWork(
   return yes({ folders, from, sessionId: found, left })
 }
 
-/** Otherwise the host would have asked to publish the work, so a person wants it changed first. */
-export const isUnknownToHost = ({ run }: AgentJob): boolean => run.sandbox.unpublished !== true
+/**
+ * Whether finished work is published as it is. A host that knows of the work would have asked for that, so a person wants
+ * it changed first; and so does a person who has said something else since the agent began.
+ */
+export const isWanted = (left: UnpublishedWork, { run }: AgentJob): boolean =>
+  left.from !== undefined && run.sandbox.unpublished !== true && answers(left, run)
 
 /** Returns why the checkout cannot be used. It is then deleted. */
 export async function findCheckoutFault(

@@ -11,7 +11,7 @@ import {
   type BegunWork,
   CLEAR_OUT_COMMAND,
   findCheckoutFault,
-  isUnknownToHost,
+  isWanted,
   openBegunWork,
   rememberCheckout,
 } from './begun-work.ts'
@@ -20,7 +20,7 @@ import { buildContinuationPrompt, buildPrompt } from './prompt.ts'
 import { publishNewWork } from './publish-work.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { NumberedFolders, Sandboxes } from './sandboxes.ts'
-import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
+import { askedOf, type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { AgentRequest, PublishEnd, PublishRequest, WorkDue, WorkPlan } from './work-plan.ts'
 
 export class NewRunPlan implements WorkPlan {
@@ -98,7 +98,7 @@ export class NewRunPlan implements WorkPlan {
   /** Finished work that nobody wants changed, and that the host does not know, so it did not ask to publish it. */
   #left(): UnpublishedWork | undefined {
     const left = this.#begun?.left
-    return isUnknownToHost(this.#request.job) ? left : undefined
+    return left !== undefined && isWanted(left, this.#request.job) ? left : undefined
   }
 
   reachableHosts() {
@@ -128,13 +128,14 @@ export class NewRunPlan implements WorkPlan {
   }
 
   async remember({ folders }: SandboxSession, summary: string, due: WorkDue): Promise<void> {
-    const { repo, branch } = this.#request.job
+    const { repo, branch, run } = this.#request.job
     const from = this.#checkedOut
     if (from === undefined || this.#left() !== undefined) return
     await unpublishedWork.save(folders, {
       remote: repo.remote,
       branch,
       from,
+      asked: askedOf(run),
       summary,
       isHookDue: true,
       ...due,

@@ -10,7 +10,7 @@ import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { followUpBody, followUpText } from './follow-up-comment-text.ts'
 import { LASTING_KINDS, publishOrKeep } from './publish-or-keep.ts'
 import { reportHeldBack } from './report-held-back.ts'
-import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
+import { askedOf, type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { PublishEnd, PublishedWork, PublishRequest } from './work-plan.ts'
 
 type Dependencies = Pick<ExecutorDependencies, 'gitSources' | 'codehostFor'>
@@ -31,7 +31,8 @@ export function publishNewWork(
   request: PublishRequest,
 ): Promise<PublishEnd> {
   const { job, from, left } = work
-  const unpublished = left ?? { ...placeOf(job), from, summary: request.agentSummary }
+  const { agentSummary: summary } = request
+  const unpublished = left ?? { ...placeOf(job), from, asked: askedOf(job.run), summary }
   const toPublish = { unpublished, isLeft: left !== undefined, base: from.base }
   return publishOrKeep(dependencies, toPublish, request, () => pushAndOpenPull(dependencies, work, request))
 }

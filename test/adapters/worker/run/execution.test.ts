@@ -85,7 +85,11 @@ const driver: AgentDriver = {
 
 const job = {
   kind: 'run',
-  run: { id: RUN, ticket: { identifier: 'A-1', title: 'Mend', url: '', labels: [], description: '' } },
+  run: {
+    id: RUN,
+    ticket: { identifier: 'A-1', title: 'Mend', url: '', labels: [], description: '' },
+    sandbox: {},
+  },
   repo: { key: 'a', remote: 'o/a', defaultBranch: 'main' },
   branch: 'switchyard/a-1',
   base: 'main',

@@ -598,6 +598,38 @@ test.each([
   expect(lines.some((line) => line.includes('its work is published'))).toBe(!isAnew)
 })
 
+test.each<[string, Partial<AgentJob['run']>]>([
+  ['instructions', { instructions: 'A shade, too.' }],
+  ['another model', { agent: { model: 'another' } }],
+])('a person who retries such a run with %s has its agent asked', async (_, words) => {
+  const site = await openSite()
+  const executor = await site.worker()
+  const end = await loseLeaseAfterAgent(executor)
+  await end()
+  const job = withoutSession('wk-1')
+  const command = "sh -c 'echo shaded >shade' agent"
+  const asked = { ...job, agent: { ...job.agent, command }, run: { ...job.run, ...words } }
+  const { outcome } = await execute(executor, asked, 'ls-2')
+  expect(outcome.status).toBe('completed')
+  expect(git(site.g.remote, 'show', `${BRANCH}:shade`)).toBe('shaded')
+})
+
+test('work whose agent was asked for something is published when nothing else is asked since', async () => {
+  const site = await openSite()
+  site.refuse()
+  const executor = await site.worker()
+  const job = jobWith()
+  const asked = { ...job, run: { ...job.run, instructions: 'A lamp.', agent: { model: 'one' } } }
+  const { outcome } = await execute(executor, asked)
+  site.allow()
+  const again = { ...asked, continueSession: outcome.agentSessionId ?? '' }
+  expect((await execute(executor, again, 'ls-2')).outcome).toMatchObject({
+    status: 'completed',
+    costs: [],
+    result: { summary: 'Mended.' },
+  })
+})
+
 test('a worker that died after it had lost such a lease keeps the work', async () => {
   const site = await openSite()
   await loseLeaseAfterAgent(await site.worker())
