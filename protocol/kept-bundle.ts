@@ -3,6 +3,8 @@
  * into a clone of the run's repository.
  */
 
+import type { Run } from './run.ts'
+
 export const UNPUBLISHED_BUNDLE = 'unpublished.bundle'
 const FOLLOW_UP_BUNDLE = /^unpublished-[\w-]+\.bundle$/
 /** The kind of the id and the digits that name its millisecond. */
@@ -19,11 +21,10 @@ export const bundleAmong = (artifacts: readonly string[] = []): string | undefin
   artifacts.findLast(isBundle)
 
 /**
- * Each branch of the bundle becomes `kept/<branch>`, so no branch of the person's own is in the way.
- *
- * @param run the run's name in commands
+ * Each branch of the bundle becomes `kept/<branch>`, so no branch of the person's own is in the way. The branch that an
+ * older bundle has left is replaced. A ticket's name would mean its newest run, so the command has the run's id.
  */
-export function fetchBundleCommand(run: string, bundle: string): string {
-  const file = `${run}.bundle`
-  return `switchyard runs artifacts ${run} ${bundle} --to ${file} && git fetch ${file} 'refs/heads/*:refs/heads/kept/*'`
+export function fetchBundleCommand({ id }: Pick<Run, 'id'>, bundle: string): string {
+  const file = `${id}.bundle`
+  return `switchyard runs artifacts ${id} ${bundle} --to ${file} && git fetch ${file} '+refs/heads/*:refs/heads/kept/*'`
 }

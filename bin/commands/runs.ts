@@ -154,7 +154,7 @@ export function nextCommands(run: Run): string[] {
   if (status === 'queued') return [`switchyard explain ${name}`]
   if (!hasEnded({ status })) return [`switchyard logs ${name} -f`]
   const bundle = run.error === undefined ? undefined : bundleAmong(run.result?.artifacts)
-  const fetched = bundle === undefined ? [] : [fetchBundleCommand(name, bundle)]
+  const fetched = bundle === undefined ? [] : [fetchBundleCommand(run, bundle)]
   if (hasUnpublishedWork(run)) return [`switchyard retry ${name}`, `switchyard logs ${name}`, ...fetched]
   if (status !== 'completed') return [...fetched, `switchyard logs ${name}`, `switchyard retry ${name}`]
   if (fetched.length > 0) return fetched

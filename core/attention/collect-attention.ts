@@ -148,7 +148,7 @@ function bundleCure(run: Run, now: number): string | undefined {
   const { sandbox, result } = run
   const bundle = bundleAmong(result?.artifacts)
   const isInSandbox = sandbox.unpublished === true && Date.parse(sandbox.retainedUntil ?? '') > now
-  return bundle === undefined || isInSandbox ? undefined : fetchBundleCommand(runInCommand(run), bundle)
+  return bundle === undefined || isInSandbox ? undefined : fetchBundleCommand(run, bundle)
 }
 
 /** A failure keeps its id when its usage limit is over. */
@@ -311,7 +311,7 @@ const namesOf = (runs: readonly Run[]): string =>
 function cureOfWork(held: readonly HeldWork[]): string | undefined {
   for (const { run, artifacts } of held) {
     const bundle = bundleAmong(artifacts)
-    if (bundle !== undefined) return fetchBundleCommand(runInCommand(run), bundle)
+    if (bundle !== undefined) return fetchBundleCommand(run, bundle)
   }
   return undefined
 }

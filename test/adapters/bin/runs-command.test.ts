@@ -194,11 +194,7 @@ test('the artifacts of a run whose work waits to be published are those of its l
 })
 
 test.each([
-  [
-    'is lost',
-    { provider: 'bwrap' },
-    /^Next: switchyard runs artifacts ENG-231 unpublished\.bundle .* && git /,
-  ],
+  ['is lost', { provider: 'bwrap' }, /^Next: switchyard runs artifacts run-1 unpublished\.bundle .* && git /],
   ['holds the work', { id: 'sb-1', unpublished: true }, /^Next: switchyard retry ENG-231\n/],
 ] as const)(
   'a failed run with a bundle whose sandbox %s names what brings its work back',

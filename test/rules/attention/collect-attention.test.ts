@@ -66,7 +66,7 @@ test('a worker that is gone with finished work is named at once, with the comman
   expect(item).toMatchObject({
     kind: 'worker-away',
     message: expect.stringContaining('finished work of ENG-228 is not published'),
-    cure: expect.stringMatching(/^switchyard runs artifacts ENG-228 unpublished\.bundle .* && git fetch /),
+    cure: expect.stringMatching(/^switchyard runs artifacts run-1 unpublished\.bundle .* && git fetch /),
   })
   const unsent = gone.map((each) => ({ ...each, unpublished: [{ ...held, artifacts: [] }] }))
   expect(collectAttention(factsWith({ awayWorkers: unsent })).items[0]?.cure).toBe(
@@ -77,7 +77,7 @@ test('a worker that is gone with finished work is named at once, with the comman
 })
 
 test.each<[string, Partial<Run>, string]>([
-  ['whose sandbox is lost', {}, " && git fetch ENG-228.bundle 'refs/heads/*:refs/heads/kept/*'"],
+  ['whose sandbox is lost', {}, " && git fetch run-1.bundle '+refs/heads/*:refs/heads/kept/*'"],
   [
     'whose work is in its sandbox still',
     { sandbox: { unpublished: true, retainedUntil: instant(3600) } },

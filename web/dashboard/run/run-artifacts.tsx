@@ -61,7 +61,7 @@ export function RunArtifacts({ run }: { readonly run: Run }) {
       {bundle !== undefined && (
         <>
           <p class="quiet">In a clone of the repository, fetch the commits that are not published:</p>
-          <PasteLine text={fetchBundleCommand(run.id, bundle)} label="the command that fetches the commits" />
+          <PasteLine text={fetchBundleCommand(run, bundle)} label="the command that fetches the commits" />
         </>
       )}
     </PanelPart>
