@@ -71,24 +71,29 @@ export class EventLogsOnDisk implements EventLogs {
   }
 
   async findDamage(): Promise<void> {
+    const reasons: string[] = []
     try {
       for (const _page of this.#database.eventBuffer.checkSmallLogs()) await this.#pause()
-      for (const runId of this.#database.eventBuffer.filedRuns()) await this.#findDamageOf(runId)
+      for (const runId of this.#database.eventBuffer.filedRuns())
+        reasons.push(...(await this.#findDamageOf(runId)))
     } catch (error) {
-      // Other readers meet the same failure, and report it.
-      if (!this.#closed)
-        this.#log.warn({ reason: messageOf(error) }, 'the logs were not all checked for damage')
+      reasons.push(messageOf(error))
     }
+    // Other readers meet the same failures, and report them.
+    if (!this.#closed && reasons.length > 0)
+      this.#log.warn({ reason: reasons[0], logs: reasons.length }, 'the logs were not all checked for damage')
   }
 
-  /** A reader names what it finds damaged. */
-  async #findDamageOf(runId: string): Promise<void> {
+  /** A reader names what it finds damaged. Returns why the log could not be read otherwise: the next ones may be. */
+  async #findDamageOf(runId: string): Promise<string[]> {
     try {
       const { next } = this.#database.eventBuffer.record(runId)
       for await (const _lines of this.read(runId, { before: next })) await this.#pause()
     } catch (error) {
-      if (!isDamagedRecord(error)) throw error
+      if (this.#closed) throw error
+      if (!isDamagedRecord(error)) return [messageOf(error)]
     }
+    return []
   }
 
   /** Rejects when the store was closed meanwhile. */

@@ -1,5 +1,6 @@
 /** Tests how events move from the database to their files, and the effect of crashes, hand edits and full disks. */
 import { execFileSync, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   appendFileSync,
   closeSync,
@@ -15,6 +16,7 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { open } from 'lmdb'
@@ -209,6 +211,23 @@ test.each<[string, (path: string) => void, number[]]>([
     }
   },
 )
+
+test('a log that cannot be read at the moment keeps no other from being checked', async () => {
+  const store = openFastEvents()
+  for (const n of [1, 2]) await put(store, 0, 3, runId(n))
+  await untilFlushed(store)
+  rmSync(fileOf(store))
+  // To open it fails with a code that says nothing lasting of a file.
+  const socket = createServer().listen(fileOf(store))
+  await once(socket, 'listening')
+  writeFileSync(fileOf(store, runId(2)), 'x'.repeat(statSync(fileOf(store, runId(2))).size))
+  await store.events.findDamage()
+  socket.close()
+  expect(store.database.damage.all().map(({ id }) => id)).toEqual([`events ${runId(2)} 0`])
+  expect(store.log.lines).toContainEqual(
+    expect.objectContaining({ fields: { logs: 1, reason: expect.stringContaining('ENXIO') } }),
+  )
+})
 
 test('a large buffer is flushed while it grows, and any index is found in a large log', async () => {
   const store = openEvents()
