@@ -1,9 +1,18 @@
 /**
  * Reads and writes the lock files of a data directory, `lock.<generation>`, of which the highest counts.
  *
- * A file appears under its name whole: it is written under another one, locked by the kernel, and then linked.
+ * A file appears under its name whole: it is written under another one, locked by the kernel, synced, and then linked.
  */
-import { closeSync, linkSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import type { OwnerRecord } from '../core/owner.ts'
 import { codeOf, messageOf } from './errors.ts'
@@ -32,6 +41,8 @@ export function linkGeneration(
     const record: OwnerRecord =
       owner.released !== true && lockOpenFile(fd) ? { ...owner, kernelLock: true } : owner
     writeFileSync(fd, JSON.stringify(record))
+    // A file that lost its text would say nothing of an owner that lives on another machine.
+    fsyncSync(fd)
     linkSync(draft, lockFile(dataDir, generation))
     isLinked = true
     return { fd, record }
@@ -63,7 +74,7 @@ export function removeOlder(dataDir: string, generation: number): void {
   }
 }
 
-/** Returns `damaged` for a file that identifies no process, which a power loss can leave. */
+/** Returns `damaged` for a file that identifies no process, which earlier versions left after a power loss. */
 export function readOwner(dataDir: string, generation: number): OwnerRecord | 'gone' | 'damaged' {
   const text = readLock(lockFile(dataDir, generation))
   if (text === undefined) return 'gone'

@@ -11,11 +11,11 @@ import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { WebSocket } from 'undici'
-import { compileC } from '../support/child-process.ts'
 import type { CommandProcess } from '../support/command-process.ts'
 import { GATE, LocalSystem } from '../support/local-system.ts'
 import { type JudgedImage, judgeImage } from '../support/power-loss/judge.ts'
 import {
+  compileRecorder,
   type Entry,
   type FoundFile,
   findFiles,
@@ -55,12 +55,7 @@ interface Recording {
 }
 
 async function record(): Promise<Recording> {
-  const library = compileC('test/support/power-loss/recorder.c', [
-    '-shared',
-    '-fPIC',
-    '-O1',
-    '-U_FILE_OFFSET_BITS',
-  ])
+  const library = compileRecorder()
   const env: NodeJS.ProcessEnv = { POWER_LOSS_SYNC_USEC: SYNC_USEC }
   let found: FoundFile[] = []
   const system = await LocalSystem.open({

@@ -18,9 +18,16 @@ import {
   testWithContainers,
   withoutKernelLocks,
 } from '../../support/namespaces.ts'
+import {
+  compileRecorder,
+  findFiles,
+  RecordedDisk,
+  readRecording,
+} from '../../support/power-loss/recorded-disk.ts'
+import { Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 import { testAsRoot } from '../../support/skips.ts'
-import { diskFolder } from '../../support/temp-folder.ts'
+import { diskFolder, tempFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 
 const real = { clock: realClock, random: realRandom }
@@ -120,6 +127,28 @@ test('a busy worker that stands still keeps its directory without its lock file'
   await end(owner)
   const store = await openWorkerStore(options(folder))
   await store.close()
+})
+
+test('a power loss leaves no lock file without its owner', async () => {
+  const folder = diskFolder()
+  const recording = join(tempFolder(), 'recording')
+  const found = findFiles(folder)
+  const owner = run(['own', folder], {
+    LD_PRELOAD: compileRecorder(),
+    POWER_LOSS_LOG: recording,
+    POWER_LOSS_FOLDERS: folder,
+  })
+  await until('the owner has answered', () => owner.lines.length > 0)
+  const text = readFileSync(join(folder, 'lock.1'), 'utf8')
+  await end(owner)
+  const entries = readRecording(recording)
+  const left = join(diskFolder(), 'left')
+  new RecordedDisk(found, entries, {
+    at: entries.length,
+    losing: (path) => (path === folder ? 'nothing' : 'everything'),
+    random: new Random(1),
+  }).write(folder, left)
+  expect(readFileSync(join(left, 'lock.1'), 'utf8')).toBe(text)
 })
 
 test('a lock that nobody can read counts as held', () => {

@@ -7,10 +7,15 @@
  */
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { compileC } from '../child-process.ts'
 import type { Random } from '../random.ts'
 
 const PAGE_BYTES = 4096
 const NEWLINE = 0x0a
+
+/** Returns the library that records the process that loads it first. */
+export const compileRecorder = (): string =>
+  compileC('test/support/power-loss/recorder.c', ['-shared', '-fPIC', '-O1', '-U_FILE_OFFSET_BITS'])
 
 /** An entry of the recording; `recorder.c` describes the kinds. */
 export interface Entry {
