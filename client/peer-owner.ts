@@ -21,7 +21,9 @@ const SUPERUSER = 0
 const PRODUCT = 'switchyard'
 /** Stands for every user that a namespace of users does not contain. */
 const OVERFLOW_UID = 65_534
-const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
+const TABLES = ['tcp', 'tcp6']
+/** A /proc that shows processes only (`subset=pid`) has the first folder, but not the second. */
+const TABLE_FOLDERS = ['/proc/self/net', '/proc/net']
 /** The states in which the other end has closed the connection (include/net/tcp_states.h). */
 const CLOSED_STATES = ['04', '05', '06', '07', '09', '0B']
 
@@ -32,7 +34,9 @@ export async function provePeer(socket: Socket, owner: HostOwner = ownUser()): P
   const [own, peer] = [addressPattern(localAddress, localPort), addressPattern(remoteAddress, remotePort)]
   const began = performance.now()
   for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)) {
-    const found = findPeers(await Promise.all(TABLES.map(readTable)), own, peer)
+    const tables = await Promise.all(TABLES.map(readTable))
+    if (tables.every((text) => text === '')) throw hidden(remoteAddress, remotePort)
+    const found = findPeers(tables, own, peer)
     if (socket.destroyed || socket.readableEnded || found === 'closed')
       throw new Error('the connection broke')
     if (socket.readableLength > 0)
@@ -41,7 +45,9 @@ export async function provePeer(socket: Socket, owner: HostOwner = ownUser()): P
     const ms = performance.now() - began
     if (found === 'unlisted' && ms > LISTED_MS_MAX) throw redirected(remoteAddress, remotePort)
     if (ms > ACCEPT_MS_MAX)
-      throw new Error(`no program has accepted the connection within ${ACCEPT_MS_MAX / 1000} s`)
+      throw new Error(
+        `no program has accepted the connection within ${ACCEPT_MS_MAX / 1000} s; a proxy that waits for data first (TCP_DEFER_ACCEPT) never does: use the port of the host itself`,
+      )
     await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
 }
@@ -67,9 +73,16 @@ export function findPeers(tables: readonly string[], own: string, peer: string):
   return rows.some(([, state = '']) => CLOSED_STATES.includes(state)) ? 'closed' : 'unaccepted'
 }
 
-/** A kernel without IPv6 lacks one of the tables. */
-const readTable = (path: string): Promise<string> =>
-  new Promise((resolve) => readFile(path, 'latin1', (_, text) => resolve(text ?? '')))
+/** Empty where nobody may read it; a kernel without IPv6 lacks one of the tables. */
+async function readTable(name: string): Promise<string> {
+  for (const folder of TABLE_FOLDERS) {
+    const text = await new Promise<string>((resolve) =>
+      readFile(`${folder}/${name}`, 'latin1', (_, read) => resolve(read ?? '')),
+    )
+    if (text !== '') return text
+  }
+  return ''
+}
 
 /** As the kernel prints an address: words of 32 bits, in the order of bytes of this machine. */
 export function addressPattern(address: string, port: number): string {
@@ -106,6 +119,7 @@ function judgePeers(found: readonly number[], { users, setting }: HostOwner, por
   const isOwner = (uid: number) => uid === SUPERUSER || (users.includes(uid) && !isAnybody(uid))
   const foreign = found.find((uid) => !isOwner(uid))
   if (foreign === undefined) return
+  if (isAnybody(foreign)) throw outsider(port)
   const [name, expected] = [userName(foreign), userName(users[0] ?? SUPERUSER)]
   throw new ForeignPeer(
     `port ${port} belongs to user ${name}, not to the ${PRODUCT} of ${expected}; nothing was sent`,
@@ -119,6 +133,19 @@ const redirected = (address: string, port: number): ForeignPeer =>
   new ForeignPeer(
     `nobody can say whose program answers at ${address}:${port}, because the kernel does not list its socket; nothing was sent`,
     'use the port at which the host itself listens, or an https:// address',
+  )
+
+const hidden = (address: string, port: number): ForeignPeer =>
+  new ForeignPeer(
+    `nobody can say whose program answers at ${address}:${port}, because /proc/self/net/tcp cannot be read here; nothing was sent`,
+    'mount /proc, or use an https:// address',
+  )
+
+/** Every user outside has the same number here, so no user’s name or number would help. */
+const outsider = (port: number): ForeignPeer =>
+  new ForeignPeer(
+    `port ${port} belongs to a user outside of this namespace of users, so nobody can say whether that is your ${PRODUCT}; nothing was sent`,
+    'use the namespace of users in which the host runs, or an https:// address',
   )
 
 /** In a namespace with few users one number stands for all others. */

@@ -21,8 +21,10 @@ interface Ended {
   readonly err: string
 }
 
-function start(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  const child = spawn(process.execPath, [commandPath, ...args], {
+/** @param before words that start the command elsewhere, like those of `unshare` */
+function start(args: readonly string[], env: NodeJS.ProcessEnv = {}, before: readonly string[] = []) {
+  const [first = '', ...words] = [...before, process.execPath, commandPath, ...args]
+  const child = spawn(first, words, {
     stdio: ['pipe', 'pipe', 'pipe'],
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
   })
@@ -109,6 +111,23 @@ testAsRoot(
     ])
   },
 )
+
+const mounting = (words: string) => ['unshare', '--mount', 'sh', '-c', `${words} && exec "$@"`, 'sh']
+
+testAsRoot('where the kernel hides whose program answers, the sentence says what hides it', async () => {
+  const program = await startForeignProgram()
+  const dataDir = killedHost(program.url, TOKEN)
+  const places: readonly (readonly [readonly string[], string])[] = [
+    [mounting('mount -t tmpfs none /proc'), 'because /proc/self/net/tcp cannot be read here'],
+    [mounting('mount -t proc -o subset=pid proc /proc'), `belongs to user ${FOREIGN_UID}`],
+    [['unshare', '--user', '--map-root-user'], 'belongs to a user outside of this namespace of users'],
+  ]
+  for (const [before, sentence] of places) {
+    const { code, err } = await start(['status', '--data-dir', dataDir], {}, before).ended
+    expect([before, code, err]).toEqual([before, EXIT.unavailable, expect.stringContaining(sentence)])
+  }
+  expect(program.received()).toBe('')
+})
 
 testAsRoot('an agent’s tool and the page’s server send the launch token to nobody else', async () => {
   const program = await startForeignProgram()
@@ -215,4 +234,15 @@ testAsRoot('a worker knows the user of its host by --host-user, and remembers th
   await until('the host has it again', () => program.received().slice(before).includes(SECRET))
   second.kill()
   await second.ended
+})
+
+testAsRoot('a supervisor and worker drain know the user of the host by --host-user', async () => {
+  for (const words of ['supervise', 'worker drain']) {
+    const program = await startForeignProgram()
+    const dataDir = workerFolder()
+    const asking = startWorker(dataDir, `${words} --host ${program.url} --host-user ${FOREIGN_UID}`)
+    await until(`the host has the credential: ${words}`, () => program.received().includes(SECRET))
+    asking.kill()
+    await asking.ended
+  }
 })
