@@ -37,7 +37,7 @@ export const SETTING_MEANINGS: Readonly<Record<string, string>> = {
     'The agent that works on runs, where neither the repository nor the person chose another.',
   'agent.orchestratorModel': 'The model that the agent uses; empty leaves it to the agent.',
   'agent.orchestratorEffort': 'How much the agent thinks before it acts.',
-  'agent.maxCostUsd': 'A run that costs more dollars is ended.',
+  'agent.maxCostUsd': 'A run is ended when one execution of it costs more dollars.',
   'agent.maxTurns': 'A run that takes more turns of its agent is ended.',
   'agent.keyInSandbox':
     'The agent’s credential lies in the sandbox. Off: the worker adds it outside, and the agent never has it.',
