@@ -291,6 +291,7 @@ async function resume(
     log: parts.log,
     limits: {},
     stallMs: parts.stallMs,
+    isModelBusy: () => false,
     findMachineProblem: async () => undefined,
     onSessionId: (id) => reporter.report({ is: 'patch', patch: { agentSessionId: id } }),
   })

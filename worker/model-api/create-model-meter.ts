@@ -77,6 +77,7 @@ export const createModelMeter: CreateModelMeter = ({ provider, prices, limits, o
         }),
       )
     },
+    isIdle: budget.isIdle,
     rows: () => spending.rows().filter(isUsed),
   }
 }

@@ -31,6 +31,8 @@ export interface ModelMeter {
    * nothing under way, with the sentence that says so, and when the signal aborts. What is free never waits.
    */
   begin(request: MeteredRequest, signal: AbortSignal): Promise<Result<RequestMeter>>
+  /** No billed request is under way. */
+  isIdle(): boolean
   /** The usage of all requests so far, by model. */
   rows(): readonly CostModelUsage[]
 }
@@ -70,5 +72,6 @@ export const UNMETERED: ModelMeter = {
     aborted
       ? no('gone', 'the request has ended')
       : yes({ isBilled: false, onResponseHead: () => {}, onChunk: () => {}, onEnd: () => {} }),
+  isIdle: () => true,
   rows: () => [],
 }

@@ -14,6 +14,8 @@ export interface AgentLimitsOptions {
   readonly stallMs: number
   /** Polled every few seconds: why the machine itself cannot go on, or undefined. A rejection counts as undefined. */
   readonly findMachineProblem: () => Promise<string | undefined>
+  /** Requests to the model are under way: an end now would count the worst case of each. */
+  readonly isModelBusy: () => boolean
   readonly onExceeded: (reason: string) => void
 }
 
@@ -26,6 +28,7 @@ export class AgentLimits {
   #outputAt: number
   #cancelCheck: Cancel | undefined
   #isStopped = false
+  #statedUsd = 0
 
   constructor(options: AgentLimitsOptions) {
     this.#options = options
@@ -39,15 +42,17 @@ export class AgentLimits {
   }
 
   recordSpending(spent: { readonly costUsd?: number; readonly turns: number }): void {
-    const { maxTurns } = this.#options.limits
-    this.recordCost(spent.costUsd)
+    const { isModelBusy, limits } = this.#options
+    const { maxTurns } = limits
+    this.#statedUsd = Math.max(this.#statedUsd, spent.costUsd ?? 0)
+    if (!isModelBusy()) this.recordCost(spent.costUsd)
     if (maxTurns !== undefined && spent.turns > maxTurns)
       this.#exceed(`the agent took more turns than agent.maxTurns allows, which is ${maxTurns}`)
   }
 
-  /** Receives the agent's own figure or the worker's, whichever is known first: each ends the agent. */
-  recordCost(costUsd: number | undefined): void {
-    const overBudget = overBudgetReason(costUsd, this.#options.limits.maxCostUsd)
+  /** Receives the worker's figure when nothing is under way; the agent's own counts besides. */
+  recordCost(costUsd = 0): void {
+    const overBudget = overBudgetReason(Math.max(costUsd, this.#statedUsd), this.#options.limits.maxCostUsd)
     if (overBudget !== undefined) this.#exceed(overBudget)
   }
 

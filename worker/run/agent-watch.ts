@@ -23,6 +23,7 @@ export interface AgentWatchOptions {
   readonly limits: JobLimits
   readonly stallMs: number
   readonly findMachineProblem: () => Promise<string | undefined>
+  readonly isModelBusy: () => boolean
   readonly onSessionId: (id: string) => void
 }
 
@@ -43,12 +44,13 @@ export class AgentWatch {
 
   constructor(options: AgentWatchOptions) {
     this.#options = options
-    const { clock, limits, stallMs, findMachineProblem } = options
+    const { clock, limits, stallMs, findMachineProblem, isModelBusy } = options
     this.#limits = new AgentLimits({
       clock,
       limits,
       stallMs,
       findMachineProblem,
+      isModelBusy,
       onExceeded: (reason) => this.#interruptAgent('budget', reason),
     })
   }
@@ -57,7 +59,7 @@ export class AgentWatch {
     this.#interruptAgent('stop', reason)
   }
 
-  /** Receives the cost so far of what passed to the model. */
+  /** Receives the cost so far of what passed to the model, when nothing is under way. */
   recordCost(costUsd: number): void {
     this.#limits.recordCost(costUsd)
   }

@@ -161,6 +161,7 @@ export class RunExecution implements Execution {
           limits: request.job.limits,
           stallMs: dependencies.stallMs,
           findMachineProblem: () => this.#findMachineProblem(),
+          isModelBusy: () => meter?.isIdle() === false,
           onSessionId: (id) => this.#onSessionId(id),
         })
         held.begin()

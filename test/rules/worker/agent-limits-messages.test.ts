@@ -14,6 +14,7 @@ async function reasonFor(limits: JobLimits, exceed: (agent: AgentLimits, clock: 
     clock,
     limits,
     stallMs: STALL_MS,
+    isModelBusy: () => false,
     findMachineProblem: async () => undefined,
     onExceeded: (reason) => void reasons.push(reason),
   })

@@ -9,15 +9,17 @@ const MINUTE_MS = 60_000
 function startLimits(limits: JobLimits, problem: () => string | undefined = () => undefined) {
   const clock = new ManualClock()
   const reasons: string[] = []
+  const model = { isBusy: false }
   const agentLimits = new AgentLimits({
     clock,
     limits,
     stallMs: 10 * MINUTE_MS,
     findMachineProblem: async () => problem(),
+    isModelBusy: () => model.isBusy,
     onExceeded: (reason) => void reasons.push(reason),
   })
   const pass = (ms: number) => clock.advance(ms)
-  return { agentLimits, reasons, pass }
+  return { agentLimits, reasons, pass, model }
 }
 
 describe('the limits of an agent', () => {
@@ -59,6 +61,16 @@ describe('the limits of an agent', () => {
     expect(reasons).toEqual([])
     agentLimits.recordSpending({ costUsd: 0.51, turns: 2 })
     agentLimits.recordSpending({ costUsd: 0.6, turns: 3 })
+    expect(reasons).toEqual([expect.stringMatching(/agent\.maxCostUsd .*\$0\.5100 of \$0\.5$/)])
+  })
+
+  test('let requests end that are under way when too much is spent', () => {
+    const { agentLimits, reasons, model } = startLimits({ maxCostUsd: 0.5 })
+    model.isBusy = true
+    agentLimits.recordSpending({ costUsd: 0.51, turns: 1 })
+    expect(reasons).toEqual([])
+    model.isBusy = false
+    agentLimits.recordCost(0.4)
     expect(reasons).toEqual([expect.stringMatching(/agent\.maxCostUsd .*\$0\.5100 of \$0\.5$/)])
   })
 
