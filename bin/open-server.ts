@@ -2,7 +2,7 @@
  * `openServer` opens the host's listeners and writes the launch file, by which clients find them.
  */
 import type { HostApi } from '../actors/api/host-api.ts'
-import type { HostAddress } from '../client/connection.ts'
+import type { HostAddress, HostOwner } from '../client/connection.ts'
 import { hostUserMark } from '../client/peer-owner.ts'
 import type { Log, Store } from '../core/ports.ts'
 import { type Result, yes } from '../core/result.ts'
@@ -48,6 +48,8 @@ interface LaunchOptions {
   readonly store: Pick<Store, 'database'>
 }
 
+const THIS_PROCESS: HostOwner = { users: [], isThisProcess: true }
+
 interface OpenServer {
   close(): Promise<void>
 }
@@ -92,7 +94,7 @@ export async function openServer(
     await hostServer.close('the service could not start')
     throw error
   }
-  const { page, inspector } = await openPages(launching, { url, token }, choice.listener)
+  const { page, inspector } = await openPages(launching, { url, token, owner: THIS_PROCESS }, choice.listener)
   notifier.ready(() => `serves ${url}`)
   const pageUrl = page === undefined ? undefined : urlOf('http', '127.0.0.1', page.port)
   announce({ hostApi, launching, choice, url, fleetUrl, pageUrl })

@@ -11,6 +11,8 @@ export interface HostOwner {
   readonly users: readonly number[]
   /** The text that a person writes before a user's name to allow that user as well. */
   readonly setting?: string
+  /** The host is this process, which has the port as long as it asks itself. */
+  readonly isThisProcess?: true
 }
 
 export interface HostAddress {

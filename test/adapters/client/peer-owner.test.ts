@@ -72,6 +72,12 @@ describe('a program of another user at the port of a killed host', () => {
   })
 })
 
+testAsRoot('a host that asks itself proves nothing to itself', async () => {
+  const { url, received } = await startForeignProgram()
+  await clientOf({ url, token: TOKEN, owner: { users: [], isThisProcess: true } }).health()
+  expect(received()).toContain(TOKEN)
+})
+
 testAsRoot('the caller’s own program is the host also where the volume decides whose launch.json is', () => {
   const dataDir = killedHost('http://127.0.0.1:4400', TOKEN)
   chownSync(`${dataDir}/launch.json`, FOREIGN_UID, FOREIGN_UID)
