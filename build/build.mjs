@@ -116,6 +116,7 @@ const programs = [
   'check-data',
   'init',
   'service-install',
+  'answer-faults',
 ].filter((name) => existsSync(join(root, 'bin', 'commands', `${name}.ts`)))
 /** Each is one CommonJS file with compiled code; modules without it cost half as much processor time again. */
 const compiledPrograms = ['serve', 'worker', 'doctor']

@@ -220,7 +220,7 @@ const refuseNativePackages = {
 }
 
 /** The commands of bin/tree/worker-program.ts. The files of that folder also define others, which are not bundled. */
-const COMMANDS = ['worker', 'own-drain', 'supervise', 'paths']
+const COMMANDS = ['worker', 'own-drain', 'supervise', 'paths', 'answer-faults']
 const leaveOtherCommands = {
   name: 'no other command',
   setup(bundling) {

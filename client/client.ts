@@ -3,10 +3,9 @@
  *
  * A function takes the route's parameters and query in one object, beside them `body`, and returns the answer. It
  * throws a `HostRefusal` when the host refuses, or what answers is no host, and a `HostUnreachable` when there is none.
- * The host checks what it sends, so a client looks at one key of each answer only.
+ * The host checks what it sends, so a client looks at one key of each answer at most.
  */
 import type { BodyOf, ParamsOf, QueryOf, ResponseOf, RouteName, Routes } from '../protocol/routes.ts'
-import { hasMark } from './answer-marks.ts'
 import type { ClientConnection, ClientReply, HostAddress } from './connection.ts'
 import { HostRefusal } from './errors.ts'
 import { type CallOptions, openReply, requestText } from './host-request.ts'
@@ -68,14 +67,20 @@ function callOf(connection: ClientConnection, name: RequestName, onAnswer: OnAns
       return (await openReply(connection, { method, path: target, body }, options)).reply
     const { at, text } = await requestText(connection, { method, path: target, body }, options)
     if (TEXTS.includes(name)) return text
-    const answer = parseAnswer(at, text, `${method} ${target}`, name)
+    const isAnswer = (answer: unknown) => connection.isAnswer?.(name, answer) ?? true
+    const answer = parseAnswer(at, text, `${method} ${target}`, isAnswer)
     onAnswer?.(name, answer)
     return answer
   }
 }
 
 /** Another server may use the port, or a proxy answers in the host's place. */
-function parseAnswer(at: HostAddress, text: string, request: string, name: RequestName): unknown {
+function parseAnswer(
+  at: HostAddress,
+  text: string,
+  request: string,
+  isAnswer: (answer: unknown) => boolean,
+): unknown {
   const foreign = () => new HostRefusal(at, { status: 200, text }, request)
   let answer: unknown
   try {
@@ -83,7 +88,7 @@ function parseAnswer(at: HostAddress, text: string, request: string, name: Reque
   } catch {
     throw foreign()
   }
-  if (hasMark(name, answer)) return answer
+  if (isAnswer(answer)) return answer
   throw foreign()
 }
 

@@ -5,6 +5,8 @@
  * this folder runs in both.
  */
 
+import type { RequestName } from './client.ts'
+
 /** The users whose program may be the host. The superuser's program always may. */
 export interface HostOwner {
   /** The first one is named to people. */
@@ -33,6 +35,8 @@ export interface ClientConnection {
   address(): HostAddress | Promise<HostAddress>
   readonly send: SendRequest
   readonly dial: DialSocket
+  /** Whether a host may have sent the answer. Absent where no other program can be at the address. */
+  readonly isAnswer?: (name: RequestName, answer: unknown) => boolean
 }
 
 // ---- requests ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@
 import type { DashboardFrame } from '../protocol/dashboard.ts'
 import type { QueryOf } from '../protocol/routes.ts'
 import type { Run, RunEvent } from '../protocol/run.ts'
-import { hasMark } from './answer-marks.ts'
 import { createClient, fillPath } from './client.ts'
 import type { ClientConnection } from './connection.ts'
 import { DashboardFeed } from './dashboard-feed.ts'
@@ -36,7 +35,7 @@ export async function* readEvents(
   const { at, reply } = await openReply(connection, { method: METHOD, path }, options)
   try {
     for await (const event of readJsonArray(reply.body)) {
-      if (!hasMark('readRunEvents', [event]))
+      if (connection.isAnswer?.('readRunEvents', [event]) === false)
         throw new Error('the answer is in a form that a host does not use')
       // The host checks what it sends.
       yield event as RunEvent

@@ -1,4 +1,5 @@
 /** The connection of a client command to its host: by the environment, or by the `launch.json` of a data directory. */
+import { hasMark } from '../../client/answer-marks.ts'
 import type { ClientConnection, HostAddress } from '../../client/connection.ts'
 import { findHost } from '../../client/find-host.ts'
 import { sendByNode } from '../../client/node-http.ts'
@@ -41,5 +42,6 @@ export function connectToHost(
     },
     send: sendByNode,
     dial: dialByNode,
+    isAnswer: hasMark,
   }
 }

@@ -16,24 +16,16 @@ export class LastAnswers {
     if (this.#answers.length > ANSWERS_MAX) this.#answers.shift()
   }
 
-  /** The error for the person. The schemas are loaded only now, because a command that works needs none. */
+  /** The error for the person. */
   async explain(error: unknown): Promise<unknown> {
     if (!isUnexpected(error) || this.#answers.length === 0) return error
-    const [{ routes }, { createOpenChecker }] = await Promise.all([
-      import('../../protocol/routes.ts'),
-      import('../../protocol/parse.ts'),
-    ])
-    for (const [name, answer] of this.#answers) {
-      const { method, path, response } = routes[name]
-      if (typeof response === 'string') continue
-      const checked = createOpenChecker(response)(answer)
-      if (!checked.ok)
-        return new ExitError(
-          EXIT.unavailable,
-          `what answers is no host of this version, or another program: ${method} ${path}: ${checked.error}`,
-          'restart the host, or name the right one with --data-dir',
-        )
-    }
-    return error
+    const { findAnswerFault } = await import('../commands/answer-faults.ts')
+    const fault = findAnswerFault(this.#answers)
+    if (fault === undefined) return error
+    return new ExitError(
+      EXIT.unavailable,
+      `what answers is no host of this version, or another program: ${fault}`,
+      'restart the host, or name the right one with --data-dir',
+    )
   }
 }

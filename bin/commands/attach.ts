@@ -4,9 +4,11 @@
  * The command prints the detach keys first. All other keys go to the session, and its output is shown. When the person
  * detaches, the sandbox is released. When the session ends, its exit code becomes the exit code of this command.
  */
+
 import { StringDecoder } from 'node:string_decoder'
 import { setTimeout as pause } from 'node:timers/promises'
 import { ReadStream, WriteStream } from 'node:tty'
+import { hasMark } from '../../client/answer-marks.ts'
 import { type AttachmentEnd, stayAttached } from '../../client/attachment.ts'
 import { type Client, createClient } from '../../client/client.ts'
 import type { HostAddress } from '../../client/connection.ts'
@@ -102,7 +104,7 @@ async function findSession(session: AttachSession): Promise<{ session: AttachSes
 }
 
 const clientOf = (session: AttachSession): Client =>
-  createClient({ address: session.findHost, send: sendByNode, dial: dialByNode })
+  createClient({ address: session.findHost, send: sendByNode, dial: dialByNode, isAnswer: hasMark })
 
 /** The ticket's identifier, which tells a person more than the run's id. */
 const titleOf = ({ ticket }: Run): string =>

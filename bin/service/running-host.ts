@@ -1,6 +1,8 @@
 /** Finds the host that runs for a data directory, whoever started it. */
+
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { hasMark } from '../../client/answer-marks.ts'
 import { type Client, createClient } from '../../client/client.ts'
 import { findHostOf } from '../../client/find-host.ts'
 import { sendByNode } from '../../client/node-http.ts'
@@ -14,7 +16,12 @@ export interface RunningHost {
 
 /** The environment may name another host. */
 export const clientOf = (dataDir: string): Client =>
-  createClient({ address: async () => findHostOf(dataDir), send: sendByNode, dial: dialByNode })
+  createClient({
+    address: async () => findHostOf(dataDir),
+    send: sendByNode,
+    dial: dialByNode,
+    isAnswer: hasMark,
+  })
 
 /** Undefined without a host that answers. */
 export async function findRunningHost(dataDir: string): Promise<RunningHost | undefined> {
