@@ -143,9 +143,11 @@ function expectCosts(system: LocalSystem, run: Run, events: readonly RunEvent[])
 
 async function expectMemoriesInNextRun(system: LocalSystem): Promise<void> {
   const { repos } = (await system.host.request('/api/memories')).body as MemoriesResponse
-  expect(repos['acme/plain']?.map(({ text, ident }) => [text, ident])).toEqual([
-    ['The gate squeaks on Mondays', 'ENG-1'],
+  expect(repos['acme/plain']?.map(({ text, ident, state }) => [text, ident, state])).toEqual([
+    ['The gate squeaks on Mondays', 'ENG-1', 'new'],
   ])
+  const body = { id: repos['acme/plain']?.[0]?.id }
+  await system.host.request('/api/memories/acme%2Fplain/keep', { method: 'POST', body })
   system.writeTicket('ENG-2', ['say Nothing to do.'])
   const next = await system.waitForEnd('ENG-2')
   expect(transcriptOf(system, next)).toContain('The gate squeaks on Mondays')
