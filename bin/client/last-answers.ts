@@ -19,8 +19,8 @@ export class LastAnswers {
   /** The error for the person. */
   async explain(error: unknown): Promise<unknown> {
     if (!isUnexpected(error) || this.#answers.length === 0) return error
-    const { findAnswerFault } = await import('../commands/answer-faults.ts')
-    const fault = findAnswerFault(this.#answers)
+    const { answerFaults } = await import('../commands/answer-faults.ts')
+    const fault = await answerFaults(this.#answers)
     if (fault === undefined) return error
     return new ExitError(
       EXIT.unavailable,

@@ -6,8 +6,10 @@ import type { RequestName } from '../../client/client.ts'
 import { createOpenChecker } from '../../protocol/parse.ts'
 import { routes } from '../../protocol/routes.ts'
 
-/** Returns the request and the fault of its answer. */
-export function findAnswerFault(answers: readonly (readonly [RequestName, unknown])[]): string | undefined {
+/** Returns the request and the fault of its answer. Programs are called by the name of their file, and later. */
+export async function answerFaults(
+  answers: readonly (readonly [RequestName, unknown])[],
+): Promise<string | undefined> {
   for (const [name, answer] of answers) {
     const { method, path, response } = routes[name]
     if (typeof response === 'string') continue

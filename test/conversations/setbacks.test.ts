@@ -93,7 +93,9 @@ test('another worker tries the run once', async () => {
 
 test('a changed configuration lets the run go to the worker again', async () => {
   const { host, worker } = await startWithSetback()
-  await host.succeeded(host.hostApi.changeSettings({ repos: { main: { remote: 'owner/other' } } }))
+  await host.succeeded(
+    host.hostApi.changeSettings({ repos: { main: { remote: 'owner/other' } } }, ['repos.main.remote']),
+  )
   await host.settle()
   expect(dispatchesOf(worker)).toHaveLength(2)
 })
@@ -252,7 +254,9 @@ test('time and a reconnect repeat no run whose agent had worked, and a changed c
   await host.advanceWithHeartbeats(SETBACK_RECHECK_MS / 1_000 + 1, [again])
   expect(again.hasReceived('dispatch')).toBe(false)
   expect(host.runOf('ENG-1')).toMatchObject({ status: 'queued', queueReason: reason })
-  await host.succeeded(host.hostApi.changeSettings({ repos: { main: { remote: 'owner/other' } } }))
+  await host.succeeded(
+    host.hostApi.changeSettings({ repos: { main: { remote: 'owner/other' } } }, ['repos.main.remote']),
+  )
   await host.settle()
   expect(again.hasReceived('dispatch')).toBe(true)
 })

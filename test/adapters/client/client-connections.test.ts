@@ -3,6 +3,7 @@ import { createServer, type RequestListener } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
+import { hasMark } from '../../../client/answer-marks.ts'
 import { createBrowserConnection } from '../../../client/browser.ts'
 import { createClient } from '../../../client/client.ts'
 import type { ClientConnection, SocketEnd } from '../../../client/connection.ts'
@@ -24,7 +25,8 @@ async function connectTo(answer: RequestListener): Promise<ClientConnection> {
   const server = createServer(answer)
   const url = await listen(server)
   closeAfterTest(() => server.closeAllConnections())
-  return { address: () => ({ url, token: TOKEN }), send: sendByNode, dial: dialByNode }
+  const parts = { send: sendByNode, dial: dialByNode, isAnswer: hasMark }
+  return { address: () => ({ url, token: TOKEN }), ...parts }
 }
 
 test('the time limit of a request includes its answer', async () => {
