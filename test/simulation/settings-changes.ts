@@ -49,7 +49,7 @@ export function scheduleSettingChanges(world: World): void {
   for (const change of world.plan.changes ?? []) world.time.at(change.at, () => perform(world, change))
 }
 
-/** Somebody puts the configuration of the start back, by hand. */
+/** A person edits the file back to the configuration of the start. */
 export function restoreSettings(world: World): void {
   if (world.disk.config !== CONFIG_TEXT) world.disk.editConfig(CONFIG_TEXT)
 }

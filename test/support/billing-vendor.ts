@@ -1,8 +1,8 @@
 /**
  * A model's vendor on the loopback that bills what it is asked for, as soon as a request is whole.
  *
- * It bills however the answer ends, as vendors do: the limit of the answer's tokens, and a token for four bytes of the
- * request. A test compares its bill with what a run's costs show.
+ * The vendor bills however the answer ends, as real ones do: the limit of the answer's tokens, and a token for four
+ * bytes of the request. A test compares its bill with what a run's costs show.
  */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'

@@ -1,8 +1,8 @@
 /**
  * `ModelBudget` lets a request go when its worst case fits into what is left, and lets it wait when it does not.
  *
- * What was spent and what is reserved never pass the budget together, except that one request at a time goes without
- * fitting while something is left. So nothing exceeds the budget by more than one request, and no run stands still.
+ * Spent and reserved money never pass the budget together, except that one request at a time goes without fitting while
+ * something is left. So nothing exceeds the budget by more than one request, and no run stands still.
  * Requests go in the order in which they came.
  */
 

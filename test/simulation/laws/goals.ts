@@ -27,7 +27,7 @@ export interface JudgedWorker {
   readonly workerId: string | undefined
   readonly isOn: boolean
   readonly isRegistered: boolean
-  /** It was asked to stop, and takes no more runs. */
+  /** The worker was asked to stop, and takes no more runs. */
   readonly isEnding: boolean
   /** When it last registered, or its connection ended. */
   readonly linkChangedAt: number

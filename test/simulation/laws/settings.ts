@@ -4,7 +4,7 @@ import { fieldsOf, type Law, type LawView } from './law.ts'
 
 /** Covers the search for an edit, a settled second reading, and what was decided before. */
 const ADOPTED_MS_MAX = 15_000
-/** What holds without an entry in the file, of the settings that people change. */
+/** The values of the settings that people change, where the file has no entry. */
 const DEFAULTS = {
   policy: { paused: false },
   fleet: { reconnectGraceSeconds: 120 },

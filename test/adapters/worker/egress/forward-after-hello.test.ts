@@ -76,7 +76,7 @@ async function openTunnel(host: string): Promise<Socket> {
   return socket
 }
 
-/** What the server says inside TLS; undefined when the tunnel breaks. */
+/** The server’s words inside TLS; undefined when the tunnel breaks. */
 async function ask(host: string, servername?: string): Promise<string | undefined> {
   const socket = await openTunnel(host)
   return new Promise((resolve) => {

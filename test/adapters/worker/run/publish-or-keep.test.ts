@@ -15,7 +15,7 @@ const AGAIN = { ok: false, refusal: { kind: 'forbidden', message: 'refused', fai
 interface Circumstances {
   /** The execution is stopped while it publishes. */
   readonly isStopped?: boolean
-  /** What git reports about the checkout, whose work could not be collected. */
+  /** Git’s report about the checkout, whose work could not be collected. */
   readonly gitReports?: string
 }
 
