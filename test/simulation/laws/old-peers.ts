@@ -19,21 +19,31 @@ function problemOf(from: 'host' | 'worker', frame: { readonly type: string }): s
   return checked.ok ? undefined : checked.error
 }
 
+/** Registrations are judged once: all that follows on a connection asks for its own. */
+const oldRegistrations = new WeakMap<object, boolean>()
+
+function isOld(register: { readonly type: string } | undefined): boolean {
+  if (register === undefined) return false
+  const known = oldRegistrations.get(register)
+  if (known !== undefined) return known
+  const judged = problemOf('worker', register) === undefined
+  oldRegistrations.set(register, judged)
+  return judged
+}
+
 const readsEverything: Law = {
   number: 'W4',
   sentence: 'a worker of the first version reads every frame that the host sends to it',
   observe: (view, fail) => ({
     onHostSends: (wire, frame) => {
-      const register = view.registerFrameOf(wire)
-      if (register === undefined || problemOf('worker', register) !== undefined) return
+      if (!isOld(view.registerFrameOf(wire))) return
       // A foreign host of the simulation writes its answer by itself.
       if (frame.type === 'rejected' && frame.installation === FOREIGN_INSTALLATION) return
       const problem = problemOf('host', frame)
       if (problem !== undefined) fail(`${wire.worker} cannot read ${frame.type}: ${problem}`, { frame })
     },
     onHostReceives: (wire, frame) => {
-      const register = view.registerFrameOf(wire)
-      if (frame === undefined || register === undefined || problemOf('worker', register) !== undefined) return
+      if (frame === undefined || !isOld(view.registerFrameOf(wire))) return
       const problem = problemOf('worker', frame)
       if (problem !== undefined)
         fail(`${wire.worker} is of the first version and sends: ${problem}`, { frame })
