@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import type { Log } from '../core/ports.ts'
 import { DataDirInUse, isDiskFull, NotADataDir } from './errors.ts'
 import { makeFolder } from './files/atomic.ts'
+import { inTurn } from './kernel-lock.ts'
 import { findUser } from './lmdb/open-environment.ts'
 import { acquireLock, findHiddenOwner, type Lock, type LockOptions } from './lock.ts'
 
@@ -40,15 +41,16 @@ export interface LockDataDirOptions extends LockOptions {
 }
 
 /** Rejects with DataDirInUse while another process owns the data directory, or may do so. */
-export async function lockDataDir({ dataDir, log, ...options }: LockDataDirOptions): Promise<Lock> {
-  const describeHidden = findHiddenOwner(dataDir)
-  const user = describeHidden && (await findUser(join(dataDir, 'state')))
-  if (describeHidden !== undefined && user !== undefined)
-    throw new DataDirInUse(dataDir, describeHidden(user), {
-      isAlive: true,
-      takesOver: options.takeOver !== undefined,
-    })
-  const lock = await withEmergencySpace(dataDir, () => acquireLock(dataDir, options))
+export async function lockDataDir(options: LockDataDirOptions): Promise<Lock> {
+  const { dataDir, log } = options
+  // Starts that look for a hidden owner open the database, so two at one instant would take each other for it.
+  const lock =
+    findHiddenOwner(dataDir) === undefined
+      ? await acquire(options)
+      : await inTurn(dataDir, async () => {
+          await refuseHiddenOwner(options)
+          return await acquire(options)
+        })
   if (process.platform === 'linux' && !lock.hasKernelLock)
     log.warn(
       { dataDir },
@@ -56,6 +58,16 @@ export async function lockDataDir({ dataDir, log, ...options }: LockDataDirOptio
         'or use a file system that has locks',
     )
   return lock
+}
+
+const acquire = ({ dataDir, ...options }: LockDataDirOptions) =>
+  withEmergencySpace(dataDir, () => acquireLock(dataDir, options))
+
+async function refuseHiddenOwner({ dataDir, takeOver }: LockDataDirOptions): Promise<void> {
+  const describe = findHiddenOwner(dataDir)
+  const user = describe && (await findUser(join(dataDir, 'state')))
+  if (describe !== undefined && user !== undefined)
+    throw new DataDirInUse(dataDir, describe(user), { isAlive: true, takesOver: takeOver !== undefined })
 }
 
 /** Runs `attempt`. When the disk is full, deletes the emergency space of the previous process and tries once more. */

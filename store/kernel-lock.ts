@@ -6,7 +6,12 @@
  */
 import { spawnSync } from 'node:child_process'
 import { closeSync, constants, openSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
 import { FLOCK_MS_MAX } from '../protocol/limits.ts'
+
+/** A turn takes milliseconds, unless its process was stopped in it. */
+const TURN_TRIES_MAX = 200
+const TURN_POLL_MS = 25
 
 /** Locks a file that no other process knows yet. Returns false where this system or file system has no such locks. */
 export function lockOpenFile(fd: number): boolean {
@@ -22,6 +27,18 @@ export function findKernelLock(path: string): 'held' | 'free' | 'unknown' {
   try {
     const outcome = flock(fd, 'shared')
     return outcome === 'done' ? 'free' : outcome === 'refused' ? 'held' : 'unknown'
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Runs `act` while no other process acts in its turn at this folder, as far as the folder can be locked. */
+export async function inTurn<T>(folder: string, act: () => Promise<T>): Promise<T> {
+  const fd = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY)
+  try {
+    for (let tries = 1; flock(fd, 'exclusive') === 'refused' && tries < TURN_TRIES_MAX; tries++)
+      await pause(TURN_POLL_MS)
+    return await act()
   } finally {
     closeSync(fd)
   }

@@ -5,7 +5,7 @@
  * flood <folder> <first>: commits until killed, counting up from `first`
  * events <data directory> <number>: commits events until killed; some runs continue in later processes
  * frames <data directory> <number>: commits frames of a worker until killed, and deletes acknowledged ones
- * lock <folder> <rounds> <start>: locks <folder>/<round> at the same instant as other processes
+ * lock <folder> <rounds> <start> <ms>: locks <folder>/<round> at the same instants as other processes, one every <ms>
  * own <data directory> [word]: opens a store, commits and reads once, prints the error that prevents it
  * child <folder>: locks the folder, and starts a process that outlives this one; prints its id
  * earlier <data directory>: opens a store with a lock file of the version that knew one process namespace
@@ -15,6 +15,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:
 import { join } from 'node:path'
 import { realClock as clock, realRandom as random } from '../../bin/clock.ts'
 import type { StoreState } from '../../core/ports.ts'
+import { lockDataDir } from '../../store/data-folder.ts'
 import { codeOf } from '../../store/errors.ts'
 import { LmdbControlDatabase } from '../../store/lmdb/control-database.ts'
 import { acquireLock } from '../../store/lock.ts'
@@ -174,13 +175,13 @@ async function frames(dataDir: string, processNumber: number) {
   )
 }
 
-async function lock(folder: string, rounds: number, start: number) {
+async function lock(folder: string, rounds: number, start: number, everyMs: number) {
   for (let round = 0; round < rounds; round++) {
-    while (Date.now() < start + round * 12) {
+    while (Date.now() < start + round * everyMs) {
       // Busy waiting: only the same instant in all processes makes a race.
     }
     try {
-      acquireLock(join(folder, `${round}`), { clock, random })
+      await lockDataDir({ dataDir: join(folder, `${round}`), clock, random, log })
       print(`won ${round}`)
     } catch (error) {
       print(`lost ${round} ${error instanceof Error ? error.name : codeOf(error)}`)
@@ -228,4 +229,4 @@ else if (mode === 'frames') await frames(folder, Number(rest[0]))
 else if (mode === 'own') await own(folder, rest[0])
 else if (mode === 'child') child(folder)
 else if (mode === 'earlier') await earlier(folder)
-else if (mode === 'lock') await lock(folder, Number(rest[0]), Number(rest[1]))
+else if (mode === 'lock') await lock(folder, Number(rest[0]), Number(rest[1]), Number(rest[2]))

@@ -2,7 +2,7 @@
  * Only one live host uses a data directory, whatever process was killed before, however many start at once, and in
  * whatever container or machine they run.
  */
-import { chownSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
@@ -32,6 +32,7 @@ import { until } from '../../support/until.ts'
 
 const real = { clock: realClock, random: realRandom }
 const ROUNDS = 100
+const UNLOCKED_ROUNDS = 60
 const RACERS = 4
 const dead = { pid: 4_194_303, began: '1', boot: 'unknown', nonce: '00' }
 
@@ -174,20 +175,37 @@ test('one of many processes that find a stale lock at the same instant gets it',
     mkdirSync(join(folder, `${round}`))
     writeFileSync(join(folder, `${round}`, `lock.${1 + (round % 12)}`), JSON.stringify(dead))
   }
-  const start = Date.now() + 700
-  const racers = Array.from({ length: RACERS }, () => run(['lock', folder, `${ROUNDS}`, `${start}`]))
+  await expectOneWinner(folder, ROUNDS, 12)
+})
+
+test('one of many processes that find a database without a lock file at the same instant gets it', async () => {
+  const folder = diskFolder()
+  const store = await open(join(folder, '0'))
+  await store.close()
+  rmSync(join(folder, '0', 'lock.2'))
+  for (let round = 1; round < UNLOCKED_ROUNDS; round++)
+    cpSync(join(folder, '0'), join(folder, `${round}`), { recursive: true })
+  await expectOneWinner(folder, UNLOCKED_ROUNDS, 40)
+})
+
+/** Lets processes lock the folders named by numbers, each folder at one instant, and the next after `everyMs`. */
+async function expectOneWinner(folder: string, rounds: number, everyMs: number): Promise<void> {
+  const start = Date.now() + 1_500
+  const racers = Array.from({ length: RACERS }, () =>
+    run(['lock', folder, `${rounds}`, `${start}`, `${everyMs}`]),
+  )
   await until('all processes have finished', () => racers.every(({ lines }) => lines.includes('done')))
   for (const racer of racers) await end(racer)
   const lines = racers.flatMap((racer) => racer.lines)
   const won = Array.from(
-    { length: ROUNDS },
+    { length: rounds },
     (_, round) => lines.filter((line) => line === `won ${round}`).length,
   )
-  expect(won).toEqual(Array(ROUNDS).fill(1))
+  expect(won).toEqual(Array(rounds).fill(1))
   const lost = lines.filter((line) => line.startsWith('lost'))
   expect(lost.filter((line) => !line.endsWith(' DataDirInUse'))).toEqual([])
-  expect(lost).toHaveLength(ROUNDS * (RACERS - 1))
-})
+  expect(lost).toHaveLength(rounds * (RACERS - 1))
+}
 
 // ---- containers and machines ---------------------------------------------------------------------------------------
 
