@@ -34,6 +34,7 @@ export const ANSWER_MARKS = {
   explainRun: 'gates',
   cancelRun: RUN,
   retryRun: RUN,
+  publishRun: RUN,
   followUpRun: RUN,
   readRunPull: 'number',
   resumeRun: 'run',

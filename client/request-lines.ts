@@ -33,6 +33,7 @@ export const REQUEST_LINES = {
   readArtifact: 'GET /api/runs/:id/artifacts/:name',
   cancelRun: 'POST /api/runs/:id/cancel',
   retryRun: 'POST /api/runs/:id/retry',
+  publishRun: 'POST /api/runs/:id/publish',
   followUpRun: 'POST /api/runs/:id/followup',
   readRunPull: 'GET /api/runs/:id/pr',
   resumeRun: 'POST /api/runs/:id/resume',

@@ -4,6 +4,7 @@
  * A rule returns a result and throws only for bugs. A refusal has a kind, which the HTTP layer turns into a status,
  * and one sentence for the person: what was wrong, and what cures it. A refusal never contains a secret.
  */
+import type { FoundKey } from '../protocol/found-key.ts'
 import type { FailureKind } from '../protocol/frames.ts'
 
 export type RefusalKind =
@@ -23,6 +24,8 @@ export interface Refusal {
   readonly retryAfterMs?: number
   /** The kind of failure of a run that ends with this refusal. */
   readonly failure?: FailureKind
+  /** Work is not published because of these, until a person says otherwise. */
+  readonly keys?: readonly FoundKey[]
   /** The settings that a person must confirm before the same request can succeed. */
   readonly confirm?: readonly string[]
 }

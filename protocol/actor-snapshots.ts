@@ -56,6 +56,8 @@ export const RunFields = record('RunFields', {
       why: Text,
       /** When the agent's execution began. */
       startedAt: OrNull(Instant),
+      /** A person said that the work is published although it holds keys. */
+      anyway: Type.Optional(Type.Literal(true)),
       /** The result of the executions so far. */
       result: OrNull(RunResult),
     }),

@@ -24,6 +24,7 @@ export const ATTENTION_KINDS = [
   'budget',
   'worker-away',
   'tracker',
+  'secret',
   'codehost',
   'disk',
   'damage',

@@ -12,6 +12,7 @@ import { ModelUse } from './agents/model-use.ts'
 import { AgentEffort, AgentProviderName } from './config.ts'
 import { Columns, ExitCode, Rows, TerminalData } from './dashboard.ts'
 import { CODE_HOST_DRIVERS } from './drivers.ts'
+import { FoundKeys } from './found-key.ts'
 import {
   ARTIFACT_NAME_BYTES_MAX,
   ARTIFACT_PART_BYTES_MAX,
@@ -233,6 +234,8 @@ export const Job = record('Job', {
    * still holds its sandbox lets the agent go on there. Only for workers whose capabilities say `continuesSessions`.
    */
   continueSession: addedKey(ForeignId),
+  /** A person says that work is published which holds keys. Only for workers whose capabilities say `holdsKeys`. */
+  publishAnyway: addedKey(Type.Literal(true)),
   limits: JobLimits,
   retentionHours: Type.Number({ minimum: 0 }),
 })
@@ -286,6 +289,8 @@ export type FailureKind = (typeof FAILURE_KINDS)[number]
 export const RunOutcome = record('RunOutcome', {
   status: stringEnum(['completed', 'failed', 'cancelled']),
   failure: addedKey(Type.Unsafe<FailureKind>(Name)),
+  /** The work is kept from being published until a person says otherwise, because of what these places hold. */
+  keys: addedKey(FoundKeys),
   /** False: the worker ended before the agent began, so the host queues the run again at once. */
   begun: addedKey(Type.Boolean()),
   result: Type.Optional(RunResult),

@@ -625,6 +625,11 @@ export const SUPERVISOR_COMMAND_WORDS_MAX = 256
 export const UNPACKED_BYTES_MAX = 256 * 1024 * 1024
 /** The entries of one archive that are unpacked; each costs a sixth of a millisecond. */
 export const UNPACKED_ENTRIES_MAX = 50_000
+/** The places that a report about keys in a run's work names, and the length of a path there. */
+export const FOUND_KEYS_MAX = 20
+export const FOUND_KEY_FILE_CHARS_MAX = 200
+/** The keys that a search of a run's work remembers; more hold the work without being compared with what is known. */
+export const SEARCHED_KEYS_MAX = 1_000
 /** How long the objects of a run's commits may be searched for secrets. */
 export const SECRET_SEARCH_MS_MAX = 10 * 60_000
 

@@ -55,7 +55,7 @@ import {
   ReviewRequest,
   RunPullResponse,
 } from './pulls.ts'
-import { MemoriesResponse, Run, RunEvent, RunOptions, RunStatus, Ticket } from './run.ts'
+import { MemoriesResponse, PublishOptions, Run, RunEvent, RunOptions, RunStatus, Ticket } from './run.ts'
 import { AnyObject, boundedList, Id, nonEmptyText, record, stringEnum, Text } from './schema-helpers.ts'
 import { TrackerProject, TrackerStatus } from './tracker.ts'
 import { FleetResponse, HealthResponse, PairingTokenResponse, RenameRequest, WorkerState } from './worker.ts'
@@ -436,6 +436,18 @@ export const routes = {
     errorStatuses: [400, 404, 409],
     summary:
       'Queues an ended run once more, or tries a queued one that a worker gave back; costs and instructions stay.',
+  },
+  publishRun: {
+    ...runs,
+    method: 'POST',
+    path: '/api/runs/:id/publish',
+    params: ById,
+    body: PublishOptions,
+    isBodyOptional: true,
+    response: Run,
+    errorStatuses: [400, 404, 409],
+    summary:
+      'Publishes finished work that waits in its sandbox; with `anyway` also work that holds what looks like keys.',
   },
   followUpRun: {
     ...runs,

@@ -7,6 +7,7 @@
 import Type, { type Static, type TProperties } from 'typebox'
 import { AgentEffort, AgentProviderName } from './config.ts'
 import { CostEntry, CostTotals } from './cost.ts'
+import { FoundKeys } from './found-key.ts'
 import {
   ARTIFACT_BYTES_MAX,
   ARTIFACT_NAME_BYTES_MAX,
@@ -123,6 +124,13 @@ export const RunOptions = record('RunOptions', {
 })
 export type RunOptions = Static<typeof RunOptions>
 
+export const PublishOptions = record('PublishOptions', {
+  anyway: Type.Optional(
+    Type.Literal(true, { description: 'Also when the work holds what looks like keys: a person says so.' }),
+  ),
+})
+export type PublishOptions = Static<typeof PublishOptions>
+
 export const Run = record('Run', {
   id: Id,
   ticket: Ticket,
@@ -144,6 +152,7 @@ export const Run = record('Run', {
   pull: addedKey(RunPull),
   instructions: addedKey(text(RUN_INSTRUCTIONS_BYTES_MAX, 'What a person told the agent of this run.')),
   agent: addedKey(RunAgentChoice),
+  foundKeys: addedKey(FoundKeys),
 })
 export type Run = Static<typeof Run>
 

@@ -64,6 +64,11 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
       description: 'An agent that was interrupted can go on in its session, in the kept sandbox.',
     }),
   ),
+  holdsKeys: addedKey(
+    Type.Boolean({
+      description: 'The worker publishes no work that holds keys, unless a person says so.',
+    }),
+  ),
   ending: addedKey(Type.Boolean({ description: 'The worker takes no more runs and is about to end.' })),
 })
 export type WorkerCapabilities = Static<typeof WorkerCapabilities>

@@ -52,7 +52,7 @@ import type {
   ResumeRunResponse,
   SettingsUpdateResponse,
 } from '../../protocol/routes.ts'
-import type { MemoriesResponse, Run, RunOptions, Ticket } from '../../protocol/run.ts'
+import type { MemoriesResponse, PublishOptions, Run, RunOptions, Ticket } from '../../protocol/run.ts'
 import type { TrackerProject, TrackerStatus } from '../../protocol/tracker.ts'
 import type {
   FleetResponse,
@@ -91,6 +91,8 @@ export interface HostApi {
   cancelRun(id: string): Promise<Result<Run>>
   /** A retry without instructions keeps those of the run. */
   retryRun(id: string, options?: RunOptions): Promise<Result<Run>>
+  /** Refused when no finished work of the run waits in its sandbox; no agent is asked. */
+  publishRun(id: string, request?: PublishOptions): Promise<Result<Run>>
   discardRun(id: string): Promise<Result<Run>>
   followUpRun(id: string, options?: RunOptions): Promise<Result<Run>>
   resumeRun(id: string): Promise<Result<ResumeRunResponse>>

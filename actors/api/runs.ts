@@ -9,9 +9,9 @@ import { type EventPageQuery, planEventPage } from '../../core/run/event-page.ts
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
 import { afterDiscard, mayPublishAgain, publishAgain } from '../../core/run/publishing.ts'
 import { applyRunOptions, checkRunOptions } from '../../core/run/run-options.ts'
-import { queueRetry } from '../../core/run/run-transitions.ts'
+import { isTerminal, queueRetry } from '../../core/run/run-transitions.ts'
 import type { RunPullResponse } from '../../protocol/pulls.ts'
-import type { Run, RunOptions } from '../../protocol/run.ts'
+import type { PublishOptions, Run, RunOptions } from '../../protocol/run.ts'
 import type { RunContext, RunInput } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import { requestDiscard } from '../runs/undelivered-discards.ts'
@@ -30,6 +30,7 @@ type RunsApi = Pick<
   | 'artifact'
   | 'cancelRun'
   | 'retryRun'
+  | 'publishRun'
   | 'discardRun'
   | 'placement'
   | 'runPull'
@@ -52,6 +53,7 @@ export function createRunsApi(api: ApiDependencies): RunsApi {
     artifact: (id, name) => findArtifact(api, id, name),
     cancelRun: (id) => cancelRun(api, id),
     retryRun: (id, options) => retryRun(api, id, options),
+    publishRun: (id, request) => publishRun(api, id, request),
     discardRun: (id) => discardRun(api, id),
     placement(id) {
       const run = durableRun(api, id)
@@ -172,13 +174,49 @@ async function cancelRun(api: ApiDependencies, id: string): Promise<Result<Run>>
 }
 
 async function retryRun(api: ApiDependencies, id: string, options: RunOptions = {}): Promise<Result<Run>> {
-  const { context, views } = api
   const may = mayStart(api, options)
   if (!may.ok) return may
   const found = runToChange(api, id)
   if (!found.ok) return found
   if (retryPublishing(api, found.value, options) || releaseSetback(api, found.value, options))
     return showCommittedRun(api, id)
+  return startRetry(api, id, options)
+}
+
+/** The work of an ended run is published, like that of a queued one. */
+async function publishRun(
+  api: ApiDependencies,
+  id: string,
+  request: PublishOptions = {},
+): Promise<Result<Run>> {
+  const found = runToChange(api, id)
+  if (!found.ok) return found
+  if (retryPublishing(api, found.value, {}, request)) return showCommittedRun(api, id)
+  if (!isTerminal(found.value.status))
+    return no(
+      'conflict',
+      `${id} is ${found.value.status}; its work can be published when it waits for that, or has ended`,
+    )
+  if (!holdsWork(api, found.value, {}))
+    return no('conflict', `no finished work of ${id} waits in a sandbox; retry the run, or see its artifacts`)
+  return startRetry(api, id, {}, request)
+}
+
+function holdsWork({ views }: ApiDependencies, run: Run, options: RunOptions): boolean {
+  return mayPublishAgain(run, options, {
+    now: views.trustedClock.now(),
+    holder: views.workers.registry.get(run.sandbox.workerId ?? ''),
+  })
+}
+
+/** `request`: only finished work may be published, and no agent is asked. */
+async function startRetry(
+  api: ApiDependencies,
+  id: string,
+  options: RunOptions,
+  request?: PublishOptions,
+): Promise<Result<Run>> {
+  const { context, views } = api
   const before = checkRetry(api, id)
   if (!before.ok) return before
   // The recorded state may be minutes old. A code host that does not answer does not prevent the retry.
@@ -187,10 +225,8 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
   if (!run.ok) return run
   const withinLimit = views.runs.checkQueueLimit()
   if (!withinLimit.ok) return withinLimit
-  const publishes = mayPublishAgain(run.value, options, {
-    now: views.trustedClock.now(),
-    holder: views.workers.registry.get(run.value.sandbox.workerId ?? ''),
-  })
+  const publishes = holdsWork(api, run.value, options)
+  if (request !== undefined && !publishes) return no('conflict', `the work of ${id} has gone meanwhile`)
   const now = context.instant()
   const queued = applyRunOptions(queueRetry(run.value, now), options)
   const kind = { job: 'run', woken: run.value.status, earlier: null } as const
@@ -200,16 +236,21 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
     : { ...kind, attempts, run: queued }
   const spawned = context.system.spawn(RUN, id, input)
   if (!spawned.ok) return spawned
-  if (publishes) views.runs.send(id, { type: 'publish now' })
+  if (publishes) views.runs.send(id, { type: 'publish now', ...request })
   return showCommittedRun(api, id)
 }
 
 /** The work of a queued run is published now, or an agent is asked again with a person's words. */
-function retryPublishing({ views }: ApiDependencies, run: Run, options: RunOptions): boolean {
+function retryPublishing(
+  { views }: ApiDependencies,
+  run: Run,
+  options: RunOptions,
+  request: PublishOptions = {},
+): boolean {
   const waiting = views.jobs.waitingRun(run.id)
   if (waiting === undefined || !views.jobs.preparation.publishes(waiting)) return false
   views.runs.send(run.id, { type: 'options changed', options })
-  views.runs.send(run.id, { type: 'publish now' })
+  views.runs.send(run.id, { type: 'publish now', ...request })
   return true
 }
 

@@ -167,6 +167,7 @@ function factsOfViews(
       ...work,
       since: troubles.of('publish').get(refusalSubject(work.cause))?.since ?? instant(),
     })),
+    withKeys: jobs.publishingRuns.withKeys(),
     awayWorkers: awayWorkers(views),
     ...diskFacts(store.database.state(), troubles.of('disk').get('')),
     ...trackerFacts(tracker.status(), troubles.of('tracker').get('')),

@@ -24,6 +24,7 @@ export function createDaemonContext(
     capabilities: {
       ...capabilities,
       publish: true,
+      holdsKeys: true,
       // A worker for one run leaves no sandbox.
       continuesSessions: once !== true,
       maxConcurrency: concurrency,

@@ -262,7 +262,7 @@ export const executionKind: ActorKind = {
   name: EXECUTION,
   logic: executionMachine,
   codec: createSnapshotCodec({
-    version: 4,
+    version: 5,
     states: {
       accepted: 'a',
       preparing: 'p',
@@ -275,8 +275,14 @@ export const executionKind: ActorKind = {
       over: 'x',
     },
     schema: snapshotShape(ExecutionFields),
+    // Version 5: an outcome may name keys in the work.
     // Version 2: an outcome may say of what kind the failure is. Version 3: a sandbox, whether its work is unpublished.
-    lifts: { 1: (record) => ({ ...record, v: 2 }), 2: (record) => ({ ...record, v: 3 }), 3: liftFromV3 },
+    lifts: {
+      1: (record) => ({ ...record, v: 2 }),
+      2: (record) => ({ ...record, v: 3 }),
+      3: liftFromV3,
+      4: (record) => ({ ...record, v: 5 }),
+    },
   }),
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],

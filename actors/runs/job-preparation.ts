@@ -9,6 +9,7 @@ import type { WaitReason } from '../../core/fleet/obstacles.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
+import { heldReason, publishAnywayCommand } from '../../core/run/found-keys.ts'
 import { doneHolder, preferredHolder, type SandboxHolder, withSession } from '../../core/run/interruption.ts'
 import { buildFollowUpJob, buildJob, publishJob } from '../../core/run/job.ts'
 import { type JobNeeds, jobNeeds, publishingNeeds } from '../../core/run/job-needs.ts'
@@ -70,6 +71,12 @@ export class JobPreparation {
         reason: adoption.reason === null ? ADOPTION_REASON : `${ADOPTION_REASON}: ${adoption.reason}`,
       }
     const publishing = this.#contextOf(run.id)?.publishing ?? null
+    if (publishing !== null && run.foundKeys !== undefined)
+      return {
+        gate: 'repository',
+        reason: heldReason(run.foundKeys),
+        cure: publishAnywayCommand(run),
+      }
     if (publishing !== null && publishing.nextAt !== null)
       return {
         gate: 'repository',
@@ -164,7 +171,10 @@ export class JobPreparation {
       return no('gone', 'the sandbox with its work is kept no longer')
     const job = context.job === 'follow-up' ? this.#prepareFollowUpJob(context) : this.#prepareRunJob(context)
     if (!job.ok) return job
-    if (publishing !== null) return yes(publishJob(job.value))
+    if (publishing !== null) {
+      const knowsAnyway = this.#ports.workers.get(workerId)?.holdsKeys === true
+      return yes(publishJob(job.value, publishing.anyway === true && knowsAnyway))
+    }
     return yes(withSession(job.value, context, this.#ports.workers.get(workerId)))
   }
 

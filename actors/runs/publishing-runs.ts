@@ -43,6 +43,11 @@ export class PublishingRuns {
     return refusedWork(this.#unpublished.values())
   }
 
+  /** Runs that wait for a person's word, because their work holds keys. */
+  withKeys(): Run[] {
+    return this.#waiting().filter(({ foundKeys }) => foundKeys !== undefined)
+  }
+
   /** The finished work that the sandboxes of a worker hold. */
   heldBy(workerId: string): HeldWork[] {
     const refused = [...this.#unpublished.values()].map(({ run, publishing }) => ({
@@ -84,7 +89,8 @@ export class PublishingRuns {
   }
 
   onConfigChange(): void {
-    for (const { id } of this.#waiting()) this.#send(id, { type: 'publish now' })
+    for (const { id, foundKeys } of this.#waiting())
+      if (foundKeys === undefined) this.#send(id, { type: 'publish now' })
   }
 
   #waiting(): Run[] {

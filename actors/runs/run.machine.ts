@@ -56,6 +56,7 @@ import {
   explainUnpublished,
   hasLostSandbox,
   instantOf,
+  isHeldForKeys,
   isSandboxKept,
   keepBundle,
   mayPublishNow,
@@ -128,7 +129,11 @@ export type RunMachineEvent =
   | ({ readonly type: 'ended cancelled' } & RunEndReport)
   | { readonly type: 'lease lost'; readonly leaseId: string; readonly at: string; readonly reason: string }
   /** Something changed that may let the run's work be published now. */
-  | { readonly type: 'publish now' }
+  | {
+      readonly type: 'publish now'
+      /** Also when it holds keys: a person says so. */
+      readonly anyway?: true
+    }
   | { readonly type: 'deadline.publish' }
   /** The sandbox with the run's work is kept no longer. */
   | { readonly type: 'deadline.kept'; readonly at: number }
@@ -417,6 +422,7 @@ const activeTransitions = {
   'ended completed': { target: 'completed', actions: 'finish' },
   'ended failed': [
     { guard: 'isHandedBack', target: 'queued', actions: 'requeueUnbegun' },
+    { guard: 'waitsForPerson', target: 'queued', actions: ['awaitPublishing', 'setKeptDeadline'] },
     { guard: 'waitsToPublish', target: 'queued', actions: PUBLISH_LATER },
     { guard: 'meetsSetback', target: 'queued', actions: 'giveBack' },
     { guard: 'beginsAgain', target: 'queued', actions: 'requeueInterrupted' },
@@ -454,6 +460,7 @@ export const runMachine = setup({
     isFollowUp: ({ context }) => context.job === 'follow-up',
     hasNoLease: ({ context }) => context.lease === null,
     mayFollowTicket: ({ context }) => mayFollowTicket(context),
+    waitsForPerson: (facts) => waitsToPublish(facts) && isHeldForKeys(facts),
     waitsToPublish,
     waitsForHolder,
     hasLostSandbox,
@@ -743,11 +750,16 @@ function liftFromV5({ c, ...record }: ActorSnapshot): ActorSnapshot {
   return { ...record, v: 6, c: { ...(c as object), doneAt: null } }
 }
 
+/** Version 6 knew no word of a person that work with keys is published. */
+function liftFromV6(record: ActorSnapshot): ActorSnapshot {
+  return { ...record, v: 7 }
+}
+
 export const runKind: ActorKind = {
   name: RUN,
   logic: runMachine,
   codec: createSnapshotCodec({
-    version: 6,
+    version: 7,
     states: {
       queued: 'q',
       preparing: 'p',
@@ -758,7 +770,7 @@ export const runKind: ActorKind = {
       cancelled: 'X',
     },
     schema: snapshotShape(RunFields),
-    lifts: { 1: liftFromV1, 2: liftFromV2, 3: liftFromV3, 4: liftFromV4, 5: liftFromV5 },
+    lifts: { 1: liftFromV1, 2: liftFromV2, 3: liftFromV3, 4: liftFromV4, 5: liftFromV5, 6: liftFromV6 },
   }),
   split,
   trustedDeadlines: ['kept'],

@@ -3,6 +3,7 @@
  * work waits in its sandbox, and when the sandbox is lost.
  */
 import { sandboxHolder } from '../../core/run/follow-up.ts'
+import { withoutFoundKeys } from '../../core/run/found-keys.ts'
 import {
   dropUnpublished,
   keptWorkError,
@@ -39,11 +40,19 @@ export const mayPublishNow = ({ context }: RunActionFacts): boolean =>
   context.publishing !== null && context.lease === null
 
 /** The run waits for a slot of its worker only. */
-export function afterDue({ context }: RunActionFacts): Partial<RunContext> {
+export function afterDue({ context, event }: RunActionFacts): Partial<RunContext> {
   const { run, publishing } = context
-  if (publishing === null || publishing.nextAt === null) return {}
-  return { run: requeueRun(run, undefined, run.createdAt), publishing: { ...publishing, nextAt: null } }
+  const isPersons = event.type === 'publish now'
+  if (publishing === null || (run.foundKeys !== undefined && !isPersons)) return {}
+  const isOrdered = isPersons && event.anyway === true
+  const due: Publishing = { ...publishing, nextAt: null, ...(isOrdered ? { anyway: true } : {}) }
+  if (publishing.nextAt === null && run.foundKeys === undefined) return isOrdered ? { publishing: due } : {}
+  return { run: withoutFoundKeys(requeueRun(run, undefined, run.createdAt)), publishing: due }
 }
+
+/** The work holds keys, so nothing happens to it until a person says so. */
+export const isHeldForKeys = ({ event }: RunActionFacts): boolean =>
+  'outcome' in event && event.outcome.keys !== undefined && event.outcome.keys.length > 0
 
 export function sandboxLostError({ context, event }: RunActionFacts): string {
   const { why, result } = context.publishing ?? {}
@@ -108,5 +117,6 @@ export function afterOptionsChanged({ context, event }: RunActionFacts): Partial
   if (event.type !== 'options changed') return {}
   const run = applyRunOptions(context.run, event.options)
   if (context.publishing === null || !hasInstructions(event.options)) return { run }
-  return { run: requeueRun(run, undefined, run.queuedAt ?? run.createdAt), publishing: null }
+  const queued = requeueRun(withoutFoundKeys(run), undefined, run.queuedAt ?? run.createdAt)
+  return { run: queued, publishing: null }
 }

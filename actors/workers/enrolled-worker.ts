@@ -8,6 +8,8 @@ import type { WorkerContext } from './worker.machine.ts'
 export interface EnrolledWorker extends WorkerFacts {
   /** An interrupted agent can go on in its session there. */
   readonly continuesSessions: boolean
+  /** The worker publishes work with keys when a job says so, and otherwise none. */
+  readonly holdsKeys: boolean
   context: WorkerContext
   state: WorkerState
   /** Ids of the worker's leases. */

@@ -60,6 +60,9 @@ export class RegistryEntry implements EnrolledWorker {
   get continuesSessions(): boolean {
     return this.context.capabilities?.continuesSessions === true
   }
+  get holdsKeys(): boolean {
+    return this.context.capabilities?.holdsKeys === true
+  }
   get used(): number {
     return this.leases.size
   }

@@ -141,14 +141,14 @@ export const workerKind: ActorKind = {
   name: WORKER,
   logic: workerMachine,
   codec: createSnapshotCodec({
-    version: 8,
+    version: 9,
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
     schema: snapshotShape(WorkerFields),
     // Version 2: capabilities may name what confines a run. Version 3: capabilities may name the agents.
     // Version 4: capabilities may name the version of git. Version 5: a drain names who holds it, and capabilities say
     // that a worker takes one run, or ends.
     // Version 6: a worker may be of a join key, and ephemeral. Version 7: capabilities may say that it publishes again.
-    // Version 8: capabilities may say that sessions are continued.
+    // Version 8: capabilities may say that sessions are continued. Version 9: that work with keys is held.
     lifts: {
       1: (record) => ({ ...record, v: 2 }),
       2: (record) => ({ ...record, v: 3 }),
@@ -157,6 +157,7 @@ export const workerKind: ActorKind = {
       5: (record) => ({ ...record, v: 6 }),
       6: (record) => ({ ...record, v: 7 }),
       7: (record) => ({ ...record, v: 8 }),
+      8: (record) => ({ ...record, v: 9 }),
     },
   }),
   supervision: {

@@ -5,7 +5,7 @@ import { hasEnded } from '../../client/run-events.ts'
 import { runInCommand, ticketInCommand } from '../../core/run/name-in-commands.ts'
 import type { Run } from '../../protocol/run.ts'
 
-export type RunVerb = 'attach' | 'cancel' | 'discard' | 'followup' | 'release' | 'retry'
+export type RunVerb = 'attach' | 'cancel' | 'discard' | 'followup' | 'publish' | 'release' | 'retry'
 
 /** An unfinished run has to end first. */
 const WHILE_ACTIVE: Readonly<Record<RunVerb, string | undefined>> = {
@@ -13,6 +13,7 @@ const WHILE_ACTIVE: Readonly<Record<RunVerb, string | undefined>> = {
   cancel: undefined,
   discard: 'cancel',
   followup: 'runs wait',
+  publish: 'runs wait',
   release: undefined,
   retry: 'runs wait',
 }

@@ -1,4 +1,4 @@
-/** The verbs that change a run: cancel, retry, followup, release, discard. */
+/** The verbs that change a run: cancel, retry, publish, followup, release, discard. */
 import { HostRefusal } from '../../client/errors.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
@@ -34,6 +34,19 @@ export async function retry(context: CommandContext<ActionOptions>, names: reado
   await actOn(context, names, 'retry', ({ id }) =>
     context.client.retryRun({ id, ...(body === undefined ? {} : { body }) }),
   )
+}
+
+interface PublishFlags extends ClientOptions {
+  readonly anyway?: boolean | undefined
+}
+
+export async function publish(
+  context: CommandContext<PublishFlags>,
+  names: readonly string[],
+): Promise<void> {
+  const { client, options } = context
+  const body = options.anyway === true ? { anyway: options.anyway } : {}
+  await actOn(context, names, 'publish', ({ id }) => client.publishRun({ id, body }))
 }
 
 export async function followUp(

@@ -2,6 +2,7 @@
 import type { Client } from '../../client/client.ts'
 import { beginningOf } from '../../client/run-beginning.ts'
 import { hasEnded, hasUnpublishedWork } from '../../client/run-events.ts'
+import { publishAnywayCommand } from '../../core/run/found-keys.ts'
 import { runInCommand, showPullCommand } from '../../core/run/name-in-commands.ts'
 import { bundleAmong, fetchBundleCommand } from '../../protocol/kept-bundle.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
@@ -151,11 +152,13 @@ const LAST_EVENTS = 50
 export function nextCommands(run: Run): string[] {
   const { status, prState } = run
   const name = runInCommand(run)
-  if (status === 'queued') return [`switchyard explain ${name}`]
+  if (status === 'queued')
+    return run.foundKeys === undefined ? [`switchyard explain ${name}`] : [publishAnywayCommand(run)]
   if (!hasEnded({ status })) return [`switchyard logs ${name} -f`]
   const bundle = run.error === undefined ? undefined : bundleAmong(run.result?.artifacts)
   const fetched = bundle === undefined ? [] : [fetchBundleCommand(run, bundle)]
-  if (hasUnpublishedWork(run)) return [`switchyard retry ${name}`, `switchyard logs ${name}`, ...fetched]
+  const publish = run.foundKeys === undefined ? `switchyard retry ${name}` : publishAnywayCommand(run)
+  if (hasUnpublishedWork(run)) return [publish, `switchyard logs ${name}`, ...fetched]
   if (status !== 'completed') return [...fetched, `switchyard logs ${name}`, `switchyard retry ${name}`]
   if (fetched.length > 0) return fetched
   return prState === 'open' ? [showPullCommand(run)] : [`switchyard logs ${name}`]

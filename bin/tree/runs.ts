@@ -23,6 +23,7 @@ export const runsCommand = () =>
     .addCommand(exportVerb())
     .addCommand(cancelVerb())
     .addCommand(retryVerb())
+    .addCommand(publishVerb())
     .addCommand(followUpVerb())
     .addCommand(releaseVerb())
     .addCommand(discardVerb())
@@ -96,6 +97,16 @@ export const retryVerb = () =>
     .action((names, options) =>
       runCommand(options, async (context) =>
         (await import('../commands/run-actions.ts')).retry(context, names),
+      ),
+    )
+
+const publishVerb = () =>
+  clientCommand('publish', 'Publish its finished work that waits in a sandbox')
+    .argument('<run...>')
+    .option('--anyway', 'also when it holds what looks like keys')
+    .action((names, options) =>
+      runCommand(options, async (context) =>
+        (await import('../commands/run-actions.ts')).publish(context, names),
       ),
     )
 

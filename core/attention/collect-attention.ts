@@ -23,6 +23,7 @@ import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
 import { DAMAGE_CURE, type Damage, lostRunsOf } from '../damage.ts'
 import { connectCommandFor, connectTrackerCommand } from '../explain/connect-command.ts'
+import { foundKeysText, publishAnywayCommand } from '../run/found-keys.ts'
 import { runInCommand, showPullCommand } from '../run/name-in-commands.ts'
 import { topicOf } from '../run/queue-reasons.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
@@ -42,6 +43,7 @@ export function collectAttention(facts: AttentionFacts): CollectedAttention {
     ...trackerItems(facts),
     ...codeHostItems(facts),
     ...facts.unpublished.map(itemOfWork),
+    ...facts.withKeys.map(itemOfKeys),
     ...diskItems(facts),
     ...facts.awayWorkers.flatMap((worker) => itemOfWorker(worker, facts) ?? []),
     ...facts.damage.map(itemOfDamage),
@@ -260,6 +262,19 @@ function itemOfWork({ cause, runs, since }: AttentionFacts['unpublished'][number
       ? { runId: first.id, ticketId: first.ticket.id }
       : { runs: ids }),
     since,
+  }
+}
+
+/** Each run has its own item: what one of them holds says nothing about the others. */
+function itemOfKeys(run: Run): AttentionItem {
+  return {
+    id: `secret:${run.id}`,
+    kind: 'secret',
+    message: bounded(`done and not published: ${foundKeysText(run.foundKeys ?? [])}`),
+    cure: publishAnywayCommand(run),
+    runId: run.id,
+    ticketId: run.ticket.id,
+    since: run.queuedAt ?? run.createdAt,
   }
 }
 

@@ -55,6 +55,8 @@ export interface AttentionFacts {
   readonly unreadable: readonly { readonly reason: string; readonly since: IsoInstant }[]
   /** Finished work that can't be published, and since when. */
   readonly unpublished: readonly (RefusedWork & { readonly since: IsoInstant })[]
+  /** Queued runs whose finished work holds keys. */
+  readonly withKeys: readonly Run[]
   /** Why the host's disk takes no writes, and since when. */
   readonly disk?: { readonly reason: string; readonly since: IsoInstant }
   readonly tracker: TrackerStatus

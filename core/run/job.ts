@@ -65,11 +65,16 @@ export function buildJob(facts: JobFacts): AgentJob {
 
 /**
  * Returns the job that only publishes what an execution of this job has finished: without an agent, and without the
- * credentials of agent and tracker.
+ * credentials of agent and tracker. `anyway`: also when it holds what looks like keys.
  */
-export function publishJob({ agent: _, credentials, ...job }: AgentJob): Job {
+export function publishJob({ agent: _, credentials, ...job }: AgentJob, anyway = false): Job {
   const { codehost } = credentials
-  return { ...job, kind: 'publish', credentials: codehost === undefined ? {} : { codehost } }
+  return {
+    ...job,
+    kind: 'publish',
+    credentials: codehost === undefined ? {} : { codehost },
+    ...(anyway ? { publishAnyway: true } : {}),
+  }
 }
 
 export interface FollowUpJobFacts extends Omit<JobFacts, 'kind'> {

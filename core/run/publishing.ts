@@ -18,6 +18,7 @@ import {
 import type { Run, RunOptions, RunResult } from '../../protocol/run.ts'
 import { truncate } from '../safe-text.ts'
 import { sandboxHolder } from './follow-up.ts'
+import { heldReason, withoutFoundKeys } from './found-keys.ts'
 import { isInterruption } from './interruption.ts'
 import { hasInstructions } from './run-options.ts'
 import { markSandboxDiscarded, requeueRun } from './run-transitions.ts'
@@ -45,14 +46,17 @@ export function waitToPublish(
   result: RunResult | undefined,
   { before, why, now }: { readonly before: Publishing | null; readonly why: string; readonly now: string },
 ): { readonly run: Run; readonly publishing: Publishing } {
+  const { foundKeys } = ended
   // A worker that ended meanwhile says nothing about the code host.
-  const isRefused = !isInterruption(why)
+  const isOfCodeHost = !isInterruption(why)
+  const isRefused = isOfCodeHost && foundKeys === undefined
   const tries = (before?.tries ?? 0) + (isRefused ? 1 : 0)
-  const cause = isRefused || before === null || before.tries === 0 ? why : before.why
-  const nextAt = new Date(Date.parse(now) + (isRefused ? publishAgainMs(tries) : 0)).toISOString()
+  const cause = isOfCodeHost || before === null || before.tries === 0 ? why : before.why
+  const tryAt = new Date(Date.parse(now) + (isRefused ? publishAgainMs(tries) : 0)).toISOString()
+  const nextAt = foundKeys === undefined ? tryAt : null
   const queued = requeueRun(
     result === undefined ? ended : { ...ended, result },
-    publishingReason(nextAt, cause),
+    foundKeys === undefined ? publishingReason(tryAt, cause) : heldReason(foundKeys),
     now,
   )
   return {
@@ -61,6 +65,7 @@ export function waitToPublish(
       tries,
       nextAt,
       why: cause,
+      ...(before?.anyway === undefined ? {} : { anyway: before.anyway }),
       startedAt: before?.startedAt ?? ended.startedAt ?? null,
       // Without an outcome the record is that of before.
       result: mergeResults(before?.result, reported === result ? undefined : reported) ?? null,
@@ -80,7 +85,8 @@ export function refusedWork(
 ): RefusedWork[] {
   const found = new Map<string, { tries: number; runs: Run[] }>()
   for (const { run, publishing, place } of waiting) {
-    if (publishing === null) continue
+    // Such a run waits for a person's word, and nothing is refused.
+    if (publishing === null || run.foundKeys !== undefined) continue
     // Each run pushes a branch of its own for the same cause.
     const branch = place?.branch ?? run.pull?.branch
     const cause = branch === undefined ? publishing.why : publishing.why.replaceAll(`${branch} `, '')
@@ -94,9 +100,10 @@ export function refusedWork(
 
 /** An agent begins in a new checkout, a follow-up saves what it finds, or the sandbox is lost. */
 export function dropUnpublished(run: Run): Run {
-  if (run.sandbox.unpublished === undefined) return run
-  const { unpublished: _, ...sandbox } = run.sandbox
-  return { ...run, sandbox }
+  const kept = withoutFoundKeys(run)
+  if (kept.sandbox.unpublished === undefined) return kept
+  const { unpublished: _, ...sandbox } = kept.sandbox
+  return { ...kept, sandbox }
 }
 
 export interface PublishAgainFacts {
@@ -120,7 +127,7 @@ export function publishAgain(
 ): { readonly run: Run; readonly publishing: Publishing } {
   const why = 'it has not been tried again yet'
   return {
-    run: { ...queued, queueReason: publishingReason(nextAt, why) },
+    run: { ...withoutFoundKeys(queued), queueReason: publishingReason(nextAt, why) },
     publishing: { tries: 0, nextAt, why, startedAt: startedAt ?? null, result: result ?? null },
   }
 }

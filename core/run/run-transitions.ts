@@ -10,6 +10,7 @@ import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunPull, RunResult, RunStatus, Ticket } from '../../protocol/run.ts'
 import type { RunSandbox } from '../../protocol/run-sandbox.ts'
 import { extend } from '../extend.ts'
+import { printableTexts } from '../printable-output.ts'
 import { truncate } from '../safe-text.ts'
 import { foldExcessCosts, replaceLeaseCosts, totalsOf } from './cost.ts'
 import { isKnownPull } from './run-pull.ts'
@@ -86,13 +87,14 @@ export function finishRun(
   const result = resultOf(outcome, by.pull === undefined ? undefined : reported.prUrl) ?? run.result
   const error = outcome.error ?? (outcome.status === 'failed' ? 'the worker gave no reason' : undefined)
   const sandbox = extend(extend(run.sandbox, outcome.sandbox ?? {}), { workerId: by.workerId })
-  const ended: Run = extend(omitFields(reported, ['queueReason', 'error']), {
+  const ended: Run = extend(omitFields(reported, ['queueReason', 'error', 'foundKeys']), {
     status: outcome.status,
     finishedAt: by.now,
     sandbox: retainedSandbox(sandbox, outcome, by),
   })
   if (result !== undefined) ended.result = result
   if (error !== undefined) ended.error = error
+  if (outcome.keys !== undefined && outcome.keys.length > 0) ended.foundKeys = printableTexts(outcome.keys)
   return ended
 }
 
@@ -176,6 +178,7 @@ type ClearableField =
   | 'finishedAt'
   | 'result'
   | 'error'
+  | 'foundKeys'
   | 'agentSessionId'
   | 'costTotals'
   | 'prState'

@@ -42,9 +42,9 @@ function unpublished(
   }
 }
 
-async function finishUnpublished(more: Partial<RunOutcome> = {}, config = {}) {
+async function finishUnpublished(more: Partial<RunOutcome> = {}, config = {}, can = {}) {
   const host = await startHost(configWith(config))
-  const worker = await enroll(host, 'holder', 1, publishes)
+  const worker = await enroll(host, 'holder', 1, { ...publishes, ...can })
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
   const { connection } = worker
@@ -181,6 +181,100 @@ test('a token that is dead until the morning costs its runs no attempt', async (
     await connection.send(work.accept(), work.complete({ prUrl: PR, result: { artifacts: [] } }))
   for (const run of host.allRuns())
     expect(run).toMatchObject({ status: 'completed', costs: [{ label: 'run' }], costTotals: { costUsd: 2 } })
+})
+
+const keys = [{ kind: 'a GitHub \u001b[31mtoken', file: 'src/a.env', line: 2 }]
+const holdsKeys = { error: 'a key', keys }
+
+test('work that holds keys waits for a person, is in attention, and is published when a person says so', async () => {
+  const { host, worker, connection, runId } = await finishUnpublished(holdsKeys, {}, { holdsKeys: true })
+  const reason = expect.stringMatching(/person decides: src\/a.env line 2 .* a GitHub token$/)
+  expect(host.run(runId)).toMatchObject({ status: 'queued', queueReason: reason })
+  const dispatched = connection.countReceived('dispatch')
+  // Neither time nor another configuration is a person's word.
+  await host.advanceWithHeartbeats(2 * 3_600, [connection])
+  await host.succeeded(host.hostApi.changeSettings({ agent: { orchestratorEffort: 'high' } }))
+  await host.settle()
+  await host.restart()
+  const again = host.connect('holder')
+  await again.send({
+    ...registerWithCredential(worker),
+    capabilities: { ...capabilities, ...publishes, holdsKeys: true },
+  })
+  await host.advanceWithHeartbeats(600, [again])
+  expect(connection.countReceived('dispatch') + again.countReceived('dispatch')).toBe(dispatched)
+  expect(host.run(runId).queueReason).toEqual(reason)
+  expect(host.hostApi.attention().items).toEqual([
+    {
+      id: `secret:${runId}`,
+      kind: 'secret',
+      message: expect.stringMatching(/^done and not published: src\/a.env line 2 .* a GitHub token$/),
+      cure: 'switchyard runs publish ENG-1 --anyway',
+      runId,
+      ticketId: host.run(runId).ticket.id,
+      since: expect.any(String),
+    },
+  ])
+  const explained = host.hostApi.explainRun(runId)
+  if (!explained.ok) throw new Error('the run is unknown')
+  expect(explained.value.gates.find(({ id }) => id === 'repository')).toMatchObject({
+    status: 'wait',
+    cure: 'switchyard runs publish ENG-1 --anyway',
+  })
+
+  await host.succeeded(host.hostApi.publishRun(runId, { anyway: true }))
+  expect(host.hostApi.attention().items).toEqual([])
+  const first = new Work(again.lastReceived('dispatch'))
+  expect(first.job).toMatchObject({ kind: 'publish', publishAnyway: true })
+  // The word holds for as long as the code host refuses the work.
+  await again.send(first.accept(), first.complete({ ...unpublished(host), costs: [] }))
+  expect(host.run(runId).foundKeys).toBeUndefined()
+  await host.advanceWithHeartbeats(60, [again])
+  const second = new Work(again.lastReceived('dispatch'))
+  expect(second.job).toMatchObject({ kind: 'publish', publishAnyway: true })
+  await again.send(second.accept(), second.complete({ status: 'completed', prUrl: PR }))
+  expect(host.run(runId)).toMatchObject({ status: 'completed', costTotals: { costUsd: 2 } })
+})
+
+test('a retry has work with keys searched again, and words for the agent take back that it is published anyway', async () => {
+  const { host, worker, runId } = await finishUnpublished(holdsKeys, {}, { holdsKeys: true })
+  await host.succeeded(host.hostApi.retryRun(runId))
+  expect(workOf(worker).job.publishAnyway).toBeUndefined()
+  await failAgain(worker, unpublished(host, holdsKeys))
+  expect(host.run(runId).foundKeys).toHaveLength(1)
+  await host.succeeded(host.hostApi.publishRun(runId, { anyway: true }))
+  await failAgain(worker, unpublished(host))
+  await host.succeeded(host.hostApi.retryRun(runId, { instructions: 'Without the key.' }))
+  expect(workOf(worker).job).toMatchObject({ kind: 'run' })
+  expect(workOf(worker).job.publishAnyway).toBeUndefined()
+})
+
+test('work with keys of a run that a person cancelled is published when the person says so', async () => {
+  const { host, worker, runId } = await finishUnpublished(holdsKeys, {}, { holdsKeys: true })
+  await host.succeeded(host.hostApi.cancelRun(runId))
+  expect(host.hostApi.attention().items).toEqual([])
+  await host.succeeded(host.hostApi.publishRun(runId, { anyway: true }))
+  expect(workOf(worker).job).toMatchObject({ kind: 'publish', publishAnyway: true })
+})
+
+test('an older worker gets no word that it does not know', async () => {
+  const { host, worker, runId } = await finishUnpublished(holdsKeys)
+  await host.succeeded(host.hostApi.publishRun(runId, { anyway: true }))
+  expect(workOf(worker).job.kind).toBe('publish')
+  expect(workOf(worker).job.publishAnyway).toBeUndefined()
+})
+
+test('a run without finished work is not published, and no agent is asked', async () => {
+  const { host, worker, connection, runId } = await finishUnpublished()
+  await host.advanceWithHeartbeats(60, [connection])
+  const work = workOf(worker)
+  await connection.send(work.accept())
+  expect(await host.hostApi.publishRun(runId)).toMatchObject({ refusal: { kind: 'conflict' } })
+  await connection.send(work.complete({ status: 'completed', prUrl: PR }))
+  expect(await host.hostApi.publishRun(runId, { anyway: true })).toMatchObject({
+    refusal: { kind: 'conflict', message: expect.stringContaining('no finished work') },
+  })
+  expect(await host.hostApi.publishRun('run-none')).toMatchObject({ refusal: { kind: 'unknown' } })
 })
 
 test('a wait outlives restarts of the host', async () => {

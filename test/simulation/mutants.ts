@@ -847,8 +847,8 @@ const publishing: readonly Mutant[] = [
   {
     name: 'a job that only publishes asks the agent',
     file: 'actors/runs/job-preparation.ts',
-    find: 'return yes(publishJob(job.value))',
-    replace: 'return yes(publishJob === undefined ? job.value : job.value)',
+    find: 'return yes(publishJob(job.value, publishing.anyway === true && knowsAnyway))',
+    replace: 'return yes(publishJob === undefined || knowsAnyway ? job.value : job.value)',
   },
 ]
 

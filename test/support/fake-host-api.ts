@@ -160,6 +160,7 @@ type RunMethod =
   | 'artifact'
   | 'cancelRun'
   | 'retryRun'
+  | 'publishRun'
   | 'discardRun'
   | 'placement'
   | 'explainTicket'
@@ -263,6 +264,7 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
       hostApi().runOptions.push(options)
       return moved(id, 'queued', (run) => TERMINAL.includes(run.status))
     },
+    publishRun: async (id) => moved(id, 'queued', (run) => TERMINAL.includes(run.status)),
     discardRun: async (id) => {
       const run = found(id)
       if (!run.ok || TERMINAL.includes(run.value.status)) return run

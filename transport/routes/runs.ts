@@ -27,6 +27,7 @@ type RunRoute =
   | 'readArtifact'
   | 'cancelRun'
   | 'retryRun'
+  | 'publishRun'
   | 'discardRun'
   | 'followUpRun'
   | 'resumeRun'
@@ -56,6 +57,7 @@ export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
     },
     cancelRun: async ({ params }) => resultReply(await hostApi.cancelRun(params.id)),
     retryRun: async ({ params, body }) => resultReply(await hostApi.retryRun(params.id, body)),
+    publishRun: async ({ params, body }) => resultReply(await hostApi.publishRun(params.id, body)),
     discardRun: async ({ params }) => resultReply(await hostApi.discardRun(params.id)),
     followUpRun: async ({ params, body }) => resultReply(await hostApi.followUpRun(params.id, body)),
     resumeRun: async ({ params }) => resultReply(await hostApi.resumeRun(params.id)),

@@ -159,7 +159,12 @@ export async function importWork(
     clean.value.head === undefined
       ? yes(NO_WORK)
       : await describeWork(ports.git, place, clean.value.head, from)
-  return !work.ok || heldBack === undefined ? work : yes({ ...work.value, heldBack })
+  if (!work.ok) return work
+  return yes({
+    ...work.value,
+    ...(searched.value.length === 0 ? {} : { keys: searched.value }),
+    ...(heldBack === undefined ? {} : { heldBack }),
+  })
 }
 
 /** An agent may have rebased a branch, or merged into it: the commits of the base that came with that are not its own. */

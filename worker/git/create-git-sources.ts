@@ -8,6 +8,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
+import { keysInText, refuseKeys } from '../secrets/found-keys.ts'
 import { createRunSecretSearch, explainFoundSecret, type OwnSecrets } from '../secrets/run-secrets.ts'
 import { checkOut } from './checkout.ts'
 import { collect } from './collect.ts'
@@ -95,7 +96,7 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
       }),
     publish: ({ collected, ...order }, codehost, mayContinue, signal) =>
       withDiskErrors('publishing', async () => {
-        const { head, heldBack, diff } = collected
+        const { head, heldBack, diff, keys } = collected
         if (head === undefined) return no('invalid', 'nothing was changed, so there is nothing to publish')
         const repository = resolveRepository(order.job, codehost)
         if (!repository.ok) return repository
@@ -104,6 +105,7 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
           ...order,
           ...held,
           readFirst: diff.readFirst,
+          keys,
           head,
           repository: repository.value,
           codehost,
@@ -192,7 +194,7 @@ function commentTarget(
 function searchComment({ ownSecrets }: GitSourcesOptions, job: Job, body: string): Result<void> {
   const search = createRunSecretSearch(job, ownSecrets)
   const secret = search.findIn(body)
-  if (secret === undefined) return yes(undefined)
+  if (secret === undefined) return refuseKeys(job, keysInText(body, COMMENT_TEXT))
   return no('invalid', explainFoundSecret(search, secret, COMMENT_TEXT, COMMENT_TEXT))
 }
 

@@ -6,6 +6,7 @@
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobPull } from '../../protocol/frames.ts'
+import { refuseKeys } from '../secrets/found-keys.ts'
 import { withCheckoutSource } from './checkout-source.ts'
 import { INSIDE_MS_MAX } from './collect.ts'
 import { readBranchHeads } from './follow-up-branches.ts'
@@ -45,7 +46,9 @@ export async function pushFollowUp(
   for (let tries = 1; ; tries++) {
     const collected = await collectFollowUp(ports, context, from)
     if (!collected.ok) return collected
-    const { head, diff, isContained, heldBack } = collected.value
+    const { head, diff, isContained, heldBack, keys = [] } = collected.value
+    const allowed = refuseKeys(context.job, keys)
+    if (!allowed.ok) return allowed
     const held = heldBack === undefined ? {} : { heldBack }
     if (head === undefined) return yes({ ...NOTHING_PUSHED, isContained, ...held })
     const pushed = await pushWithLease(ports, context, { head, expected: from.head, mayContinue, signal })

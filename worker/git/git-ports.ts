@@ -6,6 +6,7 @@
  */
 import type { CodeHost } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
+import type { FoundKey } from '../../protocol/found-key.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { ReachableHosts } from '../registries/registry-hosts.ts'
 import type { WorkBundle } from './work-bundle.ts'
@@ -59,6 +60,8 @@ export interface CheckedOut {
 }
 
 export interface CollectedWork {
+  /** The places of the work that hold what looks like keys. */
+  readonly keys?: readonly FoundKey[]
   /** undefined: nothing changed. */
   readonly head?: string
   readonly commits: number

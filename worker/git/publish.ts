@@ -7,7 +7,9 @@
  */
 import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
+import type { FoundKey } from '../../protocol/found-key.ts'
 import type { Job } from '../../protocol/frames.ts'
+import { keysInText, refuseKeys } from '../secrets/found-keys.ts'
 import { createRunSecretSearch, explainFoundSecret, type OwnSecrets } from '../secrets/run-secrets.ts'
 import type { Git } from './git.ts'
 import type { CheckedOut, HeldBackChanges, LogToRun, PublishedPull, RunFolders } from './git-ports.ts'
@@ -32,6 +34,8 @@ export interface PublishContext {
   readonly summary: string
   readonly heldBack?: HeldBackChanges
   readonly readFirst?: readonly string[] | undefined
+  /** The places of the commits that hold what looks like keys. */
+  readonly keys?: readonly FoundKey[] | undefined
   readonly repository: RemoteRepository
   readonly codehost: CodeHost
   readonly mayContinue: () => boolean
@@ -165,12 +169,14 @@ function findPull({ codehost, job }: PublishContext): Promise<Result<OpenPullReq
   return codehost.findPull(job.repo.remote, job.branch, job.base)
 }
 
-/** Before the push, so that a secret in the text publishes nothing at all. */
+/** Before the push, so that a secret in the text publishes nothing at all. The commits were searched when they were collected. */
 function searchPullText({ ownSecrets }: PublishPorts, context: PublishContext): Result<void> {
   const search = createRunSecretSearch(context.job, ownSecrets)
   const { title, body } = newPullRequest(context)
-  const secret = search.findIn(`${title}\n${body}`)
-  if (secret === undefined) return yes(undefined)
+  const text = `${title}\n${body}`
+  const secret = search.findIn(text)
+  if (secret === undefined)
+    return refuseKeys(context.job, [...(context.keys ?? []), ...keysInText(text, PULL_TEXT)])
   return no('invalid', explainFoundSecret(search, secret, PULL_TEXT, PULL_TEXT))
 }
 

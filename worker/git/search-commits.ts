@@ -1,5 +1,6 @@
 /**
- * `searchCommits` searches everything that a push would add for secrets: files, their names, and commit messages.
+ * `searchCommits` searches everything that a push would add for secrets: files, their names, and commit messages. A secret
+ * of the run refuses the work. Keys in general are returned with their places, because a person may publish them.
  *
  * The search runs outside, in the run repository. Git lists the objects that the commits add, so a secret in a file that a
  * later commit deletes is found too. A search that does not end counts as a hit: nothing is published unsearched.
@@ -10,12 +11,17 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { no, type Result, yes } from '../../core/result.ts'
 import { truncate } from '../../core/safe-text.ts'
-import { SECRET_SEARCH_MS_MAX } from '../../protocol/limits.ts'
+import type { FoundKey } from '../../protocol/found-key.ts'
+import { FOUND_KEY_FILE_CHARS_MAX, SEARCHED_KEYS_MAX, SECRET_SEARCH_MS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { ContentScan } from '../secrets/content-scan.ts'
+import { distinctKeys } from '../secrets/found-keys.ts'
+import { findKeys } from '../secrets/key-forms.ts'
+import { type FoundValue, KeyScan } from '../secrets/key-scan.ts'
 import { explainFoundSecret } from '../secrets/run-secrets.ts'
-import type { SecretSearch } from '../secrets/secret-search.ts'
+import type { SecretScan, SecretSearch } from '../secrets/secret-search.ts'
 import type { Git } from './git.ts'
+import { dropKnownKeys, hashOf, type KeyInWork } from './known-keys.ts'
 import { type GitObject, OBJECT_FORMAT, type ObjectReader, readObjects } from './object-stream.ts'
 
 export interface CommitSearch {
@@ -32,13 +38,14 @@ export interface CommitSearch {
 const LIST_FILE = 'objects.list'
 const PATH_CHARS_MAX = 200
 
-export async function searchCommits(git: Git, request: CommitSearch): Promise<Result<void>> {
-  if (request.search.isEmpty) return yes(undefined)
+export async function searchCommits(git: Git, request: CommitSearch): Promise<Result<FoundKey[]>> {
   const list = join(request.staging, LIST_FILE)
   const listed = await listObjects(git, request, list)
   const found = listed.ok ? await searchObjects(git, request, list) : listed
   await rm(list, { force: true })
-  return found
+  if (!found.ok) return found
+  const keys = await dropKnownKeys(git, request, found.value)
+  return yes(distinctKeys(keys.map(({ path: _, hash: __, ...key }) => key)))
 }
 
 /** Writes a line for each object: its id, and the path of a file or folder. */
@@ -60,7 +67,7 @@ async function searchObjects(
   git: Git,
   { folder, search }: CommitSearch,
   list: string,
-): Promise<Result<void>> {
+): Promise<Result<KeyInWork[]>> {
   const reader = new SearchingReader(search)
   const ran = await git.runChecked('searching the work for secrets', {
     args: ['cat-file', OBJECT_FORMAT, '--buffer'],
@@ -71,19 +78,23 @@ async function searchObjects(
     timeoutMs: SECRET_SEARCH_MS_MAX,
   })
   if (reader.found !== undefined) return no('invalid', reader.found)
-  return ran.ok ? yes(undefined) : ran
+  return ran.ok ? yes(reader.keys) : ran
 }
 
 class SearchingReader implements ObjectReader {
   /** The sentence about the first secret. */
   found: string | undefined
+  readonly keys: KeyInWork[] = []
   readonly #search: SecretSearch
   readonly #scan: ContentScan
   #object: GitObject | undefined
 
   constructor(search: SecretSearch) {
     this.#search = search
-    this.#scan = new ContentScan(search)
+    this.#scan = new ContentScan({
+      openScan: (isPacked) =>
+        bothScans(search.openScan(), new KeyScan((key) => this.#recordKey(key, isPacked))),
+    })
   }
 
   begin(object: GitObject): void {
@@ -106,7 +117,38 @@ class SearchingReader implements ObjectReader {
     const [place, unnamed] = describePlace(this.#object)
     this.found ??= explainFoundSecret(this.#search, secret, place, unnamed)
   }
+
+  #recordKey({ kind, line, value }: FoundValue, isPacked: boolean): void {
+    if (this.#object === undefined || this.keys.length === SEARCHED_KEYS_MAX) return
+    const { type, note } = this.#object
+    const [place, unnamed] = type === 'blob' ? [note, 'a file'] : describePlace(this.#object)
+    const file = findKeys(place).length === 0 ? place : unnamed
+    const isInFile = type === 'blob' && !isPacked
+    this.keys.push({
+      kind,
+      file: truncate(printable(file), FOUND_KEY_FILE_CHARS_MAX),
+      ...(isInFile ? { line } : {}),
+      path: type === 'blob' ? note : undefined,
+      hash: hashOf(value),
+    })
+  }
 }
+
+/** The names of keys are told to `KeyScan`'s own listener. */
+const bothScans = (secrets: SecretScan, keys: KeyScan): SecretScan => ({
+  reset() {
+    secrets.reset()
+    keys.reset()
+  },
+  push(piece) {
+    secrets.push(piece)
+    keys.push(piece)
+  },
+  found() {
+    keys.end()
+    return secrets.found()
+  },
+})
 
 /** The place with its name, and without it. */
 function describePlace({ id, type, note }: GitObject): readonly [place: string, unnamed: string] {

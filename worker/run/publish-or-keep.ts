@@ -90,6 +90,7 @@ const isWritten = (written: Promise<void>): Promise<boolean> =>
 const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
 
 function judge({ failure, ...refusal }: Refusal, isCollected: boolean): Refusal {
+  if (refusal.keys !== undefined) return { ...refusal, failure: 'publish' }
   const mayPass = failure !== undefined || !LASTING_KINDS.has(refusal.kind)
   const isAgain = isCollected ? mayPass : failure !== undefined || refusal.kind === 'unavailable'
   return isAgain ? { ...refusal, failure: 'publish' } : refusal

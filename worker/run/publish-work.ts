@@ -186,9 +186,10 @@ async function comment(
   return yes(describeFollowUp(work, text, pushed))
 }
 
-function explainNoComment({ kind, message }: Refusal): Refused {
-  const refused = no(kind, `the follow-up’s comment could not be posted: ${message}`)
-  return LASTING_KINDS.has(kind) ? refused : tryAgain(refused.refusal)
+function explainNoComment({ kind, message, keys }: Refusal): Refused {
+  const { refusal } = no(kind, `the follow-up’s comment could not be posted: ${message}`)
+  const refused = keys === undefined ? refusal : { ...refusal, keys }
+  return LASTING_KINDS.has(kind) ? { ok: false, refusal } : tryAgain(refused)
 }
 
 /** Without a summary the run keeps its own. */

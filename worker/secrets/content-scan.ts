@@ -6,12 +6,17 @@
  */
 import { createGunzip } from 'node:zlib'
 import { UNPACKED_BYTES_MAX, UNPACKED_ENTRIES_MAX } from '../../protocol/limits.ts'
-import type { SecretScan, SecretSearch } from './secret-search.ts'
+import type { SecretScan } from './secret-search.ts'
 import { Unpacking, type UnpackingBudget } from './unpacking.ts'
 import { ZipScan } from './zip-scan.ts'
 
 const GZIP_START = Buffer.from([0x1f, 0x8b, 0x08])
 const NOTHING = Buffer.alloc(0)
+
+export interface ScanSource {
+  /** `isPacked`: for what is packed in contents. */
+  openScan(isPacked: boolean): SecretScan
+}
 
 export class ContentScan {
   readonly #plain: SecretScan
@@ -21,9 +26,9 @@ export class ContentScan {
   #gunzip: Unpacking | undefined
   #zip: ZipScan
 
-  constructor(search: SecretSearch) {
-    this.#plain = search.openScan()
-    this.#unpacked = search.openScan()
+  constructor(search: ScanSource) {
+    this.#plain = search.openScan(false)
+    this.#unpacked = search.openScan(true)
     this.#zip = this.#createZipScan()
   }
 

@@ -35,6 +35,7 @@ function watchAttention() {
       damage: [],
       unreadable: [],
       unpublished: [],
+      withKeys: [],
       ...(isDiskFull ? { disk: { reason: 'the disk is full', since: FIRST } } : {}),
       tracker: { state: 'connected' },
     }),

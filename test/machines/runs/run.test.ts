@@ -2,7 +2,7 @@
 import { type RunInput, type RunMachineEvent, runMachine } from '../../../actors/runs/run.machine.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
-import type { FailureKind } from '../../../protocol/frames.ts'
+import type { FailureKind, RunOutcome } from '../../../protocol/frames.ts'
 import { UNPUBLISHED_BUNDLE } from '../../../protocol/kept-bundle.ts'
 import { INTERRUPTIONS_MAX, UNBEGUN_DISPATCHES_MAX } from '../../../protocol/limits.ts'
 import type { PullState, RunPull } from '../../../protocol/run.ts'
@@ -106,6 +106,7 @@ const unpublished = (
     status = 'failed',
   }: { kept?: string; at?: string; status?: 'failed' | 'cancelled' } = {},
   why = 'a rule refused the push',
+  keys?: RunOutcome['keys'],
 ): RunMachineEvent => ({
   type: `ended ${status}`,
   leaseId: 'ls-1',
@@ -114,12 +115,15 @@ const unpublished = (
   outcome: {
     status,
     ...(status === 'failed' ? { error: why, failure: 'publish' } : {}),
+    ...(keys === undefined ? {} : { keys }),
     costs: [aCost({ outputTokens: 7 })],
     result: { summary: 'Fixed.', artifacts: ['log.txt', UNPUBLISHED_BUNDLE] },
     sandbox: { id: 'run-1', retainedUntil: kept, unpublished: true },
   },
   retentionHours: 24,
 })
+const withKeys = unpublished({}, 'a.env holds a key', [{ kind: 'a GitHub token', file: 'a.env', line: 2 }])
+const publishAnyway: RunMachineEvent = { type: 'publish now', anyway: true }
 const tryAgain: RunMachineEvent = { type: 'deadline.publish' }
 const publishNow: RunMachineEvent = { type: 'publish now' }
 const keptNoLonger: RunMachineEvent = { type: 'deadline.kept', at: Date.parse(KEPT_UNTIL) }
@@ -424,6 +428,22 @@ const stories: readonly Story<RunMachineEvent>[] = [
       ...[tryAgain, granted, accepted, unpublished()],
       ...[publishNow, publishNow, granted, publishNow, accepted, unpublished()],
     ],
+  },
+  {
+    title: 'finished work that holds keys waits for a person, who says that it is published anyway',
+    input,
+    events: [
+      ...[granted, accepted, runs, finalizes, withKeys],
+      tryAgain,
+      ...[publishAnyway, granted, accepted, unpublished()],
+      ...[tryAgain, granted, accepted, ended('completed')],
+    ],
+  },
+  {
+    title:
+      'finished work that holds keys is searched again when a person retries it, and fails when its time is over',
+    input,
+    events: [granted, accepted, withKeys, publishNow, granted, accepted, runs, withKeys, keptNoLonger],
   },
   {
     title: 'finished work that was not published while its sandbox was kept fails the run',

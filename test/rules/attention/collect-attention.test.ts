@@ -55,6 +55,7 @@ const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   damage: [],
   unreadable: [],
   unpublished: [],
+  withKeys: [],
   tracker: { state: 'connected' },
   ...more,
 })

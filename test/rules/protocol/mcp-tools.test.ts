@@ -19,6 +19,7 @@ import { type Route, type RouteName, routes } from '../../../protocol/routes.ts'
  */
 const NEVER: readonly RouteName[] = [
   'acknowledgeAttention',
+  'publishRun',
   // settings and accounts
   'changeSettings',
   'changeCredentials',

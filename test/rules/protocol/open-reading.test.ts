@@ -39,6 +39,7 @@ const workerSamples: readonly object[] = [
     ...workerFrameExamples['run-complete'],
     outcome: {
       ...workerFrameExamples['run-complete'].outcome,
+      keys: [{ kind: 'a GitHub token', file: 'a.env', line: 2 }],
       result: { artifacts: ['a.txt'], branch: 'b' },
     },
   },

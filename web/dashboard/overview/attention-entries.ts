@@ -17,6 +17,7 @@ export interface AttentionEntry {
 const ORDER: readonly AttentionKind[] = [
   'damage',
   'disk',
+  'secret',
   'failed',
   'conflict',
   'review',

@@ -22,6 +22,7 @@ const GLYPHS: Readonly<Record<AttentionEntry['kind'], StateGlyph>> = {
   review: 'needs-you',
   login: 'needs-you',
   tracker: 'needs-you',
+  secret: 'needs-you',
   codehost: 'needs-you',
   disk: 'needs-you',
   damage: 'failed',
@@ -98,6 +99,7 @@ const WORDS: Readonly<Record<AttentionEntry['kind'], string>> = {
   review: 'Pull request',
   login: 'Login',
   tracker: 'Tracker',
+  secret: 'Keys',
   codehost: 'Code host',
   disk: 'Disk',
   damage: 'Data',
@@ -142,6 +144,12 @@ function actsOf({ kind, items }: AttentionEntry): ComponentChildren {
       <Button busyWord="Acknowledging" act={() => acknowledge(item.id)}>
         Acknowledge
       </Button>
+    )
+  if (kind === 'secret' && runId !== undefined)
+    return (
+      <a class="button" href={runAddress(runId)}>
+        Decide
+      </a>
     )
   const ids = items.flatMap((each) => each.runs ?? each.runId ?? [])
   const publishes = ids.length > 0 && ids.every((id) => isUnpublished(runs.value.get(id)))

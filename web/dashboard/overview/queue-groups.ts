@@ -85,6 +85,10 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
   [/^blocked by /, () => ({ fact: 'Blocked by another ticket' })],
   [/^retry \d+ of \d+ at/, () => ({ fact: 'Waiting to be tried again', explanation: 'Starts by itself.' })],
   [
+    /^not published until a person decides: (.*)$/s,
+    ([why = '']) => ({ fact: 'The work is done, and waits for your word', explanation: why }),
+  ],
+  [
     /^publishing again at \S+: (.*)$/s,
     ([why = '']) => ({ fact: 'The work is done, and waits to be published', explanation: why }),
   ],

@@ -163,7 +163,11 @@ function RunHead({ run, acts, view, show }: RunHeadProps) {
             </Button>
             {hasUnpublishedWork(run) && (hasEnded(run) || run.status === 'queued') && (
               <>
-                <ActButton act={acts.publish} words="Publish now" />
+                {run.foundKeys === undefined ? (
+                  <ActButton act={acts.publish} words="Publish now" />
+                ) : (
+                  <ActButton act={acts.publishAnyway} words="Publish anyway…" isDestructive />
+                )}
                 <ActButton act={acts.retry} words="Ask the agent again…" />
               </>
             )}

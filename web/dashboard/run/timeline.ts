@@ -47,7 +47,7 @@ interface PlainAttempt {
   tries: number | undefined
 }
 
-const PUBLISHING = /^publishing again at (\S+): /
+const PUBLISHING = /^(?:publishing again at (\S+)|not published until a person decides): /
 
 /** When the finished work of a waiting run is published again. */
 export const nextPublishAt = ({ status, queueReason = '' }: Run): string | undefined =>

@@ -1,5 +1,6 @@
 /** The acts of a run, for buttons, keys and the palette, with the reason for each that the host would refuse now. */
 import { hasEnded, hasUnpublishedWork } from '../../../client/run-events.ts'
+import { foundKeyText } from '../../../protocol/found-key.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { Act } from '../../elements/acts.ts'
 import { askBefore } from '../../elements/dialog.tsx'
@@ -43,6 +44,9 @@ export function runActs(run: Run): RunActs {
   return {
     cancel: act('cancel', `Cancel ${name}`, 'Shift c', () => cancel(run)),
     publish: act('publish', `Publish the work of ${name} now`, undefined, () => publishNow(run)),
+    publishAnyway: act('publishAnyway', `Publish the work of ${name} anyway`, undefined, () =>
+      publishAnyway(run),
+    ),
     retry: act(
       'retry',
       hasUnpublishedWork(run) ? `Ask the agent of ${name} again` : `Retry ${name}`,
@@ -94,6 +98,18 @@ const retry = ({ id, ticket }: Run): Promise<void> =>
 /** Without words for its agent, a retry publishes the work that is done. */
 async function publishNow({ id, ticket }: Run): Promise<void> {
   await host.retryRun({ id })
+  showOutcome(`The work of ${ticket.identifier} is published as soon as its worker is free.`)
+}
+
+async function publishAnyway({ id, ticket, foundKeys = [] }: Run): Promise<void> {
+  const isAgreed = await askBefore({
+    title: `Publish the work of ${ticket.identifier} anyway?`,
+    loses: `Everybody who may read the repository reads it then: ${foundKeys.map(foundKeyText).join(', ')}.`,
+    keep: 'Keep it unpublished',
+    act: 'Publish anyway',
+  })
+  if (!isAgreed) return
+  await host.publishRun({ id, body: { anyway: true } })
   showOutcome(`The work of ${ticket.identifier} is published as soon as its worker is free.`)
 }
 

@@ -7,7 +7,15 @@ import { hasEnded, hasUnpublishedWork } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 
-export type RunAct = 'cancel' | 'publish' | 'retry' | 'followup' | 'attach' | 'release' | 'discard'
+export type RunAct =
+  | 'cancel'
+  | 'publish'
+  | 'publishAnyway'
+  | 'retry'
+  | 'followup'
+  | 'attach'
+  | 'release'
+  | 'discard'
 
 export interface RunFacts {
   /** The worker that holds the sandbox, while it is enrolled. */
@@ -55,15 +63,21 @@ const firstOf =
     return undefined
   }
 
+const mayPublish: Rule = firstOf(
+  (run) => (hasUnpublishedWork(run) ? undefined : 'The run has no work that is not published.'),
+  waitsOrHasEnded('Its work can be published'),
+  (_, { worker }) =>
+    worker === undefined ? 'The worker that held its sandbox is enrolled no more.' : undefined,
+  (run, facts) => (isOpened(run, facts) ? IN_USE : undefined),
+  noCompetition,
+)
+
 const RULES: Readonly<Record<RunAct, Rule>> = {
   cancel: (run) => (hasEnded(run) ? 'The run has ended.' : undefined),
-  publish: firstOf(
-    (run) => (hasUnpublishedWork(run) ? undefined : 'The run has no work that is not published.'),
-    waitsOrHasEnded('Its work can be published'),
-    (_, { worker }) =>
-      worker === undefined ? 'The worker that held its sandbox is enrolled no more.' : undefined,
-    (run, facts) => (isOpened(run, facts) ? IN_USE : undefined),
-    noCompetition,
+  publish: mayPublish,
+  publishAnyway: firstOf(
+    ({ foundKeys }) => (foundKeys === undefined ? 'Nothing in its work looks like a key.' : undefined),
+    mayPublish,
   ),
   retry: firstOf(
     waitsOrHasEnded('It can be retried'),

@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
 import type { Result } from '../../../../core/result.ts'
+import type { FoundKey } from '../../../../protocol/found-key.ts'
 import type { Job } from '../../../../protocol/frames.ts'
+import { GITHUB_TOKEN, KEYS, PRIVATE_KEY } from '../../../support/made-up-keys.ts'
 import {
   aJob,
   createGitFixture,
@@ -162,5 +164,97 @@ describe('a follow-up', () => {
     const posted = await g.sources.followUps.postComment(comment, () => true, never)
     expect(refusalOf(posted)).toMatch(/the text for the pull request’s comment holds the agent’s credential/)
     expect(pullsOf(g)).toEqual([])
+  })
+})
+
+describe('keys that are no secrets of the run', () => {
+  const keysOf = (answer: Result<unknown>): readonly FoundKey[] =>
+    answer.ok ? [] : (answer.refusal.keys ?? [])
+
+  test.each<[string, (run: RunFixture) => Promise<unknown>, FoundKey[]]>([
+    [
+      'in a file',
+      async (run) => {
+        writeFileSync(join(run.folders.work, 'a.env'), `A=1\nB=${GITHUB_TOKEN}\n`)
+      },
+      [{ kind: 'a GitHub token', file: 'a.env', line: 2 }],
+    ],
+    [
+      'in a file that a later commit deletes',
+      async (run) => {
+        writeFileSync(join(run.folders.work, 'id_rsa'), PRIVATE_KEY)
+        await run.sh('cd /work; git add .; git commit -qm x; git rm -q id_rsa; git commit -qm y')
+      },
+      [{ kind: 'a private key', file: 'id_rsa', line: 1 }],
+    ],
+    [
+      'packed, without a line',
+      async (run) => {
+        writeFileSync(join(run.folders.work, 'a.gz'), gzipSync(`x\n${KEYS['an npm token']}`))
+      },
+      [{ kind: 'an npm token', file: 'a.gz' }],
+    ],
+    [
+      'in the name of a file, which is not repeated',
+      async (run) => {
+        writeFileSync(join(run.folders.work, GITHUB_TOKEN), GITHUB_TOKEN)
+      },
+      [
+        { kind: 'a GitHub token', file: 'the name of a file' },
+        { kind: 'a GitHub token', file: 'a file', line: 1 },
+      ],
+    ],
+    [
+      'in a message',
+      (run) => run.sh(`cd /work; git commit -q --allow-empty -m 'see ${GITHUB_TOKEN}'`),
+      [
+        {
+          kind: 'a GitHub token',
+          file: expect.stringMatching(/^the message of commit /) as unknown as string,
+        },
+      ],
+    ],
+  ])('hold the work back: %s', async (_, work, expected) => {
+    const g = createGitFixture()
+    const run = g.run()
+    const answer = await published(g, run, () => work(run))
+    expect(keysOf(answer)).toEqual(expect.arrayContaining(expected))
+    expect(keysOf(answer)).toHaveLength(expected.length)
+    expect(JSON.stringify(answer)).not.toContain(GITHUB_TOKEN)
+    expect(refsOf(g)).toEqual(['refs/heads/main'])
+    expect(pullsOf(g)).toEqual([])
+  })
+
+  test('hold the work back when the agent says one', async () => {
+    const g = createGitFixture()
+    const run = g.run()
+    const answer = await published(g, run, () => run.sh('cd /work; echo new >file'), {
+      summary: `Use ${GITHUB_TOKEN}`,
+    })
+    expect(keysOf(answer)).toEqual([
+      { kind: 'a GitHub token', file: expect.stringContaining('pull request') },
+    ])
+    expect(refsOf(g)).toEqual(['refs/heads/main'])
+  })
+
+  test('pass where the same file holds them on the code host already, and others there do not', async () => {
+    const g = createGitFixture()
+    writeFileSync(join(g.person, 'fixture.pem'), `# for tests\n${PRIVATE_KEY}`)
+    git(g.person, 'add', '-A')
+    git(g.person, 'commit', '-q', '-m', 'A key for tests')
+    git(g.person, 'push', '-q', 'origin', 'main')
+    const run = g.run()
+    got(await published(g, run, () => run.sh('cd /work; sed -i 1s/tests/everybody/ fixture.pem')))
+    const next = g.run()
+    const answer = await published(g, next, () => next.sh(`cd /work; echo ${GITHUB_TOKEN} >>fixture.pem`))
+    expect(keysOf(answer).map(({ kind }) => kind)).toEqual(['a GitHub token'])
+  })
+
+  test('are published when a person says so', async () => {
+    const g = createGitFixture()
+    const run = g.run()
+    const job = withKey({ publishAnyway: true })
+    got(await published(g, run, () => run.sh(`cd /work; echo ${GITHUB_TOKEN} >a`), { job }))
+    expect(refsOf(g)).toContain(`refs/heads/${BRANCH}`)
   })
 })

@@ -19,6 +19,7 @@ import { createGit, type Git } from '../../../../worker/git/git.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
 import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
+import { GITHUB_TOKEN } from '../../../support/made-up-keys.ts'
 import { openTestExecutor } from '../../../support/resumed-sandbox.ts'
 import { aJob, commitAsPerson, createGitFixture, type GitFixture, git } from '../git/git-fixture.ts'
 import { type GitServer, gitServer } from '../git/git-server.ts'
@@ -203,6 +204,31 @@ test('work that a rule refuses stays in its sandbox, and a later job publishes i
   expect(last.outcome.sandbox).not.toHaveProperty('unpublished')
   expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
   expect(site.server.pulls).toHaveLength(1)
+})
+
+test('work that holds a key waits for a person, who says that it is published anyway', async () => {
+  const site = await openSite()
+  const job = jobWith(TOKEN, ['write lamp', '  mended', `  ${GITHUB_TOKEN}`, 'say Mended.'])
+  const held = {
+    status: 'failed',
+    failure: 'publish',
+    keys: [{ kind: 'a GitHub token', file: 'lamp', line: 2 }],
+    error: expect.stringMatching(/^lamp line 2 .* a GitHub token, so nothing was published$/),
+    sandbox: { unpublished: true },
+  }
+  const first = await execute(await site.worker(), job)
+  expect(first.outcome).toMatchObject({ ...held, costs: [{ provider: 'agentA' }] })
+  expect(artifactOf(first, UNPUBLISHED_BUNDLE)).toBeDefined()
+  expect(JSON.stringify(first.outcome)).not.toContain(GITHUB_TOKEN)
+  expect(git(site.g.remote, 'for-each-ref', '--format=%(refname)')).toBe('refs/heads/main')
+
+  const executor = await site.worker()
+  const again = await execute(executor, publishJob(job), 'ls-2')
+  expect(again.outcome).toMatchObject({ ...held, costs: [] })
+
+  const last = await execute(executor, { ...publishJob(job), publishAnyway: true }, 'ls-3')
+  expect(last.outcome).toMatchObject({ status: 'completed', prUrl: expect.any(String) })
+  expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toContain(GITHUB_TOKEN)
 })
 
 test('people fetch the branch from the bundle', async () => {

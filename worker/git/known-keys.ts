@@ -1,0 +1,102 @@
+/**
+ * `dropKnownKeys` leaves out keys that the same file holds in a commit which the code host has already: a change
+ * elsewhere in such a file gives away nothing new.
+ */
+import { createHash } from 'node:crypto'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { FoundKey } from '../../protocol/found-key.ts'
+import { SECRET_SEARCH_MS_MAX } from '../../protocol/limits.ts'
+import { KeyScan } from '../secrets/key-scan.ts'
+import type { Git } from './git.ts'
+import { OBJECT_FORMAT, readObjects } from './object-stream.ts'
+
+/** A key in a new object. */
+export interface KeyInWork extends FoundKey {
+  /** The path of its file; undefined elsewhere. */
+  readonly path: string | undefined
+  readonly hash: string
+}
+
+interface KnownPlaces {
+  readonly folder: string
+  readonly staging: string
+  readonly known: readonly string[]
+}
+
+const LIST_FILE = 'known-keys.list'
+const OBJECT_ID = /^[0-9a-f]{40,64}$/
+
+export const hashOf = (value: string): string => createHash('sha256').update(value, 'latin1').digest('base64')
+
+export async function dropKnownKeys(
+  git: Git,
+  places: KnownPlaces,
+  found: readonly KeyInWork[],
+): Promise<KeyInWork[]> {
+  const paths = [...new Set(found.flatMap(({ path }) => path ?? []))]
+  const ids = paths.length === 0 ? [] : await findFiles(git, places, paths)
+  const hashes = ids.length === 0 ? new Set<string>() : await hashesIn(git, places, ids)
+  return found.filter(({ path, hash }) => path === undefined || !hashes.has(`${path}\n${hash}`))
+}
+
+/** The files at these paths in the known commits, as lines of an id and a path. A failure finds none of them. */
+async function findFiles(
+  git: Git,
+  { folder, staging, known }: KnownPlaces,
+  paths: readonly string[],
+): Promise<string[]> {
+  const asked = known.flatMap((commit) => paths.map((path) => ({ name: `${commit}:${path}`, path })))
+  const input = join(staging, LIST_FILE)
+  await writeFile(input, asked.map(({ name }) => `${name}\n`).join(''), { mode: 0o600 })
+  const ran = await git.run({
+    args: ['cat-file', '--batch-check=%(objectname)'],
+    folder,
+    isUntrusted: true,
+    input,
+    outputCharsMax: Number.POSITIVE_INFINITY,
+    timeoutMs: SECRET_SEARCH_MS_MAX,
+  })
+  await rm(input, { force: true })
+  const lines = ran.ok ? ran.value.output.split('\n') : []
+  return asked.flatMap(({ path }, at) => {
+    const id = lines[at] ?? ''
+    return OBJECT_ID.test(id) ? [`${id} ${path}`] : []
+  })
+}
+
+async function hashesIn(
+  git: Git,
+  { folder, staging }: KnownPlaces,
+  files: readonly string[],
+): Promise<Set<string>> {
+  const hashes = new Set<string>()
+  let path = ''
+  const scan = new KeyScan(({ value }) => hashes.add(`${path}\n${hashOf(value)}`))
+  const input = join(staging, LIST_FILE)
+  await writeFile(input, files.map((file) => `${file}\n`).join(''), { mode: 0o600 })
+  await git.run({
+    args: ['cat-file', OBJECT_FORMAT, '--buffer'],
+    folder,
+    isUntrusted: true,
+    input,
+    readOutput: (output) =>
+      readObjects(output, {
+        begin(object) {
+          path = object.note
+          scan.reset()
+        },
+        push(piece) {
+          scan.push(piece)
+          return undefined
+        },
+        end() {
+          scan.end()
+          return undefined
+        },
+      }),
+    timeoutMs: SECRET_SEARCH_MS_MAX,
+  })
+  await rm(input, { force: true })
+  return hashes
+}
