@@ -81,8 +81,8 @@ export class SimTracker {
 
   /** The tracker for one process of the host. As each driver does, it asks `maySend` when it would send a move. */
   viewFor(host: Process, maySend: () => boolean): Tracker {
-    if (host !== this.#newestHost)
-      for (const ticket of this.#tickets.values()) ticket.listedDoneAt = undefined
+    // A host whose tracker was configured anew knows of no ticket until it has listed that tracker.
+    for (const ticket of this.#tickets.values()) ticket.listedDoneAt = undefined
     this.#newestHost = host
     return {
       listTickets: async () => {
