@@ -1,8 +1,9 @@
-/** A log that prints only problems, and meters that count nothing, so that neither is measured. */
-import type { Log, Meters } from '../core/ports.ts'
+/** A log that prints only problems, meters that count nothing and a trail that keeps nothing, so that none is measured. */
+import type { AuditTrail, Log, Meters } from '../core/ports.ts'
 
 const nothing = (): void => {}
 const printProblem = (fields: object, message: string): void => console.error(message, fields)
 
 export const silentLog: Log = { debug: nothing, info: nothing, warn: printProblem, error: printProblem }
+export const noTrail: AuditTrail = { record: async () => {} }
 export const noMeters: Meters = { count: nothing, gauge: nothing, observe: nothing }

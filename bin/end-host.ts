@@ -29,7 +29,17 @@ export async function endHost(
   realClock.after(CLOSE_STORE_MS_MAX + rescue.msMax, () =>
     end(log, exitCode === EXIT.done ? EXIT.broken : exitCode, rescue.describe(reason)),
   )
-  const inOrder = [() => removeLaunch(dataDir, store.database), () => providers.close(), () => store.close()]
+  // A host without a disk, or without its directory, writes nothing there.
+  const recordStop = async () => {
+    if (store.database.state().is === 'ready')
+      await store.trail.record({ source: 'host', action: 'stopHost', status: exitCode })
+  }
+  const inOrder = [
+    () => removeLaunch(dataDir, store.database),
+    () => providers.close(),
+    recordStop,
+    () => store.close(),
+  ]
   for (const step of inOrder)
     await step().catch((error) => log.error({ err: error }, 'could not close everything in order'))
   end(log, exitCode, rescue.describe(reason))

@@ -45,7 +45,7 @@ interface LaunchOptions {
   readonly log: Log
   readonly metrics: Metrics
   readonly notifier: ServiceNotifier
-  readonly store: Pick<Store, 'database'>
+  readonly store: Pick<Store, 'database' | 'trail'>
 }
 
 const THIS_PROCESS: HostOwner = { users: [], isThisProcess: true }
@@ -75,6 +75,7 @@ export async function openServer(
     clock: realClock,
     log,
     meters: metrics,
+    trail: store.trail,
     metricsText: () => metrics.text(),
     openApi: openApiDocument,
     ...withPorts(listenersOf(configuration.effective), options),

@@ -114,6 +114,7 @@ const programs = [
   'completion',
   'doctor',
   'check-data',
+  'audit',
   'init',
   'service-install',
   'answer-faults',

@@ -26,6 +26,8 @@ export interface HostAddress {
   readonly tokenFrom?: string
   /** The user whose program the host is, on this machine. Absent: the user of this process. */
   readonly owner?: HostOwner
+  /** Headers by which the program names itself. */
+  readonly headers?: Readonly<Record<string, string>>
   /** Named by the environment, so looking again finds the same host. */
   readonly isFromEnvironment?: true
 }

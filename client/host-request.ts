@@ -7,6 +7,7 @@
 import { HTTP_ANSWER_BYTES_MAX } from '../protocol/limits.ts'
 import type { ClientConnection, ClientReply, HostAddress } from './connection.ts'
 import { ForeignPeer, HostRefusal, HostUnreachable, reasonOf } from './errors.ts'
+import { hostHeaders } from './host-headers.ts'
 
 /** Merging a pull request can wait for a code host that asks to be called again. */
 const ANSWER_MS_MAX = 60_000
@@ -117,8 +118,8 @@ class RequestTimer {
   }
 }
 
-const headersOf = ({ token }: HostAddress, body: unknown): Readonly<Record<string, string>> => ({
-  ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+const headersOf = (at: HostAddress, body: unknown): Readonly<Record<string, string>> => ({
+  ...hostHeaders(at),
   ...(body === undefined ? {} : { 'content-type': 'application/json' }),
 })
 

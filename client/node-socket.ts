@@ -9,6 +9,7 @@ import type { Socket } from 'node:net'
 import { SOCKET_IDLE_SECONDS } from '../protocol/limits.ts'
 import type { ClientSocket, HostAddress, SocketEnd, SocketListener } from './connection.ts'
 import { reasonOf } from './errors.ts'
+import { hostHeaders } from './host-headers.ts'
 import { CHECKED, connectFor } from './node-http.ts'
 import { encodeFrame, type Frame, FrameReader, OPCODE } from './websocket-frames.ts'
 
@@ -85,7 +86,7 @@ class NodeSocket implements ClientSocket {
       // A socket of its own: an agent would count it among those that it may reuse.
       ...(connection.createConnection === undefined ? { agent: false } : connection),
       headers: {
-        ...(at.token === undefined ? {} : { authorization: `Bearer ${at.token}` }),
+        ...hostHeaders(at),
         connection: 'Upgrade',
         upgrade: 'websocket',
         'sec-websocket-key': key,

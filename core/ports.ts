@@ -5,6 +5,7 @@
  * code below `bin/` reads a clock, draws random numbers or opens a file by itself, so a whole host can run inside one
  * test.
  */
+import type { AuditAction } from '../protocol/audit.ts'
 import type { RepoMapping, ServiceConfig } from '../protocol/config.ts'
 import type { Run, RunStatus, Ticket } from '../protocol/run.ts'
 import type { TrackerProject } from '../protocol/tracker.ts'
@@ -325,6 +326,15 @@ export interface CredentialRecordsFile {
   replace(records: CredentialRecords): Promise<void>
 }
 
+/** The trail of actions, kept apart from the log. */
+export interface AuditTrail {
+  /**
+   * Resolves when the action is on disk, so that nothing is answered before. Never rejects: what could not be written is
+   * logged, and counted in the next entry.
+   */
+  record(action: AuditAction): Promise<void>
+}
+
 export interface Store {
   /** The id of the installation to which the data belongs (`core/installation.ts`). */
   readonly installation: string
@@ -334,6 +344,7 @@ export interface Store {
   readonly usage: UsageArchive
   readonly config: ConfigFile
   readonly credentialRecords: CredentialRecordsFile
+  readonly trail: AuditTrail
   /** Finishes pending work and releases all resources in order. */
   close(): Promise<void>
 }

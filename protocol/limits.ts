@@ -24,6 +24,14 @@ export const WORKER_FRAME_KEYS_MAX = 100_000
 export const ERROR_VALUE_CHARS_MAX = 60
 export const ERROR_PATH_CHARS_MAX = 300
 
+// ---- the trail of actions --------------------------------------------------------------------------------------
+/** The next entry after so many bytes begins another file of the trail. */
+export const TRAIL_FILE_BYTES_MAX = 8 * 1024 * 1024
+/** How many paths of settings an entry names. */
+export const TRAIL_KEYS_MAX = 50
+/** The longest name, id or path in an entry; the rest of a longer one is left out. */
+export const TRAIL_TEXT_CHARS_MAX = 300
+
 // ---- configuration ---------------------------------------------------------------------------------------------
 export const CONFIG_BYTES_MAX = 1024 * 1024
 export const SETTINGS_CHANGES_WAITING_MAX = 64

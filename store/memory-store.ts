@@ -8,6 +8,7 @@
  */
 import type { Clock, Store } from '../core/ports.ts'
 import type { CredentialRecords } from '../core/settings/credential-origins.ts'
+import type { AuditAction } from '../protocol/audit.ts'
 import { MemoryArtifacts } from './memory/artifacts.ts'
 import { MemoryConfigFile } from './memory/config-file.ts'
 import { MemoryControlDatabase } from './memory/control-database.ts'
@@ -27,6 +28,7 @@ export interface MemoryStore extends Store {
   readonly database: MemoryControlDatabase
   readonly events: MemoryEventLogs
   readonly config: MemoryConfigFile
+  readonly actions: readonly AuditAction[]
 }
 
 export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
@@ -35,6 +37,7 @@ export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
   const artifacts = new MemoryArtifacts()
   const usage = new MemoryUsageArchive()
   const config = new MemoryConfigFile(options.clock, options.config)
+  const actions: AuditAction[] = []
   let records: CredentialRecords = {}
   return {
     installation: options.installation ?? MEMORY_INSTALLATION,
@@ -47,6 +50,12 @@ export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
       read: () => records,
       replace: async (changed) => {
         records = changed
+      },
+    },
+    actions,
+    trail: {
+      record: async (action) => {
+        actions.push(action)
       },
     },
     close: () => {

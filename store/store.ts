@@ -10,6 +10,7 @@ import type { Clock, Log, Meters, RandomSource, Store } from '../core/ports.ts'
 import { lockDataDir, makeOwnerOnly, withEmergencySpace } from './data-folder.ts'
 import { ArtifactsOnDisk } from './files/artifacts.ts'
 import { makeFolder, sweepDrafts } from './files/atomic.ts'
+import { AUDIT_FOLDER, AuditTrailOnDisk } from './files/audit-trail.ts'
 import { ConfigFileOnDisk } from './files/config-file.ts'
 import { CREDENTIAL_RECORDS_FILE, CredentialRecordsOnDisk } from './files/credential-records-file.ts'
 import { EventLogsOnDisk } from './files/event-log.ts'
@@ -65,8 +66,10 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   const usage = new UsageOnDisk(join(dataDir, 'usage'), guardWrite)
   const database = await openDatabase(options, lock)
   const events = await openEvents(options, runs, database)
+  const trail = await openTrail(options, guardWrite, database)
   const closeSteps = [
     async () => events.stop(),
+    () => trail.close(),
     () => config.close(),
     () => credentialRecords.close(),
     () => artifacts.close(),
@@ -84,6 +87,7 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
     usage,
     config,
     credentialRecords,
+    trail,
     close: () => {
       closing ??= closeAll(closeSteps)
       return closing
@@ -115,6 +119,19 @@ async function openEvents({ clock, log }: StoreOptions, runs: string, database: 
     await migrateFormat(runs, database, log)
     await database.repairIndexes()
     return new EventLogsOnDisk({ runs, database, clock, log })
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}
+
+async function openTrail(
+  { dataDir, clock, log }: StoreOptions,
+  guardWrite: GuardWrite,
+  database: LmdbControlDatabase,
+) {
+  try {
+    return await AuditTrailOnDisk.open({ folder: join(dataDir, AUDIT_FOLDER), clock, log, guardWrite })
   } catch (error) {
     await database.close()
     throw error

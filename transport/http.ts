@@ -26,7 +26,7 @@ import { type Admission, type AdmissionCheck, UNKNOWN_PATH } from './request-che
 import type { RequestCounter } from './request-counter.ts'
 import { announcesBody, type RequestHead, readHead } from './request-head.ts'
 import { decodeParams, percentDecode, type RouteMatch, type Router } from './router.ts'
-import type { FleetAsker, RouteParameters, ServedRoute } from './routes/route-table.ts'
+import type { Asker, RouteParameters, ServedRoute } from './routes/route-table.ts'
 
 export interface HttpHandlerOptions {
   readonly admit: AdmissionCheck
@@ -60,7 +60,7 @@ const NO_BYTES = new Uint8Array()
 interface CheckedRequest {
   readonly row: ServedRoute
   readonly placed: RouteParameters
-  readonly asker: FleetAsker | undefined
+  readonly asker: Asker | undefined
   readonly isJson: boolean
 }
 

@@ -7,19 +7,20 @@
  * listener, so any Origin is refused. Paths that are not served there answer 404.
  */
 import type { HostApi } from '../actors/api/host-api.ts'
+import { type ActionSource, NAMED_SOURCES, SOURCES } from '../protocol/audit.ts'
 import { readPlainPair } from '../protocol/query.ts'
 import type { RouteAccess } from '../protocol/routes.ts'
 import { createSecretCheck, isLoopbackHost, isTrustedOrigin, readBearer } from './authentication.ts'
 import { checkHeaders, type Headers, type Reply, refusal } from './reply.ts'
 import type { RequestHead } from './request-head.ts'
 import type { RouteMatch } from './router.ts'
-import type { FleetAsker, ServedRoute } from './routes/route-table.ts'
+import type { Asker, ServedRoute } from './routes/route-table.ts'
 
 /** The decision about a request. `cors`: headers for every reply to a trusted page, refusals included. */
 export interface Admission {
   readonly refused?: Reply
   readonly cors?: Headers
-  readonly asker?: FleetAsker
+  readonly asker?: Asker
 }
 
 /** @param row of the path that was found, the route of the request's method */
@@ -60,6 +61,10 @@ export const UNKNOWN_PATH = refusal(
 /** The fleet listener has no list of routes to point at. */
 const FLEET_UNKNOWN_PATH: Admission = { refused: refusal(404, 'there is nothing at this path') }
 const ADMITTED: Admission = {}
+/** Kept, because most requests only read, and need none of their own. */
+const ADMITTED_FROM = new Map(
+  SOURCES.map((source): [ActionSource, Admission] => [source, { asker: { source } }]),
+)
 
 const PREFLIGHT_SECONDS = '600'
 
@@ -98,7 +103,7 @@ function identify(
     if (!isToken(presented))
       return withCors({ refused: presented === undefined ? TOKEN_MISSING : TOKEN_WRONG }, cors)
   }
-  return cors === undefined ? ADMITTED : { cors }
+  return withCors(ADMITTED_FROM.get(sourceOf(head)) ?? ADMITTED, cors)
 }
 
 /** Browsers cannot set headers on a WebSocket, so only there the query may carry the token. */
@@ -108,6 +113,10 @@ function presentedToken(head: RequestHead, row: ServedRoute | undefined): string
   if (row?.socket !== true) return undefined
   return onlyValue(head.query, 'token')
 }
+
+/** Every source that a program may name is open to the holder of the token, so a name proves nothing more. */
+export const sourceOf = ({ source }: Pick<RequestHead, 'source'>): ActionSource =>
+  NAMED_SOURCES.find((named) => named === source) ?? 'api'
 
 /** Undefined on routes that are not for workers. */
 function admitOnWorkerRoute(
@@ -131,7 +140,7 @@ function admitJoinKey(hostApi: HostApi, head: RequestHead, cors: Headers | undef
   const key = head.authorizations === 1 ? readBearer(head.authorization) : undefined
   const admitted = hostApi.admitJoinKey(key ?? '')
   if (!admitted.ok || key === undefined) return withCors({ refused: WORKER_REFUSED }, cors)
-  return withCors({ asker: { joinKeyId: admitted.value.id } }, cors)
+  return withCors({ asker: { source: 'join-key', joinKeyId: admitted.value.id } }, cors)
 }
 
 /** An unknown worker, a wrong credential and a missing one take the same path and receive the same refusal. */
@@ -144,7 +153,7 @@ function admitWorker(
   const secret = head.authorizations === 1 ? readBearer(head.authorization) : undefined
   const admitted = hostApi.admitWorker(workerId ?? '', secret ?? '')
   if (!admitted.ok || secret === undefined) return withCors({ refused: WORKER_REFUSED }, cors)
-  return withCors({ asker: { workerId: admitted.value.workerId } }, cors)
+  return withCors({ asker: { source: 'worker', workerId: admitted.value.workerId } }, cors)
 }
 
 function onlyValue(query: string, name: string): string | undefined {

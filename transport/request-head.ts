@@ -5,6 +5,7 @@
  * counted, and their first value is kept.
  */
 
+import { SOURCE_HEADER } from '../protocol/audit.ts'
 import { WORKER_ID_HEADER } from '../protocol/worker.ts'
 import type { ListenerRequest } from './listener-port.ts'
 
@@ -22,6 +23,8 @@ export class RequestHead {
   /** The worker whose credential stands in `authorization`, on the worker channel. */
   workerId = ''
   workerIds = 0
+  /** the source that the program names as its own. */
+  source = ''
   contentType = ''
   contentLength = ''
   contentLengths = 0
@@ -58,6 +61,9 @@ function readHeader(name: string, value: string): void {
       return
     case WORKER_ID_HEADER:
       if (head.workerIds++ === 0) head.workerId = value
+      return
+    case SOURCE_HEADER:
+      head.source = value
       return
     case 'content-type':
       head.contentType = value

@@ -7,7 +7,7 @@
 
 import type { HostApi } from '../actors/api/host-api.ts'
 import { isTakenOver } from '../core/owner.ts'
-import type { Clock, Log, Meters } from '../core/ports.ts'
+import type { AuditTrail, Clock, Log, Meters } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { exposureOf, findAddressFault, type ListenerAddresses } from '../core/settings/listeners.ts'
 import { routes } from '../protocol/routes.ts'
@@ -16,6 +16,7 @@ import { createHostServer, type HostServer } from './host-server.ts'
 import { createHttpHandler, type HttpHandler, STOPPING_REFUSAL } from './http.ts'
 import { type Address, certificateFingerprint, createApp, listen } from './listener.ts'
 import type { HttpListener, ListenerApp, OpenPort } from './listener-port.ts'
+import { recordRoutes } from './recorded-routes.ts'
 import { refusal } from './reply.ts'
 import { createFleetCheck, createManagementCheck } from './request-checks.ts'
 import { createRequestCounter, type RequestCounter } from './request-counter.ts'
@@ -42,6 +43,7 @@ export interface HostServerOptions extends ListenerAddresses {
   readonly clock: Clock
   readonly log: Log
   readonly meters: Meters
+  readonly trail: AuditTrail
   readonly version: string
   /** The user of this process, whom workers on this machine expect at the other end. */
   readonly hostUser?: string
@@ -68,7 +70,7 @@ export async function openHostServer(options: HostServerOptions): Promise<Result
   const counter = createRequestCounter()
   const shared: SharedParts = {
     options,
-    table: createRoutes(handlersOf(options, counter)),
+    table: recordRoutes(createRoutes(handlersOf(options, counter)), options.trail),
     requestCounter: counter,
     workers: new WorkerSockets(options),
   }

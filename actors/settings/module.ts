@@ -52,6 +52,7 @@ export const settingsModule = defineHostModule({
         settings: settingsEffects({
           ...context,
           file: store.config,
+          trail: store.trail,
           requests,
           push: (push) => broadcast.send(push),
           sendEvent,

@@ -5,8 +5,9 @@
  * Applying a change and reading the file each end with one event to the settings actor, also after a failure.
  */
 import { isNativeError } from 'node:util/types'
+import { changedPaths, pathsIn } from '../../core/audit-paths.ts'
 import type { OutgoingPush } from '../../core/outgoing-push.ts'
-import type { Clock, ConfigFile, Log, Meters } from '../../core/ports.ts'
+import type { AuditTrail, Clock, ConfigFile, Log, Meters } from '../../core/ports.ts'
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
@@ -51,6 +52,7 @@ export type SettingsRequests = PendingRequests<SettingsRequest, SettingsUpdateRe
 export interface SettingsEffectsPorts {
   readonly clock: Pick<Clock, 'after'>
   readonly file: ConfigFile
+  readonly trail: AuditTrail
   readonly currentConfig: CurrentConfig
   readonly findTlsFault: FindTlsFault
   readonly requests: SettingsRequests
@@ -137,6 +139,9 @@ async function applyChange(
       // The same credential was checked for another origin than before, which the file does not show.
       currentConfig.adopt({ stored, effective }, currentConfig.fileText, checked)
     }
+    // Consents of people come by several ways, and through a browser; a patch has its own entry.
+    if (request.is === 'credentials')
+      await ports.trail.record({ source: 'host', action: 'connectAccount', keys: pathsIn(request.change) })
     outcomes.set(handle, yes({ config: currentConfig.redacted, applied }))
     meters.count('settings_changes_total', { outcome: applied })
     if (applied === 'restart') log.warn({}, 'a changed setting takes effect after a restart of the host')
@@ -191,7 +196,9 @@ async function readFile(ports: SettingsEffectsPorts): Promise<SettingsEvent> {
       )
       return { type: 'edit refused' }
     }
+    const keys = changedPaths(currentConfig.configuration.effective, edit.value.effective)
     currentConfig.adopt(edit.value, text)
+    await ports.trail.record({ source: 'file', action: 'changeSettings', keys })
     log.info({}, 'config.json was edited; the new configuration is in force')
     if (edit.value.restartNeeded) log.warn({}, 'an edited setting takes effect after a restart of the host')
     return { type: 'edit adopted' }

@@ -5,10 +5,11 @@
  * host refuses it as unknown, so that refusal is sent only after a commit. After the registration the leases that the
  * worker claims are reconciled with those it holds.
  */
+import { shortenName } from '../../core/audit-paths.ts'
 import { admitRegistration, type RegistrationAdmission } from '../../core/fleet/admission.ts'
 import { workerNameOrDefault } from '../../core/fleet/naming.ts'
 import { hashSecret, isSameHash, newCredential, newWorkerId } from '../../core/fleet/token.ts'
-import type { Log, Meters, RandomSource } from '../../core/ports.ts'
+import type { Log, Meters, RandomSource, Store } from '../../core/ports.ts'
 import { isFirstForm } from '../../protocol/first-form.ts'
 import { type RunLease, readRegister, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protocol/limits.ts'
@@ -32,6 +33,7 @@ export interface WorkerRegistrationPorts {
   readonly log: Log
   readonly meters: Meters
   readonly system: ActorSystem
+  readonly store: Pick<Store, 'trail'>
   readonly workers: WorkerRegistry
   readonly pairingTokens: PairingTokens
   readonly joinKeys: JoinKeys
@@ -92,8 +94,19 @@ export class WorkerRegistration {
     const worker = workerId === undefined ? undefined : this.#ports.workers.get(workerId)
     connection.pendingWelcome = undefined
     if (pendingWelcome === undefined || worker === undefined || connection.isClosing) return
+    this.#recordEnrollment(worker)
     this.#sendRegistered(connection, worker, pendingWelcome.credential)
     this.#synchronize(connection, worker, pendingWelcome.claims)
+  }
+
+  /** The host's own worker has no entry: the host itself gave it its token. */
+  #recordEnrollment({ context: { id, name, local, joinKey } }: EnrolledWorker): void {
+    if (local) return
+    void this.#ports.store.trail.record({
+      ...(joinKey === undefined ? { source: 'worker' } : { source: 'join-key', by: joinKey }),
+      action: 'enrollWorker',
+      on: { id, name: shortenName(name) },
+    })
   }
 
   #redeem(connection: WorkerConnection, frame: WorkerFrameOf<'register'>, token: string): void {

@@ -24,7 +24,7 @@ import type { BenchResources } from '../bench-resources.ts'
 import type { Entry } from '../entry.ts'
 import { absoluteFigure, type Figure } from '../figures.ts'
 import { buildProduct } from '../served-host.ts'
-import { silentLog } from '../silent-log.ts'
+import { noTrail, silentLog } from '../silent-log.ts'
 
 const RUNS = 2_000
 const TICKETS = 10_000
@@ -128,6 +128,7 @@ async function openBench(resources: BenchResources): Promise<PageBench> {
     version: '0.1.0',
     clock: realClock,
     log: silentLog,
+    trail: noTrail,
     meters: { count: () => {}, gauge: () => {}, observe: () => {} },
     openApi: openApiDocument,
     metricsText: () => '',

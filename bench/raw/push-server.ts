@@ -12,7 +12,7 @@ import { chooseProgramListener } from '../../bin/program-listener.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { createFakeHostApi } from '../../test/support/fake-host-api.ts'
 import { openHostServer } from '../../transport/server.ts'
-import { noMeters, silentLog } from '../silent-log.ts'
+import { noMeters, noTrail, silentLog } from '../silent-log.ts'
 import { eventOf, WATCH_PATH, WATCH_TOKEN } from './dashboard-protocol.ts'
 
 /** Frames that one turn of the event loop typically brings in. */
@@ -43,6 +43,7 @@ async function startProductServer(): Promise<Publish> {
     clock: realClock,
     log: silentLog,
     meters: noMeters,
+    trail: noTrail,
     version: '0',
     openApi: () => ({}),
     metricsText: () => '',

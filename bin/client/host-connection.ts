@@ -4,6 +4,7 @@ import type { ClientConnection, HostAddress } from '../../client/connection.ts'
 import { findHost } from '../../client/find-host.ts'
 import { sendByNode } from '../../client/node-http.ts'
 import { dialByNode } from '../../client/node-socket.ts'
+import { type NamedSource, SOURCE_HEADER } from '../../protocol/audit.ts'
 import { resolveDataDir } from '../data-dir.ts'
 
 /**
@@ -17,11 +18,13 @@ const ADDRESS_MS_MAX = 100
  * it, because commands that a command starts ask the same host.
  *
  * @param hostUser whose program the host of `SWITCHYARD_URL` is
+ * @param source how the host's trail of actions names this program
  */
 export function connectToHost(
   dataDir: string | undefined,
   env: NodeJS.ProcessEnv,
   hostUser?: string,
+  source: NamedSource = 'command',
 ): ClientConnection {
   const folder = resolveDataDir(dataDir)
   const { SWITCHYARD_URL, SWITCHYARD_TOKEN, SWITCHYARD_TOKEN_FILE } = env
@@ -35,7 +38,7 @@ export function connectToHost(
     address() {
       const now = performance.now()
       if (found === undefined || now > until) {
-        found = findHost(folder, named)
+        found = findHost(folder, named).then((at) => ({ ...at, headers: { [SOURCE_HEADER]: source } }))
         until = now + ADDRESS_MS_MAX
       }
       return found

@@ -25,7 +25,7 @@ export interface McpOptions {
 
 export async function mcp({ dataDir, ...options }: McpOptions): Promise<void> {
   const grants = new Set(MCP_GRANTS.filter((grant) => options[grant] === true))
-  const connection = connectToHost(dataDir, process.env)
+  const connection = connectToHost(dataDir, process.env, undefined, 'mcp')
   // Standard output carries the protocol only. Without a reader of the words the server still works.
   process.stderr.on('error', () => {})
   if (process.stdin.isTTY === true) process.stderr.write(`${FOR_PEOPLE}\n`)

@@ -91,6 +91,7 @@ async function serveFrom(store: Store, start: HostStart): Promise<void> {
   const { configText, configuration } = await loadConfig(store)
   const know = (effective: ServiceConfig) => redactor.addSecrets(secretsOf(effective))
   know(configuration.effective)
+  void store.trail.record({ source: 'host', action: 'startHost', on: { version: VERSION } })
   const startedAt = new Date(realClock.now()).toISOString()
   const execution = await sandbox
 

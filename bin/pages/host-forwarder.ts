@@ -5,9 +5,12 @@
  */
 import type { ClientConnection, HostAddress } from '../../client/connection.ts'
 import { reasonOf } from '../../client/errors.ts'
+import { hostHeaders } from '../../client/host-headers.ts'
+import { type NamedSource, SOURCE_HEADER } from '../../protocol/audit.ts'
 import type { ForwardedReply, ForwardedRequest, HostForwarder } from '../../transport/pages/host-forwarder.ts'
 import { CLOSE } from '../../transport/sockets/bounded-sender.ts'
 
+const FROM_PAGE = { [SOURCE_HEADER]: 'page' satisfies NamedSource }
 const BAD_REQUEST = 400
 const UNAUTHORIZED = 401
 const AWAY = 'the host is away'
@@ -76,22 +79,18 @@ async function sendToHost(connection: ClientConnection, request: ForwardedReques
 
 async function addressOf(connection: ClientConnection): Promise<HostAddress> {
   try {
-    return await connection.address()
+    return { ...(await connection.address()), headers: FROM_PAGE }
   } catch (error) {
     throw new Error(`${AWAY}: ${reasonOf(error)}`)
   }
 }
 
-function requestTo(
-  { url, token, owner }: HostAddress,
-  { method, path, contentType, body, signal }: ForwardedRequest,
-) {
-  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` }
+function requestTo(at: HostAddress, { method, path, contentType, body, signal }: ForwardedRequest) {
   return {
     method,
-    url: `${url}${path}`,
-    owner,
-    headers: { ...authorization, ...(contentType === '' ? {} : { 'content-type': contentType }) },
+    url: `${at.url}${path}`,
+    owner: at.owner,
+    headers: { ...hostHeaders(at), ...(contentType === '' ? {} : { 'content-type': contentType }) },
     ...(body === undefined ? {} : { body: Buffer.from(body).toString() }),
     signal,
   }

@@ -4,6 +4,7 @@
  */
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { VERSION } from '../version.ts'
+import { auditCommand } from './audit.ts'
 import { checkDataCommand } from './check-data.ts'
 import { completeCommand, completionCommand } from './completion.ts'
 import { configCommand } from './config.ts'
@@ -67,6 +68,7 @@ const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts>> = {
   deploy: deployCommand,
   doctor: doctorCommand,
   'check-data': checkDataCommand,
+  audit: auditCommand,
   service: serviceCommand,
   completion: completionCommand,
   paths: pathsCommand,

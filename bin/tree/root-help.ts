@@ -21,6 +21,7 @@ Set up
   connect PROVIDER          Connect tracker, codehost, storage or an agent
   config, paths             Read and change settings; say where files are
   doctor, check-data        Check this machine and name each cure; the data
+  audit                     Show who did what from which source
   service, completion       Start at login; complete words and ids
   deploy                    Print manifests for workers in Kubernetes
   api METHOD PATH           Send one request to the host

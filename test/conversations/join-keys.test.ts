@@ -96,6 +96,8 @@ test('a key enrolls many machines, each with its own credential, also after a re
     [id, undefined],
   ])
   expect(countOf(host, id)).toBe(2)
+  const enrolled = { source: 'join-key', by: id, action: 'enrollWorker' }
+  expect(host.store.actions).toMatchObject([enrolled, enrolled])
   expect((await reconnect(host, first)).hasReceived('registered')).toBe(true)
 })
 

@@ -76,6 +76,7 @@ export class SimStore implements Store {
   readonly usage: UsageArchive
   readonly config: ConfigFile
   readonly credentialRecords: CredentialRecordsFile
+  readonly trail = { record: async () => {} }
   readonly #options: SimStoreOptions
   readonly #listeners = new Set<(state: StoreState) => void>()
   /** Commits that were requested and are not on disk, oldest first. */

@@ -18,7 +18,7 @@ import { openHostServer } from '../../transport/server.ts'
 import { putRun, sampleRun } from '../adapters/store/samples.ts'
 import { type TallyContext, type TallyEffect, tallyKind } from './counter-actor.ts'
 import { noProviders } from './no-providers.ts'
-import { createRecordingLog, noMeters } from './recording-log.ts'
+import { createRecordingLog, noMeters, noTrail } from './recording-log.ts'
 
 const ACTORS = 200
 const RUNS = 50
@@ -81,6 +81,7 @@ const host = createHost({
       clock: realClock,
       log,
       meters: noMeters,
+      trail: noTrail,
       version: 'busy',
       openApi: () => ({}),
       metricsText: () => '',

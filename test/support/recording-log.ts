@@ -1,5 +1,5 @@
 /** A log that keeps its entries for assertions, and meters that do nothing. */
-import type { Log, Meters } from '../../core/ports.ts'
+import type { AuditTrail, Log, Meters } from '../../core/ports.ts'
 
 export interface RecordingLog extends Log {
   readonly lines: { readonly level: string; readonly fields: object; readonly message: string }[]
@@ -12,4 +12,5 @@ export function createRecordingLog(): RecordingLog {
   return { lines, debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }
 }
 
+export const noTrail: AuditTrail = { record: async () => {} }
 export const noMeters: Meters = { count: () => {}, gauge: () => {}, observe: () => {} }

@@ -11,6 +11,7 @@ import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostServer } from '../../transport/host-server.ts'
 import { type HostServerOptions, openHostServer } from '../../transport/server.ts'
 import { createFakeHostApi, type FakeHostApi } from './fake-host-api.ts'
+import { noTrail } from './recording-log.ts'
 import { testListener } from './test-listener.ts'
 
 export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
@@ -111,6 +112,7 @@ export function serverOptions(hostApi: HostApi, given: Partial<HostServerOptions
     clock: realClock,
     log: createTextLog(),
     meters: createCountingMeters(),
+    trail: noTrail,
     openApi: openApiDocument,
     metricsText: () => 'switchyard_test 1\n',
     management: { host: '127.0.0.1', port: 0 },

@@ -4,6 +4,7 @@
  * Handlers receive parameters, query and body with the types of the protocol's schemas, because everything is checked
  * before the call.
  */
+import type { ActionSource } from '../../protocol/audit.ts'
 import { type Checker, createChecker, type Parsed } from '../../protocol/parse.ts'
 import { createQueryReader, readParams } from '../../protocol/query.ts'
 import {
@@ -25,11 +26,12 @@ export interface RouteRequest<N extends RouteName> {
   readonly params: ParamsOf<N>
   readonly query: QueryOf<N>
   readonly body: BodyOf<N>
-  readonly asker: FleetAsker | undefined
+  readonly asker: Asker | undefined
 }
 
-/** On routes for workers: the authenticated worker, or the join key that was sent instead. */
-export interface FleetAsker {
+/** The caller: its source, and on routes for workers the authenticated worker, or the join key that was sent instead. */
+export interface Asker {
+  readonly source: ActionSource
   readonly workerId?: string
   readonly joinKeyId?: string
 }
@@ -61,11 +63,7 @@ export interface ServedRoute {
   /** Checks a body against the route's schema. */
   readBody(value: unknown): Parsed<unknown>
   /** Called with the values that `readParameters` and `readBody` returned. */
-  run(
-    placed: RouteParameters,
-    body: unknown,
-    asker: FleetAsker | undefined,
-  ): Reply | Promise<Reply | Download>
+  run(placed: RouteParameters, body: unknown, asker: Asker | undefined): Reply | Promise<Reply | Download>
 }
 
 const UPGRADE_REQUIRED = refusal(426, 'this path is a WebSocket: send an Upgrade request', [

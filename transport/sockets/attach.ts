@@ -6,7 +6,7 @@
  */
 
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { Clock, Log, Meters } from '../../core/ports.ts'
+import type { AuditTrail, Clock, Log, Meters } from '../../core/ports.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
 import {
   ATTACH_BACKLOG_BYTES_MAX,
@@ -17,6 +17,7 @@ import {
 import type { ParamsOf } from '../../protocol/routes.ts'
 import type { ListenerApp, ServerSocket } from '../listener-port.ts'
 import { refusal } from '../reply.ts'
+import { sourceOf } from '../request-checks.ts'
 import { CLOSE } from './bounded-sender.ts'
 import type { SocketGroup } from './socket-group.ts'
 import { TerminalSocket, type TerminalSocketData } from './terminal.ts'
@@ -27,6 +28,7 @@ export interface AttachSocketOptions {
   readonly clock: Clock
   readonly meters: Meters
   readonly log: Log
+  readonly trail: AuditTrail
 }
 
 /** Frames above the protocol's limit are read up to this size, to answer with a reason; beyond it the library closes. */
@@ -41,17 +43,20 @@ export function serveAttach(
   app: ListenerApp,
   path: string,
   upgradeFor: (admitSocket: AdmitSocket) => Upgrade,
-  { hostApi, clock, meters, log }: AttachSocketOptions,
+  { hostApi, clock, meters, log, trail }: AttachSocketOptions,
 ): SocketGroup {
   const terminals = new Set<TerminalSocket>()
   const report = (): void => meters.gauge('sockets', terminals.size, LABELS)
   const guarded = createGuard(log)
   const onTooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
 
-  const admitSocket: AdmitSocket = (params) => {
+  const admitSocket: AdmitSocket = (params, head) => {
     if (terminals.size >= SOCKETS_MAX) return { ok: false, reply: TOO_MANY_TERMINALS }
     // The route of this path has checked them.
-    const data: TerminalSocketData = { runId: (params as ParamsOf<'attachSocket'>).id }
+    const data: TerminalSocketData = {
+      runId: (params as ParamsOf<'attachSocket'>).id,
+      source: sourceOf(head),
+    }
     return { ok: true, data }
   }
 
@@ -61,6 +66,7 @@ export function serveAttach(
     data.terminal = terminal
     terminals.add(terminal)
     report()
+    void trail.record({ source: data.source, action: 'attachTerminal', on: { id: data.runId } })
     guarded(terminal, () => terminal.connect(hostApi.attachView(data.runId, terminal)))
   }
 

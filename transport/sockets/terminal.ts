@@ -7,6 +7,7 @@
 
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import type { Clock } from '../../core/ports.ts'
+import type { ActionSource } from '../../protocol/audit.ts'
 import { AttachInput, type AttachOutput } from '../../protocol/dashboard.ts'
 import {
   ATTACH_FRAME_BYTES_MAX,
@@ -23,6 +24,7 @@ import { BoundedSender, CLOSE } from './bounded-sender.ts'
 /** The library's user data of each socket. */
 export interface TerminalSocketData {
   readonly runId: string
+  readonly source: ActionSource
   terminal?: TerminalSocket
 }
 

@@ -7,6 +7,7 @@ import { createHostForwarder } from '../../../bin/pages/host-forwarder.ts'
 import { DASHBOARD_PAGE, INSPECTOR_PAGE, type PageKind } from '../../../bin/pages/page-kinds.ts'
 import { sendByNode } from '../../../client/node-http.ts'
 import { dialByNode } from '../../../client/node-socket.ts'
+import type { AuditAction } from '../../../protocol/audit.ts'
 import { DASHBOARD_BACKLOG_BYTES_MAX } from '../../../protocol/limits.ts'
 import { openPageServer } from '../../../transport/pages/page-server.ts'
 import { createRawClient, requestText } from '../../support/raw-client.ts'
@@ -17,7 +18,9 @@ import { closeAfterTest, createTextLog, openTestServer, TOKEN } from '../../supp
 
 /** A page of this kind before a host, and a browser that is signed in to it. */
 async function openPageBeforeHost(kind: PageKind) {
-  const { hostApi, meters, url } = await openTestServer()
+  const actions: AuditAction[] = []
+  const record = async (action: AuditAction) => void actions.push(action)
+  const { hostApi, meters, url } = await openTestServer({ trail: { record } })
   const folder = tempFolder()
   writeFileSync(join(folder, 'index.html'), '<!doctype html><title>page</title>')
   const opened = await openPageServer({
@@ -46,7 +49,7 @@ async function openPageBeforeHost(kind: PageKind) {
   const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''
   const ask = (method: string, path: string) =>
     client.ask(requestText(method, path, [host, `Cookie: ${cookie}`, 'Content-Type: application/json'], '{}'))
-  return { hostApi, meters, port, cookie, ask }
+  return { hostApi, meters, port, cookie, ask, actions }
 }
 
 const DETOURS = ['/ws/..', '/ws/%2e%2e', '/ws/.%2E', '/ws/\\..', '/ws/a/../..', '/api/health/../..']
@@ -67,11 +70,12 @@ test('the inspector reaches the health of the host, and the stream of its actors
 })
 
 test.each(DETOURS)('no page sends a request on by way of %s, whatever it forwards', async (detour) => {
-  const { hostApi, ask } = await openPageBeforeHost({ ...DASHBOARD_PAGE, forwards: () => true })
+  const { hostApi, ask, actions } = await openPageBeforeHost({ ...DASHBOARD_PAGE, forwards: () => true })
   const reply = await ask('POST', `${detour}/api/pause`)
   expect([reply.status, JSON.parse(reply.body)]).toEqual([400, { error: expect.stringContaining('encode') }])
   expect(hostApi.patches).toEqual([])
   expect((await ask('POST', '/api/pause')).status).toBe(200)
+  expect(actions).toEqual([{ source: 'page', action: 'pauseDispatch', status: 200 }])
 })
 
 test('no page opens a socket of the host by way of dots', async () => {

@@ -1,0 +1,114 @@
+/**
+ * `switchyard audit`: prints who did what from which source, and proves that the trail is whole.
+ *
+ * The files are read where they are, so the trail of a stopped host, or of a copy, can be read too. The command is a
+ * program of its own, because the client commands open no file of the store.
+ */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ActionSource, AuditEntry } from '../../protocol/audit.ts'
+import { AUDIT_FOLDER } from '../../store/files/audit-trail.ts'
+import { type ReadTrail, readAuditTrail } from '../../store/files/read-audit-trail.ts'
+import { type ClientOptions, type CommandContext, runCommand } from '../client/run-command.ts'
+import { resolveDataDir } from '../data-dir.ts'
+import { EXIT, ExitError } from '../exit.ts'
+import type { TableColumn } from '../output/table.ts'
+import { formatClock, type Present } from '../output/times.ts'
+
+export interface AuditOptions extends ClientOptions {
+  readonly limit?: number | undefined
+  readonly source?: ActionSource | undefined
+  readonly verify?: true | undefined
+  /** A hash that an earlier check printed, or its beginning. */
+  readonly head?: string | undefined
+}
+
+const LIMIT_DEFAULT = 50
+const HEAD_CHARS_MIN = 12
+
+export async function audit(options: AuditOptions): Promise<void> {
+  await runCommand(options, async (context) => {
+    const folder = join(resolveDataDir(options.dataDir), AUDIT_FOLDER)
+    if (!existsSync(folder))
+      throw new ExitError(
+        EXIT.usage,
+        `${folder} does not exist: no host that keeps a trail has run with this data directory`,
+        'name the data directory of the host with --data-dir',
+      )
+    const trail = await readAuditTrail(folder)
+    return options.verify === true || options.head !== undefined
+      ? verify(context, trail, folder)
+      : list(context, trail)
+  })
+}
+
+function list(
+  { output, options, present }: CommandContext<AuditOptions>,
+  { entries, faults }: ReadTrail,
+): number {
+  const chosen = entries.filter(({ source }) => options.source === undefined || source === options.source)
+  const newestFirst = chosen.toReversed().slice(0, options.limit ?? LIMIT_DEFAULT)
+  output.list({
+    records: newestFirst,
+    id: ({ n }) => String(n),
+    columns: columnsOf(present()),
+    empty: 'Nothing was done yet.',
+  })
+  if (faults.length > 0) output.warn('the trail is not whole. Next: switchyard audit --verify')
+  return EXIT.done
+}
+
+const columnsOf = (present: Present): TableColumn<AuditEntry>[] => [
+  { heading: 'N', cell: ({ n }) => String(n), givesWay: 2 },
+  { heading: 'WHEN', cell: ({ at }) => formatClock(Date.parse(at), present), plain: ({ at }) => at },
+  { heading: 'FROM', cell: ({ source, by }) => (by === undefined ? source : `${source} ${by}`) },
+  { heading: 'DID', cell: ({ action }) => inWords(action) },
+  { heading: 'ON', cell: describeObject, shrinksTo: 12, shrinks: 'end' },
+  { heading: 'ANSWER', cell: ({ status }) => (status === undefined ? '-' : String(status)), givesWay: 1 },
+]
+
+/** `cancelRun` is "cancel run". */
+const inWords = (action: string): string => action.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
+
+function describeObject({ on = {}, keys = [], missed = 0 }: AuditEntry): string {
+  const parts = [
+    ...Object.entries(on).map(([name, value]) => (name === 'id' ? String(value) : `${name} ${value}`)),
+    ...keys,
+    ...(missed === 0 ? [] : [`${missed} before it could not be written`]),
+  ]
+  return parts.length === 0 ? '-' : parts.join(', ')
+}
+
+function verify(
+  { output, options }: CommandContext<AuditOptions>,
+  { entries, faults, isLastUnfinished }: ReadTrail,
+  folder: string,
+): number {
+  const all = [...faults, ...findHeadFault(entries, options.head)]
+  const newest = entries.at(-1)
+  if (output.format === 'json')
+    output.json({ folder, entries: entries.length, head: newest?.hash, faults: all, isLastUnfinished })
+  else for (const fault of all) output.data(output.stdout.clean(fault))
+  if (isLastUnfinished)
+    output.note(
+      'The last line is unfinished: the host is writing it, or was ended before it answered for it.',
+    )
+  if (all.length === 0)
+    output.note(
+      newest === undefined
+        ? `${folder} holds no entry.`
+        : `${folder} is whole: ${entries.length} entries, the newest has the hash ${newest.hash}. Keep it elsewhere: with --head it later proves that nothing was cut off.`,
+    )
+  return all.length === 0 ? EXIT.done : EXIT.refused
+}
+
+function findHeadFault(entries: readonly AuditEntry[], head: string | undefined): string[] {
+  if (head === undefined) return []
+  if (!/^[0-9a-f]+$/.test(head) || head.length < HEAD_CHARS_MIN)
+    throw new ExitError(
+      EXIT.usage,
+      `--head: must be a hash, or at least its first ${HEAD_CHARS_MIN} characters`,
+    )
+  if (entries.some(({ hash }) => hash.startsWith(head))) return []
+  return [`no entry has the hash ${head}: what was written since, or before, was cut off or rewritten`]
+}

@@ -1,0 +1,26 @@
+/** The paths of settings in an entry of the trail of actions: names only, never a value. */
+import { TRAIL_KEYS_MAX, TRAIL_TEXT_CHARS_MAX } from '../protocol/limits.ts'
+import { isJsonEqual } from './settings/json-equal.ts'
+
+/** The paths of everything that is given, like `policy.paused`; a list counts as one thing. */
+export const pathsIn = (value: unknown): string[] => changedPaths(undefined, value)
+
+/** The paths whose values differ. */
+export function changedPaths(before: unknown, after: unknown): string[] {
+  const paths: string[] = []
+  addChanges(paths, '', before, after)
+  return paths
+}
+
+export const shortenName = (text: string): string => text.slice(0, TRAIL_TEXT_CHARS_MAX)
+
+function addChanges(paths: string[], path: string, before: unknown, after: unknown): void {
+  if (paths.length >= TRAIL_KEYS_MAX || isJsonEqual(before, after)) return
+  const [old, changed] = [childrenOf(before), childrenOf(after)]
+  const keys = new Set([...Object.keys(old), ...Object.keys(changed)])
+  if (keys.size === 0 && path !== '') paths.push(shortenName(path))
+  for (const key of keys) addChanges(paths, path === '' ? key : `${path}.${key}`, old[key], changed[key])
+}
+
+const childrenOf = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}

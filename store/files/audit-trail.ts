@@ -1,0 +1,163 @@
+/**
+ * The trail of actions on disk: lines that are only ever appended, in files that are named by their first entry.
+ *
+ * The actions of one moment share a write and a sync. A write that failed half way is taken back, or a later one would
+ * stand in the midst of a line. After a crash the end of an entry that nobody was answered for is cut off, which the
+ * next entry says.
+ */
+import { constants } from 'node:fs'
+import { type FileHandle, open, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { AuditTrail, Clock, Log } from '../../core/ports.ts'
+import type { AuditAction } from '../../protocol/audit.ts'
+import { TRAIL_FILE_BYTES_MAX } from '../../protocol/limits.ts'
+import { makeFolder, namesIn, syncFolder } from './atomic.ts'
+import { NO_HASH, readLine, sealEntry } from './audit-chain.ts'
+import { type GuardWrite, StoreQueue } from './store-queue.ts'
+
+export const AUDIT_FOLDER = 'audit'
+const FILE_NAME = /^\d{12}\.jsonl$/
+const END = '\n'
+
+export interface AuditTrailOptions {
+  readonly folder: string
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: Pick<Log, 'info' | 'warn' | 'error'>
+  readonly guardWrite: GuardWrite
+  /** TRAIL_FILE_BYTES_MAX when absent. */
+  readonly fileBytesMax?: number
+}
+
+/** The end of the trail, behind which the next entry goes. */
+interface TrailEnd {
+  readonly n: number
+  readonly hash: string
+  /** The file that is written; undefined before the first entry. */
+  readonly file: string | undefined
+  readonly bytes: number
+  /** The bytes of an unfinished line behind them. */
+  readonly tornBytes: number
+}
+
+export class AuditTrailOnDisk implements AuditTrail {
+  readonly #options: AuditTrailOptions
+  readonly #queue = new StoreQueue()
+  readonly #waiting: (AuditAction & { readonly at: string })[] = []
+  #end: TrailEnd
+  #handle: FileHandle | undefined
+  #missed = 0
+
+  private constructor(options: AuditTrailOptions, end: TrailEnd) {
+    this.#options = options
+    this.#end = end
+  }
+
+  static async open(options: AuditTrailOptions): Promise<AuditTrailOnDisk> {
+    await makeFolder(options.folder)
+    const end = await findEnd(options.folder)
+    const { n, hash, tornBytes } = end
+    if (n > 0) options.log.info({ entries: n, hash }, 'the trail of actions goes on here')
+    if (tornBytes > 0)
+      options.log.warn(
+        { bytes: tornBytes },
+        'the trail of actions ends with an unfinished entry, which is cut off',
+      )
+    return new AuditTrailOnDisk(options, end)
+  }
+
+  async record(action: AuditAction): Promise<void> {
+    this.#waiting.push({ at: new Date(this.#options.clock.now()).toISOString(), ...action })
+    try {
+      await this.#queue.run('', () => this.#writeWaiting())
+    } catch (error) {
+      this.#options.log.error(
+        { err: error, source: action.source, action: action.action },
+        'an action could not be written to the trail of actions',
+      )
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#queue.close()
+    await this.#handle?.close()
+    const { n, hash } = this.#end
+    if (n > 0) this.#options.log.info({ entries: n, hash }, 'the trail of actions ends here')
+  }
+
+  /** An earlier call may have written them already. */
+  async #writeWaiting(): Promise<void> {
+    const actions = this.#waiting.splice(0)
+    if (actions.length === 0) return
+    try {
+      await this.#options.guardWrite(() => this.#write(actions))
+      this.#missed = 0
+    } catch (error) {
+      this.#missed += actions.length
+      throw error
+    }
+  }
+
+  async #write(actions: readonly (AuditAction & { readonly at: string })[]): Promise<void> {
+    let { n, hash } = this.#end
+    let text = ''
+    for (const action of actions) {
+      n += 1
+      const missed = text === '' && this.#missed > 0 ? { missed: this.#missed } : {}
+      const sealed = sealEntry({ n, ...action, ...missed }, hash)
+      hash = sealed.hash
+      text += sealed.line + END
+    }
+    const { handle, file, bytes } = await this.#openFile()
+    try {
+      const { bytesWritten } = await handle.write(text, bytes)
+      if (bytesWritten < Buffer.byteLength(text)) throw new Error('the disk took only a part of the entry')
+      await handle.datasync()
+    } catch (error) {
+      this.#end = { ...this.#end, file, bytes, tornBytes: Buffer.byteLength(text) }
+      throw error
+    }
+    this.#end = { n, hash, file, bytes: bytes + Buffer.byteLength(text), tornBytes: 0 }
+  }
+
+  /** Opens the file for the next entry, without what a failed write has left. */
+  async #openFile(): Promise<{ handle: FileHandle; file: string; bytes: number }> {
+    const { folder, fileBytesMax = TRAIL_FILE_BYTES_MAX } = this.#options
+    const { n, file: current, bytes, tornBytes } = this.#end
+    const isFull = current === undefined || bytes >= fileBytesMax
+    const file = isFull ? fileName(n + 1) : current
+    if (isFull) {
+      await this.#handle?.close()
+      this.#handle = undefined
+    }
+    this.#handle ??= await open(join(folder, file), constants.O_RDWR | constants.O_CREAT, 0o600)
+    if (isFull) await syncFolder(folder)
+    if (tornBytes > 0 && !isFull) await this.#handle.truncate(bytes)
+    return { handle: this.#handle, file, bytes: isFull ? 0 : bytes }
+  }
+}
+
+/** The names of the trail's files, in the order of their entries. */
+export async function trailFiles(folder: string): Promise<string[]> {
+  return (await namesIn(folder)).filter((name) => FILE_NAME.test(name)).sort()
+}
+
+const fileName = (n: number): string => `${String(n).padStart(12, '0')}.jsonl`
+
+/** A file may be empty, when the host ended between creating and writing it. */
+async function findEnd(folder: string): Promise<TrailEnd> {
+  const files = await trailFiles(folder)
+  const newest = files.at(-1)
+  let own: Pick<TrailEnd, 'bytes' | 'tornBytes'> = { bytes: 0, tornBytes: 0 }
+  for (const file of files.toReversed()) {
+    const text = await readFile(join(folder, file), 'utf8')
+    const whole = text.slice(0, text.lastIndexOf(END) + 1)
+    if (file === newest)
+      own = { bytes: Buffer.byteLength(whole), tornBytes: Buffer.byteLength(text.slice(whole.length)) }
+    const lines = whole.split(END).slice(0, -1)
+    const last = lines.at(-1)
+    if (last === undefined) continue
+    const { entry, hash } = readLine(last, NO_HASH)
+    return { n: entry?.n ?? Number.parseInt(file, 10) + lines.length - 1, hash, file: newest, ...own }
+  }
+  return { n: 0, hash: NO_HASH, file: newest, ...own }
+}
