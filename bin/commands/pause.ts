@@ -1,5 +1,8 @@
 /** `switchyard pause` and `switchyard resume`. */
+import type { Client } from '../../client/client.ts'
 import { formatDuration } from '../../core/format-duration.ts'
+import type { Gate } from '../../protocol/explain.ts'
+import type { Run } from '../../protocol/run.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { findRunsLeft, type WaitingOptions, waitingMs, watchFleet } from '../client/watch-fleet.ts'
 import { whileWatching } from '../client/watching.ts'
@@ -51,15 +54,12 @@ async function waitUntilIdle(
   })
 }
 
-/** On a terminal it says first what starts. */
+/** On a terminal it says first what starts. Runs that wait for anything else go on waiting, and are only counted. */
 export async function resume(context: CommandContext): Promise<number | undefined> {
   const { client, output, questions, options } = context
   if (questions.mayAsk && options.yes !== true && output.format !== 'json') {
-    const waiting = await client.listRuns({ status: ['queued'], limit: NAMED_MAX + 1 })
-    if (
-      waiting.length > 0 &&
-      !(await questions.confirm(question(waiting.map(({ ticket }) => ticket.identifier)), true))
-    ) {
+    const queued = await client.listRuns({ status: ['queued'], limit: NAMED_MAX + 1 })
+    if (queued.length > 0 && !(await questions.confirm(await question(client, queued), true))) {
       output.note('Nothing was changed.')
       return undefined
     }
@@ -73,8 +73,22 @@ export async function resume(context: CommandContext): Promise<number | undefine
 /** So many runs are named in the question. */
 const NAMED_MAX = 10
 
-function question(names: readonly string[]): string {
-  const shown = names.slice(0, NAMED_MAX).join(', ')
-  if (names.length > NAMED_MAX) return `${shown} and more may start. Go on?`
-  return `${names.length} ${names.length === 1 ? 'run starts' : 'runs start'}: ${shown}. Go on?`
+async function question(client: Client, queued: readonly Run[]): Promise<string> {
+  const asked = queued.slice(0, NAMED_MAX)
+  const answers = await Promise.all(asked.map(({ id }) => client.explainRun({ id })))
+  const names = asked.filter((_, at) => startsOnResume(answers[at]?.gates ?? [])).map(nameOf)
+  const shown = names.join(', ')
+  if (queued.length > NAMED_MAX) return `${shown === '' ? 'runs' : `${shown} and more`} may start. Go on?`
+  const waiting = asked.length - names.length
+  const others = waiting === 0 ? '' : `; ${waiting} ${waiting === 1 ? 'waits' : 'wait'} for something else`
+  if (names.length === 0) return `no run starts${others}. Go on?`
+  return `${names.length} ${names.length === 1 ? 'run starts' : 'runs start'}: ${shown}${others}. Go on?`
 }
+
+const nameOf = ({ ticket }: Run): string => ticket.identifier
+
+/** A run that waits for a slot alone starts as soon as another one ends. */
+const startsOnResume = (gates: readonly Gate[]): boolean =>
+  gates.every(
+    ({ id, status }) => status === 'pass' || id === 'capacity' || (id === 'policy' && status === 'stop'),
+  )

@@ -2,7 +2,9 @@
 import { expect, test } from '@jest/globals'
 import type { CommandContext } from '../../../bin/client/run-command.ts'
 import type { WaitingOptions } from '../../../bin/client/watch-fleet.ts'
-import { pause } from '../../../bin/commands/pause.ts'
+import { pause, resume } from '../../../bin/commands/pause.ts'
+import { yes } from '../../../core/result.ts'
+import type { Gate } from '../../../protocol/explain.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { fakeRun, fakeWorker, WORKER_ID } from '../../support/fake-host-api.ts'
 import { until } from '../../support/until.ts'
@@ -62,4 +64,23 @@ test('--timeout without --wait is wrong use', async () => {
     code: 2,
     cure: 'switchyard pause --wait --timeout 30m',
   })
+})
+
+const pausedGate: Gate = { id: 'policy', status: 'stop', message: 'running work goes on; 1 run would start' }
+
+test('resume names the runs that start, and counts those that wait for anything else', async () => {
+  const { hostApi, print } = await openCommandHost()
+  const gates: Record<string, Gate[]> = {
+    'ENG-1': [pausedGate, { id: 'capacity', status: 'wait', message: 'attic 2 of 2 slots' }],
+    'ENG-2': [{ id: 'repository', status: 'stop', message: '"doors" is not a key under repos' }, pausedGate],
+    'ENG-3': [{ id: 'blockers', status: 'wait', message: 'ENG-1 is queued' }, pausedGate],
+  }
+  for (const name of Object.keys(gates)) hostApi.runsById.set(name, fakeRun(name, 'queued', name))
+  hostApi.explainRun = (id) => yes({ gates: gates[id] ?? [] })
+  const ask = () => print(resume, { columns: 80, isTyped: true, input: 'n\n' })
+  expect((await ask()).err).toContain('1 run starts: ENG-1; 2 wait for something else. Go on?')
+  hostApi.runsById.delete('ENG-1')
+  hostApi.runsById.delete('ENG-3')
+  expect((await ask()).err).toContain('no run starts; 1 waits for something else. Go on?')
+  expect(hostApi.patches).toEqual([])
 })
