@@ -84,7 +84,16 @@ function judgeChosen(facts: ExplainFacts, { key, mapping }: Choice): Gate {
   const unreadable = sharedReasonAt('repository', facts)
   return unreadable === undefined
     ? pass('repository', `${key} (${mapping.remote})`)
-    : stop('repository', unreadable, mapCommand(key, 'remote', 'OWNER/NAME'))
+    : stop('repository', unreadable, unreadableCure(unreadable, key, facts))
+}
+
+/** The reason ends with the cure in words: a setting that it tells to correct, or something outside of the settings. */
+function unreadableCure(reason: string, key: string, { run, ticket }: ExplainFacts): string | undefined {
+  if (/\bset defaultBranch\b/.test(reason)) return mapCommand(key, 'defaultBranch', 'BRANCH')
+  if (/\b(correct|set) remote\b/.test(reason)) return mapCommand(key, 'remote', 'OWNER/NAME')
+  return run === undefined
+    ? undefined
+    : `when that is mended, at once: switchyard retry ${ticketInCommand(ticket)}`
 }
 
 function unmatched({ project, labels }: Ticket): Gate {

@@ -210,8 +210,25 @@ test.each<[string, Partial<Ticket>, ServiceConfig['repos']]>([
   expect(line('repository', factsWith({ ticket: sampleTicket(odd) }, { repos: configured }))).toBe(expected)
 })
 
-const unreadable = { reason: "acme/api can't be read: not found" }
+const unreadable = {
+  reason: "acme/api can't be read: there is no such repository; correct remote or cloneUrl",
+}
 const tried = { setbacks: new Map([["acme/api can't be read", unreadable]]) }
+
+test.each([
+  [
+    'it has no branch main; push it, or set defaultBranch to one that is there',
+    ' | switchyard config set repos.api.defaultBranch BRANCH',
+  ],
+  [
+    'the code host could not be reached; see that this worker has a way to it',
+    ' | when that is mended, at once: switchyard retry ENG-251',
+  ],
+])('repository: the command is for what the worker says: %s', (cure, command) => {
+  const reason = `acme/api can't be read: ${cure}`
+  const workers = [worker('atlas', { setbacks: new Map([["acme/api can't be read", { reason }]]) })]
+  expect(line('repository', factsWith({ workers, run: runWith() }))).toBe(`stop ${reason}${command}`)
+})
 
 test('repository: every worker has tried in vain, or the run waits for its pull request', () => {
   expect(line('repository', factsWith({ workers: [worker('atlas', tried)] }))).toBe(
