@@ -36,6 +36,12 @@ export class LocalRepositories {
     if (real !== undefined && (await this.#isAllowed(real))) return yes(real)
     if (real === undefined && (await this.#isAllowed(path)))
       return no('unknown', `${printable(path)} does not exist on this worker; correct remote or cloneUrl`)
+    const absent = await this.#absentFolderOf(path)
+    if (absent !== undefined)
+      return no(
+        'unknown',
+        `the folder of the repositories, ${printable(absent)}, does not exist on this worker, or the worker may not pass to it; mount it, move it back, or give the worker access`,
+      )
     return no(
       'forbidden',
       `${printable(path)} is not below a folder that this worker may use (${await this.#describeAllowed()}); start the worker, or the host for its own worker, with --local-repos and the folder of the repositories`,
@@ -96,6 +102,13 @@ export class LocalRepositories {
     return real
       .filter((folder) => folder !== undefined)
       .filter((folder) => overlapProblem(folder, own) === undefined)
+  }
+
+  /** The allowed folder of the path, where the folder itself is away, such as a disk that is not mounted. */
+  async #absentFolderOf(path: string): Promise<string | undefined> {
+    const above = this.#options.allowedFolders.filter((folder) => isWithin(path, folder))
+    const real = await Promise.all(above.map(realPathOf))
+    return above.find((_, at) => real[at] === undefined)
   }
 
   async #ownFolders(): Promise<string[]> {

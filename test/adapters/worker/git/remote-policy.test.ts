@@ -124,6 +124,18 @@ describe('a folder', () => {
     expect(await refused(policy(), allowed)).toMatch(/^unknown: .* is no git repository/)
   })
 
+  test('below an allowed one that is away is refused with that one, which can come back', async () => {
+    const { allowed, root, bare, policy } = createFolders()
+    const lamps = bare('srv/git/lamps.git')
+    renameSync(allowed, join(root, 'srv/away'))
+    const problem = await refused(policy(), lamps)
+    expect(problem).toContain(`unknown: the folder of the repositories, ${allowed}, does not exist`)
+    expect(problem).toMatch(/; mount it, move it back, or give the worker access$/)
+    expect(await refused(policy(), join(root, 'srv/other.git'))).toMatch(OUTSIDE)
+    renameSync(join(root, 'srv/away'), allowed)
+    expect(await gitDirOf(policy(), lamps)).toMatchObject({ gitDir: lamps })
+  })
+
   test('is judged by where it is now, not by where it was at the start', async () => {
     const { allowed, bare, policy } = createFolders()
     const [lamps, secret] = [bare('srv/git/lamps.git'), bare('home/secret.git')]
