@@ -3,11 +3,11 @@
 import type { AttentionKind } from '../../../protocol/attention.ts'
 import type { FoundOwner } from '../../../store/lock.ts'
 import { TAKE_OVER_HOST } from '../../store-exit-code.ts'
-import { type Check, fail, type Judgement, ok, warn } from '../finding.ts'
+import { type Check, fail, type Judgement, ok, splitCure, warn } from '../finding.ts'
 import { judgeUnknownOwner } from './data.ts'
 
-/** Kinds of attention that concern the service as a whole. */
-const TROUBLES: ReadonlySet<AttentionKind> = new Set(['disk', 'damage', 'codehost', 'tracker'])
+/** Kinds of attention that concern the service as a whole. The tracker has a check of its own. */
+const TROUBLES: ReadonlySet<AttentionKind> = new Set(['disk', 'damage', 'codehost'])
 
 export const hostCheck: Check = {
   id: 'host',
@@ -19,7 +19,7 @@ export const hostCheck: Check = {
         return [
           ok(`switchyard ${found.health.version} serves ${found.url}`),
           ...found.attention.flatMap(({ kind, message, cure }) =>
-            TROUBLES.has(kind) ? [judgeTrouble(kind, message, cure ?? 'switchyard status')] : [],
+            TROUBLES.has(kind) ? [judgeTrouble(kind, message, cure)] : [],
           ),
         ]
       case 'none':
@@ -40,8 +40,10 @@ export const hostCheck: Check = {
 }
 
 /** Damage does not mend itself, so it is judged as where no host runs. */
-const judgeTrouble = (kind: AttentionKind, message: string, cure: string): Judgement =>
-  kind === 'damage' ? fail(message, cure) : warn(message, cure)
+function judgeTrouble(kind: AttentionKind, text: string, command: string | undefined): Judgement {
+  const [message, cure] = command === undefined ? splitCure(text) : [text, command]
+  return kind === 'damage' ? fail(message, cure) : warn(message, cure)
+}
 
 function judgeOwner(dataDir: string, { isAlive, pid, description }: FoundOwner, reason: string): Judgement {
   if (!isAlive) return judgeUnknownOwner(dataDir, description, TAKE_OVER_HOST)

@@ -25,12 +25,15 @@ export const trackerCheck: Check = {
   },
 }
 
-function judgeStatus({ driver }: TrackerSettings, { state, error }: TrackerStatus): Judgement {
+function judgeStatus(settings: TrackerSettings, { state, error }: TrackerStatus): Judgement {
+  const { driver } = settings
   const because = error === undefined ? '' : `: ${error}`
   const connect = connectTrackerCommand(driver)
   switch (state) {
     case 'connected':
-      return error === undefined ? ok(`${driver}, connected`) : warn(`${driver}${because}`, connect)
+      return error === undefined
+        ? ok(`${driver}, connected`)
+        : warn(`${driver}${because}`, cureOfListing(settings, error))
     case 'refresh-failing':
       return warn(`${driver}, its token cannot be refreshed at the moment${because}`, connect)
     case 'auth-error':
@@ -39,6 +42,16 @@ function judgeStatus({ driver }: TrackerSettings, { state, error }: TrackerStatu
       return fail(`${driver} is not connected${because}`, connect)
   }
 }
+
+/** The credential is good, so the trouble lies with the files of the folder, or on the way to the service. */
+function cureOfListing({ driver, path }: TrackerSettings, error: string): string {
+  if (!isFolder(TRACKER_FACTS[driver])) return `check the network, and switchyard config get ${ADDRESS_KEY}`
+  return path === undefined || error.startsWith('tracker.path')
+    ? connectTrackerCommand(driver)
+    : `mend these files in ${quoteWord(path)}`
+}
+
+const ADDRESS_KEY = 'tracker.apiUrl'
 
 async function judgeByAsking(machine: ExaminedMachine, tracker: TrackerSettings): Promise<Judgement> {
   const { driver, path, refreshToken = '', tokenExpiresAt } = tracker
@@ -49,7 +62,7 @@ async function judgeByAsking(machine: ExaminedMachine, tracker: TrackerSettings)
     return ok(`${driver}, whose token has expired; the host refreshes it when it starts`)
   const account = await machine.trackerAccount()
   if (account === undefined) return fail(`${driver} is not connected`, connect)
-  return judgeAccount(driver, account, { connect, addressKey: 'tracker.apiUrl' })
+  return judgeAccount(driver, account, { connect, addressKey: ADDRESS_KEY })
 }
 
 async function judgeFolder(path: string | undefined, connect: string): Promise<Judgement> {

@@ -244,6 +244,18 @@ test.each<[string, string, Partial<ExaminedMachine>, readonly unknown[]]>([
     ],
   ],
   [
+    'a ticket that cannot be read',
+    'tracker',
+    hostRuns({ tracker: { state: 'connected', error: 'ENG-7.md, line 1: must be ---' } }),
+    ['warn', 'local: ENG-7.md, line 1: must be ---', 'mend these files in /'],
+  ],
+  [
+    'a folder of tickets that is away',
+    'tracker',
+    hostRuns({ tracker: { state: 'connected', error: 'tracker.path: / does not exist' } }),
+    ['warn', 'local: tracker.path: / does not exist', 'switchyard config set tracker.path FOLDER'],
+  ],
+  [
     'a machine that is no Linux',
     'sandbox',
     {
@@ -270,6 +282,15 @@ test.each<[string, string, Partial<ExaminedMachine>, readonly unknown[]]>([
     'git',
     { git: async () => yes('2.37.1') },
     ['warn', expect.stringMatching(/needs git 2\.38/), expect.stringMatching(/^install a newer one/)],
+  ],
+  [
+    'a tracker that does not answer the host',
+    'tracker',
+    {
+      config: async () => yes({ ...configured(), tracker: configDefaults.tracker }),
+      ...hostRuns({ tracker: { state: 'connected', error: '503' } }),
+    },
+    ['warn', 'linear: 503', 'check the network, and switchyard config get tracker.apiUrl'],
   ],
 ])('%s is named with its cure', async (_, id, more, finding) => {
   expect(await findingsOf(id, more)).toEqual([finding])
@@ -321,6 +342,17 @@ test('damage that a running host knows is a failure, as where no host runs', asy
   const item = (kind: 'damage' | 'disk') => ({ id: kind, kind, message: `trouble of the ${kind}`, since })
   const found = await findingsOf('host', hostRuns({ attention: [item('damage'), item('disk')] }))
   expect(found.map(([judgement]) => judgement)).toEqual(['ok', 'fail', 'warn'])
+})
+
+test('what needs a person has the cure of its own words, and the tracker is judged once', async () => {
+  const since = '2026-03-01T08:30:00.000Z'
+  const attention = [
+    { id: 'codehost', kind: 'codehost' as const, message: "acme/app can't be read: no main; push it", since },
+    { id: 'tracker', kind: 'tracker' as const, message: 'local: ENG-7.md, line 1: must be ---', since },
+  ]
+  expect((await findingsOf('host', hostRuns({ attention }))).slice(1)).toEqual([
+    ['warn', "acme/app can't be read: no main", 'push it'],
+  ])
 })
 
 test('--bundle that cannot be written is wrong use, and nothing of it is left', async () => {
