@@ -253,7 +253,11 @@ test.each<[string, string, Partial<ExaminedMachine>, readonly unknown[]]>([
     'a folder of tickets that is away',
     'tracker',
     hostRuns({ tracker: { state: 'connected', error: 'tracker.path: / does not exist' } }),
-    ['warn', 'local: tracker.path: / does not exist', 'switchyard config set tracker.path FOLDER'],
+    [
+      'warn',
+      'local: tracker.path: / does not exist',
+      expect.stringMatching(/config set tracker\.path FOLDER$/),
+    ],
   ],
   [
     'a machine that is no Linux',
@@ -290,7 +294,7 @@ test.each<[string, string, Partial<ExaminedMachine>, readonly unknown[]]>([
       config: async () => yes({ ...configured(), tracker: configDefaults.tracker }),
       ...hostRuns({ tracker: { state: 'connected', error: '503' } }),
     },
-    ['warn', 'linear: 503', 'check the network, and switchyard config get tracker.apiUrl'],
+    ['warn', 'linear: 503', expect.stringMatching(/^check the network, .* tracker\.apiUrl$/)],
   ],
 ])('%s is named with its cure', async (_, id, more, finding) => {
   expect(await findingsOf(id, more)).toEqual([finding])

@@ -72,7 +72,7 @@ test('resume names the runs that start, and counts those that wait for anything 
   const { hostApi, print } = await openCommandHost()
   const gates: Record<string, Gate[]> = {
     'ENG-1': [pausedGate, { id: 'capacity', status: 'wait', message: 'attic 2 of 2 slots' }],
-    'ENG-2': [{ id: 'repository', status: 'stop', message: '"doors" is not a key under repos' }, pausedGate],
+    'ENG-2': [{ id: 'repository', status: 'stop', message: 'doors is unknown' }, pausedGate],
     'ENG-3': [{ id: 'blockers', status: 'wait', message: 'ENG-1 is queued' }, pausedGate],
   }
   for (const name of Object.keys(gates)) hostApi.runsById.set(name, fakeRun(name, 'queued', name))
