@@ -2,6 +2,7 @@
  * `findDamage` says what is damaged in a checkout, if anything is, by reading what a collection reads: the index, the files
  * of the newest commit, and the commits beyond the base. Nothing is written, so a full disk is no damage. A verdict drops
  * the work for good, so only what git calls corrupt counts: a machine without processes or threads says nothing about it.
+ * A file that its user may not read is corrupt to git, so such files are looked for first.
  */
 
 import type { GitWorkspace } from './checkout.ts'
@@ -14,6 +15,8 @@ const READ_MS_MAX = 15 * 60_000
 const READ_SCRIPT = `
 export GIT_NO_REPLACE_OBJECTS=1
 cd /work
+closed=$(find .git \\( -type d ! -perm -500 -o -type f ! -perm -400 \\) 2> /dev/null | head -n 1)
+if [ -n "$closed" ]; then echo "fatal: $closed: Permission denied"; exit 1; fi
 git ls-files > /dev/null
 ref=HEAD
 head=$(git rev-parse --verify 'HEAD^{commit}') || head=

@@ -13,7 +13,7 @@ export type GitErrorKind =
   | 'locked' // a killed git left a lock behind
   | 'machine' // this machine lacks disk or memory, or git was killed; a new fetch cures nothing
   | 'permanent'
-  | 'unknown' // no pattern matches
+  | 'unknown' // nothing is known of the repository and the code host
 
 interface KnownError {
   readonly pattern: RegExp
@@ -128,6 +128,13 @@ const KNOWN_ERRORS: readonly KnownError[] = [
     kind: 'invalid',
     errorKind: 'permanent',
     hint: 'the address leads on to a kind of place that is not allowed',
+  },
+  {
+    // Ahead of the words for damage, which git adds when it could not read.
+    pattern: /^(error|fatal|warning): .*: (Permission denied|Operation not permitted)$/im,
+    kind: 'failed',
+    errorKind: 'unknown',
+    hint: 'git may not read or write a file; give it to the user who runs git there, with the right to read and write',
   },
   {
     pattern:

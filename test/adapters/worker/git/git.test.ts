@@ -225,6 +225,8 @@ test.each([
   ['error: git-pack-objects died of signal 9\nfatal: possible repository corruption', 'failed', 'machine'],
   ['remote: error: git-pack-objects died of signal 9\nfatal: early EOF', 'failed', 'network'],
   ["fatal: Unable to create '/x/packed-refs.lock': File exists.", 'failed', 'locked'],
+  ["error: could not open '.git/x' for reading: Permission denied", 'failed', 'unknown'],
+  ['error: unable to open x: Permission denied\nfatal: bad object HEAD', 'failed', 'unknown'],
   ['error: object file ./objects/ab/cd is empty', 'failed', 'corrupt'],
   ['fatal: something new', 'failed', 'unknown'],
 ])('%s → %s', (stderr, kind, trouble) => {

@@ -2,7 +2,7 @@
  * Finished work that the code host does not take, executed by a real executor: real sandboxes, real git over http with
  * the hooks of the code host, the scripted agent. A later job publishes what the sandbox holds.
  */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
@@ -161,6 +161,13 @@ async function carryOut(execution: Execution): Promise<RunOutcome> {
   return outcome
 }
 
+/** The file of an object in the checkout of run-1. */
+function objectFile(site: Site, object: string): string {
+  const checkout = join(site.g.folder, 'one/sandboxes/run-1/work')
+  const id = git(checkout, '-c', 'safe.directory=*', 'rev-parse', object)
+  return join(checkout, '.git/objects', id.slice(0, 2), id.slice(2))
+}
+
 function artifactOf({ reports }: Executed, wanted: string): Buffer | undefined {
   const parts = reports.flatMap((report) =>
     report.is === 'artifact' && report.name === wanted ? [Buffer.from(report.data, 'base64')] : [],
@@ -250,9 +257,7 @@ test.each([
   const executor = await site.worker()
   await execute(executor, jobWith())
   site.allow()
-  const checkout = join(site.g.folder, 'one/sandboxes/run-1/work')
-  const id = git(checkout, '-c', 'safe.directory=*', 'rev-parse', object)
-  const path = join(checkout, '.git/objects', id.slice(0, 2), id.slice(2))
+  const path = objectFile(site, object)
   rmSync(path)
   writeFileSync(path, 'not what git has written')
   const { outcome } = await execute(executor, publishJob(jobWith()), 'ls-2')
@@ -261,6 +266,24 @@ test.each([
   expect(outcome.sandbox).not.toHaveProperty('unpublished')
   expect(outcome.sandbox?.retainedUntil).toBeDefined()
 })
+
+test.each(['HEAD:lamp', 'HEAD'])(
+  'work whose object %s nobody may read stays until it can be read',
+  async (object) => {
+    const site = await openSite()
+    site.refuse()
+    const executor = await site.worker()
+    await execute(executor, jobWith())
+    site.allow()
+    const path = objectFile(site, object)
+    chmodSync(path, 0)
+    const { outcome } = await execute(executor, publishJob(jobWith()), 'ls-2')
+    expect(outcome).toMatchObject({ failure: 'publish', sandbox: { unpublished: true } })
+    chmodSync(path, 0o400)
+    const last = await execute(executor, publishJob(jobWith()), 'ls-3')
+    expect(last.outcome.status).toBe('completed')
+  },
+)
 
 test('work beside an unborn HEAD outlives a push that fails, and is published later', async () => {
   const site = await openSite()
