@@ -71,6 +71,13 @@ test('every file that a page of the project names is there', () => {
   expect(missing).toEqual([])
 })
 
+test('every section of the page about security names its tests', () => {
+  const [, ...sections] = readFileSync(join(root, 'docs', 'security.md'), 'utf8').split(/^## /m)
+  expect(sections.length).toBeGreaterThan(20)
+  const without = sections.filter((section) => !/`(?:test\/)?[\w/.-]+\.test\.ts`/.test(section))
+  expect(without.map((section) => section.split('\n')[0])).toEqual([])
+})
+
 test('each fault of a simulation replaces a text that occurs exactly once', () => {
   const misplaced = [...mutants, ...supervisorMutants].filter(
     ({ file, find }) => readFileSync(join(root, file), 'utf8').split(find).length !== 2,
