@@ -20,6 +20,7 @@ import {
 } from '../../../web/dashboard/fleet/provision-state.ts'
 import {
   leaseEndOf,
+  neededAgents,
   retainedSentence,
   revokeLoss,
   stateSentence,
@@ -163,4 +164,11 @@ test('a target is a user, a machine and perhaps a port, named as the host names 
   ])
   expect(targetId({ user: 'ann', host: '2001:db8::1' })).toBe('ann@[2001:db8::1]')
   expect(targetId({ user: 'ann', host: 'forge', port: 22 })).toBe('ann@forge')
+})
+
+test('an agent that a command of the configuration stands in for is needed on no machine', () => {
+  const repos = { app: { remote: 'acme/app', agent: 'agentB' as const } }
+  const agent = { ...configDefaults.agent, commands: { agentA: 'scripted-agent' } }
+  expect([...neededAgents({ ...configDefaults, repos })]).toEqual(['agentA', 'agentB'])
+  expect([...neededAgents({ agent, repos })]).toEqual(['agentB'])
 })

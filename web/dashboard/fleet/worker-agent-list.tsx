@@ -1,14 +1,9 @@
 /** The agents of a worker: those that it can run, and those that it cannot, with the cure where runs need them. */
 import { productName } from '../../../client/agent-names.ts'
-import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { WorkerAgents } from '../../../protocol/worker.ts'
 import { Glyph } from '../../elements/glyph.tsx'
 import { config } from '../state/records.ts'
-
-/** The agents that the configuration gives to runs. */
-function neededAgents({ agent, repos }: Pick<ServiceConfig, 'agent' | 'repos'>): ReadonlySet<string> {
-  return new Set([agent.provider, ...Object.values(repos).flatMap((repo) => repo.agent ?? [])])
-}
+import { neededAgents } from './worker-state.ts'
 
 /** Workers of an earlier version name no agents. */
 export function WorkerAgentList({ agents }: { readonly agents: WorkerAgents | undefined }) {

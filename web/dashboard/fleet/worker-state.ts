@@ -102,3 +102,9 @@ function workOf(leases: FleetRow['leases'], now: number): string {
   const money = costs.length === 0 ? '' : `, ${formatMoney({ costUsd, estimated })}`
   return `, and ${leases.length === 1 ? 'loses' : 'lose'} ${formatDuration(ms)} of work${money}`
 }
+
+/** The agents that the configuration gives to runs. A command of its own stands in for the agent of the machine. */
+export function neededAgents({ agent, repos }: Pick<ServiceConfig, 'agent' | 'repos'>): ReadonlySet<string> {
+  const given = [agent.provider, ...Object.values(repos).flatMap((repo) => repo.agent ?? [])]
+  return new Set(given.filter((provider) => agent.commands[provider] === undefined))
+}
