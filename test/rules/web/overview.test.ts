@@ -2,11 +2,11 @@
 import { describe, expect, jest, test } from '@jest/globals'
 import { newestLine } from '../../../client/newest-line.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
-import { attentionEntries } from '../../../web/dashboard/overview/attention-entries.ts'
+import { attentionEntries, wordsOf } from '../../../web/dashboard/overview/attention-entries.ts'
 import { flowTracks } from '../../../web/dashboard/overview/flow.ts'
 import { LeavingRuns } from '../../../web/dashboard/overview/leaving.ts'
 import { phaseScale } from '../../../web/dashboard/overview/phase-scale.ts'
-import { queueGroups } from '../../../web/dashboard/overview/queue-groups.ts'
+import { ownReason, queueGroups } from '../../../web/dashboard/overview/queue-groups.ts'
 import { fingerprintOf } from '../../../web/dashboard/runs/fingerprint.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
 
@@ -34,6 +34,14 @@ describe('failures', () => {
     expect(first?.since).toBe(first?.items.map(({ since }) => since).sort()[0])
   })
 
+  test('name agents, instants and repositories as a person does', () => {
+    const said = (message: string) => wordsOf({ message }, NOW)
+    expect(said(`usage limit of agentA until ${new Date(NOW).toISOString()}`)).toMatch(
+      /^Usage limit of Claude Code until \d\d:\d\d$/,
+    )
+    expect(said("acme/empty can't be read: it has no branch main")).toMatch(/^acme\/empty can't/)
+  })
+
   test('of a run that the page does not know are told by their message', () => {
     const [entry] = attentionEntries([sample.itemOf(5, 'failed', 'failed: no space')], () => undefined)
     expect(entry?.error).toBe('no space')
@@ -45,6 +53,23 @@ describe('queued runs', () => {
     const run = sample.run(1, 'queued', queueReason === undefined ? {} : { queueReason })
     return { ...run, ticket: { ...run.ticket, priority } }
   }
+
+  test('for which several repositories fit are one group, and each names its own', () => {
+    const both = ['ENG-6', 'ENG-7'].map((name) => queued(`2 repositories fit ${name}: app, empty`))
+    const groups = queueGroups(both)
+    expect(groups.map(({ fact, runs }) => [fact, runs.length])).toEqual([
+      ['Several repositories fit the ticket', 2],
+    ])
+    expect(both.map(ownReason)).toEqual(both.map(({ queueReason }) => queueReason))
+  })
+
+  test('whose repository cannot be read say why', () => {
+    const [group] = queueGroups([queued("acme/app can't be read: it has no branch main; push it")])
+    expect([group?.fact, group?.explanation]).toEqual([
+      "acme/app can't be read",
+      'it has no branch main; push it',
+    ])
+  })
 
   test('with one reason are one group, the largest first', () => {
     const groups = queueGroups(busy.values())

@@ -1,12 +1,11 @@
 /** The list of what needs a person: each entry says what happened and why, and has the button that cures it. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { productName } from '../../../client/agent-names.ts'
 import { hasUnpublishedWork } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
-import { Age } from '../../elements/moments.tsx'
+import { Age, now } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
 import { countOf, formatCount } from '../../text/amounts.ts'
@@ -14,7 +13,7 @@ import { pullAddress, runAddress } from '../addresses.ts'
 import { curePlace } from '../gates/cure-places.ts'
 import { host } from '../state/host.ts'
 import { attention, attentionMore, runs } from '../state/records.ts'
-import { type AttentionEntry, attentionEntries } from './attention-entries.ts'
+import { type AttentionEntry, attentionEntries, wordsOf } from './attention-entries.ts'
 
 const GLYPHS: Readonly<Record<AttentionEntry['kind'], StateGlyph>> = {
   failed: 'failed',
@@ -109,13 +108,13 @@ const WORDS: Readonly<Record<AttentionEntry['kind'], string>> = {
 }
 
 function factOf({ kind, items }: AttentionEntry, title = ''): string {
-  const message = items[0]?.message ?? ''
+  const [item] = items
+  const words = item === undefined ? '' : wordsOf(item, now.value)
   // The title is unknown until the run has been read.
   const addition = title === '' ? '' : `: ${title}`
   if (kind === 'failed')
     return items.length > 1 ? `${countOf(items.length, 'run')} failed the same way` : `Failed${addition}`
-  if (kind === 'review') return `${capitalized(message)}${addition}`
-  return capitalized(message.replace(/\bagent[A-C]\b/, productName))
+  return kind === 'review' ? `${words}${addition}` : words
 }
 
 function namesOf({ items }: AttentionEntry): ComponentChildren {
@@ -217,5 +216,3 @@ async function followUp(id: string): Promise<void> {
     .followUpRun({ id })
     .then(() => showOutcome('The follow-up is queued.', { to: runAddress(id), text: 'Show' }), showError)
 }
-
-const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)

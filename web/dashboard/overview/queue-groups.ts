@@ -122,9 +122,18 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
     }),
   ],
   [
-    /^(\S+) can't be read/,
-    ([remote = '']) => ({
+    /^\d+ repositories fit /,
+    () => ({
+      fact: 'Several repositories fit the ticket',
+      explanation: 'Name one of them in it, or give each a label.',
+      cure: { text: 'Tell them apart', to: settingAddress('repos') },
+    }),
+  ],
+  [
+    /^(\S+) can't be read(?:: (.+))?$/s,
+    ([remote = '', why]) => ({
       fact: `${remote} can't be read`,
+      ...(why === undefined ? {} : { explanation: why }),
       cure: { text: 'Go to the settings', to: settingAddress('repos') },
     }),
   ],
@@ -152,7 +161,9 @@ function headOf(reason: string): GroupHead {
 
 /** Whether the part of a reason that a group leaves out is worth a column of its own. */
 export const ownReason = (run: Run): string | undefined =>
-  /^(blocked by|interrupted|retry|no repository)/.test(run.queueReason ?? '') ? run.queueReason : undefined
+  /^(blocked by|interrupted|retry|no repository|\d+ repositories)/.test(run.queueReason ?? '')
+    ? run.queueReason
+    : undefined
 
 /** Larger groups first; in a group by priority, then by age. */
 export function queueGroups(runs: Iterable<Run>): QueueGroup[] {
