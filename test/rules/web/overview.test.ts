@@ -35,11 +35,11 @@ describe('failures', () => {
   })
 
   test('name agents, instants and repositories as a person does', () => {
-    const said = (message: string) => wordsOf({ message }, NOW)
-    expect(said(`usage limit of agentA until ${new Date(NOW).toISOString()}`)).toMatch(
+    const textOf = (message: string) => wordsOf({ message }, NOW)
+    expect(textOf(`usage limit of agentA until ${new Date(NOW).toISOString()}`)).toMatch(
       /^Usage limit of Claude Code until \d\d:\d\d$/,
     )
-    expect(said("acme/empty can't be read: it has no branch main")).toMatch(/^acme\/empty can't/)
+    expect(textOf("acme/empty can't be read: it has no branch main")).toMatch(/^acme\/empty can't/)
   })
 
   test('of a run that the page does not know are told by their message', () => {
