@@ -34,7 +34,9 @@ test.each([
   'programs/doctor.cjs',
 ])('%s has one byte for each character, because V8 keeps the source of what runs', (name) => {
   const bytes = readFileSync(join(built, name))
-  expect(bytes.toString('latin1').match(/.*[^\0-\x7f].*/)?.[0]).toBeUndefined()
+  // A pattern that also matches the line's other characters tries them from each of its places, for seconds.
+  const at = bytes.findIndex((byte) => byte > 0x7f)
+  expect(at === -1 ? '' : lineAround(bytes, at)).toBe('')
 })
 
 test('a worker is loaded without the copy of undici that Node contains', () => {
@@ -94,5 +96,8 @@ test.each([
   expect(hostWithoutFolder(join(folder, 'bin'))).toBe(hostWithoutFolder(built))
   expect(hostWithoutFolder(built)).toContain('/dev/null')
 })
+
+const lineAround = (bytes: Buffer, at: number): string =>
+  bytes.subarray(bytes.lastIndexOf('\n', at) + 1, bytes.indexOf('\n', at)).toString()
 
 const named = (name: string): string => `NativeModule ${name}`
