@@ -2,9 +2,10 @@
  * A follow-up executed by a real executor: real sandboxes, real git, a folder as code host, the scripted agent.
  * A crash is simulated at a step: the executor does nothing more, and the next one finds only what is on disk.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from '@jest/globals'
+import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
 import { deriveOutcome } from '../../../../core/daemon/outcome.ts'
 import type {
@@ -23,6 +24,7 @@ import { type AgentJob, type Job, RunOutcome } from '../../../../protocol/frames
 import { bundleName } from '../../../../protocol/kept-bundle.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import type { PullComment, PullThread } from '../../../../protocol/pulls.ts'
+import { createLocalCodeHost } from '../../../../providers/codehost/local/code-host.ts'
 import type { ClosableExecutor } from '../../../../worker/executor.ts'
 import { createGitSources } from '../../../../worker/git/create-git-sources.ts'
 import { createGit, type Git } from '../../../../worker/git/git.ts'
@@ -32,7 +34,15 @@ import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
 import { openTestExecutor } from '../../../support/resumed-sandbox.ts'
 import { createSkippingClock } from '../../../support/skipping-clock.ts'
-import { aJob, commitAsPerson, createGitFixture, type GitFixture, git, got } from '../git/git-fixture.ts'
+import {
+  aJob,
+  commitAsPerson,
+  createGitFixture,
+  type GitFixture,
+  git,
+  got,
+  passableFolder,
+} from '../git/git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
 const AT = '2026-03-01T08:00:00.000Z'
@@ -64,8 +74,7 @@ interface FollowUpFixture {
   stood(): string[]
 }
 
-function createFollowUpFixture(): FollowUpFixture {
-  const g = createGitFixture()
+function createFollowUpFixture(g = createGitFixture()): FollowUpFixture {
   git(g.remote, 'config', 'core.logAllRefUpdates', 'always')
   const y: FollowUpFixture = {
     g,
@@ -96,11 +105,15 @@ function createFollowUpFixture(): FollowUpFixture {
         launcher,
         gitconfig: GITCONFIG_TEXT,
       })
+      executors.push(executor)
       return { executor, crashed, release }
     },
   }
   return y
 }
+
+const executors: ClosableExecutor[] = []
+afterEach(() => Promise.all(executors.splice(0).map((executor) => executor.close())))
 
 type Fault = <T>(step: Step | undefined, work: () => Promise<T>) => Promise<T>
 
@@ -277,8 +290,11 @@ const logOf = ({ reports }: Executed) =>
 const onMain = (g: GitFixture, file: string, text: string) =>
   commitAsPerson(g, 'main', file, text, `Main changes ${file}`)
 
+type Change = (g: GitFixture) => void
+const mainMoves: Change = (g) => onMain(g, 'other', 'of main\n')
+
 /** A run that opened its pull request on worker one, and a base with a newer commit. */
-async function opened(change: (g: GitFixture) => void = (g) => onMain(g, 'other', 'of main\n')) {
+async function opened(change = mainMoves) {
   const y = createFollowUpFixture()
   const { executor } = await y.worker('one')
   const first = await executed(
@@ -288,6 +304,29 @@ async function opened(change: (g: GitFixture) => void = (g) => onMain(g, 'other'
   expect(first.outcome).toMatchObject({ status: 'completed' })
   change(y.g)
   return { y, executor, first }
+}
+
+/** The same with worker one started again. All these tests share one run: each finds the files that it left. */
+async function reopened(change = mainMoves) {
+  finishedRun ??= keepFinishedRun()
+  const { g, kept, first } = await finishedRun
+  // In the same place, because git's mirrors are named after paths.
+  rmSync(g.folder, { recursive: true })
+  execFileSync('cp', ['-a', kept, g.folder])
+  const codehost = createLocalCodeHost({ path: join(g.folder, 'codehost'), clock: realClock })
+  const y = createFollowUpFixture({ ...g, codehost })
+  change(y.g)
+  return { y, first }
+}
+
+let finishedRun: ReturnType<typeof keepFinishedRun> | undefined
+
+async function keepFinishedRun() {
+  const { y, executor, first } = await opened(() => {})
+  await executor.close()
+  const kept = passableFolder()
+  execFileSync('cp', ['-a', `${y.g.folder}/.`, kept])
+  return { g: y.g, kept, first }
 }
 
 const shown = (y: FollowUpFixture, path: string) => git(y.g.remote, 'show', `${BRANCH}:${path}`)
@@ -317,7 +356,8 @@ test('a branch that is only behind is rebased without an agent, and one comment 
 })
 
 test('the words of the operator start an agent, even without a remark', async () => {
-  const { y, executor } = await opened()
+  const { y } = await reopened()
+  const { executor } = await y.worker('one')
   const job = followUpJob()
   const instructions = script(['write lamp', '  as told', 'say Done as told.'])
   const followUp = await executed(executor, { ...job, run: { ...job.run, instructions } })
@@ -342,7 +382,8 @@ test('work that was pushed with neutral messages counts as pushed', async () => 
 })
 
 test('a follow-up begins with a new home, for which the setup runs again', async () => {
-  const { y, executor } = await opened()
+  const { y } = await reopened()
+  const { executor } = await y.worker('one')
   const planted = firstJob([
     `run echo 'echo acted >>/work/acted' | tee ~/.bashrc ~/.profile; printf '[core]\\nhooksPath = /work/hooks\\n' >~/.gitconfig`,
     'say Planted.',
@@ -371,7 +412,7 @@ test('a follow-up begins with a new home, for which the setup runs again', async
 })
 
 test('a sandbox without an agent is not retained, so the next follow-up need not wait for this worker', async () => {
-  const { y } = await opened()
+  const { y } = await reopened()
   const { executor } = await y.worker('two')
   const { outcome: reported, progress } = await executed(executor, followUpJob())
   expect(reported).toMatchObject({ status: 'completed', costs: [] })
@@ -384,7 +425,7 @@ test('a sandbox without an agent is not retained, so the next follow-up need not
 })
 
 test('manual changes in a merge that cannot be restored go to an agent', async () => {
-  const { executor } = await opened((g) => {
+  const { y } = await reopened((g) => {
     onMain(g, 'other', 'of main\n')
     git(g.person, 'fetch', '-q', 'origin')
     git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
@@ -394,6 +435,7 @@ test('manual changes in a merge that cannot be restored go to an agent', async (
     git(g.person, 'push', '-q', 'origin', BRANCH)
     onMain(g, 'other', 'of main, otherwise\n')
   })
+  const { executor } = await y.worker('one')
   const followUp = await executed(executor, followUpJob())
   expect(followUp.outcome.costs).toHaveLength(1)
 })
@@ -431,7 +473,8 @@ test('a conflict is resolved by the agent', async () => {
 test.each(['push', 'comment'] as const)(
   'a follow-up whose %s is refused keeps its work, and a later job publishes it without an agent',
   async (step) => {
-    const { y, executor } = await opened()
+    const { y } = await reopened()
+    const { executor } = await y.worker('one')
     const words = commentOf(script(['write lamp', '  brighter', 'say Made it brighter.']))
     const job = followUpJob({ comments: [words] })
     y.refuses = step
@@ -457,7 +500,8 @@ test.each(['push', 'comment'] as const)(
 )
 
 test('an unresolved conflict fails the follow-up: no push and no comment', async () => {
-  const { y, executor } = await opened((g) => onMain(g, 'lamp', 'main\n'))
+  const { y } = await reopened((g) => onMain(g, 'lamp', 'main\n'))
+  const { executor } = await y.worker('one')
   const idle = commentOf(script(['say I would rather not.']))
   const followUp = await executed(executor, followUpJob({ comments: [idle] }))
   expect(followUp.outcome).toMatchObject({
@@ -470,7 +514,7 @@ test('an unresolved conflict fails the follow-up: no push and no comment', async
 })
 
 test('without its sandbox it starts with a fresh checkout on another worker, and the prompt contains the ticket', async () => {
-  const { y } = await opened()
+  const { y } = await reopened()
   const { executor } = await y.worker('two')
   const job = followUpJob({ comments: [commentOf(script(['write new', '  x', 'say Done.']))] })
   const setup = 'echo set-up; touch built.log'
@@ -485,7 +529,8 @@ test('without its sandbox it starts with a fresh checkout on another worker, and
 })
 
 test('our own comments start no agent, and a follow-up without work says so in its log alone', async () => {
-  const { y, executor } = await opened(() => {})
+  const { y } = await reopened(() => {})
+  const { executor } = await y.worker('one')
   const own = commentOf('Pushed.\n\n<!-- switchyard:follow-up fu-0 -->')
   const followUp = await executed(executor, followUpJob({ comments: [own] }))
   expect(followUp.outcome).toMatchObject({ status: 'completed', costs: [] })
@@ -498,8 +543,7 @@ test('our own comments start no agent, and a follow-up without work says so in i
 })
 
 test('the pushed commit does not reveal the marker of our comment', async () => {
-  const { y, executor: first } = await opened()
-  await first.close()
+  const { y } = await reopened()
   const dying = await y.worker('one', { step: 'comment', when: 'before' })
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
   const order = { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() }
@@ -511,7 +555,7 @@ test('the pushed commit does not reveal the marker of our comment', async () => 
   const header = git(y.g.remote, 'cat-file', 'commit', BRANCH).split('\n\n')[0] ?? ''
   const words = header.split(/\s+/).map((word) => followUpMarker(word))
   got(await y.g.codehost.comment('ada/lamps', 1, words.join('\n')))
-  const again = await y.worker('one')
+  const again = await y.worker('one', undefined, createSkippingClock())
   await again.executor.recover({ leaseId: 'ls-2', runId: 'run-1' }, {}, 1)
   expect(await executed(again.executor, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
   expect(y.stood()).toHaveLength(2)
@@ -526,8 +570,7 @@ test('the pushed commit does not reveal the marker of our comment', async () => 
 })
 
 test('an outage of the code host delays the comment, is logged, and causes no second comment', async () => {
-  const { y, executor: first } = await opened()
-  await first.close()
+  const { y } = await reopened()
   const comment = y.g.codehost.comment.bind(y.g.codehost)
   let answers = 0
   y.g.codehost.comment = async (...posted) => {
@@ -544,7 +587,8 @@ test('an outage of the code host delays the comment, is logged, and causes no se
 })
 
 test('work that a person left in the sandbox is preserved and named', async () => {
-  const { y, executor } = await opened()
+  const { y } = await reopened()
+  const { executor } = await y.worker('one')
   const work = join(y.g.folder, 'one/sandboxes/run-1/work')
   writeFileSync(join(work, 'mine'), 'precious\n')
   const followUp = await executed(executor, followUpJob())
@@ -594,7 +638,8 @@ describe('cancelled', () => {
 })
 
 test('a stopped follow-up leaves the sandbox usable for a person', async () => {
-  const { y, executor } = await opened()
+  const { y } = await reopened()
+  const { executor } = await y.worker('one')
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
   const execution = executor.start(
     { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() },
@@ -612,7 +657,7 @@ test('a stopped follow-up leaves the sandbox usable for a person', async () => {
 })
 
 test('a fresh checkout that was interrupted before its agent started is made again and set up', async () => {
-  const { y } = await opened()
+  const { y } = await reopened()
   const comments = [commentOf(script(['write new', '  x', 'say Done.']))]
   const job = followUpJob({ comments })
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job }
@@ -656,8 +701,7 @@ describe.each([
   },
 ])('a crash on worker one, repeated on worker $next:', ({ next, crashes }) => {
   test.each(crashes)('$when $step: one push, one comment', async (crash) => {
-    const { y, executor: first } = await opened()
-    await first.close()
+    const { y } = await reopened()
     const work = script(['append lamp', '  brighter', 'say Made it brighter.'])
     const job = followUpJob({ comments: [commentOf(work)] })
     const dying = await y.worker('one', crash)
@@ -668,7 +712,7 @@ describe.each([
     // A dead process writes nothing any more.
     await dying.executor.close()
 
-    const again = await y.worker(next)
+    const again = await y.worker(next, undefined, createSkippingClock())
     if (next === 'one') await again.executor.recover({ leaseId: 'ls-2', runId: 'run-1' }, {}, 1)
     const followUp = await executed(again.executor, job)
     expect(followUp.outcome).toMatchObject({ status: 'completed', prUrl: 'https://code.example/1' })
