@@ -1,20 +1,11 @@
-/** Copies the checkout without anything that a build or a start leaves in it, like a new clone after `npm ci`. */
-import { chmodSync, cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+/** Copies the checkout without anything that a start leaves in it, like a new clone after `npm ci`, built or not. */
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /** `test` is not needed to start, and `node_modules` is shared. */
-const LEFT_OUT = [
-  'node_modules',
-  'dist',
-  'coverage',
-  '.git',
-  '.data',
-  '.agents',
-  '.nodes',
-  'test',
-  '.stories',
-]
+const LEFT_OUT = ['node_modules', 'coverage', '.git', '.data', '.agents', '.nodes', 'test', '.stories']
 
 export interface FreshCheckout {
   readonly folder: string
@@ -25,13 +16,15 @@ export interface FreshCheckout {
   remove(): void
 }
 
-export function createFreshCheckout(root: string): FreshCheckout {
+export function createFreshCheckout(root: string, isBuilt = false): FreshCheckout {
   const top = mkdtempSync(join(tmpdir(), 'switchyard-recording-'))
   // The users of sandboxes have to reach what lies below.
   chmodSync(top, 0o711)
   const folder = join(top, 'switchyard')
-  const names = readdirSync(root).filter((name) => !LEFT_OUT.includes(name))
-  for (const name of names) cpSync(join(root, name), join(folder, name), { recursive: true })
+  mkdirSync(folder)
+  const names = readdirSync(root).filter((name) => !LEFT_OUT.includes(name) && (isBuilt || name !== 'dist'))
+  // Unlike `cpSync` it keeps times exactly, by which a start finds that nothing is to be built.
+  execFileSync('cp', ['-a', ...names.map((name) => join(root, name)), folder])
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
   return {
     folder,

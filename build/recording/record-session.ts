@@ -35,7 +35,8 @@ export async function recordSession(
   root: string,
   kind: TerminalKind = usualTerminal(),
 ): Promise<string> {
-  const checkout = createFreshCheckout(root)
+  // What runs beside the session is not recorded, and neither is its build.
+  const checkout = createFreshCheckout(root, session.beside !== undefined)
   try {
     const play = async (steps: readonly RecordedStep[], goOn?: Play): Promise<readonly string[]> => {
       const terminal = await TERMINALS[kind](optionsOf(checkout, columns))
