@@ -17,13 +17,8 @@ import { acquireLock, findHiddenOwner, type Lock, type LockOptions } from './loc
  */
 export async function makeOwnerOnly(folder: string, knownNames: readonly string[]): Promise<void> {
   await makeFolder(folder)
-  const { mode, uid } = await stat(folder)
-  if (process.geteuid?.() === 0 && uid !== 0) {
-    throw new NotADataDir(
-      `${folder} belongs to user ${uid}, who could not read what root leaves there; ` +
-        `start as that user (sudo -u '#${uid}' …), or name a folder of root as --data-dir`,
-    )
-  }
+  await refuseRoot(folder)
+  const { mode } = await stat(folder)
   if ((mode & 0o077) === 0) return
   // A home directory or shared folder given by mistake must not be closed to its users.
   const names = await readdir(folder)
@@ -35,14 +30,27 @@ export async function makeOwnerOnly(folder: string, knownNames: readonly string[
   await chmod(folder, 0o700)
 }
 
+async function refuseRoot(folder: string): Promise<void> {
+  const { uid } = await stat(folder)
+  if (process.geteuid?.() !== 0 || uid === 0) return
+  throw new NotADataDir(
+    `${folder} belongs to user ${uid}, who could not read what root leaves there; ` +
+      `start as that user (sudo -u '#${uid}' …), or name a folder of root as --data-dir`,
+  )
+}
+
 export interface LockDataDirOptions extends LockOptions {
   readonly dataDir: string
   readonly log: Log
 }
 
-/** Rejects with DataDirInUse while another process owns the data directory, or may do so. */
+/**
+ * Rejects with DataDirInUse while another process owns the data directory, or may do so, and with NotADataDir for root in
+ * a directory of another user.
+ */
 export async function lockDataDir(options: LockDataDirOptions): Promise<Lock> {
   const { dataDir, log } = options
+  await refuseRoot(dataDir)
   // Starts that look for a hidden owner open the database, so two at one instant would take each other for it.
   const lock =
     findHiddenOwner(dataDir) === undefined

@@ -6,6 +6,7 @@ import { chownSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeF
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
+import { lockDataDir } from '../../../store/data-folder.ts'
 import { DataDirInUse } from '../../../store/errors.ts'
 import { findKernelLock } from '../../../store/kernel-lock.ts'
 import { acquireLock, findOwner } from '../../../store/lock.ts'
@@ -306,7 +307,8 @@ test('an owner learns that its directory was taken over, and then releases nothi
 testAsRoot('root leaves nothing in a folder of another user', async () => {
   const folder = diskFolder()
   chownSync(folder, 65_534, 65_534)
-  await expect(open(folder)).rejects.toThrow(/belongs to user 65534.*sudo -u '#65534'/)
+  for (const attempt of [open, (dataDir: string) => lockDataDir(options(dataDir))])
+    await expect(attempt(folder)).rejects.toThrow(/belongs to user 65534.*sudo -u '#65534'/)
   expect(readdirSync(folder)).toEqual([])
 })
 
