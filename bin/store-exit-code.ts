@@ -1,6 +1,8 @@
 /** Maps the errors of opening a data directory to exit codes. */
+import { statSync } from 'node:fs'
 import { isDamagedRecord } from '../core/damage.ts'
-import { codeOf, DataDirInUse, messageOf, NotADataDir, StoreTooNew } from '../store/errors.ts'
+import { quoteWord } from '../protocol/quote-word.ts'
+import { codeOf, DataDirInUse, isNotPermitted, messageOf, NotADataDir, StoreTooNew } from '../store/errors.ts'
 import { EXIT, ExitError, isExitError } from './exit.ts'
 import { findWriteRefusal, nearestExisting } from './nearest-folder.ts'
 
@@ -31,8 +33,31 @@ export function storeExitError(error: unknown, dataDir: string, takeOver = TAKE_
   return new ExitError(
     EXIT.broken,
     `the data directory ${dataDir} cannot be used: ${messageOf(cause)}`,
-    UNUSABLE.has(codeOf(cause)) ? OTHER_FOLDER : undefined,
+    cureOfUnusable(cause, dataDir),
   )
+}
+
+function cureOfUnusable(cause: unknown, dataDir: string): string | undefined {
+  const user = process.geteuid?.()
+  // Data is not left behind because some of its files belong to somebody else, such as to root.
+  if (isNotPermitted(cause) && user !== undefined && !isOfOther(dataDir) && isOfOther(pathOf(cause)))
+    return `give its files back to the user who owns it: sudo chown -R ${user} ${quoteWord(dataDir)}`
+  return UNUSABLE.has(codeOf(cause)) ? OTHER_FOLDER : undefined
+}
+
+function pathOf(error: unknown): string {
+  const hasPath = typeof error === 'object' && error !== null && 'path' in error
+  return hasPath && typeof error.path === 'string' ? error.path : ''
+}
+
+/** A path below a folder that this user may not enter counts too. */
+function isOfOther(path: string): boolean {
+  try {
+    const stats = statSync(path, { throwIfNoEntry: false })
+    return stats !== undefined && stats.uid !== process.geteuid?.()
+  } catch {
+    return true
+  }
 }
 
 /** Every failure of a start has a sentence; `--log-level debug` shows where a bug happened. */

@@ -91,6 +91,12 @@ export function codeOf(error: unknown): string | number | undefined {
   return typeof code === 'string' || typeof code === 'number' ? code : undefined
 }
 
+/** Tells whether an error means that this user may not do it, as with a file of another user. */
+export function isNotPermitted(error: unknown): boolean {
+  const code = codeOf(error)
+  return code === 'EACCES' || code === 'EPERM'
+}
+
 /** Tells whether an error means that the disk, or our quota on it, is full. */
 export function isDiskFull(error: unknown): boolean {
   const code = codeOf(error)

@@ -5,7 +5,7 @@ import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 
 import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
-import { codeOf, DatabaseDamaged, messageOf, StoreFull, StoreUnreadable } from '../errors.ts'
+import { codeOf, DatabaseDamaged, isNotPermitted, messageOf, StoreFull, StoreUnreadable } from '../errors.ts'
 import { inspectDataFile } from './data-file.ts'
 import { freeBytesIn } from './emergency-space.ts'
 
@@ -89,7 +89,7 @@ function canBeOpened(folder: string): boolean {
     checkFiles(folder)
     return findUnopened(folder) === undefined
   } catch (error) {
-    if (error instanceof StoreUnreadable) return false
+    if (error instanceof StoreUnreadable || isNotPermitted(error)) return false
     throw error
   }
 }
@@ -104,7 +104,7 @@ export function checkFiles(folder: string): void {
   withFile(folder, join(folder, 'lock.mdb'), () => undefined)
 }
 
-/** Returns undefined when the file is missing. Throws StoreUnreadable when it cannot be read and written. */
+/** Returns undefined when the file is missing. Throws when it cannot be read and written. */
 function withFile<T>(folder: string, path: string, inspect: (fd: number) => T): T | undefined {
   try {
     const fd = openSync(path, 'r+')
@@ -115,6 +115,8 @@ function withFile<T>(folder: string, path: string, inspect: (fd: number) => T): 
     }
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
+    // The file of another user is whole, so no backup helps.
+    if (isNotPermitted(error)) throw error
     throw unreadable(folder, messageOf(error), error)
   }
 }

@@ -127,7 +127,8 @@ async function judgeDatabase({ dataDir, place }: ExaminedMachine): Promise<reado
       ? []
       : [warn('the database of this worker is missing or empty; it starts with a new one', restoring)]
   } catch (error) {
-    return [fail(...splitCure(storeExitError(error, dataDir).message, /\. (?=[A-Z])|; /))]
+    const { message, cure } = storeExitError(error, dataDir)
+    return [cure === undefined ? fail(...splitCure(message, /\. (?=[A-Z])|; /)) : fail(message, cure)]
   }
 }
 
