@@ -4,6 +4,7 @@
  * Closing first stops the event flusher. The flusher's last commits are answered when the database closes, and only
  * then is the flusher idle. The lock is acquired first and released last.
  */
+import { access, constants } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TakeOver } from '../core/owner.ts'
 import type { Clock, Log, Meters, RandomSource, Store } from '../core/ports.ts'
@@ -54,7 +55,11 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   const runs = join(dataDir, 'runs')
   const guardWrite: GuardWrite = (write) => database.guardWrite(write)
   const config = new ConfigFileOnDisk(join(dataDir, 'config.json'), clock, log, guardWrite)
-  for (const folder of [runs, join(dataDir, 'usage')]) await makeFolder(folder)
+  for (const folder of [runs, join(dataDir, 'usage')]) {
+    await makeFolder(folder)
+    // Reports that can't be kept would come again and again, and no run would end.
+    await access(folder, constants.R_OK | constants.W_OK | constants.X_OK)
+  }
   await config.tidy()
   for (const name of ['launch.json', CREDENTIAL_RECORDS_FILE]) await sweepDrafts(dataDir, name)
   const credentialRecords = new CredentialRecordsOnDisk(

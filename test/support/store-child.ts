@@ -7,6 +7,7 @@
  * frames <data directory> <number>: commits frames of a worker until killed, and deletes acknowledged ones
  * lock <folder> <rounds> <start> <ms>: locks <folder>/<round> at the same instants as other processes, one every <ms>
  * own <data directory> [word]: opens a store, commits and reads once, prints the error that prevents it
+ * own-as <data directory> <user>: the same as a user other than root
  * child <folder>: locks the folder, and starts a process that outlives this one; prints its id
  * earlier <data directory>: opens a store with a lock file of the version that knew one process namespace
  */
@@ -227,6 +228,9 @@ else if (mode === 'flood') await flood(folder, Number(rest[0]))
 else if (mode === 'events') await events(folder, Number(rest[0]))
 else if (mode === 'frames') await frames(folder, Number(rest[0]))
 else if (mode === 'own') await own(folder, rest[0])
-else if (mode === 'child') child(folder)
+else if (mode === 'own-as') {
+  process.setuid?.(Number(rest[0]))
+  await own(folder, undefined)
+} else if (mode === 'child') child(folder)
 else if (mode === 'earlier') await earlier(folder)
 else if (mode === 'lock') await lock(folder, Number(rest[0]), Number(rest[1]), Number(rest[2]))

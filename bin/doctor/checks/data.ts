@@ -24,6 +24,9 @@ const DAMAGE_LINES_MAX = 50
 /** Files with secrets; those of the database lie in a folder of their own. */
 const SECRET_FILES = ['config.json', 'launch.json', 'credential.json']
 const OWNER_ONLY = 0o077
+const USABLE = constants.R_OK | constants.W_OK | constants.X_OK
+/** Folders of the data directory that its process writes to. */
+const FOLDERS = ['state', 'runs', 'usage']
 
 export const dataCheck: Check = {
   id: 'data',
@@ -60,16 +63,25 @@ async function judgeAccess(dataDir: string, owner: number): Promise<readonly Jud
     return [
       fail(`${dataDir} belongs to user ${owner}, and this is user ${own}`, 'start as the user who owns it'),
     ]
-  return await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK).then(
-    () => [],
-    (error: unknown) => [
-      fail(
-        `${dataDir} cannot be used: ${messageOf(error)}`,
-        // The mode of a folder changes nothing where the file system is read-only.
-        codeOf(error) === 'EROFS' ? OTHER_FOLDER : `chmod 700 ${quoteWord(dataDir)}`,
-      ),
-    ],
-  )
+  try {
+    await access(dataDir, USABLE)
+  } catch (error) {
+    // The mode of a folder changes nothing where the file system is read-only.
+    const cure = codeOf(error) === 'EROFS' ? OTHER_FOLDER : `chmod 700 ${quoteWord(dataDir)}`
+    return [fail(`${dataDir} cannot be used: ${messageOf(error)}`, cure)]
+  }
+  const within = await Promise.all(FOLDERS.map((name) => judgeFolder(dataDir, join(dataDir, name))))
+  return within.flat()
+}
+
+async function judgeFolder(dataDir: string, folder: string): Promise<readonly Judgement[]> {
+  try {
+    await access(folder, USABLE)
+  } catch (error) {
+    const { message, cure } = storeExitError(error, dataDir)
+    if (codeOf(error) !== 'ENOENT') return [fail(message, cure)]
+  }
+  return []
 }
 
 // ---- modes ---------------------------------------------------------------------------------------------------------
