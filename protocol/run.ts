@@ -42,6 +42,9 @@ import {
   text,
 } from './schema-helpers.ts'
 
+export const TicketEdit = record('TicketEdit', { by: Name, at: Instant })
+export type TicketEdit = Static<typeof TicketEdit>
+
 export const Ticket = record('Ticket', {
   id: ForeignId,
   identifier: nonEmptyText(256, 'The short name people use, such as ENG-12.'),
@@ -60,6 +63,8 @@ export const Ticket = record('Ticket', {
   blockedBy: boundedList(ForeignId, LABELS_MAX),
   createdAt: Instant,
   updatedAt: Instant,
+  /** The last edit by somebody who may not write, of words that somebody who may has made eligible before. */
+  edited: addedKey(TicketEdit),
 })
 export type Ticket = Static<typeof Ticket>
 
@@ -153,6 +158,8 @@ export const Run = record('Run', {
   instructions: addedKey(text(RUN_INSTRUCTIONS_BYTES_MAX, 'What a person told the agent of this run.')),
   agent: addedKey(RunAgentChoice),
   foundKeys: addedKey(FoundKeys),
+  /** A person has started the run with the ticket's words as they were edited until then. */
+  approvedEdit: addedKey(Instant),
 })
 export type Run = Static<typeof Run>
 

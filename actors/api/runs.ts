@@ -5,6 +5,7 @@ import { readOr } from '../../core/damage.ts'
 import type { RunQuery } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
+import { approveEdit, unreadEdit } from '../../core/run/edited-ticket.ts'
 import { type EventPageQuery, planEventPage } from '../../core/run/event-page.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
 import { afterDiscard, mayPublishAgain, publishAgain } from '../../core/run/publishing.ts'
@@ -145,10 +146,21 @@ async function runTicket(
   if (!may.ok) return may
   const ticket = tracker.intake.find(asked)
   const activeRun = ticket === undefined ? undefined : runs.activeRunOf(ticket.id)
+  if (activeRun !== undefined && approveWaitingEdit(api, activeRun, options))
+    return showCommittedRun(api, activeRun)
   const allowed = mayRunTicket(asked, { ticket, activeRun })
   if (!allowed.ok) return allowed
-  const queued = runs.createRun(allowed.value, options)
+  const queued = runs.createRun(allowed.value, options, true)
   return queued.ok ? showCommittedRun(api, queued.value) : queued
+}
+
+/** A person starts a run that waits because its ticket was edited. Returns false for every other run. */
+function approveWaitingEdit({ views }: ApiDependencies, id: string, options: RunOptions): boolean {
+  const run = views.jobs.waitingRun(id)
+  if (run === undefined || unreadEdit(run) === undefined) return false
+  views.runs.send(id, { type: 'options changed', options })
+  views.runs.send(id, { type: 'edit approved' })
+  return true
 }
 
 /** While nothing may be changed, this is the answer, whatever else is wrong. */
@@ -178,7 +190,11 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
   if (!may.ok) return may
   const found = runToChange(api, id)
   if (!found.ok) return found
-  if (retryPublishing(api, found.value, options) || releaseSetback(api, found.value, options))
+  if (
+    retryPublishing(api, found.value, options) ||
+    approveWaitingEdit(api, id, options) ||
+    releaseSetback(api, found.value, options)
+  )
     return showCommittedRun(api, id)
   return startRetry(api, id, options)
 }
@@ -228,7 +244,11 @@ async function startRetry(
   const publishes = holdsWork(api, run.value, options)
   if (request !== undefined && !publishes) return no('conflict', `the work of ${id} has gone meanwhile`)
   const now = context.instant()
-  const queued = applyRunOptions(queueRetry(run.value, now), options)
+  const retried = approveEdit(
+    queueRetry(run.value, now),
+    views.tracker.intake.currentTicket(run.value.ticket),
+  )
+  const queued = applyRunOptions(retried, options)
   const kind = { job: 'run', woken: run.value.status, earlier: null } as const
   const attempts = attemptsOf(run.value.costs)
   const input: RunInput = publishes

@@ -8,6 +8,7 @@ import { orElse } from '../../core/explain/gate.ts'
 import type { WaitReason } from '../../core/fleet/obstacles.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { editedReason, startCommand, unreadEdit } from '../../core/run/edited-ticket.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
 import { heldReason, publishAnywayCommand } from '../../core/run/found-keys.ts'
 import { doneHolder, preferredHolder, type SandboxHolder, withSession } from '../../core/run/interruption.ts'
@@ -84,6 +85,13 @@ export class JobPreparation {
         cure: orElse(`switchyard retry ${runInCommand(run)}`),
       }
     const isFollowUp = this.isFollowUp(run.id)
+    const edit = isFollowUp || publishing !== null ? undefined : unreadEdit(run)
+    if (edit !== undefined)
+      return {
+        gate: 'eligible',
+        reason: editedReason(run.ticket, edit),
+        cure: startCommand(run.ticket),
+      }
     const blocked = isFollowUp || publishing !== null ? undefined : this.#ports.blockedBy(run.ticket)
     if (blocked !== undefined) return { gate: 'blockers', reason: blocked }
     const repo = this.repoOf(run)

@@ -7,6 +7,7 @@
  */
 import type { Artifacts, Clock, ControlDatabase, Log, Meters } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { approveEdit } from '../../core/run/edited-ticket.ts'
 import { publishedBundles } from '../../core/run/publishing.ts'
 import { applyRunOptions } from '../../core/run/run-options.ts'
 import {
@@ -78,14 +79,16 @@ export class RunManager {
   }
 
   /** Creates a run of a ticket. Refused when the queue is full; the next poll of the tracker then tries again. */
-  createRun(ticket: Ticket, options: RunOptions = {}): Result<string> {
+  /** `isRead`: a person starts it with the words of its ticket. */
+  createRun(ticket: Ticket, options: RunOptions = {}, isRead = false): Result<string> {
     const space = this.checkQueueLimit()
     if (!space.ok) return space
     const { config, instant, runEventLog, system } = this.#ports
     const id = this.#ports.newId()
     runEventLog.begin(id)
+    const run = applyRunOptions(newRun(id, ticket, config().sandbox.provider, instant()), options)
     const input: RunInput = {
-      run: applyRunOptions(newRun(id, ticket, config().sandbox.provider, instant()), options),
+      run: isRead ? approveEdit(run, ticket) : run,
       job: 'run',
       woken: null,
       earlier: null,

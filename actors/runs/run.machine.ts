@@ -9,6 +9,7 @@ import { assign, setup } from 'xstate'
 import { extend } from '../../core/extend.ts'
 import type { ActorSnapshot, Write } from '../../core/ports.ts'
 import { labelFor } from '../../core/run/cost.ts'
+import { approveEdit } from '../../core/run/edited-ticket.ts'
 import { followTicket, mayFollowTicket } from '../../core/run/follow-ticket.ts'
 import {
   interruptionError,
@@ -140,6 +141,8 @@ export type RunMachineEvent =
   | { readonly type: 'sandbox lost'; readonly at: string; readonly reason: string }
   /** A person retried the waiting run with other words or another agent. */
   | { readonly type: 'options changed'; readonly options: RunOptions }
+  /** A person wants the run with the words that its ticket has now. */
+  | { readonly type: 'edit approved' }
   /** The tracker lists the run's ticket with other words than those in the run's record. */
   | { readonly type: 'ticket edited'; readonly ticket: Ticket }
   /** `kept`: the reason is stored as the run's error. */
@@ -500,6 +503,7 @@ export const runMachine = setup({
       name: 'kept',
       at: Date.parse(context.run.sandbox.retainedUntil ?? ''),
     })),
+    approveEdit: assign(({ context }) => ({ run: approveEdit(context.run, context.run.ticket) })),
     followTicket: assign(({ context, event }) =>
       event.type === 'ticket edited' ? { run: followTicket(context.run, event.ticket) } : {},
     ),
@@ -641,6 +645,7 @@ export const runMachine = setup({
           { guard: 'mayPublishNow', target: 'failed', actions: 'loseSandbox' },
         ],
         'ticket edited': { guard: 'mayFollowTicket', actions: 'followTicket' },
+        'edit approved': { guard: 'hasNoLease', actions: 'approveEdit' },
         accepted: { target: 'preparing', actions: 'accept' },
         'cancel requested': [
           { guard: 'isFollowUp', target: 'completed', actions: ['requestCancel', 'cancelFollowUp'] },

@@ -16,6 +16,7 @@ export function judgeEligibility(facts: ExplainFacts): Gate {
   const { run, tracked, ticket, config } = facts
   if (run?.isFollowUp === true) return pass('eligible', 'a follow-up needs no eligible ticket')
   if (run?.publishes === true) return pass('eligible', 'finished work needs no eligible ticket')
+  if (run?.waitsFor?.gate === 'eligible') return stop('eligible', run.waitsFor.reason, run.waitsFor.cure)
   const problem = eligibilityProblem(facts)
   if (problem === undefined) return pass('eligible', `state ${printable(ticket.state)}`)
   if (run !== undefined) return pass('eligible', `${problem}; its run is queued already`)

@@ -128,7 +128,8 @@ function commonFields(
 
 /** Keeps the ticket and the state of the run, and drops its history, which is for people. */
 function trimRun(run: Run): Run {
-  const { id, ticket, status, sandbox, createdAt, agentSessionId, prUrl, prState, instructions } = run
+  const { edited: _, ...ticket } = run.ticket
+  const { id, status, sandbox, createdAt, agentSessionId, prUrl, prState, instructions } = run
   return {
     id,
     ticket: { ...ticket, labels: takeWithin(ticket.labels, JOB_LABELS_BYTES_MAX), blockedBy: [] },

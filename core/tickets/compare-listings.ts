@@ -66,7 +66,7 @@ export function keepKnownTicket(known: TrackedTicket, tracked: TrackedTicket): T
 type TicketList = 'labels' | 'blockedBy'
 
 /** The compiler names a field that is missing here. */
-const OTHER_FIELDS: Readonly<Record<Exclude<keyof Ticket, TicketList>, true>> = {
+const OTHER_FIELDS: Readonly<Record<Exclude<keyof Ticket, TicketList | 'edited'>, true>> = {
   id: true,
   identifier: true,
   title: true,
@@ -86,6 +86,7 @@ const FIELD_NAMES = Object.keys(OTHER_FIELDS) as (keyof typeof OTHER_FIELDS)[]
 export function isSameTicket(a: Ticket, b: Ticket): boolean {
   if (a === b) return true
   for (const name of FIELD_NAMES) if (a[name] !== b[name]) return false
+  if (a.edited?.at !== b.edited?.at || a.edited?.by !== b.edited?.by) return false
   return areSameTexts(a.labels, b.labels) && areSameTexts(a.blockedBy, b.blockedBy)
 }
 

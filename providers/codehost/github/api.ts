@@ -51,6 +51,8 @@ export interface GithubGraphqlRequest {
   readonly variables: Readonly<Record<string, unknown>>
   readonly subject: RefusalSubject
   readonly writes?: boolean
+  /** Absent: a person waits. */
+  readonly urgency?: Urgency
 }
 
 export function createGithubApi(account: GithubAccount, clients: ClientPool): Result<GithubApi> {
@@ -131,13 +133,14 @@ export class GithubApi {
     variables,
     subject,
     writes = false,
+    urgency = 'person',
   }: GithubGraphqlRequest): Promise<Result<unknown>> {
     const reply = await this.#client.send({
       method: 'POST',
       url: this.address.graphql,
       headers: this.#headers(true),
       body: JSON.stringify({ query, variables }),
-      urgency: 'person',
+      urgency,
       writes,
     })
     const body = parseReply(reply, subject)

@@ -17,7 +17,9 @@ import {
   asPositiveInteger,
   asText,
   readField,
+  readLogin,
 } from '../../codehost/github/fields.ts'
+import { mayWrite } from '../../codehost/github/records.ts'
 
 export const OPEN_STATE = 'Open'
 export const CLOSED_STATE = 'Closed'
@@ -32,6 +34,8 @@ export interface GithubIssue {
   readonly isOpen: boolean
   readonly labels: readonly string[]
   readonly assignees: readonly string[]
+  readonly author: string
+  readonly authorMayWrite: boolean
   readonly createdAt: string
   readonly updatedAt: string
   /** Number of blockers that GitHub itself has recorded. */
@@ -53,6 +57,8 @@ export function toGithubIssue(value: unknown, remote: string): GithubIssue | und
     isOpen: readField(value, 'state') !== 'closed',
     labels: readLabels(readField(value, 'labels')),
     assignees: readNames(readField(value, 'assignees'), 'login'),
+    author: readLogin(readField(value, 'user')),
+    authorMayWrite: mayWrite(readField(value, 'author_association')),
     createdAt,
     updatedAt: asInstant(readField(value, 'updated_at')) ?? createdAt,
     blockerCount: asCount(readField(value, 'issue_dependencies_summary', 'total_blocked_by')),

@@ -11,6 +11,7 @@ import { type Result, yes } from '../../../core/result.ts'
 import { type GithubApi, PROSE_PAGE_ITEMS_MAX, repoPath } from '../../codehost/github/api.ts'
 import { unexpectedReply } from '../../codehost/github/errors.ts'
 import { asInstant, asPositiveInteger, readField } from '../../codehost/github/fields.ts'
+import { type IssueEdits, readIssueEdits } from './edits.ts'
 import { type GithubIssue, type IssueReference, toGithubIssue } from './issue.ts'
 
 export const OPEN_ISSUES_MAX = 1_000
@@ -28,6 +29,8 @@ export class GithubIssues {
   #known = new Map<number, GithubIssue>()
   /** Blockers recorded by GitHub, by issue number. */
   readonly #blockers = new Map<number, readonly IssueReference[]>()
+  /** The edits of issues, as far as they were asked for. */
+  readonly #edits = new Map<number, { readonly updatedAt: string; readonly edits: IssueEdits }>()
   #newestChange: string | undefined
   #fullReadAt = Number.NEGATIVE_INFINITY
   #refreshedAt = Number.NEGATIVE_INFINITY
@@ -49,6 +52,19 @@ export class GithubIssues {
 
   blockersOf(number: number): readonly IssueReference[] {
     return this.#blockers.get(number) ?? []
+  }
+
+  /** Undefined: they were not read since the issue's last change. */
+  editsOf({ number, updatedAt }: GithubIssue): IssueEdits | undefined {
+    const known = this.#edits.get(number)
+    return known?.updatedAt === updatedAt ? known.edits : undefined
+  }
+
+  async readEdits(api: GithubApi, { number, updatedAt }: GithubIssue): Promise<Result<void>> {
+    const read = await readIssueEdits(api, { remote: this.remote, number })
+    if (!read.ok) return read
+    this.#edits.set(number, { updatedAt, edits: read.value })
+    return yes(undefined)
   }
 
   /** Adds an issue that was just created, before a list can show it. */
@@ -164,6 +180,7 @@ export class GithubIssues {
   #forget(number: number): void {
     this.#known.delete(number)
     this.#blockers.delete(number)
+    this.#edits.delete(number)
   }
 
   #missingFrom(open: readonly GithubIssue[]): GithubIssue[] {

@@ -1,6 +1,7 @@
 /** Converts the issues of all repositories into tickets, with their blockers. */
 import type { TrackedTicket } from '../../../core/ports.ts'
 import { normalizeName } from '../../../core/tickets/names.ts'
+import type { TicketEdit } from '../../../protocol/run.ts'
 import { parseBlockers } from './blockers.ts'
 import { formatTicketId, type GithubIssue, type IssueReference, toTrackedTicket } from './issue.ts'
 import { pickRepoKey, type TicketRepository } from './repositories.ts'
@@ -14,10 +15,14 @@ export interface TicketListOptions {
   readonly host: string
   /** Blockers that GitHub itself has recorded. */
   readonly blockersOf: (issue: GithubIssue) => readonly IssueReference[]
+  /** The edit after its label; `unknown` leaves the issue out. */
+  readonly editOf: (issue: GithubIssue) => TicketEdit | 'unknown' | undefined
 }
 
 export function toTickets(issues: readonly GithubIssue[], options: TicketListOptions): TrackedTicket[] {
-  return issues.map((issue) => {
+  return issues.flatMap((issue) => {
+    const edited = options.editOf(issue)
+    if (edited === 'unknown') return []
     const repository = options.repositories.get(normalizeName(issue.remote))
     const tracked = toTrackedTicket(issue, {
       stateNames: options.stateNames,
@@ -26,7 +31,9 @@ export function toTickets(issues: readonly GithubIssue[], options: TicketListOpt
       blockedBy: listBlockerIds(issue, options),
     })
     const repo = repository === undefined ? undefined : pickRepoKey(tracked, repository)
-    return repo === undefined ? tracked : { ...tracked, ticket: { ...tracked.ticket, repo } }
+    if (repo === undefined && edited === undefined) return [tracked]
+    const more = { ...(repo === undefined ? {} : { repo }), ...(edited === undefined ? {} : { edited }) }
+    return [{ ...tracked, ticket: { ...tracked.ticket, ...more } }]
   })
 }
 

@@ -17,9 +17,10 @@ import type {
   TrackerQuery,
 } from '../../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
-import { formatNames, normalizeName } from '../../../core/tickets/names.ts'
+import { formatNames, isSameName, normalizeName } from '../../../core/tickets/names.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import { TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../../protocol/limits.ts'
+import type { TicketEdit } from '../../../protocol/run.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../../protocol/tracker.ts'
 import { createGithubApi, type GithubApi } from '../../codehost/github/api.ts'
@@ -27,7 +28,8 @@ import { unexpectedReply } from '../../codehost/github/errors.ts'
 import type { ClientPool } from '../../http/client-types.ts'
 import { resolveGithubAccount } from './account.ts'
 import { createIssue, planIssue } from './create-issue.ts'
-import { type GithubIssue, type IssueReference, listStateNames, parseTicketId } from './issue.ts'
+import { type EligibleLabels, editAfterLabel, mayHaveForeignEdits } from './edits.ts'
+import { type GithubIssue, type IssueReference, listStateNames, OPEN_STATE, parseTicketId } from './issue.ts'
 import { GithubIssues, OPEN_ISSUES_MAX, readIssue } from './issues.ts'
 import { isClosingState, moveIssue } from './move.ts'
 import { listTicketRepositories, type TicketRepository } from './repositories.ts'
@@ -44,6 +46,8 @@ const REFRESH_INTERVAL_MS_PER_REPO = 200
 /** Requested tickets outside the lists that one poll reads. */
 const UNLISTED_READ_MAX = 100
 const MOVE_TARGETS_MAX = 16
+/** Issues whose edits one poll reads. */
+const EDITS_READ_MAX = 100
 
 export function createGithubTracker(options: GithubTrackerOptions): Tracker {
   return new GithubTracker(options)
@@ -108,7 +112,8 @@ class GithubTracker implements Tracker {
     if (!created.ok) return created
     this.#issues.get(normalizeName(created.value.remote))?.add(created.value)
     this.#rules = ticket.rules
-    const [tracked] = this.#tickets([created.value], api)
+    // A new issue has no edits.
+    const [tracked] = this.#tickets([created.value], api, () => undefined)
     return tracked === undefined ? unexpectedReply(planned.value.remote) : yes(tracked)
   }
 
@@ -152,14 +157,16 @@ class GithubTracker implements Tracker {
     if (fatalRefusal !== undefined) return fatalRefusal
     const unlisted = await this.#readUnlisted(api, tickets)
     const known = [...this.#issues.values()].flatMap((issues) => [...issues.all()])
+    const editProblems = await this.#readEdits(api, known)
     const problems = [
       ...(this.#repositories.size === 0 ? [NO_REPOSITORY_PROBLEM] : []),
       ...[...refused].map(([remote, { refusal }]) => `${remote}: ${refusal.message}`),
       ...unlisted.problems,
+      ...editProblems,
       ...this.#truncationProblems(),
     ]
     return yes({
-      tickets: this.#tickets([...known, ...unlisted.issues], api),
+      tickets: this.#tickets([...known, ...unlisted.issues], api, (issue) => this.#editOf(issue)),
       problems: problems.slice(0, TICKET_PROBLEMS_MAX),
     })
   }
@@ -178,12 +185,58 @@ class GithubTracker implements Tracker {
     )
   }
 
-  #tickets(issues: readonly GithubIssue[], api: GithubApi) {
+  /**
+   * Reads the edits of changed issues that a stranger has written and somebody has labelled. An issue whose edits can't be
+   * read is left out of the listing, so what is known of it stays.
+   */
+  async #readEdits(api: GithubApi, known: readonly GithubIssue[]): Promise<string[]> {
+    const labels = this.#eligibleLabels()
+    const wanted = known.filter(
+      (issue) => mayHaveForeignEdits(issue, labels) && this.#issuesOf(issue)?.editsOf(issue) === undefined,
+    )
+    const answers = await Promise.all(
+      wanted.slice(0, EDITS_READ_MAX).map((issue) => this.#issuesOf(issue)?.readEdits(api, issue)),
+    )
+    const [refused] = answers.flatMap((answer) => (answer === undefined || answer.ok ? [] : [answer]))
+    if (refused === undefined && wanted.length <= EDITS_READ_MAX) return []
+    const why = refused?.refusal.message ?? `so far ${EDITS_READ_MAX} of ${wanted.length} were asked about`
+    return [`issues of strangers wait until their edits are read: ${why}`]
+  }
+
+  #editOf(issue: GithubIssue): TicketEdit | 'unknown' | undefined {
+    const labels = this.#eligibleLabels()
+    const issues = this.#issuesOf(issue)
+    if (issues === undefined || !mayHaveForeignEdits(issue, labels)) return undefined
+    const edits = issues.editsOf(issue)
+    return edits === undefined ? 'unknown' : editAfterLabel(issue, edits, labels)
+  }
+
+  #issuesOf({ remote }: GithubIssue): GithubIssues | undefined {
+    return this.#issues.get(normalizeName(remote))
+  }
+
+  /** An issue that is eligible while it is just open needs no label, so none is a word about its text. */
+  #eligibleLabels(): EligibleLabels {
+    const { startedState = '', reviewState = '', doneState = '', releasedState = '' } = this.#tracker
+    const { labels, states } = this.#rules
+    const isOpenEnough = states.length === 0 || states.some((state) => isSameName(state, OPEN_STATE))
+    return {
+      names: isOpenEnough ? labels : [...labels, ...states],
+      ofHost: [startedState, reviewState, doneState, releasedState].filter((name) => name !== ''),
+    }
+  }
+
+  #tickets(
+    issues: readonly GithubIssue[],
+    api: GithubApi,
+    editOf: (issue: GithubIssue) => TicketEdit | 'unknown' | undefined,
+  ) {
     return toTickets(issues, {
       repositories: this.#repositories,
       stateNames: this.#stateNames(),
       assignees: this.#rules.assignees,
       host: new URL(api.address.site).host,
+      editOf,
       blockersOf: ({ remote, number }) => this.#issues.get(normalizeName(remote))?.blockersOf(number) ?? [],
     })
   }

@@ -58,6 +58,10 @@ const edited = (title: string): RunMachineEvent => ({
   type: 'ticket edited',
   ticket: { ...aTicket, title, repo: 'web', state: 'In Progress' },
 })
+const editedByAuthor: RunMachineEvent = {
+  type: 'ticket edited',
+  ticket: { ...aTicket, edited: { by: 'eve', at: T1 } },
+}
 const pull: RunPull = { remote: 'owner/name', number: 1, branch: 'switchyard/eng-12', confirmed: false }
 const reported: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { prUrl: PR }, pull }
 const answer = { at: T1, asked: PR }
@@ -428,6 +432,11 @@ const stories: readonly Story<RunMachineEvent>[] = [
       ...[tryAgain, granted, accepted, unpublished()],
       ...[publishNow, publishNow, granted, publishNow, accepted, unpublished()],
     ],
+  },
+  {
+    title: 'a person starts a run whose ticket a stranger edited',
+    input,
+    events: [editedByAuthor, { type: 'edit approved' }, granted, { type: 'edit approved' }, accepted],
   },
   {
     title: 'finished work that holds keys waits for a person, who says that it is published anyway',

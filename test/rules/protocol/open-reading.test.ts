@@ -44,7 +44,13 @@ const workerSamples: readonly object[] = [
     },
   },
 ]
-const hostSamples: readonly object[] = Object.values(hostFrameExamples)
+const { dispatch } = hostFrameExamples
+const edited = { by: 'eve', at: '2026-03-01T08:30:00.000Z' }
+const { run } = dispatch.job
+const hostSamples: readonly object[] = [
+  ...Object.values(hostFrameExamples),
+  { ...dispatch, job: { ...dispatch.job, run: { ...run, ticket: { ...run.ticket, edited } } } },
+]
 
 const readAny = (frame: object) => {
   const text = JSON.stringify(frame)

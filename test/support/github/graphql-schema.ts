@@ -55,6 +55,7 @@ type Repository implements Node {
   isArchived: Boolean!
   description: String
   url: URI!
+  issue(number: Int!): Issue
   pullRequest(number: Int!): PullRequest
   pullRequests(
     after: String
@@ -65,6 +66,39 @@ type Repository implements Node {
     headRefName: String
     baseRefName: String
   ): PullRequestConnection!
+}
+
+enum IssueTimelineItemsItemType { LABELED_EVENT RENAMED_TITLE_EVENT }
+union IssueTimelineItems = LabeledEvent | RenamedTitleEvent
+type Label implements Node { id: ID! name: String! }
+type LabeledEvent implements Node { id: ID! actor: Actor createdAt: DateTime! label: Label! }
+type RenamedTitleEvent implements Node { id: ID! actor: Actor createdAt: DateTime! }
+type IssueTimelineItemsConnection {
+  edges: [IssueTimelineItemsEdge]
+  nodes: [IssueTimelineItems]
+  pageInfo: PageInfo!
+  totalCount: Int!
+}
+type IssueTimelineItemsEdge { cursor: String! node: IssueTimelineItems }
+
+type Issue implements Node {
+  id: ID!
+  number: Int!
+  title: String!
+  body: String!
+  author: Actor
+  authorAssociation: CommentAuthorAssociation!
+  editor: Actor
+  lastEditedAt: DateTime
+  createdAt: DateTime!
+  updatedAt: DateTime!
+  timelineItems(
+    after: String
+    before: String
+    first: Int
+    last: Int
+    itemTypes: [IssueTimelineItemsItemType!]
+  ): IssueTimelineItemsConnection!
 }
 
 enum PullRequestState { CLOSED MERGED OPEN }

@@ -6,6 +6,7 @@ import { pullPage } from './pull-shapes.ts'
 import {
   fullNameOf,
   type GithubPerson,
+  type IssueEvent,
   isPull,
   type PullIssue,
   type Repo,
@@ -133,8 +134,50 @@ function repoView(sight: GraphqlContext, repo: Repo): GraphqlView {
     isArchived: repo.archived,
     description: repo.description,
     url: repoPage(sight, repo),
+    issue: ({ number }: { number: number }) => issueByNumber(sight, repo, number),
     pullRequest: ({ number }: { number: number }) => pullByNumber(sight, repo, number),
     pullRequests: (args: PullsArguments) => pulls(sight, repo, args),
+  }
+}
+
+function issueByNumber(sight: GraphqlContext, repo: Repo, number: number): GraphqlView {
+  const issue = repo.issues.get(number)
+  if (issue === undefined || isPull(issue))
+    throw typedError('NOT_FOUND', `Could not resolve to an Issue with the number of ${number}.`)
+  return {
+    __typename: 'Issue',
+    id: sight.world.nodeId('I', issue.id, issue),
+    number: issue.number,
+    title: issue.title,
+    body: issue.body ?? '',
+    author: loginView(sight, issue.author),
+    authorAssociation: associationOf(sight, repo, issue.author),
+    editor: loginView(sight, issue.lastEdit?.by ?? null),
+    lastEditedAt: maybeInstant(issue.lastEdit?.ms ?? null),
+    createdAt: instant(issue.createdMs),
+    updatedAt: instant(issue.updatedMs),
+    timelineItems: ({ itemTypes, ...args }: TimelineArguments) => {
+      const wanted = issue.events.filter((event) => itemTypes?.includes(typeOf(event)) ?? true)
+      return connection('timelineItems', wanted, args, async (event) => eventView(sight, event))
+    },
+  }
+}
+
+interface TimelineArguments extends GithubPageArguments {
+  readonly itemTypes?: readonly string[] | null
+}
+
+const typeOf = ({ label }: IssueEvent): string =>
+  label === undefined ? 'RENAMED_TITLE_EVENT' : 'LABELED_EVENT'
+
+function eventView(sight: GraphqlContext, event: IssueEvent): GraphqlView {
+  const { id, ms, by, label } = event
+  return {
+    __typename: label === undefined ? 'RenamedTitleEvent' : 'LabeledEvent',
+    id: sight.world.nodeId('LE', id, event),
+    actor: loginView(sight, by),
+    createdAt: instant(ms),
+    ...(label === undefined ? {} : { label: { __typename: 'Label', id: label, name: label } }),
   }
 }
 

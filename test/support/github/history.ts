@@ -79,6 +79,8 @@ export class History {
       locked: false,
       comments: [],
       blockedBy: [],
+      lastEdit: null,
+      events: [],
       pull,
     }
     await this.#bring(issue, headSha)

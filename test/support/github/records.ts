@@ -76,6 +76,14 @@ export interface Comment {
   updatedMs: number
 }
 
+export interface IssueEvent {
+  readonly id: number
+  readonly ms: number
+  readonly by: string | null
+  /** Absent: the title was changed. */
+  readonly label?: string
+}
+
 export interface Issue {
   readonly id: number
   readonly number: number
@@ -95,6 +103,8 @@ export interface Issue {
   locked: boolean
   readonly comments: Comment[]
   readonly blockedBy: Issue[]
+  lastEdit: { readonly by: string; readonly ms: number } | null
+  readonly events: IssueEvent[]
   readonly pull: PullRecord | undefined
 }
 

@@ -34,11 +34,11 @@ export const issueRoutes: Readonly<Record<string, RestHandler>> = {
   [`POST ${ISSUE}/comments`]: ofIssue('say', createComment),
   [`GET ${ISSUE}/labels`]: ofIssue('pull', labelsOf),
   [`POST ${ISSUE}/labels`]: ofIssue('push', (call, issue) => {
-    setLabels(call.world, issue, [...issue.labels, ...names(call.body.labels)])
+    setLabels(call.world, issue, [...issue.labels, ...names(call.body.labels)], call.viewer.person.login)
     return labelsOf(call, issue)
   }),
   [`PUT ${ISSUE}/labels`]: ofIssue('push', (call, issue) => {
-    setLabels(call.world, issue, names(call.body.labels))
+    setLabels(call.world, issue, names(call.body.labels), call.viewer.person.login)
     return labelsOf(call, issue)
   }),
   [`DELETE ${ISSUE}/labels/{name}`]: ofIssue('push', removeLabel),
@@ -139,9 +139,11 @@ export function addIssue(world: GithubWorld, repo: Repo, order: IssueOrder): Iss
     locked: false,
     comments: [],
     blockedBy: [],
+    lastEdit: null,
+    events: [],
     pull: undefined,
   }
-  setLabels(world, issue, order.labels ?? [], now)
+  setLabels(world, issue, order.labels ?? [], order.author, now)
   repo.issues.set(issue.number, issue)
   return issue
 }
@@ -178,9 +180,16 @@ async function editIssue(call: AuthenticatedCall, issue: Issue): Promise<GithubR
   const opens = body.state === 'open' && issue.state === 'closed'
   const message = opens && isPull(issue) ? await call.history.staysClosed(issue) : undefined
   if (message !== undefined) return invalid('Issue', { field: 'state', message })
-  if (typeof body.title === 'string') issue.title = body.title
-  if (typeof body.body === 'string' || body.body === null) issue.body = body.body
-  if (may && body.labels !== undefined) setLabels(world, issue, names(body.labels))
+  const by = viewer.person.login
+  if (typeof body.title === 'string') {
+    if (body.title !== issue.title) issue.events.push({ id: world.newId(), ms: world.now(), by })
+    issue.title = body.title
+  }
+  if (typeof body.body === 'string' || body.body === null) {
+    issue.lastEdit = { by, ms: world.now() }
+    issue.body = body.body
+  }
+  if (may && body.labels !== undefined) setLabels(world, issue, names(body.labels), by)
   if (may && body.assignees !== undefined) issue.assignees = names(body.assignees)
   if (body.state !== undefined) setState(world, issue, body.state, viewer.person.login, body.state_reason)
   issue.updatedMs = world.now()
@@ -213,9 +222,12 @@ export function setLabels(
   world: GithubWorld,
   issue: Issue,
   wantedNames: readonly string[],
+  by: string | null,
   at = world.now(),
 ): void {
   const labels = wantedNames.map((name) => world.label(issue.repo, name).name)
+  for (const label of new Set(labels))
+    if (!issue.labels.includes(label)) issue.events.push({ id: world.newId(), ms: at, by, label })
   issue.labels = [...new Set(labels)]
   issue.updatedMs = at
 }
@@ -236,7 +248,7 @@ function removeLabel(call: AuthenticatedCall, issue: Issue): GithubReply | Promi
   const name = (call.params.name ?? '').toLowerCase()
   const left = issue.labels.filter((label) => label.toLowerCase() !== name)
   if (left.length === issue.labels.length) return refused(404, 'Label does not exist')
-  setLabels(call.world, issue, left)
+  setLabels(call.world, issue, left, call.viewer.person.login)
   return labelsOf(call, issue)
 }
 

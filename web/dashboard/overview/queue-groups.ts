@@ -85,6 +85,13 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
   [/^blocked by /, () => ({ fact: 'Blocked by another ticket' })],
   [/^retry \d+ of \d+ at/, () => ({ fact: 'Waiting to be tried again', explanation: 'Starts by itself.' })],
   [
+    /^\S+ was edited by (\S+) after it was labelled: /,
+    ([by = 'somebody']) => ({
+      fact: `${by} edited the ticket after it was labelled`,
+      explanation: 'Read it, then set the label again or start it.',
+    }),
+  ],
+  [
     /^not published until a person decides: (.*)$/s,
     ([why = '']) => ({ fact: 'The work is done, and waits for your word', explanation: why }),
   ],

@@ -52,6 +52,8 @@ const issueWith = (labels: readonly string[], { effective: { tracker } }: Comple
       isOpen: true,
       labels,
       assignees: [],
+      author: 'ada',
+      authorMayWrite: true,
       blockerCount: 0,
       createdAt: '2026-03-01T08:30:00.000Z',
       updatedAt: '2026-03-01T08:30:00.000Z',
