@@ -20,7 +20,9 @@ export function pullLines(stdout: StyledStream, pull: PullDetail, run: Run | und
   const { conversation, additions, deletions } = pull
   const heading = stdout.clean(`${formatPull(pull)}  ${pull.title}`)
   const facts: readonly (readonly [string, string])[] = [
-    ...conversation.comments.map(({ author, body }) => ['comment', `${author}: "${body}"`] as const),
+    ...conversation.comments.map(
+      ({ author, body }) => ['comment', `${author}: "${visibleText(body)}"`] as const,
+    ),
     ...conversation.threads.map((thread) => ['thread', describeThread(thread)] as const),
   ]
   return [
@@ -31,6 +33,9 @@ export function pullLines(stdout: StyledStream, pull: PullDetail, run: Run | und
     ...facts.map(([name, value]) => factLine(stdout, name, value)),
   ]
 }
+
+/** Programs leave marks for themselves in HTML comments, which no page of a code host shows. */
+const visibleText = (body: string): string => body.replaceAll(/<!--[\s\S]*?-->/g, '').trim()
 
 const factLine = (stdout: StyledStream, name: string, value: string): string =>
   stdout.truncate(`${name.padEnd(NAME_COLUMNS)}${stdout.clean(value)}`)
@@ -56,7 +61,7 @@ export const placeOf = ({ path, line }: PullThread): string =>
 
 export function describeThread(thread: PullThread): string {
   const [first] = thread.comments
-  const opening = first === undefined ? '' : `    ${first.author}: "${first.body}"`
+  const opening = first === undefined ? '' : `    ${first.author}: "${visibleText(first.body)}"`
   return `${placeOf(thread)}, ${thread.resolved ? 'resolved' : 'open'}${opening}`
 }
 

@@ -213,6 +213,23 @@ test('the last lines of what a failed check reported stand below the checks', as
   ])
 })
 
+test('marks of programs in comments are not shown', async () => {
+  const mark = '<!-- switchyard:follow-up fu-1 -->'
+  const comment = { id: 'c', author: 'bo', body: `Done.\n\n${mark}\n`, createdAt: at, url: summary.url }
+  const { print } = await openDetail({
+    conversation: {
+      comments: [comment],
+      reviews: [],
+      threads: [{ ...thread('t-1', 41), comments: [comment] }],
+    },
+  })
+  expect((await print(showPull, { columns: 80 })).out.split('\n').slice(-3)).toEqual([
+    'comment   bo: "Done."',
+    'thread    src/form.ts:41, open    bo: "Done."',
+    '',
+  ])
+})
+
 test('a ticket whose newest run is another is not the name of the pull request', async () => {
   const { print, hostApi } = await openDetail({})
   hostApi.runsById.set('run-9', fakeRun('run-9', 'running'))
