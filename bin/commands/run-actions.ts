@@ -15,9 +15,10 @@ export interface ActionOptions extends ClientOptions {
   readonly instructions?: string | undefined
 }
 
-/** A worker that has the run ends it first. */
+/** A worker that has the run ends it first. A run that had ended stays as it was. */
 export function describeCancelled(output: Output, run: Run): string {
-  if (hasEnded(run)) return describeRun(output, run)
+  if (run.status === 'cancelled') return describeRun(output, run)
+  if (hasEnded(run)) return output.stdout.clean(`${run.ticket.identifier} has ended already: ${run.status}`)
   return output.stdout.clean(
     `${run.ticket.identifier} is being cancelled, ${run.status} until its worker has ended it`,
   )
@@ -90,7 +91,13 @@ export async function discard(context: CommandContext, names: readonly string[])
     yes: options.yes,
     command: `switchyard discard ${names.map(quoteWord).join(' ')}`,
   })
-  await actOnRuns(context, runs, 'discard', ({ id }) => client.discardRun({ id }))
+  await actOnRuns(
+    context,
+    runs,
+    'discard',
+    ({ id }) => client.discardRun({ id }),
+    ({ stdout }, { ticket }) => stdout.clean(`${ticket.identifier}: sandbox discarded`),
+  )
 }
 
 function lossOf({ ticket, sandbox }: Run, present: Present): string {

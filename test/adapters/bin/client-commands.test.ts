@@ -367,7 +367,11 @@ describe('errors', () => {
 
   test('--yes discards', async () => {
     const { run } = await startCommandHost()
-    expect(await endOf(run('discard', 'ENG-1', '--yes'))).toEqual({ code: 0, out: 'ENG-1 failed\n', err: '' })
+    expect(await endOf(run('discard', 'ENG-1', '--yes'))).toEqual({
+      code: 0,
+      out: 'ENG-1: sandbox discarded\n',
+      err: '',
+    })
   })
 
   test('the bare command is wrong usage without a terminal', async () => {

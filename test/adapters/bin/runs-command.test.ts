@@ -132,6 +132,8 @@ test('cancelling tells apart what has ended and what its worker still ends', asy
   expect((await command()).out).toBe('ENG-1 cancelled\n')
   hostApi.cancelRun = async () => yes(fakeRun('run-1', 'running', 'ENG-1'))
   expect((await command()).out).toMatch(/^ENG-1 is being cancelled, running until /)
+  hostApi.cancelRun = async () => yes(fakeRun('run-1', 'failed', 'ENG-1'))
+  expect((await command()).out).toBe('ENG-1 has ended already: failed\n')
 })
 
 test('a ticket of a run is shown as it is now', async () => {
