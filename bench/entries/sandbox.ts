@@ -37,7 +37,8 @@ export const sandbox: Entry = {
     if (!probe.ok) throw new Error(probe.detail)
     const machine = thisMachine()
     const order = createSandboxOrder(resources)
-    const launcher = makeLauncher({ bwrap: probe.bwrap, clock: realClock, machine })
+    const hasLandlock = probe.landlockProblem === undefined
+    const launcher = makeLauncher({ bwrap: probe.bwrap, clock: realClock, machine, hasLandlock })
     const starts = effort.quick ? STARTS.quick : STARTS.full
     const measured = await measureInTurn(effort.rounds * starts, {
       ours: () => measureOwnWork(() => waitForSandbox(launcher.launch(order))),

@@ -67,7 +67,7 @@ export async function worker(given: WorkerOptions): Promise<void> {
   const concurrency = chooseConcurrency(options)
   const route = resolveHost(options, log)
   const dialer = createHostDialer(rememberingKey(route, dataDir, options, log), log)
-  const sandbox = await requireSandbox()
+  const sandbox = await requireSandbox(log)
   const ports = { clock: realClock, random: realRandom, log, meters: noMeters }
   const open = () => openWorkerStore({ dataDir, takeOver: options.takeOver, ...ports })
   const store = await inDataDir(dataDir, open, TAKE_OVER_WORKER)
@@ -118,10 +118,12 @@ function rememberingKey(route: HostRoute, dataDir: string, options: WorkerOption
 // ---- preparation -----------------------------------------------------------------------------------------------
 
 /** Throws when this machine cannot run sandboxes. */
-async function requireSandbox(): Promise<AvailableSandbox> {
+async function requireSandbox(log: Log): Promise<AvailableSandbox> {
   const probed = await findSandbox()
-  if (probed.ok) return probed
-  throw new ExitError(EXIT.unavailable, `this machine cannot execute runs: ${probed.detail}`)
+  if (!probed.ok) throw new ExitError(EXIT.unavailable, `this machine cannot execute runs: ${probed.detail}`)
+  const { provider, walls, missingWalls } = probed
+  log.info({ provider, walls, missingWalls }, 'sandboxes work on this machine')
+  return probed
 }
 
 async function openWorkerIdentity(

@@ -34,11 +34,10 @@ import { AgentWatch } from '../../worker/run/agent-watch.ts'
 import type { ExecutorDependencies } from '../../worker/run/executor-dependencies.ts'
 import { chooseSandboxLocation } from '../../worker/run/sandbox-location.ts'
 import { SandboxSession } from '../../worker/run/sandbox-session.ts'
-import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
-import { probeSandbox } from '../../worker/sandbox/bwrap/probe.ts'
 import { openSandboxEgress } from '../../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
+import { findSandbox } from '../../worker/sandbox/registry.ts'
 import type { SandboxLauncher, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
 import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import { confirmedClock } from '../support/confirmed-clock.ts'
@@ -142,7 +141,7 @@ async function executorDependencies(
   log: RecordingLog,
   record: (launcher: SandboxLauncher) => SandboxLauncher,
 ): Promise<Omit<ExecutorDependencies, 'modelUpstream'>> {
-  const bwrap = await provenBwrap()
+  const launcher = await createLauncher()
   const machine = thisMachine()
   const isRoot = machine.euid === 0
   const sandboxUser = (number: number) => sandboxUserOf(number, machine)
@@ -163,7 +162,7 @@ async function executorDependencies(
     log,
     uuid: randomUUID,
     sandboxProvider: 'bwrap',
-    launcher: record(makeLauncher({ bwrap, clock: realClock })),
+    launcher: record(launcher),
     userFor: sandboxUser,
     firstNumber: 0,
     isRoot,
@@ -187,10 +186,10 @@ async function executorDependencies(
   }
 }
 
-async function provenBwrap(): Promise<string> {
-  const probed = await probeSandbox()
-  if (probed.ok) return probed.bwrap
-  throw new Error(probed.detail)
+async function createLauncher(): Promise<SandboxLauncher> {
+  const found = await findSandbox()
+  if (found.ok) return found.createLauncher(realClock)
+  throw new Error(found.detail)
 }
 
 function agentsPath(): string {

@@ -7,7 +7,9 @@
 import { spawnSync } from 'node:child_process'
 import { openSync } from 'node:fs'
 import { realClock } from '../../bin/clock.ts'
+import { findLandlockProblem } from '../../worker/sandbox/bwrap/landlock.ts'
 import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
+import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import type { SandboxEnd, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
 
 export interface FinishedSandbox {
@@ -46,7 +48,8 @@ if (uid !== undefined && process.geteuid?.() !== uid) {
   const { status } = spawnSync('/usr/bin/prlimit', limited, { uid, gid: uid, stdio })
   process.exitCode = status ?? 1
 } else {
-  const launcher = makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
+  const hasLandlock = (await findLandlockProblem(thisMachine())) === undefined
+  const launcher = makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock, hasLandlock })
   for (const order of orders) {
     const sandbox = launcher.launch(order)
     console.log('started')

@@ -4,6 +4,7 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { realClock } from '../../bin/clock.ts'
+import { findLandlockProblem } from '../../worker/sandbox/bwrap/landlock.ts'
 import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
 import type { LocalSandboxLauncher } from '../../worker/sandbox/driver.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
@@ -66,10 +67,16 @@ export interface SandboxResult extends FinishedSandbox {
   readonly end: SandboxEnd
 }
 
+/** Why sandboxes go without Landlock on this machine. */
+export const landlockProblem = await findLandlockProblem(thisMachine())
 let launcher: LocalSandboxLauncher | undefined
 
 export function sharedLauncher(): LocalSandboxLauncher {
-  launcher ??= makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
+  launcher ??= makeLauncher({
+    bwrap: '/usr/bin/bwrap',
+    clock: realClock,
+    hasLandlock: landlockProblem === undefined,
+  })
   return launcher
 }
 

@@ -12,8 +12,15 @@ export interface SandboxDriver {
 }
 
 export type SandboxDriverProbe =
-  | { readonly ok: true; createLauncher(clock: Clock): LocalSandboxLauncher }
+  | (SandboxWalls & { readonly ok: true; createLauncher(clock: Clock): LocalSandboxLauncher })
   | SandboxUnavailable
+
+/** The walls between an agent and this machine, in words for people. */
+export interface SandboxWalls {
+  readonly walls: readonly string[]
+  /** Walls that this machine can't give, each with the reason; a sandbox isolates without them. */
+  readonly missingWalls: readonly string[]
+}
 
 export interface SandboxUnavailable {
   readonly ok: false
@@ -38,7 +45,7 @@ export interface LocalSandboxLauncher extends SandboxLauncher {
 }
 
 /** A provider that works on this machine. */
-export interface AvailableSandbox {
+export interface AvailableSandbox extends SandboxWalls {
   readonly ok: true
   readonly provider: SandboxProvider
   createLauncher(clock: Clock): LocalSandboxLauncher

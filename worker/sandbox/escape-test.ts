@@ -1,8 +1,9 @@
 /**
- * The escape test: a script that runs once in a sandbox and tries the five most important ways out of it.
+ * The escape test: a script that runs once in a sandbox and tries the five most important ways out of it, and one that
+ * Landlock alone closes.
  *
  * The test also checks the namespaces and the process status as the kernel reports them. A successful attempt changes
- * nothing: files are opened but not written, and a process is probed but not ended.
+ * nothing: files are opened but not written, a process is probed but not ended, and what is made is removed.
  */
 
 /** Facts about the host that the test compares with what it finds inside. */
@@ -19,7 +20,7 @@ export interface EscapeTarget {
 
 export const NAMESPACES = ['user', 'pid', 'net', 'mnt', 'ipc', 'uts', 'cgroup'] as const
 
-const REQUIRED_TOOLS = ['unshare', 'mount', 'stat', 'readlink', 'cat']
+const REQUIRED_TOOLS = ['unshare', 'mount', 'stat', 'readlink', 'cat', 'mknod']
 const ATTEMPTS: Readonly<Record<string, string>> = {
   mount: 'mounting in a user namespace of its own',
   core_pattern: "writing the kernel's core_pattern",
@@ -27,6 +28,8 @@ const ATTEMPTS: Readonly<Record<string, string>> = {
   loopback: "connecting to the host's loopback",
   home: "seeing the host's home folder",
 }
+/** The device 0, 0 is the only one that every user may make. */
+const LANDLOCK_ATTEMPTS: Readonly<Record<string, string>> = { device: 'making a device file' }
 
 const SCRIPT = `
 pid=$1 port=$2 home=$3 inode=$4
@@ -37,6 +40,7 @@ try core_pattern sh -c ': >> /proc/sys/kernel/core_pattern'
 try kill kill -0 "$pid"
 try loopback bash -c ": <>/dev/tcp/127.0.0.1/$port"
 try home sh -c '[ "$(stat -c %d:%i "$1")" = "$2" ]' sh "$home" "$inode"
+try device sh -c 'mknod "$1" c 0 0 && rm "$1"' sh "/tmp/switchyard-device-$$"
 for kind in ${NAMESPACES.join(' ')}; do echo "namespace $(readlink /proc/self/ns/$kind)"; done
 cat /proc/self/status
 `
@@ -52,21 +56,24 @@ export function escapeTestCommand({ pid, port, home, inode }: EscapeTarget): str
 }
 
 /** Describes the gaps that this test output shows; undefined when the sandbox isolates completely. */
-export function findEscapes(output: string, target: EscapeTarget): string | undefined {
+export function findEscapes(output: string, target: EscapeTarget, hasLandlock = false): string | undefined {
   const lines = output.split('\n')
   const missing = lines.filter((line) => line.startsWith('missing ')).map((line) => line.slice(8))
   if (missing.length > 0)
     return `it cannot be tested without ${missing.join(', ')}; install util-linux and coreutils`
   const escapes = [
-    ...findSuccessfulAttempts(lines),
+    ...findSuccessfulAttempts(lines, hasLandlock ? { ...ATTEMPTS, ...LANDLOCK_ATTEMPTS } : ATTEMPTS),
     ...findSharedNamespaces(lines, target),
     ...findMissingGuards(output),
   ]
   return escapes.length === 0 ? undefined : `it does not isolate: ${escapes.join(', ')}`
 }
 
-function findSuccessfulAttempts(lines: readonly string[]): string[] {
-  return Object.entries(ATTEMPTS).flatMap(([name, attempt]) => {
+function findSuccessfulAttempts(
+  lines: readonly string[],
+  attempts: Readonly<Record<string, string>>,
+): string[] {
+  return Object.entries(attempts).flatMap(([name, attempt]) => {
     if (lines.includes(`refused ${name}`)) return []
     return [lines.includes(`done ${name}`) ? `${attempt} was possible` : `${attempt} was not tried`]
   })

@@ -1,4 +1,5 @@
 /** Tells whether runs can be sandboxed here: the program of the sandbox, and the namespaces that it needs. */
+import type { SandboxWalls } from '../../../worker/sandbox/driver.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'
 import { type Check, fail, type Judgement, ok, splitCure, warn } from '../finding.ts'
 
@@ -9,7 +10,7 @@ export const sandboxCheck: Check = {
   places: ['host', 'worker'],
   async judge(machine) {
     const found = await machine.sandbox()
-    if (found.ok) return [ok(`${found.provider} isolates runs on this machine`)]
+    if (found.ok) return [ok(`${found.provider} isolates runs on this machine: ${describeWalls(found)}`)]
     // The finding of the namespaces says it.
     if (found.fault?.of === 'user-namespaces') return []
     const [message, advice] = splitCure(found.detail)
@@ -28,6 +29,11 @@ export const userNamespacesCheck: Check = {
     const { fault } = found
     return fault?.of === 'user-namespaces' ? [await judgeHere(machine, fault.problem, fault.cure)] : []
   },
+}
+
+function describeWalls({ walls, missingWalls }: SandboxWalls): string {
+  const missing = missingWalls.map((wall) => `no ${wall}`)
+  return [...walls, ...missing].join(', ')
 }
 
 /** A host that runs no worker of its own needs no sandbox. */

@@ -45,6 +45,8 @@ function machineWith(more: Partial<ExaminedMachine> = {}): ExaminedMachine {
     sandbox: async () => ({
       ok: true,
       provider: 'bwrap',
+      walls: ['namespaces'],
+      missingWalls: ['Landlock (no kernel of a test has it)'],
       createLauncher: () => {
         throw new Error('the doctor starts no sandbox')
       },
@@ -101,7 +103,9 @@ describe('on a terminal', () => {
       expect.stringMatching(/^\d+ ok\. Each of them: switchyard doctor --all\n$/),
     ])
     const whole = await print(machineWith(), 80, { all: true })
-    expect(whole.out).toMatch(/^ok {4}sandbox {4}bwrap isolates runs on this machine\nok {4}userns {5}/)
+    expect(whole.out).toMatch(
+      /^ok {4}sandbox {4}bwrap isolates runs on this machine: namespaces, no Landlock\s+\(no kernel of a test has it\)\nok {4}userns {5}/,
+    )
     expect(whole.out).toMatch(/\n\d+ ok\.\n$/)
   })
 

@@ -7,7 +7,13 @@ export const bubblewrap: SandboxDriver = {
   async probe() {
     const probed = await probeSandbox()
     if (!probed.ok) return probed
-    const { bwrap, keepsHostName } = probed
-    return { ok: true, createLauncher: (clock) => makeLauncher({ bwrap, clock, keepsHostName }) }
+    const { bwrap, keepsHostName, landlockProblem } = probed
+    const hasLandlock = landlockProblem === undefined
+    return {
+      ok: true,
+      walls: ['namespaces', 'allowed system calls', ...(hasLandlock ? ['Landlock'] : [])],
+      missingWalls: hasLandlock ? [] : [`Landlock (${landlockProblem})`],
+      createLauncher: (clock) => makeLauncher({ bwrap, clock, keepsHostName, hasLandlock }),
+    }
   },
 }

@@ -24,6 +24,7 @@ import type { SandboxOrder, SandboxProcess } from '../sandbox-process.ts'
 import { isSandboxUid } from '../sandbox-users.ts'
 import { findOrderProblem } from '../validate-order.ts'
 import { buildSandboxArguments } from './arguments.ts'
+import { landlockedCommand } from './landlock.ts'
 import { RunningSandbox } from './running-sandbox.ts'
 import { gatedCommand, limitedCommand, outerCommand } from './wrapper-commands.ts'
 
@@ -34,6 +35,8 @@ export interface LauncherOptions {
   readonly machine?: LocalMachine
   /** Whether sandboxes keep the machine's host name, as the probe found it. */
   readonly keepsHostName?: boolean
+  /** Whether the machine has Landlock, as the probe found it. */
+  readonly hasLandlock?: boolean
 }
 
 export function makeLauncher({
@@ -41,11 +44,12 @@ export function makeLauncher({
   clock,
   machine = thisMachine(),
   keepsHostName = false,
+  hasLandlock = false,
 }: LauncherOptions): LocalSandboxLauncher {
   if (!isMainThread) throw new Error('sandboxes are launched from the main thread')
   killOrphans((uid) => (machine.euid === 0 ? isSandboxUid(uid) : uid === machine.euid))
   const cgroups = Cgroups.find(machine.euid) ?? MemoryGroups.find()
-  const context: LauncherContext = { bwrap, clock, machine, cgroups, keepsHostName }
+  const context: LauncherContext = { bwrap, clock, machine, cgroups, keepsHostName, hasLandlock }
   return {
     launch: (order) => launch(order, context),
     // A root worker's sandboxes have users of their own, whose processes are counted without a group.
@@ -62,6 +66,7 @@ interface LauncherContext {
   readonly machine: LocalMachine
   readonly cgroups: ControlGroups | undefined
   readonly keepsHostName: boolean
+  readonly hasLandlock: boolean
 }
 
 type Stdio = 'ignore' | 'pipe' | number
@@ -79,7 +84,7 @@ function launch(order: SandboxOrder, context: LauncherContext): SandboxProcess {
 
 function startSandbox(
   order: SandboxOrder,
-  { bwrap, clock, machine, cgroups, keepsHostName }: LauncherContext,
+  { bwrap, clock, machine, cgroups, keepsHostName, hasLandlock }: LauncherContext,
 ): SandboxProcess {
   const { commandLine, inputs, statusFd } = buildSandboxArguments({
     ...order,
@@ -92,13 +97,14 @@ function startSandbox(
     order.stdin !== undefined || order.openInput === true,
     ownerTag(),
   )
+  const insideCommand = hasLandlock ? landlockedCommand(gatedCommandLine, order.mounts) : gatedCommandLine
   const child = spawnWithoutLeaks(
     (inheritedFds) => {
       const closingOptions = inheritedFds.flatMap((fd) => ['--args', String(fd)])
       return outerCommand(
         bwrap,
         [...closingOptions, ...commandLine],
-        limitedCommand(gatedCommandLine, processes),
+        limitedCommand(insideCommand, processes),
       )
     },
     order,

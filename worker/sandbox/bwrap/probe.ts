@@ -14,15 +14,22 @@ import {
 import { type CommandOutcome, type LocalMachine, type ProbeCommand, thisMachine } from '../local-machine.ts'
 import { buildSandboxArguments, buildSandboxOptions, listOptionNames, type SandboxPlan } from './arguments.ts'
 import { findFix, toPlainLine } from './error-hints.ts'
+import { findLandlockProblem, landlockedCommand } from './landlock.ts'
 import { ARCHITECTURES } from './seccomp/calls.ts'
 import { limitedCommand, outerCommand, REQUIRED_PROGRAMS } from './wrapper-commands.ts'
 
 /**
  * @property bwrap the path of the program
  * @property keepsHostName whether sandboxes keep the machine's host name, because it can't be changed
+ * @property landlockProblem why sandboxes go without Landlock; absent where they have it
  */
 export type BwrapProbe =
-  | { readonly ok: true; readonly bwrap: string; readonly keepsHostName: boolean }
+  | {
+      readonly ok: true
+      readonly bwrap: string
+      readonly keepsHostName: boolean
+      readonly landlockProblem?: string
+    }
   | SandboxUnavailable
 
 const PROBE_MS_MAX = 5_000
@@ -101,19 +108,19 @@ async function probeBwrap(bwrap: string, machine: LocalMachine): Promise<BwrapPr
   }
   const target = await machine.openEscapeTarget()
   try {
-    const [help, first] = await Promise.all([
-      machine.run(helpCommand(bwrap)),
-      machine.run(escapeTestOf(bwrap, machine, target, {})),
-    ])
+    const landlockProblem = await findLandlockProblem(machine)
+    const hasLandlock = landlockProblem === undefined
+    const testEscapes = (plan: SandboxPlan) =>
+      machine.run(escapeTestOf(bwrap, machine, target, plan, hasLandlock))
+    const [help, first] = await Promise.all([machine.run(helpCommand(bwrap)), testEscapes({})])
     const keepsHostName = isHostNameRefused(first)
-    const escapeTest = keepsHostName
-      ? await machine.run(escapeTestOf(bwrap, machine, target, { keepsHostName }))
-      : first
+    const escapeTest = keepsHostName ? await testEscapes({ keepsHostName }) : first
     const problem =
       described(findMissingOptions(help, bwrap)) ??
       (await explainFailure(escapeTest, bwrap, machine)) ??
-      described(explainEscapes(escapeTest, bwrap, target))
-    return problem === undefined ? { ok: true, bwrap, keepsHostName } : unavailable(problem)
+      described(explainEscapes(escapeTest, bwrap, target, hasLandlock))
+    if (problem !== undefined) return unavailable(problem)
+    return { ok: true, bwrap, keepsHostName, ...(hasLandlock ? {} : { landlockProblem }) }
   } finally {
     target.close()
   }
@@ -130,11 +137,14 @@ function escapeTestOf(
   { euid, arch }: LocalMachine,
   target: EscapeTarget,
   plan: SandboxPlan,
+  hasLandlock: boolean,
 ): ProbeCommand {
   const { commandLine, inputs } = buildSandboxArguments(plan, arch)
   const as = euid === 0 ? { as: NOBODY } : {}
+  const test = escapeTestCommand(target)
+  const command = hasLandlock ? landlockedCommand(test) : test
   return {
-    ...outerCommand(bwrap, commandLine, limitedCommand(escapeTestCommand(target), ESCAPE_TEST_PROCESSES_MAX)),
+    ...outerCommand(bwrap, commandLine, limitedCommand(command, ESCAPE_TEST_PROCESSES_MAX)),
     inputs,
     timeoutMs: PROBE_MS_MAX,
     ...as,
@@ -181,8 +191,13 @@ function errorTextOf(outcome: CommandOutcome): string | undefined {
   return outcome.is === 'not started' ? outcome.reason : undefined
 }
 
-function explainEscapes(escapeTest: CommandOutcome, bwrap: string, target: EscapeTarget): string | undefined {
-  const escapes = escapeTest.is === 'exited' ? findEscapes(escapeTest.stdout, target) : undefined
+function explainEscapes(
+  escapeTest: CommandOutcome,
+  bwrap: string,
+  target: EscapeTarget,
+  hasLandlock: boolean,
+): string | undefined {
+  const escapes = escapeTest.is === 'exited' ? findEscapes(escapeTest.stdout, target, hasLandlock) : undefined
   return escapes === undefined ? undefined : `${bwrap} makes a sandbox, but ${escapes}`
 }
 

@@ -1,5 +1,6 @@
 /**
- * Builds the chain of programs around a command: `setpriv` and bubblewrap outside, `prlimit` and the gate inside.
+ * Builds the chain of programs around a command: `setpriv` and bubblewrap outside, `prlimit`, Landlock (`landlock.ts`)
+ * and the gate inside.
  *
  * setpriv drops remaining privileges. prlimit limits the processes in the sandbox's own user namespace, separately from
  * the user's other processes. The gate guarantees that no command outlives a worker that dies early: bubblewrap's

@@ -18,9 +18,8 @@ import type {
   SandboxRunner,
 } from '../../../../worker/git/git-ports.ts'
 import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
-import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
-import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
+import { findSandbox } from '../../../../worker/sandbox/registry.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { aRun, aTicket } from '../../../rules/run/runs.ts'
 import { writeCommit } from '../../../support/github/commit-writer.ts'
@@ -28,9 +27,9 @@ import { branchTip } from '../../../support/github/plumbing.ts'
 import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'
 
 const machine = thisMachine()
-const probe = await probeSandbox(machine)
-if (!probe.ok) throw new Error(`these tests need a sandbox: ${probe.detail}`)
-const launcher = makeLauncher({ bwrap: probe.bwrap, clock: realClock, machine })
+const sandbox = await findSandbox()
+if (!sandbox.ok) throw new Error(`these tests need a sandbox: ${sandbox.detail}`)
+const launcher = sandbox.createLauncher(realClock)
 
 /** A folder that sandbox users can enter; deleted after the test file. */
 export function passableFolder(): string {

@@ -12,20 +12,19 @@ import type { ExecutorDependencies } from '../../../../worker/run/executor-depen
 import { type HeldProcess, startHeld } from '../../../../worker/run/held-process.ts'
 import { nodeInside } from '../../../../worker/run/sandbox-location.ts'
 import { SandboxSession } from '../../../../worker/run/sandbox-session.ts'
-import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
-import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
 import { createOwnedFolder } from '../../../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { machineMemoryBytes, memoryShareMib } from '../../../../worker/sandbox/memory-share.ts'
+import { findSandbox } from '../../../../worker/sandbox/registry.ts'
 import type { SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
 import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'
 
 const machine = thisMachine()
-const probe = await probeSandbox(machine)
-if (!probe.ok) throw new Error(`these tests need a sandbox: ${probe.detail}`)
-const launcher = makeLauncher({ bwrap: probe.bwrap, clock: realClock, machine })
+const sandbox = await findSandbox()
+if (!sandbox.ok) throw new Error(`these tests need a sandbox: ${sandbox.detail}`)
+const launcher = sandbox.createLauncher(realClock)
 
 const top = mkdtempSync(join(tmpdir(), 'switchyard-room-'))
 chmodSync(top, 0o711)

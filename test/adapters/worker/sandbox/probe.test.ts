@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { buildSandboxArguments } from '../../../../worker/sandbox/bwrap/arguments.ts'
+import { findLandlockProblem } from '../../../../worker/sandbox/bwrap/landlock.ts'
 import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
 import { REQUIRED_PROGRAMS } from '../../../../worker/sandbox/bwrap/wrapper-commands.ts'
 import { escapeTestCommand, findEscapes, NAMESPACES } from '../../../../worker/sandbox/escape-test.ts'
@@ -18,7 +19,13 @@ const real = thisMachine()
 
 describe('with the real bubblewrap', () => {
   test('this machine can create a sandbox', async () => {
-    expect(await probeSandbox(real)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap', keepsHostName: false })
+    const landlockProblem = await findLandlockProblem(real)
+    expect(await probeSandbox(real)).toEqual({
+      ok: true,
+      bwrap: '/usr/bin/bwrap',
+      keepsHostName: false,
+      ...(landlockProblem === undefined ? {} : { landlockProblem }),
+    })
   })
 
   test('the command runs as an ordinary user, without capabilities, and cannot write to the root', async () => {
@@ -61,7 +68,7 @@ test('the attempts of the probe succeed where there is no sandbox', async () => 
   const output = ended.is === 'exited' ? ended.stdout.split('\n') : []
   const done = output.filter((line) => line.startsWith('done ')).map((line) => line.slice(5))
   // Only root can write core_pattern.
-  const possible = ['mount', 'core_pattern', 'kill', 'loopback', 'home']
+  const possible = ['mount', 'core_pattern', 'kill', 'loopback', 'home', 'device']
   expect(done).toEqual(real.euid === 0 ? possible : possible.filter((what) => what !== 'core_pattern'))
   expect(ended.is === 'exited' && findEscapes(ended.stdout, host)).toContain(
     "the mnt namespace is the host's",
@@ -152,7 +159,9 @@ describe('on other machines', () => {
     trial: CommandOutcome,
     files: Readonly<Record<string, string>> = {},
     euid = 1000,
+    landlockVersion?: string,
   ): LocalMachine & { ran: ProbeCommand[] } {
+    const programs = ['/usr/bin/bwrap', ...(landlockVersion === undefined ? [] : ['/usr/bin/perl'])]
     const ran: ProbeCommand[] = []
     return {
       ran,
@@ -160,11 +169,12 @@ describe('on other machines', () => {
       arch: 'x64',
       euid,
       egid: euid,
-      isProgram: async (path) => path === '/usr/bin/bwrap' || REQUIRED_PROGRAMS.includes(path),
+      isProgram: async (path) => [...programs, ...REQUIRED_PROGRAMS].includes(path),
       openEscapeTarget: async () => outside,
       read: async (path) => files[path],
       run: async (command) => {
         ran.push(command)
+        if (command.program === '/usr/bin/perl') return { ...help, stdout: landlockVersion ?? '' }
         return command.args[0] === '--help' ? help : trial
       },
     }
@@ -178,7 +188,7 @@ describe('on other machines', () => {
     namespaces: NAMESPACES.map((kind) => `${kind}:[1]`),
     close: () => {},
   }
-  const held: CommandOutcome = { is: 'exited', code: 0, stdout: isolatedOutput(), stderr: '' }
+  const held = { is: 'exited', code: 0, stdout: isolatedOutput(), stderr: '' } as const
 
   const refused: CommandOutcome = {
     is: 'exited',
@@ -245,6 +255,7 @@ describe('on other machines', () => {
       ok: true,
       bwrap: '/usr/bin/bwrap',
       keepsHostName: true,
+      landlockProblem: '/usr/bin/perl is not installed',
     })
     const [first = [], second = []] = podman.ran.filter(({ args }) => args[0] !== '--help').map(optionsOf)
     expect(first.filter((word) => !second.includes(word))).toEqual(['--hostname', 'sandbox'])
@@ -295,6 +306,37 @@ describe('on other machines', () => {
     },
   )
 
+  test.each([
+    ['-1', 'not offer'],
+    ['', 'not offer'],
+    ['1', 'older'],
+  ])('where Landlock answers %j, sandboxes go without it', async (version, why) => {
+    const without = machine(held, {}, 1000, version)
+    expect(await probeSandbox(without)).toMatchObject({
+      ok: true,
+      landlockProblem: expect.stringContaining(why),
+    })
+    expect(without.ran.at(-1)?.args).not.toContain('/usr/bin/perl')
+  })
+
+  test.each(['2', '7', '99'])(
+    'where Landlock has version %s, the test of escapes runs under it',
+    async (version) => {
+      const under = machine({ ...held, stdout: `refused device\n${held.stdout}` }, {}, 1000, version)
+      expect(await probeSandbox(under)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap', keepsHostName: false })
+      expect(under.ran.at(-1)?.args).toContain('/usr/bin/perl')
+    },
+  )
+
+  test('a machine with Landlock whose sandbox makes a device file has no sandbox', async () => {
+    const open = machine({ ...held, stdout: `done device\n${held.stdout}` }, {}, 1000, '7')
+    expect(await probeSandbox(open)).toMatchObject({
+      ok: false,
+      detail: expect.stringContaining('making a device file was possible'),
+    })
+    expect(await probeSandbox({ ...open, isProgram: machine(held).isProgram })).toMatchObject({ ok: true })
+  })
+
   test('an attempt without its tool does not count', async () => {
     const output = `missing unshare\n${isolatedOutput()}`
     expect(await probeSandbox(machine({ ...held, stdout: output }))).toMatchObject({
@@ -307,7 +349,7 @@ describe('on other machines', () => {
     [1000, undefined],
   ])('started by user %d, the sandbox is run as %j', async (euid, as) => {
     const any = machine(held, {}, euid)
-    expect(await probeSandbox(any)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap', keepsHostName: false })
+    expect(await probeSandbox(any)).toMatchObject({ ok: true, bwrap: '/usr/bin/bwrap', keepsHostName: false })
     expect(any.ran.at(-1)?.as).toEqual(as)
   })
 })

@@ -10,8 +10,9 @@ test('a provider that works is found under its own name', async () => {
   const createLauncher = () => {
     throw new Error('this test starts no sandbox')
   }
-  const found = await findSandbox({ bwrap: driver({ ok: true, createLauncher }) })
-  expect(found).toEqual({ ok: true, provider: 'bwrap', createLauncher })
+  const walls = { walls: ['namespaces'], missingWalls: [] }
+  const found = await findSandbox({ bwrap: driver({ ok: true, ...walls, createLauncher }) })
+  expect(found).toEqual({ ok: true, provider: 'bwrap', ...walls, createLauncher })
 })
 
 test('a machine without a provider gets the reason of the first one', async () => {
