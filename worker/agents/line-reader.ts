@@ -20,22 +20,33 @@ export interface LineReader {
   flush(): string[]
 }
 
-export function createLineReader(): LineReader {
+/** @param marker lines without these bytes may be left out, which saves reading them as text */
+export function createLineReader(marker?: Buffer): LineReader {
   const line = pendingLine()
   return {
     push(bytes) {
       const lines: string[] = []
-      let from = 0
-      for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, from)) {
+      // The end of a line that has begun is read in any case.
+      let from = marker !== undefined && line.isEmpty() ? endOfLinesWithout(marker, bytes, 0) : 0
+      for (let end = bytes.indexOf(NEWLINE, from); end >= 0; end = bytes.indexOf(NEWLINE, from)) {
+        const isFirst = from === 0
         line.add(bytes.subarray(from, end))
         lines.push(line.take())
-        from = end + 1
+        from = marker !== undefined && isFirst ? endOfLinesWithout(marker, bytes, end + 1) : end + 1
       }
       line.add(bytes.subarray(from))
       return lines
     },
     flush: () => (line.isEmpty() ? [] : [line.take()]),
   }
+}
+
+/** The end of the last whole line, when no whole line behind `from` holds the marker; else `from`. */
+function endOfLinesWithout(marker: Buffer, bytes: Uint8Array, from: number): number {
+  const end = bytes.lastIndexOf(NEWLINE) + 1
+  if (end <= from) return from
+  const lines = Buffer.from(bytes.buffer, bytes.byteOffset + from, end - from)
+  return lines.includes(marker) ? from : end
 }
 
 interface PendingLine {

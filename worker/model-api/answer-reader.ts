@@ -8,6 +8,9 @@ import { MODEL_ANSWER_BYTES_MAX } from '../../protocol/limits.ts'
 import { isObject, type JsonObject } from '../agents/json-lines.ts'
 import { createLineReader, type LineReader } from '../agents/line-reader.ts'
 
+const USAGE_KEY = '"usage'
+const USAGE = Buffer.from(USAGE_KEY)
+
 export interface AnswerReader {
   push(bytes: Uint8Array): readonly JsonObject[]
   /** Returns the values of the unfinished rest. */
@@ -15,7 +18,7 @@ export interface AnswerReader {
 }
 
 export function createAnswerReader(contentType: string | undefined): AnswerReader {
-  return /^text\/event-stream\b/i.test(contentType ?? '') ? readEvents(createLineReader()) : readWhole()
+  return /^text\/event-stream\b/i.test(contentType ?? '') ? readEvents(createLineReader(USAGE)) : readWhole()
 }
 
 function readEvents(lines: LineReader): AnswerReader {
@@ -26,7 +29,7 @@ function readEvents(lines: LineReader): AnswerReader {
 }
 
 function readEventLine(line: string): readonly JsonObject[] {
-  if (!line.startsWith('data:') || !line.includes('"usage')) return []
+  if (!line.startsWith('data:') || !line.includes(USAGE_KEY)) return []
   return valuesOf(line.slice('data:'.length))
 }
 

@@ -47,6 +47,28 @@ describe('lines', () => {
     )
   })
 
+  test('with a marker are all read, however their bytes are split, when others may be left out', () => {
+    const marker = Buffer.from('ab')
+    const line = fc.stringMatching(/^[abc\r]{0,6}$/)
+    fc.assert(
+      fc.property(
+        fc.array(line, { maxLength: 12 }),
+        fc.array(fc.nat(80), { maxLength: 8 }),
+        (lines, cuts) => {
+          const all = bytes(lines.join('\n'))
+          const places = [0, ...cuts.filter((at) => at < all.length), all.length].sort((a, b) => a - b)
+          const reader = createLineReader(marker)
+          const read = [
+            ...places.slice(1).flatMap((end, i) => reader.push(all.subarray(places[i], end))),
+            ...reader.flush(),
+          ]
+          const marked = (each: readonly string[]) => each.filter((text) => text.includes('ab'))
+          expect(marked(read)).toEqual(marked(linesOf([all])))
+        },
+      ),
+    )
+  })
+
   test('of megabytes stay complete', () => {
     const long = 'é'.repeat(LINE_BYTES_MAX / 2)
     expect(linesOf([bytes(`${long}\nnext`)])).toEqual([long, 'next'])
