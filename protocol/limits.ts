@@ -54,6 +54,8 @@ export const RETENTION_SLACK_HOURS = 1
 export const RUN_MINUTES_MAX = 7 * 24 * 60
 export const RUN_TURNS_MAX = 100_000
 export const RUN_COST_USD_MAX = 100_000
+/** `init` writes it as `agent.maxCostUsd`. */
+export const FIRST_RUN_COST_USD_MAX = 20
 export const SANDBOX_MEMORY_MIB_MIN = 64
 export const SANDBOX_MEMORY_MIB_MAX = 16 * 1024 * 1024
 export const SANDBOX_PROCESSES_MIN = 16

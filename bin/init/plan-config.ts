@@ -12,6 +12,7 @@ import { isSameName } from '../../core/tickets/names.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { isFolder, TRACKER_FACTS, type TrackerDriverName } from '../../protocol/drivers.ts'
+import { FIRST_RUN_COST_USD_MAX } from '../../protocol/limits.ts'
 
 /** The rule by which tickets become runs. */
 export type StartRule = { readonly is: 'all' } | { readonly is: 'state' | 'label'; readonly name: string }
@@ -44,6 +45,7 @@ export function planConfig(current: CompletedConfig, answers: InitAnswers): Plan
     ...(folder === undefined ? [] : [[['tracker', 'path'], folder] as const]),
     ...eligibleSettings(answers, current.effective),
     ...agentSetting(current, agent),
+    ...costSetting(current),
     [['repos', repoKey, 'remote'], repository],
     [['policy', 'paused'], true],
   ]
@@ -74,6 +76,10 @@ function agentSetting({ stored, effective }: CompletedConfig, agent: AgentProvid
   if (agent === undefined || stored.agent?.provider !== undefined) return []
   return agent === effective.agent.provider ? [] : [[['agent', 'provider'], agent]]
 }
+
+/** The first run is bounded while nobody has said what one may cost. */
+const costSetting = ({ stored }: CompletedConfig): Setting[] =>
+  stored.agent?.maxCostUsd === undefined ? [[['agent', 'maxCostUsd'], FIRST_RUN_COST_USD_MAX]] : []
 
 /** The repository's name; with its owner where another repository has that key. */
 function repoKeyFor(repository: string, repos: ServiceConfig['repos']): string {

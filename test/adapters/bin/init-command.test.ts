@@ -92,13 +92,15 @@ describe('on a terminal', () => {
       'Its issues start     (1) with label Todo  (2) all open ones         [1]: 1',
       'To be written to ~/data/config.json:',
       '  tracker.driver = "github", tracker.eligible.states = ["Todo"]',
-      '  repos.api = {"remote": "acme/api"}, policy.paused = true',
+      '  agent.maxCostUsd = 20, repos.api = {"remote": "acme/api"}',
+      '  policy.paused = true',
       'Write it? [Y/n]: y',
       expect.stringMatching(/^Written\. Next: switchyard serve;/),
       expect.stringMatching(/^ {2}switchyard connect codehost;.* switchyard resume$/),
     ])
     expect(place.config()).toEqual({
       tracker: { driver: 'github', eligible: { states: ['Todo'] } },
+      agent: { maxCostUsd: 20 },
       repos: { api: { remote: 'acme/api' } },
       policy: { paused: true },
     })

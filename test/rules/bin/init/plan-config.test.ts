@@ -26,15 +26,17 @@ const written = (given: InitAnswers, stored: object = {}): CompletedConfig => {
   return decided.value
 }
 
-test('a first configuration names tracker, rule and repository, and is paused', () => {
+test('a first configuration names tracker, rule, repository and what a run may cost, and is paused', () => {
   expect(written(answers()).stored).toEqual({
     tracker: { driver: 'github', eligible: { states: ['Todo'] } },
+    agent: { maxCostUsd: 20 },
     repos: { api: { remote: 'acme/api' } },
     policy: { paused: true },
   })
   expect(planConfig(configOf(), answers()).changes).toEqual([
     'tracker.driver = "github"',
     'tracker.eligible.states = ["Todo"]',
+    'agent.maxCostUsd = 20',
     'repos.api = {"remote": "acme/api"}',
     'policy.paused = true',
   ])
@@ -119,11 +121,15 @@ describe('an existing configuration', () => {
     )
   })
 
+  test('keeps what a run may cost there', () => {
+    expect(written(answers(), { agent: { maxCostUsd: 3 } }).stored.agent).toEqual({ maxCostUsd: 3 })
+  })
+
   test('keeps its agent; a first one has the agent that is installed', () => {
     const provider = (stored: object) =>
       written(answers({ agent: 'agentB' }), stored).effective.agent.provider
     expect([provider({}), provider({ agent: { provider: 'agentA' } })]).toEqual(['agentB', 'agentA'])
-    expect(written(answers({ agent: 'agentA' })).stored.agent).toBeUndefined()
+    expect(written(answers({ agent: 'agentA' })).stored.agent?.provider).toBeUndefined()
   })
 })
 
