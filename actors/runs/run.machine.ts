@@ -283,9 +283,22 @@ function afterEnd({ context, event }: RunActionFacts): Partial<RunContext> {
 
 /** A run that fails or is cancelled may have left work that is not published. */
 function afterFinished(facts: RunActionFacts): Partial<RunContext> {
-  const ended = afterEnd(facts)
+  const ended = afterLastEnd(facts)
   return ended.run === undefined ? ended : { ...ended, run: explainUnpublished(ended.run, facts) }
 }
+
+/** The words of the last interruption alone would not tell why this one is not followed by another attempt. */
+function afterLastEnd(facts: RunActionFacts): Partial<RunContext> {
+  const { context, event } = facts
+  const ended = afterEnd(facts)
+  const { run } = ended
+  if (run?.error === undefined || !('outcome' in event) || event.unwanted === true) return ended
+  if (!isInterrupted(event.outcome) || mayTryAgain({ context })) return ended
+  return { ...ended, run: { ...run, error: interruptedTooOften(withoutInterruption(run.error)) } }
+}
+
+const interruptedTooOften = (last: string): string =>
+  `interrupted ${INTERRUPTIONS_MAX} times in a row, the last time because ${last}`
 
 /** The work waits in the sandbox of its worker. */
 function afterUnpublished(facts: RunActionFacts): Partial<RunContext> {
@@ -331,7 +344,7 @@ function afterAccepted({ context, event }: RunActionFacts): Partial<RunContext> 
 
 /** After a failed follow-up the run is completed as before, with an error that names the failure. */
 function afterFollowUpFailed(facts: RunActionFacts): Partial<RunContext> {
-  const ended = afterEnd(facts)
+  const ended = afterLastEnd(facts)
   return { ...ended, run: restoreEarlierEnd(facts, ended.run ?? facts.context.run) }
 }
 
@@ -538,7 +551,7 @@ export const runMachine = setup({
     giveUp: assign(({ context, event }) => ({
       run: failRun(
         context.run,
-        `interrupted ${INTERRUPTIONS_MAX} times in a row, the last time because ${'reason' in event ? event.reason : 'it was lost'}`,
+        interruptedTooOften('reason' in event ? event.reason : 'it was lost'),
         instantOf(event),
       ),
       lease: null,
