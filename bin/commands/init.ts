@@ -10,6 +10,7 @@ import { decideChange } from '../../core/settings/change.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import type { CompletedConfig } from '../../protocol/config.ts'
 import { isFolder, TRACKER_FACTS, type TrackerDriverName } from '../../protocol/drivers.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import { makeOwnerOnly } from '../../store/data-folder.ts'
 import { DataDirInUse, messageOf } from '../../store/errors.ts'
 import { makeFolder } from '../../store/files/atomic.ts'
@@ -156,9 +157,20 @@ function givenAnswers(options: InitOptions, { mayAsk, origin, dataDir }: InitDef
     throw new ExitError(
       EXIT.usage,
       `without a terminal init needs ${missing.join(', ')}`,
-      'switchyard init --tracker github --repo acme/api --label Todo --yes',
+      completedCommand(options, driver, repository),
     )
   return { folder: join(dataDir, 'tickets'), starts: ruleOfLabel(driver, label), ...given }
+}
+
+/** The command as it was given, with what it lacks. */
+function completedCommand(
+  { label, allOpen, folder }: InitOptions,
+  driver = folder === undefined ? 'github' : 'local',
+  repository = 'acme/api',
+): string {
+  const which = label === undefined ? (allOpen === true ? ' --all-open' : '') : ` --label ${quoteWord(label)}`
+  const where = folder === undefined ? '' : ` --folder ${quoteWord(folder)}`
+  return `switchyard init --tracker ${driver} --repo ${repository}${which}${where} --yes`
 }
 
 // ---- what is written -----------------------------------------------------------------------------------------------

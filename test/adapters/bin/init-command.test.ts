@@ -184,6 +184,8 @@ describe('without a terminal', () => {
     expect([noYes.code, noYes.err]).toEqual([2, expect.stringMatching(/needs --yes\n/)])
     const outside = { ...place, env: { ...place.env, GIT_DIR: '/nowhere' } }
     expect((await init(outside, '--tracker', 'github', '--yes')).err).toMatch(/needs --repo\n/)
+    const local = await init(outside, '--tracker', 'local', '--folder', '/srv/my tickets')
+    expect(local.err).toMatch(/try: .* --tracker local --repo \S+ --folder '\/srv\/my tickets' --yes/)
     expect(existsSync(place.dataDir)).toBe(false)
   })
 
