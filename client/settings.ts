@@ -41,6 +41,21 @@ export function keysToConfirm(error: unknown): string[] | undefined {
   return Array.isArray(keys) ? keys.map(String) : undefined
 }
 
+export interface SettingRefusal {
+  /** The dotted key of the setting that the host names. */
+  readonly key: string | undefined
+  readonly sentence: string
+}
+
+/** The host writes `/sandbox/concurrency: must be at most 64`. */
+export function refusalOf(message: string): SettingRefusal {
+  const found = /^\/(?:patch\/)?([^:\s]+): ([\s\S]+)$/.exec(message)
+  if (found === null) return { key: undefined, sentence: message }
+  const [, pointer = '', sentence = ''] = found
+  const parts = pointer.split('/').map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+  return { key: parts.join('.'), sentence }
+}
+
 // ---- secrets -------------------------------------------------------------------------------------------------------
 
 /** The credentials that a person may give by hand; the host checks each with its provider before it keeps it. */

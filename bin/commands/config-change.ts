@@ -4,13 +4,14 @@
  * A secret is never an argument, because other users of the machine can read arguments. The host checks a credential
  * with its provider and keeps it only when it works.
  */
-import { withoutControls } from '../../client/errors.ts'
+import { HostRefusal, withoutControls } from '../../client/errors.ts'
 import {
   type CredentialRequestField,
   formatSetting,
   keysToConfirm,
   patchOf,
   readSetting,
+  refusalOf,
 } from '../../client/settings.ts'
 import { describePower } from '../../protocol/powerful-keys.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
@@ -87,7 +88,7 @@ async function changeSettings(
     return await client.changeSettings({ body: { patch } })
   } catch (error) {
     const confirm = keysToConfirm(error)
-    if (confirm === undefined) throw error
+    if (confirm === undefined) throw nameSetting(error)
     const keys = confirm.map(withoutControls)
     const sentence = describePower(keys)
     if (options.confirm === undefined && questions.mayAsk) {
@@ -103,6 +104,14 @@ async function changeSettings(
       )
     return client.changeSettings({ body: { patch, confirm } })
   }
+}
+
+/** The host names a setting by its place in the request, `/patch/sandbox/concurrency`. */
+function nameSetting(error: unknown): unknown {
+  if (!(error instanceof HostRefusal)) return error
+  const { key, sentence } = refusalOf(error.message)
+  if (key !== undefined) error.message = `${key}: ${sentence}`
+  return error
 }
 
 /** The key of a repository may hold commas, so the whole text is compared first. */

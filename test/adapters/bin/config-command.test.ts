@@ -130,6 +130,14 @@ test('a credential comes from standard input, and the host checks it', async () 
   expect(hostApi.patches).toEqual([])
 })
 
+test('a value that the host refuses is named by the key that was typed', async () => {
+  const { print, hostApi } = await openConfigured()
+  hostApi.changed = () => no('invalid', '/patch/sandbox/concurrency: must be at least 1, not 0')
+  await expect(print((context) => set(context, 'sandbox.concurrency', '0'))).rejects.toMatchObject({
+    message: 'sandbox.concurrency: must be at least 1, not 0',
+  })
+})
+
 test('a credential that does not work is refused with the words of the provider', async () => {
   const { print, hostApi } = await openConfigured()
   const results = { codehost: { ok: false, detail: 'bad credentials' } }

@@ -1,11 +1,12 @@
 /** The page of settings: what is shown, what is left by its filters, and what a typed text becomes. */
+
 import { expect, test } from '@jest/globals'
+import { refusalOf } from '../../../client/settings.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { SETTING_LIST } from '../../../protocol/setting-list.ts'
 import {
   editedText,
   filterSections,
-  refusalOf,
   repoSectionsOf,
   sectionsOf,
   tablePatch,

@@ -1,19 +1,12 @@
 /** Changes a setting in its place. A refusal stays beside the field until it is mended or discarded. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useId, useRef } from 'preact/hooks'
-import { formatSetting, patchOf } from '../../../client/settings.ts'
+import { formatSetting, patchOf, refusalOf } from '../../../client/settings.ts'
 import { Button } from '../../elements/button.tsx'
 import { settingAddress } from '../addresses.ts'
 import { changeSettings } from './change-setting.tsx'
 import { SettingInput } from './setting-input.tsx'
-import {
-  editedText,
-  type PlacedSetting,
-  refusalOf,
-  tablePatch,
-  valueOfGroup,
-  valueOfText,
-} from './setting-model.ts'
+import { editedText, type PlacedSetting, tablePatch, valueOfGroup, valueOfText } from './setting-model.ts'
 
 export interface SettingEditorProps {
   readonly placed: PlacedSetting

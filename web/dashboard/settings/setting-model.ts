@@ -153,18 +153,3 @@ export function valueAt(config: unknown, key: string): unknown {
     ? undefined
     : valueAt(Reflect.get(Object(config), inner), key.slice(inner.length + 1))
 }
-
-export interface SettingRefusal {
-  /** The dotted key of the setting that the host names. */
-  readonly key: string | undefined
-  readonly sentence: string
-}
-
-/** The host writes `/sandbox/concurrency: must be at most 64`. */
-export function refusalOf(message: string): SettingRefusal {
-  const found = /^\/(?:patch\/)?([^:\s]+): ([\s\S]+)$/.exec(message)
-  if (found === null) return { key: undefined, sentence: message }
-  const [, pointer = '', sentence = ''] = found
-  const parts = pointer.split('/').map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
-  return { key: parts.join('.'), sentence }
-}
