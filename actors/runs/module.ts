@@ -154,7 +154,7 @@ export const runsModule = defineHostModule({
 export const jobsModule = defineHostModule({
   name: 'jobs',
   create(context, { runRecords, memories, runs, tracker, workers, trustedClock, troubles }) {
-    const { store, system, instant, publish, requestCommit } = context
+    const { store, instant, publish, requestCommit } = context
     const answeredRemarks = new AnsweredRemarks({ keyValues: store.database.keyValues, requestCommit })
     const runPulls = new RunPulls(context)
     const followUpReader = new FollowUpReader({
@@ -194,10 +194,7 @@ export const jobsModule = defineHostModule({
         followUpReader,
         runPulls,
         publishingRuns,
-        waitingRun(runId) {
-          const run = system.peek(RUN, runId)?.context as RunContext | undefined
-          return run?.run.status === 'queued' && run.lease === null ? run.run : undefined
-        },
+        waitingRun: (runId) => waitingRunOf(context, runId),
       },
       participants: [answeredRemarks],
       onStateChange: {
@@ -219,11 +216,19 @@ export const jobsModule = defineHostModule({
         publishingRuns.onConfigChange()
       },
       start: () => publishingRuns.start(),
-      stop: () => followUpReader.stop(),
+      stop() {
+        followUpReader.stop()
+        publishingRuns.stop()
+      },
       sizes: () => ({ followUps: followUpReader.size, publishingRuns: publishingRuns.size }),
     }
   },
 })
+
+function waitingRunOf({ system }: Pick<HostContext, 'system'>, runId: string): Run | undefined {
+  const run = system.peek(RUN, runId)?.context as RunContext | undefined
+  return run?.run.status === 'queued' && run.lease === null ? run.run : undefined
+}
 
 /** Another worker may have begun an interrupted run anew. */
 function discardUselessSandbox(

@@ -1,13 +1,14 @@
 /**
  * PublishingRuns knows the runs whose finished work is to be published, and those of them that wait in the queue.
  *
- * A changed configuration, and with it a new credential, lets each of them try at once. A run whose worker is enrolled no
- * more has lost its sandbox, so it does not wait for it.
+ * A changed configuration, and with it a new credential, lets each of them try at once, and so does a wall clock that was
+ * set back, by which the instant of the next try would not come for long. A run whose worker is enrolled no more has lost
+ * its sandbox, so it does not wait for it.
  */
 import type { HeldWork } from '../../core/attention/facts.ts'
-import type { ControlDatabase } from '../../core/ports.ts'
-import { afterWorkLost, type RefusedWork, refusedWork } from '../../core/run/publishing.ts'
-import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'
+import type { Cancel, Clock, ControlDatabase } from '../../core/ports.ts'
+import { afterWorkLost, isBeyondPause, type RefusedWork, refusedWork } from '../../core/run/publishing.ts'
+import { ATTENTION_RUNS_MAX, PUBLISH_AGAIN_MS_MIN } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
@@ -16,6 +17,7 @@ import type { RunContext, RunMachineEvent } from './run.machine.ts'
 import { RUN } from './run.names.ts'
 
 export interface PublishingRunsPorts {
+  readonly clock: Pick<Clock, 'now' | 'after'>
   readonly system: ActorSystem
   /** The current wall time as an ISO 8601 timestamp. */
   readonly instant: () => string
@@ -29,6 +31,7 @@ export class PublishingRuns {
   readonly #unpublished = new Map<string, RunContext>()
   /** Runs whose worker was lost after their agent was done. */
   readonly #done = new Map<string, Run>()
+  #clockCheck: Cancel | undefined
 
   constructor(ports: PublishingRunsPorts) {
     this.#ports = ports
@@ -67,6 +70,7 @@ export class PublishingRuns {
       return
     }
     this.#unpublished.set(key, context)
+    this.#clockCheck ??= this.#ports.clock.after(PUBLISH_AGAIN_MS_MIN, () => this.#checkClock())
     // Runs are restored before their workers.
     if (!restored && isWaiting(context)) this.#check(context.run)
   }
@@ -74,6 +78,18 @@ export class PublishingRuns {
   /** Everything is restored. */
   start(): void {
     for (const run of this.#waiting()) this.#check(run)
+  }
+
+  stop(): void {
+    this.#clockCheck?.()
+  }
+
+  #checkClock(): void {
+    const { clock } = this.#ports
+    for (const { run, publishing } of this.#unpublished.values())
+      if (isBeyondPause(publishing, clock.now())) this.#send(run.id, { type: 'publish now' })
+    const isNeeded = this.#unpublished.size > 0
+    this.#clockCheck = isNeeded ? clock.after(PUBLISH_AGAIN_MS_MIN, () => this.#checkClock()) : undefined
   }
 
   /** The worker is enrolled no more. */

@@ -32,6 +32,10 @@ export const isUnpublished = ({ status, failure }: RunOutcome): boolean =>
 export const publishAgainMs = (tries: number): number =>
   Math.min(PUBLISH_AGAIN_MS_MIN * 2 ** (tries - 1), PUBLISH_AGAIN_MS_MAX)
 
+/** Whether the next try lies further ahead than any pause, because the wall clock was set back since. */
+export const isBeyondPause = (publishing: Publishing | null, now: number): boolean =>
+  Date.parse(publishing?.nextAt ?? '') - now > PUBLISH_AGAIN_MS_MAX
+
 export const publishingReason = (nextAt: string, why: string): string =>
   truncate(`publishing again at ${nextAt}: ${why}`, TEXT_CHARS_MAX)
 

@@ -161,8 +161,9 @@ const publishes = { publish: true, continuesSessions: true }
 const WAITS = { status: 'queued', queueReason: 'worker holder holds the sandbox' }
 
 /** The agent is done, the code host takes none of its work, and the sandbox is kept for a day. */
-async function finishUnpublished() {
+async function finishUnpublished(ahead = 0) {
   const host = await startHost()
+  host.clock.jumpWallClock(ahead)
   const worker = await enroll(host, 'holder', 1, publishes)
   host.tracker.put(ticket('ENG-1'))
   await host.settle()
@@ -229,6 +230,24 @@ describe('while the host’s clock counts as wrong, finished work', () => {
       status: 'failed',
       error: expect.stringMatching(/^its work could not be published while its sandbox was kept: /),
     })
+  })
+
+  test('is published again soon when the clock is set right', async () => {
+    const { host, connection } = await finishUnpublished(40 * DAY_MS)
+    host.clock.jumpWallClock(-40 * DAY_MS)
+    await host.advanceWithHeartbeats(180, [connection])
+    expect(connection.lastReceived('dispatch').job.kind).toBe('publish')
+  })
+
+  test('is published again soon when the clock was set right before a start', async () => {
+    const { host, worker, connection } = await finishUnpublished(40 * DAY_MS)
+    await connection.drop()
+    host.clock.jumpWallClock(-40 * DAY_MS)
+    await host.restart()
+    const again = host.connect('holder')
+    await again.send({ ...registerWithCredential(worker), capabilities: { ...capabilities, ...publishes } })
+    await host.advanceWithHeartbeats(180, [again])
+    expect(again.lastReceived('dispatch').job.kind).toBe('publish')
   })
 
   testWithAddresses('is lost in the end when another machine agrees with the clock', async () => {
