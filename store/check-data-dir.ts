@@ -51,7 +51,8 @@ export interface DataCheck {
 }
 
 const DATA_FILE = 'data.mdb'
-const OWN_WORKER = 'worker'
+/** The data directory of the host's own worker, in that of the host. */
+export const OWN_WORKER = 'worker'
 /** A commit of the process that uses the database may lie between the reads of its two first pages. */
 const ATTEMPTS_MAX = 20
 

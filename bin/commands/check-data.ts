@@ -4,14 +4,16 @@
  * A directory can be read while its host runs, and only `--set-aside` changes it. The command is a program of its own,
  * because the client commands load no database.
  */
+import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { type Damage, RESTORE_CURE } from '../../core/damage.ts'
 import type { Log } from '../../core/ports.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
-import { checkDataDir, type DataCheck } from '../../store/check-data-dir.ts'
+import { checkDataDir, type DataCheck, OWN_WORKER } from '../../store/check-data-dir.ts'
 import { lockDataDir } from '../../store/data-folder.ts'
 import { DataDirInUse, NotADataDir } from '../../store/errors.ts'
+import { findOwner } from '../../store/lock.ts'
 import { type SetAside, setAsideDamage } from '../../store/set-aside.ts'
 import { LOST_FILE } from '../../store/set-aside-folders.ts'
 import { type ClientOptions, type CommandContext, runCommand } from '../client/run-command.ts'
@@ -35,6 +37,7 @@ export async function checkData(target: string | undefined, options: CheckDataOp
 
 async function checkAndPrint(context: CommandContext, target: string): Promise<number> {
   const { output, options } = context
+  if (hasUserWithOwnId(target)) return runInChild()
   const found = await checkDataDir(target, { random: realRandom })
   const { toSetAside, ...printed } = found
   if (output.format === 'json') output.json({ target, ...printed })
@@ -47,6 +50,20 @@ async function checkAndPrint(context: CommandContext, target: string): Promise<n
   const keeping = keepingCure(toSetAside, resolveDataDir(options.dataDir))
   if (found.damage.length > 0) output.note(`What helps: ${RESTORE_CURE}${keeping}`)
   return found.damage.length > 0 ? EXIT.refused : EXIT.done
+}
+
+/** The database's library can't tell a process from one of another container with the same id, such as 1. */
+function hasUserWithOwnId(target: string): boolean {
+  return [target, join(target, OWN_WORKER)].some((dataDir) => findUser(dataDir) === process.pid)
+}
+
+const findUser = (dataDir: string): number | undefined =>
+  existsSync(dataDir) ? findOwner(dataDir)?.pid : undefined
+
+/** A child has another id. */
+function runInChild(): number {
+  const args = [...process.execArgv, ...process.argv.slice(1)]
+  return spawnSync(process.execPath, args, { stdio: 'inherit' }).status ?? EXIT.broken
 }
 
 /** Nothing but a backup helps against what is missing from a database whose pages and rows are whole. */

@@ -1,4 +1,5 @@
 /** `switchyard check-data` over a real data directory: beside a running host, after damage, and setting it aside. */
+import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { expect, test } from '@jest/globals'
@@ -6,8 +7,16 @@ import { realRandom } from '../../bin/clock.ts'
 import type { AttentionResponse } from '../../protocol/attention.ts'
 import { checkDataDir } from '../../store/check-data-dir.ts'
 import { garblePage, pagesOf } from '../adapters/store/damage.ts'
-import { type CommandProcess, configWithAnyPort, runCommand, serve } from '../support/command-process.ts'
-import { tempFolder } from '../support/temp-folder.ts'
+import { runTypeScript } from '../support/child-process.ts'
+import {
+  type CommandProcess,
+  commandPath,
+  configWithAnyPort,
+  runCommand,
+  serve,
+} from '../support/command-process.ts'
+import { IN_CONTAINER, testWithContainers } from '../support/namespaces.ts'
+import { diskFolder, tempFolder } from '../support/temp-folder.ts'
 import { until } from '../support/until.ts'
 
 const TICKETS = 30
@@ -115,6 +124,23 @@ async function expectAcknowledged(dataDir: string, host: CommandProcess): Promis
 }
 
 /** Garbles the first page of the table of runs. */
+testWithContainers(
+  'a host of another container is no damage, although it has the same process id',
+  async () => {
+    const dataDir = diskFolder()
+    const host = runTypeScript('test/support/store-child.ts', ['own', dataDir], {}, IN_CONTAINER)
+    await until('the host has answered', () => host.lines.length > 0)
+    const [program = '', ...words] = [...IN_CONTAINER, process.execPath, commandPath, 'check-data', dataDir]
+    const { status, stderr } = spawnSync(program, words, { encoding: 'utf8' })
+    host.process.kill('SIGKILL')
+    await host.ended
+    expect([status, stderr]).toEqual([
+      0,
+      expect.stringMatching(/ is whole: .* because the directory is in use/),
+    ])
+  },
+)
+
 async function garbleRuns(dataDir: string): Promise<void> {
   const path = join(dataDir, 'state', 'data.mdb')
   const bytes = readFileSync(path)
