@@ -123,6 +123,9 @@ async function checkBinaries() {
   try {
     await import('lmdb')
   } catch (error) {
+    // Its own package is missing, or the one of its binary.
+    if (error?.code === 'ERR_MODULE_NOT_FOUND')
+      stop('The packages are not installed yet. Run: npm ci --ignore-scripts')
     stop(
       `the database's binary does not load on ${process.platform}-${process.arch}: ${firstLine(error)}\nIf packages are missing, run: npm ci --ignore-scripts`,
     )

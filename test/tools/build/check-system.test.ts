@@ -1,6 +1,6 @@
 /** The check of the machine before `npm start` and `npm test` build anything. */
 import { spawnSync } from 'node:child_process'
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { isSupportedNode, judgeGit } from '../../../build/check-system.mjs'
@@ -23,6 +23,15 @@ test.each(SCRIPTS)('%s stops at an old git with the version it needs', (script) 
   const env = { ...process.env, PATH: `${folder}:${process.env.PATH}` }
   const { status, stderr } = spawnSync(process.execPath, [script], { encoding: 'utf8', env })
   expect([status, stderr]).toEqual([69, expect.stringMatching(/needs git 2\.29 .*2\.25\.1/)])
+})
+
+test('npm start in a fresh clone says that packages are to be installed first, and how', () => {
+  const script = 'build/start.mjs'
+  const folder = tempFolder()
+  mkdirSync(join(folder, 'build'))
+  for (const file of [script, 'build/check-system.mjs']) copyFileSync(file, join(folder, file))
+  const { status, stderr } = spawnSync(process.execPath, [script], { encoding: 'utf8', cwd: folder })
+  expect([status, stderr]).toEqual([69, expect.stringMatching(/^.*packages .*: npm ci --ignore-scripts\n$/)])
 })
 
 test.each(['--help', '-h'])('npm start -- %s prints the help alone', (flag) => {
