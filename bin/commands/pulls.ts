@@ -40,14 +40,14 @@ export async function list({
           shown.map(({ url }) => url),
         )
       : new Map()
+  for (const error of errors) output.warn(`${error.repo}: ${output.stderr.clean(error.message)}`)
   output.list({
     records: shown,
     json: { pulls: shown, errors },
     id: formatPull,
     columns: pullColumns(now, runs),
-    empty: 'No pull request. Next: switchyard runs',
+    empty: errors.length === 0 ? 'No pull request. Next: switchyard runs' : 'No pull request elsewhere.',
   })
-  for (const error of errors) output.warn(`${error.repo}: ${output.stderr.clean(error.message)}`)
 }
 
 const pullColumns = (now: number, runs: ReadonlyMap<string, Run>): TableColumn<PullSummary>[] => [

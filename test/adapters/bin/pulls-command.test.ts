@@ -67,6 +67,13 @@ async function openPulls() {
   return host
 }
 
+test('pulls list does not deny pull requests of repositories that cannot be read', async () => {
+  const { print, hostApi } = await openPulls()
+  hostApi.answers.set('pulls', yes({ pulls: [], errors }))
+  const { err } = await print((context: CommandContext<PullListOptions>) => list(context))
+  expect(err).toMatch(/^switchyard: web: not found\n.* elsewhere\.\n$/)
+})
+
 test('pulls list shows pull requests, and repositories that cannot be read on standard error', async () => {
   const { print } = await openPulls()
   const command = (context: CommandContext<PullListOptions>) => list(context)
