@@ -67,12 +67,13 @@ export function connectSocket(
         waiting.add(check)
         check()
       }),
-    waitUntilCaughtUp: () => waitForPong(socket),
+    waitUntilCaughtUp: () => waitForPong(socket, closed),
     close: () => socket.close(),
   }
-  closeAfterTest(() => {
+  const forget = closeAfterTest(() => {
     if (socket.readyState === WebSocket.OPEN) socket.close()
   })
+  void closed.then(forget)
   return client
 }
 
@@ -84,8 +85,11 @@ export async function inspectEverything(port: number, token = TOKEN): Promise<So
   return viewer
 }
 
-/** Sends a ping and waits for its pong; frames arrive in order, so the pong follows all earlier frames. */
-function waitForPong(socket: WebSocket): Promise<void> {
+/**
+ * Sends a ping and waits for its pong; frames arrive in order, so the pong follows all earlier frames. A socket that
+ * closes meanwhile has none.
+ */
+function waitForPong(socket: WebSocket, closed: Promise<unknown>): Promise<void> {
   const mark = `ping ${++pings}`
   return new Promise((resolve) => {
     const onPong = (message: unknown): void => {
@@ -94,6 +98,7 @@ function waitForPong(socket: WebSocket): Promise<void> {
       resolve()
     }
     subscribe(PONG_CHANNEL, onPong)
+    void closed.then(() => unsubscribe(PONG_CHANNEL, onPong))
     ping(socket, Buffer.from(mark))
   })
 }
