@@ -5,7 +5,8 @@
  * Only snapshots of sessions that the worker booted for a person, and of leases whose costs the worker owes, are kept;
  * otherwise a worker could overwrite usage of others. A session exports its subagents at the same time, so a bounded
  * number of snapshots waits to be stored. A person's session is accounted before its snapshot replaces the archived
- * one, which still says how far usage was accounted. Delivery is best effort.
+ * one, which still says how far usage was accounted. Delivery is best effort, but the usage of a lease that has arrived
+ * is stored before its costs are settled, because the worker forgets both with the acknowledgement.
  */
 import { isNativeError } from 'node:util/types'
 import type { Log, UsageArchive, UsageKey } from '../../core/ports.ts'
@@ -34,8 +35,13 @@ interface WaitingUsage {
   readonly key: UsageKey
   readonly text: string
   readonly entries: readonly UsageEntry[]
-  /** The costs of the snapshot's execution are reported by themselves. */
-  readonly isOfLease: boolean
+  /** The ended lease of the snapshot's execution, whose costs are reported by themselves. */
+  readonly leaseId: string | undefined
+}
+
+interface UnstoredUsage {
+  snapshots: number
+  next: () => void
 }
 
 const NOT_ITS_SESSION = no('conflict', 'this worker did not boot such a session for a person')
@@ -44,6 +50,8 @@ const NOT_ITS_LEASE = no('conflict', 'this worker owes no costs of such a lease'
 export class UnleasedUsage {
   readonly #ports: UnleasedUsagePorts
   readonly #waiting: WaitingUsage[] = []
+  /** By lease: the snapshots of its execution that are not stored yet, and what happens then. */
+  readonly #unstored = new Map<string, UnstoredUsage>()
   #waitingBytes = 0
   #storing = 0
 
@@ -57,7 +65,14 @@ export class UnleasedUsage {
     const { entries } = snapshot
     if (!checked.ok) this.#logDropped(worker.id, checked.refusal.message)
     else if (this.#isFull(checked.value.text.length)) this.#logDropped(worker.id, 'too many at once')
-    else this.#enqueue({ workerId: worker.id, ...checked.value, entries, isOfLease: leaseId !== undefined })
+    else this.#enqueue({ workerId: worker.id, ...checked.value, entries, leaseId })
+  }
+
+  /** Calls back when all usage of the lease that has arrived is stored. A repeated call replaces the one before. */
+  onceStored(leaseId: string, next: () => void): void {
+    const unstored = this.#unstored.get(leaseId)
+    if (unstored === undefined) next()
+    else unstored.next = next
   }
 
   #check(
@@ -78,8 +93,15 @@ export class UnleasedUsage {
 
   #enqueue(usage: WaitingUsage): void {
     this.#waiting.push(usage)
+    if (usage.leaseId !== undefined) this.#countUnstored(usage.leaseId)
     this.#waitingBytes += usage.text.length
     this.#storeNext()
+  }
+
+  #countUnstored(leaseId: string): void {
+    const unstored = this.#unstored.get(leaseId)
+    if (unstored === undefined) this.#unstored.set(leaseId, { snapshots: 1, next: () => {} })
+    else unstored.snapshots += 1
   }
 
   #storeNext(): void {
@@ -91,12 +113,22 @@ export class UnleasedUsage {
     void this.#store(next).finally(() => {
       this.#storing -= 1
       this.#storeNext()
+      if (next.leaseId !== undefined) this.#onStored(next.leaseId)
     })
   }
 
-  async #store({ workerId, key, text, entries, isOfLease }: WaitingUsage): Promise<void> {
+  #onStored(leaseId: string): void {
+    const unstored = this.#unstored.get(leaseId)
+    if (unstored === undefined) return
+    unstored.snapshots -= 1
+    if (unstored.snapshots > 0) return
+    this.#unstored.delete(leaseId)
+    unstored.next()
+  }
+
+  async #store({ workerId, key, text, entries, leaseId }: WaitingUsage): Promise<void> {
     try {
-      if (!isOfLease) await this.#ports.sessionCosts.addExport(workerId, key, entries)
+      if (leaseId === undefined) await this.#ports.sessionCosts.addExport(workerId, key, entries)
       await this.#ports.usage.replace(key, text)
     } catch (error) {
       this.#logDropped(workerId, isNativeError(error) ? error.message : String(error))

@@ -154,7 +154,7 @@ export class WorkerFrameRouter {
         this.#onUsage(connection, worker, frame, bytes)
         return
       case 'lease-costs':
-        this.#ports.settlements.receive(worker, frame)
+        this.#onCosts(worker, frame)
         return
       case 'heartbeat':
         this.#ports.heartbeats.onHeartbeat(connection, worker, frame)
@@ -221,5 +221,13 @@ export class WorkerFrameRouter {
       return
     }
     this.#unleasedUsage.receive(worker, frame.snapshot, endedLeaseId)
+  }
+
+  #onCosts(worker: EnrolledWorker, frame: WorkerFrameOf<'lease-costs'>): void {
+    const { settlements, workers } = this.#ports
+    this.#unleasedUsage.onceStored(frame.leaseId, () => {
+      // The worker may be revoked meanwhile.
+      if (workers.get(worker.id) === worker) settlements.receive(worker, frame)
+    })
   }
 }

@@ -147,6 +147,52 @@ test('the usage of such an execution is archived until its costs are settled', a
   expect(await read('foreign')).toBeUndefined()
 })
 
+/** The usage of the given-up lease has arrived and is being written; so are its costs behind it. */
+async function reportWhileUsageIsWritten(host: HostConversation) {
+  const replace = host.store.usage.replace.bind(host.store.usage)
+  let write = () => {}
+  host.store.usage.replace = async (key, text) => {
+    await new Promise<void>((resolve) => {
+      write = resolve
+    })
+    await replace(key, text)
+  }
+  const begun = await beginAgain(host)
+  const snapshot = { projectKey: 'project', sessionId: 'first', entries: [] }
+  const usage = { type: 'run-usage-snapshot', endedLeaseId: begun.work.id, snapshot }
+  await begun.connection.send(usage, spent(begun.work, cost(1)), spent(begun.work, cost(1)))
+  const finishWrite = async () => {
+    write()
+    await host.settle()
+  }
+  return { ...begun, finishWrite }
+}
+
+test('costs are settled once the usage that arrived before them is stored', async () => {
+  const host = await startHost()
+  const { connection, runId, finishWrite } = await reportWhileUsageIsWritten(host)
+  expect([connection.hasReceived('lease-costs-ack'), costsOf(host, runId)]).toEqual([false, []])
+  await finishWrite()
+  expect([connection.countReceived('lease-costs-ack'), costsOf(host, runId)]).toEqual([1, ['run $1']])
+  expect(await host.store.usage.read({ projectKey: 'project', sessionId: 'first' })).toBeDefined()
+})
+
+test('costs behind usage that is still being stored count although their worker has gone', async () => {
+  const host = await startHost()
+  const { connection, runId, finishWrite } = await reportWhileUsageIsWritten(host)
+  await connection.drop()
+  await finishWrite()
+  expect(costsOf(host, runId)).toEqual(['run $1'])
+})
+
+test('costs behind usage that is still being stored do not count once their worker is revoked', async () => {
+  const host = await startHost()
+  const { worker, runId, finishWrite } = await reportWhileUsageIsWritten(host)
+  await host.succeeded(host.hostApi.revokeWorker(worker.workerId))
+  await finishWrite()
+  expect(costsOf(host, runId)).toEqual([])
+})
+
 test('a worker cannot report the costs of another worker’s lease, or of a completed one', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
