@@ -17,10 +17,6 @@ export const REVIEWER = 'lisa'
 
 const FOLLOW_UP = /^<!-- switchyard:follow-up fu-[0-9a-f]{32} -->$/m
 
-/** Returns a comment that asks the scripted agent to run these steps. */
-export const agentRequest = (...lines: readonly string[]): string =>
-  ['Please:', '```switchyard', ...lines, '```'].join('\n')
-
 const open = new Set<FakeGithub>()
 
 afterEach(async () => {

@@ -438,6 +438,14 @@ export function openSandboxGate(place: string): void {
   }
 }
 
+/** The agent has said something and called its first tool, so its first answer is complete. */
+export const hasAnswered = (events: readonly RunEvent[]): boolean =>
+  events.filter((event) => event.type === 'agent' && event.message.type === 'assistant').length >= 2
+
+/** Returns a comment that asks the scripted agent to run these steps. */
+export const agentRequest = (...lines: readonly string[]): string =>
+  ['Please:', '```switchyard', ...lines, '```'].join('\n')
+
 export const isOver = ({ status }: Run): boolean => ['completed', 'failed', 'cancelled'].includes(status)
 
 // ---- processes and files -------------------------------------------------------------------------------------------------

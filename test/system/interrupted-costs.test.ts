@@ -6,9 +6,9 @@ import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import type { Run, RunEvent } from '../../protocol/run.ts'
+import type { Run } from '../../protocol/run.ts'
 import type { CommandProcess } from '../support/command-process.ts'
-import { GATE, isOver, LocalSystem } from '../support/local-system.ts'
+import { GATE, hasAnswered, isOver, LocalSystem } from '../support/local-system.ts'
 import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 240_000
@@ -29,10 +29,6 @@ async function begin(system: LocalSystem, lines: readonly string[] = SPENT): Pro
   await until('the agent has answered', async () => hasAnswered(await system.events(run)))
   return run
 }
-
-/** The agent has said something and called its first tool, so its first answer is complete. */
-const hasAnswered = (events: readonly RunEvent[]): boolean =>
-  events.filter((event) => event.type === 'agent' && event.message.type === 'assistant').length >= 2
 
 async function killProcess(process: CommandProcess): Promise<void> {
   process.process.kill('SIGKILL')

@@ -4,12 +4,14 @@
  *
  * One recording of real processes gives any number of images: what is left when the power fails at a random moment and
  * takes what was not synced. `POWER_LOSS_IMAGES=300 npm run jest -- test/system/power-loss` for long, `SEED=…` to begin
- * with another image. The planted faults take syncs out of the recording, which is like a product without them.
+ * with another image. The planted faults take syncs out of the recording, or bring an answer forward, which is like a
+ * product without the syncs, or one that answers before its commit is on disk.
  */
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { expect, test } from '@jest/globals'
+import { findPublished } from '../support/power-loss/executions.ts'
 import { type JudgedImage, judgeImage } from '../support/power-loss/judge.ts'
 import {
   type Entry,
@@ -19,10 +21,10 @@ import {
   RecordedDisk,
 } from '../support/power-loss/recorded-disk.ts'
 import { HOST, type Recording, record, TICKETS, TOKEN, WORKER } from '../support/power-loss/recording.ts'
-import { Statements } from '../support/power-loss/statements.ts'
+import { runIn, type SentText, Statements, textsIn } from '../support/power-loss/statements.ts'
 import { Random, seedFromEnvironment } from '../support/random.ts'
 
-const IMAGES = Number(process.env.POWER_LOSS_IMAGES ?? 4)
+const IMAGES = Number(process.env.POWER_LOSS_IMAGES ?? 3)
 const IMAGE_MS_MAX = 100_000
 const RECORDING_MS_MAX = 120_000
 
@@ -33,12 +35,47 @@ const PLANTED_FAULTS: readonly (readonly [string, (path: string) => boolean])[] 
   ['drafts are not synced before the rename', (path) => path.endsWith('.draft')],
 ]
 
+interface EarlyAnswer {
+  readonly isCause: (text: string, whole: Statements) => boolean
+  readonly isAnswer: (text: string, whole: Statements) => boolean
+  /** What the image lacks. */
+  readonly missing: RegExp
+}
+
+const isFrame = (text: string, type: string, leaseId = ''): boolean =>
+  text.startsWith(`{"type":"${type}"`) && text.includes(`"leaseId":"${leaseId}`)
+const settledLease = ({ settled }: Statements): string | undefined => [...settled][0]
+
+/** Answers that are sent right behind their cause, before anything that the cause leads to; the test has to see each. */
+const EARLY_ANSWERS: readonly (readonly [string, EarlyAnswer])[] = [
+  [
+    'costs are acknowledged before their commit is on disk',
+    {
+      isCause: (text, whole) => isFrame(text, 'lease-costs', settledLease(whole)),
+      isAnswer: (text, whole) => isFrame(text, 'lease-costs-ack', settledLease(whole)),
+      missing: /^the settlement of ls-/,
+    },
+  ],
+  [
+    'a follow-up is promised before its commit is on disk',
+    {
+      isCause: (text) => text.startsWith('{"type":"run-updated"') && text.includes('"status":"completed"'),
+      isAnswer: (text) => runIn(text)?.result !== undefined,
+      missing: /^the follow-up of run-/,
+    },
+  ],
+]
+
 // ---- images ------------------------------------------------------------------------------------------------------------
 
-/** Half of the images are of the moment right behind a statement, when it is youngest. */
-function drawLoss(entries: readonly Entry[], random: Random): PowerLoss {
-  const sent = entries.flatMap(({ kind }, at) => (kind === '>' ? [at + 1] : []))
-  const at = random.chance(0.5) ? random.pick(sent) : random.below(entries.length)
+/**
+ * Half of the images are of the moment right behind a statement, when it is youngest; in half of these a final one.
+ */
+function drawLoss(sent: readonly SentText[], entries: readonly Entry[], random: Random): PowerLoss {
+  const final = sent.filter(({ text }) => isFinal(text))
+  const { at } = random.chance(0.5)
+    ? random.pick(random.chance(0.5) ? final : sent)
+    : { at: random.below(entries.length) - 1 }
   const withPower = random.pick(['neither', 'neither', 'neither', HOST, WORKER])
   const takesEverything = random.chance(0.4)
   const drawn = new Map<string, Losing>()
@@ -49,8 +86,19 @@ function drawLoss(entries: readonly Entry[], random: Random): PowerLoss {
     drawn.set(path, own)
     return own
   }
-  return { at, random, losing: (path) => (isBelow(path, withPower) ? 'nothing' : losing(path)) }
+  return { at: at + 1, random, losing: (path) => (isBelow(path, withPower) ? 'nothing' : losing(path)) }
 }
+
+/** The host alone loses its power, and everything that was not synced. */
+const loseAll = (at: number): PowerLoss => ({
+  at,
+  random: new Random(1),
+  losing: (path) => (isBelow(path, WORKER) ? 'nothing' : 'everything'),
+})
+
+/** Whether the receiver forgets, or takes for done, what it had asked for or reported. */
+const isFinal = (text: string): boolean =>
+  isFrame(text, 'lease-costs-ack') || isFrame(text, 'run-complete-ack') || runIn(text) !== undefined
 
 /** Whether the path is of a machine that keeps its power: the tracker's, the person's, or the one of that name. */
 const isBelow = (path: string, withPower: string): boolean =>
@@ -62,18 +110,22 @@ interface Outcome {
   readonly lostChanges: number
 }
 
-async function judge({ system, found, entries }: Recording, loss: PowerLoss): Promise<Outcome> {
+async function judge({ system, found, entries, whole }: Recording, loss: PowerLoss): Promise<Outcome> {
   const disk = new RecordedDisk(found, entries, loss)
   for (const name of [HOST, WORKER, TICKETS]) {
     rmSync(join(system.folder, name), { recursive: true, force: true })
     disk.write(join(system.folder, name))
   }
+  // The code host is at the end of the recording, whatever the image before has published.
+  rmSync(system.code, { recursive: true })
+  cpSync(`${system.code}.recorded`, system.code, { recursive: true })
   // The worker deletes its token when it can start again without one.
   const isToken = ({ kind, paths }: Entry) => kind === 'u' && basename(paths[0] ?? '') === TOKEN
   const image: JudgedImage = {
     system,
     workerDir: entries.slice(0, loss.at).some(isToken) ? join(system.folder, WORKER) : undefined,
     sent: new Statements(entries, loss.at),
+    whole,
     movedTickets: readdirSync(system.tickets).flatMap((name) =>
       /^state: (Todo|Backlog)$/m.test(readFileSync(join(system.tickets, name), 'utf8'))
         ? []
@@ -81,6 +133,18 @@ async function judge({ system, found, entries }: Recording, loss: PowerLoss): Pr
     ),
   }
   return { missing: await judgeImage(image), lostChanges: disk.lostChanges }
+}
+
+/** The power is lost right behind an answer that was brought forward to its cause. */
+function answerEarly({ entries, whole }: Recording, { isCause, isAnswer }: EarlyAnswer) {
+  const texts = textsIn(entries)
+  const answerAt = texts.find(({ text }) => isAnswer(text, whole))?.at ?? 0
+  const causeAt = texts.findLast(({ at, text }) => at < answerAt && isCause(text, whole))?.at ?? 0
+  const moved = [...entries.slice(0, causeAt + 1), ...entries.slice(answerAt, answerAt + 1)]
+  return {
+    entries: [...moved, ...entries.slice(causeAt + 1, answerAt), ...entries.slice(answerAt + 1)],
+    at: moved.length,
+  }
 }
 
 // ---- tests -------------------------------------------------------------------------------------------------------------
@@ -97,10 +161,11 @@ test(
   async () => {
     const recording = await recordOnce()
     expectWhole(recording)
+    const sent = textsIn(recording.entries)
     const first = seedFromEnvironment(1)
     let withLoss = 0
     for (let seed = first; seed < first + IMAGES; seed++) {
-      const loss = drawLoss(recording.entries, new Random(seed))
+      const loss = drawLoss(sent, recording.entries, new Random(seed))
       const { missing, lostChanges } = await judge(recording, loss)
       const moment = `SEED=${seed}, entry ${loss.at} of ${recording.entries.length}`
       if (missing.length > 0) throw new Error(`${moment}: ${missing.join('\n')}`)
@@ -116,14 +181,19 @@ test.each(PLANTED_FAULTS)(
   'a planted fault is seen: %s',
   async (_name, ignoresSync) => {
     const recording = await recordOnce()
-    const at = recording.entries.length
-    const { missing } = await judge(recording, {
-      at,
-      random: new Random(1),
-      losing: (path) => (isBelow(path, WORKER) ? 'nothing' : 'everything'),
-      ignoresSync,
-    })
+    const { missing } = await judge(recording, { ...loseAll(recording.entries.length), ignoresSync })
     expect(missing).not.toEqual([])
+  },
+  RECORDING_MS_MAX,
+)
+
+test.each(EARLY_ANSWERS)(
+  'a planted fault is seen: %s',
+  async (_name, planted) => {
+    const recording = await recordOnce()
+    const { entries, at } = answerEarly(recording, planted)
+    const { missing } = await judge({ ...recording, entries }, loseAll(at))
+    expect(missing).toContainEqual(expect.stringMatching(planted.missing))
   },
   RECORDING_MS_MAX,
 )
@@ -132,7 +202,7 @@ test.each(PLANTED_FAULTS)(
  * The recording repeats every file to the last byte, but for the one that LMDB maps and makes anew after a crash. Each
  * kind of statement occurs.
  */
-function expectWhole({ system, found, entries }: Recording): void {
+function expectWhole({ system, found, entries, whole }: Recording): void {
   const disk = new RecordedDisk(found, entries, {
     at: entries.length,
     losing: () => 'nothing',
@@ -143,12 +213,14 @@ function expectWhole({ system, found, entries }: Recording): void {
     disk.write(real, repeated)
     expect(bytesBelow(repeated)).toEqual(bytesBelow(real))
   }
-  const sent = new Statements(entries, entries.length)
-  const { runIds, runs, patched, acknowledged, reported, isEnrolled } = sent
-  expect([runIds, runs, patched, reported].map(({ size }) => size)).toEqual([3, 3, 3, 3])
-  // The run that does not end may have too few frames for an acknowledgement.
-  expect(acknowledged.size).toBeGreaterThanOrEqual(2)
-  expect([isEnrolled, sent.events.length > 0]).toEqual([true, true])
+  const { runIds, runs, patched, acknowledged, reported, followUps, settled, isEnrolled, events } = whole
+  expect([runIds, runs, patched].map(({ size }) => size)).toEqual([4, 4, 3])
+  // Each run, a follow-up, and a second execution.
+  expect([reported, followUps, settled].map(({ size }) => size)).toEqual([6, 1, 2])
+  // A run that does not end may have too few frames for an acknowledgement.
+  expect(acknowledged.size).toBeGreaterThanOrEqual(3)
+  expect(findPublished(system, whole, whole)).toContainEqual(expect.stringMatching(/: 2 pushes, 2 comments$/))
+  expect([isEnrolled, events.length > 0]).toEqual([true, true])
 }
 
 const bytesBelow = (folder: string): Map<string, string> =>

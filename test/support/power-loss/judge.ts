@@ -8,12 +8,18 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { REGISTERED_MESSAGE } from '../../../actors/daemon/host-connection.ts'
 import { realRandom } from '../../../bin/clock.ts'
-import type { WorkerFrame } from '../../../protocol/frames.ts'
+import type { WorkerFrame, WorkerFrameOf } from '../../../protocol/frames.ts'
 import type { MemoriesResponse, Run, RunEvent } from '../../../protocol/run.ts'
 import type { FleetResponse } from '../../../protocol/worker.ts'
 import { checkDataDir } from '../../../store/check-data-dir.ts'
 import type { LocalSystem } from '../local-system.ts'
 import { UNTIL_MS_MAX, until } from '../until.ts'
+import {
+  findLostExecutions,
+  findMissingExecutions,
+  findPublished,
+  findRepeatedExecutions,
+} from './executions.ts'
 import type { Statements } from './statements.ts'
 
 const POLL_EVERY_MS = 50
@@ -25,6 +31,8 @@ export interface JudgedImage {
   /** The worker's directory, if the worker has what it needs for a start without a person. */
   readonly workerDir: string | undefined
   readonly sent: Statements
+  /** Everything that was sent until the end of the recording. */
+  readonly whole: Statements
   /** Tickets that the host had moved. */
   readonly movedTickets: readonly string[]
 }
@@ -32,33 +40,48 @@ export interface JudgedImage {
 type NumberedFrame = WorkerFrame & { readonly seq: number }
 
 export async function judgeImage(image: JudgedImage): Promise<string[]> {
-  const { system, workerDir, sent } = image
+  const { system, workerDir } = image
   const damaged = [...(await findDamage(system.dataDir)), ...(workerDir ? await findDamage(workerDir) : [])]
   if (damaged.length > 0) return damaged
   const host = await system.startHost().catch((error: Error) => error)
   if (host instanceof Error) return [`the host does not start: ${host.message}`]
   const lost = await findLostOnHost(image)
   // A worker cannot bring what the host should have.
-  if (workerDir !== undefined && lost.length === 0) {
-    const worker = system.startWorker(workerDir)
-    const seen = new Map<string, string[]>()
-    const isThere = async () => {
-      if (worker.process.exitCode !== null) throw new Error(`it ended with ${worker.process.exitCode}`)
-      await readEvents(system, sent, seen)
-      return worker.err().includes(REGISTERED_MESSAGE) && findUnresent(sent, seen).length === 0
-    }
-    await until('the worker to bring its reports', isThere, UNTIL_MS_MAX, POLL_EVERY_MS).catch(
-      (error: Error) => {
-        lost.push(`${error.message}: ${findUnresent(sent, seen)}\n${worker.err().slice(-1_000)}`)
-      },
-    )
-    lost.push(...findErrors(worker.err()))
-    worker.process.kill('SIGKILL')
-    await worker.exit
-  }
+  if (workerDir !== undefined && lost.length === 0) lost.push(...(await findNotBrought(image, workerDir)))
   lost.push(...findErrors(host.err()))
   host.process.kill('SIGKILL')
   await host.exit
+  return lost
+}
+
+async function findNotBrought({ system, sent, whole }: JudgedImage, workerDir: string): Promise<string[]> {
+  const lost: string[] = []
+  const publishedBefore = findPublished(system, sent, whole)
+  const worker = system.startWorker(workerDir)
+  const seen = new Map<string, string[]>()
+  let runs = new Map<string, Run>()
+  const findMissing = () => [
+    ...findUnresent(sent, seen),
+    ...findMissingExecutions(sent, whole, runs),
+    ...[...sent.settledUsage.values()].flatMap((frame) => findLostUsage(system, frame)),
+  ]
+  const isThere = async () => {
+    if (worker.process.exitCode !== null) throw new Error(`it ended with ${worker.process.exitCode}`)
+    await readEvents(system, sent, seen)
+    runs = await readRuns(system)
+    return worker.err().includes(REGISTERED_MESSAGE) && findMissing().length === 0
+  }
+  await until('the worker to bring its reports', isThere, UNTIL_MS_MAX, POLL_EVERY_MS).catch(
+    (error: Error) => {
+      lost.push(`${error.message}: ${findMissing()}\n${worker.err().slice(-1_000)}`)
+    },
+  )
+  lost.push(...findRepeatedExecutions(sent, whole, runs, seen))
+  const published = findPublished(system, sent, whole)
+  if (published.join() !== publishedBefore.join()) lost.push(`${publishedBefore} became ${published}`)
+  lost.push(...findErrors(worker.err()))
+  worker.process.kill('SIGKILL')
+  await worker.exit
   return lost
 }
 
@@ -72,12 +95,17 @@ const findErrors = (log: string): string[] => log.split('\n').filter((line) => E
 
 // ---- the host --------------------------------------------------------------------------------------------------------
 
-async function findLostOnHost({ system, sent, movedTickets }: JudgedImage): Promise<string[]> {
+async function findLostOnHost({ system, sent, whole, movedTickets }: JudgedImage): Promise<string[]> {
   const lost: string[] = []
   const get = async <T>(path: string) => (await system.host.request(path)).body as T
-  const runs = new Map((await get<Run[]>('/api/runs?limit=1000')).map((run) => [run.id, run]))
+  const runs = await readRuns(system)
   for (const id of sent.runIds) if (!runs.has(id)) lost.push(`the run ${id}`)
-  for (const shown of sent.runs.values()) lost.push(...findLostOfRun(shown, runs.get(shown.id)))
+  for (const shown of sent.runs.values())
+    lost.push(...findLostOfRun(shown, runs.get(shown.id), whole.runs.get(shown.id)))
+  lost.push(...findLostExecutions(sent, whole, runs))
+  for (const [leaseId, frame] of sent.settledUsage)
+    if (sent.settled.has(leaseId))
+      lost.push(...findLostUsage(system, frame).map((text) => `settled: ${text}`))
   for (const ticket of movedTickets)
     if (![...runs.values()].some((run) => run.ticket.identifier === ticket))
       lost.push(`${ticket} was moved and has no run`)
@@ -104,11 +132,21 @@ async function findLostOnHost({ system, sent, movedTickets }: JudgedImage): Prom
   return lost
 }
 
-function findLostOfRun(shown: Run, stored: Run | undefined): string[] {
-  const end = ({ status, finishedAt, costs, prUrl }: Run) =>
-    JSON.stringify({ status, finishedAt, costs, prUrl })
-  const isSame = stored === undefined || shown.finishedAt === undefined || end(shown) === end(stored)
-  return isSame ? [] : [`${shown.id} ended as ${end(shown)} and is ${end(stored)}`]
+/** Costs may have come in since, and a follow-up may have begun whose end the recording shows. */
+function findLostOfRun(shown: Run, stored: Run | undefined, last: Run | undefined): string[] {
+  if (stored === undefined || shown.finishedAt === undefined) return []
+  if (stored.finishedAt === undefined && last?.finishedAt !== shown.finishedAt) return []
+  const end = ({ status, finishedAt, prUrl }: Run) => JSON.stringify({ status, finishedAt, prUrl })
+  const costs = stored.costs.map((entry) => JSON.stringify(entry))
+  const isSame = end(shown) === end(stored) && shown.costs.every((e) => costs.includes(JSON.stringify(e)))
+  return isSame
+    ? []
+    : [`${shown.id} ended as ${end(shown)} for ${shown.costs.length} costs and is ${end(stored)}: ${costs}`]
+}
+
+async function readRuns(system: LocalSystem): Promise<Map<string, Run>> {
+  const { body } = await system.host.request('/api/runs?limit=1000')
+  return new Map((body as Run[]).map((run) => [run.id, run]))
 }
 
 /** Artifacts and archived usage. */
@@ -120,12 +158,7 @@ async function findLostFiles(
   const lost: string[] = []
   const artifacts = new Map<string, Buffer[]>()
   for (const frame of acknowledged) {
-    if (frame.type === 'run-usage-snapshot') {
-      const { projectKey, sessionId, subagentId, entries } = frame.snapshot
-      const name = subagentId === undefined ? `${sessionId}.json` : join(sessionId, `${subagentId}.json`)
-      const text = readText(join(system.dataDir, 'usage', projectKey, name))
-      if (entries?.some(({ id }) => !text.includes(JSON.stringify(id)))) lost.push(`the usage ${name}`)
-    }
+    if (frame.type === 'run-usage-snapshot') lost.push(...findLostUsage(system, frame))
     if (frame.type !== 'run-artifact') continue
     const parts = [...(artifacts.get(frame.name) ?? []), Buffer.from(frame.data, 'base64')]
     artifacts.set(frame.name, parts)
@@ -134,6 +167,16 @@ async function findLostFiles(
       lost.push(`the artifact ${frame.name}`)
   }
   return lost
+}
+
+function findLostUsage(
+  { dataDir }: LocalSystem,
+  { snapshot }: WorkerFrameOf<'run-usage-snapshot'>,
+): string[] {
+  const { projectKey, sessionId, subagentId, entries } = snapshot
+  const name = subagentId === undefined ? `${sessionId}.json` : join(sessionId, `${subagentId}.json`)
+  const text = readText(join(dataDir, 'usage', projectKey, name))
+  return entries?.some(({ id }) => !text.includes(JSON.stringify(id))) ? [`the usage ${name}`] : []
 }
 
 function readText(path: string): string {
@@ -177,6 +220,10 @@ function findMissing(frames: readonly NumberedFrame[], stored: readonly string[]
   return missing
 }
 
-/** The keys of both are in different orders. */
+/** The keys of both are in different orders. The host alone knows which execution of the run costs are of. */
 const contentOf = (event: object): string =>
-  JSON.stringify(Object.entries(event).sort(([a], [b]) => (a < b ? -1 : 1)))
+  JSON.stringify(
+    Object.entries(event)
+      .map(([key, value]) => [key, key === 'entry' ? { ...value, label: '' } : value])
+      .sort(([a], [b]) => (a < b ? -1 : 1)),
+  )

@@ -1,13 +1,23 @@
 /** Statements are what a host and a worker had sent over TCP before an entry of a recording. */
 
+import type { CostEntry } from '../../../protocol/cost.ts'
 import type { DashboardFrame } from '../../../protocol/dashboard.ts'
-import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
-import type { Run, RunEvent } from '../../../protocol/run.ts'
+import type {
+  HostFrame,
+  HostFrameOf,
+  JobFollowUp,
+  WorkerFrame,
+  WorkerFrameOf,
+} from '../../../protocol/frames.ts'
+import { createChecker } from '../../../protocol/parse.ts'
+import { Run, type RunEvent } from '../../../protocol/run.ts'
 import type { Entry } from './recorded-disk.ts'
 
 const SENT = '>'
 const HEAD_END = '\r\n\r\n'
 const TEXT_FRAME = 1
+const RUN_ANSWER = /^HTTP\/1\.1 200 .*?\r\n\r\n(\{"id":"run-.*)$/s
+const checkRun = createChecker(Run)
 const RUN_ID = /run-[0-9a-f]{32}/g
 /** The names of settings that the recording patches: every mention of one says that it is there. */
 const PATCHED = /patched-\d+/g
@@ -19,37 +29,69 @@ export class Statements {
   readonly runIds = new Set<string>()
   readonly events: RunEvent[] = []
   readonly patched = new Set<string>()
+  /** By run: the end that a follow-up had taken back when the host showed the run last. */
+  readonly earlierEnds = new Map<string, string>()
   readonly runOfLease = new Map<string, string>()
+  /** By lease: the follow-up that it executes. */
+  readonly followUps = new Map<string, JobFollowUp>()
   /** By lease: the highest number that the host acknowledged. */
   readonly acknowledged = new Map<string, number>()
   /** By lease: frames that the worker has sent, each once and by number. */
   readonly reported = new Map<string, Map<number, WorkerFrame & { readonly seq: number }>>()
+  /** By lease: the costs that the worker has sent behind the lease's end. */
+  readonly settlements = new Map<string, readonly CostEntry[]>()
+  /** By lease: the usage of these costs. */
+  readonly settledUsage = new Map<string, WorkerFrameOf<'run-usage-snapshot'>>()
+  /** Leases whose settlement the host acknowledged. */
+  readonly settled = new Set<string>()
   isEnrolled = false
 
   constructor(entries: readonly Entry[], before: number) {
-    const connections = new Map<number, Connection>()
-    for (const { kind, inode, data } of entries.slice(0, before)) {
-      if (kind !== SENT) continue
-      const connection = connections.get(inode) ?? new Connection()
-      connections.set(inode, connection)
-      for (const text of connection.read(data)) this.#read(text)
-    }
+    for (const { text } of textsIn(entries.slice(0, before))) this.#read(text)
+  }
+
+  /** The leases of a run in their order. */
+  leasesOf(runId: string): string[] {
+    return [...this.runOfLease].flatMap(([leaseId, id]) => (id === runId ? [leaseId] : []))
+  }
+
+  /** The end of an execution as the worker has reported it. */
+  completionOf(leaseId: string): WorkerFrameOf<'run-complete'> | undefined {
+    const frames = [...(this.reported.get(leaseId)?.values() ?? [])]
+    return frames.find((frame) => frame.type === 'run-complete')
   }
 
   #read(text: string): void {
     for (const [name] of text.matchAll(PATCHED)) this.patched.add(name)
     for (const [id] of text.matchAll(RUN_ID)) this.runIds.add(id)
+    const answered = runIn(text)
+    if (answered !== undefined) this.#show(answered)
     if (!text.startsWith('{')) return
     const frame = JSON.parse(text) as HostFrame | WorkerFrame | DashboardFrame
     if (frame.type === 'registered') this.isEnrolled = true
-    if (frame.type === 'dispatch') this.runOfLease.set(frame.lease.id, frame.lease.runId)
+    if (frame.type === 'dispatch') this.#dispatch(frame)
+    if (frame.type === 'lease-costs') this.settlements.set(frame.leaseId, frame.costs)
+    if (frame.type === 'lease-costs-ack') this.settled.add(frame.leaseId)
+    if (frame.type === 'run-usage-snapshot' && frame.endedLeaseId !== undefined)
+      this.settledUsage.set(frame.endedLeaseId, frame)
     if (frame.type === 'lease-ack')
       for (const { leaseId, seq } of frame.leases) this.#acknowledge(leaseId, seq)
     if (frame.type === 'run-complete-ack') this.#acknowledge(frame.leaseId, Number.POSITIVE_INFINITY)
-    if (frame.type === 'hello') for (const run of frame.runs) this.runs.set(run.id, run)
-    if (frame.type === 'run-updated') this.runs.set(frame.run.id, frame.run)
+    if (frame.type === 'hello') for (const run of frame.runs) this.#show(run)
+    if (frame.type === 'run-updated') this.#show(frame.run)
     if (frame.type === 'run-event' && !('leaseId' in frame)) this.events.push(frame.event)
     if ('leaseId' in frame && 'seq' in frame) this.#report(frame as WorkerFrame)
+  }
+
+  #show(run: Run): void {
+    const before = this.runs.get(run.id)?.finishedAt
+    if (before !== undefined && run.finishedAt === undefined) this.earlierEnds.set(run.id, before)
+    this.runs.set(run.id, run)
+  }
+
+  #dispatch({ lease, job }: HostFrameOf<'dispatch'>): void {
+    this.runOfLease.set(lease.id, lease.runId)
+    if (job.followUp !== undefined) this.followUps.set(lease.id, job.followUp)
   }
 
   #acknowledge(leaseId: string, seq: number): void {
@@ -62,6 +104,29 @@ export class Statements {
     frames.set(frame.seq, frame)
     this.reported.set(frame.leaseId, frames)
   }
+}
+
+/** A text and the entry that ends it. */
+export interface SentText {
+  readonly at: number
+  readonly text: string
+}
+
+export function textsIn(entries: readonly Entry[]): SentText[] {
+  const connections = new Map<number, Connection>()
+  return entries.flatMap(({ kind, inode, data }, at) => {
+    if (kind !== SENT) return []
+    const connection = connections.get(inode) ?? new Connection()
+    connections.set(inode, connection)
+    return connection.read(data).map((text) => ({ at, text }))
+  })
+}
+
+/** Returns the run with which the host answers a request; undefined for any other text. */
+export function runIn(text: string): Run | undefined {
+  const [, body] = RUN_ANSWER.exec(text) ?? []
+  const checked = body === undefined ? undefined : checkRun(JSON.parse(body))
+  return checked?.ok === true ? checked.value : undefined
 }
 
 /** One direction of a connection: HTTP, and behind an upgrade the frames of a WebSocket. */
