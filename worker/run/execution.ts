@@ -143,6 +143,7 @@ export class RunExecution implements Execution {
         this.#reporter.phase = 'agent'
         const agentRequest = this.#agentRequest
         if (agentRequest === undefined) return { verdict: 'done' }
+        await this.#orFallback(unpublishedWork.reserve(session.folders), () => undefined)
         const launched = await this.#launch.take(session, agentRequest)
         if (!launched.ok) return failedBy(launched.refusal)
         const { prepared, access, meter, held } = launched.value

@@ -42,7 +42,9 @@ export async function publishOrKeep(
     await deleteBundle(folders)
     return { published, isUnpublished: false }
   }
-  if (!isSaved) await unpublishedWork.save(folders, unpublished)
+  // An earlier note of this work, from the end of its agent, says enough.
+  const isKnown = isSaved || (await unpublishedWork.read(folders)) !== undefined
+  if (!isKnown) await unpublishedWork.save(folders, unpublished)
   const { refusal } = published
   // An execution that was stopped says nothing about the work.
   if (!request.mayContinue()) return { published, isUnpublished: true }
