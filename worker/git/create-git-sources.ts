@@ -12,6 +12,7 @@ import { keysInText, refuseKeys } from '../secrets/found-keys.ts'
 import { createRunSecretSearch, explainFoundSecret, type OwnSecrets } from '../secrets/run-secrets.ts'
 import { checkOut } from './checkout.ts'
 import { collect } from './collect.ts'
+import { isDiskFull } from './disk-full.ts'
 import { beginFollowUp } from './follow-up.ts'
 import { type CommentTarget, hasFollowUpComment, postCommentOnce } from './follow-up-comment.ts'
 import { type FollowUpContext, type FollowUpGitPorts, sealOf } from './follow-up-context.ts'
@@ -233,7 +234,7 @@ async function withDiskErrors<T>(activity: string, work: () => Promise<Result<T>
   } catch (error) {
     const code = codeOf(error)
     if (typeof code !== 'string') throw error
-    const isFull = code === 'ENOSPC' || code === 'EDQUOT'
+    const isFull = isDiskFull(error)
     const hint = isFull ? 'make room in' : 'see that the worker may use'
     return no(isFull ? 'unavailable' : 'failed', `${activity} failed (${code}); ${hint} its data directory`)
   }

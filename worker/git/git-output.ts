@@ -4,6 +4,7 @@ import { isNativeError } from 'node:util/types'
 import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { TOKEN_USER } from './address.ts'
+import { isDiskFull } from './disk-full.ts'
 
 const OUTPUT_CHARS_MAX = 256 * 1024
 const STDERR_CHARS_MAX = 16 * 1024
@@ -39,7 +40,7 @@ export async function readWhole(
     return yes(undefined)
   } catch (error) {
     return no(
-      'failed',
+      isDiskFull(error) ? 'unavailable' : 'failed',
       `git’s output could not be read: ${isNativeError(error) ? error.message : String(error)}`,
     )
   } finally {

@@ -7,6 +7,7 @@
  */
 import { isNativeError } from 'node:util/types'
 import { no, type Refusal, type Result } from '../../core/result.ts'
+import { isDiskFull } from '../git/disk-full.ts'
 import { findDamage } from '../git/find-damage.ts'
 import { deleteBundle, type WorkBundle } from '../git/work-bundle.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
@@ -36,7 +37,9 @@ export async function publishOrKeep(
   // A full disk is no reason to keep the work from the code host.
   const isSaved =
     (isLeft && isHookDue !== true) || (await isWritten(unpublishedWork.save(folders, unpublished)))
-  const published = await publish().catch((error: unknown) => no('failed', messageOf(error)))
+  const published = await publish().catch((error: unknown) =>
+    no(isDiskFull(error) ? 'unavailable' : 'failed', messageOf(error)),
+  )
   if (published.ok) {
     await unpublishedWork.forget(folders)
     await deleteBundle(folders)

@@ -1,8 +1,10 @@
 /** Finished work is kept where nothing is to be learnt about it: its execution was stopped, or only a comment is missing. */
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { expect, test } from '@jest/globals'
 import { no, type Result, yes } from '../../../../core/result.ts'
+import { readWhole } from '../../../../worker/git/git-output.ts'
 import type { GitSources } from '../../../../worker/git/git-ports.ts'
 import { publishOrKeep } from '../../../../worker/run/publish-or-keep.ts'
 import type { SandboxSession } from '../../../../worker/run/sandbox-session.ts'
@@ -20,7 +22,7 @@ interface Circumstances {
 }
 
 async function publishAs(
-  result: Result<PublishedWork | undefined>,
+  result: Result<PublishedWork | undefined> | Promise<Result<PublishedWork | undefined>>,
   { isStopped = false, gitReports }: Circumstances = {},
 ) {
   const folders = { staging: tempFolder() }
@@ -84,6 +86,19 @@ test.each([
     expect(rest.isKept).toBe(isKept)
   },
 )
+
+test('work that a full disk keeps from being published is published again', async () => {
+  const full = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+  const read = readWhole(Readable.from(['x']), () => Promise.reject(full))
+  for (const publishing of [
+    Promise.reject(full),
+    read.then((ended) => (ended.ok ? yes(undefined) : ended)),
+  ]) {
+    const { end, isKept } = await publishAs(publishing, { gitReports: 'fatal: No space left on device' })
+    expect(end.published).toMatchObject({ refusal: { kind: 'unavailable', failure: 'publish' } })
+    expect([end.isUnpublished, isKept]).toEqual([true, true])
+  }
+})
 
 test('published work leaves neither a note nor a bundle beside its sandbox', async () => {
   const published = yes({ branch: 'switchyard/a-1', prUrl: 'https://code/1' })
