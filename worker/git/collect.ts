@@ -16,6 +16,7 @@ import { createRunSecretSearch, type OwnSecrets } from '../secrets/run-secrets.t
 import type { SecretSearch } from '../secrets/secret-search.ts'
 import { importBundle, OUT_REF } from './bundle-import.ts'
 import type { GitWorkspace } from './checkout.ts'
+import { countPaths } from './count-paths.ts'
 import { computeDiffStats } from './diff-stats.ts'
 import type { Git } from './git.ts'
 import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-inside-sandbox.ts'
@@ -32,11 +33,13 @@ import {
   runRepositoryPath,
 } from './run-repository.ts'
 import { searchCommits } from './search-commits.ts'
+import { WORK_UNPACKED_BYTES_MAX } from './work-bounds.ts'
 import { forgetHead, keepHead } from './work-bundle.ts'
 
 export interface CollectPorts extends RunRepositoryPorts {
   readonly ownSecrets?: OwnSecrets
   readonly bundleBytesMax?: number
+  readonly unpackedBytesMax?: number
 }
 
 type ImportedWorkspace = Pick<GitWorkspace, 'job' | 'folders' | 'repository'> & {
@@ -149,7 +152,15 @@ export async function importWork(
   const place = { folder: staging.value, staging: folders.staging }
   const from = await withReachedBase(ports.git, place.folder, head, start)
   const known = knownCommits(from)
-  const searched = await searchCommits(ports.git, { ...place, head, known, search })
+  const counted = await countPaths(ports.git, place.folder, head, from.base)
+  if (!counted.ok) return counted
+  const searched = await searchCommits(ports.git, {
+    ...place,
+    head,
+    known,
+    search,
+    unpackedBytesMax: ports.unpackedBytesMax ?? WORK_UNPACKED_BYTES_MAX,
+  })
   if (!searched.ok) return searched
   const clean: Result<CleanWork> =
     job.repo.allowWorkflows === true ? yes({ head }) : await holdBackCiChanges(ports.git, place, head, from)

@@ -42,6 +42,8 @@ export interface GitSourcesOptions {
   /** Absent: only hosts at public addresses. */
   readonly policy?: Pick<RemotePolicy, 'check'>
   readonly bundleBytesMax?: number
+  readonly unpackedBytesMax?: number
+  readonly untrustedMemoryMib?: number
   readonly ownSecrets?: OwnSecrets
 }
 
@@ -67,7 +69,7 @@ export function createGitSources(options: GitSourcesOptions): GitSources {
 }
 
 function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache): GitSources {
-  const { clock, random, bundleBytesMax, ownSecrets } = options
+  const { clock, random, bundleBytesMax, unpackedBytesMax, ownSecrets } = options
   const repositoryFor = (job: Job) => {
     const codehost = requireCodeHost(options, job)
     return codehost.ok ? resolveRepository(job, codehost.value) : codehost
@@ -75,6 +77,7 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
   const prune = createPruner(cache, clock, options.log)
   const more = {
     ...(bundleBytesMax === undefined ? {} : { bundleBytesMax }),
+    ...(unpackedBytesMax === undefined ? {} : { unpackedBytesMax }),
     ...(ownSecrets === undefined ? {} : { ownSecrets }),
   }
   return {
@@ -199,7 +202,15 @@ function searchComment({ ownSecrets }: GitSourcesOptions, job: Job, body: string
   return no('invalid', explainFoundSecret(search, secret, COMMENT_TEXT, COMMENT_TEXT))
 }
 
-function createGitFor({ folder, clock, gitProgram, sshAgent, proxies, policy }: GitSourcesOptions): Git {
+function createGitFor({
+  folder,
+  clock,
+  gitProgram,
+  sshAgent,
+  proxies,
+  policy,
+  untrustedMemoryMib,
+}: GitSourcesOptions): Git {
   return createGit({
     folder: join(folder, 'git'),
     clock,
@@ -207,6 +218,7 @@ function createGitFor({ folder, clock, gitProgram, sshAgent, proxies, policy }: 
     ...(sshAgent === undefined ? {} : { sshAgent }),
     ...(proxies === undefined ? {} : { proxies }),
     ...(policy === undefined ? {} : { policy }),
+    ...(untrustedMemoryMib === undefined ? {} : { untrustedMemoryMib }),
   })
 }
 

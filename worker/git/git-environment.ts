@@ -25,8 +25,6 @@ export const ASKER_VARIABLE = 'SWITCHYARD_ASKER'
 
 const PATH = '/usr/local/bin:/usr/bin:/bin'
 const SHELL = '/bin/sh'
-/** Twenty small objects can expand to gigabytes, and several runs may publish at once. */
-const UNTRUSTED_MEMORY_KIB_MAX = 2 * 1024 ** 2
 const SSH_PORT = 22
 const SSH_COMMAND =
   'ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20 -o ForwardAgent=no -o PermitLocalCommand=no'
@@ -52,12 +50,13 @@ const SETTINGS = configArguments([
   'http.lowSpeedTime=60',
 ])
 /** The address-space limit also counts mapped packs, so map only small windows of them. */
-const UNTRUSTED_SETTINGS = configArguments([
-  'core.packedGitLimit=512m',
-  'core.packedGitWindowSize=64m',
-  // Larger files are read in pieces, and are not compared.
-  'core.bigFileThreshold=128m',
-])
+const untrustedSettings = (memoryMib: number): readonly string[] =>
+  configArguments([
+    `core.packedGitLimit=${Math.floor(memoryMib / 4)}m`,
+    'core.packedGitWindowSize=64m',
+    // Larger files are read in pieces, and are not compared.
+    'core.bigFileThreshold=128m',
+  ])
 
 /** The askpass script: answers git's prompt with a line from the descriptor. Contains no secret. */
 const ASKPASS_SCRIPT = `#!/bin/sh
@@ -77,15 +76,25 @@ const EXEC_SCRIPT = `exec "$@" ${LIVENESS_FD}<&-`
  * The shell limits itself, because a program for it would be started in each call. A lower limit that holds already
  * stays. 126: git was not started.
  */
-const LIMITS_SCRIPT = [
-  `ulimit -v ${UNTRUSTED_MEMORY_KIB_MAX} 2>/dev/null || [ "$(ulimit -v)" -le ${UNTRUSTED_MEMORY_KIB_MAX} ] || exit 126`,
-  'ulimit -c 0 || exit 126',
-].join('\n')
+const limitsScript = (kib: number): string =>
+  [
+    `ulimit -v ${kib} 2>/dev/null || [ "$(ulimit -v)" -le ${kib} ] || exit 126`,
+    'ulimit -c 0 || exit 126',
+  ].join('\n')
 const SCRIPT = [LIVENESS_SCRIPT, EXEC_SCRIPT].join('\n')
-const UNTRUSTED_SCRIPT = [LIVENESS_SCRIPT, LIMITS_SCRIPT, EXEC_SCRIPT].join('\n')
+const untrustedScript = (memoryMib: number): string =>
+  [LIVENESS_SCRIPT, limitsScript(memoryMib * 1024), EXEC_SCRIPT].join('\n')
 
-/** @param access how git reaches the call's remote; absent for a call without one */
-export function gitCommandLine(program: string, call: GitCall, access: RemoteAccess | undefined): string[] {
+/**
+ * @param access how git reaches the call's remote; absent for a call without one
+ * @param memoryMib the address space of an untrusted call
+ */
+export function gitCommandLine(
+  program: string,
+  call: GitCall,
+  access: RemoteAccess | undefined,
+  memoryMib: number,
+): string[] {
   const { folder, ownRemote, isUntrusted = false } = call
   const gitDir = folder === undefined ? [] : [`--git-dir=${folder}`]
   const [command = '', ...rest] = call.args
@@ -97,9 +106,9 @@ export function gitCommandLine(program: string, call: GitCall, access: RemoteAcc
       : []),
     ...rest,
   ]
-  const settings = isUntrusted ? [...SETTINGS, ...UNTRUSTED_SETTINGS] : SETTINGS
+  const settings = isUntrusted ? [...SETTINGS, ...untrustedSettings(memoryMib)] : SETTINGS
   const pins = configArguments(pinsOf(access))
-  const script = isUntrusted ? UNTRUSTED_SCRIPT : SCRIPT
+  const script = isUntrusted ? untrustedScript(memoryMib) : SCRIPT
   return [SHELL, '-c', script, 'git', program, ...settings, ...pins, ...gitDir, ...args]
 }
 

@@ -19,6 +19,8 @@ import { explainEnd, lastLines } from './git-errors.ts'
 import { keepEnd, keepStart, readWhole, redactorFor, watchFor } from './git-output.ts'
 import { type RemoteAccess, RemotePolicy } from './remote-policy.ts'
 import { whileAnswering } from './silent-host.ts'
+import { StepSlots } from './step-slots.ts'
+import { stepMemoryMib, UNTRUSTED_STEPS_MAX } from './work-bounds.ts'
 
 export interface Remote {
   readonly address: string
@@ -80,6 +82,8 @@ export interface GitOptions {
   readonly proxies?: ProxySettings
   /** Absent: only hosts at public addresses. */
   readonly policy?: Pick<RemotePolicy, 'check'>
+  /** The address space of a call that reads untrusted objects; absent: a share of the machine. */
+  readonly untrustedMemoryMib?: number
 }
 
 export const GIT_PROGRAM = '/usr/bin/git'
@@ -98,14 +102,23 @@ class LocalGit implements Git {
   readonly #options: GitOptions
   readonly #environment: GitEnvironment
   readonly #policy: Pick<RemotePolicy, 'check'>
+  readonly #untrustedMemoryMib: number
+  readonly #untrustedSteps = new StepSlots(UNTRUSTED_STEPS_MAX)
 
   constructor(options: GitOptions) {
     this.#options = options
     this.#policy = options.policy ?? new RemotePolicy()
+    this.#untrustedMemoryMib = options.untrustedMemoryMib ?? stepMemoryMib()
     this.#environment = new GitEnvironment(options)
   }
 
-  async run(call: GitCall): Promise<Result<GitResult>> {
+  /** A call with a remote may last as long as the code host wants, so nothing waits for its end. */
+  run(call: GitCall): Promise<Result<GitResult>> {
+    const isStep = call.isUntrusted === true && call.remote === undefined
+    return isStep ? this.#untrustedSteps.run(() => this.#run(call)) : this.#run(call)
+  }
+
+  async #run(call: GitCall): Promise<Result<GitResult>> {
     if (call.signal?.aborted === true) return stopped(call)
     let input: FileHandle | undefined
     try {
@@ -142,7 +155,7 @@ class LocalGit implements Git {
     input: number | undefined,
   ) {
     const { program = GIT_PROGRAM, clock } = this.#options
-    const [first = program, ...rest] = gitCommandLine(program, call, access)
+    const [first = program, ...rest] = gitCommandLine(program, call, access, this.#untrustedMemoryMib)
     const child = spawnIsolated(first, rest, env, input ?? 'ignore')
     // This pipe is only held open; an error when git ends is expected.
     child.stdio[LIVENESS_FD]?.on('error', () => {})
@@ -213,7 +226,9 @@ async function waitForEnd(
   call.signal?.removeEventListener('abort', abort)
   const wasRead = await reading
   for (const stream of child.stdio) stream?.destroy()
-  return stopReason ?? (end.ok && !wasRead.ok ? wasRead : end)
+  // The words of git about its own end tell more than an incomplete output.
+  const hasFailed = end.ok && end.value.code !== undefined && end.value.code !== 0
+  return stopReason ?? (end.ok && !wasRead.ok && !hasFailed ? wasRead : end)
 }
 
 function killGroup({ pid }: ChildProcess): void {

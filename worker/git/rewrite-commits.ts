@@ -10,11 +10,12 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Readable, Transform, type TransformCallback, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { type Result, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { COMMIT_MESSAGE_BYTES_MAX } from '../../protocol/limits.ts'
 import { writeRef } from './bare-repository.ts'
 import type { Git, GitCall } from './git.ts'
 import type { CheckedOut } from './git-ports.ts'
+import { BoundedStream, WORK_LIST_BYTES_MAX } from './work-bounds.ts'
 
 export interface RewritePlace {
   /** The run repository. */
@@ -38,6 +39,10 @@ export interface CommitChanges {
   readonly changeMessage?: (message: Buffer) => Buffer
 }
 
+const TOO_LONG_HISTORY = no(
+  'invalid',
+  'the agent’s commits change too many files one after the other, so nothing was published; its work stays in its sandbox',
+)
 const LOCAL_MS_MAX = 60_000
 const STREAM_FILE = 'rewritten.stream'
 const REWRITTEN_REF = 'refs/switchyard/rewritten'
@@ -51,9 +56,14 @@ export async function rewriteCommits(
 ): Promise<Result<string | undefined>> {
   const stream = join(place.staging, STREAM_FILE)
   const filter = new MessageFilter(changes.changeMessage ?? ((message) => message))
+  const bounded = new BoundedStream({ bytesMax: WORK_LIST_BYTES_MAX })
   const exported = await exportCommits(git, place, range, changes.pathspecs, (output) =>
-    pipeline(output, filter, createWriteStream(stream, { mode: 0o600 })),
+    pipeline(output, filter, bounded, createWriteStream(stream, { mode: 0o600 })),
   )
+  if (bounded.isOver) {
+    await rm(stream, { force: true })
+    return TOO_LONG_HISTORY
+  }
   const isSame = changes.pathspecs === undefined && !filter.hasChanged
   const rewritten: Result<string | undefined> = !exported.ok
     ? exported

@@ -23,6 +23,7 @@ import type { SecretScan, SecretSearch } from '../secrets/secret-search.ts'
 import type { Git } from './git.ts'
 import { dropKnownKeys, hashOf, type KeyInWork } from './known-keys.ts'
 import { type GitObject, OBJECT_FORMAT, type ObjectReader, readObjects } from './object-stream.ts'
+import { BoundedStream, WORK_LIST_BYTES_MAX, WORK_OBJECTS_MAX } from './work-bounds.ts'
 
 export interface CommitSearch {
   /** The run repository. */
@@ -33,8 +34,20 @@ export interface CommitSearch {
   /** The worker's own folder of the run. */
   readonly staging: string
   readonly search: SecretSearch
+  /** The bytes of all objects together. */
+  readonly unpackedBytesMax: number
 }
 
+const NOT_PUBLISHED = 'so nothing was published; its work stays in its sandbox'
+const TOO_MANY_OBJECTS = no(
+  'invalid',
+  `the agent’s work adds more than ${WORK_OBJECTS_MAX} files and folders, ${NOT_PUBLISHED}`,
+)
+const tooLarge = (bytesMax: number) =>
+  no(
+    'invalid',
+    `the agent’s work unpacks to more than ${Math.floor(bytesMax / 1024 ** 2)} MiB, ${NOT_PUBLISHED}`,
+  )
 const LIST_FILE = 'objects.list'
 const PATH_CHARS_MAX = 200
 
@@ -54,21 +67,24 @@ async function listObjects(
   { folder, head, known }: CommitSearch,
   list: string,
 ): Promise<Result<unknown>> {
-  return git.runChecked('listing what the work adds', {
+  const bounds = { endsMax: WORK_OBJECTS_MAX, bytesMax: WORK_LIST_BYTES_MAX }
+  const bounded = new BoundedStream(bounds)
+  const listed = await git.runChecked('listing what the work adds', {
     args: ['rev-list', '--objects', head, ...known.map((commit) => `^${commit}`)],
     folder,
     isUntrusted: true,
-    readOutput: (output) => pipeline(output, createWriteStream(list, { mode: 0o600 })),
+    readOutput: (output) => pipeline(output, bounded, createWriteStream(list, { mode: 0o600 })),
     timeoutMs: SECRET_SEARCH_MS_MAX,
   })
+  return bounded.isOver ? TOO_MANY_OBJECTS : listed
 }
 
 async function searchObjects(
   git: Git,
-  { folder, search }: CommitSearch,
+  { folder, search, unpackedBytesMax }: CommitSearch,
   list: string,
 ): Promise<Result<KeyInWork[]>> {
-  const reader = new SearchingReader(search)
+  const reader = new SearchingReader(search, unpackedBytesMax)
   const ran = await git.runChecked('searching the work for secrets', {
     args: ['cat-file', OBJECT_FORMAT, '--buffer'],
     folder,
@@ -77,6 +93,7 @@ async function searchObjects(
     readOutput: (output) => readObjects(output, reader),
     timeoutMs: SECRET_SEARCH_MS_MAX,
   })
+  if (reader.isOver) return tooLarge(unpackedBytesMax)
   if (reader.found !== undefined) return no('invalid', reader.found)
   return ran.ok ? yes(reader.keys) : ran
 }
@@ -85,12 +102,17 @@ class SearchingReader implements ObjectReader {
   /** The sentence about the first secret. */
   found: string | undefined
   readonly keys: KeyInWork[] = []
+  /** The objects have more bytes than are searched. */
+  isOver = false
+  readonly #bytesMax: number
+  #bytes = 0
   readonly #search: SecretSearch
   readonly #scan: ContentScan
   #object: GitObject | undefined
 
-  constructor(search: SecretSearch) {
+  constructor(search: SecretSearch, bytesMax: number) {
     this.#search = search
+    this.#bytesMax = bytesMax
     this.#scan = new ContentScan({
       openScan: (isPacked) =>
         bothScans(search.openScan(), new KeyScan((key) => this.#recordKey(key, isPacked))),
@@ -98,6 +120,9 @@ class SearchingReader implements ObjectReader {
   }
 
   begin(object: GitObject): void {
+    this.#bytes += object.bytes
+    this.isOver = this.#bytes > this.#bytesMax
+    if (this.isOver) throw new Error('it unpacks to too much')
     this.#object = object
     this.#scan.reset()
   }

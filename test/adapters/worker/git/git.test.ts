@@ -11,6 +11,7 @@ import { isSameOrigin, passwordPromptFor, withoutUser } from '../../../../worker
 import { createGit, type GitCall } from '../../../../worker/git/git.ts'
 import { explainFailure } from '../../../../worker/git/git-errors.ts'
 import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
+import { stepMemoryMib } from '../../../../worker/git/work-bounds.ts'
 import { listInheritableFds } from '../../../../worker/sandbox/descriptors.ts'
 import { createRecordingLog, noMeters } from '../../../support/recording-log.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
@@ -45,8 +46,9 @@ describe('git’s environment', () => {
   })
 
   test('limits memory for untrusted objects', async () => {
-    expect(got(await run('ulimit -v', { isUntrusted: true })).output.trim()).toBe(String(2 * 1024 * 1024))
-    expect(got(await run('ulimit -v')).output.trim()).not.toBe(String(2 * 1024 * 1024))
+    const kib = String(stepMemoryMib() * 1024)
+    expect(got(await run('ulimit -v', { isUntrusted: true })).output.trim()).toBe(kib)
+    expect(got(await run('ulimit -v')).output.trim()).not.toBe(kib)
   })
 
   test('has no open descriptor of the worker’s database', async () => {
