@@ -12,6 +12,7 @@ import { commandPath, runCommand } from '../support/command-process.ts'
 import { SYSTEM_WAIT_MS_MAX } from '../support/dashboard-client.ts'
 import type { IssueRow } from '../support/linear/rows.ts'
 import { GATE } from '../support/local-system.ts'
+import { GITHUB_TOKEN } from '../support/made-up-keys.ts'
 import { OWNER, ProviderSystem } from '../support/system-with-providers.ts'
 import { until } from '../support/until.ts'
 
@@ -126,6 +127,27 @@ test(
       await shown.exit
       expect(shown.err()).toContain(' && git fetch ')
     }
+  },
+  TEST_MS_MAX,
+)
+
+test(
+  'work with a key waits for a person, whose command publishes it, and its agent is paid once',
+  async () => {
+    const system = await openNight()
+    const issue = system.createTicket('Six', [...EXECUTED, 'write a.env', '  A=1', `  B=${GITHUB_TOKEN}`])
+    const run = await system.waitForRun(issue, 'waiting for a person', ({ status, foundKeys }) =>
+      status === 'queued' ? foundKeys !== undefined : false,
+    )
+    expect(run.foundKeys).toEqual([{ kind: 'a GitHub token', file: 'a.env', line: 2 }])
+    const { items } = await system.get<AttentionResponse>('/api/attention')
+    const item = items.find(({ kind }) => kind === 'secret')
+    expect(item?.runId).toBe(run.id)
+    expect(JSON.stringify([item, run.foundKeys, run.queueReason])).not.toContain(GITHUB_TOKEN)
+    expect(system.github.repo('acme/app').issues.size).toBe(0)
+    const [, ...cure] = item?.cure?.split(' ') ?? []
+    expect(await runCommand([...cure, '--data-dir', system.dataDir]).exit).toBe(0)
+    await expectDoneOnce(system, issue)
   },
   TEST_MS_MAX,
 )
