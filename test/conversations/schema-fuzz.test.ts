@@ -10,11 +10,11 @@ import { Random } from '../support/random.ts'
 import { type MemoryMib, settledMemory } from '../support/settled-memory.ts'
 import { FuzzedHost, Shares } from './fuzz/fuzzed-host.ts'
 import { FuzzedRequests } from './fuzz/fuzzed-requests.ts'
-import { VIEWERS, visit } from './fuzz/fuzzed-viewers.ts'
+import { VIEWERS, type Viewer, visit } from './fuzz/fuzzed-viewers.ts'
 import { FuzzedWorker } from './fuzz/fuzzed-worker.ts'
 import { enroll, inMemoryOnly, ticket, Work } from './host-conversation.ts'
 
-const INPUTS = Number(process.env.FUZZ_INPUTS ?? 1_500)
+const INPUTS = Number(process.env.FUZZ_INPUTS ?? 1_000)
 const CHAPTER_INPUTS = 2_500
 const SEED = Number(process.env.SEED ?? 20_261_129)
 const RUN_MS_MAX = 600_000 + INPUTS * 20
@@ -45,6 +45,7 @@ inMemoryOnly('the host has listeners of its own here')(
       const inputs = Math.min(CHAPTER_INPUTS, INPUTS - shares.total().sent)
       await runChapter(new Random(SEED + chapter), inputs, shares, statuses)
       memory.push(settledMemory())
+      if (INPUTS > CHAPTER_INPUTS) process.stdout.write(`${shareText(shares)}\n`)
     }
     const { sent, reached } = shares.total()
     process.stdout.write(`${report(shares, statuses, memory)}\n`)
@@ -57,14 +58,18 @@ inMemoryOnly('the host has listeners of its own here')(
 )
 
 function report(shares: Shares, statuses: ReadonlyMap<number, number>, memory: readonly MemoryMib[]): string {
-  const { sent, reached } = shares.total()
   const kinds = [...shares.byKind].sort(([left], [right]) => left.localeCompare(right))
   return [
     ...kinds.map(([kind, share]) => `${kind}: ${share.reached} of ${share.sent}`),
     `answers: ${JSON.stringify(Object.fromEntries(statuses))}`,
     `heap/memory in MiB: ${memory.map(({ heap, rss }) => `${heap.toFixed(0)}/${rss.toFixed(0)}`).join(' ')}`,
-    `seed ${SEED}: ${reached} of ${sent} inputs got past the first line (${((100 * reached) / sent).toFixed(1)} %)`,
+    shareText(shares),
   ].join('\n')
+}
+
+function shareText(shares: Shares): string {
+  const { sent, reached } = shares.total()
+  return `seed ${SEED}: ${reached} of ${sent} inputs got past the first line (${((100 * reached) / sent).toFixed(1)} %)`
 }
 
 async function runChapter(random: Random, inputs: number, shares: Shares, statuses: Map<number, number>) {
@@ -100,7 +105,6 @@ class Chapter {
     if (random.chance(0.2)) await conversation.clock.advance(random.below(30) * 1_000)
     if (random.chance(0.2)) conversation.tracker.put(ticket(`ENG-${random.below(200)}`))
     if (random.chance(0.05)) this.#host.tidyUp()
-    if (random.chance(0.1)) this.#host.resumeSome()
     this.expectLaws()
   }
 
@@ -112,12 +116,25 @@ class Chapter {
       const worker = random.pick(this.#workers)
       for (let left = 20; left > 0; left--) await worker.send()
       await worker.catchUp()
-    } else
-      await visit(
-        this.#host,
-        random.pick(VIEWERS),
-        this.#workers.flatMap(({ resumedRuns }) => [...resumedRuns])[0],
-      )
+    } else await this.#visit(random.pick(VIEWERS))
+  }
+
+  /** The workers go on meanwhile: what a person sees and types goes through them. */
+  async #visit(viewer: Viewer): Promise<void> {
+    const goOn = async (): Promise<void> => {
+      const worker = this.#host.random.pick(this.#workers)
+      await worker.send()
+      await worker.catchUp()
+    }
+    if (viewer === 'attachSocket' && this.#resumedRun() === undefined) {
+      this.#host.resumeSome()
+      for (const worker of this.#workers) await worker.bootAll()
+    }
+    await visit(this.#host, viewer, this.#resumedRun(), goOn)
+  }
+
+  #resumedRun(): string | undefined {
+    return this.#workers.flatMap(({ resumedRuns }) => [...resumedRuns]).at(-1)
   }
 
   /** Everybody leaves, and every request is answered once the host's limits of time have passed. */

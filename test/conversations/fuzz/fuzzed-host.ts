@@ -5,11 +5,13 @@
 import type { HostApi } from '../../../actors/api/host-api.ts'
 import type { ViewReceiver } from '../../../core/connection-ports.ts'
 import { yes } from '../../../core/result.ts'
+import type { Checker } from '../../../protocol/parse.ts'
 import type { HostServer } from '../../../transport/host-server.ts'
 import { openHostServer } from '../../../transport/server.ts'
 import type { Harm } from '../../support/damage.ts'
 import { ManualPullRequests, manualPullUrl } from '../../support/manual-code-host.ts'
 import type { Random } from '../../support/random.ts'
+import type { ReceivedFrame } from '../../support/socket-client.ts'
 import { createTextLog, serverOptions } from '../../support/test-resources.ts'
 import { configWith, HostConversation, ticket } from '../host-conversation.ts'
 
@@ -67,6 +69,7 @@ export class FuzzedHost {
   readonly serverLog = createTextLog()
   /** Calls of handlers and sockets into the host. */
   calls = 0
+  readonly #wrongFrames: string[] = []
   #server: HostServer | undefined
 
   constructor(random: Random, shares: Shares) {
@@ -128,12 +131,12 @@ export class FuzzedHost {
     for (const { id, state } of hostApi.fleet().workers) if (state !== 'active') void hostApi.enableWorker(id)
   }
 
-  /** A person resumes one of the sandboxes that may be resumed. */
+  /** People resume some of the sandboxes that may be resumed. */
   resumeSome(): void {
     const { hostApi } = this.conversation
     const listed = hostApi.runs({ limit: 30 })
     const retained = listed.ok ? listed.value.runs.filter(({ sandbox }) => sandbox.id !== undefined) : []
-    if (retained.length > 0) void hostApi.resumeRun(this.random.pick(retained).id)
+    for (const { id } of retained) if (this.random.chance(0.5)) void hostApi.resumeRun(id)
   }
 
   /** How many frames of workers have passed their schemas. */
@@ -145,14 +148,20 @@ export class FuzzedHost {
     return received
   }
 
-  /** Errors in the logs of host and listeners, and broken invariants. */
+  /** Notes a frame of the host that is not of its schema. */
+  checkFrame(check: Checker<unknown>, frame: ReceivedFrame): void {
+    const checked = check(frame)
+    if (!checked.ok) this.#wrongFrames.push(`${checked.error} in ${JSON.stringify(frame).slice(0, 2_000)}`)
+  }
+
+  /** Errors in the logs of host and listeners, broken invariants, and wrong frames. */
   faults(): string[] {
     const own = this.conversation.transcript.filter((line) => line.startsWith('!!'))
     this.conversation.clearTranscript()
     this.conversation.log.lines.length = 0
     const served = this.serverLog.lines.filter((line) => line.startsWith('error'))
     this.serverLog.lines.length = 0
-    return [...own, ...served]
+    return [...own, ...served, ...this.#wrongFrames]
   }
 
   #counted(hostApi: HostApi): HostApi {
