@@ -151,7 +151,10 @@ export class FuzzedHost {
   /** Notes a frame of the host that is not of its schema. */
   checkFrame(check: Checker<unknown>, frame: ReceivedFrame): void {
     const checked = check(frame)
-    if (!checked.ok) this.#wrongFrames.push(`${checked.error} in ${JSON.stringify(frame).slice(0, 2_000)}`)
+    if (checked.ok) return
+    const [, ...path] = checked.error.slice(0, checked.error.indexOf(':')).split('/')
+    const holder = path.slice(0, -1).reduce<unknown>((at, key) => Reflect.get(Object(at), key), frame)
+    this.#wrongFrames.push(`${frame.type}${checked.error} in ${JSON.stringify(holder)}`)
   }
 
   /** Errors in the logs of host and listeners, broken invariants, and wrong frames. */
