@@ -8,7 +8,7 @@
  */
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { no, type Result, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
@@ -19,6 +19,7 @@ import type { GitWorkspace } from './checkout.ts'
 import { countPaths } from './count-paths.ts'
 import { computeDiffStats } from './diff-stats.ts'
 import type { Git } from './git.ts'
+import { refuseCollecting } from './git-errors.ts'
 import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-inside-sandbox.ts'
 import type { CheckedOut, CollectedWork, SandboxCommandResult } from './git-ports.ts'
 import { type CleanWork, holdBackCiChanges } from './held-back-changes.ts'
@@ -112,7 +113,7 @@ export async function collect(
   await forgetHead(folders.staging, workspace.job.branch)
   const result = await bundleInside(workspace, from)
   const fault = failureOf(result)
-  if (fault !== undefined) return no('failed', `collecting the work failed: ${fault}`)
+  if (fault !== undefined) return refuseCollecting(fault)
   const search = createRunSecretSearch(workspace.job, ports.ownSecrets)
   const collected = await importWork(ports, { ...workspace, search }, from)
   if (!collected.ok) return collected

@@ -12,6 +12,7 @@ import { BUNDLE_FILE, INSIDE_MS_MAX, importWork, leftoverMessage, withOmittedFil
 import { type FollowUpContext, type FollowUpGitPorts, parseAnswers } from './follow-up-context.ts'
 import { filesWithMarkers } from './follow-up-markers.ts'
 import { COLLECT_FOLLOW_UP_SCRIPT } from './follow-up-scripts.ts'
+import { refuseCollecting } from './git-errors.ts'
 import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-inside-sandbox.ts'
 import type { CollectedWork, FollowUpStart } from './git-ports.ts'
 import { runRepositoryPath } from './run-repository.ts'
@@ -41,7 +42,7 @@ export async function collectFollowUp(
   await forgetHead(folders.staging, pull.headBranch)
   const result = await bundleInside(context, start)
   const fault = failureOf(result)
-  if (fault !== undefined) return no('failed', `collecting the work failed: ${fault}`)
+  if (fault !== undefined) return refuseCollecting(fault)
   const [state = ''] = parseAnswers(result.output)('state')
   const refused = Object.hasOwn(REFUSALS, state) ? REFUSALS[state] : undefined
   if (refused !== undefined) return no('conflict', refused(pull))

@@ -83,6 +83,13 @@ const KNOWN_ERRORS: readonly KnownError[] = [
     hint: 'the disk is full; make room in the worker’s data directory',
   },
   {
+    // Git does not always say why it could not write.
+    pattern: /^(error|fatal): .*(couldn't write '|unable to write (?!.*Permission denied)|write error)/im,
+    kind: 'unavailable',
+    errorKind: 'machine',
+    hint: 'git could not write; see that the disk of the worker has room and takes writes',
+  },
+  {
     // Lines of the code host begin with `remote:`; its machine is not meant.
     pattern:
       /^(error|fatal): .*(out of memory|cannot allocate memory|cannot fork|(cannot|unable to) create (async )?thread|died of signal|Too many open files|Read-only file system)/im,
@@ -175,6 +182,13 @@ export function explainEnd(
   const reason = 'git was killed by a signal; see that the worker’s machine has enough memory'
   return { errorKind: 'machine', refused: no('failed', `${activity}: ${reason}`) }
 }
+
+/** A machine that lacks something says nothing about the work in the sandbox, so a later try may collect it. */
+export const refuseCollecting = (fault: string): Refused =>
+  no(
+    explainFailure('', fault).errorKind === 'machine' ? 'unavailable' : 'failed',
+    `collecting the work failed: ${fault}`,
+  )
 
 /** The last lines of git's output, without hints, for messages to people. */
 export function lastLines(text: string): string {

@@ -223,6 +223,8 @@ test.each([
     'permanent',
   ],
   ['fatal: write error: No space left on device', 'unavailable', 'machine'],
+  ["fatal: update_ref failed for ref 'a': couldn't write '/work/.git/refs/a.lock'", 'unavailable', 'machine'],
+  ['error: unable to write loose object file: Input/output error', 'unavailable', 'machine'],
   ['fatal: Out of memory, malloc failed (tried to allocate 9 bytes)', 'failed', 'machine'],
   ['error: git-pack-objects died of signal 9\nfatal: possible repository corruption', 'failed', 'machine'],
   ['remote: error: git-pack-objects died of signal 9\nfatal: early EOF', 'failed', 'network'],
