@@ -7,7 +7,7 @@
  */
 import { constants, renameSync } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, readdir, rm, stat } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { codeOf } from '../errors.ts'
 
 const DRAFT = /^\.(.+)\.([0-9a-z]+)\.draft$/
@@ -80,11 +80,32 @@ async function removeFile(path: string): Promise<void> {
   }
 }
 
-/** Creates `folder` and its missing parents with mode 0700, and syncs each into its parent. */
+/**
+ * Creates `folder` and its missing parents with mode 0700, and syncs each into its parent. Node's own recursive `mkdir`
+ * tries without end where the system makes no folders, as below /proc or where an automount is away.
+ */
 export async function makeFolder(folder: string): Promise<void> {
-  const first = await mkdir(folder, { recursive: true, mode: 0o700 })
-  if (first === undefined) return
-  for (let made = folder; made.length >= first.length; made = dirname(made)) await syncFolder(dirname(made))
+  const missing: string[] = []
+  for (let at = resolve(folder); !(await isFolder(at)); at = dirname(at)) missing.unshift(at)
+  for (const each of missing) {
+    try {
+      await mkdir(each, { mode: 0o700 })
+    } catch (error) {
+      // Another process may have made it meanwhile.
+      if (codeOf(error) !== 'EEXIST' || !(await isFolder(each))) throw error
+    }
+    await syncFolder(dirname(each))
+  }
+}
+
+/** A file is no folder, so making one there fails with its path. */
+async function isFolder(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory()
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return false
+    throw error
+  }
 }
 
 export async function syncFolder(folder: string): Promise<void> {

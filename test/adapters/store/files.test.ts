@@ -21,13 +21,13 @@ import { expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
 import { RUN_ARTIFACTS_MAX } from '../../../protocol/limits.ts'
 import { ArtifactsOnDisk } from '../../../store/files/artifacts.ts'
-import { replaceFile, sweepDrafts } from '../../../store/files/atomic.ts'
+import { makeFolder, replaceFile, sweepDrafts } from '../../../store/files/atomic.ts'
 import { ConfigFileOnDisk } from '../../../store/files/config-file.ts'
 import { UsageOnDisk } from '../../../store/files/usage.ts'
 import { MemoryArtifacts } from '../../../store/memory/artifacts.ts'
 import { openStore } from '../../../store/store.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
-import { testAsRoot } from '../../support/skips.ts'
+import { testAsRoot, testIf } from '../../support/skips.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
 import { runId } from './samples.ts'
@@ -42,6 +42,21 @@ testAsRoot('a file that root writes into the folder of another user belongs to t
   await replaceFile(join(folder, 'a'), 'x')
   const { uid, gid } = statSync(join(folder, 'a'))
   expect([uid, gid]).toEqual([65_534, 65_533])
+})
+
+const testWithProc = testIf(process.platform === 'linux', 'needs /proc')
+testWithProc('a folder where the system makes none is refused, and not tried without end', async () => {
+  await expect(makeFolder('/proc/nope/state')).rejects.toMatchObject({ code: 'ENOENT' })
+})
+
+test('a folder is made with its parents, which are owner-only, and is never made of a file', async () => {
+  const folder = tempFolder()
+  const inner = join(folder, 'a/b')
+  await Promise.all([makeFolder(inner), makeFolder(inner)])
+  expect(statSync(join(folder, 'a')).mode & 0o777).toBe(0o700)
+  writeFileSync(join(inner, 'file'), '')
+  await expect(makeFolder(join(inner, 'file'))).rejects.toMatchObject({ code: 'EEXIST' })
+  await expect(makeFolder(join(inner, 'file/c'))).rejects.toMatchObject({ code: 'ENOTDIR' })
 })
 
 test('a replaced file is owner-only, and no draft is left', async () => {
