@@ -367,6 +367,7 @@ test('a store makes its data directory owner-only, refuses a second process, and
   await store.close()
   await store.close()
   expect(readdirSync(dataDir).sort()).toEqual([
+    'audit',
     'config.json',
     'installation.json',
     'lock.2',
