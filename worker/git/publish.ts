@@ -180,7 +180,14 @@ function searchPullText({ ownSecrets }: PublishPorts, context: PublishContext): 
   return no('invalid', explainFoundSecret(search, secret, PULL_TEXT, PULL_TEXT))
 }
 
-function newPullRequest({ job, leaseId, summary, heldBack, readFirst }: PublishContext): NewPullRequest {
+function newPullRequest({
+  job,
+  leaseId,
+  summary,
+  heldBack,
+  readFirst,
+  keys,
+}: PublishContext): NewPullRequest {
   const { ticket, id } = job.run
   return {
     remote: job.repo.remote,
@@ -191,7 +198,7 @@ function newPullRequest({ job, leaseId, summary, heldBack, readFirst }: PublishC
       ticket,
       summary,
       { runId: id, leaseId },
-      { closesIssue: job.codehost?.closesIssue, heldBack, readFirst },
+      { closesIssue: job.codehost?.closesIssue, heldBack, readFirst, keys },
     ),
     draft: job.codehost?.draftPulls ?? false,
   }

@@ -6,6 +6,8 @@
  */
 import { runMarker } from '../../core/run/run-marker.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
+import type { FoundKey } from '../../protocol/found-key.ts'
+import { FOUND_KEYS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { HeldBackChanges } from './git-ports.ts'
 import { closeCode, neutralizeMarkup, neutralizeWords } from './neutral-markup.ts'
@@ -25,6 +27,8 @@ export interface PullBodyOptions {
   readonly closesIssue?: number | undefined
   readonly heldBack?: HeldBackChanges | undefined
   readonly readFirst?: readonly string[] | undefined
+  /** The places of the commits that look like keys; a person has said that they are published. */
+  readonly keys?: readonly FoundKey[] | undefined
 }
 
 /** The name of the run's artifact with the changes that were not pushed. */
@@ -38,11 +42,22 @@ const namesOf = (paths: readonly string[]): string =>
   paths.map((path) => `\`${path.replaceAll('`', "'")}\``).join(', ')
 
 /** Stands before everything else in a pull request or comment. */
-export function noticesOf({ heldBack, readFirst = [] }: PullBodyOptions): readonly string[] {
-  const notices = heldBack === undefined ? [] : [heldBackNotice(heldBack)]
+export function noticesOf({ heldBack, readFirst = [], keys = [] }: PullBodyOptions): readonly string[] {
+  const notices = [
+    ...(keys.length === 0 ? [] : [keysNotice(keys)]),
+    ...(heldBack === undefined ? [] : [heldBackNotice(heldBack)]),
+  ]
   if (readFirst.length === 0) return notices
   const first = `**Look here first:** ${namesOf(readFirst)} – such files run in CI or on the machine of whoever opens the branch, or decide who reviews it.`
   return [...notices, first]
+}
+
+function keysNotice(keys: readonly FoundKey[]): string {
+  const places = keys.slice(0, FOUND_KEYS_MAX).map(({ kind, file, line }) => {
+    const place = line === undefined ? '' : ` line ${line}`
+    return `${namesOf([file])}${place} (${kind})`
+  })
+  return `**Look here first:** ${places.join(', ')} – a person decided to publish what looks like keys.`
 }
 
 function heldBackNotice({ paths }: HeldBackChanges): string {

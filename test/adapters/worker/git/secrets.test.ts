@@ -1,5 +1,5 @@
 /** An agent that puts a secret of its run into what would be pushed: real git, and nothing reaches the code host. */
-import { readdirSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
@@ -256,5 +256,8 @@ describe('keys that are no secrets of the run', () => {
     const job = withKey({ publishAnyway: true })
     got(await published(g, run, () => run.sh(`cd /work; echo ${GITHUB_TOKEN} >a`), { job }))
     expect(refsOf(g)).toContain(`refs/heads/${BRANCH}`)
+    const { body } = JSON.parse(readFileSync(join(g.remote, '../lamps.pulls/1.json'), 'utf8'))
+    expect(body).toMatch(/^\*\*Look here first:\*\* `a` line 1 \(a GitHub token\)/)
+    expect(body).not.toContain(GITHUB_TOKEN)
   })
 })
