@@ -86,6 +86,8 @@ export interface GitOptions {
   readonly untrustedMemoryMib?: number
 }
 
+/** Git's own words when its address space is used up. */
+const OUT_OF_MEMORY = /^fatal: .*(out of memory|malloc failed|mmap failed)/im
 export const GIT_PROGRAM = '/usr/bin/git'
 /** The token is written this many times: git asks once per connection, and one command opens few connections. */
 const TOKEN_LINES = 4
@@ -140,7 +142,13 @@ class LocalGit implements Git {
   async runChecked(doing: string, call: GitCall): Promise<Result<GitResult>> {
     const ran = await this.run(call)
     if (!ran.ok || ran.value.code === 0) return ran
+    if (call.isUntrusted === true && OUT_OF_MEMORY.test(ran.value.stderr)) return this.#tooLarge(doing)
     return explainEnd(doing, ran.value).refused
+  }
+
+  #tooLarge(doing: string): Refused {
+    const most = `${this.#untrustedMemoryMib} MiB of memory that a step over an agent’s work may take`
+    return no('invalid', `${doing} takes more than the ${most}; its work stays in its sandbox`)
   }
 
   async #checkRemote({ remote, ownRemote }: GitCall): Promise<Result<RemoteAccess | undefined>> {
