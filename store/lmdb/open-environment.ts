@@ -11,6 +11,8 @@ import { freeBytesIn } from './emergency-space.ts'
 
 const TABLES_MAX = 64
 const FILES = ['data.mdb', 'lock.mdb']
+/** LMDB reports this where the kernel already has a lock for the id of this process. */
+const NO_READER = 'No transaction to renew'
 /** Enough space for both files and the first tables. */
 const FREE_BYTES_NEEDED = 1024 * 1024
 /** The id of a process, in the first column of LMDB's list of readers. */
@@ -75,12 +77,23 @@ export function openForReading(folder: string): RootDatabase {
  */
 export async function findUser(folder: string): Promise<number | undefined> {
   if (!canBeOpened(folder)) return undefined
-  const root = openForReading(folder)
+  const root = openUnlessOwnId(folder)
+  if (root === undefined) return process.pid
   try {
     const pid = LISTED_READER.exec(root.readerList())?.[1]
     return pid === undefined ? undefined : Number(pid)
   } finally {
     await root.close()
+  }
+}
+
+/** Returns undefined where a process of another container has it open under the id of this one, such as 1. */
+function openUnlessOwnId(folder: string): RootDatabase | undefined {
+  try {
+    return openForReading(folder)
+  } catch (error) {
+    if (messageOf(error).includes(NO_READER)) return undefined
+    throw error
   }
 }
 

@@ -239,6 +239,16 @@ testWithContainers(
   },
 )
 
+testWithContainers('a host without its lock file is seen by one with the same process id', async () => {
+  const folder = diskFolder()
+  const owner = await startOwner(folder, IN_CONTAINER)
+  rmSync(join(folder, 'lock.1'))
+  expect(await tryToOwn(folder, IN_CONTAINER)).toMatch(
+    /^DataDirInUse .*process 1, whose lock file is missing/,
+  )
+  await end(owner)
+})
+
 testWithContainers(
   'without locks of the kernel, a person’s word decides about another container',
   async () => {
