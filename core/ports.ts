@@ -182,14 +182,22 @@ export interface RunRecords {
   count(status?: RunStatus): number
 }
 
+/** Both bounds are exclusive. */
+export interface KeysBetween {
+  readonly after?: string
+  readonly until?: string
+}
+
 export interface KeyValues {
   /** Returns one value, or undefined when there is none. Throws DamagedRecord. */
   get(collection: KeyValueCollection, key: string): object | undefined
-  /** Lists a collection in key order, without damaged values. `after` and `until` bound the keys; both are exclusive. */
-  all(
-    collection: KeyValueCollection,
-    between?: { readonly after?: string; readonly until?: string },
-  ): Iterable<readonly [key: string, value: object]>
+  /** Lists a collection in key order, without damaged values. */
+  all(collection: KeyValueCollection, between?: KeysBetween): Iterable<readonly [key: string, value: object]>
+}
+
+export interface KeyList {
+  /** Lists the keys of a collection in order, those of damaged values too. */
+  keys(collection: KeyValueCollection, between?: KeysBetween): Iterable<string>
 }
 
 /** The control database. Reads return only durable data. */
@@ -197,7 +205,7 @@ export interface ControlDatabase {
   readonly damage: KnownDamage
   readonly snapshots: Snapshots
   readonly runs: RunRecords
-  readonly keyValues: KeyValues
+  readonly keyValues: KeyValues & KeyList
   /**
    * Applies all of the writes or none, in the order of the calls, and resolves when they are on disk. Calls within
    * one turn of the event loop share one transaction and one sync. Rejects only when the store is broken or closed.

@@ -15,7 +15,7 @@ import {
   judgeLostRange,
   type LeaseWatermark,
 } from '../../core/lease/watermark.ts'
-import type { Artifacts, Clock, ControlDatabase, Log, Meters, UsageArchive, Write } from '../../core/ports.ts'
+import type { Artifacts, Clock, KeyValues, Log, Meters, UsageArchive, Write } from '../../core/ports.ts'
 import type { ArrivingArtifact } from '../../core/run/arriving-artifact.ts'
 import { USAGE_NOT_KEPT, usageToArchive } from '../../core/run/usage.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
@@ -49,7 +49,7 @@ export interface FrameReceiverPorts {
   readonly instant: () => string
   readonly log: Log
   readonly meters: Meters
-  readonly keyValues: ControlDatabase['keyValues']
+  readonly keyValues: KeyValues
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
   readonly runEventLog: RunEventLog

@@ -1,5 +1,5 @@
 /** Key-values in LMDB. A look-up of a damaged value throws; a walk leaves it out, and it is in the list of damage. */
-import type { KeyValueCollection, KeyValues } from '../../core/ports.ts'
+import type { KeyList, KeysBetween, KeyValueCollection, KeyValues } from '../../core/ports.ts'
 import { endOfCollection, keyValueKey } from './key-value-key.ts'
 import { isKey, type TableRow } from './table.ts'
 import type { Tables } from './tables.ts'
@@ -10,7 +10,14 @@ import type { Tables } from './tables.ts'
  */
 const PAGE_ENTRIES = 256
 const PAGE_BYTES = 4 * 1024 * 1024
-export class LmdbKeyValues implements KeyValues {
+
+interface KeyRange {
+  readonly start: string
+  readonly end: string
+  readonly exclusiveStart: true
+}
+
+export class LmdbKeyValues implements KeyValues, KeyList {
   readonly #tables: Tables
 
   constructor(tables: Tables) {
@@ -27,15 +34,10 @@ export class LmdbKeyValues implements KeyValues {
     return value
   }
 
-  *all(
-    collection: KeyValueCollection,
-    between: { readonly after?: string; readonly until?: string } = {},
-  ): Generator<readonly [string, object]> {
-    const end =
-      between.until === undefined ? endOfCollection(collection) : keyValueKey(collection, between.until)
-    let start = keyValueKey(collection, between.after ?? '')
+  *all(collection: KeyValueCollection, between?: KeysBetween): Generator<readonly [string, object]> {
+    let range = rangeOf(collection, between)
     for (;;) {
-      const page = this.#readPage(start, end)
+      const page = this.#readPage(range)
       const last = page.at(-1)
       for (const { key, value } of page.splice(0)) {
         const decoded = value === undefined ? undefined : this.#decoded(value)
@@ -43,20 +45,26 @@ export class LmdbKeyValues implements KeyValues {
         else this.#tables.damage.noteRow(this.#tables.keyValues.name, key)
       }
       if (last === undefined) return
-      start = last.key
+      range = { ...range, start: last.key }
+    }
+  }
+
+  *keys(collection: KeyValueCollection, between?: KeysBetween): Generator<string> {
+    let range = rangeOf(collection, between)
+    for (;;) {
+      const page = [...this.#tables.keyValues.getKeys({ ...range, limit: PAGE_ENTRIES })]
+      const last = page.at(-1)
+      for (const key of page) yield key.slice(1)
+      if (last === undefined) return
+      range = { ...range, start: last }
     }
   }
 
   /** Empty only after the last entry. */
-  #readPage(start: string, end: string): TableRow[] {
+  #readPage(range: KeyRange): TableRow[] {
     const page: TableRow[] = []
     let bytes = 0
-    for (const entry of this.#tables.keyValues.getRange({
-      start,
-      end,
-      exclusiveStart: true,
-      limit: PAGE_ENTRIES,
-    })) {
+    for (const entry of this.#tables.keyValues.getRange({ ...range, limit: PAGE_ENTRIES })) {
       page.push(entry)
       bytes += entry.value?.length ?? 0
       if (bytes >= PAGE_BYTES) break
@@ -74,3 +82,9 @@ export class LmdbKeyValues implements KeyValues {
     }
   }
 }
+
+const rangeOf = (collection: KeyValueCollection, { after = '', until }: KeysBetween = {}): KeyRange => ({
+  start: keyValueKey(collection, after),
+  end: until === undefined ? endOfCollection(collection) : keyValueKey(collection, until),
+  exclusiveStart: true,
+})

@@ -11,6 +11,7 @@ import type {
   Cancel,
   Clock,
   ControlDatabase,
+  KeyList,
   KeyValueCollection,
   KeyValues,
   RunRecords,
@@ -44,7 +45,7 @@ export class MemoryControlDatabase implements ControlDatabase {
   readonly damage = NO_DAMAGE
   readonly snapshots: Snapshots
   readonly runs: RunRecords
-  readonly keyValues: KeyValues
+  readonly keyValues: KeyValues & KeyList
 
   /** `events`: receives the events of commits. */
   constructor(clock: Clock, events = new MemoryEventLogs()) {

@@ -1,6 +1,7 @@
 /** Queries over the maps of the in-memory database. All results are copies. */
 import type {
   ActorSnapshot,
+  KeyList,
   KeyValueCollection,
   KeyValues,
   RunQuery,
@@ -61,15 +62,19 @@ export function memorySnapshots(
 
 export function memoryKeyValues(
   collections: ReadonlyMap<KeyValueCollection, ReadonlyMap<string, object>>,
-): KeyValues {
+): KeyValues & KeyList {
+  const keys: KeyList['keys'] = (collection, { after, until } = {}) =>
+    [...(collections.get(collection)?.keys() ?? [])]
+      .filter((key) => (after === undefined || key > after) && (until === undefined || key < until))
+      .sort()
+  const get: KeyValues['get'] = (collection, key) => structuredClone(collections.get(collection)?.get(key))
   return {
-    get: (collection, key) => structuredClone(collections.get(collection)?.get(key)),
-    all: function* (collection, { after, until } = {}) {
-      const values = collections.get(collection) ?? new Map<string, object>()
-      for (const key of [...values.keys()].sort()) {
-        const isWithin = (after === undefined || key > after) && (until === undefined || key < until)
-        const value = isWithin ? values.get(key) : undefined
-        if (value !== undefined) yield [key, structuredClone(value)]
+    get,
+    keys,
+    all: function* (collection, between) {
+      for (const key of keys(collection, between)) {
+        const value = get(collection, key)
+        if (value !== undefined) yield [key, value]
       }
     },
   }

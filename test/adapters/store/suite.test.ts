@@ -243,8 +243,11 @@ describe.each(factories)('%s', (_name, make) => {
     ])
     expect(keyValues.get('mark', 'a')).toEqual({ n: 1 })
     expect(keyValues.get('memory', 'a')).toEqual({ words: ['ünïcödé'] })
-    const keys = (between?: { after?: string; until?: string }) =>
-      [...keyValues.all('mark', between)].map(([key]) => key)
+    const keys = (between?: { after?: string; until?: string }) => {
+      const listed = [...keyValues.keys('mark', between)]
+      expect([...keyValues.all('mark', between)].map(([key]) => key)).toEqual(listed)
+      return listed
+    }
     expect(keys()).toEqual(['a', 'b', 'c', 'd'])
     expect(keys({ after: 'a' })).toEqual(['b', 'c', 'd'])
     expect(keys({ until: 'c' })).toEqual(['a', 'b'])
@@ -265,6 +268,7 @@ describe.each(factories)('%s', (_name, make) => {
     await database.commit(keys.map((key, n) => putKeyValue('ended-lease', key, { n })))
     expect([...database.keyValues.all('ended-lease')]).toEqual(keys.map((key, n) => [key, { n }]))
     expect([...database.keyValues.all('ended-lease', { after: keys[998] ?? '' })]).toHaveLength(1)
+    expect([...database.keyValues.keys('ended-lease')]).toEqual(keys)
   })
 
   test('events are read back unchanged, from any index, in any portion', async () => {
