@@ -16,7 +16,7 @@ import {
   type Sendable,
   type StoredFrame,
 } from '../../core/lease/outbox.ts'
-import type { KeyValues, Log, StoreState, Write } from '../../core/ports.ts'
+import type { KeyList, KeyValues, Log, StoreState, Write } from '../../core/ports.ts'
 import { encodeFrame } from '../../protocol/frame-budget.ts'
 import {
   checkWorkerFrame,
@@ -37,7 +37,7 @@ import type { HostSender } from './host-sender.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface FrameOutboxPorts {
-  readonly keyValues: KeyValues
+  readonly keyValues: KeyValues & KeyList
   readonly storeState: () => StoreState
   readonly log: Log
   readonly timers: SleepAwareTimers
@@ -116,8 +116,7 @@ export class FrameOutbox implements CommitParticipant {
     }
     this.#leases.set(leaseId, lease)
     if (!restored) return
-    const acked = this.#readAcked(leaseId)
-    outbox.restore(acked, this.#readFrames(leaseId, acked))
+    outbox.restore(this.#readAcked(leaseId), this.#readFrames(leaseId))
     this.#changedLeases.add(lease)
   }
 
@@ -163,14 +162,14 @@ export class FrameOutbox implements CommitParticipant {
       after = endOfLeaseKeys(leaseId)
     }
     this.#eraseFrames({ after })
-    for (const [key] of this.#ports.keyValues.all('outbox'))
+    for (const key of this.#ports.keyValues.keys('outbox'))
       if (!owned.has(key))
         this.#pendingErasures.push({ table: 'key-value', collection: 'outbox', key, value: null })
     if (this.#pendingErasures.length > 0) this.#ports.requestCommit()
   }
 
   #eraseFrames(between: { readonly after: string; readonly until?: string }): void {
-    for (const [key] of this.#ports.keyValues.all('frame', between))
+    for (const key of this.#ports.keyValues.keys('frame', between))
       this.#pendingErasures.push({ table: 'key-value', collection: 'frame', key, value: null })
   }
 
@@ -411,41 +410,27 @@ export class FrameOutbox implements CommitParticipant {
 
   // ---- stored frames ---------------------------------------------------------------------------------------------------
 
-  /** A damaged record counts as none: the host says how far it has acknowledged before anything is sent to it. */
-  #readAcked(leaseId: string): number {
+  /** Returns undefined for a damaged record: the host says how far it has acknowledged before anything is sent to it. */
+  #readAcked(leaseId: string): number | undefined {
     const { keyValues, log } = this.#ports
-    const stored = readOr(
-      () => keyValues.get('outbox', leaseId),
+    // Only this class writes to this collection.
+    return readOr(
+      () => ((keyValues.get('outbox', leaseId) ?? {}) as { acked?: number }).acked ?? 0,
       ({ message }) => void log.error({ lease: leaseId, problem: message }, UNKNOWN_ACKED),
     )
-    // Only this class writes to this collection.
-    const { acked = 0 } = (stored ?? {}) as { acked?: number }
-    return acked
   }
 
   /** Frames that are damaged on disk are gaps of their own. The last ones count too, or their numbers would be used again. */
-  *#readFrames(leaseId: string, acked: number): Iterable<readonly [seq: number, frame: StoredFrame]> {
-    const between = { after: `${leaseId}/`, until: endOfLeaseKeys(leaseId) }
-    let next = acked + 1
-    for (const [key, value] of this.#ports.keyValues.all('frame', between)) {
+  *#readFrames(leaseId: string): Iterable<readonly [seq: number, frame: StoredFrame]> {
+    const { keyValues } = this.#ports
+    for (const key of keyValues.keys('frame', { after: `${leaseId}/`, until: endOfLeaseKeys(leaseId) })) {
       const seq = Number(key.slice(-SEQ_DIGITS))
-      const frame = value as StoredFrame
-      for (const end = frame.as === 'gap' ? frame.from : seq; next < end; next++)
-        if (this.#isDamaged(leaseId, next)) yield damagedGap(next)
-      yield [seq, frame]
-      next = Math.max(next, seq + 1)
+      const frame = readOr(
+        () => keyValues.get('frame', key) as StoredFrame | undefined,
+        (): StoredFrame => ({ as: 'gap', from: seq, damaged: true }),
+      )
+      if (frame !== undefined) yield [seq, frame]
     }
-    for (; this.#isDamaged(leaseId, next); next++) yield damagedGap(next)
-  }
-
-  #isDamaged(leaseId: string, seq: number): boolean {
-    return readOr(
-      () => {
-        this.#ports.keyValues.get('frame', frameKey(leaseId, seq))
-        return false
-      },
-      () => true,
-    )
   }
 
   #readText(leaseId: string, seq: number): string {
@@ -455,11 +440,6 @@ export class FrameOutbox implements CommitParticipant {
     return frame.text
   }
 }
-
-const damagedGap = (seq: number): readonly [number, StoredFrame] => [
-  seq,
-  { as: 'gap', from: seq, damaged: true },
-]
 
 /** The timer key of this class. */
 export const FRAME_OUTBOX_TIMER = 'outbox'

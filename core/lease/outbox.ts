@@ -92,17 +92,25 @@ export class Outbox {
     this.#cacheBytesMax = options.cacheBytesMax ?? CACHE_BYTES_MAX
   }
 
-  /** Restores the outbox from the stored frames, in order, one frame at a time. */
-  restore(acked: number, frames: Iterable<readonly [seq: number, frame: StoredFrame]>): void {
-    this.#acked = acked
-    this.#takenAck = acked
-    this.#lastSeq = acked
+  /**
+   * Restores the outbox from the stored frames, in order, one frame at a time.
+   * @param acked undefined: its record is damaged, and says no more than the first frame
+   */
+  restore(acked: number | undefined, frames: Iterable<readonly [seq: number, frame: StoredFrame]>): void {
+    this.#restoreAcked(acked ?? 0)
     for (const [seq, frame] of frames) {
-      if (seq <= acked) this.#changes.set(seq, null)
+      if (acked === undefined && this.#lastSeq === 0) this.#restoreAcked(beforeFirst(seq, frame))
+      if (seq <= this.#acked) this.#changes.set(seq, null)
       else this.#restoreOne(seq, frame)
     }
     this.#takenUpTo = this.#lastSeq
     this.#savedSeq = this.#lastSeq
+  }
+
+  #restoreAcked(acked: number): void {
+    this.#acked = acked
+    this.#takenAck = acked
+    this.#lastSeq = acked
   }
 
   /** A missing number would block all frames after it, so it is reported as lost. */
@@ -367,4 +375,10 @@ export class Outbox {
     this.#droppable = this.#droppable.slice(this.#droppableFrom)
     this.#droppableFrom = 0
   }
+}
+
+/** Every number above the acknowledged one is stored. Where a damaged range began, nobody knows. */
+function beforeFirst(seq: number, frame: StoredFrame): number {
+  if (frame.as !== 'gap') return seq - 1
+  return frame.damaged === true ? 0 : frame.from - 1
 }

@@ -61,6 +61,8 @@ function createOutbox(store: OpenWorkerStore, isFirstForm = false) {
   return { outbox, commit, addFacts, sent: () => texts.splice(0).map((text) => JSON.parse(text)) }
 }
 
+const frameRow = (seq: number): string => `f${LEASE}/${String(seq).padStart(10, '0')}`
+
 async function withDamage(...seqs: readonly number[]): Promise<string> {
   const dataDir = diskFolder()
   const store = await open(dataDir)
@@ -69,8 +71,21 @@ async function withDamage(...seqs: readonly number[]): Promise<string> {
   for (let n = 1; n <= FRAMES; n++) addFacts(`fact ${n}`)
   await commit()
   await store.close()
-  for (const seq of seqs)
-    await changeRow(dataDir, 'facts', `f${LEASE}/${String(seq).padStart(10, '0')}`, flipBit)
+  for (const seq of seqs) await changeRow(dataDir, 'facts', frameRow(seq), flipBit)
+  return dataDir
+}
+
+/** The host has acknowledged frame 3, and the record of that is damaged too. */
+async function withUnknownAcknowledgement(...seqs: readonly number[]): Promise<string> {
+  const dataDir = await withDamage()
+  const store = await open(dataDir)
+  const { outbox, commit } = createOutbox(store)
+  outbox.openLease(LEASE, true)
+  outbox.applyAcknowledgement(LEASE, 3)
+  await commit()
+  await store.close()
+  await changeRow(dataDir, 'facts', `o${LEASE}`, flipBit)
+  for (const seq of seqs) await changeRow(dataDir, 'facts', frameRow(seq), flipBit)
   return dataDir
 }
 
@@ -116,5 +131,44 @@ test('the damage is still named after another start, and an earlier host gets no
     outbox.applyAcknowledgement(LEASE, 0)
     expect(sent()[2]).toEqual(isFirstForm ? gap(3, 3) : { ...gap(3, 3), damaged: true })
   }
+  await store.close()
+})
+
+test('the frames that are left say how far the host had acknowledged when the record of that is damaged', async () => {
+  const store = await open(await withUnknownAcknowledgement())
+  const { outbox, commit, sent } = createOutbox(store)
+  outbox.openLease(LEASE, true)
+  await commit()
+  expect([...store.keyValues.all('frame')]).toMatchObject([
+    [`${LEASE}/0000000004`, { as: 'must' }],
+    [`${LEASE}/0000000005`, { as: 'must' }],
+  ])
+  outbox.applyAcknowledgement(LEASE, 3)
+  expect(sent()).toMatchObject([{ seq: 4 }, { seq: 5 }])
+  await store.close()
+})
+
+test('no number is used again when the record of acknowledgements and all frames are damaged', async () => {
+  const store = await open(await withUnknownAcknowledgement(4, 5))
+  const { outbox, commit, addFacts, sent } = createOutbox(store)
+  outbox.openLease(LEASE, true)
+  addFacts('after the damage')
+  await commit()
+  outbox.applyAcknowledgement(LEASE, 3)
+  expect(sent()).toMatchObject([
+    { ...gap(4, 4), damaged: true },
+    { ...gap(5, 5), damaged: true },
+    { seq: 6, facts: ['after the damage'] },
+  ])
+  await store.close()
+})
+
+test('damaged frames of a lease that is over are deleted', async () => {
+  const store = await open(await withDamage(2))
+  const { outbox, commit } = createOutbox(store)
+  outbox.eraseUnownedFrames([])
+  await commit()
+  expect([...store.keyValues.keys('frame')]).toEqual([])
+  expect(store.damage.all()).toEqual([])
   await store.close()
 })
