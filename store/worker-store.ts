@@ -95,9 +95,10 @@ async function openLocked(options: WorkerStoreOptions, lock: Lock): Promise<Open
     await database.close()
     throw error
   }
-  const { snapshots, keyValues } = database
+  const { damage, snapshots, keyValues } = database
   let closing: Promise<void> | undefined
   return {
+    damage,
     snapshots,
     keyValues,
     commit: (writes) => database.commit(writes),

@@ -31,7 +31,7 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
   const finish = (end: DaemonEnd) => {
     if (isEnded) return
     isEnded = true
-    stopWatching()
+    for (const stop of stopWatching) stop()
     modules.stop()
     context.timers.stop()
     system.stop()
@@ -59,13 +59,15 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
     else if (state.is === 'degraded')
       log.warn({ reason: state.reason }, 'the disk is full; reports wait until there is space again')
   }
-  const stopWatching = database.onState(onStoreState)
+  const nameDamage = createDamageNaming(dependencies)
+  const stopWatching = [database.onState(onStoreState), database.damage.onChange(nameDamage)]
 
   const start = (): Result<void> => {
     const restored = system.restore()
     if (!restored.ok) return restored
     for (const problem of restored.value.damaged)
       log.error({ problem }, 'could not read a stored record; it stays on disk untouched')
+    nameDamage()
     modules.onRestored()
     assembled.startSingletons()
     modules.start()
@@ -84,6 +86,18 @@ export function createDaemon(dependencies: DaemonDependencies): Daemon {
     handBack: () => sendDaemonEvent({ type: 'hand back requested' }),
     stopNow: () => sendDaemonEvent({ type: 'stop requested' }),
     status: () => readStatus(assembled, isEnded),
+  }
+}
+
+/** Logs each damage once, and again when it was mended meanwhile. */
+function createDamageNaming({ log, database }: DaemonDependencies): (mended?: string) => void {
+  const named = new Set<string>()
+  return (mended) => {
+    if (mended !== undefined) named.delete(mended)
+    for (const damage of database.damage.all()) {
+      if (!named.has(damage.id)) log.error({ ...damage }, 'a part of the data directory is damaged')
+      named.add(damage.id)
+    }
   }
 }
 

@@ -232,4 +232,7 @@ export interface WorkerIdentity {
  * The worker's own database: snapshots, and the key-value collections `frame` and `outbox`. Reads return only durable
  * data.
  */
-export type WorkerDatabase = Pick<ControlDatabase, 'commit' | 'snapshots' | 'keyValues' | 'state' | 'onState'>
+export type WorkerDatabase = Pick<
+  ControlDatabase,
+  'commit' | 'damage' | 'snapshots' | 'keyValues' | 'state' | 'onState'
+>

@@ -35,6 +35,18 @@ test('how far the host has acknowledged reports is asked again when its record i
   expect(others).toEqual([])
 })
 
+test('what is damaged on its disk is named at its start', async () => {
+  const conversation = await working()
+  const damage = {
+    id: 'value settlement ls-7',
+    where: 'a table',
+    message: 'the stored settlement is damaged',
+  }
+  jest.replaceProperty(conversation.disk, 'damage', { all: () => [damage], onChange: () => () => {} })
+  await conversation.restart()
+  expect(errorsIn(conversation)).toEqual([expect.stringContaining(damage.id)])
+})
+
 test('the reports of an execution whose record is damaged stay on disk', async () => {
   const conversation = await working()
   const frames = [...conversation.disk.keyValues.all('frame')]
