@@ -3,9 +3,9 @@
  *
  * Memory holds only numbers and sizes; the texts are on disk, the newest also in a small cache. Each number above the
  * acknowledged one is either kept or in a lost range. Above the limits the oldest droppable frames go, a quarter at a
- * time, and a part of an artifact goes with all of its parts. A frame is sent only once it is on disk, so no number
- * is used twice after a crash. A lost range may include frames that the host already has: the host skips the part of
- * the range above its watermark.
+ * time, and a part of an artifact goes with all of its parts. A frame is sent only once it is on disk, and the row of the
+ * newest one stays until there is a newer one, so no number is used twice after a crash. A lost range may include frames
+ * that the host already has: it skips these.
  */
 import { WORKER_BUFFER_BYTES_MAX, WORKER_BUFFER_FRAMES_MAX } from '../../protocol/limits.ts'
 import { type LostRange, LostRanges } from './lost-ranges.ts'
@@ -77,6 +77,8 @@ export class Outbox {
   #acked = 0
   #takenAck = 0
   #completion: number | undefined
+  /** The newest row, which the host has: it says what the next number is where the record of acknowledgements is damaged. */
+  #newestRow: number | undefined
   #changes = new Map<number, StoredFrame | null>()
   /** Changes that were taken and are not on disk yet. */
   #committing: ReadonlyMap<number, StoredFrame | null> = new Map()
@@ -100,17 +102,17 @@ export class Outbox {
     this.#restoreAcked(acked ?? 0)
     for (const [seq, frame] of frames) {
       if (acked === undefined && this.#lastSeq === 0) this.#restoreAcked(beforeFirst(seq, frame))
-      if (seq <= this.#acked) this.#changes.set(seq, null)
+      if (seq === this.#acked) this.#newestRow = seq
+      else if (seq < this.#acked) this.#changes.set(seq, null)
       else this.#restoreOne(seq, frame)
     }
+    if (this.#lastSeq > this.#acked) this.#eraseNewestRow()
     this.#takenUpTo = this.#lastSeq
     this.#savedSeq = this.#lastSeq
   }
 
   #restoreAcked(acked: number): void {
-    this.#acked = acked
-    this.#takenAck = acked
-    this.#lastSeq = acked
+    this.#acked = this.#takenAck = this.#lastSeq = acked
   }
 
   /** A missing number would block all frames after it, so it is reported as lost. */
@@ -195,6 +197,7 @@ export class Outbox {
   /** Adds a frame and returns its number; undefined after the completion, which is the last frame. */
   append(metadata: FrameMetadata, textOf: (seq: number) => string): number | undefined {
     if (this.#completion !== undefined) return undefined
+    this.#eraseNewestRow()
     const seq = ++this.#lastSeq
     if (metadata.as === 'part' && this.#artifactOf(metadata).isIncomplete) {
       if (metadata.final) this.#artifacts.delete(metadata.artifact)
@@ -218,6 +221,7 @@ export class Outbox {
     // The host has more frames than this disk. Continue numbering after the host's number; the completion must be
     // sent again.
     if (seq > this.#lastSeq) {
+      this.#eraseNewestRow()
       this.#completion = undefined
       this.#lastSeq = seq
       this.#savedSeq = seq
@@ -225,6 +229,7 @@ export class Outbox {
     }
     this.#acked = seq
     for (const to of this.#lostRanges.removeUpTo(seq)) this.#erase(to)
+    this.#keepNewestRow()
     this.#forgetDroppables()
     return true
   }
@@ -254,7 +259,8 @@ export class Outbox {
 
   /** Returns the numbers of all entries that may be stored, so that the caller can delete them. */
   storedNumbers(): number[] {
-    return [...this.#kept.keys(), ...this.#lostRanges.all.map(({ to }) => to), ...this.#changes.keys()]
+    const lost = this.#lostRanges.all.map(({ to }) => to)
+    return [...this.#kept.keys(), ...lost, ...this.#changes.keys()].concat(this.#newestRow ?? [])
   }
 
   /** Yields the texts of the unacknowledged frames that are never dropped. */
@@ -329,6 +335,17 @@ export class Outbox {
     else this.#changes.set(seq, null)
   }
 
+  #keepNewestRow(): void {
+    if (this.#acked !== this.#lastSeq || this.#changes.get(this.#acked) !== null) return
+    this.#changes.delete(this.#acked)
+    this.#newestRow = this.#acked
+  }
+
+  #eraseNewestRow(): void {
+    if (this.#newestRow !== undefined) this.#changes.set(this.#newestRow, null)
+    this.#newestRow = undefined
+  }
+
   // ---- dropping ----------------------------------------------------------------------------------------------------
 
   #isFull(): boolean {
@@ -378,7 +395,5 @@ export class Outbox {
 }
 
 /** Every number above the acknowledged one is stored. Where a damaged range began, nobody knows. */
-function beforeFirst(seq: number, frame: StoredFrame): number {
-  if (frame.as !== 'gap') return seq - 1
-  return frame.damaged === true ? 0 : frame.from - 1
-}
+const beforeFirst = (seq: number, frame: StoredFrame): number =>
+  frame.as !== 'gap' ? seq - 1 : frame.damaged === true ? 0 : frame.from - 1

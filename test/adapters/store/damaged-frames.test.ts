@@ -75,13 +75,13 @@ async function withDamage(...seqs: readonly number[]): Promise<string> {
   return dataDir
 }
 
-/** The host has acknowledged frame 3, and the record of that is damaged too. */
-async function withUnknownAcknowledgement(...seqs: readonly number[]): Promise<string> {
+/** The host has acknowledged frames up to this one, and the record of that is damaged too. */
+async function withUnknownAcknowledgement(acked: number, ...seqs: readonly number[]): Promise<string> {
   const dataDir = await withDamage()
   const store = await open(dataDir)
   const { outbox, commit } = createOutbox(store)
   outbox.openLease(LEASE, true)
-  outbox.applyAcknowledgement(LEASE, 3)
+  outbox.applyAcknowledgement(LEASE, acked)
   await commit()
   await store.close()
   await changeRow(dataDir, 'facts', `o${LEASE}`, flipBit)
@@ -108,10 +108,10 @@ test('damaged frames are gaps that say so, also the last ones, whose numbers are
     { seq: 6, facts: ['after the damage'] },
   ])
   for (const frame of frames) expect(readWorkerFrame(JSON.stringify(frame), true).ok).toBe(true)
-  // Once the host has them nothing of them is left.
+  // Once the host has them only the newest is left, for its number.
   outbox.applyAcknowledgement(LEASE, 6)
   await commit()
-  expect([...store.keyValues.all('frame')]).toEqual([])
+  expect([...store.keyValues.keys('frame')]).toEqual([`${LEASE}/0000000006`])
   expect(() => store.keyValues.get('frame', `${LEASE}/0000000002`)).not.toThrow()
   await store.close()
 })
@@ -135,7 +135,7 @@ test('the damage is still named after another start, and an earlier host gets no
 })
 
 test('the frames that are left say how far the host had acknowledged when the record of that is damaged', async () => {
-  const store = await open(await withUnknownAcknowledgement())
+  const store = await open(await withUnknownAcknowledgement(3))
   const { outbox, commit, sent } = createOutbox(store)
   outbox.openLease(LEASE, true)
   await commit()
@@ -149,7 +149,7 @@ test('the frames that are left say how far the host had acknowledged when the re
 })
 
 test('no number is used again when the record of acknowledgements and all frames are damaged', async () => {
-  const store = await open(await withUnknownAcknowledgement(4, 5))
+  const store = await open(await withUnknownAcknowledgement(3, 4, 5))
   const { outbox, commit, addFacts, sent } = createOutbox(store)
   outbox.openLease(LEASE, true)
   addFacts('after the damage')
@@ -160,6 +160,17 @@ test('no number is used again when the record of acknowledgements and all frames
     { ...gap(5, 5), damaged: true },
     { seq: 6, facts: ['after the damage'] },
   ])
+  await store.close()
+})
+
+test('no number is used again when the host has all frames and the record of that is damaged', async () => {
+  const store = await open(await withUnknownAcknowledgement(FRAMES))
+  const { outbox, commit, addFacts, sent } = createOutbox(store)
+  outbox.openLease(LEASE, true)
+  addFacts('after the damage')
+  await commit()
+  outbox.applyAcknowledgement(LEASE, FRAMES)
+  expect(sent()).toMatchObject([{ seq: FRAMES + 1, facts: ['after the damage'] }])
   await store.close()
 })
 
