@@ -550,7 +550,8 @@ const END_CAUSES: Readonly<Record<string, readonly string[]>> = {
   'no-credential': ['rejected invalid-token', 'rejected expired-token'],
   replaced: ['second socket'],
   broken: ['worker disk broken'],
-  protocol: [],
+  // The newer of the two has registered first.
+  protocol: ['second socket'],
   malformed: [],
 }
 
