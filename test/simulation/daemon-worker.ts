@@ -19,6 +19,8 @@ import type { Clock, Log, Meters } from '../../core/ports.ts'
 import type { RunLease, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION } from '../../protocol/limits.ts'
 import { createPlainScreen } from '../support/plain-screen.ts'
+import type { Random } from '../support/random.ts'
+import { damageAfterCrash } from './disk-damage.ts'
 import { BUG_METRICS, isBugMessage, randomBytes } from './host-machine.ts'
 import { fieldsOf } from './laws/law.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
@@ -40,6 +42,8 @@ import { type Process, putToSleep, SimClock } from './timeline.ts'
 export interface DaemonWorkerOptions extends SimWorkerOptions<DaemonObserver> {
   /** The true time at which a lease runs out for its worker, computed from the frames that were exchanged. */
   readonly stopAt: (leaseId: string) => number
+  /** Decides which rows a crash damages; undefined: none. */
+  readonly damage: Random | undefined
   /** The agent's session of a run, as far as the host knows. */
   readonly sessionOf: (runId: string) => string | undefined
 }
@@ -170,6 +174,7 @@ export class DaemonWorker implements SimWorker {
     this.#endProcess(current)
     current.store.crash()
     this.#options.observer.onDaemonCrashed(this)
+    this.#damageRows()
   }
 
   crashAtCommit(count: number, point: CommitPoint, then: () => void): boolean {
@@ -309,6 +314,13 @@ export class DaemonWorker implements SimWorker {
       },
       process,
     )
+  }
+
+  #damageRows(): void {
+    const { damage, observer } = this.#options
+    if (damage === undefined || this.#acceptsAll) return
+    const rows = damageAfterCrash(this.#disk, damage)
+    if (rows.length > 0) observer.onRowsDamaged(this, this.#disk, rows)
   }
 
   #daemonDependencies(

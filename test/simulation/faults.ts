@@ -5,8 +5,10 @@
  * choose their target by the plan's fraction. Every effect of a fault ends before the calm part begins.
  */
 import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
+import { isDamaging } from './disk-damage.ts'
 import type { LiveLease } from './laws/law.ts'
 import { type CommitPoint, type PlannedFault, type PlannedFaultKind, randomFor } from './plan.ts'
+import { scheduleReportingCrashes } from './reporting-crashes.ts'
 import { restoreSettings } from './settings-changes.ts'
 import type { SimWorker } from './sim-worker.ts'
 import { stateOf, type World } from './world.ts'
@@ -62,6 +64,7 @@ export function scheduleFaults(world: World): void {
   }
   killPublishers(world)
   if (world.plan.seed % LOSING_OF === 3) loseSettlements(world)
+  if (isDamaging(world.plan.seed)) scheduleReportingCrashes(world)
 }
 
 /** Kills some of the daemons that publish again, mostly for longer than a lease lives. */
@@ -97,6 +100,7 @@ export function endFaults(world: World): void {
   world.onHostReceives = () => {}
   world.onPublishingAgain = () => {}
   world.onSettling = () => {}
+  world.onReportStored = () => {}
   for (const link of world.links.values()) {
     link.silentToHostUntil = 0
     link.silentToWorkerUntil = 0

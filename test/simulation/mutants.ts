@@ -954,6 +954,47 @@ const oldPeers: readonly Mutant[] = [
   },
 ]
 
+const damage: readonly Mutant[] = [
+  {
+    name: 'a worker with a damaged record does not start',
+    file: 'actors/daemon/frame-outbox.ts',
+    find: "      () => ((keyValues.get('outbox', leaseId) ?? {}) as { acked?: number }).acked ?? 0,",
+    replace:
+      "      ((found) => () => ((found ?? {}) as { acked?: number }).acked ?? 0)(keyValues.get('outbox', leaseId)),",
+  },
+  {
+    name: 'damage on the disk of a worker is not named',
+    file: 'actors/daemon/create-daemon.ts',
+    find: 'if (!named.has(damage.id)) log',
+    replace: 'if (named.has(damage.id)) log',
+    quick: true,
+  },
+  {
+    name: 'damaged reports read as if they had never been stored',
+    file: 'actors/daemon/frame-outbox.ts',
+    find: "(): StoredFrame => ({ as: 'gap', from: seq, damaged: true })",
+    replace: '(): StoredFrame | undefined => undefined',
+  },
+  {
+    name: 'damaged reports are named as dropped ones',
+    file: 'core/lease/outbox.ts',
+    find: 'this.#lostRanges.append({ from, to: seq, damaged: true })',
+    replace: 'this.#lostRanges.append({ from, to: seq })',
+  },
+  {
+    name: 'the number of the last report is deleted with it',
+    file: 'core/lease/outbox.ts',
+    find: 'this.#newestRow = this.#acked\n',
+    replace: 'this.#changes.set(this.#acked, null)\n',
+  },
+  {
+    name: 'the log of a run does not name damaged reports',
+    file: 'actors/leases/frame-receiver.ts',
+    find: 'if (damaged === true) progress',
+    replace: 'if (damaged === true && from > to) progress',
+  },
+]
+
 export const mutants: readonly Mutant[] = [
   ...commit,
   ...frames,
@@ -973,4 +1014,5 @@ export const mutants: readonly Mutant[] = [
   ...settings,
   ...sleeps,
   ...oldPeers,
+  ...damage,
 ]

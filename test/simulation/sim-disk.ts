@@ -68,6 +68,8 @@ export class SimDisk {
   readonly runs = new Map<string, Row<Run>>()
   readonly keyValues = new Map<string, Map<string, Row<object>>>()
   readonly events = new Map<string, string[]>()
+  /** Rows that cannot be read until they are written again, by collection or kind, then by key. */
+  readonly #damaged = new Map<string, Set<string>>()
   /** By run, then by name. */
   readonly artifacts = new Map<string, Map<string, StoredArtifact>>()
   readonly usage = new Map<string, { readonly key: UsageKey; readonly text: string }>()
@@ -96,9 +98,11 @@ export class SimDisk {
   #apply(change: DiskChange): void {
     switch (change.is) {
       case 'snapshot':
+        this.#damaged.get(change.kind)?.delete(change.key)
         put(collectionIn(this.snapshots, change.kind), change.key, change.row)
         return
       case 'key-value':
+        this.#damaged.get(change.collection)?.delete(change.key)
         put(collectionIn(this.keyValues, change.collection), change.key, change.row)
         return
       case 'run': {
@@ -112,6 +116,19 @@ export class SimDisk {
         this.events.set(change.key, log)
       }
     }
+  }
+
+  damage(collection: string, key: string): void {
+    const damaged = this.#damaged.get(collection) ?? new Set()
+    this.#damaged.set(collection, damaged.add(key))
+  }
+
+  isDamaged(collection: string, key: string): boolean {
+    return this.#damaged.get(collection)?.has(key) === true
+  }
+
+  damagedRows(): { readonly collection: string; readonly key: string }[] {
+    return [...this.#damaged].flatMap(([collection, keys]) => [...keys].map((key) => ({ collection, key })))
   }
 
   snapshot(kind: string, key: string): ActorSnapshot | undefined {

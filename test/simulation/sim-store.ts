@@ -8,7 +8,7 @@
  * lives.
  */
 
-import { NO_DAMAGE } from '../../core/damage.ts'
+import { type Damage, DamagedRecord } from '../../core/damage.ts'
 import type {
   ArtifactLookup,
   Artifacts,
@@ -17,6 +17,7 @@ import type {
   ControlDatabase,
   CredentialRecordsFile,
   EventLogs,
+  KeyList,
   KeyValues,
   RunQuery,
   RunRecords,
@@ -28,7 +29,7 @@ import type {
 } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
-import { changeOf, type DiskBatch, type SimDisk, usageFileName } from './sim-disk.ts'
+import { changeOf, type DiskBatch, type Row, type SimDisk, usageFileName } from './sim-disk.ts'
 import type { Process, Timeline } from './timeline.ts'
 
 /** The current condition of the drive; it survives restarts of the process. */
@@ -210,9 +211,13 @@ export class SimStore implements Store {
   }
 
   #database(): ControlDatabase {
-    const { process, observer, nextNumber, time } = this.#options
+    const { process, observer, nextNumber, time, disk } = this.#options
     return {
-      damage: NO_DAMAGE,
+      // Rows are damaged only while no process has the disk open.
+      damage: {
+        all: () => disk.damagedRows().map(({ collection, key }) => damageOf(collection, key)),
+        onChange: () => () => {},
+      },
       snapshots: this.#snapshots(),
       runs: this.#runs(),
       keyValues: this.#keyValues(),
@@ -242,20 +247,39 @@ export class SimStore implements Store {
   #snapshots(): Snapshots {
     const { disk } = this.#options
     return {
-      get: (kind, key) => disk.snapshot(kind, key),
-      all: (kind) => inOrder(disk.snapshots.get(kind)).map(([key, row]) => [key, row.value] as const),
+      get: (kind, key) => {
+        if (disk.isDamaged(kind, key)) throw new DamagedRecord(damageOf(kind, key))
+        return disk.snapshot(kind, key)
+      },
+      all: (kind) =>
+        inOrder(disk.snapshots.get(kind)).map(([key, row]) =>
+          disk.isDamaged(kind, key)
+            ? ([key, { damaged: damageOf(kind, key).message }] as const)
+            : ([key, row.value] as const),
+        ),
       kinds: () => [...disk.snapshots.keys()].sort(),
     }
   }
 
-  #keyValues(): KeyValues {
+  #keyValues(): KeyValues & KeyList {
     const { disk } = this.#options
+    const rowsOf: (...parameters: Parameters<KeyValues['all']>) => [string, Row<object>][] = (
+      collection,
+      { after, until } = {},
+    ) =>
+      inOrder(disk.keyValues.get(collection)).filter(
+        ([key]) => (after === undefined || key > after) && (until === undefined || key < until),
+      )
     return {
-      get: (collection, key) => disk.keyValue(collection, key),
-      all: (collection, { after, until } = {}) =>
-        inOrder(disk.keyValues.get(collection))
-          .filter(([key]) => (after === undefined || key > after) && (until === undefined || key < until))
+      get: (collection, key) => {
+        if (disk.isDamaged(collection, key)) throw new DamagedRecord(damageOf(collection, key))
+        return disk.keyValue(collection, key)
+      },
+      all: (collection, between) =>
+        rowsOf(collection, between)
+          .filter(([key]) => !disk.isDamaged(collection, key))
           .map(([key, row]) => [key, row.value] as const),
+      keys: (collection, between) => rowsOf(collection, between).map(([key]) => key),
     }
   }
 
@@ -364,6 +388,11 @@ const FULL = { is: 'degraded', reason: 'no room left on the disk' } as const
 const BROKEN = { is: 'broken', reason: BROKEN_DISK } as const
 const TAKEN_OVER = { is: 'broken', reason: 'another process owns the store', takenOver: true } as const
 const PLAIN = { contentType: 'text/plain', download: false } as const
+
+function damageOf(collection: string, key: string): Damage {
+  const id = `${collection} ${key}`
+  return { id, where: collection, message: `the stored ${id} is damaged` }
+}
 
 function inOrder<T>(map: ReadonlyMap<string, T> | undefined): [string, T][] {
   return [...(map ?? [])].sort(([a], [b]) => (a < b ? -1 : 1))

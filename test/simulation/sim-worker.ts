@@ -9,6 +9,7 @@ import type { DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
 import type { ExecutionReport, StopRequest } from '../../core/daemon/ports.ts'
 import type { RunLease, RunOutcome, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
+import type { DamagedRow } from './disk-damage.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
 import type { NumberedFrame } from './reference-outbox.ts'
 import type { BootObserver, Spending } from './sandbox-boots.ts'
@@ -110,6 +111,8 @@ export interface WorkerObserver {
 /** Observes the product's daemon with its disk and executor. */
 export interface DaemonObserver extends WorkerObserver, BootObserver {
   onDaemonStarted(worker: SimWorker, disk: SimDisk): void
+  /** These rows cannot be read from now on. */
+  onRowsDamaged(worker: SimWorker, disk: SimDisk, rows: readonly DamagedRow[]): void
   onDaemonCrashed(worker: SimWorker): void
   onDaemonEnded(worker: SimWorker, end: DaemonEnd): void
   onSend(worker: SimWorker, wire: SimWire, frame: WorkerFrame, text: string): void

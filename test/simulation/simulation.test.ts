@@ -24,6 +24,8 @@ const OUTCOMES = [
   'follow up steps',
   'hosts taken over',
   'published again',
+  'damaged frame',
+  'damaged execution',
 ]
 
 /** The same for machines that a controller starts for one run. */

@@ -42,8 +42,10 @@ export interface ExecutionRecord {
   readonly prUrl: string | undefined
 }
 
+/** Without the damaged ones, of which a daemon knows nothing. */
 export function executionRecordsOn(disk: SimDisk): ExecutionRecord[] {
-  return [...(disk.snapshots.get('execution') ?? [])].map(([leaseId, { value }]) => {
+  return [...(disk.snapshots.get('execution') ?? [])].flatMap(([leaseId, { value }]) => {
+    if (disk.isDamaged('execution', leaseId)) return []
     const { runId, progress, stop } = fieldsOf(value)
     const { as } = { as: undefined, ...Object(stop) }
     const { prUrl } = { prUrl: undefined, ...Object(progress) }

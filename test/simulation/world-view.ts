@@ -5,6 +5,7 @@
 import type { ActorSnapshot } from '../../core/ports.ts'
 import type { HostFrame, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 import type { Run } from '../../protocol/run.ts'
+import { LostRows } from './disk-damage.ts'
 import { SECRET } from './host-machine.ts'
 import { reportIdOf } from './laws/is-on-disk.ts'
 import { fieldsOf, type LawView, type LiveLease, type WatermarkRecord } from './laws/law.ts'
@@ -61,6 +62,7 @@ export class WorldView implements LawView {
   readonly boots = new Set<SandboxBoot>()
   readonly viewers = new Set<TerminalViewer>()
   readonly approximatedRuns = new Set<string>()
+  readonly lostRows = new LostRows()
   isDisturbed = false
   hasWallClockJumped = false
   hasHostileLink = false

@@ -4,8 +4,6 @@
  *
  * World connects the parts, applies the plan's faults, shows all events to the laws and records them in the trace.
  * Everything follows from the plan and its seed, so a second run gives the same trace.
- *
- * Not simulated: disks with read errors.
  */
 
 import type { HostApi } from '../../actors/api/host-api.ts'
@@ -14,6 +12,7 @@ import { checkHostFrame, checkWorkerFrame } from '../../protocol/frames.ts'
 import type { InspectFrame } from '../../protocol/inspection.ts'
 import type { Random } from '../support/random.ts'
 import { DaemonWorker } from './daemon-worker.ts'
+import { isDamaging } from './disk-damage.ts'
 import { ForeignHost } from './foreign-host.ts'
 import { CONFIG_TEXT, HostMachine, JOINING_SEED } from './host-machine.ts'
 import { JobController } from './job-controller.ts'
@@ -113,6 +112,8 @@ export class World {
   onPublishingAgain: (worker: SimWorker | undefined) => void = () => {}
   /** Called when a daemon is about to report the costs of an ended lease for the first time. */
   onSettling: (worker: string) => void = () => {}
+  /** Called when a daemon has stored a report, or how far the host has acknowledged the reports of a lease. */
+  onReportStored: (worker: string) => void = () => {}
   /** Called for each frame that arrives at the host. */
   onHostReceives: (worker: string, frame: WorkerFrame | undefined) => void = () => {}
 
@@ -425,6 +426,7 @@ export class World {
         this.#dial(line, process, listener, isImpostor),
       requestToken: (typeIn: (token: string) => void) => this.#requestToken(plan.id, typeIn),
       codehost: this.codehost,
+      damage: isDamaging(this.plan.seed) ? this.randomFor(`damage ${plan.id}`) : undefined,
       sessionOf: (runId: string) => this.disk.run(runId)?.agentSessionId,
       stopAt: (leaseId: string) => this.#leaseTerms.endOf(leaseId),
       observer: this.#workerObserver(plan.id),
@@ -470,6 +472,14 @@ export class World {
       onDaemonStarted: (_worker, disk) => {
         this.note(`${id} starts`)
         this.view.onDaemonStarted(id, disk)
+      },
+      onRowsDamaged: (worker, workerDisk, rows) => {
+        for (const row of rows) {
+          this.note(`${row.collection} ${row.key} on ${id} is damaged`)
+          this.countOutcome(`damaged ${row.collection}`)
+          this.view.lostRows.add(workerDisk, row)
+        }
+        all('onRowsDamaged', (observer) => observer.onRowsDamaged(worker, rows))
       },
       onDaemonCrashed: (worker) => {
         this.note(`${id} crashes`)
@@ -559,8 +569,10 @@ export class World {
     this.view.onWorkerCommitted(batch)
     for (const change of batch.changes) {
       this.note(`${id} disk ${batch.number}: ${describeChange(change)}`)
-      if (change.is === 'key-value' && change.collection === 'settlement' && change.row !== null)
-        this.onSettling(id)
+      if (change.is === 'key-value' && change.row !== null) {
+        if (change.collection === 'settlement') this.onSettling(id)
+        if (change.collection === 'frame' || change.collection === 'outbox') this.onReportStored(id)
+      }
       if (change.is === 'snapshot' && change.row?.value.s === FINISHED_STATE)
         this.#finishedAt.set(change.key, this.#finishedAt.get(change.key) ?? this.time.now)
     }

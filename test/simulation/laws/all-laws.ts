@@ -2,6 +2,7 @@
 
 import { budgetLaws } from './budgets.ts'
 import { daemonLaws } from './daemons.ts'
+import { damageLaws } from './damage.ts'
 import { followUpLaws } from './follow-ups.ts'
 import { frameLaws } from './frames.ts'
 import type { Law } from './law.ts'
@@ -36,4 +37,5 @@ export const laws: readonly Law[] = [
   ...settlementLaws,
   ...settingsLaws,
   ...oldPeerLaws,
+  ...damageLaws,
 ]

@@ -202,6 +202,11 @@ function isNamedLost(workerDisk: SimDisk, leaseId: string, seq: number): boolean
   return false
 }
 
+/** Whether only the host knows that it has the frame: the worker's record of that was damaged. */
+const isKnownToHost = (view: LawView, leaseId: string, seq: number): boolean =>
+  view.lostRows.has('outbox', leaseId) &&
+  (view.lease(leaseId) === undefined || seq <= view.watermarkOf(leaseId).mark)
+
 const onlyDroppableDropped: Law = {
   number: '9',
   sentence: 'a daemon names only droppable frames as lost',
@@ -211,7 +216,8 @@ const onlyDroppableDropped: Law = {
         if (stored?.as !== 'gap') continue
         for (let lost = stored.from; lost <= seq; lost++) {
           const type = view.frameOf(leaseId, lost)?.type ?? 'run-event'
-          if (!isDroppable(type)) fail(`${type} ${lost} of ${leaseId} is dropped`)
+          const isDamaged = view.lostRows.hasFrame(leaseId, lost) || isKnownToHost(view, leaseId, lost)
+          if (!isDroppable(type) && !isDamaged) fail(`${type} ${lost} of ${leaseId} is dropped`)
         }
       }
     },

@@ -106,7 +106,8 @@ const gapsAreAnnounced: Law = {
       for (const [from, to] of mark.lost) {
         for (let seq = from; seq <= to; seq++) {
           const type = view.frameOf(leaseId, seq)?.type ?? 'nothing'
-          if (!isDroppable(type)) fail(`${type} ${frameName(leaseId, seq)} is in a gap`, { mark })
+          if (!isDroppable(type) && !view.lostRows.hasFrame(leaseId, seq))
+            fail(`${type} ${frameName(leaseId, seq)} is in a gap`, { mark })
           if (!announced.get(leaseId)?.some(([a, b]) => a <= seq && seq <= b))
             fail(`${frameName(leaseId, seq)} is in a gap that its worker did not name`, { mark })
         }
@@ -166,7 +167,8 @@ const completionIsLast: Law = {
             if (frame === undefined || frame.type === 'run-complete') break
             if (isOnDisk(view, seen, runId, frame)) continue
             const named = gaps.get(leaseId)?.some(([from, to]) => from <= seq && seq <= to) === true
-            if (!isDroppable(frame.type) || !named)
+            const isExempt = isDroppable(frame.type) || view.lostRows.hasFrame(leaseId, seq)
+            if (!isExempt || !named)
               fail(`${frame.type} ${frameName(leaseId, seq)} is missing at the completion`, {
                 runId,
                 mark,

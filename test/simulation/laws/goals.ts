@@ -259,6 +259,7 @@ const everySpendingCounts: Goal = {
           // A worker that was enrolled again reports nothing under its old id.
           spending.workerId === workerId &&
           !unfinished.has(spending.leaseId) &&
+          !isDestroyed(view, spending.leaseId) &&
           view.now() - Math.max(times.faultsEndMs, endedAt.get(spending.leaseId) ?? view.now()) >
             REPORT_MS_MAX &&
           !isCounted(view, spending),
@@ -268,6 +269,10 @@ const everySpendingCounts: Goal = {
     return undefined
   },
 }
+
+/** The records that say what was spent were damaged before the host knew it. */
+const isDestroyed = ({ lostRows }: LawView, leaseId: string): boolean =>
+  lostRows.has('execution', leaseId) || lostRows.has('settlement', leaseId)
 
 function isCounted(view: LawView, { leaseId, runId }: Spending): boolean {
   const costs = view.run(runId)?.costs ?? []

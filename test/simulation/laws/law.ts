@@ -9,6 +9,7 @@ import type { ExecutionReport, StopRequest } from '../../../core/daemon/ports.ts
 import type { ActorSnapshot } from '../../../core/ports.ts'
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Run } from '../../../protocol/run.ts'
+import type { DamagedRow, LostRows } from '../disk-damage.ts'
 import type { NumberedFrame } from '../reference-outbox.ts'
 import type { SandboxBoot } from '../sandbox-boots.ts'
 import type { DiskBatch, SimDisk } from '../sim-disk.ts'
@@ -98,6 +99,8 @@ export interface LawView {
   readonly graceMsMin: number
   /** The redacted configuration in force; undefined while no host serves. */
   liveConfig(): object | undefined
+  /** What the disks of workers have lost. */
+  readonly lostRows: Omit<LostRows, 'add'>
   /** Usage entries that people caused in a run's sandboxes. */
   countUsageOf(runId: string): number
   /** The credential that only a sandbox may see. */
@@ -150,6 +153,8 @@ export interface LawObserver {
   onBeforeWorkerCommit?(worker: SimWorker, batch: DiskBatch): void
   onWorkerCommitted?(worker: SimWorker, batch: DiskBatch): void
   onDaemonCrashed?(worker: SimWorker): void
+  /** Called when rows of a worker's disk cannot be read from now on. */
+  onRowsDamaged?(worker: SimWorker, rows: readonly DamagedRow[]): void
   onDaemonEnded?(worker: SimWorker, end: DaemonEnd): void
   onReport?(execution: ObservedExecution, report: ExecutionReport): void
   onStopRequested?(execution: DaemonExecution, order: StopRequest): void

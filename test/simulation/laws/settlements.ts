@@ -23,6 +23,9 @@ const settledWhileConnected: Law = {
           else owed.set(change.key, { worker: plan.id, since: view.now() })
         }
       },
+      onRowsDamaged: (_worker, rows) => {
+        for (const { collection, leaseId } of rows) if (collection === 'settlement') owed.delete(leaseId)
+      },
       onWorkerReceives: (_wire, frame) => {
         if (frame.type === 'lease-costs-ack') owed.delete(frame.leaseId)
       },

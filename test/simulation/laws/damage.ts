@@ -1,0 +1,109 @@
+/** Law 36 for the disks of workers: what is damaged there is named, by the worker and in the logs of the runs. */
+import type { DiskChange } from '../sim-disk.ts'
+import type { Law, LawView } from './law.ts'
+
+const damageIsNamed: Law = {
+  number: '36',
+  sentence: 'a worker names what is damaged on its disk before it registers',
+  observe: (view, fail) => {
+    const unnamed = new Map<string, Set<string>>()
+    return {
+      onRowsDamaged: ({ plan }, rows) => {
+        const names = unnamed.get(plan.id) ?? new Set()
+        unnamed.set(plan.id, names)
+        for (const { collection, key } of rows) names.add(`${collection} ${key}`)
+      },
+      onLog: (text) => {
+        if (unnamed.size === 0 || !text.includes('is damaged')) return
+        for (const names of unnamed.values())
+          for (const name of names) if (text.includes(`${name} is damaged`)) names.delete(name)
+      },
+      onWorkerSends: ({ plan }, _wire, { type }) => {
+        const [name] = type === 'register' ? (unnamed.get(plan.id) ?? []) : []
+        const isThere = name !== undefined && isStillDamaged(view, plan.id, name)
+        if (isThere) fail(`${plan.id} says nothing about ${name}`)
+      },
+    }
+  },
+}
+
+/** A commit that was in flight at the crash may have written the row again. */
+function isStillDamaged(view: LawView, worker: string, name: string): boolean {
+  const [collection = '', key = ''] = name.split(' ')
+  return view.workerDiskOf(worker)?.isDamaged(collection, key) === true
+}
+
+const damageIsReported: Law = {
+  number: '36',
+  sentence: 'a worker tells the host which lost frames were damaged, and no others',
+  observe: (view, fail) => {
+    const acked = new Map<string, number>()
+    return {
+      onWorkerReceives: (_wire, frame) => {
+        if (frame.type !== 'lease-ack') return
+        for (const { leaseId, seq } of frame.leases)
+          acked.set(leaseId, Math.max(seq, acked.get(leaseId) ?? 0))
+      },
+      onWorkerSends: (_worker, _wire, frame) => {
+        if (frame.type !== 'lease-gap') return
+        const { leaseId, from, to, damaged = false } = frame
+        const isDamaged = numbersOf([from, to]).some((seq) => view.lostRows.hasFrame(leaseId, seq))
+        // A host that knows less than before is told what it had acknowledged, whatever became of it.
+        if (to <= (acked.get(leaseId) ?? 0)) return
+        if (isDamaged !== damaged)
+          fail(`${from} to ${to} of ${leaseId} ${damaged ? 'are not' : 'are'} damaged`, { frame })
+      },
+    }
+  },
+}
+
+const WORDS = /reports? (\d+)(?: to (\d+))? of this run (?:is|are) damaged in the database of its worker/
+
+const damageIsInTheLog: Law = {
+  number: '36',
+  sentence: 'the log of a run names the reports that were damaged before the host had them',
+  observe: (view, fail) => {
+    let unnamed: string[] = []
+    return {
+      onBeforeCommit: ({ changes }) => {
+        if (view.lostRows.isEmpty) return
+        unnamed = changes.flatMap((change) => {
+          if (change.is !== 'key-value' || change.collection !== 'mark' || change.row === null) return []
+          const { lost: before } = view.watermarkOf(change.key)
+          const { lost } = { lost: [] as Ranges, ...change.row.value }
+          const named = namedIn(changes, view.lease(change.key)?.runId ?? '')
+          const isUnnamed = (seq: number) => !isWithin(before, seq) && !isWithin(named, seq)
+          return lost
+            .flatMap(numbersOf)
+            .filter((seq) => view.lostRows.hasFrame(change.key, seq) && isUnnamed(seq))
+            .map((seq) => `${seq} of ${change.key}`)
+        })
+      },
+      onCommitted: () => {
+        if (unnamed.length > 0) fail(`the log does not name ${unnamed.join(', ')}`)
+      },
+    }
+  },
+}
+
+type Ranges = readonly (readonly [number, number])[]
+
+const numbersOf = ([from, to]: Ranges[number]): number[] =>
+  Array.from({ length: to - from + 1 }, (_, at) => from + at)
+
+const isWithin = (ranges: Ranges, seq: number): boolean =>
+  ranges.some(([from, to]) => from <= seq && seq <= to)
+
+/** The ranges that the events of a commit name as damaged. */
+function namedIn(changes: readonly DiskChange[], runId: string): Ranges {
+  return changes.flatMap((change) =>
+    change.is === 'events' && change.key === runId
+      ? change.lines.flatMap((line): [number, number][] => {
+          const found = WORDS.exec(line)
+          return found === null ? [] : [[Number(found[1]), Number(found[2] ?? found[1])]]
+        })
+      : [],
+  )
+}
+
+export const damageLaws: readonly Law[] = [damageIsNamed, damageIsReported, damageIsInTheLog]
