@@ -10,6 +10,7 @@ const CHECKSUM = '2V9PGe'
 const drawn = (chars: number): string => LETTERS.repeat(4).slice(0, chars)
 
 export const GITHUB_TOKEN = withChecksum('ghp_')
+export const FINE_GRAINED_TOKEN = `github_${'pat'}_${drawn(22)}_${drawn(59)}`
 export const AWS_KEY = `AKIA${'Q7MZR2KXV5BTN4LD'}`
 const AWS_SECRET = `${drawn(20)}/${drawn(19)}`
 

@@ -13,7 +13,7 @@ import { OBJECT_FORMAT, readObjects } from './object-stream.ts'
 
 /** A key in a new object. */
 export interface KeyInWork extends FoundKey {
-  /** The path of its file; undefined elsewhere. */
+  /** The path of its file, for which it is compared with what is known; undefined elsewhere. */
   readonly path: string | undefined
   readonly hash: string
 }

@@ -144,16 +144,18 @@ class SearchingReader implements ObjectReader {
   }
 
   #recordKey({ kind, line, value }: FoundValue, isPacked: boolean): void {
-    if (this.#object === undefined || this.keys.length === SEARCHED_KEYS_MAX) return
+    if (this.#object === undefined || this.keys.length > SEARCHED_KEYS_MAX) return
     const { type, note } = this.#object
     const [place, unnamed] = type === 'blob' ? [note, 'a file'] : describePlace(this.#object)
-    const file = findKeys(place).length === 0 ? place : unnamed
+    // A shortened path may hold a part of a key.
+    const file = findKeys(note).length === 0 ? place : unnamed
     const isInFile = type === 'blob' && !isPacked
+    const isCompared = type === 'blob' && this.keys.length < SEARCHED_KEYS_MAX
     this.keys.push({
       kind,
       file: truncate(printable(file), FOUND_KEY_FILE_CHARS_MAX),
       ...(isInFile ? { line } : {}),
-      path: type === 'blob' ? note : undefined,
+      path: isCompared ? note : undefined,
       hash: hashOf(value),
     })
   }

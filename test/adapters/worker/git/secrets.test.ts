@@ -1,12 +1,13 @@
 /** An agent that puts a secret of its run into what would be pushed: real git, and nothing reaches the code host. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
 import type { Result } from '../../../../core/result.ts'
 import type { FoundKey } from '../../../../protocol/found-key.ts'
 import type { Job } from '../../../../protocol/frames.ts'
-import { GITHUB_TOKEN, KEYS, PRIVATE_KEY } from '../../../support/made-up-keys.ts'
+import { SEARCHED_KEYS_MAX } from '../../../../protocol/limits.ts'
+import { FINE_GRAINED_TOKEN, GITHUB_TOKEN, KEYS, PRIVATE_KEY } from '../../../support/made-up-keys.ts'
 import {
   aJob,
   createGitFixture,
@@ -248,6 +249,33 @@ describe('keys that are no secrets of the run', () => {
     const next = g.run()
     const answer = await published(g, next, () => next.sh(`cd /work; echo ${GITHUB_TOKEN} >>fixture.pem`))
     expect(keysOf(answer).map(({ kind }) => kind)).toEqual(['a GitHub token'])
+  })
+
+  test('hold the work back behind more keys than are compared with those of the code host', async () => {
+    const g = createGitFixture()
+    const many = `${GITHUB_TOKEN}\n`.repeat(SEARCHED_KEYS_MAX)
+    writeFileSync(join(g.person, 'many.env'), many)
+    git(g.person, 'add', '-A')
+    git(g.person, 'commit', '-q', '-m', 'Keys for tests')
+    git(g.person, 'push', '-q', 'origin', 'main')
+    const run = g.run()
+    const answer = await published(g, run, async () => {
+      writeFileSync(join(run.folders.work, 'many.env'), `${many}${KEYS['an npm token']}\n`)
+    })
+    expect(keysOf(answer)).toEqual([{ kind: 'an npm token', file: 'many.env', line: SEARCHED_KEYS_MAX + 1 }])
+    expect(refsOf(g)).toEqual(['refs/heads/main'])
+  })
+
+  test('repeat no part of a key in a long path', async () => {
+    const g = createGitFixture()
+    const run = g.run()
+    const folder = join(run.folders.work, 'd'.repeat(110), FINE_GRAINED_TOKEN)
+    const answer = await published(g, run, async () => {
+      mkdirSync(folder, { recursive: true })
+      writeFileSync(join(folder, KEYS['an npm token']), 'x')
+    })
+    expect(keysOf(answer)).toHaveLength(2)
+    expect(JSON.stringify(answer)).not.toContain(FINE_GRAINED_TOKEN.slice(0, 30))
   })
 
   test('are published when a person says so', async () => {
