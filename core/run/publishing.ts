@@ -131,7 +131,7 @@ export function publishAgain(
 ): { readonly run: Run; readonly publishing: Publishing } {
   const why = 'it has not been tried again yet'
   return {
-    run: { ...withoutFoundKeys(queued), queueReason: publishingReason(nextAt, why) },
+    run: { ...queued, queueReason: publishingReason(nextAt, why) },
     publishing: { tries: 0, nextAt, why, startedAt: startedAt ?? null, result: result ?? null },
   }
 }

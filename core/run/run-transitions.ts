@@ -133,14 +133,17 @@ export function updatePullState(run: Run, url: string, prState: PullState): Run 
   return run.prUrl !== url || run.prState === prState ? run : { ...run, prState }
 }
 
+/** The fields that tell of a run's end. */
+const OF_AN_END = ['error', 'foundKeys', 'startedAt', 'finishedAt', 'queueReason'] as const
+
 /** The sandbox stays on the record until a worker accepts the run, so that it can still be discarded. */
 export function queueRetry(run: Run, now: string): Run {
-  return queueAgain(omitFields(run, ['result', 'error', 'startedAt', 'finishedAt', 'queueReason']), now)
+  return queueAgain(omitFields(run, ['result', ...OF_AN_END]), now)
 }
 
 /** Keeps the result, because a follow-up adds to it. */
 export function queueFollowUp(run: Run, now: string): Run {
-  return queueAgain(omitFields(run, ['error', 'startedAt', 'finishedAt', 'queueReason']), now)
+  return queueAgain(omitFields(run, OF_AN_END), now)
 }
 
 /** The fields that a run gets back when its follow-up fails. */
@@ -153,7 +156,7 @@ export interface EarlierResult {
 /** Completes the run again as it was, with an error that says what went wrong. */
 export function revertFollowUp(run: Run, earlier: EarlierResult | null, why: string, now: string): Run {
   return {
-    ...omitFields(run, ['queueReason', 'result', 'startedAt']),
+    ...omitFields(run, ['queueReason', 'result', 'startedAt', 'foundKeys']),
     status: 'completed',
     ...(earlier?.startedAt == null ? {} : { startedAt: earlier.startedAt }),
     error: truncate(`the follow-up failed: ${why}`, TEXT_CHARS_MAX),

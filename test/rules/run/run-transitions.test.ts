@@ -12,8 +12,10 @@ import {
   markSandboxDiscarded,
   newRun,
   patchRun,
+  queueFollowUp,
   queueRetry,
   requeueRun,
+  revertFollowUp,
 } from '../../../core/run/run-transitions.ts'
 import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import type { RunOutcome, RunPatch } from '../../../protocol/frames.ts'
@@ -287,6 +289,12 @@ describe('ended without the worker', () => {
     const kept = aRun({ status: 'failed', sandbox: { id: 'sb-1', workerId: 'wk-1', retainedUntil: T1 } })
     expect(markSandboxDiscarded(kept, T0).sandbox).toEqual({ workerId: 'wk-1', retainedUntil: T0 })
   })
+})
+
+test('a run that is queued anew, or completed as before its follow-up, tells of no keys', () => {
+  const held = aRun({ status: 'failed', foundKeys: [{ kind: 'an npm token', file: 'a.env', line: 1 }] })
+  const changed = [queueRetry(held, T1), queueFollowUp(held, T1), revertFollowUp(held, null, 'x', T1)]
+  for (const run of changed) expect(run).not.toHaveProperty('foundKeys')
 })
 
 // ---- laws --------------------------------------------------------------------------------------------------------
