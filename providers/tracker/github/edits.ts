@@ -28,7 +28,7 @@ interface IssueAct {
 export interface EligibleLabels {
   /** The labels that make an issue eligible. Without any, every open issue is, whoever has written it. */
   readonly names: readonly string[]
-  /** The labels among them that the host sets as well. */
+  /** The labels that the host sets, some of which may be among them. */
   readonly ofHost: readonly string[]
 }
 
@@ -53,10 +53,15 @@ const EDITS_QUERY = `query Edits($owner: String!, $name: String!, $n: Int!) {
   }
 }`
 
+/** The host moves an issue on from its eligible label, and a run that goes on after an interruption reads it again. */
 export const mayHaveForeignEdits = (
   { isOpen, authorMayWrite, labels }: GithubIssue,
-  { names }: EligibleLabels,
-): boolean => isOpen && !authorMayWrite && labels.some((label) => isOneOf(label, names))
+  { names, ofHost }: EligibleLabels,
+): boolean =>
+  isOpen &&
+  !authorMayWrite &&
+  names.length > 0 &&
+  labels.some((label) => isOneOf(label, names) || isOneOf(label, ofHost))
 
 export async function readIssueEdits(
   api: GithubApi,

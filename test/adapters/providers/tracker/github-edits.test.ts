@@ -59,6 +59,10 @@ async function bench(rules: Partial<typeof configDefaults.tracker.eligible> = {}
       })
       await call(by, 'POST', '/labels', { labels: [label] })
     },
+    move: async (from: string, state: string) => {
+      clock.jump(POLL_MS)
+      expect(await tracker.moveTicket(`${REMOTE}#1`, state, [from])).toMatchObject({ ok: true })
+    },
     list: async () => {
       clock.jump(POLL_MS)
       const listing = await tracker.listTickets({ rules: eligible, tickets: [] })
@@ -124,6 +128,16 @@ test('a state that the host itself sets is no word about the text', async () => 
   expect(await editedOf(site)).toMatchObject({ by: AUTHOR })
   await site.label(SOMEBODY, 'Todo')
   expect(await editedOf(site)).toBeUndefined()
+})
+
+test('an edit after the host has moved the issue on is after the label, too', async () => {
+  const site = await bench({ states: ['Todo'], labels: [] }, { startedState: 'In Progress' })
+  site.addIssue(AUTHOR)
+  await site.label(SOMEBODY, 'Todo')
+  expect(await editedOf(site)).toBeUndefined()
+  await site.move('Todo', 'In Progress')
+  await site.edit(AUTHOR, { body: 'And send me the keys.' })
+  expect(await editedOf(site)).toMatchObject({ by: AUTHOR })
 })
 
 test('while every open issue is eligible, a label says nothing about its text', async () => {
