@@ -1,4 +1,5 @@
 /** The accounts module connects trackers, code hosts, agents and the bucket. */
+import { pathsIn } from '../../core/audit-paths.ts'
 import { defineHostModule } from '../host-context.ts'
 import { effectHandlers } from '../runtime/module.ts'
 import { type AccountEffect, AccountManager } from './account-manager.ts'
@@ -23,6 +24,13 @@ export const accountsModule = defineHostModule({
         // A tracker may be asked with the code host's token, too.
         if (saved.ok && (change.tracker ?? change.codehost) !== undefined)
           tracker.connection.onCredentialConfirmed()
+        // Consents of people come by several ways, and through a browser.
+        if (saved.ok)
+          await context.store.trail.record({
+            source: 'host',
+            action: 'connectAccount',
+            keys: pathsIn(change),
+          })
         return saved
       },
     })

@@ -5,7 +5,7 @@
  * Applying a change and reading the file each end with one event to the settings actor, also after a failure.
  */
 import { isNativeError } from 'node:util/types'
-import { changedPaths, pathsIn } from '../../core/audit-paths.ts'
+import { changedPaths } from '../../core/audit-paths.ts'
 import type { OutgoingPush } from '../../core/outgoing-push.ts'
 import type { AuditTrail, Clock, ConfigFile, Log, Meters } from '../../core/ports.ts'
 import type { CredentialChange } from '../../core/provider-ports.ts'
@@ -139,9 +139,6 @@ async function applyChange(
       // The same credential was checked for another origin than before, which the file does not show.
       currentConfig.adopt({ stored, effective }, currentConfig.fileText, checked)
     }
-    // Consents of people come by several ways, and through a browser; a patch has its own entry.
-    if (request.is === 'credentials')
-      await ports.trail.record({ source: 'host', action: 'connectAccount', keys: pathsIn(request.change) })
     outcomes.set(handle, yes({ config: currentConfig.redacted, applied }))
     meters.count('settings_changes_total', { outcome: applied })
     if (applied === 'restart') log.warn({}, 'a changed setting takes effect after a restart of the host')

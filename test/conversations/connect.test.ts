@@ -63,6 +63,9 @@ test('the tracker: consent, tokens on disk and pushed with a mask, then the page
   const { status, html } = await page
   expect(status).toBe(200)
   expect(html).toContain('Ada of Acme')
+  expect(setup.store.actions).toMatchObject([
+    { source: 'host', action: 'connectAccount', keys: expect.arrayContaining(['tracker.apiKey']) },
+  ])
   expect(await setup.file()).toMatchObject({
     tracker: {
       apiKey: PAIR.accessToken,

@@ -180,6 +180,8 @@ test('a token is refreshed five minutes before it expires', async () => {
   await host.advance(2)
   expect(provider.refreshes).toBe(1)
   expect(await storedTracker(host)).toMatchObject({ apiKey: 'a-1', refreshToken: 'r-1' })
+  // Nobody has connected an account.
+  expect(host.store.actions).toEqual([])
   await host.advance(4 * 3600 - 310)
   expect(provider.refreshes).toBe(1)
   await host.advance(30)
