@@ -11,18 +11,29 @@ import { toSingleLine, truncate } from './safe-text.ts'
 export function toPrintable(text: string): string {
   // Ordinary text is read once: every sequence begins with a control character.
   if (text.search(CONTROLS) < 0) return text
-  return text.replace(SEQUENCES, '').replaceAll('\r\n', '\n').replace(CONTROLS, visibleSign)
+  return withoutSequences(text).replace(CONTROLS, visibleSign)
 }
 
-/** Makes every text in a JSON value printable. A value whose texts are, as most, is returned itself. */
+const withoutSequences = (text: string): string => text.replace(SEQUENCES, '').replaceAll('\r\n', '\n')
+
+/**
+ * Makes every text in a JSON value printable. A value whose texts are, as most, is returned itself. No text becomes longer
+ * or empty, so the value keeps within the limits of its schema.
+ */
 export function printableTexts<T>(value: T): T {
   // The casts hold because only texts change, to texts.
-  if (typeof value === 'string') return toPrintable(value) as T
+  if (typeof value === 'string') return withinLimits(value) as T
   if (typeof value !== 'object' || value === null || isPrintable(value)) return value
   if (Array.isArray(value)) return value.map(printableTexts) as T
   return Object.fromEntries(
     Object.entries(value).map(([key, each]) => [toPrintable(key), printableTexts(each)]),
   ) as T
+}
+
+function withinLimits(text: string): string {
+  const printable = toPrintable(text)
+  if (printable === '' && text !== '') return REPLACEMENT
+  return printable.length <= text.length ? printable : withoutSequences(text).replace(CONTROLS, REPLACEMENT)
 }
 
 function isPrintable(value: unknown): boolean {
@@ -55,6 +66,8 @@ const SEQUENCES = new RegExp(
 /** Control characters, and characters that change the writing direction. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]/g
+
+const REPLACEMENT = '\ufffd'
 
 function visibleSign(character: string): string {
   const code = character.charCodeAt(0)

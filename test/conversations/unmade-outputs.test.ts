@@ -1,5 +1,7 @@
 /** The outputs of runs: memories of their own repository, and artifacts under names that stay in their directory. */
 import { expect, test } from '@jest/globals'
+import { createChecker } from '../../protocol/parse.ts'
+import { Run } from '../../protocol/run.ts'
 import {
   acceptRun,
   configWith,
@@ -181,7 +183,7 @@ test('what a hostile worker reports moves no cursor and reverses no letter', asy
     }),
   )
   const run = host.run(runId)
-  expect(run.error).toContain('ab\\u202ec')
+  expect(run.error).toContain('ab\ufffdc')
   expect(run.agentSessionId).toBe('s1')
   const lines = (await host.events(runId)).join('\n')
   expect(lines).toContain('red')
@@ -246,4 +248,15 @@ test('a worker cannot speak for a run that is not its own', async () => {
   await second.connection.send(work.memories('owner/name', 'poison'), work.artifact('a.txt', 'x'))
   expect(host.hostApi.memories()).toEqual({ repos: {} })
   expect(await host.store.artifacts.names(work.runId)).toEqual([])
+})
+
+test('texts of control characters alone leave a record that a worker accepts again', async () => {
+  const host = await startHost()
+  const { connection, work, runId } = await acceptRun(host)
+  const longest = '\u202e'.repeat(255)
+  await connection.send(
+    work.complete({ agentSessionId: '\u001b[2J', result: { artifacts: ['\u001b[2J', longest] } }),
+  )
+  const run = host.run(runId)
+  expect(createChecker(Run)(run)).toEqual({ ok: true, value: run })
 })
