@@ -139,16 +139,7 @@ const NEVER = [
 ]
 
 function breaks({ shape }: Place, own: string): string[] {
-  return [
-    ...OTHER_TYPES,
-    ...NEVER,
-    ...beyond(shape, own),
-    nested(33),
-    nested(3_000),
-    wide(10_001),
-    `${own},`,
-    JSON.stringify(own),
-  ]
+  return [...OTHER_TYPES, ...NEVER, ...beyond(shape, own), ...TOO_MUCH, `${own},`, JSON.stringify(own)]
 }
 
 function beyond(
@@ -172,3 +163,5 @@ function beyond(
 const itemOf = (own: string): string => JSON.stringify((JSON.parse(own) as unknown[])[0]) ?? '""'
 const nested = (depth: number): string => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
 const wide = (keys: number): string => `{${Array.from({ length: keys }, (_, key) => `"k${key}":0`).join()}}`
+
+const TOO_MUCH = [nested(33), nested(3_000), wide(10_001)]
