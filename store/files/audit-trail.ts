@@ -123,7 +123,8 @@ export class AuditTrailOnDisk implements AuditTrail {
   async #openFile(): Promise<{ handle: FileHandle; file: string; bytes: number }> {
     const { folder, fileBytesMax = TRAIL_FILE_BYTES_MAX } = this.#options
     const { n, file: current, bytes, tornBytes } = this.#end
-    const isFull = current === undefined || bytes >= fileBytesMax
+    // The unfinished line is cut off where the next entry goes.
+    const isFull = current === undefined || (bytes >= fileBytesMax && tornBytes === 0)
     const file = isFull ? fileName(n + 1) : current
     if (isFull) {
       await this.#handle?.close()
@@ -131,7 +132,7 @@ export class AuditTrailOnDisk implements AuditTrail {
     }
     this.#handle ??= await open(join(folder, file), constants.O_RDWR | constants.O_CREAT, 0o600)
     if (isFull) await syncFolder(folder)
-    if (tornBytes > 0 && !isFull) await this.#handle.truncate(bytes)
+    if (tornBytes > 0) await this.#handle.truncate(bytes)
     return { handle: this.#handle, file, bytes: isFull ? 0 : bytes }
   }
 }

@@ -81,6 +81,21 @@ test.each<[string, (text: string) => string, RegExp]>([
   expect((await readAuditTrail(folder)).faults[0]).toMatch(fault)
 })
 
+test('an unfinished entry at the end of a full file is cut off', async () => {
+  const folder = tempFolder()
+  const file = await writeThree(folder)
+  appendFileSync(file, '{"n":4,')
+  for (let restart = 0; restart < 2; restart++) {
+    const trail = await trailIn(folder, { fileBytesMax: 100 }).open()
+    await trail.record(CANCEL)
+    await trail.close()
+  }
+  const { entries, faults } = await readAuditTrail(folder)
+  expect(faults).toEqual([])
+  expect(entries).toHaveLength(5)
+  expect(readdirSync(folder)).toHaveLength(2)
+})
+
 test('an entry that was changed and sealed anew no longer fits the one behind it', async () => {
   const folder = tempFolder()
   const file = await writeThree(folder)
