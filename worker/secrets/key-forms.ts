@@ -30,9 +30,10 @@ const BEGINNINGS =
 const FORMS: readonly KeyForm[] = [
   {
     kind: 'a private key',
-    // Line breaks may be written down, and lines may be quoted, indented or joined.
+    // Line breaks may be written down, and lines may be quoted, indented or joined. A header ends without a space, or
+    // there were too many ways to read it.
     pattern:
-      /-----BEGIN (?:[A-Z0-9]{2,10} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\\[nr]|[\s"'+,;|>#*]){0,99}(?:[A-Za-z-]{3,20}: [^\n\\]{1,99}(?:\\[nr]|\s){1,9}){0,3}[A-Za-z0-9+/]{40,99}(?:(?:\\[nr]|[\s"'+,;|>#*]){1,30}[A-Za-z0-9+/=]{16,99}){0,3}/y,
+      /-----BEGIN (?:[A-Z0-9]{2,10} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\\[nr]|[\s"'+,;|>#*]){0,99}(?:[A-Za-z-]{3,20}: [^\s\\](?:[^\n\\]{0,98}[^\s\\])?(?:\\[nr]|\s){1,9}){0,3}[A-Za-z0-9+/]{40,99}(?:(?:\\[nr]|[\s"'+,;|>#*]){1,30}[A-Za-z0-9+/=]{16,99}){0,3}/y,
     isKey: (value) => new Set(value.slice(value.lastIndexOf('-----'))).size >= KEY_DISTINCT_MIN,
   },
   { kind: 'a GitHub token', pattern: /gh[pousr]_[A-Za-z0-9]{36}(?![A-Za-z0-9])/y, isKey: hasChecksum },

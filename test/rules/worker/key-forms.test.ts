@@ -48,6 +48,22 @@ test('a private key is found as programs write it down', () => {
   for (const text of forms) expect(kindsIn(text)).toEqual(['a private key'])
 })
 
+test('headers that end in no key are read in a moment', () => {
+  const headers = `-----BEGIN PRIVATE KEY-----\n${'aaa:          '.repeat(60)}\n`
+  const before = process.cpuUsage()
+  expect(findKeys(headers.repeat(75))).toEqual([])
+  expect(process.cpuUsage(before).user).toBeLessThan(500_000)
+})
+
+test('headers may stand before a key, also on the same line', () => {
+  const [begin = '', ...lines] = PRIVATE_KEY.split('\n')
+  const headers = ['Proc-Type: 4,ENCRYPTED', 'DEK-Info: AES-128-CBC,00', 'Comment: of  an old one']
+  for (const join of ['\n', '\\n', ' '])
+    expect(findKeys([begin, ...headers, '', ...lines].join(join)).map(({ kind }) => kind)).toEqual([
+      'a private key',
+    ])
+})
+
 describe('a content in pieces', () => {
   function scan(content: Buffer, pieceBytes: number): FoundValue[] {
     const found: FoundValue[] = []
