@@ -190,12 +190,10 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
   if (!may.ok) return may
   const found = runToChange(api, id)
   if (!found.ok) return found
-  if (
-    retryPublishing(api, found.value, options) ||
-    approveWaitingEdit(api, id, options) ||
-    releaseSetback(api, found.value, options)
-  )
-    return showCommittedRun(api, id)
+  if (retryPublishing(api, found.value, options)) return showCommittedRun(api, id)
+  // A run may wait for both.
+  const isApproved = approveWaitingEdit(api, id, options)
+  if (releaseSetback(api, found.value, options) || isApproved) return showCommittedRun(api, id)
   return startRetry(api, id, options)
 }
 

@@ -56,6 +56,17 @@ test('a run that its worker gives back waits with the reason, and so does every 
   expect(placement).toMatchObject({ value: { reason: UNREADABLE, workers: [{ reason: UNREADABLE }] } })
 })
 
+test('a retry reads an edit and lets the run try at once, also when it waits for both', async () => {
+  const { host, worker } = await startWithSetback()
+  host.tracker.put({ ...ticket('ENG-1'), edited: { by: 'eve', at: '2026-03-01T10:00:00.000Z' } })
+  await host.settle()
+  const { id } = host.runOf('ENG-1')
+  expect(host.run(id).queueReason).toMatch(/^ENG-1 was edited by eve /)
+  await host.succeeded(host.hostApi.retryRun(id))
+  await host.settle()
+  expect(dispatchesOf(worker)).toHaveLength(2)
+})
+
 test('a run given back for itself alone waits for the workers that have not tried it', async () => {
   const host = await startHost(configWith(credentials))
   const worker = await enroll(host, 'first', 1)
