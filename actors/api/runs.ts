@@ -201,10 +201,12 @@ async function retryRun(api: ApiDependencies, id: string, options: RunOptions = 
 async function publishRun(
   api: ApiDependencies,
   id: string,
-  request: PublishOptions = {},
+  asked: PublishOptions = {},
 ): Promise<Result<Run>> {
   const found = runToChange(api, id)
   if (!found.ok) return found
+  // The word is about keys that the record names: of others nobody knows yet.
+  const request = found.value.foundKeys === undefined ? {} : asked
   if (retryPublishing(api, found.value, {}, request)) return showCommittedRun(api, id)
   if (!isTerminal(found.value.status))
     return no(

@@ -257,6 +257,15 @@ test('work with keys of a run that a person cancelled is published when the pers
   expect(workOf(worker).job).toMatchObject({ kind: 'publish', publishAnyway: true })
 })
 
+test('a word about keys that nobody has seen is none', async () => {
+  const { host, worker, runId } = await finishUnpublished(undefined, {}, { holdsKeys: true })
+  await host.succeeded(host.hostApi.publishRun(runId, { anyway: true }))
+  expect(workOf(worker).job).toMatchObject({ kind: 'publish' })
+  expect(workOf(worker).job.publishAnyway).toBeUndefined()
+  await failAgain(worker, unpublished(host, holdsKeys))
+  expect(host.run(runId).foundKeys).toHaveLength(1)
+})
+
 test('an older worker gets no word that it does not know', async () => {
   const { host, worker, runId } = await finishUnpublished(holdsKeys)
   await host.succeeded(host.hostApi.publishRun(runId, { anyway: true }))
