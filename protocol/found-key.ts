@@ -15,7 +15,3 @@ export type FoundKey = Static<typeof FoundKey>
 
 /** The first of the places. */
 export const FoundKeys = boundedList(FoundKey, FOUND_KEYS_MAX)
-
-/** "src/a.ts line 3 holds what looks like a GitHub token". */
-export const foundKeyText = ({ kind, file, line }: FoundKey): string =>
-  `${line === undefined ? file : `${file} line ${line}`} holds what looks like ${kind}`

@@ -1,5 +1,6 @@
 /** Words about work that is not published because it holds what looks like keys. */
-import { type FoundKey, foundKeyText } from '../../protocol/found-key.ts'
+import type { FoundKey } from '../../protocol/found-key.ts'
+import { foundKeyText } from '../../protocol/found-key-text.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import { toSentence } from '../printable-output.ts'

@@ -1,6 +1,5 @@
 /** The acts of a run, for buttons, keys and the palette, with the reason for each that the host would refuse now. */
 import { hasEnded, hasUnpublishedWork } from '../../../client/run-events.ts'
-import { foundKeyText } from '../../../protocol/found-key.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { Act } from '../../elements/acts.ts'
 import { askBefore } from '../../elements/dialog.tsx'
@@ -43,15 +42,17 @@ export function runActs(run: Run): RunActs {
   })
   return {
     cancel: act('cancel', `Cancel ${name}`, 'Shift c', () => cancel(run)),
-    publish: act('publish', `Publish the work of ${name} now`, undefined, () => publishNow(run)),
-    publishAnyway: act('publishAnyway', `Publish the work of ${name} anyway`, undefined, () =>
-      publishAnyway(run),
+    publish: act('publish', `Publish the work of ${name} now`, undefined, async () =>
+      (await unpublishedActs()).publishNow(run),
+    ),
+    publishAnyway: act('publishAnyway', `Publish the work of ${name} anyway`, undefined, async () =>
+      (await unpublishedActs()).publishAnyway(run),
     ),
     retry: act(
       'retry',
       hasUnpublishedWork(run) ? `Ask the agent of ${name} again` : `Retry ${name}`,
       'r',
-      () => (hasUnpublishedWork(run) ? askAgain(run) : retry(run)),
+      async () => (hasUnpublishedWork(run) ? (await unpublishedActs()).askAgain(run) : retry(run)),
     ),
     followup: act('followup', `Send a follow-up to ${name}`, 'u', () => followUp(run)),
     attach: act('attach', `Open the terminal of ${name}`, 'a', async () =>
@@ -70,6 +71,9 @@ export function runActs(run: Run): RunActs {
     ),
   }
 }
+
+/** Few runs have work that is not published. */
+const unpublishedActs = () => import('./unpublished-acts.ts')
 
 async function cancel(run: Run): Promise<void> {
   const { id, ticket } = run
@@ -90,37 +94,6 @@ const retry = ({ id, ticket }: Run): Promise<void> =>
     act: 'Retry run',
     busyWord: 'Retrying',
     hint: 'Words for the agent; empty keeps those of the run.',
-    send: async (body) => {
-      await host.retryRun({ id, body })
-    },
-  })
-
-/** Without words for its agent, a retry publishes the work that is done. */
-async function publishNow({ id, ticket }: Run): Promise<void> {
-  await host.retryRun({ id })
-  showOutcome(`The work of ${ticket.identifier} is published as soon as its worker is free.`)
-}
-
-async function publishAnyway({ id, ticket, foundKeys = [] }: Run): Promise<void> {
-  const isAgreed = await askBefore({
-    title: `Publish the work of ${ticket.identifier} anyway?`,
-    loses: `Everybody who may read the repository reads it then: ${foundKeys.map(foundKeyText).join(', ')}.`,
-    keep: 'Keep it unpublished',
-    act: 'Publish anyway',
-  })
-  if (!isAgreed) return
-  await host.publishRun({ id, body: { anyway: true } })
-  showOutcome(`The work of ${ticket.identifier} is published as soon as its worker is free.`)
-}
-
-const askAgain = ({ id, ticket }: Run): Promise<void> =>
-  askRunOptions({
-    title: `Ask the agent of ${ticket.identifier} again`,
-    lead: 'Its work is done, and only not published. The agent works again, and is paid again.',
-    act: 'Ask the agent',
-    busyWord: 'Asking',
-    hint: 'What the agent shall do. Without words, the work is only published.',
-    needsInstructions: true,
     send: async (body) => {
       await host.retryRun({ id, body })
     },

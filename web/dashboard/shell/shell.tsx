@@ -4,7 +4,6 @@ import type { ComponentType } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { useActs } from '../../elements/acts.ts'
 import { Dialogs } from '../../elements/dialog.tsx'
-import { showKeys } from '../../elements/key-help.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { Toasts } from '../../elements/toast.tsx'
@@ -12,7 +11,6 @@ import { address, navigate } from '../../router.ts'
 import { loadPageStyles } from '../page-styles.ts'
 import { findPage, type PageProps } from '../pages.ts'
 import { live } from '../state/live.ts'
-import { preferences } from '../state/preferences.ts'
 import { Navigation } from './navigation.tsx'
 import { openPalette } from './palette.tsx'
 import { PLACES } from './places.ts'
@@ -60,15 +58,7 @@ export function Shell() {
   )
 }
 
-function showPageKeys(): void {
-  showKeys(
-    !preferences.value.letterKeys && (
-      <p>
-        Single letters are switched off in the <a href="/settings#browser">settings of this browser</a>.
-      </p>
-    ),
-  )
-}
+const showPageKeys = async () => (await import('./page-keys.tsx')).showPageKeys()
 
 function CurrentPage() {
   const { path } = address.value
