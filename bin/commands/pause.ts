@@ -75,8 +75,14 @@ const NAMED_MAX = 10
 
 async function question(client: Client, queued: readonly Run[]): Promise<string> {
   const asked = queued.slice(0, NAMED_MAX)
-  const answers = await Promise.all(asked.map(({ id }) => client.explainRun({ id })))
-  const names = asked.filter((_, at) => startsOnResume(answers[at]?.gates ?? [])).map(nameOf)
+  // A run that has ended meanwhile can't be explained.
+  const gatesOf = ({ id }: Run) =>
+    client.explainRun({ id }).then(
+      ({ gates }) => gates,
+      () => undefined,
+    )
+  const gates = await Promise.all(asked.map(gatesOf))
+  const names = asked.filter((_, at) => startsOnResume(gates[at])).map(nameOf)
   const shown = names.join(', ')
   if (queued.length > NAMED_MAX) return `${shown === '' ? 'runs' : `${shown} and more`} may start. Go on?`
   const waiting = asked.length - names.length
@@ -88,7 +94,7 @@ async function question(client: Client, queued: readonly Run[]): Promise<string>
 const nameOf = ({ ticket }: Run): string => ticket.identifier
 
 /** A run that waits for a slot alone starts as soon as another one ends. */
-const startsOnResume = (gates: readonly Gate[]): boolean =>
-  gates.every(
+const startsOnResume = (gates: readonly Gate[] | undefined): boolean =>
+  gates?.every(
     ({ id, status }) => status === 'pass' || id === 'capacity' || (id === 'policy' && status === 'stop'),
-  )
+  ) === true

@@ -281,7 +281,7 @@ test('a data directory that a process holds is not written to', async () => {
   expect((await init(place, '--tracker', 'github', '--yes')).code).toBe(0)
 })
 
-test('a host accepts the file, and nothing starts until resume, which says first what starts', async () => {
+test('a host accepts the file, and nothing starts until resume, which says first that nothing can without a repository', async () => {
   const place = openPlace()
   mkdirSync(place.dataDir, { mode: 0o700 })
   writeFileSync(place.file, configWithAnyPort())
@@ -302,7 +302,7 @@ test('a host accepts the file, and nothing starts until resume, which says first
     ['\r', false],
   ] as const) {
     const person = runInTerminal(['resume'], place.env)
-    await answer(person, ['2 runs start: T-', typed])
+    await answer(person, ['no run starts; 2 wait for something else', typed])
     expect((await person.waitForEnd()).code).toBe(0)
     const { body } = await host.request('/api/config')
     expect(body).toMatchObject({ policy: { paused } })
