@@ -55,9 +55,9 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   const runs = join(dataDir, 'runs')
   const guardWrite: GuardWrite = (write) => database.guardWrite(write)
   const config = new ConfigFileOnDisk(join(dataDir, 'config.json'), clock, log, guardWrite)
-  for (const folder of [runs, join(dataDir, 'usage')]) {
+  for (const folder of [runs, join(dataDir, 'usage'), join(dataDir, AUDIT_FOLDER)]) {
     await makeFolder(folder)
-    // Reports that can't be kept would come again and again, and no run would end.
+    // Reports that can't be kept would come again and again, no run would end, and nobody would see what was done.
     await access(folder, constants.R_OK | constants.W_OK | constants.X_OK)
   }
   await config.tidy()

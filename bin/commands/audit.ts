@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ActionSource, AuditEntry } from '../../protocol/audit.ts'
 import { AUDIT_FOLDER } from '../../store/files/audit-trail.ts'
-import { type ReadTrail, readAuditTrail } from '../../store/files/read-audit-trail.ts'
+import { readAuditTrail } from '../../store/files/read-audit-trail.ts'
 import { type ClientOptions, type CommandContext, runCommand } from '../client/run-command.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
@@ -35,21 +35,25 @@ export async function audit(options: AuditOptions): Promise<void> {
         `${folder} does not exist: no host that keeps a trail has run with this data directory`,
         'name the data directory of the host with --data-dir',
       )
-    const trail = await readAuditTrail(folder)
     return options.verify === true || options.head !== undefined
-      ? verify(context, trail, folder)
-      : list(context, trail)
+      ? await verify(context, folder)
+      : await list(context, folder)
   })
 }
 
-function list(
+async function list(
   { output, options, present }: CommandContext<AuditOptions>,
-  { entries, faults }: ReadTrail,
-): number {
-  const chosen = entries.filter(({ source }) => options.source === undefined || source === options.source)
-  const newestFirst = chosen.toReversed().slice(0, options.limit ?? LIMIT_DEFAULT)
+  folder: string,
+): Promise<number> {
+  const { source, limit = LIMIT_DEFAULT } = options
+  const newest: AuditEntry[] = []
+  const { faults } = await readAuditTrail(folder, (entry) => {
+    if (source !== undefined && source !== entry.source) return
+    newest.push(entry)
+    if (newest.length > limit) newest.shift()
+  })
   output.list({
-    records: newestFirst,
+    records: newest.reverse(),
     id: ({ n }) => String(n),
     columns: columnsOf(present()),
     empty: 'Nothing was done yet.',
@@ -79,15 +83,19 @@ function describeObject({ on = {}, keys = [], missed = 0 }: AuditEntry): string 
   return parts.length === 0 ? '-' : parts.join(', ')
 }
 
-function verify(
-  { output, options }: CommandContext<AuditOptions>,
-  { entries, faults, isLastUnfinished }: ReadTrail,
-  folder: string,
-): number {
-  const all = [...faults, ...findHeadFault(entries, options.head)]
-  const newest = entries.at(-1)
+async function verify({ output, options }: CommandContext<AuditOptions>, folder: string): Promise<number> {
+  const { head } = options
+  if (head !== undefined) requireHash(head)
+  let newest: AuditEntry | undefined
+  let isHeadThere = head === undefined
+  const { count, faults, isLastUnfinished } = await readAuditTrail(folder, (entry) => {
+    newest = entry
+    if (head !== undefined && entry.hash.startsWith(head)) isHeadThere = true
+  })
+  const all = [...faults, ...(isHeadThere ? [] : [missingHead(head)])]
+  const hash = newest?.hash
   if (output.format === 'json')
-    output.json({ folder, entries: entries.length, head: newest?.hash, faults: all, isLastUnfinished })
+    output.json({ folder, entries: count, head: hash, faults: all, isLastUnfinished })
   else for (const fault of all) output.data(output.stdout.clean(fault))
   if (isLastUnfinished)
     output.note(
@@ -95,20 +103,20 @@ function verify(
     )
   if (all.length === 0)
     output.note(
-      newest === undefined
+      hash === undefined
         ? `${folder} holds no entry.`
-        : `${folder} is whole: ${entries.length} entries, the newest has the hash ${newest.hash}. Keep it elsewhere: with --head it later proves that nothing was cut off.`,
+        : `${folder} is whole: ${count} entries, the newest has the hash ${hash}. Keep it elsewhere: with --head it later proves that nothing was cut off.`,
     )
   return all.length === 0 ? EXIT.done : EXIT.refused
 }
 
-function findHeadFault(entries: readonly AuditEntry[], head: string | undefined): string[] {
-  if (head === undefined) return []
-  if (!/^[0-9a-f]+$/.test(head) || head.length < HEAD_CHARS_MIN)
-    throw new ExitError(
-      EXIT.usage,
-      `--head: must be a hash, or at least its first ${HEAD_CHARS_MIN} characters`,
-    )
-  if (entries.some(({ hash }) => hash.startsWith(head))) return []
-  return [`no entry has the hash ${head}: what was written since, or before, was cut off or rewritten`]
+function requireHash(head: string): void {
+  if (/^[0-9a-f]+$/.test(head) && head.length >= HEAD_CHARS_MIN) return
+  throw new ExitError(
+    EXIT.usage,
+    `--head: must be a hash, or at least its first ${HEAD_CHARS_MIN} characters`,
+  )
 }
+
+const missingHead = (head = ''): string =>
+  `no entry has the hash ${head}: what was written since, or before, was cut off or rewritten`

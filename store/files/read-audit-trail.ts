@@ -6,27 +6,35 @@ import { NO_HASH, readLine } from './audit-chain.ts'
 import { trailFiles } from './audit-trail.ts'
 
 export interface ReadTrail {
-  /** Oldest first. */
-  readonly entries: readonly AuditEntry[]
+  readonly count: number
   /** A sentence for each place in which the chain is broken. */
   readonly faults: readonly string[]
   /** A last line without its end: the host is writing it, or had no time to finish it. */
   readonly isLastUnfinished: boolean
 }
 
-export async function readAuditTrail(folder: string): Promise<ReadTrail> {
-  const reader = new TrailReader()
+/** @param onEntry receives each entry, oldest first; a trail may be longer than memory has room for */
+export async function readAuditTrail(
+  folder: string,
+  onEntry: (entry: AuditEntry) => void,
+): Promise<ReadTrail> {
+  const reader = new TrailReader(onEntry)
   for (const file of await trailFiles(folder))
     reader.readFile(file, await readFile(join(folder, file), 'utf8'))
   return reader
 }
 
 class TrailReader implements ReadTrail {
-  readonly entries: AuditEntry[] = []
+  count = 0
   readonly faults: string[] = []
   isLastUnfinished = false
   #next = 1
   #previous = NO_HASH
+  readonly #onEntry: (entry: AuditEntry) => void
+
+  constructor(onEntry: (entry: AuditEntry) => void) {
+    this.#onEntry = onEntry
+  }
 
   readFile(file: string, text: string): void {
     if (this.isLastUnfinished) this.faults.push(`entry ${this.#next} is cut off at the end of its file`)
@@ -41,7 +49,10 @@ class TrailReader implements ReadTrail {
     if (entry === undefined) this.faults.push(`${where} is no entry (entry ${this.#next} should be there)`)
     else if (entry.n !== this.#next) this.faults.push(describeGap(where, this.#next, entry.n))
     else if (!fits) this.faults.push(`${where}: entry ${entry.n} was changed, or the one before it`)
-    if (entry !== undefined) this.entries.push(entry)
+    if (entry !== undefined) {
+      this.count += 1
+      this.#onEntry(entry)
+    }
     this.#next = (entry?.n ?? this.#next) + 1
   }
 }

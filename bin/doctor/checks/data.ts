@@ -26,7 +26,7 @@ const SECRET_FILES = ['config.json', 'launch.json', 'credential.json']
 const OWNER_ONLY = 0o077
 const USABLE = constants.R_OK | constants.W_OK | constants.X_OK
 /** Folders of the data directory that its process writes to. */
-const FOLDERS = ['state', 'runs', 'usage']
+const FOLDERS = ['state', 'runs', 'usage', 'audit']
 
 export const dataCheck: Check = {
   id: 'data',

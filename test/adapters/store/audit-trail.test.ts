@@ -2,14 +2,22 @@
 import { appendFileSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import type { AuditAction } from '../../../protocol/audit.ts'
+import type { AuditAction, AuditEntry } from '../../../protocol/audit.ts'
 import { AuditTrailOnDisk } from '../../../store/files/audit-trail.ts'
-import { readAuditTrail } from '../../../store/files/read-audit-trail.ts'
+import { readAuditTrail as readTrail } from '../../../store/files/read-audit-trail.ts'
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 
 const textOf = ({ lines }: RecordingLog) => lines.map(({ message }) => message).join('\n')
 const CANCEL: AuditAction = { source: 'command', action: 'cancelRun', on: { id: 'r1' }, status: 200 }
+
+async function readAuditTrail(folder: string) {
+  const entries: AuditEntry[] = []
+  const read = await readTrail(folder, (entry) => void entries.push(entry))
+  expect(read.count).toBe(entries.length)
+  const { faults, isLastUnfinished } = read
+  return { entries, faults, isLastUnfinished }
+}
 
 function trailIn(folder: string, { fileBytesMax = 8192 } = {}) {
   const log = createRecordingLog()
