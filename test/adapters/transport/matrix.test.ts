@@ -143,6 +143,7 @@ const WORKS: Readonly<Record<string, number>> = {
   'GET /api/runs/x/artifacts/x': 404,
   'POST /api/runs/x/cancel': 404,
   'POST /api/runs/x/retry': 404,
+  'POST /api/runs/x/publish': 404,
   'POST /api/runs/x/discard': 404,
   'POST /api/runs/x/resume': 400,
   'POST /api/runs/x/release': 400,
