@@ -29,7 +29,14 @@ import type { ClientPool } from '../../http/client-types.ts'
 import { resolveGithubAccount } from './account.ts'
 import { createIssue, planIssue } from './create-issue.ts'
 import { type EligibleLabels, editAfterLabel, mayHaveForeignEdits } from './edits.ts'
-import { type GithubIssue, type IssueReference, listStateNames, OPEN_STATE, parseTicketId } from './issue.ts'
+import {
+  formatTicketId,
+  type GithubIssue,
+  type IssueReference,
+  listStateNames,
+  OPEN_STATE,
+  parseTicketId,
+} from './issue.ts'
 import { GithubIssues, OPEN_ISSUES_MAX, readIssue } from './issues.ts'
 import { isClosingState, moveIssue } from './move.ts'
 import { listTicketRepositories, type TicketRepository } from './repositories.ts'
@@ -157,12 +164,13 @@ class GithubTracker implements Tracker {
     if (fatalRefusal !== undefined) return fatalRefusal
     const unlisted = await this.#readUnlisted(api, tickets)
     const known = [...this.#issues.values()].flatMap((issues) => [...issues.all()])
-    const editProblems = await this.#readEdits(api, known)
+    const editsRead = await this.#readEdits(api, known, new Set(tickets))
+    if (!editsRead.ok) return editsRead
     const problems = [
       ...(this.#repositories.size === 0 ? [NO_REPOSITORY_PROBLEM] : []),
       ...[...refused].map(([remote, { refusal }]) => `${remote}: ${refusal.message}`),
       ...unlisted.problems,
-      ...editProblems,
+      ...editsRead.value,
       ...this.#truncationProblems(),
     ]
     return yes({
@@ -186,21 +194,30 @@ class GithubTracker implements Tracker {
   }
 
   /**
-   * Reads the edits of changed issues that a stranger has written and somebody has labelled. An issue whose edits can't be
-   * read is left out of the listing, so what is known of it stays.
+   * Reads the edits of changed issues that a stranger has written and somebody has labelled, those with a run first. An
+   * issue whose edits can't be read is left out of the listing. With a run it would count as taken back, so then there is
+   * no listing.
    */
-  async #readEdits(api: GithubApi, known: readonly GithubIssue[]): Promise<string[]> {
+  async #readEdits(
+    api: GithubApi,
+    known: readonly GithubIssue[],
+    withRun: ReadonlySet<string>,
+  ): Promise<Result<string[]>> {
     const labels = this.#eligibleLabels()
     const wanted = known.filter(
       (issue) => mayHaveForeignEdits(issue, labels) && this.#issuesOf(issue)?.editsOf(issue) === undefined,
     )
-    const answers = await Promise.all(
-      wanted.slice(0, EDITS_READ_MAX).map((issue) => this.#issuesOf(issue)?.readEdits(api, issue)),
-    )
-    const [refused] = answers.flatMap((answer) => (answer === undefined || answer.ok ? [] : [answer]))
-    if (refused === undefined && wanted.length <= EDITS_READ_MAX) return []
+    const hasRun = (issue: GithubIssue) => withRun.has(formatTicketId(issue))
+    const first = wanted.filter(hasRun)
+    const asked = [...first, ...wanted.filter((issue) => !hasRun(issue))].slice(0, EDITS_READ_MAX)
+    const answers = await Promise.all(asked.map((issue) => this.#issuesOf(issue)?.readEdits(api, issue)))
+    const refusals = answers.map((answer) => (answer === undefined || answer.ok ? undefined : answer))
+    const ofRun = refusals.slice(0, first.length).find((each) => each !== undefined)
+    if (ofRun !== undefined) return ofRun
+    const refused = refusals.find((each) => each !== undefined)
+    if (refused === undefined && wanted.length <= EDITS_READ_MAX) return yes([])
     const why = refused?.refusal.message ?? `so far ${EDITS_READ_MAX} of ${wanted.length} were asked about`
-    return [`issues of strangers wait until their edits are read: ${why}`]
+    return yes([`issues of strangers wait until their edits are read: ${why}`])
   }
 
   #editOf(issue: GithubIssue): TicketEdit | 'unknown' | undefined {

@@ -63,6 +63,10 @@ async function bench(rules: Partial<typeof configDefaults.tracker.eligible> = {}
       clock.jump(POLL_MS)
       expect(await tracker.moveTicket(`${REMOTE}#1`, state, [from])).toMatchObject({ ok: true })
     },
+    listWithRun: () => {
+      clock.jump(POLL_MS)
+      return tracker.listTickets({ rules: eligible, tickets: [`${REMOTE}#1`] })
+    },
     list: async () => {
       clock.jump(POLL_MS)
       const listing = await tracker.listTickets({ rules: eligible, tickets: [] })
@@ -155,6 +159,17 @@ test('an issue whose edits can’t be read is not listed, and the problem says s
   const { tickets, problems } = await site.list()
   expect(tickets).toEqual([])
   expect(problems).toEqual([expect.stringContaining('issues of strangers wait until their edits are read')])
+})
+
+test('while the edits of an issue with a run can’t be read there is no listing, which would end the run', async () => {
+  const site = await bench()
+  site.addIssue(AUTHOR)
+  await site.label(SOMEBODY)
+  const { faults } = site.github
+  Object.assign(faults, { matching: /graphql/, badGateway: true })
+  expect(await site.listWithRun()).toMatchObject({ ok: false })
+  Object.assign(faults, { badGateway: false })
+  expect(await site.listWithRun()).toMatchObject({ ok: true, value: { tickets: [{}], problems: [] } })
 })
 
 test('edits are asked for once a change', async () => {
