@@ -53,6 +53,7 @@ export class SimTracker {
   readonly #tickets = new Map<string, SimTicket>()
   readonly #watchers = new Set<() => void>()
   #newestHost: Process | undefined
+  #newestListingAt = Number.NEGATIVE_INFINITY
   /** Shows the service's ticket moves to the laws. */
   readonly #onTicketMoved: (ticketId: string, state: string) => void
   readonly #onMoveSent: (ticketId: string, by: Process) => void
@@ -161,6 +162,7 @@ export class SimTracker {
 
   /** Notes which tickets a host now knows to be done, unless they were opened again meanwhile. */
   #noteListed({ tickets }: TrackerListing): void {
+    this.#newestListingAt = this.#time.now
     for (const { closed, ticket } of tickets) {
       const own = this.#tickets.get(ticket.id)
       if (own === undefined) continue
@@ -178,8 +180,9 @@ export class SimTracker {
     const before = this.#tickets.get(plan.id)
     const entries = (before?.entries ?? 0) + newEntries
     const { now } = this.#time
-    // A host that was down, or saw no listing, can't know of a ticket that left and came back meanwhile.
-    const isSeen = newEntries > 0 && !(now - (before?.changedAt ?? 0) < UNSEEN_MS_MAX)
+    // A host that was down or asleep, or saw no listing, can't know of a ticket that left and came back meanwhile.
+    const leftAt = before?.changedAt ?? 0
+    const isSeen = newEntries > 0 && now - leftAt >= UNSEEN_MS_MAX && this.#newestListingAt > leftAt
     const enteredAt = isSeen || before === undefined ? now : before.enteredAt
     const known = { listedAt: before?.listedAt, wasDone: before?.wasDone === true || state === DONE }
     this.#tickets.set(plan.id, { plan, state, changedAt: Math.floor(now), entries, enteredAt, ...known })

@@ -7,7 +7,7 @@
 import { isDroppable } from '../reference-outbox.ts'
 import type { DiskBatch } from '../sim-disk.ts'
 import type { SimWire } from '../sim-wire.ts'
-import { isOnDisk, REPORT_ID } from './is-on-disk.ts'
+import { isOnDisk, REPORT_ID, type UnnumberedFrame } from './is-on-disk.ts'
 import type { Law, LawView, WatermarkRecord } from './law.ts'
 
 const frameName = (leaseId: string, seq: number): string => `${leaseId} ${seq}`
@@ -50,6 +50,12 @@ function watermarkChangesIn(view: LawView, { changes }: DiskBatch): WatermarkCha
 const isRecordedLost = ({ lost }: WatermarkRecord, seq: number): boolean =>
   lost.some(([from, to]) => from <= seq && seq <= to)
 
+/** Behind a flood a log has no room left, even for a line. Its end then says how much was left out. */
+const mayBeLeftOut = (frame: UnnumberedFrame, mark: WatermarkRecord, before?: WatermarkRecord): boolean =>
+  frame.type === 'run-event' &&
+  frame.event.type === 'log' &&
+  (mark.leftOutBytes ?? 0) > (before?.leftOutBytes ?? 0)
+
 const watermarkIsTrue: Law = {
   number: '13',
   sentence: 'the watermark is the largest number with every frame up to it applied or in a recorded gap',
@@ -79,6 +85,7 @@ const watermarkIsTrue: Law = {
             const frame = view.frameOf(leaseId, seq)
             if (frame === undefined) fail(`no worker sent ${frameName(leaseId, seq)}`, { before, after })
             if (isRecordedLost(after, seq) || frame === undefined) continue
+            if (mayBeLeftOut(frame, after, before)) continue
             if (!isOnDisk(view, seen, runId, frame))
               fail(`${frame.type} ${frameName(leaseId, seq)} counts as applied but is not on disk`, {
                 before,
@@ -165,7 +172,7 @@ const completionIsLast: Law = {
             if (frame === undefined)
               fail(`${leaseId} was completed, but its worker never reported it`, { mark })
             if (frame === undefined || frame.type === 'run-complete') break
-            if (isOnDisk(view, seen, runId, frame)) continue
+            if (isOnDisk(view, seen, runId, frame) || mayBeLeftOut(frame, mark)) continue
             const named = gaps.get(leaseId)?.some(([from, to]) => from <= seq && seq <= to) === true
             const isExempt = isDroppable(frame.type) || view.lostRows.hasFrame(leaseId, seq)
             if (!isExempt || !named)

@@ -134,6 +134,8 @@ export interface LawView {
 export interface WatermarkRecord {
   readonly mark: number
   readonly lost: readonly (readonly [number, number])[]
+  /** Of events for which the log had no room. */
+  readonly leftOutBytes?: number
 }
 
 export interface LawObserver {
