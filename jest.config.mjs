@@ -34,5 +34,5 @@ export default {
   testTimeout: 150_000,
   workerIdleMemoryLimit: '768MB',
   // More than the two processors: many tests wait for other processes most of the time.
-  maxWorkers: 6,
+  maxWorkers: 5,
 }
