@@ -28,7 +28,7 @@ export interface ExecutionHandlePorts {
 /** `onEnded` waits at most this long for the processes to exit. */
 const CONFIRM_GONE_MS_MAX = 60_000
 /** A full disk must not keep the processes of an execution from being confirmed gone. */
-const STORED_MS_MAX = 2_000
+export const STORED_MS_MAX = 2_000
 
 export class ExecutionHandle {
   readonly #leaseId: string
@@ -91,9 +91,10 @@ export class ExecutionHandle {
     this.#isEnding = true
     const outcome = await this.#runPhase(() => this.#execution.finish(agent), failedOutcome)
     // The sandbox of an abandoned execution is deleted next, and its costs could not be read again.
-    if (this.#stopOrder?.leaseLost === true) await this.#waitAtMost(STORED_MS_MAX, this.#ports.whenStored())
+    if (this.#stopOrder?.leaseLost === true)
+      await waitAtMost(this.#ports.clock, STORED_MS_MAX, this.#ports.whenStored())
     const gone = this.#confirmGone()
-    await this.#waitAtMost(CONFIRM_GONE_MS_MAX, gone)
+    await waitAtMost(this.#ports.clock, CONFIRM_GONE_MS_MAX, gone)
     this.#ports.onEnded(outcome)
     await gone
     this.#ports.onGone()
@@ -111,16 +112,6 @@ export class ExecutionHandle {
     }
   }
 
-  #waitAtMost(ms: number, done: Promise<void>): Promise<void> {
-    return new Promise((resolve) => {
-      const cancelTimer = this.#ports.clock.after(ms, resolve)
-      void done.then(() => {
-        cancelTimer()
-        resolve()
-      })
-    })
-  }
-
   async #runPhase<T>(run: () => Promise<T>, onError: (reason: string) => T): Promise<T> {
     this.#isPhaseRunning = true
     try {
@@ -135,3 +126,13 @@ export class ExecutionHandle {
 }
 
 const stoppedBy = ({ reason }: StopRequest): AgentOutcome => ({ verdict: 'stopped', reason })
+
+export function waitAtMost(clock: Pick<Clock, 'after'>, ms: number, done: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const cancelTimer = clock.after(ms, resolve)
+    void done.then(() => {
+      cancelTimer()
+      resolve()
+    })
+  })
+}

@@ -9,7 +9,7 @@ import { failedOutcome } from '../../core/daemon/outcome.ts'
 import type { AgentOutcome, ExecutionReport, Executor, StopRequest } from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import type { Job } from '../../protocol/frames.ts'
-import { ExecutionHandle, type ExecutionHandlePorts } from './execution-handle.ts'
+import { ExecutionHandle, type ExecutionHandlePorts, STORED_MS_MAX, waitAtMost } from './execution-handle.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
 import { recoverOutputs } from './execution-recovery.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
@@ -191,8 +191,16 @@ export class ExecutionRunner {
     this.#onGone(leaseId)
   }
 
-  /** Deletes the retained sandbox, never during an execution; while one is being ended or recovered, after its end. */
+  /**
+   * Deletes the retained sandbox, never during an execution; while one is being ended or recovered, after its end. What an
+   * execution has spent is read there, so the sandbox stays until that is on disk.
+   */
   discard(runId: string): void {
+    const { clock, whenStored } = this.#ports
+    void waitAtMost(clock, STORED_MS_MAX, whenStored()).then(() => this.#discardStored(runId))
+  }
+
+  #discardStored(runId: string): void {
     const all = this.#ports.lookup.all().filter(({ fields }) => fields.runId === runId)
     const states = new Set(all.map(({ state }) => state))
     if ([...states].some((state) => !DISCARDABLE.has(state)))

@@ -644,6 +644,23 @@ describe('a daemon that is killed', () => {
     },
   )
 
+  test('is discarded when what it has spent is on disk', async () => {
+    const conversation = await working()
+    const recovery = new ManualPromise<void>()
+    conversation.executor.pendingRecovery = recovery
+    await conversation.restart()
+    await conversation.register({ 'ls-1': 1 })
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
+    await conversation.hostSends({ type: 'discard', runId: 'run-1' })
+    conversation.disk.fill()
+    recovery.resolve()
+    await conversation.clock.advance(1_000)
+    expect(conversation.transcript()).not.toContain('discard run-1')
+    conversation.disk.drain()
+    await conversation.clock.advance(500)
+    expect(conversation.transcript()).toContain('discard run-1')
+  })
+
   test('retains its sandbox for the hours of its job', async () => {
     const conversation = await online()
     await conversation.dispatch('ls-1', 'run-1', jobOf('run-1', { retentionHours: 7 }))
