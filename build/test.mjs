@@ -13,7 +13,7 @@ import { root } from './bundle.mjs'
 import { checkSystem } from './check-system.mjs'
 import { readSkips, skipProblems } from './skips.mjs'
 
-/** What several checkers of one project find out about types each of them finds out again. */
+/** Several checkers of one project would each work out the same types again. */
 const TYPES = ['node_modules/typescript/bin/tsc', '--noEmit', '--checkers', '1']
 /** A compiler that ends in seconds need not collect its garbage, which takes a fifth of its work. */
 const UNCOLLECTED = { GOGC: 'off' }

@@ -35,7 +35,7 @@ export async function recordSession(
   root: string,
   kind: TerminalKind = usualTerminal(),
 ): Promise<string> {
-  // What runs beside the session is not recorded, and neither is its build.
+  // Programs beside the session are not recorded, and neither is their build.
   const checkout = createFreshCheckout(root, session.beside !== undefined)
   try {
     const play = async (steps: readonly RecordedStep[], goOn?: Play): Promise<readonly string[]> => {

@@ -1,7 +1,7 @@
 /**
  * Draws which rows of a worker's disk cannot be read after a crash, and remembers them for the laws.
  *
- * What was not synced is lost with every crash already. Damage hits rows that are on the disk: neighbours, as a torn page
+ * Rows that were not synced are lost with every crash already. Damage hits rows that are on the disk: neighbours, as a torn page
  * holds them.
  */
 import type { StoredFrame } from '../../core/lease/outbox.ts'
@@ -51,7 +51,7 @@ const keysOf = (disk: SimDisk, collection: DamagedRow['collection']): string[] =
   ...((collection === 'execution' ? disk.snapshots : disk.keyValues).get(collection)?.keys() ?? []),
 ]
 
-/** What the disks of workers have ever lost. */
+/** The rows that the disks of workers have ever lost. */
 export class LostRows {
   readonly #rows = new Set<string>()
   readonly #frames = new Map<string, Set<number>>()

@@ -6,7 +6,7 @@ import type { TSchema } from 'typebox'
 import { asShape, type Shape } from '../../protocol/schema-errors.ts'
 import type { Random } from './random.ts'
 
-/** One part of a drawn value: `holder[key]`, which matches the shape. */
+/** A part of a drawn value: `holder[key]`, which matches the shape. */
 export interface Place {
   readonly holder: object
   readonly key: string

@@ -38,7 +38,7 @@ const PLANTED_FAULTS: readonly (readonly [string, (path: string) => boolean])[] 
 interface EarlyAnswer {
   readonly isCause: (text: string, whole: Statements) => boolean
   readonly isAnswer: (text: string, whole: Statements) => boolean
-  /** What the image lacks. */
+  /** The changes that the image lacks. */
   readonly missing: RegExp
 }
 

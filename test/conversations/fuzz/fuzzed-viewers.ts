@@ -14,7 +14,7 @@ export const VIEWERS = ['dashboardSocket', 'attachSocket', 'inspectSocket'] as c
 export type Viewer = (typeof VIEWERS)[number]
 
 /**
- * One socket, from its opening until it leaves or is sent away.
+ * A viewer is a socket, from its opening until it leaves or is sent away.
  *
  * @param resumedRun a run whose sandbox is resumed: only that one has a terminal
  * @param meanwhile runs after each frame

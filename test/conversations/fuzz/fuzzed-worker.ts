@@ -22,7 +22,7 @@ export class FuzzedWorker {
   readonly #frames: WorkerFrames
   #socket: FuzzedSocket | undefined
   #isRegistered = false
-  /** What was sent since the host was asked. */
+  /** The frames that were sent since the host was asked. */
   readonly #unread: Harm[] = []
 
   constructor(host: FuzzedHost) {
@@ -62,7 +62,7 @@ export class FuzzedWorker {
       this.#host.shares.add('frame', harm, index < reached)
     for (const frame of this.#socket?.newFrames() ?? []) {
       this.#host.checkFrame(checkHostFrame, frame)
-      // It has the form that was checked, or the test fails.
+      // The answer has the form that was checked, or the test fails.
       this.#onFrame(frame as unknown as HostFrame)
     }
   }

@@ -60,7 +60,7 @@ export class WorkerFrames {
         return
       }
       case 'lease-ack':
-        // What was lost is sent again.
+        // Lost frames are sent again.
         for (const { leaseId, seq } of frame.leases) {
           const claim = this.#claims.get(leaseId)
           if (claim !== undefined) claim.seq = seq
@@ -101,7 +101,7 @@ export class WorkerFrames {
     if (this.#random.chance(0.85)) frame.activeLeases = this.#held()
   }
 
-  /** What waits for an answer comes first, then the reports of the runs, then everything else. */
+  /** Frames that wait for an answer come first, then the reports of the runs, then all others. */
   nextType(): WorkerFrameType {
     const random = this.#random
     if (this.#boots.length > 0 && random.chance(0.6))

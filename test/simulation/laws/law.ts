@@ -99,7 +99,7 @@ export interface LawView {
   readonly graceMsMin: number
   /** The redacted configuration in force; undefined while no host serves. */
   liveConfig(): object | undefined
-  /** What the disks of workers have lost. */
+  /** The rows that the disks of workers have lost. */
   readonly lostRows: Omit<LostRows, 'add'>
   /** Usage entries that people caused in a run's sandboxes. */
   countUsageOf(runId: string): number

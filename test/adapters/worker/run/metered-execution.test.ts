@@ -273,7 +273,8 @@ test('an agent that is killed before it states its costs has cost what passed, t
     execution.stop({ how: 'kill', reason: 'the lease is lost' })
   })
   expect(outcome.status).toBe('cancelled')
-  // One answer of 40 tokens, and one whose end nobody saw, with all the tokens that it might have had. Each named its input.
+  // The first answer had 40 tokens. The end of the second was not seen, so all that it might have had count. Both named
+  // their input.
   expect(outcome.costs).toMatchObject([{ inputTokens: 200, outputTokens: 100, source: 'estimated' }])
 })
 

@@ -1,7 +1,7 @@
 /**
  * Makes every system call by number in a real sandbox, and in the same one without its filter.
  *
- * What the filter allows must give the same result in both, and all else the error that the filter names.
+ * An allowed call must give the same result in both, and all others the error that the filter names.
  */
 import { chmodSync, copyFileSync } from 'node:fs'
 import { join } from 'node:path'
