@@ -28,7 +28,7 @@ export interface ExecutionHandlePorts {
 /** `onEnded` waits at most this long for the processes to exit. */
 const CONFIRM_GONE_MS_MAX = 60_000
 /** A full disk must not keep the processes of an execution from being confirmed gone. */
-export const STORED_MS_MAX = 2_000
+const STORED_MS_MAX = 2_000
 
 export class ExecutionHandle {
   readonly #leaseId: string
@@ -127,7 +127,7 @@ export class ExecutionHandle {
 
 const stoppedBy = ({ reason }: StopRequest): AgentOutcome => ({ verdict: 'stopped', reason })
 
-export function waitAtMost(clock: Pick<Clock, 'after'>, ms: number, done: Promise<void>): Promise<void> {
+function waitAtMost(clock: Pick<Clock, 'after'>, ms: number, done: Promise<void>): Promise<void> {
   return new Promise((resolve) => {
     const cancelTimer = clock.after(ms, resolve)
     void done.then(() => {

@@ -9,11 +9,12 @@ import { failedOutcome } from '../../core/daemon/outcome.ts'
 import type { AgentOutcome, ExecutionReport, Executor, StopRequest } from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import type { Job } from '../../protocol/frames.ts'
-import { ExecutionHandle, type ExecutionHandlePorts, STORED_MS_MAX, waitAtMost } from './execution-handle.ts'
+import { ExecutionHandle, type ExecutionHandlePorts } from './execution-handle.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
 import { recoverOutputs } from './execution-recovery.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
 import { fitOutcome, type Reports } from './reports.ts'
+import type { UnstoredEnds } from './unstored-ends.ts'
 
 export interface ExecutionRunnerPorts {
   readonly clock: Clock
@@ -22,6 +23,7 @@ export interface ExecutionRunnerPorts {
   readonly lookup: ExecutionLookup
   readonly reports: Reports
   readonly outbox: FrameOutbox
+  readonly unstoredEnds: UnstoredEnds
   readonly whenStored: ExecutionHandlePorts['whenStored']
   /** Called when the processes of an execution are gone. */
   readonly onChange: () => void
@@ -35,7 +37,7 @@ export class ExecutionRunner {
   readonly #occupied = new Map<string, string>()
   /** Accepted leases that wait until an older execution of their run is gone. */
   readonly #waiting = new Set<string>()
-  /** Runs to discard when no process of them is left. */
+  /** Runs to discard when no process of them is left and their ends are on disk. */
   readonly #discards = new Set<string>()
 
   constructor(ports: ExecutionRunnerPorts) {
@@ -193,14 +195,9 @@ export class ExecutionRunner {
 
   /**
    * Deletes the retained sandbox, never during an execution; while one is being ended or recovered, after its end. What an
-   * execution has spent is read there, so the sandbox stays until that is on disk.
+   * execution has spent is read there once more if the daemon dies, so the sandbox stays until the end is on disk.
    */
   discard(runId: string): void {
-    const { clock, whenStored } = this.#ports
-    void waitAtMost(clock, STORED_MS_MAX, whenStored()).then(() => this.#discardStored(runId))
-  }
-
-  #discardStored(runId: string): void {
     const all = this.#ports.lookup.all().filter(({ fields }) => fields.runId === runId)
     const states = new Set(all.map(({ state }) => state))
     if ([...states].some((state) => !DISCARDABLE.has(state)))
@@ -208,8 +205,14 @@ export class ExecutionRunner {
         { run: runId },
         'the host asked to discard a run that is executing; its sandbox stays',
       )
-    else if (this.isOccupied(runId) || states.has('recovering')) this.#discards.add(runId)
+    else if (this.isOccupied(runId) || states.has('recovering') || this.#ports.unstoredEnds.has(runId))
+      this.#discards.add(runId)
     else void this.#discardNow(runId)
+  }
+
+  /** Discards the runs that have waited until their ends were on disk. */
+  discardStored(): void {
+    for (const runId of [...this.#discards]) if (this.#discards.delete(runId)) this.discard(runId)
   }
 
   async #discardNow(runId: string): Promise<void> {

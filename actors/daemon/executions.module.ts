@@ -65,15 +65,16 @@ export const executionsModule = defineDaemonModule({
     const onChange = () => publish({ view: 'executions' })
     const lookup = new ExecutionLookup(system)
     const reports = new Reports({ log, lookup, outbox })
-    const runner = new ExecutionRunner({
+    const unstoredEnds = new UnstoredEnds(() => runner.discardStored())
+    const runner: ExecutionRunner = new ExecutionRunner({
       ...context,
       lookup,
       reports,
       outbox,
+      unstoredEnds,
       whenStored: () => system.settled(),
       onChange,
     })
-    const unstoredEnds = new UnstoredEnds()
     const ports = { lookup, outbox, reports, runner, settlements, unstoredEnds, onChange }
     const executions = new Executions({ ...context, ...ports })
     return {

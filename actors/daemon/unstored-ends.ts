@@ -7,6 +7,11 @@ import type { CommitContribution, CommitParticipant } from '../runtime/commit-lo
 
 export class UnstoredEnds implements CommitParticipant {
   readonly #runsByLease = new Map<string, string>()
+  readonly #onStored: () => void
+
+  constructor(onStored: () => void) {
+    this.#onStored = onStored
+  }
 
   add(leaseId: string, runId: string): void {
     this.#runsByLease.set(leaseId, runId)
@@ -22,6 +27,7 @@ export class UnstoredEnds implements CommitParticipant {
     if (leaseIds.length === 0) return undefined
     const onCommitted = () => {
       for (const leaseId of leaseIds) this.#runsByLease.delete(leaseId)
+      this.#onStored()
     }
     return { writes: [], onCommitted }
   }

@@ -557,8 +557,8 @@ const executions: readonly Mutant[] = [
   {
     name: 'a sandbox is discarded during an execution',
     file: EXECUTION_RUNNER,
-    find: "else if (this.isOccupied(runId) || states.has('recovering')) this.#discards.add(runId)",
-    replace: '',
+    find: "if (this.isOccupied(runId) || states.has('recovering') || this.#ports.unstoredEnds.has(runId))",
+    replace: 'if (this.#ports.unstoredEnds.has(runId))',
   },
   {
     name: 'a run starts beside its older execution',

@@ -259,6 +259,20 @@ describe('a lease', () => {
     expectRecorded(conversation.transcript())
   })
 
+  test('that is lost while the disk is full keeps its sandbox until its costs are on disk', async () => {
+    const conversation = await working()
+    conversation.disk.fill()
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
+    await conversation.hostSends({ type: 'discard', runId: 'run-1' })
+    await conversation.hostSends({ type: 'discard', runId: 'run-2' })
+    await conversation.clock.advance(5 * 60_000)
+    // What other runs have left goes at once and makes room.
+    expect(conversation.transcript().filter((line) => line.startsWith('discard'))).toEqual(['discard run-2'])
+    conversation.disk.drain()
+    await conversation.clock.settle()
+    expect(conversation.transcript()).toContain('discard run-1')
+  })
+
   test('that is lost is stopped even with a full disk', async () => {
     const conversation = await working()
     conversation.disk.fill()
@@ -654,7 +668,7 @@ describe('a daemon that is killed', () => {
     await conversation.hostSends({ type: 'discard', runId: 'run-1' })
     conversation.disk.fill()
     recovery.resolve()
-    await conversation.clock.advance(1_000)
+    await conversation.clock.advance(5 * 60_000)
     expect(conversation.transcript()).not.toContain('discard run-1')
     conversation.disk.drain()
     await conversation.clock.advance(500)
