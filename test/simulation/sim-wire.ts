@@ -58,6 +58,7 @@ export interface WireListener {
 }
 
 export interface WireObserver {
+  onWorkerSends(wire: SimWire, frame: WorkerFrame): void
   onHostSends(wire: SimWire, frame: HostFrame, text: string): void
   onHostReceives(wire: SimWire, frame: WorkerFrame | undefined, text: string): void
   onWorkerReceives(wire: SimWire, frame: HostFrame): void
@@ -153,6 +154,7 @@ export class SimWire {
   // ---- worker to host --------------------------------------------------------------------------------------------
 
   sendToHost(frame: WorkerFrame, text = JSON.stringify(frame)): void {
+    this.#options.observer.onWorkerSends(this, frame)
     this.#transmitToHost(frame, text)
     if (!this.#isHostile()) return
     const { random, link } = this.#options

@@ -491,7 +491,6 @@ export class World {
       },
       onSend: (worker, wire, frame, text) => {
         this.#checkFrame(frame, text)
-        this.#leaseTerms.onWorkerSends(wire, frame, this.time.now)
         all('onWorkerSends', (observer) => observer.onWorkerSends(worker, wire, frame, text))
       },
       onBeforeCommit: (worker, batch) =>
@@ -589,6 +588,8 @@ export class World {
       isImpostor,
       accept: (link) => this.host.connectWorker(link) ?? this.foreignHost.connectWorker(link),
       observer: {
+        // A forged heartbeat counts, too: the host answers it, and the worker cannot tell the answer from others.
+        onWorkerSends: (each, frame) => this.#leaseTerms.onWorkerSends(each, frame, this.time.now),
         onHostSends: (each, frame, text) => this.rethrowLater(() => this.#onHostSends(each, frame, text)),
         onHostReceives: (each, frame, text) =>
           this.rethrowLater(() => this.#onHostReceives(each, frame, text)),
