@@ -16,8 +16,9 @@ import { DASHBOARD_PORT } from '../protocol/limits.ts'
 import type { HealthResponse, WorkerView } from '../protocol/worker.ts'
 import { resolveDataDir } from './data-dir.ts'
 import { type Colors, createColors } from './output/colors.ts'
-import { nameDataDir } from './output/name-data-dir.ts'
+import { completeCommands } from './output/complete-commands.ts'
 import { shortenHome } from './output/short-paths.ts'
+import { startedAs } from './shell-command.ts'
 
 export interface BannerFacts {
   readonly url: string
@@ -27,6 +28,8 @@ export interface BannerFacts {
   /** Set where the native listener is not in use. */
   readonly listener?: string
   readonly dataDir: string
+  /** The words by which this program was started. */
+  readonly program?: string
   /** Set where a command without `--data-dir` acts on another one. */
   readonly namedDataDir?: string
   readonly health: Pick<HealthResponse, 'version' | 'hostExecution'>
@@ -46,8 +49,8 @@ interface BannerLine {
 const READY_MS_MAX = 3_000
 
 export function formatBanner(facts: BannerFacts, colors: Colors): string {
-  const { url, health, namedDataDir } = facts
-  const name = (text: string) => nameDataDir(toSingleLine(text), namedDataDir)
+  const { url, health, program, namedDataDir } = facts
+  const name = (text: string) => completeCommands(toSingleLine(text), { program, dataDir: namedDataDir })
   const lines = [tracker, codeHost, agent, worker, fleet, page, listener, dataDir, restored].flatMap((line) =>
     line(facts),
   )
@@ -136,7 +139,7 @@ function fleet({ fleetUrl }: BannerFacts): BannerLine {
 }
 
 function page({ pageUrl }: BannerFacts): BannerLine[] {
-  if (pageUrl === undefined) return []
+  if (pageUrl === undefined) return [{ name: 'dashboard', text: 'its page opens by: switchyard dashboard' }]
   const port = Number(new URL(pageUrl).port)
   const command = port === DASHBOARD_PORT ? 'switchyard dashboard' : `switchyard dashboard --port ${port}`
   return [{ name: 'dashboard', text: `${pageUrl}; for another link: ${command}` }]
@@ -193,6 +196,7 @@ export function showBanner(options: BannerOptions): void {
       ...(pageUrl === undefined ? {} : { pageUrl }),
       ...(listener === undefined ? {} : { listener }),
       dataDir: shortenHome(dataDir),
+      program: startedAs().join(' '),
       ...(dataDir === resolveDataDir(undefined) ? {} : { namedDataDir: dataDir }),
       health: hostApi.health(),
       ownWorker,

@@ -14,7 +14,7 @@ async function run(): Promise<void> {
   const isBare = words.length === 0 && process.stdout.isTTY === true
   const given = isBare ? ['status'] : words
   await createProgramFor(given).parseAsync(given, { from: 'user' })
-  if (isBare && (process.exitCode ?? 0) === 0) process.stderr.write('Help: switchyard --help\n')
+  if (isBare && (process.exitCode ?? 0) === 0) createOutputFor(given).note('Help: switchyard --help')
 }
 
 // The bundle is CommonJS, which has no `await` outside of functions.

@@ -28,8 +28,9 @@ import { cureOfRun } from '../client/run-cures.ts'
 import { realClock } from '../clock.ts'
 import { resolveDataDir } from '../data-dir.ts'
 import { EXIT, ExitError } from '../exit.ts'
+import { completeCommands } from '../output/complete-commands.ts'
 import { formatError } from '../output/format-error.ts'
-import { nameDataDir } from '../output/name-data-dir.ts'
+import { startedAs } from '../shell-command.ts'
 
 export interface AttachOptions {
   readonly dataDir?: string
@@ -62,7 +63,7 @@ export async function attach(name: string, options: AttachOptions): Promise<void
   const message =
     end.is === 'left' ? await releaseSandbox(session) : 'message' in end ? end.message : undefined
   const named = end.is === 'refused' ? cureOfRun('attach', run) : undefined
-  const cure = named && nameDataDir(named, options.dataDir)
+  const cure = named && completeCommands(named, { program: startedAs().join(' '), dataDir: options.dataDir })
   if (message !== undefined) process.stderr.write(formatError({ message, cure }))
   process.exit(exitCodeOf(end))
 }

@@ -79,5 +79,5 @@ const toFinding = (output: Output, { id, status, message, cure }: FixableFinding
   id,
   status,
   message,
-  ...(cure === undefined ? {} : { cure: output.nameDataDir(cure) }),
+  ...(cure === undefined ? {} : { cure: output.completeCommands(cure) }),
 })

@@ -74,7 +74,7 @@ export async function readExplanation(client: Client, name: string): Promise<Exp
 
 function printGate({ output }: CommandContext, gate: Gate): void {
   const { id, status, message } = gate
-  const cure = gate.cure && output.nameDataDir(gate.cure)
+  const cure = gate.cure && output.completeCommands(gate.cure)
   const { stdout } = output
   const { colors, isTerminal, width } = stdout
   if (!isTerminal) {

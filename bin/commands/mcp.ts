@@ -12,6 +12,7 @@ import { createToolCaller } from '../mcp/call-tool.ts'
 import { serveStdio, untilStopSignal } from '../mcp/serve-stdio.ts'
 import { McpSession } from '../mcp/session.ts'
 import { localOffset } from '../output/times.ts'
+import { startedAs } from '../shell-command.ts'
 
 export interface McpOptions {
   readonly dataDir?: string | undefined
@@ -26,9 +27,11 @@ export interface McpOptions {
 export async function mcp({ dataDir, ...options }: McpOptions): Promise<void> {
   const grants = new Set(MCP_GRANTS.filter((grant) => options[grant] === true))
   const connection = connectToHost(dataDir, process.env, undefined, 'mcp')
+  // The agent starts the server in a folder of its own.
+  const program = startedAs({ cwd: undefined }).join(' ')
   // Standard output carries the protocol only. Without a reader of the words the server still works.
   process.stderr.on('error', () => {})
-  if (process.stdin.isTTY === true) process.stderr.write(`${FOR_PEOPLE}\n`)
+  if (process.stdin.isTTY === true) process.stderr.write(`${forPeople(program)}\n`)
   const redactor = new LogRedactor()
   const callTool = createToolCaller({
     connection,
@@ -36,6 +39,7 @@ export async function mcp({ dataDir, ...options }: McpOptions): Promise<void> {
     present: () => ({ now: Date.now(), offset: localOffset }),
     grants,
     dataDir,
+    program,
     onBug: (text) => process.stderr.write(`switchyard: ${redactor.redact(text)}\n`),
   })
   await serveStdio(
@@ -46,8 +50,8 @@ export async function mcp({ dataDir, ...options }: McpOptions): Promise<void> {
   process.exit(0)
 }
 
-const FOR_PEOPLE =
-  'switchyard mcp speaks to an agent over standard input.\nNext: claude mcp add switchyard -- switchyard mcp'
+const forPeople = (program: string): string =>
+  `switchyard mcp speaks to an agent over standard input.\nNext: claude mcp add switchyard -- ${program} mcp`
 
 const describe = (grants: ReadonlySet<McpGrant>): string =>
   [

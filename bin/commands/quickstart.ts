@@ -25,6 +25,7 @@ import {
 } from '../quickstart/progress-output.ts'
 import { ProgressScreen } from '../quickstart/progress-screen.ts'
 import { diffOfBranch } from '../quickstart/sample-repository.ts'
+import { startedAs } from '../shell-command.ts'
 
 export interface QuickstartOptions {
   readonly dataDir?: string
@@ -76,13 +77,13 @@ export async function quickstart(options: QuickstartOptions): Promise<void> {
     const runs = await runExample({ folder, host: started, colors, screen, aborted }, launch)
     if (options.json === true) process.stdout.write(`${JSON.stringify(runs, undefined, 2)}\n`)
     const facts = {
-      program: process.argv[1] ?? '',
+      program: startedAs(),
       dataDir: folder.dataDir,
       cwd: process.cwd(),
       columns: screen.width,
     }
-    const next = { ...facts, url: launch.url, run: runs.find(isPublished) }
     if (isKept) page = await openExamplePage(folder.dataDir)
+    const next = { ...facts, link: page?.createLink(), run: runs.find(isPublished) }
     screen.print(`\n${describeNextSteps(next, isKept)}`)
     if (isKept) {
       if (page !== undefined && out.isTTY === true) openForPerson(page.createLink())

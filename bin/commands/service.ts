@@ -81,7 +81,7 @@ function printState(
   output.data(describe(known, 'host'))
   const lines = [
     ...(worker === undefined ? [] : [['worker', describe(worker, 'worker')]]),
-    ['at login', enabled ? 'starts' : output.nameDataDir('does not start: switchyard service install')],
+    ['at login', enabled ? 'starts' : output.completeCommands('does not start: switchyard service install')],
     ...(url === undefined ? [] : [['address', url]]),
     ['data', dataDir],
     [name, host.file],

@@ -142,7 +142,7 @@ function printToday(output: Output, today: readonly Run[], spent: string | undef
   if (today.length > 0 || spent !== undefined) printFacts(output, ['today', describeToday(today, spent)])
   else if (!stdout.isTerminal || !hasNotes) printFacts(output, ['today', IDLE])
   else {
-    const whole = `${IDLE}. Next: ${IDLE_NEXT.map((command) => output.nameDataDir(command)).join(', or ')}`
+    const whole = `${IDLE}. Next: ${IDLE_NEXT.map((command) => output.completeCommands(command)).join(', or ')}`
     const fits = NAME_COLUMNS + columnsOf(whole) <= stdout.width
     printFacts(output, ['today', fits ? whole : IDLE])
     // The end of a fact is cut, and a command to copy is not.
@@ -173,7 +173,7 @@ function printAttention(
   const columns: readonly TableColumn<AttentionItem>[] = [
     { heading: '', cell: ({ id, kind }) => names.get(id) ?? kind },
     { heading: '', cell: ({ message }) => message, shrinksTo: MESSAGE_COLUMNS_MIN, shrinks: 'end' },
-    { heading: '', cell: ({ cure }) => output.nameDataDir(cure ?? '') },
+    { heading: '', cell: ({ cure }) => output.completeCommands(cure ?? '') },
   ]
   output.data(stdout.isTerminal ? `\n${stdout.colors.bold('Needs you')}` : 'Needs you')
   output.table(columns, items, () => stdout.glyph('attention'))

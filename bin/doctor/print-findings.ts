@@ -32,7 +32,10 @@ export function printFindings(output: Output, printed: PrintedFindings): void {
   if (output.format === 'id') for (const { id } of shown) output.data(id)
   else if (isTerminal) for (const finding of shown) printFinding(output, finding)
   else printTable(output, shown)
-  const summary = foldCommand(output, output.nameDataDir(summarize({ ...printed, isWhole: isShownWhole })))
+  const summary = foldCommand(
+    output,
+    output.completeCommands(summarize({ ...printed, isWhole: isShownWhole })),
+  )
   if (isTerminal && output.format !== 'id') output.data(summary)
   else output.note(summary)
 }

@@ -58,13 +58,13 @@ export function printWritten(
   const result = isChanged ? 'Written.' : 'The configuration says all of it already.'
   if (output.format === 'id') output.data(path)
   else if (!output.stdout.isTerminal) output.data(`${isChanged ? 'written' : 'unchanged'}: ${path}`)
-  const serve = output.nameDataDir('switchyard serve')
+  const serve = output.completeCommands('switchyard serve')
   const connects = [
     ...(needsTrackerKey(answers.driver) ? ['connect tracker'] : []),
     ...(isFolder(CODE_HOST_FACTS[effective.codehost.driver]) ? [] : ['connect codehost']),
     ...(tools.agent === undefined ? [] : [`connect ${tools.agent}`]),
     'resume',
-  ].map((words) => output.nameDataDir(`switchyard ${words}`))
+  ].map((words) => output.completeCommands(`switchyard ${words}`))
   if (!output.hasNotes) return
   const short = [`${result} Next: ${serve}; then in another terminal:`, `  ${connects.join('; ')}`]
   // A command that is to be copied is never cut.

@@ -14,7 +14,7 @@ import {
 import { createChecker } from '../../protocol/parse.ts'
 import { isExitError } from '../exit.ts'
 import { LogRedactor } from '../log-redaction.ts'
-import { nameDataDir } from '../output/name-data-dir.ts'
+import { completeCommands } from '../output/complete-commands.ts'
 import { readingTools, type ToolContext } from './reading-tools.ts'
 import type { CallTool, McpToolResult, ToolCall } from './session.ts'
 import { writingTools } from './writing-tools.ts'
@@ -27,12 +27,14 @@ export interface CallerOptions extends ToolContext {
   readonly grants: ReadonlySet<McpGrant>
   /** The value of `--data-dir`, for the commands that a failure names. */
   readonly dataDir?: string | undefined
+  /** The words by which this program was started. */
+  readonly program?: string | undefined
   /** Receives the description of a bug, for standard error. */
   readonly onBug: (text: string) => void
 }
 
-export function createToolCaller({ grants, dataDir, onBug, ...context }: CallerOptions): CallTool {
-  const named = (next: string) => nameDataDir(next, dataDir)
+export function createToolCaller({ grants, dataDir, program, onBug, ...context }: CallerOptions): CallTool {
+  const named = (next: string) => completeCommands(next, { program, dataDir })
   return async (name, input, call) => {
     const refused = findMissingGrant(name, input, grants)
     if (refused !== undefined)

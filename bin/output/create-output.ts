@@ -1,6 +1,7 @@
 /** Creates the output of a client command from its options and the streams of this process. */
+import { startedAs } from '../shell-command.ts'
 import type { ColorChoice } from './colors.ts'
-import { dataDirIn } from './name-data-dir.ts'
+import { dataDirIn } from './complete-commands.ts'
 import { Output, type PrintFormat } from './output.ts'
 
 /** The options that every client command has. */
@@ -17,7 +18,8 @@ export function createOutput({ json, output, quiet, color, dataDir }: PrintOptio
   const { stdout, stderr, env, platform } = process
   const exit = (code: number) => process.exit(code)
   const format = json ? 'json' : output
-  return new Output({ stdout, stderr, env, platform, exit, quiet, color, dataDir, format })
+  const program = startedAs().join(' ')
+  return new Output({ stdout, stderr, env, platform, exit, quiet, color, program, dataDir, format })
 }
 
 /** The output for the error of a command line whose options were not read to their end. */

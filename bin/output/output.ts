@@ -6,8 +6,8 @@
  * command with 0, because it has what it wanted.
  */
 import { EXIT } from '../exit.ts'
+import { completeCommands } from './complete-commands.ts'
 import { formatError } from './format-error.ts'
-import { nameDataDir } from './name-data-dir.ts'
 import { type OutputStream, StyledStream, type StyleFacts } from './styled-stream.ts'
 import { drawTable, formatTabSeparated, type RowMark, type TableColumn } from './table.ts'
 import { columnsOf, wrapWords } from './text-width.ts'
@@ -21,7 +21,8 @@ export interface OutputOptions extends StyleFacts {
   readonly stderr: OutputStream
   readonly format?: PrintFormat | undefined
   readonly quiet?: boolean | undefined
-  /** The value of `--data-dir`, for the commands that are named. */
+  /** The words by which this program was started, and the value of `--data-dir`, for the commands that are named. */
+  readonly program?: string | undefined
   readonly dataDir?: string | undefined
   /** Ends the process. */
   readonly exit: (code: number) => void
@@ -109,7 +110,7 @@ export class Output {
 
   /** Words for the person: prose, which wraps at words on a terminal. */
   note(text: string): void {
-    if (this.hasNotes) this.#printProse(this.nameDataDir(text))
+    if (this.hasNotes) this.#printProse(this.completeCommands(text))
   }
 
   /** A note about this program itself: `switchyard: connection lost, trying again`. */
@@ -120,7 +121,7 @@ export class Output {
   /** Names the commands that people may want next. A command is copied, so none is broken at the edge. */
   next(...commands: readonly string[]): void {
     if (!this.hasNotes) return
-    const named = commands.map((command) => this.nameDataDir(command))
+    const named = commands.map((command) => this.completeCommands(command))
     const line = `Next: ${named.join('   or   ')}`
     const { isTerminal, width } = this.stderr
     const fits = !isTerminal || columnsOf(line) <= width
@@ -131,12 +132,12 @@ export class Output {
   error(message: string, cure?: string): void {
     const { colors, isTerminal, width } = this.stderr
     const style = { colors, width: isTerminal ? width : undefined, asJson: this.format === 'json' }
-    this.writeError(formatError({ message, cure: cure && this.nameDataDir(cure) }, style))
+    this.writeError(formatError({ message, cure: cure && this.completeCommands(cure) }, style))
   }
 
-  /** Adds the `--data-dir` that was given to the commands in a text of ours. Words and cures have it already. */
-  nameDataDir(text: string): string {
-    return nameDataDir(text, this.#options.dataDir)
+  /** Completes the commands in a text of ours. Words and cures are completed already. */
+  completeCommands(text: string): string {
+    return completeCommands(text, this.#options)
   }
 
   writeError(text: string): void {

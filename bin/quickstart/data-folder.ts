@@ -7,10 +7,11 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readConfig } from '../../core/settings/read.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import { makeOwnerOnly } from '../../store/data-folder.ts'
 import { createFile, makeFolder, replaceFile } from '../../store/files/atomic.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { shellCommand } from '../shell-command.ts'
+import { startedAs } from '../shell-command.ts'
 import { inDataDir } from '../store-exit-code.ts'
 import { createSampleRepository, REMOTE, readBaseFile } from './sample-repository.ts'
 import { type ExampleTicket, nextTickets, ticketFile } from './tickets.ts'
@@ -73,6 +74,9 @@ function configFor({ tickets, code }: ExampleFolder) {
   }
 }
 
+const serveCommand = (dataDir: string): string =>
+  [...startedAs(), 'serve', '--data-dir', quoteWord(dataDir)].join(' ')
+
 function refuseForeignConfig(folder: ExampleFolder, text: string): void {
   const read = readConfig(text)
   if (!read.ok)
@@ -87,6 +91,6 @@ function refuseForeignConfig(folder: ExampleFolder, text: string): void {
   if (isOwn) return
   throw new ExitError(
     EXIT.config,
-    `${folder.config} is not the example's configuration any more, so it is not changed. Serve it unchanged with "${shellCommand(process.argv[1] ?? '', 'serve', '--data-dir', folder.dataDir)}", or name another folder with --data-dir.`,
+    `${folder.config} is not the example's configuration any more, so it is not changed. Serve it unchanged with "${serveCommand(folder.dataDir)}", or name another folder with --data-dir.`,
   )
 }

@@ -3,19 +3,20 @@
  *
  * Commands are never cut; on a terminal they are folded at its width.
  */
-import { isAbsolute, relative } from 'node:path'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
 import { wrapWords } from '../output/text-width.ts'
-import { shellWords } from '../shell-command.ts'
+import { nearPath } from '../shell-command.ts'
 import { foldCommand } from './fold-command.ts'
 
 export interface NextStepsFacts {
-  /** The file of the switchyard command. */
-  readonly program: string
+  /** The words by which this program was started. */
+  readonly program: readonly string[]
   readonly dataDir: string
   /** The folder in which the person is. */
   readonly cwd: string
-  readonly url: string
+  /** A link to the page; undefined where none is served. */
+  readonly link?: string | undefined
   /** A run that has a pull request. */
   readonly run: Run | undefined
   /** The width of the terminal; undefined: lines stay whole. */
@@ -24,10 +25,10 @@ export interface NextStepsFacts {
 
 /** `isKept`: the host goes on serving. */
 export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): string {
-  const { dataDir, cwd, run, url, columns } = facts
+  const { program, dataDir, cwd, run, link, columns } = facts
   const command = (...args: string[]) => {
-    const words = shellWords(nearPath(facts.program, cwd), ...args, '--data-dir', nearPath(dataDir, cwd))
-    return foldCommand(words, columns)
+    const words = [...args, '--data-dir', nearPath(dataDir, cwd)].map(quoteWord)
+    return foldCommand([...program, ...words], columns)
   }
   const where = `Everything lies in ${nearPath(dataDir, cwd)}`
   const place = columns === undefined ? [where] : wrapWords(where, columns)
@@ -44,8 +45,9 @@ export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): strin
       command('status'),
       ...attach,
       ...merge,
-      `Serving ${url} until Ctrl-C.`,
+      'Serving until Ctrl-C.',
       ...place,
+      ...(link === undefined ? [] : ['The page; this link is good once, for a minute:', `  ${link}`]),
     ].join('\n')
   return [
     'The host ends now. What next, in this folder:',
@@ -56,10 +58,4 @@ export function describeNextSteps(facts: NextStepsFacts, isKept: boolean): strin
     ...attach.map((line) => line.replace(/^( {2}# .*)$/, '$1, while it serves')),
     ...place,
   ].join('\n')
-}
-
-/** The path from the person's folder when it lies below, so that a command stays short. */
-function nearPath(path: string, cwd: string): string {
-  const near = relative(cwd, path)
-  return near === '' || near.startsWith('..') || isAbsolute(near) ? path : near
 }

@@ -2,7 +2,7 @@
  * Runs the real command in a separate process, like a person or a desktop shell starts it.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmodSync, readFileSync } from 'node:fs'
+import { chmodSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach } from '@jest/globals'
@@ -42,6 +42,7 @@ export interface CommandProcess {
 
 const running = new Set<ChildProcess>()
 let sandboxes: string | undefined
+let installed: string | undefined
 
 /** Returns the folder for sandboxes: sandbox users may traverse it, and it is deleted after the tests. */
 export function sandboxFolder(): string {
@@ -51,6 +52,18 @@ export function sandboxFolder(): string {
   }
   return sandboxes
 }
+
+/** The command under the name that it has where somebody installed it; its folder has to be on the PATH. */
+export function installedCommand(): string {
+  if (installed === undefined) {
+    installed = join(tempFolder(), 'switchyard')
+    symlinkSync(commandPath, installed)
+  }
+  return installed
+}
+
+/** The PATH of a person who installed the command. */
+export const installedPath = (path = process.env.PATH): string => `${dirname(installedCommand())}:${path}`
 
 afterEach(async () => {
   for (const child of running) child.kill('SIGKILL')
@@ -85,7 +98,7 @@ export function runCommand(
   args: readonly string[],
   dataDir = '',
   env: NodeJS.ProcessEnv = {},
-  program = commandPath,
+  program = installedCommand(),
   before: readonly string[] = [],
 ): CommandProcess {
   const startedAt = Date.now()
@@ -97,6 +110,7 @@ export function runCommand(
       HOME: process.env.HOME,
       SWITCHYARD_SANDBOX_DIR: sandboxFolder(),
       ...env,
+      ...(program === installed ? { PATH: installedPath(env.PATH) } : {}),
     },
   })
   running.add(child)

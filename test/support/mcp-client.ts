@@ -1,7 +1,7 @@
 /** The official client of the Model Context Protocol, connected to the real `switchyard mcp` in a process. */
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { commandPath } from './command-process.ts'
+import { installedCommand, installedPath } from './command-process.ts'
 import { closeAfterTest } from './test-resources.ts'
 
 export interface McpClientOptions {
@@ -33,8 +33,8 @@ export async function connectMcp(
 ): Promise<McpClient> {
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [commandPath, 'mcp', ...args],
-    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...env },
+    args: [installedCommand(), 'mcp', ...args],
+    env: { HOME: process.env.HOME ?? '', ...env, PATH: installedPath() },
     stderr: 'pipe',
   })
   let err = ''

@@ -7,7 +7,7 @@ import { type IPty, spawn } from '@lydell/node-pty'
 import { Terminal } from '@xterm/headless'
 import { keepReading } from '../../build/recording/keep-reading.ts'
 import type { AttachInput, AttachOutput } from '../../protocol/dashboard.ts'
-import { commandPath } from './command-process.ts'
+import { installedCommand, installedPath } from './command-process.ts'
 import { encodeCloseFrame, type SocketPeer, startSocketServer } from './socket-server.ts'
 import { tempFolder } from './temp-folder.ts'
 import { closeAfterTest, TOKEN } from './test-resources.ts'
@@ -148,12 +148,12 @@ export function runInTerminal(
   env: NodeJS.ProcessEnv = {},
   size = { cols: 91, rows: 27 },
 ): CommandTerminal {
-  const pty = spawn('/bin/sh', ['-c', SCRIPT, 'sh', process.execPath, commandPath, ...args], {
+  const pty = spawn('/bin/sh', ['-c', SCRIPT, 'sh', process.execPath, installedCommand(), ...args], {
     name: env.TERM ?? 'xterm-256color',
     ...size,
     // `null` delivers bytes; the package's types know only text.
     encoding: null,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'xterm-256color', ...env },
+    env: { HOME: process.env.HOME, TERM: 'xterm-256color', ...env, PATH: installedPath(env.PATH) },
   })
   const pieces: Buffer[] = []
   let isOver = false

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import { yes } from '../../../core/result.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
-import { type CommandProcess, runCommand } from '../../support/command-process.ts'
+import { type CommandProcess, commandPath, runCommand } from '../../support/command-process.ts'
 import { type FakeHostApi, fakeRun } from '../../support/fake-host-api.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { runInTerminal } from '../../support/terminal-host.ts'
@@ -287,6 +287,11 @@ describe('errors', () => {
     expect(err).toBe(
       `switchyard: the run is queued (POST /api/runs/${NEW_ID}/retry answered 409)\n  try: switchyard explain ENG-2\n`,
     )
+  })
+
+  test('a printed command is the one by which the program was started', async () => {
+    const { err } = await endOf(runCommand(['status', '--data-dir', tempFolder()], '', {}, commandPath))
+    expect(err).toContain('\n  try: node dist/bin/switchyard.js serve --data-dir ')
   })
 
   test('no host, and a host that is gone, end with 69 and a next step', async () => {

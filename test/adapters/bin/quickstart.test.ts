@@ -20,7 +20,7 @@ import {
   readBaseFile,
 } from '../../../bin/quickstart/sample-repository.ts'
 import { type ExampleTicket, nextTickets, ticketFile } from '../../../bin/quickstart/tickets.ts'
-import { shellCommand } from '../../../bin/shell-command.ts'
+import { programWords } from '../../../bin/shell-command.ts'
 import { readConfig } from '../../../core/settings/read.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { readTicket } from '../../../providers/tracker/local/ticket-file.ts'
@@ -38,12 +38,22 @@ const git = (cwd: string, ...args: string[]): string =>
     .trim()
 
 test('printed command lines can be run, also from a checkout in any folder', () => {
-  expect(shellCommand('/usr/bin/switchyard', 'serve')).toBe('switchyard serve')
   const program = join(tempFolder(), "it's mine", 'switchyard.js')
   mkdirSync(dirname(program))
   writeFileSync(program, 'console.log(process.argv.slice(2).join(" "))')
-  const line = shellCommand(program, 'serve', '--data-dir', '/a b')
-  expect(execFileSync('sh', ['-c', line]).toString()).toBe('serve --data-dir /a b\n')
+  const words = programWords({ file: program, env: {}, cwd: undefined })
+  expect(execFileSync('sh', ['-c', [...words, 'serve'].join(' ')]).toString()).toBe('serve\n')
+})
+
+test.each([
+  ['/usr/bin/switchyard', { PATH: '/bin:/usr/bin' }, 'switchyard'],
+  ['/opt/sy/bin/switchyard', { PATH: '/bin:/usr/bin' }, '/opt/sy/bin/switchyard'],
+  ['/home/ada/web/node_modules/.bin/switchyard', { npm_command: 'exec' }, 'npx switchyard'],
+  ['/home/ada/web/node_modules/.bin/switchyard', {}, 'node_modules/.bin/switchyard'],
+  ['/home/ada/web/dist/bin/switchyard.js', {}, 'node dist/bin/switchyard.js'],
+  ['/srv/other/dist/bin/switchyard.js', {}, 'node /srv/other/dist/bin/switchyard.js'],
+])('%s was started by %j as %s', (file, env, words) => {
+  expect(programWords({ file, env, cwd: '/home/ada/web' }).join(' ')).toBe(words)
 })
 
 describe('the repository', () => {

@@ -29,16 +29,16 @@ describe('a command', () => {
 describe('what comes next', () => {
   const pull = { remote: 'acme/greeter', number: 12, branch: 'b', confirmed: true }
   const run = { ...aRun({ status: 'completed', pull }), id: `run-${'0'.repeat(32)}` }
-  const facts = { program: '/clone/dist/bin/switchyard.js', dataDir: '/clone/.data', cwd: '/clone', run }
-  const url = 'http://127.0.0.1:40000'
+  const facts = { program: ['node', 'dist/bin/switchyard.js'], dataDir: '/clone/.data', cwd: '/clone', run }
+  const link = 'http://127.0.0.1:4420/?code=abcdefghijklmnopqrstuv'
 
   test.each([true, false])('fits into 60 columns, when the host is kept: %s', (isKept) => {
-    const text = describeNextSteps({ ...facts, url, columns: 60 }, isKept)
+    const text = describeNextSteps({ ...facts, link, columns: 60 }, isKept)
     expect(text.split('\n').filter((line) => line.length > 60)).toEqual([])
   })
 
   test('has each command on a line of its own where nothing is cut', () => {
-    const text = describeNextSteps({ ...facts, url, columns: undefined }, true)
+    const text = describeNextSteps({ ...facts, link, columns: undefined }, true)
     const { identifier } = run.ticket
     for (const words of ['dashboard', 'status', `attach ${identifier}`, `pulls merge ${identifier}`])
       expect(text).toContain(`  node dist/bin/switchyard.js ${words} --data-dir .data\n`)

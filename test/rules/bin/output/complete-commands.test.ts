@@ -1,6 +1,6 @@
-/** The commands in words for people name the data directory that a command line named. */
+/** The commands in words for people can be copied: they name the program as it was started, and its data directory. */
 import { expect, test } from '@jest/globals'
-import { dataDirIn, nameDataDir } from '../../../../bin/output/name-data-dir.ts'
+import { completeCommands, dataDirIn } from '../../../../bin/output/complete-commands.ts'
 
 test.each([
   ['switchyard serve', 'switchyard serve@'],
@@ -30,8 +30,8 @@ test.each([
   ],
   ['VISUAL=vi switchyard config edit', 'VISUAL=vi switchyard config edit@'],
 ])('%s', (text, named) => {
-  expect(nameDataDir(text, '/srv/z')).toBe(named.replaceAll('@', ' --data-dir /srv/z'))
-  expect(nameDataDir(text, undefined)).toBe(text)
+  expect(completeCommands(text, { dataDir: '/srv/z' })).toBe(named.replaceAll('@', ' --data-dir /srv/z'))
+  expect(completeCommands(text, {})).toBe(text)
 })
 
 test.each([
@@ -43,12 +43,25 @@ test.each([
   'journalctl --user -u switchyard',
   'unset SWITCHYARD_URL',
 ])('%s stays as it is', (text) => {
-  expect(nameDataDir(text, '/srv/z')).toBe(text)
+  expect(completeCommands(text, { dataDir: '/srv/z' })).toBe(text)
+})
+
+test.each([
+  ['switchyard runs, or switchyard start "A B"', '@ runs, or @ start "A B"'],
+  ['start one with: switchyard worker --host URL', 'start one with: @ worker --host URL'],
+  ['switchyard --help', '@ --help'],
+  ['switchyard runs list --help', '@ runs list --help'],
+  ['the program switchyard is serving', 'the program switchyard is serving'],
+])('%s begins with the words by which the program was started', (text, named) => {
+  const program = 'node dist/bin/switchyard.js'
+  expect(completeCommands(text, { program })).toBe(named.replaceAll('@', program))
 })
 
 test('the folder stands there as it was given, quoted where a shell needs that', () => {
-  expect(nameDataDir('switchyard serve', '/my data')).toBe("switchyard serve --data-dir '/my data'")
-  expect(nameDataDir('switchyard serve', './z')).toBe('switchyard serve --data-dir ./z')
+  expect(completeCommands('switchyard serve', { dataDir: '/my data' })).toBe(
+    "switchyard serve --data-dir '/my data'",
+  )
+  expect(completeCommands('switchyard serve', { dataDir: './z' })).toBe('switchyard serve --data-dir ./z')
 })
 
 test.each([
