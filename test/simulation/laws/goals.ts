@@ -206,14 +206,19 @@ const sessionsAreCounted: Goal = {
 /** Covers the reconnect grace of a worker, in which the host keeps what people had booted there. */
 const ADRIFT_MS_MAX = 125_000
 
-/** Runs that people have looked at, and whose worker left a moment ago. */
+/** Runs that people have resumed, and whose worker left a moment ago, maybe before anybody looked. */
 function countAdriftRuns(view: LawView, workers: readonly JudgedWorker[]): number {
   const gone = workers.filter(
     ({ isRegistered, linkChangedAt }) => !isRegistered && view.now() - linkChangedAt < ADRIFT_MS_MAX,
   )
   const holders = new Set(gone.map(({ workerId }) => workerId))
-  const runs = [...view.viewers].flatMap(({ runId, isOpen }) => (isOpen ? [] : [runId]))
-  return [...new Set(runs)].filter((runId) => holders.has(view.run(runId)?.sandbox.workerId)).length
+  const viewers = [...view.viewers]
+  const sessions = [...(view.disk.keyValues.get('session')?.values() ?? [])]
+  const resumed = [...viewers, ...sessions.map(({ value }) => ({ runId: '', ...value }))]
+  const isViewed = (runId: string) => viewers.some((each) => each.isOpen && each.runId === runId)
+  return [...new Set(resumed.map(({ runId }) => runId))].filter(
+    (runId) => !isViewed(runId) && holders.has(view.run(runId)?.sandbox.workerId),
+  ).length
 }
 
 /** Sorts after every instant. */
