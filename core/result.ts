@@ -26,6 +26,8 @@ export interface Refusal {
   readonly failure?: FailureKind
   /** Work is not published because of these, until a person says otherwise. */
   readonly keys?: readonly FoundKey[]
+  /** Differs when the work holds other keys. */
+  readonly keysDigest?: string
   /** The settings that a person must confirm before the same request can succeed. */
   readonly confirm?: readonly string[]
 }

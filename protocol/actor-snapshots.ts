@@ -58,6 +58,8 @@ export const RunFields = record('RunFields', {
       startedAt: OrNull(Instant),
       /** A person said that the work is published although it holds keys. */
       anyway: Type.Optional(Type.Literal(true)),
+      /** The digest of the keys that this person was shown. */
+      shownKeys: Type.Optional(Name),
       /** The result of the executions so far. */
       result: OrNull(RunResult),
     }),

@@ -236,6 +236,8 @@ export const Job = record('Job', {
   continueSession: addedKey(ForeignId),
   /** A person says that work is published which holds keys. Only for workers whose capabilities say `holdsKeys`. */
   publishAnyway: addedKey(Type.Literal(true)),
+  /** The digest of the keys that this person was shown. */
+  shownKeys: addedKey(Name),
   limits: JobLimits,
   retentionHours: Type.Number({ minimum: 0 }),
 })
@@ -291,6 +293,8 @@ export const RunOutcome = record('RunOutcome', {
   failure: addedKey(Type.Unsafe<FailureKind>(Name)),
   /** The work is kept from being published until a person says otherwise, because of what these places hold. */
   keys: addedKey(FoundKeys),
+  /** Says no more than whether two executions found the same keys. */
+  keysDigest: addedKey(Name),
   /** False: the worker ended before the agent began, so the host queues the run again at once. */
   begun: addedKey(Type.Boolean()),
   result: Type.Optional(RunResult),

@@ -158,6 +158,9 @@ export const Run = record('Run', {
   instructions: addedKey(text(RUN_INSTRUCTIONS_BYTES_MAX, 'What a person told the agent of this run.')),
   agent: addedKey(RunAgentChoice),
   foundKeys: addedKey(FoundKeys),
+  foundKeysDigest: addedKey(
+    text(NAME_CHARS_MAX, 'Differs when the work holds other keys, of which a person has said nothing yet.'),
+  ),
   /** A person has started the run with the ticket's words as they were edited until then. */
   approvedEdit: addedKey(Instant),
 })

@@ -8,7 +8,7 @@ import { attemptsOf } from '../../core/run/cost.ts'
 import { approveEdit, unreadEdit } from '../../core/run/edited-ticket.ts'
 import { type EventPageQuery, planEventPage } from '../../core/run/event-page.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
-import { afterDiscard, mayPublishAgain, publishAgain } from '../../core/run/publishing.ts'
+import { afterDiscard, mayPublishAgain, type PublishWord, publishAgain } from '../../core/run/publishing.ts'
 import { applyRunOptions, checkRunOptions } from '../../core/run/run-options.ts'
 import { isTerminal, queueRetry } from '../../core/run/run-transitions.ts'
 import type { RunPullResponse } from '../../protocol/pulls.ts'
@@ -206,7 +206,7 @@ async function publishRun(
   const found = runToChange(api, id)
   if (!found.ok) return found
   // The word is about keys that the record names: of others nobody knows yet.
-  const request = found.value.foundKeys === undefined ? {} : asked
+  const request = found.value.foundKeys === undefined ? {} : wordAbout(found.value, asked)
   if (retryPublishing(api, found.value, {}, request)) return showCommittedRun(api, id)
   if (!isTerminal(found.value.status))
     return no(
@@ -216,6 +216,12 @@ async function publishRun(
   if (!holdsWork(api, found.value, {}))
     return no('conflict', `no finished work of ${id} waits in a sandbox; retry the run, or see its artifacts`)
   return startRetry(api, id, {}, request)
+}
+
+/** The word is for the keys that the record names now. */
+function wordAbout({ foundKeysDigest }: Run, { anyway }: PublishOptions): PublishWord {
+  if (anyway === undefined) return {}
+  return foundKeysDigest === undefined ? { anyway } : { anyway, shownKeys: foundKeysDigest }
 }
 
 function holdsWork({ views }: ApiDependencies, run: Run, options: RunOptions): boolean {
@@ -230,7 +236,7 @@ async function startRetry(
   api: ApiDependencies,
   id: string,
   options: RunOptions,
-  request?: PublishOptions,
+  request?: PublishWord,
 ): Promise<Result<Run>> {
   const { context, views } = api
   const before = checkRetry(api, id)
@@ -265,7 +271,7 @@ function retryPublishing(
   { views }: ApiDependencies,
   run: Run,
   options: RunOptions,
-  request: PublishOptions = {},
+  request: PublishWord = {},
 ): boolean {
   const waiting = views.jobs.waitingRun(run.id)
   if (waiting === undefined || !views.jobs.preparation.publishes(waiting)) return false

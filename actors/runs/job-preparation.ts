@@ -181,7 +181,7 @@ export class JobPreparation {
     if (!job.ok) return job
     if (publishing !== null) {
       const knowsAnyway = this.#ports.workers.get(workerId)?.holdsKeys === true
-      return yes(publishJob(job.value, publishing.anyway === true && knowsAnyway))
+      return yes(publishJob(job.value, knowsAnyway ? publishing : {}))
     }
     return yes(withSession(job.value, context, this.#ports.workers.get(workerId)))
   }

@@ -134,6 +134,8 @@ export type RunMachineEvent =
       readonly type: 'publish now'
       /** Also when it holds keys: a person says so. */
       readonly anyway?: true
+      /** The digest of the keys that this person was shown. */
+      readonly shownKeys?: string
     }
   | { readonly type: 'deadline.publish' }
   /** The sandbox with the run's work is kept no longer. */

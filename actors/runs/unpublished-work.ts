@@ -12,6 +12,7 @@ import {
   unpublishedError,
   withBundles,
   withoutBundle,
+  wordOf,
 } from '../../core/run/publishing.ts'
 import { applyRunOptions, hasInstructions } from '../../core/run/run-options.ts'
 import { failRun, requeueRun } from '../../core/run/run-transitions.ts'
@@ -45,7 +46,10 @@ export function afterDue({ context, event }: RunActionFacts): Partial<RunContext
   const isPersons = event.type === 'publish now'
   if (publishing === null || (run.foundKeys !== undefined && !isPersons)) return {}
   const isOrdered = isPersons && event.anyway === true
-  const due: Publishing = { ...publishing, nextAt: null, ...(isOrdered ? { anyway: true } : {}) }
+  const { anyway: _, shownKeys: __, ...unordered } = publishing
+  const due: Publishing = isOrdered
+    ? { ...unordered, nextAt: null, ...wordOf(event) }
+    : { ...publishing, nextAt: null }
   if (publishing.nextAt === null && run.foundKeys === undefined) return isOrdered ? { publishing: due } : {}
   return { run: withoutFoundKeys(requeueRun(run, undefined, run.createdAt)), publishing: due }
 }

@@ -25,6 +25,6 @@ export const publishAnywayCommand = (run: Run): string =>
 
 export function withoutFoundKeys(run: Run): Run {
   if (run.foundKeys === undefined) return run
-  const { foundKeys: _, ...rest } = run
+  const { foundKeys: _, foundKeysDigest: __, ...rest } = run
   return rest
 }

@@ -36,6 +36,7 @@ import { followUpInstructionsFor, instructionsFor } from './job-instructions.ts'
 import { bytesOf, fitToFrame, takeWithin, withDescription } from './job-size.ts'
 import { artifactBudget, executionLogBytes, logBudget } from './log-budget.ts'
 import { modelUseOf } from './model-use.ts'
+import type { PublishWord } from './publishing.ts'
 import { providerFor } from './run-options.ts'
 import { trimDiscussion } from './trim-discussion.ts'
 
@@ -65,15 +66,16 @@ export function buildJob(facts: JobFacts): AgentJob {
 
 /**
  * Returns the job that only publishes what an execution of this job has finished: without an agent, and without the
- * credentials of agent and tracker. `anyway`: also when it holds what looks like keys.
+ * credentials of agent and tracker. `word`: a person's, that it is published although it holds what looks like keys.
  */
-export function publishJob({ agent: _, credentials, ...job }: AgentJob, anyway = false): Job {
+export function publishJob({ agent: _, credentials, ...job }: AgentJob, word: PublishWord = {}): Job {
   const { codehost } = credentials
   return {
     ...job,
     kind: 'publish',
     credentials: codehost === undefined ? {} : { codehost },
-    ...(anyway ? { publishAnyway: true } : {}),
+    ...(word.anyway === undefined ? {} : { publishAnyway: word.anyway }),
+    ...(word.anyway === undefined || word.shownKeys === undefined ? {} : { shownKeys: word.shownKeys }),
   }
 }
 

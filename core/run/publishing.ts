@@ -24,6 +24,8 @@ import { hasInstructions } from './run-options.ts'
 import { markSandboxDiscarded, requeueRun } from './run-transitions.ts'
 
 export type Publishing = NonNullable<RunFields['publishing']>
+/** A person says that work is published although it holds the keys that they were shown. */
+export type PublishWord = Pick<Publishing, 'anyway' | 'shownKeys'>
 
 /** Whether the worker says that finished work waits in the sandbox to be published. */
 export const isUnpublished = ({ status, failure }: RunOutcome): boolean =>
@@ -69,13 +71,19 @@ export function waitToPublish(
       tries,
       nextAt,
       why: cause,
-      ...(before?.anyway === undefined ? {} : { anyway: before.anyway }),
+      // The word was for other keys than those that are found now.
+      ...(foundKeys === undefined && before !== null ? wordOf(before) : {}),
       startedAt: before?.startedAt ?? ended.startedAt ?? null,
       // Without an outcome the record is that of before.
       result: mergeResults(before?.result, reported === result ? undefined : reported) ?? null,
     },
   }
 }
+
+export const wordOf = ({ anyway, shownKeys }: PublishWord): PublishWord => ({
+  ...(anyway === undefined ? {} : { anyway }),
+  ...(anyway === undefined || shownKeys === undefined ? {} : { shownKeys }),
+})
 
 /** Runs whose finished work could not be published for the same cause. */
 export interface RefusedWork {

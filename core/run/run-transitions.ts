@@ -87,14 +87,16 @@ export function finishRun(
   const result = resultOf(outcome, by.pull === undefined ? undefined : reported.prUrl) ?? run.result
   const error = outcome.error ?? (outcome.status === 'failed' ? 'the worker gave no reason' : undefined)
   const sandbox = extend(extend(run.sandbox, outcome.sandbox ?? {}), { workerId: by.workerId })
-  const ended: Run = extend(omitFields(reported, ['queueReason', 'error', 'foundKeys']), {
+  const ended: Run = extend(omitFields(reported, ['queueReason', 'error', 'foundKeys', 'foundKeysDigest']), {
     status: outcome.status,
     finishedAt: by.now,
     sandbox: retainedSandbox(sandbox, outcome, by),
   })
   if (result !== undefined) ended.result = result
   if (error !== undefined) ended.error = error
-  if (outcome.keys !== undefined && outcome.keys.length > 0) ended.foundKeys = printableTexts(outcome.keys)
+  if (outcome.keys === undefined || outcome.keys.length === 0) return ended
+  ended.foundKeys = printableTexts(outcome.keys)
+  if (outcome.keysDigest !== undefined) ended.foundKeysDigest = outcome.keysDigest
   return ended
 }
 
@@ -134,7 +136,7 @@ export function updatePullState(run: Run, url: string, prState: PullState): Run 
 }
 
 /** The fields that tell of a run's end. */
-const OF_AN_END = ['error', 'foundKeys', 'startedAt', 'finishedAt', 'queueReason'] as const
+const OF_AN_END = ['error', 'foundKeys', 'foundKeysDigest', 'startedAt', 'finishedAt', 'queueReason'] as const
 
 /** The sandbox stays on the record until a worker accepts the run, so that it can still be discarded. */
 export function queueRetry(run: Run, now: string): Run {
@@ -156,7 +158,7 @@ export interface EarlierResult {
 /** Completes the run again as it was, with an error that says what went wrong. */
 export function revertFollowUp(run: Run, earlier: EarlierResult | null, why: string, now: string): Run {
   return {
-    ...omitFields(run, ['queueReason', 'result', 'startedAt', 'foundKeys']),
+    ...omitFields(run, ['queueReason', 'result', 'startedAt', 'foundKeys', 'foundKeysDigest']),
     status: 'completed',
     ...(earlier?.startedAt == null ? {} : { startedAt: earlier.startedAt }),
     error: truncate(`the follow-up failed: ${why}`, TEXT_CHARS_MAX),
@@ -182,6 +184,7 @@ type ClearableField =
   | 'result'
   | 'error'
   | 'foundKeys'
+  | 'foundKeysDigest'
   | 'agentSessionId'
   | 'costTotals'
   | 'prState'

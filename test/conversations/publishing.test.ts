@@ -236,6 +236,35 @@ test('work that holds keys waits for a person, is in attention, and is published
   expect(host.run(runId)).toMatchObject({ status: 'completed', costTotals: { costUsd: 2 } })
 })
 
+test('a word is for the keys that were shown, and not for those that are found later', async () => {
+  const shown = { ...holdsKeys, keysDigest: 'one key' }
+  const { host, worker, runId } = await finishUnpublished(shown, {}, { holdsKeys: true })
+  await host.succeeded(host.hostApi.publishRun(runId, { anyway: true }))
+  const word = { kind: 'publish', publishAnyway: true, shownKeys: 'one key' }
+  expect(workOf(worker).job).toMatchObject(word)
+  // A refusal by the code host changes nothing about that, and meanwhile somebody adds a key.
+  await failAgain(worker, unpublished(host))
+  await host.restart()
+  const again = host.connect('holder')
+  await again.send({
+    ...registerWithCredential(worker),
+    capabilities: { ...capabilities, ...publishes, holdsKeys: true },
+  })
+  await host.advanceWithHeartbeats(60, [again])
+  const retried = new Work(again.lastReceived('dispatch'))
+  expect(retried.job).toMatchObject(word)
+  const others = { error: 'keys', keys: [...keys, ...keys], keysDigest: 'two keys' }
+  await again.send(retried.accept(), retried.complete({ ...unpublished(host, others), costs: [] }))
+  expect(host.run(runId).foundKeys).toHaveLength(2)
+  expect(host.hostApi.attention().items.map(({ kind }) => kind)).toEqual(['secret'])
+  await host.succeeded(host.hostApi.retryRun(runId))
+  const searched = new Work(again.lastReceived('dispatch'))
+  expect(searched.job.publishAnyway).toBeUndefined()
+  await again.send(searched.accept(), searched.complete({ ...unpublished(host, others), costs: [] }))
+  await host.succeeded(host.hostApi.publishRun(runId, { anyway: true }))
+  expect(new Work(again.lastReceived('dispatch')).job).toMatchObject({ ...word, shownKeys: 'two keys' })
+})
+
 test('a retry has work with keys searched again, and words for the agent take back that it is published anyway', async () => {
   const { host, worker, runId } = await finishUnpublished(holdsKeys, {}, { holdsKeys: true })
   await host.succeeded(host.hostApi.retryRun(runId))
@@ -250,11 +279,12 @@ test('a retry has work with keys searched again, and words for the agent take ba
 })
 
 test('work with keys of a run that a person cancelled is published when the person says so', async () => {
-  const { host, worker, runId } = await finishUnpublished(holdsKeys, {}, { holdsKeys: true })
+  const shown = { ...holdsKeys, keysDigest: 'a key' }
+  const { host, worker, runId } = await finishUnpublished(shown, {}, { holdsKeys: true })
   await host.succeeded(host.hostApi.cancelRun(runId))
   expect(host.hostApi.attention().items).toEqual([])
   await host.succeeded(host.hostApi.publishRun(runId, { anyway: true }))
-  expect(workOf(worker).job).toMatchObject({ kind: 'publish', publishAnyway: true })
+  expect(workOf(worker).job).toMatchObject({ kind: 'publish', publishAnyway: true, shownKeys: 'a key' })
 })
 
 test('a word about keys that nobody has seen is none', async () => {

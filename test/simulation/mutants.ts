@@ -847,7 +847,7 @@ const publishing: readonly Mutant[] = [
   {
     name: 'a job that only publishes asks the agent',
     file: 'actors/runs/job-preparation.ts',
-    find: 'return yes(publishJob(job.value, publishing.anyway === true && knowsAnyway))',
+    find: 'return yes(publishJob(job.value, knowsAnyway ? publishing : {}))',
     replace: 'return yes(publishJob === undefined || knowsAnyway ? job.value : job.value)',
   },
 ]

@@ -6,9 +6,9 @@
  */
 import type { CodeHost } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
-import type { FoundKey } from '../../protocol/found-key.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { ReachableHosts } from '../registries/registry-hosts.ts'
+import type { MarkedKey } from '../secrets/found-keys.ts'
 import type { WorkBundle } from './work-bundle.ts'
 
 export interface SandboxCommandResult {
@@ -60,8 +60,8 @@ export interface CheckedOut {
 }
 
 export interface CollectedWork {
-  /** The places of the work that hold what looks like keys. */
-  readonly keys?: readonly FoundKey[]
+  /** Findings of what looks like keys in the commits that would be pushed. */
+  readonly keys?: readonly MarkedKey[]
   /** undefined: nothing changed. */
   readonly head?: string
   readonly commits: number

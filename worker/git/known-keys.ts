@@ -2,17 +2,16 @@
  * `dropKnownKeys` leaves out keys that the same file holds in a commit which the code host has already: a change
  * elsewhere in such a file gives away nothing new.
  */
-import { createHash } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { FoundKey } from '../../protocol/found-key.ts'
 import { SECRET_SEARCH_MS_MAX } from '../../protocol/limits.ts'
+import { hashOf, type MarkedKey } from '../secrets/found-keys.ts'
 import { KeyScan } from '../secrets/key-scan.ts'
 import type { Git } from './git.ts'
 import { OBJECT_FORMAT, readObjects } from './object-stream.ts'
 
 /** A key in a new object. */
-export interface KeyInWork extends FoundKey {
+export type KeyInWork = MarkedKey & {
   /** The path of its file, for which it is compared with what is known; undefined elsewhere. */
   readonly path: string | undefined
   readonly hash: string
@@ -26,8 +25,6 @@ interface KnownPlaces {
 
 const LIST_FILE = 'known-keys.list'
 const OBJECT_ID = /^[0-9a-f]{40,64}$/
-
-export const hashOf = (value: string): string => createHash('sha256').update(value, 'latin1').digest('base64')
 
 export async function dropKnownKeys(
   git: Git,

@@ -7,9 +7,8 @@
  */
 import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
-import type { FoundKey } from '../../protocol/found-key.ts'
 import type { Job } from '../../protocol/frames.ts'
-import { keysInText, refuseKeys } from '../secrets/found-keys.ts'
+import { keysInText, type MarkedKey, placesOf, refuseKeys } from '../secrets/found-keys.ts'
 import { createRunSecretSearch, explainFoundSecret, type OwnSecrets } from '../secrets/run-secrets.ts'
 import type { Git } from './git.ts'
 import type { CheckedOut, HeldBackChanges, LogToRun, PublishedPull, RunFolders } from './git-ports.ts'
@@ -34,8 +33,8 @@ export interface PublishContext {
   readonly summary: string
   readonly heldBack?: HeldBackChanges
   readonly readFirst?: readonly string[] | undefined
-  /** The places of the commits that hold what looks like keys. */
-  readonly keys?: readonly FoundKey[] | undefined
+  /** Findings of what looks like keys in the commits. */
+  readonly keys?: readonly MarkedKey[] | undefined
   readonly repository: RemoteRepository
   readonly codehost: CodeHost
   readonly mayContinue: () => boolean
@@ -186,7 +185,7 @@ function newPullRequest({
   summary,
   heldBack,
   readFirst,
-  keys,
+  keys = [],
 }: PublishContext): NewPullRequest {
   const { ticket, id } = job.run
   return {
@@ -198,7 +197,7 @@ function newPullRequest({
       ticket,
       summary,
       { runId: id, leaseId },
-      { closesIssue: job.codehost?.closesIssue, heldBack, readFirst, keys },
+      { closesIssue: job.codehost?.closesIssue, heldBack, readFirst, keys: placesOf(keys) },
     ),
     draft: job.codehost?.draftPulls ?? false,
   }

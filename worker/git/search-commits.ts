@@ -11,17 +11,16 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { no, type Result, yes } from '../../core/result.ts'
 import { truncate } from '../../core/safe-text.ts'
-import type { FoundKey } from '../../protocol/found-key.ts'
 import { FOUND_KEY_FILE_CHARS_MAX, SEARCHED_KEYS_MAX, SECRET_SEARCH_MS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { ContentScan } from '../secrets/content-scan.ts'
-import { distinctKeys } from '../secrets/found-keys.ts'
+import { hashOf, type MarkedKey, markOf } from '../secrets/found-keys.ts'
 import { findKeys } from '../secrets/key-forms.ts'
 import { type FoundValue, KeyScan } from '../secrets/key-scan.ts'
 import { explainFoundSecret } from '../secrets/run-secrets.ts'
 import type { SecretScan, SecretSearch } from '../secrets/secret-search.ts'
 import type { Git } from './git.ts'
-import { dropKnownKeys, hashOf, type KeyInWork } from './known-keys.ts'
+import { dropKnownKeys, type KeyInWork } from './known-keys.ts'
 import { type GitObject, OBJECT_FORMAT, type ObjectReader, readObjects } from './object-stream.ts'
 import { BoundedStream, WORK_LIST_BYTES_MAX, WORK_OBJECTS_MAX } from './work-bounds.ts'
 
@@ -51,14 +50,14 @@ const tooLarge = (bytesMax: number) =>
 const LIST_FILE = 'objects.list'
 const PATH_CHARS_MAX = 200
 
-export async function searchCommits(git: Git, request: CommitSearch): Promise<Result<FoundKey[]>> {
+export async function searchCommits(git: Git, request: CommitSearch): Promise<Result<MarkedKey[]>> {
   const list = join(request.staging, LIST_FILE)
   const listed = await listObjects(git, request, list)
   const found = listed.ok ? await searchObjects(git, request, list) : listed
   await rm(list, { force: true })
   if (!found.ok) return found
   const keys = await dropKnownKeys(git, request, found.value)
-  return yes(distinctKeys(keys.map(({ path: _, hash: __, ...key }) => key)))
+  return yes(keys.map(({ path: _, hash: __, ...key }) => key))
 }
 
 /** Writes a line for each object: its id, and the path of a file or folder. */
@@ -144,7 +143,14 @@ class SearchingReader implements ObjectReader {
   }
 
   #recordKey({ kind, line, value }: FoundValue, isPacked: boolean): void {
-    if (this.#object === undefined || this.keys.length > SEARCHED_KEYS_MAX) return
+    if (this.#object === undefined) return
+    const hash = hashOf(value)
+    const last = this.keys.at(-1)
+    if (last !== undefined && this.keys.length > SEARCHED_KEYS_MAX) {
+      // The last stands for all further ones.
+      this.keys[SEARCHED_KEYS_MAX] = { ...last, mark: markOf(kind, last.mark, hash) }
+      return
+    }
     const { type, note } = this.#object
     const [place, unnamed] = type === 'blob' ? [note, 'a file'] : describePlace(this.#object)
     // A shortened path may hold a part of a key.
@@ -155,8 +161,9 @@ class SearchingReader implements ObjectReader {
       kind,
       file: truncate(printable(file), FOUND_KEY_FILE_CHARS_MAX),
       ...(isInFile ? { line } : {}),
+      mark: markOf(kind, type === 'blob' ? note : unnamed, hash),
       path: isCompared ? note : undefined,
-      hash: hashOf(value),
+      hash,
     })
   }
 }

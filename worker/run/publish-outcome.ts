@@ -6,17 +6,18 @@ import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { truncateToChars } from '../../protocol/text-budget.ts'
 import type { PublishEnd, PublishedWork } from './work-plan.ts'
 
-export type OutcomeStatus = Pick<RunOutcome, 'status' | 'error' | 'failure' | 'keys'>
+export type OutcomeStatus = Pick<RunOutcome, 'status' | 'error' | 'failure' | 'keys' | 'keysDigest'>
 
 export function statusOfPublishing({ published }: PublishEnd, stop: StopRequest | undefined): OutcomeStatus {
   if (published.ok) return { status: 'completed' }
   if (stop !== undefined) return { status: 'cancelled', error: reasonText(stop.reason) }
-  const { message, failure, keys } = published.refusal
+  const { message, failure, keys, keysDigest } = published.refusal
   return {
     status: 'failed',
     error: reasonText(message),
     ...(failure === undefined ? {} : { failure }),
     ...(keys === undefined ? {} : { keys: [...keys] }),
+    ...(keysDigest === undefined ? {} : { keysDigest }),
   }
 }
 

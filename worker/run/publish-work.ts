@@ -186,9 +186,10 @@ async function comment(
   return yes(describeFollowUp(work, text, pushed))
 }
 
-function explainNoComment({ kind, message, keys }: Refusal): Refused {
+function explainNoComment({ kind, message, keys, keysDigest }: Refusal): Refused {
   const { refusal } = no(kind, `the follow-up’s comment could not be posted: ${message}`)
-  const refused = keys === undefined ? refusal : { ...refusal, keys }
+  const digest = keysDigest === undefined ? {} : { keysDigest }
+  const refused = keys === undefined ? refusal : { ...refusal, keys, ...digest }
   return LASTING_KINDS.has(kind) ? { ok: false, refusal } : tryAgain(refused)
 }
 

@@ -2,7 +2,7 @@
  * Finished work that the code host does not take, executed by a real executor: real sandboxes, real git over http with
  * the hooks of the code host, the scripted agent. A later job publishes what the sandbox holds.
  */
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
@@ -19,7 +19,7 @@ import { createGit, type Git } from '../../../../worker/git/git.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
 import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
-import { GITHUB_TOKEN } from '../../../support/made-up-keys.ts'
+import { GITHUB_TOKEN, KEYS } from '../../../support/made-up-keys.ts'
 import { openTestExecutor } from '../../../support/resumed-sandbox.ts'
 import { aJob, commitAsPerson, createGitFixture, type GitFixture, git } from '../git/git-fixture.ts'
 import { type GitServer, gitServer } from '../git/git-server.ts'
@@ -233,7 +233,23 @@ test('work that holds a key waits for a person, who says that it is published an
   const again = await execute(executor, publishJob(job), 'ls-2')
   expect(again.outcome).toMatchObject({ ...held, costs: [] })
 
-  const last = await execute(executor, { ...publishJob(job), publishAnyway: true }, 'ls-3')
+  // The word is for the key that was shown, and not for one that somebody added in the run's terminal since.
+  const { keysDigest } = again.outcome
+  expect(keysDigest).toBe(first.outcome.keysDigest)
+  const anyway = publishJob(job, { anyway: true, shownKeys: keysDigest ?? '' })
+  const lamp = join(site.g.folder, 'one/sandboxes/run-1/work/lamp')
+  const shown = readFileSync(lamp, 'utf8')
+  writeFileSync(lamp, `first line\n${shown}${KEYS['an npm token']}\n`)
+  const more = await execute(executor, anyway, 'ls-3')
+  expect(more.outcome).toMatchObject({
+    failure: 'publish',
+    keys: expect.arrayContaining([{ kind: 'an npm token', file: 'lamp', line: 4 }]),
+  })
+  expect(more.outcome.keysDigest).not.toBe(keysDigest)
+  expect(git(site.g.remote, 'for-each-ref', '--format=%(refname)')).toBe('refs/heads/main')
+
+  const { keysDigest: both = '' } = more.outcome
+  const last = await execute(executor, publishJob(job, { anyway: true, shownKeys: both }), 'ls-4')
   expect(last.outcome).toMatchObject({ status: 'completed', prUrl: expect.any(String) })
   expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toContain(GITHUB_TOKEN)
 })
