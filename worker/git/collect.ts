@@ -12,6 +12,7 @@ import { type Result, yes } from '../../core/result.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import type { MarkedKey } from '../secrets/found-keys.ts'
 import { createRunSecretSearch, type OwnSecrets } from '../secrets/run-secrets.ts'
 import type { SecretSearch } from '../secrets/secret-search.ts'
 import { importBundle, OUT_REF } from './bundle-import.ts'
@@ -155,13 +156,15 @@ export async function importWork(
   const known = knownCommits(from)
   const counted = await countPaths(ports.git, place.folder, head, from.base)
   if (!counted.ok) return counted
-  const searched = await searchCommits(ports.git, {
-    ...place,
-    head,
-    known,
-    search,
-    unpackedBytesMax: ports.unpackedBytesMax ?? WORK_UNPACKED_BYTES_MAX,
-  })
+  const searchAt = (commit: string) =>
+    searchCommits(ports.git, {
+      ...place,
+      head: commit,
+      known,
+      search,
+      unpackedBytesMax: ports.unpackedBytesMax ?? WORK_UNPACKED_BYTES_MAX,
+    })
+  const searched = await searchAt(head)
   if (!searched.ok) return searched
   const clean: Result<CleanWork> =
     job.repo.allowWorkflows === true ? yes({ head }) : await holdBackCiChanges(ports.git, place, head, from)
@@ -172,11 +175,23 @@ export async function importWork(
       ? yes(NO_WORK)
       : await describeWork(ports.git, place, clean.value.head, from)
   if (!work.ok) return work
+  // Commits that were written anew may hold fewer keys, or others: a message without its hidden characters.
+  const keys = await keysToPush(work.value.head, { head, keys: searched.value }, searchAt)
+  if (!keys.ok) return keys
   return yes({
     ...work.value,
-    ...(searched.value.length === 0 ? {} : { keys: searched.value }),
+    ...(keys.value.length === 0 ? {} : { keys: keys.value }),
     ...(heldBack === undefined ? {} : { heldBack }),
   })
+}
+
+async function keysToPush(
+  head: string | undefined,
+  known: { readonly head: string; readonly keys: readonly MarkedKey[] },
+  searchAt: (head: string) => Promise<Result<readonly MarkedKey[]>>,
+): Promise<Result<readonly MarkedKey[]>> {
+  if (head === undefined) return yes([])
+  return head === known.head ? yes(known.keys) : searchAt(head)
 }
 
 /** An agent may have rebased a branch, or merged into it: the commits of the base that came with that are not its own. */

@@ -278,6 +278,28 @@ describe('keys that are no secrets of the run', () => {
     expect(JSON.stringify(answer)).not.toContain(FINE_GRAINED_TOKEN.slice(0, 30))
   })
 
+  test('hold the work back when a message has them without its hidden characters', async () => {
+    const g = createGitFixture()
+    const run = g.run()
+    const hidden = GITHUB_TOKEN.replace('_', '_\u200b')
+    const answer = await published(g, run, () =>
+      run.sh(`cd /work; git commit -q --allow-empty -m 'see ${hidden}'`),
+    )
+    expect(keysOf(answer).map(({ kind }) => kind)).toEqual(['a GitHub token'])
+    expect(refsOf(g)).toEqual(['refs/heads/main'])
+  })
+
+  test('pass with CI definitions, which are held back', async () => {
+    const g = createGitFixture()
+    const run = g.run()
+    got(
+      await published(g, run, () =>
+        run.sh(`cd /work; mkdir .circleci; echo ${GITHUB_TOKEN} >.circleci/config.yml; echo new >file`),
+      ),
+    )
+    expect(git(g.remote, 'ls-tree', '-r', '--name-only', BRANCH)).not.toContain('.circleci')
+  })
+
   test('are published when a person says so', async () => {
     const g = createGitFixture()
     const run = g.run()
