@@ -107,12 +107,13 @@ export async function collect(
   ports: CollectPorts,
   workspace: GitWorkspace,
   from: CheckedOut,
+  signal?: AbortSignal,
 ): Promise<Result<CollectedWork>> {
   const { folders } = workspace
   const bundle = join(folders.exchange, BUNDLE_FILE)
   await rm(bundle, { recursive: true, force: true })
   await forgetHead(folders.staging, workspace.job.branch)
-  const result = await bundleInside(workspace, from)
+  const result = await bundleInside(workspace, from, signal)
   const fault = failureOf(result)
   if (fault !== undefined) return refuseCollecting(fault)
   const search = createRunSecretSearch(workspace.job, ports.ownSecrets)
@@ -226,12 +227,14 @@ async function describeWork(
 function bundleInside(
   { job, folders, sandbox }: GitWorkspace,
   from: CheckedOut,
+  signal: AbortSignal | undefined,
 ): Promise<SandboxCommandResult> {
   const { name, email } = COMMITTER
   const message = leftoverMessage(job.run.ticket)
   return sandbox.run(scriptCommand(COLLECT_SCRIPT, from.base, job.branch, message, name, email), {
     mounts: [{ from: folders.exchange, to: EXCHANGE_INSIDE, writable: true }],
     timeoutMs: INSIDE_MS_MAX,
+    ...(signal === undefined ? {} : { signal }),
   })
 }
 

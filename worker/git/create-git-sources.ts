@@ -17,7 +17,7 @@ import { beginFollowUp } from './follow-up.ts'
 import { type CommentTarget, hasFollowUpComment, postCommentOnce } from './follow-up-comment.ts'
 import { type FollowUpContext, type FollowUpGitPorts, sealOf } from './follow-up-context.ts'
 import { pushFollowUp } from './follow-up-push.ts'
-import { createGit, type Git } from './git.ts'
+import { createGit, type Git, withSignal } from './git.ts'
 import type { FollowUpPushRequest, FollowUpSources, GitSources, LogToRun } from './git-ports.ts'
 import { createMirrorCache, type MirrorCache, type MirrorCacheLimits } from './mirror-cache.ts'
 import { makePassable } from './mirror-folders.ts'
@@ -91,12 +91,12 @@ function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache):
         prune()
         return checked
       }),
-    collect: (job, folders, sandbox, from) =>
+    collect: (job, folders, sandbox, from, signal) =>
       withDiskErrors('collecting the work', async () => {
         const repository = repositoryFor(job)
         if (!repository.ok) return repository
         const workspace = { job, repository: repository.value, folders, sandbox }
-        return collect({ git, cache, ...more }, workspace, from)
+        return collect({ git: withSignal(git, signal), cache, ...more }, workspace, from, signal)
       }),
     publish: ({ collected, ...order }, codehost, mayContinue, signal) =>
       withDiskErrors('publishing', async () => {

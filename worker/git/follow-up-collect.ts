@@ -36,11 +36,12 @@ export async function collectFollowUp(
   ports: FollowUpGitPorts,
   context: FollowUpContext,
   start: FollowUpStart,
+  signal: AbortSignal | undefined,
 ): Promise<Result<CollectedFollowUp>> {
   const { pull, folders, repositories } = context
   await rm(join(folders.exchange, BUNDLE_FILE), { recursive: true, force: true })
   await forgetHead(folders.staging, pull.headBranch)
-  const result = await bundleInside(context, start)
+  const result = await bundleInside(context, start, signal)
   const fault = failureOf(result)
   if (fault !== undefined) return refuseCollecting(fault)
   const [state = ''] = parseAnswers(result.output)('state')
@@ -74,7 +75,11 @@ async function sealWork(
   return yes({ ...work, head: sealed.value })
 }
 
-function bundleInside({ job, pull, folders, sandbox }: FollowUpContext, start: FollowUpStart) {
+function bundleInside(
+  { job, pull, folders, sandbox }: FollowUpContext,
+  start: FollowUpStart,
+  signal: AbortSignal | undefined,
+) {
   const { name, email } = COMMITTER
   const message = leftoverMessage(job.run.ticket)
   return sandbox.run(
@@ -91,6 +96,7 @@ function bundleInside({ job, pull, folders, sandbox }: FollowUpContext, start: F
     {
       mounts: [{ from: folders.exchange, to: EXCHANGE_INSIDE, writable: true }],
       timeoutMs: INSIDE_MS_MAX,
+      ...(signal === undefined ? {} : { signal }),
     },
   )
 }

@@ -20,6 +20,7 @@ import {
   withBothMirrors,
 } from './follow-up-context.ts'
 import { MOVE_ONTO_SCRIPT } from './follow-up-scripts.ts'
+import { withSignal } from './git.ts'
 import { COMMITTER, failureOf, scriptCommand } from './git-inside-sandbox.ts'
 import type {
   FollowUpPushRequest,
@@ -38,13 +39,20 @@ const NOTHING_PUSHED = { pushed: undefined, diff: undefined }
 export async function pushFollowUp(
   ports: FollowUpGitPorts,
   context: FollowUpContext,
-  { start, onMoved }: Pick<FollowUpPushRequest, 'start' | 'onMoved'>,
+  {
+    start,
+    onMoved,
+    within = (step) => step(signal),
+  }: Pick<FollowUpPushRequest, 'start' | 'onMoved' | 'within'>,
   mayContinue: () => boolean,
   signal: AbortSignal,
 ): Promise<Result<FollowUpPushResult>> {
   let from = start
   for (let tries = 1; ; tries++) {
-    const collected = await collectFollowUp(ports, context, from)
+    const begun = from
+    const collected = await within((time) =>
+      collectFollowUp({ ...ports, git: withSignal(ports.git, time) }, context, begun, time),
+    )
     if (!collected.ok) return collected
     const { head, diff, isContained, heldBack, keys = [] } = collected.value
     const allowed = refuseKeys(context.job, keys)

@@ -33,6 +33,7 @@ export interface SandboxRunner {
       }[]
       readonly stdin?: string
       readonly timeoutMs?: number
+      readonly signal?: AbortSignal
     },
   ): Promise<SandboxCommandResult>
 }
@@ -114,6 +115,7 @@ export interface GitSources {
     folders: RunFolders,
     sandbox: SandboxRunner,
     from: CheckedOut,
+    signal?: AbortSignal,
   ): Promise<Result<CollectedWork>>
   /**
    * Pushes over the expected commit, and opens the pull request or adopts an existing one. `mayContinue` is asked
@@ -178,6 +180,8 @@ export interface FollowUpPushRequest {
   readonly folders: RunFolders
   readonly sandbox: SandboxRunner
   readonly start: FollowUpStart
+  /** Runs each step that comes before a push. */
+  readonly within?: <T>(step: (signal: AbortSignal) => Promise<Result<T>>) => Promise<Result<T>>
   /** Called when the work goes on from other commits, because somebody else pushed meanwhile. */
   readonly onMoved?: (start: FollowUpStart) => Promise<void>
   readonly logToRun?: LogToRun

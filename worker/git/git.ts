@@ -117,7 +117,7 @@ class LocalGit implements Git {
   /** A call with a remote may last as long as the code host wants, so nothing waits for its end. */
   run(call: GitCall): Promise<Result<GitResult>> {
     const isStep = call.isUntrusted === true && call.remote === undefined
-    return isStep ? this.#untrustedSteps.run(() => this.#run(call)) : this.#run(call)
+    return isStep ? this.#untrustedSteps.run(() => this.#run(call), call.signal) : this.#run(call)
   }
 
   async #run(call: GitCall): Promise<Result<GitResult>> {
@@ -237,6 +237,19 @@ async function waitForEnd(
   // The words of git about its own end tell more than an incomplete output.
   const hasFailed = end.ok && end.value.code !== undefined && end.value.code !== 0
   return stopReason ?? (end.ok && !wasRead.ok && !hasFailed ? wasRead : end)
+}
+
+/** The same git, whose calls end when the signal aborts. */
+export function withSignal(git: Git, signal: AbortSignal | undefined): Git {
+  if (signal === undefined) return git
+  const bounded = (call: GitCall): GitCall => ({
+    ...call,
+    signal: call.signal === undefined ? signal : AbortSignal.any([call.signal, signal]),
+  })
+  return {
+    run: (call) => git.run(bounded(call)),
+    runChecked: (doing, call) => git.runChecked(doing, bounded(call)),
+  }
 }
 
 function killGroup({ pid }: ChildProcess): void {

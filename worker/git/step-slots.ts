@@ -1,21 +1,50 @@
 /** `StepSlots` lets a few steps run at the same time; the others wait for their turn, in the order in which they came. */
 export class StepSlots {
   #free: number
-  readonly #waiting: (() => void)[] = []
+  readonly #waiting = new Set<() => void>()
 
   constructor(atOnce: number) {
     this.#free = atOnce
   }
 
-  async run<T>(step: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free -= 1
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+  /** An aborted step runs without a slot, because it only says that it was stopped. */
+  async run<T>(step: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const taken = this.#take(signal)
+    const isInSlot = typeof taken === 'boolean' ? taken : await taken
     try {
       return await step()
     } finally {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#free += 1
-      else next()
+      if (isInSlot) this.#pass()
     }
+  }
+
+  #take(signal: AbortSignal | undefined): boolean | Promise<boolean> {
+    if (signal?.aborted === true) return false
+    if (this.#free > 0) {
+      this.#free -= 1
+      return true
+    }
+    return new Promise((resolve) => {
+      const begin = () => {
+        signal?.removeEventListener('abort', leave)
+        resolve(true)
+      }
+      const leave = () => {
+        this.#waiting.delete(begin)
+        resolve(false)
+      }
+      this.#waiting.add(begin)
+      signal?.addEventListener('abort', leave, { once: true })
+    })
+  }
+
+  #pass(): void {
+    const [next] = this.#waiting
+    if (next === undefined) {
+      this.#free += 1
+      return
+    }
+    this.#waiting.delete(next)
+    next()
   }
 }

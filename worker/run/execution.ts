@@ -37,6 +37,7 @@ import { explainRefusedCredential, type PreparedAgent, reportUsage } from './age
 import { AgentWatch } from './agent-watch.ts'
 import { type CollectedOutputs, collectOutputs, sendBundle } from './collect-outputs.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
+import { FinalizingTime } from './finalizing-time.ts'
 import { FollowUpPlan } from './follow-up-plan.ts'
 import { describeShortage } from './free-disk.ts'
 import { NewRunPlan } from './new-run-plan.ts'
@@ -92,6 +93,7 @@ export class RunExecution implements Execution {
   #exitReport: AgentExitReport | undefined
   #sessionId: string | undefined
   readonly #search: SecretSearch
+  readonly #time: FinalizingTime
   #currentPhase: Promise<unknown> = Promise.resolve()
   #isRetained = false
   #isWorkRemembered = false
@@ -103,6 +105,7 @@ export class RunExecution implements Execution {
     this.#options = { ...options, reporter: this.#reporter }
     this.#plan = createPlan(options)
     const { dependencies, request } = options
+    this.#time = new FinalizingTime(dependencies.clock, dependencies.finalizingMs)
     this.#launch = new AgentLaunch({
       dependencies,
       job: request.job,
@@ -184,8 +187,9 @@ export class RunExecution implements Execution {
       async () => {
         this.#reporter.phase = 'publish'
         await this.#launch.discard()
-        const costs = await this.#reportSpending()
-        const outputs = await this.#orFallback(this.#collectOutputs(), () => NO_OUTPUTS)
+        const costs = await this.#time.measure(() => this.#reportSpending())
+        const collected = this.#time.measure(() => this.#collectOutputs())
+        const outputs = await this.#orFallback(collected, () => NO_OUTPUTS)
         this.#agentArtifacts = outputs.artifacts
         const judged = this.#judgeSecrets(agentOutcome, outputs)
         if (judged !== agentOutcome && this.#isWorkRemembered && this.#session !== undefined)
@@ -289,11 +293,12 @@ export class RunExecution implements Execution {
     phase: RunPhase,
     name: string,
     text = '',
+    signal?: AbortSignal,
   ): Promise<Result<never> | undefined> {
     if (isBlank(text)) return undefined
     const before = this.#reporter.phase
     this.#reporter.phase = phase
-    const end = await session.runScript(text)
+    const end = await session.runScript(text, signal)
     this.#reporter.phase = before
     if (end.code === 0) return undefined
     return this.#stopRequest === undefined
@@ -408,6 +413,10 @@ export class RunExecution implements Execution {
         published: yes(undefined),
         isUnpublished: agentOutcome.verdict === 'stopped' && this.#isWorkRemembered,
       }
+    if (this.#time.isOver) {
+      if (!this.#isWorkRemembered) await this.#rememberWork(session, { areOutputsDue: true })
+      return { published: this.#time.refusal(), isUnpublished: this.#isWorkRemembered }
+    }
     const isHookDue = this.#preparedAgent !== undefined || this.#plan.isHookDue()
     const failed = isHookDue
       ? await this.#runLastHook(session, request.job.repo.hooks?.afterAgent)
@@ -415,6 +424,7 @@ export class RunExecution implements Execution {
     if (failed !== undefined) return failed
     const end = await this.#plan.publish({
       session,
+      time: this.#time,
       agentSummary: this.#agentSummary(),
       addArtifact: (name, text) => this.#addArtifact(name, text),
       addBundle: (path) => this.#addBundle(session, path),
@@ -435,8 +445,11 @@ export class RunExecution implements Execution {
     if (isBlank(hook)) return undefined
     const { folders } = session
     await this.#rememberWork(session, {})
-    const failed = await this.#runScript(session, 'hook', AFTER_AGENT, hook)
+    const failed = await this.#time.measure((signal) =>
+      this.#runScript(session, 'hook', AFTER_AGENT, hook, signal),
+    )
     if (failed === undefined) return undefined
+    if (this.#time.isOver) return { published: this.#time.refusal(), isUnpublished: this.#isWorkRemembered }
     if (this.#stopRequest === undefined) await unpublishedWork.forget(folders)
     return { published: failed, isUnpublished: (await unpublishedWork.read(folders)) !== undefined }
   }
@@ -552,7 +565,10 @@ export class RunExecution implements Execution {
   #startUsageTimeLimit(): () => boolean {
     const { clock } = this.#options.dependencies
     const startedAt = clock.monotonic()
-    return () => this.#stopRequest === undefined || clock.monotonic() - startedAt <= STOPPED_OUTPUTS_MS_MAX
+    return () => {
+      if (this.#time.isOver) return false
+      return this.#stopRequest === undefined || clock.monotonic() - startedAt <= STOPPED_OUTPUTS_MS_MAX
+    }
   }
 
   #isKilled(): boolean {

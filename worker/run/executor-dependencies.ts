@@ -47,6 +47,8 @@ export interface ExecutorDependencies {
   /** The worker's own secrets, which nothing that leaves a sandbox may hold. */
   readonly ownSecrets?: OwnSecrets
   readonly stallMs: number
+  /** How long the steps between the end of the agent and its publishing may take, if not the default. */
+  readonly finalizingMs?: number
   readonly freeSpace: () => Promise<DiskSpace>
   /** The size of the disk with the sandboxes; undefined: unknown. */
   readonly diskBytes: () => Promise<number | undefined>

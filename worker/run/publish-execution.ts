@@ -22,6 +22,7 @@ import { entriesOf } from '../registries/registry-hosts.ts'
 import { createRunSecretSearch, secretsOfJob } from '../secrets/run-secrets.ts'
 import { collectOutputs, sendBundle } from './collect-outputs.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
+import { FinalizingTime } from './finalizing-time.ts'
 import { PhaseReporter } from './phase-reporter.ts'
 import { describePublished, reasonText, statusOfPublishing } from './publish-outcome.ts'
 import { publishLeftWork, tryAgain } from './publish-work.ts'
@@ -54,11 +55,14 @@ export class PublishExecution implements Execution {
   #isGone = false
   #currentPhase: Promise<unknown> = Promise.resolve()
   readonly #artifacts = new Set<string>()
+  readonly #time: FinalizingTime
 
   constructor(options: PublishExecutionOptions) {
     this.#options = options
     this.#reporter = new PhaseReporter(options.reporter)
     this.#reporter.phase = 'publish'
+    const { clock, finalizingMs } = options.dependencies
+    this.#time = new FinalizingTime(clock, finalizingMs)
   }
 
   // ---- the phases ------------------------------------------------------------------------------------------------
@@ -159,16 +163,18 @@ export class PublishExecution implements Execution {
   ): Promise<PublishEnd | undefined> {
     if (areOutputsDue !== true) return undefined
     const { dependencies, request } = this.#options
-    const { artifacts, leftOut, foundSecret } = await collectOutputs(session.folders.out, {
-      reporter: this.#reporter,
-      instant: () => this.#instant(),
-      mayContinue: () => this.#stopRequest === undefined,
-      artifactBytes: request.job.limits.artifactBytes,
-      search: createRunSecretSearch(request.job, dependencies.ownSecrets),
-    })
+    const { artifacts, leftOut, foundSecret } = await this.#time.measure((signal) =>
+      collectOutputs(session.folders.out, {
+        reporter: this.#reporter,
+        instant: () => this.#instant(),
+        mayContinue: () => this.#stopRequest === undefined && !signal.aborted,
+        artifactBytes: request.job.limits.artifactBytes,
+        search: createRunSecretSearch(request.job, dependencies.ownSecrets),
+      }),
+    )
     for (const name of artifacts) this.#artifacts.add(name)
     if (leftOut.length > 0) session.log(leftOut.join('\n'))
-    if (foundSecret === undefined) return undefined
+    if (foundSecret === undefined) return this.#time.isOver ? this.#overdue() : undefined
     session.log(foundSecret)
     await unpublishedWork.forget(session.folders)
     return { published: no('failed', foundSecret), isUnpublished: false }
@@ -180,13 +186,18 @@ export class PublishExecution implements Execution {
     const hook = isHookDue === true ? (repo.hooks?.afterAgent ?? '') : ''
     if (hook.trim() === '') return undefined
     this.#reporter.phase = 'hook'
-    const end = await session.runScript(hook)
+    const end = await this.#time.measure((signal) => session.runScript(hook, signal))
     this.#reporter.phase = 'publish'
     if (end.code === 0) return undefined
+    if (this.#time.isOver) return this.#overdue()
     const isStopped = this.#stopRequest !== undefined
     if (!isStopped) await unpublishedWork.forget(session.folders)
     const reason = this.#stopRequest?.reason ?? describeScriptFailure(AFTER_AGENT, end, sandbox?.network)
     return { published: no('failed', reason), isUnpublished: isStopped }
+  }
+
+  #overdue(): PublishEnd {
+    return { published: this.#time.refusal(), isUnpublished: true }
   }
 
   async #publish(session: SandboxSession, work: UnpublishedWork): Promise<PublishEnd> {
@@ -204,6 +215,7 @@ export class PublishExecution implements Execution {
   #publishRequest(session: SandboxSession, { summary }: UnpublishedWork): PublishRequest {
     return {
       session,
+      time: this.#time,
       agentSummary: summary,
       addArtifact: (name, text) => {
         reportTextArtifact(this.#reporter, this.#instant(), name, text)

@@ -5,7 +5,7 @@
 import { no, type Refusal, type Refused, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import type { Job, JobFollowUp, JobPull } from '../../protocol/frames.ts'
-import type { CheckedOut, FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
+import type { CheckedOut, FollowUpPushRequest, FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { followUpBody, followUpText } from './follow-up-comment-text.ts'
 import { LASTING_KINDS, publishOrKeep } from './publish-or-keep.ts'
@@ -40,10 +40,10 @@ export function publishNewWork(
 async function pushAndOpenPull(
   { gitSources, codehostFor }: Dependencies,
   { job, leaseId, from, left }: NewWork,
-  { session, agentSummary, addArtifact, mayContinue, signal }: PublishRequest,
+  { session, time, agentSummary, addArtifact, mayContinue, signal }: PublishRequest,
 ): Promise<Result<PublishedWork | undefined>> {
   const { folders } = session
-  const collected = await gitSources.collect(job, folders, session, from)
+  const collected = await time.within((ending) => gitSources.collect(job, folders, session, from, ending))
   if (!collected.ok) return collected
   const { diff, head, heldBack } = collected.value
   // The log of the first execution has told both.
@@ -154,7 +154,7 @@ async function pushAndComment(
 async function push(
   { gitSources }: Pick<Dependencies, 'gitSources'>,
   { job, start }: FollowUpWork,
-  { session, mayContinue, signal }: PublishRequest,
+  { session, time, mayContinue, signal }: PublishRequest,
 ): Promise<Result<FollowUpPushResult>> {
   if (start.state === 'pushed') return yes({ pushed: start.head, isContained: false, diff: undefined })
   const { folders } = session
@@ -164,7 +164,8 @@ async function push(
       await unpublishedWork.save(folders, { ...known, followUp: { ...known.followUp, start: moved } })
   }
   const logToRun = (line: string) => session.log(line)
-  const pushRequest = { job, folders, sandbox: session, start, onMoved, logToRun }
+  const within: FollowUpPushRequest['within'] = (step) => time.within(step)
+  const pushRequest = { job, folders, sandbox: session, start, within, onMoved, logToRun }
   return gitSources.followUps.push(pushRequest, mayContinue, signal)
 }
 

@@ -120,7 +120,7 @@ export class SandboxSession implements SandboxRunner {
     command: readonly string[],
     options: Parameters<SandboxRunner['run']>[1] = {},
   ): Promise<SandboxCommandResult> {
-    const { mounts, stdin, timeoutMs = INSIDE_MS_MAX } = options
+    const { mounts, stdin, timeoutMs = INSIDE_MS_MAX, signal } = options
     const process = this.start({
       command,
       ...(mounts === undefined ? {} : { mounts }),
@@ -128,10 +128,11 @@ export class SandboxSession implements SandboxRunner {
     })
     if (process === undefined) return { output: 'stopped' }
     const tail = new OutputTail()
-    const end = await this.#waitForEnd(timeoutMs, process, [
+    const reading = [
       readChunks(process.stdout, (chunk) => tail.add(chunk)),
       readChunks(process.stderr, (chunk) => tail.add(chunk)),
-    ])
+    ]
+    const end = await this.#waitForEnd(timeoutMs, process, reading, signal)
     return {
       output: tail.text(),
       ...(end.code === undefined ? {} : { code: end.code }),
@@ -141,16 +142,14 @@ export class SandboxSession implements SandboxRunner {
   }
 
   /** Runs a script of the repository; its output goes to the run's log. */
-  async runScript(text: string): Promise<ScriptEnd> {
+  async runScript(text: string, signal?: AbortSignal): Promise<ScriptEnd> {
     const process = this.start({
       command: ['/bin/sh', '-c', SCRIPT_WITH_PIPES, 'script', text],
       withEgress: true,
     })
     if (process === undefined) return {}
-    return this.#waitForEnd(SCRIPT_MS_MAX, process, [
-      this.#logStream(process.stdout, 'stdout'),
-      this.#logStream(process.stderr, 'stderr'),
-    ])
+    const reading = [this.#logStream(process.stdout, 'stdout'), this.#logStream(process.stderr, 'stderr')]
+    return this.#waitForEnd(SCRIPT_MS_MAX, process, reading, signal)
   }
 
   log(text: string): void {
@@ -203,8 +202,12 @@ export class SandboxSession implements SandboxRunner {
     timeoutMs: number,
     process: SandboxProcess,
     reading: Promise<void>[],
+    signal: AbortSignal | undefined,
   ): Promise<ScriptEnd> {
     let late = {}
+    const kill = () => process.kill()
+    signal?.addEventListener('abort', kill, { once: true })
+    if (signal?.aborted === true) kill()
     const cancel = this.#options.dependencies.clock.after(timeoutMs, () => {
       late = { timedOutMinutes: timeoutMs / 60_000 }
       process.kill()
@@ -214,6 +217,7 @@ export class SandboxSession implements SandboxRunner {
       return { ...(await process.ended), ...late }
     } finally {
       cancel()
+      signal?.removeEventListener('abort', kill)
     }
   }
 }

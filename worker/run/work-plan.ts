@@ -4,6 +4,7 @@
  */
 import type { Result } from '../../core/result.ts'
 import type { ReachableHosts } from '../registries/registry-hosts.ts'
+import type { FinalizingTime } from './finalizing-time.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { SandboxFolders } from './sandboxes.ts'
 import type { UnpublishedWork } from './unpublished-work.ts'
@@ -25,6 +26,8 @@ export interface PublishGuard {
 
 export interface PublishRequest extends PublishGuard {
   readonly session: SandboxSession
+  /** The time of the steps before something is pushed. */
+  readonly time: FinalizingTime
   /** The agent's last message. */
   readonly agentSummary: string
   /** Adds an artifact that the worker made, not the agent. */

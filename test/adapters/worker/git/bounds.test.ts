@@ -131,6 +131,21 @@ test('few steps run at the same time, and the others in their order', async () =
   await Promise.all(steps.slice(1))
 })
 
+test('a step whose time is over does not wait for its turn', async () => {
+  const slots = new StepSlots(1)
+  let end = () => {}
+  const first = slots.run(() => new Promise<void>((resolve) => (end = resolve)))
+  const abort = new AbortController()
+  const second = slots.run(async () => 'stopped', abort.signal)
+  const third = slots.run(async () => 'third')
+  abort.abort()
+  expect(await second).toBe('stopped')
+  end()
+  await first
+  expect(await third).toBe('third')
+  expect(await slots.run(async () => 'last')).toBe('last')
+})
+
 // ---- paths and bytes -----------------------------------------------------------------------------------------------
 
 /** Ten folders in each folder, seven times: a hundred million files in nine objects. */

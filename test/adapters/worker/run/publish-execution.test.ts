@@ -15,7 +15,7 @@ import { createCodeHost } from '../../../../providers/codehost/registry.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import type { ClosableExecutor } from '../../../../worker/executor.ts'
 import { createGitSources } from '../../../../worker/git/create-git-sources.ts'
-import { createGit, type Git } from '../../../../worker/git/git.ts'
+import { createGit, type Git, type GitCall } from '../../../../worker/git/git.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
 import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
@@ -41,6 +41,9 @@ interface Site {
   renewToken(token: string): void
   /** Called before each push but a dry one. */
   beforePush: () => Promise<void> | void
+  /** Called before each step of git outside the sandbox. */
+  beforeGit: (call: GitCall) => Promise<void> | void
+  finalizingMs: number | undefined
   /** Called before the network of a sandbox is opened. */
   beforeEgress: () => void
   /** The worker; a second one is the worker after a restart. */
@@ -75,6 +78,8 @@ async function openSite(): Promise<Site> {
       token = renewed
     },
     beforePush: () => {},
+    beforeGit: () => {},
+    finalizingMs: undefined,
     beforeEgress: () => {},
     worker: async () => {
       const folder = join(g.folder, 'one')
@@ -85,9 +90,7 @@ async function openSite(): Promise<Site> {
           clock: realClock,
           random: realRandom,
           codehostFor,
-          git: withPushes(createGit({ folder: join(folder, 'git'), clock: realClock, policy }), () =>
-            site.beforePush(),
-          ),
+          git: withCalls(createGit({ folder: join(folder, 'git'), clock: realClock, policy }), site),
         }),
         codehostFor,
         openEgress: async (options) => {
@@ -95,6 +98,7 @@ async function openSite(): Promise<Site> {
           return openSandboxEgress(options)
         },
         gitconfig: GITCONFIG_TEXT,
+        ...(site.finalizingMs === undefined ? {} : { finalizingMs: site.finalizingMs }),
       })
       open.push(executor)
       return executor
@@ -103,10 +107,14 @@ async function openSite(): Promise<Site> {
   return site
 }
 
-const withPushes = (real: Git, beforePush: Site['beforePush']): Git => ({
-  runChecked: (doing, call) => real.runChecked(doing, call),
+const withCalls = (real: Git, site: Site): Git => ({
+  runChecked: async (doing, call) => {
+    await site.beforeGit(call)
+    return real.runChecked(doing, call)
+  },
   run: async (call) => {
-    if (call.args[0] === 'push' && !call.args.includes('--dry-run')) await beforePush()
+    await site.beforeGit(call)
+    if (call.args[0] === 'push' && !call.args.includes('--dry-run')) await site.beforePush()
     return real.run(call)
   },
 })
@@ -252,6 +260,56 @@ test('work that holds a key waits for a person, who says that it is published an
   const last = await execute(executor, publishJob(job, { anyway: true, shownKeys: both }), 'ls-4')
   expect(last.outcome).toMatchObject({ status: 'completed', prUrl: expect.any(String) })
   expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toContain(GITHUB_TOKEN)
+})
+
+const OVERDUE = {
+  status: 'failed',
+  failure: 'publish',
+  error: expect.stringContaining('did not end within a minute'),
+  sandbox: { unpublished: true },
+}
+const later = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+test('work whose search does not come to an end stays, and is published later without its agent', async () => {
+  const site = await openSite()
+  site.finalizingMs = 5_000
+  site.beforeGit = ({ args, signal }) =>
+    args[0] === 'cat-file'
+      ? new Promise((resolve) => {
+          setTimeout(resolve, 20_000).unref()
+          signal?.addEventListener('abort', () => resolve())
+        })
+      : undefined
+  const first = await execute(await site.worker(), jobWith())
+  expect(first.outcome).toMatchObject({ ...OVERDUE, costs: [{ provider: 'agentA' }] })
+  expect(git(site.g.remote, 'for-each-ref', '--format=%(refname)')).toBe('refs/heads/main')
+  site.beforeGit = () => {}
+  const last = await execute(await site.worker(), publishJob(jobWith()), 'ls-2')
+  expect(last.outcome).toMatchObject({ status: 'completed', costs: [], result: { summary: 'Mended.' } })
+  expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
+})
+
+test('a hook that takes the time of all steps is ended, and runs again when the work is published', async () => {
+  const site = await openSite()
+  site.finalizingMs = 5_000
+  const job = jobWith()
+  const withHook = (afterAgent: string) => ({ ...job, repo: { ...job.repo, hooks: { afterAgent } } })
+  const executor = await site.worker()
+  const first = await execute(executor, withHook('sleep 20'))
+  expect(first.outcome).toMatchObject(OVERDUE)
+  const again = await execute(executor, publishJob(withHook('sleep 20')), 'ls-2')
+  expect(again.outcome).toMatchObject({ ...OVERDUE, costs: [] })
+  const last = await execute(executor, publishJob(withHook('echo oiled >>lamp')), 'ls-3')
+  expect(last.outcome.status).toBe('completed')
+  expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended\noiled')
+})
+
+test('the time that the code host takes is not that of the steps before', async () => {
+  const site = await openSite()
+  site.finalizingMs = 8_000
+  site.beforePush = () => later(9_000)
+  const { outcome } = await execute(await site.worker(), jobWith())
+  expect(outcome.status).toBe('completed')
 })
 
 test('people fetch the branch from the bundle', async () => {

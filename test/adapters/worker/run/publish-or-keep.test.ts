@@ -1,11 +1,14 @@
 /** Finished work is kept where nothing is to be learnt about it: its execution was stopped, or only a comment is missing. */
+
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, test } from '@jest/globals'
+import { realClock } from '../../../../bin/clock.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
 import { readWhole } from '../../../../worker/git/git-output.ts'
 import type { GitSources } from '../../../../worker/git/git-ports.ts'
+import { FinalizingTime } from '../../../../worker/run/finalizing-time.ts'
 import { publishOrKeep } from '../../../../worker/run/publish-or-keep.ts'
 import type { SandboxSession } from '../../../../worker/run/sandbox-session.ts'
 import { unpublishedWork } from '../../../../worker/run/unpublished-work.ts'
@@ -42,6 +45,7 @@ async function publishAs(
       log: () => {},
       run: async () => ({ code: 128, output: gitReports }),
     } as unknown as SandboxSession,
+    time: new FinalizingTime(realClock),
     agentSummary: 'Mended.',
     addArtifact: () => {},
     addBundle: async (name: string) => sent.push(name) > 0,
