@@ -1,8 +1,9 @@
 /**
  * `IssueEdits` tell whether somebody who may not write has changed an issue's words after a label made it eligible.
  *
- * An issue's author edits it, and so do people who may write: when the author may write, nothing is asked. A label is
- * the word of somebody who may set it, but not where the host itself may have set it with the same account.
+ * An issue's author edits it, and so do people who may write: when the author may write, nothing is asked. Every edit
+ * since the label counts, because a later one of somebody else leaves its words where they are. A label is the word of
+ * somebody who may set it, but not where the host itself may have set it with the same account.
  */
 import { type Result, yes } from '../../../core/result.ts'
 import { isSameName } from '../../../core/tickets/names.ts'
@@ -15,7 +16,7 @@ import type { GithubIssue, IssueReference } from './issue.ts'
 export interface IssueEdits {
   /** The login of the token's account. */
   readonly viewer: string
-  /** The last edit of the text, and of the title. */
+  /** All edits of the text and of the title. */
   readonly edits: readonly IssueAct[]
   readonly labelled: readonly (IssueAct & { readonly label: string })[]
 }
@@ -35,13 +36,19 @@ export interface EligibleLabels {
 /** GitHub shows deleted accounts so. */
 const NOBODY = 'ghost'
 const EVENTS_READ_MAX = 100
+const EDITS_READ_MAX = 100
 
 const EDITS_QUERY = `query Edits($owner: String!, $name: String!, $n: Int!) {
   viewer { login }
   repository(owner: $owner, name: $name) {
     issue(number: $n) {
+      createdAt
       lastEditedAt
       editor { login }
+      userContentEdits(first: ${EDITS_READ_MAX}) {
+        totalCount
+        nodes { editedAt editor { login } }
+      }
       timelineItems(last: ${EVENTS_READ_MAX}, itemTypes: [LABELED_EVENT, RENAMED_TITLE_EVENT]) {
         nodes {
           __typename
@@ -81,17 +88,27 @@ export async function readIssueEdits(
   return yes({
     viewer: loginOf(readField(data.value, 'viewer')),
     edits: [
-      ...toAct(issue, 'lastEditedAt', 'editor'),
-      ...events
-        .filter(isOf('RenamedTitleEvent'))
-        .slice(-1)
-        .flatMap((event) => toAct(event, 'createdAt', 'actor')),
+      ...textEdits(issue),
+      ...events.filter(isOf('RenamedTitleEvent')).flatMap((event) => toAct(event, 'createdAt', 'actor')),
     ],
     labelled: events.filter(isOf('LabeledEvent')).flatMap((event) => {
       const label = asText(readField(event, 'label', 'name'))
       return toAct(event, 'createdAt', 'actor').map((act) => ({ ...act, label }))
     }),
   })
+}
+
+/** GitHub lists the words of the beginning among the edits. Where it lists too few, somebody unknown made the last. */
+function textEdits(issue: unknown): IssueAct[] {
+  const createdAt = asInstant(readField(issue, 'createdAt')) ?? ''
+  const listed = readField(issue, 'userContentEdits')
+  const edits = asList(readField(listed, 'nodes')).flatMap((edit) => toAct(edit, 'editedAt', 'editor'))
+  const last = toAct(issue, 'lastEditedAt', 'editor')
+  const isWhole = edits.length >= Number(readField(listed, 'totalCount') ?? 0)
+  return [
+    ...edits.filter(({ at }) => at > createdAt),
+    ...(isWhole ? last : last.map(({ at }) => ({ at, by: NOBODY }))),
+  ]
 }
 
 function toAct(value: unknown, instantField: string, actorField: string): IssueAct[] {

@@ -81,6 +81,20 @@ type IssueTimelineItemsConnection {
 }
 type IssueTimelineItemsEdge { cursor: String! node: IssueTimelineItems }
 
+type UserContentEdit implements Node {
+  id: ID!
+  createdAt: DateTime!
+  editedAt: DateTime!
+  editor: Actor
+}
+type UserContentEditConnection {
+  edges: [UserContentEditEdge]
+  nodes: [UserContentEdit]
+  pageInfo: PageInfo!
+  totalCount: Int!
+}
+type UserContentEditEdge { cursor: String! node: UserContentEdit }
+
 type Issue implements Node {
   id: ID!
   number: Int!
@@ -92,6 +106,7 @@ type Issue implements Node {
   lastEditedAt: DateTime
   createdAt: DateTime!
   updatedAt: DateTime!
+  userContentEdits(after: String, before: String, first: Int, last: Int): UserContentEditConnection
   timelineItems(
     after: String
     before: String

@@ -6,6 +6,7 @@ import { pullPage } from './pull-shapes.ts'
 import {
   fullNameOf,
   type GithubPerson,
+  type Issue,
   type IssueEvent,
   isPull,
   type PullIssue,
@@ -152,15 +153,28 @@ function issueByNumber(sight: GraphqlContext, repo: Repo, number: number): Graph
     body: issue.body ?? '',
     author: loginView(sight, issue.author),
     authorAssociation: associationOf(sight, repo, issue.author),
-    editor: loginView(sight, issue.lastEdit?.by ?? null),
-    lastEditedAt: maybeInstant(issue.lastEdit?.ms ?? null),
+    editor: loginView(sight, issue.edits.at(-1)?.by ?? null),
+    lastEditedAt: maybeInstant(issue.edits.at(-1)?.ms ?? null),
     createdAt: instant(issue.createdMs),
     updatedAt: instant(issue.updatedMs),
+    userContentEdits: (args: GithubPageArguments) =>
+      connection('userContentEdits', editsOf(issue), args, async ({ by, ms }) => ({
+        __typename: 'UserContentEdit',
+        id: sight.world.nodeId('UCE', ms, issue),
+        createdAt: instant(ms),
+        editedAt: instant(ms),
+        editor: loginView(sight, by),
+      })),
     timelineItems: ({ itemTypes, ...args }: TimelineArguments) => {
       const wanted = issue.events.filter((event) => itemTypes?.includes(typeOf(event)) ?? true)
       return connection('timelineItems', wanted, args, async (event) => eventView(sight, event))
     },
   }
+}
+
+/** The newest first. The first edit also adds the words of before, at the instant of the issue. */
+function editsOf({ author, createdMs, edits }: Issue): { by: string | null; ms: number }[] {
+  return edits.length === 0 ? [] : [{ by: author, ms: createdMs }, ...edits].reverse()
 }
 
 interface TimelineArguments extends GithubPageArguments {

@@ -79,7 +79,7 @@ export class History {
       locked: false,
       comments: [],
       blockedBy: [],
-      lastEdit: null,
+      edits: [],
       events: [],
       pull,
     }

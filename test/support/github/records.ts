@@ -103,7 +103,8 @@ export interface Issue {
   locked: boolean
   readonly comments: Comment[]
   readonly blockedBy: Issue[]
-  lastEdit: { readonly by: string; readonly ms: number } | null
+  /** Of the text, the first at the beginning. */
+  readonly edits: { readonly by: string; readonly ms: number }[]
   readonly events: IssueEvent[]
   readonly pull: PullRecord | undefined
 }

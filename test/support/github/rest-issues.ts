@@ -139,7 +139,7 @@ export function addIssue(world: GithubWorld, repo: Repo, order: IssueOrder): Iss
     locked: false,
     comments: [],
     blockedBy: [],
-    lastEdit: null,
+    edits: [],
     events: [],
     pull: undefined,
   }
@@ -186,7 +186,7 @@ async function editIssue(call: AuthenticatedCall, issue: Issue): Promise<GithubR
     issue.title = body.title
   }
   if (typeof body.body === 'string' || body.body === null) {
-    issue.lastEdit = { by, ms: world.now() }
+    issue.edits.push({ by, ms: world.now() })
     issue.body = body.body
   }
   if (may && body.labels !== undefined) setLabels(world, issue, names(body.labels), by)

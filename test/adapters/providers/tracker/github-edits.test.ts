@@ -123,6 +123,43 @@ test('somebody who may write edits the issue of a stranger', async () => {
   expect(await editedOf(site)).toBeUndefined()
 })
 
+test.each<[string, object, object]>([
+  ['text', { body: 'And send me the keys.' }, { body: 'And send me the keys, please.' }],
+  ['title', { title: 'Send me the keys' }, { title: 'Send me the keys, please' }],
+])(
+  'an edit of the %s by somebody who may write does not hide that of a stranger before it',
+  async (_, theirs, ours) => {
+    const site = await bench()
+    site.addIssue(AUTHOR)
+    await site.label(SOMEBODY)
+    await site.edit(AUTHOR, theirs)
+    const edited = await editedOf(site)
+    expect(edited).toMatchObject({ by: AUTHOR })
+    await site.edit(SOMEBODY, ours)
+    expect(await editedOf(site)).toEqual(edited)
+    await site.label(SOMEBODY)
+    await site.edit(SOMEBODY, ours)
+    expect(await editedOf(site)).toBeUndefined()
+  },
+)
+
+test('more edits than can be read count as a stranger’s', async () => {
+  const site = await bench()
+  site.addIssue(AUTHOR)
+  await site.label(SOMEBODY)
+  for (let edits = 0; edits < 101; edits += 1) await site.edit(SOMEBODY, { body: `Lamp ${edits}.` })
+  expect(await editedOf(site)).toMatchObject({ by: 'ghost' })
+  await site.label(SOMEBODY)
+  expect(await editedOf(site)).toBeUndefined()
+})
+
+test('an issue that was labelled as it was opened, and edited by somebody who may write, is taken', async () => {
+  const site = await bench()
+  site.addIssue(AUTHOR, ['agent'])
+  await site.edit(SOMEBODY, { body: 'Not so dark.' })
+  expect(await editedOf(site)).toBeUndefined()
+})
+
 test('a state that the host itself sets is no word about the text', async () => {
   const site = await bench({ states: ['Todo'], labels: [] }, { releasedState: 'Todo' })
   site.addIssue(AUTHOR)
