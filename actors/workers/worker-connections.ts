@@ -35,6 +35,8 @@ export interface WorkerConnection {
   reportedLost: Set<string> | undefined
   /** Set until the enrollment is on disk: the credential to send then, and the leases that the worker claims. */
   pendingWelcome: { readonly credential: string; readonly claims: readonly RunLease[] } | undefined
+  /** The frames that wait for the credential. */
+  heldFrames: string[] | undefined
   /** The credential is unknown; the refusal is sent after the next commit. */
   refusalPending: boolean
 }
@@ -87,6 +89,7 @@ export class WorkerConnections {
       isClosing: false,
       reportedLost: undefined,
       pendingWelcome: undefined,
+      heldFrames: undefined,
       refusalPending: false,
     }
     this.#connections.set(number, connection)
@@ -226,8 +229,24 @@ export class WorkerConnections {
   }
 
   #sendText(connection: WorkerConnection, text: string): boolean {
+    if (connection.isClosing) return false
+    if (connection.pendingWelcome === undefined) return this.#write(connection, text)
     // The credential must be the first frame that a newly enrolled worker receives.
-    return !connection.isClosing && connection.pendingWelcome === undefined && this.#write(connection, text)
+    const { heldFrames } = connection
+    return heldFrames !== undefined && heldFrames.length < HELD_FRAMES_MAX && heldFrames.push(text) > 0
+  }
+
+  /** Further frames wait for the first one. */
+  holdFrames(connection: WorkerConnection): void {
+    connection.heldFrames = []
+  }
+
+  sendFirst(connection: WorkerConnection, sendFrame: () => void): void {
+    const { heldFrames = [] } = connection
+    connection.pendingWelcome = undefined
+    connection.heldFrames = undefined
+    sendFrame()
+    for (const text of heldFrames) this.#sendText(connection, text)
   }
 
   /** A frame that the worker's form lacks is not sent. */
@@ -266,5 +285,6 @@ export class WorkerConnections {
 }
 
 const TIMER_PREFIX = 'connection '
+const HELD_FRAMES_MAX = 1_000
 const timerKeyOf = (number: number): string => `${TIMER_PREFIX}${number}`
 const keyOf = (number: number): string => `c${number}`

@@ -88,21 +88,26 @@ export class WorkerRegistration {
     else this.#authenticate(connection, frame, auth.workerId, auth.secret)
   }
 
-  /** The enrollment is on disk: send the credential. */
+  /** The enrollment is on disk: send the credential, as soon as the trail is there, too. */
   sendWelcome(connection: WorkerConnection): void {
     const { pendingWelcome, workerId } = connection
     const worker = workerId === undefined ? undefined : this.#ports.workers.get(workerId)
-    connection.pendingWelcome = undefined
     if (pendingWelcome === undefined || worker === undefined || connection.isClosing) return
-    this.#recordEnrollment(worker)
-    this.#sendRegistered(connection, worker, pendingWelcome.credential)
+    const welcome = (): void =>
+      this.#ports.connections.sendFirst(connection, () =>
+        this.#sendRegistered(connection, worker, pendingWelcome.credential),
+      )
+    this.#ports.connections.holdFrames(connection)
+    const recorded = this.#recordEnrollment(worker)
     this.#synchronize(connection, worker, pendingWelcome.claims)
+    if (recorded === undefined) welcome()
+    else void recorded.then(welcome)
   }
 
   /** The host's own worker has no entry: the host itself gave it its token. */
-  #recordEnrollment({ context: { id, name, local, joinKey } }: EnrolledWorker): void {
-    if (local) return
-    void this.#ports.store.trail.record({
+  #recordEnrollment({ context: { id, name, local, joinKey } }: EnrolledWorker): Promise<void> | undefined {
+    if (local) return undefined
+    return this.#ports.store.trail.record({
       ...(joinKey === undefined ? { source: 'worker' } : { source: 'join-key', by: joinKey }),
       action: 'enrollWorker',
       on: { id, name: shortenName(name) },

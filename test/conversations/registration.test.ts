@@ -82,6 +82,19 @@ test('an enrollment is on disk before its worker receives the credential', async
   expectRecorded(host.transcript)
 })
 
+test('an enrollment is in the trail before its worker receives the credential', async () => {
+  const host = await startHost()
+  const given = pairingToken(host)
+  let write = () => {}
+  Object.assign(host.store.trail, { record: () => new Promise<void>((resolve) => (write = resolve)) })
+  const connection = host.connect()
+  await connection.send(registerWithToken(given))
+  expect(connection.received).toEqual([])
+  write()
+  await host.settle()
+  expect(connection.received.map(({ type }) => type)[0]).toBe('registered')
+})
+
 test('a pairing token is single use', async () => {
   const host = await startHost()
   const given = pairingToken(host)

@@ -66,8 +66,10 @@ export function serveAttach(
     data.terminal = terminal
     terminals.add(terminal)
     report()
-    void trail.record({ source: data.source, action: 'attachTerminal', on: { id: data.runId } })
-    guarded(terminal, () => terminal.connect(hostApi.attachView(data.runId, terminal)))
+    // Nothing of the terminal is shown before that.
+    void trail
+      .record({ source: data.source, action: 'attachTerminal', on: { id: data.runId } })
+      .then(() => guarded(terminal, () => attach(terminal, hostApi, data.runId)))
   }
 
   function closed(terminal: TerminalSocket): void {
@@ -105,6 +107,10 @@ export function serveAttach(
     },
     stop: () => {},
   }
+}
+
+function attach(terminal: TerminalSocket, hostApi: HostApi, runId: string): void {
+  if (terminal.isOpen) terminal.connect(hostApi.attachView(runId, terminal))
 }
 
 /** The guard never throws, because the library ends the process when a callback throws. */

@@ -37,6 +37,8 @@ export class TerminalSocket implements ViewSender {
   readonly #bytes: FrameRateBucket
   readonly #onTooSlow: () => void
   #receiver: ViewReceiver | undefined
+  /** The frames from before the host listens; the buckets bound them. */
+  #early: AttachInput[] = []
 
   /** @param onTooSlow called when the socket is closed for its backlog */
   constructor(socket: ServerSocket<TerminalSocketData>, clock: Clock, onTooSlow: () => void) {
@@ -62,8 +64,13 @@ export class TerminalSocket implements ViewSender {
 
   // ---- called by the library
 
+  get isOpen(): boolean {
+    return this.#sender.isOpen
+  }
+
   connect(receiver: ViewReceiver): void {
     this.#receiver = receiver
+    for (const frame of this.#early.splice(0)) this.#pass(frame)
   }
 
   onMessage(bytes: ArrayBuffer, isBinary: boolean): void {
@@ -93,8 +100,13 @@ export class TerminalSocket implements ViewSender {
     const parsed = parseJson(text)
     const frame = parsed.ok ? readInput(parsed.value) : parsed
     if (!frame.ok) this.#refuse(CLOSE.policy, frame.error.replace(/^\/: /, 'a frame '))
-    else if (frame.value.type === 'input') this.#receiver?.onInput(frame.value.data)
-    else this.#receiver?.onResize(frame.value.cols, frame.value.rows)
+    else if (this.#receiver === undefined) this.#early.push(frame.value)
+    else this.#pass(frame.value)
+  }
+
+  #pass(frame: AttachInput): void {
+    if (frame.type === 'input') this.#receiver?.onInput(frame.data)
+    else this.#receiver?.onResize(frame.cols, frame.rows)
   }
 
   #refuse(code: number, reason: string): void {

@@ -83,6 +83,24 @@ test('frames arrive unchanged in both directions', async () => {
   expect(view.link.send({ type: 'data', data: 'late' })).toBe(false)
 })
 
+test('a terminal is attached when the trail has it, with what was typed until then', async () => {
+  const writes: (() => void)[] = []
+  const trail = { record: () => new Promise<void>((resolve) => writes.push(resolve)) }
+  const { port, views } = await openServerWithViews({ trail })
+  const client = connectSocket(port, PATH)
+  const left = connectSocket(port, PATH)
+  await Promise.all([client.opened, left.opened])
+  client.send({ type: 'resize', cols: 120, rows: 40 })
+  client.send({ type: 'input', data: 'ls\r' })
+  await client.waitUntilCaughtUp()
+  left.close()
+  await left.closed
+  expect(views).toEqual([])
+  for (const write of writes) write()
+  await until('the host has the view', () => views.length === 1)
+  expect(views).toMatchObject([{ told: ['resize 120×40', 'input ls\r'] }])
+})
+
 test('a closed view is reported to the host once', async () => {
   const { client, view, meters } = await opened()
   expect(meters.counts.get('sockets attach')).toBe(1)
