@@ -15,6 +15,8 @@ export interface Launch {
   readonly url: string
   readonly fleetUrl?: string
   readonly inspectorUrl?: string
+  /** The name of the socket that only the host's user can reach. */
+  readonly socket?: string
   readonly token: string
 }
 

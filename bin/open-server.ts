@@ -18,6 +18,7 @@ import { realClock } from './clock.ts'
 import type { ServeOptions } from './commands/serve.ts'
 import { inspectionPrograms } from './inspect/inspection-programs.ts'
 import { writeLaunch } from './launch-file.ts'
+import { type OwnerSocket, openOwnerSocket } from './owner-socket.ts'
 import { openHostPage } from './pages/host-page.ts'
 import { DASHBOARD_PAGE, INSPECTOR_PAGE } from './pages/page-kinds.ts'
 import { chooseProgramListener, logListener, reportAlteredBinary } from './program-listener.ts'
@@ -89,9 +90,16 @@ export async function openServer(
       : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, hostServer.fleetPort)
   onOpen(url, hostServer.fleetPort)
   const launch = { pid: process.pid, version: VERSION, startedAt, url, token }
+  let ownerSocket: OwnerSocket | undefined
   try {
-    await writeLaunch(dataDir, fleetUrl === undefined ? launch : { ...launch, fleetUrl }, store.database)
+    ownerSocket = await openOwnerSocket(dataDir, { host: server.host, port: hostServer.managementPort }, log)
+    const more = {
+      ...(fleetUrl === undefined ? {} : { fleetUrl }),
+      ...(ownerSocket === undefined ? {} : { socket: ownerSocket.name }),
+    }
+    await writeLaunch(dataDir, { ...launch, ...more }, store.database)
   } catch (error) {
+    ownerSocket?.close()
     await hostServer.close('the service could not start')
     throw error
   }
@@ -102,6 +110,7 @@ export async function openServer(
   const close = async (): Promise<void> => {
     const reason = 'the service is stopping'
     await Promise.all([page?.close(reason), inspector?.close(reason), hostServer.close(reason)])
+    ownerSocket?.close()
   }
   return yes({ close })
 }

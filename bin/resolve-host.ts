@@ -42,6 +42,8 @@ export interface HostRoute {
   readonly pin?: DialPin
   readonly proxies?: ProxySettings
   readonly provePeer: ProvePeer
+  /** In place of the port. */
+  readonly socketPath?: () => string | undefined
 }
 
 export function resolveHost(options: HostChoice, log: Pick<Log, 'warn'>): HostRoute {
@@ -79,7 +81,9 @@ function routeToThisMachine(
       throw new ExitError(EXIT.usage, `${name}: leave it out with --host-data-dir, which says it all`)
   const url = () => unwrapOrExit(parseHostUrl(findHostOf(hostDataDir).url, false)).url
   const owner = () => findHostOf(hostDataDir).owner
-  return { url, name: `the host of ${hostDataDir}`, hostname: '127.0.0.1', provePeer: proveAs(owner) }
+  const socketPath = () => owner()?.socketPath
+  const name = `the host of ${hostDataDir}`
+  return { url, name, hostname: '127.0.0.1', provePeer: proveAs(owner), socketPath }
 }
 
 export const createHostDialer = (route: HostRoute, log: Log): Dialer =>

@@ -13,6 +13,8 @@ export interface HostOwner {
   readonly users: readonly number[]
   /** The text that a person writes before a user's name to allow that user as well. */
   readonly setting?: string
+  /** The host's socket in a folder that only its user may enter. It takes the place of the port, and is the proof. */
+  readonly socketPath?: string
   /** The host is this process, which has the port as long as it asks itself. */
   readonly isThisProcess?: true
 }

@@ -17,6 +17,9 @@ import { findUser, ownUser } from './peer-owner.ts'
 
 export type HostEnvironment = Readonly<Record<string, string | undefined>>
 
+/** In the data directory; holds the socket that the launch file names where the kernel names no users of sockets. */
+export const SOCKET_FOLDER = 'socket'
+const SOCKET_NAME = /^[\w-]{1,40}$/
 const LAUNCH_BYTES_MAX = 16 * 1024
 const LOOPBACK = new RegExp(`^(?:localhost|${LOOPBACK_IPV4}|\\[::1\\])$`)
 const TOKEN = new RegExp(`^[\\x21-\\x7e]{1,${LAUNCH_TOKEN_CHARS_MAX}}$`)
@@ -102,7 +105,15 @@ export function findHostOf(dataDir: string): HostAddress {
   if (url === undefined || typeof token !== 'string' || !TOKEN.test(token))
     throw new HostNotFound(`${path} does not contain the host’s address`, 'restart the host')
   // Volumes may show every file under one user (NFS, CIFS); the caller's own programs can read the file anyway.
-  return { url: withoutSlash(url), token, tokenFrom: path, owner: { users: [uid, ...ownUser().users] } }
+  const owner: HostOwner = { users: [uid, ...ownUser().users], ...socketOf(launch, dataDir) }
+  return { url: withoutSlash(url), token, tokenFrom: path, owner }
+}
+
+function socketOf(launch: object, dataDir: string): Pick<HostOwner, 'socketPath'> {
+  const name: unknown = Reflect.get(launch, 'socket')
+  return typeof name === 'string' && SOCKET_NAME.test(name)
+    ? { socketPath: join(dataDir, SOCKET_FOLDER, name) }
+    : {}
 }
 
 function readLaunchText(path: string, dataDir: string): FileBeginning {

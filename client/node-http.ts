@@ -62,7 +62,11 @@ async function openProven(
   signal: AbortSignal,
 ): Promise<Socket> {
   signal.throwIfAborted()
-  const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || HTTP_PORT) })
+  const socket = connect(
+    owner?.socketPath === undefined
+      ? { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || HTTP_PORT) }
+      : { path: owner.socketPath },
+  )
   const abort = () => void socket.destroy()
   signal.addEventListener('abort', abort)
   try {

@@ -30,7 +30,7 @@ const CLOSED_STATES = ['04', '05', '06', '07', '09', '0B']
 /** Rejects with a `ForeignPeer`; then nothing may be sent. */
 export async function provePeer(socket: Socket, owner: HostOwner = ownUser()): Promise<void> {
   // The kernel's table is long on busy machines, and a host would read it for each request of its own page.
-  if (owner.isThisProcess === true) return
+  if (owner.isThisProcess === true || owner.socketPath !== undefined) return
   const { localAddress = '', localPort = 0, remoteAddress = '', remotePort = 0 } = socket
   if (!isWithinMachine(localAddress, remoteAddress) || process.platform !== 'linux') return
   const [own, peer] = [addressPattern(localAddress, localPort), addressPattern(remoteAddress, remotePort)]

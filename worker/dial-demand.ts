@@ -29,6 +29,8 @@ export interface DemandClientOptions {
   /** Replaces the authorities. */
   readonly pin?: DialPin
   readonly provePeer: ProvePeer
+  /** A Unix socket in place of the port. */
+  readonly socketPath?: () => string | undefined
   /** Absent: connect directly. */
   readonly proxies?: ProxySettings
 }
@@ -50,7 +52,7 @@ export function createDemandClient(options: DemandClientOptions): DemandPort {
 }
 
 async function sendRequest(options: DemandClientOptions, asked: DemandRequest): Promise<DemandAnswer> {
-  const { url, credentialFile, authorities, pin, provePeer, proxies } = options
+  const { url, credentialFile, authorities, pin, provePeer, socketPath, proxies } = options
   const credential = await readStoredCredential(credentialFile)
   if (credential === undefined)
     return { is: 'unanswered', reason: `the worker is not enrolled: ${credentialFile} is missing` }
@@ -58,7 +60,7 @@ async function sendRequest(options: DemandClientOptions, asked: DemandRequest): 
     authorities === undefined
       ? undefined
       : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' })
-  const trusted = { authorities: trust, pin, provePeer }
+  const trusted = { authorities: trust, pin, provePeer, socketPath }
   const network = new DialNetwork(proxies, trusted, SUPERVISOR_REQUEST_MS_MAX)
   try {
     const { statusCode, body } = await request(addressOf(url(), credential.workerId, asked, options.holder), {

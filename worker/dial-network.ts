@@ -25,6 +25,8 @@ export interface DialTrust {
   /** Replaces the authorities and the host's name. */
   readonly pin?: DialPin | undefined
   readonly provePeer: ProvePeer
+  /** Read before each connection: a Unix socket in place of the port. */
+  readonly socketPath?: (() => string | undefined) | undefined
 }
 
 /**
@@ -46,7 +48,7 @@ export class DialNetwork extends Dispatcher {
 
   constructor(
     proxies: ProxySettings | undefined,
-    { authorities, pin, provePeer }: DialTrust,
+    { authorities, pin, provePeer, socketPath }: DialTrust,
     connectMsMax: number,
   ) {
     super()
@@ -59,7 +61,7 @@ export class DialNetwork extends Dispatcher {
     const options = {
       connect: { ...tls, timeout: connectMsMax },
       headersTimeout: connectMsMax,
-      factory: this.#pools(pin, provePeer),
+      factory: this.#pools(pin, provePeer, socketPath?.()),
     }
     this.#agent =
       proxies === undefined
@@ -75,12 +77,19 @@ export class DialNetwork extends Dispatcher {
           })
   }
 
-  #pools(pin: DialPin | undefined, provePeer: ProvePeer): NonNullable<Agent.Options['factory']> {
+  #pools(
+    pin: DialPin | undefined,
+    provePeer: ProvePeer,
+    socketPath: string | undefined,
+  ): NonNullable<Agent.Options['factory']> {
+    const overSocket = socketPath === undefined ? {} : { socketPath }
     return (origin, options: Pool.Options) => {
       const { connect } = options
       // A function connects through a proxy, whose own program is not the host.
       const connector =
-        typeof connect === 'function' ? connect : provenConnector(provePeer, buildConnector({ ...connect }))
+        typeof connect === 'function'
+          ? connect
+          : provenConnector(provePeer, buildConnector({ ...connect, ...overSocket }))
       if (pin === undefined) return new Pool(origin, { ...options, connect: connector })
       const onPinned = () => {
         this.#isPinned = true

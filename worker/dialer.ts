@@ -26,6 +26,8 @@ export interface DialerOptions {
   /** Replaces the authorities. */
   readonly pin?: DialPin
   readonly provePeer: ProvePeer
+  /** A Unix socket in place of the port. */
+  readonly socketPath?: () => string | undefined
   /** Absent: connect directly. */
   readonly proxies?: ProxySettings
   readonly connectMsMax?: number
@@ -38,12 +40,13 @@ const CLOSE_MS_MAX = 2_000
 const REASON_CHARS_MAX = 300
 
 export function createDialer(options: DialerOptions): Dialer {
-  const { authorities, pin, provePeer, log } = options
+  const { authorities, pin, provePeer, socketPath, log } = options
   let lastReason: string | undefined
   // Created once, because parsing hundreds of certificates takes longer than the rest of dialling.
   const trust: DialTrust = {
     pin,
     provePeer,
+    socketPath,
     authorities:
       authorities === undefined
         ? undefined
