@@ -717,8 +717,11 @@ export function readWorkerFrame(text: string, registered: boolean): FrameCheck<W
   const parsed = parseJson(text, WORKER_FRAME_KEYS_MAX)
   const checked = parsed.ok ? readWorkerShape(parsed.value) : malformed(parsed.error)
   if (!checked.ok || checked.value.type !== 'register') return checked
-  return malformed(problemAt(['type'], 'must not be register: this connection is registered already'))
+  return malformed(problemAt(['type'], REGISTERED_TWICE))
 }
+
+/** A worker that registers once learns from these words that the line has repeated its frame. */
+export const REGISTERED_TWICE = 'must not be register: this connection is registered already'
 
 /** A numbered frame of an unknown type is a gap: without its number every later frame of its lease would wait. */
 export function gapOfUnknownFrame(text: string): WorkerFrameOf<'lease-gap'> | undefined {

@@ -9,7 +9,7 @@
  * key enrolls again when its enrollment is gone, but not with a key that was refused. A host of the first form refuses
  * keys that it does not know, so the worker registers once more without them.
  */
-import type { RejectionCode } from '../../protocol/frames.ts'
+import { REGISTERED_TWICE, type RejectionCode } from '../../protocol/frames.ts'
 import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
 
 export interface RejectionFacts {
@@ -105,6 +105,8 @@ function malformed(
   { registered, everRegistered, afterMs, inFirstForm, withJoinKey }: RejectionFacts,
 ): RejectionVerdict {
   if (!registered && afterMs >= TOO_LATE_MS) return { is: 'retry' }
+  // The host knows all keys of the frame that it has accepted before.
+  if (!registered && reason.endsWith(REGISTERED_TWICE)) return { is: 'retry' }
   // The first form has no join keys.
   if (!registered && !inFirstForm && !withJoinKey) return { is: 'first-form' }
   if (everRegistered) return { is: 'retry-rarely' }

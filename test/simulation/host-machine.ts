@@ -116,6 +116,10 @@ export class HostMachine {
     return this.#options.machine.wallOffset
   }
 
+  get sleptMs(): number {
+    return this.#options.machine.sleptMs
+  }
+
   get wallNow(): number {
     return wallTimeOf(this.#options.machine, this.#options.time.now)
   }

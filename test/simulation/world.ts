@@ -298,8 +298,10 @@ export class World {
         runCreatedAt: this.#runCreatedAt,
         queueReason: (runId) => this.#queueReason(runId),
         lastDispatchAt: (workerId) => this.#lastDispatch.get(workerId) ?? 0,
-        countDeclines: (workerId, since) =>
-          (this.#declines.get(workerId) ?? []).filter((at) => at >= since).length,
+        countDeclines: (workerId, withinMs) => {
+          const since = this.time.now - withinMs - this.host.sleptMs
+          return (this.#declines.get(workerId) ?? []).filter((at) => at >= since).length
+        },
         attachSessions: (workerId) => this.#attachSessions(workerId),
         inMemoryCounts: () => this.host.inMemoryCounts,
         closedGates: (runId) => this.#closedGates(runId),

@@ -1,7 +1,7 @@
 /** Tests of a worker's decision after a rejected registration, case by case. */
 import { expect, test } from '@jest/globals'
 import { judgeRejection, type RejectionFacts } from '../../../core/daemon/rejection.ts'
-import type { RejectionCode } from '../../../protocol/frames.ts'
+import { type RejectionCode, readWorkerFrame } from '../../../protocol/frames.ts'
 
 const fresh: RejectionFacts = {
   withToken: false,
@@ -151,4 +151,19 @@ test.each<readonly [code: RejectionCode, facts: Partial<RejectionFacts>, words: 
   ],
 ])('a worker that ends after %s with %j explains the cause and the cure', (code, facts, words) => {
   expect(judgeRejection(code, 'because', { ...fresh, ...facts })).toMatchObject({ end: { detail: words } })
+})
+
+test('a line that repeats a registration does not make the host one of an earlier version', () => {
+  const register = {
+    type: 'register',
+    protocolVersion: 1,
+    auth: { kind: 'credential', workerId: 'wk-1', secret: 'wc-1' },
+    name: 'forge',
+    capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap', maxConcurrency: 1, version: '0.1.0' },
+    activeLeases: [],
+  }
+  const repeated = readWorkerFrame(JSON.stringify(register), true)
+  const reason = repeated.ok ? '' : repeated.error
+  expect(judgeRejection('malformed', reason, fresh)).toEqual({ is: 'retry' })
+  expect(judgeRejection('malformed', 'because', fresh)).toEqual({ is: 'first-form' })
 })

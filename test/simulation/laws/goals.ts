@@ -59,7 +59,8 @@ export interface GoalQueries {
   readonly closedGates: (runId: string) => readonly string[] | undefined
   /** The time of the last dispatch to a worker. */
   readonly lastDispatchAt: (workerId: string) => number
-  readonly countDeclines: (workerId: string, since: number) => number
+  /** Dispatches that the worker has declined in this time of the host's monotonic clock. */
+  readonly countDeclines: (workerId: string, withinMs: number) => number
   /** The number in the worker's demand response; undefined while the host does not answer. */
   readonly attachSessions: (workerId: string) => number | undefined
   /** Number of entries of each kind that the host holds in memory. */
@@ -120,7 +121,7 @@ function contradictionOf(
       view.leasesOn(workerId).length < concurrency &&
       // The scheduler avoids a worker that declined recently or repeatedly.
       view.now() - queries.lastDispatchAt(workerId) > TOLERANCE_MS &&
-      queries.countDeclines(workerId, view.now() - BACKOFF_MS_MAX) < 3,
+      queries.countDeclines(workerId, BACKOFF_MS_MAX) < 3,
   )
   return free === undefined ? undefined : `${free.worker} has room`
 }
