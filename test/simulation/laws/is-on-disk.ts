@@ -7,7 +7,7 @@
 import type { RunPatch } from '../../../protocol/frames.ts'
 import type { NumberedFrame } from '../reference-outbox.ts'
 import { usageFileName } from '../sim-disk.ts'
-import { fieldsOf, type LawView, TERMINAL_STATUSES } from './law.ts'
+import { type LawView, TERMINAL_STATUSES } from './law.ts'
 
 /** A report id, and the lease in it. */
 export const REPORT_ID = /"((ls-[0-9a-f]+) (?:\d+|stolen))"/
@@ -76,8 +76,9 @@ const hasMemory = (view: LawView, reportId: string): boolean =>
 
 /** No lease stores the repository of a follow-up, so the log names what was learnt about one that is no longer mapped. */
 const isFollowUpWithoutRepository = (view: LawView, runId: string): boolean =>
-  fieldsOf(view.disk.snapshot('run', runId)).job === 'follow-up' &&
-  (view.disk.events.get(runId) ?? []).some((line) => line.includes('were not kept: '))
+  (view.disk.events.get(runId) ?? []).some((line) =>
+    line.includes('were not kept: the repository of its pull request'),
+  )
 
 /** A part behind one that its worker has dropped is of no use, so the host refuses it. */
 function artifactContains(
